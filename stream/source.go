@@ -1,0 +1,174 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Header is one header of a Record.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Record is one message as the queue holds it, or one line of a file.
+type Record struct {
+	// Topic is the topic, or the base name of the file.
+	Topic     string
+	Partition int32
+	// Offset is the record's position in its partition; in a file, the number
+	// of the record, counted from 0.
+	Offset  int64
+	Time    time.Time // millisecond precision, UTC; zero where unknown
+	Key     []byte    // nil where absent
+	Value   []byte    // nil for a tombstone
+	Headers []Header
+}
+
+// Partition names one partition of one topic.
+type Partition struct {
+	Topic string
+	ID    int32
+}
+
+// String returns "topic/partition".
+func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.ID) }
+
+// Compare orders partitions by topic, then number.
+func (p Partition) Compare(q Partition) int {
+	return cmp.Or(cmp.Compare(p.Topic, q.Topic), cmp.Compare(p.ID, q.ID))
+}
+
+// Offsets holds, for every partition, the offset of the NEXT record to read.
+type Offsets map[Partition]int64
+
+// Clone returns an independent copy.
+func (o Offsets) Clone() Offsets {
+	c := make(Offsets, len(o))
+	for p, n := range o {
+		c[p] = n
+	}
+	return c
+}
+
+// Partitions returns the partitions in order of Compare: the order in which
+// offsets are written wherever bytes matter.
+func (o Offsets) Partitions() []Partition {
+	ps := make([]Partition, 0, len(o))
+	for p := range o {
+		ps = append(ps, p)
+	}
+	slices.SortFunc(ps, Partition.Compare)
+	return ps
+}
+
+// A Source delivers the records of a stream in consumption order.
+//
+// Where to start is given to the source's constructor, as the Offsets of a
+// checkpoint. A source is used by one goroutine at a time.
+type Source interface {
+	// Fetch appends at least one record to dst and returns the extended
+	// slice. It blocks until there is one. The bytes that the records refer to
+	// belong to the caller: no later call changes them.
+	//
+	// It returns io.EOF, and dst unchanged, after the last record of a bounded
+	// stream, ctx.Err() when ctx ends, and any other error when the source
+	// cannot go on; errors name topic, partition and offset where they have
+	// one.
+	Fetch(ctx context.Context, dst []Record) ([]Record, error)
+	// Close releases what the source holds.
+	Close() error
+}
+
+// Lagger is implemented by sources that know how far they are behind the end
+// of each partition, in records. Lag may be called from any goroutine.
+type Lagger interface {
+	Lag() map[Partition]int64
+}
+
+// Committer is implemented by sources that can publish the consumer's position
+// for lag displays. The positions carry no meaning for correctness: those of
+// the checkpoint do.
+type Committer interface {
+	Commit(ctx context.Context, o Offsets) error
+}
+
+// Skipper is implemented by sources that count the records they read again but
+// did not deliver because they lie before the start position.
+type Skipper interface {
+	Skipped() uint64
+}
+
+// Stage says which step of processing refused a record.
+type Stage string
+
+// The stages, a closed set, in the order in which a record passes them.
+const (
+	StageDecode  Stage = "decode"  // the value is not what the codec expects
+	StageLabel   Stage = "label"   // the label is not one of those configured
+	StageFeature Stage = "feature" // a feature is NaN, infinite, or out of dimension
+	StageLearn   Stage = "learn"   // the learner refused the example
+)
+
+// RecordError says why one record could not be used. The stream goes on after
+// it.
+type RecordError struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Stage     Stage
+	Field     string // e.g. "x[3]", "y", "feature 17"; empty where there is none
+	Err       error
+}
+
+func (e *RecordError) Error() string {
+	field := ""
+	if e.Field != "" {
+		field = ", " + e.Field
+	}
+	return fmt.Sprintf("%s/%d offset %d: %s%s: %v", e.Topic, e.Partition, e.Offset, e.Stage, field, e.Err)
+}
+
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// FieldError is what a decoder returns: which stage and field was wrong, and
+// why. The caller, who knows the record, makes a RecordError of it.
+type FieldError struct {
+	Stage Stage
+	Field string
+	Err   error
+}
+
+func (e *FieldError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s: %v", e.Stage, e.Err)
+	}
+	return fmt.Sprintf("%s, %s: %v", e.Stage, e.Field, e.Err)
+}
+
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// At returns the RecordError for err, which a decoder returned for rec.
+func At(rec *Record, err error) *RecordError {
+	re := &RecordError{Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Stage: StageDecode, Err: err}
+	if fe, ok := err.(*FieldError); ok {
+		re.Stage, re.Field, re.Err = fe.Stage, fe.Field, fe.Err
+	}
+	return re
+}
+
+// A Decoder turns a record's value into an example. It sets X, Y, Labelled and
+// ID, whose memory is fresh (or the value's own) and never reused by the
+// decoder. Its errors are *FieldError. It never panics, whatever the value,
+// and allocates at most a small multiple of the value's length.
+type Decoder interface {
+	Decode(value []byte, ex *Example) error
+}
+
+// An Encoder appends the wire form of an example to dst.
+type Encoder interface {
+	Append(dst []byte, ex *Example) ([]byte, error)
+}
