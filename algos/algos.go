@@ -1,0 +1,157 @@
+// Package algos is the contract between the training loop and the learners,
+// and nothing else. Each learner has a folder below this one; package registry
+// lists them; package algostest is the suite that each of them must pass.
+//
+// docs/architecture.md shows how five rather different families of algorithm
+// fit this contract.
+package algos
+
+import (
+	"context"
+	"encoding"
+	"log/slog"
+	"math"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Fate says what became of an example handed to a learner. Every example has
+// exactly one.
+type Fate uint8
+
+const (
+	// Learned: the learner took the example into its sample, or updated on it.
+	Learned Fate = iota
+	// SampledOut: the learner's sampling policy let the example go by, e.g. a
+	// full reservoir, or an unlabelled example at a supervised learner.
+	SampledOut
+)
+
+// Need is what a learner waits for.
+type Need struct {
+	// Fresh is a lower bound on the number of further examples that must be
+	// added before a Step can be due; 0 means that a Step is due now. Between
+	// steps the model does not change, so a caller may score up to Fresh
+	// examples in one go before it adds them.
+	Fresh int
+	// Steps is how many steps are due once Fresh is 0, at least 1. It is how a
+	// learner schedules work by counts of examples, never by the clock.
+	Steps int
+}
+
+// Report describes a learner after a step. Numbers that the learner has not
+// computed are NaN.
+type Report struct {
+	// Step is the number of iterations done since the start, in the paper's
+	// counting.
+	Step uint64
+	// Objective is the regularised risk on the sample, in the units of the
+	// learner's documented objective.
+	Objective float64
+	// GradNorm is the norm of the (sub)gradient or direction, StepSize the
+	// length of the last step.
+	GradNorm, StepSize float64
+	// Certificate bounds Objective minus its minimum from above: a duality gap
+	// or its equivalent.
+	Certificate float64
+	// Sample is the number of examples held.
+	Sample int
+	// KernelEvals counts kernel values computed since the start, or −1 for
+	// learners without a kernel.
+	KernelEvals int64
+	// Gauges are further numbers, in a fixed order, named in snake case.
+	Gauges []stream.Measure
+}
+
+// NewReport returns a Report in which nothing has been computed.
+func NewReport() Report {
+	nan := math.NaN()
+	return Report{Objective: nan, GradNorm: nan, StepSize: nan, Certificate: nan, KernelEvals: -1}
+}
+
+// A Learner learns from a stream by reverse communication: it says how many
+// examples it wants, the loop adds them and calls Step, so that one loop owns
+// ingest, evaluation, publishing and checkpoints for all learners. A learner
+// chooses what it keeps by means of package samplers.
+//
+// A Learner's state is a function of its options, its seed and the sequence of
+// Add, Step and Finish calls; it does not depend on time, on GOMAXPROCS or on
+// how often it was stored and restored in between. It is used by one goroutine
+// at a time.
+type Learner interface {
+	// Add hands over one example. The learner takes ownership of its memory
+	// and does not modify it. Add never changes the model. An error refuses
+	// this example and leaves the state as it was.
+	Add(x *stream.Example) (Fate, error)
+	// Need says when the next Step is due.
+	Need() Need
+	// Step does one unit of work. It is called only when Need().Fresh is 0.
+	// After ctx ends, Step either completes or returns ctx.Err() with the
+	// state as it was before. Any other error is final.
+	Step(ctx context.Context) (Report, error)
+	// Finish does what is left when a bounded stream has ended: it takes
+	// pending examples in and completes the optimisation. Learning may go on
+	// afterwards. For a learner without pending work it does nothing.
+	Finish(ctx context.Context) (Report, error)
+	// Report describes the present state. It changes nothing.
+	Report() Report
+	// Model returns a view of the present model, valid until the next Step or
+	// Finish. Before the first Step its decisions are 0.
+	Model() Model
+	// AppendBinary and UnmarshalBinary store and restore the complete state:
+	// model, samples, optimiser, generators, counters. UnmarshalBinary is
+	// called on a learner made with the same options.
+	encoding.BinaryAppender
+	encoding.BinaryUnmarshaler
+}
+
+// Kind is the form of a model.
+type Kind string
+
+const (
+	Kernel   Kind = "kernel"   // kernel expansion over support vectors
+	Features Kind = "features" // linear in seeded random features
+	Linear   Kind = "linear"   // linear in the inputs
+)
+
+// Info describes a model.
+type Info struct {
+	Kind Kind
+	// Dim is the number of input features the model has seen.
+	Dim int
+	// Support is the number of support vectors, or −1.
+	Support int
+	// Nonzero is the number of coefficients that are not 0.
+	Nonzero int
+	// Text says in a line what the model is, e.g. the kernel and its width.
+	Text string
+}
+
+// A Model is a decision function f. The predicted class is +1 where f(x) ≥ 0
+// and −1 elsewhere; the predicted value of a regression is f(x). All methods
+// are const and safe for concurrent use.
+type Model interface {
+	// Decision returns f(x).
+	Decision(x stream.Vec) float64
+	// Decisions sets dst[i] = f(xs[i]), bit for bit what Decision returns.
+	Decisions(dst []float64, xs []stream.Vec)
+	Info() Info
+	// AppendBinary appends all that a predictor needs.
+	encoding.BinaryAppender
+}
+
+// Task is what a learner predicts.
+type Task string
+
+const (
+	Classify Task = "classify" // labels +1 and −1
+	Regress  Task = "regress"  // any finite number
+)
+
+// Env is what a learner is told about its surroundings.
+type Env struct {
+	// Seed determines all of the learner's randomness.
+	Seed uint64
+	Task Task
+	Log  *slog.Logger // never nil
+}

@@ -1,0 +1,24 @@
+// Package registry lists the learners: one line each.
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/algos"
+)
+
+// All holds every learner, in the order in which help and tables show them.
+var All = []algos.Spec{}
+
+// Lookup returns the learner registered under name.
+func Lookup(name string) (algos.Spec, error) {
+	var names []string
+	for _, s := range All {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s", name, strings.Join(names, ", "))
+}

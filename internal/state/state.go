@@ -1,0 +1,381 @@
+// Package state describes a state once and derives encoding, decoding and
+// listing from that description.
+//
+// A type names its values, in order, in one method:
+//
+//	func (l *Learner) fields(f *state.Fields) {
+//		f.Uint64("k", &l.k)
+//		f.Float64s("alpha", &l.alpha)
+//		f.Group("kernel", l.kernel.fields)
+//	}
+//
+// and state.Append(dst, l.fields) and state.Decode(data, l.fields) do the rest.
+// The wire form is a msgpack sequence of (name, value) pairs, so that it can be
+// read without the program that wrote it; arrays of numbers are msgpack bin
+// with little-endian elements, which keeps every bit. Maps never occur: the
+// same state always has the same bytes.
+package state
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Fields is the visitor that a type's description is applied to, either to
+// write its values or to read them.
+type Fields struct {
+	buf *bytes.Buffer // encoding
+	enc *msgpack.Encoder
+
+	r   *bytes.Reader // decoding
+	dec *msgpack.Decoder
+
+	path string
+	err  error
+}
+
+// Append appends the encoding of the state that fields describes to dst.
+func Append(dst []byte, fields func(*Fields)) ([]byte, error) {
+	buf := bytes.NewBuffer(dst)
+	f := &Fields{buf: buf, enc: msgpack.NewEncoder(buf)}
+	fields(f)
+	return buf.Bytes(), f.err
+}
+
+// Decode sets the state that fields describes from data, which must hold it
+// and nothing else. On an error the state is undefined; the error names the
+// field. No length in data makes Decode allocate more than a small multiple of
+// len(data).
+func Decode(data []byte, fields func(*Fields)) error {
+	r := bytes.NewReader(data)
+	f := &Fields{r: r, dec: msgpack.NewDecoder(r)}
+	fields(f)
+	if f.err == nil && r.Len() > 0 {
+		f.err = fmt.Errorf("state: %d bytes after the last field", r.Len())
+	}
+	return f.err
+}
+
+// Decoding reports whether values are being read rather than written.
+func (f *Fields) Decoding() bool { return f.r != nil }
+
+// Err returns the first error.
+func (f *Fields) Err() error { return f.err }
+
+// Fail records err, if no error came before, as an error of the field name.
+func (f *Fields) Fail(name string, err error) {
+	if f.err == nil && err != nil {
+		f.err = fmt.Errorf("state: field %s%s: %w", f.path, name, err)
+	}
+}
+
+// head writes the field's name, or reads and checks it; false means stop.
+func (f *Fields) head(name string) bool {
+	if f.err != nil {
+		return false
+	}
+	if !f.Decoding() {
+		f.Fail(name, f.enc.EncodeString(name))
+		return f.err == nil
+	}
+	got, err := f.str()
+	if err == nil && got != name {
+		err = fmt.Errorf("found %q in its place", got)
+	}
+	f.Fail(name, err)
+	return f.err == nil
+}
+
+var errLength = errors.New("length exceeds the data")
+
+func (f *Fields) bin() ([]byte, error) {
+	n, err := f.dec.DecodeBytesLen()
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 {
+		return nil, nil
+	}
+	if n > f.r.Len() {
+		return nil, errLength
+	}
+	b := make([]byte, n)
+	_, err = f.r.Read(b)
+	if n == 0 {
+		err = nil
+	}
+	return b, err
+}
+
+func (f *Fields) str() (string, error) {
+	b, err := f.bin()
+	return string(b), err
+}
+
+// Uint64 describes *v.
+func (f *Fields) Uint64(name string, v *uint64) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.dec.DecodeUint64()
+	} else {
+		err = f.enc.EncodeUint64(*v)
+	}
+	f.Fail(name, err)
+}
+
+// Int64 describes *v.
+func (f *Fields) Int64(name string, v *int64) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.dec.DecodeInt64()
+	} else {
+		err = f.enc.EncodeInt64(*v)
+	}
+	f.Fail(name, err)
+}
+
+// Int describes *v.
+func (f *Fields) Int(name string, v *int) {
+	x := int64(*v)
+	f.Int64(name, &x)
+	*v = int(x)
+}
+
+// Bool describes *v.
+func (f *Fields) Bool(name string, v *bool) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.dec.DecodeBool()
+	} else {
+		err = f.enc.EncodeBool(*v)
+	}
+	f.Fail(name, err)
+}
+
+// Float64 describes *v, to the bit.
+func (f *Fields) Float64(name string, v *float64) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.dec.DecodeFloat64()
+	} else {
+		err = f.enc.EncodeFloat64(*v)
+	}
+	f.Fail(name, err)
+}
+
+// Float32 describes *v, to the bit.
+func (f *Fields) Float32(name string, v *float32) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.dec.DecodeFloat32()
+	} else {
+		err = f.enc.EncodeFloat32(*v)
+	}
+	f.Fail(name, err)
+}
+
+// String describes *v.
+func (f *Fields) String(name string, v *string) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.str()
+	} else {
+		err = f.enc.EncodeString(*v)
+	}
+	f.Fail(name, err)
+}
+
+// Bytes describes *v; an empty slice decodes as nil.
+func (f *Fields) Bytes(name string, v *[]byte) {
+	if !f.head(name) {
+		return
+	}
+	var err error
+	if f.Decoding() {
+		*v, err = f.bin()
+		if len(*v) == 0 {
+			*v = nil
+		}
+	} else {
+		err = f.enc.EncodeBytes(nonNil(*v))
+	}
+	f.Fail(name, err)
+}
+
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// array describes a slice whose elements take size bytes.
+func array[T any](f *Fields, name string, v *[]T, size int, put func([]byte, T), get func([]byte) T) {
+	if !f.head(name) {
+		return
+	}
+	if !f.Decoding() {
+		f.Fail(name, f.enc.EncodeBytesLen(size*len(*v)))
+		f.buf.Grow(size * len(*v))
+		b := f.buf.AvailableBuffer()[:size*len(*v)]
+		for i, x := range *v {
+			put(b[size*i:], x)
+		}
+		f.buf.Write(b)
+		return
+	}
+	n, err := f.dec.DecodeBytesLen()
+	switch {
+	case err != nil:
+	case n > f.r.Len():
+		err = errLength
+	case n > 0 && n%size != 0:
+		err = fmt.Errorf("%d bytes do not hold elements of %d", n, size)
+	}
+	if err != nil {
+		f.Fail(name, err)
+		return
+	}
+	*v = (*v)[:0]
+	if n <= 0 {
+		return
+	}
+	*v = slices.Grow(*v, n/size)[:n/size]
+	var chunk [4096]byte
+	for i := 0; n > 0; {
+		b := chunk[:min(n, len(chunk))]
+		if _, err := f.r.Read(b); err != nil {
+			f.Fail(name, err)
+			return
+		}
+		n -= len(b)
+		for ; len(b) > 0; b = b[size:] {
+			(*v)[i] = get(b)
+			i++
+		}
+	}
+}
+
+// Float64s describes *v, to the bit. An empty slice decodes with length 0.
+func (f *Fields) Float64s(name string, v *[]float64) {
+	array(f, name, v, 8,
+		func(b []byte, x float64) { binary.LittleEndian.PutUint64(b, math.Float64bits(x)) },
+		func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+}
+
+// Float32s describes *v, to the bit. An empty slice decodes with length 0.
+func (f *Fields) Float32s(name string, v *[]float32) {
+	array(f, name, v, 4,
+		func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) },
+		func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+}
+
+// Uint64s describes *v.
+func (f *Fields) Uint64s(name string, v *[]uint64) {
+	array(f, name, v, 8, binary.LittleEndian.PutUint64, binary.LittleEndian.Uint64)
+}
+
+// Int32s describes *v.
+func (f *Fields) Int32s(name string, v *[]int32) {
+	array(f, name, v, 4,
+		func(b []byte, x int32) { binary.LittleEndian.PutUint32(b, uint32(x)) },
+		func(b []byte) int32 { return int32(binary.LittleEndian.Uint32(b)) })
+}
+
+// Bools describes *v, one byte an element.
+func (f *Fields) Bools(name string, v *[]bool) {
+	array(f, name, v, 1,
+		func(b []byte, x bool) {
+			b[0] = 0
+			if x {
+				b[0] = 1
+			}
+		},
+		func(b []byte) bool { return b[0] != 0 })
+}
+
+// Group describes a nested state; its fields carry the prefix "name.".
+func (f *Fields) Group(name string, fields func(*Fields)) {
+	if !f.head(name) {
+		return
+	}
+	outer := f.path
+	f.path += name + "."
+	fields(f)
+	f.path = outer
+}
+
+// binaryState is what the standard library's serialisable types implement.
+type binaryState interface {
+	encoding.BinaryMarshaler
+	encoding.BinaryUnmarshaler
+}
+
+// Binary describes v, e.g. a random generator.
+func (f *Fields) Binary(name string, v binaryState) {
+	var b []byte
+	var err error
+	if !f.Decoding() {
+		b, err = v.MarshalBinary()
+		f.Fail(name, err)
+	}
+	f.Bytes(name, &b)
+	if f.Decoding() && f.err == nil {
+		f.Fail(name, v.UnmarshalBinary(b))
+	}
+}
+
+// List describes a slice of n elements: it writes or reads the length, lets
+// resize make room when reading, and visits the elements in order. least is
+// the fewest bytes that one element can take on the wire, at least 1; a length
+// that the data cannot hold is refused before resize is called.
+func (f *Fields) List(name string, n int, least int, resize func(n int), elem func(f *Fields, i int)) {
+	if !f.head(name) {
+		return
+	}
+	if !f.Decoding() {
+		f.Fail(name, f.enc.EncodeArrayLen(n))
+	} else {
+		var err error
+		n, err = f.dec.DecodeArrayLen()
+		if err == nil && (n < 0 || n > f.r.Len()/max(least, 1)) {
+			err = errLength
+		}
+		if err != nil {
+			f.Fail(name, err)
+			return
+		}
+		resize(n)
+	}
+	outer := f.path
+	for i := 0; i < n && f.err == nil; i++ {
+		f.path = outer + name + "." // the index is left out: it would cost an allocation a step
+		elem(f, i)
+	}
+	f.path = outer
+}
