@@ -146,3 +146,21 @@ func AxpyMixed(c float64, k []float32, y []float64) {
 		y[i] += float64(c * float64(v))
 	}
 }
+
+// Apply turns sums over features into kernel values, in place: squared
+// distances for RBF, l1 distances for Laplacian, inner products for the
+// others.
+func (k Kernel) Apply(s []float32) {
+	for i, v := range s {
+		switch k.Kind {
+		case RBF, Laplacian:
+			s[i] = float32(math.Exp(-float64(k.Gamma) * float64(v)))
+		case Polynomial:
+			t := k.Gamma*v + k.Coef0
+			s[i] = 1
+			for range k.Degree {
+				s[i] *= t
+			}
+		}
+	}
+}

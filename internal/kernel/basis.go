@@ -1,0 +1,384 @@
+// Package kernel holds sets of points in the form in which kernel values are
+// computed fast, and the kernel expansions that are models over them.
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Func is a kernel function plus a constant: K(x,z) + Bias. A positive Bias
+// gives the expansion a regularised bias term.
+type Func struct {
+	vec.Kernel
+	Bias float32
+}
+
+func (f *Func) fields(s *state.Fields) {
+	kind := uint64(f.Kind)
+	s.Uint64("kind", &kind)
+	s.Float32("gamma", &f.Gamma)
+	s.Float32("coef0", &f.Coef0)
+	s.Int("degree", &f.Degree)
+	s.Float32("bias", &f.Bias)
+	if !s.Decoding() {
+		return
+	}
+	f.Kind = vec.KernelKind(kind)
+	switch {
+	case kind > uint64(vec.Laplacian):
+		s.Fail("kind", fmt.Errorf("unknown kernel %d", kind))
+	case f.Kind == vec.Polynomial && (f.Degree < 1 || f.Degree > 64):
+		s.Fail("degree", fmt.Errorf("%d is outside [1,64]", f.Degree))
+	}
+}
+
+// String names the kernel and its parameters.
+func (f Func) String() string {
+	name := ""
+	switch f.Kind {
+	case vec.RBF:
+		name = fmt.Sprintf("rbf gamma=%.4g", f.Gamma)
+	case vec.Linear:
+		name = "linear"
+	case vec.Polynomial:
+		name = fmt.Sprintf("polynomial gamma=%.4g coef0=%.4g degree=%d", f.Gamma, f.Coef0, f.Degree)
+	case vec.Laplacian:
+		name = fmt.Sprintf("laplacian gamma=%.4g", f.Gamma)
+	}
+	if f.Bias != 0 {
+		name += fmt.Sprintf(" bias=%.4g", f.Bias)
+	}
+	return name
+}
+
+// denseLimit is the number of features up to which points are kept in packed
+// dense panels. Streaming zeros through the vector units beats gathering the
+// few non-zeros until a row is a few thousand features long.
+const denseLimit = 1024
+
+// Basis is a growing list of points, with kernel values between any vectors
+// and a range of them. Points are kept in dense panels as long as no index
+// reaches denseLimit, in compressed sparse rows from then on; a value depends
+// on the two points and the layout, never on how calls are cut.
+type Basis struct {
+	Func   Func
+	panels *vec.Panels // dense layout
+	rows   *csr        // sparse layout; exactly one of the two is set
+
+	x []float32 // scratch: the rows of one Block call
+}
+
+// New returns an empty Basis.
+func New(f Func) *Basis { return &Basis{Func: f, panels: vec.NewPanels(0)} }
+
+// Len returns the number of points, Dim the number of features seen.
+func (b *Basis) Len() int {
+	if b.rows != nil {
+		return b.rows.len()
+	}
+	return b.panels.Len()
+}
+
+// Dim returns the number of features seen.
+func (b *Basis) Dim() int {
+	if b.rows != nil {
+		return b.rows.dim
+	}
+	return b.panels.Dim()
+}
+
+// Append adds a copy of x and returns its index.
+func (b *Basis) Append(x stream.Vec) int {
+	b.admit(x.Dim())
+	if b.rows != nil {
+		return b.rows.append(x)
+	}
+	b.x = grow(b.x, b.panels.Dim())
+	x.Dense(b.x)
+	return b.panels.Append(b.x)
+}
+
+// Set replaces point i by a copy of x.
+func (b *Basis) Set(i int, x stream.Vec) {
+	b.admit(x.Dim())
+	if b.rows != nil {
+		b.rows.set(i, x)
+		return
+	}
+	b.x = grow(b.x, b.panels.Dim())
+	x.Dense(b.x)
+	b.panels.Set(i, b.x)
+}
+
+// admit makes room for vectors of dim features.
+func (b *Basis) admit(dim int) {
+	switch {
+	case b.rows != nil:
+		b.rows.dim = max(b.rows.dim, dim)
+	case dim <= b.panels.Dim():
+	case dim <= denseLimit:
+		// Widening copies all rows, so it is done in growing steps.
+		b.panels.Widen(min(denseLimit, max(dim, b.panels.Dim()+b.panels.Dim()/4)))
+		if b.panels.Len() == 0 && b.panels.Dim() != dim {
+			b.panels = vec.NewPanels(dim)
+		}
+	default:
+		b.toSparse()
+		b.rows.dim = dim
+	}
+}
+
+func (b *Basis) toSparse() {
+	rows := &csr{dim: b.panels.Dim()}
+	for i := range b.panels.Len() {
+		rows.append(b.Row(i))
+	}
+	b.rows, b.panels = rows, nil
+}
+
+// Row returns a copy of point i, sparse where that is its layout.
+func (b *Basis) Row(i int) stream.Vec {
+	if b.rows != nil {
+		return b.rows.row(i).Clone()
+	}
+	v := make([]float32, b.panels.Dim())
+	b.panels.Row(v, i)
+	return stream.Vec{Val: v}
+}
+
+// Truncate drops the points from n on.
+func (b *Basis) Truncate(n int) {
+	if b.rows != nil {
+		b.rows.truncate(n)
+		return
+	}
+	b.panels.Truncate(n)
+}
+
+// Subset returns a new Basis of the points listed, in that order, in the same
+// layout.
+func (b *Basis) Subset(idx []int32) *Basis {
+	s := &Basis{Func: b.Func}
+	if b.rows != nil {
+		s.rows = &csr{dim: b.rows.dim}
+		for _, i := range idx {
+			s.rows.append(b.rows.row(int(i)))
+		}
+		return s
+	}
+	s.panels = vec.NewPanels(b.panels.Dim())
+	row := make([]float32, b.panels.Dim())
+	for _, i := range idx {
+		b.panels.Row(row, int(i))
+		s.panels.Append(row)
+	}
+	return s
+}
+
+// Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and for
+// from ≤ j < to. ld ≥ to-from. Block is not safe for concurrent use.
+func (b *Basis) Block(dst []float32, ld int, xs []stream.Vec, from, to int) {
+	b.x = b.block(b.x, dst, ld, xs, from, to)
+}
+
+// Between is Block for points of the Basis itself: row r belongs to point
+// idx[r].
+func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
+	if b.rows != nil {
+		for r, i := range idx {
+			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, b.rows.row(int(i)), from)
+		}
+		return
+	}
+	d := b.panels.Dim()
+	b.x = grow(b.x, len(idx)*d)
+	for r, i := range idx {
+		b.panels.Row(b.x[r*d:(r+1)*d], int(i))
+	}
+	b.Func.Block(dst, ld, b.x, len(idx), b.panels, from, to)
+	b.addBias(dst, ld, len(idx), to-from)
+}
+
+// block is Block with the caller's scratch, which it returns, grown.
+func (b *Basis) block(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
+	if b.rows != nil {
+		for r, x := range xs {
+			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, x, from)
+		}
+		return scratch
+	}
+	d := b.panels.Dim()
+	scratch = grow(scratch, len(xs)*d)
+	for r, x := range xs {
+		row := scratch[r*d : (r+1)*d]
+		if x.Dim() > d {
+			// Features that no point has: they add to the distance.
+			b.outside(dst[r*ld:r*ld+to-from], x, from)
+			clear(row)
+			continue
+		}
+		x.Dense(row)
+	}
+	// Rows with features outside are computed by outside; they must not be
+	// overwritten, so runs of ordinary rows are handed on together.
+	for r := 0; r < len(xs); {
+		if xs[r].Dim() > d {
+			r++
+			continue
+		}
+		end := r + 1
+		for end < len(xs) && xs[end].Dim() <= d {
+			end++
+		}
+		b.Func.Block(dst[r*ld:], ld, scratch[r*d:end*d], end-r, b.panels, from, to)
+		b.addBias(dst[r*ld:], ld, end-r, to-from)
+		r = end
+	}
+	return scratch
+}
+
+// outside computes a row of kernel values for an x with more features than the
+// Basis has, by widening a copy of the points a panel at a time.
+func (b *Basis) outside(dst []float32, x stream.Vec, from int) {
+	wide := vec.NewPanels(x.Dim())
+	dense := make([]float32, x.Dim())
+	row := make([]float32, x.Dim())
+	x.Dense(dense)
+	to := from + len(dst)
+	for j := from; j < to; j += vec.Width {
+		wide.Truncate(0)
+		n := min(vec.Width, to-j)
+		for i := range n {
+			b.panels.Row(row[:b.panels.Dim()], j+i)
+			wide.Append(row)
+		}
+		b.Func.Block(dst[j-from:], n, dense, 1, wide, 0, n)
+	}
+	b.addBias(dst, len(dst), 1, len(dst))
+}
+
+func (b *Basis) addBias(dst []float32, ld, n, m int) {
+	if b.Func.Bias == 0 {
+		return
+	}
+	for r := range n {
+		row := dst[r*ld : r*ld+m]
+		for j := range row {
+			row[j] += b.Func.Bias
+		}
+	}
+}
+
+// Diag returns K(p,p) + Bias for point i.
+func (b *Basis) Diag(i int) float64 {
+	if b.Func.Kind == vec.RBF || b.Func.Kind == vec.Laplacian {
+		return 1 + float64(b.Func.Bias)
+	}
+	var k [1]float32
+	b.Between(k[:], 1, []int32{int32(i)}, i, i+1)
+	return float64(k[0])
+}
+
+func grow(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+// Fields describes the points, for checkpoints and models. Rows are stored
+// sparse where that is shorter.
+func (b *Basis) Fields(f *state.Fields) {
+	f.Group("kernel", b.Func.fields)
+	dim, n, sparse := b.Dim(), b.Len(), b.rows != nil
+	f.Int("dim", &dim)
+	f.Int("points", &n)
+	f.Bool("sparse", &sparse)
+	var all csr
+	if !f.Decoding() {
+		if sparse {
+			all = *b.rows
+		} else {
+			all.dim = dim
+			all.reserve(b.panels)
+			row := make([]float32, dim)
+			for i := range n {
+				b.panels.Row(row, i)
+				all.appendNonzero(row)
+			}
+		}
+	}
+	full := !sparse && 2*len(all.val) > n*dim
+	f.Bool("full", &full)
+	if full {
+		b.fullFields(f, dim, n)
+		return
+	}
+	f.Int32s("ends", &all.end)
+	f.Int32s("idx", &all.idx)
+	f.Float32s("val", &all.val)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	all.dim = dim
+	if err := all.check(n); err != nil {
+		f.Fail("idx", err)
+		return
+	}
+	if !sparse && (dim > denseLimit || dim < 0) {
+		f.Fail("dim", fmt.Errorf("%d features do not fit the dense layout", dim))
+		return
+	}
+	if sparse {
+		all.norms()
+		b.rows, b.panels = &all, nil
+		return
+	}
+	// Packed panels take n*dim floats, which the non-zeros on the wire do not
+	// vouch for: a hostile message could claim a row of 1024 features with none.
+	// A point costs at least four bytes on the wire, so the factor is bounded.
+	b.rows, b.panels = nil, vec.NewPanels(dim)
+	row := make([]float32, dim)
+	for i := range n {
+		all.row(i).Dense(row)
+		b.panels.Append(row)
+	}
+}
+
+func (b *Basis) fullFields(f *state.Fields, dim, n int) {
+	var val []float32
+	if !f.Decoding() {
+		val = make([]float32, n*dim)
+		for i := range n {
+			b.panels.Row(val[i*dim:(i+1)*dim], i)
+		}
+	}
+	f.Float32s("val", &val)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if n < 0 || dim < 0 || dim > denseLimit || len(val) != n*dim {
+		f.Fail("val", fmt.Errorf("%d numbers do not make %d points of %d features", len(val), n, dim))
+		return
+	}
+	b.rows, b.panels = nil, vec.NewPanels(dim)
+	for i := range n {
+		b.panels.Append(val[i*dim : (i+1)*dim])
+	}
+}
+
+// Finite reports whether every value of x is finite and small enough for
+// squared distances in float32.
+func Finite(x stream.Vec) bool {
+	for _, v := range x.Val {
+		if a := math.Abs(float64(v)); !(a < 1e18) {
+			return false
+		}
+	}
+	return true
+}
