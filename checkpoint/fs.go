@@ -1,0 +1,112 @@
+package checkpoint
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// fileSystem is what a Store needs of the operating system. Tests put one in
+// its place that forgets what was not synced.
+type fileSystem interface {
+	MkdirAll(dir string) error
+	// List returns the names of the files in dir, in no particular order.
+	List(dir string) ([]string, error)
+	// Open opens a file for reading and returns its size.
+	Open(name string) (file, int64, error)
+	// Create makes an empty file for writing, which must not exist yet.
+	Create(name string) (file, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the creations, renames and removals in dir durable.
+	SyncDir(dir string) error
+	// TryLock takes the exclusive advisory lock of the file called name, which
+	// it creates if need be; ok is false where somebody else holds it.
+	TryLock(name string) (unlock func() error, ok bool, err error)
+}
+
+type file interface {
+	io.ReadWriteCloser
+	Sync() error
+}
+
+type osFS struct{}
+
+// MkdirAll makes the directories that it creates durable.
+func (fs osFS) MkdirAll(dir string) error {
+	if _, err := os.Stat(dir); err == nil || !os.IsNotExist(err) {
+		return os.MkdirAll(dir, 0o777) // reports what is not a directory
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := fs.MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return fs.SyncDir(parent)
+}
+
+func (osFS) List(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+func (osFS) Open(name string) (file, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &os.PathError{Op: "read", Path: name, Err: os.ErrInvalid}
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+func (osFS) Create(name string) (file, error) {
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there, NTFS logs its metadata
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (osFS) TryLock(name string) (func() error, bool, error) {
+	f, err := os.OpenFile(filepath.Clean(name), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, false, err
+	}
+	ok, err := tryLock(f)
+	if !ok || err != nil {
+		f.Close()
+		return nil, false, err
+	}
+	return f.Close, true, nil // closing gives the lock up
+}

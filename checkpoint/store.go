@@ -1,0 +1,349 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are the settings of a Store.
+type Options struct {
+	// Retain is the number of snapshots kept; 0 means 3.
+	Retain int
+	// StartFresh makes Load return nil instead of ErrNoValid where snapshots
+	// exist but none of them can be read.
+	StartFresh bool
+	// LockTimeout bounds the wait for the directory's lock, which is held only
+	// briefly; 0 means 30 s.
+	LockTimeout time.Duration
+	// Log receives what was skipped, repaired or could not be removed; nil
+	// means slog.Default().
+	Log *slog.Logger
+	// Now is the clock for Header.Created; nil means time.Now.
+	Now func() time.Time
+
+	fs fileSystem
+}
+
+// Store is a directory of snapshots. Its methods are safe for concurrent use.
+type Store struct {
+	dir  string
+	opts Options
+	fs   fileSystem
+
+	mu      sync.Mutex
+	claim   epoch // zero before Claim
+	next    uint64
+	bad     map[string]bool // names that Load could not read
+	skipped []*Error
+}
+
+// Open returns the Store in dir. It neither creates nor changes anything; dir
+// need not exist yet.
+func Open(dir string, opts Options) (*Store, error) {
+	if opts.Retain == 0 {
+		opts.Retain = 3
+	}
+	if opts.Retain < 1 {
+		return nil, fmt.Errorf("checkpoint: cannot retain %d snapshots, at least 1 is needed", opts.Retain)
+	}
+	if opts.LockTimeout == 0 {
+		opts.LockTimeout = 30 * time.Second
+	}
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.fs == nil {
+		opts.fs = osFS{}
+	}
+	s := &Store{dir: dir, opts: opts, fs: opts.fs, bad: map[string]bool{}}
+	_, err := s.names()
+	return s, err
+}
+
+// Dir returns the directory.
+func (s *Store) Dir() string { return s.dir }
+
+// name is the parsed name of a snapshot file.
+type name struct{ epoch, seq uint64 }
+
+func (n name) String() string { return fmt.Sprintf("checkpoint-%010d-%012d.ssc", n.epoch, n.seq) }
+
+// temp is the name under which n is written before it is complete.
+func (n name) temp() string { return tempPrefix + n.String() }
+
+const tempPrefix = ".tmp-"
+
+func parseName(s string) (n name, ok bool) {
+	_, err := fmt.Sscanf(s, "checkpoint-%d-%d.ssc", &n.epoch, &n.seq)
+	return n, err == nil && n.String() == s
+}
+
+// names returns the snapshots in the directory, newest first.
+func (s *Store) names() ([]name, error) {
+	files, err := s.fs.List(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: cannot list the directory: %w", err)
+	}
+	var names []name
+	for _, f := range files {
+		if n, ok := parseName(f); ok {
+			names = append(names, n)
+		}
+	}
+	slices.SortFunc(names, func(a, b name) int {
+		return cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(b.epoch, a.epoch))
+	})
+	return names, nil
+}
+
+// Files returns the paths of the snapshots, newest first, whether they can be
+// read or not.
+func (s *Store) Files() ([]string, error) {
+	names, err := s.names()
+	paths := make([]string, len(names))
+	for i, n := range names {
+		paths[i] = s.path(n.String())
+	}
+	return paths, err
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Load returns the newest snapshot that is whole: a damaged file, or one in a
+// newer format, is logged, listed by Skipped, and passed over. It returns nil
+// where the directory has no snapshot, and an error wrapping ErrNoValid where
+// it has some but none is valid, unless Options.StartFresh is set. It changes
+// nothing on disk.
+func (s *Store) Load() (*Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Another process may remove old files while this one reads: look again.
+	for try := 0; ; try++ {
+		snap, vanished, err := s.load()
+		if snap != nil || err != nil && !errors.Is(err, ErrNoValid) {
+			return snap, err
+		}
+		if vanished {
+			if try < 100 {
+				continue
+			}
+			return nil, fmt.Errorf("checkpoint: the snapshots in %s vanish while they are read", s.dir)
+		}
+		if err != nil && s.opts.StartFresh {
+			s.opts.Log.Warn("no snapshot is valid, starting from nothing", "dir", s.dir, "files", len(s.skipped))
+			return nil, nil
+		}
+		return nil, err
+	}
+}
+
+func (s *Store) load() (snap *Snapshot, vanished bool, err error) {
+	s.skipped = nil
+	names, err := s.names()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, n := range names {
+		snap, err := s.read(s.path(n.String()))
+		var bad *Error
+		switch {
+		case err == nil:
+			return snap, vanished, nil
+		case errors.Is(err, fs.ErrNotExist):
+			vanished = true
+		case errors.As(err, &bad):
+			s.opts.Log.Warn("snapshot skipped", "path", bad.Path, "part", bad.Part, "reason", bad.Err.Error())
+			s.skipped = append(s.skipped, bad)
+			s.bad[n.String()] = true
+		default:
+			// A file that may not be opened says nothing about its content.
+			return nil, vanished, fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	if len(s.skipped) > 0 {
+		return nil, vanished, fmt.Errorf("%w among %d files in %s; the newest: %w", ErrNoValid, len(s.skipped), s.dir, s.skipped[0])
+	}
+	return nil, vanished, nil
+}
+
+func (s *Store) read(path string) (*Snapshot, error) {
+	f, size, err := s.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(path, f, size)
+}
+
+// ReadFile reads the snapshot at path. The error is an [*Error] where the file
+// is not a valid snapshot.
+func ReadFile(path string) (*Snapshot, error) {
+	s := Store{fs: osFS{}}
+	return s.read(path)
+}
+
+// Skipped returns the files that the last Load could not use, newest first.
+func (s *Store) Skipped() []*Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.skipped)
+}
+
+// Save adds a snapshot and returns its path once it is durable. It sets Epoch,
+// Seq, Format and, if zero, Created in snap.Header, and snap.Bytes. Then it
+// removes snapshots beyond Options.Retain.
+//
+// It returns an error wrapping ErrFenced if another process has claimed the
+// directory since; the directory is unchanged then. After any other error the
+// older snapshots are whole and Save may be tried again. When ctx ends before
+// the snapshot is complete, Save returns ctx.Err().
+func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claim == (epoch{}) {
+		return "", ErrNotClaimed
+	}
+	h := &snap.Header
+	if h.Created.IsZero() {
+		h.Created = s.opts.Now()
+	}
+	h.Created = h.Created.Truncate(time.Millisecond).UTC()
+	h.Format, h.Epoch, h.Seq = Format, s.claim.number, s.next
+	// A number is used once, even if it is not known whether its file is there.
+	s.next++
+	n := name{h.Epoch, h.Seq}
+
+	temp := s.path(n.temp())
+	if snap.Bytes, err = s.writeTemp(ctx, temp, snap); err != nil {
+		return "", err
+	}
+	err = s.locked(ctx, func() error {
+		if err := s.checkEpoch(); err != nil {
+			return err
+		}
+		if err := s.fs.Rename(temp, s.path(n.String())); err != nil {
+			return fmt.Errorf("checkpoint: cannot put the snapshot in its place: %w", err)
+		}
+		temp = ""
+		if err := s.fs.SyncDir(s.dir); err != nil {
+			return fmt.Errorf("checkpoint: cannot make the snapshot durable: %w", err)
+		}
+		s.reap(n)
+		return nil
+	})
+	if err != nil {
+		if temp != "" {
+			s.remove(n.temp())
+		}
+		return "", err
+	}
+	return s.path(n.String()), nil
+}
+
+// writeTemp writes snap to a new file and syncs it. On an error the file is
+// gone.
+func (s *Store) writeTemp(ctx context.Context, path string, snap *Snapshot) (int64, error) {
+	f, err := s.fs.Create(path)
+	if err != nil {
+		return 0, fmt.Errorf("checkpoint: cannot create the snapshot: %w", err)
+	}
+	size, err := write(ctx, f, snap)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		s.remove(filepath.Base(path))
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return 0, err
+		}
+		return 0, fmt.Errorf("checkpoint: cannot write the snapshot (%d bytes so far): %w", size, err)
+	}
+	return size, nil
+}
+
+// reap removes what is older than the Retain newest snapshots. Files known to
+// be invalid do not count, and go with the valid ones around them. The caller
+// holds the lock and has just written saved.
+func (s *Store) reap(saved name) {
+	names, err := s.names()
+	if err != nil {
+		s.opts.Log.Warn("old snapshots not removed", "error", err)
+		return
+	}
+	good := 0
+	for _, n := range names {
+		if good >= s.opts.Retain && n != saved {
+			s.remove(n.String())
+			delete(s.bad, n.String())
+		} else if !s.bad[n.String()] {
+			good++
+		}
+	}
+}
+
+// remove removes a file that nothing depends on.
+func (s *Store) remove(name string) {
+	if err := s.fs.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.opts.Log.Warn("file not removed", "path", s.path(name), "error", err)
+	}
+}
+
+// removeTemps removes what interrupted writers have left. The caller holds the
+// lock and a new epoch, so nobody can complete these files any more.
+func (s *Store) removeTemps() {
+	files, err := s.fs.List(s.dir)
+	if err != nil {
+		s.opts.Log.Warn("unfinished files not removed", "error", err)
+		return
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f, tempPrefix) {
+			s.remove(f)
+		}
+	}
+}
+
+// locked calls do while it holds the directory's lock.
+func (s *Store) locked(ctx context.Context, do func() error) error {
+	deadline := time.NewTimer(s.opts.LockTimeout)
+	defer deadline.Stop()
+	for {
+		unlock, ok, err := s.fs.TryLock(s.path("LOCK"))
+		if err != nil {
+			return fmt.Errorf("checkpoint: cannot lock the directory: %w", err)
+		}
+		if ok {
+			err := do()
+			if uerr := unlock(); err == nil && uerr != nil && !errors.Is(uerr, os.ErrClosed) {
+				s.opts.Log.Warn("lock not released cleanly", "error", uerr)
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline.C:
+			return fmt.Errorf("%w (waited %v for %s)", ErrLocked, s.opts.LockTimeout, s.path("LOCK"))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
