@@ -1,0 +1,280 @@
+// Package codec turns the values of records into examples and back.
+//
+// Four wire forms are known by name:
+//
+//	libsvm   +1 3:0.5 7:1.25            label, then 1-based increasing indices
+//	json     {"x":[0.5,1.25],"y":1}     or sparse {"x":{"3":0.5},"y":-1}
+//	msgpack  the same map; dense x as array of numbers or as bin of
+//	         little-endian float32, sparse x as {"i":bin,"v":bin}
+//	csv      0.5,1.25,1                 one column may hold the label
+//
+// Feature indices are 1-based in the text forms libsvm and json (sparse), as
+// LIBSVM's users write them, and 0-based in msgpack, as programs hold them;
+// feature 3 of a libsvm line is Idx 2 of a stream.Vec. Dense forms need no
+// index: the first value is feature 0 of the vector.
+//
+// What every decoder keeps to:
+//
+//   - A value is decoded whole or refused with a *stream.FieldError that names
+//     the stage (decode, label or feature), the field where there is one, and
+//     the reason. The example is changed only when the value was accepted.
+//   - NaN and infinite features are refused, and so are values that overflow a
+//     float32; subnormal numbers and −0 are kept as they are. Text becomes the
+//     nearest float32, as strconv.ParseFloat(s, 32) rounds it.
+//   - The example shares no memory with the value.
+//   - No value makes a decoder panic, recurse without bound or allocate more
+//     than 4 times the value's length plus 64 KiB.
+//   - A decoder holds no state: one decoder serves any number of goroutines.
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Codec is one wire form, in both directions.
+type Codec interface {
+	stream.Decoder
+	stream.Encoder
+	// Name returns the name by which New knows the codec.
+	Name() string
+	// Header returns the line, without its end, that a file of this form must
+	// start with; nil if there is none, as for all but csv.
+	Header() []byte
+}
+
+// Options say how values are to be understood. The zero value of each field
+// selects its default.
+type Options struct {
+	// Labels says which two labels a classification stream uses: "pm1" (−1 and
+	// +1, the default), "01" (0 means −1) or "12" (1 means −1, 2 means +1). The
+	// mapping is never guessed from the data. It does not apply to regression.
+	Labels string
+	// Task is "classify" (the default) or "regress": there every finite label
+	// is accepted as it is.
+	Task string
+	// MaxFeatures is the largest number of features, and so the largest 1-based
+	// index, that is accepted: 1 to 2³¹−1, default 2²⁴.
+	MaxFeatures int
+	// MaxValueBytes is the length of the longest value that is accepted,
+	// default 64 MiB.
+	MaxValueBytes int
+	// CSV holds what only csv needs.
+	CSV CSVOptions
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxFeatures   = 1 << 24
+	DefaultMaxValueBytes = 64 << 20
+)
+
+// Names lists the codecs.
+func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
+
+// New returns the codec called name.
+func New(name string, o Options) (Codec, error) {
+	c, err := o.common()
+	if err != nil {
+		return nil, fmt.Errorf("codec %s: %w", name, err)
+	}
+	switch name {
+	case "libsvm":
+		return &libsvm{c}, nil
+	case "json":
+		return &jsonCodec{c}, nil
+	case "msgpack":
+		return &msgpack{c}, nil
+	case "csv":
+		d, err := newCSV(c, o.CSV)
+		if err != nil {
+			return nil, fmt.Errorf("codec csv: %w", err)
+		}
+		return d, nil
+	}
+	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+}
+
+// ByFileName returns the name of the codec that the name of a file suggests,
+// looking through a final .gz or .zst; ok is false where it suggests none.
+func ByFileName(name string) (codec string, ok bool) {
+	ext := strings.ToLower(path.Ext(name))
+	if ext == ".gz" || ext == ".zst" {
+		ext = strings.ToLower(path.Ext(name[:len(name)-len(ext)]))
+	}
+	switch ext {
+	case ".libsvm", ".svm", ".svmlight":
+		return "libsvm", true
+	case ".json", ".jsonl", ".ndjson":
+		return "json", true
+	case ".msgpack", ".mpk", ".mp":
+		return "msgpack", true
+	case ".csv":
+		return "csv", true
+	}
+	return "", false
+}
+
+// common is what all codecs share.
+type common struct {
+	labels   labels
+	maxDim   int
+	maxBytes int
+}
+
+func (o Options) common() (common, error) {
+	c := common{maxDim: o.MaxFeatures, maxBytes: o.MaxValueBytes}
+	if c.maxDim == 0 {
+		c.maxDim = DefaultMaxFeatures
+	}
+	if c.maxDim < 1 || c.maxDim > math.MaxInt32 {
+		return c, fmt.Errorf("MaxFeatures is %d, want 1 to %d", o.MaxFeatures, math.MaxInt32)
+	}
+	if c.maxBytes == 0 {
+		c.maxBytes = DefaultMaxValueBytes
+	}
+	if c.maxBytes < 1 {
+		return c, fmt.Errorf("MaxValueBytes is %d, want at least 1", o.MaxValueBytes)
+	}
+	switch o.Labels {
+	case "", "pm1":
+		c.labels.neg, c.labels.pos = -1, 1
+	case "01":
+		c.labels.neg, c.labels.pos = 0, 1
+	case "12":
+		c.labels.neg, c.labels.pos = 1, 2
+	default:
+		return c, fmt.Errorf("Labels is %q, want pm1, 01 or 12", o.Labels)
+	}
+	switch o.Task {
+	case "", "classify":
+	case "regress":
+		c.labels.regress = true
+	default:
+		return c, fmt.Errorf("Task is %q, want classify or regress", o.Task)
+	}
+	return c, nil
+}
+
+// Header is that of the forms that have none.
+func (c *common) Header() []byte { return nil }
+
+var errEmpty = errors.New("the value is empty")
+
+// checkSize refuses empty and oversized values.
+func (c *common) checkSize(value []byte) error {
+	if len(value) == 0 {
+		return fail(stream.StageDecode, "", errEmpty)
+	}
+	if len(value) > c.maxBytes {
+		return failf(stream.StageDecode, "", "the value has %d bytes, the limit is %d", len(value), c.maxBytes)
+	}
+	return nil
+}
+
+// checkDim refuses a dense vector of n features where that is too many.
+func (c *common) checkDim(n int) error {
+	if n > c.maxDim {
+		return failf(stream.StageFeature, "x", "%d features, the limit is %d", n, c.maxDim)
+	}
+	return nil
+}
+
+// indexTooLarge says that a feature's 1-based index is out of range.
+func (c *common) indexTooLarge(field string) error {
+	return failf(stream.StageFeature, field, "the index is above the limit of %d", c.maxDim)
+}
+
+// labels maps labels on the wire to labels in memory.
+type labels struct {
+	regress  bool
+	neg, pos float64 // what stands for −1 and +1 on the wire
+}
+
+// decode returns the label that v on the wire stands for.
+func (l *labels) decode(v float64) (float64, error) {
+	switch {
+	case v-v != 0:
+		return 0, failf(stream.StageLabel, "y", "the label is %v, want a finite number", v)
+	case l.regress:
+		return v, nil
+	case v == l.pos:
+		return 1, nil
+	case v == l.neg:
+		return -1, nil
+	}
+	return 0, failf(stream.StageLabel, "y", "the label is %v, want %v or %v", v, l.neg, l.pos)
+}
+
+// encode is decode's inverse.
+func (l *labels) encode(y float64) (float64, error) {
+	switch {
+	case y-y != 0:
+		return 0, failf(stream.StageLabel, "y", "the label is %v, want a finite number", y)
+	case l.regress:
+		return y, nil
+	case y == 1:
+		return l.pos, nil
+	case y == -1:
+		return l.neg, nil
+	}
+	return 0, failf(stream.StageLabel, "y", "the label is %v, want -1 or 1", y)
+}
+
+// checkVec refuses what no codec may write: features that are not finite and
+// indices that are not strictly increasing from 0.
+func (c *common) checkVec(x stream.Vec) error {
+	if x.Idx != nil {
+		if len(x.Idx) != len(x.Val) {
+			return failf(stream.StageFeature, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
+		}
+		last := int32(-1)
+		for _, j := range x.Idx {
+			if j <= last {
+				return failf(stream.StageFeature, feature(int(j)+1), "the indices do not increase")
+			}
+			last = j
+		}
+	}
+	if k := x.CheckFinite(); k >= 0 {
+		field := indexed(k)
+		if x.Idx != nil {
+			field = feature(int(x.Idx[k]) + 1)
+		}
+		return failf(stream.StageFeature, field, "the value is %v", x.Val[k])
+	}
+	if d := x.Dim(); d > c.maxDim {
+		return failf(stream.StageFeature, "x", "%d features, the limit is %d", d, c.maxDim)
+	}
+	return nil
+}
+
+// fail returns a decoder's error.
+func fail(stage stream.Stage, field string, err error) error {
+	return &stream.FieldError{Stage: stage, Field: field, Err: err}
+}
+
+// failf is fail with a formatted reason.
+func failf(stage stream.Stage, field, format string, args ...any) error {
+	return fail(stage, field, fmt.Errorf(format, args...))
+}
+
+// feature names the feature with the 1-based index j.
+func feature(j int) string { return "feature " + strconv.Itoa(j) }
+
+// indexed names the feature at position k, from 0, of a dense vector.
+func indexed(k int) string { return "x[" + strconv.Itoa(k) + "]" }
+
+// quoted returns at most 32 bytes of b for an error message.
+func quoted(b []byte) string {
+	if len(b) > 32 {
+		return strconv.QuoteToASCII(string(b[:29])) + "..."
+	}
+	return strconv.QuoteToASCII(string(b))
+}

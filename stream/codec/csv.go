@@ -1,0 +1,359 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// CSVOptions say what the columns of csv are. A column is given by its name,
+// if Columns holds it, or by its number from 1 on, or as "first" or "last".
+type CSVOptions struct {
+	// Header says that a file's first record holds the names of the columns.
+	// Decoders never see it: whoever opens the file takes it off and may make
+	// Columns of it with ParseHeader; whoever writes a file writes
+	// Codec.Header first.
+	Header bool
+	// Columns names the columns. Where it is set every record must have as many
+	// fields as there are names.
+	Columns []string
+	// LabelColumn is the column of the label; the default, empty, is none.
+	LabelColumn string
+	// DropColumns are columns to pass over.
+	DropColumns []string
+	// EmptyAsZero makes an empty field the feature 0; by default it is an
+	// error. An empty label is no label either way.
+	EmptyAsZero bool
+	// Comma separates fields, default ','.
+	Comma byte
+}
+
+// csvCodec reads and writes one record of comma-separated values (RFC 4180)
+// per value, with or without its end of line:
+//
+//	0.5,1.25,1
+//
+// The fields that are neither label nor dropped are the features of a dense
+// vector, in their order. Blanks around a field are cut, a field may stand in
+// double quotes. A label that is empty or "?" makes the example unlabelled.
+// The form carries no ID.
+type csvCodec struct {
+	common
+	o     CSVOptions
+	label int // column of the label from 0 on, noColumn, or lastColumn
+	drop  []bool
+}
+
+const (
+	noColumn   = -1
+	lastColumn = -2
+)
+
+func newCSV(c common, o CSVOptions) (*csvCodec, error) {
+	if o.Comma == 0 {
+		o.Comma = ','
+	}
+	if strings.IndexByte("\"\r\n +-.?0123456789eE", o.Comma) >= 0 || o.Comma >= 0x80 {
+		return nil, fmt.Errorf("Comma is %q, which cannot separate numbers", o.Comma)
+	}
+	d := &csvCodec{common: c, o: o, label: noColumn}
+	if o.LabelColumn != "" {
+		k, err := o.column(o.LabelColumn)
+		if err != nil {
+			return nil, fmt.Errorf("LabelColumn: %w", err)
+		}
+		d.label = k
+	}
+	for _, name := range o.DropColumns {
+		k, err := o.column(name)
+		if err == nil && k == lastColumn {
+			err = fmt.Errorf("column %q: drop the last column by its number", name)
+		}
+		if err == nil && k == d.label {
+			err = fmt.Errorf("column %q holds the label", name)
+		}
+		if err == nil && k >= c.maxDim {
+			err = fmt.Errorf("column %q is beyond the limit of %d features", name, c.maxDim)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("DropColumns: %w", err)
+		}
+		for len(d.drop) <= k {
+			d.drop = append(d.drop, false)
+		}
+		d.drop[k] = true
+	}
+	return d, nil
+}
+
+// column returns the position, from 0, of the column that s means.
+func (o *CSVOptions) column(s string) (int, error) {
+	for k, name := range o.Columns {
+		if name == s {
+			return k, nil
+		}
+	}
+	switch s {
+	case "first":
+		return 0, nil
+	case "last":
+		if n := len(o.Columns); n > 0 {
+			return n - 1, nil
+		}
+		return lastColumn, nil
+	}
+	k, err := strconv.Atoi(s)
+	if err != nil {
+		if len(o.Columns) == 0 {
+			return 0, fmt.Errorf("column %q cannot be found: the columns have no names, give its number from 1 on", s)
+		}
+		return 0, fmt.Errorf("column %q is unknown, there are %s", s, strings.Join(o.Columns, ", "))
+	}
+	if k < 1 || len(o.Columns) > 0 && k > len(o.Columns) {
+		return 0, fmt.Errorf("column %d does not exist, the first is 1", k)
+	}
+	return k - 1, nil
+}
+
+func (*csvCodec) Name() string { return "csv" }
+
+// ParseHeader returns the names in a header line, blanks around them cut.
+func ParseHeader(line []byte, comma byte) ([]string, error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))))
+	if comma != 0 {
+		r.Comma = rune(comma)
+	}
+	names, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("header of csv: %w", err)
+	}
+	seen := make(map[string]bool, len(names))
+	for k, name := range names {
+		names[k] = strings.TrimSpace(name)
+		if seen[names[k]] {
+			return nil, fmt.Errorf("header of csv: the name %q comes twice", names[k])
+		}
+		seen[names[k]] = true
+	}
+	return names, nil
+}
+
+// Header returns the line, without its end, that a file must start with, nil
+// if there is none.
+func (c *csvCodec) Header() []byte {
+	if !c.o.Header || len(c.o.Columns) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	w.Comma = rune(c.o.Comma)
+	// A bytes.Buffer takes every write.
+	_ = w.Write(c.o.Columns)
+	w.Flush()
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// field returns the field that starts at b[i], without quotes and the blanks
+// around it, and where the next one starts, len(b)+1 if it was the last.
+func (c *csvCodec) field(b []byte, i int) (f []byte, next int, ok bool) {
+	i = skipBlank(b, i)
+	if i < len(b) && b[i] == '"' {
+		start := i + 1
+		for i = start; i < len(b); i++ {
+			if b[i] != '"' {
+				continue
+			}
+			if i+1 < len(b) && b[i+1] == '"' {
+				i++
+				continue
+			}
+			f = b[start:i]
+			i = skipBlank(b, i+1)
+			if i == len(b) || b[i] == c.o.Comma {
+				return trimBlank(f), i + 1, true
+			}
+			return b[start-1:], i, false
+		}
+		return b[start-1:], i, false
+	}
+	end := len(b)
+	if k := bytes.IndexByte(b[i:], c.o.Comma); k >= 0 {
+		end = i + k
+	}
+	return trimBlank(b[i:end]), end + 1, true
+}
+
+func trimBlank(b []byte) []byte {
+	for len(b) > 0 && blank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && blank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// name returns how errors call column k.
+func (c *csvCodec) name(k int) string {
+	if k < len(c.o.Columns) {
+		return fmt.Sprintf("column %d (%s)", k+1, quoted([]byte(c.o.Columns[k])))
+	}
+	return fmt.Sprintf("column %d", k+1)
+}
+
+// Decode implements stream.Decoder.
+func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
+	if err := c.checkSize(value); err != nil {
+		return err
+	}
+	b := trimLine(value)
+	if skipBlank(b, 0) == len(b) && c.o.Comma != '\t' {
+		return fail(stream.StageDecode, "", errEmpty)
+	}
+	n := bytes.Count(b, []byte{c.o.Comma}) + 1
+	val := make([]float32, 0, min(n, c.maxDim))
+	y, labelled, found := 0.0, false, c.label == noColumn
+	k := 0
+	for i := 0; i <= len(b); k++ {
+		f, next, ok := c.field(b, i)
+		if !ok {
+			return failf(stream.StageDecode, c.name(k), "%s has no proper end of quotes", quoted(f))
+		}
+		i = next
+		if k < len(c.drop) && c.drop[k] {
+			continue
+		}
+		if k == c.label || c.label == lastColumn && i > len(b) {
+			found = true
+			if len(f) == 0 || len(f) == 1 && f[0] == '?' {
+				continue
+			}
+			d, n := scan(f)
+			if n == 0 || n != len(f) {
+				return failf(stream.StageLabel, c.name(k), "the label is %s, want a number", quoted(f))
+			}
+			var err error
+			if y, err = c.labels.decode(d.float64(f)); err != nil {
+				return err
+			}
+			labelled = true
+			continue
+		}
+		if len(val) == c.maxDim {
+			return failf(stream.StageFeature, c.name(k), "more than %d features", c.maxDim)
+		}
+		v, err := c.value(f, k)
+		if err != nil {
+			return err
+		}
+		val = append(val, v)
+	}
+	if want := len(c.o.Columns); want > 0 && k != want {
+		return failf(stream.StageDecode, "", "%d fields, want %d", k, want)
+	}
+	if !found {
+		return failf(stream.StageLabel, c.name(c.label), "missing, there are %d fields", k)
+	}
+	ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{Val: val}, y, labelled
+	return nil
+}
+
+// value returns the feature that column k holds.
+func (c *csvCodec) value(f []byte, k int) (float32, error) {
+	d, n := scan(f)
+	if n == 0 || n != len(f) {
+		switch {
+		case len(f) == 0 && c.o.EmptyAsZero:
+			return 0, nil
+		case len(f) == 0:
+			return 0, failf(stream.StageDecode, c.name(k), "the field is empty")
+		case nonFinite(f):
+			return 0, failf(stream.StageFeature, c.name(k), "the value is %s", quoted(f))
+		}
+		return 0, failf(stream.StageDecode, c.name(k), "%s is not a number", quoted(f))
+	}
+	v := d.float32(f)
+	if v-v != 0 {
+		return 0, failf(stream.StageFeature, c.name(k), "%s overflows a float32", quoted(f))
+	}
+	return v, nil
+}
+
+// Append implements stream.Encoder. A sparse vector is written with its zeros,
+// up to its last feature or as many as Columns has room for; dropped columns
+// are left empty.
+func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
+	if err := c.checkVec(ex.X); err != nil {
+		return dst, err
+	}
+	dim := ex.X.Dim()
+	if ex.Labelled && c.label == noColumn {
+		return dst, failf(stream.StageLabel, "y", "there is no column for the label")
+	}
+	columns := len(c.o.Columns)
+	if columns > 0 {
+		room := columns
+		if c.label != noColumn {
+			room--
+		}
+		for _, d := range c.drop {
+			if d {
+				room--
+			}
+		}
+		if dim > room || dim < room && !ex.X.Sparse() {
+			return dst, failf(stream.StageFeature, "x", "%d features, there are columns for %d", dim, room)
+		}
+		dim = room
+	}
+	out := dst
+	next, at := 0, 0 // next feature, next position in a sparse vector
+	for k := 0; ; k++ {
+		isLabel := k == c.label || c.label == lastColumn && next == dim
+		dropped := k < len(c.drop) && c.drop[k]
+		if dropped {
+			isLabel = false
+		}
+		if next == dim && !isLabel && !dropped && k > c.label {
+			break
+		}
+		if !isLabel && !dropped && next == dim {
+			return dst, failf(stream.StageFeature, "x", "%d features leave column %d empty, before the label's", dim, k+1)
+		}
+		if k > 0 {
+			out = append(out, c.o.Comma)
+		}
+		switch {
+		case isLabel:
+			if ex.Labelled {
+				y, err := c.labels.encode(ex.Y)
+				if err != nil {
+					return dst, err
+				}
+				out = appendFloat64(out, y)
+			}
+		case dropped:
+		default:
+			v := float32(0)
+			if !ex.X.Sparse() {
+				v = ex.X.Val[next]
+			} else if at < len(ex.X.Idx) && int(ex.X.Idx[at]) == next {
+				v = ex.X.Val[at]
+				at++
+			}
+			next++
+			out = appendFloat32(out, v)
+		}
+		if isLabel && c.label == lastColumn {
+			break
+		}
+	}
+	if len(out) == len(dst) {
+		return dst, failf(stream.StageDecode, "", "an example without features and label makes an empty record")
+	}
+	return out, nil
+}

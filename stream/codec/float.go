@@ -1,0 +1,187 @@
+package codec
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// decimal is a number as it stands in a text: ±mant·10^exp, unless slow says
+// that mant does not hold all digits.
+type decimal struct {
+	mant uint64
+	exp  int
+	neg  bool
+	slow bool
+	// plain is false where JSON does not allow the form: a leading plus sign or
+	// zero, no digit before or after the point.
+	plain bool
+}
+
+// scan reads the number [+-]digits[.digits][e[+-]digits] that b starts with
+// and returns how many bytes it has, 0 if there is none. Digits on one side of
+// the point are enough.
+func scan(b []byte) (d decimal, n int) {
+	i := 0
+	d.plain = true
+	if i < len(b) {
+		switch b[i] {
+		case '-':
+			d.neg = true
+			i++
+		case '+':
+			d.plain = false
+			i++
+		}
+	}
+	start := i
+	mant := uint64(0)
+	for ; i < len(b); i++ {
+		c := b[i] - '0'
+		if c > 9 {
+			break
+		}
+		if mant >= 1e18 {
+			d.slow = true
+			continue
+		}
+		mant = mant*10 + uint64(c)
+	}
+	digits := i - start
+	if digits == 0 || digits > 1 && b[start] == '0' {
+		d.plain = false
+	}
+	if i < len(b) && b[i] == '.' {
+		i++
+		point := i
+		for ; i < len(b); i++ {
+			c := b[i] - '0'
+			if c > 9 {
+				break
+			}
+			if mant >= 1e18 {
+				d.slow = true
+				continue
+			}
+			mant = mant*10 + uint64(c)
+		}
+		d.exp = point - i
+		digits += i - point
+		if i == point {
+			d.plain = false
+		}
+	}
+	if digits == 0 {
+		return decimal{}, 0
+	}
+	d.mant = mant
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		j := i + 1
+		neg := false
+		if j < len(b) && (b[j] == '+' || b[j] == '-') {
+			neg = b[j] == '-'
+			j++
+		}
+		if j == len(b) || b[j]-'0' > 9 {
+			return decimal{}, 0
+		}
+		e := 0
+		for ; j < len(b); j++ {
+			c := b[j] - '0'
+			if c > 9 {
+				break
+			}
+			if e < 100000 {
+				e = e*10 + int(c)
+			}
+		}
+		if neg {
+			e = -e
+		}
+		d.exp += e
+		i = j
+	}
+	return d, i
+}
+
+// pow10 holds the powers of ten that a float64 represents exactly.
+var pow10 = [...]float64{
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}
+
+// quick returns d rounded once to float64: mantissa and power of ten are both
+// exact, so that the one product or quotient is the correctly rounded result
+// (Clinger, "How to read floating point numbers accurately", PLDI 1990). ok is
+// false where that does not hold.
+func (d decimal) quick() (f float64, ok bool) {
+	if d.slow || d.mant >= 1<<53 {
+		return 0, false
+	}
+	f = float64(d.mant)
+	switch {
+	case d.exp == 0:
+	case d.exp < 0 && d.exp >= -22:
+		f /= pow10[-d.exp]
+	case d.exp > 0 && d.exp <= 22:
+		f *= pow10[d.exp]
+	default:
+		return 0, false
+	}
+	if d.neg {
+		f = -f
+	}
+	return f, true
+}
+
+// float32 returns the float32 nearest to d, which was scanned from text;
+// infinite where it overflows.
+func (d decimal) float32(text []byte) float32 {
+	if f, ok := d.quick(); ok {
+		if d.mant == 0 {
+			return float32(f)
+		}
+		// Rounding to float64 and again to float32 differs from rounding once
+		// only if the first rounding lands on a boundary of the second one:
+		// boundaries are float64 numbers, so rounding never carries a value
+		// across one. In the normal range of float32 the boundaries are the
+		// numbers whose 29 surplus bits are 1 followed by zeros.
+		a := math.Abs(f)
+		if a >= 0x1p-126 && a < math.MaxFloat32 && math.Float64bits(f)&(1<<29-1) != 1<<28 {
+			return float32(f)
+		}
+	}
+	f, _ := strconv.ParseFloat(string(text), 32)
+	return float32(f)
+}
+
+// float64 returns the float64 nearest to d, which was scanned from text;
+// infinite where it overflows.
+func (d decimal) float64(text []byte) float64 {
+	if f, ok := d.quick(); ok {
+		return f
+	}
+	f, _ := strconv.ParseFloat(string(text), 64)
+	return f
+}
+
+// nonFinite reports whether token is a spelling of NaN or infinity that other
+// programs write.
+func nonFinite(token []byte) bool {
+	if len(token) > 0 && (token[0] == '+' || token[0] == '-') {
+		token = token[1:]
+	}
+	return bytes.EqualFold(token, []byte("nan")) ||
+		bytes.EqualFold(token, []byte("inf")) ||
+		bytes.EqualFold(token, []byte("infinity"))
+}
+
+// appendFloat32 appends the shortest decimal that reads back as v.
+func appendFloat32(dst []byte, v float32) []byte {
+	return strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+}
+
+// appendFloat64 appends the shortest decimal that reads back as v.
+func appendFloat64(dst []byte, v float64) []byte {
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+}

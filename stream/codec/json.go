@@ -1,0 +1,522 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// jsonCodec reads and writes one JSON object per value:
+//
+//	{"x":[0.5,1.25],"y":1,"id":"a7"}   dense
+//	{"x":{"3":0.5,"7":1.25},"y":-1}    sparse, keys are 1-based indices
+//
+// The keys of a sparse vector may come in any order; one that comes twice is
+// refused. "y" absent or null makes the example unlabelled; "id" is a string
+// or a number, whose text it becomes, or null. "ts" and every other key are
+// passed over, whatever their value; "x", "y" and "id" may come once. Nesting
+// deeper than 64 is refused.
+type jsonCodec struct{ common }
+
+func (*jsonCodec) Name() string { return "json" }
+
+// maxDepth bounds the nesting of values that are passed over, in JSON and in
+// MessagePack.
+const maxDepth = 64
+
+// Decode implements stream.Decoder.
+func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
+	if err := c.checkSize(value); err != nil {
+		return err
+	}
+	p := jsonText{b: value}
+	p.space()
+	if p.i == len(p.b) {
+		return fail(stream.StageDecode, "", errEmpty)
+	}
+	if !p.eat('{') {
+		return p.fail("", "want an object")
+	}
+	var (
+		x                   stream.Vec
+		y                   float64
+		id                  string
+		labelled            bool
+		seenX, seenY, seenI bool
+	)
+	for first := true; ; first = false {
+		p.space()
+		if p.eat('}') {
+			break
+		}
+		if !first {
+			if !p.eat(',') {
+				return p.fail("", "want , or }")
+			}
+			p.space()
+		}
+		key, err := p.str("")
+		if err != nil {
+			return err
+		}
+		p.space()
+		if !p.eat(':') {
+			return p.fail("", "want :")
+		}
+		p.space()
+		switch name := string(key); name {
+		case "x":
+			err = once(&seenX, name)
+			if err == nil {
+				x, err = c.vector(&p)
+			}
+		case "y":
+			err = once(&seenY, name)
+			if err == nil {
+				y, labelled, err = c.label(&p)
+			}
+		case "id":
+			err = once(&seenI, name)
+			if err == nil {
+				id, err = p.id()
+			}
+		default:
+			err = p.skip(1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.space()
+	if p.i != len(p.b) {
+		return p.fail("", "the object is over")
+	}
+	if !seenX {
+		return failf(stream.StageDecode, "x", "missing")
+	}
+	ex.ID, ex.X, ex.Y, ex.Labelled = id, x, y, labelled
+	return nil
+}
+
+// once refuses a key that has been seen.
+func once(seen *bool, name string) error {
+	if *seen {
+		return failf(stream.StageDecode, name, "the key comes twice")
+	}
+	*seen = true
+	return nil
+}
+
+func (c *jsonCodec) label(p *jsonText) (y float64, labelled bool, err error) {
+	if p.word("null") {
+		return 0, false, nil
+	}
+	d, text, err := p.number("y", stream.StageLabel)
+	if err != nil {
+		return 0, false, err
+	}
+	y, err = c.labels.decode(d.float64(text))
+	return y, err == nil, err
+}
+
+func (c *jsonCodec) vector(p *jsonText) (stream.Vec, error) {
+	switch {
+	case p.eat('['):
+		return c.dense(p)
+	case p.eat('{'):
+		return c.sparse(p)
+	}
+	return stream.Vec{}, p.fail("x", "want an array or an object")
+}
+
+func (c *jsonCodec) dense(p *jsonText) (stream.Vec, error) {
+	p.space()
+	if p.eat(']') {
+		return stream.Vec{Val: []float32{}}, nil
+	}
+	// What comes before the next bracket is all numbers and commas, or refused
+	// below; a number and its comma take two bytes at least.
+	end := bytes.IndexByte(p.b[p.i:], ']')
+	if end < 0 {
+		return stream.Vec{}, p.fail("x", "the array does not end")
+	}
+	n := bytes.Count(p.b[p.i:p.i+end], []byte{','}) + 1
+	if err := c.checkDim(n); err != nil {
+		return stream.Vec{}, err
+	}
+	val := make([]float32, 0, n)
+	for {
+		v, err := p.value(-1, len(val))
+		if err != nil {
+			return stream.Vec{}, err
+		}
+		val = append(val, v)
+		p.space()
+		if p.eat(']') {
+			return stream.Vec{Val: val}, nil
+		}
+		if !p.eat(',') {
+			return stream.Vec{}, p.fail(indexed(len(val)), "want , or ]")
+		}
+		p.space()
+	}
+}
+
+func (c *jsonCodec) sparse(p *jsonText) (stream.Vec, error) {
+	p.space()
+	if p.eat('}') {
+		return stream.Vec{Idx: []int32{}, Val: []float32{}}, nil
+	}
+	end := bytes.IndexByte(p.b[p.i:], '}')
+	if end < 0 {
+		return stream.Vec{}, p.fail("x", "the object does not end")
+	}
+	// `"1":0,` is the shortest feature.
+	n := min(bytes.Count(p.b[p.i:p.i+end], colon), (end+1)/6)
+	x := stream.Vec{Idx: make([]int32, 0, n), Val: make([]float32, 0, n)}
+	sorted := true
+	last := int32(-1)
+	for {
+		key, err := p.str("x")
+		if err != nil {
+			return x, err
+		}
+		j := 0
+		for _, b := range key {
+			d := b - '0'
+			if d > 9 {
+				return x, failf(stream.StageDecode, "x", "the key %s is not a feature's index", quoted(key))
+			}
+			if j = j*10 + int(d); j > c.maxDim {
+				return x, c.indexTooLarge("x[" + quoted(key) + "]")
+			}
+		}
+		if j == 0 {
+			return x, failf(stream.StageDecode, "x", "the key %s is not a feature's index, those start at 1", quoted(key))
+		}
+		p.space()
+		if !p.eat(':') {
+			return x, p.fail(feature(j), "want :")
+		}
+		p.space()
+		v, err := p.value(j, 0)
+		if err != nil {
+			return x, err
+		}
+		k := int32(j - 1)
+		sorted = sorted && k > last
+		last = k
+		x.Idx = append(x.Idx, k)
+		x.Val = append(x.Val, v)
+		p.space()
+		if p.eat('}') {
+			break
+		}
+		if !p.eat(',') {
+			return x, p.fail(feature(j), "want , or }")
+		}
+		p.space()
+	}
+	if sorted {
+		return x, nil
+	}
+	return x, sortFeatures(x)
+}
+
+// sortFeatures puts the features of x in order of their index and refuses one
+// that comes twice.
+func sortFeatures(x stream.Vec) error {
+	both := make([]uint64, len(x.Idx))
+	for k, j := range x.Idx {
+		both[k] = uint64(j)<<32 | uint64(math.Float32bits(x.Val[k]))
+	}
+	slices.Sort(both)
+	for k, b := range both {
+		x.Idx[k] = int32(b >> 32)
+		x.Val[k] = math.Float32frombits(uint32(b))
+		if k > 0 && x.Idx[k] == x.Idx[k-1] {
+			return failf(stream.StageDecode, feature(int(x.Idx[k])+1), "the feature comes twice")
+		}
+	}
+	return nil
+}
+
+// jsonText is a JSON text and a position in it.
+type jsonText struct {
+	b []byte
+	i int
+}
+
+func (p *jsonText) fail(field, reason string) error {
+	if p.i >= len(p.b) {
+		return failf(stream.StageDecode, field, "%s, but the value ends", reason)
+	}
+	return failf(stream.StageDecode, field, "%s at byte %d, found %s", reason, p.i, quoted(p.b[p.i:p.i+1]))
+}
+
+func (p *jsonText) space() {
+	for p.i < len(p.b) {
+		switch p.b[p.i] {
+		case ' ', '\t', '\r', '\n':
+			p.i++
+		default:
+			return
+		}
+	}
+}
+
+// eat passes over c if it is next.
+func (p *jsonText) eat(c byte) bool {
+	if p.i < len(p.b) && p.b[p.i] == c {
+		p.i++
+		return true
+	}
+	return false
+}
+
+// word passes over the literal w if it is next.
+func (p *jsonText) word(w string) bool {
+	if len(p.b)-p.i >= len(w) && string(p.b[p.i:p.i+len(w)]) == w {
+		p.i += len(w)
+		return true
+	}
+	return false
+}
+
+// number passes over a number. The stage is that of the error for NaN and
+// infinities, which JSON does not know but some programs write.
+func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, error) {
+	d, n := scan(p.b[p.i:])
+	if n == 0 || !d.plain {
+		for _, w := range []string{"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"} {
+			if p.word(w) {
+				return d, nil, failf(stage, field, "the value is %s", w)
+			}
+		}
+		return d, nil, p.fail(field, "want a number")
+	}
+	text := p.b[p.i : p.i+n]
+	p.i += n
+	return d, text, nil
+}
+
+// value passes over a feature's value: that of the 1-based feature j, or if j
+// is negative of position k in a dense vector.
+func (p *jsonText) value(j, k int) (float32, error) {
+	d, n := scan(p.b[p.i:])
+	if n > 0 && d.plain {
+		text := p.b[p.i : p.i+n]
+		if v := d.float32(text); v-v == 0 {
+			p.i += n
+			return v, nil
+		}
+	}
+	field := feature(j)
+	if j < 0 {
+		field = indexed(k)
+	}
+	_, text, err := p.number(field, stream.StageFeature)
+	if err != nil {
+		return 0, err
+	}
+	return 0, failf(stream.StageFeature, field, "%s overflows a float32", quoted(text))
+}
+
+// str passes over a string and returns its contents, which are part of the
+// text unless it holds escapes.
+func (p *jsonText) str(field string) ([]byte, error) {
+	raw, escaped, err := p.rawString(field)
+	if err != nil {
+		return nil, err
+	}
+	s := raw[1 : len(raw)-1]
+	if escaped {
+		var u string
+		if err := json.Unmarshal(raw, &u); err != nil {
+			return nil, fail(stream.StageDecode, field, err)
+		}
+		s = []byte(u)
+	}
+	return s, nil
+}
+
+// rawString passes over a string and returns it with its quotes.
+func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error) {
+	start := p.i
+	if !p.eat('"') {
+		return nil, false, p.fail(field, "want a string")
+	}
+	for p.i < len(p.b) {
+		switch c := p.b[p.i]; {
+		case c == '"':
+			p.i++
+			return p.b[start:p.i], escaped, nil
+		case c < ' ':
+			return nil, false, p.fail(field, "a string holds a control character")
+		case c == '\\':
+			escaped = true
+			p.i++
+			if !p.escape() {
+				return nil, false, p.fail(field, "a string holds an unknown escape")
+			}
+		default:
+			p.i++
+		}
+	}
+	return nil, false, p.fail(field, "want the end of a string")
+}
+
+// escape passes over what follows a backslash.
+func (p *jsonText) escape() bool {
+	if p.i == len(p.b) {
+		return false
+	}
+	switch p.b[p.i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		p.i++
+		return true
+	case 'u':
+		if len(p.b)-p.i < 5 {
+			return false
+		}
+		for _, c := range p.b[p.i+1 : p.i+5] {
+			if c-'0' > 9 && c-'a' > 5 && c-'A' > 5 {
+				return false
+			}
+		}
+		p.i += 5
+		return true
+	}
+	return false
+}
+
+func (p *jsonText) id() (string, error) {
+	if p.word("null") {
+		return "", nil
+	}
+	if p.i < len(p.b) && p.b[p.i] != '"' {
+		_, text, err := p.number("id", stream.StageDecode)
+		return string(text), err
+	}
+	s, err := p.str("id")
+	if err == nil && !utf8.Valid(s) {
+		err = failf(stream.StageDecode, "id", "the string is not UTF-8")
+	}
+	return string(s), err
+}
+
+// skip passes over any value, which lies depth levels deep.
+func (p *jsonText) skip(depth int) error {
+	if depth > maxDepth {
+		return p.fail("", "the nesting is too deep")
+	}
+	switch {
+	case p.word("null"), p.word("true"), p.word("false"):
+		return nil
+	case p.eat('['):
+		p.space()
+		if p.eat(']') {
+			return nil
+		}
+		for {
+			if err := p.skip(depth + 1); err != nil {
+				return err
+			}
+			p.space()
+			if p.eat(']') {
+				return nil
+			}
+			if !p.eat(',') {
+				return p.fail("", "want , or ]")
+			}
+			p.space()
+		}
+	case p.eat('{'):
+		p.space()
+		if p.eat('}') {
+			return nil
+		}
+		for {
+			if _, _, err := p.rawString(""); err != nil {
+				return err
+			}
+			p.space()
+			if !p.eat(':') {
+				return p.fail("", "want :")
+			}
+			p.space()
+			if err := p.skip(depth + 1); err != nil {
+				return err
+			}
+			p.space()
+			if p.eat('}') {
+				return nil
+			}
+			if !p.eat(',') {
+				return p.fail("", "want , or }")
+			}
+			p.space()
+		}
+	case p.i < len(p.b) && p.b[p.i] == '"':
+		_, _, err := p.rawString("")
+		return err
+	}
+	_, _, err := p.number("", stream.StageDecode)
+	return err
+}
+
+// Append implements stream.Encoder. An unlabelled example is written without
+// "y", one without ID without "id".
+func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
+	if err := c.checkVec(ex.X); err != nil {
+		return dst, err
+	}
+	out := append(dst, `{"x":`...)
+	if ex.X.Idx == nil {
+		out = append(out, '[')
+		for k, v := range ex.X.Val {
+			if k > 0 {
+				out = append(out, ',')
+			}
+			out = appendFloat32(out, v)
+		}
+		out = append(out, ']')
+	} else {
+		out = append(out, '{')
+		for k, v := range ex.X.Val {
+			if k > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, '"')
+			out = strconv.AppendInt(out, int64(ex.X.Idx[k])+1, 10)
+			out = append(out, '"', ':')
+			out = appendFloat32(out, v)
+		}
+		out = append(out, '}')
+	}
+	if ex.Labelled {
+		y, err := c.labels.encode(ex.Y)
+		if err != nil {
+			return dst, err
+		}
+		out = append(out, `,"y":`...)
+		out = appendFloat64(out, y)
+	}
+	if ex.ID != "" {
+		if !utf8.ValidString(ex.ID) {
+			return dst, failf(stream.StageDecode, "id", "the string is not UTF-8")
+		}
+		id, err := json.Marshal(ex.ID)
+		if err != nil {
+			return dst, fail(stream.StageDecode, "id", err)
+		}
+		out = append(out, `,"id":`...)
+		out = append(out, id...)
+	}
+	return append(out, '}'), nil
+}

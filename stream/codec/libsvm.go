@@ -1,0 +1,170 @@
+package codec
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// libsvm reads and writes LIBSVM / SVMlight text, one example per value:
+//
+//	[label] [qid:N] index:value index:value … [# comment]
+//
+// Indices start at 1 and strictly increase. A label of "?" or none at all
+// makes the example unlabelled. A query id and a comment are passed over.
+// Fields are separated by spaces or tabs; the end of line may be included.
+// The vector is always sparse, and lists every feature that the text lists,
+// zeros too. The form carries no ID.
+type libsvm struct{ common }
+
+func (*libsvm) Name() string { return "libsvm" }
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
+
+// skipBlank returns the first position from i on that holds no blank.
+func skipBlank(b []byte, i int) int {
+	for i < len(b) && blank(b[i]) {
+		i++
+	}
+	return i
+}
+
+// token returns the bytes from i to the next blank.
+func token(b []byte, i int) []byte {
+	for j := i; j < len(b); j++ {
+		if blank(b[j]) {
+			return b[i:j]
+		}
+	}
+	return b[i:]
+}
+
+// trimLine cuts a final "\n" or "\r\n".
+func trimLine(b []byte) []byte {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	return bytes.TrimSuffix(b, []byte("\r"))
+}
+
+// Decode implements stream.Decoder.
+func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
+	if err := c.checkSize(value); err != nil {
+		return err
+	}
+	b := trimLine(value)
+	if k := bytes.IndexByte(b, '#'); k >= 0 {
+		b = b[:k]
+	}
+	i := skipBlank(b, 0)
+	if i == len(b) {
+		return fail(stream.StageDecode, "", errEmpty)
+	}
+	y, labelled := 0.0, false
+	if b[i] == '?' && (i+1 == len(b) || blank(b[i+1])) {
+		i++
+	} else if d, n := scan(b[i:]); n > 0 && (i+n == len(b) || blank(b[i+n])) {
+		var err error
+		if y, err = c.labels.decode(d.float64(b[i : i+n])); err != nil {
+			return err
+		}
+		labelled = true
+		i += n
+	} else if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
+		return failf(stream.StageLabel, "y", "the label is %s, want a number or ?", quoted(t))
+	}
+
+	// A feature takes four bytes at least, "1:1" and a blank, so that what is
+	// allocated is bounded by what is there whatever the colons claim.
+	size := min(bytes.Count(b[i:], colon), (len(b)-i+1)/4)
+	idx := make([]int32, 0, size)
+	val := make([]float32, 0, size)
+	last := 0
+	for first := true; ; first = false {
+		i = skipBlank(b, i)
+		if i == len(b) {
+			break
+		}
+		start := i
+		j := 0
+		for i < len(b) {
+			d := b[i] - '0'
+			if d > 9 {
+				break
+			}
+			if j = j*10 + int(d); j > c.maxDim {
+				return c.indexTooLarge(quoted(token(b, start)))
+			}
+			i++
+		}
+		if i == start || i == len(b) || b[i] != ':' {
+			t := token(b, start)
+			if first && bytes.HasPrefix(t, []byte("qid:")) {
+				i = start + len(t)
+				continue
+			}
+			return failf(stream.StageDecode, "", "%s is not index:value", quoted(t))
+		}
+		if j <= last {
+			if j == 0 {
+				return failf(stream.StageDecode, feature(j), "indices start at 1")
+			}
+			return failf(stream.StageDecode, feature(j), "the index follows %d, indices must increase", last)
+		}
+		last = j
+		i++
+		d, n := scan(b[i:])
+		end := i + n
+		if n == 0 || end < len(b) && !blank(b[end]) {
+			t := token(b, i)
+			if nonFinite(t) {
+				return failf(stream.StageFeature, feature(j), "the value is %s", quoted(t))
+			}
+			return failf(stream.StageDecode, feature(j), "%s is not a number", quoted(t))
+		}
+		v := d.float32(b[i:end])
+		if v-v != 0 {
+			return failf(stream.StageFeature, feature(j), "%s overflows a float32", quoted(b[i:end]))
+		}
+		idx = append(idx, int32(j-1))
+		val = append(val, v)
+		i = end
+	}
+	ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{Idx: idx, Val: val}, y, labelled
+	return nil
+}
+
+var colon = []byte{':'}
+
+// Append implements stream.Encoder. A dense vector is written without its
+// zeros (−0 stays), so that it comes back sparse; an unlabelled example gets "?".
+func (c *libsvm) Append(dst []byte, ex *stream.Example) ([]byte, error) {
+	if err := c.checkVec(ex.X); err != nil {
+		return dst, err
+	}
+	if !ex.Labelled {
+		dst = append(dst, '?')
+	} else {
+		y, err := c.labels.encode(ex.Y)
+		if err != nil {
+			return dst, err
+		}
+		if y > 0 && !c.labels.regress && c.labels.neg < 0 {
+			dst = append(dst, '+')
+		}
+		dst = appendFloat64(dst, y)
+	}
+	for k, v := range ex.X.Val {
+		j := k
+		if ex.X.Idx != nil {
+			j = int(ex.X.Idx[k])
+		} else if math.Float32bits(v) == 0 {
+			continue
+		}
+		dst = append(dst, ' ')
+		dst = strconv.AppendInt(dst, int64(j)+1, 10)
+		dst = append(dst, ':')
+		dst = appendFloat32(dst, v)
+	}
+	return dst, nil
+}

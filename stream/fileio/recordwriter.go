@@ -1,0 +1,245 @@
+package fileio
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// RecordWriter writes a recording. It is used by one goroutine at a time.
+// After a failed write every further call fails: what the file holds beyond
+// the position that the last Sync returned is then unknown.
+type RecordWriter struct {
+	path  string
+	f     *os.File
+	enc   *zstd.Encoder
+	chain uint64
+	pos   int64  // end of the last frame
+	raw   []byte // records of the block to come
+	count uint32
+	out   []byte
+	err   error
+}
+
+// CreateRecording makes a recording at path, where no file may be yet.
+func CreateRecording(path string) (*RecordWriter, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("fileio: %w", err)
+	}
+	w, err := newRecordWriter(path, f)
+	if err != nil {
+		return nil, err
+	}
+	h := appendHeader(nil)
+	w.chain = binary.LittleEndian.Uint64(h[16:])
+	if err := w.write(h); err != nil {
+		f.Close()
+		return nil, err
+	}
+	// The name must be as durable as what Sync promises.
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("fileio: %w", err)
+	}
+	return w, nil
+}
+
+// Reopen cuts the recording at path off at pos, which a Sync returned, and goes
+// on writing there. The frames up to pos must be there; the last of them is
+// checked as a whole, of the others the heads, which are chained to it.
+func Reopen(path string, pos int64) (*RecordWriter, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("fileio: %w", err)
+	}
+	w, err := newRecordWriter(path, f)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.resume(pos); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("fileio: %s cannot be continued at byte %d: %w", path, pos, err)
+	}
+	return w, nil
+}
+
+func newRecordWriter(path string, f *os.File) (*RecordWriter, error) {
+	// The frame's own checksum covers what zstd's would.
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("fileio: %s: %w", path, err)
+	}
+	return &RecordWriter{path: path, f: f, enc: enc}, nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// resume follows the chain up to pos and puts the writer there.
+func (w *RecordWriter) resume(pos int64) error {
+	info, err := w.f.Stat()
+	if err != nil {
+		return err
+	}
+	if pos > info.Size() {
+		return fmt.Errorf("it has only %d bytes", info.Size())
+	}
+	b := make([]byte, headerSize)
+	if pos < headerSize {
+		return errors.New("the position lies in the header")
+	}
+	if _, err := w.f.ReadAt(b, 0); err != nil {
+		return err
+	}
+	if w.chain, err = checkHeader(b); err != nil {
+		return err
+	}
+	at := int64(headerSize)
+	for at < pos {
+		if pos-at < frameSize {
+			return errors.New("the position lies in a frame")
+		}
+		if _, err := w.f.ReadAt(b[:frameSize], at); err != nil {
+			return err
+		}
+		f, err := parseFrame(b, w.chain)
+		if err != nil {
+			return fmt.Errorf("byte %d: %w", at, err)
+		}
+		next := at + frameSize + f.length()
+		switch {
+		case f.kind == kindTrailer:
+			return errors.New("the position lies behind the trailer")
+		case next > pos:
+			return errors.New("the position lies in a frame")
+		case next == pos:
+			body := make([]byte, f.length())
+			if _, err := w.f.ReadAt(body, at+frameSize); err != nil {
+				return err
+			}
+			payload := body[:f.size]
+			if binary.LittleEndian.Uint64(body[f.size:]) != payloadSum(f.chain, payload) {
+				return fmt.Errorf("byte %d: a block is corrupt", at)
+			}
+		}
+		w.chain = f.chain
+		at = next
+	}
+	if err := w.f.Truncate(pos); err != nil {
+		return err
+	}
+	if _, err := w.f.Seek(pos, io.SeekStart); err != nil {
+		return err
+	}
+	w.pos = pos
+	return w.f.Sync()
+}
+
+// Write adds a record. It may stay in memory until the next Sync or Close.
+func (w *RecordWriter) Write(rec *stream.Record) error {
+	if w.err != nil {
+		return w.err
+	}
+	n := len(w.raw)
+	w.raw = appendRecord(w.raw, rec)
+	if len(w.raw) > maxRaw {
+		w.raw = w.raw[:n]
+		return fmt.Errorf("fileio: %s: %s/%d offset %d: the record is too large for a recording",
+			w.path, rec.Topic, rec.Partition, rec.Offset)
+	}
+	w.count++
+	if len(w.raw) >= blockTarget {
+		return w.flush()
+	}
+	return nil
+}
+
+// maxRaw keeps the lengths of a block within their 32 bits.
+const maxRaw = 1 << 30
+
+// flush writes the block to come.
+func (w *RecordWriter) flush() error {
+	if w.count == 0 {
+		return nil
+	}
+	// The payload is compressed behind room for the head, which needs its
+	// length.
+	out := append(w.out[:0], make([]byte, frameSize)...)
+	out = w.enc.EncodeAll(w.raw, out)
+	f := frame{kind: kindBlock, size: uint32(len(out) - frameSize), raw: uint32(len(w.raw)), count: w.count}
+	f.append(out[:0], w.chain)
+	out = binary.LittleEndian.AppendUint64(out, payloadSum(f.chain, out[frameSize:]))
+	w.out = out
+	if err := w.write(out); err != nil {
+		return err
+	}
+	w.chain = f.chain
+	w.raw, w.count = w.raw[:0], 0
+	return nil
+}
+
+func (w *RecordWriter) write(b []byte) error {
+	n, err := w.f.Write(b)
+	w.pos += int64(n)
+	if err != nil {
+		w.err = fmt.Errorf("fileio: %s: %w", w.path, err)
+	}
+	return w.err
+}
+
+// Sync makes all records written so far durable and returns the length of the
+// recording up to there, with which Reopen can go on after a crash.
+func (w *RecordWriter) Sync() (int64, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	if err := w.flush(); err != nil {
+		return 0, err
+	}
+	if err := w.f.Sync(); err != nil {
+		w.err = fmt.Errorf("fileio: %s: %w", w.path, err)
+		return 0, w.err
+	}
+	return w.pos, nil
+}
+
+// Close writes the trailer, which says whether the stream came to its end or
+// was only stopped, makes everything durable and closes the file.
+func (w *RecordWriter) Close(finished bool) error {
+	if w.f == nil {
+		return nil
+	}
+	err := w.err
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil {
+		f := frame{kind: kindTrailer}
+		if finished {
+			f.flags = 1
+		}
+		if err = w.write(f.append(nil, w.chain)); err == nil {
+			err = w.f.Sync()
+		}
+	}
+	err = errors.Join(err, w.f.Close(), w.enc.Close())
+	w.f = nil
+	if w.err == nil {
+		w.err = fmt.Errorf("fileio: %s: the recording is closed", w.path)
+	}
+	return err
+}

@@ -1,0 +1,311 @@
+// Package fileio reads streams from files and writes them to files: data files
+// of examples, plain or compressed, and recordings of what was consumed from a
+// queue, whose format format.md describes.
+package fileio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// stdin is the path that means standard input or output.
+const stdin = "-"
+
+// RecordingExt is the suffix of the names of recordings.
+const RecordingExt = ".ssr"
+
+// Options say how files are read. The zero value of each field selects its
+// default.
+type Options struct {
+	// Codec is the form of data files: how records are told apart. By default
+	// the name of each file says it; standard input needs it. Recordings do
+	// not use it.
+	Codec string
+	// Header says that the first record of each csv file holds the names of
+	// its columns and is no record of the stream. See Header.
+	Header bool
+	// Start is where to begin: records below these offsets are read, counted
+	// by Skipped and not delivered. Partitions it does not hold start at their
+	// first record.
+	Start stream.Offsets
+	// Topic names the topic of a data file, if there is just one. By default
+	// it is the base name of the file, "stdin" for standard input.
+	Topic string
+	// Limit is the number of records, counted over all files and from their
+	// beginning, after which a pass ends: 0 is no limit. Records before Start
+	// count, so that a resumed run ends where an uninterrupted one does.
+	Limit uint64
+	// Passes is how often the files are read one after the other, default 1.
+	// The offsets go on from pass to pass: in a data file of n records, record
+	// i of pass p, both from 0, has offset p·n+i.
+	Passes int
+	// MaxRecordBytes is the length of the longest record, default 64 MiB. A
+	// longer one ends the stream with an error.
+	MaxRecordBytes int
+}
+
+// Source reads files one after the other, each to its end. It implements
+// stream.Source and stream.Skipper.
+//
+// In a data file a record's topic is the base name of the file, its partition
+// 0, and its offset its number in the file; in a recording all three are those
+// of the recorded record.
+type Source struct {
+	o       Options
+	paths   []string
+	pass    int
+	file    int // the next file to open
+	in      input
+	count   uint64         // records read in this pass
+	perPass uint64         // records in a pass, known after the first
+	end     stream.Offsets // past the first pass's records
+	skipped atomic.Uint64
+	torn    []string
+	err     error
+}
+
+var (
+	_ stream.Source  = (*Source)(nil)
+	_ stream.Skipper = (*Source)(nil)
+)
+
+// input is one open file.
+type input interface {
+	// read appends at least one record, or returns an error.
+	read(ctx context.Context, dst []stream.Record) ([]stream.Record, error)
+	Close() error
+}
+
+// Open returns a source of the records in the files at paths, of which "-" is
+// standard input. It opens no file; missing ones are reported by Fetch.
+func Open(paths []string, o Options) (*Source, error) {
+	if len(paths) == 0 {
+		return nil, errors.New("fileio: no files to read")
+	}
+	if o.Passes == 0 {
+		o.Passes = 1
+	}
+	if o.Passes < 1 {
+		return nil, fmt.Errorf("fileio: Passes is %d, want at least 1", o.Passes)
+	}
+	if o.MaxRecordBytes == 0 {
+		o.MaxRecordBytes = codec.DefaultMaxValueBytes
+	}
+	if o.MaxRecordBytes < 1 {
+		return nil, fmt.Errorf("fileio: MaxRecordBytes is %d, want at least 1", o.MaxRecordBytes)
+	}
+	if o.Codec != "" {
+		if _, err := newSplitter(o.Codec); err != nil {
+			return nil, fmt.Errorf("fileio: %w", err)
+		}
+	}
+	if o.Topic != "" && len(paths) > 1 {
+		return nil, fmt.Errorf("fileio: one topic, %q, for %d files", o.Topic, len(paths))
+	}
+	topics := make(map[string]string, len(paths))
+	for _, path := range paths {
+		if path == stdin && o.Passes > 1 {
+			return nil, fmt.Errorf("fileio: standard input cannot be read %d times", o.Passes)
+		}
+		if isRecording(path) {
+			continue
+		}
+		if _, err := o.codec(path); err != nil {
+			return nil, err
+		}
+		topic := o.topic(path)
+		if other, ok := topics[topic]; ok {
+			return nil, fmt.Errorf("fileio: %s and %s would both be topic %q", other, path, topic)
+		}
+		topics[topic] = path
+	}
+	return &Source{o: o, paths: paths, end: make(stream.Offsets)}, nil
+}
+
+func isRecording(path string) bool { return strings.EqualFold(filepath.Ext(path), RecordingExt) }
+
+func (o *Options) topic(path string) string {
+	switch {
+	case o.Topic != "":
+		return o.Topic
+	case path == stdin:
+		return "stdin"
+	}
+	return filepath.Base(path)
+}
+
+// codec returns the form of the data file at path.
+func (o *Options) codec(path string) (string, error) {
+	if o.Codec != "" {
+		return o.Codec, nil
+	}
+	if path == stdin {
+		return "", errors.New("fileio: the codec of standard input must be given")
+	}
+	name, ok := codec.ByFileName(path)
+	if !ok {
+		return "", fmt.Errorf("fileio: the name of %s does not say which codec it has: give one of %s",
+			path, strings.Join(codec.Names(), ", "))
+	}
+	return name, nil
+}
+
+// Fetch implements stream.Source. After any error but that of ctx every further
+// call returns the same error; if ctx ends while standard input is being opened
+// the source is over as well.
+func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	n := len(dst)
+	for {
+		if s.err != nil {
+			return dst, s.err
+		}
+		if err := ctx.Err(); err != nil {
+			return dst, err
+		}
+		if s.in != nil && s.full() {
+			s.file = len(s.paths)
+			s.err = s.closeInput()
+			continue
+		}
+		if s.in == nil {
+			s.err = s.open(ctx)
+			if err := ctx.Err(); err != nil && errors.Is(s.err, err) {
+				s.err = err
+			}
+			continue
+		}
+		recs, err := s.in.read(ctx, dst)
+		switch {
+		case err == nil:
+			if dst, s.err = s.admit(recs, n); len(dst) > n {
+				return dst, nil
+			}
+		case err == io.EOF:
+			s.err = s.closeInput()
+		case err == ctx.Err():
+			return dst, err
+		default:
+			s.err = err
+		}
+	}
+}
+
+// open opens the next file, or returns io.EOF after the last.
+func (s *Source) open(ctx context.Context) error {
+	if s.file == len(s.paths) || s.full() {
+		if s.pass == 0 {
+			s.perPass = s.count
+		} else if s.count != s.perPass {
+			return fmt.Errorf("fileio: %d records in the first pass and %d in pass %d: a file has changed",
+				s.perPass, s.count, s.pass+1)
+		}
+		s.pass++
+		// Passes that lie before Start in every partition need not be read.
+		for s.perPass > 0 && s.pass < s.o.Passes && s.before() {
+			s.skipped.Add(s.perPass)
+			s.pass++
+		}
+		if s.pass == s.o.Passes || s.perPass == 0 {
+			s.pass = s.o.Passes - 1
+			return io.EOF
+		}
+		s.file, s.count = 0, 0
+	}
+	path := s.paths[s.file]
+	s.file++
+	if isRecording(path) {
+		r, err := OpenRecording(path)
+		if err != nil {
+			return err
+		}
+		r.SetMaxRecordBytes(s.o.MaxRecordBytes)
+		s.in = r
+		return nil
+	}
+	in, err := openData(ctx, path, &s.o)
+	if err != nil {
+		return err
+	}
+	s.in = in
+	return nil
+}
+
+// full reports whether the pass has as many records as it may.
+func (s *Source) full() bool { return s.o.Limit > 0 && s.count == s.o.Limit }
+
+// before reports whether all of the current pass lies before Start.
+func (s *Source) before() bool {
+	for p, n := range s.end {
+		if s.o.Start[p] < int64(s.pass+1)*n {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Source) closeInput() error {
+	in := s.in
+	s.in = nil
+	if r, ok := in.(*RecordReader); ok && r.Torn() {
+		s.torn = append(s.torn, r.path)
+	}
+	return in.Close()
+}
+
+// admit gives the records from position n on the offsets of the pass, and
+// drops those before Start and beyond Limit.
+func (s *Source) admit(recs []stream.Record, n int) ([]stream.Record, error) {
+	kept := n
+	for k := n; k < len(recs); k++ {
+		if s.full() {
+			break
+		}
+		rec := &recs[k]
+		p := stream.Partition{Topic: rec.Topic, ID: rec.Partition}
+		end := s.end[p]
+		if s.pass == 0 {
+			s.end[p] = max(end, rec.Offset+1)
+		} else if rec.Offset >= end {
+			clear(recs[kept:])
+			return recs[:kept], fmt.Errorf("fileio: %v has more records in pass %d than before: the file has changed", p, s.pass+1)
+		}
+		rec.Offset += int64(s.pass) * end
+		s.count++
+		if rec.Offset < s.o.Start[p] {
+			s.skipped.Add(1)
+			continue
+		}
+		recs[kept] = *rec
+		kept++
+	}
+	clear(recs[kept:])
+	return recs[:kept], nil
+}
+
+// Skipped implements stream.Skipper.
+func (s *Source) Skipped() uint64 { return s.skipped.Load() }
+
+// Torn returns the recordings read so far that end without a trailer, because
+// their writer was interrupted or is still at work.
+func (s *Source) Torn() []string { return s.torn }
+
+// Close implements stream.Source.
+func (s *Source) Close() error {
+	if s.err == nil {
+		s.err = errors.New("fileio: the source is closed")
+	}
+	if s.in == nil {
+		return nil
+	}
+	in := s.in
+	s.in = nil
+	return in.Close()
+}

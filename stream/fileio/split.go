@@ -1,0 +1,131 @@
+package fileio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// blockSize is how much is read at a time; records are slices of such blocks.
+const blockSize = 64 << 10
+
+// chunks reads a file into blocks that are never written again once records
+// refer to them.
+type chunks struct {
+	r   io.Reader
+	buf []byte // read and not yet passed on; its spare capacity is unused
+	pos int64  // position of buf[0] in the decompressed file
+	eof bool
+}
+
+// fill reads more, or finds the end of the file.
+func (c *chunks) fill() error {
+	if cap(c.buf)-len(c.buf) < blockSize/16 {
+		// What is left over from a block moves to the next one; a record longer
+		// than a block gets one twice as long each time, so that a byte is
+		// copied twice at most on average.
+		buf := make([]byte, len(c.buf), max(blockSize, 2*len(c.buf)))
+		copy(buf, c.buf)
+		c.buf = buf
+	}
+	for range 100 {
+		n, err := c.r.Read(c.buf[len(c.buf):cap(c.buf)])
+		c.buf = c.buf[:len(c.buf)+n]
+		if err == io.EOF {
+			c.eof = true
+			return nil
+		}
+		if err != nil || n > 0 {
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// take passes over n bytes and returns them.
+func (c *chunks) take(n int) []byte {
+	b := c.buf[:n:n]
+	c.buf = c.buf[n:]
+	c.pos += int64(n)
+	return b
+}
+
+// A splitter finds the end of the first record in data. It returns 0 if data
+// does not hold all of it: the next call takes the same data with more behind
+// it. At the end of the file eof is set, and what is there is all there is.
+type splitter interface {
+	split(data []byte, eof bool) (n int, err error)
+	// value returns the record's value, nil if what was split off is none.
+	value(b []byte) []byte
+}
+
+// newSplitter returns the splitter for files of the named codec.
+func newSplitter(name string) (splitter, error) {
+	switch name {
+	case "libsvm":
+		return &lines{comment: '#'}, nil
+	case "json":
+		return &lines{}, nil
+	case "csv":
+		return &lines{quotes: true}, nil
+	case "msgpack":
+		return &objects{}, nil
+	}
+	return nil, fmt.Errorf("codec %q is unknown", name)
+}
+
+// lines splits text into lines. Blank lines are no records.
+type lines struct {
+	comment byte // lines that start with it are no records either
+	quotes  bool // a line end between double quotes does not count
+	seen    int  // how far data has been looked at
+	odd     bool // the bytes seen hold an odd number of quotes
+}
+
+func (l *lines) split(data []byte, eof bool) (int, error) {
+	for {
+		k := bytes.IndexByte(data[l.seen:], '\n')
+		end := l.seen + k + 1
+		if k < 0 {
+			end = len(data)
+		}
+		if l.quotes && bytes.Count(data[l.seen:end], []byte{'"'})%2 == 1 {
+			l.odd = !l.odd
+		}
+		l.seen = end
+		if k < 0 && !eof {
+			return 0, nil
+		}
+		if l.odd && k >= 0 {
+			continue
+		}
+		l.seen, l.odd = 0, false
+		return end, nil
+	}
+}
+
+func (l *lines) value(b []byte) []byte {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	b = bytes.TrimSuffix(b, []byte("\r"))
+	t := bytes.TrimLeft(b, " \t\r")
+	if len(t) == 0 || l.comment != 0 && t[0] == l.comment {
+		return nil
+	}
+	return b
+}
+
+// objects splits concatenated MessagePack values.
+type objects struct{ s codec.MsgpackSplitter }
+
+func (o *objects) split(data []byte, eof bool) (int, error) {
+	n, err := o.s.Next(data)
+	if errors.Is(err, io.ErrUnexpectedEOF) && !eof {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (o *objects) value(b []byte) []byte { return b }
