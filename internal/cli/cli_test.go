@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// probe is a program with one command "run" that writes its settings and their
+// origins, and one "other" that has a flag of its own.
+func probe(do func(c *Call) error) *Program {
+	run := &Command{
+		Name: "run", Args: "FILE", Summary: "write the settings", MaxArgs: 1,
+		Setup: func(f *Flags) func(context.Context, *Call) error {
+			var rate float64
+			var topics []string
+			var merge string
+			set := Pairs{}
+			f.Group("Input", func() {
+				f.Float64Var(&rate, "rate", 1, "records per second")
+				f.StringSliceVar(&topics, "topics", nil, "topics to read")
+				f.Choice(&merge, "merge", "arrival", []string{"arrival", "ordered"}, "order")
+				f.Var(set, "set", "set an option")
+			})
+			return func(ctx context.Context, c *Call) error {
+				if do != nil {
+					return do(c)
+				}
+				fmt.Fprintf(c.Out, "rate=%v (%v)\ntopics=%v (%v)\nmerge=%s (%v)\n", rate, c.Origin("rate"), topics, c.Origin("topics"), merge, c.Origin("merge"))
+				for _, k := range slices.Sorted(maps.Keys(set)) {
+					fmt.Fprintf(c.Out, "%s=%s (%v)\n", k, set[k], c.Origin("set."+k))
+				}
+				return nil
+			}
+		},
+	}
+	other := &Command{Name: "other", Summary: "do nothing", Setup: func(f *Flags) func(context.Context, *Call) error {
+		f.Group("Output", func() { f.Int("port", 1, "port") })
+		return func(context.Context, *Call) error { return nil }
+	}}
+	return &Program{Name: "probe", Summary: "a program", Text: "Settings.", Commands: []*Command{run, other}, Version: func() string { return "probe 1" }}
+}
+
+func call(t *testing.T, p *Program, env map[string]string, args ...string) (code int, out, errText string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = p.Main(t.Context(), args, Stdio{Out: &o, Err: &e, Getenv: func(k string) (string, bool) {
+		v, ok := env[k]
+		return v, ok
+	}})
+	return code, o.String(), e.String()
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPrecedence(t *testing.T) {
+	path := file(t, "rate: 2\ntopics: [a, \"b-${SUFFIX:x}\"]\nmerge: ordered\nport: 7\nset:\n  lambda: 0.5\n  gamma: 3\n  cap: 9\nrun:\n  rate: 3\n")
+	env := map[string]string{"STREAMSVM_RATE": "4", "STREAMSVM_SET": "gamma=4,lambda=6"}
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{"defaults", nil, nil, "rate=1 (default)\ntopics=[] (default)\nmerge=arrival (default)\n"},
+		{"file", map[string]string{"SUFFIX": "y"}, []string{"--config", path},
+			"rate=3 (PATH:10)\ntopics=[a b-y] (PATH:2)\nmerge=ordered (PATH:3)\ncap=9 (PATH:8)\ngamma=3 (PATH:7)\nlambda=0.5 (PATH:6)\n"},
+		{"environment over file", env, []string{"--config", path},
+			"rate=4 (STREAMSVM_RATE)\ntopics=[a b-x] (PATH:2)\nmerge=ordered (PATH:3)\ncap=9 (PATH:8)\ngamma=4 (STREAMSVM_SET)\nlambda=6 (STREAMSVM_SET)\n"},
+		{"flags over all", env, []string{"--config=" + path, "--rate=5", "--topics", "t,u", "--topics=v", "--set", "lambda=7"},
+			"rate=5 (--rate)\ntopics=[t u v] (--topics)\nmerge=ordered (PATH:3)\ncap=9 (PATH:8)\ngamma=4 (STREAMSVM_SET)\nlambda=7 (--set)\n"},
+		{"file named by the environment", map[string]string{"STREAMSVM_CONFIG": path, "STREAMSVM_MERGE": "arrival"}, nil,
+			"rate=3 (PATH:10)\ntopics=[a b-x] (PATH:2)\nmerge=arrival (STREAMSVM_MERGE)\ncap=9 (PATH:8)\ngamma=3 (PATH:7)\nlambda=0.5 (PATH:6)\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errText := call(t, probe(nil), c.env, append([]string{"run"}, c.args...)...)
+			if code != 0 || errText != "" {
+				t.Fatalf("exit code %d, stderr %q", code, errText)
+			}
+			// Pairs from the file have the line of their mapping's value.
+			if got := normalise(out, path); got != normalise(c.want, path) {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func normalise(s, path string) string { return strings.ReplaceAll(s, path, "PATH") }
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		env          map[string]string
+		args         []string
+		code         Code
+		want         string // in the message
+	}{
+		{"no command", "", nil, []string{}, Usage, "no command"},
+		{"unknown command", "", nil, []string{"runn"}, Usage, `did you mean "run"?`},
+		{"unknown flag", "", nil, []string{"run", "--rat=1"}, Usage, "did you mean --rate?"},
+		{"bad flag", "", nil, []string{"run", "--rate=x"}, Usage, "--rate"},
+		{"bad choice", "", nil, []string{"run", "--merge=x"}, Usage, "arrival, ordered"},
+		{"bad pair", "", nil, []string{"run", "--set", "x"}, Usage, "name=value"},
+		{"too many arguments", "", nil, []string{"run", "a", "b"}, Usage, "wants FILE, got 2"},
+		{"bad environment", "", map[string]string{"STREAMSVM_RATE": "x"}, []string{"run"}, Config, "STREAMSVM_RATE"},
+		{"missing file", "", nil, []string{"run", "--config=/does/not/exist"}, Config, "/does/not/exist"},
+		{"unknown setting", "rate: 1\nrates: 2\n", nil, []string{"run"}, Config, `PATH:2: no setting "rates"; did you mean "rate"?`},
+		{"unknown setting elsewhere", "other:\n  prot: 2\n", nil, []string{"run"}, Config, `PATH:2: no setting "prot"; did you mean "port"?`},
+		{"setting of another command", "run:\n  port: 2\n", nil, []string{"run"}, Config, `PATH:2: the command run has no setting "port"`},
+		{"twice", "rate: 1\nmerge: ordered\nrate: 2\n", nil, []string{"run"}, Config, `PATH:3: "rate" is set in line 1 already`},
+		{"bad value", "\nrate: fast\n", nil, []string{"run"}, Config, `PATH:2: rate = "fast"`},
+		{"null", "rate:\n", nil, []string{"run"}, Config, "PATH:1: rate: want a value"},
+		{"list for one", "rate: [1, 2]\n", nil, []string{"run"}, Config, "PATH:1: rate: want a single value"},
+		{"not a mapping", "- rate\n", nil, []string{"run"}, Config, "PATH:1: want a mapping"},
+		{"not YAML", "rate: [\n", nil, []string{"run"}, Config, "PATH"},
+		{"variable without default", "topics: ${NOWHERE}\n", nil, []string{"run"}, Config, "NOWHERE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := ""
+			if c.config != "" {
+				path = file(t, c.config)
+				c.args = append(c.args, "--config", path)
+			}
+			code, _, errText := call(t, probe(nil), c.env, c.args...)
+			lines := strings.Split(strings.TrimSpace(errText), "\n")
+			last := strings.ReplaceAll(lines[len(lines)-1], path, "PATH")
+			if path == "" {
+				last = lines[len(lines)-1]
+			}
+			if Code(code) != c.code || !strings.Contains(last, c.want) || !strings.HasPrefix(last, "probe: ") {
+				t.Errorf("exit code %d, want %d; message %q, want %q in it", code, c.code, last, c.want)
+			}
+			if c.name != "no command" && len(lines) != 1 {
+				t.Errorf("%d lines on stderr, want 1:\n%s", len(lines), errText)
+			}
+		})
+	}
+}
+
+func TestExpand(t *testing.T) {
+	env := func(k string) (string, bool) { v, ok := map[string]string{"A": "1", "E": ""}[k]; return v, ok }
+	for in, want := range map[string]string{
+		"": "", "x": "x", "${A}": "1", "<${A}|${B:2}>": "<1|2>", "${B:}": "", "${E:9}": "", "$${A}": "${A}", "$A": "$A", "${B:h:9}": "h:9", "$$$$": "$$",
+	} {
+		got, err := expand(in, env)
+		if err != nil || got != want {
+			t.Errorf("expand(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+	if _, err := expand("${B}", env); err == nil {
+		t.Error("a variable without value or default was accepted")
+	}
+}
+
+func TestCodeOf(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want Code
+	}{
+		{nil, OK},
+		{errors.New("x"), Software},
+		{fmt.Errorf("a: %w", Failf(Unavailable, "b")), Unavailable},
+		{fmt.Errorf("a: %w", &stream.RecordError{Err: errors.New("b")}), Data},
+		{&checkpoint.Error{Err: checkpoint.ErrMagic}, Data},
+		{fmt.Errorf("a: %w", checkpoint.ErrNoValid), Data},
+		{fmt.Errorf("a: %w", checkpoint.ErrFenced), Unavailable},
+		{context.Canceled, Temporary},
+		{&fs.PathError{Op: "open", Path: "p", Err: fs.ErrNotExist}, IO},
+	} {
+		if got := CodeOf(c.err); got != c.want {
+			t.Errorf("CodeOf(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestBad(t *testing.T) {
+	p := probe(func(c *Call) error { return c.Bad("rate", errors.New("too fast")) })
+	path := file(t, "rate: 2\n")
+	for _, c := range []struct {
+		args []string
+		code Code
+		want string
+	}{
+		{[]string{"run"}, Usage, "probe: --rate: too fast\n"},
+		{[]string{"run", "--config", path}, Config, "probe: " + path + ":1: rate: too fast\n"},
+	} {
+		code, _, errText := call(t, p, nil, c.args...)
+		if Code(code) != c.code || errText != c.want {
+			t.Errorf("%v: exit code %d, %q; want %d, %q", c.args, code, errText, c.code, c.want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	code, out, errText := call(t, probe(nil), nil, "--help")
+	if code != 0 || errText != "" {
+		t.Fatalf("exit code %d, stderr %q", code, errText)
+	}
+	for _, want := range []string{"Usage: probe COMMAND [flags]", "  run        write the settings", "  78  the configuration file"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("help lacks %q:\n%s", want, out)
+		}
+	}
+	for _, args := range [][]string{{"run", "--help"}, {"help", "run"}, {"run", "x", "-h"}} {
+		_, out, _ = call(t, probe(nil), nil, args...)
+		if !strings.Contains(out, "Usage: probe run FILE [flags]") || !strings.Contains(out, "Input:\n") || !strings.Contains(out, "--merge name") {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	if _, out, _ := call(t, probe(nil), nil, "--version"); out != "probe 1\n" {
+		t.Errorf("version is %q", out)
+	}
+}

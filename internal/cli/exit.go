@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Code is an exit code, with the meanings of sysexits.h.
+type Code int
+
+// The exit codes in use.
+const (
+	OK          Code = 0
+	Usage       Code = 64 // the command line is wrong
+	Data        Code = 65 // the input data is wrong
+	Unavailable Code = 69 // a service that is needed does not answer, or refuses
+	Software    Code = 70 // a defect of the program
+	IO          Code = 74 // reading or writing failed
+	Temporary   Code = 75 // try again later
+	Config      Code = 78 // the configuration file or the environment is wrong
+)
+
+// codes documents the exit codes in the help text.
+var codes = []struct {
+	code Code
+	text string
+}{
+	{OK, "success; also after SIGINT or SIGTERM, once a service has shut down cleanly"},
+	{Usage, "the command line is wrong"},
+	{Data, "the input data is wrong"},
+	{Unavailable, "a service that is needed does not answer, or refuses"},
+	{Software, "a defect of the program"},
+	{IO, "reading or writing failed"},
+	{Temporary, "interrupted or locked: try again"},
+	{Config, "the configuration file or the environment is wrong"},
+}
+
+// Error is an error that knows its exit code.
+type Error struct {
+	Code Code
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fail attaches an exit code to err, which may be nil.
+func Fail(code Code, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{code, err}
+}
+
+// Failf is Fail with a formatted error.
+func Failf(code Code, format string, args ...any) error {
+	return Fail(code, fmt.Errorf(format, args...))
+}
+
+// CodeOf returns the exit code for err: its own if it has one, otherwise the
+// one that suits what it wraps.
+func CodeOf(err error) Code {
+	var own *Error
+	var record *stream.RecordError
+	var field *stream.FieldError
+	var snapshot *checkpoint.Error
+	var netErr net.Error
+	var path *fs.PathError
+	var syscall *os.SyscallError
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &own):
+		return own.Code
+	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
+		return Data
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return Temporary
+	case errors.Is(err, checkpoint.ErrFenced):
+		return Unavailable
+	case errors.As(err, &netErr):
+		return Unavailable
+	case errors.As(err, &path), errors.As(err, &syscall):
+		return IO
+	}
+	return Software
+}

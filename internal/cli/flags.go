@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Flags is the flag set of a command. Flags are defined in groups, which help
+// shows under their titles.
+type Flags struct {
+	*pflag.FlagSet
+	groups []group
+}
+
+type group struct {
+	title string
+	names []string
+}
+
+func newFlags(name string) *Flags {
+	fs := &Flags{FlagSet: pflag.NewFlagSet(name, pflag.ContinueOnError)}
+	fs.SortFlags = false
+	fs.Usage = func() {}
+	return fs
+}
+
+// Group defines flags by calling define and shows them under title.
+func (f *Flags) Group(title string, define func()) {
+	before := map[string]bool{}
+	f.VisitAll(func(fl *pflag.Flag) { before[fl.Name] = true })
+	define()
+	var names []string
+	f.VisitAll(func(fl *pflag.Flag) {
+		if !before[fl.Name] {
+			names = append(names, fl.Name)
+		}
+	})
+	for i := range f.groups {
+		if f.groups[i].title == title {
+			f.groups[i].names = append(f.groups[i].names, names...)
+			return
+		}
+	}
+	f.groups = append(f.groups, group{title, names})
+}
+
+// Choice defines a flag that takes one of the values given.
+func (f *Flags) Choice(p *string, name, def string, values []string, usage string) {
+	*p = def
+	f.Var(&choice{p, values}, name, usage+": "+strings.Join(values, ", "))
+}
+
+type choice struct {
+	p      *string
+	values []string
+}
+
+func (c *choice) String() string { return *c.p }
+func (c *choice) Type() string   { return "name" }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.values, s) {
+		return fmt.Errorf("want one of %s", strings.Join(c.values, ", "))
+	}
+	*c.p = s
+	return nil
+}
+
+// Pairs is the value of a repeatable flag k=v. Its settings merge key by key:
+// a pair on the command line leaves the other keys of the file in force.
+type Pairs map[string]string
+
+func (p Pairs) String() string {
+	var b strings.Builder
+	for i, k := range slices.Sorted(maps.Keys(p)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(k + "=" + p[k])
+	}
+	return b.String()
+}
+
+// Type names the flag's argument in help.
+func (p Pairs) Type() string { return "k=v" }
+
+// Set adds one pair.
+func (p Pairs) Set(s string) error {
+	k, v, ok := strings.Cut(s, "=")
+	if k = strings.TrimSpace(k); !ok || k == "" {
+		return fmt.Errorf("want name=value")
+	}
+	p[k] = strings.TrimSpace(v)
+	return nil
+}
+
+// usage returns the help text of all flags, group by group.
+func (f *Flags) usage() string {
+	var b strings.Builder
+	for _, g := range f.groups {
+		part := pflag.NewFlagSet("", pflag.ContinueOnError)
+		part.SortFlags = false
+		for _, n := range g.names {
+			part.AddFlag(f.Lookup(n))
+		}
+		fmt.Fprintf(&b, "%s:\n%s\n", g.title, part.FlagUsagesWrapped(110))
+	}
+	return b.String()
+}
+
+// nearest returns the name that is closest to s, or "" if none is close.
+func nearest(s string, names []string) string {
+	best, dist := "", len(s)/3+2
+	for _, n := range names {
+		if d := editDistance(s, n); d < dist {
+			best, dist = n, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diag := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diag
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diag, row[j] = row[j], min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

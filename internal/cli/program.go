@@ -1,0 +1,244 @@
+// Package cli is the frame that the commands of a program stand in: flags,
+// environment and configuration file as one mechanism that knows the origin of
+// every value, help, logging, and exit codes.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Stdio is what a program sees of its surroundings.
+type Stdio struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Getenv looks up an environment variable.
+	Getenv func(string) (string, bool)
+}
+
+// Command is one command of a program.
+type Command struct {
+	// Name is what the user types; Args the arguments, as shown in help, e.g.
+	// "FILE..."; Summary one line without a full stop.
+	Name, Args, Summary string
+	// Text is what help says beyond the summary, Example what it shows.
+	Text, Example string
+	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 is no
+	// bound.
+	MinArgs, MaxArgs int
+	// Setup defines the command's flags and returns what runs the command once
+	// they are set.
+	Setup func(f *Flags) func(ctx context.Context, c *Call) error
+}
+
+// Call is one call of a command.
+type Call struct {
+	Stdio
+	Args []string
+	// Log goes to Err in the form and from the level that the user has chosen.
+	Log *slog.Logger
+	// Quiet says that the user wants no progress lines; JSONLog that
+	// everything on Err is to be JSON.
+	Quiet, JSONLog bool
+	settings       *settings
+}
+
+// Origin says where the value of the flag called name comes from, or of the
+// pair called "flag.key".
+func (c *Call) Origin(name string) Origin { return c.settings.origins[name] }
+
+// Given reports whether the flag called name has been set by anybody.
+func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDefault }
+
+// Bad returns the error for a value of the flag called name that does not do:
+// a usage error if it stands on the command line, a configuration error if it
+// comes from elsewhere.
+func (c *Call) Bad(name string, err error) error {
+	o := c.Origin(name)
+	switch o.Source {
+	case FromEnv, FromFile:
+		return Failf(Config, "%s: %s: %w", o, name, err)
+	}
+	return Failf(Usage, "--%s: %w", name, err)
+}
+
+// Program is a set of commands.
+type Program struct {
+	Name, Summary, Text string
+	Version             func() string
+	Commands            []*Command
+}
+
+// Main runs the command that args (without the program's name) ask for and
+// returns the exit code.
+func (p *Program) Main(ctx context.Context, args []string, io Stdio) int {
+	err := p.run(ctx, args, io)
+	if err == nil {
+		return int(OK)
+	}
+	fmt.Fprintf(io.Err, "%s: %s\n", p.Name, oneLine(err))
+	return int(CodeOf(err))
+}
+
+// oneLine joins what errors.Join has put on several lines.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
+	if len(args) == 0 {
+		fmt.Fprint(io.Err, p.help())
+		return Failf(Usage, "no command given")
+	}
+	switch name := args[0]; {
+	case name == "--help" || name == "-h" || name == "help" && len(args) == 1:
+		fmt.Fprint(io.Out, p.help())
+		return nil
+	case name == "--version" || name == "version":
+		fmt.Fprintln(io.Out, p.Version())
+		return nil
+	case name == "help":
+		return p.run(ctx, []string{args[1], "--help"}, io)
+	case strings.HasPrefix(name, "-"):
+		return Failf(Usage, "no flag %s before the command; see %s --help", name, p.Name)
+	}
+	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == args[0] })
+	if i < 0 {
+		hint := ""
+		if n := nearest(args[0], p.names()); n != "" {
+			hint = fmt.Sprintf("; did you mean %q?", n)
+		}
+		return Failf(Usage, "no command %q%s (see %s --help)", args[0], hint, p.Name)
+	}
+	return p.call(ctx, p.Commands[i], args[1:], io)
+}
+
+func (p *Program) names() []string {
+	var names []string
+	for _, c := range p.Commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// common are the settings that every command has.
+type common struct {
+	config, level, format string
+	quiet                 bool
+}
+
+// flags makes the flag set of a command.
+func (p *Program) flags(c *Command) (*Flags, *common, func(context.Context, *Call) error) {
+	f, o := newFlags(c.Name), &common{}
+	run := c.Setup(f)
+	f.Group("General", func() {
+		f.StringVar(&o.config, "config", "", "YAML `FILE` with settings: names of flags and their values")
+		f.Choice(&o.level, "log-level", "warn", []string{"debug", "info", "warn", "error"}, "least severe message to log")
+		f.Choice(&o.format, "log-format", "text", []string{"text", "json"}, "form of log messages")
+		f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress lines")
+		f.BoolP("help", "h", false, "show this help")
+	})
+	return f, o, run
+}
+
+func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
+	f, o, run := p.flags(c)
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			fmt.Fprint(io.Out, p.commandHelp(c, f))
+			return nil
+		}
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) {
+			var names []string
+			f.VisitAll(func(fl *pflag.Flag) { names = append(names, fl.Name) })
+			if n := nearest(unknown.GetSpecifiedName(), names); n != "" {
+				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)
+			}
+		}
+		return Failf(Usage, "%s: %w (see %s %s --help)", c.Name, err, p.Name, c.Name)
+	}
+	if help, _ := f.GetBool("help"); help {
+		fmt.Fprint(io.Out, p.commandHelp(c, f))
+		return nil
+	}
+	s := &settings{flags: f, command: c.Name, known: p.known(), commands: p.names(), getenv: io.Getenv}
+	if o.config == "" {
+		o.config, _ = io.Getenv(EnvName("config"))
+	}
+	if err := s.resolve(o.config); err != nil {
+		return err
+	}
+	if n := f.NArg(); n < c.MinArgs || c.MaxArgs >= 0 && n > c.MaxArgs {
+		what := "takes no argument"
+		if c.Args != "" {
+			what = "wants " + c.Args
+		}
+		return Failf(Usage, "%s %s, got %d arguments (see %s %s --help)", c.Name, what, n, p.Name, c.Name)
+	}
+	return run(ctx, &Call{
+		Stdio: io, Args: f.Args(), Quiet: o.quiet, JSONLog: o.format == "json", settings: s,
+		Log: logger(io.Err, o.level, o.format),
+	})
+}
+
+// known returns the names of all settings that any command has.
+func (p *Program) known() map[string]bool {
+	names := map[string]bool{}
+	for _, c := range p.Commands {
+		f, _, _ := p.flags(c)
+		f.VisitAll(func(fl *pflag.Flag) { names[fl.Name] = true })
+	}
+	return names
+}
+
+// logger returns a logger on w.
+func logger(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		panic(err) // Choice has checked it
+	}
+	o := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+func (p *Program) help() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s COMMAND [flags]\n\nCommands:\n", p.Name, p.Summary, p.Name)
+	for _, c := range p.Commands {
+		fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Summary)
+	}
+	fmt.Fprintf(&b, "\n%s %s COMMAND --help shows the flags of a command, %s --version the version.\n\n%s\n\nExit codes:\n",
+		"Run", p.Name, p.Name, strings.TrimSpace(p.Text))
+	for _, c := range codes {
+		fmt.Fprintf(&b, "  %2d  %s\n", c.code, c.text)
+	}
+	return b.String()
+}
+
+func (p *Program) commandHelp(c *Command, f *Flags) string {
+	var b strings.Builder
+	args := c.Args
+	if args != "" {
+		args = " " + args
+	}
+	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s %s%s [flags]\n\n", p.Name, c.Name, c.Summary, p.Name, c.Name, args)
+	if c.Text != "" {
+		fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(c.Text))
+	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n", "\n  "))
+	}
+	b.WriteString(f.usage())
+	return b.String()
+}

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// Source says where the value of a setting comes from.
+type Source string
+
+// The sources, the strongest first.
+const (
+	FromFlag    Source = "flag"
+	FromEnv     Source = "environment"
+	FromFile    Source = "file"
+	FromDefault Source = "default"
+)
+
+// Origin says where the value of a setting comes from.
+type Origin struct {
+	Source Source
+	// Name is the flag as written, the environment variable, or the file's
+	// path; empty for a default.
+	Name string
+	// Line is the line in the file, from 1 on, or 0.
+	Line int
+}
+
+func (o Origin) String() string {
+	switch {
+	case o.Line > 0:
+		return fmt.Sprintf("%s:%d", o.Name, o.Line)
+	case o.Name != "":
+		return o.Name
+	}
+	return string(o.Source)
+}
+
+// envPrefix starts the name of every environment variable that is read.
+const envPrefix = "STREAMSVM_"
+
+// EnvName returns the environment variable that sets the flag called name.
+func EnvName(name string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// settings fills the flags of one command from all sources.
+type settings struct {
+	flags   *Flags
+	command string
+	// known tells whether any command has a flag of that name, so that several
+	// commands can share a file.
+	known    map[string]bool
+	commands []string
+	getenv   func(string) (string, bool)
+	origins  map[string]Origin // by flag name; for pairs also by "flag.key"
+}
+
+// resolve sets what the command line has left open: from the environment, then
+// from the file at path, if any.
+func (s *settings) resolve(path string) error {
+	s.origins = map[string]Origin{}
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		s.origins[f.Name] = Origin{Source: FromDefault}
+		if f.Changed {
+			s.origins[f.Name] = Origin{Source: FromFlag, Name: "--" + f.Name}
+		}
+		if p, ok := f.Value.(Pairs); ok {
+			for k := range p {
+				s.origins[f.Name+"."+k] = s.origins[f.Name]
+			}
+		}
+	})
+	var errs []error
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		if v, ok := s.getenv(EnvName(f.Name)); ok && f.Name != "help" && f.Name != "config" {
+			node := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(v, "$", "$$")}
+			errs = append(errs, s.apply(f, node, Origin{Source: FromEnv, Name: EnvName(f.Name)}))
+		}
+	})
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
+	}
+	if path == "" {
+		return nil
+	}
+	return s.file(path)
+}
+
+func list(f *pflag.Flag) bool {
+	_, pairs := f.Value.(Pairs)
+	_, slice := f.Value.(pflag.SliceValue)
+	return pairs || slice
+}
+
+func splitList(v string) []string {
+	var out []string
+	for item := range strings.SplitSeq(v, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// set gives the flag, which holds no pairs, a value unless a stronger source
+// has.
+func (s *settings) set(f *pflag.Flag, items []string, o Origin) error {
+	if s.origins[f.Name].Source != FromDefault {
+		return nil
+	}
+	bad := func(v string, err error) error {
+		return Failf(Config, "%s: %s = %q: %w", o, f.Name, v, err)
+	}
+	if sv, ok := f.Value.(pflag.SliceValue); ok {
+		if err := sv.Replace(items); err != nil {
+			return bad(strings.Join(items, ","), err)
+		}
+	} else if err := f.Value.Set(items[0]); err != nil {
+		return bad(items[0], plain(err))
+	}
+	s.origins[f.Name] = o
+	return nil
+}
+
+// setPair adds a pair to the flag unless a stronger source has one for its key.
+func (s *settings) setPair(f *pflag.Flag, item string, o Origin) error {
+	one := Pairs{}
+	if err := one.Set(item); err != nil {
+		return Failf(Config, "%s: %s = %q: %w", o, f.Name, item, err)
+	}
+	for k, v := range one {
+		if _, have := s.origins[f.Name+"."+k]; !have {
+			f.Value.(Pairs)[k] = v
+			s.origins[f.Name+"."+k] = o
+		}
+	}
+	if s.origins[f.Name].Source == FromDefault {
+		s.origins[f.Name] = o
+	}
+	return nil
+}
+
+// plain shortens strconv's errors, which repeat the value.
+func plain(err error) error {
+	if i := strings.LastIndex(err.Error(), "invalid syntax"); i >= 0 {
+		return errors.New("cannot be read as a value of this type")
+	}
+	return err
+}
+
+// file reads a configuration file: a YAML mapping from flag names to values.
+// A mapping under the name of a command holds settings for that command alone,
+// which are stronger than those outside.
+func (s *settings) file(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Fail(Config, err)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return Failf(Config, "%s: %w", path, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return Failf(Config, "%s:%d: want a mapping from settings to values", path, root.Line)
+	}
+	var mine *yaml.Node
+	for i := 0; i < len(root.Content); i += 2 {
+		k, v := root.Content[i], root.Content[i+1]
+		if v.Kind == yaml.MappingNode && slices.Contains(s.commands, k.Value) {
+			if k.Value == s.command {
+				mine = v
+			} else if err := s.check(path, v); err != nil {
+				return err
+			}
+		}
+	}
+	if mine != nil {
+		if err := s.mapping(path, mine, true); err != nil {
+			return err
+		}
+	}
+	return s.mapping(path, root, false)
+}
+
+// check looks only for unknown names.
+func (s *settings) check(path string, m *yaml.Node) error {
+	for i := 0; i < len(m.Content); i += 2 {
+		if k := m.Content[i]; !s.known[k.Value] {
+			return s.unknown(path, k)
+		}
+	}
+	return nil
+}
+
+func (s *settings) unknown(path string, k *yaml.Node) error {
+	hint := ""
+	var names []string
+	for n := range s.known {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	if n := nearest(k.Value, names); n != "" {
+		hint = fmt.Sprintf("; did you mean %q?", n)
+	}
+	return Failf(Config, "%s:%d: no setting %q%s", path, k.Line, k.Value, hint)
+}
+
+func (s *settings) mapping(path string, m *yaml.Node, section bool) error {
+	seen := map[string]int{}
+	for i := 0; i < len(m.Content); i += 2 {
+		k, v := m.Content[i], m.Content[i+1]
+		if line, dup := seen[k.Value]; dup {
+			return Failf(Config, "%s:%d: %q is set in line %d already", path, k.Line, k.Value, line)
+		}
+		seen[k.Value] = k.Line
+		f := s.flags.Lookup(k.Value)
+		if !section && v.Kind == yaml.MappingNode && slices.Contains(s.commands, k.Value) {
+			continue
+		}
+		if !s.known[k.Value] || k.Value == "config" || k.Value == "help" {
+			return s.unknown(path, k)
+		}
+		if f == nil {
+			if section {
+				return Failf(Config, "%s:%d: the command %s has no setting %q", path, k.Line, s.command, k.Value)
+			}
+			continue
+		}
+		if err := s.apply(f, v, Origin{Source: FromFile, Name: path, Line: v.Line}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply gives f the value or values that a node holds.
+func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
+	for v.Kind == yaml.AliasNode {
+		v = v.Alias
+	}
+	scalar := func(n *yaml.Node) (string, Origin, error) {
+		for n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		at := Origin{o.Source, o.Name, n.Line}
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			return "", at, Failf(Config, "%s: %s: want a value", at, f.Name)
+		}
+		text, err := expand(n.Value, s.getenv)
+		if err != nil {
+			err = Failf(Config, "%s: %s: %w", at, f.Name, err)
+		}
+		return text, at, err
+	}
+	_, pairs := f.Value.(Pairs)
+	var items []string
+	switch {
+	case v.Kind == yaml.MappingNode && pairs:
+		for i := 0; i < len(v.Content); i += 2 {
+			text, at, err := scalar(v.Content[i+1])
+			if err == nil {
+				err = s.setPair(f, v.Content[i].Value+"="+text, at)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	case v.Kind == yaml.SequenceNode && list(f):
+		for _, n := range v.Content {
+			text, at, err := scalar(n)
+			if err == nil && pairs {
+				err = s.setPair(f, text, at)
+			}
+			if err != nil {
+				return err
+			}
+			items = append(items, text)
+		}
+	case v.Kind == yaml.ScalarNode:
+		text, at, err := scalar(v)
+		if err != nil {
+			return err
+		}
+		items = []string{text}
+		if list(f) {
+			items = splitList(text)
+		}
+		for _, item := range items {
+			if !pairs {
+				break
+			}
+			if err := s.setPair(f, item, at); err != nil {
+				return err
+			}
+		}
+	default:
+		return Failf(Config, "%s: %s: want a single value", o, f.Name)
+	}
+	if pairs {
+		return nil
+	}
+	return s.set(f, items, o)
+}
+
+var variable = regexp.MustCompile(`\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)
+
+// expand replaces ${NAME} and ${NAME:default} by values of the environment, and
+// $$ by $.
+func expand(text string, getenv func(string) (string, bool)) (string, error) {
+	var missing error
+	out := variable.ReplaceAllStringFunc(text, func(m string) string {
+		if m == "$$" {
+			return "$"
+		}
+		sub := variable.FindStringSubmatch(m)
+		if v, ok := getenv(sub[1]); ok {
+			return v
+		}
+		if sub[2] == "" {
+			missing = errors.Join(missing, fmt.Errorf("the environment has no variable %s, and there is no default", sub[1]))
+			return ""
+		}
+		return sub[2][1:]
+	})
+	return out, missing
+}
