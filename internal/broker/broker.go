@@ -1,0 +1,107 @@
+// Package broker runs a broker that speaks the Kafka protocol inside the
+// process, for the demo, for trying things out and for tests.
+//
+// It is franz-go's kfake: one process, no replication, no throttling. It is
+// not Apache Kafka, and nothing that matters should be kept in it.
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Options of Start. The zero value gives a random loopback port and a log in
+// memory.
+type Options struct {
+	// Addr is host:port to listen on; empty is "127.0.0.1:0". The host must be
+	// a loopback address, because the broker asks nobody who they are. Port 0
+	// picks a free one.
+	Addr string
+	// DataDir holds topics, records and group offsets over restarts, also over
+	// SIGKILL; it is created if absent. Empty keeps the whole log in memory.
+	DataDir string
+	// CompactEvery is the interval at which compacted topics are cleaned; zero
+	// is 500 ms. Unlike Apache Kafka, the active segment is cleaned too.
+	CompactEvery time.Duration
+	// Log receives the broker's errors and warnings; nil drops them.
+	Log *slog.Logger
+}
+
+// Broker is a running broker.
+type Broker struct {
+	cluster *kfake.Cluster
+	addr    string
+}
+
+// Start starts a broker.
+func Start(o Options) (*Broker, error) {
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:0"
+	}
+	host, portText, err := net.SplitHostPort(o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("broker: address %q: %w", o.Addr, err)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("broker: address %q: port: %w", o.Addr, err)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("broker: address %q is not a loopback address", o.Addr)
+	}
+	if o.CompactEvery <= 0 {
+		o.CompactEvery = 500 * time.Millisecond
+	}
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.Ports(int(port)),
+		kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			return net.Listen(network, net.JoinHostPort(host, portText))
+		}),
+		kfake.BrokerConfigs(map[string]string{
+			"log.cleaner.backoff.ms":       strconv.FormatInt(max(1, o.CompactEvery.Milliseconds()), 10),
+			"group.min.session.timeout.ms": "1000",
+		}),
+	}
+	if o.DataDir != "" {
+		opts = append(opts, kfake.DataDir(o.DataDir))
+	}
+	if o.Log != nil {
+		opts = append(opts, kfake.WithLogger(logger{o.Log}))
+	}
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("broker: cannot listen on %s: %w", o.Addr, err)
+	}
+	return &Broker{cluster: c, addr: c.ListenAddrs()[0]}, nil
+}
+
+// Addr returns the host:port that the broker listens on.
+func (b *Broker) Addr() string { return b.addr }
+
+// Close stops the broker and, with a DataDir, writes what is not written yet.
+func (b *Broker) Close() { b.cluster.Close() }
+
+// Compact cleans the compacted topics now.
+func (b *Broker) Compact() { b.cluster.Compact() }
+
+// logger passes warnings and errors on; the rest is the chatter of every
+// request.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Logf(level kfake.LogLevel, format string, args ...any) {
+	switch level {
+	case kfake.LogLevelError:
+		l.log.Error("broker: " + fmt.Sprintf(format, args...))
+	case kfake.LogLevelWarn:
+		l.log.Warn("broker: " + fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# Runs one real Apache Kafka node (KRaft, loopback only) for tests and trials.
+#
+#   scripts/kafka.sh fetch                 download the broker (Maven artifacts), once
+#   scripts/kafka.sh start [DIR [PORT]]    start or restart the broker of DIR; prints host:port
+#   scripts/kafka.sh stop|kill [DIR]       SIGTERM or SIGKILL, and wait until it is gone
+#   scripts/kafka.sh status [DIR]          print host:port if it answers, else fail
+#   scripts/kafka.sh clean [DIR]           kill the broker and remove its data
+#
+# DIR holds configuration, data, log and pid of one broker; default <cache>/run.
+# Without PORT a new DIR gets a free port, and keeps it over restarts.
+# Cache: $STREAMSVM_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/streamsvm.
+# Needs Java 17 or newer, and Maven for fetch. KAFKA_HEAP (default 512m) sets the heap.
+set -euo pipefail
+
+KAFKA_VERSION=4.1.1 # kafka_2.13; log4j as that release ships it
+LOG4J_VERSION=2.24.3
+PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
+
+cache=${STREAMSVM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/streamsvm}
+home=$cache/kafka-$KAFKA_VERSION
+cmd=${1:-}
+dir=$(realpath -m "${2:-$cache/run}")
+
+die() { echo "kafka.sh: $*" >&2; exit 1; }
+
+fetch() {
+	[ -f "$home/complete" ] && return
+	command -v mvn >/dev/null || die "Maven is missing (Debian: apt-get install maven)"
+	mkdir -p "$cache"
+	local tmp
+	tmp=$(mktemp -d "$cache/fetch.XXXXXX")
+	cat >"$tmp/pom.xml" <<-POM
+		<project xmlns="http://maven.apache.org/POM/4.0.0">
+		  <modelVersion>4.0.0</modelVersion>
+		  <groupId>streamsvm</groupId><artifactId>broker</artifactId><version>1</version><packaging>pom</packaging>
+		  <dependencies>
+		    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$KAFKA_VERSION</version></dependency>
+		    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>$LOG4J_VERSION</version></dependency>
+		    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>$LOG4J_VERSION</version></dependency>
+		  </dependencies>
+		</project>
+	POM
+	local try ok=
+	for try in 1 2 3; do
+		if (cd "$tmp" && mvn -q -B "$PLUGIN:copy-dependencies" -DincludeScope=runtime -DoutputDirectory="$tmp/libs") >&2; then
+			ok=1
+			break
+		fi
+		echo "kafka.sh: download failed, try $try of 3" >&2
+		sleep $((try * 5))
+	done
+	[ -n "$ok" ] || { rm -rf "$tmp"; die "cannot download Apache Kafka $KAFKA_VERSION"; }
+	cat >"$tmp/log4j2.properties" <<-'LOG'
+		status=ERROR
+		appender.console.type=Console
+		appender.console.name=STDOUT
+		appender.console.layout.type=PatternLayout
+		appender.console.layout.pattern=[%d] %p %m (%c)%n
+		rootLogger.level=WARN
+		rootLogger.appenderRef.stdout.ref=STDOUT
+		logger.server.name=kafka.server.KafkaRaftServer
+		logger.server.level=INFO
+	LOG
+	: >"$tmp/complete"
+	# Whoever renames first wins; the other copy is the same.
+	mv -T "$tmp" "$home" 2>/dev/null || rm -rf "$tmp"
+	[ -f "$home/complete" ] || die "cannot write $home"
+}
+
+# free_ports N prints N ports that nothing listens on, outside the range from
+# which the kernel picks ports for outgoing connections.
+free_ports() {
+	local n=$1 p
+	while [ "$n" -gt 0 ]; do
+		p=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
+		if ! (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null; then
+			echo "$p"
+			n=$((n - 1))
+		fi
+	done
+}
+
+pid() { cat "$dir/pid" 2>/dev/null || true; }
+
+# alive says whether our broker runs: the pid may have been reused since.
+alive() {
+	local p
+	p=$(pid)
+	[ -n "$p" ] && kill -0 "$p" 2>/dev/null && tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null | grep -qF "$dir/server.properties"
+}
+
+java_run() { # class, arguments…
+	java -Dlog4j2.configurationFile="$home/log4j2.properties" "${jvm[@]}" -cp "$home/libs/*" "$@"
+}
+
+configure() {
+	local port=$1 controller=$2
+	mkdir -p "$dir"
+	cat >"$dir/server.properties" <<-CONF
+		process.roles=broker,controller
+		node.id=1
+		controller.quorum.voters=1@127.0.0.1:$controller
+		controller.listener.names=CONTROLLER
+		listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
+		advertised.listeners=PLAINTEXT://127.0.0.1:$port
+		listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+		inter.broker.listener.name=PLAINTEXT
+		log.dirs=$dir/data
+		auto.create.topics.enable=false
+		offsets.topic.replication.factor=1
+		offsets.topic.num.partitions=4
+		transaction.state.log.replication.factor=1
+		transaction.state.log.min.isr=1
+		transaction.state.log.num.partitions=4
+		share.coordinator.state.topic.replication.factor=1
+		share.coordinator.state.topic.min.isr=1
+		group.initial.rebalance.delay.ms=0
+		group.min.session.timeout.ms=1000
+		log.cleaner.backoff.ms=500
+		# A killed broker comes back in seconds, not after the default 9 s session.
+		broker.session.timeout.ms=3000
+		broker.heartbeat.interval.ms=500
+		initial.broker.registration.timeout.ms=60000
+	CONF
+	echo "$port" >"$dir/port"
+}
+
+start() {
+	fetch
+	command -v java >/dev/null || die "Java is missing (Debian: apt-get install openjdk-17-jre-headless)"
+	local want=${1:-} id
+	# Copied log files of a killed broker would be recovered; a half-formatted
+	# directory would not, hence the marker.
+	if [ ! -f "$dir/formatted" ]; then
+		mkdir -p "$dir"
+		rm -rf "$dir/data"
+		local ports
+		mapfile -t ports < <(free_ports 2)
+		configure "${want:-${ports[0]}}" "${ports[1]}"
+		jvm=(-Xmx128m -XX:TieredStopAtLevel=1)
+		id=$(java_run kafka.tools.StorageTool random-uuid 2>>"$dir/log" | tail -1)
+		java_run kafka.tools.StorageTool format -t "$id" -c "$dir/server.properties" >>"$dir/log" 2>&1 ||
+			die "cannot format $dir/data: $(tail -3 "$dir/log")"
+		: >"$dir/formatted"
+	fi
+	if alive; then
+		status || die "the broker of $dir runs but does not answer"
+		return
+	fi
+	jvm=("-Xmx${KAFKA_HEAP:-512m}" "-Xms${KAFKA_HEAP:-512m}" -XX:+UseG1GC -XX:MaxGCPauseMillis=20)
+	(
+		cd "$dir"
+		# shellcheck disable=SC2094
+		setsid nohup java -Dlog4j2.configurationFile="$home/log4j2.properties" "${jvm[@]}" \
+			-cp "$home/libs/*" kafka.Kafka "$dir/server.properties" </dev/null >>"$dir/log" 2>&1 &
+		echo $! >"$dir/pid"
+	)
+	local i
+	for ((i = 0; i < 1200; i++)); do
+		if status 2>/dev/null; then
+			return
+		fi
+		alive || die "the broker ended while starting: $(tail -5 "$dir/log")"
+		sleep 0.1
+	done
+	die "the broker is not ready after 120 s: $(tail -5 "$dir/log")"
+}
+
+# status sends an ApiVersions request (key 18, version 0, correlation id 1, no
+# client id) and wants the correlation id back: an open port alone does not
+# mean that the broker answers.
+status() {
+	local port reply
+	alive || return 1
+	port=$(cat "$dir/port")
+	reply=$(
+		exec 3<>"/dev/tcp/127.0.0.1/$port" || exit 1
+		printf '\0\0\0\012\0\022\0\0\0\0\0\001\377\377' >&3
+		timeout 2 head -c 10 <&3 | od -An -tx1 | tr -d ' \n'
+	) 2>/dev/null || return 1
+	# Size (4 bytes), correlation id 1 (4), error code 0 (2).
+	[ "${reply:8}" = 000000010000 ] || return 1
+	echo "127.0.0.1:$port"
+}
+
+# end SIGNAL waits until the process has gone; SIGTERM is given a minute.
+end() {
+	local p i
+	p=$(pid)
+	if ! alive; then
+		rm -f "$dir/pid"
+		return
+	fi
+	kill "-$1" "$p" 2>/dev/null || true
+	for ((i = 0; i < 600; i++)); do
+		kill -0 "$p" 2>/dev/null || break
+		[ "$(ps -o stat= -p "$p" 2>/dev/null | cut -c1)" = Z ] && break
+		sleep 0.1
+	done
+	if alive; then kill -KILL "$p" 2>/dev/null || true; fi
+	rm -f "$dir/pid"
+}
+
+case $cmd in
+fetch) fetch ;;
+start) start "${3:-}" ;;
+stop) end TERM ;;
+kill) end KILL ;;
+status) status || die "no broker of $dir answers" ;;
+clean)
+	end KILL
+	rm -rf "$dir"
+	;;
+*)
+	sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2
+	exit 64
+	;;
+esac

@@ -1,0 +1,146 @@
+// Package kafkaio reads and writes streams on Apache Kafka: a Source of
+// records, a Producer, and a Publisher and Subscriber of models.
+//
+// The position of a reader belongs to the checkpoint of the program that
+// reads. So there is no consumer group here: partitions are fetched one by one
+// from the offsets given, nothing is skipped silently, and a group, if one is
+// named, is only told about progress.
+package kafkaio
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// Config says how to reach a cluster. It holds secrets in TLS and SASL and
+// must not be logged.
+type Config struct {
+	// Brokers are host:port addresses of at least one broker of the cluster.
+	Brokers []string
+	// ClientID names this program in the brokers' logs and quotas; empty is
+	// "streamsvm".
+	ClientID string
+	// TLS, if not nil, encrypts connections.
+	TLS *tls.Config
+	// SASL, if not nil, authenticates connections.
+	SASL sasl.Mechanism
+	// Log receives changes of state, not progress; nil is slog.Default().
+	Log *slog.Logger
+	// RequestTimeout bounds every request beyond the time a broker is asked to
+	// wait, so that a broker that hangs is noticed; 0 is 10 s.
+	RequestTimeout time.Duration
+}
+
+// client is a connection pool of its own for one reader or writer.
+type client struct {
+	*kafka.Client
+	transport *kafka.Transport
+	timeout   time.Duration
+	log       *slog.Logger
+}
+
+// metadataTTL bounds how long a moved leader or a new partition goes
+// unnoticed.
+const metadataTTL = 2 * time.Second
+
+func (c Config) validate() error {
+	if len(c.Brokers) == 0 {
+		return errors.New("kafka: no broker address given")
+	}
+	for _, b := range c.Brokers {
+		if _, port, err := net.SplitHostPort(b); err != nil || port == "" {
+			return fmt.Errorf("kafka: broker address %q is not host:port", b)
+		}
+	}
+	return nil
+}
+
+func (c Config) open(topics []string) (*client, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	id := c.ClientID
+	if id == "" {
+		id = "streamsvm"
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.RequestTimeout <= 0 {
+		c.RequestTimeout = 10 * time.Second
+	}
+	t := &kafka.Transport{
+		ClientID:       id,
+		TLS:            c.TLS,
+		SASL:           c.SASL,
+		MetadataTTL:    metadataTTL,
+		MetadataTopics: topics,
+	}
+	addr := kafka.TCP(c.Brokers...)
+	return &client{
+		Client:    &kafka.Client{Addr: addr, Transport: t},
+		transport: t,
+		timeout:   c.RequestTimeout,
+		log:       c.Log,
+	}, nil
+}
+
+func (c *client) close() { c.transport.CloseIdleConnections() }
+
+// request returns the context for one request that the broker may take wait
+// to answer.
+func (c *client) request(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, wait+c.timeout)
+}
+
+// backoff is the wait between attempts: 50 ms, doubled up to 2 s. It is the
+// same on every run, so that tests and logs can be compared.
+type backoff struct{ wait time.Duration }
+
+const (
+	backoffMin = 50 * time.Millisecond
+	backoffMax = 2 * time.Second
+)
+
+func (b *backoff) reset() { b.wait = 0 }
+
+// sleep waits for the next interval or until ctx ends.
+func (b *backoff) sleep(ctx context.Context) error {
+	b.wait = min(max(2*b.wait, backoffMin), backoffMax)
+	t := time.NewTimer(b.wait)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// fatal reports whether err will not go away by trying again: the broker
+// answered, and the answer is a refusal.
+func fatal(err error) bool {
+	var ke kafka.Error
+	if !errors.As(err, &ke) {
+		return false // the network, or a broker that is starting or stopping
+	}
+	switch ke {
+	case kafka.Unknown: // kafka-go's code for "one of several requests failed"
+		return false
+	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
+		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism, kafka.UnsupportedVersion, kafka.InvalidTopic,
+		kafka.TopicAlreadyExists, kafka.InvalidConfiguration, kafka.InvalidReplicationFactor, kafka.InvalidPartitionNumber,
+		kafka.PolicyViolation, kafka.MessageSizeTooLarge, kafka.InvalidRequest, kafka.SecurityDisabled,
+		kafka.UnsupportedForMessageFormat, kafka.InvalidRequiredAcks:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,328 @@
+package kafkaio
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// errThrottled is an answer without content: the consumer exceeds its quota.
+var errThrottled = errors.New("kafka: throttled")
+
+// queueMax is how many answers of one partition may wait for delivery, the one
+// being delivered included, before the next is asked for.
+const queueMax = 2
+
+// part is one partition that is being read. The fields above mu's line belong
+// to its fetcher, those below to the source's mutex.
+type part struct {
+	id  stream.Partition
+	dec decoder
+	// first is the position of the start: records below it are counted as
+	// skipped.
+	first int64
+	room  chan struct{} // the queue has become shorter
+
+	// Guarded by Source.mu.
+	next  int64 // the offset to fetch next
+	stop  int64 // read only offsets below
+	end   int64 // as last reported
+	queue []answer
+	spare [][]stream.Record // delivered answers, to be filled again
+	since time.Time         // down since; zero: up
+	// hollow counts consecutive answers without a batch before the end.
+	hollow int
+	order  orderState
+}
+
+const hollowMax = 3
+
+// answer is a decoded fetch response, recs[:pos] of which are delivered. It is
+// never empty in a queue, except while it is taken.
+type answer struct {
+	recs []stream.Record
+	pos  int
+}
+
+func newPart(pos position, now time.Time) *part {
+	p := &part{id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, room: make(chan struct{}, 1)}
+	p.order.init(pos.bounds.end, now)
+	return p
+}
+
+func (p *part) empty() bool { return len(p.queue) == 0 }
+
+// done reports whether everything below stop has been fetched.
+func (p *part) done() bool { return p.next >= p.stop }
+
+// position is the offset of the next record to deliver.
+func (p *part) position() int64 {
+	if p.empty() {
+		return p.next
+	}
+	a := &p.queue[0]
+	return a.recs[a.pos].Offset
+}
+
+// pop drops the first answer, which has been delivered, and lets the fetcher
+// go on.
+func (p *part) pop() {
+	recs := p.queue[0].recs
+	copy(p.queue, p.queue[1:])
+	p.queue[len(p.queue)-1] = answer{}
+	p.queue = p.queue[:len(p.queue)-1]
+	if len(p.spare) < queueMax {
+		clear(recs) // or the arena's blocks would live on
+		p.spare = append(p.spare, recs[:0])
+	}
+	select {
+	case p.room <- struct{}{}:
+	default:
+	}
+}
+
+// fetchLoop reads p until its stop, a fatal error, or Close.
+func (s *Source) fetchLoop(p *part) {
+	p.dec = decoder{id: p.id, committed: !s.opt.ReadUncommitted}
+	wait := s.opt.MaxWait
+	if s.opt.Merge == Ordered && !s.bounded {
+		// A fetch that waits for records of its partition holds up the others.
+		wait = min(wait, max(s.opt.Lateness/4, 5*time.Millisecond))
+	}
+	var pause backoff
+	for s.ctx.Err() == nil {
+		s.mu.Lock()
+		full, done, from, stop := len(p.queue) >= queueMax, p.done(), p.next, p.stop
+		var spare []stream.Record
+		if n := len(p.spare); n > 0 && !full {
+			spare, p.spare = p.spare[n-1], p.spare[:n-1]
+		}
+		sent := s.merge.mark()
+		s.mu.Unlock()
+		if done {
+			return
+		}
+		if full {
+			select {
+			case <-p.room:
+			case <-s.ctx.Done():
+			}
+			continue
+		}
+		resp, err := s.fetch(p, from, wait)
+		var out decoded
+		if err == nil {
+			out, err = p.dec.decode(resp, from, stop, spare)
+		}
+		if err == nil && out.next == from && out.batches > 0 {
+			out.next, err = s.skipGap(p, from, s.endOf(resp), out.base)
+		}
+		if errors.Is(err, kafka.OffsetOutOfRange) {
+			out, err = decoded{recs: spare}, nil
+			if out.next, err = s.checkRange(p, from); err == nil {
+				s.mu.Lock()
+				p.next = out.next
+				s.mu.Unlock()
+				continue
+			}
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			var re *RangeError
+			if errors.As(err, &re) {
+				s.fail(re)
+				return
+			}
+			if !errors.Is(err, errThrottled) && (fatal(err) || s.isDown(p, err)) {
+				s.fail(fmt.Errorf("kafka: topic %s partition %d offset %d: %w", p.id.Topic, p.id.ID, from, err))
+				return
+			}
+			if pause.sleep(s.ctx) != nil {
+				return
+			}
+			continue
+		}
+		pause.reset()
+		s.accept(p, out, s.endOf(resp), sent)
+	}
+}
+
+// accept takes over an answer.
+func (s *Source) accept(p *part, out decoded, end int64, sent mark) {
+	if p.first >= 0 {
+		s.skipped.Add(uint64(out.before)) // only the first answer can start before
+		p.first = -1
+	}
+	s.mu.Lock()
+	s.isUp(p)
+	if s.bounded && out.batches == 0 && out.next < end {
+		// There should be something. If there never is, the last records of the
+		// log have been compacted away, and the stream ends here.
+		if p.hollow++; p.hollow == hollowMax {
+			s.c.log.Warn("kafka: nothing is left up to the end of the partition", "topic", p.id.Topic, "partition", p.id.ID,
+				"offset", out.next, "end", end)
+			p.stop = out.next
+		}
+	} else {
+		p.hollow = 0
+	}
+	p.next, p.end = out.next, max(end, out.next)
+	if len(out.recs) > 0 {
+		p.queue = append(p.queue, answer{recs: out.recs})
+		if s.opt.Merge == Arrival {
+			s.ready = append(s.ready, p)
+		}
+	} else if cap(out.recs) > 0 {
+		p.spare = append(p.spare, out.recs[:0])
+	}
+	if s.opt.Merge == Ordered {
+		s.merge.fetched(p, out.recs, sent, time.Now())
+	}
+	s.mu.Unlock()
+	s.notify() // even without records: an Ordered source may go on for knowing that there are none
+}
+
+// endOf is the offset up to which records may be delivered.
+func (s *Source) endOf(resp *fetch.ResponsePartition) int64 {
+	if !s.opt.ReadUncommitted && resp.LastStableOffset >= 0 {
+		return min(resp.HighWatermark, resp.LastStableOffset)
+	}
+	return resp.HighWatermark
+}
+
+// fetch sends one request for one partition. It is what kafka.Client.Fetch
+// does, but keeps the list of aborted transactions.
+func (s *Source) fetch(p *part, from int64, wait time.Duration) (*fetch.ResponsePartition, error) {
+	ctx, cancel := s.c.request(s.ctx, wait)
+	defer cancel()
+	req := &fetch.Request{
+		ReplicaID:    -1,
+		MaxWaitTime:  int32(wait.Milliseconds()),
+		MinBytes:     1,
+		MaxBytes:     int32(s.maxBytes),
+		SessionID:    0,
+		SessionEpoch: -1,
+		Topics: []fetch.RequestTopic{{
+			Topic: p.id.Topic,
+			Partitions: []fetch.RequestPartition{{
+				Partition:          p.id.ID,
+				CurrentLeaderEpoch: -1,
+				FetchOffset:        from,
+				LogStartOffset:     -1,
+				PartitionMaxBytes:  int32(s.maxBytes),
+			}},
+		}},
+	}
+	if !s.opt.ReadUncommitted {
+		req.IsolationLevel = int8(kafka.ReadCommitted)
+	}
+	m, err := s.c.transport.RoundTrip(ctx, s.c.Addr, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := m.(*fetch.Response)
+	if resp.ErrorCode != 0 {
+		return nil, kafka.Error(resp.ErrorCode)
+	}
+	if len(resp.Topics) == 0 {
+		return nil, errThrottled
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].Partition != p.id.ID {
+		return nil, errors.New("the answer is not about this partition")
+	}
+	rp := &resp.Topics[0].Partitions[0]
+	if rp.ErrorCode != 0 {
+		return nil, kafka.Error(rp.ErrorCode)
+	}
+	return rp, nil
+}
+
+// skipGap returns the next offset that can exist when a batch with this base
+// offset was the answer at from but holds no record from there on: compaction
+// removed the last records of a batch. The answer does not say where the batch
+// ends, so that is searched for, first by doubling steps, then by bisection.
+func (s *Source) skipGap(p *part, from, end, base int64) (int64, error) {
+	same := func(at int64) (bool, error) {
+		resp, err := s.fetch(p, at, 0)
+		if err != nil {
+			return false, err
+		}
+		probe := decoder{id: p.id}
+		out, err := probe.decode(resp, at, at, nil)
+		return out.batches > 0 && out.base == base, err
+	}
+	lo, hi := from, end
+	for step := int64(1); lo+step < end; step *= 2 {
+		in, err := same(lo + step)
+		if err != nil {
+			return from, err
+		}
+		if !in {
+			hi = lo + step
+			break
+		}
+		lo += step
+	}
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		in, err := same(mid)
+		if err != nil {
+			return from, err
+		}
+		if in {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi, nil
+}
+
+// checkRange asks the leader whether from really is out of range, and applies
+// the policy if so.
+func (s *Source) checkRange(p *part, from int64) (int64, error) {
+	ctx, cancel := s.c.request(s.ctx, 0)
+	defer cancel()
+	bs, err := s.c.bounds(ctx, []stream.Partition{p.id}, false)
+	if err != nil {
+		return from, err
+	}
+	b := bs[p.id]
+	if from >= b.first && from <= b.end {
+		return from, errors.New("the broker calls an offset out of range that it has") // in between: try again
+	}
+	return s.outOfRange(p.id, from, b)
+}
+
+// isDown notes that p got no usable answer and reports whether that has been so
+// for too long.
+func (s *Source) isDown(p *part, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.since.IsZero() {
+		p.since = time.Now()
+		if s.down++; s.down == 1 {
+			s.c.log.Warn("kafka: no usable answer, trying again", "topic", p.id.Topic, "partition", p.id.ID, "offset", p.next, "error", err)
+		}
+	}
+	return s.opt.MaxDown > 0 && time.Since(p.since) > s.opt.MaxDown
+}
+
+// isUp notes that p got an answer. s.mu is held.
+func (s *Source) isUp(p *part) {
+	if p.since.IsZero() {
+		return
+	}
+	if s.down--; s.down == 0 {
+		s.c.log.Info("kafka: all partitions answer again", "topic", p.id.Topic, "partition", p.id.ID, "offset", p.next,
+			"down", time.Since(p.since).Round(time.Millisecond))
+	}
+	p.since = time.Time{}
+}

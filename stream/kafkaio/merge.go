@@ -1,0 +1,187 @@
+package kafkaio
+
+import (
+	"math"
+	"time"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// merger is the state of the ordered merge; Source describes what it does. The
+// source's mutex guards it.
+type merger struct {
+	lateness int64 // ms
+	patience time.Duration
+	parts    []*part
+	heap     []*part // partitions with records, smallest next record first
+	newest   int64   // largest timestamp fetched, ms
+	last     int64   // largest timestamp delivered, ms
+}
+
+// mark says how much was known when a fetch was sent: the largest timestamp
+// fetched until then, and the time.
+type mark struct {
+	newest int64
+	at     time.Time
+}
+
+// orderState is what the merge knows about one partition.
+type orderState struct {
+	ts int64 // timestamp of the next record
+	// clear is the mark of the newest fetch that reached the partition's end.
+	clear mark
+	// seen says when the log was first seen to reach which end, in increasing
+	// order; entries below the next record are dropped.
+	seen []seen
+}
+
+type seen struct {
+	end int64
+	at  time.Time
+}
+
+func (o *orderState) init(end int64, now time.Time) {
+	o.clear.newest = math.MinInt64
+	o.seen = []seen{{end, now}}
+}
+
+func (m *merger) init(lateness time.Duration) {
+	m.lateness, m.patience = lateness.Milliseconds(), lateness
+	m.newest, m.last = math.MinInt64, math.MinInt64
+}
+
+func (m *merger) mark() mark { return mark{m.newest, time.Now()} }
+
+// millis is the timestamp a record is ordered by; one without comes first.
+func millis(r *stream.Record) int64 {
+	if r.Time.IsZero() {
+		return -1
+	}
+	return r.Time.UnixMilli()
+}
+
+// fetched takes note of an answer, whose records are in p's queue already.
+func (m *merger) fetched(p *part, recs []stream.Record, sent mark, now time.Time) {
+	for i := range recs {
+		m.newest = max(m.newest, millis(&recs[i]))
+	}
+	o := &p.order
+	if n := len(o.seen); n == 0 || p.end > o.seen[n-1].end {
+		o.seen = append(o.seen, seen{p.end, now})
+	}
+	if p.next >= p.end {
+		o.clear = sent
+	}
+	if len(recs) > 0 && len(p.queue) == 1 {
+		m.push(p)
+	}
+}
+
+// passes reports whether the candidate, p's next record, may go although q has
+// nothing to deliver.
+func (m *merger) passes(p, q *part, bounded bool) bool {
+	if bounded {
+		return q.done()
+	}
+	clear := q.order.clear
+	if clear.at.IsZero() {
+		return false
+	}
+	// The difference cannot overflow: timestamps are at least −1 ms.
+	if clear.newest >= p.order.ts && clear.newest-p.order.ts >= m.lateness {
+		return true
+	}
+	return clear.at.Sub(p.order.appeared(p.position())) >= m.patience
+}
+
+// appeared returns when the record at offset was first seen to be in the log.
+func (o *orderState) appeared(offset int64) time.Time {
+	for len(o.seen) > 1 && o.seen[0].end <= offset {
+		o.seen = o.seen[1:]
+	}
+	return o.seen[0].at
+}
+
+// takeOrdered appends the records whose turn it is. s.mu is held.
+func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
+	m := &s.merge
+	for n := 0; n < deliverMax && len(m.heap) > 0; n++ {
+		p := m.heap[0]
+		if len(m.heap) < len(m.parts) {
+			for _, q := range m.parts {
+				if q.empty() && !m.passes(p, q, s.bounded) {
+					return dst
+				}
+			}
+		}
+		a := &p.queue[0]
+		dst = append(dst, a.recs[a.pos])
+		if p.order.ts < m.last {
+			s.late.Add(1)
+		}
+		m.last = max(m.last, p.order.ts)
+		if a.pos++; a.pos == len(a.recs) {
+			p.pop()
+		}
+		m.advance()
+	}
+	return dst
+}
+
+// less orders partitions by their next records. Parts stand in order of topic
+// and partition, but so that an added one does not renumber them, the names are
+// compared.
+func less(p, q *part) bool {
+	if p.order.ts != q.order.ts {
+		return p.order.ts < q.order.ts
+	}
+	return p.id.Compare(q.id) < 0
+}
+
+func (p *part) setHead() {
+	a := &p.queue[0]
+	p.order.ts = millis(&a.recs[a.pos])
+}
+
+// push enters p, which has got its first record, into the heap.
+func (m *merger) push(p *part) {
+	p.setHead()
+	m.heap = append(m.heap, p)
+	h := m.heap
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !less(h[i], h[up]) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+}
+
+// advance puts the first partition, whose record has been taken, where its next
+// record belongs, or out of the heap.
+func (m *merger) advance() {
+	h := m.heap
+	if h[0].empty() {
+		h[0] = h[len(h)-1]
+		h[len(h)-1] = nil
+		m.heap = h[:len(h)-1]
+		h = m.heap
+	} else {
+		h[0].setHead()
+	}
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && less(h[c+1], h[c]) {
+			c++
+		}
+		if !less(h[c], h[i]) {
+			return
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+}

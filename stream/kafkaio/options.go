@@ -1,0 +1,218 @@
+package kafkaio
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// StartAt says where the first start begins.
+type StartAt string
+
+// The start positions.
+const (
+	Earliest  StartAt = "earliest"  // the oldest record that is kept; the default
+	Latest    StartAt = "latest"    // after the newest record
+	Timestamp StartAt = "timestamp" // the first record that is not older than StartTime
+)
+
+// OutOfRange says what to do when the next offset to read does not exist any
+// more (retention) or not yet (a topic that was made anew, or a broker that
+// lost records).
+type OutOfRange string
+
+// The policies for offsets out of range. All but Fail lose or repeat examples.
+const (
+	Fail       OutOfRange = "fail"     // stop with a *RangeError; the default
+	ToEarliest OutOfRange = "earliest" // go on at the oldest record that is kept
+	ToLatest   OutOfRange = "latest"   // go on after the newest record
+)
+
+// Merge says in which order records of different partitions are delivered.
+// The order inside a partition is always that of the log.
+type Merge string
+
+// The merge modes.
+const (
+	// Arrival delivers what comes first; the default.
+	Arrival Merge = "arrival"
+	// Ordered delivers, of the next records of all partitions, the one with the
+	// smallest (timestamp, topic, partition).
+	Ordered Merge = "ordered"
+)
+
+// SourceOptions of NewSource.
+type SourceOptions struct {
+	Config
+
+	// Topics to read, at least one.
+	Topics []string
+	// Partitions restricts a topic to the partitions listed; topics not in the
+	// map are read completely, with partitions added later.
+	Partitions map[string][]int32
+
+	// Offsets are the positions of the checkpoint: where they name a partition,
+	// reading goes on there. A partition they do not name starts at earliest if
+	// they name another one of its topic, since it must have been added in the
+	// meantime, and at Start if not.
+	Offsets stream.Offsets
+	// Start is the first start's position, StartTime its time for Timestamp.
+	Start     StartAt
+	StartTime time.Time
+	// OutOfRange is the policy for positions that do not exist.
+	OutOfRange OutOfRange
+
+	// Merge is the order between partitions.
+	Merge Merge
+	// Lateness is how long an Ordered source waits for a partition that has
+	// nothing to deliver; 0 is 5 s. See Source for what it means.
+	Lateness time.Duration
+
+	// UntilEnd ends the stream, with io.EOF, at the ends that the partitions
+	// have when the source is made.
+	UntilEnd bool
+	// StopAt, if not nil, ends the stream at these offsets instead; a partition
+	// it does not name is not read.
+	StopAt stream.Offsets
+
+	// FetchMaxBytes is how much one request asks of a partition, in bytes on
+	// the wire; 0 is 1 MiB. At most three such answers are held per partition:
+	// one being delivered, one waiting, one on the way.
+	FetchMaxBytes int
+	// MaxBuffered bounds the sum over all partitions in bytes on the wire by
+	// making FetchMaxBytes smaller (not below 16 KiB, and a batch that is larger
+	// comes whole); 0 is 256 MiB.
+	MaxBuffered int
+	// MaxWait is how long a broker may hold an answer when there is nothing
+	// new; 0 is 500 ms.
+	MaxWait time.Duration
+	// MaxDown ends the stream with an error when a partition has not answered
+	// for so long; 0 waits for ever.
+	MaxDown time.Duration
+	// TopicWait is how long a topic that does not exist is waited for before
+	// that is an error; 0 not at all, negative for ever.
+	TopicWait time.Duration
+	// Discover is the interval of looking for added partitions; 0 is 10 s.
+	Discover time.Duration
+	// ReadUncommitted also delivers records of transactions that are open or
+	// were aborted.
+	ReadUncommitted bool
+	// Group is told by Commit how far the consumer has come; empty for none.
+	Group string
+}
+
+func (o *SourceOptions) setDefaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&o.Lateness, 5*time.Second)
+	def(&o.MaxWait, 500*time.Millisecond)
+	def(&o.Discover, 10*time.Second)
+	if o.Start == "" {
+		o.Start = Earliest
+	}
+	if o.OutOfRange == "" {
+		o.OutOfRange = Fail
+	}
+	if o.Merge == "" {
+		o.Merge = Arrival
+	}
+	if o.FetchMaxBytes == 0 {
+		o.FetchMaxBytes = 1 << 20
+	}
+	if o.MaxBuffered == 0 {
+		o.MaxBuffered = 256 << 20
+	}
+}
+
+// Validate returns an error that names the first option out of its range.
+func (o *SourceOptions) Validate() error {
+	if err := o.Config.validate(); err != nil {
+		return err
+	}
+	if len(o.Topics) == 0 {
+		return errors.New("kafka source: no topic given")
+	}
+	for i, t := range o.Topics {
+		if t == "" || slices.Contains(o.Topics[:i], t) {
+			return fmt.Errorf("kafka source: topic %q is empty or given twice", t)
+		}
+	}
+	for t, ps := range o.Partitions {
+		if !slices.Contains(o.Topics, t) {
+			return fmt.Errorf("kafka source: partitions of topic %q are listed, but the topic is not", t)
+		}
+		for i, p := range ps {
+			if p < 0 || slices.Contains(ps[:i], p) {
+				return fmt.Errorf("kafka source: topic %q: partition %d is negative or given twice", t, p)
+			}
+		}
+	}
+	for _, p := range o.Offsets.Partitions() {
+		if o.Offsets[p] < 0 {
+			return fmt.Errorf("kafka source: %v: offset %d is negative", p, o.Offsets[p])
+		}
+	}
+	switch o.Start {
+	case "", Earliest, Latest:
+	case Timestamp:
+		if o.StartTime.UnixMilli() < 0 {
+			return errors.New("kafka source: start at timestamp, but the time is missing or before 1970")
+		}
+	default:
+		return fmt.Errorf("kafka source: start %q is not earliest, latest or timestamp", o.Start)
+	}
+	switch o.OutOfRange {
+	case "", Fail, ToEarliest, ToLatest:
+	default:
+		return fmt.Errorf("kafka source: out of range %q is not fail, earliest or latest", o.OutOfRange)
+	}
+	switch o.Merge {
+	case "", Arrival, Ordered:
+	default:
+		return fmt.Errorf("kafka source: merge %q is not arrival or ordered", o.Merge)
+	}
+	if o.Lateness < 0 || o.MaxWait < 0 || o.MaxDown < 0 || o.Discover < 0 {
+		return errors.New("kafka source: a duration is negative")
+	}
+	if o.FetchMaxBytes < 0 || o.FetchMaxBytes > 1<<30 || o.MaxBuffered < 0 {
+		return fmt.Errorf("kafka source: fetch size %d or buffer %d is out of range", o.FetchMaxBytes, o.MaxBuffered)
+	}
+	return nil
+}
+
+// RangeError says that the next offset to read does not exist.
+type RangeError struct {
+	Partition stream.Partition
+	// Offset is the one asked for; the partition has First up to, but not
+	// including, End.
+	Offset, First, End int64
+}
+
+func (e *RangeError) Error() string {
+	why := "its records have been deleted, probably by retention"
+	if e.Offset > e.End {
+		why = "the topic was made anew or has lost records"
+	}
+	return fmt.Sprintf("kafka: topic %s partition %d: offset %d is out of range, available are %d up to %d: %s",
+		e.Partition.Topic, e.Partition.ID, e.Offset, e.First, e.End, why)
+}
+
+// UnknownTopicError says that a topic, or one of the partitions listed, does
+// not exist.
+type UnknownTopicError struct {
+	Topic     string
+	Partition int32 // −1: the topic itself
+}
+
+func (e *UnknownTopicError) Error() string {
+	if e.Partition >= 0 {
+		return fmt.Sprintf("kafka: topic %s has no partition %d", e.Topic, e.Partition)
+	}
+	return fmt.Sprintf("kafka: topic %s does not exist", e.Topic)
+}

@@ -1,0 +1,339 @@
+package kafkaio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Source reads topics. It implements stream.Source, Lagger, Committer and
+// Skipper.
+//
+// One goroutine per partition fetches ahead, within bounds, from the offset
+// after the last record that it has fetched. While a broker is away it tries
+// again, for as long as MaxDown says, and goes on exactly where it was.
+//
+// # Ordered merging
+//
+// In mode Ordered the next record delivered is the smallest, by (timestamp,
+// topic, partition), of the next records of all partitions, where the next
+// record of a partition is the one with its smallest offset not delivered yet.
+// A partition about whose next record nothing is known holds the others back.
+// With UntilEnd or StopAt it does so until it has reached its end, and the order
+// is a function of the partitions' contents alone.
+//
+// In an endless stream a partition at its end does not hold back a candidate
+// of timestamp t that was first seen in the log at time a, if a fetch of the
+// partition that was sent
+//   - after a record with timestamp ≥ t + Lateness had come from any partition,
+//     or
+//   - at or after time a + Lateness by the clock of this process
+//
+// has reached the end of the partition. So the order is still a function of
+// the contents alone as long as producers append no record more than Lateness
+// after a record of another partition that belongs behind it, be that measured
+// by timestamps or, in a pause, by the clock. Nothing but the offsets is needed
+// to resume. Late counts the records that were delivered after a record with a
+// larger timestamp.
+type Source struct {
+	opt       SourceOptions
+	c         *client
+	ctx       context.Context // of the fetchers
+	cancel    context.CancelFunc
+	fetchers  sync.WaitGroup
+	start     stream.Offsets
+	maxBytes  int
+	bounded   bool
+	skipped   atomic.Uint64
+	late      atomic.Uint64
+	resets    atomic.Uint64
+	wake      chan struct{} // there may be something to deliver
+	closeOnce sync.Once
+
+	mu    sync.Mutex
+	parts []*part // in order of Compare
+	err   error   // the first fatal one
+	down  int     // partitions without a usable answer
+	ready []*part // Arrival: partitions with records, first come first served
+	merge merger  // Ordered
+}
+
+var (
+	_ stream.Source    = (*Source)(nil)
+	_ stream.Lagger    = (*Source)(nil)
+	_ stream.Committer = (*Source)(nil)
+	_ stream.Skipper   = (*Source)(nil)
+)
+
+// deliverMax bounds the records of one Fetch, and with it the time for which
+// fetchers may have to wait.
+const deliverMax = 4096
+
+// NewSource finds out where every partition starts and begins to fetch. It
+// blocks while no broker answers, within MaxDown. Errors are *RangeError,
+// *UnknownTopicError, those of the options, and what a broker refuses.
+func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.setDefaults()
+	c, err := o.Config.open(o.Topics)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{opt: o, c: c, wake: make(chan struct{}, 1), bounded: o.UntilEnd || o.StopAt != nil}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	ps, err := s.resolve(ctx)
+	if err != nil {
+		s.cancel()
+		c.close()
+		return nil, err
+	}
+	s.start = stream.Offsets{}
+	s.maxBytes = min(o.FetchMaxBytes, max(o.MaxBuffered/(3*max(1, len(ps))), 16<<10))
+	s.merge.init(o.Lateness)
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range ps {
+		s.start[p.id] = p.next
+		s.add(p, now)
+	}
+	if !s.bounded && len(o.Partitions) < len(o.Topics) {
+		s.fetchers.Go(s.discover)
+	}
+	return s, nil
+}
+
+// add starts a partition. s.mu is held.
+func (s *Source) add(pos position, now time.Time) {
+	p := newPart(pos, now)
+	if s.bounded {
+		p.stop = pos.bounds.end
+		if s.opt.StopAt != nil {
+			p.stop = s.opt.StopAt[pos.id] // 0 where absent: nothing to read
+		}
+	}
+	i, _ := slices.BinarySearchFunc(s.parts, p, func(a, b *part) int { return a.id.Compare(b.id) })
+	s.parts = slices.Insert(s.parts, i, p)
+	if s.opt.Merge == Ordered {
+		s.merge.parts = s.parts
+	}
+	if !p.done() {
+		s.fetchers.Go(func() { s.fetchLoop(p) })
+	}
+}
+
+// Start returns the offsets at which reading started: those of the checkpoint
+// and, for partitions that it did not name, what Start resolved to. Stored at
+// once, they make a first start at latest or at a timestamp repeatable.
+func (s *Source) Start() stream.Offsets { return s.start.Clone() }
+
+// Fetch implements stream.Source.
+func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return dst, err
+		}
+		s.mu.Lock()
+		n := len(dst)
+		if s.opt.Merge == Ordered {
+			dst = s.takeOrdered(dst)
+		} else {
+			dst = s.takeArrival(dst)
+		}
+		err := s.err
+		if len(dst) == n && err == nil && s.ended() {
+			err = io.EOF
+		}
+		s.mu.Unlock()
+		if len(dst) > n {
+			return dst, nil
+		}
+		if err != nil {
+			return dst, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		}
+	}
+}
+
+// ended reports whether a bounded stream has delivered everything. s.mu is
+// held.
+func (s *Source) ended() bool {
+	if !s.bounded {
+		return false
+	}
+	for _, p := range s.parts {
+		if !p.empty() || !p.done() {
+			return false
+		}
+	}
+	return true
+}
+
+// takeArrival appends the records of the answer that came first. s.mu is held.
+func (s *Source) takeArrival(dst []stream.Record) []stream.Record {
+	for len(s.ready) > 0 {
+		p := s.ready[0]
+		b := &p.queue[0]
+		n := min(deliverMax, len(b.recs)-b.pos)
+		dst = append(dst, b.recs[b.pos:b.pos+n]...)
+		b.pos += n
+		if b.pos == len(b.recs) {
+			p.pop()
+			s.ready = slices.Delete(s.ready, 0, 1)
+		}
+		if n > 0 {
+			return dst
+		}
+	}
+	return dst
+}
+
+// notify lets a waiting Fetch look again.
+func (s *Source) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close stops fetching.
+func (s *Source) Close() error {
+	s.closeOnce.Do(func() {
+		s.cancel()
+		s.fetchers.Wait()
+		s.mu.Lock()
+		if s.err == nil {
+			s.err = errors.New("kafka source: closed")
+		}
+		s.mu.Unlock()
+		s.notify()
+		s.c.close()
+	})
+	return nil
+}
+
+// Lag implements stream.Lagger: records between the next one to deliver and
+// the end of the partition (of the bounded part) as last reported by a broker.
+func (s *Source) Lag() map[stream.Partition]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lag := make(map[stream.Partition]int64, len(s.parts))
+	for _, p := range s.parts {
+		lag[p.id] = max(0, min(p.end, p.stop)-p.position())
+	}
+	return lag
+}
+
+// Skipped implements stream.Skipper.
+func (s *Source) Skipped() uint64 { return s.skipped.Load() }
+
+// Late returns how many records an Ordered source delivered after one with a
+// larger timestamp.
+func (s *Source) Late() uint64 { return s.late.Load() }
+
+// Resets returns how often an offset was out of range and the policy was not
+// Fail.
+func (s *Source) Resets() uint64 { return s.resets.Load() }
+
+// Commit implements stream.Committer; without a Group it does nothing.
+func (s *Source) Commit(ctx context.Context, o stream.Offsets) error {
+	if s.opt.Group == "" || len(o) == 0 {
+		return nil
+	}
+	req := &kafka.OffsetCommitRequest{GroupID: s.opt.Group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
+	for _, p := range o.Partitions() {
+		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetCommit{Partition: int(p.ID), Offset: o[p]})
+	}
+	rctx, cancel := s.c.request(ctx, 0)
+	defer cancel()
+	resp, err := s.c.OffsetCommit(rctx, req)
+	if err != nil {
+		return fmt.Errorf("kafka: commit to group %s: %w", s.opt.Group, err)
+	}
+	for topic, ps := range resp.Topics {
+		for _, p := range ps {
+			if p.Error != nil {
+				return fmt.Errorf("kafka: commit to group %s: topic %s partition %d: %w", s.opt.Group, topic, p.Partition, p.Error)
+			}
+		}
+	}
+	return nil
+}
+
+// fail records the first fatal error.
+func (s *Source) fail(err error) {
+	s.mu.Lock()
+	if s.err == nil && s.ctx.Err() == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.notify()
+}
+
+// discover looks for partitions that are added to topics read completely. They
+// start at earliest, since all their records are newer than the start.
+func (s *Source) discover() {
+	t := time.NewTicker(s.opt.Discover)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		}
+		if err := s.discoverOnce(); err != nil && s.ctx.Err() == nil {
+			s.c.log.Debug("kafka: cannot look for added partitions", "error", err)
+		}
+	}
+}
+
+func (s *Source) discoverOnce() error {
+	ctx, cancel := s.c.request(s.ctx, 0)
+	defer cancel()
+	found, err := s.c.partitions(ctx, s.opt.Topics)
+	if err != nil {
+		return err
+	}
+	var added []stream.Partition
+	s.mu.Lock()
+	for _, t := range s.opt.Topics {
+		if _, listed := s.opt.Partitions[t]; listed {
+			continue
+		}
+		for _, id := range found[t] {
+			p := stream.Partition{Topic: t, ID: id}
+			if !slices.ContainsFunc(s.parts, func(q *part) bool { return q.id == p }) {
+				added = append(added, p)
+			}
+		}
+	}
+	s.mu.Unlock()
+	if len(added) == 0 {
+		return nil
+	}
+	bs, err := s.c.bounds(ctx, added, !s.opt.ReadUncommitted)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range added {
+		s.c.log.Info("kafka: reading an added partition", "topic", p.Topic, "partition", p.ID, "offset", bs[p].first)
+		s.add(position{id: p, next: bs[p].first, bounds: bs[p]}, now)
+	}
+	return nil
+}
