@@ -1,9 +1,18 @@
 // Package vec holds the numeric kernels: blocks of kernel values between rows
-// and packed rows, and the few vector operations that learners need, with
-// results that do not depend on how a caller cuts its work into calls.
+// and packed rows, and the few vector operations that learners need.
+//
+// Results do not depend on how a caller cuts its work into calls, nor on the
+// CPU: each value is computed by the same roundings in the same order by the
+// AVX-512, the AVX2 and the pure-Go code, so that all three agree in every
+// bit, special values included. A NaN result is always the same NaN. The
+// fastest code that the CPU can run is chosen when the program starts;
+// the environment variable STREAMSVM_VEC (avx512, avx2 or generic) lowers that
+// choice, the build tag purego leaves nothing but Go.
 package vec
 
-import "math"
+import "fmt"
+
+//go:generate go -C asm run . -out ../vec_amd64.s -stubs ../stubs_amd64.go -pkg vec
 
 // Width is the number of rows in a panel.
 const Width = 64
@@ -81,86 +90,104 @@ func (p *Panels) Widen(dim int) {
 type KernelKind uint8
 
 const (
-	RBF        KernelKind = iota // exp(−γ‖x−z‖²)
+	RBF        KernelKind = iota // exp(−γ‖x−z‖²), within 2 ulp of the exponential of the float32 sum; 0 below 2^-125.99
 	Linear                       // ⟨x,z⟩
 	Polynomial                   // (γ⟨x,z⟩ + c)^d
-	Laplacian                    // exp(−γ‖x−z‖₁)
+	Laplacian                    // exp(−γ‖x−z‖₁), likewise
 )
 
 // Kernel is a kernel function with its parameters.
 type Kernel struct {
 	Kind   KernelKind
-	Gamma  float32 // > 0
+	Gamma  float32 // ≥ 0; a negative one gives NaN in RBF and Laplacian
 	Coef0  float32 // Polynomial's c
-	Degree int     // Polynomial's d ≥ 1
+	Degree int     // Polynomial's d ≥ 0
 }
 
 // Block sets dst[r*ld+(j-from)] = K(x_r, p_j) for the n rows of Dim features
 // that x holds one after the other and for from ≤ j < to. ld ≥ to-from is the
 // distance between the rows of dst. Each value depends on x_r, p_j and the
-// kernel only.
+// kernel only: features are summed in order, each by one fused multiply-add
+// (RBF: of the rounded difference with itself).
 func (k Kernel) Block(dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
-	for r := range n {
-		row := x[r*p.dim : (r+1)*p.dim]
-		for j := from; j < to; j++ {
-			panel := p.data[j/Width*Width*p.dim:]
-			var s float32
-			for f, v := range row {
-				z := panel[f*Width+j%Width]
-				switch k.Kind {
-				case RBF:
-					s += (v - z) * (v - z)
-				case Laplacian:
-					s += max(v-z, z-v)
-				default:
-					s += v * z
-				}
-			}
-			switch k.Kind {
-			case RBF, Laplacian:
-				s = float32(math.Exp(-float64(k.Gamma) * float64(s)))
-			case Polynomial:
-				t := k.Gamma*s + k.Coef0
-				s = 1
-				for range k.Degree {
-					s *= t
-				}
-			}
-			dst[r*ld+j-from] = s
+	k.blockOn(active, dst, ld, x, n, p, from, to)
+}
+
+func (k Kernel) blockOn(c code, dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
+	if from < 0 || to > p.n || from > to || ld < to-from || n < 0 || k.Degree < 0 {
+		panic(fmt.Sprintf("vec: block of %d rows, columns %d to %d of %d, row distance %d, degree %d", n, from, to, p.n, ld, k.Degree))
+	}
+	if n == 0 || from == to {
+		return
+	}
+	x, dst = x[:n*p.dim], dst[:(n-1)*ld+to-from]
+	if c == generic {
+		k.blockGeneric(dst, ld, x, n, p, from, to)
+		return
+	}
+	k.blockAsm(c, dst, ld, x, n, p, from, to)
+}
+
+// DotMixed returns Σ k[i]·a[i] in float64, in an order that depends on len(k)
+// only.
+func DotMixed(k []float32, a []float64) float64 { return dotMixedOn(active, k, a) }
+
+func dotMixedOn(c code, k []float32, a []float64) float64 {
+	var l lanes
+	l.add(c, k, a[:len(k)], 0)
+	return l.sum()
+}
+
+// AxpyMixed sets y[i] += c·k[i], the product rounded before it is added.
+func AxpyMixed(c float64, k []float32, y []float64) { axpyMixedOn(active, c, k, y) }
+
+func axpyMixedOn(on code, c float64, k []float32, y []float64) {
+	y = y[:len(k)]
+	done := 0
+	if on != generic {
+		done = axpyMixedAsm(on, c, k, y)
+	}
+	for i := done; i < len(k); i++ {
+		v := y[i] + float64(c*float64(k[i]))
+		if v != v {
+			v = nan64
+		}
+		y[i] = v
+	}
+}
+
+// lanes are the partial sums of a dot product: element i goes to lane
+// i mod 32, whatever the width of a vector register.
+type lanes [32]float64
+
+// add adds a[i]·(k[i]+offset) for every i, rounding after each operation. All
+// but the last call for one sum must pass a multiple of 32 elements.
+func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
+	if c != generic {
+		l.addAsm(c, k, a, offset)
+		return
+	}
+	for len(k) >= len(l) {
+		kb, ab := k[:len(l)], a[:len(l)]
+		for i := range l {
+			l[i] += float64(float64(float64(kb[i])+offset) * ab[i])
+		}
+		k, a = k[len(l):], a[len(l):]
+	}
+	for i, v := range k {
+		l[i] += float64(float64(float64(v)+offset) * a[i])
+	}
+}
+
+// sum adds the lanes up in a fixed tree. It spoils them.
+func (l *lanes) sum() float64 {
+	for w := len(l) / 2; w > 0; w /= 2 {
+		for i := range w {
+			l[i] += l[i+w]
 		}
 	}
-}
-
-// DotMixed returns Σ k[i]·a[i] in float64, in a fixed order.
-func DotMixed(k []float32, a []float64) float64 {
-	var s float64
-	for i, v := range k {
-		s += float64(float64(v) * a[i])
+	if l[0] != l[0] {
+		return nan64
 	}
-	return s
-}
-
-// AxpyMixed sets y[i] += c·k[i].
-func AxpyMixed(c float64, k []float32, y []float64) {
-	for i, v := range k {
-		y[i] += float64(c * float64(v))
-	}
-}
-
-// Apply turns sums over features into kernel values, in place: squared
-// distances for RBF, l1 distances for Laplacian, inner products for the
-// others.
-func (k Kernel) Apply(s []float32) {
-	for i, v := range s {
-		switch k.Kind {
-		case RBF, Laplacian:
-			s[i] = float32(math.Exp(-float64(k.Gamma) * float64(v)))
-		case Polynomial:
-			t := k.Gamma*v + k.Coef0
-			s[i] = 1
-			for range k.Degree {
-				s[i] *= t
-			}
-		}
-	}
+	return l[0]
 }

@@ -1,0 +1,205 @@
+//go:build !purego
+
+package vec
+
+import "golang.org/x/sys/cpu"
+
+func best() code {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL:
+		return avx512
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return avx2
+	}
+	return generic
+}
+
+// group is the least number of columns that the assembly computes.
+const group = 16
+
+// blockAsm cuts the columns into whole panels, whole groups and pieces of
+// groups, which go through a buffer.
+func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
+	if p.dim == 0 { // no element of x or of a panel has an address
+		k.blockGeneric(dst, ld, x, n, p, from, to)
+		return
+	}
+	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
+	for j := from; j < to; {
+		z := p.data[j/Width*Width*b.d+j%Width/group*group:]
+		out := dst[j-from:]
+		w := 0
+		switch {
+		case j%Width == 0 && to-j >= Width:
+			// As many panels as keep a row's sums in the first-level cache.
+			w = min((to-j)/Width, 32)
+			b.panels(out, ld, n, z, w)
+			w *= Width
+		case j%group == 0 && to-j >= group:
+			w = group
+			b.columns(out, ld, 0, n, group, z)
+		default:
+			w = min(group-j%group, to-j)
+			var buf [6 * group]float32
+			for r := 0; r < n; r += 6 {
+				rows := min(6, n-r)
+				b.columns(buf[:], group, r, rows, group, z)
+				for i := range rows {
+					copy(out[(r+i)*ld:][:w], buf[i*group+j%group:])
+				}
+			}
+		}
+		j += w
+	}
+}
+
+// A block is what the parts of one Block call share.
+type block struct {
+	k   Kernel
+	c   code
+	exp expScale
+	x   []float32
+	d   int
+}
+
+// panels computes n rows of m whole panels.
+func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
+	switch n % 6 {
+	case 1, 4: // one row is left after tiles of 6 and 3 rows
+		n--
+		b.row(out[n*ld:], n, z, m)
+	}
+	// Few rows at a time, so that the sums are in a near cache when they are
+	// finished.
+	for r := 0; r < n; r += 48 {
+		for q := range m {
+			b.columns(out[r*ld+q*Width:], ld, r, min(48, n-r), Width, z[q*Width*b.d:])
+		}
+	}
+}
+
+// columns computes rows r to r+n of w columns, a group or a panel.
+func (b *block) columns(out []float32, ld, r, n, w int, z []float32) {
+	_, _ = out[(n-1)*ld+w-1], z[Width*(b.d-1)+w-1]
+	x := &b.x[r*b.d]
+	if w == Width && b.c == avx512 {
+		switch b.k.Kind {
+		case RBF:
+			square64AVX512(x, b.d, &z[0], &out[0], 4*ld, n)
+		case Laplacian:
+			absolute64AVX512(x, b.d, &z[0], &out[0], 4*ld, n)
+		default:
+			product64AVX512(x, b.d, &z[0], &out[0], 4*ld, n)
+		}
+	} else {
+		for g := 0; g < w; g += group {
+			b.sums16(x, &z[g], &out[g], ld, n)
+		}
+	}
+	b.finish(out, n, w, ld)
+}
+
+func (b *block) sums16(x, z, out *float32, ld, n int) {
+	if b.c == avx512 {
+		switch b.k.Kind {
+		case RBF:
+			square16AVX512(x, b.d, z, out, 4*ld, n)
+		case Laplacian:
+			absolute16AVX512(x, b.d, z, out, 4*ld, n)
+		default:
+			product16AVX512(x, b.d, z, out, 4*ld, n)
+		}
+		return
+	}
+	switch b.k.Kind {
+	case RBF:
+		square16AVX2(x, b.d, z, out, 4*ld, n)
+	case Laplacian:
+		absolute16AVX2(x, b.d, z, out, 4*ld, n)
+	default:
+		product16AVX2(x, b.d, z, out, 4*ld, n)
+	}
+}
+
+// row computes row r of m whole panels.
+func (b *block) row(out []float32, r int, z []float32, m int) {
+	x, d := &b.x[r*b.d], b.d
+	_, _ = out[m*Width-1], z[m*Width*d-1]
+	if b.c == avx512 {
+		if m > 1 {
+			switch b.k.Kind {
+			case RBF:
+				square1x128AVX512(x, d, &z[0], &out[0], m/2)
+			case Laplacian:
+				absolute1x128AVX512(x, d, &z[0], &out[0], m/2)
+			default:
+				product1x128AVX512(x, d, &z[0], &out[0], m/2)
+			}
+		}
+		if m%2 != 0 {
+			b.columns(out[(m-1)*Width:], Width, r, 1, Width, z[(m-1)*Width*d:])
+			m--
+		}
+	} else {
+		switch b.k.Kind {
+		case RBF:
+			square1x64AVX2(x, d, &z[0], &out[0], m)
+		case Laplacian:
+			absolute1x64AVX2(x, d, &z[0], &out[0], m)
+		default:
+			product1x64AVX2(x, d, &z[0], &out[0], m)
+		}
+	}
+	if m > 0 {
+		b.finish(out, 1, m*Width, 0)
+	}
+}
+
+// finish turns the sums of n rows of w columns, a multiple of 16, into kernel
+// values.
+func (b *block) finish(out []float32, n, w, ld int) {
+	p, e, k := &out[0], b.exp, b.k
+	if b.c == avx512 {
+		switch k.Kind {
+		case RBF, Laplacian:
+			expNegAVX512(p, n, w, 4*ld, e.hi, e.lo, e.limit)
+		case Polynomial:
+			powerAVX512(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
+		default:
+			canonicalAVX512(p, n, w, 4*ld)
+		}
+		return
+	}
+	switch k.Kind {
+	case RBF, Laplacian:
+		expNegAVX2(p, n, w, 4*ld, e.hi, e.lo, e.limit)
+	case Polynomial:
+		powerAVX2(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
+	default:
+		canonicalAVX2(p, n, w, 4*ld)
+	}
+}
+
+func (l *lanes) addAsm(c code, k []float32, a []float64, offset float64) {
+	if len(k) == 0 {
+		return
+	}
+	if c == avx512 {
+		dotLanesAVX512(&k[0], &a[0], len(k), offset, (*[32]float64)(l))
+	} else {
+		dotLanesAVX2(&k[0], &a[0], len(k), offset, (*[32]float64)(l))
+	}
+}
+
+// axpyMixedAsm does a multiple of 16 elements and returns their number.
+func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
+	n := len(k) / 16 * 16
+	switch {
+	case n == 0:
+	case on == avx512:
+		axpyMixedAVX512(c, &k[0], &y[0], n)
+	default:
+		axpyMixedAVX2(c, &k[0], &y[0], n)
+	}
+	return n
+}

@@ -1,0 +1,15 @@
+//go:build !amd64 || purego
+
+package vec
+
+func best() code { return generic }
+
+func (k Kernel) blockAsm(code, []float32, int, []float32, int, *Panels, int, int) {
+	panic("vec: no assembly in this build")
+}
+
+func (l *lanes) addAsm(code, []float32, []float64, float64) {
+	panic("vec: no assembly in this build")
+}
+
+func axpyMixedAsm(code, float64, []float32, []float64) int { return 0 }

@@ -1,0 +1,32 @@
+package vec
+
+import "os"
+
+// A code is one of the implementations that this package chooses from.
+type code uint8
+
+const (
+	generic code = iota
+	avx2
+	avx512
+)
+
+var codeNames = [...]string{"generic", "avx2", "avx512"}
+
+func (c code) String() string { return codeNames[c] }
+
+var active = choose(os.Getenv("STREAMSVM_VEC"), best())
+
+// Code names the implementation in use: avx512, avx2 or generic.
+func Code() string { return active.String() }
+
+// choose returns the wanted code where the CPU can run it, else the best one
+// that it can.
+func choose(want string, best code) code {
+	for c := generic; c <= best; c++ {
+		if c.String() == want {
+			return c
+		}
+	}
+	return best
+}

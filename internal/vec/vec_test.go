@@ -1,0 +1,276 @@
+package vec
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// codes lists what this CPU can run beside the pure-Go code.
+func codes(t testing.TB) []code {
+	var cs []code
+	for c := generic + 1; c <= best(); c++ {
+		cs = append(cs, c)
+	}
+	if len(cs) == 0 {
+		t.Skip("no assembly for this CPU in this build")
+	}
+	return cs
+}
+
+var guard32 = math.Float32frombits(0x7fedcba9)
+
+// guarded returns n elements inside a larger slice of guard words, and a
+// function that tells whether the guards are intact.
+func guarded(n, offset int) ([]float32, func() bool) {
+	all := make([]float32, offset+n+67)
+	for i := range all {
+		all[i] = guard32
+	}
+	return all[offset : offset+n : offset+n], func() bool {
+		for i, v := range all {
+			if (i < offset || i >= offset+n) && math.Float32bits(v) != math.Float32bits(guard32) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// A mix draws features: mostly ordinary ones, with special values at rate.
+type mix struct {
+	rate  float64
+	scale float32
+}
+
+var specials = []float32{
+	0, float32(math.Copysign(0, -1)), 1, -1,
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 1e-40, -3e-39, 0x1p-126, -0x1p-126, 0x1p-75, 0x1p-63,
+	math.MaxFloat32, -math.MaxFloat32, 1e19, -2e19, 1 + 0x1p-23, 1 - 0x1p-24, 0x1p24, 0x1p24 + 2,
+	float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.Float32frombits(0xffc12345),
+}
+
+func (m mix) fill(rng *rand.Rand, dst []float32) {
+	for i := range dst {
+		switch {
+		case rng.Float64() < m.rate:
+			dst[i] = specials[rng.IntN(len(specials))]
+		case m.rate > 0.2 && rng.IntN(4) == 0:
+			dst[i] = math.Float32frombits(rng.Uint32())
+		default:
+			dst[i] = m.scale * float32(rng.NormFloat64())
+		}
+	}
+}
+
+var mixes = []mix{{0, 1}, {0, 1e-21}, {0, 1e-3}, {0, 1e5}, {0.003, 1}, {0.5, 1}}
+
+func randomPanels(rng *rand.Rand, m mix, dim, n int) *Panels {
+	p := NewPanels(dim)
+	row := make([]float32, dim)
+	for range n {
+		m.fill(rng, row)
+		p.Append(row)
+	}
+	// Guard words on both sides of the packed rows.
+	data, _ := guarded(len(p.data), 1+rng.IntN(20))
+	copy(data, p.data)
+	p.data = data
+	return p
+}
+
+var kernels = []Kernel{
+	{Kind: RBF, Gamma: 0.1}, {Kind: RBF, Gamma: 1e-30}, {Kind: RBF, Gamma: 3e38}, {Kind: RBF, Gamma: math.SmallestNonzeroFloat32},
+	{Kind: RBF, Gamma: 0}, {Kind: RBF, Gamma: -1}, {Kind: RBF, Gamma: float32(math.Inf(1))}, {Kind: RBF, Gamma: float32(math.NaN())},
+	{Kind: RBF, Gamma: 20}, {Kind: RBF, Gamma: 1e4},
+	{Kind: Linear},
+	{Kind: Polynomial, Gamma: 0.5, Coef0: 1, Degree: 3}, {Kind: Polynomial, Gamma: 1, Coef0: float32(math.Copysign(0, -1)), Degree: 1},
+	{Kind: Polynomial, Gamma: 1e3, Coef0: -7, Degree: 10}, {Kind: Polynomial, Gamma: 1, Degree: 0},
+	{Kind: Laplacian, Gamma: 0.3}, {Kind: Laplacian, Gamma: 1e-20}, {Kind: Laplacian, Gamma: 1e20},
+}
+
+func same32(a, b []float32) (int, bool) {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return i, false
+		}
+	}
+	return 0, true
+}
+
+// checkBlock runs one block on every code and compares bits with the pure-Go
+// code's.
+func checkBlock(t testing.TB, rng *rand.Rand, k Kernel, m mix, dim, n, rows, from, to int) {
+	t.Helper()
+	p := randomPanels(rng, m, dim, rows)
+	x, _ := guarded(n*dim, 1+rng.IntN(20))
+	m.fill(rng, x)
+	ld := to - from + rng.IntN(3)
+	size := 0
+	if n > 0 {
+		size = (n-1)*ld + to - from
+	}
+	offset := rng.IntN(20)
+	want, _ := guarded(size, offset)
+	k.blockOn(generic, want, ld, x, n, p, from, to)
+	for _, c := range codes(t) {
+		got, intact := guarded(size, offset)
+		k.blockOn(c, got, ld, x, n, p, from, to)
+		if i, ok := same32(got, want); !ok {
+			t.Fatalf("%+v %+v dim %d, row %d of %d, column %d of %d to %d: %s gives %x (%g), Go %x (%g)", k, m, dim, i/ld, n,
+				from+i%ld, from, to, c, math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
+		}
+		if !intact() {
+			t.Fatalf("%+v dim %d, %d rows, columns %d to %d: %s writes outside its slice", k, dim, n, from, to, c)
+		}
+	}
+}
+
+func TestBlockSameBitsOverLengths(t *testing.T) {
+	const seed = 1
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for length := range 201 {
+		for _, k := range kernels[:1:1] {
+			checkBlock(t, rng, k, mixes[0], 5, 1, length, 0, length)
+			checkBlock(t, rng, k, mixes[0], length, 7, 20, 1, 18)
+		}
+		k, m := kernels[rng.IntN(len(kernels))], mixes[rng.IntN(len(mixes))]
+		from := rng.IntN(length + 1)
+		checkBlock(t, rng, k, m, 1+rng.IntN(9), rng.IntN(20), 200, from, length)
+		checkBlock(t, rng, k, m, length, rng.IntN(9), 130, rng.IntN(64), 64+rng.IntN(66))
+	}
+}
+
+func TestBlockSameBits(t *testing.T) {
+	const seed = 2
+	for ki, k := range kernels {
+		for mi, m := range mixes {
+			t.Run(fmt.Sprintf("%d/%d", ki, mi), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, uint64(ki*100+mi)))
+				for _, n := range []int{1, 2, 3, 4, 5, 6, 8, 11, 55} {
+					dim := 1 + rng.IntN(12)
+					from := rng.IntN(200)
+					to := from + rng.IntN(321-from)
+					checkBlock(t, rng, k, m, dim, n, 320, from, to)
+				}
+				checkBlock(t, rng, k, m, 1+rng.IntN(3), 2, 64*70, rng.IntN(3), 64*70)
+			})
+		}
+	}
+}
+
+func TestBlockDependsOnItsRowsOnly(t *testing.T) {
+	const seed, dim, rows, n = 3, 11, 333, 13
+	rng := rand.New(rand.NewPCG(seed, 0))
+	p := randomPanels(rng, mixes[0], dim, rows)
+	x := make([]float32, n*dim)
+	mixes[0].fill(rng, x)
+	for _, k := range []Kernel{kernels[0], {Kind: Linear}, kernels[11], kernels[15]} {
+		whole := make([]float32, n*rows)
+		k.Block(whole, rows, x, n, p, 0, rows)
+		piece := make([]float32, rows)
+		for range 300 {
+			r, from := rng.IntN(n), rng.IntN(rows)
+			to := from + rng.IntN(rows-from+1)
+			k.Block(piece, rows, x[r*dim:], 1, p, from, to)
+			if i, ok := same32(piece[:to-from], whole[r*rows+from:][:to-from]); !ok {
+				t.Fatalf("%+v row %d, columns %d to %d: value %d is %g alone, %g in the block", k, r, from, to, i, piece[i], whole[r*rows+from+i])
+			}
+		}
+	}
+}
+
+// TestWidenKeepsValues appends zero features to both sides.
+func TestWidenKeepsValues(t *testing.T) {
+	const seed, rows = 4, 100
+	for ki, k := range kernels {
+		for mi, m := range mixes {
+			rng := rand.New(rand.NewPCG(seed, uint64(ki*100+mi)))
+			for dim := range 5 {
+				p := randomPanels(rng, m, dim, rows)
+				x := make([]float32, dim)
+				m.fill(rng, x)
+				for c := generic; c <= best(); c++ {
+					before, after := make([]float32, rows), make([]float32, rows)
+					k.blockOn(c, before, rows, x, 1, p, 0, rows)
+					wide := *p
+					wide.Widen(dim + 3)
+					k.blockOn(c, after, rows, append(append([]float32(nil), x...), 0, 0, 0), 1, &wide, 0, rows)
+					if i, ok := same32(before, after); !ok {
+						t.Fatalf("%s %+v %+v dim %d: column %d was %x, is %x", c, k, m, dim, i, math.Float32bits(before[i]), math.Float32bits(after[i]))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWidenUnderflow is the case that a sum of −0 would spoil.
+func TestWidenUnderflow(t *testing.T) {
+	p := NewPanels(1)
+	p.Append([]float32{-1e-30})
+	for c := generic; c <= best(); c++ {
+		var out [1]float32
+		Kernel{Kind: Linear}.blockOn(c, out[:], 1, []float32{1e-30}, 1, p, 0, 1)
+		if math.Float32bits(out[0]) != 0 {
+			t.Errorf("%s: %x, want +0", c, math.Float32bits(out[0]))
+		}
+	}
+}
+
+func TestMixedSameBits(t *testing.T) {
+	const seed = 5
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for n := range 201 {
+		for _, m := range mixes {
+			k, _ := guarded(n, rng.IntN(9))
+			m.fill(rng, k)
+			all := make([]float64, n+20)
+			for i := range all {
+				all[i] = math.NaN()
+			}
+			off := 1 + rng.IntN(9)
+			a := all[off : off+n : off+n]
+			for i := range a {
+				a[i] = rng.NormFloat64()
+				if m.rate > 0 && rng.IntN(30) == 0 {
+					a[i] = float64(specials[rng.IntN(len(specials))])
+				}
+			}
+			var naive float64
+			for i := range a {
+				naive += float64(k[i]) * a[i]
+			}
+			want := dotMixedOn(generic, k, a)
+			if m.rate == 0 && math.Abs(want-naive) > 1e-13*float64(n)*float64(m.scale)*5 {
+				t.Fatalf("n %d: dot %g, want %g", n, want, naive)
+			}
+			c := rng.NormFloat64()
+			y := append([]float64(nil), a...)
+			axpyMixedOn(generic, c, k, y)
+			for i := range y {
+				if v := a[i] + float64(c*float64(k[i])); v == v && v != y[i] {
+					t.Fatalf("axpy: element %d is %g, want %g", i, y[i], v)
+				}
+			}
+			for c0 := generic + 1; c0 <= best(); c0++ {
+				if got := dotMixedOn(c0, k, a); math.Float64bits(got) != math.Float64bits(want) {
+					t.Fatalf("dot, n %d, %+v: %s gives %x, Go %x", n, m, c0, math.Float64bits(got), math.Float64bits(want))
+				}
+				before := append([]float64(nil), all...)
+				axpyMixedOn(c0, c, k, a)
+				for i := range all {
+					w := before[i]
+					if i >= off && i < off+n {
+						w = y[i-off]
+					}
+					if math.Float64bits(all[i]) != math.Float64bits(w) {
+						t.Fatalf("axpy, n %d, %+v: %s gives %x, Go %x for element %d", n, m, c0, math.Float64bits(all[i]), math.Float64bits(w), i-off)
+					}
+				}
+				copy(all, before)
+			}
+		}
+	}
+}
