@@ -1,0 +1,371 @@
+// Package prep is the preprocessing that travels with a model: feature hashing
+// and scaling, fitted to the first examples of a stream and frozen from then
+// on. A Transform is part of checkpoint and model, and gives the same bits
+// wherever it is applied.
+package prep
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// The values of Options.Scale.
+const (
+	None     = "none"     // x
+	Unit     = "unit"     // x / ‖x‖, for each example by itself
+	Common   = "common"   // x / the largest |value| of all features
+	MinMax   = "minmax"   // each feature from its range to [0,1]
+	Standard = "standard" // each feature to mean 0 and standard deviation 1
+	Auto     = "auto"     // one of the above, see Fit
+)
+
+// Scales lists the values of Options.Scale.
+func Scales() []string { return []string{None, Unit, Common, MinMax, Standard, Auto} }
+
+const (
+	// DenseLimit is the number of features up to which sparse examples may be
+	// made dense in order to shift their features.
+	DenseLimit = 1024
+	// leastDensity is the share of nonzero values from which on that is done:
+	// below, the zeros that a shift would fill in cost too much.
+	leastDensity = 0.1
+	// scaledLimit is the largest |value| of data that Auto takes as scaled
+	// already: [-1,1], [0,1], binary, tf-idf, and ranges of a few percent more
+	// at the test stage, but not small integers.
+	scaledLimit = 2
+	// bound limits scaled values, so that squared distances of them are finite
+	// in float32 and nothing finite becomes infinite.
+	bound = 1e15
+)
+
+// Options are the settings of Fit.
+type Options struct {
+	// Scale is one of Scales; empty means Auto.
+	Scale string
+	// HashDim, if positive, is the number of features into which all features
+	// are hashed, before scaling (Weinberger et al., "Feature hashing for large
+	// scale multitask learning", ICML 2009, with signs). It bounds an open
+	// feature space.
+	HashDim int
+}
+
+// Transform is a fitted preprocessing. It is immutable and safe for concurrent
+// use. The zero value leaves everything as it is.
+type Transform struct {
+	hashDim int
+	scale   string // never Auto; "" means None
+	auto    bool   // Auto has chosen scale
+	// dense: the result is dense and has len(factor) features, whatever the
+	// input; features beyond those are left out. Otherwise shift is nil and
+	// the result is as sparse as the input.
+	dense bool
+	// Feature idx[k] (or k, if dense) becomes (v − shift[k])·factor[k]. Factor
+	// 0 marks a feature that was constant in the warm-up.
+	idx           []int32
+	shift, factor []float64
+	common        float64 // the factor of Common
+}
+
+// Fit decides on the preprocessing from examples, usually the first of a
+// stream, without changing them. It looks at features only, never at labels.
+//
+// Auto chooses none where no |value| exceeds 2, since the data are scaled, or
+// binary, or tf-idf weights already; common where the features share a range,
+// as grey values do; standard where features are few (up to DenseLimit, or
+// dense) and not mostly zero; and minmax elsewhere. Without examples it
+// chooses none, as does every other scale that needs statistics.
+//
+// Sparse examples of at most DenseLimit features, a tenth of them nonzero or
+// more, are made dense by minmax and standard, which shift features. In other
+// sparse examples zeros stay zeros: standard divides by the standard deviation
+// without centring, minmax by the largest |value|.
+//
+// A feature that was constant in the warm-up (or absent from it) has no known
+// scale: its difference from that constant (or from 0) is passed on limited to
+// [-1,1]. Features beyond those seen are left out where the result is dense.
+func Fit(examples []*stream.Example, o Options) (*Transform, error) {
+	if o.Scale == "" {
+		o.Scale = Auto
+	}
+	if !slices.Contains(Scales(), o.Scale) {
+		return nil, fmt.Errorf("scale %q is not one of %q", o.Scale, Scales())
+	}
+	if o.HashDim < 0 || o.HashDim > math.MaxInt32 {
+		return nil, fmt.Errorf("hash dimension %d is outside [0,%d]", o.HashDim, math.MaxInt32)
+	}
+	t := &Transform{hashDim: o.HashDim, scale: o.Scale, auto: o.Scale == Auto}
+	for _, e := range examples {
+		if k := e.X.CheckFinite(); k >= 0 {
+			return nil, fmt.Errorf("example %d: feature %d is not finite", e.Seq, index(e.X, k))
+		}
+	}
+	if o.Scale == None || o.Scale == Unit {
+		return t, nil
+	}
+	if len(examples) == 0 {
+		t.scale = None
+		return t, nil
+	}
+	s := collect(examples, t.hash)
+	if t.auto {
+		t.scale = s.choose()
+	}
+	switch t.scale {
+	case Common:
+		t.common = 1
+		if m := s.largest(); m > 0 {
+			t.common = 1 / m
+		}
+	case MinMax, Standard:
+		t.fit(s)
+	}
+	return t, nil
+}
+
+// fit sets shift and factor.
+func (t *Transform) fit(s *stats) {
+	t.dense = s.densify()
+	n := len(s.features)
+	if t.dense {
+		n = s.dim
+		t.shift = make([]float64, n)
+	} else {
+		t.idx = make([]int32, n)
+	}
+	t.factor = make([]float64, n)
+	for k := range s.features {
+		f := &s.features[k]
+		i := k
+		if t.dense {
+			i = int(f.idx)
+		} else {
+			t.idx[k] = f.idx
+		}
+		lo, hi := f.span(s.n)
+		shift, width := lo, hi-lo
+		switch {
+		case t.scale == Standard:
+			shift = f.mean
+			width = math.Sqrt(f.m2 / float64(s.n))
+		case !t.dense:
+			width = max(-lo, hi)
+		}
+		if lo < hi {
+			t.factor[i] = 1 / width
+		} else {
+			shift = lo
+		}
+		if t.dense {
+			t.shift[i] = shift
+		}
+	}
+}
+
+// Apply returns the preprocessed x. It leaves x alone; the result shares x's
+// memory where there is nothing to do, and is fresh otherwise.
+func (t *Transform) Apply(x stream.Vec) stream.Vec {
+	x = t.hash(x)
+	switch t.scale {
+	case Unit:
+		var s float64
+		for _, v := range x.Val {
+			s += float64(float64(v) * float64(v))
+		}
+		if s == 0 {
+			return x
+		}
+		return times(x, 1/math.Sqrt(s))
+	case Common:
+		return times(x, t.common)
+	case MinMax, Standard:
+		if t.dense {
+			return t.shifted(x)
+		}
+		return t.stretched(x)
+	}
+	return x
+}
+
+// times returns c·x.
+func times(x stream.Vec, c float64) stream.Vec {
+	y := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
+	for k, v := range x.Val {
+		y.Val[k] = limit(float64(v) * c)
+	}
+	return y
+}
+
+// limit rounds v to float32 within ±bound.
+func limit(v float64) float32 { return float32(min(max(v, -bound), bound)) }
+
+// scaled returns (v − shift)·factor, or what stands for it in a feature of
+// unknown scale.
+func scaled(v float32, shift, factor float64) float32 {
+	d := float64(v) - shift
+	if factor == 0 {
+		return float32(min(max(d, -1), 1))
+	}
+	return limit(d * factor)
+}
+
+// shifted returns a dense vector.
+func (t *Transform) shifted(x stream.Vec) stream.Vec {
+	val := make([]float32, len(t.factor))
+	next := 0 // first feature not yet written
+	zeros := func(to int) {
+		for ; next < to; next++ {
+			val[next] = scaled(0, t.shift[next], t.factor[next])
+		}
+	}
+	for k, v := range x.Val {
+		j := k
+		if x.Idx != nil {
+			j = int(x.Idx[k])
+		}
+		if j >= len(val) {
+			break
+		}
+		zeros(j)
+		val[j] = scaled(v, t.shift[j], t.factor[j])
+		next = j + 1
+	}
+	zeros(len(val))
+	return stream.Vec{Val: val}
+}
+
+// stretched returns a vector of x's form, in which zeros stay zeros.
+func (t *Transform) stretched(x stream.Vec) stream.Vec {
+	y := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
+	from := 0
+	for k, v := range x.Val {
+		j := int32(k)
+		if x.Idx != nil {
+			j = x.Idx[k]
+		}
+		factor := 0.0
+		at, ok := slices.BinarySearch(t.idx[from:], j)
+		if from += at; ok {
+			factor = t.factor[from]
+		}
+		y.Val[k] = scaled(v, 0, factor)
+	}
+	return y
+}
+
+// hashed is a feature after hashing.
+type hashed struct {
+	slot int32
+	v    float64
+}
+
+// hash returns x with its features hashed, sparse, if that is asked for.
+func (t *Transform) hash(x stream.Vec) stream.Vec {
+	if t.hashDim == 0 {
+		return x
+	}
+	hs := make([]hashed, 0, len(x.Val))
+	var key [4]byte
+	for k, v := range x.Val {
+		if v == 0 {
+			continue
+		}
+		j := uint32(k)
+		if x.Idx != nil {
+			j = uint32(x.Idx[k])
+		}
+		binary.LittleEndian.PutUint32(key[:], j)
+		h := xxhash.Sum64(key[:])
+		// The top bit is the sign, the low bits are the slot.
+		e := hashed{int32((h << 1 >> 1) % uint64(t.hashDim)), float64(v)}
+		if h>>63 == 1 {
+			e.v = -e.v
+		}
+		hs = append(hs, e)
+	}
+	// Stable, so that features of one slot are summed in their order.
+	slices.SortStableFunc(hs, func(a, b hashed) int { return int(a.slot) - int(b.slot) })
+	y := stream.Vec{Idx: make([]int32, 0, len(hs)), Val: make([]float32, 0, len(hs))}
+	for i := 0; i < len(hs); {
+		slot, sum := hs[i].slot, 0.0
+		for ; i < len(hs) && hs[i].slot == slot; i++ {
+			sum += hs[i].v
+		}
+		y.Idx = append(y.Idx, slot)
+		y.Val = append(y.Val, float32(min(max(sum, -math.MaxFloat32), math.MaxFloat32)))
+	}
+	return y
+}
+
+// Scale returns the scale in force; never Auto.
+func (t *Transform) Scale() string {
+	if t.scale == "" {
+		return None
+	}
+	return t.scale
+}
+
+// String describes the preprocessing in a few words.
+func (t *Transform) String() string {
+	s := t.Scale()
+	switch {
+	case t.dense:
+		s += fmt.Sprintf(" over %d features", len(t.factor))
+	case s == MinMax || s == Standard:
+		s += fmt.Sprintf(" over %d features, zeros kept", len(t.factor))
+	case s == Common:
+		s += fmt.Sprintf(" %.4g", t.common)
+	}
+	if t.auto {
+		s += " (auto)"
+	}
+	if t.hashDim > 0 {
+		s = fmt.Sprintf("hashed to %d features, %s", t.hashDim, s)
+	}
+	return s
+}
+
+// Fields describes the transform. It refuses, when reading, what Fit cannot
+// have made.
+func (t *Transform) Fields(f *state.Fields) {
+	f.Int("hash_dim", &t.hashDim)
+	f.String("scale", &t.scale)
+	f.Bool("auto", &t.auto)
+	f.Bool("dense", &t.dense)
+	f.Int32s("index", &t.idx)
+	f.Float64s("shift", &t.shift)
+	f.Float64s("factor", &t.factor)
+	f.Float64("common", &t.common)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("scale", t.check())
+	}
+}
+
+func (t *Transform) check() error {
+	if t.hashDim < 0 || t.hashDim > math.MaxInt32 {
+		return fmt.Errorf("hash dimension %d", t.hashDim)
+	}
+	if t.scale != "" && (t.scale == Auto || !slices.Contains(Scales(), t.scale)) {
+		return fmt.Errorf("unknown scale %q", t.scale)
+	}
+	if t.dense && (len(t.shift) != len(t.factor) || len(t.idx) != 0) || !t.dense && (len(t.shift) != 0 || len(t.idx) != len(t.factor)) {
+		return fmt.Errorf("%d indices, %d shifts, %d factors", len(t.idx), len(t.shift), len(t.factor))
+	}
+	for i, j := range t.idx {
+		if j < 0 || i > 0 && j <= t.idx[i-1] {
+			return fmt.Errorf("index %d is out of order", j)
+		}
+	}
+	for _, v := range slices.Concat(t.shift, t.factor, []float64{t.common}) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%v among shifts and factors", v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,550 @@
+package prep
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"gonum.org/v1/gonum/floats/scalar"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func dense(v ...float32) stream.Vec { return stream.Vec{Val: v} }
+
+// sparse takes index, value, index, value…
+func sparse(iv ...float32) stream.Vec {
+	x := stream.Vec{Idx: []int32{}}
+	for k := 0; k < len(iv); k += 2 {
+		x.Idx = append(x.Idx, int32(iv[k]))
+		x.Val = append(x.Val, iv[k+1])
+	}
+	return x
+}
+
+func examples(xs ...stream.Vec) []*stream.Example {
+	es := make([]*stream.Example, len(xs))
+	for i, x := range xs {
+		es[i] = &stream.Example{Seq: uint64(i + 1), X: x}
+	}
+	return es
+}
+
+func fit(t testing.TB, scale string, xs ...stream.Vec) *Transform {
+	t.Helper()
+	tr, err := Fit(examples(xs...), Options{Scale: scale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// random returns n vectors of dim features, each present with probability p;
+// features have very different ranges, and every fifth is constant.
+func random(r *rng.Source, n, dim int, p float64, dense bool) []stream.Vec {
+	xs := make([]stream.Vec, n)
+	for i := range xs {
+		x := stream.Vec{}
+		if !dense {
+			x.Idx = []int32{}
+		}
+		for j := range dim {
+			v := float32(0)
+			if r.Float64() < p {
+				v = (r.Float32() - 0.3) * float32(math.Ldexp(1, j%20-5))
+			}
+			if j%5 == 4 {
+				v = float32(j)
+			}
+			if dense {
+				x.Val = append(x.Val, v)
+			} else if v != 0 {
+				x.Idx, x.Val = append(x.Idx, int32(j)), append(x.Val, v)
+			}
+		}
+		xs[i] = x
+	}
+	return xs
+}
+
+// column returns feature j of every vector, zeros filled in.
+func column(xs []stream.Vec, j int) []float64 {
+	c := make([]float64, len(xs))
+	for i, x := range xs {
+		for k, v := range x.Val {
+			if index(x, k) == j {
+				c[i] = float64(v)
+			}
+		}
+	}
+	return c
+}
+
+// TestAgainstColumns compares each scale with its definition, feature by
+// feature, on dense, rather dense and rather sparse data.
+func TestAgainstColumns(t *testing.T) {
+	const seed, dim = 11, 40
+	for _, kind := range []struct {
+		p     float64
+		dense bool
+		shift bool // zeros do not stay zeros
+	}{{1, true, true}, {0.3, true, true}, {0.9, false, true}, {0.02, false, false}} {
+		r := rng.New(seed, fmt.Sprint(kind))
+		if !kind.dense && !kind.shift {
+			// Constants would raise the density.
+			kind.p = 0.05
+		}
+		warm, later := random(r, 300, dim, kind.p, kind.dense), random(r, 50, dim, kind.p, kind.dense)
+		if !kind.shift {
+			for _, xs := range [][]stream.Vec{warm, later} {
+				for i := range xs {
+					xs[i] = without(xs[i], 5)
+				}
+			}
+		}
+		for _, scale := range []string{MinMax, Standard, Common} {
+			tr := fit(t, scale, warm...)
+			if scale != Common && tr.dense != kind.shift {
+				t.Fatalf("seed %d, %+v, %s: dense %v", seed, kind, scale, tr.dense)
+			}
+			var out []stream.Vec
+			for _, x := range later {
+				out = append(out, tr.Apply(x))
+			}
+			largest := 0.0
+			for j := range dim {
+				for _, v := range column(warm, j) {
+					largest = max(largest, math.Abs(v))
+				}
+			}
+			for j := range dim {
+				c := column(warm, j)
+				lo, hi := slices.Min(c), slices.Max(c)
+				mean, sd := stat.PopMeanStdDev(c, nil)
+				got, in := column(out, j), column(later, j)
+				for i, v := range in {
+					var want float64
+					switch {
+					case scale == Common:
+						want = v / largest
+					case lo == hi:
+						want = min(max(v-lo, -1), 1)
+					case scale == MinMax && kind.shift:
+						want = (v - lo) / (hi - lo)
+					case scale == MinMax:
+						want = v / max(-lo, hi)
+					case kind.shift:
+						want = (v - mean) / sd
+					default:
+						want = v / sd
+					}
+					if !scalar.EqualWithinAbsOrRel(got[i], want, 1e-6, 1e-6) {
+						t.Fatalf("seed %d, %+v, %s: feature %d of example %d: %v becomes %v, want %v", seed, kind, scale, j, i, v, got[i], want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// without drops every feature j with j%m == m-1.
+func without(x stream.Vec, m int32) stream.Vec {
+	y := stream.Vec{Idx: []int32{}}
+	for k, j := range x.Idx {
+		if j%m != m-1 {
+			y.Idx, y.Val = append(y.Idx, j), append(y.Val, x.Val[k])
+		}
+	}
+	return y
+}
+
+func TestByHand(t *testing.T) {
+	tests := []struct {
+		name, scale string
+		warm        []stream.Vec
+		in, want    stream.Vec
+	}{
+		{"none", None, nil, sparse(3, 7), sparse(3, 7)},
+		{"unit", Unit, nil, dense(3, 0, -4), dense(0.6, 0, -0.8)},
+		{"unit sparse", Unit, nil, sparse(1, 3, 9, 4), sparse(1, 0.6, 9, 0.8)},
+		{"unit of nothing", Unit, nil, sparse(), sparse()},
+		{"unit of zeros", Unit, nil, dense(0, 0), dense(0, 0)},
+		{"common", Common, []stream.Vec{dense(1, -8), dense(0, 4)}, sparse(0, 4, 77, 16), sparse(0, 0.5, 77, 2)},
+		{"common of zeros", Common, []stream.Vec{dense(0)}, dense(3), dense(3)},
+		{"minmax", MinMax, []stream.Vec{dense(0, 10), dense(4, 30)}, dense(1, 40), dense(0.25, 1.5)},
+		{"standard", Standard, []stream.Vec{dense(0, 1), dense(4, 3)}, dense(4, 2), dense(1, 0)},
+		{"constant", Standard, []stream.Vec{dense(5, 0), dense(5, 2)}, dense(5.5, 1), dense(0.5, 0)},
+		{"constant, far off", MinMax, []stream.Vec{dense(5, 0), dense(5, 2)}, dense(-100, 1), dense(-1, 0.5)},
+		{"almost constant", Standard, []stream.Vec{dense(0.1), dense(0.1), dense(0.1)}, dense(0.1), dense(0)},
+		{"sparse made dense", MinMax, []stream.Vec{sparse(0, 2, 1, 1), sparse(1, 3), sparse(0, 4, 1, 3)}, sparse(0, 1), dense(0.25, -0.5)},
+		{"beyond the warm-up", MinMax, []stream.Vec{dense(0, 0), dense(1, 1)}, dense(1, 1, 9), dense(1, 1)},
+		{"too short", MinMax, []stream.Vec{dense(1, 2), dense(2, 4)}, dense(2), dense(1, -1)},
+		{"far indices", MinMax, []stream.Vec{sparse(7, 2), sparse(9000, -4), sparse(9000, 2)}, sparse(7, 1, 8, 9, 9000, -2, 1<<30, 0.5), sparse(7, 0.5, 8, 1, 9000, -0.5, 1<<30, 0.5)},
+		{"dense where zeros are kept", MinMax, []stream.Vec{sparse(1, 2), sparse(9000, 1)}, dense(3, 1), dense(1, 0.5)},
+		{"both kinds", MinMax, []stream.Vec{sparse(0, 4), dense(2, 1)}, sparse(0, 4, 1, 1), dense(1, 1)},
+	}
+	for _, tt := range tests {
+		tr := fit(t, tt.scale, tt.warm...)
+		in := tt.in.Clone()
+		got := tr.Apply(in)
+		if !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %v, want %v (%v)", tt.name, got, tt.want, tr)
+		}
+		if !reflect.DeepEqual(in, tt.in) {
+			t.Errorf("%s: the input became %v", tt.name, in)
+		}
+	}
+}
+
+func TestAuto(t *testing.T) {
+	r := rng.New(3, "auto")
+	ints := func(n, dim int, p, scale float32) (xs []stream.Vec) {
+		for range n {
+			x := sparse()
+			for j := range dim {
+				if r.Float32() < p {
+					x.Idx, x.Val = append(x.Idx, int32(j)), append(x.Val, scale*float32(1+r.IntN(255))/255)
+				}
+			}
+			xs = append(xs, x)
+		}
+		return xs
+	}
+	binary := ints(100, 200, 0.05, 1)
+	for i := range binary {
+		for k := range binary[i].Val {
+			binary[i].Val[k] = 1
+		}
+	}
+	tests := []struct {
+		name string
+		xs   []stream.Vec
+		want string
+	}{
+		{"nothing", nil, None},
+		{"empty vectors", []stream.Vec{sparse(), sparse()}, None},
+		{"binary", binary, None},
+		{"scaled", []stream.Vec{dense(-1, 0.2), dense(1, 1.3)}, None},
+		{"grey values", ints(100, 400, 0.2, 255), Common},
+		{"colours", []stream.Vec{dense(0, 255, 30), dense(240, 10, 200)}, Common},
+		{"offset", []stream.Vec{dense(1001, 1000), dense(1000, 1001)}, Standard},
+		{"mixed units", []stream.Vec{dense(1, 850000), dense(0, 120), dense(3, 5)}, Standard},
+		{"mixed units, few zeros", []stream.Vec{sparse(0, 1, 1, 850000), sparse(1, 120), sparse(0, 3, 1, 5)}, Standard},
+		{"wide counts", append(ints(100, 5000, 0.01, 1), sparse(3, 40), sparse(9000, 80)), MinMax},
+	}
+	for _, tt := range tests {
+		tr := fit(t, Auto, tt.xs...)
+		if tr.Scale() != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, tr.Scale(), tt.want)
+		}
+		if same := fit(t, "", tt.xs...); !reflect.DeepEqual(same, tr) {
+			t.Errorf("%s: an empty scale is not auto", tt.name)
+		}
+		if explicit := fit(t, tt.want, tt.xs...); tt.xs != nil {
+			explicit.auto = true
+			if !reflect.DeepEqual(explicit, tr) {
+				t.Errorf("%s: auto gives %v, %s gives %v", tt.name, tr, tt.want, explicit)
+			}
+		}
+	}
+}
+
+func TestFitErrors(t *testing.T) {
+	tooLarge := math.MaxInt32
+	tooLarge++ // negative where int has 32 bits
+	for _, o := range []Options{{Scale: "maximal"}, {HashDim: -1}, {HashDim: tooLarge}} {
+		if _, err := Fit(nil, o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1)} {
+		_, err := Fit(examples(dense(1), sparse(41, float32(v))), Options{Scale: None})
+		if err == nil || !strings.Contains(err.Error(), "example 2: feature 41") {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}
+
+// TestAlwaysFinite feeds extreme values: squared distances of what comes out
+// must be finite in float32.
+func TestAlwaysFinite(t *testing.T) {
+	extreme := []float32{0, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 1e-30, -1, 3, 1e30, math.MaxFloat32, -math.MaxFloat32}
+	for _, a := range extreme {
+		for _, b := range extreme {
+			for _, scale := range []string{Unit, Common, MinMax, Standard} {
+				for _, warm := range [][]stream.Vec{{dense(a), dense(b)}, {sparse(5000, a), sparse(5000, b)}} {
+					tr := fit(t, scale, warm...)
+					for _, v := range extreme {
+						y := tr.Apply(stream.Vec{Idx: warm[0].Idx, Val: []float32{v}})
+						if d := 2 * y.Val[0]; math.IsInf(float64(d*d), 0) || d != d {
+							t.Fatalf("%s of %v, %v: %v becomes %v", scale, a, b, v, y.Val[0])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestHash(t *testing.T) {
+	const seed, dim = 5, 64
+	r := rng.New(seed, "hash")
+	tr := &Transform{hashDim: dim}
+	// The oracle: each feature alone, added up.
+	for range 200 {
+		x := sparse()
+		want := make([]float64, dim)
+		for j := range 300 {
+			if r.IntN(3) > 0 {
+				continue
+			}
+			v := float32(r.IntN(100)) // integers: sums are exact
+			x.Idx, x.Val = append(x.Idx, int32(j)), append(x.Val, v)
+			one := tr.Apply(sparse(float32(j), 1))
+			if len(one.Idx) != 1 || math.Abs(float64(one.Val[0])) != 1 {
+				t.Fatalf("feature %d becomes %v", j, one)
+			}
+			want[one.Idx[0]] += float64(one.Val[0] * v)
+		}
+		y := tr.Apply(x)
+		got := make([]float32, dim)
+		y.Dense(got)
+		for j := range want {
+			if float64(got[j]) != want[j] {
+				t.Fatalf("seed %d: slot %d holds %v, want %v", seed, j, got[j], want[j])
+			}
+		}
+		for k := 1; k < len(y.Idx); k++ {
+			if y.Idx[k] <= y.Idx[k-1] {
+				t.Fatalf("indices %v", y.Idx)
+			}
+		}
+		dx := make([]float32, 300)
+		x.Dense(dx)
+		if z := tr.Apply(stream.Vec{Val: dx}); !reflect.DeepEqual(z, y) {
+			t.Fatalf("dense gives %v, sparse %v", z, y)
+		}
+	}
+	// Inner products are kept in expectation, and slots and signs are even.
+	slots, signs := make([]float64, dim), 0.0
+	const n = 64_000
+	for j := range n {
+		one := tr.Apply(stream.Vec{Idx: []int32{int32(j)}, Val: []float32{1}})
+		slots[one.Idx[0]]++
+		signs += float64(one.Val[0])
+	}
+	chi2 := 0.0
+	for _, c := range slots {
+		chi2 += (c - n/dim) * (c - n/dim) / (n / dim)
+	}
+	if chi2 > 110 || math.Abs(signs) > 4*math.Sqrt(n) { // p ≈ 2e-4 at 63 degrees of freedom
+		t.Errorf("chi² %v over %d slots, signs add up to %v", chi2, dim, signs)
+	}
+	if got := tr.Apply(stream.Vec{Idx: []int32{math.MaxInt32}, Val: []float32{2}}); len(got.Idx) != 1 {
+		t.Errorf("largest index becomes %v", got)
+	}
+	for _, o := range []Options{{Scale: Standard, HashDim: 16}, {Scale: Auto, HashDim: 1 << 20}, {Scale: Unit, HashDim: 1}} {
+		if tr, err := Fit(examples(random(r, 50, 30, 0.5, false)...), o); err != nil {
+			t.Error(err)
+		} else if y := tr.Apply(sparse(1<<30, 1)); y.Dim() > o.HashDim {
+			t.Errorf("%+v: %v has %d features", o, y, y.Dim())
+		}
+	}
+}
+
+// TestSameBits pins the results bit for bit, on every platform.
+func TestSameBits(t *testing.T) {
+	h := xxhash.New()
+	var b []byte
+	for _, scale := range Scales() {
+		for _, hash := range []int{0, 100, 5000} {
+			r := rng.New(9, "bits")
+			for _, xs := range [][]stream.Vec{random(r, 100, 50, 1, true), random(r, 100, 50, 0.5, false), random(r, 100, 3000, 0.001, false)} {
+				tr, err := Fit(examples(xs...), Options{Scale: scale, HashDim: hash})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, x := range xs {
+					y := tr.Apply(x)
+					b = fmt.Appendf(b[:0], "%v", y.Idx)
+					for _, v := range y.Val {
+						b = fmt.Appendf(b, " %x", math.Float32bits(v))
+					}
+					h.Write(b)
+				}
+			}
+		}
+	}
+	if got, want := h.Sum64(), uint64(0xf5e5612baee31ad0); got != want {
+		t.Errorf("hash of all results is %#x, want %#x", got, want)
+	}
+}
+
+func TestStoreAndRestore(t *testing.T) {
+	r := rng.New(2, "store")
+	for _, scale := range Scales() {
+		for _, hash := range []int{0, 10} {
+			for _, xs := range [][]stream.Vec{random(r, 60, 20, 1, true), random(r, 60, 3000, 0.001, false), nil} {
+				tr, err := Fit(examples(xs...), Options{Scale: scale, HashDim: hash})
+				if err != nil {
+					t.Fatal(err)
+				}
+				data, err := state.Append(nil, tr.Fields)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := new(Transform)
+				if err := state.Decode(data, got.Fields); err != nil {
+					t.Fatal(err)
+				}
+				if again, err := state.Append(nil, got.Fields); err != nil || string(again) != string(data) {
+					t.Errorf("%v changes when it is stored again, %v", tr, err)
+				}
+				if got.String() != tr.String() {
+					t.Errorf("%v becomes %v", tr, got)
+				}
+				for _, x := range append(xs, sparse(0, 1, 7, 3), dense(1, 2, 3)) {
+					if a, b := tr.Apply(x), got.Apply(x); !reflect.DeepEqual(a, b) {
+						t.Fatalf("%v: %v, restored: %v", tr, a, b)
+					}
+				}
+			}
+		}
+	}
+	var zero Transform
+	if x := dense(1, 2); !reflect.DeepEqual(zero.Apply(x), x) || zero.String() != None {
+		t.Errorf("the zero transform is %v", &zero)
+	}
+}
+
+func TestRefusesNonsense(t *testing.T) {
+	for name, tr := range map[string]*Transform{
+		"scale":         {scale: "log"},
+		"auto":          {scale: Auto},
+		"hash":          {hashDim: -5},
+		"lengths":       {scale: MinMax, idx: []int32{1, 2}, factor: []float64{1}},
+		"dense lengths": {scale: MinMax, dense: true, factor: []float64{1}},
+		"shift":         {scale: MinMax, idx: []int32{1}, shift: []float64{1}, factor: []float64{1}},
+		"order":         {scale: MinMax, idx: []int32{2, 2}, factor: []float64{1, 1}},
+		"negative":      {scale: MinMax, idx: []int32{-1}, factor: []float64{1}},
+		"NaN":           {scale: MinMax, idx: []int32{1}, factor: []float64{math.NaN()}},
+		"infinite":      {scale: Common, common: math.Inf(-1)},
+	} {
+		data, err := state.Append(nil, tr.Fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Decode(data, new(Transform).Fields); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestString(t *testing.T) {
+	a, b := dense(1, 100), dense(2, 900)
+	for _, tt := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Scale: None}, "none"},
+		{Options{}, "standard over 2 features (auto)"},
+		{Options{Scale: Common, HashDim: 4}, "hashed to 4 features, common 0.001111"},
+		{Options{Scale: MinMax, HashDim: 1 << 20}, "hashed to 1048576 features, minmax over 2 features, zeros kept"},
+	} {
+		tr, err := Fit(examples(a, b), tt.o)
+		if err != nil || tr.String() != tt.want {
+			t.Errorf("got %q, want %q, %v", tr, tt.want, err)
+		}
+	}
+}
+
+func TestMedianGamma(t *testing.T) {
+	const seed = 4
+	r := rng.New(seed, "gamma")
+	xs := append(random(r, 40, 30, 0.4, false), random(r, 21, 30, 0.4, true)...)
+	var d []float64
+	for i := range xs {
+		for j := range i {
+			s := 0.0
+			for f := range 30 {
+				e := column(xs[i:i+1], f)[0] - column(xs[j:j+1], f)[0]
+				s += e * e
+			}
+			if got := Distance2(xs[i], xs[j]); !scalar.EqualWithinRel(got, s, 1e-12) {
+				t.Fatalf("seed %d: distance² %v, want %v", seed, got, s)
+			}
+			d = append(d, s)
+		}
+	}
+	slices.Sort(d)
+	want := 1 / d[(len(d)-1)/2]
+	if got := MedianGamma(examples(xs...), len(d), 1); !scalar.EqualWithinRel(got, want, 1e-12) {
+		t.Errorf("gamma %v, want %v", got, want)
+	}
+	a, b, c := MedianGamma(examples(xs...), 500, 1), MedianGamma(examples(xs...), 500, 1), MedianGamma(examples(xs...), 500, 2)
+	if a != b || a == c || a < want/2 || a > want*2 {
+		t.Errorf("sampled: %v, %v again, %v with another seed; all pairs %v", a, b, c, want)
+	}
+	same := dense(1, 2)
+	for _, tt := range []struct {
+		xs   []stream.Vec
+		want float64
+	}{
+		{nil, 1}, {[]stream.Vec{same}, 1}, {[]stream.Vec{same, same, same}, 1},
+		{[]stream.Vec{same, same, same, same, dense(1, 4)}, 0.25}, // 6 of 10 distances are 0
+		{[]stream.Vec{dense(0), dense(4)}, 1. / 16},
+	} {
+		for _, pairs := range []int{1000, 5} {
+			if got := MedianGamma(examples(tt.xs...), pairs, 1); got != tt.want && (pairs > len(tt.xs) || got != 1) {
+				t.Errorf("%v, %d pairs: %v, want %v", tt.xs, pairs, got, tt.want)
+			}
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, scale := range Scales() {
+		data, err := state.Append(nil, fit(f, scale, dense(1, 2), dense(3, 9)).Fields)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tr := new(Transform)
+		if state.Decode(data, tr.Fields) != nil {
+			return
+		}
+		for _, x := range []stream.Vec{{}, dense(1, -2, 3e38), sparse(0, 1, 5, -1e30, 1<<30, 4)} {
+			if y := tr.Apply(x); y.CheckFinite() >= 0 {
+				t.Fatalf("%v: %v becomes %v", tr, x, y)
+			}
+		}
+	})
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, dim := range []int{20, 500} {
+		for _, p := range []float64{1, 0.02} {
+			xs := random(rng.New(1, "bench"), 200, dim, p, p == 1)
+			for _, scale := range []string{Unit, MinMax, Standard} {
+				tr := fit(b, scale, xs...)
+				b.Run(fmt.Sprintf("dim=%d/density=%v/%s", dim, p, scale), func(b *testing.B) {
+					b.ReportAllocs()
+					i := 0
+					for b.Loop() {
+						tr.Apply(xs[i%len(xs)])
+						i++
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package prep
+
+import (
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// stats describes the features of a set of examples. Zeros that sparse
+// examples leave out count like others.
+type stats struct {
+	n        int // examples
+	dim      int // one more than the largest index seen
+	sparse   bool
+	features []feature // those listed at least once, by index
+}
+
+type feature struct {
+	idx    int32
+	count  int     // values listed
+	lo, hi float64 // of the values listed
+	sum    float64
+	mean   float64 // over all n
+	m2     float64 // Σ (v − mean)² over all n
+}
+
+// span returns the range over all n examples.
+func (f *feature) span(n int) (lo, hi float64) {
+	if f.count < n {
+		return min(f.lo, 0), max(f.hi, 0)
+	}
+	return f.lo, f.hi
+}
+
+// collect computes the statistics in two passes, each in the examples' order.
+// Its memory is bounded by the number of values listed, whatever the indices.
+func collect(examples []*stream.Example, hash func(stream.Vec) stream.Vec) *stats {
+	s := &stats{n: len(examples)}
+	xs := make([]stream.Vec, len(examples))
+	var seen []int32
+	longest := 0 // dense vector
+	for i, e := range examples {
+		x := hash(e.X)
+		xs[i] = x
+		if x.Sparse() {
+			s.sparse = true
+			seen = append(seen, x.Idx...)
+			if len(seen) > 1<<20 {
+				slices.Sort(seen)
+				seen = slices.Compact(seen)
+			}
+		} else {
+			longest = max(longest, len(x.Val))
+		}
+	}
+	for j := range longest {
+		seen = append(seen, int32(j))
+	}
+	slices.Sort(seen)
+	seen = slices.Compact(seen)
+	s.features = make([]feature, len(seen))
+	for k, j := range seen {
+		s.features[k] = feature{idx: j, lo: math.Inf(1), hi: math.Inf(-1)}
+		s.dim = int(j) + 1
+	}
+
+	s.visit(xs, func(f *feature, v float64) {
+		f.count++
+		f.lo, f.hi = min(f.lo, v), max(f.hi, v)
+		f.sum += v
+	})
+	n := float64(s.n)
+	for k := range s.features {
+		f := &s.features[k]
+		f.mean = f.sum / n
+		f.m2 = float64(float64(s.n-f.count) * float64(f.mean*f.mean))
+	}
+	s.visit(xs, func(f *feature, v float64) {
+		d := v - f.mean
+		f.m2 += float64(d * d)
+	})
+	return s
+}
+
+func (s *stats) visit(xs []stream.Vec, do func(f *feature, v float64)) {
+	// Where indices have no gaps, as is usual, an index is its own position.
+	gapless := s.dim == len(s.features)
+	for _, x := range xs {
+		from := 0
+		for k, v := range x.Val {
+			switch {
+			case x.Idx == nil:
+				from = k // dense features were all listed, from 0 on
+			case gapless:
+				from = int(x.Idx[k])
+			default:
+				at, _ := slices.BinarySearchFunc(s.features[from:], x.Idx[k], func(f feature, j int32) int { return int(f.idx) - int(j) })
+				from += at
+			}
+			do(&s.features[from], float64(v))
+		}
+	}
+}
+
+// largest returns the largest |value|.
+func (s *stats) largest() float64 {
+	m := 0.0
+	for k := range s.features {
+		m = max(m, -s.features[k].lo, s.features[k].hi)
+	}
+	return m
+}
+
+// density returns the share of values listed.
+func (s *stats) density() float64 {
+	listed := 0
+	for k := range s.features {
+		listed += s.features[k].count
+	}
+	return float64(listed) / (float64(s.n) * float64(max(s.dim, 1)))
+}
+
+// densify decides whether scaling may shift features.
+func (s *stats) densify() bool {
+	return !s.sparse || s.dim <= DenseLimit && s.density() >= leastDensity
+}
+
+// choose is the rule of Auto, see Fit.
+func (s *stats) choose() string {
+	m := s.largest()
+	if m <= scaledLimit {
+		return None
+	}
+	var widths []float64
+	for k := range s.features {
+		if lo, hi := s.features[k].span(s.n); lo < hi {
+			widths = append(widths, hi-lo)
+		}
+	}
+	if len(widths) > 0 {
+		// Where most values are zero, as at the border of an image, some
+		// features have not shown their range yet: half of them decide.
+		slices.Sort(widths)
+		w := widths[0]
+		if s.sparse && s.density() < 0.5 {
+			w = widths[len(widths)/2]
+		}
+		if w >= m/4 {
+			return Common
+		}
+	}
+	if s.densify() {
+		return Standard
+	}
+	return MinMax
+}
