@@ -34,6 +34,10 @@ func NewExpansion(b *Basis, coef []float64) *Expansion {
 	return &Expansion{basis: b.Subset(idx), coef: c}
 }
 
+// View returns the expansion over all points of b. It shares b and coef, of
+// equal length, and is valid until either changes.
+func View(b *Basis, coef []float64) *Expansion { return &Expansion{basis: b, coef: coef} }
+
 // Coef returns the coefficients; they must not be changed.
 func (e *Expansion) Coef() []float64 { return e.coef }
 
