@@ -92,6 +92,10 @@ func (b *Basis) Dim() int {
 	return b.panels.Dim()
 }
 
+// Sparse reports whether the points are kept in compressed sparse rows. The
+// last bits of a kernel value depend on the layout.
+func (b *Basis) Sparse() bool { return b.rows != nil }
+
 // Append adds a copy of x and returns its index.
 func (b *Basis) Append(x stream.Vec) int {
 	b.admit(x.Dim())
