@@ -191,6 +191,17 @@ func (l *lanes) addAsm(c code, k []float32, a []float64, offset float64) {
 	}
 }
 
+func (l *lanes) add64Asm(c code, a, b []float64) {
+	if len(a) == 0 {
+		return
+	}
+	if c == avx512 {
+		dot64AVX512(&b[0], &a[0], len(a), (*[32]float64)(l))
+	} else {
+		dot64AVX2(&b[0], &a[0], len(a), (*[32]float64)(l))
+	}
+}
+
 // axpyMixedAsm does a multiple of 16 elements and returns their number.
 func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	n := len(k) / 16 * 16
@@ -200,6 +211,19 @@ func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 		axpyMixedAVX512(c, &k[0], &y[0], n)
 	default:
 		axpyMixedAVX2(c, &k[0], &y[0], n)
+	}
+	return n
+}
+
+// axpy64Asm does a multiple of 16 elements and returns their number.
+func axpy64Asm(on code, c float64, x, y []float64) int {
+	n := len(x) / 16 * 16
+	switch {
+	case n == 0:
+	case on == avx512:
+		axpy64AVX512(c, &x[0], &y[0], n)
+	default:
+		axpy64AVX2(c, &x[0], &y[0], n)
 	}
 	return n
 }

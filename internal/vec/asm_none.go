@@ -12,4 +12,10 @@ func (l *lanes) addAsm(code, []float32, []float64, float64) {
 	panic("vec: no assembly in this build")
 }
 
+func (l *lanes) add64Asm(code, []float64, []float64) {
+	panic("vec: no assembly in this build")
+}
+
 func axpyMixedAsm(code, float64, []float32, []float64) int { return 0 }
+
+func axpy64Asm(code, float64, []float64, []float64) int { return 0 }

@@ -79,10 +79,20 @@ func powerAVX512(p *float32, rows int, width int, stride int, gamma float32, coe
 //go:noescape
 func dotLanesAVX512(k *float32, a *float64, n int, offset float64, lane *[32]float64)
 
-// axpyMixedAVX512 adds c·k[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.
+// dot64AVX512 adds a[i]·b[i], rounded, to lane[i mod 32] for i < n.
 //
 //go:noescape
-func axpyMixedAVX512(c float64, k *float32, y *float64, n int)
+func dot64AVX512(b *float64, a *float64, n int, lane *[32]float64)
+
+// axpyMixedAVX512 adds c·x[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func axpyMixedAVX512(c float64, x *float32, y *float64, n int)
+
+// axpy64AVX512 adds c·x[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func axpy64AVX512(c float64, x *float64, y *float64, n int)
 
 // square16AVX2 sets out[r][c] = Σ (x−z)² over d > 0 features for n rows of x
 // and 16 columns of a panel at z; rows of out are ldo bytes apart.
@@ -141,7 +151,17 @@ func powerAVX2(p *float32, rows int, width int, stride int, gamma float32, coef0
 //go:noescape
 func dotLanesAVX2(k *float32, a *float64, n int, offset float64, lane *[32]float64)
 
-// axpyMixedAVX2 adds c·k[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.
+// dot64AVX2 adds a[i]·b[i], rounded, to lane[i mod 32] for i < n.
 //
 //go:noescape
-func axpyMixedAVX2(c float64, k *float32, y *float64, n int)
+func dot64AVX2(b *float64, a *float64, n int, lane *[32]float64)
+
+// axpyMixedAVX2 adds c·x[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func axpyMixedAVX2(c float64, x *float32, y *float64, n int)
+
+// axpy64AVX2 adds c·x[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.
+//
+//go:noescape
+func axpy64AVX2(c float64, x *float64, y *float64, n int)

@@ -141,7 +141,9 @@ func main() {
 		canonical(s)
 		power(s)
 		dotLanes(s)
-		axpy(s)
+		dot64(s)
+		axpy(s, "axpyMixed", 4)
+		axpy(s, "axpy64", 8)
 	}
 	Generate()
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -27,20 +29,62 @@ func ramp(name string, n, size int) Mem {
 	return m
 }
 
-// dotLanes emits lane[i mod 32] += a[i]·(k[i]+offset). Lanes begin at +0 and
-// so are never −0: the +0 that a masked element adds leaves them as they are.
+// dotLanes emits lane[i mod 32] += a[i]·(k[i]+offset) for float32 k. Lanes
+// begin at +0 and so are never −0: the +0 that a masked element adds leaves
+// them as they are.
 func dotLanes(s isa) {
 	s.text("dotLanes", "func(k *float32, a *float64, n int, offset float64, lane *[32]float64)",
 		"adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after\neach of the three operations.")
-	k, a, n := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("n"), GP64())
-	lane := Load(Param("lane"), GP64())
-	w := s.bytes / 8
-	offset := s.vec()
-	c, err := Param("offset").Resolve()
+	p, err := Param("offset").Resolve()
 	if err != nil {
 		panic(err)
 	}
-	VBROADCASTSD(c.Addr, offset)
+	offset := s.vec()
+	VBROADCASTSD(p.Addr, offset)
+	k, w := Load(Param("k"), GP64()), s.bytes/8
+	accumulate(s, 4, k, func(j int, m, _ Op) VecVirtual {
+		v, p := s.vec(), Op(Mem{Base: k, Disp: 4 * w * j})
+		if m != nil {
+			y := s.half()
+			if s.wide() {
+				VMOVUPS_Z(p, m, y)
+			} else {
+				VMASKMOVPS(p, m, y)
+			}
+			p = y
+		}
+		VCVTPS2PD(p, v)
+		VADDPD(offset, v, v)
+		return v
+	})
+}
+
+// dot64 emits lane[i mod 32] += a[i]·b[i] for two float64 slices.
+func dot64(s isa) {
+	s.text("dot64", "func(b, a *float64, n int, lane *[32]float64)",
+		"adds a[i]·b[i], rounded, to lane[i mod 32] for i < n.")
+	b, w := Load(Param("b"), GP64()), s.bytes/8
+	accumulate(s, 8, b, func(j int, _, m Op) VecVirtual {
+		v, p := s.vec(), Mem{Base: b, Disp: 8 * w * j}
+		switch {
+		case m == nil:
+			VMOVUPD(p, v)
+		case s.wide():
+			VMOVUPD_Z(p, m, v)
+		default:
+			VMASKMOVPD(p, m, v)
+		}
+		return v
+	})
+}
+
+// accumulate emits the loop and the masked tail of a dot product of a with
+// what load returns for vector j of a block of 32 elements: from memory at k,
+// size bytes an element. load gets the masks for 32-bit and for 64-bit
+// elements, nil where all are wanted.
+func accumulate(s isa, size int, k Register, load func(j int, m32, m64 Op) VecVirtual) {
+	a, n, lane := Load(Param("a"), GP64()), Load(Param("n"), GP64()), Load(Param("lane"), GP64())
+	w := s.bytes / 8
 	acc := make([]VecVirtual, lanes/w)
 	for j := range acc {
 		acc[j] = s.vec()
@@ -50,13 +94,11 @@ func dotLanes(s isa) {
 	CMPQ(n, Imm(lanes))
 	JL(LabelRef("tail"))
 	for j := range acc {
-		v := s.vec()
-		VCVTPS2PD(Mem{Base: k, Disp: 4 * w * j}, v)
-		VADDPD(offset, v, v)
+		v := load(j, nil, nil)
 		VMULPD(Mem{Base: a, Disp: 8 * w * j}, v, v)
 		VADDPD(v, acc[j], acc[j])
 	}
-	ADDQ(U32(4*lanes), k)
+	ADDQ(U32(uint32(size*lanes)), k)
 	ADDQ(U32(8*lanes), a)
 	SUBQ(Imm(lanes), n)
 	JMP(LabelRef("block"))
@@ -65,43 +107,37 @@ func dotLanes(s isa) {
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
 	if s.wide() {
-		bit, shift := GP64(), GP64()
-		MOVQ(U64(1), bit)
+		bits, part := GP64(), GP64()
+		MOVQ(U64(1), bits)
 		MOVQ(n, RCX)
-		SHLQ(CL, bit)
-		DECQ(bit)
+		SHLQ(CL, bits)
+		DECQ(bits)
 		for j := range acc {
-			m, v, y := K(), s.vec(), s.half()
-			MOVQ(bit, shift)
-			SHRQ(Imm(uint64(8*j)), shift)
-			ANDQ(U32(0xff), shift)
-			KMOVW(shift.As32(), m)
-			VMOVUPS_Z(Mem{Base: k, Disp: 4 * w * j}, m, y)
-			VCVTPS2PD(y, v)
-			VADDPD(offset, v, v)
-			x := s.vec()
+			m, x := K(), s.vec()
+			MOVQ(bits, part)
+			SHRQ(Imm(uint64(w*j)), part)
+			ANDQ(U32(1<<w-1), part)
+			KMOVW(part.As32(), m)
+			v := load(j, m, m)
 			VMOVUPD_Z(Mem{Base: a, Disp: 8 * w * j}, m, x)
 			VMULPD(x, v, v)
 			VADDPD(v, acc[j], m, acc[j])
 		}
 	} else {
-		m32, m64 := GP64(), GP64()
-		LEAQ(ramp32, m32)
-		LEAQ(ramp64, m64)
+		p32, p64 := GP64(), GP64()
+		LEAQ(ramp32, p32)
+		LEAQ(ramp64, p64)
 		NEGQ(n)
-		LEAQ(Mem{Base: m32, Index: n, Scale: 4, Disp: 4 * lanes}, m32)
-		LEAQ(Mem{Base: m64, Index: n, Scale: 8, Disp: 8 * lanes}, m64)
+		LEAQ(Mem{Base: p32, Index: n, Scale: 4, Disp: 4 * lanes}, p32)
+		LEAQ(Mem{Base: p64, Index: n, Scale: 8, Disp: 8 * lanes}, p64)
 		for j := range acc {
-			v, y, m := s.vec(), s.half(), s.vec()
-			VMOVDQU(Mem{Base: m32, Disp: 4 * w * j}, y)
-			VMASKMOVPS(Mem{Base: k, Disp: 4 * w * j}, y, y)
-			VCVTPS2PD(y, v)
-			VADDPD(offset, v, v)
-			VMOVDQU(Mem{Base: m64, Disp: 8 * w * j}, m)
-			x := s.vec()
-			VMASKMOVPD(Mem{Base: a, Disp: 8 * w * j}, m, x)
+			m32, m64, x := s.half(), s.vec(), s.vec()
+			VMOVDQU(Mem{Base: p32, Disp: 4 * w * j}, m32)
+			VMOVDQU(Mem{Base: p64, Disp: 8 * w * j}, m64)
+			v := load(j, m32, m64)
+			VMASKMOVPD(Mem{Base: a, Disp: 8 * w * j}, m64, x)
 			VMULPD(x, v, v)
-			VANDPD(m, v, v) // an infinite offset times 0 is NaN
+			VANDPD(m64, v, v) // an infinite offset times 0 is NaN
 			VADDPD(v, acc[j], acc[j])
 		}
 	}
@@ -118,11 +154,12 @@ var (
 	ramp64 = ramp("ramp64", lanes, 8)
 )
 
-// axpy emits y[i] += c·k[i] for n elements, a multiple of 16.
-func axpy(s isa) {
-	s.text("axpyMixed", "func(c float64, k *float32, y *float64, n int)",
-		"adds c·k[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.")
-	k, y, n := Load(Param("k"), GP64()), Load(Param("y"), GP64()), Load(Param("n"), GP64())
+// axpy emits y[i] += c·x[i] for n elements, a multiple of 16, with x of
+// size 4 or 8 bytes an element.
+func axpy(s isa, name string, size int) {
+	s.text(name, fmt.Sprintf("func(c float64, x *float%d, y *float64, n int)", 8*size),
+		"adds c·x[i], rounded, to y[i] for i < n; n > 0 is a multiple of 16.")
+	x, y, n := Load(Param("x"), GP64()), Load(Param("y"), GP64()), Load(Param("n"), GP64())
 	p, err := Param("c").Resolve()
 	if err != nil {
 		panic(err)
@@ -132,14 +169,18 @@ func axpy(s isa) {
 	w := s.bytes / 8
 	Label("loop")
 	for j := range 16 / w {
-		v := s.vec()
-		VCVTPS2PD(Mem{Base: k, Disp: 4 * w * j}, v)
-		VMULPD(c, v, v)
+		v, m := s.vec(), Mem{Base: x, Disp: size * w * j}
+		if size == 4 {
+			VCVTPS2PD(m, v)
+			VMULPD(c, v, v)
+		} else {
+			VMULPD(m, c, v)
+		}
 		VADDPD(Mem{Base: y, Disp: 8 * w * j}, v, v)
 		s.canon64(v)
 		VMOVUPD(v, Mem{Base: y, Disp: 8 * w * j})
 	}
-	ADDQ(U32(64), k)
+	ADDQ(U32(uint32(16*size)), x)
 	ADDQ(U32(128), y)
 	SUBQ(Imm(16), n)
 	JNZ(LabelRef("loop"))

@@ -1,0 +1,105 @@
+package vec
+
+// DotMixed returns Σ k[i]·a[i] in float64, in an order that depends on len(k)
+// only.
+func DotMixed(k []float32, a []float64) float64 { return dotMixedOn(active, k, a) }
+
+func dotMixedOn(c code, k []float32, a []float64) float64 {
+	var l lanes
+	l.add(c, k, a[:len(k)], 0)
+	return l.sum()
+}
+
+// AxpyMixed sets y[i] += c·k[i], the product rounded before it is added.
+func AxpyMixed(c float64, k []float32, y []float64) { axpyMixedOn(active, c, k, y) }
+
+func axpyMixedOn(on code, c float64, k []float32, y []float64) {
+	y = y[:len(k)]
+	done := 0
+	if on != generic {
+		done = axpyMixedAsm(on, c, k, y)
+	}
+	for i := done; i < len(k); i++ {
+		v := y[i] + float64(c*float64(k[i]))
+		if v != v {
+			v = nan64
+		}
+		y[i] = v
+	}
+}
+
+// Dot64 returns Σ a[i]·b[i], in an order that depends on len(a) only.
+func Dot64(a, b []float64) float64 { return dot64On(active, a, b) }
+
+func dot64On(c code, a, b []float64) float64 {
+	b = b[:len(a)]
+	var l lanes
+	if c != generic {
+		l.add64Asm(c, a, b)
+		return l.sum()
+	}
+	for ; len(a) >= len(l); a, b = a[len(l):], b[len(l):] {
+		ab, bb := a[:len(l)], b[:len(l)]
+		for i := range l {
+			l[i] += float64(ab[i] * bb[i])
+		}
+	}
+	for i, v := range a {
+		l[i] += float64(v * b[i])
+	}
+	return l.sum()
+}
+
+// Axpy64 sets y[i] += c·x[i], the product rounded before it is added.
+func Axpy64(c float64, x, y []float64) { axpy64On(active, c, x, y) }
+
+func axpy64On(on code, c float64, x, y []float64) {
+	y = y[:len(x)]
+	done := 0
+	if on != generic {
+		done = axpy64Asm(on, c, x, y)
+	}
+	for i := done; i < len(x); i++ {
+		v := y[i] + float64(c*x[i])
+		if v != v {
+			v = nan64
+		}
+		y[i] = v
+	}
+}
+
+// lanes are the partial sums of a dot product: element i goes to lane
+// i mod 32, whatever the width of a vector register.
+type lanes [32]float64
+
+// add adds a[i]·(k[i]+offset) for every i, rounding after each operation. All
+// but the last call for one sum must pass a multiple of 32 elements.
+func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
+	if c != generic {
+		l.addAsm(c, k, a, offset)
+		return
+	}
+	for len(k) >= len(l) {
+		kb, ab := k[:len(l)], a[:len(l)]
+		for i := range l {
+			l[i] += float64(float64(float64(kb[i])+offset) * ab[i])
+		}
+		k, a = k[len(l):], a[len(l):]
+	}
+	for i, v := range k {
+		l[i] += float64(float64(float64(v)+offset) * a[i])
+	}
+}
+
+// sum adds the lanes up in a fixed tree. It spoils them.
+func (l *lanes) sum() float64 {
+	for w := len(l) / 2; w > 0; w /= 2 {
+		for i := range w {
+			l[i] += l[i+w]
+		}
+	}
+	if l[0] != l[0] {
+		return nan64
+	}
+	return l[0]
+}
