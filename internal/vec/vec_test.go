@@ -218,3 +218,37 @@ func TestWidenUnderflow(t *testing.T) {
 		}
 	}
 }
+
+// TestApply compares it with Block: of a sum with 0 or 1, in the one feature.
+func TestApply(t *testing.T) {
+	const seed, rows = 13, 203
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, k := range kernels {
+		for _, m := range mixes {
+			p := randomPanels(rng, m, 1, rows)
+			x, sum := []float32{0}, make([]float32, rows)
+			for i := range sum {
+				p.Row(sum[i:], i)
+				switch k.Kind {
+				case RBF:
+					sum[i] *= sum[i]
+				case Laplacian:
+					sum[i] = float32(math.Abs(float64(sum[i])))
+				default:
+					x[0] = 1
+				}
+			}
+			want := make([]float32, rows)
+			k.blockOn(generic, want, rows, x, 1, p, 0, rows)
+			for c := generic; c <= best(); c++ {
+				n, off := rng.IntN(rows+1), rng.IntN(9)
+				got, intact := guarded(n, off)
+				copy(got, sum)
+				k.applyOn(c, got)
+				if i, ok := same32(got, want); !ok || !intact() {
+					t.Fatalf("%s, %+v, %+v, sum %g: %g, want %g; guards intact: %v", c, k, m, sum[i], got[i], want[i], intact())
+				}
+			}
+		}
+	}
+}
