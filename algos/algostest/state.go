@@ -1,0 +1,226 @@
+package algostest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+)
+
+// deterministic: options, seed and examples determine every byte, at any
+// number of processors.
+func (s *suite) deterministic(t *testing.T) {
+	run := func(procs int) []byte {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		l := s.learner(t)
+		Feed(t, l, Moons(s.examples, s.task, s.seed)...)
+		if _, err := l.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return Bytes(t, l)
+	}
+	first := run(runtime.GOMAXPROCS(0))
+	for _, procs := range []int{1, 2, 5} {
+		if !bytes.Equal(first, run(procs)) {
+			t.Errorf("another state at GOMAXPROCS=%d", procs)
+		}
+	}
+}
+
+// resume: storing and restoring at any point changes nothing, whether the
+// learner that takes the state over is new or was in use.
+func (s *suite) resume(t *testing.T) {
+	r := rand.New(rand.NewPCG(s.seed, 1))
+	whole, parts := s.learner(t), s.learner(t)
+	used := s.learner(t)
+	Feed(t, used, Moons(s.examples/3, s.task, s.seed+1)...)
+	parts = s.restore(t, Bytes(t, parts))
+	other := clone(Moons(s.examples, s.task, s.seed))
+	for i, x := range Moons(s.examples, s.task, s.seed) {
+		Feed(t, whole, x)
+		if _, err := parts.Add(other[i]); err != nil {
+			t.Fatal(err)
+		}
+		for n := parts.Need(); n.Fresh <= 0; n = parts.Need() {
+			for k := range n.Steps {
+				if _, err := parts.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				// Between two of several steps, too.
+				if k < n.Steps-1 && r.IntN(20) == 0 {
+					parts = s.restore(t, Bytes(t, parts))
+				}
+			}
+		}
+		if r.IntN(max(s.examples/30, 2)) > 0 {
+			continue
+		}
+		data := Bytes(t, parts)
+		if !bytes.Equal(Bytes(t, whole), data) {
+			t.Fatalf("seed %d: states differ after %d examples", s.seed, i+1)
+		}
+		if r.IntN(4) == 0 {
+			if err := used.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			parts, used = used, parts
+		} else {
+			parts = s.restore(t, data)
+		}
+		if !bytes.Equal(data, Bytes(t, parts)) {
+			t.Fatalf("seed %d: the state after %d examples changes as it is restored", s.seed, i+1)
+		}
+	}
+	for _, l := range []algos.Learner{whole, parts} {
+		if _, err := l.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(Bytes(t, whole), Bytes(t, parts)) {
+		t.Errorf("seed %d: states differ after Finish", s.seed)
+	}
+}
+
+// damage: states and models that are cut off are refused; with bits changed
+// they are refused or work, and cost no more memory than their length allows.
+func (s *suite) damage(t *testing.T) {
+	r := rand.New(rand.NewPCG(s.seed, 2))
+	l := s.learner(t)
+	Feed(t, l, odd(s.examples/2, s.task, s.seed)...)
+	points := probes(s.seed)
+	decisions := make([]float64, len(points))
+	for _, c := range []struct {
+		name string
+		good []byte
+		read func([]byte) error
+	}{
+		{"state", Bytes(t, l), func(b []byte) error {
+			l := s.learner(t)
+			if err := l.UnmarshalBinary(b); err != nil {
+				return err
+			}
+			l.Need()
+			l.Report()
+			l.Model().Decisions(decisions, points)
+			Bytes(t, l)
+			return nil
+		}},
+		{"model", Bytes(t, l.Model()), func(b []byte) error {
+			m, err := s.spec.DecodeModel(b)
+			if err != nil {
+				return err
+			}
+			m.Info()
+			m.Decisions(decisions, points)
+			Bytes(t, m)
+			return nil
+		}},
+	} {
+		if err := c.read(nil); err == nil {
+			t.Errorf("%s: no error for nothing", c.name)
+		}
+		if err := c.read(append(slices.Clone(c.good), 0)); err == nil {
+			t.Errorf("%s: no error for a byte too many", c.name)
+		}
+		// The cost of a good read, scratch and probes included, is the measure.
+		usual := allocated(func() { _ = c.read(c.good) })
+		for i := range 300 {
+			bad := slices.Clone(c.good)
+			if i%2 == 0 {
+				bad = bad[:r.IntN(len(bad))]
+			} else {
+				// Lengths stand mostly near the beginning of a field.
+				at := r.IntN(len(bad))
+				if i%4 == 1 {
+					at = r.IntN(min(len(bad), 400))
+				}
+				bad[at] ^= 1 << r.IntN(8)
+			}
+			var err error
+			cost := allocated(func() { err = c.read(bad) })
+			if err == nil && i%2 == 0 {
+				t.Fatalf("%s, seed %d: no error for %d bytes of %d", c.name, s.seed, len(bad), len(c.good))
+			}
+			// A packed row of 1,024 features may have no feature but zeros.
+			if limit := 2*usual + 8192*uint64(len(bad)) + 1<<22; cost > limit {
+				t.Fatalf("%s, seed %d: %d bytes made it allocate %d", c.name, s.seed, len(bad), cost)
+			}
+		}
+	}
+}
+
+func allocated(f func()) uint64 {
+	var a, b runtime.MemStats
+	runtime.ReadMemStats(&a)
+	f()
+	runtime.ReadMemStats(&b)
+	return b.TotalAlloc - a.TotalAlloc
+}
+
+// countdown is a context that ends after it has been asked n times.
+type countdown struct {
+	context.Context
+	cancel context.CancelFunc
+	left   int
+}
+
+func (c *countdown) ask() {
+	if c.left == 0 {
+		c.cancel()
+	}
+	c.left--
+}
+
+func (c *countdown) Err() error            { c.ask(); return c.Context.Err() }
+func (c *countdown) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
+
+// cancel: a Step whose context ends, before or during it, either completes or
+// leaves the state as it was.
+func (s *suite) cancel(t *testing.T) {
+	whole, l := s.learner(t), s.learner(t)
+	refused := 0
+	other := Moons(s.examples, s.task, s.seed)
+	for i, x := range Moons(s.examples, s.task, s.seed) {
+		if _, err := l.Add(x); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := whole.Add(other[i]); err != nil {
+			t.Fatal(err)
+		}
+		due := l.Need()
+		if due.Fresh > 0 {
+			continue
+		}
+		// All steps but the first, and most steps of busy learners, go
+		// undisturbed: comparing states takes time.
+		for asks := 0; due.Fresh <= 0 && (refused < 40 || i%50 == 0); asks++ {
+			before := Bytes(t, l)
+			inner, stop := context.WithCancel(t.Context())
+			_, err := l.Step(&countdown{inner, stop, asks})
+			stop()
+			if err == nil {
+				if _, err := whole.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("a cancelled Step failed with %v", err)
+			}
+			if !bytes.Equal(before, Bytes(t, l)) {
+				t.Fatalf("a Step cancelled after %d looks at its context changed the state", asks)
+			}
+			refused++
+		}
+		Step(t, l)
+		Step(t, whole)
+	}
+	if !bytes.Equal(Bytes(t, l), Bytes(t, whole)) {
+		t.Error("cancelled steps left something behind")
+	}
+}
