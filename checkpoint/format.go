@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -40,14 +41,14 @@ func (h *Header) fields(f *state.Fields) {
 	f.List("offsets", len(parts), 26, func(n int) { parts = make([]stream.Partition, n) },
 		func(f *state.Fields, i int) {
 			p := &parts[i]
-			id, offset := int(p.ID), h.Offsets[*p]
+			id, offset := int64(p.ID), h.Offsets[*p]
 			f.String("topic", &p.Topic)
-			f.Int("partition", &id)
+			f.Int64("partition", &id)
 			f.Int64("offset", &offset)
 			if !f.Decoding() {
 				return
 			}
-			if id != int(int32(id)) {
+			if id != int64(int32(id)) {
 				f.Fail("partition", fmt.Errorf("%d is not a partition", id))
 				return
 			}
@@ -232,7 +233,7 @@ func (r *reader) head() (h Header, table []entry, err error) {
 	// One comparison settles all lengths: no section can reach beyond the end.
 	need := uint64(trailerLen)
 	for _, e := range table {
-		if e.size > uint64(1)<<62 || need > uint64(1)<<62 {
+		if e.size > math.MaxInt/2 || need > math.MaxInt/2 {
 			return h, nil, r.fail("section table", ErrCorrupt, "section %q of %d bytes", e.name, e.size)
 		}
 		need += e.size

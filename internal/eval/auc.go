@@ -1,0 +1,125 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+)
+
+// AUC returns the area under the ROC curve: the share of pairs of a positive
+// (label ≥ 0) and a negative example in which the positive one has the higher
+// score, ties counting half. It is exact and takes O(n log n). NaN where a class is
+// missing; a score that is NaN ranks below all others.
+func AUC(scores, labels []float64) float64 {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+	var negatives, positives, wins uint64 // wins counts halves
+	for i := 0; i < len(order); {
+		var tied [2]uint64
+		s := scores[order[i]]
+		for ; i < len(order) && cmp.Compare(scores[order[i]], s) == 0; i++ {
+			tied[class(labels[order[i]])]++
+		}
+		wins += tied[1] * (2*negatives + tied[0])
+		negatives += tied[0]
+		positives += tied[1]
+	}
+	return float64(wins) / (2 * float64(negatives) * float64(positives))
+}
+
+// bins is a histogram of the scores of both classes with bins of equal
+// relative width, from which the AUC over a whole stream is computed in bounded
+// memory. Scores that fall into one bin count as tied, so the error is at most
+// half the share of pairs whose scores differ by less than 1/64 of themselves;
+// unlike a sample of the scores it has no variance, and no seed.
+type bins struct {
+	counts [2][]uint64 // by class; nil before the first score
+}
+
+const (
+	octaveBins = 64  // a power of two: the first bits of the mantissa
+	minExp     = -20 // scores below 2^minExp in size share two bins
+	maxExp     = 12  // as do those from 2^maxExp on
+	halfBins   = (maxExp-minExp)*octaveBins + 2
+	numBins    = 2 * halfBins
+	expBias    = 1023 // of a float64
+)
+
+// bin returns the bin of a score, increasing with it. 0 is in the lowest bin of
+// the positive half, as it is predicted positive.
+func bin(score float64) int {
+	if math.IsNaN(score) {
+		return 0
+	}
+	a := math.Abs(score)
+	i := 0
+	switch {
+	case a >= 1<<maxExp:
+		i = halfBins - 1
+	case a >= 1.0/(1<<-minExp):
+		const shift = 52 - 6 // 2^6 = octaveBins
+		i = 1 + int(math.Float64bits(a)>>shift) - (expBias+minExp)*octaveBins
+	}
+	if score >= 0 {
+		return halfBins + i
+	}
+	return halfBins - 1 - i
+}
+
+func (b *bins) add(score float64, class int) {
+	if b.counts[0] == nil {
+		b.counts = [2][]uint64{make([]uint64, numBins), make([]uint64, numBins)}
+	}
+	b.counts[class][bin(score)]++
+}
+
+// auc returns the AUC as if the scores in one bin were tied.
+func (b *bins) auc() float64 {
+	var negatives, positives, wins float64
+	for i := range b.counts[0] {
+		neg, pos := float64(b.counts[0][i]), float64(b.counts[1][i])
+		wins += float64(pos * (negatives + neg/2))
+		negatives += neg
+		positives += pos
+	}
+	return wins / (negatives * positives)
+}
+
+// fields describes the bins that are not empty.
+func (b *bins) fields(f *state.Fields) {
+	var at []int32
+	var neg, pos []uint64
+	for i := range b.counts[0] {
+		if b.counts[0][i]+b.counts[1][i] > 0 {
+			at = append(at, int32(i))
+			neg, pos = append(neg, b.counts[0][i]), append(pos, b.counts[1][i])
+		}
+	}
+	f.Int32s("bin", &at)
+	f.Uint64s("negative", &neg)
+	f.Uint64s("positive", &pos)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if len(neg) != len(at) || len(pos) != len(at) {
+		f.Fail("bin", fmt.Errorf("%d bins, %d and %d counts", len(at), len(neg), len(pos)))
+		return
+	}
+	b.counts = [2][]uint64{}
+	if len(at) > 0 {
+		b.counts = [2][]uint64{make([]uint64, numBins), make([]uint64, numBins)}
+	}
+	for k, i := range at {
+		if i < 0 || i >= numBins || k > 0 && i <= at[k-1] {
+			f.Fail("bin", fmt.Errorf("bin %d is out of order", i))
+			return
+		}
+		b.counts[0][i], b.counts[1][i] = neg[k], pos[k]
+	}
+}

@@ -1,0 +1,117 @@
+package eval
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// Number is a float64 that is null in JSON where it is NaN or infinite.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	v := float64(n)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(v)
+}
+
+// UnmarshalJSON implements json.Unmarshaler; null becomes NaN.
+func (n *Number) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(n))
+}
+
+// Measures are the numbers that describe predictions. Those that do not apply
+// are NaN, and those of a regression are nil for a classifier.
+type Measures struct {
+	Accuracy Number `json:"accuracy"`
+	Error    Number `json:"error"` // 1 − Accuracy
+	Hinge    Number `json:"hinge"` // mean of max(0, 1 − y·f(x))
+	// AUC is the probability that a positive example has a higher score than a
+	// negative one, ties counting half. It is exact over the window; over all
+	// examples it is computed from a histogram of scores whose bins are 1/64 of
+	// an octave wide, as if scores in one bin were tied.
+	AUC    Number `json:"auc"`
+	Kappa  Number `json:"kappa"`   // 1: perfect, 0: as good as chance
+	KappaT Number `json:"kappa_t"` // 1: perfect, 0: as good as predicting the label before
+
+	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
+	RMSE *Number `json:"rmse,omitempty"` // root of the mean squared error
+	R2   *Number `json:"r2,omitempty"`   // 1 − mean squared error / variance of the labels
+}
+
+// Window holds measures over the latest examples.
+type Window struct {
+	Examples int `json:"examples"`
+	Measures
+}
+
+// Summary holds measures over all examples and over the window.
+type Summary struct {
+	Measures
+	Window Window `json:"window"`
+}
+
+// Test holds the measures of a held-out set.
+type Test struct {
+	Examples int    `json:"examples"`
+	Accuracy Number `json:"accuracy"`
+	Error    Number `json:"error"`
+	AUC      Number `json:"auc"`
+
+	MAE  *Number `json:"mae,omitempty"`
+	RMSE *Number `json:"rmse,omitempty"`
+	R2   *Number `json:"r2,omitempty"`
+}
+
+func noMeasures() Measures {
+	nan := Number(math.NaN())
+	return Measures{Accuracy: nan, Error: nan, Hinge: nan, AUC: nan, Kappa: nan, KappaT: nan}
+}
+
+func (m *Measures) classification(t *tally, hinge, auc float64) {
+	acc := t.accuracy()
+	m.Accuracy, m.Error = Number(acc), Number(1-acc)
+	m.Hinge, m.AUC = Number(hinge), Number(auc)
+	m.Kappa, m.KappaT = Number(t.kappa()), Number(t.kappaT())
+}
+
+// regression sets the measures from the mean absolute and squared error and
+// the variance of the labels.
+func (m *Measures) regression(abs, sq, variance float64) {
+	mae, rmse, r2 := Number(abs), Number(math.Sqrt(sq)), Number(1-sq/variance)
+	m.MAE, m.RMSE, m.R2 = &mae, &rmse, &r2
+}
+
+// Evaluate compares scores with labels, which must be equally many. The AUC is
+// exact.
+func Evaluate(regress bool, scores, labels []float64) Test {
+	nan := Number(math.NaN())
+	t := Test{Examples: len(scores), Accuracy: nan, Error: nan, AUC: nan}
+	if regress {
+		p := New(true, 1)
+		for i := range scores {
+			p.Add(scores[i], labels[i])
+		}
+		s := p.Summary()
+		t.MAE, t.RMSE, t.R2 = s.MAE, s.RMSE, s.R2
+		return t
+	}
+	right := 0
+	for i := range scores {
+		if class(scores[i]) == class(labels[i]) {
+			right++
+		}
+	}
+	if len(scores) > 0 {
+		t.Accuracy = Number(float64(right) / float64(len(scores)))
+		t.Error = 1 - t.Accuracy
+		t.AUC = Number(AUC(scores, labels))
+	}
+	return t
+}

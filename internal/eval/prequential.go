@@ -1,0 +1,289 @@
+// Package eval measures how well a learner predicts: on each example before it
+// is learned from (prequential, test-then-train), on a held-out set, and over
+// time.
+package eval
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Prequential accumulates measures over all scored examples and over a sliding
+// window of the latest ones. Its state is a function of the scores and labels
+// in their order.
+type Prequential struct {
+	regress bool
+
+	n     uint64
+	total tally
+	hinge float64 // sums over all examples
+	bins  *bins
+
+	// Regression: sums over all examples, and Welford's mean and sum of
+	// squared deviations of the labels.
+	absErr, sqErr, meanY, devY float64
+
+	last float64 // the latest label; 0 before the first
+	// The window, a ring: example i, counted from 0, is at i mod size.
+	size   int
+	scores []float64
+	labels []float64
+	stayed []bool // the label was that of the example before
+	recent tally  // counts over the ring
+}
+
+// tally holds the counts that all measures of a classifier but hinge and AUC
+// are made of.
+type tally struct {
+	// hits[y][p] counts examples of class y predicted as class p; 1 stands for
+	// the positive class.
+	hits   [2][2]uint64
+	stayed uint64
+}
+
+func (t *tally) add(y, p int, stayed bool) {
+	t.hits[y][p]++
+	if stayed {
+		t.stayed++
+	}
+}
+
+func (t *tally) sub(y, p int, stayed bool) {
+	t.hits[y][p]--
+	if stayed {
+		t.stayed--
+	}
+}
+
+func (t *tally) n() uint64 {
+	return t.hits[0][0] + t.hits[0][1] + t.hits[1][0] + t.hits[1][1]
+}
+
+func (t *tally) accuracy() float64 {
+	return float64(t.hits[0][0]+t.hits[1][1]) / float64(t.n())
+}
+
+// kappa compares the accuracy with that of guesses that have the same share of
+// each class (Cohen 1960).
+func (t *tally) kappa() float64 {
+	n := float64(t.n())
+	pos := float64(t.hits[1][0]+t.hits[1][1]) / n
+	predicted := float64(t.hits[0][1]+t.hits[1][1]) / n
+	chance := float64(pos*predicted) + float64((1-pos)*(1-predicted))
+	return above(t.accuracy(), chance)
+}
+
+// kappaT compares the accuracy with that of the no-change classifier, which
+// predicts the label of the example before (Žliobaitė et al., "Evaluation
+// methods and decision theory for classification of streaming data with
+// temporal dependence", Machine Learning 98, 2015, section 5). On the very first
+// example it counts as wrong.
+func (t *tally) kappaT() float64 {
+	return above(t.accuracy(), float64(t.stayed)/float64(t.n()))
+}
+
+// above returns (p − base)/(1 − base), NaN where base leaves no room.
+func above(p, base float64) float64 {
+	if base >= 1 {
+		return math.NaN()
+	}
+	return (p - base) / (1 - base)
+}
+
+// New returns a Prequential for regression or classification with a window of
+// size examples, at least 1.
+func New(regress bool, size int) *Prequential {
+	p := &Prequential{regress: regress, size: max(size, 1)}
+	if !regress {
+		p.bins = new(bins)
+	}
+	return p
+}
+
+// class returns the index of the class that a label or a decision stands for.
+func class(v float64) int {
+	if v >= 0 {
+		return 1
+	}
+	return 0
+}
+
+// hinge returns max(0, 1 − y·f), or NaN for a score that is NaN.
+func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
+
+// Add takes the score of an example, as computed before the example was
+// learned from, and its label: ±1 for a classifier.
+func (p *Prequential) Add(score, label float64) {
+	stayed := p.n > 0 && label == p.last
+	p.last = label
+	at := int(p.n % uint64(p.size))
+	p.n++
+	if len(p.scores) < p.size {
+		p.scores, p.labels, p.stayed = append(p.scores, 0), append(p.labels, 0), append(p.stayed, false)
+	} else if !p.regress {
+		p.recent.sub(class(p.labels[at]), class(p.scores[at]), p.stayed[at])
+	}
+	p.scores[at], p.labels[at], p.stayed[at] = score, label, stayed
+
+	if p.regress {
+		d := score - label
+		p.absErr += math.Abs(d)
+		p.sqErr += float64(d * d)
+		d = label - p.meanY
+		p.meanY += d / float64(p.n)
+		p.devY += float64(d * (label - p.meanY))
+		return
+	}
+	y, c := class(label), class(score)
+	p.total.add(y, c, stayed)
+	p.recent.add(y, c, stayed)
+	p.hinge += hinge(score, label)
+	p.bins.add(score, y)
+}
+
+// Examples returns the number of examples scored.
+func (p *Prequential) Examples() uint64 { return p.n }
+
+// Classes returns how many of them were negative and positive.
+func (p *Prequential) Classes() (negative, positive uint64) {
+	h := &p.total.hits
+	return h[0][0] + h[0][1], h[1][0] + h[1][1]
+}
+
+// window calls do for the examples in the window, oldest first.
+func (p *Prequential) window(do func(score, label float64)) {
+	first := 0
+	if len(p.scores) == p.size {
+		first = int(p.n % uint64(p.size))
+	}
+	for k := range p.scores {
+		i := (first + k) % len(p.scores)
+		do(p.scores[i], p.labels[i])
+	}
+}
+
+// score returns the measure that a curve shows, over all examples and over the
+// window: the accuracy, or the mean absolute error of a regression.
+func (p *Prequential) score() (all, window float64) {
+	if !p.regress {
+		return p.total.accuracy(), p.recent.accuracy()
+	}
+	var sum float64
+	p.window(func(score, label float64) { sum += math.Abs(score - label) })
+	return p.absErr / float64(p.n), sum / float64(len(p.scores))
+}
+
+// Accuracy returns the share of right predictions, over all examples and over
+// the window; NaN before the first example and for a regression.
+func (p *Prequential) Accuracy() (all, window float64) {
+	return p.total.accuracy(), p.recent.accuracy()
+}
+
+// Fields describes the state. What is read must have the task and window size
+// of p.
+func (p *Prequential) Fields(f *state.Fields) {
+	regress, size := p.regress, p.size
+	f.Bool("regress", &regress)
+	f.Int("window", &size)
+	f.Uint64("examples", &p.n)
+	f.Float64("last", &p.last)
+	f.Float64s("scores", &p.scores)
+	f.Float64s("labels", &p.labels)
+	f.Bools("stayed", &p.stayed)
+	if p.regress {
+		f.Float64("absolute_error", &p.absErr)
+		f.Float64("squared_error", &p.sqErr)
+		f.Float64("label_mean", &p.meanY)
+		f.Float64("label_deviation", &p.devY)
+	} else {
+		h := &p.total.hits
+		f.Uint64("true_negative", &h[0][0])
+		f.Uint64("false_positive", &h[0][1])
+		f.Uint64("false_negative", &h[1][0])
+		f.Uint64("true_positive", &h[1][1])
+		f.Uint64("stayed_total", &p.total.stayed)
+		f.Float64("hinge", &p.hinge)
+		f.Group("bins", p.bins.fields)
+	}
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	switch {
+	case regress != p.regress || size != p.size:
+		f.Fail("window", fmt.Errorf("the state has regression %v and window %d, here they are %v and %d", regress, size, p.regress, p.size))
+	case uint64(len(p.scores)) != min(p.n, uint64(p.size)) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores):
+		f.Fail("scores", fmt.Errorf("%d scores, %d labels, %d flags after %d examples", len(p.scores), len(p.labels), len(p.stayed), p.n))
+	case !p.regress:
+		p.recent = tally{}
+		for i := range p.scores {
+			p.recent.add(class(p.labels[i]), class(p.scores[i]), p.stayed[i])
+		}
+	}
+}
+
+// Summary returns all measures.
+func (p *Prequential) Summary() Summary {
+	s := Summary{Measures: noMeasures(), Window: Window{Measures: noMeasures(), Examples: len(p.scores)}}
+	if p.regress {
+		n := float64(p.n)
+		s.regression(p.absErr/n, p.sqErr/n, p.devY/n)
+		s.Window.of(p)
+		return s
+	}
+	s.classification(&p.total, p.hinge/float64(p.n), p.bins.auc())
+	var scores, labels []float64
+	var loss float64
+	p.window(func(score, label float64) {
+		scores, labels = append(scores, score), append(labels, label)
+		loss += hinge(score, label)
+	})
+	s.Window.classification(&p.recent, loss/float64(len(scores)), AUC(scores, labels))
+	return s
+}
+
+// of sets the measures of a regression over p's window.
+func (w *Window) of(p *Prequential) {
+	n := float64(len(p.scores))
+	var abs, sq, mean, dev float64
+	p.window(func(score, label float64) {
+		d := score - label
+		abs += math.Abs(d)
+		sq += float64(d * d)
+		mean += label
+	})
+	mean /= n
+	p.window(func(_, label float64) {
+		d := label - mean
+		dev += float64(d * d)
+	})
+	w.regression(abs/n, sq/n, dev/n)
+}
+
+// Measures lists the summary's numbers that apply, for publication, in a fixed
+// order; those over the window end in _window.
+func (p *Prequential) Measures() []stream.Measure {
+	s := p.Summary()
+	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}
+	list := func(m *Measures, suffix string) {
+		put := func(name string, v Number) {
+			out = append(out, stream.Measure{Name: "prequential_" + name + suffix, Value: float64(v)})
+		}
+		if p.regress {
+			put("mae", *m.MAE)
+			put("rmse", *m.RMSE)
+			put("r2", *m.R2)
+			return
+		}
+		put("accuracy", m.Accuracy)
+		put("hinge", m.Hinge)
+		put("auc", m.AUC)
+		put("kappa", m.Kappa)
+		put("kappa_t", m.KappaT)
+	}
+	list(&s.Measures, "")
+	list(&s.Window.Measures, "_window")
+	return out
+}
