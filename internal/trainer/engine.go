@@ -1,0 +1,444 @@
+// Package trainer drives a learner over a stream.
+//
+// Engine is the part that decides what is learned: a state machine without
+// goroutines, clocks or input and output, so that equal streams give equal
+// bits. Runner feeds an Engine from a source through a bounded queue and
+// carries its snapshots to the checkpoint store and the model topic.
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Config is everything that a state depends on besides the stream itself.
+type Config struct {
+	Spec algos.Spec
+	// Preset names the learner's preset; Options overrides it, as text.
+	Preset  string
+	Options map[string]string
+	Task    algos.Task
+	Seed    uint64
+	// Scale is the preprocessing: none, unit, minmax, standard or auto.
+	Scale string
+	// HashDim, if positive, hashes all features into that many.
+	HashDim int
+	// Warmup is the number of first examples on which preprocessing is fitted
+	// and options are tuned before learning begins; 0 chooses it from what
+	// there is to decide. They are learned from like all others, but not
+	// scored.
+	Warmup int
+	// Tune chooses the learner's tunable options that Options leaves open on
+	// the warm-up examples.
+	Tune bool
+	// Window is the number of examples in windowed measures.
+	Window int
+	// Labels, if not nil, hides the label of every example for which it
+	// returns false; i counts the examples from 0.
+	Labels func(i uint64) bool
+	Log    *slog.Logger
+}
+
+// defaultWarmup holds the warm-up sizes for tuning, for fitting a scale, and
+// for nothing.
+const (
+	tuneWarmup  = 4000
+	scaleWarmup = 1000
+)
+
+// Counts says what became of the records consumed. Consumed is the sum of
+// Learned, SampledOut, Dead and Pending.
+type Counts struct {
+	Consumed             uint64
+	Labelled, Unlabelled uint64 // of the records that decoded
+	Learned, SampledOut  uint64
+	Dead                 uint64
+	// Pending examples wait for the end of the warm-up.
+	Pending uint64
+}
+
+// Item is one record on its way into an Engine: an example or the reason why
+// there is none.
+type Item struct {
+	Partition stream.Partition
+	Offset    int64
+	Example   stream.Example
+	Err       *stream.RecordError
+	admitted  bool // Admit has seen it
+}
+
+// Engine is the complete state of training.
+type Engine struct {
+	cfg Config
+
+	counts    Counts
+	offsets   stream.Offsets
+	dim       int // of dense examples; 0 before the first
+	finished  bool
+	warm      []*stream.Example // non-nil until learning begins
+	started   bool
+	options   map[string]string // complete, as chosen
+	tuned     []tune.Row
+	transform *prep.Transform
+	learner   algos.Learner
+	preq      *eval.Prequential
+	curve     *eval.Curve
+	steps     uint64
+
+	block []*stream.Example // examples not yet scored, at most blockSize
+	decs  []float64
+	vecs  []stream.Vec
+}
+
+// blockSize bounds how many examples are scored in one call.
+const blockSize = 256
+
+// NewEngine returns an Engine before the first record.
+func NewEngine(cfg Config) (*Engine, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Window == 0 {
+		cfg.Window = 1000
+	}
+	if cfg.Task == "" {
+		cfg.Task = cfg.Spec.Tasks[0]
+	}
+	if !slices.Contains(cfg.Spec.Tasks, cfg.Task) {
+		return nil, fmt.Errorf("learner %s does not do task %s", cfg.Spec.Name, cfg.Task)
+	}
+	if cfg.Scale == "" {
+		cfg.Scale = "auto"
+	}
+	opts, err := cfg.Spec.WithPreset(cfg.Preset, cfg.Options)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Tune = cfg.Tune && tunable(cfg.Spec, opts)
+	if cfg.Warmup == 0 {
+		switch {
+		case cfg.Tune:
+			cfg.Warmup = tuneWarmup
+		case cfg.Scale != "none":
+			cfg.Warmup = scaleWarmup
+		}
+	}
+	e := &Engine{
+		cfg: cfg, options: opts, offsets: stream.Offsets{},
+		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
+		curve: eval.NewCurve(),
+	}
+	if cfg.Warmup == 0 {
+		return e, e.start(context.Background())
+	}
+	return e, nil
+}
+
+// tunable reports whether the learner has a tunable option that is not given.
+func tunable(spec algos.Spec, given map[string]string) bool {
+	for _, o := range spec.Options {
+		if _, ok := given[o.Name]; o.Tune != "" && !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Consume takes records in, in order, and learns from them as its schedule
+// says. Where the calls are cut does not matter to the state. An error is
+// final, except that of ctx, after which Consume may be called with the items
+// from the returned count on.
+func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
+	for i := range items {
+		if err := e.consume(ctx, &items[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(items), nil
+}
+
+func (e *Engine) consume(ctx context.Context, it *Item) error {
+	if e.Admit(it); it.Err != nil {
+		e.counts.Consumed++
+		e.counts.Dead++
+		e.offsets[it.Partition] = it.Offset + 1
+		return nil
+	}
+	// Nothing that can fail on ctx may come after the counters have moved, or
+	// a second try would count twice: pending work is done first.
+	if err := e.work(ctx); err != nil {
+		return err
+	}
+	x := &it.Example
+	e.counts.Consumed++
+	e.offsets[it.Partition] = it.Offset + 1
+	x.Seq = e.counts.Consumed
+	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
+		x.Labelled, x.Y = false, 0
+	}
+	if x.Labelled {
+		e.counts.Labelled++
+	} else {
+		e.counts.Unlabelled++
+	}
+	if !e.started {
+		e.warm = append(e.warm, x)
+		e.counts.Pending++
+		return nil
+	}
+	e.block = append(e.block, x)
+	return nil
+}
+
+// Admit sets it.Err if the example, though well formed, does not suit the
+// stream or the task: dense examples must agree on their dimension, numbers
+// must be finite and labels be those of the task. Consume admits what has not
+// been admitted. Records must be admitted in order.
+func (e *Engine) Admit(it *Item) {
+	if it.Err == nil && !it.admitted {
+		it.Err, it.admitted = e.check(it), true
+	}
+}
+
+func (e *Engine) check(it *Item) *stream.RecordError {
+	x := &it.Example
+	refuse := func(stage stream.Stage, field string, err error) *stream.RecordError {
+		return &stream.RecordError{Topic: it.Partition.Topic, Partition: it.Partition.ID, Offset: it.Offset, Stage: stage, Field: field, Err: err}
+	}
+	if !x.X.Sparse() {
+		if e.dim == 0 && len(x.X.Val) > 0 {
+			e.dim = len(x.X.Val)
+		}
+		if len(x.X.Val) != e.dim {
+			return refuse(stream.StageFeature, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.dim))
+		}
+	}
+	if i := x.X.CheckFinite(); i >= 0 {
+		j := i
+		if x.X.Sparse() {
+			j = int(x.X.Idx[i])
+		}
+		return refuse(stream.StageFeature, fmt.Sprintf("feature %d", j+1), errors.New("not a finite number"))
+	}
+	if x.Labelled && e.cfg.Task == algos.Classify && x.Y != 1 && x.Y != -1 {
+		return refuse(stream.StageLabel, "y", fmt.Errorf("label %v is neither +1 nor -1", x.Y))
+	}
+	if x.Labelled && (math.IsNaN(x.Y) || math.IsInf(x.Y, 0)) {
+		return refuse(stream.StageLabel, "y", errors.New("not a finite number"))
+	}
+	return nil
+}
+
+// work does everything that the examples taken in so far make due.
+func (e *Engine) work(ctx context.Context) error {
+	if !e.started {
+		if len(e.warm) < e.cfg.Warmup {
+			return nil
+		}
+		if err := e.start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.takeSteps(ctx); err != nil {
+		return err
+	}
+	if len(e.block) >= min(e.learner.Need().Fresh, blockSize) && len(e.block) > 0 {
+		return e.flush(ctx)
+	}
+	return nil
+}
+
+// takeSteps takes the steps that are due.
+func (e *Engine) takeSteps(ctx context.Context) error {
+	for n := e.learner.Need(); n.Fresh <= 0; n = e.learner.Need() {
+		for range max(n.Steps, 1) {
+			if _, err := e.learner.Step(ctx); err != nil {
+				return err
+			}
+			e.steps++
+		}
+	}
+	return nil
+}
+
+// flush scores the examples in the block, which no step separates, and hands
+// them to the learner; then it takes the steps that are due.
+func (e *Engine) flush(ctx context.Context) error {
+	for len(e.block) > 0 {
+		if err := e.takeSteps(ctx); err != nil {
+			return err
+		}
+		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
+		e.score(e.block[:n])
+		for i := range n {
+			e.add(e.block[i])
+		}
+		rest := copy(e.block, e.block[n:])
+		clear(e.block[rest:])
+		e.block = e.block[:rest]
+	}
+	return e.takeSteps(ctx)
+}
+
+// score applies the preprocessing to xs in place and updates the prequential
+// measures from the labelled ones.
+func (e *Engine) score(xs []*stream.Example) {
+	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
+	for i := range xs {
+		xs[i].X = e.transform.Apply(xs[i].X)
+		if xs[i].Labelled {
+			e.vecs = append(e.vecs, xs[i].X)
+		}
+	}
+	e.decs = slices.Grow(e.decs, len(e.vecs))[:len(e.vecs)]
+	e.learner.Model().Decisions(e.decs, e.vecs)
+	k := 0
+	for i := range xs {
+		if xs[i].Labelled {
+			e.preq.Add(e.decs[k], xs[i].Y)
+			k++
+			e.curve.Add(e.preq)
+		}
+	}
+}
+
+func (e *Engine) add(x *stream.Example) {
+	fate, err := e.learner.Add(x)
+	switch {
+	case err != nil:
+		e.counts.Dead++
+		e.cfg.Log.Warn("the learner refused an example", "seq", x.Seq, "err", err)
+	case fate == algos.Learned:
+		e.counts.Learned++
+	default:
+		e.counts.SampledOut++
+	}
+}
+
+// start ends the warm-up: it fits the preprocessing, tunes, makes the learner
+// and feeds it the examples of the warm-up.
+func (e *Engine) start(ctx context.Context) error {
+	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, HashDim: e.cfg.HashDim})
+	if err != nil {
+		return fmt.Errorf("preprocessing: %w", err)
+	}
+	scaled := make([]*stream.Example, len(e.warm))
+	for i, x := range e.warm {
+		c := *x
+		c.X = tr.Apply(x.X)
+		scaled[i] = &c
+	}
+	env := e.env()
+	options := e.options
+	var rows []tune.Row
+	if e.cfg.Tune && len(scaled) > 0 {
+		res, err := tune.Run(ctx, e.cfg.Spec, env, e.options, scaled, tune.Options{})
+		if err != nil {
+			return fmt.Errorf("tuning: %w", err)
+		}
+		options, rows = res.Options, res.Table
+	}
+	l, err := e.cfg.Spec.New(env, options)
+	if err != nil {
+		return err
+	}
+	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
+	for _, x := range scaled {
+		if err := e.takeSteps(ctx); err != nil {
+			return err
+		}
+		e.add(x)
+	}
+	e.counts.Pending = 0
+	e.warm = nil
+	return nil
+}
+
+// Settle does all work that is due, so that a snapshot holds no example that
+// has not been scored. The Runner calls it when the stream pauses and before a
+// snapshot; it does not change what the state will be later on.
+func (e *Engine) Settle(ctx context.Context) error {
+	if err := e.work(ctx); err != nil {
+		return err
+	}
+	if !e.started {
+		return nil
+	}
+	return e.flush(ctx)
+}
+
+// Finish ends a bounded stream: what is pending is learned and the learner
+// completes its optimisation.
+func (e *Engine) Finish(ctx context.Context) error {
+	if !e.started {
+		if err := e.start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.flush(ctx); err != nil {
+		return err
+	}
+	if _, err := e.learner.Finish(ctx); err != nil {
+		return err
+	}
+	e.finished = true
+	return nil
+}
+
+func (e *Engine) env() algos.Env {
+	return algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+}
+
+// Counts returns what became of the records so far.
+func (e *Engine) Counts() Counts { return e.counts }
+
+// Offsets returns a copy of the positions consumed up to.
+func (e *Engine) Offsets() stream.Offsets { return e.offsets.Clone() }
+
+// Options returns the learner's complete options as chosen.
+func (e *Engine) Options() map[string]string { return maps.Clone(e.options) }
+
+// Tuned returns the tuner's table, or nil.
+func (e *Engine) Tuned() []tune.Row { return e.tuned }
+
+// Started reports whether the warm-up is over.
+func (e *Engine) Started() bool { return e.started }
+
+// Finished reports whether Finish has been called.
+func (e *Engine) Finished() bool { return e.finished }
+
+// Prequential returns the prequential measures.
+func (e *Engine) Prequential() *eval.Prequential { return e.preq }
+
+// Curve returns the recorded course of the prequential measures.
+func (e *Engine) Curve() *eval.Curve { return e.curve }
+
+// Report returns the learner's report; before the warm-up ends, an empty one.
+func (e *Engine) Report() algos.Report {
+	if e.learner == nil {
+		return algos.NewReport()
+	}
+	return e.learner.Report()
+}
+
+// Predictor returns the present model with its preprocessing, or nil before
+// the warm-up ends. It shares memory with the engine: encode it before the
+// engine goes on.
+func (e *Engine) Predictor() *predictor.Predictor {
+	if e.learner == nil {
+		return nil
+	}
+	return predictor.New(e.cfg.Spec, e.cfg.Task, e.options, e.transform, e.learner.Model())
+}

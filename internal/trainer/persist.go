@@ -1,0 +1,127 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// MetaRecording is the name under which a snapshot keeps the length that the
+// recording had when the snapshot was taken.
+const MetaRecording = "recording_bytes"
+
+// job is what persist does for one snapshot, in this order: store it, publish
+// the model, commit the offsets for lag displays.
+type job struct {
+	snap   *checkpoint.Snapshot // nil without a store
+	update *stream.Update       // nil if the model has not changed
+	start  time.Time
+}
+
+// snapshot copies the state and hands it to persist. It must not be called
+// while a job is under way.
+func (r *run) snapshot() error {
+	r.last, r.lastConsumed = time.Now(), r.e.Counts().Consumed
+	j := &job{start: r.last}
+	if err := r.e.Settle(r.after); err != nil {
+		return err
+	}
+	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended) {
+		u, err := r.e.Update()
+		if err != nil {
+			return fmt.Errorf("encoding the model: %w", err)
+		}
+		if u != nil {
+			r.Version++
+			r.lastPublished = r.e.steps
+			u.Model, u.Version, u.Created = r.Model, r.Version, time.Now().UTC().Truncate(time.Millisecond)
+			j.update = u
+		}
+	}
+	if r.Store != nil {
+		snap, err := r.e.Snapshot(r.after)
+		if err != nil {
+			return fmt.Errorf("encoding the state: %w", err)
+		}
+		snap.Header.ModelVersion = r.Version
+		if r.Recorder != nil {
+			n, err := r.Recorder.Sync()
+			if err != nil {
+				return fmt.Errorf("recording: %w", err)
+			}
+			snap.Header.Meta = append(snap.Header.Meta, [2]string{MetaRecording, fmt.Sprint(n)})
+		}
+		j.snap = snap
+		if j.update != nil {
+			j.update.Epoch = r.Store.Epoch()
+		}
+	}
+	if j.snap == nil && j.update == nil {
+		return nil
+	}
+	r.busy = true
+	r.jobs <- j
+	return nil
+}
+
+// persist does the jobs, beside learning.
+func (r *run) persist() {
+	defer close(r.saved)
+	for j := range r.jobs {
+		r.saved <- r.do(j)
+	}
+}
+
+func (r *run) do(j *job) error {
+	if r.DeadLetters != nil {
+		if err := r.DeadLetters.Flush(r.after); err != nil && r.Tolerance != TolerateAll {
+			return fmt.Errorf("dead letters: %w", err)
+		}
+	}
+	if j.snap != nil {
+		path, err := r.Store.Save(r.after, j.snap)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		if r.Observer != nil {
+			r.Observer.Checkpointed(path, j.snap.Header, j.snap.Bytes, time.Since(j.start))
+		}
+	}
+	if j.update != nil {
+		start := time.Now()
+		if err := r.Publisher.Publish(r.after, j.update); err != nil {
+			return fmt.Errorf("publishing version %d: %w", j.update.Version, err)
+		}
+		if r.Observer != nil {
+			r.Observer.Published(j.update, time.Since(start))
+		}
+	}
+	if c, ok := r.Source.(stream.Committer); ok && j.snap != nil {
+		// Lag displays only: a failure must not stop the run.
+		if err := c.Commit(r.after, j.snap.Header.Offsets); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			r.Log.Warn("offsets not committed; lag displays will be behind", "err", err)
+		}
+	}
+	return nil
+}
+
+// Republish publishes the model of a restored engine again, as the version
+// that its checkpoint names: the run before may have ended between storing and
+// publishing it. Doing so needlessly is harmless.
+func Republish(cfg RunConfig, e *Engine, h checkpoint.Header) (*stream.Update, error) {
+	if cfg.Publisher == nil || h.ModelVersion == 0 {
+		return nil, nil
+	}
+	u, err := e.Update()
+	if err != nil || u == nil {
+		return nil, err
+	}
+	u.Model, u.Version, u.Created = cfg.Model, h.ModelVersion, h.Created
+	if cfg.Store != nil {
+		u.Epoch = cfg.Store.Epoch()
+	}
+	return u, nil
+}

@@ -1,0 +1,85 @@
+package predictor
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Version is a predictor as it came from a model topic.
+type Version struct {
+	*Predictor
+	// Update is the record it came in; its payload has been dropped.
+	Update stream.Update
+}
+
+// Live follows a model topic. Readers call Current as often as they like; a
+// new version replaces the old one in a single atomic step.
+type Live struct {
+	cur   atomic.Pointer[Version]
+	first chan struct{}
+	done  chan struct{}
+	err   error
+}
+
+// Follow starts following sub until ctx ends or sub fails. onUpdate, if not
+// nil, is called after each swap, on Follow's goroutine. An update that does
+// not decode is logged and passed over: the version before it stays in use.
+func Follow(ctx context.Context, sub stream.Subscriber, log *slog.Logger, onUpdate func(*Version)) *Live {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	l := &Live{first: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		for {
+			u, err := sub.Next(ctx)
+			if err != nil {
+				l.err = err
+				return
+			}
+			p, err := Decode(u.Payload)
+			if err != nil {
+				log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
+				continue
+			}
+			v := &Version{Predictor: p, Update: *u}
+			v.Update.Payload = nil
+			if l.cur.Swap(v) == nil {
+				close(l.first)
+			}
+			if onUpdate != nil {
+				onUpdate(v)
+			}
+		}
+	}()
+	return l
+}
+
+// Current returns the newest version, or nil before the first has arrived.
+func (l *Live) Current() *Version { return l.cur.Load() }
+
+// Wait returns the newest version, waiting for the first if need be. It fails
+// when ctx ends or following has stopped before a version arrived.
+func (l *Live) Wait(ctx context.Context) (*Version, error) {
+	select {
+	case <-l.first:
+	case <-l.done:
+		if v := l.cur.Load(); v != nil {
+			return v, nil
+		}
+		return nil, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return l.cur.Load(), nil
+}
+
+// Done is closed when following has stopped; Err then says why.
+func (l *Live) Done() <-chan struct{} { return l.done }
+
+// Err returns why following has stopped. It may be called after Done is
+// closed.
+func (l *Live) Err() error { return l.err }
