@@ -2,7 +2,8 @@
 // process, for the demo, for trying things out and for tests.
 //
 // It is franz-go's kfake: one process, no replication, no throttling. It is
-// not Apache Kafka, and nothing that matters should be kept in it.
+// not Apache Kafka, and nothing that matters should be kept in it. Records are
+// kept for ever unless a topic's retention.ms says otherwise.
 package broker
 
 import (
@@ -69,6 +70,9 @@ func Start(o Options) (*Broker, error) {
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":       strconv.FormatInt(max(1, o.CompactEvery.Milliseconds()), 10),
 			"group.min.session.timeout.ms": "1000",
+			// Streams are replayed with their original timestamps, which may be
+			// years old; and kfake applies retention to compacted topics too.
+			"log.retention.ms": "-1",
 		}),
 	}
 	if o.DataDir != "" {

@@ -119,6 +119,13 @@ func (b *Broker) run(verb string) string {
 // produced to the partition they name.
 func Client(tb testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	tb.Helper()
+	c := dial(tb, brokers, opts...)
+	tb.Cleanup(c.Close)
+	return c
+}
+
+func dial(tb testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
+	tb.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(brokers...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -129,7 +136,6 @@ func Client(tb testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(c.Close)
 	return c
 }
 
@@ -187,7 +193,8 @@ func Topic(tb testing.TB, brokers []string, partitions int, config map[string]st
 // leader.
 func Create(tb testing.TB, brokers []string, name string, partitions int, config map[string]string) {
 	tb.Helper()
-	c := Client(tb, brokers)
+	c := dial(tb, brokers)
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -220,7 +227,8 @@ func Create(tb testing.TB, brokers []string, name string, partitions int, config
 // AddPartitions raises the number of the topic's partitions to total.
 func AddPartitions(tb testing.TB, brokers []string, topic string, total int) {
 	tb.Helper()
-	c := Client(tb, brokers)
+	c := dial(tb, brokers)
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req := kmsg.NewPtrCreatePartitionsRequest()
@@ -241,7 +249,8 @@ func AddPartitions(tb testing.TB, brokers []string, topic string, total int) {
 func Delete(tb testing.TB, brokers []string, topic string) {
 	tb.Helper()
 	drop(tb, brokers, topic)
-	c := Client(tb, brokers)
+	c := dial(tb, brokers)
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
@@ -256,7 +265,8 @@ func Delete(tb testing.TB, brokers []string, topic string) {
 // DeleteRecords removes the records before offset from the partition.
 func DeleteRecords(tb testing.TB, brokers []string, topic string, partition int32, offset int64) {
 	tb.Helper()
-	c := Client(tb, brokers)
+	c := dial(tb, brokers)
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req := kmsg.NewPtrDeleteRecordsRequest()
@@ -317,7 +327,9 @@ func pause(ctx context.Context) {
 // becomes the current one. Offset is ignored.
 func Produce(tb testing.TB, brokers []string, recs ...stream.Record) {
 	tb.Helper()
-	ProduceWith(tb, Client(tb, brokers), recs...)
+	c := dial(tb, brokers)
+	defer c.Close()
+	ProduceWith(tb, c, recs...)
 }
 
 // ProduceWith is Produce with a client that the caller has made.
@@ -343,22 +355,12 @@ func ReadAll(tb testing.TB, brokers []string, topic string) []stream.Record {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	admin := Client(tb, brokers)
+	admin := dial(tb, brokers)
+	defer admin.Close()
 	ends := map[int32]int64{}
 	for _, p := range metadata(ctx, tb, admin, topic).Partitions {
-		req := kmsg.NewPtrListOffsetsRequest()
-		t := kmsg.NewListOffsetsRequestTopic()
-		q := kmsg.NewListOffsetsRequestTopicPartition()
-		q.Partition, q.Timestamp = p.Partition, -1
-		t.Topic, t.Partitions = topic, append(t.Partitions, q)
-		req.ReplicaID = -1
-		req.Topics = append(req.Topics, t)
-		resp, err := req.RequestWith(ctx, admin)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if got := resp.Topics[0].Partitions[0]; got.Offset > 0 {
-			ends[p.Partition] = got.Offset
+		if end := offset(ctx, tb, admin, topic, p.Partition, -1); end > offset(ctx, tb, admin, topic, p.Partition, -2) {
+			ends[p.Partition] = end
 		}
 	}
 	at := map[int32]kgo.Offset{}
@@ -368,7 +370,8 @@ func ReadAll(tb testing.TB, brokers []string, topic string) []stream.Record {
 	if len(ends) == 0 {
 		return nil
 	}
-	c := Client(tb, brokers, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchMaxWait(100*time.Millisecond), kgo.KeepControlRecords())
+	c := dial(tb, brokers, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchMaxWait(100*time.Millisecond), kgo.KeepControlRecords())
+	defer c.Close()
 	var out []stream.Record
 	for len(ends) > 0 {
 		fs := c.PollFetches(ctx)
@@ -393,10 +396,31 @@ func ReadAll(tb testing.TB, brokers []string, topic string) []stream.Record {
 	return out
 }
 
+// offset returns the partition's first (at −2) or end offset (at −1).
+func offset(ctx context.Context, tb testing.TB, c *kgo.Client, topic string, partition int32, at int64) int64 {
+	tb.Helper()
+	req := kmsg.NewPtrListOffsetsRequest()
+	t := kmsg.NewListOffsetsRequestTopic()
+	q := kmsg.NewListOffsetsRequestTopicPartition()
+	q.Partition, q.Timestamp = partition, at
+	t.Topic, t.Partitions = topic, append(t.Partitions, q)
+	req.ReplicaID = -1
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, c)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		tb.Fatalf("list offsets of %s/%d: %v", topic, partition, err)
+	}
+	return resp.Topics[0].Partitions[0].Offset
+}
+
 // Committed returns what the group has committed for the topic.
 func Committed(tb testing.TB, brokers []string, group, topic string) stream.Offsets {
 	tb.Helper()
-	c := Client(tb, brokers)
+	c := dial(tb, brokers)
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req := kmsg.NewPtrOffsetFetchRequest()
