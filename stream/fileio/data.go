@@ -104,7 +104,7 @@ func (d *dataFile) next() (value []byte, ok bool, err error) {
 		d.header = false
 		value = nil
 	}
-	return value, true, nil
+	return value[:len(value):len(value)], true, nil
 }
 
 // Header returns the first record of the csv file at path, for

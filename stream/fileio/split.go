@@ -19,6 +19,7 @@ type chunks struct {
 	buf []byte // read and not yet passed on; its spare capacity is unused
 	pos int64  // position of buf[0] in the decompressed file
 	eof bool
+	err error // to be returned once what came with it is passed on
 }
 
 // fill reads more, or finds the end of the file.
@@ -32,13 +33,20 @@ func (c *chunks) fill() error {
 		c.buf = buf
 	}
 	for range 100 {
+		if c.err != nil {
+			return c.err
+		}
 		n, err := c.r.Read(c.buf[len(c.buf):cap(c.buf)])
 		c.buf = c.buf[:len(c.buf)+n]
 		if err == io.EOF {
 			c.eof = true
 			return nil
 		}
-		if err != nil || n > 0 {
+		if n > 0 {
+			c.err = err
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
