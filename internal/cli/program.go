@@ -218,8 +218,8 @@ func (p *Program) help() string {
 	for _, c := range p.Commands {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Summary)
 	}
-	fmt.Fprintf(&b, "\n%s %s COMMAND --help shows the flags of a command, %s --version the version.\n\n%s\n\nExit codes:\n",
-		"Run", p.Name, p.Name, strings.TrimSpace(p.Text))
+	fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command, %s --version the version.\n\n%s\n\nExit codes:\n",
+		p.Name, p.Name, strings.TrimSpace(p.Text))
 	for _, c := range codes {
 		fmt.Fprintf(&b, "  %2d  %s\n", c.code, c.text)
 	}

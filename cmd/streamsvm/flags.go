@@ -1,0 +1,215 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// codecFlags say how values are to be understood.
+type codecFlags struct {
+	name, labels string
+	maxFeatures  int
+	csv          codec.CSVOptions
+	comma        string
+}
+
+func (o *codecFlags) define(f *cli.Flags, usage string) {
+	f.Group("Format", func() {
+		f.Choice(&o.name, "codec", "", append([]string{""}, codec.Names()...), usage)
+		f.Lookup("codec").Usage = usage + ": " + strings.Join(codec.Names(), ", ")
+		f.Choice(&o.labels, "labels", "pm1", []string{"pm1", "01", "12"}, "labels of a classification, negative one first")
+		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
+		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
+		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
+		f.StringSliceVar(&o.csv.DropColumns, "drop-columns", nil, "csv: `COLUMNS` to pass over")
+		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
+		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
+	})
+}
+
+// defaultCodec is how values in topics and recordings are read unless a flag
+// says otherwise.
+const defaultCodec = "json"
+
+// open returns the codec for records of a topic, or for those of files: by the
+// name of the first one unless a flag says otherwise.
+func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.Codec, error) {
+	name := o.name
+	if name == "" {
+		name = defaultCodec
+		for _, path := range files {
+			if strings.HasSuffix(path, fileio.RecordingExt) {
+				break
+			}
+			byName, ok := codec.ByFileName(path)
+			if !ok {
+				return nil, c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", path, strings.Join(codec.Names(), ", ")))
+			}
+			name = byName
+			break
+		}
+	}
+	if len(o.comma) != 1 {
+		return nil, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
+	}
+	opts := codec.Options{Labels: o.labels, Task: string(task), MaxFeatures: o.maxFeatures, CSV: o.csv}
+	opts.CSV.Comma = o.comma[0]
+	if name == "csv" && o.csv.Header && len(files) > 0 && files[0] != "-" {
+		line, err := fileio.Header(files[0])
+		if err != nil {
+			return nil, err
+		}
+		if opts.CSV.Columns, err = codec.ParseHeader(line, opts.CSV.Comma); err != nil {
+			return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", files[0], err))
+		}
+	}
+	enc, err := codec.New(name, opts)
+	if err != nil {
+		return nil, c.Bad("codec", err)
+	}
+	return enc, nil
+}
+
+// fileOptions are those of fileio for these flags.
+func (o *codecFlags) fileOptions() fileio.Options {
+	return fileio.Options{Codec: o.name, Header: o.csv.Header}
+}
+
+// kafkaFlags say how to reach a cluster.
+type kafkaFlags struct {
+	brokers                               []string
+	tls                                   bool
+	ca, cert, key                         string
+	mechanism, username, passwordFile, id string
+}
+
+func (o *kafkaFlags) define(f *cli.Flags) {
+	f.Group("Kafka", func() {
+		f.StringSliceVar(&o.brokers, "brokers", []string{"127.0.0.1:9092"}, "`HOST:PORT` of one or more brokers")
+		f.BoolVar(&o.tls, "tls", false, "encrypt connections")
+		f.StringVar(&o.ca, "tls-ca", "", "PEM `FILE` with the certificates to trust instead of the system's")
+		f.StringVar(&o.cert, "tls-cert", "", "PEM `FILE` with the client's certificate")
+		f.StringVar(&o.key, "tls-key", "", "PEM `FILE` with the client's key")
+		f.Choice(&o.mechanism, "sasl-mechanism", "none", []string{"none", "plain", "scram-sha-256", "scram-sha-512"}, "how to authenticate")
+		f.StringVar(&o.username, "sasl-username", "", "user `NAME`")
+		f.StringVar(&o.passwordFile, "sasl-password-file", "", "`FILE` that holds the password")
+		f.StringVar(&o.id, "client-id", "streamsvm", "`NAME` in the brokers' logs and quotas")
+	})
+}
+
+func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
+	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Log: c.Log}
+	if o.tls {
+		t := &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.ca != "" {
+			pem, err := os.ReadFile(o.ca)
+			if err != nil {
+				return cfg, c.Bad("tls-ca", err)
+			}
+			t.RootCAs = x509.NewCertPool()
+			if !t.RootCAs.AppendCertsFromPEM(pem) {
+				return cfg, c.Bad("tls-ca", fmt.Errorf("%s holds no certificate", o.ca))
+			}
+		}
+		if o.cert != "" || o.key != "" {
+			pair, err := tls.LoadX509KeyPair(o.cert, o.key)
+			if err != nil {
+				return cfg, c.Bad("tls-cert", err)
+			}
+			t.Certificates = []tls.Certificate{pair}
+		}
+		cfg.TLS = t
+	} else if o.ca != "" || o.cert != "" {
+		return cfg, c.Bad("tls", errors.New("certificates are given, but connections are not encrypted"))
+	}
+	if o.mechanism == "none" {
+		return cfg, nil
+	}
+	password, err := os.ReadFile(o.passwordFile)
+	if err != nil {
+		return cfg, c.Bad("sasl-password-file", err)
+	}
+	secret := strings.TrimRight(string(password), "\r\n")
+	switch o.mechanism {
+	case "plain":
+		cfg.SASL = plain.Mechanism{Username: o.username, Password: secret}
+	case "scram-sha-256":
+		cfg.SASL, err = scram.Mechanism(scram.SHA256, o.username, secret)
+	default:
+		cfg.SASL, err = scram.Mechanism(scram.SHA512, o.username, secret)
+	}
+	if err != nil {
+		return cfg, c.Bad("sasl-username", errors.New("user name or password cannot be used"))
+	}
+	return cfg, nil
+}
+
+// learnFlags say what is learned, and how: everything that determines a state.
+type learnFlags struct {
+	learner, preset, task, scale, tune string
+	set                                cli.Pairs
+	seed                               uint64
+	hashDim, warmup, window            int
+}
+
+func (o *learnFlags) define(f *cli.Flags) {
+	o.set = cli.Pairs{}
+	f.Group("Learning", func() {
+		f.StringVar(&o.learner, "learner", "scs", "`NAME` of the learner, see streamsvm learners")
+		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default or paper")
+		f.Var(o.set, "set", "set an option of the learner, repeatable")
+		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with the default preset")
+		f.Lookup("tune").NoOptDefVal = "on"
+		f.Choice(&o.task, "task", "", []string{"", string(algos.Classify), string(algos.Regress)}, "what to predict")
+		f.Lookup("task").Usage = "what to predict, classify or regress; by default what the learner does first"
+		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
+		f.Choice(&o.scale, "scale", "auto", prep.Scales(), "scaling of features")
+		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
+		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at; 0 chooses it")
+		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
+	})
+}
+
+func (o *learnFlags) config(c *cli.Call) (trainer.Config, error) {
+	cfg := trainer.Config{
+		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, HashDim: o.hashDim,
+		Warmup: o.warmup, Window: o.window, Log: c.Log,
+		Tune: o.tune == "on" || o.tune == "auto" && o.preset == "default",
+	}
+	var err error
+	if cfg.Spec, err = registry.Lookup(o.learner); err != nil {
+		return cfg, c.Bad("learner", err)
+	}
+	if _, ok := cfg.Spec.Presets[o.preset]; !ok {
+		return cfg, c.Bad("preset", fmt.Errorf("learner %s has no preset %q", o.learner, o.preset))
+	}
+	if _, err = cfg.Spec.WithPreset(o.preset, cfg.Options); err != nil {
+		return cfg, c.Bad("set", err)
+	}
+	cfg.Task = algos.Task(o.task)
+	if cfg.Task == "" {
+		cfg.Task = cfg.Spec.Tasks[0]
+	}
+	for name, n := range map[string]int{"hash-dim": o.hashDim, "warmup": o.warmup, "window": o.window} {
+		if n < 0 {
+			return cfg, c.Bad(name, fmt.Errorf("%d is negative", n))
+		}
+	}
+	return cfg, nil
+}

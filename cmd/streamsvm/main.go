@@ -1,0 +1,60 @@
+// Command streamsvm learns support vector machines from streams and serves
+// them. Run streamsvm --help.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+)
+
+func main() {
+	// The first signal asks for a clean end. The second one has its default
+	// effect: it ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(program().Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}))
+}
+
+// program returns all commands.
+func program() *cli.Program {
+	return &cli.Program{
+		Name:    "streamsvm",
+		Summary: "support vector machines that learn from streams, on Kafka and on files",
+		Text: `
+Every flag can also be set in the environment, e.g. --model-topic as
+STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
+
+  brokers: [kafka-1:9092, kafka-2:9092]
+  topics: clicks
+  checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}
+  set: {lambda: 1e-4}
+  train: {listen: 127.0.0.1:9100}   # for this command alone
+
+A flag is stronger than the environment, and that is stronger than the file.`,
+		Version: version,
+		Commands: []*cli.Command{
+			replayCommand(), brokerCommand(), inspectCommand(), learnersCommand(),
+		},
+	}
+}
+
+// version describes the program in a line.
+func version() string {
+	s := fmt.Sprintf("streamsvm %s (%s, %s/%s)", trainer.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if bi, ok := debug.ReadBuildInfo(); ok {
+		for _, kv := range bi.Settings {
+			if kv.Key == "vcs.revision" {
+				s += " " + kv.Value
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// progress prints a line when the number of examples scored reaches a power of
+// two, and at intervals. It is a trainer.Observer.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer
+	log   *slog.Logger // instead of w, for JSON
+	every time.Duration
+	now   func() time.Time
+
+	start, last  time.Time
+	first        uint64 // records consumed before the start
+	next         uint64
+	scored       uint64 // at the last line
+	right        float64
+	hinge        float64
+	header, told bool
+}
+
+// newProgress returns a progress on c.Err, silent if the user wants that.
+func newProgress(c *cli.Call) *progress {
+	p := &progress{w: c.Err, every: 10 * time.Second, now: time.Now, next: 1}
+	if c.JSONLog {
+		p.log = slog.New(slog.NewJSONHandler(c.Err, nil))
+	}
+	if c.Quiet {
+		p.w, p.log = io.Discard, nil
+	}
+	p.start = p.now()
+	p.last = p.start
+	return p
+}
+
+// resume tells the progress that e has come from a checkpoint.
+func (p *progress) resume(e *trainer.Engine) {
+	p.first = e.Counts().Consumed
+	p.scored = e.Prequential().Examples()
+	p.right, p.hinge = totals(e)
+	for p.next <= p.scored {
+		p.next *= 2
+	}
+}
+
+// Consumed implements trainer.Observer.
+func (p *progress) Consumed(e *trainer.Engine, _ int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if rows := e.Tuned(); !p.told && e.Started() {
+		p.told = true
+		if len(rows) > 0 && p.first == 0 && p.log == nil {
+			printTuning(p.w, rows)
+		}
+	}
+	n := e.Prequential().Examples()
+	if n >= p.next || p.now().Sub(p.last) >= p.every {
+		p.line(e)
+	}
+	for p.next <= n {
+		p.next *= 2
+	}
+}
+
+// done prints a last line.
+func (p *progress) done(e *trainer.Engine) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.Prequential().Examples() > p.scored || !p.header {
+		p.line(e)
+	}
+}
+
+// totals returns the number of right predictions, or the sum of absolute
+// errors, and the sum of hinge losses.
+func totals(e *trainer.Engine) (right, hinge float64) {
+	s := e.Prequential().Summary()
+	n := float64(e.Prequential().Examples())
+	if n == 0 {
+		return 0, 0
+	}
+	if s.MAE != nil {
+		return float64(*s.MAE) * n, 0
+	}
+	return math.Round(float64(s.Accuracy) * n), float64(s.Hinge) * n
+}
+
+func (p *progress) line(e *trainer.Engine) {
+	now := p.now()
+	n := e.Prequential().Examples()
+	right, hinge := totals(e)
+	since := float64(n - p.scored)
+	lastRight, lastHinge := (right-p.right)/since, (hinge-p.hinge)/since
+	all, allHinge := right/float64(n), hinge/float64(n)
+	count, rep := e.Counts(), e.Report()
+	support := 0
+	if pr := e.Predictor(); pr != nil {
+		support = pr.Info().Nonzero
+	}
+	rate := float64(count.Consumed-p.first) / now.Sub(p.start).Seconds()
+	p.last, p.scored, p.right, p.hinge = now, n, right, hinge
+	if p.log != nil {
+		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", number(lastRight), "score", number(all),
+			"sample", rep.Sample, "nonzero", support, "steps", rep.Step, "examples_per_second", math.Round(rate))
+		return
+	}
+	if !p.header {
+		p.header = true
+		measure := "accuracy"
+		if e.Prequential().Summary().MAE != nil {
+			measure = "mean abs. error"
+		}
+		fmt.Fprintf(p.w, "%10s  %-17s  %-17s %8s %8s %9s %11s\n", "", measure, "hinge loss", "", "", "", "")
+		fmt.Fprintf(p.w, "%10s  %8s %8s  %8s %8s %8s %8s %9s %11s\n", "records", "last", "all", "last", "all", "sample", "nonzero", "steps", "examples/s")
+	}
+	fmt.Fprintf(p.w, "%10d  %8s %8s  %8s %8s %8d %8d %9d %11.0f\n", count.Consumed,
+		short(lastRight), short(all), short(lastHinge), short(allHinge), rep.Sample, support, rep.Step, rate)
+}
+
+func short(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+// number is nil for what JSON cannot hold.
+func number(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return v
+}
+
+// Dead implements trainer.Observer.
+func (p *progress) Dead(*stream.RecordError) {}
+
+// Checkpointed implements trainer.Observer.
+func (p *progress) Checkpointed(string, checkpoint.Header, int64, time.Duration) {}
+
+// Published implements trainer.Observer.
+func (p *progress) Published(*stream.Update, time.Duration) {}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// result is what replay reports. Its JSON form is a contract: numbers that do
+// not apply are null, and nothing else is added.
+type result struct {
+	Learner           string         `json:"learner"`
+	Options           map[string]any `json:"options"` // complete, defaults included
+	Seed              uint64         `json:"seed"`
+	Examples          uint64         `json:"examples"` // records that are examples
+	Labelled          uint64         `json:"labelled"`
+	Unlabelled        uint64         `json:"unlabelled"`
+	Dead              uint64         `json:"dead"` // records that could not be used
+	Seconds           eval.Number    `json:"seconds"`
+	ExamplesPerSecond eval.Number    `json:"examples_per_second"`
+	Prequential       eval.Summary   `json:"prequential"`
+	Test              *eval.Test     `json:"test"`
+	Model             *modelResult   `json:"model"`
+	Train             trainResult    `json:"train"`
+	PeakRSSBytes      *int64         `json:"peak_rss_bytes"`
+	StateHash         string         `json:"state_hash"`
+
+	preprocessing, text string
+	tuned               []tune.Row
+}
+
+type modelResult struct {
+	Kind    algos.Kind `json:"kind"`
+	Support *int       `json:"support"`
+	Nonzero *int       `json:"nonzero"`
+	Bytes   int        `json:"bytes"`
+}
+
+type trainResult struct {
+	Steps             uint64      `json:"steps"`
+	Objective         eval.Number `json:"objective"`
+	Certificate       eval.Number `json:"certificate"`
+	KernelEvaluations *int64      `json:"kernel_evaluations"`
+	Sample            int         `json:"sample"`
+}
+
+func newResult(e *trainer.Engine, cfg trainer.Config, took time.Duration, test *eval.Test) (*result, error) {
+	h, err := e.Hash()
+	if err != nil {
+		return nil, err
+	}
+	n, rep := e.Counts(), e.Report()
+	r := &result{
+		Learner: cfg.Spec.Name, Options: options(cfg.Spec, e.Options()), Seed: cfg.Seed,
+		Examples: n.Labelled + n.Unlabelled, Labelled: n.Labelled, Unlabelled: n.Unlabelled, Dead: n.Dead,
+		Seconds: eval.Number(took.Seconds()), ExamplesPerSecond: eval.Number(float64(n.Labelled+n.Unlabelled) / took.Seconds()),
+		Prequential: e.Prequential().Summary(), Test: test,
+		Train:     trainResult{Steps: rep.Step, Objective: eval.Number(rep.Objective), Certificate: eval.Number(rep.Certificate), Sample: rep.Sample},
+		StateHash: hash(h), tuned: e.Tuned(),
+	}
+	if rep.KernelEvals >= 0 {
+		r.Train.KernelEvaluations = &rep.KernelEvals
+	}
+	if rss := peakRSS(); rss > 0 {
+		r.PeakRSSBytes = &rss
+	}
+	if p := e.Predictor(); p != nil {
+		data, err := p.AppendBinary(nil)
+		if err != nil {
+			return nil, err
+		}
+		info := p.Info()
+		r.Model = &modelResult{Kind: info.Kind, Bytes: len(data)}
+		if info.Support >= 0 {
+			r.Model.Support = &info.Support
+		}
+		if info.Nonzero >= 0 {
+			r.Model.Nonzero = &info.Nonzero
+		}
+		r.preprocessing, r.text = p.Preprocessing(), info.Text
+	}
+	return r, nil
+}
+
+// options returns all options of a learner, as chosen or by default, with
+// numbers as numbers.
+func options(spec algos.Spec, chosen map[string]string) map[string]any {
+	all := map[string]any{}
+	for _, o := range spec.Options {
+		text, ok := chosen[o.Name]
+		if !ok {
+			text = o.Default
+		}
+		all[o.Name] = text
+		switch o.Type {
+		case "float64":
+			if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) {
+				all[o.Name] = v
+			}
+		case "int", "uint64":
+			if _, err := strconv.ParseInt(text, 10, 64); err == nil {
+				all[o.Name] = json.Number(text)
+			}
+		case "bool":
+			if v, err := strconv.ParseBool(text); err == nil {
+				all[o.Name] = v
+			}
+		}
+	}
+	return all
+}
+
+// write writes the JSON form to the file at path, - being out.
+func (r *result) write(path string, out io.Writer) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	if path == "-" {
+		_, err = out.Write(data)
+		return err
+	}
+	return writeFile(path, data)
+}
+
+// print writes the result for people.
+func (r *result) print(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(tw, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	dead := ""
+	if r.Dead > 0 {
+		dead = fmt.Sprintf(", %d records could not be used", r.Dead)
+	}
+	row("examples", "%d (%d labelled, %d unlabelled%s)", r.Examples, r.Labelled, r.Unlabelled, dead)
+	row("time", "%.2f s, %.0f examples/s", float64(r.Seconds), float64(r.ExamplesPerSecond))
+	row("preprocessing", "%s", r.preprocessing)
+	m := func(m eval.Measures) string {
+		if m.MAE != nil {
+			return fmt.Sprintf("MAE %.5g, RMSE %.5g, R2 %.4f", float64(*m.MAE), float64(*m.RMSE), float64(*m.R2))
+		}
+		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, hinge %s", percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.Hinge))
+	}
+	row("prequential", "%s", m(r.Prequential.Measures))
+	row(fmt.Sprintf("  last %d", r.Prequential.Window.Examples), "%s", m(r.Prequential.Window.Measures))
+	if t := r.Test; t != nil {
+		if t.MAE != nil {
+			row("test", "MAE %.5g, RMSE %.5g, R2 %.4f on %d examples", float64(*t.MAE), float64(*t.RMSE), float64(*t.R2), t.Examples)
+		} else {
+			row("test", "accuracy %s, AUC %s on %d examples", percent(t.Accuracy), decimal(t.AUC), t.Examples)
+		}
+	}
+	if r.Model != nil {
+		row("model", "%s, %d bytes", r.text, r.Model.Bytes)
+	}
+	t := fmt.Sprintf("%d steps, sample %d, objective %s", r.Train.Steps, r.Train.Sample, decimal(r.Train.Objective))
+	if !math.IsNaN(float64(r.Train.Certificate)) {
+		t += fmt.Sprintf(", at most %s above the optimum", decimal(r.Train.Certificate))
+	}
+	row("training", "%s", t)
+	row("state hash", "%s", r.StateHash)
+	tw.Flush()
+}
+
+func percent(v eval.Number) string {
+	if math.IsNaN(float64(v)) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(v))
+}
+
+func decimal(v eval.Number) string {
+	if math.IsNaN(float64(v)) {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(v), 'g', 4, 64)
+}
+
+// score asks p about every labelled example of src.
+func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec stream.Decoder) (*eval.Test, error) {
+	var scores, labels []float64
+	var recs []stream.Record
+	var xs []stream.Vec
+	for {
+		var err error
+		recs, err = src.Fetch(ctx, recs[:0])
+		if errors.Is(err, io.EOF) {
+			t := eval.Evaluate(p.Task() == algos.Regress, scores, labels)
+			return &t, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		xs = xs[:0]
+		for i := range recs {
+			var ex stream.Example
+			if err := dec.Decode(recs[i].Value, &ex); err != nil {
+				return nil, stream.At(&recs[i], err)
+			}
+			if ex.Labelled {
+				xs, labels = append(xs, ex.X), append(labels, ex.Y)
+			}
+		}
+		n := len(scores)
+		scores = slices.Grow(scores, len(xs))[:n+len(xs)]
+		p.Decisions(scores[n:], xs)
+	}
+}
+
+// printTuning writes the tuner's table.
+func printTuning(w io.Writer, rows []tune.Row) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "tuning\tscore\tloss\texamples\t")
+	for _, r := range rows {
+		mark := ""
+		if r.Chosen {
+			mark = "<- chosen"
+		}
+		fmt.Fprintf(tw, "  %s\t%.4f\t%.4f\t%d\t%s\n", r.Options, r.Score, r.Loss, r.Examples, mark)
+	}
+	tw.Flush()
+	fmt.Fprintln(w, strings.Repeat("-", 8))
+}

@@ -1,0 +1,252 @@
+// Package metrics shows a training run, and a subscriber, to Prometheus.
+package metrics
+
+import (
+	"math"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// refresh bounds how often the state of the engine is looked at: windowed
+// measures cost more than a batch of records does.
+const refresh = 250 * time.Millisecond
+
+// NewRegistry returns a registry with the metrics of the process and of the
+// build.
+func NewRegistry(version string) *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "streamsvm_build_info", Help: "1; what is running is in the labels.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), info)
+	return reg
+}
+
+// Trainer is a trainer.Observer whose observations Prometheus can collect.
+type Trainer struct {
+	now  func() time.Time
+	last time.Time // on the learning goroutine
+	view atomic.Pointer[view]
+
+	mu  sync.Mutex
+	src stream.Source
+
+	dead                    *prometheus.CounterVec
+	checkpoints, published  prometheus.Counter
+	checkpointTook, pubTook prometheus.Histogram
+	checkpointBytes         prometheus.Gauge
+	checkpointTime          prometheus.Gauge
+	modelVersion            prometheus.Gauge
+	modelBytes, modelTime   prometheus.Gauge
+}
+
+// view is what Collect sees of an engine.
+type view struct {
+	counts  trainer.Counts
+	queued  int64
+	report  algos.Report
+	summary eval.Summary
+	support int
+	nonzero int
+}
+
+var _ trainer.Observer = (*Trainer)(nil)
+
+// NewTrainer returns a Trainer that is registered with reg.
+func NewTrainer(reg prometheus.Registerer) *Trainer {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	histogram := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)})
+	}
+	t := &Trainer{
+		now: time.Now,
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streamsvm_records_refused_total", Help: "Records that could not be used since the process started, by the stage that refused them.",
+		}, []string{"stage"}),
+		checkpoints:     counter("streamsvm_checkpoints_total", "Checkpoints written since the process started."),
+		checkpointTook:  histogram("streamsvm_checkpoint_duration_seconds", "Time from taking a snapshot until it is durable."),
+		checkpointBytes: gauge("streamsvm_checkpoint_size_bytes", "Size of the newest checkpoint."),
+		checkpointTime:  gauge("streamsvm_checkpoint_timestamp_seconds", "When the newest checkpoint was taken, in Unix time."),
+		published:       counter("streamsvm_models_published_total", "Models published since the process started."),
+		pubTook:         histogram("streamsvm_publish_duration_seconds", "Time to publish a model."),
+		modelVersion:    gauge("streamsvm_model_version", "Version of the newest model published."),
+		modelBytes:      gauge("streamsvm_model_size_bytes", "Size of the newest model published."),
+		modelTime:       gauge("streamsvm_model_timestamp_seconds", "When the newest model published was made, in Unix time."),
+	}
+	for _, s := range []stream.Stage{stream.StageDecode, stream.StageLabel, stream.StageFeature, stream.StageLearn} {
+		t.dead.WithLabelValues(string(s))
+	}
+	reg.MustRegister(t.dead, t.checkpoints, t.checkpointTook, t.checkpointBytes, t.checkpointTime,
+		t.published, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, collector{t})
+	return t
+}
+
+// SetSource tells whose lag and skipped records are to be shown.
+func (t *Trainer) SetSource(src stream.Source) {
+	t.mu.Lock()
+	t.src = src
+	t.mu.Unlock()
+}
+
+// Consumed implements trainer.Observer.
+func (t *Trainer) Consumed(e *trainer.Engine, queued int64) {
+	now := t.now()
+	if !t.last.IsZero() && now.Sub(t.last) < refresh && queued > 0 {
+		return
+	}
+	t.last = now
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary()}
+	if p := e.Predictor(); p != nil {
+		info := p.Info()
+		v.support, v.nonzero = info.Support, info.Nonzero
+	}
+	t.view.Store(v)
+}
+
+// Dead implements trainer.Observer.
+func (t *Trainer) Dead(why *stream.RecordError) { t.dead.WithLabelValues(string(why.Stage)).Inc() }
+
+// Checkpointed implements trainer.Observer.
+func (t *Trainer) Checkpointed(_ string, h checkpoint.Header, bytes int64, took time.Duration) {
+	t.checkpoints.Inc()
+	t.checkpointTook.Observe(took.Seconds())
+	t.checkpointBytes.Set(float64(bytes))
+	t.checkpointTime.Set(unix(h.Created))
+}
+
+// Published implements trainer.Observer.
+func (t *Trainer) Published(u *stream.Update, took time.Duration) {
+	t.published.Inc()
+	t.pubTook.Observe(took.Seconds())
+	t.modelVersion.Set(float64(u.Version))
+	t.modelBytes.Set(float64(len(u.Payload)))
+	t.modelTime.Set(unix(u.Created))
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// collector turns the view into metrics.
+type collector struct{ *Trainer }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("streamsvm_"+name, help, labels, nil)
+}
+
+var (
+	consumed = desc("records_consumed_total", "Records consumed over the life of the state, restarts included.")
+	fates    = desc("records_total", "Records consumed, by what became of them.", "fate")
+	pending  = desc("records_pending", "Records that wait for the end of the warm-up.")
+	labels   = desc("examples_total", "Records that are examples, by whether they have a label.", "labelled")
+	skipped  = desc("records_skipped_total", "Records read again but not delivered, since they lie before the checkpoint.")
+	lag      = desc("lag_records", "Records between the position and the end of the partition.", "topic", "partition")
+	queue    = desc("queue_records", "Records fetched that wait to be learned.")
+	sample   = desc("sample_examples", "Examples that the learner holds.")
+	steps    = desc("steps_total", "Steps of the learner.")
+	kernels  = desc("kernel_evaluations_total", "Kernel values computed.")
+	support  = desc("model_support_vectors", "Support vectors of the model.")
+	nonzero  = desc("model_nonzero_coefficients", "Coefficients of the model that are not 0.")
+	object   = desc("objective", "Regularised risk on the sample.")
+	cert     = desc("objective_gap", "Upper bound on the distance of the objective from its minimum.")
+	gradient = desc("gradient_norm", "Norm of the gradient or direction.")
+	stepSize = desc("step_size", "Length of the last step.")
+	gauges   = desc("learner", "Further numbers of the learner.", "name")
+	scored   = desc("prequential_examples", "Examples that the measures are over.", "over")
+	measures = map[string]*prometheus.Desc{}
+)
+
+func init() {
+	for name, help := range map[string]string{
+		"accuracy": "Share of right predictions", "hinge": "Mean hinge loss", "auc": "Area under the ROC curve",
+		"kappa": "Cohen's kappa", "kappa_t": "Kappa against predicting the label before",
+		"mae": "Mean absolute error", "rmse": "Root of the mean squared error", "r2": "Explained share of the variance",
+	} {
+		measures[name] = desc("prequential_"+name, help+", each example predicted before it was learned from.", "over")
+	}
+}
+
+// Describe implements prometheus.Collector. What there is depends on the
+// learner, so that the collector is unchecked.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
+		if !math.IsNaN(v) {
+			ch <- prometheus.MustNewConstMetric(d, t, v, labels...)
+		}
+	}
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	c.mu.Lock()
+	src := c.src
+	c.mu.Unlock()
+	if l, ok := src.(stream.Lagger); ok {
+		for p, n := range l.Lag() {
+			send(lag, gauge, float64(n), p.Topic, strconv.Itoa(int(p.ID)))
+		}
+	}
+	if s, ok := src.(stream.Skipper); ok {
+		send(skipped, counter, float64(s.Skipped()))
+	}
+	v := c.view.Load()
+	if v == nil {
+		return
+	}
+	n := v.counts
+	send(consumed, counter, float64(n.Consumed))
+	send(fates, counter, float64(n.Learned), "learned")
+	send(fates, counter, float64(n.SampledOut), "sampled_out")
+	send(fates, counter, float64(n.Dead), "dead")
+	send(pending, gauge, float64(n.Pending))
+	send(labels, counter, float64(n.Labelled), "true")
+	send(labels, counter, float64(n.Unlabelled), "false")
+	send(queue, gauge, float64(v.queued))
+	send(sample, gauge, float64(v.report.Sample))
+	send(steps, counter, float64(v.report.Step))
+	if v.report.KernelEvals >= 0 {
+		send(kernels, counter, float64(v.report.KernelEvals))
+	}
+	if v.support >= 0 {
+		send(support, gauge, float64(v.support))
+	}
+	send(nonzero, gauge, float64(v.nonzero))
+	send(object, gauge, v.report.Objective)
+	send(cert, gauge, v.report.Certificate)
+	send(gradient, gauge, v.report.GradNorm)
+	send(stepSize, gauge, v.report.StepSize)
+	for _, g := range v.report.Gauges {
+		send(gauges, gauge, g.Value, g.Name)
+	}
+	send(scored, gauge, float64(v.summary.Window.Examples), "window")
+	over(send, v.summary.Measures, "all")
+	over(send, v.summary.Window.Measures, "window")
+}
+
+func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {
+	for name, v := range map[string]*eval.Number{
+		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"mae": m.MAE, "rmse": m.RMSE, "r2": m.R2,
+	} {
+		if v != nil {
+			send(measures[name], prometheus.GaugeValue, float64(*v), over)
+		}
+	}
+}
