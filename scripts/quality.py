@@ -124,7 +124,7 @@ def main():
             r = json.loads(out)
             acc = 100 * r["test"]["accuracy"]
             o = r["options"]
-            chosen = " ".join("%s=%s" % (k, o[k]) for k in ("gamma", "C", "lambda") if k in o)
+            chosen = " ".join("%s=%s" % (k, o[k]) for k in ("gamma", "c", "lambda") if k in o)
             print("| %s | %d | %.2f %% | %.2f | %.2f %% | %.2f | %+.2f | %.2f | %s | %s |" % (
                 name, len(train), lacc, lsec, acc, sec, lacc - acc, sec / lsec if lsec == lsec else float("nan"), chosen, r["model"]["support"]), flush=True)
 

@@ -31,10 +31,19 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	return &checkpoint.Snapshot{
 		Header: checkpoint.Header{
 			StreamSVM: Version, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
-			Offsets: e.offsets.Clone(), StateHash: hash(own, learner),
+			Offsets: e.offsets.Clone(), StateHash: hash(own, learner), Meta: e.counts.meta(),
 		},
 		Sections: []checkpoint.Section{{Name: sectionEngine, Data: own}, {Name: sectionLearner, Data: learner}},
 	}, nil
+}
+
+// meta lists the fates for the header of a snapshot, where they can be read
+// without the state.
+func (c *Counts) meta() [][2]string {
+	return [][2]string{
+		{"consumed", fmt.Sprint(c.Consumed)}, {"learned", fmt.Sprint(c.Learned)},
+		{"sampled_out", fmt.Sprint(c.SampledOut)}, {"dead", fmt.Sprint(c.Dead)}, {"pending", fmt.Sprint(c.Pending)},
+	}
 }
 
 // Restore sets the engine, which must be new, to the state of a snapshot that
