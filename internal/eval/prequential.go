@@ -153,14 +153,11 @@ func (p *Prequential) Classes() (negative, positive uint64) {
 	return h[0][0] + h[0][1], h[1][0] + h[1][1]
 }
 
-// window calls do for the examples in the window, oldest first.
+// window calls do for the examples in the window, in the ring's order: what is
+// made of them does not depend on it but for rounding, which is the same each
+// time.
 func (p *Prequential) window(do func(score, label float64)) {
-	first := 0
-	if len(p.scores) == p.size {
-		first = int(p.n % uint64(p.size))
-	}
-	for k := range p.scores {
-		i := (first + k) % len(p.scores)
+	for i := range p.scores {
 		do(p.scores[i], p.labels[i])
 	}
 }

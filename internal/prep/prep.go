@@ -62,9 +62,9 @@ type Transform struct {
 	hashDim int
 	scale   string // never Auto; "" means None
 	auto    bool   // Auto has chosen scale
-	// dense: the result is dense and has len(factor) features, whatever the
-	// input; features beyond those are left out. Otherwise shift is nil and
-	// the result is as sparse as the input.
+	// dense: features are shifted, and the result is dense whatever the input
+	// (see shifted). Otherwise shift is nil and the result is as sparse as the
+	// input.
 	dense bool
 	// Feature idx[k] (or k, if dense) becomes (v − shift[k])·factor[k]. Factor
 	// 0 marks a feature that was constant in the warm-up.
@@ -89,7 +89,7 @@ type Transform struct {
 //
 // A feature that was constant in the warm-up (or absent from it) has no known
 // scale: its difference from that constant (or from 0) is passed on limited to
-// [-1,1]. Features beyond those seen are left out where the result is dense.
+// [-1,1].
 func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.Scale == "" {
 		o.Scale = Auto
@@ -215,29 +215,45 @@ func scaled(v float32, shift, factor float64) float32 {
 	return limit(d * factor)
 }
 
-// shifted returns a dense vector.
+// shifted returns a vector in which every feature of the warm-up is present:
+// a dense one, unless x has features beyond DenseLimit that the warm-up had not.
 func (t *Transform) shifted(x stream.Vec) stream.Vec {
-	val := make([]float32, len(t.factor))
+	n := len(t.factor)
+	val := make([]float32, n, max(n, min(x.Dim(), DenseLimit)))
 	next := 0 // first feature not yet written
 	zeros := func(to int) {
 		for ; next < to; next++ {
 			val[next] = scaled(0, t.shift[next], t.factor[next])
 		}
 	}
-	for k, v := range x.Val {
-		j := k
-		if x.Idx != nil {
-			j = int(x.Idx[k])
-		}
-		if j >= len(val) {
+	k := 0
+	for ; k < len(x.Val); k++ {
+		j := index(x, k)
+		if j >= n {
 			break
 		}
 		zeros(j)
-		val[j] = scaled(v, t.shift[j], t.factor[j])
+		val[j] = scaled(x.Val[k], t.shift[j], t.factor[j])
 		next = j + 1
 	}
-	zeros(len(val))
-	return stream.Vec{Val: val}
+	zeros(n)
+	y := stream.Vec{Val: val}
+	if x.Idx != nil && x.Dim() > max(n, DenseLimit) {
+		y.Idx = make([]int32, n, n+len(x.Val)-k)
+		for j := range y.Idx {
+			y.Idx[j] = int32(j)
+		}
+	}
+	for ; k < len(x.Val); k++ {
+		j := index(x, k)
+		if y.Idx != nil {
+			y.Idx = append(y.Idx, int32(j))
+		} else if gap := j - len(y.Val); gap > 0 {
+			y.Val = append(y.Val, make([]float32, gap)...)
+		}
+		y.Val = append(y.Val, scaled(x.Val[k], 0, 0))
+	}
+	return y
 }
 
 // stretched returns a vector of x's form, in which zeros stay zeros.
