@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -46,13 +47,8 @@ func (r *run) snapshot() error {
 		if err != nil {
 			return fmt.Errorf("encoding the state: %w", err)
 		}
-		snap.Header.ModelVersion = r.Version
-		if r.Recorder != nil {
-			n, err := r.Recorder.Sync()
-			if err != nil {
-				return fmt.Errorf("recording: %w", err)
-			}
-			snap.Header.Meta = append(snap.Header.Meta, [2]string{MetaRecording, fmt.Sprint(n)})
+		if err := r.complete(&snap.Header); err != nil {
+			return err
 		}
 		j.snap = snap
 		if j.update != nil {
@@ -64,6 +60,42 @@ func (r *run) snapshot() error {
 	}
 	r.busy = true
 	r.jobs <- j
+	return nil
+}
+
+// complete adds to a header what the engine does not know.
+func (cfg *RunConfig) complete(h *checkpoint.Header) error {
+	h.ModelVersion = cfg.Version
+	for p, n := range cfg.Start {
+		if _, ok := h.Offsets[p]; !ok {
+			h.Offsets[p] = n
+		}
+	}
+	if cfg.Recorder == nil {
+		return nil
+	}
+	n, err := cfg.Recorder.Sync()
+	if err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	h.Meta = append(h.Meta, [2]string{MetaRecording, fmt.Sprint(n)})
+	return nil
+}
+
+// First stores a checkpoint of an engine before the first record, so that the
+// positions at which a first start begins are found by the next one, however
+// early this one ends.
+func First(ctx context.Context, e *Engine, cfg RunConfig) error {
+	snap, err := e.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("encoding the state: %w", err)
+	}
+	if err := cfg.complete(&snap.Header); err != nil {
+		return err
+	}
+	if _, err := cfg.Store.Save(ctx, snap); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	return nil
 }
 

@@ -45,6 +45,10 @@ type DeadLetters interface {
 type RunConfig struct {
 	Source  stream.Source
 	Decoder stream.Decoder
+	// Start holds where the partitions begin of which nothing has been consumed
+	// yet. Checkpoints keep these positions beside those consumed up to, so
+	// that a restart begins there too, whatever has been appended since.
+	Start stream.Offsets
 	// Store, Publisher, Recorder and DeadLetters may be nil.
 	Store       *checkpoint.Store
 	Publisher   stream.Publisher
