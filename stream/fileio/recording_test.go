@@ -1,0 +1,557 @@
+package fileio
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// randomRecord returns a record that uses all that the format can hold.
+func randomRecord(r *rand.Rand, offset int64) stream.Record {
+	some := func(n int) []byte {
+		switch r.IntN(6) {
+		case 0:
+			return nil
+		case 1:
+			return []byte{}
+		}
+		b := make([]byte, r.IntN(n))
+		for k := range b {
+			b[k] = byte(r.IntN(256))
+		}
+		return b
+	}
+	rec := stream.Record{
+		Topic:     fmt.Sprintf("topic-%d", r.IntN(3)),
+		Partition: int32(r.IntN(5)),
+		Offset:    offset,
+		Key:       some(10),
+		Value:     some(100),
+	}
+	if r.IntN(3) > 0 {
+		rec.Time = time.UnixMilli(r.Int64N(1<<42) - 1<<40).UTC()
+	}
+	for range r.IntN(3) {
+		rec.Headers = append(rec.Headers, stream.Header{Key: string(some(5)), Value: some(5)})
+	}
+	return rec
+}
+
+// record writes recs into a new recording and returns its path.
+func record(tb testing.TB, recs []stream.Record, finished bool) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "x.ssr")
+	w, err := CreateRecording(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for k := range recs {
+		if err := w.Write(&recs[k]); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := w.Close(finished); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// readRecording reads a recording from memory to its end or an error.
+func readRecording(content []byte) (recs []stream.Record, r *RecordReader, err error) {
+	r, err = newRecordReader("x.ssr", bytes.NewReader(content))
+	for err == nil {
+		recs, err = r.Next(recs)
+	}
+	if r != nil {
+		r.Close()
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return recs, r, err
+}
+
+func TestRecording(t *testing.T) {
+	const seed = 1
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, n := range []int{0, 1, 10, 20000} {
+		for _, finished := range []bool{false, true} {
+			var want []stream.Record
+			for k := range n {
+				want = append(want, randomRecord(r, int64(k)))
+			}
+			if n == 10 {
+				want[0].Offset, want[1].Offset = math.MaxInt64, math.MinInt64
+				want[2].Partition, want[3].Partition = math.MaxInt32, math.MinInt32
+				want[4].Value = bytes.Repeat([]byte("large"), 1<<18)
+				want[5].Topic = ""
+			}
+			path := record(t, want, finished)
+			rr, err := OpenRecording(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []stream.Record
+			for err == nil {
+				got, err = rr.Next(got)
+			}
+			if err != io.EOF {
+				t.Fatal(err)
+			}
+			if len(got) != len(want) {
+				t.Fatalf("seed %d: %d records, want %d", seed, len(got), len(want))
+			}
+			for k := range got {
+				if !reflect.DeepEqual(got[k], want[k]) {
+					t.Fatalf("seed %d: record %d is %+v, want %+v", seed, k, got[k], want[k])
+				}
+			}
+			if rr.Finished() != finished || rr.Torn() {
+				t.Errorf("finished %v, torn %v, want %v, false", rr.Finished(), rr.Torn(), finished)
+			}
+			if err := rr.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := CreateRecording(path); !errors.Is(err, os.ErrExist) {
+				t.Errorf("an existing recording was overwritten: %v", err)
+			}
+		}
+	}
+}
+
+// smallRecording returns a recording of a few blocks, the records, and how
+// many of them are whole at each length of the file.
+func smallRecording(t *testing.T) (content []byte, recs []stream.Record, whole []int) {
+	t.Helper()
+	const seed = 2
+	r := rand.New(rand.NewPCG(seed, 0))
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	w, err := CreateRecording(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[int64]int{}
+	for range 4 {
+		for range 1 + r.IntN(4) {
+			rec := randomRecord(r, int64(len(recs)))
+			recs = append(recs, rec)
+			if err := w.Write(&rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pos, err := w.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[pos] = len(recs)
+	}
+	if err := w.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	if content, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for length := range len(content) + 1 {
+		if k, ok := ends[int64(length)]; ok {
+			n = k
+		}
+		whole = append(whole, n)
+	}
+	if whole[len(content)] != len(recs) || len(ends) != 4 {
+		t.Fatalf("whole frames at %v", ends)
+	}
+	return content, recs, whole
+}
+
+// TestTruncated cuts a recording at every byte: all whole frames are read, and
+// the end is found torn. So it is if zeros follow.
+func TestTruncated(t *testing.T) {
+	content, recs, whole := smallRecording(t)
+	for length := range content {
+		got, r, err := readRecording(content[:length])
+		if err != nil {
+			t.Fatalf("%d bytes: %v", length, err)
+		}
+		if !reflect.DeepEqual(got, recs[:whole[length]]) && len(got)+whole[length] > 0 {
+			t.Fatalf("%d bytes: %d records, want %d", length, len(got), whole[length])
+		}
+		if !r.Torn() || r.Finished() {
+			t.Fatalf("%d bytes: torn %v, finished %v", length, r.Torn(), r.Finished())
+		}
+		if r.Position() > int64(length) {
+			t.Fatalf("%d bytes: the last whole block ends at %d", length, r.Position())
+		}
+	}
+	for length := headerSize; length < len(content); length++ {
+		if length > headerSize && whole[length] == whole[length-1] {
+			continue // zeros are part of a frame that was begun
+		}
+		for _, zeros := range []int{1, frameSize, 100000} {
+			got, r, err := readRecording(append(bytes.Clone(content[:length]), make([]byte, zeros)...))
+			if err != nil || len(got) != whole[length] || !r.Torn() {
+				t.Errorf("%d bytes and %d zeros: %d records, %v", length, zeros, len(got), err)
+			}
+		}
+		_, _, err := readRecording(append(append(bytes.Clone(content[:length]), make([]byte, 1000)...), 1))
+		var ce *CorruptError
+		if !errors.As(err, &ce) || ce.Pos != int64(length) {
+			t.Errorf("%d bytes, zeros and a one: %v", length, err)
+		}
+	}
+}
+
+// TestFlipped changes each byte of a recording in turn: the damage is found,
+// and no record is read that was not written.
+func TestFlipped(t *testing.T) {
+	content, recs, whole := smallRecording(t)
+	for at := range content {
+		for _, bits := range []byte{0x01, 0x80, 0xff, content[at]} {
+			if bits == 0 {
+				continue
+			}
+			bad := bytes.Clone(content)
+			bad[at] ^= bits
+			got, _, err := readRecording(bad)
+			var ce *CorruptError
+			if !errors.As(err, &ce) {
+				t.Fatalf("byte %d, bits %#x: error %v", at, bits, err)
+			}
+			if ce.Pos > int64(at) || !strings.Contains(err.Error(), "x.ssr is corrupt at byte "+fmt.Sprint(ce.Pos)) {
+				t.Fatalf("byte %d, bits %#x: found at %d: %v", at, bits, ce.Pos, err)
+			}
+			if len(got) != whole[at] || len(got) > 0 && !reflect.DeepEqual(got, recs[:whole[at]]) {
+				t.Fatalf("byte %d, bits %#x: %d records, want %d", at, bits, len(got), whole[at])
+			}
+		}
+	}
+}
+
+// TestFramesMoved loses, repeats and swaps whole frames, which no checksum of a
+// frame alone would notice.
+func TestFramesMoved(t *testing.T) {
+	content, _, whole := smallRecording(t)
+	var cuts []int
+	for length := 1; length < len(whole); length++ {
+		if whole[length] != whole[length-1] {
+			cuts = append(cuts, length)
+		}
+	}
+	part := func(a, b int) []byte { return content[a:b] }
+	head, a, b, c := part(0, cuts[0]), part(cuts[0], cuts[1]), part(cuts[1], cuts[2]), part(cuts[2], len(content))
+	for name, parts := range map[string][][]byte{
+		"lost":     {head, b, c},
+		"repeated": {head, a, a, b, c},
+		"swapped":  {head, b, a, c},
+		"appended": {content, a},
+	} {
+		_, _, err := readRecording(bytes.Join(parts, nil))
+		var ce *CorruptError
+		if !errors.As(err, &ce) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// forge returns a recording with one block whose checksums are right, whatever
+// else it says.
+func forge(t *testing.T, raw []byte, f frame, compress bool) []byte {
+	t.Helper()
+	payload := raw
+	if compress {
+		w, err := newRecordWriter("x.ssr", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload = w.enc.EncodeAll(raw, nil)
+	}
+	f.kind = kindBlock
+	if f.size == 0 {
+		f.size = uint32(len(payload))
+	}
+	if f.raw == 0 {
+		f.raw = uint32(len(raw))
+	}
+	out := appendHeader(nil)
+	out = f.append(out, binary.LittleEndian.Uint64(out[16:]))
+	out = append(out, payload...)
+	return binary.LittleEndian.AppendUint64(out, payloadSum(f.chain, payload))
+}
+
+// TestForged reads recordings that are consistent in their checksums and wrong
+// in what they say.
+func TestForged(t *testing.T) {
+	good := appendRecord(nil, &stream.Record{Topic: "t", Offset: 3, Value: []byte("v")})
+	newer := appendHeader(nil)
+	newer[8] = 2
+	binary.LittleEndian.PutUint64(newer[16:], xxhash.Sum64(newer[:16]))
+	bomb := make([]byte, 8<<20)
+	tests := []struct {
+		name    string
+		content []byte
+		reason  string
+	}{
+		{"newer version", newer, "format version 2"},
+		{"more records than said", forge(t, append(bytes.Clone(good), good...), frame{count: 1}, true), "follow the records"},
+		{"fewer records than said", forge(t, good, frame{count: 2}, true), "malformed"},
+		{"a billion records", forge(t, good, frame{count: math.MaxUint32}, true), "malformed"},
+		{"wrong size", forge(t, good, frame{count: 1, raw: 100}, true), "want 100"},
+		{"huge size", forge(t, good, frame{count: 1, raw: math.MaxUint32}, true), "too large"},
+		{"huge payload", forge(t, good, frame{count: 1, size: math.MaxUint32}, true), "too large"},
+		{"not compressed", forge(t, good, frame{count: 1}, false), "decompressed"},
+		{"bomb", forge(t, bomb, frame{count: 1, raw: 10}, true), "decompressed"},
+		{"unknown flags", forge(t, append([]byte{0x10}, good[1:]...), frame{count: 1}, true), "malformed"},
+		{"large partition", forge(t, append([]byte{0, 1, 't'}, binary.AppendVarint(binary.AppendVarint(nil, 1<<40), 0)...), frame{count: 1}, true), "malformed"},
+		{"long topic", forge(t, []byte{0, 0xff, 0xff, 0xff, 0xff, 0x7f, 't'}, frame{count: 1}, true), "malformed"},
+		{"many headers", forge(t, []byte{hasHeaders, 1, 't', 0, 0, 0xff, 0xff, 0xff, 0x7f, 0}, frame{count: 1}, true), "malformed"},
+		{"no headers", forge(t, []byte{hasHeaders, 1, 't', 0, 0, 0}, frame{count: 1}, true), "malformed"},
+	}
+	for _, tt := range tests {
+		r, err := newRecordReader("x.ssr", bytes.NewReader(tt.content))
+		if err == nil {
+			r.SetMaxRecordBytes(1 << 20)
+			_, err = r.Next(nil)
+		}
+		var ce *CorruptError
+		if !errors.As(err, &ce) || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.reason)
+		}
+		if r != nil {
+			r.Close()
+		}
+	}
+	if recs, _, err := readRecording(forge(t, good, frame{count: 1}, true)); err != nil || len(recs) != 1 {
+		t.Errorf("the forger's tools are broken: %v", err)
+	}
+}
+
+// TestReopen goes on at every position that a Sync returned, whatever became
+// of the file behind it.
+func TestReopen(t *testing.T) {
+	const seed = 3
+	r := rand.New(rand.NewPCG(seed, 0))
+	content, recs, whole := smallRecording(t)
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	positions := []int{headerSize}
+	for length := 1; length < len(whole); length++ {
+		if whole[length] != whole[length-1] {
+			positions = append(positions, length)
+		}
+	}
+	for _, pos := range positions {
+		for name, tail := range map[string][]byte{
+			"as it was": content[pos:],
+			"cut":       nil,
+			"torn":      content[pos:min(pos+30, len(content))],
+			"garbage":   bytes.Repeat([]byte{'B'}, 1000),
+		} {
+			if err := os.WriteFile(path, append(bytes.Clone(content[:pos]), tail...), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			w, err := Reopen(path, int64(pos))
+			if err != nil {
+				t.Fatalf("%s at %d: %v", name, pos, err)
+			}
+			want := append([]stream.Record(nil), recs[:whole[pos]]...)
+			if p, err := w.Sync(); err != nil || p != int64(pos) {
+				t.Fatalf("%s: position %d, want %d: %v", name, p, pos, err)
+			}
+			for range 3 {
+				rec := randomRecord(r, int64(len(want)))
+				want = append(want, rec)
+				if err := w.Write(&rec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(false); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, rr, err := readRecording(b)
+			if err != nil || rr.Torn() || rr.Finished() || !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d, %s at %d: %d records, want %d: %v", seed, name, pos, len(got), len(want), err)
+			}
+		}
+	}
+	// Every other position is refused, and the file left alone.
+	for pos := -1; pos <= len(content)+1; pos++ {
+		if pos == headerSize || pos > 0 && pos < len(whole) && whole[pos] != whole[pos-1] {
+			continue
+		}
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Reopen(path, int64(pos)); err == nil {
+			t.Fatalf("position %d was taken", pos)
+		}
+		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, content) {
+			t.Fatalf("position %d: the file has changed", pos)
+		}
+	}
+	last := positions[len(positions)-1]
+	bad := bytes.Clone(content)
+	bad[last-1] ^= 1
+	if err := os.WriteFile(path, bad, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reopen(path, int64(last)); err == nil {
+		t.Error("a corrupt block was continued")
+	}
+	if _, err := Reopen(path+"no", headerSize); err == nil {
+		t.Error("a missing recording was continued")
+	}
+}
+
+// goldenRecording was written by version 1 of the format; it must stay
+// readable.
+const goldenRecording = "935353520d0a1a0a0100000000000000bbd8414776503b5d42000000370000002e0000000300000059eb346813d57e32" +
+	"28b52ffd00007101000f0274741ae8078080eee0f767016b017602016800016903aabb040274741aea0700020274741a" +
+	"ec0704676f6e65a41cacc1eae7518d45010000000000000000000000000000347f242f87c8104f"
+
+func TestGoldenRecording(t *testing.T) {
+	content, err := hex.DecodeString(goldenRecording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, r, err := readRecording(content)
+	if err != nil || !r.Finished() {
+		t.Fatal(err)
+	}
+	if want := goldenRecords(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if h := hex.EncodeToString(appendHeader(nil)); h != goldenRecording[:2*headerSize] {
+		t.Errorf("the header is %s", h)
+	}
+	const golden = "0f0274741ae8078080eee0f767016b017602016800016903aabb"
+	if b := hex.EncodeToString(appendRecord(nil, &goldenRecords()[0])); b != golden {
+		t.Errorf("a record is %s", b)
+	}
+}
+
+func goldenRecords() []stream.Record {
+	return []stream.Record{
+		{
+			Topic: "tt", Partition: 13, Offset: 500, Time: time.UnixMilli(1785600000000).UTC(),
+			Key: []byte("k"), Value: []byte("v"),
+			Headers: []stream.Header{{Key: "h"}, {Key: "i", Value: []byte{0xaa, 0xbb}}},
+		},
+		{Topic: "tt", Partition: 13, Offset: 501, Value: []byte{}},
+		{Topic: "tt", Partition: 13, Offset: 502, Key: []byte("gone")},
+	}
+}
+
+func TestWriteErrors(t *testing.T) {
+	path := record(t, nil, true)
+	w, err := Reopen(path, headerSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rec := stream.Record{Topic: "t"}
+	if err := w.Write(&rec); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Sync(); err == nil {
+		t.Fatal("no error from a closed file")
+	}
+	if err := w.Write(&rec); err == nil {
+		t.Error("a record was taken after a failed write")
+	}
+	if _, err := w.Sync(); err == nil {
+		t.Error("the error was forgotten")
+	}
+	if err := w.Close(true); err == nil {
+		t.Error("Close hides the error")
+	}
+}
+
+func FuzzRecording(f *testing.F) {
+	golden, err := hex.DecodeString(goldenRecording)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(golden, []byte{})
+	f.Add(golden, []byte{hasHeaders, 1, 't', 0, 0, 1, 1, 'k', 0})
+	f.Fuzz(func(t *testing.T, content, raw []byte) {
+		_, _, _ = readRecording(content)
+		// Behind checksums that are right.
+		in := fields{b: raw}
+		for len(in.b) > 0 {
+			before := in.b
+			rec, err := in.record(func(b []byte) string { return string(b) })
+			if err != nil {
+				return
+			}
+			again := appendRecord(nil, &rec)
+			back := fields{b: again}
+			rec2, err := back.record(func(b []byte) string { return string(b) })
+			if err != nil || len(back.b) > 0 || !reflect.DeepEqual(rec, rec2) {
+				t.Fatalf("%x: %+v came back as %+v, %v", before, rec, rec2, err)
+			}
+		}
+	})
+}
+
+func BenchmarkRecording(b *testing.B) {
+	r := rand.New(rand.NewPCG(4, 0))
+	recs := make([]stream.Record, 20000)
+	size := 0
+	for k := range recs {
+		recs[k] = stream.Record{Topic: "topic", Offset: int64(k), Time: time.UnixMilli(1785600000000 + int64(k)).UTC(),
+			Value: fmt.Appendf(nil, "+1 1:%.6f 2:%.6f 3:%.6f 4:%.6f", r.Float64(), r.Float64(), r.Float64(), r.Float64())}
+		size += len(recs[k].Value)
+	}
+	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(size))
+		dir := b.TempDir()
+		for k := 0; b.Loop(); k++ {
+			w, err := CreateRecording(filepath.Join(dir, fmt.Sprint(k, RecordingExt)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for k := range recs {
+				if err := w.Write(&recs[k]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := w.Close(true); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(size))
+		b.ReportAllocs()
+		content, err := os.ReadFile(record(b, recs, true))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(content))/float64(size), "bytes/byte")
+		for b.Loop() {
+			if got, _, err := readRecording(content); err != nil || len(got) != len(recs) {
+				b.Fatal(err)
+			}
+		}
+	})
+}
