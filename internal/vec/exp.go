@@ -47,12 +47,12 @@ func (e expScale) of(s float32) float32 {
 	n := t - 0x1.8p52
 	p := float64(s) * float64(e.lo)
 	r := float64(roundSum(p, float64(float32(a-n)))) // a−n is exact
+	u := uint32(math.Float64bits(t)) << 23
 	const m5, m4, m3, m1 = 0x1p19, 0x1p22, 0x1p24, 0x1p28
 	y := (r*float64(exp2c6) + (float64(exp2c5) + m5)) - m5
 	y = (r*y + (float64(exp2c4) + m4)) - m4
 	y = (r*y + (float64(exp2c3) + m3)) - m3
 	y = float64(roundSum(r*y, float64(exp2c2)))
 	y = (r*y + (float64(exp2c1) + m1)) - m1
-	u := math.Float32bits(roundSum(r*y, exp2c0))
-	return math.Float32frombits(u + uint32(math.Float64bits(t))<<23)
+	return math.Float32frombits(math.Float32bits(roundSum(r*y, exp2c0)) + u)
 }

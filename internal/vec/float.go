@@ -8,27 +8,24 @@ var (
 	nan64 = math.Float64frombits(0x7ff8000000000001)
 )
 
-const (
-	tieMask  = 1<<29 - 1 // the bits of a float64 that a float32 does not have
-	tie      = 1 << 28   // halfway between two normal float32
-	minExp32 = -126
-)
-
 // fma returns a·b+c, rounded once to float32.
-func fma(a, b, c float32) float32 {
-	return roundSum(float64(a)*float64(b), float64(c))
-}
+func fma(a, b, c float32) float32 { return roundSum(float64(a)*float64(b), float64(c)) }
 
 // roundSum returns p+c, rounded once to float32, for p a product of two
-// float32 (exact in float64) and c a float32. The float64 sum is rounded, so
-// that rounding it again could go wrong where it looks like a tie of float32
-// without being one, and among subnormals, whose ties are elsewhere.
+// float32 (exact in float64) and c a float32.
 func roundSum(p, c float64) float32 {
-	sum := p + c
-	if u := math.Float64bits(sum); u&tieMask == tie || u<<1 < (1023+minExp32)<<53 {
-		return roundSumSlow(p, c)
+	if sum := p + c; !unsure(sum) {
+		return float32(sum)
 	}
-	return float32(sum)
+	return roundSumSlow(p, c)
+}
+
+// unsure reports whether rounding a float64 sum to float32 may differ from
+// rounding the exact sum: where it looks like a tie without being one, and
+// among subnormals, whose ties are elsewhere.
+func unsure(sum float64) bool {
+	u := math.Float64bits(sum)
+	return u<<35 == 1<<63 || u<<1 < (1023-126)<<53
 }
 
 // roundSumSlow rounds the sum to odd before it rounds it to float32: with 53

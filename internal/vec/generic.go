@@ -55,53 +55,43 @@ func (k Kernel) sums(out, x, panel []float32, c int) {
 	}
 }
 
-// A squareSum is a sum of squares s ≥ 0 kept as s+m, where m is 2^29 times the
-// lower end of s's binade: adding an exact square to that rounds as a float32
-// fused multiply-add does, in one operation. It is valid while the result is
-// below limit, the upper end of the binade plus m.
-type squareSum struct{ s, m, limit float64 }
-
-func newSquareSum(s float32) squareSum {
-	e := int(math.Float32bits(s) >> 23)
-	if e == 0xff { // ±Inf or NaN: no result is below the limit
-		return squareSum{float64(s), 0, math.Inf(-1)}
-	}
-	e = max(e, 1) - 127
-	m := math.Float64frombits(uint64(e+29+1023) << 52)
-	return squareSum{float64(s) + m, m, m + math.Float64frombits(uint64(e+1+1023)<<52)}
-}
-
-// next leaves the binade: it adds t² in the slow way.
-func (q squareSum) next(t float32) squareSum {
-	return newSquareSum(fma(t, t, float32(q.s-q.m)))
-}
-
+// squares4 and products4 check four sums at a time for the rare one whose
+// rounding float64 might get wrong.
 func squares4(out *[4]float32, x, z []float32) {
-	a := newSquareSum(0)
-	b, c, d := a, a, a
-	for f, v := range x {
-		w := (*[4]float32)(z[f*Width:])
-		t0, t1, t2, t3 := v-w[0], v-w[1], v-w[2], v-w[3]
-		d0, d1, d2, d3 := float64(t0), float64(t1), float64(t2), float64(t3)
-		s0, s1, s2, s3 := a.s+d0*d0, b.s+d1*d1, c.s+d2*d2, d.s+d3*d3
-		if s0 < a.limit && s1 < b.limit && s2 < c.limit && s3 < d.limit {
-			a.s, b.s, c.s, d.s = s0, s1, s2, s3
-			continue
-		}
-		a, b, c, d = a.next(t0), b.next(t1), c.next(t2), d.next(t3)
+	if fused {
+		squares4Fused(out, x, z)
+		return
 	}
-	out[0], out[1], out[2], out[3] = float32(a.s-a.m), float32(b.s-b.m), float32(c.s-c.m), float32(d.s-d.m)
-}
-
-func products4(out *[4]float32, x, z []float32) {
 	var a, b, c, d float32
 	for f, v := range x {
 		w := (*[4]float32)(z[f*Width:])
-		x := float64(v)
-		a = roundSum(x*float64(w[0]), float64(a))
-		b = roundSum(x*float64(w[1]), float64(b))
-		c = roundSum(x*float64(w[2]), float64(c))
-		d = roundSum(x*float64(w[3]), float64(d))
+		t0, t1, t2, t3 := float64(v-w[0]), float64(v-w[1]), float64(v-w[2]), float64(v-w[3])
+		p0, p1, p2, p3 := t0*t0, t1*t1, t2*t2, t3*t3
+		s0, s1, s2, s3 := p0+float64(a), p1+float64(b), p2+float64(c), p3+float64(d)
+		if unsure(s0) || unsure(s1) || unsure(s2) || unsure(s3) {
+			a, b, c, d = roundSum(p0, float64(a)), roundSum(p1, float64(b)), roundSum(p2, float64(c)), roundSum(p3, float64(d))
+			continue
+		}
+		a, b, c, d = float32(s0), float32(s1), float32(s2), float32(s3)
+	}
+	out[0], out[1], out[2], out[3] = a, b, c, d
+}
+
+func products4(out *[4]float32, x, z []float32) {
+	if fused {
+		products4Fused(out, x, z)
+		return
+	}
+	var a, b, c, d float32
+	for f, v := range x {
+		w, t := (*[4]float32)(z[f*Width:]), float64(v)
+		p0, p1, p2, p3 := t*float64(w[0]), t*float64(w[1]), t*float64(w[2]), t*float64(w[3])
+		s0, s1, s2, s3 := p0+float64(a), p1+float64(b), p2+float64(c), p3+float64(d)
+		if unsure(s0) || unsure(s1) || unsure(s2) || unsure(s3) {
+			a, b, c, d = roundSum(p0, float64(a)), roundSum(p1, float64(b)), roundSum(p2, float64(c)), roundSum(p3, float64(d))
+			continue
+		}
+		a, b, c, d = float32(s0), float32(s1), float32(s2), float32(s3)
 	}
 	out[0], out[1], out[2], out[3] = a, b, c, d
 }

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Prints the rates of the numeric kernels and their ratios to the C reference
+# (gcc, libmvec), one thread, all implementations in turn in one process.
+#   bench/kernels.sh [pattern of benchmarks, default C]
+set -e
+cd "$(dirname "$0")/.."
+export CGO_ENABLED=1
+export CGO_CFLAGS="-O3 -march=native -mprefer-vector-width=512 -ffast-math"
+grep -m1 'model name' /proc/cpuinfo || true
+go version
+${CC:-gcc} --version | head -n 1
+pin=
+command -v taskset >/dev/null && pin="taskset -c ${CPU:-1}"
+GOMAXPROCS=1 $pin go test -tags cref -run '^$' -bench "^Benchmark${1:-C}\$" -benchtime 1x ./internal/vec | awk '
+/^Benchmark/ {
+	name = $1; sub(/^Benchmark[A-Za-z]*\//, "", name)
+	row = sprintf("| %s |", name); head = "| case |"; rule = "| --- |"
+	for (i = 3; i < NF; i += 2) {
+		if ($(i+1) == "ns/op") continue
+		head = head " " $(i+1) " |"; rule = rule " --- |"
+		row = row sprintf(" %.4g |", $i)
+	}
+	if (head != last) { print head; print rule; last = head }
+	print row
+}
+/FAIL|panic|---/ { print; failed = 1 }
+END { exit failed }'

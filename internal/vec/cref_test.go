@@ -1,0 +1,112 @@
+//go:build cref && linux
+
+package vec
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/bench/cref"
+	"golang.org/x/sys/unix"
+)
+
+// cpuTime is what the calling thread has used: a busy machine does not count.
+func cpuTime(b *testing.B) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// race times the entrants in turn and returns the median seconds of one call
+// of each.
+func race(b *testing.B, entrants []func()) []float64 {
+	const rounds, least = 15, 5 * time.Millisecond
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	times := make([][]float64, len(entrants))
+	calls := make([]int, len(entrants))
+	for round := range rounds + 1 {
+		for i, f := range entrants {
+			n := max(calls[i], 1)
+			start := cpuTime(b)
+			for range n {
+				f()
+			}
+			took := cpuTime(b) - start
+			if round > 0 {
+				times[i] = append(times[i], took.Seconds()/float64(n))
+			}
+			calls[i] = max(calls[i], int(math.Ceil(float64(n)*float64(least)/float64(max(took, 1)))))
+		}
+	}
+	var median []float64
+	for _, t := range times {
+		slices.Sort(t)
+		median = append(median, t[len(t)/2])
+	}
+	return median
+}
+
+// report gives rates in units of 1e9 and their ratios to the last but one, the
+// C reference; the last is the naive loop in Go.
+func report(b *testing.B, work float64, seconds []float64) {
+	c := seconds[len(seconds)-2]
+	naive := seconds[len(seconds)-1]
+	for i := generic; i <= best(); i++ {
+		b.ReportMetric(work/seconds[i]/1e9, i.String()+"-G/s")
+		b.ReportMetric(c/seconds[i], i.String()+"/C")
+	}
+	b.ReportMetric(work/c/1e9, "C-G/s")
+	b.ReportMetric(naive/seconds[generic], "generic/naive")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkC sets every code against the C reference.
+func BenchmarkC(b *testing.B) {
+	for _, shape := range []struct{ n, m int }{{240, 2048}, {1, 1024}, {1, 16384}} {
+		for _, d := range dims {
+			b.Run(fmt.Sprintf("rbf/n=%d/m=%d/d=%d", shape.n, shape.m, d), func(b *testing.B) {
+				n, m := shape.n, shape.m
+				p := benchPanels(d, m)
+				x, dst, want := make([]float32, n*d), make([]float32, n*m), make([]float32, n*m)
+				mix{0, 0.1}.fill(rand.New(rand.NewPCG(2, 0)), x)
+				k := Kernel{Kind: RBF, Gamma: 0.5}
+				var fs []func()
+				for c := generic; c <= best(); c++ {
+					rows := n
+					if c == generic { // it is slow: some rows will do
+						rows = min(n, 12)
+					}
+					fs = append(fs, func() { k.blockOn(c, dst, m, x, rows, p, 0, m) })
+				}
+				fs = append(fs, func() { cref.RBF(want, x, n, p.data, m, d, k.Gamma) })
+				z := make([]float32, m*d)
+				for j := range m {
+					p.Row(z[j*d:], j)
+				}
+				fs = append(fs, func() { naiveRBF(dst[:m], x[:d], z, float64(k.Gamma)) })
+				fs[0]()
+				fs[len(fs)-2]()
+				for i, v := range dst[:m] {
+					if math.Abs(float64(v-want[i])) > 1e-5 {
+						b.Fatalf("value %d is %g, C has %g", i, v, want[i])
+					}
+				}
+				var seconds []float64
+				for b.Loop() {
+					seconds = race(b, fs)
+				}
+				seconds[generic] *= float64(n) / float64(min(n, 12))
+				seconds[len(seconds)-1] *= float64(n)
+				report(b, float64(n*m), seconds)
+			})
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package vec
+
+import "math"
+
+// The language lets a compiler fuse x*y + z; Go's does so for arm64, for
+// GOAMD64=v3 and on some others, which makes the two functions below several
+// times faster than the emulation and equal to it. Nothing promises that, so
+// they are compared with the emulation when the program starts: every one of
+// their multiplications is an instruction that the comparison runs, and without
+// fusing the sums would differ.
+var fused = fusesAsExpected()
+
+//go:noinline
+func squares4Fused(out *[4]float32, x, z []float32) {
+	var a, b, c, d float32
+	for f, v := range x {
+		w := (*[4]float32)(z[f*Width:])
+		t0, t1, t2, t3 := v-w[0], v-w[1], v-w[2], v-w[3]
+		a, b, c, d = t0*t0+a, t1*t1+b, t2*t2+c, t3*t3+d
+	}
+	out[0], out[1], out[2], out[3] = a, b, c, d
+}
+
+//go:noinline
+func products4Fused(out *[4]float32, x, z []float32) {
+	var a, b, c, d float32
+	for f, v := range x {
+		w := (*[4]float32)(z[f*Width:])
+		a, b, c, d = v*w[0]+a, v*w[1]+b, v*w[2]+c, v*w[3]+d
+	}
+	out[0], out[1], out[2], out[3] = a, b, c, d
+}
+
+func fusesAsExpected() bool {
+	const n = 64
+	// Any numbers with 24 random bits will do.
+	state := uint32(1)
+	draw := func() float32 {
+		state = state*1664525 + 1013904223
+		return math.Float32frombits(0x3f000000|state>>9) - 0.75
+	}
+	var x [n]float32
+	var z [n * Width]float32
+	for i := range x {
+		x[i] = draw()
+		for j := range 4 {
+			z[i*Width+j] = draw()
+		}
+	}
+	var squares, products [4]float32
+	squares4Fused(&squares, x[:], z[:])
+	products4Fused(&products, x[:], z[:])
+	for j := range 4 {
+		var s, p float32
+		for i, v := range x {
+			t := v - z[i*Width+j]
+			s = fma(t, t, s)
+			p = fma(v, z[i*Width+j], p)
+		}
+		if s != squares[j] || p != products[j] {
+			return false
+		}
+	}
+	return true
+}
