@@ -1,0 +1,298 @@
+package hinge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
+
+// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ 1/(λm), by decomposition: it
+// maximises the dual objective Σ w_i α_i − ½ α'Qα exactly over a block of the
+// points that violate the optimality conditions most, by pairs of coordinates
+// on the block's own small kernel matrix, and then brings s = Qα up to date
+// with the rows of the coefficients that changed. The rows come in blocks, at
+// the speed of the vector units; none has to be kept.
+type Dual struct {
+	Block  int     // points in a block, at least 2
+	Tol    float64 // stop when no |w_i − s_i| of a coefficient free to follow exceeds this
+	Rounds int     // blocks at most
+	Pairs  int     // pair steps a block at most, per point of the block
+
+	Done     int   // blocks solved, in all
+	Steps    int64 // pair steps, in all
+	up, down []violation
+	set, old []int32
+	in       []bool
+	gram     []float32
+	g, a     []float64
+	lo, hi   []float64
+	moved    []int32
+	delta    []float64
+}
+
+type violation struct {
+	i int32
+	v float64
+}
+
+// Solve runs until the conditions hold to Tol or Rounds blocks are solved, and
+// returns the largest violation it saw last. p.Alpha must be dual feasible and
+// p.S must equal Qα.
+func (s *Dual) Solve(p *Problem) float64 {
+	s.delta = extend(s.delta, p.Len())
+	for len(s.in) < p.Len() {
+		s.in = append(s.in, false)
+	}
+	worst := math.Inf(1)
+	for range s.Rounds {
+		worst = s.pick(p)
+		if worst <= s.Tol {
+			break
+		}
+		s.Done++
+		if os.Getenv("SCS_TRACE") == "2" {
+			var mu, md float64 = -9, -9
+			if len(s.up) > 0 {
+				mu = s.up[0].v
+			}
+			if len(s.down) > 0 {
+				md = s.down[0].v
+			}
+			fmt.Printf("  block %d: up %.4g down %.4g set %d steps %d\n", s.Done, mu, md, len(s.set), s.Steps)
+		}
+		s.solve(p, max(s.Tol, worst/10))
+		p.Rows.Each(s.moved, 0, p.Len(), true, func(r, at int, k []float32) {
+			vec.AxpyMixed(s.delta[s.moved[r]], k, p.S[at:at+len(k)])
+		})
+	}
+	return worst
+}
+
+// bounds returns the interval of α_i.
+func bounds(w, c float64) (lo, hi float64) {
+	if w > 0 {
+		return 0, c
+	}
+	return -c, 0
+}
+
+// pick chooses the block and returns the largest violation.
+func (s *Dual) pick(p *Problem) float64 {
+	c := p.box()
+	s.up, s.down = s.up[:0], s.down[:0]
+	worst := 0.0
+	for i, w := range p.W {
+		g := w - p.S[i]
+		lo, hi := bounds(w, c)
+		a := p.Alpha[i]
+		if a < hi {
+			s.up = append(s.up, violation{int32(i), g})
+			worst = max(worst, g)
+		}
+		if a > lo {
+			s.down = append(s.down, violation{int32(i), -g})
+			worst = max(worst, -g)
+		}
+	}
+	order := func(x, y violation) int { return cmp.Or(cmp.Compare(y.v, x.v), cmp.Compare(x.i, y.i)) }
+	s.up = top(s.up, s.Block, order)
+	s.down = top(s.down, s.Block, order)
+	// Half of the block stays from the one before, free coefficients first:
+	// without them, those would give way to every move of the others.
+	s.old = append(s.old[:0], s.set...)
+	s.set = s.set[:0]
+	for k := 0; k < len(s.up) || k < len(s.down); k++ {
+		for _, list := range [2][]violation{s.up, s.down} {
+			if k < len(list) && len(s.set) < s.Block/2 && !s.in[list[k].i] {
+				s.in[list[k].i] = true
+				s.set = append(s.set, list[k].i)
+			}
+		}
+	}
+	for _, free := range [2]bool{true, false} {
+		for _, i := range s.old {
+			lo, hi := bounds(p.W[i], c)
+			isFree := p.Alpha[i] > lo && p.Alpha[i] < hi
+			if free == isFree && len(s.set) < s.Block && !s.in[i] {
+				s.in[i] = true
+				s.set = append(s.set, i)
+			}
+		}
+	}
+	for _, i := range s.set {
+		s.in[i] = false
+	}
+	return worst
+}
+
+// top returns the first n of list in the given order, sorted.
+func top(list []violation, n int, order func(x, y violation) int) []violation {
+	for lo, hi := 0, len(list); hi > n; {
+		pivot := list[lo+(hi-lo)/2]
+		i, j := lo, hi-1
+		for i <= j {
+			for order(list[i], pivot) < 0 {
+				i++
+			}
+			for order(list[j], pivot) > 0 {
+				j--
+			}
+			if i <= j {
+				list[i], list[j] = list[j], list[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j+1:
+			hi = j + 1
+		case n >= i:
+			lo = i
+		default:
+			hi = n
+		}
+		if lo >= n {
+			hi = n
+		}
+	}
+	list = list[:min(n, len(list))]
+	slices.SortFunc(list, order)
+	return list
+}
+
+// solve maximises over the block to tol and lists the coefficients that moved.
+func (s *Dual) solve(p *Problem, tol float64) {
+	n := len(s.set)
+	if cap(s.gram) < n*n {
+		s.gram = make([]float32, n*n)
+	}
+	s.gram = s.gram[:n*n]
+	p.Basis.Subset(s.set).Between(s.gram, n, seq(n), 0, n)
+	p.Rows.evals += int64(n * n)
+	for _, v := range []*[]float64{&s.g, &s.a, &s.lo, &s.hi} {
+		*v = extend(*v, n)[:n]
+	}
+	c := p.box()
+	for r, i := range s.set {
+		s.g[r] = p.W[i] - p.S[i]
+		s.a[r] = p.Alpha[i]
+		s.lo[r], s.hi[r] = bounds(p.W[i], c)
+	}
+	for range s.Pairs * n {
+		i, j := s.pair()
+		gi, gj := 0.0, 0.0
+		if i >= 0 {
+			gi = s.g[i]
+		}
+		if j >= 0 {
+			gj = -s.g[j]
+		}
+		if max(gi, gj) <= tol {
+			break
+		}
+		s.Steps++
+		switch {
+		case i < 0 || i == j:
+			s.single(n, j)
+		case j < 0:
+			s.single(n, i)
+		default:
+			s.double(n, i, j)
+		}
+	}
+	s.moved = s.moved[:0]
+	for r, i := range s.set {
+		if d := s.a[r] - p.Alpha[i]; d != 0 {
+			s.delta[i] = d
+			p.Alpha[i] = s.a[r]
+			s.moved = append(s.moved, i)
+		}
+	}
+}
+
+// pair returns the coefficient that can rise with the largest gradient and the
+// one that can fall with the smallest, or -1.
+func (s *Dual) pair() (i, j int) {
+	i, j = -1, -1
+	gi, gj := math.Inf(-1), math.Inf(1)
+	for r, g := range s.g {
+		if g > gi && s.a[r] < s.hi[r] {
+			i, gi = r, g
+		}
+		if g < gj && s.a[r] > s.lo[r] {
+			j, gj = r, g
+		}
+	}
+	return i, j
+}
+
+func (s *Dual) single(n, i int) {
+	d := clamp(s.g[i]/max(float64(s.gram[i*n+i]), 1e-12), s.lo[i]-s.a[i], s.hi[i]-s.a[i])
+	s.shift(n, i, d)
+}
+
+// double maximises over two coefficients exactly.
+func (s *Dual) double(n, i, j int) {
+	kii, kjj, kij := float64(s.gram[i*n+i]), float64(s.gram[j*n+j]), float64(s.gram[i*n+j])
+	gi, gj := s.g[i], s.g[j]
+	il, ih := s.lo[i]-s.a[i], s.hi[i]-s.a[i]
+	jl, jh := s.lo[j]-s.a[j], s.hi[j]-s.a[j]
+	det := float64(kii*kjj) - float64(kij*kij)
+	if det > 1e-12*kii*kjj {
+		di := (float64(kjj*gi) - float64(kij*gj)) / det
+		dj := (float64(kii*gj) - float64(kij*gi)) / det
+		if di >= il && di <= ih && dj >= jl && dj <= jh {
+			s.shift(n, i, di)
+			s.shift(n, j, dj)
+			return
+		}
+	}
+	// The maximum lies on the edge of the box.
+	best, bi, bj := math.Inf(-1), 0.0, 0.0
+	try := func(di, dj float64) {
+		v := float64(gi*di) + float64(gj*dj) - (float64(kii*di*di)+float64(kjj*dj*dj))/2 - float64(kij*di*dj)
+		if v > best {
+			best, bi, bj = v, di, dj
+		}
+	}
+	for _, di := range [2]float64{il, ih} {
+		try(di, clamp((gj-float64(kij*di))/max(kjj, 1e-12), jl, jh))
+	}
+	for _, dj := range [2]float64{jl, jh} {
+		try(clamp((gi-float64(kij*dj))/max(kii, 1e-12), il, ih), dj)
+	}
+	s.shift(n, i, bi)
+	s.shift(n, j, bj)
+}
+
+// shift moves coefficient i of the block by d; a move to a bound ends on it
+// exactly.
+func (s *Dual) shift(n, i int, d float64) {
+	if d == 0 {
+		return
+	}
+	switch d {
+	case s.lo[i] - s.a[i]:
+		s.a[i] = s.lo[i]
+	case s.hi[i] - s.a[i]:
+		s.a[i] = s.hi[i]
+	default:
+		s.a[i] = clamp(s.a[i]+d, s.lo[i], s.hi[i])
+	}
+	vec.AxpyMixed(-d, s.gram[i*n:(i+1)*n], s.g)
+}
+
+func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
+
+// seq returns 0, 1, …, n−1.
+func seq(n int) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = int32(i)
+	}
+	return s
+}

@@ -1,0 +1,255 @@
+// Package hinge holds the sample average problem that the conjugate
+// subgradient learners minimise,
+//
+//	f(α) = λ/2 α'Qα + 1/m Σ_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
+//
+// with the products Qα, Qd and Q(a∘w) that make an iteration cost O(m) beside
+// the kernel rows of points whose hinge turned on or off, and the line
+// searches and minimum-norm problems on top of them. No m × m matrix is kept.
+package hinge
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
+
+// Problem is f on a sample together with a point α and a direction d. All
+// vectors have one element for each point of the sample.
+type Problem struct {
+	Basis  *kernel.Basis
+	W      []float64 // labels, ±1
+	Lambda float64
+	// Total is the number of points that the mean is over; 0 stands for Len. It
+	// is larger where the others are known to have no loss.
+	Total int
+
+	Alpha, S []float64 // α and s = Qα
+	D, P     []float64 // d and p = Qd
+	// Active[i] says that w_i s_i < 1; Q is Σ over those i of w_i times row i
+	// of the kernel matrix, unnormalised. (1/m)·Active∘W is u of the paper.
+	Active []bool
+	Q      []float64
+	// Alpha0 and S0 are the incumbent and Qα₀, kept while a candidate is being
+	// tested; see Mark.
+	Alpha0, S0 []float64
+
+	Rows *Rows
+
+	idx   []int32 // scratch
+	flip  []int32
+	g, qg []float64
+	add   func(r, at int, k []float32)
+	push  func(r, at int, k []float32)
+}
+
+// New returns the empty problem over the empty b with a row cache of at most
+// cacheBytes.
+func New(b *kernel.Basis, cacheBytes int) *Problem {
+	p := &Problem{Basis: b, Rows: NewRows(b, cacheBytes)}
+	p.add = p.addFlipped
+	p.push = p.pushSegment
+	return p
+}
+
+// Len returns m, the number of points.
+func (p *Problem) Len() int { return len(p.W) }
+
+// Count returns the number of points that the mean of the losses is over.
+func (p *Problem) Count() float64 {
+	if p.Total > 0 {
+		return float64(p.Total)
+	}
+	return float64(p.Len())
+}
+
+// Extend takes the points that were appended to Basis since the last call into
+// the sample: w are their labels. Their coefficients are 0, so no decision of
+// the expansion changes. Whether their hinges are active is settled by the next
+// Refresh; until then Truncate can take them out again.
+func (p *Problem) Extend(w []float64) {
+	old := p.Len()
+	p.W = append(p.W, w...)
+	m := p.Len()
+	for _, v := range p.vectors() {
+		*v = extend(*v, m)
+	}
+	for len(p.Active) < m {
+		p.Active = append(p.Active, false)
+	}
+	// One pass over the kernel values between the points that matter and the
+	// new ones extends all products.
+	p.idx = p.idx[:0]
+	for i := range old {
+		if p.Alpha[i] != 0 || p.Alpha0[i] != 0 || p.D[i] != 0 || p.Active[i] {
+			p.idx = append(p.idx, int32(i))
+		}
+	}
+	if old < m {
+		p.Rows.Each(p.idx, old, m, false, p.push)
+	}
+}
+
+func (p *Problem) vectors() [7]*[]float64 {
+	return [...]*[]float64{&p.Alpha, &p.D, &p.S, &p.P, &p.Q, &p.Alpha0, &p.S0}
+}
+
+func (p *Problem) pushSegment(r, at int, k []float32) {
+	i := p.idx[r]
+	end := at + len(k)
+	if a := p.Alpha[i]; a != 0 {
+		vec.AxpyMixed(a, k, p.S[at:end])
+	}
+	if a := p.Alpha0[i]; a != 0 {
+		vec.AxpyMixed(a, k, p.S0[at:end])
+	}
+	if d := p.D[i]; d != 0 {
+		vec.AxpyMixed(d, k, p.P[at:end])
+	}
+	if p.Active[i] {
+		vec.AxpyMixed(p.W[i], k, p.Q[at:end])
+	}
+}
+
+// Truncate takes the points from m on, which must be inactive with
+// coefficients 0, out of the sample and the Basis.
+func (p *Problem) Truncate(m int) {
+	for _, v := range p.vectors() {
+		*v = (*v)[:m]
+	}
+	p.W, p.Active = p.W[:m], p.Active[:m]
+	p.Rows.Truncate(m)
+	p.Basis.Truncate(m)
+}
+
+// Mark makes the present point the incumbent.
+func (p *Problem) Mark() {
+	copy(p.Alpha0, p.Alpha)
+	copy(p.S0, p.S)
+}
+
+// Revert goes back to the incumbent. Refresh must follow.
+func (p *Problem) Revert() {
+	copy(p.Alpha, p.Alpha0)
+	copy(p.S, p.S0)
+}
+
+// Refresh brings Active and Q up to date with S. It returns the number of
+// points whose hinge turned on or off.
+func (p *Problem) Refresh() int {
+	p.flip = p.flip[:0]
+	for i, s := range p.S {
+		if on := p.W[i]*s < 1; on != p.Active[i] {
+			p.Active[i] = on
+			p.flip = append(p.flip, int32(i))
+		}
+	}
+	if len(p.flip) > 0 {
+		p.Rows.Each(p.flip, 0, p.Len(), true, p.add)
+	}
+	return len(p.flip)
+}
+
+func (p *Problem) addFlipped(r, at int, k []float32) {
+	i := p.flip[r]
+	w := p.W[i]
+	if !p.Active[i] {
+		w = -w
+	}
+	vec.AxpyMixed(w, k, p.Q[at:at+len(k)])
+}
+
+// Move sets α to α + t·d and brings everything up to date. It returns the
+// number of hinges that turned on or off.
+func (p *Problem) Move(t float64) int {
+	for i, d := range p.D {
+		p.Alpha[i] += float64(t * d)
+		p.S[i] += float64(t * p.P[i])
+	}
+	return p.Refresh()
+}
+
+// Advance adds Q·d to s, where d are changes of α that were made already, and
+// clears d. Neither Active nor Q change.
+func (p *Problem) Advance() {
+	p.idx = p.idx[:0]
+	for i, d := range p.D {
+		if d != 0 {
+			p.idx = append(p.idx, int32(i))
+		}
+	}
+	p.Rows.Each(p.idx, 0, p.Len(), false, func(r, at int, k []float32) {
+		vec.AxpyMixed(p.D[p.idx[r]], k, p.S[at:at+len(k)])
+	})
+	clear(p.D)
+}
+
+// Ridge returns α'Qα.
+func (p *Problem) Ridge() float64 {
+	var a float64
+	for i, v := range p.Alpha {
+		a += float64(v * p.S[i])
+	}
+	return a
+}
+
+// Objective returns f(α).
+func (p *Problem) Objective() float64 {
+	return float64(p.Lambda/2*p.Ridge()) + Loss(p.W, p.S)/p.Count()
+}
+
+// Loss returns Σ max(0, 1 − w_i s_i).
+func Loss(w, s []float64) float64 {
+	var h float64
+	for i, v := range s {
+		h += max(0, 1-float64(w[i]*v))
+	}
+	return h
+}
+
+// CoefGrad returns the coefficient c_i = λα_i − u_i of the functional
+// subgradient, and (Qc)_i = λs_i − q_i/m, the subgradient with respect to α.
+func (p *Problem) CoefGrad(i int) (c, qc float64) {
+	m := p.Count()
+	c = float64(p.Lambda * p.Alpha[i])
+	if p.Active[i] {
+		c -= p.W[i] / m
+	}
+	return c, float64(p.Lambda*p.S[i]) - p.Q[i]/m
+}
+
+// Certificate returns ‖c‖²_H/(2λ), which bounds f(α) minus its minimum from
+// above: f is λ-strongly convex in H.
+func (p *Problem) Certificate() float64 {
+	var n float64
+	for i := range p.W {
+		c, qc := p.CoefGrad(i)
+		n += float64(c * qc)
+	}
+	return max(n, 0) / (2 * p.Lambda)
+}
+
+// Multiply sets dst = Q·x.
+func (p *Problem) Multiply(dst, x []float64) {
+	clear(dst)
+	p.idx = p.idx[:0]
+	for i, v := range x {
+		if v != 0 {
+			p.idx = append(p.idx, int32(i))
+		}
+	}
+	p.Rows.Each(p.idx, 0, p.Len(), true, func(r, at int, k []float32) {
+		vec.AxpyMixed(x[p.idx[r]], k, dst[at:at+len(k)])
+	})
+}
+
+// Norm returns the square root of max(x, 0).
+func Norm(x float64) float64 { return math.Sqrt(max(x, 0)) }
+
+func extend(v []float64, n int) []float64 {
+	for len(v) < n {
+		v = append(v, 0)
+	}
+	return v
+}

@@ -1,0 +1,49 @@
+package hinge
+
+import (
+	"errors"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+)
+
+var (
+	errLength = errors.New("not one element for each point")
+	errLabels = errors.New("a label is neither +1 nor -1")
+)
+
+// Fields describes the problem: points, coefficients and the products, but not
+// the cache of rows. An empty direction or incumbent is stored as such.
+func (p *Problem) Fields(f *state.Fields) {
+	f.Group("points", p.Basis.Fields)
+	f.Float64("lambda", &p.Lambda)
+	f.Float64s("w", &p.W)
+	f.Float64s("alpha", &p.Alpha)
+	f.Float64s("s", &p.S)
+	f.Float64s("d", &p.D)
+	f.Float64s("p", &p.P)
+	f.Bools("active", &p.Active)
+	f.Float64s("q", &p.Q)
+	f.Float64s("alpha0", &p.Alpha0)
+	f.Float64s("s0", &p.S0)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	n := p.Basis.Len()
+	for _, v := range p.vectors() {
+		if len(*v) != n {
+			f.Fail("alpha", errLength)
+			return
+		}
+	}
+	if len(p.W) != n || len(p.Active) != n {
+		f.Fail("w", errLength)
+		return
+	}
+	for _, w := range p.W {
+		if w != 1 && w != -1 {
+			f.Fail("w", errLabels)
+			return
+		}
+	}
+	p.Rows = NewRows(p.Basis, p.Rows.limit*4*pageLen)
+}

@@ -1,0 +1,173 @@
+package scs
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// draws returns how many fresh draws the next step puts into the sample before
+// the test, and how many it tests on. Recycled draws count as the latter.
+func (l *Learner) draws() (grow, test int) {
+	if l.p == nil {
+		return l.o.Initial, 0
+	}
+	m := l.p.Len()
+	grow = l.growth(m)
+	test = m
+	if l.o.TMax > 0 {
+		test = min(test, l.o.TMax)
+	}
+	if l.o.Recycle {
+		if l.o.Growth == "geometric" && grow > 0 {
+			test = min(test, grow)
+		}
+		return 0, test
+	}
+	return grow, test + grow
+}
+
+// growth returns by how many points a sample of m should grow.
+func (l *Learner) growth(m int) int {
+	n := 0
+	switch l.o.Growth {
+	case "fixed":
+		n = l.o.Grow
+	case "geometric":
+		n = max(1, int(math.Ceil(float64(m)*(l.o.Factor-1))))
+	case "theorem":
+		n = TheoremSize(l.delta, l.o.Kappa, l.o.PFail, l.bound()) - m
+	}
+	return max(0, min(n, l.o.MaxSample-m))
+}
+
+// bound returns M, the bound on |f(z)| that theorem 3.3 assumes. For
+// K(z,z) ≤ 1 the norm of an iterate at least as good as 0 is at most √(2/λ),
+// near the optimum at most 1/√λ.
+func (l *Learner) bound() float64 {
+	return 1 / math.Sqrt(l.p.Lambda)
+}
+
+// TheoremSize returns the sample size of theorem 3.3,
+// ⌈8 ln(2/p) (M+1)²/(κ² δ⁴)⌉, for which |f_S − f| ≤ κδ²/2 at a fixed point with
+// probability at least 1−p where 0 ≤ hinge ≤ M+1. It is limited to 2³¹−1.
+func TheoremSize(delta, kappa, p, bound float64) int {
+	n := math.Ceil(8 * math.Log(2/p) * (bound + 1) * (bound + 1) / (kappa * kappa * math.Pow(delta, 4)))
+	if !(n < math.MaxInt32) {
+		return math.MaxInt32
+	}
+	return int(n)
+}
+
+// take lets the sample grow by the first grow draws, tests the candidate on
+// the next ones and, if draws are recycled, takes those in as well.
+func (l *Learner) take(grow, test int) {
+	p := l.p
+	if grow > 0 {
+		l.extend(grow)
+		l.refresh()
+	}
+	test -= grow
+	m := p.Len()
+	l.tentative(test)
+	l.decide(m)
+	if l.o.Recycle {
+		keep := m + min(l.growth(m), test)
+		p.Truncate(keep)
+		l.seq = l.seq[:keep]
+	} else {
+		p.Truncate(m)
+		l.seq = l.seq[:m]
+	}
+	p.Lambda = l.lambda()
+	l.refresh()
+	l.fresh = l.fresh || l.o.Restart == "stage"
+}
+
+// tentative appends the validation draws behind the sample, so that their
+// scores come from the same pass that would extend it.
+func (l *Learner) tentative(n int) {
+	lambda := l.p.Lambda
+	l.extend(n)
+	l.p.Lambda = lambda
+}
+
+// decide tests the candidate on the points from m on.
+func (l *Learner) decide(m int) {
+	p := l.p
+	if !l.moved {
+		p.Mark()
+		return
+	}
+	hingeOf := func(w, s []float64) float64 { return hinge.Loss(w, s) / float64(max(1, len(s))) }
+	ridge := float64(p.Lambda / 2 * (dot(p.Alpha[:m], p.S[:m]) - dot(p.Alpha0[:m], p.S0[:m])))
+	onS := ridge + hingeOf(p.W[:m], p.S[:m]) - hingeOf(p.W[:m], p.S0[:m])
+	onT := ridge + hingeOf(p.W[m:], p.S[m:]) - hingeOf(p.W[m:], p.S0[m:])
+	l.counts.dS, l.counts.dT = onS, onT
+	l.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + hingeOf(p.W[m:], p.S[m:])
+	ok := true
+	switch l.o.Accept {
+	case "ratio":
+		ok = onS < 0 && onT <= l.o.Eta1*onS
+	case "printed":
+		ok = onS <= l.o.Eta1*onT
+	}
+	if l.o.Search == "wolfe" && !(l.norm > l.o.Eta2*l.delta) {
+		ok = false
+	}
+	if ok {
+		l.counts.accepted++
+		l.delta = min(l.o.Gam*l.delta, l.o.DeltaMax)
+		p.Mark()
+	} else {
+		l.counts.rejected++
+		l.delta = max(l.delta/l.o.Gam, l.o.DeltaMin)
+		p.Revert()
+		l.fresh = l.fresh || l.o.Restart == "reject"
+	}
+	l.moved = false
+	l.model = nil
+}
+
+// counters are what a run did, for the gauges.
+type counters struct {
+	accepted, rejected, null, capped uint64
+	dS, dT, fT                       float64
+}
+
+func (l *Learner) gauges() []stream.Measure {
+	p := l.p
+	active, support := 0, 0
+	for i, s := range p.S {
+		if p.W[i]*s < 1 {
+			active++
+		}
+		if p.Alpha[i] != 0 {
+			support++
+		}
+	}
+	return []stream.Measure{
+		{Name: "radius", Value: l.delta},
+		{Name: "accepted_total", Value: float64(l.counts.accepted)},
+		{Name: "rejected_total", Value: float64(l.counts.rejected)},
+		{Name: "null_steps_total", Value: float64(l.counts.null)},
+		{Name: "bisection_caps_total", Value: float64(l.counts.capped)},
+		{Name: "model_decrease", Value: l.counts.dS},
+		{Name: "validation_decrease", Value: l.counts.dT},
+		{Name: "validation_objective", Value: l.counts.fT},
+		{Name: "active_fraction", Value: float64(active) / float64(max(1, p.Len()))},
+		{Name: "set", Value: float64(l.set)},
+		{Name: "cg", Value: float64(l.cg)},
+		{Name: "near", Value: float64(len(l.near))},
+		{Name: "support", Value: float64(support)},
+	}
+}
+
+func dot(x, y []float64) float64 {
+	var s float64
+	for i, v := range x {
+		s += float64(v * y[i])
+	}
+	return s
+}

@@ -1,0 +1,57 @@
+package scs
+
+import (
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+)
+
+// iterate does at most n iterations on the sample as it is.
+func (l *Learner) iterate(p *hinge.Problem, n int) {
+	for range n {
+		l.k++
+		l.direction(p)
+		t := l.search(p)
+		if t == 0 {
+			l.counts.null++
+			l.step = 0
+			if l.fresh || l.o.Restart == "never" {
+				// The subgradient itself gives no descent, or nothing would change
+				// before the sample does.
+				break
+			}
+			l.fresh = true
+			continue
+		}
+		l.fresh = false
+		l.step = t * l.norm
+		l.moved = true
+		l.model = nil
+		if p.Move(t) < 0 {
+			break
+		}
+	}
+}
+
+// direction sets d to −Nr{−d, g}, the shortest vector between the old
+// direction and the negative subgradient, in the metric in use.
+func (l *Learner) direction(p *hinge.Problem) {
+	if l.o.Geometry == "alpha" {
+		l.norm = p.TurnAlpha(l.fresh)
+	} else {
+		l.norm = p.TurnRKHS(l.fresh)
+	}
+}
+
+// search returns the step along d.
+func (l *Learner) search(p *hinge.Problem) float64 {
+	line := p.Line()
+	if l.o.Search == "exact" {
+		var t float64
+		t, l.breaks = line.Exact(l.breaks)
+		return t
+	}
+	t, out := hinge.Wolfe{C1: l.o.C1, C2: l.o.C2, N: l.o.N}.Search(&line, l.norm, l.delta)
+	if out == hinge.Capped {
+		l.counts.capped++
+	}
+	return t
+}

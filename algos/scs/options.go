@@ -1,0 +1,97 @@
+package scs
+
+import (
+	"fmt"
+	"math"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C |S|) as the sample S grows; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C |S|)" paper:"eq 1, where it is 1" doc:"ridge weight"`
+
+	Kind   string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
+	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance in the first sample" tune:"log 0.01 30" paper:"width unreported" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
+	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
+	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+
+	Geometry string `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha; E-12" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
+	Search   string `opt:"search" default:"exact" enum:"exact,wolfe" paper:"wolfe; Algorithm 2" doc:"line search"`
+	Accept   string `opt:"accept" default:"ratio" enum:"ratio,printed,always" paper:"printed; E-2" doc:"when a candidate is accepted on the validation sample T: by the agreement ratio, by the inequality as printed, or always"`
+	Restart  string `opt:"restart" default:"stage" enum:"never,reject,stall,stage" paper:"never; E-10" doc:"when the direction is reset to the negative subgradient: never, after a rejected or null step, or only after a null step"`
+	Publish  string `opt:"publish" default:"candidate" enum:"candidate,incumbent" paper:"incumbent" doc:"which iterate is the model between steps: the newest, or the last one tested"`
+
+	Initial    int     `opt:"initial" default:"256" range:"[2,1000000]" paper:"#S_0, unreported" doc:"size of the first sample"`
+	Growth     string  `opt:"growth" default:"geometric" enum:"fixed,geometric,theorem" paper:"theorem 3.3" doc:"how the sample grows"`
+	Grow       int     `opt:"grow" default:"16" range:"[0,1000000]" paper:"#s_k, unreported" doc:"points added a step under fixed growth"`
+	Factor     float64 `opt:"factor" default:"2" range:"(1,16]" doc:"ratio of successive sizes under geometric growth"`
+	Kappa      float64 `opt:"kappa" default:"10" range:"(0,inf)" paper:"kappa" doc:"approximation constant of theorem growth"`
+	PFail      float64 `opt:"p_fail" default:"0.05" range:"(0,1)" paper:"epsilon of theorem 3.3" doc:"failure probability of theorem growth"`
+	MaxSample  int     `opt:"max_sample" default:"200000" range:"[2,100000000]" paper:"7 (i)" doc:"largest sample S"`
+	TMax       int     `opt:"t_max" default:"0" range:"[0,100000000]" paper:"#T_k = #S_k" doc:"largest validation sample T; 0 for no limit but that of S"`
+	Recycle    bool    `opt:"recycle" default:"true" paper:"false" doc:"take T into the sample after the test"`
+	Iterations int     `opt:"iterations" default:"5" range:"[0,100000]" paper:"1" doc:"iterations a step"`
+	Final      int     `opt:"final" default:"30" range:"[0,1000000]" paper:"0" doc:"iterations at the end of a bounded stream; with 0, examples pending then stay pending"`
+
+	Eps      float64 `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"converged when the direction is no longer than this and the radius is at its floor"`
+	Delta0   float64 `opt:"delta_0" default:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha" paper:"delta_0" doc:"first radius of the Wolfe search"`
+	DeltaMin float64 `opt:"delta_min" default:"1e-4" range:"(0,inf)" paper:"delta_min" doc:"smallest radius"`
+	DeltaMax float64 `opt:"delta_max" default:"auto" range:"(0,inf)" auto:"50 in rkhs, 1 in alpha" paper:"delta_max" doc:"largest radius"`
+	Eta1     float64 `opt:"eta1" default:"0.1" range:"(0,1)" paper:"eta1" doc:"least ratio of the decrease on T to that on S"`
+	Eta2     float64 `opt:"eta2" default:"1e-3" range:"[0,inf)" paper:"eta2" doc:"a step is a success only where the direction is longer than this times the radius"`
+	Gam      float64 `opt:"gam" default:"2" range:"(1,inf)" paper:"gamma" doc:"factor by which the radius changes"`
+	C1       float64 `opt:"c1" default:"0.25" range:"(0,0.5)" paper:"m2; E-4" doc:"sufficient decrease constant of the Wolfe search"`
+	C2       float64 `opt:"c2" default:"0.45" range:"(0,1)" paper:"m1; E-4" doc:"curvature constant of the Wolfe search"`
+	N        float64 `opt:"n" default:"4" range:"(1,inf)" paper:"n" doc:"the shortest step is the radius over this"`
+
+	Margin      float64 `opt:"margin" default:"0.5" range:"[0,inf)" paper:"absent" doc:"iterate on the points with margin below 1 + this only, and check the others afterwards; 0 iterates on the whole sample"`
+	Rounds      int     `opt:"rounds" default:"1" range:"[1,100]" doc:"rounds"`
+	FinalRounds int     `opt:"final_rounds" default:"2" range:"[1,100]" doc:"rounds"`
+	Polish      string  `opt:"polish" default:"stage" enum:"never,final,stage" paper:"absent" doc:"when Newton steps on the smoothed hinge follow the iterations"`
+	Block       int     `opt:"block" default:"512" range:"[2,4096]" doc:"points a block"`
+	Blocks      int     `opt:"blocks" default:"30" range:"[0,1000000]" doc:"blocks a stage"`
+	FinalBlocks int     `opt:"final_blocks" default:"100" range:"[0,1000000]" doc:"blocks at the end"`
+	Tol         float64 `opt:"tol" default:"0.1" range:"(0,1)" doc:"tol"`
+	FinalTol    float64 `opt:"final_tol" default:"0.01" range:"(0,1)" doc:"tol"`
+
+	CacheMB int `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+}
+
+// validate checks what a range cannot say and resolves what "auto" means.
+func (o *Options) validate() error {
+	if o.C1 >= o.C2 {
+		return fmt.Errorf("option c1 = %g: not below c2 = %g", o.C1, o.C2)
+	}
+	o.Delta0 = auto(o.Delta0, o.Geometry, 1, 0.1)
+	o.DeltaMax = auto(o.DeltaMax, o.Geometry, 50, 1)
+	if o.DeltaMin > o.Delta0 || o.Delta0 > o.DeltaMax {
+		return fmt.Errorf("option delta_0 = %g: outside [delta_min, delta_max] = [%g, %g]", o.Delta0, o.DeltaMin, o.DeltaMax)
+	}
+	if o.Initial > o.MaxSample {
+		return fmt.Errorf("option initial = %d: above max_sample = %d", o.Initial, o.MaxSample)
+	}
+	return nil
+}
+
+func auto(v float64, geometry string, rkhs, alpha float64) float64 {
+	switch {
+	case !math.IsNaN(v):
+		return v
+	case geometry == "alpha":
+		return alpha
+	}
+	return rkhs
+}
+
+// presets: "paper" is Algorithm 1 to the letter where the letter can work. The
+// sign of d_0, the roles of the line search's constants and the kernel between
+// T and S are as the errata E-3, E-4 and E-5 say.
+var presets = map[string]map[string]string{
+	"paper": {
+		"lambda": "1", "bias": "0", "geometry": "alpha", "search": "wolfe", "accept": "printed", "restart": "never",
+		"publish": "incumbent", "initial": "64", "growth": "fixed", "recycle": "false", "iterations": "1", "final": "0",
+		"max_sample": "2000", "margin": "0", "polish": "never",
+	},
+	"default": {},
+}

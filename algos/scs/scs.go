@@ -1,0 +1,188 @@
+package scs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "scs",
+	Summary: "kernel SVM by stochastic conjugate subgradients on a growing sample",
+	When:    "classification where a linear model is not enough; the model is a kernel expansion",
+	Paper:   "Zhang, Sen: A stochastic conjugate subgradient algorithm for kernel support vector machines, Algorithm 1",
+	Kind:    algos.Kernel,
+	Presets: presets,
+}, (*Options).validate, New, kernel.DecodeExpansion)
+
+// Learner runs SCS; see the package documentation. Not safe for concurrent
+// use.
+type Learner struct {
+	o Options
+
+	p    *hinge.Problem    // S_k, the iterate and the direction; nil before S_0 is there
+	pend []*stream.Example // arrivals not yet used: T_k, and s_k unless recycled
+
+	k      uint64  // iterations
+	delta  float64 // radius
+	fresh  bool    // the next direction is the negative subgradient
+	norm   float64 // ‖d‖ of the last direction
+	step   float64 // ‖t d‖ of the last step
+	moved  bool    // the candidate differs from the incumbent
+	counts counters
+
+	model *kernel.Expansion // of the published iterate, nil if that has changed
+	seq   []uint64          // Seq of the points of S_k
+
+	breaks  []hinge.Break // scratch
+	near    []int32
+	score   []float64
+	evals   int64
+	set, cg int
+}
+
+var _ algos.Learner = (*Learner)(nil)
+
+// New returns a learner that has seen nothing.
+func New(_ algos.Env, o Options) (algos.Learner, error) {
+	return &Learner{o: o, delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}, nil
+}
+
+var (
+	errLabel   = errors.New("label is neither +1 nor -1")
+	errFeature = errors.New("a feature is not finite, or is too large for single precision kernels")
+)
+
+// Add takes x as one of the draws that make up the next samples. Examples
+// without a label are let go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		return algos.SampledOut, nil
+	}
+	if x.Y != 1 && x.Y != -1 {
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "y", Err: fmt.Errorf("%w: %g", errLabel, x.Y)}
+	}
+	if !kernel.Finite(x.X) {
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "x", Err: errFeature}
+	}
+	l.pend = append(l.pend, x)
+	return algos.Learned, nil
+}
+
+// Need says how many draws are missing for the next step.
+func (l *Learner) Need() algos.Need {
+	grow, test := l.draws()
+	return algos.Need{Fresh: max(0, grow+test-len(l.pend)), Steps: 1}
+}
+
+// Step tests the candidate of the step before on fresh draws T_k, lets the
+// sample grow, and iterates on it.
+func (l *Learner) Step(context.Context) (algos.Report, error) {
+	grow, test := l.draws()
+	if l.p == nil {
+		l.begin(grow)
+	} else {
+		l.take(grow, test)
+	}
+	l.optimise(l.o.Iterations, false)
+	return l.Report(), nil
+}
+
+// Finish takes the pending draws into the sample and completes the
+// optimisation.
+func (l *Learner) Finish(context.Context) (algos.Report, error) {
+	if l.o.Final == 0 || l.p == nil && len(l.pend) == 0 {
+		return l.Report(), nil
+	}
+	if l.p == nil {
+		l.begin(len(l.pend))
+	} else if n := min(len(l.pend), l.o.MaxSample-l.p.Len()); n > 0 {
+		l.extend(n)
+		l.refresh()
+	}
+	l.optimise(l.o.Final, true)
+	return l.Report(), nil
+}
+
+// begin makes S_0 of the first n draws.
+func (l *Learner) begin(n int) {
+	xs := make([]stream.Vec, n)
+	for i := range xs {
+		xs[i] = l.pend[i].X
+	}
+	o := l.o
+	f := hinge.Func(o.Kind, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
+	l.p = hinge.New(kernel.New(f), o.CacheMB<<20)
+	l.extend(n)
+	l.refresh()
+}
+
+// refresh brings the active set of the whole sample up to date, which only
+// iterations on the whole sample need.
+func (l *Learner) refresh() {
+	if l.o.Margin == 0 {
+		l.p.Refresh()
+	}
+}
+
+// extend moves the first n pending draws into the sample.
+func (l *Learner) extend(n int) {
+	w := make([]float64, n)
+	for i, e := range l.pend[:n] {
+		l.p.Basis.Append(e.X)
+		w[i] = e.Y
+		l.seq = append(l.seq, e.Seq)
+	}
+	l.p.Extend(w)
+	left := copy(l.pend, l.pend[n:])
+	clear(l.pend[left:])
+	l.pend = l.pend[:left]
+	l.p.Lambda = l.lambda()
+}
+
+func (l *Learner) lambda() float64 {
+	if math.IsNaN(l.o.Lambda) {
+		return 1 / (l.o.C * float64(l.p.Len()))
+	}
+	return l.o.Lambda
+}
+
+// Model returns the expansion over the points with non-zero coefficients.
+func (l *Learner) Model() algos.Model {
+	if l.model == nil {
+		switch {
+		case l.p == nil:
+			l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
+		case l.o.Publish == "incumbent":
+			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha0)
+		default:
+			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+		}
+	}
+	return l.model
+}
+
+// Report describes the present state.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.GradNorm, r.StepSize, r.KernelEvals = l.k, l.norm, l.step, 0
+	if l.p != nil {
+		r.Objective = l.p.Objective()
+		if gap, ok := l.p.Gap(); ok {
+			r.Certificate = gap
+		} else if l.o.Margin == 0 {
+			r.Certificate = l.p.Certificate()
+		}
+		r.Sample = l.p.Len()
+		r.KernelEvals = l.p.Rows.Evals() + l.evals
+		r.Gauges = l.gauges()
+	}
+	return r
+}

@@ -1,0 +1,68 @@
+package scs
+
+import (
+	"errors"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/samplers"
+)
+
+// AppendBinary appends the complete state. The products Qα, Qd and Q(a∘w) are
+// stored, since sums made in another order would differ in rounding; kernel
+// rows are not, since they can be computed again to the same bits.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores what AppendBinary wrote, in a learner that was made
+// with the same options.
+func (l *Learner) UnmarshalBinary(data []byte) error {
+	l.p, l.model = nil, nil
+	return state.Decode(data, l.fields)
+}
+
+var (
+	errSeq    = errors.New("not one number for each point of the sample")
+	errRadius = errors.New("not a positive number")
+)
+
+func (l *Learner) fields(f *state.Fields) {
+	samplers.ExamplesFields(f, "pending", &l.pend)
+	f.Uint64("k", &l.k)
+	f.Float64("delta", &l.delta)
+	f.Bool("fresh", &l.fresh)
+	f.Float64("norm", &l.norm)
+	f.Float64("step", &l.step)
+	f.Bool("moved", &l.moved)
+	f.Group("counters", l.counts.fields)
+	begun := l.p != nil
+	f.Bool("begun", &begun)
+	if f.Decoding() && f.Err() == nil && !(l.delta > 0) {
+		f.Fail("delta", errRadius)
+	}
+	if !begun || f.Err() != nil {
+		return
+	}
+	if f.Decoding() {
+		l.p = hinge.New(kernel.New(kernel.Func{}), l.o.CacheMB<<20)
+	}
+	f.Uint64s("seq", &l.seq)
+	f.Group("problem", l.p.Fields)
+	if f.Decoding() && f.Err() == nil && len(l.seq) != l.p.Len() {
+		f.Fail("seq", errSeq)
+	}
+	if f.Decoding() && f.Err() == nil && (!(l.p.Lambda > 0) || math.IsInf(l.p.Lambda, 1)) {
+		f.Fail("problem.lambda", errRadius)
+	}
+}
+
+func (c *counters) fields(f *state.Fields) {
+	f.Uint64("accepted", &c.accepted)
+	f.Uint64("rejected", &c.rejected)
+	f.Uint64("null", &c.null)
+	f.Uint64("capped", &c.capped)
+	f.Float64("decrease_s", &c.dS)
+	f.Float64("decrease_t", &c.dT)
+	f.Float64("objective_t", &c.fT)
+}
