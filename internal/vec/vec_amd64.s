@@ -619,7 +619,7 @@ below1:
 	RET
 
 // func square1x128AVX512(x *float32, d int, z *float32, out *float32, reps int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·square1x128AVX512(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ z+16(FP), CX
@@ -643,6 +643,14 @@ rep:
 
 feature:
 	VBROADCASTSS (SI), Z8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2048(R8)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2112(R8)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2176(R8)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2240(R8)
 	VSUBPS       (CX), Z8, Z9
 	VFMADD231PS  Z9, Z9, Z0
 	VSUBPS       64(CX), Z8, Z9
@@ -1102,7 +1110,7 @@ below1:
 	RET
 
 // func product1x128AVX512(x *float32, d int, z *float32, out *float32, reps int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·product1x128AVX512(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ z+16(FP), CX
@@ -1126,6 +1134,14 @@ rep:
 
 feature:
 	VBROADCASTSS (SI), Z8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2048(R8)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2112(R8)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2176(R8)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2240(R8)
 	VFMADD231PS  (CX), Z8, Z0
 	VFMADD231PS  64(CX), Z8, Z1
 	VFMADD231PS  128(CX), Z8, Z2
@@ -1715,7 +1731,7 @@ below1:
 	RET
 
 // func absolute1x128AVX512(x *float32, d int, z *float32, out *float32, reps int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·absolute1x128AVX512(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ z+16(FP), CX
@@ -1739,6 +1755,14 @@ rep:
 
 feature:
 	VBROADCASTSS (SI), Z8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2048(R8)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2112(R8)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2176(R8)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2240(R8)
 	VSUBPS       (CX), Z8, Z9
 	VPANDD       w7fffffff<>+0(SB), Z9, Z9
 	VADDPS       Z9, Z0, Z0
@@ -2514,7 +2538,7 @@ below1:
 	RET
 
 // func square1x64AVX2(x *float32, d int, z *float32, out *float32, reps int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·square1x64AVX2(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ z+16(FP), CX
@@ -2535,6 +2559,10 @@ rep:
 
 feature:
 	VBROADCASTSS (SI), Y8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	VSUBPS       (CX), Y8, Y9
 	VFMADD231PS  Y9, Y9, Y0
 	VSUBPS       32(CX), Y8, Y9
@@ -2761,7 +2789,7 @@ below1:
 	RET
 
 // func product1x64AVX2(x *float32, d int, z *float32, out *float32, reps int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product1x64AVX2(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ z+16(FP), CX
@@ -2782,6 +2810,10 @@ rep:
 
 feature:
 	VBROADCASTSS (SI), Y8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	VFMADD231PS  (CX), Y8, Y0
 	VFMADD231PS  32(CX), Y8, Y1
 	VFMADD231PS  64(CX), Y8, Y2
@@ -3048,7 +3080,7 @@ below1:
 	RET
 
 // func absolute1x64AVX2(x *float32, d int, z *float32, out *float32, reps int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·absolute1x64AVX2(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ z+16(FP), CX
@@ -3069,6 +3101,10 @@ rep:
 
 feature:
 	VBROADCASTSS (SI), Y8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	VSUBPS       (CX), Y8, Y9
 	VANDPS       w7fffffff<>+0(SB), Y9, Y9
 	VADDPS       Y9, Y0, Y0

@@ -152,6 +152,12 @@ func row(s isa, o op, panels int) {
 	b := s.vec()
 	Label("feature")
 	VBROADCASTSS(Mem{Base: x}, b)
+	for i := 0; i < panelBytes; i += 64 {
+		PREFETCHT0(Mem{Base: z, Disp: 2048 + i})
+		if panels == 2 {
+			PREFETCHT0(Mem{Base: z2, Disp: 2048 + i})
+		}
+	}
 	for j := range sum {
 		m := Mem{Base: z, Disp: j * s.bytes}
 		if j >= nv {
