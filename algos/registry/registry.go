@@ -6,10 +6,15 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/pegasos"
+	"github.com/streamsvm/streamsvm/algos/scs"
 )
 
 // All holds every learner, in the order in which help and tables show them.
-var All = []algos.Spec{}
+var All = []algos.Spec{
+	scs.Spec,
+	pegasos.Spec,
+}
 
 // Lookup returns the learner registered under name.
 func Lookup(name string) (algos.Spec, error) {
