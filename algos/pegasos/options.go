@@ -1,0 +1,58 @@
+package pegasos
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) as the number n of examples grows; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
+
+	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
+	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
+	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
+	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+
+	Batch   int    `opt:"batch" default:"1" range:"[1,100000]" paper:"k" doc:"examples a step"`
+	Passes  int    `opt:"passes" default:"1" range:"[1,1000]" doc:"steps for each batch of new examples: the first on the new ones, the others on draws from the buffer"`
+	Buffer  int    `opt:"buffer" default:"10000" range:"[1,100000000]" doc:"examples kept, as a uniform sample of all, for the passes after the first"`
+	Project bool   `opt:"project" default:"false" paper:"optional" doc:"project onto the ball of radius 1/sqrt(lambda) after each step"`
+	Average string `opt:"average" default:"linear" enum:"none,uniform,linear" paper:"none" doc:"the model is the last iterate, or the average of all, evenly or in proportion to the step number"`
+
+	Budget  int    `opt:"budget" default:"50000" range:"[1,100000000]" paper:"absent" doc:"most support vectors"`
+	Removal string `opt:"removal" default:"smallest" enum:"smallest,oldest" paper:"absent" doc:"which support vector goes when there are too many: the one with the smallest coefficient times the root of K(x,x), the oldest of equals; or the oldest"`
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "pegasos",
+	Summary: "kernel Pegasos: stochastic subgradient steps on the SVM objective, one example at a time",
+	When:    "a baseline, and where a model must follow each example at once; scs reaches a better optimum from the same stream",
+	Paper:   "Shalev-Shwartz, Singer, Srebro, Cotter, Pegasos: Primal Estimated sub-GrAdient SOlver for SVM, Math. Programming 127 (2011), sec. 4",
+	Kind:    algos.Kernel,
+	Presets: map[string]map[string]string{
+		"paper": {"lambda": "1", "bias": "0", "average": "none"},
+	},
+}, check, newLearner, kernel.DecodeExpansion)
+
+// function returns the kernel function of the options; a gamma of auto is set
+// from xs.
+func (o Options) function(xs []stream.Vec) kernel.Func {
+	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
+}
+
+// check refuses a gamma that has no float32.
+func check(o *Options) error {
+	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
+		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
+	}
+	return nil
+}
