@@ -1,0 +1,189 @@
+package synth
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/rng"
+)
+
+// turns returns how far something that moves by rate per example has come at
+// example i.
+func turns(rate float64, i uint64) float64 { return float64(rate * float64(i)) }
+
+// floor returns the largest integer not above v.
+func floor(v float64) int { return int(math.Floor(v)) }
+
+// bounce returns where a point that starts at v in [0,1] and is thrown back
+// at both ends is after moving by way.
+func bounce(v, way float64) float64 {
+	v += way
+	v -= 2 * math.Floor(v/2) // [0, 2)
+	if v > 1 {
+		return 2 - v
+	}
+	return v
+}
+
+// rbfConcept: a centroid is drawn by weight; the example lies in a random
+// direction from its centre, at a normal distance with the centroid's standard
+// deviation, and has its class. Drifting centroids move at a constant speed
+// and bounce off the sides of the unit cube.
+//
+// Two things differ from MOA. The classes of the centroids alternate, so that
+// both exist. A centroid that reaches a side is thrown back by as much as it
+// would have left the cube, where MOA puts it onto the side; so its place is a
+// function of time.
+type rbfConcept struct {
+	centroids []centroid
+	total     float64 // sum of the weights
+	speed     float64
+	features  int
+}
+
+type centroid struct {
+	centre, way []float64 // way: direction of the drift, nil if it has none
+	y           float64
+	spread      float64
+	weight      float64
+}
+
+func rbf() kind {
+	return kind{
+		Info: Info{
+			Name:    "rbf",
+			Summary: "a mixture of spherical clusters of both classes that drift through the unit cube",
+			Reference: "RandomRBFGeneratorDrift of Bifet, Holmes, Kirkby, Pfahringer, \"MOA: massive online analysis\", JMLR 11, 2010; " +
+				"Bifet, Holmes, Pfahringer, Kirkby, Gavaldà, \"New ensemble methods for evolving data streams\", KDD 2009",
+			Options: append(shared(0),
+				Option{Name: "dim", Default: 10, Min: 1, Max: 1 << 20, Integer: true, Doc: "features"},
+				Option{Name: "centroids", Default: 50, Min: 2, Max: 1 << 20, Integer: true, Doc: "clusters"},
+				Option{Name: "drifting", Default: 50, Max: 1 << 20, Integer: true, Doc: "clusters that drift, at most all"},
+				Option{Name: "speed", Default: 0.0001, Max: 1, Doc: "distance that a cluster drifts per example"},
+				Option{Name: "spread", Default: 1, Min: 0, Max: 100, Doc: "largest standard deviation of a cluster"}),
+		},
+		make: newRBF,
+	}
+}
+
+func newRBF(s settings, r *rng.Source) (concept, error) {
+	c := &rbfConcept{speed: s["speed"], features: s.int("dim")}
+	var d draw
+	d.seed(r.Uint64(), 0)
+	for k := range s.int("centroids") {
+		m := centroid{centre: make([]float64, c.features), y: sign(k%2 == 0)}
+		for j := range m.centre {
+			m.centre[j] = d.uniform()
+		}
+		m.spread = float64(s["spread"] * d.uniform())
+		m.weight = d.uniform()
+		c.total += m.weight
+		if k < s.int("drifting") && c.speed > 0 {
+			m.way = make([]float64, c.features)
+			d.direction(m.way)
+		}
+		c.centroids = append(c.centroids, m)
+	}
+	return c, nil
+}
+
+// direction sets way to a vector of length 1, drawn as MOA does: each
+// component uniform in [−1, 1) before it is scaled.
+func (d *draw) direction(way []float64) {
+	for {
+		sum := 0.0
+		for j := range way {
+			way[j] = float64(2*d.uniform()) - 1
+			sum += float64(way[j] * way[j])
+		}
+		if sum > 0 {
+			sum = math.Sqrt(sum)
+			for j := range way {
+				way[j] /= sum
+			}
+			return
+		}
+	}
+}
+
+func (c *rbfConcept) dim() int { return c.features }
+
+func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
+	m := &c.centroids[len(c.centroids)-1]
+	left := float64(d.uniform() * c.total)
+	for k := range c.centroids {
+		if left -= c.centroids[k].weight; left < 0 {
+			m = &c.centroids[k]
+			break
+		}
+	}
+	// The direction goes through x, which is float32: its length need not be
+	// exact, but it must be the same everywhere.
+	sum := 0.0
+	for sum == 0 {
+		for j := range x {
+			x[j] = float32(float64(2*d.uniform()) - 1)
+			sum += float64(float64(x[j]) * float64(x[j]))
+		}
+	}
+	length := float64(m.spread*d.normal()) / math.Sqrt(sum)
+	for j := range x {
+		v := m.centre[j]
+		if m.way != nil {
+			v = bounce(v, float64(turns(c.speed, i)*m.way[j]))
+		}
+		x[j] = float32(v + float64(length*float64(x[j])))
+	}
+	return m.y
+}
+
+// waveConcept: class k of three is a random convex combination of two of three
+// triangular waves, sampled at 21 places with standard normal noise. The label
+// is +1 for one of the classes and −1 for the two others: the problem of the
+// book has three classes, ours two.
+type waveConcept struct{ positive, irrelevant int }
+
+func waveform() kind {
+	return kind{
+		Info: Info{
+			Name:    "waveform",
+			Summary: "one of three classes of noisy waves against the two others",
+			Reference: "Breiman, Friedman, Olshen, Stone, \"Classification and regression trees\", 1984, section 2.6.2; " +
+				"binary here: class \"positive\" against the rest, so that a third of the labels is +1",
+			Options: append(shared(0),
+				Option{Name: "positive", Default: 1, Min: 1, Max: 3, Integer: true, Doc: "the class with label +1"},
+				Option{Name: "irrelevant", Max: 1 << 20, Integer: true, Doc: "further features of pure noise; 19 is usual"}),
+		},
+		make: func(s settings, _ *rng.Source) (concept, error) {
+			return &waveConcept{positive: s.int("positive") - 1, irrelevant: s.int("irrelevant")}, nil
+		},
+	}
+}
+
+// waves is the number of places at which the waves are sampled.
+const waves = 21
+
+// wave returns wave k of 0, 1, 2 at place m from 1 to 21: h₁(m) =
+// max(6−|m−11|, 0), h₂(m) = h₁(m−4), h₃(m) = h₁(m+4).
+func wave(k, m int) float64 {
+	m += [...]int{0, -4, 4}[k] - 11
+	return float64(max(6-max(m, -m), 0))
+}
+
+// wavePairs are the waves of which the classes consist.
+var wavePairs = [3][2]int{{0, 1}, {0, 2}, {1, 2}}
+
+func (c *waveConcept) dim() int { return waves + c.irrelevant }
+
+func (c *waveConcept) example(_ uint64, d *draw, x []float32) float64 {
+	class := d.intn(3)
+	u := d.uniform()
+	pair := wavePairs[class]
+	for k := range x {
+		v := d.normal()
+		if k < waves {
+			v += float64(u*wave(pair[0], k+1)) + float64((1-u)*wave(pair[1], k+1))
+		}
+		x[k] = float32(v)
+	}
+	return sign(class == c.positive)
+}
