@@ -308,7 +308,8 @@ func (s *suite) finish(t *testing.T) {
 				t.Fatalf("after Finish a step is due: %+v", need)
 			}
 		}
-		if f := l.Model().Decision(xs[0].X); n == 1 && !(f*xs[0].Y > 0) {
+		// A preset may leave a remainder that is too small for a step.
+		if f := l.Model().Decision(xs[0].X); n == 1 && l.Report().Step > 0 && !(f*xs[0].Y > 0) {
 			t.Errorf("f = %g after one example with label %g and Finish", f, xs[0].Y)
 		}
 		before := l.Report().Step
@@ -345,7 +346,8 @@ func (s *suite) report(t *testing.T) {
 		for _, g := range r.Gauges {
 			got = append(got, g.Name)
 		}
-		if i > 0 && strings.Join(got, " ") != names {
+		// Before the first step there may be nothing to measure.
+		if names != "" && strings.Join(got, " ") != names {
 			t.Fatalf("gauges %v, before %s", got, names)
 		}
 		names = strings.Join(got, " ")

@@ -1,0 +1,81 @@
+package registry_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Every learner passes the conformance suite, in every preset.
+func TestConformance(t *testing.T) {
+	for _, spec := range registry.All {
+		for _, preset := range []string{"default", "paper"} {
+			t.Run(spec.Name+"/"+preset, func(t *testing.T) {
+				options, err := spec.WithPreset(preset, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opts := []algostest.Option{algostest.With(options)}
+				if preset == "paper" {
+					// Its regularisation makes a class-mean rule of a kernel
+					// learner, which gets these moons about 88 % right.
+					opts = append(opts, algostest.Accuracy(.8))
+				}
+				algostest.Run(t, spec, opts...)
+			})
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	names := map[string]bool{}
+	for _, want := range registry.All {
+		got, err := registry.Lookup(want.Name)
+		if err != nil || got.Name != want.Name || names[want.Name] {
+			t.Errorf("Lookup(%q): %q, %v", want.Name, got.Name, err)
+		}
+		names[want.Name] = true
+	}
+	if _, err := registry.Lookup("oracle"); err == nil || !strings.Contains(err.Error(), `"oracle"; there are `+registry.All[0].Name) {
+		t.Errorf("an unknown learner: %v", err)
+	}
+}
+
+// No input makes a model decoder panic; what it accepts works and keeps its
+// bytes.
+func FuzzDecodeModel(f *testing.F) {
+	for i, spec := range registry.All {
+		l, err := spec.New(algos.Env{Seed: 1}, nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(byte(i), algostest.Bytes(f, l.Model()))
+		algostest.Feed(f, l, algostest.Moons(20, spec.Tasks[0], 1)...)
+		if _, err := l.Finish(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(byte(i), algostest.Bytes(f, l.Model()))
+	}
+	points := []stream.Vec{{}, {Val: []float32{1, 2}}, {Idx: []int32{0, 5000}, Val: []float32{1, -1}}}
+	f.Fuzz(func(t *testing.T, which byte, data []byte) {
+		spec := registry.All[int(which)%len(registry.All)]
+		m, err := spec.DecodeModel(data)
+		if err != nil {
+			return
+		}
+		m.Info()
+		m.Decisions(make([]float64, len(points)), points)
+		again, err := spec.DecodeModel(algostest.Bytes(t, m))
+		if err != nil {
+			t.Fatalf("a model that was read cannot be written and read again: %v", err)
+		}
+		if !bytes.Equal(algostest.Bytes(t, m), algostest.Bytes(t, again)) {
+			t.Fatal("the bytes change from one reading to the next")
+		}
+	})
+}
