@@ -1,0 +1,135 @@
+package kafkaio
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// assembler makes updates of one model out of the records of its topic.
+type assembler struct {
+	model string // "": the first that comes
+	limit uint64
+	patch func(base, delta []byte) ([]byte, error)
+
+	epoch uint64 // the largest seen: smaller ones are a replaced trainer's
+	cur   *stream.Update
+	open  []*partial // oldest first
+}
+
+// partial is an update some of whose chunks have come.
+type partial struct {
+	head   envelope // without data
+	chunks map[uint64][]byte
+	size   uint64
+}
+
+// openMax bounds the updates that are being put together at a time, and with
+// it the memory: chunks interleave only where two trainers write, or where one
+// has given up an update and begun the next.
+const openMax = 3
+
+func newAssembler(model string, limit uint64, patch func(base, delta []byte) ([]byte, error)) *assembler {
+	return &assembler{model: model, limit: limit, patch: patch}
+}
+
+// add takes a record and reports whether it has completed an update that is
+// newer than cur, which is then the new cur. An error says why the record (or
+// the update that it completes) is of no use.
+func (a *assembler) add(r *stream.Record) (bool, error) {
+	if r.Value == nil {
+		return false, nil
+	}
+	e, err := decodeEnvelope(r.Value, a.limit)
+	if err != nil {
+		return false, err
+	}
+	if a.model == "" {
+		a.model = e.Model
+	}
+	if e.Model != a.model || e.Epoch < a.epoch {
+		return false, nil
+	}
+	a.epoch = e.Epoch
+	a.open = slices.DeleteFunc(a.open, func(p *partial) bool { return p.head.Epoch < a.epoch })
+	if !a.wanted(e) {
+		return false, nil
+	}
+	p := a.partial(e)
+	if old, ok := p.chunks[e.chunk]; ok {
+		p.size -= uint64(len(old))
+	}
+	p.chunks[e.chunk] = e.data
+	p.size += uint64(len(e.data))
+	if uint64(len(p.chunks)) < e.chunks && p.size <= e.size {
+		return false, nil
+	}
+	a.open = slices.DeleteFunc(a.open, func(q *partial) bool { return q == p })
+	u, err := a.complete(p)
+	if err != nil {
+		return false, fmt.Errorf("version %d: %w", e.Version, err)
+	}
+	a.cur = u
+	a.open = slices.DeleteFunc(a.open, func(q *partial) bool { return !a.wanted(&q.head) })
+	return true, nil
+}
+
+// wanted reports whether an update is newer than the current one and can be
+// used. A later epoch counts more than the version: its trainer started from
+// its own checkpoint, which may be older than what the replaced one published.
+func (a *assembler) wanted(e *envelope) bool {
+	if a.cur == nil {
+		return e.Kind == stream.Full
+	}
+	if c := cmp.Or(cmp.Compare(e.Epoch, a.cur.Epoch), cmp.Compare(e.Version, a.cur.Version)); c <= 0 {
+		return false
+	}
+	return e.Kind == stream.Full || a.patch != nil && e.Epoch == a.cur.Epoch && e.Base == a.cur.Version
+}
+
+// partial returns what there is of e's update.
+func (a *assembler) partial(e *envelope) *partial {
+	for _, p := range a.open {
+		h := &p.head
+		if h.Epoch == e.Epoch && h.Version == e.Version && h.Kind == e.Kind && h.Hash == e.Hash && h.size == e.size && h.chunks == e.chunks {
+			return p
+		}
+	}
+	if len(a.open) == openMax {
+		a.open = slices.Delete(a.open, 0, 1)
+	}
+	p := &partial{head: *e, chunks: map[uint64][]byte{}}
+	p.head.data = nil
+	a.open = append(a.open, p)
+	return p
+}
+
+// complete puts the chunks together, verifies them and applies a delta.
+func (a *assembler) complete(p *partial) (*stream.Update, error) {
+	if p.size != p.head.size {
+		return nil, fmt.Errorf("the chunks have %d bytes, the payload %d", p.size, p.head.size)
+	}
+	u := p.head.Update
+	u.Payload = make([]byte, 0, p.size)
+	for i := range p.head.chunks {
+		u.Payload = append(u.Payload, p.chunks[i]...)
+	}
+	if sum := xxhash.Sum64(u.Payload); sum != u.Hash {
+		return nil, fmt.Errorf("the payload's hash is %016x, not %016x", sum, u.Hash)
+	}
+	if u.Kind == stream.Delta {
+		full, err := a.patch(a.cur.Payload, u.Payload)
+		if err == nil && uint64(len(full)) > a.limit {
+			err = errors.New("the result is too large")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("delta on version %d: %w", u.Base, err)
+		}
+		u.Kind, u.Base, u.Payload, u.Hash = stream.Full, 0, full, xxhash.Sum64(full)
+	}
+	return &u, nil
+}

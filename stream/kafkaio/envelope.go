@@ -1,0 +1,130 @@
+package kafkaio
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// The model topic.
+//
+// An update is one or more records, its chunks, in one partition. The value of
+// a record is an envelope: a msgpack sequence of names and values, see
+// envelope.fields, that repeats everything about the update and carries a
+// piece of its payload. The key says which older record it replaces when the
+// topic is compacted:
+//
+//	MODEL/f/SLOT    a chunk of a full. Chunk i has slot 2i or 2i+1, in turn from
+//	                one full to the next, so that a full that is being written
+//	                does not replace the newest one that is complete.
+//	MODEL/d/SLOT    the first chunk of a delta, SLOT = version mod the ring's
+//	                size; its chunk i > 0 has the key MODEL/d/SLOT/i.
+//
+// A record without a value (tombstone) says that a slot is not used any more.
+const (
+	formatVersion = 1
+
+	headerType    = "content-type"
+	contentType   = "application/vnd.streamsvm.update+msgpack"
+	headerVersion = "format-version"
+)
+
+// envelope is the value of one record of the model topic.
+type envelope struct {
+	stream.Update        // Payload is not used here
+	size          uint64 // bytes of the whole payload, over all chunks
+	chunk, chunks uint64 // this one, counted from 0, of so many
+	chunkHash     uint64 // xxh64 of data
+	data          []byte // this chunk's piece of the payload
+}
+
+func (e *envelope) fields(f *state.Fields) {
+	format := uint64(formatVersion)
+	f.Uint64("format", &format)
+	if f.Decoding() && f.Err() == nil && format != formatVersion {
+		f.Fail("format", fmt.Errorf("version %d is not known here", format))
+		return
+	}
+	kind := string(e.Kind)
+	f.String("kind", &kind)
+	e.Kind = stream.UpdateKind(kind)
+	f.String("model", &e.Model)
+	f.String("learner", &e.Learner)
+	f.Uint64("version", &e.Version)
+	f.Uint64("base", &e.Base)
+	f.Uint64("epoch", &e.Epoch)
+	f.Uint64("step", &e.Step)
+	f.Uint64("examples", &e.Examples)
+	ps := e.Offsets.Partitions()
+	f.List("offsets", len(ps), 3, func(n int) {
+		ps = make([]stream.Partition, n)
+		e.Offsets = make(stream.Offsets, n)
+	}, func(f *state.Fields, i int) {
+		id, next := int64(ps[i].ID), e.Offsets[ps[i]]
+		f.String("topic", &ps[i].Topic)
+		f.Int64("partition", &id)
+		f.Int64("next", &next)
+		ps[i].ID = int32(id)
+		e.Offsets[ps[i]] = next
+	})
+	created := e.Created.UnixMilli()
+	f.Int64("created_ms", &created)
+	e.Created = time.UnixMilli(created).UTC()
+	f.List("evaluation", len(e.Evaluation), 10, func(n int) { e.Evaluation = make([]stream.Measure, n) }, func(f *state.Fields, i int) {
+		f.String("name", &e.Evaluation[i].Name)
+		f.Float64("value", &e.Evaluation[i].Value)
+	})
+	f.Uint64("payload_hash", &e.Hash)
+	f.Uint64("payload_size", &e.size)
+	f.Uint64("chunk", &e.chunk)
+	f.Uint64("chunks", &e.chunks)
+	f.Uint64("chunk_hash", &e.chunkHash)
+	f.Bytes("data", &e.data)
+}
+
+func (e *envelope) encode() ([]byte, error) { return state.Append(nil, e.fields) }
+
+// decodeEnvelope reads and checks one record's value. Memory is bounded by a
+// small multiple of the value's length, whatever it claims.
+func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
+	e := new(envelope)
+	if err := state.Decode(value, e.fields); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Model == "" || len(e.Model) > maxName:
+		return nil, errors.New("model: the name is missing or too long")
+	case e.Version == 0:
+		return nil, errors.New("version: is 0")
+	case e.Kind == stream.Full && e.Base != 0:
+		return nil, fmt.Errorf("base: %d in a full update", e.Base)
+	case e.Kind == stream.Delta && (e.Base == 0 || e.Base >= e.Version):
+		return nil, fmt.Errorf("base: %d in a delta of version %d", e.Base, e.Version)
+	case e.Kind != stream.Full && e.Kind != stream.Delta:
+		return nil, fmt.Errorf("kind: %q", e.Kind)
+	case e.size > maxModel:
+		return nil, fmt.Errorf("payload_size: %d bytes are more than the limit of %d", e.size, maxModel)
+	case e.chunks == 0 || e.chunk >= e.chunks || e.chunks > max(e.size, 1):
+		return nil, fmt.Errorf("chunk: %d of %d for %d bytes", e.chunk, e.chunks, e.size)
+	case uint64(len(e.data)) > e.size || e.size > 0 && len(e.data) == 0:
+		return nil, fmt.Errorf("data: %d bytes of %d", len(e.data), e.size)
+	case xxhash.Sum64(e.data) != e.chunkHash:
+		return nil, errors.New("data: does not have the hash that it should have")
+	}
+	return e, nil
+}
+
+const maxName = 200
+
+// checkName refuses names that would be ambiguous in a record's key.
+func checkName(model string) error {
+	if model == "" || len(model) > maxName || strings.ContainsAny(model, "/\x00\n") {
+		return fmt.Errorf("kafka: model name %q is empty, longer than %d bytes, or has a slash or control character", model, maxName)
+	}
+	return nil
+}

@@ -1,0 +1,429 @@
+package kafkaio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func publisher(t testing.TB, o PublisherOptions) *Publisher {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = quiet
+	}
+	p, err := NewPublisher(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func subscriber(t testing.TB, o SubscriberOptions) *Subscriber {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = quiet
+	}
+	s, err := NewSubscriber(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func next(t testing.TB, s *Subscriber) *stream.Update {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	u, err := s.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// update makes a full of n bytes that only this version can have.
+func update(model string, epoch, version uint64, n int) *stream.Update {
+	u := &stream.Update{
+		Kind: stream.Full, Model: model, Learner: "test", Version: version, Epoch: epoch, Step: 10 * version, Examples: 100 * version,
+		Offsets:    stream.Offsets{{Topic: "in", ID: 0}: int64(version), {Topic: "in", ID: 3}: 1 << 40},
+		Created:    time.UnixMilli(1_700_000_000_000 + int64(version)).UTC(),
+		Evaluation: []stream.Measure{{Name: "accuracy", Value: 0.9}, {Name: "gap", Value: 1e-300}},
+		Payload:    make([]byte, n),
+	}
+	rng := rand.NewChaCha8([32]byte{byte(epoch), byte(version)})
+	rng.Read(u.Payload)
+	u.Hash = xxhash.Sum64(u.Payload)
+	return u
+}
+
+func publish(t testing.TB, p *Publisher, us ...*stream.Update) {
+	t.Helper()
+	for _, u := range us {
+		if err := p.Publish(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sameUpdate(t testing.TB, got, want *stream.Update) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		g, w := *got, *want
+		equal := bytes.Equal(g.Payload, w.Payload)
+		g.Payload, w.Payload = nil, nil
+		t.Fatalf("payloads equal: %v\n got %+v\nwant %+v", equal, g, w)
+	}
+}
+
+func TestModelTopic(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Name(t, brokers)
+	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+	s := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
+	for i, n := range []int{100, 10_000, 0, 5000, 1} {
+		u := update("m", 1, uint64(i+1), n)
+		publish(t, p, u)
+		sameUpdate(t, next(t, s), u)
+	}
+	for _, r := range kafkatest.ReadAll(t, brokers, topic) {
+		if n := len(r.Key) + len(r.Value); n > 2000 {
+			t.Errorf("record %q has %d bytes", r.Key, n)
+		}
+		if r.Value != nil && (len(r.Headers) != 2 || string(r.Headers[0].Value) != contentType || string(r.Headers[1].Value) != "1") {
+			t.Errorf("headers of %q: %+v", r.Key, r.Headers)
+		}
+	}
+	// The same update again is not news, a late joiner gets the newest.
+	last, sixth := update("m", 1, 5, 1), update("m", 1, 6, 3000)
+	publish(t, p, last, sixth, last)
+	sameUpdate(t, next(t, s), sixth)
+	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), sixth)
+	if s.Rejected() != 0 {
+		t.Errorf("%d records rejected", s.Rejected())
+	}
+}
+
+// The topic is made for compaction, and what compaction leaves is enough, also
+// while the next full is being written.
+func TestModelTopicCompacted(t *testing.T) {
+	b := kafkatest.Embedded(t)
+	brokers := []string{b.Addr()}
+	const topic = "models"
+	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+	if v, err := p.p.c.topicConfig(t.Context(), topic, "cleanup.policy"); v != "compact" || err != nil {
+		t.Fatalf("cleanup.policy %q, %v", v, err)
+	}
+	var newest *stream.Update
+	for v := range uint64(20) {
+		newest = update("m", 1, v+1, 12_000-500*int(v))
+		publish(t, p, newest)
+	}
+	// A trainer dies in the middle of the next one.
+	broken := update("m", 1, 21, 9000)
+	recs, err := p.records(broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Produce(t, brokers, recs[:len(recs)-1]...)
+	b.Compact()
+	b.Compact()
+	left := kafkatest.ReadAll(t, brokers, topic)
+	if len(left) > 40 { // 2 fulls of at most 9 chunks, tombstones
+		t.Errorf("%d records are left", len(left))
+	}
+	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), newest)
+	// Its successor, which is told by the topic alone, does not break it either.
+	p2 := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+	recs, err = p2.records(update("m", 2, 21, 9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Produce(t, brokers, recs[:len(recs)-1]...)
+	b.Compact()
+	p3 := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+	if p3.epoch != 2 || p3.bank != p.bank {
+		t.Errorf("the topic is surveyed as epoch %d, bank %d; want 2, %d", p3.epoch, p3.bank, p.bank)
+	}
+	u := update("m", 2, 22, 100)
+	publish(t, p3, u)
+	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), u)
+}
+
+// 25 MB under the broker's default limit of 1 MiB per batch, for a subscriber
+// that comes afterwards.
+func TestModelTopicLargeModel(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Name(t, brokers)
+	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "large"})
+	first, second := update("large", 1, 1, 25_000_000), update("large", 1, 2, 21_000_000)
+	publish(t, p, first, second)
+	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "large"})), second)
+}
+
+func TestModelTopicSeveralModels(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 3, map[string]string{"cleanup.policy": "compact"})
+	var want []*stream.Update
+	for i, name := range []string{"a", "b", "a2", "c"} {
+		p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: name})
+		u := update(name, uint64(10-i), uint64(i+2), 5000)
+		publish(t, p, update(name, uint64(10-i), uint64(i+1), 5000+i))
+		publish(t, p, u)
+		want = append(want, u)
+	}
+	for _, u := range want {
+		sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: u.Model})), u)
+	}
+}
+
+// patchXor is a stand-in for a learner's deltas.
+func patchXor(base, delta []byte) ([]byte, error) {
+	if len(base) != len(delta) {
+		return nil, errors.New("lengths differ")
+	}
+	out := make([]byte, len(base))
+	for i := range out {
+		out[i] = base[i] ^ delta[i]
+	}
+	return out, nil
+}
+
+func TestModelTopicDeltas(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Name(t, brokers)
+	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000, DeltaRing: 4})
+	delta := func(base, to *stream.Update) *stream.Update {
+		d := *to
+		d.Kind, d.Base = stream.Delta, base.Version
+		d.Payload, _ = patchXor(base.Payload, to.Payload)
+		d.Hash = xxhash.Sum64(d.Payload)
+		return &d
+	}
+	v := make([]*stream.Update, 12)
+	for i := range v {
+		v[i] = update("m", 1, uint64(i), 3000)
+	}
+	with := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Patch: patchXor})
+	without := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
+	publish(t, p, v[1])
+	sameUpdate(t, next(t, with), v[1])
+	sameUpdate(t, next(t, without), v[1])
+	for i := 2; i < 6; i++ {
+		publish(t, p, delta(v[i-1], v[i]))
+		sameUpdate(t, next(t, with), v[i])
+	}
+	// 7 cannot be chained, since 6 is missing, and neither can 8, until the full.
+	publish(t, p, delta(v[6], v[7]), delta(v[7], v[8]), v[9], delta(v[9], v[10]))
+	sameUpdate(t, next(t, with), v[10])
+	sameUpdate(t, next(t, without), v[9])
+	late := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Patch: patchXor})
+	sameUpdate(t, next(t, late), v[10])
+	keys := map[string]bool{}
+	for _, r := range kafkatest.ReadAll(t, brokers, topic) {
+		if s := string(r.Key); strings.HasPrefix(s, "m/d/") {
+			keys[s] = true
+		}
+	}
+	if !keys["m/d/0"] || !keys["m/d/3"] || keys["m/d/4"] || !keys["m/d/1/1"] {
+		t.Errorf("delta keys %v", keys)
+	}
+	// A delta that does not fit its base does not count.
+	bad := delta(v[10], v[11])
+	bad.Payload = bad.Payload[1:]
+	bad.Hash = xxhash.Sum64(bad.Payload)
+	publish(t, p, bad, delta(v[10], v[11]))
+	sameUpdate(t, next(t, with), v[11])
+	if with.Rejected() != 1 {
+		t.Errorf("%d rejected, want 1", with.Rejected())
+	}
+}
+
+// Chunks of two trainers interleave in every order; the replaced one's never
+// come out after the new one's.
+func TestAssemblerInterleaved(t *testing.T) {
+	chunks := func(u *stream.Update, bank uint64) []stream.Record {
+		p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1500, DeltaRing: 4, MaxModelBytes: 1 << 20}, bank: bank}
+		recs, err := p.records(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return recs
+	}
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		updates := map[[2]uint64]*stream.Update{}
+		lanes := make([][]stream.Record, 2) // the zombie, the new trainer
+		for e := range lanes {
+			for v := uint64(1); v < 5; v++ {
+				u := update("m", uint64(e+1), v, rng.IntN(5000))
+				updates[[2]uint64{u.Epoch, u.Version}] = u
+				recs := chunks(u, v%2)
+				if rng.IntN(4) == 0 { // a torn one
+					recs = recs[:rng.IntN(len(recs))]
+				}
+				lanes[e] = append(lanes[e], recs...)
+				if rng.IntN(4) == 0 { // and one sent twice
+					lanes[e] = append(lanes[e], recs...)
+				}
+			}
+		}
+		a := newAssembler("m", 1<<20, nil)
+		var before [2]uint64
+		for len(lanes[0])+len(lanes[1]) > 0 {
+			e := rng.IntN(2)
+			if len(lanes[e]) == 0 {
+				e = 1 - e
+			}
+			r := lanes[e][0]
+			lanes[e] = lanes[e][1:]
+			if rng.IntN(50) == 0 {
+				r.Value = nil
+			}
+			done, err := a.add(&r)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if !done {
+				continue
+			}
+			now := [2]uint64{a.cur.Epoch, a.cur.Version}
+			if now[0] < before[0] || now[0] == before[0] && now[1] <= before[1] {
+				t.Fatalf("seed %d: update %v after %v", seed, now, before)
+			}
+			before = now
+			sameUpdate(t, a.cur, updates[now])
+		}
+	}
+}
+
+func TestSubscriberDropsWhatIsCorrupt(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Name(t, brokers)
+	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 1500})
+	first := update("m", 3, 1, 4000)
+	publish(t, p, first)
+	spoilt, err := p.records(update("m", 3, 2, 4000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoilt[1].Value = bytes.Clone(spoilt[1].Value)
+	spoilt[1].Value[len(spoilt[1].Value)-1] ^= 1
+	kafkatest.Produce(t, brokers, spoilt...)
+	kafkatest.Produce(t, brokers, stream.Record{Topic: topic, Key: []byte("m/f/0"), Value: []byte("not an envelope")})
+	// A zombie of an older epoch, with a higher version.
+	zombie := &Publisher{opt: p.opt, p: p.p}
+	old, err := zombie.records(update("m", 2, 9, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Produce(t, brokers, old...)
+	s := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
+	sameUpdate(t, next(t, s), first)
+	if s.Rejected() != 2 {
+		t.Errorf("%d rejected, want 2", s.Rejected())
+	}
+	third := update("m", 3, 3, 10)
+	publish(t, p, third)
+	sameUpdate(t, next(t, s), third)
+}
+
+func TestPublisherFenced(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Name(t, brokers)
+	o := PublisherOptions{Config: config(brokers), Topic: topic, Model: "m"}
+	publish(t, publisher(t, o), update("m", 5, 1, 10))
+	p := publisher(t, o)
+	var fe *FencedError
+	if err := p.Publish(t.Context(), update("m", 4, 2, 10)); !errors.As(err, &fe) || fe.Epoch != 5 || fe.Own != 4 {
+		t.Fatalf("%v", err)
+	}
+	publish(t, p, update("m", 5, 2, 10))
+	for what, u := range map[string]*stream.Update{"model": update("x", 5, 3, 1), "hash": {Model: "m", Epoch: 5, Version: 3, Kind: stream.Full}, "version": update("m", 5, 0, 0)} {
+		if err := p.Publish(t.Context(), u); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want an error about the %s, got %v", what, err)
+		}
+	}
+}
+
+func TestPublisherWarnsOfTopic(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 1, map[string]string{"cleanup.policy": "delete"})
+	var log bytes.Buffer
+	c := config(brokers)
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	publisher(t, PublisherOptions{Config: c, Topic: topic, Model: "m"})
+	if s := log.String(); !strings.Contains(s, "cleanup.policy=delete") || !strings.Contains(s, topic) {
+		t.Errorf("log: %q", s)
+	}
+}
+
+func TestSubscriberSurvivesBroker(t *testing.T) {
+	b := kafkatest.Start(t)
+	brokers := []string{b.Addr}
+	const topic = "models"
+	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+	s := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
+	for v := uint64(1); v <= 3; v++ {
+		u := update("m", 1, v, 20_000)
+		publish(t, p, u)
+		sameUpdate(t, next(t, s), u)
+		b.Kill()
+		b.Restart()
+	}
+}
+
+// Whatever a record claims, memory stays in proportion to its length, and what
+// is accepted is consistent.
+func FuzzEnvelope(f *testing.F) {
+	p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1500, DeltaRing: 4, MaxModelBytes: 1 << 20}}
+	for _, n := range []int{0, 10, 3000} {
+		recs, err := p.records(update("m", 1, 2, n))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, r := range recs {
+			f.Add(r.Value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		e, err := decodeEnvelope(value, 1<<20)
+		runtime.ReadMemStats(&after)
+		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(64*len(value)+1<<16); got > limit {
+			t.Fatalf("%d bytes allocated for %d", got, len(value))
+		}
+		if err != nil {
+			return
+		}
+		again, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e2, err := decodeEnvelope(again, 1<<20)
+		if err != nil {
+			t.Fatalf("decoded, encoded, refused: %v", err)
+		}
+		if a, b := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", e2); a != b {
+			t.Fatalf("%s\n%s", a, b)
+		}
+		a := newAssembler("", 1<<20, nil)
+		if done, _ := a.add(&stream.Record{Value: value}); done && xxhash.Sum64(a.cur.Payload) != a.cur.Hash {
+			t.Fatal("delivered with a wrong hash")
+		}
+	})
+}

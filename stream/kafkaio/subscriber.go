@@ -1,0 +1,132 @@
+package kafkaio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// SubscriberOptions of NewSubscriber.
+type SubscriberOptions struct {
+	Config
+	// Topic is the model topic.
+	Topic string
+	// Model is the name of the model to follow; empty is the first that the
+	// topic holds.
+	Model string
+	// Patch applies a delta to the payload of its base version, without
+	// changing it. If nil, deltas are ignored.
+	Patch func(base, delta []byte) ([]byte, error)
+	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
+	// be held while updates are put together.
+	MaxModelBytes int64
+	// TopicWait and MaxDown are as in SourceOptions.
+	TopicWait, MaxDown time.Duration
+}
+
+// Subscriber follows a model on its topic. It implements stream.Subscriber and
+// is used by one goroutine at a time.
+//
+// It reads the topic from its beginning, so it can start at any time. It
+// delivers an update when all its chunks have come and have the hashes they
+// should have, and never one that is older than the one before: by epoch, then
+// by version. What cannot be used is dropped: it waits for the next full.
+type Subscriber struct {
+	src      *Source
+	a        *assembler
+	recs     []stream.Record
+	fresh    bool // a.cur has not been delivered
+	rejected atomic.Uint64
+	log      func(msg string, args ...any)
+}
+
+var _ stream.Subscriber = (*Subscriber)(nil)
+
+// NewSubscriber begins to read the topic. Its errors are those of NewSource.
+func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
+	if o.Model != "" {
+		if err := checkName(o.Model); err != nil {
+			return nil, err
+		}
+	}
+	if o.Topic == "" || o.MaxModelBytes < 0 {
+		return nil, errors.New("kafka subscriber: no topic given, or a negative limit")
+	}
+	if o.MaxModelBytes == 0 {
+		o.MaxModelBytes = 1 << 30
+	}
+	so := SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: ToEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
+	src, err := NewSource(ctx, so)
+	if err != nil {
+		return nil, err
+	}
+	return &Subscriber{src: src, a: newAssembler(o.Model, uint64(o.MaxModelBytes), o.Patch), log: src.c.log.Warn}, nil
+}
+
+// settle is how long Next, once it has an update, waits for records that the
+// broker is known to hold and that may make a newer one.
+const settle = time.Second
+
+// Next implements stream.Subscriber. It reads to the end of the topic before
+// it returns an update, so a late joiner gets the newest one first.
+func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
+	for {
+		if s.fresh && s.behind() == 0 {
+			return s.deliver(), nil
+		}
+		fctx, cancel := ctx, context.CancelFunc(func() {})
+		if s.fresh {
+			fctx, cancel = context.WithTimeout(ctx, settle)
+		}
+		var err error
+		s.recs, err = s.src.Fetch(fctx, s.recs[:0])
+		cancel()
+		if err != nil {
+			if s.fresh && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+				return s.deliver(), nil
+			}
+			return nil, err
+		}
+		for i := range s.recs {
+			s.take(&s.recs[i])
+		}
+		clear(s.recs)
+	}
+}
+
+func (s *Subscriber) behind() (n int64) {
+	for _, lag := range s.src.Lag() {
+		n += lag
+	}
+	return n
+}
+
+func (s *Subscriber) take(r *stream.Record) {
+	done, err := s.a.add(r)
+	if err != nil {
+		s.rejected.Add(1)
+		s.log("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
+			"key", fmt.Sprintf("%.64q", r.Key), "error", err)
+	}
+	s.fresh = s.fresh || done
+}
+
+// deliver returns the current update. The assembler keeps the payload, as the
+// base of deltas, so the caller gets an Update of its own around it.
+func (s *Subscriber) deliver() *stream.Update {
+	s.fresh = false
+	u := *s.a.cur
+	return &u
+}
+
+// Rejected returns how many records were dropped because they, or the update
+// they completed, were malformed, corrupt or too large. It may be called from
+// any goroutine.
+func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
+
+// Close implements stream.Subscriber.
+func (s *Subscriber) Close() error { return s.src.Close() }
