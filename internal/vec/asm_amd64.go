@@ -19,15 +19,15 @@ const group = 16
 
 // blockAsm cuts the columns into whole panels, whole groups and pieces of
 // groups, which go through a buffer.
-func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
-	if p.dim == 0 { // no element of x or of a panel has an address
-		k.blockGeneric(dst, ld, x, n, p, from, to)
-		return
-	}
+func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
+	var pad [group]float32 // phases of a piece
 	for j := from; j < to; {
 		z := p.data[j/Width*Width*b.d+j%Width/group*group:]
 		out := dst[j-from:]
+		if phase != nil {
+			b.phase = phase[j-from:]
+		}
 		w := 0
 		switch {
 		case j%Width == 0 && to-j >= Width:
@@ -37,13 +37,18 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 			w *= Width
 		case j%group == 0 && to-j >= group:
 			w = group
-			b.columns(out, ld, 0, n, group, z)
+			b.columns(out, ld, 0, n, group, z, 0)
 		default:
 			w = min(group-j%group, to-j)
 			var buf [6 * group]float32
+			if phase != nil {
+				clear(pad[:])
+				copy(pad[j%group:], b.phase[:w])
+				b.phase = pad[:]
+			}
 			for r := 0; r < n; r += 6 {
 				rows := min(6, n-r)
-				b.columns(buf[:], group, r, rows, group, z)
+				b.columns(buf[:], group, r, rows, group, z, 0)
 				for i := range rows {
 					copy(out[(r+i)*ld:][:w], buf[i*group+j%group:])
 				}
@@ -60,6 +65,8 @@ type block struct {
 	exp expScale
 	x   []float32
 	d   int
+	// phase is for the columns at hand, nil but for Fourier features.
+	phase []float32
 }
 
 // panels computes n rows of m whole panels.
@@ -73,13 +80,14 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 	// finished.
 	for r := 0; r < n; r += 48 {
 		for q := range m {
-			b.columns(out[r*ld+q*Width:], ld, r, min(48, n-r), Width, z[q*Width*b.d:])
+			b.columns(out[r*ld+q*Width:], ld, r, min(48, n-r), Width, z[q*Width*b.d:], q*Width)
 		}
 	}
 }
 
-// columns computes rows r to r+n of w columns, a group or a panel.
-func (b *block) columns(out []float32, ld, r, n, w int, z []float32) {
+// columns computes rows r to r+n of w columns, a group or a panel, whose phases
+// begin at index at.
+func (b *block) columns(out []float32, ld, r, n, w int, z []float32, at int) {
 	_, _ = out[(n-1)*ld+w-1], z[Width*(b.d-1)+w-1]
 	x := &b.x[r*b.d]
 	if w == Width && b.c == avx512 {
@@ -96,7 +104,7 @@ func (b *block) columns(out []float32, ld, r, n, w int, z []float32) {
 			b.sums16(x, &z[g], &out[g], ld, n)
 		}
 	}
-	b.finish(out, n, w, ld)
+	b.finish(out, n, w, ld, at)
 }
 
 func (b *block) sums16(x, z, out *float32, ld, n int) {
@@ -137,7 +145,7 @@ func (b *block) row(out []float32, r int, z []float32, m int) {
 			}
 		}
 		if m%2 != 0 {
-			b.columns(out[(m-1)*Width:], Width, r, 1, Width, z[(m-1)*Width*d:])
+			b.columns(out[(m-1)*Width:], Width, r, 1, Width, z[(m-1)*Width*d:], (m-1)*Width)
 			m--
 		}
 	} else {
@@ -151,13 +159,13 @@ func (b *block) row(out []float32, r int, z []float32, m int) {
 		}
 	}
 	if m > 0 {
-		b.finish(out, 1, m*Width, 0)
+		b.finish(out, 1, m*Width, 0, 0)
 	}
 }
 
 // finish turns the sums of n rows of w columns, a multiple of 16, into kernel
-// values.
-func (b *block) finish(out []float32, n, w, ld int) {
+// values; at is where their phases begin.
+func (b *block) finish(out []float32, n, w, ld, at int) {
 	p, e, k := &out[0], b.exp, b.k
 	if b.c == avx512 {
 		switch k.Kind {
@@ -165,6 +173,8 @@ func (b *block) finish(out []float32, n, w, ld int) {
 			expNegAVX512(p, n, w, 4*ld, e.hi, e.lo, e.limit)
 		case Polynomial:
 			powerAVX512(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
+		case fourier:
+			cosTurnsAVX512(p, n, w, 4*ld, &b.phase[at : at+w][0])
 		default:
 			canonicalAVX512(p, n, w, 4*ld)
 		}
@@ -175,6 +185,8 @@ func (b *block) finish(out []float32, n, w, ld int) {
 		expNegAVX2(p, n, w, 4*ld, e.hi, e.lo, e.limit)
 	case Polynomial:
 		powerAVX2(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
+	case fourier:
+		cosTurnsAVX2(p, n, w, 4*ld, &b.phase[at : at+w][0])
 	default:
 		canonicalAVX2(p, n, w, 4*ld)
 	}
@@ -233,7 +245,7 @@ func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	n := len(s) / group * group
 	if n > 0 {
 		b := block{k: k, c: c, exp: e}
-		b.finish(s, 1, n, 0)
+		b.finish(s, 1, n, 0, 0)
 	}
 	return n
 }

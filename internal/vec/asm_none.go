@@ -4,7 +4,7 @@ package vec
 
 func best() code { return generic }
 
-func (k Kernel) blockAsm(code, []float32, int, []float32, int, *Panels, int, int) {
+func (k Kernel) blockAsm(code, []float32, int, []float32, int, *Panels, []float32, int, int) {
 	panic("vec: no assembly in this build")
 }
 

@@ -110,3 +110,54 @@ func BenchmarkC(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCFourier does the same for a batch of random Fourier features.
+func BenchmarkCFourier(b *testing.B) {
+	for _, m := range []int{256, 1024, 4096} {
+		for _, d := range dims {
+			b.Run(fmt.Sprintf("fourier/n=256/m=%d/d=%d", m, d), func(b *testing.B) {
+				const n, few = 256, 12
+				turns, radians := benchPanels(d, m), benchPanels(d, m)
+				for i := range radians.data {
+					radians.data[i] *= 2 * math.Pi
+				}
+				rng := rand.New(rand.NewPCG(2, 0))
+				x, phase, phase2 := make([]float32, n*d), make([]float32, m), make([]float32, m)
+				mix{0, 1}.fill(rng, x)
+				for i := range phase {
+					phase[i] = rng.Float32()
+					phase2[i] = 2 * math.Pi * phase[i]
+				}
+				dst, want := make([]float32, n*m), make([]float32, n*m)
+				var fs []func()
+				for c := generic; c <= best(); c++ {
+					rows := n
+					if c == generic {
+						rows = few
+					}
+					fs = append(fs, func() { cosOn(c, dst, m, x, rows, turns, phase, 0, m) })
+				}
+				fs = append(fs, func() { cref.Fourier(want, x, n, radians.data, phase2, m, d) })
+				w := make([]float32, m*d)
+				for j := range m {
+					radians.Row(w[j*d:], j)
+				}
+				fs = append(fs, func() { naiveFourier(dst[:m], x[:d], w, phase2) })
+				fs[0]()
+				fs[len(fs)-2]()
+				for i, v := range dst[:m] {
+					if math.Abs(float64(v-want[i])) > 1e-4 {
+						b.Fatalf("value %d is %g, C has %g", i, v, want[i])
+					}
+				}
+				var seconds []float64
+				for b.Loop() {
+					seconds = race(b, fs)
+				}
+				seconds[generic] *= float64(n) / few
+				seconds[len(seconds)-1] *= n
+				report(b, float64(n*m), seconds)
+			})
+		}
+	}
+}

@@ -3,7 +3,7 @@ package vec
 import "math"
 
 // blockGeneric is Block in Go; it is also what the assembly is tested against.
-func (k Kernel) blockGeneric(dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
+func (k Kernel) blockGeneric(dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	e := newExpScale(k.Gamma)
 	for j := from; j < to; {
 		c := j % Width
@@ -13,6 +13,12 @@ func (k Kernel) blockGeneric(dst []float32, ld int, x []float32, n int, p *Panel
 			row := x[r*p.dim : (r+1)*p.dim]
 			out := dst[r*ld+j-from:][:w]
 			k.sums(out, row, panel, c)
+			if k.Kind == fourier {
+				for i, s := range out {
+					out[i] = cosTurns(s + phase[j-from+i])
+				}
+				continue
+			}
 			k.finish(out, e)
 		}
 		j += w

@@ -73,6 +73,11 @@ func canonicalAVX512(p *float32, rows int, width int, stride int)
 //go:noescape
 func powerAVX512(p *float32, rows int, width int, stride int, gamma float32, coef0 float32, degree int)
 
+// cosTurnsAVX512 replaces each s of a block by cos(2π(s + phase of its column)).
+//
+//go:noescape
+func cosTurnsAVX512(p *float32, rows int, width int, stride int, phase *float32)
+
 // dotLanesAVX512 adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after
 // each of the three operations.
 //
@@ -144,6 +149,11 @@ func canonicalAVX2(p *float32, rows int, width int, stride int)
 //
 //go:noescape
 func powerAVX2(p *float32, rows int, width int, stride int, gamma float32, coef0 float32, degree int)
+
+// cosTurnsAVX2 replaces each s of a block by cos(2π(s + phase of its column)).
+//
+//go:noescape
+func cosTurnsAVX2(p *float32, rows int, width int, stride int, phase *float32)
 
 // dotLanesAVX2 adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after
 // each of the three operations.

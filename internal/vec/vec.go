@@ -114,16 +114,24 @@ func (k Kernel) Block(dst []float32, ld int, x []float32, n int, p *Panels, from
 }
 
 func (k Kernel) blockOn(c code, dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
-	if from < 0 || to > p.n || from > to || ld < to-from || n < 0 || k.Degree < 0 {
-		panic(fmt.Sprintf("vec: block of %d rows, columns %d to %d of %d, row distance %d, degree %d", n, from, to, p.n, ld, k.Degree))
+	if k.Kind > Laplacian || k.Degree < 0 {
+		panic(fmt.Sprintf("vec: kernel %d of degree %d", k.Kind, k.Degree))
+	}
+	k.cut(c, dst, ld, x, n, p, nil, from, to)
+}
+
+// cut checks what the caller says and hands it to the code.
+func (k Kernel) cut(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
+	if from < 0 || to > p.n || from > to || ld < to-from || n < 0 {
+		panic(fmt.Sprintf("vec: block of %d rows, columns %d to %d of %d, row distance %d", n, from, to, p.n, ld))
 	}
 	if n == 0 || from == to {
 		return
 	}
 	x, dst = x[:n*p.dim], dst[:(n-1)*ld+to-from]
-	if c == generic {
-		k.blockGeneric(dst, ld, x, n, p, from, to)
+	if c == generic || p.dim == 0 { // without features no element has an address
+		k.blockGeneric(dst, ld, x, n, p, phase, from, to)
 		return
 	}
-	k.blockAsm(c, dst, ld, x, n, p, from, to)
+	k.blockAsm(c, dst, ld, x, n, p, phase, from, to)
 }

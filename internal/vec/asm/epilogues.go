@@ -13,6 +13,13 @@ var exp2 = []float64{
 	0.0096180256029138634644, 0.0013400432165274756002, 0.00015469731987598932992,
 }
 
+// cosine holds the coefficients of cos(2πr) in r² − 1/8 for |r| ≤ ½, lowest
+// first. The same numbers are in cos.go.
+var cosine = []float64{
+	-0.60569986719231838634, -7.070344104724311407, 38.052759524903187582, -59.168735728552078967,
+	45.468035677172153441, -21.071105627681628647, 6.5286581628295605739,
+}
+
 const epilogueArgs = "p *float32, rows, width, stride int"
 
 // epilogue emits a loop over a block of rows × width elements, whose rows are
@@ -155,6 +162,72 @@ func power(s isa) {
 	ADDQ(Imm(64), p)
 	SUBQ(Imm(16), n)
 	JNZ(LabelRef("column"))
+	ADDQ(stride, base)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// round emits n = t rounded to the nearest integer, ties to even.
+func (s isa) round(t Op, n VecVirtual) {
+	if s.wide() {
+		VRNDSCALEPS(Imm(8), t, n)
+	} else {
+		VROUNDPS(Imm(8), t, n)
+	}
+}
+
+// cosine emits y = cos(2πt), with c the coefficients in registers. It spoils t.
+func (s isa) cosine(t, y VecVirtual, eighth VecVirtual, c []VecVirtual) {
+	n := s.vec()
+	s.round(t, n)
+	VSUBPS(n, t, t) // exact
+	VFMSUB213PS(eighth, t, t)
+	VMOVUPS(float32s(cosine[len(cosine)-1]), y)
+	for i := len(c) - 1; i >= 0; i-- {
+		VFMADD213PS(c[i], t, y)
+	}
+}
+
+func (s isa) cosineConstants() (eighth VecVirtual, c []VecVirtual) {
+	load := func(v float64) VecVirtual {
+		r := s.vec()
+		VMOVUPS(float32s(v), r)
+		return r
+	}
+	eighth = load(0.125)
+	for _, v := range cosine[:len(cosine)-1] {
+		c = append(c, load(v))
+	}
+	return eighth, c
+}
+
+// cosTurns emits what ends a random Fourier feature.
+func cosTurns(s isa) {
+	s.text("cosTurns", "func("+epilogueArgs+", phase *float32)",
+		"replaces each s of a block by cos(2π(s + phase of its column)).")
+	phase := Load(Param("phase"), GP64())
+	eighth, c := s.cosineConstants()
+	base, rows, stride := Load(Param("p"), GP64()), Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
+	width := Load(Param("width"), GP64())
+	SHLQ(Imm(2), width)
+	i := GP64()
+	Label("row")
+	XORQ(i, i)
+	Label("column")
+	for j := range 64 / s.bytes {
+		t, y := s.vec(), s.vec()
+		at := Mem{Base: base, Index: i, Scale: 1, Disp: j * s.bytes}
+		VMOVUPS(at, t)
+		VADDPS(Mem{Base: phase, Index: i, Scale: 1, Disp: j * s.bytes}, t, t)
+		s.cosine(t, y, eighth, c)
+		s.canon32(y)
+		VMOVUPS(y, at)
+	}
+	ADDQ(Imm(64), i)
+	CMPQ(i, width)
+	JL(LabelRef("column"))
 	ADDQ(stride, base)
 	DECQ(rows)
 	JNZ(LabelRef("row"))

@@ -140,6 +140,7 @@ func main() {
 		expNeg(s)
 		canonical(s)
 		power(s)
+		cosTurns(s)
 		dotLanes(s)
 		dot64(s)
 		axpy(s, "axpyMixed", 4)
