@@ -28,7 +28,7 @@ type replay struct {
 	passes, labelled                int
 	limit, shuffle, checkpointEvery uint64
 	holdout                         float64
-	json, checkpoint, model         string
+	json, report, checkpoint, model string
 	tolerance                       string
 
 	c    *cli.Call
@@ -63,6 +63,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 			r.learnFlags.define(f)
 			f.Group("Output", func() {
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
+				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
 				f.StringVar(&r.checkpoint, "checkpoint", "", "keep checkpoints in `DIR`, and go on from the newest one there")
 				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, "records between checkpoints; 0 writes one at the end")
@@ -239,6 +240,14 @@ func (s *source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Recor
 	return s.Source.Fetch(ctx, dst)
 }
 
+// Commit implements stream.Committer as far as the source does.
+func (s *source) Commit(ctx context.Context, o stream.Offsets) error {
+	if c, ok := s.Source.(stream.Committer); ok {
+		return c.Commit(ctx, o)
+	}
+	return errors.ErrUnsupported
+}
+
 // openStore claims the checkpoint directory and loads what is newest there.
 func openStore(ctx context.Context, c *cli.Call, dir string, retain int) (*checkpoint.Store, *checkpoint.Snapshot, error) {
 	store, err := checkpoint.Open(dir, checkpoint.Options{Retain: retain, Log: c.Log})
@@ -284,6 +293,11 @@ func (r *replay) finish(ctx context.Context, e *trainer.Engine, took time.Durati
 	res, err := newResult(e, r.cfg, took, test)
 	if err != nil {
 		return err
+	}
+	if r.report != "" {
+		if err := writeReport(r.report, e, res); err != nil {
+			return err
+		}
 	}
 	if r.json != "" {
 		if err := res.write(r.json, r.c.Out); err != nil {

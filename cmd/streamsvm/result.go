@@ -142,8 +142,17 @@ func (r *result) write(path string, out io.Writer) error {
 // print writes the result for people.
 func (r *result) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range r.rows() {
+		fmt.Fprintf(tw, "%s\t%s\n", row[0], row[1])
+	}
+	tw.Flush()
+}
+
+// rows lists names and values for people.
+func (r *result) rows() [][]string {
+	var rows [][]string
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(tw, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	dead := ""
 	if r.Dead > 0 {
@@ -176,7 +185,7 @@ func (r *result) print(w io.Writer) {
 	}
 	row("training", "%s", t)
 	row("state hash", "%s", r.StateHash)
-	tw.Flush()
+	return rows
 }
 
 func percent(v eval.Number) string {

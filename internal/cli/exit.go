@@ -82,11 +82,11 @@ func CodeOf(err error) Code {
 		return own.Code
 	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
 		return Data
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, context.Canceled):
 		return Temporary
 	case errors.Is(err, checkpoint.ErrFenced):
 		return Unavailable
-	case errors.As(err, &netErr):
+	case errors.As(err, &netErr): // also context.DeadlineExceeded: only requests have deadlines
 		return Unavailable
 	case errors.As(err, &path), errors.As(err, &syscall):
 		return IO

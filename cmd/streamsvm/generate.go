@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/synth"
+)
+
+func generateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "generate", Args: "[STREAM]", Summary: "write a seeded synthetic stream to standard output, a file or a topic",
+		Text: "Without a STREAM the streams are listed, with --describe the options of one.",
+		Example: "streamsvm generate rbf --count 100000 --out rbf.libsvm.gz\n" +
+			"streamsvm generate rbf --count 100000 --topic examples --partitions 4 --rate 5000",
+		MaxArgs: 1,
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			g := &generate{set: cli.Pairs{}}
+			f.Group("Stream", func() {
+				f.Uint64Var(&g.count, "count", 10000, "number of examples; 0 never ends")
+				f.Uint64Var(&g.skip, "skip", 0, "pass over the first `N` examples of the stream")
+				f.Uint64Var(&g.seed, "seed", 1, "seed of the stream")
+				f.Var(g.set, "set", "set an option of the stream, repeatable")
+				f.BoolVar(&g.describe, "describe", false, "print the stream's definition and options")
+			})
+			f.Group("Output", func() {
+				f.StringVar(&g.out, "out", "-", "`FILE`, plain, .gz or .zst; - is standard output")
+				f.Choice(&g.codec, "codec", "", append([]string{""}, codec.Names()...), "form of the examples")
+				f.Lookup("codec").Usage = "form of the examples: " + strings.Join(codec.Names(), ", ") + "; by default what the file's name says, else libsvm, in a topic " + defaultCodec
+			})
+			g.topicFlags.define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				g.c = c
+				return g.run(ctx)
+			}
+		},
+	}
+}
+
+type generate struct {
+	topicFlags
+	count, skip, seed uint64
+	set               cli.Pairs
+	out, codec        string
+	describe          bool
+	c                 *cli.Call
+}
+
+func (g *generate) run(ctx context.Context) error {
+	c := g.c
+	if len(c.Args) == 0 {
+		return listStreams(c.Out)
+	}
+	if g.describe {
+		return describeStream(c.Out, c.Args[0])
+	}
+	gen, err := synth.New(c.Args[0], g.seed, g.set)
+	if err != nil {
+		if c.Given("set") {
+			return c.Bad("set", err)
+		}
+		return cli.Fail(cli.Usage, err)
+	}
+	gen.Skip(g.skip)
+	if g.topic != "" && c.Given("out") {
+		return c.Bad("out", errors.New("it cannot be combined with --topic"))
+	}
+	name := g.codec
+	if name == "" {
+		name = "libsvm"
+		if byName, ok := codec.ByFileName(g.out); ok {
+			name = byName
+		}
+		if g.topic != "" {
+			name = defaultCodec
+		}
+	}
+	enc, err := codec.New(name, codec.Options{Task: string(algos.Classify), CSV: codec.CSVOptions{LabelColumn: "last"}})
+	if err != nil {
+		return c.Bad("codec", err)
+	}
+	src := &synthetic{gen: gen, enc: enc, left: g.count, endless: g.count == 0}
+	pc := &pace{rate: g.rate}
+	if g.topic == "" {
+		return g.write(ctx, src, pc)
+	}
+	p, err := g.topicFlags.open(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	err = pump(ctx, c, src, p, g.topic, pc)
+	if src.endless && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// write writes the stream to a file or standard output.
+func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
+	var w *fileio.Writer
+	put := func(value []byte) error {
+		if src.enc.Name() != "msgpack" {
+			value = append(value, '\n')
+		}
+		_, err := g.c.Out.Write(value)
+		return err
+	}
+	if g.out != "-" {
+		var err error
+		if w, err = fileio.Create(g.out, src.enc); err != nil {
+			return err
+		}
+		defer w.Close()
+		put = w.WriteValue
+	}
+	var recs []stream.Record
+	for {
+		var err error
+		recs, err = src.Fetch(ctx, recs[:0])
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		for rest := recs; len(rest) > 0 && err == nil; {
+			var k int
+			if k, err = pc.wait(ctx, rest); err != nil {
+				break
+			}
+			for i := 0; i < k && err == nil; i++ {
+				err = put(rest[i].Value)
+			}
+			rest = rest[k:]
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil {
+			return err
+		}
+		if !src.endless {
+			return cli.Failf(cli.Temporary, "interrupted")
+		}
+		break
+	}
+	if w == nil {
+		return nil
+	}
+	return w.Close()
+}
+
+// synthetic is a generator as a source of records.
+type synthetic struct {
+	gen     *synth.Generator
+	enc     codec.Codec
+	left    uint64
+	endless bool
+}
+
+// Fetch implements stream.Source.
+func (s *synthetic) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return dst, err
+	}
+	if s.left == 0 && !s.endless {
+		return dst, io.EOF
+	}
+	for range 500 {
+		var ex stream.Example
+		at := s.gen.Position()
+		s.gen.Next(&ex)
+		value, err := s.enc.Append(nil, &ex)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, stream.Record{Topic: s.gen.Name(), Offset: int64(at), Value: value})
+		if s.left--; s.left == 0 && !s.endless {
+			break
+		}
+	}
+	return dst, nil
+}
+
+// Close implements stream.Source.
+func (s *synthetic) Close() error { return nil }
+
+func listStreams(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, i := range synth.List() {
+		fmt.Fprintf(tw, "%s\t%s\n", i.Name, i.Summary)
+	}
+	return tw.Flush()
+}
+
+func describeStream(w io.Writer, name string) error {
+	var names []string
+	for _, i := range synth.List() {
+		names = append(names, i.Name)
+		if i.Name != name {
+			continue
+		}
+		fmt.Fprintf(w, "%s: %s\n%s\n\nOptions (--set name=value):\n\n", i.Name, i.Summary, i.Reference)
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "name\tdefault\tfrom\tto\tmeaning")
+		for _, o := range i.Options {
+			fmt.Fprintf(tw, "%s\t%v\t%v\t%v\t%s\n", o.Name, o.Default, o.Min, o.Max, o.Doc)
+		}
+		return tw.Flush()
+	}
+	return cli.Failf(cli.Usage, "no stream %q; there are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+)
+
+// server answers /metrics, /healthz, /readyz and /version, and what is added
+// to its mux before it is started.
+type server struct {
+	mux *http.ServeMux
+	// ready tells whether the service does its work: not while it starts, and
+	// not any more once it stops.
+	ready atomic.Bool
+	srv   *http.Server
+	addr  string
+}
+
+func newServer(reg *prometheus.Registry) *server {
+	s := &server{mux: http.NewServeMux()}
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.ready.Load() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ready\n"))
+	})
+	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"version": trainer.Version, "go": runtime.Version()})
+	})
+	return s
+}
+
+// start listens on addr, unless that is empty, and answers until stop.
+func (s *server) start(c *cli.Call, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return cli.Fail(cli.Unavailable, err)
+	}
+	s.addr = l.Addr().String()
+	c.Log.Info("listening", "addr", s.addr)
+	s.srv = &http.Server{Handler: s.mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	go func() {
+		if err := s.srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			c.Log.Error("the HTTP server has stopped", "err", err)
+		}
+	}()
+	return nil
+}
+
+// stop lets requests under way end, for up to 5 s.
+func (s *server) stop() {
+	s.ready.Store(false)
+	if s.srv == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if s.srv.Shutdown(ctx) != nil {
+		_ = s.srv.Close()
+	}
+}

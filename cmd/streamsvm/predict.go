@@ -1,0 +1,424 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/metrics"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// predict holds the settings of one call of the command predict.
+type predict struct {
+	modelFlags
+	sourceFlags
+	codecFlags
+	kafkaFlags
+	modelFile, task, output string
+	predictions, positions  string
+	listen                  string
+	maxBody                 int64
+
+	c       *cli.Call
+	cfg     kafkaio.Config
+	dec     codec.Codec
+	current func() *predictor.Version // nil before there is a model
+	m       *metrics.Predictor
+
+	refused int
+	quality *eval.Prequential // of the predictions whose label is known
+}
+
+func predictCommand() *cli.Command {
+	return &cli.Command{
+		Name: "predict", Args: "[FILE...]", Summary: "predict with a model from a topic or a file: files, standard input, a topic, or HTTP",
+		Text: `
+The model comes from --model-topic, and is replaced by each newer version
+without a pause, or from --model. What is scored is, in this order of
+preference, the records of --topics, whose predictions go to --predictions;
+what is posted to /predict on --listen; the FILEs; standard input. Labels are
+not needed; where there are some, the accuracy is printed at the end.`,
+		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
+			"streamsvm predict --model-topic models --topics examples --predictions scored\n" +
+			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
+			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
+		MaxArgs: -1,
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			p := &predict{}
+			p.modelFlags.define(f)
+			f.Group("Model", func() {
+				f.StringVar(&p.modelFile, "model", "", "`FILE` with a model, instead of a topic")
+			})
+			f.Group("Input", func() {
+				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to score")
+				f.StringVar(&p.start, "start", "earliest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
+				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
+				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
+			})
+			p.codecFlags.define(f, "format of what is scored (default: by file name, else "+defaultCodec+")")
+			f.Group("Output", func() {
+				f.StringVar(&p.predictions, "predictions", "", "`TOPIC` for predictions; created if it does not exist")
+				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
+			})
+			p.kafkaFlags.define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				p.c = c
+				return p.serve(ctx)
+			}
+		},
+	}
+}
+
+// prediction is one line of output.
+type prediction struct {
+	ID        string       `json:"id,omitempty"`
+	Topic     string       `json:"topic,omitempty"`
+	Partition *int32       `json:"partition,omitempty"`
+	Offset    *int64       `json:"offset,omitempty"`
+	Decision  *eval.Number `json:"decision,omitempty"`
+	Label     *eval.Number `json:"label,omitempty"`
+	Y         *float64     `json:"y,omitempty"` // the true label, if it came along
+	Model     string       `json:"model,omitempty"`
+	Version   uint64       `json:"version,omitempty"`
+	Error     string       `json:"error,omitempty"`
+}
+
+func (p *predict) serve(ctx context.Context) error {
+	reg := metrics.NewRegistry(trainer.Version)
+	p.m = metrics.NewPredictor(reg)
+	srv := newServer(reg)
+	defer srv.stop()
+	var err error
+	if p.cfg, err = p.kafkaFlags.config(p.c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := p.follow(ctx, cancel); err != nil {
+		if ctx.Err() != nil && p.ended(ctx) == nil {
+			return nil
+		}
+		return err
+	}
+	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
+	if p.dec, err = p.codecFlags.open(p.c, p.current().Task(), p.c.Args...); err != nil {
+		return err
+	}
+	srv.mux.Handle("POST /predict", p)
+	if err := srv.start(p.c, p.listen); err != nil {
+		return err
+	}
+	srv.ready.Store(true)
+	switch {
+	case len(p.topics) > 0:
+		err = p.scoreTopics(ctx)
+	case p.listen != "":
+		if !p.c.Quiet {
+			fmt.Fprintf(p.c.Err, "POST http://%s/predict\n", srv.addr)
+		}
+		<-ctx.Done()
+	default:
+		err = p.files(ctx)
+	}
+	if ctx.Err() != nil {
+		if cause := p.ended(ctx); cause != nil || len(p.topics) > 0 || p.listen != "" {
+			return cause
+		}
+		return cli.Failf(cli.Temporary, "interrupted")
+	}
+	if err != nil {
+		return kafkaError(err)
+	}
+	return p.summary()
+}
+
+// ended returns why ctx has ended, nil if a signal has ended it.
+func (p *predict) ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return kafkaError(cause)
+	}
+	return nil
+}
+
+// follow gets the model, waiting for the first one in a topic. When following
+// fails later on it ends the command by cancel.
+func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) error {
+	if p.modelFile != "" {
+		if p.modelFlags.topic != "" {
+			return p.c.Bad("model", errors.New("it cannot be combined with --model-topic"))
+		}
+		model, err := readModel(p.modelFile)
+		if err != nil {
+			return err
+		}
+		v := &predictor.Version{Predictor: model}
+		p.current = func() *predictor.Version { return v }
+		return nil
+	}
+	if p.modelFlags.topic == "" {
+		return p.c.Bad("model-topic", errors.New("neither --model-topic nor --model is given"))
+	}
+	sub, err := p.modelFlags.open(ctx, p.c, p.cfg)
+	if err != nil {
+		return err
+	}
+	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
+		p.m.Updated(&v.Update, 0)
+		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
+	})
+	go func() {
+		<-live.Done()
+		sub.Close()
+		cancel(live.Err())
+	}()
+	p.current = live.Current
+	if !p.c.Quiet && live.Current() == nil {
+		p.c.Log.Info("waiting for a model", "topic", p.modelFlags.topic)
+	}
+	_, err = live.Wait(ctx)
+	return err
+}
+
+// score predicts a batch.
+func (p *predict) score(recs []stream.Record) []prediction {
+	start := time.Now()
+	v := p.current()
+	out := make([]prediction, len(recs))
+	var xs []stream.Vec
+	var at []int
+	for i := range recs {
+		var ex stream.Example
+		out[i].Model, out[i].Version = v.Update.Model, v.Update.Version
+		if err := p.dec.Decode(recs[i].Value, &ex); err != nil {
+			out[i].Error = err.Error()
+			continue
+		}
+		out[i].ID = ex.ID
+		if ex.Labelled {
+			y := ex.Y
+			out[i].Y = &y
+		}
+		xs, at = append(xs, ex.X), append(at, i)
+	}
+	decisions := make([]float64, len(xs))
+	v.Decisions(decisions, xs)
+	for k, i := range at {
+		d, l := eval.Number(decisions[k]), eval.Number(v.Label(decisions[k]))
+		out[i].Decision, out[i].Label = &d, &l
+	}
+	p.m.Scored(len(xs), len(recs)-len(xs), time.Since(start))
+	return out
+}
+
+// count keeps what summary needs.
+func (p *predict) count(out []prediction) {
+	for i := range out {
+		switch {
+		case out[i].Error != "":
+			p.refused++
+		case out[i].Y != nil:
+			p.quality.Add(float64(*out[i].Decision), *out[i].Y)
+		}
+	}
+}
+
+// files scores files, or standard input.
+func (p *predict) files(ctx context.Context) error {
+	files, fo := p.c.Args, p.fileOptions()
+	if len(files) == 0 {
+		files = []string{"-"}
+		fo.Codec = p.dec.Name()
+	}
+	src, err := fileio.Open(files, fo)
+	if err != nil {
+		return cli.Fail(cli.Usage, err)
+	}
+	defer src.Close()
+	var recs []stream.Record
+	for {
+		recs, err = src.Fetch(ctx, recs[:0])
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		out := p.score(recs)
+		p.count(out)
+		if err := p.print(recs, out); err != nil {
+			return err
+		}
+	}
+}
+
+// print writes predictions to standard output, a line for each record.
+func (p *predict) print(recs []stream.Record, out []prediction) error {
+	var b []byte
+	for i := range out {
+		o := &out[i]
+		if o.Error != "" {
+			fmt.Fprintf(p.c.Err, "streamsvm: %s record %d: %s\n", recs[i].Topic, recs[i].Offset+1, o.Error)
+		}
+		switch {
+		case p.output == "json":
+			line, err := json.Marshal(o)
+			if err != nil {
+				return err
+			}
+			b = append(b, line...)
+		case o.Error != "":
+			b = append(b, '?')
+		case p.output == "label":
+			b = fmt.Append(b, float64(*o.Label))
+		default:
+			b = fmt.Append(b, float64(*o.Decision))
+		}
+		b = append(b, '\n')
+	}
+	_, err := p.c.Out.Write(b)
+	return err
+}
+
+// scoreTopics scores topics into the predictions topic.
+func (p *predict) scoreTopics(ctx context.Context) error {
+	if p.predictions == "" {
+		return p.c.Bad("predictions", errors.New("no topic is given"))
+	}
+	from, err := readPositions(p.positions)
+	if err != nil {
+		return p.c.Bad("positions", err)
+	}
+	p.merge, p.outOfRange = string(kafkaio.Arrival), string(kafkaio.ToEarliest)
+	p.sourceFlags.wait = p.modelFlags.wait
+	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
+	if err != nil {
+		return err
+	}
+	src, err := kafkaio.NewSource(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	pos := src.Start()
+	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: len(pos)}); err != nil {
+		return err
+	}
+	// Predictions for one partition stay in order.
+	prod, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: p.cfg, Partition: func(r *stream.Record, n int) int32 {
+		return r.Partition % int32(n)
+	}})
+	if err != nil {
+		return err
+	}
+	defer prod.Close()
+	saved := time.Now()
+	keep := func() error {
+		saved = time.Now()
+		if err := prod.Flush(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		return writePositions(p.positions, pos)
+	}
+	var recs []stream.Record
+	for {
+		recs, err = src.Fetch(ctx, recs[:0])
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return errors.Join(err, keep())
+		}
+		out := p.score(recs)
+		p.count(out)
+		for i := range recs {
+			r := &recs[i]
+			part, off := r.Partition, r.Offset
+			out[i].Topic, out[i].Partition, out[i].Offset = r.Topic, &part, &off
+			pos[stream.Partition{Topic: r.Topic, ID: part}] = off + 1
+			value, err := json.Marshal(&out[i])
+			if err != nil {
+				return err
+			}
+			err = prod.Produce(ctx, stream.Record{Topic: p.predictions, Partition: part, Time: r.Time, Key: r.Key, Value: value})
+			if err != nil {
+				return err
+			}
+		}
+		if time.Since(saved) >= time.Second {
+			if err := keep(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// summary prints how good the predictions were, where that is known.
+func (p *predict) summary() error {
+	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
+		s := p.quality.Summary()
+		if s.MAE != nil {
+			fmt.Fprintf(p.c.Err, "mean absolute error %s, R2 %s on %d labelled examples\n", decimal(*s.MAE), decimal(*s.R2), n)
+		} else {
+			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", percent(s.Accuracy), decimal(s.AUC), n)
+		}
+	}
+	if p.refused > 0 {
+		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)
+	}
+	return nil
+}
+
+// readPositions reads the positions of an earlier run; without a file there
+// are none.
+func readPositions(path string) (stream.Offsets, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []partition
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	o := stream.Offsets{}
+	for _, p := range list {
+		o[stream.Partition{Topic: p.Topic, ID: p.Partition}] = p.Next
+	}
+	return o, nil
+}
+
+func writePositions(path string, o stream.Offsets) error {
+	if path == "" {
+		return nil
+	}
+	var list []partition
+	for _, p := range o.Partitions() {
+		list = append(list, partition{Topic: p.Topic, Partition: p.ID, Next: o[p]})
+	}
+	data, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(data, '\n'))
+}

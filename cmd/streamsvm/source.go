@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// sourceFlags say what is read from a cluster, and how.
+type sourceFlags struct {
+	topics            []string
+	partitions        []int32
+	start, outOfRange string
+	merge             string
+	lateness          time.Duration
+	untilEnd          bool
+	fetchMaxBytes     int
+	maxDown, wait     time.Duration
+	group             string
+}
+
+func (o *sourceFlags) define(f *cli.Flags) {
+	f.Group("Input", func() {
+		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
+		f.Int32SliceVar(&o.partitions, "partitions", nil, "`NUMBERS` of the partitions to read; default all")
+		f.StringVar(&o.start, "start", "earliest", "`WHERE` a first start begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
+		f.Choice(&o.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset does not exist any more")
+		f.Choice(&o.merge, "merge", "arrival", []string{"arrival", "ordered"}, "order between partitions: as they come, or by timestamp")
+		f.DurationVar(&o.lateness, "lateness", 5*time.Second, "how long an ordered merge waits for a partition")
+		f.BoolVar(&o.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+		f.IntVar(&o.fetchMaxBytes, "fetch-max-bytes", 1<<20, "`BYTES` to ask of a partition at a time")
+		f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
+		f.DurationVar(&o.wait, "topic-wait", 0, "how long to wait for a topic that does not exist; negative for ever")
+		f.StringVar(&o.group, "group", "", "consumer `GROUP` to tell about progress, for lag displays only")
+	})
+}
+
+// options are those of kafkaio, beginning at the offsets given.
+func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offsets) (kafkaio.SourceOptions, error) {
+	so := kafkaio.SourceOptions{
+		Config: cfg, Topics: o.topics, Offsets: from, OutOfRange: kafkaio.OutOfRange(o.outOfRange),
+		Merge: kafkaio.Merge(o.merge), Lateness: o.lateness, UntilEnd: o.untilEnd, FetchMaxBytes: o.fetchMaxBytes,
+		MaxDown: o.maxDown, TopicWait: o.wait, Group: o.group,
+	}
+	if len(o.topics) == 0 {
+		return so, c.Bad("topics", errors.New("no topic is given"))
+	}
+	if len(o.partitions) > 0 {
+		so.Partitions = map[string][]int32{}
+		for _, t := range o.topics {
+			so.Partitions[t] = o.partitions
+		}
+	}
+	switch o.start {
+	case "earliest", "latest":
+		so.Start = kafkaio.StartAt(o.start)
+	default:
+		so.Start = kafkaio.Timestamp
+		if ms, err := strconv.ParseInt(o.start, 10, 64); err == nil {
+			so.StartTime = time.UnixMilli(ms)
+		} else if so.StartTime, err = time.Parse(time.RFC3339, o.start); err != nil {
+			return so, c.Bad("start", fmt.Errorf("%q is not earliest, latest, a time like 2026-01-31T12:00:00Z, or milliseconds", o.start))
+		}
+	}
+	if err := so.Validate(); err != nil {
+		return so, cli.Fail(cli.Usage, err)
+	}
+	return so, nil
+}
+
+// kafkaError gives errors of kafkaio their exit codes.
+func kafkaError(err error) error {
+	var own *cli.Error
+	var unknown *kafkaio.UnknownTopicError
+	var outside *kafkaio.RangeError
+	var refusal kafka.Error
+	switch {
+	case err == nil, errors.As(err, &own):
+		return err
+	case errors.As(err, &outside):
+		return cli.Fail(cli.Data, err)
+	case errors.As(err, &unknown), errors.As(err, &refusal), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return cli.Fail(cli.Unavailable, err)
+	}
+	return err
+}

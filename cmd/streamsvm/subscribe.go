@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// modelFlags say which model topic is followed.
+type modelFlags struct {
+	topic, name string
+	wait        time.Duration
+	down        time.Duration
+}
+
+func (o *modelFlags) define(f *cli.Flags) {
+	f.Group("Model", func() {
+		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
+		f.StringVar(&o.name, "model-name", "", "`NAME` of the model; default the first one in the topic")
+		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative for ever")
+		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
+	})
+}
+
+func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) (*kafkaio.Subscriber, error) {
+	if o.topic == "" {
+		return nil, c.Bad("model-topic", errors.New("no topic is given"))
+	}
+	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{
+		Config: cfg, Topic: o.topic, Model: o.name, TopicWait: o.wait, MaxDown: o.down,
+	})
+	return sub, kafkaError(err)
+}
+
+// ext is the suffix of files that hold a model.
+const ext = ".ssm"
+
+func subscribeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "subscribe", Summary: "follow a model topic and print, or save, every update",
+		Text: `
+The newest model in the topic comes first, then every later one. Each has been
+verified: chunks, checksum, and that it can be decoded.`,
+		Example: "streamsvm subscribe --model-topic models --save ./models",
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			s := &subscribe{}
+			s.modelFlags.define(f)
+			f.Group("Output", func() {
+				f.BoolVar(&s.json, "json", false, "print a JSON object per update")
+				f.StringVar(&s.save, "save", "", "save every model to `DIR`, as NAME-VERSION"+ext+" and NAME"+ext)
+				f.BoolVar(&s.once, "once", false, "stop after the first update")
+				f.Uint64Var(&s.until, "until", 0, "stop when this `VERSION` or a later one has come")
+			})
+			s.kafkaFlags.define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				s.c = c
+				return s.run(ctx)
+			}
+		},
+	}
+}
+
+type subscribe struct {
+	modelFlags
+	kafkaFlags
+	json, once bool
+	save       string
+	until      uint64
+	c          *cli.Call
+}
+
+func (s *subscribe) run(ctx context.Context) error {
+	cfg, err := s.kafkaFlags.config(s.c)
+	if err != nil {
+		return err
+	}
+	if s.save != "" {
+		if err := os.MkdirAll(s.save, 0o777); err != nil {
+			return err
+		}
+	}
+	sub, err := s.modelFlags.open(ctx, s.c, cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer sub.Close()
+	for {
+		u, err := sub.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return kafkaError(err)
+		}
+		p, err := predictor.Decode(u.Payload)
+		if err != nil {
+			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
+			continue
+		}
+		if err := s.show(u, p); err != nil {
+			return err
+		}
+		if s.once || s.until > 0 && u.Version >= s.until {
+			return nil
+		}
+	}
+}
+
+func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
+	if s.save != "" {
+		for _, name := range []string{fmt.Sprintf("%s-%010d%s", u.Model, u.Version, ext), u.Model + ext} {
+			if err := writeFile(filepath.Join(s.save, name), u.Payload); err != nil {
+				return err
+			}
+		}
+	}
+	if s.json {
+		return json.NewEncoder(s.c.Out).Encode(newUpdateLine(u, p))
+	}
+	quality := ""
+	for _, m := range u.Evaluation {
+		switch m.Name {
+		case "prequential_accuracy_window":
+			quality = ", recent accuracy " + percent(eval.Number(m.Value))
+		case "prequential_mae_window":
+			quality = ", recent mean absolute error " + decimal(eval.Number(m.Value))
+		}
+	}
+	_, err := fmt.Fprintf(s.c.Out, "%s version %d: %s after %d examples, %s, %d bytes%s\n",
+		u.Model, u.Version, u.Learner, u.Examples, p.Info().Text, len(u.Payload), quality)
+	return err
+}
+
+// updateLine is what subscribe --json prints.
+type updateLine struct {
+	Model         string                 `json:"model"`
+	Version       uint64                 `json:"version"`
+	Epoch         uint64                 `json:"epoch"`
+	Learner       string                 `json:"learner"`
+	Step          uint64                 `json:"step"`
+	Examples      uint64                 `json:"examples"`
+	Created       time.Time              `json:"created"`
+	Bytes         int                    `json:"bytes"`
+	Hash          string                 `json:"hash"`
+	Kind          string                 `json:"kind"`
+	Support       *int                   `json:"support"`
+	Preprocessing string                 `json:"preprocessing"`
+	Options       map[string]string      `json:"options"`
+	Offsets       []partition            `json:"offsets"`
+	Evaluation    map[string]eval.Number `json:"evaluation"`
+}
+
+func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
+	info := p.Info()
+	l := updateLine{
+		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created,
+		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Preprocessing: p.Preprocessing(), Options: p.Options(),
+		Offsets: []partition{}, Evaluation: map[string]eval.Number{},
+	}
+	if info.Support >= 0 {
+		l.Support = &info.Support
+	}
+	for _, id := range u.Offsets.Partitions() {
+		l.Offsets = append(l.Offsets, partition{Topic: id.Topic, Partition: id.ID, Next: u.Offsets[id]})
+	}
+	for _, m := range u.Evaluation {
+		l.Evaluation[m.Name] = eval.Number(m.Value)
+	}
+	return l
+}

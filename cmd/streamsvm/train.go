@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/metrics"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// train holds the settings of one call of the command train.
+type train struct {
+	sourceFlags
+	codecFlags
+	learnFlags
+	kafkaFlags
+	modelTopic, modelName string
+	maxRecordBytes        int
+	checkpoint            string
+	interval              time.Duration
+	every                 uint64
+	retain                int
+	record                string
+	tolerance, dlq        string
+	listen                string
+	queue                 int
+	shutdown              time.Duration
+
+	c   *cli.Call
+	cfg kafkaio.Config
+	e   *trainer.Engine
+	run trainer.RunConfig
+	// closers end what start has opened, the last one first.
+	closers []func() error
+}
+
+func trainCommand() *cli.Command {
+	return &cli.Command{
+		Name: "train", Summary: "learn from topics, keep checkpoints, publish the model: the service",
+		Text: `
+The position in every partition is part of the checkpoint. After a crash at any
+moment training goes on from the newest valid one and arrives at the same state,
+to the bit, as if nothing had happened. SIGTERM writes a last checkpoint and
+ends with exit code 0.`,
+		Example: "streamsvm train --topics examples --codec libsvm --model-topic models --checkpoint ./state --listen 127.0.0.1:9100",
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			t := &train{}
+			t.sourceFlags.define(f)
+			t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
+			f.Group("Input", func() {
+				f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
+				f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
+				f.Lookup("dlq").NoOptDefVal = ".dlq"
+				f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead")
+			})
+			t.learnFlags.define(f)
+			f.Group("Output", func() {
+				f.StringVar(&t.modelTopic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
+				f.StringVar(&t.modelName, "model-name", "model", "`NAME` of the model in the topic")
+				f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
+				f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints")
+				f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
+				f.Uint64Var(&t.every, "checkpoint-every", 0, "records between checkpoints; 0 sets none")
+				f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep")
+				f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
+				f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
+				f.DurationVar(&t.shutdown, "shutdown-timeout", 25*time.Second, "time for the last checkpoint and publication")
+			})
+			t.kafkaFlags.define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				t.c = c
+				return t.serve(ctx)
+			}
+		},
+	}
+}
+
+func (t *train) serve(ctx context.Context) (err error) {
+	reg := metrics.NewRegistry(trainer.Version)
+	m := metrics.NewTrainer(reg)
+	p := newProgress(t.c)
+	srv := newServer(reg)
+	defer srv.stop()
+	if err := srv.start(t.c, t.listen); err != nil {
+		return err
+	}
+	// Results are kept in the order in which start opens: close in reverse.
+	defer func() {
+		for i := len(t.closers) - 1; i >= 0; i-- {
+			err = errors.Join(err, t.closers[i]())
+		}
+	}()
+	if err := t.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return kafkaError(err)
+	}
+	p.resume(t.e)
+	m.SetSource(t.run.Source)
+	m.Consumed(t.e, 0)
+	t.run.Observer = observers{p, m, logObserver{t.c.Log}}
+	srv.ready.Store(true)
+
+	src := &source{Source: t.run.Source}
+	var res trainer.Result
+	if t.untilEnd && t.e.Finished() && !more(ctx, src) {
+		res.Ended = true // nothing new since the stream was finished
+	} else {
+		t.run.Source = src
+		res, err = trainer.Run(ctx, t.e, t.run)
+	}
+	srv.ready.Store(false)
+	if err != nil {
+		return kafkaError(err)
+	}
+	p.done(t.e)
+	return t.summary(res)
+}
+
+// start opens everything, in the order in which a restart is safe: claim the
+// checkpoints before reading them, so that no zombie adds one in between; load;
+// publish again what may not have been published; store where a first start
+// begins before consuming anything.
+func (t *train) start(ctx context.Context) error {
+	c := t.c
+	learn, err := t.learnFlags.config(c)
+	if err != nil {
+		return err
+	}
+	if t.cfg, err = t.kafkaFlags.config(c); err != nil {
+		return err
+	}
+	dec, err := t.codecFlags.open(c, learn.Task)
+	if err != nil {
+		return err
+	}
+	if t.checkpoint == "" && t.record != "" {
+		c.Log.Warn("without --checkpoint a restart begins anew, and the recording must not exist then")
+	}
+	t.run = trainer.RunConfig{
+		Decoder: dec, Model: t.modelName, Tolerance: trainer.Tolerance(t.tolerance), CheckpointInterval: t.interval,
+		CheckpointEvery: t.every, QueueRecords: t.queue, ShutdownTimeout: t.shutdown, Log: c.Log,
+	}
+	if t.e, err = trainer.NewEngine(learn); err != nil {
+		return cli.Fail(cli.Usage, err)
+	}
+	var snap *checkpoint.Snapshot
+	var from stream.Offsets
+	if t.checkpoint != "" {
+		if t.run.Store, snap, err = openStore(ctx, c, t.checkpoint, t.retain); err != nil {
+			return err
+		}
+	}
+	if snap != nil {
+		if err := t.e.Restore(snap); err != nil {
+			return cli.Fail(cli.Config, err)
+		}
+		from, t.run.Version = snap.Header.Offsets, snap.Header.ModelVersion
+		c.Log.Info("going on from a checkpoint", "examples", snap.Header.Examples, "state_hash", hash(snap.Header.StateHash))
+	}
+	if err := t.openPublisher(ctx, snap); err != nil {
+		return err
+	}
+	if err := t.openRecording(snap); err != nil {
+		return err
+	}
+	if t.dlq != "" {
+		d, err := newDeadLetters(ctx, t.cfg, t.dlq)
+		if err != nil {
+			return err
+		}
+		t.run.DeadLetters = d
+		t.closers = append(t.closers, func() error { d.close(); return nil })
+	}
+	opts, err := t.sourceFlags.options(c, t.cfg, from)
+	if err != nil {
+		return err
+	}
+	src, err := kafkaio.NewSource(ctx, opts)
+	if err != nil {
+		return err
+	}
+	t.closers = append(t.closers, src.Close)
+	t.run.Source, t.run.Start = src, src.Start()
+	if t.run.Store != nil && snap == nil {
+		return trainer.First(ctx, t.e, t.run)
+	}
+	return nil
+}
+
+// openPublisher opens the model topic. The run before may have ended between
+// storing a checkpoint and publishing its model: it is published again.
+func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) error {
+	if t.modelTopic == "" {
+		return nil
+	}
+	if t.run.Store == nil {
+		return t.c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
+	}
+	p, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{
+		Config: t.cfg, Topic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, MaxDown: t.maxDown,
+	})
+	if err != nil {
+		return err
+	}
+	t.run.Publisher = p
+	t.closers = append(t.closers, p.Close)
+	if snap == nil {
+		return nil
+	}
+	u, err := trainer.Republish(t.run, t.e, snap.Header)
+	if err != nil || u == nil {
+		return err
+	}
+	return p.Publish(ctx, u)
+}
+
+// openRecording begins a recording, or goes on with it where the checkpoint
+// says that it was.
+func (t *train) openRecording(snap *checkpoint.Snapshot) error {
+	if t.record == "" {
+		return nil
+	}
+	var w *fileio.RecordWriter
+	var err error
+	pos := ""
+	if snap != nil {
+		for _, kv := range snap.Header.Meta {
+			if kv[0] == trainer.MetaRecording {
+				pos = kv[1]
+			}
+		}
+	}
+	if pos == "" {
+		w, err = fileio.CreateRecording(t.record)
+	} else {
+		var n int64
+		if n, err = strconv.ParseInt(pos, 10, 64); err == nil {
+			w, err = fileio.Reopen(t.record, n)
+		}
+	}
+	if err != nil {
+		return t.c.Bad("record", err)
+	}
+	t.run.Recorder = w
+	t.closers = append(t.closers, func() error { return w.Close(t.e.Finished()) })
+	return nil
+}
+
+// summary says how the run ended.
+func (t *train) summary(res trainer.Result) error {
+	if t.c.Quiet {
+		return nil
+	}
+	h, err := t.e.Hash()
+	if err != nil {
+		return err
+	}
+	n := t.e.Counts()
+	how := "stopped"
+	if res.Ended {
+		how = "the stream has ended"
+	}
+	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead + %d waiting; model version %d; state hash %s\n",
+		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, n.Pending, max(res.Version, t.run.Version), hash(h))
+	return nil
+}
