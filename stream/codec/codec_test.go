@@ -453,6 +453,8 @@ func TestAppendRefuses(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
+	tooMany := math.MaxInt32
+	tooMany++ // negative where an int has 32 bits, and refused as well
 	tests := []struct {
 		name string
 		o    Options
@@ -461,7 +463,7 @@ func TestNewRefuses(t *testing.T) {
 		{"json", Options{Labels: "auto"}},
 		{"json", Options{Task: "rank"}},
 		{"json", Options{MaxFeatures: -1}},
-		{"json", Options{MaxFeatures: 1 << 31}},
+		{"json", Options{MaxFeatures: tooMany}},
 		{"json", Options{MaxValueBytes: -1}},
 		{"csv", Options{CSV: CSVOptions{Comma: '.'}}},
 		{"csv", Options{CSV: CSVOptions{LabelColumn: "y"}}},

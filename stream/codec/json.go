@@ -186,16 +186,17 @@ func (c *jsonCodec) sparse(p *jsonText) (stream.Vec, error) {
 		if err != nil {
 			return x, err
 		}
-		j := 0
+		index := int64(0)
 		for _, b := range key {
 			d := b - '0'
 			if d > 9 {
 				return x, failf(stream.StageDecode, "x", "the key %s is not a feature's index", quoted(key))
 			}
-			if j = j*10 + int(d); j > c.maxDim {
+			if index = index*10 + int64(d); index > int64(c.maxDim) {
 				return x, c.indexTooLarge("x[" + quoted(key) + "]")
 			}
 		}
+		j := int(index)
 		if j == 0 {
 			return x, failf(stream.StageDecode, "x", "the key %s is not a feature's index, those start at 1", quoted(key))
 		}

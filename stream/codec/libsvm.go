@@ -79,20 +79,20 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
 	size := min(bytes.Count(b[i:], colon), (len(b)-i+1)/4)
 	idx := make([]int32, 0, size)
 	val := make([]float32, 0, size)
-	last := 0
+	last := int64(0)
 	for first := true; ; first = false {
 		i = skipBlank(b, i)
 		if i == len(b) {
 			break
 		}
 		start := i
-		j := 0
+		j := int64(0) // ten times the largest index does not fit into 32 bits
 		for i < len(b) {
 			d := b[i] - '0'
 			if d > 9 {
 				break
 			}
-			if j = j*10 + int(d); j > c.maxDim {
+			if j = j*10 + int64(d); j > int64(c.maxDim) {
 				return c.indexTooLarge(quoted(token(b, start)))
 			}
 			i++
@@ -107,9 +107,9 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
 		}
 		if j <= last {
 			if j == 0 {
-				return failf(stream.StageDecode, feature(j), "indices start at 1")
+				return failf(stream.StageDecode, feature(int(j)), "indices start at 1")
 			}
-			return failf(stream.StageDecode, feature(j), "the index follows %d, indices must increase", last)
+			return failf(stream.StageDecode, feature(int(j)), "the index follows %d, indices must increase", last)
 		}
 		last = j
 		i++
@@ -118,13 +118,13 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
 		if n == 0 || end < len(b) && !blank(b[end]) {
 			t := token(b, i)
 			if nonFinite(t) {
-				return failf(stream.StageFeature, feature(j), "the value is %s", quoted(t))
+				return failf(stream.StageFeature, feature(int(j)), "the value is %s", quoted(t))
 			}
-			return failf(stream.StageDecode, feature(j), "%s is not a number", quoted(t))
+			return failf(stream.StageDecode, feature(int(j)), "%s is not a number", quoted(t))
 		}
 		v := d.float32(b[i:end])
 		if v-v != 0 {
-			return failf(stream.StageFeature, feature(j), "%s overflows a float32", quoted(b[i:end]))
+			return failf(stream.StageFeature, feature(int(j)), "%s overflows a float32", quoted(b[i:end]))
 		}
 		idx = append(idx, int32(j-1))
 		val = append(val, v)
