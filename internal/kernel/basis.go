@@ -278,6 +278,9 @@ func (b *Basis) addBias(dst []float32, ld, n, m int) {
 	}
 }
 
+// packs reports whether kernel values of x are computed from packed panels.
+func (b *Basis) packs(x stream.Vec) bool { return b.rows == nil && x.Dim() <= b.panels.Dim() }
+
 // Diag returns K(p,p) + Bias for point i.
 func (b *Basis) Diag(i int) float64 {
 	if b.Func.Kind == vec.RBF || b.Func.Kind == vec.Laplacian {

@@ -64,23 +64,49 @@ type work struct{ block, x []float32 }
 func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
 	w, _ := e.scratch.Get().(*work)
 	if w == nil {
-		w = &work{block: make([]float32, scoreRows*scoreCols)}
+		w = new(work)
 	}
 	defer e.scratch.Put(w)
-	n := e.basis.Len()
 	for len(xs) > 0 {
-		rows := min(len(xs), scoreRows)
-		clear(dst[:rows])
-		// The sum over a row is cut at the same columns whatever the number of
-		// rows, so a decision does not depend on its company.
-		for from := 0; from < n; from += scoreCols {
-			to := min(n, from+scoreCols)
-			w.x = e.basis.block(w.x, w.block, to-from, xs[:rows], from, to)
-			for r := range rows {
-				dst[r] += vec.DotMixed(w.block[r*(to-from):(r+1)*(to-from)], e.coef[from:to])
-			}
+		// A run of vectors for which the same code computes kernel values.
+		packed := e.basis.packs(xs[0])
+		n := 1
+		for n < min(len(xs), scoreRows) && e.basis.packs(xs[n]) == packed {
+			n++
 		}
-		dst, xs = dst[rows:], xs[rows:]
+		if packed {
+			e.decidePacked(w, dst[:n], xs[:n])
+		} else {
+			e.decide(w, dst[:n], xs[:n])
+		}
+		dst, xs = dst[n:], xs[n:]
+	}
+}
+
+// decidePacked is Decisions for vectors that fit the dense layout.
+func (e *Expansion) decidePacked(w *work, dst []float64, xs []stream.Vec) {
+	p := e.basis.panels
+	d := p.Dim()
+	w.x = grow(w.x, len(xs)*d)
+	for r, x := range xs {
+		x.Dense(w.x[r*d : (r+1)*d])
+	}
+	e.basis.Func.Decide(dst, w.x, len(xs), p, e.coef, float64(e.basis.Func.Bias))
+}
+
+// decide is Decisions for the other layout and for vectors with features that
+// no point has. The sum over a row is cut at the same columns whatever the
+// number of rows, so a decision does not depend on its company.
+func (e *Expansion) decide(w *work, dst []float64, xs []stream.Vec) {
+	clear(dst)
+	w.block = grow(w.block, scoreRows*scoreCols)
+	n := e.basis.Len()
+	for from := 0; from < n; from += scoreCols {
+		to := min(n, from+scoreCols)
+		w.x = e.basis.block(w.x, w.block, to-from, xs, from, to)
+		for r := range xs {
+			dst[r] += vec.DotMixed(w.block[r*(to-from):(r+1)*(to-from)], e.coef[from:to])
+		}
 	}
 }
 

@@ -1,0 +1,214 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// random returns a vector of up to dim features, dense or sparse.
+func random(r *rand.Rand, dim int, sparse bool) stream.Vec {
+	if !sparse {
+		v := make([]float32, dim)
+		for j := range v {
+			v[j] = float32(r.NormFloat64())
+		}
+		return stream.Vec{Val: v}
+	}
+	x := stream.Vec{Idx: []int32{}}
+	for j := range dim {
+		if r.IntN(8) == 0 {
+			x.Idx = append(x.Idx, int32(j))
+			x.Val = append(x.Val, float32(r.NormFloat64()))
+		}
+	}
+	return x
+}
+
+// exact computes a kernel value from its definition, in float64.
+func exact(f Func, x, z stream.Vec) float64 {
+	dim := max(x.Dim(), z.Dim())
+	a, b := make([]float32, dim), make([]float32, dim)
+	x.Dense(a)
+	z.Dense(b)
+	var dot, sq, l1 float64
+	for j := range a {
+		u, v := float64(a[j]), float64(b[j])
+		dot += u * v
+		sq += (u - v) * (u - v)
+		l1 += math.Abs(u - v)
+	}
+	g, bias := float64(f.Gamma), float64(f.Bias)
+	switch f.Kind {
+	case vec.RBF:
+		return math.Exp(-g*sq) + bias
+	case vec.Laplacian:
+		return math.Exp(-g*l1) + bias
+	case vec.Polynomial:
+		return math.Pow(g*dot+float64(f.Coef0), float64(f.Degree)) + bias
+	}
+	return dot + bias
+}
+
+var funcs = []Func{
+	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.05}, Bias: 1},
+	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.5}},
+	{Kernel: vec.Kernel{Kind: vec.Linear, Gamma: 1}, Bias: 0.5},
+	{Kernel: vec.Kernel{Kind: vec.Polynomial, Gamma: 0.1, Coef0: 1, Degree: 3}},
+	{Kernel: vec.Kernel{Kind: vec.Laplacian, Gamma: 0.1}, Bias: 1},
+}
+
+// TestValues compares kernel values with their definition, in both layouts,
+// for points and arguments of growing and of unequal dimensions.
+func TestValues(t *testing.T) {
+	for _, f := range funcs {
+		for _, dim := range []int{1, 3, 40, 1024, 1500} { // beyond 1024 features the layout is sparse
+			r := rand.New(rand.NewPCG(uint64(dim), 1))
+			b := New(f)
+			var points []stream.Vec
+			for i := range 150 {
+				x := random(r, max(1, dim*(i+30)/180), i%3 == 0 || dim > denseLimit)
+				points = append(points, x)
+				if got := b.Append(x); got != i {
+					t.Fatalf("point %d has index %d", i, got)
+				}
+			}
+			replaced := random(r, dim, true)
+			b.Set(77, replaced)
+			points[77] = replaced
+			xs := []stream.Vec{random(r, dim, false), random(r, dim, true), random(r, dim+7, false), {Idx: []int32{}}, points[5]}
+			for from, to := range map[int]int{0: 150, 3: 4, 60: 131, 64: 128} {
+				ld := to - from + 3
+				got := make([]float32, ld*len(xs))
+				b.Block(got, ld, xs, from, to)
+				for i, x := range xs {
+					for j := from; j < to; j++ {
+						want := exact(f, x, points[j])
+						if d := math.Abs(float64(got[i*ld+j-from]) - want); !(d <= 2e-5*(1+math.Abs(want))) {
+							t.Fatalf("%v dim %d: K(%d, %d) = %v, want %v", f, dim, i, j, got[i*ld+j-from], want)
+						}
+					}
+				}
+			}
+			idx := []int32{9, 0, 149, 77}
+			between := make([]float32, len(idx)*150)
+			b.Between(between, 150, idx, 0, 150)
+			for i, p := range idx {
+				row := make([]float32, 150)
+				b.Block(row, 150, []stream.Vec{b.Row(int(p))}, 0, 150)
+				for j := range row {
+					if row[j] != between[i*150+j] {
+						t.Fatalf("%v dim %d: Between and Block differ at (%d, %d)", f, dim, p, j)
+					}
+				}
+				if want := exact(f, points[p], points[p]); math.Abs(b.Diag(int(p))-want) > 1e-5*(1+want) {
+					t.Errorf("%v: Diag(%d) = %v, want %v", f, p, b.Diag(int(p)), want)
+				}
+			}
+		}
+	}
+}
+
+// TestExpansion: decisions agree with the sum they stand for, do not depend on
+// their company, and survive encoding to the bit.
+func TestExpansion(t *testing.T) {
+	for _, f := range funcs {
+		for _, dim := range []int{2, 30, 1500} {
+			r := rand.New(rand.NewPCG(uint64(dim), 2))
+			b := New(f)
+			var points []stream.Vec
+			var coef []float64
+			for i := range 2300 {
+				x := random(r, dim, i%2 == 0 || dim > denseLimit)
+				points = append(points, x)
+				b.Append(x)
+				c := r.NormFloat64()
+				if i%3 == 0 {
+					c = 0
+				}
+				coef = append(coef, c)
+			}
+			e := NewExpansion(b, coef)
+			data, err := e.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := DecodeExpansion(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := m.AppendBinary(nil)
+			if err != nil || string(again) != string(data) {
+				t.Fatalf("%v dim %d: encoding is not stable: %v", f, dim, err)
+			}
+			var xs []stream.Vec
+			for i := range 150 {
+				xs = append(xs, random(r, dim+i%20/19, i%4 == 0))
+			}
+			got := make([]float64, len(xs))
+			e.Decisions(got, xs)
+			other := make([]float64, len(xs))
+			m.Decisions(other, xs)
+			for i, x := range xs {
+				if one := e.Decision(x); one != got[i] || other[i] != got[i] {
+					t.Fatalf("%v dim %d: decision %d is %v in company, %v alone, %v decoded", f, dim, i, got[i], one, other[i])
+				}
+				if i%10 != 0 {
+					continue
+				}
+				want, size := 0.0, 0.0
+				for j, c := range coef {
+					k := exact(f, x, points[j])
+					want += c * k
+					size += math.Abs(c * k)
+				}
+				if math.Abs(got[i]-want) > 1e-5*(1+size) {
+					t.Errorf("%v dim %d: decision %d is %v, want %v", f, dim, i, got[i], want)
+				}
+			}
+		}
+	}
+}
+
+// TestDecodeHostile truncates and flips an encoded basis everywhere: errors or
+// valid results, never a panic.
+func TestDecodeHostile(t *testing.T) {
+	for _, dim := range []int{3, 1100} {
+		r := rand.New(rand.NewPCG(1, 1))
+		b := New(funcs[0])
+		for range 5 {
+			b.Append(random(r, dim, dim > 10))
+		}
+		data, err := state.Append(nil, b.Fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := func(data []byte) error {
+			c := New(Func{})
+			err := state.Decode(data, c.Fields)
+			if err == nil && c.Len() > 0 {
+				c.Row(c.Len() - 1)
+			}
+			return err
+		}
+		if err := try(data); err != nil {
+			t.Fatal(err)
+		}
+		for n := range data {
+			if try(data[:n]) == nil {
+				t.Fatalf("%d of %d bytes decode", n, len(data))
+			}
+		}
+		for i := range data {
+			for bit := range 8 {
+				flipped := append([]byte(nil), data...)
+				flipped[i] ^= 1 << bit
+				_ = try(flipped)
+			}
+		}
+	}
+}
