@@ -76,10 +76,10 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 		n--
 		b.row(out[n*ld:], n, z, m)
 	}
-	// Few rows at a time, so that the sums are in a near cache when they are
-	// finished.
-	for r := 0; r < n; r += 48 {
-		for q := range m {
+	// A panel stays in a near cache while all rows pass by. Few rows at a
+	// time, so that their sums do too until they are finished.
+	for q := range m {
+		for r := 0; r < n; r += 48 {
 			b.columns(out[r*ld+q*Width:], ld, r, min(48, n-r), Width, z[q*Width*b.d:], q*Width)
 		}
 	}
