@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,6 +40,8 @@ type Store struct {
 	dir  string
 	opts Options
 	fs   fileSystem
+
+	number atomic.Uint64 // of claim
 
 	mu      sync.Mutex
 	claim   epoch // zero before Claim
