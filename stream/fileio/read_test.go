@@ -2,8 +2,6 @@ package fileio
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,10 +12,9 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"go.uber.org/goleak"
-
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"go.uber.org/goleak"
 
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -205,6 +202,37 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// TestConcatenated reads files made by appending one compressed file to
+// another, as both formats allow.
+func TestConcatenated(t *testing.T) {
+	zip := func(text string) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		fmt.Fprint(w, text)
+		w.Close()
+		return b.String()
+	}
+	zst := func(text string) string {
+		var b bytes.Buffer
+		w, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(w, text)
+		w.Close()
+		return b.String()
+	}
+	for name, content := range map[string]string{
+		"x.json.gz":  zip("1\n2") + zip("3\n") + zip("") + zip("4\n"),
+		"x.json.zst": zst("1\n2") + zst("3\n") + zst("") + zst("4\n"),
+	} {
+		recs := drain(t, open(t, Options{}, save(t, name, content)))
+		if len(recs) != 3 || string(recs[1].Value) != "23" || string(recs[2].Value) != "4" {
+			t.Errorf("%s: %+v", name, recs)
+		}
+	}
+}
+
 // TestPositions checks Start, Passes and Limit in all combinations against a
 // list made by hand.
 func TestPositions(t *testing.T) {
@@ -323,212 +351,6 @@ func TestHeaderOfFile(t *testing.T) {
 	}
 	if _, err := Header("-"); err == nil {
 		t.Error("standard input has a header")
-	}
-}
-
-// TestCreate writes examples in all forms and compressions and reads them
-// back.
-func TestCreate(t *testing.T) {
-	examples := []stream.Example{
-		{X: stream.Vec{Val: []float32{0.5, 1.5}}, Y: 1, Labelled: true},
-		{X: stream.Vec{Val: []float32{-2, 1e-7}}},
-		{X: stream.Vec{Val: []float32{3, 4}}, Y: -1, Labelled: true},
-	}
-	for _, name := range codec.Names() {
-		for _, suffix := range []string{"", ".gz", ".zst"} {
-			t.Run(name+suffix, func(t *testing.T) {
-				c, err := codec.New(name, codec.Options{CSV: codec.CSVOptions{
-					Header: true, Columns: []string{"y", "a", "b"}, LabelColumn: "y"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				path := filepath.Join(t.TempDir(), "x."+name+suffix)
-				w, err := Create(path, c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for k := range examples {
-					if err := w.Write(&examples[k]); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := w.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if w.Write(&examples[0]) == nil {
-					t.Error("a closed writer takes an example")
-				}
-				raw, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				magic := map[string]string{"": "", ".gz": "\x1f\x8b", ".zst": "\x28\xb5\x2f\xfd"}[suffix]
-				if !bytes.HasPrefix(raw, []byte(magic)) {
-					t.Errorf("the file starts with %q", raw[:4])
-				}
-				recs := drain(t, open(t, Options{Header: true}, path))
-				if len(recs) != len(examples) {
-					t.Fatalf("%d records", len(recs))
-				}
-				for k := range recs {
-					var ex stream.Example
-					if err := c.Decode(recs[k].Value, &ex); err != nil {
-						t.Fatal(err)
-					}
-					x := make([]float32, 2)
-					ex.X.Dense(x)
-					if !slices.Equal(x, examples[k].X.Val) || ex.Y != examples[k].Y || ex.Labelled != examples[k].Labelled {
-						t.Errorf("%d: %+v", k, ex)
-					}
-				}
-			})
-		}
-	}
-	c, err := codec.New("json", codec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Create(filepath.Join(t.TempDir(), "no", "x.json"), c); err == nil {
-		t.Error("no error where the directory is missing")
-	}
-	w, err := Create(filepath.Join(t.TempDir(), "x.json"), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range []string{"", " \n", "a\nb"} {
-		if w.WriteValue([]byte(bad)) == nil {
-			t.Errorf("%q was taken for a line", bad)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestCreateFull checks that a full disk is reported.
-func TestCreateFull(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("no /dev/full")
-	}
-	c, err := codec.New("json", codec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := Create("/dev/full", c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WriteValue([]byte("{}")); err != nil {
-		t.Fatal(err)
-	}
-	if w.Close() == nil {
-		t.Error("no error from a full disk")
-	}
-}
-
-// pipe makes standard input a pipe for the test.
-func pipe(t *testing.T) *os.File {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := os.Stdin
-	os.Stdin = r
-	t.Cleanup(func() {
-		os.Stdin = old
-		w.Close()
-		r.Close()
-	})
-	return w
-}
-
-func TestStdin(t *testing.T) {
-	w := pipe(t)
-	src := open(t, Options{Codec: "libsvm"}, "-")
-	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := w.WriteString("1 1:1\n1 2"); err != nil {
-		t.Fatal(err)
-	}
-	recs, err := src.Fetch(ctx, nil)
-	if err != nil || len(recs) != 1 || recs[0].Topic != "stdin" || string(recs[0].Value) != "1 1:1" {
-		t.Fatalf("%+v, %v", recs, err)
-	}
-	// The rest of the line does not come: Fetch waits, and ends with ctx.
-	done := make(chan error)
-	go func() {
-		_, err := src.Fetch(ctx, nil)
-		done <- err
-	}()
-	cancel()
-	if err := <-done; err != context.Canceled {
-		t.Fatal(err)
-	}
-	// Nothing is lost by it.
-	if _, err := w.WriteString(":1\n1 3:1"); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	recs = drain(t, src)
-	if len(recs) != 2 || string(recs[0].Value) != "1 2:1" || recs[0].Offset != 1 || string(recs[1].Value) != "1 3:1" {
-		t.Fatalf("%+v", recs)
-	}
-}
-
-func TestStdinCompressed(t *testing.T) {
-	for _, suffix := range []string{".gz", ".zst", ""} {
-		w := pipe(t)
-		var b bytes.Buffer
-		switch suffix {
-		case ".gz":
-			z := gzip.NewWriter(&b)
-			fmt.Fprint(z, "1 1:1\n")
-			z.Close()
-		case ".zst":
-			z, err := zstd.NewWriter(&b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprint(z, "1 1:1\n")
-			z.Close()
-		default:
-			b.WriteString("1 1:1\n")
-		}
-		if _, err := w.Write(b.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-		w.Close()
-		recs := drain(t, open(t, Options{Codec: "libsvm", Topic: "mine"}, "-"))
-		if len(recs) != 1 || string(recs[0].Value) != "1 1:1" || recs[0].Topic != "mine" {
-			t.Errorf("%q: %+v", suffix, recs)
-		}
-	}
-}
-
-// TestStdinLimit checks that no further record is waited for.
-func TestStdinLimit(t *testing.T) {
-	w := pipe(t)
-	src := open(t, Options{Codec: "libsvm", Limit: 1}, "-")
-	if _, err := w.WriteString("1 1:1\n"); err != nil {
-		t.Fatal(err)
-	}
-	if recs := drain(t, src); len(recs) != 1 {
-		t.Errorf("%+v", recs)
-	}
-}
-
-func TestStdinOpenCancelled(t *testing.T) {
-	pipe(t)
-	src := open(t, Options{Codec: "libsvm"}, "-")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		_, err := src.Fetch(ctx, nil)
-		done <- err
-	}()
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
 	}
 }
 

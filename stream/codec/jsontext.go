@@ -1,0 +1,232 @@
+package codec
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// jsonText is a JSON text and a position in it.
+type jsonText struct {
+	b []byte
+	i int
+}
+
+func (p *jsonText) fail(field, reason string) error {
+	if p.i >= len(p.b) {
+		return failf(stream.StageDecode, field, "%s, but the value ends", reason)
+	}
+	return failf(stream.StageDecode, field, "%s at byte %d, found %s", reason, p.i, quoted(p.b[p.i:p.i+1]))
+}
+
+func (p *jsonText) space() {
+	for p.i < len(p.b) {
+		switch p.b[p.i] {
+		case ' ', '\t', '\r', '\n':
+			p.i++
+		default:
+			return
+		}
+	}
+}
+
+// eat passes over c if it is next.
+func (p *jsonText) eat(c byte) bool {
+	if p.i < len(p.b) && p.b[p.i] == c {
+		p.i++
+		return true
+	}
+	return false
+}
+
+// word passes over the literal w if it is next.
+func (p *jsonText) word(w string) bool {
+	if len(p.b)-p.i >= len(w) && string(p.b[p.i:p.i+len(w)]) == w {
+		p.i += len(w)
+		return true
+	}
+	return false
+}
+
+// number passes over a number. The stage is that of the error for NaN and
+// infinities, which JSON does not know but some programs write.
+func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, error) {
+	d, n := scan(p.b[p.i:])
+	if n == 0 || !d.plain {
+		for _, w := range []string{"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"} {
+			if p.word(w) {
+				return d, nil, failf(stage, field, "the value is %s", w)
+			}
+		}
+		return d, nil, p.fail(field, "want a number")
+	}
+	text := p.b[p.i : p.i+n]
+	p.i += n
+	return d, text, nil
+}
+
+// value passes over a feature's value: that of the 1-based feature j, or if j
+// is negative of position k in a dense vector.
+func (p *jsonText) value(j, k int) (float32, error) {
+	d, n := scan(p.b[p.i:])
+	if n > 0 && d.plain {
+		text := p.b[p.i : p.i+n]
+		if v := d.float32(text); v-v == 0 {
+			p.i += n
+			return v, nil
+		}
+	}
+	field := feature(j)
+	if j < 0 {
+		field = indexed(k)
+	}
+	_, text, err := p.number(field, stream.StageFeature)
+	if err != nil {
+		return 0, err
+	}
+	return 0, failf(stream.StageFeature, field, "%s overflows a float32", quoted(text))
+}
+
+// str passes over a string and returns its contents, which are part of the
+// text unless it holds escapes.
+func (p *jsonText) str(field string) ([]byte, error) {
+	raw, escaped, err := p.rawString(field)
+	if err != nil {
+		return nil, err
+	}
+	s := raw[1 : len(raw)-1]
+	if escaped {
+		var u string
+		if err := json.Unmarshal(raw, &u); err != nil {
+			return nil, fail(stream.StageDecode, field, err)
+		}
+		s = []byte(u)
+	}
+	return s, nil
+}
+
+// rawString passes over a string and returns it with its quotes.
+func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error) {
+	start := p.i
+	if !p.eat('"') {
+		return nil, false, p.fail(field, "want a string")
+	}
+	for p.i < len(p.b) {
+		switch c := p.b[p.i]; {
+		case c == '"':
+			p.i++
+			return p.b[start:p.i], escaped, nil
+		case c < ' ':
+			return nil, false, p.fail(field, "a string holds a control character")
+		case c == '\\':
+			escaped = true
+			p.i++
+			if !p.escape() {
+				return nil, false, p.fail(field, "a string holds an unknown escape")
+			}
+		default:
+			p.i++
+		}
+	}
+	return nil, false, p.fail(field, "want the end of a string")
+}
+
+// escape passes over what follows a backslash.
+func (p *jsonText) escape() bool {
+	if p.i == len(p.b) {
+		return false
+	}
+	switch p.b[p.i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		p.i++
+		return true
+	case 'u':
+		if len(p.b)-p.i < 5 {
+			return false
+		}
+		for _, c := range p.b[p.i+1 : p.i+5] {
+			if c-'0' > 9 && c-'a' > 5 && c-'A' > 5 {
+				return false
+			}
+		}
+		p.i += 5
+		return true
+	}
+	return false
+}
+
+func (p *jsonText) id() (string, error) {
+	if p.word("null") {
+		return "", nil
+	}
+	if p.i < len(p.b) && p.b[p.i] != '"' {
+		_, text, err := p.number("id", stream.StageDecode)
+		return string(text), err
+	}
+	s, err := p.str("id")
+	if err == nil && !utf8.Valid(s) {
+		err = failf(stream.StageDecode, "id", "the string is not UTF-8")
+	}
+	return string(s), err
+}
+
+// skip passes over any value, which lies depth levels deep.
+func (p *jsonText) skip(depth int) error {
+	if depth > maxDepth {
+		return p.fail("", "the nesting is too deep")
+	}
+	switch {
+	case p.word("null"), p.word("true"), p.word("false"):
+		return nil
+	case p.eat('['):
+		p.space()
+		if p.eat(']') {
+			return nil
+		}
+		for {
+			if err := p.skip(depth + 1); err != nil {
+				return err
+			}
+			p.space()
+			if p.eat(']') {
+				return nil
+			}
+			if !p.eat(',') {
+				return p.fail("", "want , or ]")
+			}
+			p.space()
+		}
+	case p.eat('{'):
+		p.space()
+		if p.eat('}') {
+			return nil
+		}
+		for {
+			if _, _, err := p.rawString(""); err != nil {
+				return err
+			}
+			p.space()
+			if !p.eat(':') {
+				return p.fail("", "want :")
+			}
+			p.space()
+			if err := p.skip(depth + 1); err != nil {
+				return err
+			}
+			p.space()
+			if p.eat('}') {
+				return nil
+			}
+			if !p.eat(',') {
+				return p.fail("", "want , or }")
+			}
+			p.space()
+		}
+	case p.i < len(p.b) && p.b[p.i] == '"':
+		_, _, err := p.rawString("")
+		return err
+	}
+	_, _, err := p.number("", stream.StageDecode)
+	return err
+}

@@ -1,0 +1,92 @@
+package fileio
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// TestReopen goes on at every position that a Sync returned, whatever became
+// of the file behind it.
+func TestReopen(t *testing.T) {
+	const seed = 3
+	r := rand.New(rand.NewPCG(seed, 0))
+	content, recs, whole := smallRecording(t)
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	positions := []int{headerSize}
+	for length := 1; length < len(whole); length++ {
+		if whole[length] != whole[length-1] {
+			positions = append(positions, length)
+		}
+	}
+	for _, pos := range positions {
+		for name, tail := range map[string][]byte{
+			"as it was": content[pos:],
+			"cut":       nil,
+			"torn":      content[pos:min(pos+30, len(content))],
+			"garbage":   bytes.Repeat([]byte{'B'}, 1000),
+		} {
+			if err := os.WriteFile(path, append(bytes.Clone(content[:pos]), tail...), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			w, err := Reopen(path, int64(pos))
+			if err != nil {
+				t.Fatalf("%s at %d: %v", name, pos, err)
+			}
+			want := append([]stream.Record(nil), recs[:whole[pos]]...)
+			if p, err := w.Sync(); err != nil || p != int64(pos) {
+				t.Fatalf("%s: position %d, want %d: %v", name, p, pos, err)
+			}
+			for range 3 {
+				rec := randomRecord(r, int64(len(want)))
+				want = append(want, rec)
+				if err := w.Write(&rec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(false); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, rr, err := readRecording(b)
+			if err != nil || rr.Torn() || rr.Finished() || !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d, %s at %d: %d records, want %d: %v", seed, name, pos, len(got), len(want), err)
+			}
+		}
+	}
+	// Every other position is refused, and the file left alone.
+	for pos := -1; pos <= len(content)+1; pos++ {
+		if pos == headerSize || pos > 0 && pos < len(whole) && whole[pos] != whole[pos-1] {
+			continue
+		}
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Reopen(path, int64(pos)); err == nil {
+			t.Fatalf("position %d was taken", pos)
+		}
+		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, content) {
+			t.Fatalf("position %d: the file has changed", pos)
+		}
+	}
+	last := positions[len(positions)-1]
+	bad := bytes.Clone(content)
+	bad[last-1] ^= 1
+	if err := os.WriteFile(path, bad, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reopen(path, int64(last)); err == nil {
+		t.Error("a corrupt block was continued")
+	}
+	if _, err := Reopen(path+"no", headerSize); err == nil {
+		t.Error("a missing recording was continued")
+	}
+}
