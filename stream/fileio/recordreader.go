@@ -127,11 +127,7 @@ func (r *RecordReader) block(dst []stream.Record) ([]stream.Record, error) {
 	}
 	f, err := parseFrame(head[:], r.chain)
 	if err != nil {
-		if r.zeros(head[:]) {
-			r.torn = true
-			return dst, io.EOF
-		}
-		return dst, r.corrupt(err)
+		return dst, r.damaged(head[:], err)
 	}
 	if f.kind == kindTrailer {
 		if _, err := r.r.ReadByte(); err != io.EOF {
@@ -149,7 +145,7 @@ func (r *RecordReader) block(dst []stream.Record) ([]stream.Record, error) {
 	}
 	payload := body[:f.size]
 	if binary.LittleEndian.Uint64(body[f.size:]) != payloadSum(f.chain, payload) {
-		return dst, r.corrupt(errors.New("the checksum of a block is wrong"))
+		return dst, r.damaged(body, errors.New("the checksum of a block is wrong"))
 	}
 	recs, err := r.records(dst, &f, payload)
 	if err != nil {
@@ -160,19 +156,28 @@ func (r *RecordReader) block(dst []stream.Record) ([]stream.Record, error) {
 	return recs, nil
 }
 
-// zeros reports whether head and the rest of the file hold nothing but zeros.
-func (r *RecordReader) zeros(head []byte) bool {
+// damaged returns the error for a part of a frame whose checksum is wrong: a
+// torn end if the part ends in zeros, in place of the eight bytes of a
+// checksum at least, and nothing but zeros follows. A file system that lost
+// power before it wrote the data, but after it noted the file's length, leaves
+// that behind.
+func (r *RecordReader) damaged(part []byte, err error) error {
+	tail := part[len(part)-sumSize:]
 	buf := make([]byte, blockSize)
 	for {
-		for _, b := range head {
+		for _, b := range tail {
 			if b != 0 {
-				return false
+				return r.corrupt(err)
 			}
 		}
-		n, err := r.r.Read(buf)
-		head = buf[:n]
-		if err != nil && n == 0 {
-			return err == io.EOF
+		n, rerr := r.r.Read(buf)
+		tail = buf[:n]
+		if n == 0 && rerr == io.EOF {
+			r.torn = true
+			return io.EOF
+		}
+		if n == 0 && rerr != nil {
+			return fmt.Errorf("fileio: %s: %w", r.path, rerr)
 		}
 	}
 }

@@ -90,3 +90,28 @@ func TestReopen(t *testing.T) {
 		t.Error("a missing recording was continued")
 	}
 }
+
+// TestSourceTorn checks that a source says which recordings end torn.
+func TestSourceTorn(t *testing.T) {
+	whole := record(t, goldenRecords(), true)
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(t.TempDir(), "torn.ssr")
+	if err := os.WriteFile(torn, content[:len(content)-1], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	src := open(t, Options{}, torn, whole)
+	recs := drain(t, src)
+	if len(recs) != 2*len(goldenRecords()) {
+		t.Errorf("%d records", len(recs))
+	}
+	if got := src.Torn(); len(got) != 1 || got[0] != torn {
+		t.Errorf("torn: %q", got)
+	}
+	small := open(t, Options{MaxRecordBytes: 1}, whole)
+	if recs := drain(t, small); len(recs) != len(goldenRecords()) {
+		t.Errorf("%d records", len(recs))
+	}
+}
