@@ -30,8 +30,12 @@ def main():
     ap.add_argument("--kills", type=int, default=10)
     ap.add_argument("--broker-kills", type=int, default=2)
     ap.add_argument("--seed", type=int, default=1)
-    ap.add_argument("train", nargs="*", help="further flags for streamsvm train, after --")
-    args = ap.parse_args()
+    # What stands behind -- goes to streamsvm as it is.
+    own, rest = sys.argv[1:], []
+    if "--" in own:
+        own, rest = own[:own.index("--")], own[own.index("--") + 1:]
+    args = ap.parse_args(own)
+    args.train = rest
     rnd = random.Random(args.seed)
     tmp = tempfile.mkdtemp(prefix="killtest")
     exe = os.path.join(tmp, "streamsvm")
@@ -88,7 +92,7 @@ def run(args, rnd, tmp, exe, kafka, kdir, broker):
                 p.wait()
                 kills += 1
                 s = state(exe, os.path.join(tmp, "killed"))
-                print("  kill %2d: newest checkpoint after %s records" % (kills, s["examples"] if s else "no"), flush=True)
+                print("  kill %2d: newest checkpoint after %s records" % (kills, s.get("examples", 0) if s else "no"), flush=True)
                 continue
         code = p.wait()
         if code:

@@ -85,8 +85,12 @@ def main():
     ap.add_argument("--sets", default="a9a,ijcnn1,w8a,magic04,skin_nonskin")
     ap.add_argument("--runs", type=int, default=1)
     ap.add_argument("--no-libsvm", action="store_true")
-    ap.add_argument("replay", nargs="*", help="further flags for streamsvm replay, after --")
-    args = ap.parse_args()
+    # What stands behind -- goes to streamsvm as it is.
+    own, rest = sys.argv[1:], []
+    if "--" in own:
+        own, rest = own[:own.index("--")], own[own.index("--") + 1:]
+    args = ap.parse_args(own)
+    args.replay = rest
     tmp = tempfile.mkdtemp(prefix="quality")
     exe = os.path.join(tmp, "streamsvm")
     subprocess.run(["go", "build", "-o", exe, "./cmd/streamsvm"], cwd=ROOT, check=True)
