@@ -147,7 +147,7 @@ func waveform() kind {
 		Info: Info{
 			Name:    "waveform",
 			Summary: "one of three classes of noisy waves against the two others",
-			Reference: "Breiman, Friedman, Olshen, Stone, \"Classification and regression trees\", 1984, section 2.6.2; " +
+			Reference: "Breiman, Friedman, Olshen, Stone, \"Classification and regression trees\", 1984, pages 43-49; " +
 				"binary here: class \"positive\" against the rest, so that a third of the labels is +1",
 			Options: append(shared(0),
 				Option{Name: "positive", Default: 1, Min: 1, Max: 3, Integer: true, Doc: "the class with label +1"},
@@ -162,10 +162,10 @@ func waveform() kind {
 // waves is the number of places at which the waves are sampled.
 const waves = 21
 
-// wave returns wave k of 0, 1, 2 at place m from 1 to 21: h₁(m) =
-// max(6−|m−11|, 0), h₂(m) = h₁(m−4), h₃(m) = h₁(m+4).
+// wave returns wave k of 0, 1, 2 at place m from 1 to 21: triangles of height 6
+// whose peaks are at places 7, 15 and 11.
 func wave(k, m int) float64 {
-	m += [...]int{0, -4, 4}[k] - 11
+	m -= [...]int{7, 15, 11}[k]
 	return float64(max(6-max(m, -m), 0))
 }
 

@@ -71,7 +71,7 @@ func hyperplane() kind {
 			Name:    "hyperplane",
 			Summary: "a hyperplane through the middle of the unit cube that rotates slowly",
 			Reference: "Hulten, Spencer, Domingos, \"Mining time-changing data streams\", KDD 2001, section 5; " +
-				"parameters as in MOA's HyperplaneGenerator",
+				"options as in MOA's HyperplaneGenerator, whose magnitude is 0 by default",
 			Options: append(shared(0.05),
 				Option{Name: "dim", Default: 10, Min: 1, Max: 1 << 20, Integer: true, Doc: "features"},
 				Option{Name: "drifting", Default: 2, Max: 1 << 20, Integer: true, Doc: "features whose weight drifts, at most dim"},
