@@ -249,3 +249,18 @@ func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	}
 	return n
 }
+
+// fillAsm fills whole blocks.
+func fillAsm(c code, d distribution, dst []float32, state uint64) {
+	out, blocks := &dst[0], len(dst)/drawBlock
+	switch {
+	case d == normal && c == avx512:
+		normalsAVX512(out, blocks, state)
+	case d == normal:
+		normalsAVX2(out, blocks, state)
+	case c == avx512:
+		cauchysAVX512(out, blocks, state)
+	default:
+		cauchysAVX2(out, blocks, state)
+	}
+}

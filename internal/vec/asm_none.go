@@ -21,3 +21,7 @@ func axpyMixedAsm(code, float64, []float32, []float64) int { return 0 }
 func axpy64Asm(code, float64, []float64, []float64) int { return 0 }
 
 func (k Kernel) applyAsm(code, []float32, expScale) int { return 0 }
+
+func fillAsm(code, distribution, []float32, uint64) {
+	panic("vec: no assembly in this build")
+}

@@ -94,3 +94,17 @@ func BenchmarkMixed(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkDraws(b *testing.B) {
+	x := make([]float32, 4096)
+	for c := generic; c <= best(); c++ {
+		for name, draw := range draws {
+			b.Run(fmt.Sprintf("%s/%s", c, name), func(b *testing.B) {
+				for b.Loop() {
+					draw(c, x, 1, 0)
+				}
+				b.ReportMetric(float64(len(x))*float64(b.N)/b.Elapsed().Seconds()/1e9, "G/s")
+			})
+		}
+	}
+}

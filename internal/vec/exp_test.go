@@ -38,7 +38,7 @@ func TestFMA(t *testing.T) {
 		return 1 + float32(rng.IntN(9)-4)*0x1p-23
 	}
 	slow := 0
-	for range 600_000 {
+	for range 300_000 {
 		a, b, c := draw(), draw(), draw()
 		if u := math.Float64bits(float64(a)*float64(b) + float64(c)); u<<35 == 1<<63 {
 			slow++
@@ -48,7 +48,7 @@ func TestFMA(t *testing.T) {
 			t.Fatalf("fma(%x, %x, %x) = %x, want %x", math.Float32bits(a), math.Float32bits(b), math.Float32bits(c), math.Float32bits(got), math.Float32bits(want))
 		}
 	}
-	if slow < 1000 {
+	if slow < 500 {
 		t.Errorf("only %d sums looked like ties", slow)
 	}
 }
@@ -75,7 +75,7 @@ func plainExp(e expScale, s float32) float32 {
 func TestExpOperations(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for i := range 300_000 {
+	for i := range 100_000 {
 		gamma := float32(math.Exp(40 * rng.NormFloat64()))
 		e := newExpScale(gamma)
 		s := float32(rng.Float64() * 1.02 * float64(e.limit))

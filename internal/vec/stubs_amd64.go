@@ -78,6 +78,16 @@ func powerAVX512(p *float32, rows int, width int, stride int, gamma float32, coe
 //go:noescape
 func cosTurnsAVX512(p *float32, rows int, width int, stride int, phase *float32)
 
+// normalsAVX512 sets 32·blocks numbers to standard normals.
+//
+//go:noescape
+func normalsAVX512(out *float32, blocks int, state uint64)
+
+// cauchysAVX512 sets 32·blocks numbers to standard Cauchy variates.
+//
+//go:noescape
+func cauchysAVX512(out *float32, blocks int, state uint64)
+
 // dotLanesAVX512 adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after
 // each of the three operations.
 //
@@ -154,6 +164,16 @@ func powerAVX2(p *float32, rows int, width int, stride int, gamma float32, coef0
 //
 //go:noescape
 func cosTurnsAVX2(p *float32, rows int, width int, stride int, phase *float32)
+
+// normalsAVX2 sets 32·blocks numbers to standard normals.
+//
+//go:noescape
+func normalsAVX2(out *float32, blocks int, state uint64)
+
+// cauchysAVX2 sets 32·blocks numbers to standard Cauchy variates.
+//
+//go:noescape
+func cauchysAVX2(out *float32, blocks int, state uint64)
 
 // dotLanesAVX2 adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after
 // each of the three operations.

@@ -178,37 +178,17 @@ func (s isa) round(t Op, n VecVirtual) {
 	}
 }
 
-// cosine emits y = cos(2πt), with c the coefficients in registers. It spoils t.
-func (s isa) cosine(t, y VecVirtual, eighth VecVirtual, c []VecVirtual) {
-	n := s.vec()
-	s.round(t, n)
-	VSUBPS(n, t, t) // exact
-	VFMSUB213PS(eighth, t, t)
-	VMOVUPS(float32s(cosine[len(cosine)-1]), y)
-	for i := len(c) - 1; i >= 0; i-- {
-		VFMADD213PS(c[i], t, y)
-	}
-}
-
-func (s isa) cosineConstants() (eighth VecVirtual, c []VecVirtual) {
-	load := func(v float64) VecVirtual {
-		r := s.vec()
-		VMOVUPS(float32s(v), r)
-		return r
-	}
-	eighth = load(0.125)
-	for _, v := range cosine[:len(cosine)-1] {
-		c = append(c, load(v))
-	}
-	return eighth, c
-}
-
 // cosTurns emits what ends a random Fourier feature.
 func cosTurns(s isa) {
 	s.text("cosTurns", "func("+epilogueArgs+", phase *float32)",
 		"replaces each s of a block by cos(2π(s + phase of its column)).")
 	phase := Load(Param("phase"), GP64())
-	eighth, c := s.cosineConstants()
+	eighth, c := s.vec(), make([]VecVirtual, len(cosine)-1)
+	VMOVUPS(float32s(0.125), eighth)
+	for i := range c {
+		c[i] = s.vec()
+		VMOVUPS(float32s(cosine[i]), c[i])
+	}
 	base, rows, stride := Load(Param("p"), GP64()), Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
 	width := Load(Param("width"), GP64())
 	SHLQ(Imm(2), width)
@@ -221,7 +201,14 @@ func cosTurns(s isa) {
 		at := Mem{Base: base, Index: i, Scale: 1, Disp: j * s.bytes}
 		VMOVUPS(at, t)
 		VADDPS(Mem{Base: phase, Index: i, Scale: 1, Disp: j * s.bytes}, t, t)
-		s.cosine(t, y, eighth, c)
+		n := s.vec()
+		s.round(t, n)
+		VSUBPS(n, t, t) // exact
+		VFMSUB213PS(eighth, t, t)
+		VMOVUPS(float32s(cosine[len(cosine)-1]), y)
+		for i := len(c) - 1; i >= 0; i-- {
+			VFMADD213PS(c[i], t, y)
+		}
 		s.canon32(y)
 		VMOVUPS(y, at)
 	}

@@ -141,6 +141,8 @@ func main() {
 		canonical(s)
 		power(s)
 		cosTurns(s)
+		normals(s)
+		cauchys(s)
 		dotLanes(s)
 		dot64(s)
 		axpy(s, "axpyMixed", 4)
