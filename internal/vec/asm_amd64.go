@@ -17,44 +17,58 @@ func best() code {
 // group is the least number of columns that the assembly computes.
 const group = 16
 
-// blockAsm cuts the columns into whole panels, whole groups and pieces of
-// groups, which go through a buffer.
+// blockAsm cuts the columns into whole panels, whole groups, and pieces, which
+// go through a buffer.
 func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
-	var pad [group]float32 // phases of a piece
+	var pad [Width]float32
 	for j := from; j < to; {
-		z := p.data[j/Width*Width*b.d+j%Width/group*group:]
-		out := dst[j-from:]
+		out, panel := dst[j-from:], p.data[j/Width*Width*b.d:]
 		if phase != nil {
 			b.phase = phase[j-from:]
 		}
-		w := 0
+		at := j % Width
+		w := min(Width-at, to-j)
+		z := panel[at/group*group:]
 		switch {
-		case j%Width == 0 && to-j >= Width:
+		case w == Width:
 			// As many panels as keep a row's sums in the first-level cache.
-			w = min((to-j)/Width, 32)
-			b.panels(out, ld, n, z, w)
-			w *= Width
-		case j%group == 0 && to-j >= group:
+			m := min((to-j)/Width, 32)
+			b.panels(out, ld, n, panel, m)
+			w *= m
+		case n == 1 && w > group:
+			// One row gains by a whole panel, which hides the latency of the
+			// sums.
+			var buf [Width]float32
+			b.shift(&pad, at, w)
+			b.row(buf[:], 0, panel, 1)
+			copy(out[:w], buf[at:])
+		case at%group == 0 && w >= group:
 			w = group
 			b.columns(out, ld, 0, n, group, z, 0)
 		default:
-			w = min(group-j%group, to-j)
+			at %= group
+			w = min(group-at, w)
+			b.shift(&pad, at, w)
 			var buf [6 * group]float32
-			if phase != nil {
-				clear(pad[:])
-				copy(pad[j%group:], b.phase[:w])
-				b.phase = pad[:]
-			}
 			for r := 0; r < n; r += 6 {
 				rows := min(6, n-r)
 				b.columns(buf[:], group, r, rows, group, z, 0)
 				for i := range rows {
-					copy(out[(r+i)*ld:][:w], buf[i*group+j%group:])
+					copy(out[(r+i)*ld:][:w], buf[i*group+at:])
 				}
 			}
 		}
 		j += w
+	}
+}
+
+// shift makes b.phase, if any, begin at columns earlier, in pad.
+func (b *block) shift(pad *[Width]float32, at, w int) {
+	if b.phase != nil {
+		clear(pad[:])
+		copy(pad[at:], b.phase[:w])
+		b.phase = pad[:]
 	}
 }
 

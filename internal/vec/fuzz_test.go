@@ -40,6 +40,7 @@ func FuzzSameBits(f *testing.F) {
 			coef[i] = float64(i%7) - 3.1
 		}
 		want, got := make([]float32, nr*(m-fr)), make([]float32, nr*(m-fr))
+		cosines := make([]float32, len(want))
 		sums, sums2 := make([]float64, nr), make([]float64, nr)
 		k.blockOn(generic, want, m-fr, x, nr, p, fr, m)
 		k.decideOn(generic, sums, x, nr, p, coef, float64(coef0))
@@ -47,6 +48,14 @@ func FuzzSameBits(f *testing.F) {
 			k.blockOn(c, got, m-fr, x, nr, p, fr, m)
 			if i, ok := same32(got, want); !ok {
 				t.Fatalf("%+v: %s gives %x for value %d, Go %x", k, c, math.Float32bits(got[i]), i, math.Float32bits(want[i]))
+			}
+			phase := want[:min(len(want), m-fr)] // any numbers
+			if nr > 0 {
+				cosOn(generic, cosines, m-fr, x, nr, p, phase, fr, m)
+				cosOn(c, got, m-fr, x, nr, p, phase, fr, m)
+				if i, ok := same32(got, cosines); !ok {
+					t.Fatalf("cosine: %s gives %x for value %d, Go %x", c, math.Float32bits(got[i]), i, math.Float32bits(cosines[i]))
+				}
 			}
 			k.decideOn(c, sums2, x, nr, p, coef, float64(coef0))
 			if !same64(sums, sums2) {

@@ -181,6 +181,35 @@ func TestBlockDependsOnItsRowsOnly(t *testing.T) {
 	}
 }
 
+// TestAppendKeepsValues extends a kernel row while rows arrive.
+func TestAppendKeepsValues(t *testing.T) {
+	const seed, dim, rows = 17, 7, 300
+	rng := rand.New(rand.NewPCG(seed, 0))
+	k := kernels[0]
+	all := randomPanels(rng, mixes[0], dim, rows)
+	x, row := make([]float32, dim), make([]float32, dim)
+	mixes[0].fill(rng, x)
+	want, got := make([]float32, rows), make([]float32, rows)
+	k.Block(want, rows, x, 1, all, 0, rows)
+	p := NewPanels(dim)
+	for done := 0; done < rows; {
+		for range 1 + rng.IntN(40) {
+			if p.Len() < rows {
+				all.Row(row, p.Len())
+				p.Append(row)
+			}
+		}
+		if rng.IntN(4) == 0 && p.Len() > done { // the last one is dropped again
+			p.Truncate(p.Len() - 1)
+		}
+		k.Block(got[done:], p.Len()-done, x, 1, p, done, p.Len())
+		done = p.Len()
+	}
+	if i, ok := same32(got, want); !ok {
+		t.Errorf("value %d is %g in the extended row, %g in the whole one", i, got[i], want[i])
+	}
+}
+
 // TestWidenKeepsValues appends zero features to both sides.
 func TestWidenKeepsValues(t *testing.T) {
 	const seed, rows = 4, 100
