@@ -85,9 +85,11 @@ pid() { cat "$dir/pid" 2>/dev/null || true; }
 
 # alive says whether our broker runs: the pid may have been reused since.
 alive() {
-	local p
+	local p args
 	p=$(pid)
-	[ -n "$p" ] && kill -0 "$p" 2>/dev/null && tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null | grep -qF "$dir/server.properties"
+	[ -n "$p" ] && kill -0 "$p" 2>/dev/null || return 1
+	args=$(tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline") || return 1
+	[[ $args == *"$dir/server.properties"* ]]
 }
 
 java_run() { # class, arguments…

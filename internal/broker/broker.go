@@ -26,8 +26,9 @@ type Options struct {
 	// DataDir holds topics, records and group offsets over restarts, also over
 	// SIGKILL; it is created if absent. Empty keeps the whole log in memory.
 	DataDir string
-	// CompactEvery is the interval at which compacted topics are cleaned; zero
-	// is 500 ms. Unlike Apache Kafka, the active segment is cleaned too.
+	// CompactEvery is the interval at which compacted topics are cleaned, which
+	// reads them completely; zero is 10 s. Unlike Apache Kafka, the active
+	// segment is cleaned too.
 	CompactEvery time.Duration
 	// Log receives the broker's errors and warnings; nil drops them.
 	Log *slog.Logger
@@ -59,7 +60,7 @@ func Start(o Options) (*Broker, error) {
 		return nil, fmt.Errorf("broker: address %q is not a loopback address", o.Addr)
 	}
 	if o.CompactEvery <= 0 {
-		o.CompactEvery = 500 * time.Millisecond
+		o.CompactEvery = 10 * time.Second
 	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),

@@ -86,7 +86,11 @@ func TestSourceMaxDown(t *testing.T) {
 // Compaction removes records at the end of a batch: a position in such a gap
 // must not stop the reader, nor may it jump over what comes next.
 func TestSourceCompactedBatch(t *testing.T) {
-	brokers := kafkatest.Brokers(t)
+	brokers, compact := kafkatest.Brokers(t), func() {}
+	if !kafkatest.Real() {
+		b := kafkatest.Embedded(t)
+		brokers, compact = []string{b.Addr()}, b.Compact
+	}
 	topic := kafkatest.Topic(t, brokers, 1, map[string]string{
 		"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01",
 	})
@@ -110,6 +114,7 @@ func TestSourceCompactedBatch(t *testing.T) {
 		more := keyed(1000+n, 1, "more")
 		more[0].Time = more[0].Time.Add(time.Duration(n+1) * time.Second)
 		kafkatest.ProduceWith(t, c, more...)
+		compact()
 		left = kafkatest.ReadAll(t, brokers, topic)
 		if left[40].Offset != 40 {
 			break
