@@ -278,6 +278,9 @@ func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
 
 // value returns the feature that column k holds.
 func (c *csvCodec) value(f []byte, k int) (float32, error) {
+	if v, n := short32(f); n > 0 && n == len(f) {
+		return v, nil
+	}
 	d, n := scan(f)
 	if n == 0 || n != len(f) {
 		switch {

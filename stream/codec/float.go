@@ -155,6 +155,55 @@ func (d decimal) float32(text []byte) float32 {
 	return float32(f)
 }
 
+// short32 reads a number as scan and float32 do if it is one of those that
+// data sets are made of, [-]digits[.digits] with at most 15 digits and one at
+// least before the point and after it; n is 0 if it is not, or the result
+// cannot be had by a single division.
+func short32(b []byte) (v float32, n int) {
+	i := 0
+	neg := len(b) > 0 && b[0] == '-'
+	if neg {
+		i++
+	}
+	start := i
+	mant := uint64(0)
+	for i < len(b) && b[i]-'0' <= 9 {
+		mant = mant*10 + uint64(b[i]-'0')
+		i++
+	}
+	digits := i - start
+	if digits == 0 || digits > 15 || digits > 1 && b[start] == '0' {
+		return 0, 0
+	}
+	f := 0.0
+	if i < len(b) && b[i] == '.' {
+		i++
+		point := i
+		for i < len(b) && b[i]-'0' <= 9 {
+			mant = mant*10 + uint64(b[i]-'0')
+			i++
+		}
+		places := i - point
+		if digits += places; places == 0 || digits > 15 {
+			return 0, 0
+		}
+		f = float64(mant) / pow10[places]
+	} else {
+		f = float64(mant)
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		return 0, 0
+	}
+	// See float32; below 10⁻¹⁵ there is only 0.
+	if math.Float64bits(f)&(1<<29-1) == 1<<28 {
+		return 0, 0
+	}
+	if neg {
+		f = -f
+	}
+	return float32(f), i
+}
+
 // float64 returns the float64 nearest to d, which was scanned from text;
 // infinite where it overflows.
 func (d decimal) float64(text []byte) float64 {

@@ -17,6 +17,11 @@ var number = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]
 func checkFloat(tb testing.TB, text string) {
 	tb.Helper()
 	d, n := scan([]byte(text))
+	if v, k := short32([]byte(text)); k > 0 {
+		if w := d.float32([]byte(text)); k != n || !d.plain || math.Float32bits(v) != math.Float32bits(w) {
+			tb.Fatalf("%q: %v of %d bytes in short, %v of %d, %v", text, v, k, w, n, d.plain)
+		}
+	}
 	if whole := n > 0 && n == len(text); whole != number.MatchString(text) {
 		tb.Fatalf("%q: a number: %v", text, whole)
 	} else if !whole {
@@ -122,6 +127,19 @@ func TestFloatHalfway(t *testing.T) {
 			checkFloat(t, fmt.Sprintf("%de-15", m))
 		}
 	}
+	short := 0
+	for range 400000 {
+		v := math.Float32frombits(0x3f800000 + r.Uint32N(1<<23))
+		half := float64(v) + 0x1p-24
+		m := uint64(math.Round(half * 1e14))
+		if float64(m)/1e14 == half {
+			short++
+			checkFloat(t, fmt.Sprintf("%d.%014d", m/1e14, m%1e14))
+		}
+	}
+	if short < 1000 {
+		t.Errorf("only %d of them have 15 digits", short)
+	}
 	if twice < 1000 {
 		t.Errorf("only %d decimals round to a float64 halfway between two float32", twice)
 	}
@@ -152,8 +170,12 @@ func BenchmarkFloat32(b *testing.B) {
 		b.SetBytes(int64(total))
 		for b.Loop() {
 			for _, t := range texts {
-				d, _ := scan(t)
-				sum += d.float32(t)
+				v, n := short32(t)
+				if n == 0 {
+					d, _ := scan(t)
+					v = d.float32(t)
+				}
+				sum += v
 			}
 		}
 	})

@@ -69,6 +69,10 @@ func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, er
 // value passes over a feature's value: that of the 1-based feature j, or if j
 // is negative of position k in a dense vector.
 func (p *jsonText) value(j, k int) (float32, error) {
+	if v, n := short32(p.b[p.i:]); n > 0 {
+		p.i += n
+		return v, nil
+	}
 	d, n := scan(p.b[p.i:])
 	if n > 0 && d.plain {
 		text := p.b[p.i : p.i+n]

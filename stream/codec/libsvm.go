@@ -113,6 +113,12 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
 		}
 		last = j
 		i++
+		if v, n := short32(b[i:]); n > 0 && (i+n == len(b) || blank(b[i+n])) {
+			idx = append(idx, int32(j-1))
+			val = append(val, v)
+			i += n
+			continue
+		}
 		d, n := scan(b[i:])
 		end := i + n
 		if n == 0 || end < len(b) && !blank(b[end]) {
