@@ -40,7 +40,7 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 			// One row gains by a whole panel, which hides the latency of the
 			// sums.
 			var buf [Width]float32
-			b.shift(&pad, at, w)
+			b.phase = shift(b.phase, &pad, at, w)
 			b.row(buf[:], 0, panel, 1)
 			copy(out[:w], buf[at:])
 		case at%group == 0 && w >= group:
@@ -49,7 +49,7 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 		default:
 			at %= group
 			w = min(group-at, w)
-			b.shift(&pad, at, w)
+			b.phase = shift(b.phase, &pad, at, w)
 			var buf [6 * group]float32
 			for r := 0; r < n; r += 6 {
 				rows := min(6, n-r)
@@ -63,13 +63,14 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 	}
 }
 
-// shift makes b.phase, if any, begin at columns earlier, in pad.
-func (b *block) shift(pad *[Width]float32, at, w int) {
-	if b.phase != nil {
-		clear(pad[:])
-		copy(pad[at:], b.phase[:w])
-		b.phase = pad[:]
+// shift returns the first w phases, if there are any, at index at of pad.
+func shift(phase []float32, pad *[Width]float32, at, w int) []float32 {
+	if phase == nil {
+		return nil
 	}
+	clear(pad[:])
+	copy(pad[at:], phase[:w])
+	return pad[:]
 }
 
 // A block is what the parts of one Block call share.
