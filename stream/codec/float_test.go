@@ -44,7 +44,7 @@ func TestFloatRandom(t *testing.T) {
 	const seed = 2
 	r := rand.New(rand.NewPCG(seed, 0))
 	var b []byte
-	for range 300000 {
+	for range 100000 {
 		b = b[:0]
 		if r.IntN(2) == 0 {
 			b = append(b, "+-"[r.IntN(2)])
@@ -64,7 +64,7 @@ func TestFloatRandom(t *testing.T) {
 		}
 		checkFloat(t, string(b))
 	}
-	for range 300000 {
+	for range 100000 {
 		v := math.Float32frombits(r.Uint32())
 		next := math.Float32frombits(math.Float32bits(v) + 1)
 		half := (float64(v) + float64(next)) / 2
@@ -84,8 +84,7 @@ func TestFloatRandom(t *testing.T) {
 func TestFloatHalfway(t *testing.T) {
 	const seed = 3
 	r := rand.New(rand.NewPCG(seed, 0))
-	twice := 0
-	for range 20000 {
+	for range 5000 {
 		// 24 bits and a half, with a fraction that float64 cannot hold.
 		half := float64(1<<24+2*r.IntN(1<<22)+1) / 2
 		for _, eps := range []string{"", "0000001", "000000000001"} {
@@ -105,20 +104,10 @@ func TestFloatHalfway(t *testing.T) {
 			checkFloat(t, text)
 		}
 	}
-	// Make sure that the trap is there: decimals with a mantissa below 2^53
-	// for which rounding twice is wrong.
-	for range 2000000 {
-		m := r.Uint64N(1 << 53)
-		e := -1 - r.IntN(22)
-		f := float64(m) / pow10[-e]
-		if math.Float64bits(f)&(1<<29-1) != 1<<28 {
-			continue
-		}
-		twice++
-		checkFloat(t, fmt.Sprintf("%de%d", m, e))
-	}
-	// Random ones are rare; build them from the halfway numbers instead.
-	for range 200000 {
+	// Decimals with a mantissa below 2^53 whose quotient by a power of ten is
+	// rounded to a halfway number: there rounding twice is wrong.
+	twice := 0
+	for range 100000 {
 		v := math.Float32frombits(0x3f800000 + r.Uint32N(1<<23))
 		half := float64(v) + 0x1p-24
 		m := uint64(math.Round(half * 1e15))
@@ -128,7 +117,7 @@ func TestFloatHalfway(t *testing.T) {
 		}
 	}
 	short := 0
-	for range 400000 {
+	for range 200000 {
 		v := math.Float32frombits(0x3f800000 + r.Uint32N(1<<23))
 		half := float64(v) + 0x1p-24
 		m := uint64(math.Round(half * 1e14))
