@@ -161,3 +161,46 @@ func BenchmarkCFourier(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCMixed does the same for sums over kernel values.
+func BenchmarkCMixed(b *testing.B) {
+	for _, n := range []int{300, 4096} {
+		k, a := make([]float32, n), make([]float64, n)
+		rng := rand.New(rand.NewPCG(2, 0))
+		mix{0, 1}.fill(rng, k)
+		for i := range a {
+			a[i] = rng.NormFloat64()
+		}
+		sum := 0.0
+		for _, op := range []struct {
+			name     string
+			ours     func(c code)
+			c, naive func()
+		}{
+			{"dot", func(c code) { sum = dotMixedOn(c, k, a) }, func() { sum = cref.DotMixed(k, a) }, func() {
+				sum = 0
+				for i, v := range k {
+					sum += float64(v) * a[i]
+				}
+			}},
+			{"axpy", func(c code) { axpyMixedOn(c, 1e-9, k, a) }, func() { cref.AxpyMixed(1e-9, k, a) }, func() {
+				for i, v := range k {
+					a[i] += 1e-9 * float64(v)
+				}
+			}},
+		} {
+			b.Run(fmt.Sprintf("%s/n=%d", op.name, n), func(b *testing.B) {
+				var fs []func()
+				for c := generic; c <= best(); c++ {
+					fs = append(fs, func() { op.ours(c) })
+				}
+				fs = append(fs, op.c, op.naive)
+				var seconds []float64
+				for b.Loop() {
+					seconds = race(b, fs)
+				}
+				report(b, float64(n), seconds)
+			})
+		}
+	}
+}

@@ -168,6 +168,7 @@ func axpy(s isa, name string, size int) {
 	VBROADCASTSD(p.Addr, c)
 	w := s.bytes / 8
 	Label("loop")
+	var sum []VecVirtual
 	for j := range 16 / w {
 		v, m := s.vec(), Mem{Base: x, Disp: size * w * j}
 		if size == 4 {
@@ -177,7 +178,24 @@ func axpy(s isa, name string, size int) {
 			VMULPD(m, c, v)
 		}
 		VADDPD(Mem{Base: y, Disp: 8 * w * j}, v, v)
-		s.canon64(v)
+		sum = append(sum, v)
+	}
+	// One look for NaNs, which are rare, at all sums.
+	if s.wide() {
+		k := K()
+		VCMPPD(Imm(3), sum[0], sum[1], k)
+		KORTESTW(k, k)
+	} else {
+		t, u, bits := s.vec(), s.vec(), GP32()
+		VCMPPD(Imm(3), sum[0], sum[1], t)
+		VCMPPD(Imm(3), sum[2], sum[3], u)
+		VORPD(t, u, t)
+		VMOVMSKPD(t, bits)
+		TESTL(bits, bits)
+	}
+	JNZ(LabelRef("nan"))
+	Label("store")
+	for j, v := range sum {
 		VMOVUPD(v, Mem{Base: y, Disp: 8 * w * j})
 	}
 	ADDQ(U32(uint32(16*size)), x)
@@ -186,4 +204,9 @@ func axpy(s isa, name string, size int) {
 	JNZ(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
+	Label("nan")
+	for _, v := range sum {
+		s.canon64(v)
+	}
+	JMP(LabelRef("store"))
 }
