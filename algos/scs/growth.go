@@ -62,27 +62,51 @@ func TheoremSize(delta, kappa, p, bound float64) int {
 
 // take lets the sample grow by the first grow draws, tests the candidate on
 // the next ones and, if draws are recycled, takes those in as well.
-func (l *Learner) take(grow, test int) {
-	p := l.p
+func (l *Learner) take(grow, draws int) {
 	if grow > 0 {
 		l.extend(grow)
 		l.refresh()
 	}
-	test -= grow
-	m := p.Len()
+	m := l.p.Len()
+	test := draws - grow
 	l.tentative(test)
 	l.decide(m)
 	if l.o.Recycle {
-		keep := m + min(l.growth(m), test)
-		p.Truncate(keep)
-		l.seq = l.seq[:keep]
+		l.absorb(m, min(test, l.wanted(m)))
 	} else {
-		p.Truncate(m)
-		l.seq = l.seq[:m]
+		l.truncate(m)
 	}
-	p.Lambda = l.lambda()
-	l.refresh()
 	l.fresh = l.fresh || l.o.Restart == "stage"
+}
+
+// wanted returns how many recycled draws should come into a sample of m, which
+// may be more than its limit has room for.
+func (l *Learner) wanted(m int) int {
+	if m >= l.o.MaxSample {
+		return m
+	}
+	return l.growth(m)
+}
+
+// truncate drops the points from m on, which are draws not yet admitted.
+func (l *Learner) truncate(m int) {
+	l.p.Truncate(m)
+	l.seq = l.seq[:m]
+	l.p.Lambda = l.lambda()
+	l.refresh()
+}
+
+// absorb takes the first n of the draws behind the sample of m into it, as far
+// as its limit admits.
+func (l *Learner) absorb(m, n int) {
+	room := l.o.MaxSample - m
+	if n > room && l.o.Full == "replace" {
+		l.p.Truncate(m + n)
+		l.seq = l.seq[:m+n]
+		gone := l.evict(m, n-room)
+		m, room = m-gone, room+gone
+	}
+	l.truncate(m + min(n, room))
 }
 
 // tentative appends the validation draws behind the sample, so that their
@@ -133,7 +157,7 @@ func (l *Learner) decide(m int) {
 // counters are what a run did, for the gauges.
 type counters struct {
 	accepted, rejected, null, capped uint64
-	dS, dT, fT                       float64
+	dS, dT, fT, forgotten            float64
 }
 
 func (l *Learner) gauges() []stream.Measure {
@@ -157,9 +181,7 @@ func (l *Learner) gauges() []stream.Measure {
 		{Name: "validation_decrease", Value: l.counts.dT},
 		{Name: "validation_objective", Value: l.counts.fT},
 		{Name: "active_fraction", Value: float64(active) / float64(max(1, p.Len()))},
-		{Name: "set", Value: float64(l.set)},
-		{Name: "cg", Value: float64(l.cg)},
-		{Name: "near", Value: float64(len(l.near))},
+		{Name: "forgotten_norm", Value: l.counts.forgotten},
 		{Name: "support", Value: float64(support)},
 	}
 }

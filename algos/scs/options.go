@@ -18,8 +18,8 @@ type Options struct {
 
 	Geometry string `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha; E-12" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
 	Search   string `opt:"search" default:"exact" enum:"exact,wolfe" paper:"wolfe; Algorithm 2" doc:"line search"`
-	Accept   string `opt:"accept" default:"ratio" enum:"ratio,printed,always" paper:"printed; E-2" doc:"when a candidate is accepted on the validation sample T: by the agreement ratio, by the inequality as printed, or always"`
-	Restart  string `opt:"restart" default:"stage" enum:"never,reject,stall,stage" paper:"never; E-10" doc:"when the direction is reset to the negative subgradient: never, after a rejected or null step, or only after a null step"`
+	Accept   string `opt:"accept" default:"always" enum:"ratio,printed,always" paper:"printed; E-2" doc:"when a candidate is accepted on the validation sample T: by the agreement ratio, by the inequality as printed, or always"`
+	Restart  string `opt:"restart" default:"stage" enum:"never,reject,stall,stage" paper:"never; E-10" doc:"when the direction is reset to the negative subgradient: never, after a rejected or null step, only after a null step, or after that and whenever the sample grows"`
 	Publish  string `opt:"publish" default:"candidate" enum:"candidate,incumbent" paper:"incumbent" doc:"which iterate is the model between steps: the newest, or the last one tested"`
 
 	Initial    int     `opt:"initial" default:"256" range:"[2,1000000]" paper:"#S_0, unreported" doc:"size of the first sample"`
@@ -28,11 +28,14 @@ type Options struct {
 	Factor     float64 `opt:"factor" default:"2" range:"(1,16]" doc:"ratio of successive sizes under geometric growth"`
 	Kappa      float64 `opt:"kappa" default:"10" range:"(0,inf)" paper:"kappa" doc:"approximation constant of theorem growth"`
 	PFail      float64 `opt:"p_fail" default:"0.05" range:"(0,1)" paper:"epsilon of theorem 3.3" doc:"failure probability of theorem growth"`
-	MaxSample  int     `opt:"max_sample" default:"200000" range:"[2,100000000]" paper:"7 (i)" doc:"largest sample S"`
-	TMax       int     `opt:"t_max" default:"0" range:"[0,100000000]" paper:"#T_k = #S_k" doc:"largest validation sample T; 0 for no limit but that of S"`
+	MaxSample  int     `opt:"max_sample" default:"100000" range:"[2,100000000]" paper:"7 (i)" doc:"largest sample S"`
+	Full       string  `opt:"full" default:"replace" enum:"stop,replace" paper:"7 (i), (ii)" doc:"what happens once S is at its largest: it stays, or recycled draws replace its oldest points without a coefficient, then those whose coefficients matter least"`
+	Budget     int     `opt:"budget" default:"0" range:"[0,100000000]" paper:"7 (iii)" doc:"most support vectors: the coefficients that matter least are set to 0 after a step; 0 for no limit"`
+	Shuffle    int     `opt:"shuffle" default:"0" range:"[0,100000000]" paper:"draws are i.i.d." doc:"size of the buffer that breaks up the order of the stream before draws are taken; 0 for none"`
+	TMax       int     `opt:"t_max" default:"8192" range:"[0,100000000]" paper:"#T_k = #S_k" doc:"largest validation sample T, which bounds how long the model stands still; 0 for no limit but the size of S"`
 	Recycle    bool    `opt:"recycle" default:"true" paper:"false" doc:"take T into the sample after the test"`
-	Iterations int     `opt:"iterations" default:"5" range:"[0,100000]" paper:"1" doc:"iterations a step"`
-	Final      int     `opt:"final" default:"30" range:"[0,1000000]" paper:"0" doc:"iterations at the end of a bounded stream; with 0, examples pending then stay pending"`
+	Iterations int     `opt:"iterations" default:"3" range:"[0,100000]" paper:"1" doc:"conjugate subgradient iterations a step"`
+	Final      int     `opt:"final" default:"5" range:"[0,1000000]" paper:"0" doc:"iterations at the end of a bounded stream; with 0, examples pending then stay pending"`
 
 	Eps      float64 `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"converged when the direction is no longer than this and the radius is at its floor"`
 	Delta0   float64 `opt:"delta_0" default:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha" paper:"delta_0" doc:"first radius of the Wolfe search"`
@@ -45,15 +48,16 @@ type Options struct {
 	C2       float64 `opt:"c2" default:"0.45" range:"(0,1)" paper:"m1; E-4" doc:"curvature constant of the Wolfe search"`
 	N        float64 `opt:"n" default:"4" range:"(1,inf)" paper:"n" doc:"the shortest step is the radius over this"`
 
-	Margin      float64 `opt:"margin" default:"0.5" range:"[0,inf)" paper:"absent" doc:"iterate on the points with margin below 1 + this only, and check the others afterwards; 0 iterates on the whole sample"`
-	Rounds      int     `opt:"rounds" default:"1" range:"[1,100]" doc:"rounds"`
-	FinalRounds int     `opt:"final_rounds" default:"2" range:"[1,100]" doc:"rounds"`
-	Polish      string  `opt:"polish" default:"stage" enum:"never,final,stage" paper:"absent" doc:"when Newton steps on the smoothed hinge follow the iterations"`
-	Block       int     `opt:"block" default:"512" range:"[2,4096]" doc:"points a block"`
-	Blocks      int     `opt:"blocks" default:"30" range:"[0,1000000]" doc:"blocks a stage"`
-	FinalBlocks int     `opt:"final_blocks" default:"100" range:"[0,1000000]" doc:"blocks at the end"`
-	Tol         float64 `opt:"tol" default:"0.1" range:"(0,1)" doc:"tol"`
-	FinalTol    float64 `opt:"final_tol" default:"0.01" range:"(0,1)" doc:"tol"`
+	Margin      float64 `opt:"margin" default:"0.5" range:"[0,inf)" paper:"absent" doc:"work on the points whose margin is below 1 + this only, and check the others afterwards; 0 works on the whole sample"`
+	Rounds      int     `opt:"rounds" default:"1" range:"[1,100]" doc:"how often a step does so while points left out turn out to have a loss"`
+	FinalRounds int     `opt:"final_rounds" default:"3" range:"[1,100]" doc:"the same at the end of a bounded stream"`
+	Polish      string  `opt:"polish" default:"stage" enum:"never,final,stage" paper:"absent" doc:"when block dual ascent, which gives the model a duality gap, follows the iterations: never, at the end of a bounded stream, or in every step; needs rkhs geometry and a margin"`
+	Block       int     `opt:"block" default:"512" range:"[2,4096]" doc:"points in a block of the dual ascent"`
+	Blocks      int     `opt:"blocks" default:"30" range:"[1,1000000]" doc:"most blocks a step"`
+	FinalBlocks int     `opt:"final_blocks" default:"300" range:"[1,1000000]" doc:"most blocks at the end of a bounded stream"`
+	Tol         float64 `opt:"tol" default:"0.1" range:"(0,1)" doc:"largest violation of an optimality condition that ends the ascent of a step, in units of the margin"`
+	FinalTol    float64 `opt:"final_tol" default:"0.01" range:"(0,1)" doc:"the same at the end of a bounded stream"`
+	Newton      int     `opt:"newton" default:"0" range:"[0,10000]" doc:"proximal Newton steps after the last ascent of a bounded stream"`
 
 	CacheMB int `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
 }
@@ -70,6 +74,12 @@ func (o *Options) validate() error {
 	}
 	if o.Initial > o.MaxSample {
 		return fmt.Errorf("option initial = %d: above max_sample = %d", o.Initial, o.MaxSample)
+	}
+	if o.Geometry == "alpha" && (o.Margin > 0 || o.Full == "replace" && o.Recycle) {
+		return fmt.Errorf("option geometry = alpha: all coefficients are non-zero there, so margin must be 0 and full be stop")
+	}
+	if o.Margin == 0 && o.Polish != "never" {
+		return fmt.Errorf("option polish = %s: needs a margin above 0", o.Polish)
 	}
 	return nil
 }
@@ -91,7 +101,7 @@ var presets = map[string]map[string]string{
 	"paper": {
 		"lambda": "1", "bias": "0", "geometry": "alpha", "search": "wolfe", "accept": "printed", "restart": "never",
 		"publish": "incumbent", "initial": "64", "growth": "fixed", "recycle": "false", "iterations": "1", "final": "0",
-		"max_sample": "2000", "margin": "0", "polish": "never",
+		"max_sample": "2000", "full": "stop", "t_max": "0", "margin": "0", "polish": "never",
 	},
 	"default": {},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -41,18 +42,25 @@ type Learner struct {
 	model *kernel.Expansion // of the published iterate, nil if that has changed
 	seq   []uint64          // Seq of the points of S_k
 
-	breaks  []hinge.Break // scratch
-	near    []int32
-	score   []float64
-	evals   int64
-	set, cg int
+	shuffle *samplers.Shuffle
+	evals   int64 // kernel values computed for problems that are gone
+
+	// Scratch.
+	breaks []hinge.Break
+	near   []int32
+	rest   []int32
+	dual   hinge.Dual
+	newton hinge.Newton
 }
 
 var _ algos.Learner = (*Learner)(nil)
 
 // New returns a learner that has seen nothing.
-func New(_ algos.Env, o Options) (algos.Learner, error) {
-	return &Learner{o: o, delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}, nil
+func New(env algos.Env, o Options) (algos.Learner, error) {
+	return &Learner{
+		o: o, delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN(),
+		shuffle: samplers.NewShuffle(o.Shuffle, env.Seed),
+	}, nil
 }
 
 var (
@@ -72,14 +80,20 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if !kernel.Finite(x.X) {
 		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "x", Err: errFeature}
 	}
-	l.pend = append(l.pend, x)
+	if x = l.shuffle.Add(x); x != nil {
+		l.pend = append(l.pend, x)
+	}
 	return algos.Learned, nil
 }
 
 // Need says how many draws are missing for the next step.
 func (l *Learner) Need() algos.Need {
 	grow, test := l.draws()
-	return algos.Need{Fresh: max(0, grow+test-len(l.pend)), Steps: 1}
+	missing := grow + test - len(l.pend)
+	if missing > 0 {
+		missing += l.shuffle.Free()
+	}
+	return algos.Need{Fresh: max(0, missing), Steps: 1}
 }
 
 // Step tests the candidate of the step before on fresh draws T_k, lets the
@@ -98,14 +112,21 @@ func (l *Learner) Step(context.Context) (algos.Report, error) {
 // Finish takes the pending draws into the sample and completes the
 // optimisation.
 func (l *Learner) Finish(context.Context) (algos.Report, error) {
-	if l.o.Final == 0 || l.p == nil && len(l.pend) == 0 {
+	if l.o.Final == 0 {
 		return l.Report(), nil
 	}
+	l.pend = append(l.pend, l.shuffle.Drain()...)
 	if l.p == nil {
-		l.begin(len(l.pend))
-	} else if n := min(len(l.pend), l.o.MaxSample-l.p.Len()); n > 0 {
+		if len(l.pend) == 0 {
+			return l.Report(), nil
+		}
+		l.begin(min(len(l.pend), l.o.MaxSample))
+	}
+	for len(l.pend) > 0 {
+		m, n := l.p.Len(), min(len(l.pend), max(1, l.o.MaxSample/2))
 		l.extend(n)
-		l.refresh()
+		l.p.Mark()
+		l.absorb(m, n)
 	}
 	l.optimise(l.o.Final, true)
 	return l.Report(), nil

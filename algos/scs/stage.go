@@ -1,16 +1,13 @@
 package scs
 
 import (
-	"fmt"
-	"os"
-	"time"
-
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 )
 
 // optimise works on the sample as it is: n conjugate subgradient iterations,
-// then, if wanted, Newton steps.
+// then, if wanted, ascent in the dual.
 func (l *Learner) optimise(n int, final bool) {
+	defer l.trim(final)
 	if l.o.Margin == 0 {
 		l.iterate(l.p, n)
 		return
@@ -19,10 +16,7 @@ func (l *Learner) optimise(n int, final bool) {
 	if final {
 		rounds = l.o.FinalRounds
 	}
-	for r := range max(1, rounds) {
-		if r > 0 {
-			n = min(n, 5)
-		}
+	for range max(1, rounds) {
 		if l.work(n, final) == 0 {
 			break
 		}
@@ -41,6 +35,21 @@ func (l *Learner) work(n int, final bool) int {
 			l.near = append(l.near, int32(i))
 		}
 	}
+	sub := l.restrict()
+	l.fresh = true // the direction does not outlive the problem it is for
+	if n > 0 {
+		sub.Refresh()
+		l.iterate(sub, n)
+	}
+	if l.o.Polish == "stage" || final && l.o.Polish == "final" {
+		l.polish(sub, final)
+	}
+	return l.adopt(sub)
+}
+
+// restrict returns the problem on the points near, as if there were no others.
+func (l *Learner) restrict() *hinge.Problem {
+	p := l.p
 	sub := hinge.New(p.Basis.Subset(l.near), l.o.CacheMB<<20)
 	sub.Lambda, sub.Total = p.Lambda, p.Len()
 	w := make([]float64, len(l.near))
@@ -51,55 +60,53 @@ func (l *Learner) work(n int, final bool) int {
 	for r, i := range l.near {
 		sub.Alpha[r], sub.S[r] = p.Alpha[i], p.S[i]
 	}
-	l.fresh = true
-	if n > 0 {
-		sub.Refresh()
-		l.iterate(sub, n)
-	}
-	if l.o.Polish == "stage" || final && l.o.Polish == "final" {
-		l.polish(sub, final)
-	}
-	l.evals += sub.Rows.Evals()
-	return l.adopt(sub)
+	return sub
 }
 
-// adopt takes the coefficients of sub, the problem on the points near, over
-// and brings the scores of all points up to date.
+// adopt takes the coefficients of sub, the problem on the points near,
+// over and brings the scores of all points up to date.
 func (l *Learner) adopt(sub *hinge.Problem) (violators int) {
 	p := l.p
-	l.score = append(l.score[:0], p.S...)
+	l.evals += sub.Rows.Evals()
 	for r, i := range l.near {
 		p.D[i] = sub.Alpha[r] - p.Alpha[i]
-		p.Alpha[i] = sub.Alpha[r]
+		p.Alpha[i], p.S[i] = sub.Alpha[r], sub.S[r]
 	}
-	p.Advance()
-	for r, i := range l.near {
-		p.S[i] = sub.S[r]
-		l.score[i] = sub.S[r]
+	l.rest = l.rest[:0]
+	near := l.near
+	for i := range p.W {
+		if len(near) > 0 && near[0] == int32(i) {
+			near = near[1:]
+			continue
+		}
+		l.rest = append(l.rest, int32(i))
 	}
-	for i, w := range p.W {
-		if w*l.score[i] >= 1 && w*p.S[i] < 1 {
+	p.Advance(l.rest)
+	for _, i := range l.rest {
+		if p.W[i]*p.S[i] < 1 {
 			violators++
 		}
 	}
 	return violators
 }
 
-// polish improves on the dual.
+// polish ascends in the dual from the point that the iterations reached, and
+// leaves a coefficient vector that is dual feasible, so that Gap bounds how far
+// it is from the optimum.
 func (l *Learner) polish(p *hinge.Problem, final bool) {
-	var nt hinge.Newton
-	nc := nt.Clip(p)
-	dl := &hinge.Dual{Block: l.o.Block, Tol: l.o.Tol, Rounds: l.o.Blocks, Pairs: 20}
+	l.newton.Clip(p)
+	l.dual.Block, l.dual.Pairs = l.o.Block, pairs
+	l.dual.Tol, l.dual.Rounds = l.o.Tol, l.o.Blocks
 	if final {
-		dl.Tol, dl.Rounds = l.o.FinalTol, l.o.FinalBlocks
+		l.dual.Tol, l.dual.Rounds = l.o.FinalTol, l.o.FinalBlocks
 	}
-	g0, _ := p.Gap()
-	start := time.Now()
-	v := dl.Solve(p)
-	l.k += uint64(dl.Done)
+	l.k += uint64(l.dual.Solve(p))
+	if final && l.o.Newton > 0 {
+		l.k += uint64(l.newton.Polish(p, l.o.Newton))
+	}
 	l.moved, l.model = true, nil
-	if os.Getenv("SCS_TRACE") != "" {
-		gap, ok := p.Gap()
-		fmt.Printf("m=%d near=%d clip %d gap0=%g blocks %d steps %d viol %.4g f=%.6g gap=%g %v %v\n", p.Total, p.Len(), nc, g0, dl.Done, dl.Steps, v, p.Objective(), gap, ok, time.Since(start))
-	}
 }
+
+// pairs bounds the pair steps on a block, per point of it; far fewer are the
+// rule.
+const pairs = 20

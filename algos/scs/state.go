@@ -29,6 +29,7 @@ var (
 
 func (l *Learner) fields(f *state.Fields) {
 	samplers.ExamplesFields(f, "pending", &l.pend)
+	f.Group("shuffle", l.shuffle.Fields)
 	f.Uint64("k", &l.k)
 	f.Float64("delta", &l.delta)
 	f.Bool("fresh", &l.fresh)
@@ -65,4 +66,5 @@ func (c *counters) fields(f *state.Fields) {
 	f.Float64("decrease_s", &c.dS)
 	f.Float64("decrease_t", &c.dT)
 	f.Float64("objective_t", &c.fT)
+	f.Float64("forgotten", &c.forgotten)
 }

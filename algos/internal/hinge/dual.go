@@ -2,9 +2,7 @@ package hinge
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -22,8 +20,6 @@ type Dual struct {
 	Rounds int     // blocks at most
 	Pairs  int     // pair steps a block at most, per point of the block
 
-	Done     int   // blocks solved, in all
-	Steps    int64 // pair steps, in all
 	up, down []violation
 	set, old []int32
 	in       []bool
@@ -40,36 +36,26 @@ type violation struct {
 }
 
 // Solve runs until the conditions hold to Tol or Rounds blocks are solved, and
-// returns the largest violation it saw last. p.Alpha must be dual feasible and
+// returns the number of blocks. p.Alpha must be dual feasible and
 // p.S must equal Qα.
-func (s *Dual) Solve(p *Problem) float64 {
+func (s *Dual) Solve(p *Problem) (blocks int) {
 	s.delta = extend(s.delta, p.Len())
 	for len(s.in) < p.Len() {
 		s.in = append(s.in, false)
 	}
-	worst := math.Inf(1)
-	for range s.Rounds {
-		worst = s.pick(p)
+	s.set = s.set[:0]
+	add := func(r, at int, k []float32) {
+		vec.AxpyMixed(s.delta[s.moved[r]], k, p.S[at:at+len(k)])
+	}
+	for ; blocks < s.Rounds; blocks++ {
+		worst := s.pick(p)
 		if worst <= s.Tol {
 			break
 		}
-		s.Done++
-		if os.Getenv("SCS_TRACE") == "2" {
-			var mu, md float64 = -9, -9
-			if len(s.up) > 0 {
-				mu = s.up[0].v
-			}
-			if len(s.down) > 0 {
-				md = s.down[0].v
-			}
-			fmt.Printf("  block %d: up %.4g down %.4g set %d steps %d\n", s.Done, mu, md, len(s.set), s.Steps)
-		}
 		s.solve(p, max(s.Tol, worst/10))
-		p.Rows.Each(s.moved, 0, p.Len(), true, func(r, at int, k []float32) {
-			vec.AxpyMixed(s.delta[s.moved[r]], k, p.S[at:at+len(k)])
-		})
+		p.Rows.Each(s.moved, 0, p.Len(), true, add)
 	}
-	return worst
+	return blocks
 }
 
 // bounds returns the interval of α_i.
@@ -194,7 +180,6 @@ func (s *Dual) solve(p *Problem, tol float64) {
 		if max(gi, gj) <= tol {
 			break
 		}
-		s.Steps++
 		switch {
 		case i < 0 || i == j:
 			s.single(n, j)

@@ -22,17 +22,56 @@ type Newton struct {
 	Eps float64   // ε > 0
 	Tau []float64 // τ, one for each point, in [0,1]
 
-	MaxSet int     // steps are refused where |A| exceeds this
-	CG     int     // most conjugate gradient iterations a step
-	Tol    float64 // relative residual at which they stop
+	delta, p    []float64
+	alpha, s    []float64
+	set, off    []int32
+	gram        []float32
+	x, r, d, qd []float64
+}
 
-	delta, p, theta    []float64
-	set, off           []int32
-	gram               []float32
-	x, r, d, qd        []float64
-	place              []int32
-	rhs                []float64
-	Iterations, Trials int // conjugate gradient iterations and line search trials, in all
+const (
+	maxSet = 8000  // points in a system: a quarter of a gigabyte of kernel values
+	maxCG  = 2000  // conjugate gradient iterations a step
+	cgTol  = 1e-10 // relative residual at which they stop
+)
+
+// Polish takes at most steps proximal steps from the dual feasible α and
+// returns how many it took. It keeps the best point, which is dual feasible.
+func (n *Newton) Polish(p *Problem, steps int) (taken int) {
+	best, ok := p.Gap()
+	if !ok {
+		return 0
+	}
+	c := p.box()
+	n.resize(p.Len())
+	for i, w := range p.W {
+		n.Tau[i] = clip01(w * p.Alpha[i] / c)
+	}
+	if n.Eps == 0 {
+		n.Eps = 1e-2
+	}
+	copy(p.Alpha0, p.Alpha)
+	copy(p.S0, p.S)
+	for taken < steps {
+		taken++
+		t, _ := n.Step(p)
+		if t == 0 {
+			break
+		}
+		if t == 1 {
+			n.Proximal(p)
+		}
+		n.alpha, n.s = append(n.alpha[:0], p.Alpha...), append(n.s[:0], p.S...)
+		n.Clip(p)
+		if gap, ok := p.Gap(); ok && gap < best {
+			best = gap
+			p.Mark()
+		}
+		copy(p.Alpha, n.alpha)
+		copy(p.S, n.s)
+	}
+	p.Revert()
+	return taken
 }
 
 // box returns 1/(λm), the largest modulus of a dual feasible coefficient.
@@ -57,7 +96,7 @@ func (n *Newton) Step(p *Problem) (t float64, set int) {
 			n.off = append(n.off, int32(i))
 		}
 	}
-	if len(n.set) > n.MaxSet {
+	if len(n.set) > maxSet {
 		return 0, len(n.set)
 	}
 	clear(n.p)
@@ -86,9 +125,6 @@ func (n *Newton) Step(p *Problem) (t float64, set int) {
 func (n *Newton) resize(m int) {
 	n.delta, n.p = extend(n.delta, m)[:m], extend(n.p, m)[:m]
 	n.Tau = extend(n.Tau, m)
-	for len(n.place) < m {
-		n.place = append(n.place, -1)
-	}
 }
 
 // solve sets x to the solution of (Q_AA + ridge·I) x = ridge·δ_A − p_A, by
@@ -120,9 +156,8 @@ func (n *Newton) solve(p *Problem, ridge float64) {
 		n.d[r] = n.r[r]
 		rr += float64(n.r[r] * n.r[r])
 	}
-	stop := n.Tol * n.Tol * rr
-	for it := 0; it < n.CG && rr > stop; it++ {
-		n.Iterations++
+	stop := cgTol * cgTol * rr
+	for it := 0; it < maxCG && rr > stop; it++ {
 		var dq float64
 		for r := range n.set {
 			n.qd[r] = vec.DotMixed(n.gram[r*a:(r+1)*a], n.d) + float64(ridge*n.d[r])
@@ -170,7 +205,6 @@ func (n *Newton) search(p *Problem) float64 {
 	}
 	count := p.Count()
 	slope := func(t float64) float64 {
-		n.Trials++
 		var g float64
 		for i, w := range p.W {
 			th := n.Tau[i] + (1-float64(w*(p.S[i]+float64(t*n.p[i]))))/n.Eps

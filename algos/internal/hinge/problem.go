@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Problem is f on a sample together with a point α and a direction d. All
@@ -40,6 +41,7 @@ type Problem struct {
 	idx   []int32 // scratch
 	flip  []int32
 	g, qg []float64
+	part  []float64
 	add   func(r, at int, k []float32)
 	push  func(r, at int, k []float32)
 }
@@ -123,6 +125,23 @@ func (p *Problem) Truncate(m int) {
 	p.Basis.Truncate(m)
 }
 
+// Keep reduces the sample to the points listed, in ascending order. The
+// coefficients of the others must be 0, and they must be inactive.
+func (p *Problem) Keep(idx []int32) {
+	for _, v := range p.vectors() {
+		for r, i := range idx {
+			(*v)[r] = (*v)[i]
+		}
+		*v = (*v)[:len(idx)]
+	}
+	for r, i := range idx {
+		p.W[r], p.Active[r] = p.W[i], p.Active[i]
+	}
+	p.W, p.Active = p.W[:len(idx)], p.Active[:len(idx)]
+	p.Basis = p.Basis.Subset(idx)
+	p.Rows.Restart(p.Basis)
+}
+
 // Mark makes the present point the incumbent.
 func (p *Problem) Mark() {
 	copy(p.Alpha0, p.Alpha)
@@ -170,19 +189,45 @@ func (p *Problem) Move(t float64) int {
 	return p.Refresh()
 }
 
-// Advance adds Q·d to s, where d are changes of α that were made already, and
-// clears d. Neither Active nor Q change.
-func (p *Problem) Advance() {
+// Advance adds Q·d to s at the points of rest, which are ascending, where d are
+// changes of α that were made already, and clears d. Neither Active nor Q
+// change.
+func (p *Problem) Advance(rest []int32) {
 	p.idx = p.idx[:0]
 	for i, d := range p.D {
 		if d != 0 {
 			p.idx = append(p.idx, int32(i))
 		}
 	}
-	p.Rows.Each(p.idx, 0, p.Len(), false, func(r, at int, k []float32) {
-		vec.AxpyMixed(p.D[p.idx[r]], k, p.S[at:at+len(k)])
-	})
+	if len(rest) > 0 && len(p.idx) > 0 {
+		p.advance(p.Basis.Subset(rest), rest)
+	}
 	clear(p.D)
+}
+
+func (p *Problem) advance(others *kernel.Basis, rest []int32) {
+	p.part = extend(p.part[:0], len(rest))
+	block := make([]float32, groupLen*pageLen)
+	xs := make([]stream.Vec, 0, groupLen)
+	for idx := p.idx; len(idx) > 0; {
+		n := min(len(idx), groupLen)
+		xs = xs[:0]
+		for _, i := range idx[:n] {
+			xs = append(xs, p.Basis.Row(int(i)))
+		}
+		for lo := 0; lo < len(rest); lo += pageLen {
+			hi := min(len(rest), lo+pageLen)
+			others.Block(block, hi-lo, xs, lo, hi)
+			for r, i := range idx[:n] {
+				vec.AxpyMixed(p.D[i], block[r*(hi-lo):(r+1)*(hi-lo)], p.part[lo:hi])
+			}
+		}
+		p.Rows.evals += int64(n * len(rest))
+		idx = idx[n:]
+	}
+	for r, i := range rest {
+		p.S[i] += p.part[r]
+	}
 }
 
 // Ridge returns α'Qα.

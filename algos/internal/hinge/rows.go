@@ -63,8 +63,13 @@ func (c *Rows) Evals() int64 { return c.evals }
 // Hits returns the number of kernel values that the cache supplied.
 func (c *Rows) Hits() int64 { return c.hits }
 
-// Reset forgets all rows; it is needed after points have been replaced.
-func (c *Rows) Reset() {
+// Restart forgets all rows and serves b from now on.
+func (c *Rows) Restart(b *kernel.Basis) {
+	c.clear()
+	c.basis, c.sparse = b, b.Sparse()
+}
+
+func (c *Rows) clear() {
 	for c.head >= 0 {
 		c.drop(c.head)
 	}
@@ -91,7 +96,7 @@ func (c *Rows) Truncate(m int) {
 // the values depend, has changed.
 func (c *Rows) sync() {
 	if s := c.basis.Sparse(); s != c.sparse {
-		c.Reset()
+		c.clear()
 		c.sparse = s
 	}
 	if n := c.basis.Len(); n > len(c.where) {
