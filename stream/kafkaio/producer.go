@@ -56,10 +56,15 @@ type ProducerOptions struct {
 // Producer writes records. A batch counts as written when all in-sync replicas
 // have it. Batches carry a producer id and sequence numbers, so that a batch
 // that is sent again, because its answer was lost, is stored once, also after a
-// restart of the broker. A record can still be there twice when the program
-// that produces sends it twice, e.g. after a crash of its own, and when the
-// broker has lost or expired (transactional.id.expiration.ms, 7 days) what it
-// knew of the producer, which is logged.
+// restart of the broker. A record can still be there twice
+//   - when the program that produces sends it twice, e.g. after a crash of its
+//     own;
+//   - when the broker ends without having answered, and the batch's timestamps
+//     are older than its producer.id.expiration.ms (1 day): restarting, Apache
+//     Kafka goes by timestamps to decide which producers to remember, and takes
+//     a batch of one that it has forgotten;
+//   - when the broker has lost what it knew of the producer and says so, which
+//     is logged.
 //
 // The order of records inside a partition is that of Produce. A batch is sent
 // as soon as the one before is acknowledged, so batches grow with the load.
@@ -303,12 +308,15 @@ func (p *Producer) write(l *lane, b *batch) error {
 		return err
 	}
 	fresh := false // whether the session is new for this batch
+	lost := false  // whether an attempt got no answer
 	err := retry(p.ctx, p.c, fmt.Sprintf("produce to %v", l.id), p.opt.MaxDown, func(ctx context.Context) error {
 		resp, err := p.c.RawProduce(ctx, &kafka.RawProduceRequest{
 			Topic: l.id.Topic, Partition: int(l.id.ID), RequiredAcks: kafka.RequireAll, MessageVersion: 2,
 			RawRecords: protocol.RawRecordSet{Reader: bytes.NewReader(b.buf)},
 		})
-		if err == nil {
+		if err != nil {
+			lost = true
+		} else {
 			err = resp.Error
 		}
 		var ke kafka.Error
@@ -327,6 +335,7 @@ func (p *Producer) write(l *lane, b *batch) error {
 			}
 			fresh = true
 			l.session, l.sequence = s, 0
+			b.buf = bytes.Clone(b.buf) // an attempt that was given up may still be reading
 			b.sign(s, 0)
 			return ke
 		}
@@ -334,6 +343,9 @@ func (p *Producer) write(l *lane, b *batch) error {
 	})
 	if err != nil {
 		return fmt.Errorf("kafka: produce %d records to topic %s partition %d: %w", b.records, l.id.Topic, l.id.ID, err)
+	}
+	if lost {
+		b.buf = nil // kafka-go may still be sending from it
 	}
 	// Sequence numbers run on after 2^31−1 with 0.
 	l.sequence = int32((int64(l.sequence) + int64(b.records)) & (1<<31 - 1))

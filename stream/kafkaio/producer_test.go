@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -129,12 +130,16 @@ func TestProducerErrors(t *testing.T) {
 }
 
 // While the broker is killed again and again, several goroutines produce; in
-// the end every record is there once, those of a goroutine in order.
+// the end every record is there once, those of a goroutine in order. The
+// timestamps are new, or Apache Kafka would forget the producer when it
+// restarts.
 func TestProducerSurvivesBroker(t *testing.T) {
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	topic := kafkatest.Topic(t, brokers, 2, nil)
-	p := produce(t, ProducerOptions{Config: config(brokers), Partition: Explicit, BatchBytes: 2000})
+	cfg := config(brokers)
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	p := produce(t, ProducerOptions{Config: cfg, Partition: Explicit, BatchBytes: 2000})
 	const workers, n = 3, 4000
 	var wg sync.WaitGroup
 	third := make(chan bool, workers*3)
@@ -142,7 +147,7 @@ func TestProducerSurvivesBroker(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(w), 1))
 		wg.Go(func() {
 			for i := range n {
-				if err := p.Produce(t.Context(), rec(topic, int32(rng.IntN(2)), 1, fmt.Sprintf("%d %d", w, i))); err != nil {
+				if err := p.Produce(t.Context(), rec(topic, int32(rng.IntN(2)), time.Now().UnixMilli(), fmt.Sprintf("%d %d", w, i))); err != nil {
 					t.Error(err)
 					return
 				}
@@ -171,7 +176,7 @@ func TestProducerSurvivesBroker(t *testing.T) {
 		var w, i int
 		fmt.Sscan(string(r.Value), &w, &i)
 		if seen[string(r.Value)] {
-			t.Fatalf("record %q is there twice", r.Value)
+			t.Fatalf("record %q is there twice, again at partition %d offset %d", r.Value, r.Partition, r.Offset)
 		}
 		seen[string(r.Value)] = true
 		k := [2]int{w, int(r.Partition)}
