@@ -1,48 +1,307 @@
-// Package tune chooses a learner's open options on the first examples of a
-// stream.
+// Package tune chooses a learner's options on the first examples of a stream,
+// so that nobody needs a second tool for it: successive halving over a grid
+// (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and
+// Hyperparameter Optimization", AISTATS 2016), each candidate scored by
+// cross-validation of the learner itself.
+//
+// It knows a learner only through the options that its Spec declares to be
+// tuned. Work is bounded by counts, and the outcome is a function of the
+// arguments: neither time nor the number of processors matters.
 package tune
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Row is one candidate as it was last scored.
-type Row struct {
-	// Options are the values tried, "gamma=0.5 C=4".
-	Options string
-	// Score is the cross-validated accuracy (or minus the squared error), Loss
-	// the mean hinge loss.
-	Score, Loss float64
-	// Examples is the number of examples that it was last scored on.
-	Examples int
-	Chosen   bool
+// Options bound the search. A zero value means the default.
+type Options struct {
+	// Folds of the cross-validation, at least 2, default 3.
+	Folds int
+	// Rungs is the most rounds of halving, default 3.
+	Rungs int
+	// MaxCandidates bounds the grid, default 64.
+	MaxCandidates int
+	// MaxExamples bounds the labelled examples used, default 4000: the first.
+	MaxExamples int
+	// Keep is the share of candidates that survive a rung, default 1/3.
+	Keep float64
+	// Workers is the number of trainings at a time, default GOMAXPROCS. It does
+	// not influence the outcome.
+	Workers int
 }
 
-// Fields describes the row.
-func (r *Row) Fields(f *state.Fields) {
-	f.String("options", &r.Options)
-	f.Float64("score", &r.Score)
-	f.Float64("loss", &r.Loss)
-	f.Int("examples", &r.Examples)
-	f.Bool("chosen", &r.Chosen)
+func (o Options) withDefaults() Options {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&o.Folds, 3)
+	def(&o.Rungs, 3)
+	def(&o.MaxCandidates, 64)
+	def(&o.MaxExamples, 4000)
+	def(&o.Workers, runtime.GOMAXPROCS(0))
+	o.Folds = max(o.Folds, 2)
+	if !(o.Keep > 0 && o.Keep < 1) {
+		o.Keep = 1. / 3
+	}
+	return o
 }
 
-// Options bound the work.
-type Options struct{}
+const (
+	// leastExamples is the size of the smallest rung. Below that the error of
+	// an accuracy is some 3 %, and halving would go by luck.
+	leastExamples = 400
+	// leastMinority is the number of examples of the rarer class that a rung
+	// should have.
+	leastMinority = 40
+	// leastSurvivors go into the next rung however many that is.
+	leastSurvivors = 4
+)
 
-// Result is a choice.
+// Result is what Run chose.
 type Result struct {
-	// Options are the given options completed by those chosen.
+	// Options are the options to use: those that were given and those chosen.
 	Options map[string]string
-	Table   []Row
+	// Chosen is the part that was chosen; empty if there was nothing to tune
+	// or nothing to go by.
+	Chosen map[string]string
+	// Table holds a row for each candidate in each rung, in order of rung and
+	// rank.
+	Table []Row
+	// Note says in a sentence why nothing was tuned, or is empty.
+	Note string
+	// Trained is the number of examples learned from in all trainings.
+	Trained int
 }
 
-// Run chooses.
-func Run(ctx context.Context, spec algos.Spec, env algos.Env, given map[string]string, examples []*stream.Example, o Options) (Result, error) {
-	return Result{}, errors.New("tune: being written")
+// Run chooses those options that spec declares to be tuned and fixed leaves
+// open, on the labelled ones among examples; learners for which unlabelled
+// examples mean something get those, too.
+//
+// An option named gamma is searched around 1/median squared distance instead
+// of over its declared range. Options that have no effect given the others are
+// left alone: gamma with a linear kernel, c beside a given lambda, lambda
+// beside a given c.
+//
+// The score is accuracy, in regression minus the mean squared error; see Row.
+// Classes are not reweighted: accuracy is what the result is used for. What a
+// rare class changes is the size of the rungs, so that each has enough of it.
+//
+// The stream may be correlated in time, and neighbours nearly equal. So folds
+// are made of runs of consecutive examples, dealt out so that the folds have
+// equal shares of the classes; a random split would reward remembering.
+//
+// The error is that of ctx, or of a learner.
+func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example, opt Options) (Result, error) {
+	opt = opt.withDefaults()
+	res := Result{Options: maps.Clone(fixed), Chosen: map[string]string{}}
+	if res.Options == nil {
+		res.Options = map[string]string{}
+	}
+	if env.Task == "" {
+		env.Task = spec.Tasks[0]
+	}
+	grid, err := candidates(spec, env, fixed, examples, opt.MaxCandidates)
+	if err != nil || len(grid) == 0 {
+		res.Note = "no option is left to tune"
+		return res, err
+	}
+	d, note := split(examples, env.Task, env.Seed, opt)
+	if note != "" {
+		res.Note = note
+		return res, nil
+	}
+	// A learner that logs would log for each candidate.
+	env.Log = nil
+	alive := make([]*trial, len(grid))
+	for i, p := range grid {
+		alive[i] = &trial{point: p, order: i, all: overlay(fixed, p.options)}
+	}
+	sizes := d.rungs(opt.Rungs, len(alive))
+	for rung, size := range sizes {
+		if err := score(ctx, spec, env, d, size, alive, opt.Workers); err != nil {
+			return res, err
+		}
+		slices.SortFunc(alive, (*trial).compare)
+		for _, t := range alive {
+			res.Table = append(res.Table, t.row(rung+1, size))
+			res.Trained += size * (d.folds - 1)
+		}
+		if rung < len(sizes)-1 {
+			n := int(math.Ceil(float64(len(alive)) * opt.Keep))
+			alive = alive[:min(len(alive), max(n, leastSurvivors))]
+		}
+	}
+	best := alive[0]
+	if math.IsInf(best.score, -1) {
+		res.Note = "no candidate gave finite predictions"
+		return res, nil
+	}
+	res.Table[len(res.Table)-len(alive)].Chosen = true
+	maps.Copy(res.Chosen, best.options)
+	maps.Copy(res.Options, best.options)
+	return res, nil
+}
+
+func overlay(a, b map[string]string) map[string]string {
+	out := make(map[string]string, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// trial is a candidate with its scores at the present rung.
+type trial struct {
+	point
+	order       int               // the more regularised, the lower
+	all         map[string]string // with what is fixed
+	score, loss float64
+	merit       float64 // score less what the prior takes
+}
+
+// compare orders by merit, then loss, then from more to less regularised.
+func (t *trial) compare(u *trial) int {
+	return cmp.Or(cmp.Compare(u.merit, t.merit), cmp.Compare(t.loss, u.loss), cmp.Compare(t.order, u.order))
+}
+
+func (t *trial) row(rung, size int) Row {
+	var text []byte
+	for i, k := range slices.Sorted(maps.Keys(t.options)) {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = fmt.Appendf(text, "%s=%s", k, t.options[k])
+	}
+	return Row{Options: string(text), Rung: rung, Examples: size, Score: t.score, Loss: t.loss}
+}
+
+// score sets the scores of the trials on the first size labelled examples.
+func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, workers int) error {
+	folds := d.part(size)
+	sums := make([]sum, len(trials)*len(folds))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i := range sums {
+		g.Go(func() error {
+			t := trials[i/len(folds)]
+			var err error
+			sums[i], err = run(ctx, spec, env, t.all, folds[i%len(folds)])
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.row(0, 0).Options, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, t := range trials {
+		var all sum
+		for _, s := range sums[i*len(folds) : (i+1)*len(folds)] {
+			all.n += s.n
+			all.right += s.right
+			all.loss += s.loss
+		}
+		t.loss = all.loss / float64(all.n)
+		t.score = -t.loss
+		if env.Task == algos.Classify {
+			t.score = float64(all.right) / float64(all.n)
+		}
+		if math.IsNaN(t.loss) || math.IsInf(t.loss, 0) { // diverged
+			t.score, t.loss = math.Inf(-1), math.Inf(1)
+		}
+		t.merit = t.score
+	}
+	weigh(trials, size, env.Task)
+	return nil
+}
+
+// prior is how many standard errors of a score an end of an axis is worth
+// less than its middle.
+const prior = 2
+
+// weigh sets the merits: scores with a quadratic prior on the logarithms of
+// the options, as wide as the scores are uncertain. The first examples are not
+// the whole stream, and an extreme choice must be better by more than chance.
+func weigh(trials []*trial, n int, task algos.Task) {
+	best := math.Inf(-1)
+	for _, t := range trials {
+		best = max(best, t.score)
+	}
+	if math.IsInf(best, -1) {
+		return
+	}
+	unit := math.Sqrt(best * (1 - best) / float64(n))
+	if task == algos.Regress { // of a mean of squares of normal errors
+		unit = -best * math.Sqrt(2/float64(n))
+	}
+	for _, t := range trials {
+		t.merit = t.score - float64(prior*unit*t.far)
+	}
+}
+
+type sum struct {
+	n, right int
+	loss     float64
+}
+
+// run trains on a fold's training part, as the training loop would, and scores
+// on the rest.
+func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string]string, f fold) (sum, error) {
+	var s sum
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	l, err := spec.New(env, options)
+	if err != nil {
+		return s, err
+	}
+	for _, x := range f.train {
+		// The learner owns what it gets; the features are only read.
+		c := *x
+		if _, err := l.Add(&c); err != nil {
+			continue // refused, as it will be in the stream
+		}
+		for n := l.Need(); n.Fresh <= 0; n = l.Need() {
+			for range max(n.Steps, 1) {
+				if _, err := l.Step(ctx); err != nil {
+					return s, err
+				}
+			}
+		}
+	}
+	if _, err := l.Finish(ctx); err != nil {
+		return s, err
+	}
+	xs := make([]stream.Vec, len(f.test))
+	for i, x := range f.test {
+		xs[i] = x.X
+	}
+	decisions := make([]float64, len(xs))
+	l.Model().Decisions(decisions, xs)
+	for i, x := range f.test {
+		f := decisions[i]
+		s.n++
+		if env.Task == algos.Regress {
+			s.loss += float64((x.Y - f) * (x.Y - f))
+			continue
+		}
+		if (f >= 0) == (x.Y > 0) {
+			s.right++
+		}
+		s.loss += max(0, 1-float64(x.Y*f)) // NaN if f is
+	}
+	return s, nil
 }

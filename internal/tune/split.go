@@ -1,0 +1,175 @@
+package tune
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// data is the material of the cross-validation: the examples in runs of
+// consecutive ones, each run belonging to a fold. The first runs of every fold
+// make the smaller rungs, so that rungs are nested.
+type data struct {
+	folds    int
+	blocks   [][]block // by fold, in seeded order
+	labelled int
+	minority float64 // share of the rarer class, or 1 in regression
+}
+
+// block is a run of consecutive examples.
+type block struct {
+	at       int // position in the stream
+	list     []*stream.Example
+	labelled int
+	positive int
+}
+
+// fold is one split into training and test part, both in stream order.
+type fold struct{ train, test []*stream.Example }
+
+// blocksPerFold is the number of runs a fold is made of: enough to have every
+// part of the stream in it, few enough that most neighbours stay together.
+const blocksPerFold = 64
+
+// split deals the examples out; note says why that is impossible.
+func split(examples []*stream.Example, task algos.Task, seed uint64, opt Options) (d *data, note string) {
+	d = &data{folds: opt.Folds, minority: 1}
+	n, positive := 0, 0
+	for i, x := range examples {
+		if !x.Labelled {
+			continue
+		}
+		n++
+		if x.Y > 0 {
+			positive++
+		}
+		if n == opt.MaxExamples {
+			examples = examples[:i+1]
+			break
+		}
+	}
+	d.labelled = n
+	if task == algos.Classify {
+		rare := min(positive, n-positive)
+		d.minority = float64(rare) / float64(max(n, 1))
+		if rare < 2*d.folds {
+			return nil, "too few examples of one class to tune on"
+		}
+	}
+	if n < 10*d.folds {
+		return nil, "too few labelled examples to tune on"
+	}
+	size := max(1, n/(d.folds*blocksPerFold))
+	var all []block
+	for _, x := range examples {
+		if k := len(all); k == 0 || all[k-1].labelled >= size {
+			all = append(all, block{at: k})
+		}
+		b := &all[len(all)-1]
+		b.list = append(b.list, x)
+		if x.Labelled {
+			b.labelled++
+			if x.Y > 0 {
+				b.positive++
+			}
+		}
+	}
+	// Runs are dealt in order of their share of one class, a hand of one for
+	// each fold at a time, and within a hand by chance: equal shares without
+	// any pattern.
+	r := rng.New(seed, "tune.folds")
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	slices.SortStableFunc(all, func(a, b block) int { return a.positive*b.labelled - b.positive*a.labelled })
+	d.blocks = make([][]block, d.folds)
+	for len(all) > 0 {
+		hand := all[:min(d.folds, len(all))]
+		all = all[len(hand):]
+		for i, k := range r.Perm(d.folds) {
+			if i < len(hand) {
+				d.blocks[k] = append(d.blocks[k], hand[i])
+			}
+		}
+	}
+	for k := range d.blocks {
+		d.blocks[k] = spread(d.blocks[k], r.Float64())
+	}
+	return d, ""
+}
+
+// spread reorders blocks, which are sorted by their share of a class, so that
+// the first few of any number are spread evenly over them: by the fractional
+// parts of multiples of the golden ratio. A rung's class shares are then those
+// of the whole even if the stream is sorted by class.
+func spread(blocks []block, offset float64) []block {
+	order := make([]int, len(blocks))
+	key := make([]float64, len(blocks))
+	for i := range order {
+		_, key[i] = math.Modf(offset + float64(float64(i)*(math.Phi-1)))
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(key[i], key[j]) })
+	out := make([]block, len(blocks))
+	for i, j := range order {
+		out[i] = blocks[j]
+	}
+	return out
+}
+
+// rungs returns the sizes of the rungs, in labelled examples.
+func (d *data) rungs(most, trials int) []int {
+	least := max(leastExamples, int(math.Ceil(leastMinority/d.minority)))
+	sizes := []int{d.labelled}
+	for n := d.labelled / 3; n >= least && len(sizes) < most && trials > leastSurvivors; n /= 3 {
+		sizes = append(sizes, n)
+	}
+	if len(sizes) == 1 && most > 1 && 2*least <= d.labelled && trials > leastSurvivors {
+		sizes = append(sizes, least)
+	}
+	slices.Reverse(sizes)
+	return sizes
+}
+
+// part returns the folds of a rung of about size labelled examples.
+func (d *data) part(size int) []fold {
+	var use [][]block
+	for _, blocks := range d.blocks {
+		n, k := 0, 0
+		for k < len(blocks) && n < (size+d.folds-1)/d.folds {
+			n += blocks[k].labelled
+			k++
+		}
+		use = append(use, blocks[:k])
+	}
+	folds := make([]fold, d.folds)
+	for k := range folds {
+		var train, test []block
+		for j, blocks := range use {
+			if j == k {
+				test = append(test, blocks...)
+			} else {
+				train = append(train, blocks...)
+			}
+		}
+		folds[k].train = join(train, true)
+		folds[k].test = join(test, false)
+	}
+	return folds
+}
+
+// join returns the examples of the blocks in stream order.
+func join(blocks []block, unlabelled bool) []*stream.Example {
+	slices.SortFunc(blocks, func(a, b block) int { return a.at - b.at })
+	var out []*stream.Example
+	for _, b := range blocks {
+		for _, x := range b.list {
+			if x.Labelled || unlabelled {
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
