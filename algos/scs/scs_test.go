@@ -1,0 +1,27 @@
+package scs_test
+
+import (
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/algos/scs"
+)
+
+func TestContract(t *testing.T) {
+	for name, options := range map[string]map[string]string{
+		"default":  {"initial": "64", "c": "10"},
+		"capped":   {"initial": "64", "max_sample": "150", "c": "10"},
+		"budget":   {"initial": "64", "budget": "60", "c": "10"},
+		"shuffled": {"initial": "64", "shuffle": "50", "c": "10"},
+		"plain":    {"initial": "64", "margin": "0", "polish": "never", "accept": "ratio", "final": "30", "c": "10", "iterations": "20"},
+	} {
+		t.Run(name, func(t *testing.T) { algostest.Run(t, scs.Spec, algostest.With(options)) })
+	}
+	t.Run("paper", func(t *testing.T) {
+		o, err := scs.Spec.WithPreset("paper", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		algostest.Run(t, scs.Spec, algostest.With(o), algostest.Accuracy(.8))
+	})
+}
