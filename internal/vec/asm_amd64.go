@@ -91,11 +91,17 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 		n--
 		b.row(out[n*ld:], n, z, m)
 	}
-	// A panel stays in a near cache while all rows pass by. Few rows at a
-	// time, so that their sums do too until they are finished.
-	for q := range m {
-		for r := 0; r < n; r += 48 {
-			b.columns(out[r*ld+q*Width:], ld, r, min(48, n-r), Width, z[q*Width*b.d:], q*Width)
+	// The panels of a run stay in the second-level cache while all rows pass
+	// by, a few at a time, so that their sums are near until they are finished.
+	run, rows := max(1, (256<<10)/(4*Width*b.d)), 48
+	if b.d < 16 {
+		rows = 12
+	}
+	for first := 0; first < m; first += run {
+		for r := 0; r < n; r += rows {
+			for q := first; q < min(first+run, m); q++ {
+				b.columns(out[r*ld+q*Width:], ld, r, min(rows, n-r), Width, z[q*Width*b.d:], q*Width)
+			}
 		}
 	}
 }

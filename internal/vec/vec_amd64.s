@@ -180,8 +180,57 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Z6
+	VBROADCASTSS (AX), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z0
+	VBROADCASTSS (AX)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z1
+	VBROADCASTSS (AX)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z2
+	VBROADCASTSS (R10), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z3
+	VBROADCASTSS (R10)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z4
+	VBROADCASTSS (R10)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z5
+	VMOVUPS      256(R9), Z6
+	VBROADCASTSS 4(AX), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z1
+	VBROADCASTSS 4(AX)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z2
+	VBROADCASTSS 4(R10), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z3
+	VBROADCASTSS 4(R10)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z4
+	VBROADCASTSS 4(R10)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VFMADD231PS  Z7, Z7, Z5
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Z6
 	VBROADCASTSS (AX), Z7
 	VSUBPS       Z6, Z7, Z7
@@ -204,27 +253,27 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	VMOVUPS      Z2, (DX)(SI*2)
-	VMOVUPS      Z3, (R11)
-	VMOVUPS      Z4, (R11)(SI*1)
-	VMOVUPS      Z5, (R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	VMOVUPS Z2, (DX)(SI*2)
+	VMOVUPS Z3, (R11)
+	VMOVUPS Z4, (R11)(SI*1)
+	VMOVUPS Z5, (R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -235,8 +284,38 @@ rows3:
 	VXORPS Z2, Z2, Z2
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Z3
+	VBROADCASTSS (AX), Z4
+	VSUBPS       Z3, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z0
+	VBROADCASTSS (AX)(BX*1), Z4
+	VSUBPS       Z3, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z1
+	VBROADCASTSS (AX)(BX*2), Z4
+	VSUBPS       Z3, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z2
+	VMOVUPS      256(R9), Z3
+	VBROADCASTSS 4(AX), Z4
+	VSUBPS       Z3, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z4
+	VSUBPS       Z3, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z1
+	VBROADCASTSS 4(AX)(BX*2), Z4
+	VSUBPS       Z3, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z2
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Z3
 	VBROADCASTSS (AX), Z4
 	VSUBPS       Z3, Z4, Z4
@@ -249,18 +328,18 @@ feature3:
 	VFMADD231PS  Z4, Z4, Z2
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	VMOVUPS      Z2, (DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	VMOVUPS Z2, (DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -270,8 +349,32 @@ rows2:
 	VXORPS Z1, Z1, Z1
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Z2
+	VBROADCASTSS (AX), Z3
+	VSUBPS       Z2, Z3, Z3
+	VFMADD231PS  Z3, Z3, Z0
+	VBROADCASTSS (AX)(BX*1), Z3
+	VSUBPS       Z2, Z3, Z3
+	VFMADD231PS  Z3, Z3, Z1
+	VMOVUPS      256(R9), Z2
+	VBROADCASTSS 4(AX), Z3
+	VSUBPS       Z2, Z3, Z3
+	VFMADD231PS  Z3, Z3, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z3
+	VSUBPS       Z2, Z3, Z3
+	VFMADD231PS  Z3, Z3, Z1
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Z2
 	VBROADCASTSS (AX), Z3
 	VSUBPS       Z2, Z3, Z3
@@ -281,15 +384,15 @@ feature2:
 	VFMADD231PS  Z3, Z3, Z1
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -298,20 +401,38 @@ rows1:
 	VXORPS Z0, Z0, Z0
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Z1
+	VBROADCASTSS (AX), Z2
+	VSUBPS       Z1, Z2, Z1
+	VFMADD231PS  Z1, Z1, Z0
+	VMOVUPS      256(R8), Z1
+	VBROADCASTSS 4(AX), Z2
+	VSUBPS       Z1, Z2, Z1
+	VFMADD231PS  Z1, Z1, Z0
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Z1
 	VBROADCASTSS (AX), Z2
 	VSUBPS       Z1, Z2, Z1
 	VFMADD231PS  Z1, Z1, Z0
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Z0, (DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Z0, (DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -361,8 +482,135 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Z24
+	VMOVUPS      64(R9), Z25
+	VMOVUPS      128(R9), Z26
+	VMOVUPS      192(R9), Z27
+	VBROADCASTSS (AX), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z0
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z1
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z2
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z3
+	VBROADCASTSS (AX)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z4
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z5
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z6
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z7
+	VBROADCASTSS (AX)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z8
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z9
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z10
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z11
+	VBROADCASTSS (R10), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z12
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z13
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z14
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z15
+	VBROADCASTSS (R10)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z16
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z17
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z18
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z19
+	VBROADCASTSS (R10)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z20
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z21
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z22
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z23
+	VMOVUPS      256(R9), Z24
+	VMOVUPS      320(R9), Z25
+	VMOVUPS      384(R9), Z26
+	VMOVUPS      448(R9), Z27
+	VBROADCASTSS 4(AX), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z0
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z1
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z2
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z4
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z5
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z6
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z7
+	VBROADCASTSS 4(AX)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z8
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z9
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z10
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z11
+	VBROADCASTSS 4(R10), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z12
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z13
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z14
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z15
+	VBROADCASTSS 4(R10)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z16
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z17
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z18
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z19
+	VBROADCASTSS 4(R10)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z20
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z21
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z22
+	VSUBPS       Z27, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z23
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Z24
 	VMOVUPS      64(R9), Z25
 	VMOVUPS      128(R9), Z26
@@ -424,45 +672,45 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	VMOVUPS      Z8, (DX)(SI*2)
-	VMOVUPS      Z9, 64(DX)(SI*2)
-	VMOVUPS      Z10, 128(DX)(SI*2)
-	VMOVUPS      Z11, 192(DX)(SI*2)
-	VMOVUPS      Z12, (R11)
-	VMOVUPS      Z13, 64(R11)
-	VMOVUPS      Z14, 128(R11)
-	VMOVUPS      Z15, 192(R11)
-	VMOVUPS      Z16, (R11)(SI*1)
-	VMOVUPS      Z17, 64(R11)(SI*1)
-	VMOVUPS      Z18, 128(R11)(SI*1)
-	VMOVUPS      Z19, 192(R11)(SI*1)
-	VMOVUPS      Z20, (R11)(SI*2)
-	VMOVUPS      Z21, 64(R11)(SI*2)
-	VMOVUPS      Z22, 128(R11)(SI*2)
-	VMOVUPS      Z23, 192(R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	VMOVUPS Z8, (DX)(SI*2)
+	VMOVUPS Z9, 64(DX)(SI*2)
+	VMOVUPS Z10, 128(DX)(SI*2)
+	VMOVUPS Z11, 192(DX)(SI*2)
+	VMOVUPS Z12, (R11)
+	VMOVUPS Z13, 64(R11)
+	VMOVUPS Z14, 128(R11)
+	VMOVUPS Z15, 192(R11)
+	VMOVUPS Z16, (R11)(SI*1)
+	VMOVUPS Z17, 64(R11)(SI*1)
+	VMOVUPS Z18, 128(R11)(SI*1)
+	VMOVUPS Z19, 192(R11)(SI*1)
+	VMOVUPS Z20, (R11)(SI*2)
+	VMOVUPS Z21, 64(R11)(SI*2)
+	VMOVUPS Z22, 128(R11)(SI*2)
+	VMOVUPS Z23, 192(R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -482,8 +730,80 @@ rows3:
 	VXORPS Z11, Z11, Z11
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Z12
+	VMOVUPS      64(R9), Z13
+	VMOVUPS      128(R9), Z14
+	VMOVUPS      192(R9), Z15
+	VBROADCASTSS (AX), Z16
+	VSUBPS       Z12, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z0
+	VSUBPS       Z13, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z1
+	VSUBPS       Z14, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z2
+	VSUBPS       Z15, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z3
+	VBROADCASTSS (AX)(BX*1), Z16
+	VSUBPS       Z12, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z4
+	VSUBPS       Z13, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z5
+	VSUBPS       Z14, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z6
+	VSUBPS       Z15, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z7
+	VBROADCASTSS (AX)(BX*2), Z16
+	VSUBPS       Z12, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z8
+	VSUBPS       Z13, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z9
+	VSUBPS       Z14, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z10
+	VSUBPS       Z15, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z11
+	VMOVUPS      256(R9), Z12
+	VMOVUPS      320(R9), Z13
+	VMOVUPS      384(R9), Z14
+	VMOVUPS      448(R9), Z15
+	VBROADCASTSS 4(AX), Z16
+	VSUBPS       Z12, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z0
+	VSUBPS       Z13, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z1
+	VSUBPS       Z14, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z2
+	VSUBPS       Z15, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z16
+	VSUBPS       Z12, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z4
+	VSUBPS       Z13, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z5
+	VSUBPS       Z14, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z6
+	VSUBPS       Z15, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z7
+	VBROADCASTSS 4(AX)(BX*2), Z16
+	VSUBPS       Z12, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z8
+	VSUBPS       Z13, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z9
+	VSUBPS       Z14, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z10
+	VSUBPS       Z15, Z16, Z17
+	VFMADD231PS  Z17, Z17, Z11
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Z12
 	VMOVUPS      64(R9), Z13
 	VMOVUPS      128(R9), Z14
@@ -517,27 +837,27 @@ feature3:
 	VFMADD231PS  Z17, Z17, Z11
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	VMOVUPS      Z8, (DX)(SI*2)
-	VMOVUPS      Z9, 64(DX)(SI*2)
-	VMOVUPS      Z10, 128(DX)(SI*2)
-	VMOVUPS      Z11, 192(DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	VMOVUPS Z8, (DX)(SI*2)
+	VMOVUPS Z9, 64(DX)(SI*2)
+	VMOVUPS Z10, 128(DX)(SI*2)
+	VMOVUPS Z11, 192(DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -553,8 +873,62 @@ rows2:
 	VXORPS Z7, Z7, Z7
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Z8
+	VMOVUPS      64(R9), Z9
+	VMOVUPS      128(R9), Z10
+	VMOVUPS      192(R9), Z11
+	VBROADCASTSS (AX), Z12
+	VSUBPS       Z8, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z0
+	VSUBPS       Z9, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z1
+	VSUBPS       Z10, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z2
+	VSUBPS       Z11, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z3
+	VBROADCASTSS (AX)(BX*1), Z12
+	VSUBPS       Z8, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z4
+	VSUBPS       Z9, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z5
+	VSUBPS       Z10, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z6
+	VSUBPS       Z11, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z7
+	VMOVUPS      256(R9), Z8
+	VMOVUPS      320(R9), Z9
+	VMOVUPS      384(R9), Z10
+	VMOVUPS      448(R9), Z11
+	VBROADCASTSS 4(AX), Z12
+	VSUBPS       Z8, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z0
+	VSUBPS       Z9, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z1
+	VSUBPS       Z10, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z2
+	VSUBPS       Z11, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z12
+	VSUBPS       Z8, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z4
+	VSUBPS       Z9, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z5
+	VSUBPS       Z10, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z6
+	VSUBPS       Z11, Z12, Z13
+	VFMADD231PS  Z13, Z13, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -579,21 +953,21 @@ feature2:
 	VFMADD231PS  Z13, Z13, Z7
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -605,8 +979,44 @@ rows1:
 	VXORPS Z3, Z3, Z3
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Z4
+	VMOVUPS      64(R8), Z5
+	VMOVUPS      128(R8), Z6
+	VMOVUPS      192(R8), Z7
+	VBROADCASTSS (AX), Z8
+	VSUBPS       Z4, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z0
+	VSUBPS       Z5, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z1
+	VSUBPS       Z6, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z2
+	VSUBPS       Z7, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z3
+	VMOVUPS      256(R8), Z4
+	VMOVUPS      320(R8), Z5
+	VMOVUPS      384(R8), Z6
+	VMOVUPS      448(R8), Z7
+	VBROADCASTSS 4(AX), Z8
+	VSUBPS       Z4, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z0
+	VSUBPS       Z5, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z1
+	VSUBPS       Z6, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z2
+	VSUBPS       Z7, Z8, Z4
+	VFMADD231PS  Z4, Z4, Z3
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Z4
 	VMOVUPS      64(R8), Z5
 	VMOVUPS      128(R8), Z6
@@ -622,15 +1032,15 @@ feature1:
 	VFMADD231PS  Z4, Z4, Z3
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -731,8 +1141,45 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Z6
+	VBROADCASTSS (AX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (AX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (AX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      256(R9), Z6
+	VBROADCASTSS 4(AX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 4(AX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 4(R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 4(R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 4(R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Z6
 	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z6, Z7, Z0
@@ -749,27 +1196,27 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	VMOVUPS      Z2, (DX)(SI*2)
-	VMOVUPS      Z3, (R11)
-	VMOVUPS      Z4, (R11)(SI*1)
-	VMOVUPS      Z5, (R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	VMOVUPS Z2, (DX)(SI*2)
+	VMOVUPS Z3, (R11)
+	VMOVUPS Z4, (R11)(SI*1)
+	VMOVUPS Z5, (R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -780,8 +1227,32 @@ rows3:
 	VXORPS Z2, Z2, Z2
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Z3
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (AX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (AX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      256(R9), Z3
+	VBROADCASTSS 4(AX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 4(AX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z3, Z4, Z0
@@ -791,18 +1262,18 @@ feature3:
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	VMOVUPS      Z2, (DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	VMOVUPS Z2, (DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -812,8 +1283,28 @@ rows2:
 	VXORPS Z1, Z1, Z1
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Z2
+	VBROADCASTSS (AX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (AX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      256(R9), Z2
+	VBROADCASTSS 4(AX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Z2
 	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z2, Z3, Z0
@@ -821,15 +1312,15 @@ feature2:
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -838,19 +1329,35 @@ rows1:
 	VXORPS Z0, Z0, Z0
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Z1
+	VBROADCASTSS (AX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      256(R8), Z1
+	VBROADCASTSS 4(AX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Z1
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Z0, (DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Z0, (DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -900,8 +1407,87 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Z24
+	VMOVUPS      64(R9), Z25
+	VMOVUPS      128(R9), Z26
+	VMOVUPS      192(R9), Z27
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VMOVUPS      256(R9), Z24
+	VMOVUPS      320(R9), Z25
+	VMOVUPS      384(R9), Z26
+	VMOVUPS      448(R9), Z27
+	VBROADCASTSS 4(AX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 4(AX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 4(R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 4(R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 4(R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Z24
 	VMOVUPS      64(R9), Z25
 	VMOVUPS      128(R9), Z26
@@ -939,45 +1525,45 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	VMOVUPS      Z8, (DX)(SI*2)
-	VMOVUPS      Z9, 64(DX)(SI*2)
-	VMOVUPS      Z10, 128(DX)(SI*2)
-	VMOVUPS      Z11, 192(DX)(SI*2)
-	VMOVUPS      Z12, (R11)
-	VMOVUPS      Z13, 64(R11)
-	VMOVUPS      Z14, 128(R11)
-	VMOVUPS      Z15, 192(R11)
-	VMOVUPS      Z16, (R11)(SI*1)
-	VMOVUPS      Z17, 64(R11)(SI*1)
-	VMOVUPS      Z18, 128(R11)(SI*1)
-	VMOVUPS      Z19, 192(R11)(SI*1)
-	VMOVUPS      Z20, (R11)(SI*2)
-	VMOVUPS      Z21, 64(R11)(SI*2)
-	VMOVUPS      Z22, 128(R11)(SI*2)
-	VMOVUPS      Z23, 192(R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	VMOVUPS Z8, (DX)(SI*2)
+	VMOVUPS Z9, 64(DX)(SI*2)
+	VMOVUPS Z10, 128(DX)(SI*2)
+	VMOVUPS Z11, 192(DX)(SI*2)
+	VMOVUPS Z12, (R11)
+	VMOVUPS Z13, 64(R11)
+	VMOVUPS Z14, 128(R11)
+	VMOVUPS Z15, 192(R11)
+	VMOVUPS Z16, (R11)(SI*1)
+	VMOVUPS Z17, 64(R11)(SI*1)
+	VMOVUPS Z18, 128(R11)(SI*1)
+	VMOVUPS Z19, 192(R11)(SI*1)
+	VMOVUPS Z20, (R11)(SI*2)
+	VMOVUPS Z21, 64(R11)(SI*2)
+	VMOVUPS Z22, 128(R11)(SI*2)
+	VMOVUPS Z23, 192(R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -997,8 +1583,56 @@ rows3:
 	VXORPS Z11, Z11, Z11
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Z12
+	VMOVUPS      64(R9), Z13
+	VMOVUPS      128(R9), Z14
+	VMOVUPS      192(R9), Z15
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      256(R9), Z12
+	VMOVUPS      320(R9), Z13
+	VMOVUPS      384(R9), Z14
+	VMOVUPS      448(R9), Z15
+	VBROADCASTSS 4(AX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 4(AX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Z12
 	VMOVUPS      64(R9), Z13
 	VMOVUPS      128(R9), Z14
@@ -1020,27 +1654,27 @@ feature3:
 	VFMADD231PS  Z15, Z16, Z11
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	VMOVUPS      Z8, (DX)(SI*2)
-	VMOVUPS      Z9, 64(DX)(SI*2)
-	VMOVUPS      Z10, 128(DX)(SI*2)
-	VMOVUPS      Z11, 192(DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	VMOVUPS Z8, (DX)(SI*2)
+	VMOVUPS Z9, 64(DX)(SI*2)
+	VMOVUPS Z10, 128(DX)(SI*2)
+	VMOVUPS Z11, 192(DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -1056,8 +1690,46 @@ rows2:
 	VXORPS Z7, Z7, Z7
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Z8
+	VMOVUPS      64(R9), Z9
+	VMOVUPS      128(R9), Z10
+	VMOVUPS      192(R9), Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      256(R9), Z8
+	VMOVUPS      320(R9), Z9
+	VMOVUPS      384(R9), Z10
+	VMOVUPS      448(R9), Z11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1074,21 +1746,21 @@ feature2:
 	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -1100,8 +1772,36 @@ rows1:
 	VXORPS Z3, Z3, Z3
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Z4
+	VMOVUPS      64(R8), Z5
+	VMOVUPS      128(R8), Z6
+	VMOVUPS      192(R8), Z7
+	VBROADCASTSS (AX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      256(R8), Z4
+	VMOVUPS      320(R8), Z5
+	VMOVUPS      384(R8), Z6
+	VMOVUPS      448(R8), Z7
+	VBROADCASTSS 4(AX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Z4
 	VMOVUPS      64(R8), Z5
 	VMOVUPS      128(R8), Z6
@@ -1113,15 +1813,15 @@ feature1:
 	VFMADD231PS  Z7, Z8, Z3
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -1214,8 +1914,69 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Z6
+	VBROADCASTSS (AX), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z0, Z0
+	VBROADCASTSS (AX)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z1, Z1
+	VBROADCASTSS (AX)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z2, Z2
+	VBROADCASTSS (R10), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VBROADCASTSS (R10)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	VBROADCASTSS (R10)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z5, Z5
+	VMOVUPS      256(R9), Z6
+	VBROADCASTSS 4(AX), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z0, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z1, Z1
+	VBROADCASTSS 4(AX)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z2, Z2
+	VBROADCASTSS 4(R10), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VBROADCASTSS 4(R10)(BX*1), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	VBROADCASTSS 4(R10)(BX*2), Z7
+	VSUBPS       Z6, Z7, Z7
+	VPANDD       w7fffffff<>+0(SB), Z7, Z7
+	VADDPS       Z7, Z5, Z5
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Z6
 	VBROADCASTSS (AX), Z7
 	VSUBPS       Z6, Z7, Z7
@@ -1244,27 +2005,27 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	VMOVUPS      Z2, (DX)(SI*2)
-	VMOVUPS      Z3, (R11)
-	VMOVUPS      Z4, (R11)(SI*1)
-	VMOVUPS      Z5, (R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	VMOVUPS Z2, (DX)(SI*2)
+	VMOVUPS Z3, (R11)
+	VMOVUPS Z4, (R11)(SI*1)
+	VMOVUPS Z5, (R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -1275,8 +2036,44 @@ rows3:
 	VXORPS Z2, Z2, Z2
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Z3
+	VBROADCASTSS (AX), Z4
+	VSUBPS       Z3, Z4, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VBROADCASTSS (AX)(BX*1), Z4
+	VSUBPS       Z3, Z4, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VBROADCASTSS (AX)(BX*2), Z4
+	VSUBPS       Z3, Z4, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	VMOVUPS      256(R9), Z3
+	VBROADCASTSS 4(AX), Z4
+	VSUBPS       Z3, Z4, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z4
+	VSUBPS       Z3, Z4, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VBROADCASTSS 4(AX)(BX*2), Z4
+	VSUBPS       Z3, Z4, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Z3
 	VBROADCASTSS (AX), Z4
 	VSUBPS       Z3, Z4, Z4
@@ -1292,18 +2089,18 @@ feature3:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	VMOVUPS      Z2, (DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	VMOVUPS Z2, (DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -1313,8 +2110,36 @@ rows2:
 	VXORPS Z1, Z1, Z1
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Z2
+	VBROADCASTSS (AX), Z3
+	VSUBPS       Z2, Z3, Z3
+	VPANDD       w7fffffff<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VBROADCASTSS (AX)(BX*1), Z3
+	VSUBPS       Z2, Z3, Z3
+	VPANDD       w7fffffff<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VMOVUPS      256(R9), Z2
+	VBROADCASTSS 4(AX), Z3
+	VSUBPS       Z2, Z3, Z3
+	VPANDD       w7fffffff<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VBROADCASTSS 4(AX)(BX*1), Z3
+	VSUBPS       Z2, Z3, Z3
+	VPANDD       w7fffffff<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Z2
 	VBROADCASTSS (AX), Z3
 	VSUBPS       Z2, Z3, Z3
@@ -1326,15 +2151,15 @@ feature2:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, (DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, (DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -1343,8 +2168,28 @@ rows1:
 	VXORPS Z0, Z0, Z0
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Z1
+	VBROADCASTSS (AX), Z2
+	VSUBPS       Z1, Z2, Z1
+	VPANDD       w7fffffff<>+0(SB), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      256(R8), Z1
+	VBROADCASTSS 4(AX), Z2
+	VSUBPS       Z1, Z2, Z1
+	VPANDD       w7fffffff<>+0(SB), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Z1
 	VBROADCASTSS (AX), Z2
 	VSUBPS       Z1, Z2, Z1
@@ -1352,12 +2197,12 @@ feature1:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Z0, (DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Z0, (DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -1425,8 +2270,183 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Z24
+	VMOVUPS      64(R9), Z25
+	VMOVUPS      128(R9), Z26
+	VMOVUPS      192(R9), Z27
+	VBROADCASTSS (AX), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z0, Z0
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z1, Z1
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z2, Z2
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z3, Z3
+	VBROADCASTSS (AX)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z4, Z4
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z5, Z5
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z6, Z6
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z7, Z7
+	VBROADCASTSS (AX)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z8, Z8
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z9, Z9
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z10, Z10
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z11, Z11
+	VBROADCASTSS (R10), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z12, Z12
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z13, Z13
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z14, Z14
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z15, Z15
+	VBROADCASTSS (R10)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z16, Z16
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z17, Z17
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z18, Z18
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z19, Z19
+	VBROADCASTSS (R10)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z20, Z20
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z21, Z21
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z22, Z22
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z23, Z23
+	VMOVUPS      256(R9), Z24
+	VMOVUPS      320(R9), Z25
+	VMOVUPS      384(R9), Z26
+	VMOVUPS      448(R9), Z27
+	VBROADCASTSS 4(AX), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z0, Z0
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z1, Z1
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z2, Z2
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z3, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z4, Z4
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z5, Z5
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z6, Z6
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z7, Z7
+	VBROADCASTSS 4(AX)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z8, Z8
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z9, Z9
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z10, Z10
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z11, Z11
+	VBROADCASTSS 4(R10), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z12, Z12
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z13, Z13
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z14, Z14
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z15, Z15
+	VBROADCASTSS 4(R10)(BX*1), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z16, Z16
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z17, Z17
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z18, Z18
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z19, Z19
+	VBROADCASTSS 4(R10)(BX*2), Z28
+	VSUBPS       Z24, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z20, Z20
+	VSUBPS       Z25, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z21, Z21
+	VSUBPS       Z26, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z22, Z22
+	VSUBPS       Z27, Z28, Z29
+	VPANDD       w7fffffff<>+0(SB), Z29, Z29
+	VADDPS       Z29, Z23, Z23
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Z24
 	VMOVUPS      64(R9), Z25
 	VMOVUPS      128(R9), Z26
@@ -1512,45 +2532,45 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	VMOVUPS      Z8, (DX)(SI*2)
-	VMOVUPS      Z9, 64(DX)(SI*2)
-	VMOVUPS      Z10, 128(DX)(SI*2)
-	VMOVUPS      Z11, 192(DX)(SI*2)
-	VMOVUPS      Z12, (R11)
-	VMOVUPS      Z13, 64(R11)
-	VMOVUPS      Z14, 128(R11)
-	VMOVUPS      Z15, 192(R11)
-	VMOVUPS      Z16, (R11)(SI*1)
-	VMOVUPS      Z17, 64(R11)(SI*1)
-	VMOVUPS      Z18, 128(R11)(SI*1)
-	VMOVUPS      Z19, 192(R11)(SI*1)
-	VMOVUPS      Z20, (R11)(SI*2)
-	VMOVUPS      Z21, 64(R11)(SI*2)
-	VMOVUPS      Z22, 128(R11)(SI*2)
-	VMOVUPS      Z23, 192(R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	VMOVUPS Z8, (DX)(SI*2)
+	VMOVUPS Z9, 64(DX)(SI*2)
+	VMOVUPS Z10, 128(DX)(SI*2)
+	VMOVUPS Z11, 192(DX)(SI*2)
+	VMOVUPS Z12, (R11)
+	VMOVUPS Z13, 64(R11)
+	VMOVUPS Z14, 128(R11)
+	VMOVUPS Z15, 192(R11)
+	VMOVUPS Z16, (R11)(SI*1)
+	VMOVUPS Z17, 64(R11)(SI*1)
+	VMOVUPS Z18, 128(R11)(SI*1)
+	VMOVUPS Z19, 192(R11)(SI*1)
+	VMOVUPS Z20, (R11)(SI*2)
+	VMOVUPS Z21, 64(R11)(SI*2)
+	VMOVUPS Z22, 128(R11)(SI*2)
+	VMOVUPS Z23, 192(R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -1570,8 +2590,104 @@ rows3:
 	VXORPS Z11, Z11, Z11
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Z12
+	VMOVUPS      64(R9), Z13
+	VMOVUPS      128(R9), Z14
+	VMOVUPS      192(R9), Z15
+	VBROADCASTSS (AX), Z16
+	VSUBPS       Z12, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z0, Z0
+	VSUBPS       Z13, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z1, Z1
+	VSUBPS       Z14, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z2, Z2
+	VSUBPS       Z15, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z3, Z3
+	VBROADCASTSS (AX)(BX*1), Z16
+	VSUBPS       Z12, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z4, Z4
+	VSUBPS       Z13, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z5, Z5
+	VSUBPS       Z14, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z6, Z6
+	VSUBPS       Z15, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z7, Z7
+	VBROADCASTSS (AX)(BX*2), Z16
+	VSUBPS       Z12, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z8, Z8
+	VSUBPS       Z13, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z9, Z9
+	VSUBPS       Z14, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z10, Z10
+	VSUBPS       Z15, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z11, Z11
+	VMOVUPS      256(R9), Z12
+	VMOVUPS      320(R9), Z13
+	VMOVUPS      384(R9), Z14
+	VMOVUPS      448(R9), Z15
+	VBROADCASTSS 4(AX), Z16
+	VSUBPS       Z12, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z0, Z0
+	VSUBPS       Z13, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z1, Z1
+	VSUBPS       Z14, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z2, Z2
+	VSUBPS       Z15, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z3, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z16
+	VSUBPS       Z12, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z4, Z4
+	VSUBPS       Z13, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z5, Z5
+	VSUBPS       Z14, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z6, Z6
+	VSUBPS       Z15, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z7, Z7
+	VBROADCASTSS 4(AX)(BX*2), Z16
+	VSUBPS       Z12, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z8, Z8
+	VSUBPS       Z13, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z9, Z9
+	VSUBPS       Z14, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z10, Z10
+	VSUBPS       Z15, Z16, Z17
+	VPANDD       w7fffffff<>+0(SB), Z17, Z17
+	VADDPS       Z17, Z11, Z11
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Z12
 	VMOVUPS      64(R9), Z13
 	VMOVUPS      128(R9), Z14
@@ -1617,27 +2733,27 @@ feature3:
 	VADDPS       Z17, Z11, Z11
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	VMOVUPS      Z8, (DX)(SI*2)
-	VMOVUPS      Z9, 64(DX)(SI*2)
-	VMOVUPS      Z10, 128(DX)(SI*2)
-	VMOVUPS      Z11, 192(DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	VMOVUPS Z8, (DX)(SI*2)
+	VMOVUPS Z9, 64(DX)(SI*2)
+	VMOVUPS Z10, 128(DX)(SI*2)
+	VMOVUPS Z11, 192(DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -1653,8 +2769,78 @@ rows2:
 	VXORPS Z7, Z7, Z7
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Z8
+	VMOVUPS      64(R9), Z9
+	VMOVUPS      128(R9), Z10
+	VMOVUPS      192(R9), Z11
+	VBROADCASTSS (AX), Z12
+	VSUBPS       Z8, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z0, Z0
+	VSUBPS       Z9, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z1, Z1
+	VSUBPS       Z10, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z2, Z2
+	VSUBPS       Z11, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z3, Z3
+	VBROADCASTSS (AX)(BX*1), Z12
+	VSUBPS       Z8, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z4, Z4
+	VSUBPS       Z9, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z5, Z5
+	VSUBPS       Z10, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z6, Z6
+	VSUBPS       Z11, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z7, Z7
+	VMOVUPS      256(R9), Z8
+	VMOVUPS      320(R9), Z9
+	VMOVUPS      384(R9), Z10
+	VMOVUPS      448(R9), Z11
+	VBROADCASTSS 4(AX), Z12
+	VSUBPS       Z8, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z0, Z0
+	VSUBPS       Z9, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z1, Z1
+	VSUBPS       Z10, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z2, Z2
+	VSUBPS       Z11, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z3, Z3
+	VBROADCASTSS 4(AX)(BX*1), Z12
+	VSUBPS       Z8, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z4, Z4
+	VSUBPS       Z9, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z5, Z5
+	VSUBPS       Z10, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z6, Z6
+	VSUBPS       Z11, Z12, Z13
+	VPANDD       w7fffffff<>+0(SB), Z13, Z13
+	VADDPS       Z13, Z7, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1687,21 +2873,21 @@ feature2:
 	VADDPS       Z13, Z7, Z7
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	VMOVUPS      Z4, (DX)(SI*1)
-	VMOVUPS      Z5, 64(DX)(SI*1)
-	VMOVUPS      Z6, 128(DX)(SI*1)
-	VMOVUPS      Z7, 192(DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, (DX)(SI*1)
+	VMOVUPS Z5, 64(DX)(SI*1)
+	VMOVUPS Z6, 128(DX)(SI*1)
+	VMOVUPS Z7, 192(DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -1713,8 +2899,52 @@ rows1:
 	VXORPS Z3, Z3, Z3
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Z4
+	VMOVUPS      64(R8), Z5
+	VMOVUPS      128(R8), Z6
+	VMOVUPS      192(R8), Z7
+	VBROADCASTSS (AX), Z8
+	VSUBPS       Z4, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VSUBPS       Z5, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VSUBPS       Z6, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	VSUBPS       Z7, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      256(R8), Z4
+	VMOVUPS      320(R8), Z5
+	VMOVUPS      384(R8), Z6
+	VMOVUPS      448(R8), Z7
+	VBROADCASTSS 4(AX), Z8
+	VSUBPS       Z4, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VSUBPS       Z5, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VSUBPS       Z6, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	VSUBPS       Z7, Z8, Z4
+	VPANDD       w7fffffff<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Z4
 	VMOVUPS      64(R8), Z5
 	VMOVUPS      128(R8), Z6
@@ -1734,15 +2964,15 @@ feature1:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Z0, (DX)
-	VMOVUPS      Z1, 64(DX)
-	VMOVUPS      Z2, 128(DX)
-	VMOVUPS      Z3, 192(DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -3230,8 +4460,83 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	VBROADCASTSS (AX), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y0
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y1
+	VBROADCASTSS (AX)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y2
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y3
+	VBROADCASTSS (AX)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y4
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y5
+	VBROADCASTSS (R10), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y6
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y7
+	VBROADCASTSS (R10)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y8
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y9
+	VBROADCASTSS (R10)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y10
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y11
+	VMOVUPS      256(R9), Y12
+	VMOVUPS      288(R9), Y13
+	VBROADCASTSS 4(AX), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y0
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y2
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y3
+	VBROADCASTSS 4(AX)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y4
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y5
+	VBROADCASTSS 4(R10), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y6
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y7
+	VBROADCASTSS 4(R10)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y8
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y9
+	VBROADCASTSS 4(R10)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y10
+	VSUBPS       Y13, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y11
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Y12
 	VMOVUPS      32(R9), Y13
 	VBROADCASTSS (AX), Y14
@@ -3267,33 +4572,33 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	VMOVUPS      Y4, (DX)(SI*2)
-	VMOVUPS      Y5, 32(DX)(SI*2)
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      Y7, 32(R11)
-	VMOVUPS      Y8, (R11)(SI*1)
-	VMOVUPS      Y9, 32(R11)(SI*1)
-	VMOVUPS      Y10, (R11)(SI*2)
-	VMOVUPS      Y11, 32(R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	VMOVUPS Y4, (DX)(SI*2)
+	VMOVUPS Y5, 32(DX)(SI*2)
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y8, (R11)(SI*1)
+	VMOVUPS Y9, 32(R11)(SI*1)
+	VMOVUPS Y10, (R11)(SI*2)
+	VMOVUPS Y11, 32(R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -3307,8 +4612,52 @@ rows3:
 	VXORPS Y5, Y5, Y5
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Y6
+	VMOVUPS      32(R9), Y7
+	VBROADCASTSS (AX), Y8
+	VSUBPS       Y6, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y0
+	VSUBPS       Y7, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y1
+	VBROADCASTSS (AX)(BX*1), Y8
+	VSUBPS       Y6, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y2
+	VSUBPS       Y7, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y3
+	VBROADCASTSS (AX)(BX*2), Y8
+	VSUBPS       Y6, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y4
+	VSUBPS       Y7, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y5
+	VMOVUPS      256(R9), Y6
+	VMOVUPS      288(R9), Y7
+	VBROADCASTSS 4(AX), Y8
+	VSUBPS       Y6, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y0
+	VSUBPS       Y7, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y8
+	VSUBPS       Y6, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y2
+	VSUBPS       Y7, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y3
+	VBROADCASTSS 4(AX)(BX*2), Y8
+	VSUBPS       Y6, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y4
+	VSUBPS       Y7, Y8, Y9
+	VFMADD231PS  Y9, Y9, Y5
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Y6
 	VMOVUPS      32(R9), Y7
 	VBROADCASTSS (AX), Y8
@@ -3328,21 +4677,21 @@ feature3:
 	VFMADD231PS  Y9, Y9, Y5
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	VMOVUPS      Y4, (DX)(SI*2)
-	VMOVUPS      Y5, 32(DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	VMOVUPS Y4, (DX)(SI*2)
+	VMOVUPS Y5, 32(DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -3354,8 +4703,42 @@ rows2:
 	VXORPS Y3, Y3, Y3
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	VBROADCASTSS (AX), Y6
+	VSUBPS       Y4, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y0
+	VSUBPS       Y5, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VSUBPS       Y4, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y2
+	VSUBPS       Y5, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y3
+	VMOVUPS      256(R9), Y4
+	VMOVUPS      288(R9), Y5
+	VBROADCASTSS 4(AX), Y6
+	VSUBPS       Y4, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y0
+	VSUBPS       Y5, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y6
+	VSUBPS       Y4, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y2
+	VSUBPS       Y5, Y6, Y7
+	VFMADD231PS  Y7, Y7, Y3
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Y4
 	VMOVUPS      32(R9), Y5
 	VBROADCASTSS (AX), Y6
@@ -3370,17 +4753,17 @@ feature2:
 	VFMADD231PS  Y7, Y7, Y3
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -3390,8 +4773,32 @@ rows1:
 	VXORPS Y1, Y1, Y1
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Y2
+	VMOVUPS      32(R8), Y3
+	VBROADCASTSS (AX), Y4
+	VSUBPS       Y2, Y4, Y2
+	VFMADD231PS  Y2, Y2, Y0
+	VSUBPS       Y3, Y4, Y2
+	VFMADD231PS  Y2, Y2, Y1
+	VMOVUPS      256(R8), Y2
+	VMOVUPS      288(R8), Y3
+	VBROADCASTSS 4(AX), Y4
+	VSUBPS       Y2, Y4, Y2
+	VFMADD231PS  Y2, Y2, Y0
+	VSUBPS       Y3, Y4, Y2
+	VFMADD231PS  Y2, Y2, Y1
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Y2
 	VMOVUPS      32(R8), Y3
 	VBROADCASTSS (AX), Y4
@@ -3401,13 +4808,13 @@ feature1:
 	VFMADD231PS  Y2, Y2, Y1
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -3505,8 +4912,59 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      256(R9), Y12
+	VMOVUPS      288(R9), Y13
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Y12
 	VMOVUPS      32(R9), Y13
 	VBROADCASTSS (AX), Y14
@@ -3530,33 +4988,33 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	VMOVUPS      Y4, (DX)(SI*2)
-	VMOVUPS      Y5, 32(DX)(SI*2)
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      Y7, 32(R11)
-	VMOVUPS      Y8, (R11)(SI*1)
-	VMOVUPS      Y9, 32(R11)(SI*1)
-	VMOVUPS      Y10, (R11)(SI*2)
-	VMOVUPS      Y11, 32(R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	VMOVUPS Y4, (DX)(SI*2)
+	VMOVUPS Y5, 32(DX)(SI*2)
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y8, (R11)(SI*1)
+	VMOVUPS Y9, 32(R11)(SI*1)
+	VMOVUPS Y10, (R11)(SI*2)
+	VMOVUPS Y11, 32(R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -3570,8 +5028,40 @@ rows3:
 	VXORPS Y5, Y5, Y5
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Y6
+	VMOVUPS      32(R9), Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      256(R9), Y6
+	VMOVUPS      288(R9), Y7
+	VBROADCASTSS 4(AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 4(AX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Y6
 	VMOVUPS      32(R9), Y7
 	VBROADCASTSS (AX), Y8
@@ -3585,21 +5075,21 @@ feature3:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	VMOVUPS      Y4, (DX)(SI*2)
-	VMOVUPS      Y5, 32(DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	VMOVUPS Y4, (DX)(SI*2)
+	VMOVUPS Y5, 32(DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -3611,8 +5101,34 @@ rows2:
 	VXORPS Y3, Y3, Y3
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      256(R9), Y4
+	VMOVUPS      288(R9), Y5
+	VBROADCASTSS 4(AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Y4
 	VMOVUPS      32(R9), Y5
 	VBROADCASTSS (AX), Y6
@@ -3623,17 +5139,17 @@ feature2:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -3643,8 +5159,28 @@ rows1:
 	VXORPS Y1, Y1, Y1
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Y2
+	VMOVUPS      32(R8), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      256(R8), Y2
+	VMOVUPS      288(R8), Y3
+	VBROADCASTSS 4(AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Y2
 	VMOVUPS      32(R8), Y3
 	VBROADCASTSS (AX), Y4
@@ -3652,13 +5188,13 @@ feature1:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER
@@ -3748,8 +5284,107 @@ rows6:
 	ADDQ   BX, R10
 	LEAQ   (DX)(SI*2), R11
 	ADDQ   SI, R11
+	SUBQ   $0x02, R8
+	JL     last6
 
-feature6:
+two6:
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	VBROADCASTSS (AX), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y0, Y0
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y1, Y1
+	VBROADCASTSS (AX)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y2, Y2
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y3, Y3
+	VBROADCASTSS (AX)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y4, Y4
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y5, Y5
+	VBROADCASTSS (R10), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y6, Y6
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y7, Y7
+	VBROADCASTSS (R10)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y8, Y8
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y9, Y9
+	VBROADCASTSS (R10)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y10, Y10
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y11, Y11
+	VMOVUPS      256(R9), Y12
+	VMOVUPS      288(R9), Y13
+	VBROADCASTSS 4(AX), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y0, Y0
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y1, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y2, Y2
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y3, Y3
+	VBROADCASTSS 4(AX)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y4, Y4
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y5, Y5
+	VBROADCASTSS 4(R10), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y6, Y6
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y7, Y7
+	VBROADCASTSS 4(R10)(BX*1), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y8, Y8
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y9, Y9
+	VBROADCASTSS 4(R10)(BX*2), Y14
+	VSUBPS       Y12, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y10, Y10
+	VSUBPS       Y13, Y14, Y15
+	VANDPS       w7fffffff<>+0(SB), Y15, Y15
+	VADDPS       Y15, Y11, Y11
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two6
+
+last6:
+	ADDQ         $0x02, R8
+	JZ           store6
 	VMOVUPS      (R9), Y12
 	VMOVUPS      32(R9), Y13
 	VBROADCASTSS (AX), Y14
@@ -3797,33 +5432,33 @@ feature6:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R10
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature6
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	VMOVUPS      Y4, (DX)(SI*2)
-	VMOVUPS      Y5, 32(DX)(SI*2)
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      Y7, 32(R11)
-	VMOVUPS      Y8, (R11)(SI*1)
-	VMOVUPS      Y9, 32(R11)(SI*1)
-	VMOVUPS      Y10, (R11)(SI*2)
-	VMOVUPS      Y11, 32(R11)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x06, DI
-	JMP          rows6
+
+store6:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	VMOVUPS Y4, (DX)(SI*2)
+	VMOVUPS Y5, 32(DX)(SI*2)
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y8, (R11)(SI*1)
+	VMOVUPS Y9, 32(R11)(SI*1)
+	VMOVUPS Y10, (R11)(SI*2)
+	VMOVUPS Y11, 32(R11)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x06, DI
+	JMP     rows6
 
 below6:
 rows3:
@@ -3837,8 +5472,64 @@ rows3:
 	VXORPS Y5, Y5, Y5
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last3
 
-feature3:
+two3:
+	VMOVUPS      (R9), Y6
+	VMOVUPS      32(R9), Y7
+	VBROADCASTSS (AX), Y8
+	VSUBPS       Y6, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VSUBPS       Y7, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VBROADCASTSS (AX)(BX*1), Y8
+	VSUBPS       Y6, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VSUBPS       Y7, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VBROADCASTSS (AX)(BX*2), Y8
+	VSUBPS       Y6, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VSUBPS       Y7, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      256(R9), Y6
+	VMOVUPS      288(R9), Y7
+	VBROADCASTSS 4(AX), Y8
+	VSUBPS       Y6, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y0, Y0
+	VSUBPS       Y7, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y1, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y8
+	VSUBPS       Y6, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y2, Y2
+	VSUBPS       Y7, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VBROADCASTSS 4(AX)(BX*2), Y8
+	VSUBPS       Y6, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VSUBPS       Y7, Y8, Y9
+	VANDPS       w7fffffff<>+0(SB), Y9, Y9
+	VADDPS       Y9, Y5, Y5
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two3
+
+last3:
+	ADDQ         $0x02, R8
+	JZ           store3
 	VMOVUPS      (R9), Y6
 	VMOVUPS      32(R9), Y7
 	VBROADCASTSS (AX), Y8
@@ -3864,21 +5555,21 @@ feature3:
 	VADDPS       Y9, Y5, Y5
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature3
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	VMOVUPS      Y4, (DX)(SI*2)
-	VMOVUPS      Y5, 32(DX)(SI*2)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	ADDQ         BX, AX
-	SUBQ         $0x03, DI
-	JMP          rows3
+
+store3:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	VMOVUPS Y4, (DX)(SI*2)
+	VMOVUPS Y5, 32(DX)(SI*2)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	ADDQ    BX, AX
+	SUBQ    $0x03, DI
+	JMP     rows3
 
 below3:
 rows2:
@@ -3890,8 +5581,50 @@ rows2:
 	VXORPS Y3, Y3, Y3
 	MOVQ   d+8(FP), R8
 	MOVQ   CX, R9
+	SUBQ   $0x02, R8
+	JL     last2
 
-feature2:
+two2:
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	VBROADCASTSS (AX), Y6
+	VSUBPS       Y4, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VSUBPS       Y5, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VSUBPS       Y4, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VSUBPS       Y5, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVUPS      256(R9), Y4
+	VMOVUPS      288(R9), Y5
+	VBROADCASTSS 4(AX), Y6
+	VSUBPS       Y4, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y0, Y0
+	VSUBPS       Y5, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y1, Y1
+	VBROADCASTSS 4(AX)(BX*1), Y6
+	VSUBPS       Y4, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y2, Y2
+	VSUBPS       Y5, Y6, Y7
+	VANDPS       w7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x02, R8
+	JGE          two2
+
+last2:
+	ADDQ         $0x02, R8
+	JZ           store2
 	VMOVUPS      (R9), Y4
 	VMOVUPS      32(R9), Y5
 	VBROADCASTSS (AX), Y6
@@ -3910,17 +5643,17 @@ feature2:
 	VADDPS       Y7, Y3, Y3
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R9
-	DECQ         R8
-	JNZ          feature2
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	VMOVUPS      Y2, (DX)(SI*1)
-	VMOVUPS      Y3, 32(DX)(SI*1)
-	ADDQ         SI, DX
-	ADDQ         SI, DX
-	ADDQ         BX, AX
-	SUBQ         $0x02, DI
-	JMP          rows2
+
+store2:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, (DX)(SI*1)
+	VMOVUPS Y3, 32(DX)(SI*1)
+	ADDQ    SI, DX
+	ADDQ    SI, DX
+	ADDQ    BX, AX
+	SUBQ    $0x02, DI
+	JMP     rows2
 
 below2:
 rows1:
@@ -3930,8 +5663,36 @@ rows1:
 	VXORPS Y1, Y1, Y1
 	MOVQ   d+8(FP), BX
 	MOVQ   CX, R8
+	SUBQ   $0x02, BX
+	JL     last1
 
-feature1:
+two1:
+	VMOVUPS      (R8), Y2
+	VMOVUPS      32(R8), Y3
+	VBROADCASTSS (AX), Y4
+	VSUBPS       Y2, Y4, Y2
+	VANDPS       w7fffffff<>+0(SB), Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VSUBPS       Y3, Y4, Y2
+	VANDPS       w7fffffff<>+0(SB), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      256(R8), Y2
+	VMOVUPS      288(R8), Y3
+	VBROADCASTSS 4(AX), Y4
+	VSUBPS       Y2, Y4, Y2
+	VANDPS       w7fffffff<>+0(SB), Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VSUBPS       Y3, Y4, Y2
+	VANDPS       w7fffffff<>+0(SB), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, AX
+	ADDQ         $0x00000200, R8
+	SUBQ         $0x02, BX
+	JGE          two1
+
+last1:
+	ADDQ         $0x02, BX
+	JZ           store1
 	VMOVUPS      (R8), Y2
 	VMOVUPS      32(R8), Y3
 	VBROADCASTSS (AX), Y4
@@ -3943,13 +5704,13 @@ feature1:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x04, AX
 	ADDQ         $0x00000100, R8
-	DECQ         BX
-	JNZ          feature1
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         SI, DX
-	SUBQ         $0x01, DI
-	JMP          rows1
+
+store1:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    SI, DX
+	SUBQ    $0x01, DI
+	JMP     rows1
 
 below1:
 	VZEROUPPER

@@ -95,27 +95,42 @@ func tile(s isa, o op, rows, columns int, x, ldx, zb, out, ldo Register) {
 		LEAQ(Mem{Base: out, Index: ldo, Scale: 2}, o3)
 		ADDQ(ldo, o3)
 	}
-	feature := fmt.Sprintf("feature%d", rows)
-	Label(feature)
-	zv := make([]VecVirtual, nv)
-	for j := range zv {
-		zv[j] = s.vec()
-		VMOVUPS(Mem{Base: z, Disp: j * s.bytes}, zv[j])
-	}
-	b, t := s.vec(), s.vec()
-	for i := range sum {
-		VBROADCASTSS(strided(x, x3, ldx, i), b)
-		for j := range zv {
-			o.add(s, b, zv[j], t, sum[i][j])
+	// Two features at a time leave more of the ports to arithmetic.
+	features := func(n int) {
+		for f := range n {
+			zv := make([]VecVirtual, nv)
+			for j := range zv {
+				zv[j] = s.vec()
+				VMOVUPS(Mem{Base: z, Disp: f*panelBytes + j*s.bytes}, zv[j])
+			}
+			b, t := s.vec(), s.vec()
+			for i := range sum {
+				m := strided(x, x3, ldx, i)
+				m.Disp = 4 * f
+				VBROADCASTSS(m, b)
+				for j := range zv {
+					o.add(s, b, zv[j], t, sum[i][j])
+				}
+			}
 		}
+		ADDQ(Imm(uint64(4*n)), x)
+		if rows > 3 {
+			ADDQ(Imm(uint64(4*n)), x3)
+		}
+		ADDQ(U32(uint32(panelBytes*n)), z)
 	}
-	ADDQ(Imm(4), x)
-	if rows > 3 {
-		ADDQ(Imm(4), x3)
-	}
-	ADDQ(U32(panelBytes), z)
-	DECQ(d)
-	JNZ(LabelRef(feature))
+	two, last, store := fmt.Sprintf("two%d", rows), fmt.Sprintf("last%d", rows), fmt.Sprintf("store%d", rows)
+	SUBQ(Imm(2), d)
+	JL(LabelRef(last))
+	Label(two)
+	features(2)
+	SUBQ(Imm(2), d)
+	JGE(LabelRef(two))
+	Label(last)
+	ADDQ(Imm(2), d)
+	JZ(LabelRef(store))
+	features(1)
+	Label(store)
 	for i := range sum {
 		for j := range sum[i] {
 			m := strided(out, o3, ldo, i)
