@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints the rates of the numeric kernels and their ratios to the C reference
 # (gcc, libmvec), one thread, all implementations in turn in one process.
-#   bench/kernels.sh [pattern of benchmarks, default C(Fourier|Mixed)?]
+#   [CPU=n] bench/kernels.sh [pattern of benchmarks, default C(Fourier|Mixed)?]
 set -e
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=1
@@ -10,7 +10,7 @@ grep -m1 'model name' /proc/cpuinfo || true
 go version
 ${CC:-gcc} --version | head -n 1
 pin=
-command -v taskset >/dev/null && pin="taskset -c ${CPU:-1}"
+command -v taskset >/dev/null && pin="taskset -c ${CPU:-0}"
 GOMAXPROCS=1 $pin go test -tags cref -run '^$' -bench "^Benchmark${1:-C(Fourier|Mixed)?}\$" -benchtime 1x ./internal/vec | awk '
 /^Benchmark/ {
 	name = $1; sub(/^Benchmark[A-Za-z]*\//, "", name)

@@ -99,7 +99,7 @@ const (
 // Kernel is a kernel function with its parameters.
 type Kernel struct {
 	Kind   KernelKind
-	Gamma  float32 // ≥ 0; a negative one gives NaN in RBF and Laplacian
+	Gamma  float32 // ≥ 0, up to 2·10³⁸; a negative one gives NaN in RBF and Laplacian
 	Coef0  float32 // Polynomial's c
 	Degree int     // Polynomial's d ≥ 0
 }
