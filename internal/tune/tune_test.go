@@ -511,3 +511,24 @@ func TestRows(t *testing.T) {
 		t.Errorf("printed\n%s", b.String())
 	}
 }
+
+// At the last rung every example is held out exactly once.
+func TestScoreIsCrossValidated(t *testing.T) {
+	xs := numbered(900, 2)
+	right := 0.0
+	for _, x := range xs {
+		if (oracleModel{.9}).Decision(x.X) == x.Y {
+			right++
+		}
+	}
+	spec := oracleSpec(func(oracleOptions, int) float64 { return .9 }, nil)
+	res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, xs, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res.Table {
+		if r.Examples == 900 && r.Score != right/900 {
+			t.Errorf("score %g, want %g", r.Score, right/900)
+		}
+	}
+}
