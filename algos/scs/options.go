@@ -52,7 +52,7 @@ type Options struct {
 	Rounds      int     `opt:"rounds" default:"1" range:"[1,100]" doc:"how often a step does so while points left out turn out to have a loss"`
 	FinalRounds int     `opt:"final_rounds" default:"3" range:"[1,100]" doc:"the same at the end of a bounded stream"`
 	Polish      string  `opt:"polish" default:"stage" enum:"never,final,stage" paper:"absent" doc:"when block dual ascent, which gives the model a duality gap, follows the iterations: never, at the end of a bounded stream, or in every step; needs rkhs geometry and a margin"`
-	Block       int     `opt:"block" default:"512" range:"[2,4096]" doc:"points in a block of the dual ascent"`
+	Block       int     `opt:"block" default:"512" range:"[4,4096]" doc:"points in a block of the dual ascent"`
 	Blocks      int     `opt:"blocks" default:"30" range:"[1,1000000]" doc:"most blocks a step"`
 	FinalBlocks int     `opt:"final_blocks" default:"300" range:"[1,1000000]" doc:"most blocks at the end of a bounded stream"`
 	Tol         float64 `opt:"tol" default:"0.1" range:"(0,1)" doc:"largest violation of an optimality condition that ends the ascent of a step, in units of the margin"`

@@ -15,7 +15,7 @@ import (
 // with the rows of the coefficients that changed. The rows come in blocks, at
 // the speed of the vector units; none has to be kept.
 type Dual struct {
-	Block  int     // points in a block, at least 2
+	Block  int     // points in a block, at least 4
 	Tol    float64 // stop when no |w_i − s_i| of a coefficient free to follow exceeds this
 	Rounds int     // blocks at most
 	Pairs  int     // pair steps a block at most, per point of the block

@@ -1,0 +1,233 @@
+package hinge
+
+import (
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/dual"
+	"github.com/streamsvm/streamsvm/internal/rng"
+)
+
+// optimum is the oracle's solution of p's problem.
+func (p *Problem) optimum(t *testing.T, tol float64) dual.Solution {
+	t.Helper()
+	g := p.gram()
+	q := make([][]float64, len(g))
+	for i := range g {
+		for _, k := range g[i] {
+			q[i] = append(q[i], float64(k))
+		}
+	}
+	s := dual.Solve(q, p.W, p.Lambda, tol, 20000)
+	if s.Gap > max(tol*s.Objective, 1e-14) {
+		t.Fatalf("the oracle stopped at a gap of %g", s.Gap)
+	}
+	return s
+}
+
+// TestClosedForm is P-1: for λ ≥ max_i w_i (Qw)_i/m the optimum is w/(λm), and
+// the first direction points at it.
+func TestClosedForm(t *testing.T) {
+	for seed := range uint64(10) {
+		p := newProblem(seed, 80, 1, 0)
+		var crit float64
+		for i, q := range p.Q { // all hinges are active at 0, so q = Qw
+			crit = max(crit, p.W[i]*q/80)
+		}
+		p.Lambda = crit * (1 + rng.New(seed, "l").Float64())
+		p.TurnRKHS(true)
+		for i, d := range p.D {
+			if want := p.W[i] / 80; math.Abs(d-want) > 1e-15 {
+				t.Fatalf("seed %d: d[%d] = %g, want %g", seed, i, d, want)
+			}
+		}
+		l := p.Line()
+		step, _ := l.Exact(nil)
+		p.Move(step)
+		for i, a := range p.Alpha {
+			if want := p.W[i] / (80 * p.Lambda); math.Abs(a-want) > 1e-9*math.Abs(want) {
+				t.Fatalf("seed %d: α[%d] = %g, want %g", seed, i, a, want)
+			}
+		}
+		if best := p.optimum(t, 1e-12).Objective; math.Abs(p.Objective()-best) > 1e-10 {
+			t.Errorf("seed %d: f = %.12g, optimum %.12g", seed, p.Objective(), best)
+		}
+		p.Lambda = .5 * crit
+		if best := p.optimum(t, 1e-10).Objective; p.Objective()-best < 1e-9 {
+			t.Errorf("seed %d: below the critical λ the closed form should not be optimal", seed)
+		}
+	}
+}
+
+// TestDirectionsOverARun checks P-2 and P-3 on runs of the method.
+func TestDirectionsOverARun(t *testing.T) {
+	for seed := range uint64(8) {
+		for _, geometry := range []string{"rkhs", "alpha"} {
+			p := newProblem(seed, 60, .02, 1<<20)
+			turn := p.TurnRKHS
+			if geometry == "alpha" {
+				turn = p.TurnAlpha
+			}
+			last := turn(true)
+			for k := range 40 {
+				l := p.Line()
+				step, _ := l.Exact(nil)
+				p.Move(step)
+				norm := turn(false)
+				if norm > last*(1+1e-9) {
+					t.Fatalf("seed %d, %s, iteration %d: ‖d‖ rose from %g to %g", seed, geometry, k, last, norm)
+				}
+				// A null step without growth: nothing has changed, so the next
+				// direction is the same once the subgradient has been taken in.
+				again := turn(false)
+				if math.Abs(again-norm) > 1e-6*norm {
+					t.Fatalf("seed %d, %s, iteration %d: ‖d‖ went from %g to %g though nothing changed", seed, geometry, k, norm, again)
+				}
+				last = again
+			}
+		}
+	}
+}
+
+// TestSubgradientInequality is P-8, in both geometries, with finite differences.
+func TestSubgradientInequality(t *testing.T) {
+	for seed := range uint64(20) {
+		p := newProblem(seed, 30, .05, 0)
+		r := rng.New(seed, "points")
+		set := func(a []float64) {
+			copy(p.Alpha, a)
+			p.Multiply(p.S, a)
+			p.Refresh()
+		}
+		x, y := make([]float64, 30), make([]float64, 30)
+		for i := range x {
+			x[i], y[i] = r.NormFloat64(), r.NormFloat64()
+		}
+		set(y)
+		fy, sy := p.Objective(), append([]float64(nil), p.S...)
+		set(x)
+		fx := p.Objective()
+		var euclid, rkhs float64
+		for i := range x {
+			c, qc := p.CoefGrad(i)
+			euclid += qc * (y[i] - x[i])
+			rkhs += c * (sy[i] - p.S[i])
+		}
+		if math.Abs(euclid-rkhs) > 1e-6*max(1, math.Abs(rkhs)) {
+			t.Errorf("seed %d: ⟨g,y−x⟩ = %g, ⟨c,y−x⟩_H = %g", seed, euclid, rkhs)
+		}
+		if fy < fx+euclid-1e-6 {
+			t.Errorf("seed %d: f(y) = %g below the linear bound %g", seed, fy, fx+euclid)
+		}
+		copy(p.D, y)
+		p.Multiply(p.P, y)
+		l := p.Line()
+		const h = 1e-7
+		if fd, s := (l.Value(h)-l.Value(-h))/(2*h), l.Slope(0); math.Abs(fd-s) > 1e-4*max(1, math.Abs(s)) {
+			t.Errorf("seed %d: slope %g, by differences %g", seed, s, fd)
+		}
+	}
+}
+
+// TestCertificates is P-9, and the same for the gap at a dual feasible point.
+func TestCertificates(t *testing.T) {
+	for seed := range uint64(6) {
+		p := newProblem(seed, 60, .05, 0)
+		best := p.optimum(t, 1e-11).Objective
+		for k := range 30 {
+			if gap, bound := p.Objective()-best, p.Certificate(); gap > bound+1e-9 {
+				t.Fatalf("seed %d, iteration %d: f − f* = %g above the certificate %g", seed, k, gap, bound)
+			}
+			p.TurnRKHS(k == 0)
+			l := p.Line()
+			step, _ := l.Exact(nil)
+			p.Move(step)
+		}
+		var n Newton
+		n.Clip(p)
+		gap, ok := p.Gap()
+		if !ok || p.Objective()-best > gap+1e-9 {
+			t.Errorf("seed %d: f − f* = %g, gap %g, feasible %v", seed, p.Objective()-best, gap, ok)
+		}
+		p.Alpha[0] = 2 * p.box() * p.W[0]
+		if _, ok := p.Gap(); ok {
+			t.Errorf("seed %d: an infeasible point has a gap", seed)
+		}
+	}
+}
+
+// TestPadding is P-7: growth changes no score.
+func TestPadding(t *testing.T) {
+	p := newProblem(4, 50, .05, 1<<20)
+	p.TurnRKHS(true)
+	p.Move(1)
+	ridge := p.Ridge()
+	old := append([]float64(nil), p.S...)
+	xs, w := moons(rng.New(9, "more"), 40)
+	for _, x := range xs {
+		p.Basis.Append(x)
+	}
+	p.Extend(w)
+	p.Refresh()
+	for i, s := range old {
+		if p.S[i] != s {
+			t.Fatalf("score %d changed from %g to %g", i, s, p.S[i])
+		}
+	}
+	if p.Ridge() != ridge {
+		t.Errorf("ridge changed from %g to %g", ridge, p.Ridge())
+	}
+}
+
+// TestAlphaMetricGrowsWithTheSample demonstrates the erratum on the metric:
+// every point twice is the same problem, yet the Euclidean norm of the
+// direction grows by √2; that in the function space stays.
+func TestAlphaMetricGrowsWithTheSample(t *testing.T) {
+	once, twice := newProblem(3, 40, .1, 0), newProblem(3, 40, .1, 0)
+	xs, w := moons(rng.New(3, "hinge.test"), 40)
+	for _, x := range xs {
+		twice.Basis.Append(x)
+	}
+	twice.Extend(w)
+	twice.Refresh()
+	if r := twice.TurnRKHS(true) / once.TurnRKHS(true); math.Abs(r-1) > 1e-6 {
+		t.Errorf("ratio in the function space %g", r)
+	}
+	if r := twice.TurnAlpha(true) / once.TurnAlpha(true); math.Abs(r-math.Sqrt2) > 1e-6 {
+		t.Errorf("ratio in coefficient space %g", r)
+	}
+}
+
+func TestDualAscentReachesTheOptimum(t *testing.T) {
+	for seed := range uint64(2) {
+		for _, lambda := range []float64{1, .1, .01, 1e-3} {
+			for _, block := range []int{4, 16, 64} {
+				p := newProblem(seed, 100, lambda, 1<<20)
+				best := p.optimum(t, 1e-8).Objective
+				d := Dual{Block: block, Tol: 1e-6, Rounds: 100000, Pairs: 20}
+				blocks := d.Solve(p)
+				gap, ok := p.Gap()
+				if f := p.Objective(); !ok || f-best > 1e-6*best || f-best > gap+1e-9 || gap > 1e-5 {
+					t.Errorf("seed %d, λ %g, block %d: f = %.10g after %d blocks, optimum %.10g, gap %g %v",
+						seed, lambda, block, f, blocks, best, gap, ok)
+				}
+			}
+		}
+	}
+}
+
+func TestNewtonImprovesTheGap(t *testing.T) {
+	for seed := range uint64(4) {
+		p := newProblem(seed, 200, 1e-4, 1<<22)
+		d := Dual{Block: 64, Tol: 1e-2, Rounds: 1000, Pairs: 20}
+		d.Solve(p)
+		before, _ := p.Gap()
+		var n Newton
+		steps := n.Polish(p, 30)
+		after, ok := p.Gap()
+		t.Logf("seed %d: gap %g, after %d steps %g", seed, before, steps, after)
+		if !ok || after > before/100 {
+			t.Errorf("seed %d: gap %g, after %d steps %g, feasible %v", seed, before, steps, after, ok)
+		}
+	}
+}
