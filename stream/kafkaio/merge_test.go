@@ -240,6 +240,52 @@ func TestOrderedIdlePartition(t *testing.T) {
 	sameOrder(t, take(t, s, len(want)), want)
 }
 
+// What a fetch finds says something about the time when it was sent, not when
+// its answer came: a record may have been appended in between.
+func TestOrderedMarks(t *testing.T) {
+	s := &Source{}
+	s.opt.Merge = Ordered
+	s.merge.init(10 * time.Millisecond)
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	p := newPart(position{id: stream.Partition{Topic: "t", ID: 0}}, start)
+	q := newPart(position{id: stream.Partition{Topic: "t", ID: 1}}, start)
+	s.merge.parts = []*part{p, q}
+	answered := func(p *part, end int64, sent mark, now time.Time, recs ...stream.Record) {
+		if len(recs) > 0 {
+			p.next = recs[len(recs)-1].Offset + 1
+			p.queue = append(p.queue, answer{recs: recs})
+		}
+		p.end = end
+		s.merge.fetched(p, recs, sent, now)
+	}
+	taken := func() int { return len(s.takeOrdered(nil)) }
+	early := mark{s.merge.newest, at(1)} // q is asked…
+	r := func(offset, ms int64) stream.Record { r := rec("t", 0, ms, ""); r.Offset = offset; return r }
+	answered(p, 3, early, at(2), r(0, 100), r(1, 105), r(2, 110))
+	answered(q, 0, early, at(30)) // …and answers late that it has nothing
+	if n := taken(); n != 0 {
+		t.Fatalf("%d records passed a partition that was asked before they came", n)
+	}
+	answered(q, 7, mark{110, at(3)}, at(4)) // 7 records are there, not fetched yet
+	if n := taken(); n != 0 {
+		t.Fatalf("%d records passed a partition that is not at its end", n)
+	}
+	q.next = 7
+	answered(q, 7, mark{110, at(5)}, at(6))
+	if n := taken(); n != 1 {
+		t.Fatalf("%d records are 10 ms before the newest, want 1", n)
+	}
+	answered(q, 7, mark{110, at(11)}, at(12))
+	if n := taken(); n != 0 {
+		t.Fatalf("%d records passed 9 ms after they were seen", n)
+	}
+	answered(q, 7, mark{110, at(12)}, at(13))
+	if n := taken(); n != 2 {
+		t.Fatalf("%d records passed 10 ms after they were seen, want 2", n)
+	}
+}
+
 func BenchmarkMerge(b *testing.B) {
 	for _, k := range []int{1, 4, 32} {
 		b.Run(fmt.Sprint("partitions=", k), func(b *testing.B) {

@@ -91,7 +91,7 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
-	p := &Publisher{opt: o}
+	p := &Publisher{opt: o, bank: 1} // the first full gets slots 0, 2, 4…
 	if err := p.open(ctx); err != nil {
 		return nil, err
 	}
