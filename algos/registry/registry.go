@@ -8,11 +8,13 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/pegasos"
 	"github.com/streamsvm/streamsvm/algos/scs"
+	"github.com/streamsvm/streamsvm/algos/wolfe"
 )
 
 // All holds every learner, in the order in which help and tables show them.
 var All = []algos.Spec{
 	scs.Spec,
+	wolfe.Spec,
 	pegasos.Spec,
 }
 

@@ -1,0 +1,35 @@
+package algos
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Feed adds the examples to l, in order, and takes every step that they make
+// due. Examples that l refuses are passed over; their number is returned. The
+// error is that of a step or of ctx.
+func Feed(ctx context.Context, l Learner, examples ...*stream.Example) (refused int, err error) {
+	for _, x := range examples {
+		if _, err := l.Add(x); err != nil {
+			refused++
+			continue
+		}
+		if err := StepDue(ctx, l); err != nil {
+			return refused, err
+		}
+	}
+	return refused, nil
+}
+
+// StepDue takes every step that is due.
+func StepDue(ctx context.Context, l Learner) error {
+	for n := l.Need(); n.Fresh <= 0; n = l.Need() {
+		for range max(n.Steps, 1) {
+			if _, err := l.Step(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package predictor_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// Follow a model topic inside a service of one's own. Current always answers
+// with the newest version; a new one takes its place between two calls.
+func ExampleFollow() {
+	brokers, stop := publishedModel() // stands for your Kafka and a running streamsvm train
+	defer stop()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{
+		Config: kafkaio.Config{Brokers: brokers},
+		Topic:  "models",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer sub.Close()
+	live := predictor.Follow(ctx, sub, nil, nil)
+	if _, err := live.Wait(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	// Anywhere in the service, from any goroutine:
+	model := live.Current()
+	x := stream.Vec{Val: []float32{0.5, -0.5}}
+	fmt.Println(model.Update.Model, "version", model.Update.Version, "says", model.Predict(x))
+	// Output: clicks version 1 says -1
+}
