@@ -41,7 +41,7 @@ STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
 A flag is stronger than the environment, and that is stronger than the file.`,
 		Version: version,
 		Commands: []*cli.Command{
-			trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
+			demoCommand(), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
 			generateCommand(), recordCommand(), produceCommand(), brokerCommand(), inspectCommand(), learnersCommand(),
 		},
 	}

@@ -74,7 +74,7 @@ func CodeOf(err error) Code {
 	var snapshot *checkpoint.Error
 	var netErr net.Error
 	var path *fs.PathError
-	var syscall *os.SyscallError
+	var link *os.LinkError
 	switch {
 	case err == nil:
 		return OK
@@ -86,10 +86,10 @@ func CodeOf(err error) Code {
 		return Temporary
 	case errors.Is(err, checkpoint.ErrFenced):
 		return Unavailable
+	case errors.As(err, &path), errors.As(err, &link):
+		return IO
 	case errors.As(err, &netErr): // also context.DeadlineExceeded: only requests have deadlines
 		return Unavailable
-	case errors.As(err, &path), errors.As(err, &syscall):
-		return IO
 	}
 	return Software
 }

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/broker"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/synth"
+)
+
+// What the demo runs on.
+const (
+	demoStream    = "checkerboard"
+	demoExamples  = "examples" // topics
+	demoHeldOut   = "heldout"
+	demoModels    = "models"
+	demoModel     = "demo"
+	demoHoldEvery = 6    // every 6th example is held out
+	demoAhead     = 3000 // records that the producer may be ahead of the trainer
+	demoFinal     = 5000 // examples that the last model is tested on
+	demoWindow    = 1000
+)
+
+// demoSet makes the board turn by some degrees in 60,000 examples.
+var demoSet = map[string]string{"squares": "4", "rotation": "0.0000001"}
+
+func demoCommand() *cli.Command {
+	return &cli.Command{
+		Name: "demo", Summary: "see everything at work in a minute: broker, stream, training, checkpoints, model topic, predictions",
+		Text: `
+Nothing needs to be installed and nothing is left behind but a page with plots.
+All parts run in this process and talk over the Kafka protocol on the loopback
+interface, as they would to a cluster.`,
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			d := &demo{set: cli.Pairs{}}
+			f.Group("Demo", func() {
+				f.Uint64Var(&d.count, "count", 60000, "examples to learn from, at least 10000")
+				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
+				f.StringVar(&d.learner, "learner", "scs", "`NAME` of the learner")
+				f.Var(d.set, "set", "set an option of the learner, repeatable")
+				f.StringVar(&d.report, "report", "", "`DIR` for the page with plots; default a new temporary one")
+			})
+			return func(ctx context.Context, c *cli.Call) error {
+				d.c = c
+				return d.run(ctx)
+			}
+		},
+	}
+}
+
+// demo is one run of the demo. The producer, the trainers and the subscriber
+// share nothing but the broker and what is printed.
+type demo struct {
+	count, seed     uint64
+	learner, report string
+	set             cli.Pairs
+	c               *cli.Call
+
+	start  time.Time
+	dir    string
+	kafka  kafkaio.Config
+	cfg    trainer.Config
+	enc    codec.Codec
+	watch  *demoWatch
+	engine *trainer.Engine
+	rate   float64 // examples learned a second
+	hash   uint64
+	final  *testOfLast
+}
+
+// testOfLast is how the last model does on examples after the stream.
+type testOfLast struct {
+	accuracy float64
+	version  uint64
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintf(d.c.Out, "%5.1f s  %s\n", time.Since(d.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	if d.count < 10000 {
+		return d.c.Bad("count", fmt.Errorf("%d is less than 10000", d.count))
+	}
+	lf := learnFlags{learner: d.learner, preset: "default", tune: "auto", set: d.set, seed: d.seed, scale: "auto", window: demoWindow}
+	if d.cfg, err = lf.config(d.c); err != nil {
+		return err
+	}
+	if d.cfg.Task != algos.Classify {
+		return d.c.Bad("learner", errors.New("the demo's stream is one of classification"))
+	}
+	d.start = time.Now()
+	if d.dir, err = os.MkdirTemp("", "streamsvm-demo-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	b, err := broker.Start(broker.Options{DataDir: filepath.Join(d.dir, "broker"), Log: d.c.Log})
+	if err != nil {
+		return cli.Fail(cli.Unavailable, err)
+	}
+	defer b.Close()
+	d.say("An embedded broker listens on %s.", b.Addr())
+	// The library waits for topics and brokers by itself and says so; in here
+	// that is of no interest.
+	d.kafka = kafkaio.Config{Brokers: []string{b.Addr()}, Log: slog.New(slog.DiscardHandler)}
+	if d.enc, err = codec.New("json", codec.Options{}); err != nil {
+		return err
+	}
+	for _, t := range []string{demoExamples, demoHeldOut} {
+		if _, err := kafkaio.CreateTopic(ctx, d.kafka, kafkaio.TopicSpec{Name: t, Partitions: 1}); err != nil {
+			return kafkaError(err)
+		}
+	}
+	d.watch = newDemoWatch(d)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.produce(gctx) })
+	g.Go(func() error { return d.train(gctx) })
+	g.Go(func() error { return d.subscribe(gctx) })
+	if err := g.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return cli.Failf(cli.Temporary, "interrupted")
+		}
+		return kafkaError(err)
+	}
+	return d.finish()
+}
+
+// produce writes the stream to the topics of examples to learn and of examples
+// held out. It stays only a little ahead of the trainer, so that whoever
+// predicts meets the board as it is when the model is made.
+func (d *demo) produce(ctx context.Context) error {
+	gen, err := synth.New(demoStream, d.seed, demoSet)
+	if err != nil {
+		return err
+	}
+	p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: d.kafka, Partition: kafkaio.Explicit})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	d.say("A producer writes %d examples of a drifting stream to the topic %q: a checkerboard that turns slowly.", d.count, demoExamples)
+	var batch []stream.Record
+	// Record times are the example's number in milliseconds: all runs are alike.
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for learned, i := uint64(0), uint64(0); learned < d.count; i++ {
+		topic := demoExamples
+		if i%demoHoldEvery == demoHoldEvery-1 {
+			topic = demoHeldOut
+		} else {
+			learned++
+		}
+		var ex stream.Example
+		gen.Next(&ex)
+		value, err := d.enc.Append(nil, &ex)
+		if err != nil {
+			return err
+		}
+		batch = append(batch, stream.Record{Topic: topic, Time: begin.Add(time.Duration(i) * time.Millisecond), Value: value})
+		if len(batch) < 500 && learned < d.count {
+			continue
+		}
+		if err := p.Produce(ctx, batch...); err != nil {
+			return err
+		}
+		batch = batch[:0]
+		if err := d.watch.waitConsumed(ctx, int64(learned)-demoAhead); err != nil {
+			return err
+		}
+	}
+	return p.Flush(ctx)
+}
+
+// held is the number of examples held out.
+func (d *demo) held() int64 { return int64((d.count - 1) / (demoHoldEvery - 1)) }
+
+// train learns from the topic; half-way it stops, and a second trainer goes on
+// from the first one's checkpoint.
+func (d *demo) train(ctx context.Context) error {
+	learning := time.Now()
+	for _, stop := range []uint64{d.count / 2, d.count} {
+		if err := d.trainUntil(ctx, stop); err != nil {
+			return fmt.Errorf("trainer: %w", err)
+		}
+		if stop < d.count {
+			d.say("The trainer has been stopped. Another one goes on from its checkpoint, %s.", d.watch.checkpoint())
+		}
+	}
+	d.rate = float64(d.count) / time.Since(learning).Seconds()
+	var err error
+	d.hash, err = d.engine.Hash()
+	return err
+}
+
+// trainUntil is what the command train does, up to the given offset.
+func (d *demo) trainUntil(ctx context.Context, end uint64) error {
+	e, err := trainer.NewEngine(d.cfg)
+	if err != nil {
+		return err
+	}
+	store, snap, err := openStore(ctx, d.c, filepath.Join(d.dir, "checkpoints"), 0)
+	if err != nil {
+		return err
+	}
+	rc := trainer.RunConfig{
+		Decoder: d.enc, Store: store, Model: demoModel, CheckpointEvery: 2500, Observer: d.watch,
+		Stop: end < d.count, Log: d.c.Log,
+	}
+	var from stream.Offsets
+	if snap != nil {
+		if err := e.Restore(snap); err != nil {
+			return err
+		}
+		from, rc.Version = snap.Header.Offsets, snap.Header.ModelVersion
+	}
+	pub, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
+	if err != nil {
+		return err
+	}
+	defer pub.Close()
+	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
+		Config: d.kafka, Topics: []string{demoExamples}, Offsets: from, MaxWait: 20 * time.Millisecond,
+		StopAt: stream.Offsets{{Topic: demoExamples}: int64(end)},
+	})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	rc.Publisher, rc.Source = pub, src
+	_, err = trainer.Run(ctx, e, rc)
+	d.engine = e
+	return err
+}
+
+// subscribe follows the model topic and predicts the examples held out, as a
+// service elsewhere would; then it tests the last model on what comes next.
+func (d *demo) subscribe(ctx context.Context) error {
+	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{Config: d.kafka, Topic: demoModels, Model: demoModel, TopicWait: -1})
+	if err != nil {
+		return fmt.Errorf("subscriber: %w", err)
+	}
+	fctx, stop := context.WithCancel(ctx)
+	live := predictor.Follow(fctx, sub, d.c.Log, d.watch.updated)
+	defer func() {
+		stop()
+		<-live.Done()
+		sub.Close()
+	}()
+	if _, err := live.Wait(ctx); err != nil {
+		return fmt.Errorf("subscriber: %w", err)
+	}
+	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
+		Config: d.kafka, Topics: []string{demoHeldOut}, MaxWait: 20 * time.Millisecond,
+		StopAt: stream.Offsets{{Topic: demoHeldOut}: d.held()},
+	})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := d.watch.score(ctx, src, d.enc, live); err != nil {
+		return fmt.Errorf("subscriber: %w", err)
+	}
+	v, err := d.watch.waitLast(ctx, live)
+	if err != nil {
+		return err
+	}
+	return d.test(v)
+}
+
+// test asks the last model about examples that follow those of the topics.
+func (d *demo) test(v *predictor.Version) error {
+	gen, err := synth.New(demoStream, d.seed, demoSet)
+	if err != nil {
+		return err
+	}
+	gen.Skip(d.count + uint64(d.held()))
+	right := 0
+	for range demoFinal {
+		var ex stream.Example
+		gen.Next(&ex)
+		if v.Predict(ex.X) == ex.Y {
+			right++
+		}
+	}
+	d.final = &testOfLast{float64(right) / demoFinal, v.Update.Version}
+	return nil
+}
+
+// mkdirReport makes a directory for a report that outlives the process.
+func mkdirReport() (string, error) { return os.MkdirTemp("", "streamsvm-report-") }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waitCheckpoints waits until the directory has seen n checkpoints, or until
+// done is closed, and reports whether it was the former.
+func waitCheckpoints(t *testing.T, dir string, n uint64, done <-chan struct{}) bool {
+	t.Helper()
+	for {
+		if latest(t, dir) >= n {
+			return true
+		}
+		select {
+		case <-done:
+			return false
+		case <-t.Context().Done():
+			t.Fatalf("no checkpoint %d in %s", n, dir)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// latest returns the number of the newest checkpoint, 0 without one.
+func latest(t *testing.T, dir string) (seq uint64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.ssc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		// Numbers increase; the file may be gone by now.
+		if d, err := inspect(t.Context(), f); err == nil {
+			seq = max(seq, d[0].Seq)
+		}
+	}
+	return seq
+}
+
+// process starts this test binary as streamsvm.
+func process(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), "STREAMSVM_TEST_MAIN=1")
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// TestKillAndResume kills trainers with SIGKILL, and the broker once, and
+// compares with a run that nobody disturbed.
+func TestKillAndResume(t *testing.T) {
+	dir := t.TempDir()
+	addr := "127.0.0.1:0"
+	var broker *exec.Cmd
+	start := func() {
+		broker = process(t, "broker", "-q", "--addr", addr, "--data", filepath.Join(dir, "broker"))
+		out, err := broker.StdoutPipe()
+		if err == nil {
+			err = broker.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	}
+	kill := func(p *exec.Cmd) {
+		_ = p.Process.Kill()
+		_ = p.Wait() // reports the kill
+	}
+	start()
+	t.Cleanup(func() { kill(broker) })
+
+	must(t, "generate", "checkerboard", "--count", "12000", "--topic", "examples", "--partitions", "4", "--brokers", addr, "-q")
+	args := func(name string) []string {
+		return append([]string{"train", "--brokers", addr, "--topics", "examples", "--merge", "ordered", "--until-end", "--checkpoint", filepath.Join(dir, name),
+			"--checkpoint-every", "300", "--model-topic", "models-" + name, "--record", filepath.Join(dir, name+".ssr"), "--log-level", "error"}, learn...)
+	}
+	must(t, args("plain")...)
+
+	kills, ended := 0, false
+	for !ended {
+		p := process(t, args("killed")...)
+		before := latest(t, filepath.Join(dir, "killed"))
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		var err error
+		go func() {
+			err = p.Wait()
+			close(done)
+		}()
+		// Each life but the last ends somewhere after its second checkpoint.
+		if kills < 5 && waitCheckpoints(t, filepath.Join(dir, "killed"), before+2, done) {
+			if kills == 3 {
+				kill(broker)
+				start()
+			}
+			_ = p.Process.Kill()
+			<-done
+			kills++
+			continue
+		}
+		<-done
+		if ended = true; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kills < 3 {
+		t.Errorf("the stream ended after %d kills", kills)
+	}
+	a, b := newest(t, filepath.Join(dir, "plain")), newest(t, filepath.Join(dir, "killed"))
+	if a.StateHash != b.StateHash {
+		t.Errorf("state %s after %d kills, %s without", b.StateHash, kills, a.StateHash)
+	}
+	if m := b.Meta; m["consumed"] != "12000" || m["learned"] != "12000" || m["pending"] != "0" {
+		t.Errorf("fates after %d kills: %v", kills, m)
+	}
+	hashOf := func(name string) string {
+		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", "models-"+name, "--once", "--json")).Hash
+	}
+	if x, y := hashOf("plain"), hashOf("killed"); x != y {
+		t.Errorf("model %s after %d kills, %s without", y, kills, x)
+	}
+	if x, y := recorded(t, filepath.Join(dir, "plain.ssr")), recorded(t, filepath.Join(dir, "killed.ssr")); strings.Join(x, "") != strings.Join(y, "") {
+		t.Errorf("recordings of %d and %d records differ", len(x), len(y))
+	}
+	t.Logf("%d kills of the trainer, one of the broker", kills)
+}

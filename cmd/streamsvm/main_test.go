@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain makes the test binary the program itself if the environment says
+// so, for tests that need a process to kill.
+func TestMain(m *testing.M) {
+	if os.Getenv("STREAMSVM_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// streamsvm runs a command in this process.
+func streamsvm(ctx context.Context, args ...string) (code int, out, errText string) {
+	var o, e bytes.Buffer
+	code = program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: &o, Err: &e, Getenv: func(string) (string, bool) { return "", false }})
+	return code, o.String(), e.String()
+}
+
+// must runs a command that has to succeed and returns its standard output.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errText := streamsvm(t.Context(), args...)
+	if code != 0 {
+		t.Fatalf("streamsvm %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, errText)
+	}
+	return out
+}
+
+// decode reads JSON.
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+// moons writes n examples of a stream that is easy to learn to a file.
+func moons(t *testing.T, name string, n, skip int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, "generate", "moons", "--seed", "4", "--count", fmt.Sprint(n), "--skip", fmt.Sprint(skip), "--out", path)
+	return path
+}
+
+func TestHelpGolden(t *testing.T) {
+	for name, args := range map[string][]string{"help": {"--help"}, "replay": {"replay", "--help"}, "train": {"train", "--help"}} {
+		got := must(t, args...)
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%v differs from %s (run go test -update if that is right):\n%s", args, path, got)
+		}
+	}
+}
+
+// TestHelpOfAllCommands: every command has help with an example or a text, and
+// no flag without a description.
+func TestHelpOfAllCommands(t *testing.T) {
+	for _, c := range program().Commands {
+		out := must(t, c.Name, "--help")
+		if !strings.Contains(out, "Usage: streamsvm "+c.Name) || c.Text == "" && c.Example == "" {
+			t.Errorf("help of %s says too little:\n%s", c.Name, out)
+		}
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[0], "--") && len(f) < 3 {
+				t.Errorf("%s: no description: %s", c.Name, line)
+			}
+		}
+	}
+}
+
+func TestLearners(t *testing.T) {
+	list := must(t, "learners")
+	all := decode[[]map[string]any](t, must(t, "learners", "--json"))
+	if len(all) != len(registry.All) {
+		t.Errorf("%d learners in JSON, want %d", len(all), len(registry.All))
+	}
+	for _, s := range registry.All {
+		if !strings.Contains(list, s.Name+" ") || !strings.Contains(list, s.Summary) {
+			t.Errorf("the list lacks %s", s.Name)
+		}
+		text := must(t, "learners", s.Name)
+		one := decode[[]struct {
+			Name    string
+			Options []struct{ Name, Default, Doc string }
+		}](t, must(t, "learners", s.Name, "--json"))
+		if len(one) != 1 || one[0].Name != s.Name || len(one[0].Options) != len(s.Options) {
+			t.Fatalf("JSON of %s: %v", s.Name, one)
+		}
+		for i, o := range s.Options {
+			if !strings.Contains(text, "\n"+o.Name+" ") || !strings.Contains(text, o.Doc) {
+				t.Errorf("%s: the text lacks option %s", s.Name, o.Name)
+			}
+			if got := one[0].Options[i]; got.Name != o.Name || got.Default != o.Default || got.Doc != o.Doc {
+				t.Errorf("%s: option %d is %v in JSON, want %s", s.Name, i, got, o.Name)
+			}
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	good := moons(t, "good.libsvm", 50, 0)
+	bad := filepath.Join(dir, "bad.libsvm")
+	write(t, bad, "+1 1:0.5\n-1 1:x\n")
+	other := filepath.Join(dir, "other.bin")
+	write(t, other, "neither of them")
+	config := filepath.Join(dir, "c.yaml")
+	write(t, config, "learner: nobody\n")
+	for _, c := range []struct {
+		args []string
+		code cli.Code
+		want string
+	}{
+		{[]string{"replay", good, "--learner", "pegasos", "--tune=off"}, cli.OK, ""},
+		{[]string{"replay"}, cli.Usage, "wants FILE..., got 0"},
+		{[]string{"replay", good, "--learner", "nobody"}, cli.Usage, `--learner: no learner "nobody"`},
+		{[]string{"replay", good, "--config", config}, cli.Config, config + ":1: learner: no learner"},
+		{[]string{"replay", good, "--learner", "pegasos", "--set", "gama=1"}, cli.Usage, `did you mean "gamma"?`},
+		{[]string{"replay", good, "--learner", "pegasos", "--preset", "x"}, cli.Usage, "no preset"},
+		{[]string{"replay", good, "--labelled", "51", "--learner", "pegasos"}, cli.Usage, "there are 50"},
+		{[]string{"replay", other}, cli.Usage, "--codec: the name of"},
+		{[]string{"replay", bad, "--learner", "pegasos"}, cli.Data, "bad.libsvm/0 offset 1"},
+		{[]string{"replay", filepath.Join(dir, "none.libsvm")}, cli.IO, "none.libsvm"},
+		{[]string{"replay", good, "--learner", "pegasos", "--model", filepath.Join(dir, "no", "m.ssm")}, cli.IO, "no such file"},
+		{[]string{"inspect", other}, cli.Data, "not a checkpoint"},
+		{[]string{"inspect", dir}, cli.Data, "holds no checkpoint"},
+		{[]string{"predict", "--model", other}, cli.Data, "not an encoded predictor"},
+		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
+		{[]string{"train"}, cli.Usage, "--topics: no topic"},
+		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "needs --checkpoint"},
+		{[]string{"train", "--topics", "a", "--start", "soon"}, cli.Usage, "not earliest"},
+		{[]string{"produce", good}, cli.Usage, "--topic: no topic"},
+		{[]string{"produce", good, "--topic", "t", "--brokers", "127.0.0.1:1", "--max-down", "1ms"}, cli.Unavailable, "127.0.0.1:1"},
+		{[]string{"produce", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
+		{[]string{"broker", "--addr", "192.0.2.1:9092"}, cli.Unavailable, "not a loopback address"},
+		{[]string{"generate", "marbles"}, cli.Usage, "checkerboard"},
+		{[]string{"generate", "moons", "--set", "x=1"}, cli.Usage, "--set"},
+		{[]string{"learners", "nobody"}, cli.Usage, "no learner"},
+	} {
+		code, _, errText := streamsvm(t.Context(), append(c.args, "-q")...)
+		if cli.Code(code) != c.code || !strings.Contains(errText, c.want) {
+			t.Errorf("%v: exit code %d, want %d; stderr %q, want %q in it", c.args, code, c.code, errText, c.want)
+		}
+		if c.code != cli.OK && !strings.Contains(lastLine(errText), "streamsvm: ") {
+			t.Errorf("%v: the last line on stderr is %q", c.args, lastLine(errText))
+		}
+	}
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func gunzip(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(z); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGenerateIsSeeded(t *testing.T) {
+	whole := gunzip(t, moons(t, "a.libsvm.gz", 30, 0))
+	if again := gunzip(t, moons(t, "b.libsvm.gz", 30, 0)); again != whole {
+		t.Error("the same seed gave another stream")
+	}
+	if rest := gunzip(t, moons(t, "c.libsvm.gz", 20, 10)); !strings.HasSuffix(whole, rest) || strings.Count(rest, "\n") != 20 {
+		t.Error("--skip does not give the rest of the stream")
+	}
+	if out := must(t, "generate", "moons", "--seed", "4", "--count", "30"); out != whole {
+		t.Error("standard output differs from a file")
+	}
+	if out := must(t, "generate", "moons", "--seed", "5", "--count", "30"); out == whole {
+		t.Error("another seed gave the same stream")
+	}
+}
