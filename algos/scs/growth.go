@@ -121,6 +121,10 @@ func (l *Learner) tentative(n int) {
 func (l *Learner) decide(m int) {
 	p := l.p
 	if !l.moved {
+		if l.o.Search == "wolfe" { // a null step is never a success
+			l.counts.rejected++
+			l.delta = max(l.delta/l.o.Gam, l.o.DeltaMin)
+		}
 		p.Mark()
 		return
 	}

@@ -9,7 +9,10 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 	for range n {
 		l.k++
 		l.direction(p)
-		t := l.search(p)
+		t := 0.0
+		if l.norm > 0 {
+			t = l.search(p)
+		}
 		if t == 0 {
 			l.counts.null++
 			l.step = 0
@@ -25,9 +28,7 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 		l.step = t * l.norm
 		l.moved = true
 		l.model = nil
-		if p.Move(t) < 0 {
-			break
-		}
+		p.Move(t)
 	}
 }
 

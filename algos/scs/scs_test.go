@@ -12,10 +12,10 @@ func TestContract(t *testing.T) {
 		"default":  {"initial": "64", "c": "10"},
 		"capped":   {"initial": "64", "max_sample": "150", "c": "10"},
 		"budget":   {"initial": "64", "budget": "60", "c": "10"},
-		"shuffled": {"initial": "64", "shuffle": "50", "c": "10"},
+		"shuffled": {"initial": "64", "shuffle": "50", "c": "10", "t_max": "200"},
 		"plain":    {"initial": "64", "margin": "0", "polish": "never", "accept": "ratio", "final": "30", "c": "10", "iterations": "20"},
 	} {
-		t.Run(name, func(t *testing.T) { algostest.Run(t, scs.Spec, algostest.With(options)) })
+		t.Run(name, func(t *testing.T) { algostest.Run(t, scs.Spec, algostest.With(options), algostest.Examples(500)) })
 	}
 	t.Run("paper", func(t *testing.T) {
 		o, err := scs.Spec.WithPreset("paper", nil)

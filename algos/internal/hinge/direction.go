@@ -1,8 +1,11 @@
 package hinge
 
+import "math"
+
 // TurnRKHS sets d to −Nr{−d, c} in the norm of the function space, where c are
 // the coefficients of the functional subgradient at α, or to −c if fresh is
-// set. It returns ‖d‖_H. It needs no kernel values: Qc = λs − q/m.
+// set. It returns ‖d‖_H, or 0 where d is nothing but rounding. It needs no
+// kernel values: Qc = λs − q/m.
 func (p *Problem) TurnRKHS(fresh bool) float64 {
 	var theta float64
 	if !fresh {
@@ -15,16 +18,25 @@ func (p *Problem) TurnRKHS(fresh bool) float64 {
 		}
 		theta = MinNorm2(dd, -gd, gg)
 	}
-	var norm float64
+	var norm, scale float64
+	m := p.Count()
 	for i, d := range p.D {
 		c, qc := p.CoefGrad(i)
+		scale += float64((math.Abs(p.Lambda*p.Alpha[i]) + 1/m) * (math.Abs(p.Lambda*p.S[i]) + math.Abs(p.Q[i])/m))
 		d = float64(theta*d) - float64((1-theta)*c)
 		pi := float64(theta*p.P[i]) - float64((1-theta)*qc)
 		p.D[i], p.P[i] = d, pi
 		norm += float64(d * pi)
 	}
+	if norm <= noise*scale {
+		return 0
+	}
 	return Norm(norm)
 }
+
+// noise is the ratio of the square of a difference to that of its terms below
+// which its digits are mostly rounding: (10⁻¹¹)², five digits above float64's.
+const noise = 1e-22
 
 // TurnAlpha is TurnRKHS in the Euclidean norm of the coefficients, where the
 // subgradient is g = Qc. It takes a product with Q.
@@ -44,12 +56,19 @@ func (p *Problem) TurnAlpha(fresh bool) float64 {
 		theta = MinNorm2(dd, -gd, gg)
 	}
 	p.Multiply(p.qg, p.g)
-	var norm float64
+	var norm, scale float64
+	m := p.Count()
 	for i, d := range p.D {
+		scale += sqr(math.Abs(p.Lambda*p.S[i]) + math.Abs(p.Q[i])/m)
 		d = float64(theta*d) - float64((1-theta)*p.g[i])
 		p.D[i] = d
 		p.P[i] = float64(theta*p.P[i]) - float64((1-theta)*p.qg[i])
 		norm += float64(d * d)
 	}
+	if norm <= noise*scale {
+		return 0
+	}
 	return Norm(norm)
 }
+
+func sqr(x float64) float64 { return x * x }
