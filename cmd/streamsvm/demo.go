@@ -191,29 +191,33 @@ func (d *demo) held() int64 { return int64((d.count - 1) / (demoHoldEvery - 1)) 
 // from the first one's checkpoint.
 func (d *demo) train(ctx context.Context) error {
 	learning := time.Now()
+	var last uint64
 	for _, stop := range []uint64{d.count / 2, d.count} {
-		if err := d.trainUntil(ctx, stop); err != nil {
+		res, err := d.trainUntil(ctx, stop)
+		if err != nil {
 			return fmt.Errorf("trainer: %w", err)
 		}
+		last = res.Version
 		if stop < d.count {
 			d.say("The trainer has been stopped. Another one goes on from its checkpoint, %s.", d.watch.checkpoint())
 		}
 	}
 	d.rate = float64(d.count) / time.Since(learning).Seconds()
+	d.watch.end(last)
 	var err error
 	d.hash, err = d.engine.Hash()
 	return err
 }
 
 // trainUntil is what the command train does, up to the given offset.
-func (d *demo) trainUntil(ctx context.Context, end uint64) error {
+func (d *demo) trainUntil(ctx context.Context, end uint64) (trainer.Result, error) {
 	e, err := trainer.NewEngine(d.cfg)
 	if err != nil {
-		return err
+		return trainer.Result{}, err
 	}
 	store, snap, err := openStore(ctx, d.c, filepath.Join(d.dir, "checkpoints"), 0)
 	if err != nil {
-		return err
+		return trainer.Result{}, err
 	}
 	rc := trainer.RunConfig{
 		Decoder: d.enc, Store: store, Model: demoModel, CheckpointEvery: 2500, Observer: d.watch,
@@ -222,33 +226,36 @@ func (d *demo) trainUntil(ctx context.Context, end uint64) error {
 	var from stream.Offsets
 	if snap != nil {
 		if err := e.Restore(snap); err != nil {
-			return err
+			return trainer.Result{}, err
 		}
 		from, rc.Version = snap.Header.Offsets, snap.Header.ModelVersion
 	}
 	pub, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
 	if err != nil {
-		return err
+		return trainer.Result{}, err
 	}
 	defer pub.Close()
+	d.watch.opened()
 	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
 		Config: d.kafka, Topics: []string{demoExamples}, Offsets: from, MaxWait: 20 * time.Millisecond,
 		StopAt: stream.Offsets{{Topic: demoExamples}: int64(end)},
 	})
 	if err != nil {
-		return err
+		return trainer.Result{}, err
 	}
 	defer src.Close()
 	rc.Publisher, rc.Source = pub, src
-	_, err = trainer.Run(ctx, e, rc)
 	d.engine = e
-	return err
+	return trainer.Run(ctx, e, rc)
 }
 
 // subscribe follows the model topic and predicts the examples held out, as a
 // service elsewhere would; then it tests the last model on what comes next.
 func (d *demo) subscribe(ctx context.Context) error {
-	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{Config: d.kafka, Topic: demoModels, Model: demoModel, TopicWait: -1})
+	if err := d.watch.waitOpened(ctx); err != nil {
+		return err
+	}
+	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
 	if err != nil {
 		return fmt.Errorf("subscriber: %w", err)
 	}

@@ -24,8 +24,9 @@ type demoWatch struct {
 	change   *sync.Cond
 	consumed uint64
 	tuned    bool
-	last     uint64 // version published last, once the stream has ended
-	ended    bool
+	topic    bool   // the model topic exists
+	last     uint64 // version published last
+	ended    bool   // there will be no other
 	saved    checkpoint.Header
 	bytes    int64 // of the newest checkpoint
 	number   int   // of checkpoints
@@ -82,9 +83,6 @@ func (w *demoWatch) Consumed(e *trainer.Engine, _ int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.consumed = e.Counts().Consumed
-	if e.Finished() {
-		w.ended = true
-	}
 	w.change.Broadcast()
 	if rows := e.Tuned(); !w.tuned && len(rows) > 0 {
 		w.tuned = true
@@ -108,10 +106,26 @@ func (w *demoWatch) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ t
 }
 
 // Published implements trainer.Observer.
-func (w *demoWatch) Published(u *stream.Update, _ time.Duration) {
+func (w *demoWatch) Published(*stream.Update, time.Duration) {}
+
+// opened says that the model topic exists.
+func (w *demoWatch) opened() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = u.Version
+	w.topic = true
+	w.change.Broadcast()
+}
+
+// waitOpened waits until the model topic exists.
+func (w *demoWatch) waitOpened(ctx context.Context) error {
+	return w.wait(ctx, func() bool { return w.topic })
+}
+
+// end says which version is the last one.
+func (w *demoWatch) end(version uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last, w.ended = version, true
 	w.change.Broadcast()
 }
 
