@@ -459,7 +459,7 @@ func TestConformance(t *testing.T) {
 		{"kernel": "poly", "gamma": "1", "project": "true", "budget": "80", "removal": "oldest", "average": "linear"},
 	} {
 		t.Run(fmt.Sprint(options), func(t *testing.T) {
-			algostest.Run(t, Spec, algostest.With(options), algostest.Accuracy(.85))
+			algostest.Run(t, Spec, algostest.With(options), algostest.Accuracy(.85), algostest.Examples(450))
 		})
 	}
 }
