@@ -256,6 +256,31 @@ func TestStartAtLatestIsRepeatable(t *testing.T) {
 	}
 }
 
+// TestForeignModel: a model of other checkpoints is not overwritten by
+// accident, and if it is to be, subscribers take the new one.
+func TestForeignModel(t *testing.T) {
+	c := newCluster(t)
+	topic, models := c.name(), c.name()
+	c.run("generate", "moons", "--count", "900", "--topic", topic, "--partitions", "1", "-q")
+	args := func() []string {
+		return append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state"),
+			"--checkpoint-every", "200", "--brokers", strings.Join(c.brokers, ",")}, learn...)
+	}
+	first := args()
+	must(t, first...)
+	must(t, first...) // its own checkpoints: nothing to object to
+	before := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json"))
+	second := append(args(), "--seed", "2", "--set", "gamma=2")
+	if code, _, errText := streamsvm(t.Context(), second...); code != int(cli.Config) || !strings.Contains(errText, "--replace-model") {
+		t.Errorf("exit code %d, %q", code, errText)
+	}
+	must(t, append(second, "--replace-model")...)
+	after := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json"))
+	if after.Hash == before.Hash || after.Version <= before.Version || after.Options["gamma"] != "2" {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
 func TestPredictHTTP(t *testing.T) {
 	train := moons(t, "train.libsvm", 1000, 0)
 	model := filepath.Join(t.TempDir(), "m.ssm")

@@ -27,6 +27,7 @@ type progress struct {
 	first        uint64 // records consumed before the start
 	next         uint64
 	scored       uint64 // at the last line
+	shown        uint64 // records consumed at the last line
 	right        float64
 	hinge        float64
 	header, told bool
@@ -67,7 +68,8 @@ func (p *progress) Consumed(e *trainer.Engine, _ int64) {
 		}
 	}
 	n := e.Prequential().Examples()
-	if n >= p.next || p.now().Sub(p.last) >= p.every {
+	due := n >= p.next && e.Counts().Consumed > p.shown
+	if due || p.now().Sub(p.last) >= p.every {
 		p.line(e)
 	}
 	for p.next <= n {
@@ -111,7 +113,7 @@ func (p *progress) line(e *trainer.Engine) {
 		support = pr.Info().Nonzero
 	}
 	rate := float64(count.Consumed-p.first) / now.Sub(p.start).Seconds()
-	p.last, p.scored, p.right, p.hinge = now, n, right, hinge
+	p.last, p.scored, p.right, p.hinge, p.shown = now, n, right, hinge, count.Consumed
 	if p.log != nil {
 		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", number(lastRight), "score", number(all),
 			"sample", rep.Sample, "nonzero", support, "steps", rep.Step, "examples_per_second", math.Round(rate))

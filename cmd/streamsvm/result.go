@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -233,11 +233,18 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec s
 	}
 }
 
-// printTuning writes the tuner's table.
+// tuningRows is how many rows of the tuner's table people are shown.
+const tuningRows = 10
+
+// printTuning writes the rows of the tuner's table that came furthest.
 func printTuning(w io.Writer, rows []tune.Row) {
+	best := slices.Clone(rows)
+	slices.SortStableFunc(best, func(a, b tune.Row) int {
+		return cmp.Or(cmp.Compare(b.Examples, a.Examples), cmp.Compare(b.Score, a.Score))
+	})
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "tuning\tscore\tloss\texamples\t")
-	for _, r := range rows {
+	for _, r := range best[:min(len(best), tuningRows)] {
 		mark := ""
 		if r.Chosen {
 			mark = "<- chosen"
@@ -245,5 +252,8 @@ func printTuning(w io.Writer, rows []tune.Row) {
 		fmt.Fprintf(tw, "  %s\t%.4f\t%.4f\t%d\t%s\n", r.Options, r.Score, r.Loss, r.Examples, mark)
 	}
 	tw.Flush()
-	fmt.Fprintln(w, strings.Repeat("-", 8))
+	if n := len(best) - tuningRows; n > 0 {
+		fmt.Fprintf(w, "  and %d trials on fewer examples or with a lower score\n", n)
+	}
+	fmt.Fprintln(w)
 }

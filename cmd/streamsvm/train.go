@@ -23,6 +23,7 @@ type train struct {
 	learnFlags
 	kafkaFlags
 	modelTopic, modelName string
+	replace               bool
 	maxRecordBytes        int
 	checkpoint            string
 	interval              time.Duration
@@ -65,6 +66,7 @@ ends with exit code 0.`,
 			f.Group("Output", func() {
 				f.StringVar(&t.modelTopic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
 				f.StringVar(&t.modelName, "model-name", "model", "`NAME` of the model in the topic")
+				f.BoolVar(&t.replace, "replace-model", false, "replace a model in the topic that does not come from these checkpoints")
 				f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
 				f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints")
 				f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
@@ -214,6 +216,9 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 	}
 	t.run.Publisher = p
 	t.closers = append(t.closers, p.Close)
+	if err := t.succeed(ctx, p, snap); err != nil {
+		return err
+	}
 	if snap == nil {
 		return nil
 	}
@@ -222,6 +227,31 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 		return err
 	}
 	return p.Publish(ctx, u)
+}
+
+// succeed makes sure that what is going to be published is newer, to the
+// subscribers, than what the topic holds. That is not so if the model there
+// comes from other checkpoints than these.
+func (t *train) succeed(ctx context.Context, p *kafkaio.Publisher, snap *checkpoint.Snapshot) error {
+	epoch, version := p.Last()
+	if epoch == 0 || snap != nil && epoch < t.run.Store.Epoch() {
+		return nil
+	}
+	if !t.replace {
+		return cli.Failf(cli.Config, "topic %s holds version %d of model %s, which does not come from the checkpoints in %s: choose another --model-name, or --replace-model",
+			t.modelTopic, version, t.modelName, t.checkpoint)
+	}
+	const most = 100000 // claims are cheap, but a damaged topic may ask for any number
+	if epoch-t.run.Store.Epoch() > most {
+		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", t.modelTopic, t.modelName, epoch)
+	}
+	for t.run.Store.Epoch() <= epoch {
+		if _, err := t.run.Store.Claim(ctx); err != nil {
+			return err
+		}
+	}
+	t.run.Version = max(t.run.Version, version)
+	return nil
 }
 
 // openRecording begins a recording, or goes on with it where the checkpoint

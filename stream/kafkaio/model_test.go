@@ -355,8 +355,17 @@ func TestPublisherFenced(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Name(t, brokers)
 	o := PublisherOptions{Config: config(brokers), Topic: topic, Model: "m"}
-	publish(t, publisher(t, o), update("m", 5, 1, 10))
+	first := publisher(t, o)
+	if epoch, version := first.Last(); epoch != 0 || version != 0 {
+		t.Errorf("an empty topic has epoch %d version %d", epoch, version)
+	}
+	publish(t, first, update("m", 5, 1, 10))
 	p := publisher(t, o)
+	for _, q := range []*Publisher{first, p} {
+		if epoch, version := q.Last(); epoch != 5 || version != 1 {
+			t.Errorf("the topic has epoch %d version %d, want 5 and 1", epoch, version)
+		}
+	}
 	var fe *FencedError
 	if err := p.Publish(t.Context(), update("m", 4, 2, 10)); !errors.As(err, &fe) || fe.Epoch != 5 || fe.Own != 4 {
 		t.Fatalf("%v", err)

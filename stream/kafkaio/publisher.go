@@ -53,6 +53,7 @@ type Publisher struct {
 	partition int32
 	// What the topic holds of the model.
 	epoch uint64    // largest
+	last  uint64    // version of the newest update of that epoch
 	bank  uint64    // slots of the newest complete full: 2i+bank
 	used  [2]uint64 // chunks that bank 0 and 1 hold
 }
@@ -174,6 +175,9 @@ func (p *Publisher) survey(ctx context.Context) error {
 				continue // the subscribers' affair
 			}
 			p.epoch = max(p.epoch, a.epoch)
+			if done {
+				p.last = a.cur.Version
+			}
 			if full && done {
 				p.bank = slot % 2
 			}
@@ -191,6 +195,10 @@ func (p *Publisher) fullSlot(key []byte) (uint64, bool) {
 	return slot, err == nil
 }
 
+// Last returns the largest epoch that has published the model to the topic, and
+// the version of the newest complete update; both are 0 where there is none.
+func (p *Publisher) Last() (epoch, version uint64) { return p.epoch, p.last }
+
 // Publish implements stream.Publisher. It fails with a *FencedError if the
 // topic has held an update of a larger epoch when the Publisher was made.
 func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
@@ -204,7 +212,7 @@ func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
 	if err := p.p.Flush(ctx); err != nil {
 		return err
 	}
-	p.epoch = u.Epoch
+	p.epoch, p.last = u.Epoch, u.Version
 	if u.Kind == stream.Delta {
 		return nil
 	}
