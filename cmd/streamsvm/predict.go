@@ -179,7 +179,11 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		return err
 	}
 	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
-		p.m.Updated(&v.Update, 0)
+		data, err := v.AppendBinary(nil)
+		if err != nil {
+			p.c.Log.Error("model cannot be encoded", "err", err)
+		}
+		p.m.Updated(&v.Update, len(data))
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	})
 	go func() {

@@ -23,8 +23,8 @@ type progress struct {
 	every time.Duration
 	now   func() time.Time
 
-	start, last  time.Time
-	first        uint64 // records consumed before the start
+	last         time.Time
+	resumed      bool
 	next         uint64
 	scored       uint64 // at the last line
 	shown        uint64 // records consumed at the last line
@@ -42,14 +42,14 @@ func newProgress(c *cli.Call) *progress {
 	if c.Quiet {
 		p.w, p.log = io.Discard, nil
 	}
-	p.start = p.now()
-	p.last = p.start
+	p.last = p.now()
 	return p
 }
 
 // resume tells the progress that e has come from a checkpoint.
 func (p *progress) resume(e *trainer.Engine) {
-	p.first = e.Counts().Consumed
+	p.resumed = true
+	p.shown = e.Counts().Consumed
 	p.scored = e.Prequential().Examples()
 	p.right, p.hinge = totals(e)
 	for p.next <= p.scored {
@@ -63,7 +63,7 @@ func (p *progress) Consumed(e *trainer.Engine, _ int64) {
 	defer p.mu.Unlock()
 	if rows := e.Tuned(); !p.told && e.Started() {
 		p.told = true
-		if len(rows) > 0 && p.first == 0 && p.log == nil {
+		if len(rows) > 0 && !p.resumed && p.log == nil {
 			printTuning(p.w, rows)
 		}
 	}
@@ -112,7 +112,7 @@ func (p *progress) line(e *trainer.Engine) {
 	if pr := e.Predictor(); pr != nil {
 		support = pr.Info().Nonzero
 	}
-	rate := float64(count.Consumed-p.first) / now.Sub(p.start).Seconds()
+	rate := float64(count.Consumed-p.shown) / now.Sub(p.last).Seconds()
 	p.last, p.scored, p.right, p.hinge, p.shown = now, n, right, hinge, count.Consumed
 	if p.log != nil {
 		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", number(lastRight), "score", number(all),

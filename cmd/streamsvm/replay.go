@@ -100,7 +100,9 @@ func (r *replay) run(ctx context.Context) error {
 				return cli.Fail(cli.Config, err)
 			}
 			start = snap.Header.Offsets
-			obs.resume(e)
+			if snap.Header.Examples > 0 {
+				obs.resume(e)
+			}
 			r.c.Log.Info("going on from a checkpoint", "examples", snap.Header.Examples, "state_hash", hash(snap.Header.StateHash))
 		}
 		rc.Store = store

@@ -39,6 +39,8 @@ type train struct {
 	cfg kafkaio.Config
 	e   *trainer.Engine
 	run trainer.RunConfig
+	// again is the model that was published again at the start.
+	again *stream.Update
 	// closers end what start has opened, the last one first.
 	closers []func() error
 }
@@ -106,7 +108,12 @@ func (t *train) serve(ctx context.Context) (err error) {
 		}
 		return kafkaError(err)
 	}
-	p.resume(t.e)
+	if t.e.Counts().Consumed > 0 {
+		p.resume(t.e)
+	}
+	if t.again != nil {
+		m.Published(t.again, 0)
+	}
 	m.SetSource(t.run.Source)
 	m.Consumed(t.e, 0)
 	t.run.Observer = observers{p, m, logObserver{t.c.Log}}
@@ -222,11 +229,10 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 	if snap == nil {
 		return nil
 	}
-	u, err := trainer.Republish(t.run, t.e, snap.Header)
-	if err != nil || u == nil {
+	if t.again, err = trainer.Republish(t.run, t.e, snap.Header); err != nil || t.again == nil {
 		return err
 	}
-	return p.Publish(ctx, u)
+	return p.Publish(ctx, t.again)
 }
 
 // succeed makes sure that what is going to be published is newer, to the

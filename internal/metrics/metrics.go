@@ -170,17 +170,20 @@ var (
 	stepSize = desc("step_size", "Length of the last step.")
 	gauges   = desc("learner", "Further numbers of the learner.", "name")
 	scored   = desc("prequential_examples", "Examples that the measures are over.", "over")
-	measures = map[string]*prometheus.Desc{}
+	measures = map[string]*prometheus.Desc{
+		"accuracy": measure("accuracy", "Share of right predictions"),
+		"hinge":    measure("hinge", "Mean hinge loss"),
+		"auc":      measure("auc", "Area under the ROC curve"),
+		"kappa":    measure("kappa", "Cohen's kappa"),
+		"kappa_t":  measure("kappa_t", "Kappa against predicting the label before"),
+		"mae":      measure("mae", "Mean absolute error"),
+		"rmse":     measure("rmse", "Root of the mean squared error"),
+		"r2":       measure("r2", "Explained share of the variance"),
+	}
 )
 
-func init() {
-	for name, help := range map[string]string{
-		"accuracy": "Share of right predictions", "hinge": "Mean hinge loss", "auc": "Area under the ROC curve",
-		"kappa": "Cohen's kappa", "kappa_t": "Kappa against predicting the label before",
-		"mae": "Mean absolute error", "rmse": "Root of the mean squared error", "r2": "Explained share of the variance",
-	} {
-		measures[name] = desc("prequential_"+name, help+", each example predicted before it was learned from.", "over")
-	}
+func measure(name, help string) *prometheus.Desc {
+	return desc("prequential_"+name, help+", each example predicted before it was learned from.", "over")
 }
 
 // Describe implements prometheus.Collector. What there is depends on the
