@@ -138,7 +138,7 @@ func (b *Basis) admit(dim int) {
 }
 
 func (b *Basis) toSparse() {
-	rows := &csr{dim: b.panels.Dim()}
+	rows := &csr{dim: b.panels.Dim(), post: postings{}}
 	for i := range b.panels.Len() {
 		rows.append(b.Row(i))
 	}
@@ -169,7 +169,7 @@ func (b *Basis) Truncate(n int) {
 func (b *Basis) Subset(idx []int32) *Basis {
 	s := &Basis{Func: b.Func}
 	if b.rows != nil {
-		s.rows = &csr{dim: b.rows.dim}
+		s.rows = &csr{dim: b.rows.dim, post: postings{}}
 		for _, i := range idx {
 			s.rows.append(b.rows.row(int(i)))
 		}

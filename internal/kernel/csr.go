@@ -17,6 +17,8 @@ type csr struct {
 	idx []int32
 	val []float32
 	sq  []float64 // squared norm of each row
+
+	post postings // nil where no kernel values are wanted
 }
 
 func (c *csr) len() int { return len(c.end) }
@@ -57,6 +59,9 @@ func (c *csr) close() int {
 	c.end = append(c.end, int32(len(c.idx)))
 	i := len(c.end) - 1
 	c.sq = append(c.sq, squaredNorm(c.row(i)))
+	if c.post != nil {
+		c.post.add(int32(i), c.row(i))
+	}
 	return i
 }
 
@@ -64,13 +69,17 @@ func (c *csr) close() int {
 func (c *csr) reserve(p *vec.Panels) { c.end = make([]int32, 0, p.Len()) }
 
 func (c *csr) norms() {
-	c.sq = make([]float64, 0, len(c.end))
+	c.sq, c.post = make([]float64, 0, len(c.end)), postings{}
 	for i := range c.end {
 		c.sq = append(c.sq, squaredNorm(c.row(i)))
+		c.post.add(int32(i), c.row(i))
 	}
 }
 
 func (c *csr) truncate(n int) {
+	for i := c.len() - 1; i >= n && c.post != nil; i-- {
+		c.post.remove(c.row(i))
+	}
 	last := int32(0)
 	if n > 0 {
 		last = c.end[n-1]
@@ -122,46 +131,4 @@ func squaredNorm(x stream.Vec) float64 {
 		s += float64(v) * float64(v) // exact product of two float32
 	}
 	return s
-}
-
-// kernelRow sets dst[j] = K(x, row from+j) + Bias.
-func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
-	dense := make([]float32, max(c.dim, x.Dim()))
-	x.Dense(dense)
-	sq := squaredNorm(x)
-	var l1 float64
-	if f.Kind == vec.Laplacian {
-		for _, v := range x.Val {
-			l1 += math.Abs(float64(v))
-		}
-	}
-	for j := range dst {
-		i := from + j
-		a, b := c.start(i), c.end[i]
-		idx, val := c.idx[a:b], c.val[a:b]
-		if f.Kind == vec.Laplacian {
-			// |x-z| over z's features, plus |x| over the others.
-			d := l1
-			for k, g := range idx {
-				xv := float64(dense[g])
-				d += math.Abs(xv-float64(val[k])) - math.Abs(xv)
-			}
-			dst[j] = float32(max(d, 0))
-			continue
-		}
-		var dot float64
-		for k, g := range idx {
-			dot += float64(dense[g]) * float64(val[k]) // exact product
-		}
-		if f.Kind == vec.RBF {
-			dot = max(sq+c.sq[i]-2*dot, 0)
-		}
-		dst[j] = float32(dot)
-	}
-	f.Kernel.Apply(dst)
-	if f.Bias != 0 {
-		for j := range dst {
-			dst[j] += f.Bias
-		}
-	}
 }
