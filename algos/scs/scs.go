@@ -140,7 +140,11 @@ func (l *Learner) begin(n int) {
 	}
 	o := l.o
 	f := hinge.Func(o.Kind, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
-	l.p = hinge.New(kernel.New(f), o.CacheMB<<20)
+	basis := kernel.New(f)
+	if kernel.SparsePays(f, xs) {
+		basis = kernel.NewSparse(f)
+	}
+	l.p = hinge.New(basis, o.CacheMB<<20)
 	l.extend(n)
 	l.refresh()
 }
