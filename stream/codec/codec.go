@@ -25,6 +25,7 @@
 //   - No value makes a decoder panic, recurse without bound or allocate more
 //     than 4 times the value's length plus 64 KiB.
 //   - A decoder holds no state: one decoder serves any number of goroutines.
+//   - DecodeIn allocates nothing that the arena has room for, but for an ID.
 package codec
 
 import (
@@ -40,7 +41,7 @@ import (
 
 // Codec is one wire form, in both directions.
 type Codec interface {
-	stream.Decoder
+	stream.ArenaDecoder
 	stream.Encoder
 	// Name returns the name by which New knows the codec.
 	Name() string

@@ -216,7 +216,10 @@ func (c *csvCodec) name(k int) string {
 }
 
 // Decode implements stream.Decoder.
-func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
+func (c *csvCodec) Decode(value []byte, ex *stream.Example) error { return c.DecodeIn(nil, value, ex) }
+
+// DecodeIn implements stream.ArenaDecoder.
+func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
@@ -225,7 +228,7 @@ func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
 		return fail(stream.StageDecode, "", errEmpty)
 	}
 	n := bytes.Count(b, []byte{c.o.Comma}) + 1
-	val := make([]float32, 0, min(n, c.maxDim))
+	val := a.Val(min(n, c.maxDim))
 	y, labelled, found := 0.0, false, c.label == noColumn
 	lines := bytes.IndexByte(b, '\n') >= 0
 	k := 0
@@ -272,7 +275,7 @@ func (c *csvCodec) Decode(value []byte, ex *stream.Example) error {
 	if !found {
 		return failf(stream.StageLabel, c.name(c.label), "missing, there are %d fields", k)
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{Val: val}, y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Val: val}), y, labelled
 	return nil
 }
 

@@ -31,6 +31,11 @@ const maxDepth = 64
 
 // Decode implements stream.Decoder.
 func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
+	return c.DecodeIn(nil, value, ex)
+}
+
+// DecodeIn implements stream.ArenaDecoder.
+func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
@@ -73,7 +78,7 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 		case "x":
 			err = once(&seenX, name)
 			if err == nil {
-				x, err = c.vector(&p)
+				x, err = c.vector(a, &p)
 			}
 		case "y":
 			err = once(&seenY, name)
@@ -99,7 +104,7 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 	if !seenX {
 		return failf(stream.StageDecode, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = id, x, y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
 	return nil
 }
 
@@ -124,17 +129,17 @@ func (c *jsonCodec) label(p *jsonText) (y float64, labelled bool, err error) {
 	return y, err == nil, err
 }
 
-func (c *jsonCodec) vector(p *jsonText) (stream.Vec, error) {
+func (c *jsonCodec) vector(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 	switch {
 	case p.eat('['):
-		return c.dense(p)
+		return c.dense(a, p)
 	case p.eat('{'):
-		return c.sparse(p)
+		return c.sparse(a, p)
 	}
 	return stream.Vec{}, p.fail("x", "want an array or an object")
 }
 
-func (c *jsonCodec) dense(p *jsonText) (stream.Vec, error) {
+func (c *jsonCodec) dense(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 	p.space()
 	if p.eat(']') {
 		return stream.Vec{Val: []float32{}}, nil
@@ -149,7 +154,7 @@ func (c *jsonCodec) dense(p *jsonText) (stream.Vec, error) {
 	if err := c.checkDim(n); err != nil {
 		return stream.Vec{}, err
 	}
-	val := make([]float32, 0, n)
+	val := a.Val(n)
 	for {
 		v, err := p.value(-1, len(val))
 		if err != nil {
@@ -167,7 +172,7 @@ func (c *jsonCodec) dense(p *jsonText) (stream.Vec, error) {
 	}
 }
 
-func (c *jsonCodec) sparse(p *jsonText) (stream.Vec, error) {
+func (c *jsonCodec) sparse(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 	p.space()
 	if p.eat('}') {
 		return stream.Vec{Idx: []int32{}, Val: []float32{}}, nil
@@ -178,7 +183,7 @@ func (c *jsonCodec) sparse(p *jsonText) (stream.Vec, error) {
 	}
 	// `"1":0,` is the shortest feature.
 	n := min(bytes.Count(p.b[p.i:p.i+end], colon), (end+1)/6)
-	x := stream.Vec{Idx: make([]int32, 0, n), Val: make([]float32, 0, n)}
+	x := stream.Vec{Idx: a.Idx(n), Val: a.Val(n)}
 	sorted := true
 	last := int32(-1)
 	for {

@@ -48,7 +48,10 @@ func trimLine(b []byte) []byte {
 }
 
 // Decode implements stream.Decoder.
-func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
+func (c *libsvm) Decode(value []byte, ex *stream.Example) error { return c.DecodeIn(nil, value, ex) }
+
+// DecodeIn implements stream.ArenaDecoder.
+func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
@@ -77,8 +80,7 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
 	// A feature takes four bytes at least, "1:1" and a blank, so that what is
 	// allocated is bounded by what is there whatever the colons claim.
 	size := min(bytes.Count(b[i:], colon), (len(b)-i+1)/4)
-	idx := make([]int32, 0, size)
-	val := make([]float32, 0, size)
+	idx, val := a.Idx(size), a.Val(size)
 	last := int64(0)
 	for first := true; ; first = false {
 		i = skipBlank(b, i)
@@ -136,7 +138,7 @@ func (c *libsvm) Decode(value []byte, ex *stream.Example) error {
 		val = append(val, v)
 		i = end
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{Idx: idx, Val: val}, y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Idx: idx, Val: val}), y, labelled
 	return nil
 }
 

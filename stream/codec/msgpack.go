@@ -27,7 +27,10 @@ type msgpack struct{ common }
 func (*msgpack) Name() string { return "msgpack" }
 
 // Decode implements stream.Decoder.
-func (c *msgpack) Decode(value []byte, ex *stream.Example) error {
+func (c *msgpack) Decode(value []byte, ex *stream.Example) error { return c.DecodeIn(nil, value, ex) }
+
+// DecodeIn implements stream.ArenaDecoder.
+func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ func (c *msgpack) Decode(value []byte, ex *stream.Example) error {
 		case "x":
 			err = once(&seenX, name)
 			if err == nil {
-				x, err = c.vector(&p)
+				x, err = c.vector(a, &p)
 			}
 		case "y":
 			err = once(&seenY, name)
@@ -82,7 +85,7 @@ func (c *msgpack) Decode(value []byte, ex *stream.Example) error {
 	if !seenX {
 		return failf(stream.StageDecode, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = id, x, y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
 	return nil
 }
 
@@ -124,7 +127,7 @@ func (p *packed) id() (string, error) {
 	return "", failf(stream.StageDecode, "id", "the value is of type %s, want a string", h.kind)
 }
 
-func (c *msgpack) vector(p *packed) (x stream.Vec, err error) {
+func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 	start := p.i
 	h, err := p.head()
 	if err != nil {
@@ -132,7 +135,7 @@ func (c *msgpack) vector(p *packed) (x stream.Vec, err error) {
 	}
 	if h.kind != kindMap {
 		p.i = start
-		x.Val, err = c.floats(p, "x")
+		x.Val, err = c.floats(a, p, "x")
 		if err != nil {
 			return x, err
 		}
@@ -151,12 +154,12 @@ func (c *msgpack) vector(p *packed) (x stream.Vec, err error) {
 		case "i":
 			err = once(&seenI, "x.i")
 			if err == nil {
-				x.Idx, err = c.indices(p)
+				x.Idx, err = c.indices(a, p)
 			}
 		case "v":
 			err = once(&seenV, "x.v")
 			if err == nil {
-				x.Val, err = c.floats(p, "x.v")
+				x.Val, err = c.floats(a, p, "x.v")
 			}
 		default:
 			if err = p.skip(2); err != nil {
@@ -203,7 +206,7 @@ func (p *packed) list(field string, width int) (n int, array bool, err error) {
 }
 
 // floats passes over a list of values, which may turn out not to be finite.
-func (c *msgpack) floats(p *packed, field string) ([]float32, error) {
+func (c *msgpack) floats(a *stream.Arena, p *packed, field string) ([]float32, error) {
 	n, array, err := p.list(field, 4)
 	if err == nil {
 		err = c.checkDim(n)
@@ -211,7 +214,7 @@ func (c *msgpack) floats(p *packed, field string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	val := make([]float32, n)
+	val := a.Val(n)[:n]
 	if !array {
 		b := p.b[p.i : p.i+4*n]
 		p.i += len(b)
@@ -237,7 +240,7 @@ func (c *msgpack) floats(p *packed, field string) ([]float32, error) {
 }
 
 // indices passes over a list of indices and checks their order.
-func (c *msgpack) indices(p *packed) ([]int32, error) {
+func (c *msgpack) indices(a *stream.Arena, p *packed) ([]int32, error) {
 	const field = "x.i"
 	n, array, err := p.list(field, 4)
 	if err == nil {
@@ -246,7 +249,7 @@ func (c *msgpack) indices(p *packed) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	idx := make([]int32, n)
+	idx := a.Idx(n)[:n]
 	last := int64(-1)
 	for k := range idx {
 		var j int64
