@@ -117,7 +117,9 @@ func (p *Predictor) fields(f *state.Fields, model *[]byte) {
 		v := p.options[keys[i]]
 		f.String("name", &keys[i])
 		f.String("value", &v)
-		p.options[keys[i]] = v
+		if f.Decoding() {
+			p.options[keys[i]] = v
+		}
 	})
 	f.Group("transform", p.transform.Fields)
 	f.Bytes("model", model)
