@@ -80,7 +80,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 	if got := c.run("predict", "--model-topic", models, "--output", "decision", "-q", test); got != fromFile {
 		t.Error("decisions with the model of the topic and of the file differ")
 	}
-	c.run("predict", "--model-topic", models, "--topics", topic, "--predictions", predictions, "--codec", "libsvm", "--until-end", "-q")
+	c.run("predict", "--model-topic", models, "--topics", topic, "--predictions-topic", predictions, "--codec", "libsvm", "--until-end", "-q")
 	seen := map[string]bool{}
 	right := 0
 	for _, r := range kafkatest.ReadAll(t, c.brokers, predictions) {

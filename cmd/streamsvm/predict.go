@@ -49,11 +49,11 @@ func predictCommand() *cli.Command {
 		Text: `
 The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
-preference, the records of --topics, whose predictions go to --predictions;
+preference, the records of --topics, whose predictions go to --predictions-topic;
 what is posted to /predict on --listen; the FILEs; standard input. Labels are
 not needed; where there are some, the accuracy is printed at the end.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
-			"streamsvm predict --model-topic models --topics examples --predictions scored\n" +
+			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
 			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 		MaxArgs: -1,
@@ -73,7 +73,7 @@ not needed; where there are some, the accuracy is printed at the end.`,
 			})
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else "+defaultCodec+")")
 			f.Group("Output", func() {
-				f.StringVar(&p.predictions, "predictions", "", "`TOPIC` for predictions; created if it does not exist")
+				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
 			})
 			p.kafkaFlags.define(f)
@@ -302,7 +302,7 @@ func (p *predict) print(recs []stream.Record, out []prediction) error {
 // scoreTopics scores topics into the predictions topic.
 func (p *predict) scoreTopics(ctx context.Context) error {
 	if p.predictions == "" {
-		return p.c.Bad("predictions", errors.New("no topic is given"))
+		return p.c.Bad("predictions-topic", errors.New("no topic is given"))
 	}
 	from, err := readPositions(p.positions)
 	if err != nil {

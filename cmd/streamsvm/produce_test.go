@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// sent runs the pace over records and returns when each one went.
+func sent(t *testing.T, p *pace, recs []stream.Record) []time.Duration {
+	t.Helper()
+	var at []time.Duration
+	start := time.Now()
+	for len(recs) > 0 {
+		n, err := p.wait(t.Context(), recs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			at = append(at, time.Since(start))
+		}
+		recs = recs[n:]
+	}
+	return at
+}
+
+func TestPace(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	recs := make([]stream.Record, 5)
+	for i, ms := range []int{0, 10, 10, 500, 400} {
+		recs[i].Time = begin.Add(time.Duration(ms) * time.Millisecond)
+	}
+	recs[2].Time = time.Time{} // unknown: at once
+	for _, c := range []struct {
+		name string
+		pace pace
+		want string
+	}{
+		{"flat out", pace{}, "[0s 0s 0s 0s 0s]"},
+		{"rate", pace{rate: 4}, "[0s 250ms 500ms 750ms 1s]"},
+		{"original", pace{original: true}, "[0s 10ms 10ms 500ms 500ms]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := fmt.Sprint(sent(t, &c.pace, recs)); got != c.want {
+				t.Errorf("%s: sent at %v, want %v", c.name, got, c.want)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, p := range []*pace{{}, {rate: 1, start: time.Now(), n: 1000}} {
+		if _, err := p.wait(ctx, recs); err == nil {
+			t.Error("no error after the context has ended")
+		}
+	}
+}
+
+// TestPredictPositions: with --positions a restart scores what is new.
+func TestPredictPositions(t *testing.T) {
+	c := newCluster(t)
+	topic, out := c.name(), c.name()
+	model, pos := filepath.Join(t.TempDir(), "m.ssm"), filepath.Join(t.TempDir(), "pos.json")
+	must(t, append([]string{"replay", moons(t, "train.libsvm", 500, 0), "--model", model}, learn...)...)
+	for _, n := range []int{200, 300} {
+		c.run("generate", "moons", "--count", fmt.Sprint(n), "--topic", topic, "--partitions", "2", "-q")
+		c.run("predict", "--model", model, "--topics", topic, "--predictions-topic", out, "--until-end", "--positions", pos, "-q")
+	}
+	if n := len(kafkatest.ReadAll(t, c.brokers, out)); n != 500 {
+		t.Errorf("%d predictions, want 500", n)
+	}
+	o, err := readPositions(pos)
+	if err != nil || len(o) != 2 || o[stream.Partition{Topic: topic}]+o[stream.Partition{Topic: topic, ID: 1}] != 500 {
+		t.Errorf("positions are %v, %v", o, err)
+	}
+}
+
+// TestPredictBadRecords: a record that cannot be scored keeps its line.
+func TestPredictBadRecords(t *testing.T) {
+	dir := t.TempDir()
+	model, in := filepath.Join(dir, "m.ssm"), filepath.Join(dir, "in.json")
+	must(t, append([]string{"replay", moons(t, "train.libsvm", 500, 0), "--model", model}, learn...)...)
+	write(t, in, `{"x":[1,2],"id":"a"}`+"\n"+`{"x":"?"}`+"\n"+`{"x":[0,0]}`+"\n")
+	for form, want := range map[string]string{"json": `{"error":`, "label": "?", "decision": "?"} {
+		code, out, errText := streamsvm(t.Context(), "predict", "--model", model, "--output", form, in)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if code != int(cli.Data) || len(lines) != 3 || !strings.HasPrefix(lines[1], want) || !strings.Contains(errText, "in.json record 2") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", form, code, out, errText)
+		}
+	}
+}
+
+func TestJSONLog(t *testing.T) {
+	var e bytes.Buffer
+	code := program().Main(t.Context(), append([]string{"replay", moons(t, "a.libsvm", 3000, 0), "--log-format", "json"}, learn[:len(learn)-1]...),
+		cli.Stdio{Out: &bytes.Buffer{}, Err: &e, Getenv: func(string) (string, bool) { return "", false }})
+	lines := strings.Split(strings.TrimSpace(e.String()), "\n")
+	if code != 0 || len(lines) < 3 {
+		t.Fatalf("exit code %d, %s", code, e.String())
+	}
+	last := 0.0
+	for _, line := range lines {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if n := v["records"].(float64); v["msg"] != "progress" || n <= last {
+			t.Errorf("after %v records: %s", last, line)
+		} else {
+			last = n
+		}
+	}
+	if last != 3000 {
+		t.Errorf("the last line is of %v records, want 3000", last)
+	}
+}
+
+// TestDemo: the demo learns the board, says so, and cleans up.
+func TestDemo(t *testing.T) {
+	tmp, dir := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	out := must(t, "demo", "--count", "12000", "--report", dir)
+	for _, want := range []string{
+		"12000 read from the topic = 12000 learned + 0 sampled out + 0 refused", "stopped and resumed once", "state hash", "index.html",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	var accuracy float64
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); strings.HasPrefix(strings.TrimSpace(line), "accuracy of the last model") {
+			if _, err := fmt.Sscan(f[5], &accuracy); err != nil {
+				t.Errorf("%v in %s", err, line)
+			}
+		}
+	}
+	if accuracy < 90 {
+		t.Errorf("the last model has an accuracy of %v %%:\n%s", accuracy, out)
+	}
+	for _, name := range []string{"index.html", "prequential.png", "subscriber.png"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("report: %v", err)
+		}
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
