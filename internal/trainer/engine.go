@@ -98,6 +98,7 @@ type Engine struct {
 	steps     uint64
 
 	block []*stream.Example // examples not yet scored, at most blockSize
+	room  []stream.Example  // where own puts the next ones
 	decs  []float64
 	vecs  []stream.Vec
 }
@@ -157,7 +158,8 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 }
 
 // Consume takes records in, in order, and learns from them as its schedule
-// says. Where the calls are cut does not matter to the state. An error is
+// says. Where the calls are cut does not matter to the state. The features of
+// the examples then belong to the engine, the items to the caller. An error is
 // final, except that of ctx, after which Consume may be called with the items
 // from the returned count on.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
@@ -181,7 +183,7 @@ func (e *Engine) consume(ctx context.Context, it *Item) error {
 	if err := e.work(ctx); err != nil {
 		return err
 	}
-	x := &it.Example
+	x := e.own(&it.Example)
 	e.counts.Consumed++
 	e.offsets[it.Partition] = it.Offset + 1
 	x.Seq = e.counts.Consumed
@@ -200,6 +202,18 @@ func (e *Engine) consume(ctx context.Context, it *Item) error {
 	}
 	e.block = append(e.block, x)
 	return nil
+}
+
+// own returns a copy of x for the learner to keep. Copies are made in small
+// groups, since one that is kept keeps its group alive.
+func (e *Engine) own(x *stream.Example) *stream.Example {
+	if len(e.room) == 0 {
+		e.room = make([]stream.Example, 16)
+	}
+	c := &e.room[0]
+	e.room = e.room[1:]
+	*c = *x
+	return c
 }
 
 // Admit sets it.Err if the example, though well formed, does not suit the

@@ -10,31 +10,41 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// batch is a run of records with what became of their decoding. records is nil
-// unless somebody downstream wants the raw bytes.
+// batch is a run of records with what became of their decoding. records is
+// empty unless somebody downstream wants the raw bytes.
 type batch struct {
 	items   []Item
 	records []stream.Record
 }
 
 // ingest fetches and decodes ahead of learning. Decoding happens on its own
-// goroutine, in order.
+// goroutine, in order: one keeps up with any learner, and the source has
+// goroutines of its own that fetch ahead.
 type ingest struct {
 	src     stream.Source
 	dec     stream.Decoder
-	keep    bool // hand the raw records on
+	inArena stream.ArenaDecoder // dec, or nil if it knows no arenas
+	keep    bool                // hand the raw records on
 	queue   chan *batch
+	spare   chan *batch  // consumed batches, to be filled again
 	depth   atomic.Int64 // records in queue
 	err     error        // why ingest ended; io.EOF at the end of the stream
 	limit   uint64       // deliver at most so many records, 0: all
-	skipped uint64
+
+	// The features of consecutive examples share blocks of memory. Learners may
+	// keep examples for as long as they like, so the arena is never reset: a
+	// block goes when the last of its examples does.
+	arena stream.Arena
 }
 
-// batchSize is how many records travel through the queue together.
+// batchSize is how many records travel through the queue together, at most.
 const batchSize = 512
 
 func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, keep bool) *ingest {
-	return &ingest{src: src, dec: dec, keep: keep, queue: make(chan *batch, max(1, queueRecords/batchSize))}
+	n := max(1, queueRecords/batchSize)
+	in := &ingest{src: src, dec: dec, keep: keep, queue: make(chan *batch, n), spare: make(chan *batch, n)}
+	in.inArena, _ = dec.(stream.ArenaDecoder)
+	return in
 }
 
 // run fetches until ctx ends, the stream ends or the source fails, then closes
@@ -72,16 +82,17 @@ func (in *ingest) run(ctx context.Context) {
 }
 
 func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
-	b := &batch{items: make([]Item, len(recs))}
+	b := in.empty()
 	for i := range recs {
-		r, it := &recs[i], &b.items[i]
-		it.Partition, it.Offset = stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset
-		if err := in.dec.Decode(r.Value, &it.Example); err != nil {
+		r := &recs[i]
+		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
+		it := &b.items[i]
+		if err := in.decode(r.Value, &it.Example); err != nil {
 			it.Err = stream.At(r, err)
 		}
 	}
 	if in.keep {
-		b.records = append([]stream.Record(nil), recs...)
+		b.records = append(b.records, recs...)
 	}
 	in.depth.Add(int64(len(recs)))
 	select {
@@ -89,5 +100,33 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+func (in *ingest) decode(value []byte, x *stream.Example) error {
+	if in.inArena != nil {
+		return in.inArena.DecodeIn(&in.arena, value, x)
+	}
+	return in.dec.Decode(value, x)
+}
+
+// empty returns an empty batch.
+func (in *ingest) empty() *batch {
+	select {
+	case b := <-in.spare:
+		return b
+	default:
+		return &batch{items: make([]Item, 0, batchSize)}
+	}
+}
+
+// recycle takes back a batch of which nothing is used any more.
+func (in *ingest) recycle(b *batch) {
+	clear(b.items) // or what they point to would live on
+	clear(b.records)
+	b.items, b.records = b.items[:0], b.records[:0]
+	select {
+	case in.spare <- b:
+	default:
 	}
 }

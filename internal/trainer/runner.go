@@ -198,6 +198,7 @@ func (r *run) loop(ctx context.Context) error {
 			if err := r.consume(b); err != nil {
 				return err
 			}
+			r.in.recycle(b)
 		case err := <-r.saved:
 			r.busy = false
 			if err != nil {

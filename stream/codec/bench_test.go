@@ -1,10 +1,14 @@
 package codec
 
 import (
+	"bufio"
+	"compress/gzip"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/dataset"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -77,5 +81,46 @@ func BenchmarkDecode(b *testing.B) {
 				b.ReportMetric(float64(len(values))*float64(b.N)/b.Elapsed().Seconds(), "examples/s")
 			})
 		}
+	}
+}
+
+// BenchmarkDecodeFiles decodes the first mebibytes of real files.
+func BenchmarkDecodeFiles(b *testing.B) {
+	for _, name := range []string{"a9a.train", "ijcnn1.train", "mnist8.test", "reuters_moneyfx.test"} {
+		f, err := os.Open(dataset.Path(b, name+".libsvm.gz"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var values [][]byte
+		size := 0
+		s := bufio.NewScanner(z)
+		s.Buffer(nil, 1<<20)
+		for size < 2<<20 && s.Scan() {
+			values = append(values, []byte(s.Text()))
+			size += len(s.Bytes())
+		}
+		f.Close()
+		b.Run(name, func(b *testing.B) {
+			c := must(b, "libsvm", Options{})
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			var arena stream.Arena
+			var ex stream.Example
+			for b.Loop() {
+				for i, v := range values {
+					if err := c.DecodeIn(&arena, v, &ex); err != nil {
+						b.Fatal(err)
+					}
+					if i%512 == 511 {
+						arena.Reset()
+					}
+				}
+			}
+			b.ReportMetric(float64(len(values))*float64(b.N)/b.Elapsed().Seconds(), "examples/s")
+		})
 	}
 }

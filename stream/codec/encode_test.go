@@ -332,7 +332,7 @@ func TestAllocationBound(t *testing.T) {
 }
 
 // TestAllocations checks that a decoder allocates the example's vectors and
-// nothing else.
+// nothing else, and nothing at all in an arena.
 func TestAllocations(t *testing.T) {
 	s := stream.Example{X: sparse([]int32{2, 5, 9}, 0.125, 3, -1.5e-3), Y: 1, Labelled: true}
 	d := stream.Example{X: dense(0.125, 3, -1.5e-3), Y: 1, Labelled: true}
@@ -358,6 +358,16 @@ func TestAllocations(t *testing.T) {
 		})
 		if got != tt.want {
 			t.Errorf("%s: %v allocations, want %v", tt.codec, got, tt.want)
+		}
+		var arena stream.Arena
+		got = testing.AllocsPerRun(100, func() {
+			if err := c.DecodeIn(&arena, value, &ex); err != nil {
+				t.Fatal(err)
+			}
+			arena.Reset()
+		})
+		if got != 0 {
+			t.Errorf("%s: %v allocations in an arena", tt.codec, got)
 		}
 		buf := make([]byte, 0, 1024)
 		if got := testing.AllocsPerRun(100, func() { buf, _ = c.Append(buf[:0], tt.ex) }); got != 0 {

@@ -18,13 +18,26 @@ import (
 )
 
 // decodeChecked decodes a fuzzed value and checks what holds for all codecs:
-// errors are FieldErrors, memory is bounded, accepted examples are valid and
-// come back from encoding unchanged. ok is false if the value was refused.
+// errors are FieldErrors, memory is bounded, accepted examples are valid, the
+// same in an arena, and come back from encoding unchanged. ok is false if the
+// value was refused.
 func decodeChecked(t *testing.T, c Codec, value []byte) (ex stream.Example, ok bool) {
 	t.Helper()
 	var err error
 	if got, limit := allocated(func() { err = c.Decode(value, &ex) }), uint64(4*len(value)+64<<10); got > limit {
 		t.Fatalf("%d bytes allocated for %d, the limit is %d", got, len(value), limit)
+	}
+	var arena stream.Arena
+	var in [2]stream.Example
+	for i := range in {
+		if err2 := c.DecodeIn(&arena, value, &in[i]); (err2 == nil) != (err == nil) || err != nil && err2.Error() != err.Error() {
+			t.Fatalf("Decode: %v, DecodeIn: %v", err, err2)
+		}
+	}
+	for i := range in {
+		if err == nil && (!sameBits(&in[i], &ex) || in[i].X.Sparse() != ex.X.Sparse()) {
+			t.Fatalf("%+v in an arena, %+v without", in[i], ex)
+		}
 	}
 	if err != nil {
 		var fe *stream.FieldError
