@@ -23,7 +23,9 @@ type progress struct {
 	every time.Duration
 	now   func() time.Time
 
-	last         time.Time
+	last         time.Time // of the last line
+	mark         time.Time // from when on the rate is taken, with the records
+	marked       uint64    // consumed by then
 	resumed      bool
 	next         uint64
 	scored       uint64 // at the last line
@@ -32,6 +34,9 @@ type progress struct {
 	hinge        float64
 	header, told bool
 }
+
+// rateOver is the least time that a rate is taken over: records come in bursts.
+const rateOver = 2 * time.Second
 
 // newProgress returns a progress on c.Err, silent if the user wants that.
 func newProgress(c *cli.Call) *progress {
@@ -43,6 +48,7 @@ func newProgress(c *cli.Call) *progress {
 		p.w, p.log = io.Discard, nil
 	}
 	p.last = p.now()
+	p.mark = p.last
 	return p
 }
 
@@ -50,6 +56,7 @@ func newProgress(c *cli.Call) *progress {
 func (p *progress) resume(e *trainer.Engine) {
 	p.resumed = true
 	p.shown = e.Counts().Consumed
+	p.marked = p.shown
 	p.scored = e.Prequential().Examples()
 	p.right, p.hinge = totals(e)
 	for p.next <= p.scored {
@@ -112,7 +119,10 @@ func (p *progress) line(e *trainer.Engine) {
 	if pr := e.Predictor(); pr != nil {
 		support = pr.Info().Nonzero
 	}
-	rate := float64(count.Consumed-p.shown) / now.Sub(p.last).Seconds()
+	rate := float64(count.Consumed-p.marked) / now.Sub(p.mark).Seconds()
+	if now.Sub(p.mark) >= rateOver {
+		p.mark, p.marked = now, count.Consumed
+	}
 	p.last, p.scored, p.right, p.hinge, p.shown = now, n, right, hinge, count.Consumed
 	if p.log != nil {
 		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", number(lastRight), "score", number(all),
