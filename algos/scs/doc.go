@@ -42,6 +42,8 @@
 //     function a lot, and going back costs more than the next stage corrects.
 //     T_k still bounds the pace, and its objective is reported before T_k is
 //     learned from.
+//   - Once the sample is larger than warm the iterations are left out: started
+//     from the optimum of half the sample, the ascent alone is cheaper.
 //   - Only points with margin below 1 + margin, and those with a coefficient, are
 //     worked on; the others have no loss and are checked afterwards.
 //   - The dual ascent is exact on blocks; it costs no more than the iterations

@@ -48,10 +48,11 @@ type Options struct {
 	C2       float64 `opt:"c2" default:"0.45" range:"(0,1)" paper:"m1; E-4" doc:"curvature constant of the Wolfe search"`
 	N        float64 `opt:"n" default:"4" range:"(1,inf)" paper:"n" doc:"the shortest step is the radius over this"`
 
-	Margin      float64 `opt:"margin" default:"0.5" range:"[0,inf)" paper:"absent" doc:"work on the points whose margin is below 1 + this only, and check the others afterwards; 0 works on the whole sample"`
+	Margin      float64 `opt:"margin" default:"0.2" range:"[0,inf)" paper:"absent" doc:"work on the points whose margin is below 1 + this only, and check the others afterwards; 0 works on the whole sample"`
 	Rounds      int     `opt:"rounds" default:"1" range:"[1,100]" doc:"how often a step does so while points left out turn out to have a loss"`
 	FinalRounds int     `opt:"final_rounds" default:"3" range:"[1,100]" doc:"the same at the end of a bounded stream"`
 	Polish      string  `opt:"polish" default:"stage" enum:"never,final,stage" paper:"absent" doc:"when block dual ascent, which gives the model a duality gap, follows the iterations: never, at the end of a bounded stream, or in every step; needs rkhs geometry and a margin"`
+	Warm        int     `opt:"warm" default:"2048" range:"[0,100000000]" doc:"with polish = stage, subgradient iterations precede the ascent while the sample is no larger than this; beyond, the ascent alone is cheaper"`
 	Block       int     `opt:"block" default:"512" range:"[4,4096]" doc:"points in a block of the dual ascent"`
 	Blocks      int     `opt:"blocks" default:"30" range:"[1,1000000]" doc:"most blocks a step"`
 	FinalBlocks int     `opt:"final_blocks" default:"300" range:"[1,1000000]" doc:"most blocks at the end of a bounded stream"`

@@ -12,6 +12,9 @@ func (l *Learner) optimise(n int, final bool) {
 		l.iterate(l.p, n)
 		return
 	}
+	if l.o.Polish == "stage" && l.p.Len() > l.o.Warm {
+		n = 0
+	}
 	rounds := l.o.Rounds
 	if final {
 		rounds = l.o.FinalRounds

@@ -30,8 +30,8 @@ type Newton struct {
 }
 
 const (
-	maxSet = 8000  // points in a system: a quarter of a gigabyte of kernel values
-	maxCG  = 2000  // conjugate gradient iterations a step
+	maxSet = 3000  // points in a system: 36 MB of kernel values
+	maxCG  = 500   // conjugate gradient iterations a step
 	cgTol  = 1e-10 // relative residual at which they stop
 )
 
