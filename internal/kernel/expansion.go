@@ -10,11 +10,12 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Expansion is the model f(x) = Σ_j Coef[j]·(K(p_j, x) + Bias) over the points
-// of a Basis. It implements algos.Model and is immutable.
+// Expansion is the model f(x) = Σ_j Coef[j]·(K(p_j, x) + Bias) + Offset over
+// the points of a Basis. It implements algos.Model and is immutable.
 type Expansion struct {
 	basis   *Basis
 	coef    []float64
+	offset  float64
 	scratch sync.Pool // of *work
 }
 
@@ -22,7 +23,11 @@ var _ algos.Model = (*Expansion)(nil)
 
 // NewExpansion returns the expansion over the points of b whose coefficient is
 // not 0. It copies them. coef may be shorter than b; the rest is 0.
-func NewExpansion(b *Basis, coef []float64) *Expansion {
+func NewExpansion(b *Basis, coef []float64) *Expansion { return NewOffset(b, coef, 0) }
+
+// NewOffset is NewExpansion with an unregularised bias: a finite constant that
+// is added to every decision.
+func NewOffset(b *Basis, coef []float64, offset float64) *Expansion {
 	var idx []int32
 	var c []float64
 	for i, v := range coef {
@@ -31,7 +36,7 @@ func NewExpansion(b *Basis, coef []float64) *Expansion {
 			c = append(c, v)
 		}
 	}
-	return &Expansion{basis: b.Subset(idx), coef: c}
+	return &Expansion{basis: b.Subset(idx), coef: c, offset: offset}
 }
 
 // View returns the expansion over all points of b. It shares b and coef, of
@@ -40,6 +45,9 @@ func View(b *Basis, coef []float64) *Expansion { return &Expansion{basis: b, coe
 
 // Coef returns the coefficients; they must not be changed.
 func (e *Expansion) Coef() []float64 { return e.coef }
+
+// Offset returns the unregularised bias.
+func (e *Expansion) Offset() float64 { return e.offset }
 
 // Basis returns the support vectors; they must not be changed.
 func (e *Expansion) Basis() *Basis { return e.basis }
@@ -78,6 +86,11 @@ func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
 			e.decidePacked(w, dst[:n], xs[:n])
 		} else {
 			e.decide(w, dst[:n], xs[:n])
+		}
+		if e.offset != 0 {
+			for i := range dst[:n] {
+				dst[i] += e.offset
+			}
 		}
 		dst, xs = dst[n:], xs[n:]
 	}
@@ -120,6 +133,14 @@ func (e *Expansion) fields(f *state.Fields) {
 	f.Float64s("coef", &e.coef)
 	if f.Decoding() && f.Err() == nil && len(e.coef) != e.basis.Len() {
 		f.Fail("coef", fmt.Errorf("%d coefficients for %d points", len(e.coef), e.basis.Len()))
+	}
+	// Models without an offset are stored as they were before there was one.
+	if f.Decoding() && !f.More() || !f.Decoding() && e.offset == 0 {
+		return
+	}
+	f.Float64("offset", &e.offset)
+	if f.Decoding() && (e.offset == 0 || e.offset-e.offset != 0) {
+		f.Fail("offset", fmt.Errorf("%g", e.offset))
 	}
 }
 

@@ -66,6 +66,10 @@ func Decode(data []byte, fields func(*Fields)) error {
 // Decoding reports whether values are being read rather than written.
 func (f *Fields) Decoding() bool { return f.r != nil }
 
+// More reports whether there is something left to read, for fields at the end
+// that older encodings lack. It is false when encoding.
+func (f *Fields) More() bool { return f.err == nil && f.Decoding() && f.r.Len() > 0 }
+
 // Err returns the first error.
 func (f *Fields) Err() error { return f.err }
 
@@ -151,7 +155,10 @@ func (f *Fields) Int64(name string, v *int64) {
 func (f *Fields) Int(name string, v *int) {
 	x := int64(*v)
 	f.Int64(name, &x)
-	*v = int(x)
+	// Encoding only reads, so that what is shared can be encoded.
+	if f.Decoding() {
+		*v = int(x)
+	}
 }
 
 // Bool describes *v.
