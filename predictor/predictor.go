@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -60,8 +62,30 @@ func (p *Predictor) Decision(x stream.Vec) float64 {
 	return p.model.Decision(p.transform.Apply(x))
 }
 
-// Decisions sets dst[i] to Decision(xs[i]), bit for bit, in less time.
+// share is the least number of vectors for which another goroutine pays.
+const share = 64
+
+// Decisions sets dst[i] to Decision(xs[i]), bit for bit, in less time. It
+// spreads many vectors over the processors.
 func (p *Predictor) Decisions(dst []float64, xs []stream.Vec) {
+	n := min(runtime.GOMAXPROCS(0), len(xs)/share)
+	if n < 2 {
+		p.decisions(dst, xs)
+		return
+	}
+	var others sync.WaitGroup
+	for i := range n {
+		from, to := i*len(xs)/n, (i+1)*len(xs)/n
+		if i == n-1 {
+			p.decisions(dst[from:to], xs[from:to])
+			break
+		}
+		others.Go(func() { p.decisions(dst[from:to], xs[from:to]) })
+	}
+	others.Wait()
+}
+
+func (p *Predictor) decisions(dst []float64, xs []stream.Vec) {
 	t := make([]stream.Vec, len(xs))
 	for i, x := range xs {
 		t[i] = p.transform.Apply(x)
