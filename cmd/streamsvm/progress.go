@@ -24,8 +24,7 @@ type progress struct {
 	now   func() time.Time
 
 	last         time.Time // of the last line
-	mark         time.Time // from when on the rate is taken, with the records
-	marked       uint64    // consumed by then
+	marks        [2]mark   // the rate is taken from the first one on
 	resumed      bool
 	next         uint64
 	scored       uint64 // at the last line
@@ -33,6 +32,12 @@ type progress struct {
 	right        float64
 	hinge        float64
 	header, told bool
+}
+
+// mark is how many records had been consumed at a time.
+type mark struct {
+	at      time.Time
+	records uint64
 }
 
 // rateOver is the least time that a rate is taken over: records come in bursts.
@@ -48,7 +53,7 @@ func newProgress(c *cli.Call) *progress {
 		p.w, p.log = io.Discard, nil
 	}
 	p.last = p.now()
-	p.mark = p.last
+	p.marks = [2]mark{{at: p.last}, {at: p.last}}
 	return p
 }
 
@@ -56,7 +61,7 @@ func newProgress(c *cli.Call) *progress {
 func (p *progress) resume(e *trainer.Engine) {
 	p.resumed = true
 	p.shown = e.Counts().Consumed
-	p.marked = p.shown
+	p.marks[0].records, p.marks[1].records = p.shown, p.shown
 	p.scored = e.Prequential().Examples()
 	p.right, p.hinge = totals(e)
 	for p.next <= p.scored {
@@ -119,10 +124,11 @@ func (p *progress) line(e *trainer.Engine) {
 	if pr := e.Predictor(); pr != nil {
 		support = pr.Info().Nonzero
 	}
-	rate := float64(count.Consumed-p.marked) / now.Sub(p.mark).Seconds()
-	if now.Sub(p.mark) >= rateOver {
-		p.mark, p.marked = now, count.Consumed
+	if now.Sub(p.marks[1].at) >= rateOver {
+		p.marks[0] = p.marks[1]
+		p.marks[1] = mark{now, count.Consumed}
 	}
+	rate := float64(count.Consumed-p.marks[0].records) / now.Sub(p.marks[0].at).Seconds()
 	p.last, p.scored, p.right, p.hinge, p.shown = now, n, right, hinge, count.Consumed
 	if p.log != nil {
 		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", number(lastRight), "score", number(all),
