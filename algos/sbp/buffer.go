@@ -1,0 +1,221 @@
+package sbp
+
+import (
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// arrive takes the pending examples into the buffer. Examples that make room
+// leave first; then one sweep over the support vectors gives the responses of
+// those that have come. Neither changes a response of the others but by the
+// share of what left.
+func (l *Learner) arrive() {
+	if len(l.pending) == 0 {
+		return
+	}
+	if !l.ready {
+		l.setGamma()
+	}
+	l.rows.now++
+	// A slot may change hands twice; what counts is who has it in the end.
+	last := map[int]*stream.Example{}
+	var slots []int
+	for _, x := range l.pending {
+		slot, _ := l.sampler.Add(&stream.Example{Seq: x.Seq, Y: x.Y, Labelled: true})
+		if slot < 0 {
+			continue
+		}
+		if last[slot] == nil {
+			slots = append(slots, slot)
+		}
+		last[slot] = x
+		l.since++
+	}
+	l.pending = nil
+	if len(slots) == 0 {
+		return
+	}
+	l.fresh = true
+	l.evict(slots)
+	xs := make([]stream.Vec, len(slots))
+	for q, i := range slots {
+		x := last[i]
+		xs[q] = x.X
+		if i < len(l.y) {
+			l.basis.Set(i, x.X)
+			l.y[i], l.a[i], l.lag[i] = x.Y, 0, 0
+			if len(l.ptSum) > 0 {
+				l.ptSum[i] = 0
+			}
+		} else {
+			l.basis.Append(x.X)
+			l.y = append(l.y, x.Y)
+			l.a, l.lag = append(l.a, 0), append(l.lag, 0)
+			l.u, l.sumU = append(l.u, 0), append(l.sumU, 0)
+			if l.opt.Certify > 0 {
+				l.ptSum = append(l.ptSum, 0)
+			}
+		}
+		l.rows.changedAt(i)
+	}
+	l.rows.sync()
+	for _, i := range slots {
+		if d := l.basis.Diag(i); d > l.maxDiag {
+			l.maxDiag = d
+			l.firstScale()
+		}
+	}
+	l.sweep(slots, xs)
+	if l.opt.Pilot > 0 && !l.fixed && len(l.y) >= min(l.opt.Pilot, l.opt.Buffer) && l.solvable() {
+		l.pilot()
+	}
+}
+
+// firstScale sets the first ν once the size of the kernel's values is known.
+func (l *Learner) firstScale() {
+	if !l.fixed && l.step == 0 {
+		l.nu = firstNu * sqrt(l.maxDiag)
+	}
+}
+
+func (l *Learner) setGamma() {
+	xs := make([]stream.Vec, len(l.pending))
+	for i, x := range l.pending {
+		xs[i] = x.X
+	}
+	f := l.opt.function(xs)
+	l.basis, l.cold = kernel.New(f), kernel.New(f)
+	l.rows = newRows(l.basis, l.opt.CacheMB<<20)
+	l.ready = true
+}
+
+// evict prepares slots for new examples. Those without coefficients leave for
+// nothing.
+func (l *Learner) evict(slots []int) {
+	var with []int
+	var miss []int32
+	for _, i := range slots {
+		if i < len(l.y) && (l.a[i] != 0 || l.lag[i] != 0) {
+			with = append(with, i)
+		}
+	}
+	if l.opt.Eviction == "freeze" {
+		for _, i := range with {
+			l.freeze(i)
+		}
+		return
+	}
+	for len(with) > 0 {
+		k := min(len(with), blockRows)
+		miss = miss[:0]
+		for _, i := range with[:k] {
+			if !l.rows.has(int32(i)) {
+				miss = append(miss, int32(i))
+			}
+		}
+		l.rows.fetch(miss)
+		for _, i := range with[:k] {
+			l.remove(i)
+		}
+		with = with[k:]
+	}
+}
+
+// remove takes the share of example i out of the model.
+func (l *Learner) remove(i int) {
+	k := l.rows.row(i)
+	l.subtract(float64(l.a[i]*l.y[i]), float64(l.lag[i]*l.y[i]), l.scale*l.u[i], float64(k[i]), k)
+	l.a[i], l.lag[i] = 0, 0
+}
+
+// subtract takes a·Φ out of the iterate and the corresponding part out of the
+// average; f is ⟨w,Φ⟩, k the values with the buffer, diag K of the point itself.
+func (l *Learner) subtract(a, lag, f, diag float64, k []float32) {
+	alpha := l.scale * a
+	l.r2 = max(0, l.r2-float64(2*alpha*f)+float64(float64(alpha*alpha)*diag))
+	vec.AxpyMixed(-a, k, l.u)
+	vec.AxpyMixed(lag-float64(l.sumS*a), k, l.sumU)
+	l.removed++
+}
+
+// freeze makes example i one that stays in the model as it is. Where there are
+// as many as there may be, the oldest of them is taken out first.
+func (l *Learner) freeze(i int) {
+	at := l.cold.Len()
+	if at == l.opt.Frozen {
+		at = l.coldNext
+		l.thaw(at)
+		l.cold.Set(at, l.basis.Row(i))
+		l.coldNext = (at + 1) % l.opt.Frozen
+	} else {
+		l.cold.Append(l.basis.Row(i))
+		l.coldA, l.coldLag = append(l.coldA, 0), append(l.coldLag, 0)
+	}
+	l.coldA[at], l.coldLag[at] = float64(l.a[i]*l.y[i]), float64(l.lag[i]*l.y[i])
+	l.a[i], l.lag[i] = 0, 0
+}
+
+// thaw takes the share of a frozen example out of the model.
+func (l *Learner) thaw(j int) {
+	x := []stream.Vec{l.cold.Row(j)}
+	k := make([]float32, len(l.y))
+	l.basis.Block(k, len(k), x, 0, len(k))
+	own := make([]float32, len(l.coldA))
+	l.cold.Block(own, len(own), x, 0, len(own))
+	l.rows.evals += int64(len(k) + len(own))
+	f := dot(own, l.coldA)
+	for i, a := range l.a {
+		if a != 0 {
+			f += float64(float64(a*l.y[i]) * float64(k[i]))
+		}
+	}
+	l.subtract(l.coldA[j], l.coldLag[j], l.scale*f, float64(own[j]), k)
+	l.coldA[j], l.coldLag[j] = 0, 0
+}
+
+// sweepCols is the number of support vectors whose kernel values are held at a
+// time.
+const sweepCols = 1024
+
+// sweep computes the responses of new examples, in the iterate and in the
+// average, from the kernel values with the support vectors.
+func (l *Learner) sweep(slots []int, xs []stream.Vec) {
+	var idx []int32
+	var a, lag []float64
+	for i, v := range l.a {
+		if v != 0 || l.lag[i] != 0 {
+			idx = append(idx, int32(i))
+			a = append(a, float64(v*l.y[i]))
+			lag = append(lag, float64(l.lag[i]*l.y[i]))
+		}
+	}
+	for _, i := range slots {
+		l.u[i], l.sumU[i] = 0, 0
+	}
+	if len(idx) > 0 {
+		l.sweepOver(l.basis.Subset(idx), a, lag, slots, xs)
+	}
+	if len(l.coldA) > 0 {
+		l.sweepOver(l.cold, l.coldA, l.coldLag, slots, xs)
+	}
+}
+
+func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs []stream.Vec) {
+	block := make([]float32, min(len(xs), blockRows)*sweepCols)
+	for len(xs) > 0 {
+		n := min(len(xs), blockRows)
+		for from := 0; from < len(a); from += sweepCols {
+			to := min(len(a), from+sweepCols)
+			b.Block(block, to-from, xs[:n], from, to)
+			for r, i := range slots[:n] {
+				k := block[r*(to-from) : (r+1)*(to-from)]
+				f := dot(k, a[from:to])
+				l.u[i] += f
+				l.sumU[i] += float64(l.sumS*f) - dot(k, lag[from:to])
+			}
+		}
+		l.rows.evals += int64(n * len(a))
+		slots, xs = slots[n:], xs[n:]
+	}
+}

@@ -1,0 +1,124 @@
+package sbp
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// moons draws n points of two interleaved half circles with noise.
+func moons(n int, noise float64, seed uint64) []*stream.Example {
+	r := rand.New(rand.NewPCG(seed, 2))
+	xs := make([]*stream.Example, n)
+	for i := range xs {
+		a := r.Float64() * math.Pi
+		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: float64(2*r.IntN(2) - 1)}
+		u, v := math.Cos(a), math.Sin(a)
+		if x.Y < 0 {
+			u, v = 1-u, .5-v
+		}
+		x.X.Val = []float32{float32(u + noise*r.NormFloat64()), float32(v + noise*r.NormFloat64())}
+		xs[i] = x
+	}
+	return xs
+}
+
+func learner(t testing.TB, options map[string]string) *Learner {
+	t.Helper()
+	l, err := Spec.New(algos.Env{Seed: 7}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.(*Learner)
+}
+
+// filled returns a learner that holds xs and has done no update.
+func filled(t testing.TB, options map[string]string, xs []*stream.Example) *Learner {
+	t.Helper()
+	l := learner(t, options)
+	for _, x := range xs {
+		if _, err := l.Add(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.arrive()
+	return l
+}
+
+// gram returns the kernel matrix as the learner's kernel code computes it, with
+// the signs of the labels.
+func (l *Learner) gram() [][]float64 {
+	n := len(l.y)
+	row := make([]float32, n)
+	q := make([][]float64, n)
+	for i := range q {
+		l.basis.Between(row, n, []int32{int32(i)}, 0, n)
+		q[i] = make([]float64, n)
+		for j, k := range row {
+			q[i][j] = l.y[i] * l.y[j] * float64(k)
+		}
+	}
+	return q
+}
+
+// drift returns how far responses, their average and ‖w‖² are from Qα, of an
+// exact computation, and ‖w‖².
+func (l *Learner) drift(q [][]float64) (worst, norm2 float64) {
+	for i := range q {
+		var c, bar, size float64
+		for j := range q {
+			c += q[i][j] * l.scale * l.a[j]
+			bar += q[i][j] * (l.sumS*l.a[j] - l.lag[j])
+			size += math.Abs(l.sumS*l.a[j]) + math.Abs(l.lag[j])
+		}
+		worst = max(worst, math.Abs(c-l.y[i]*l.scale*l.u[i]))
+		worst = max(worst, math.Abs(bar-l.y[i]*l.sumU[i])/(1+size*l.maxDiag))
+		norm2 += l.scale * l.a[i] * c
+	}
+	// Rounding is in proportion to what has been added up.
+	var size float64
+	for _, a := range l.a {
+		size += l.scale * a
+	}
+	return max(worst, math.Abs(norm2-l.r2)) / max(1, size*l.maxDiag), norm2
+}
+
+func TestResponsesDoNotDrift(t *testing.T) {
+	for c, o := range []map[string]string{
+		{"gamma": "2", "nu": "0.01"},
+		{"gamma": "2", "nu": "0.01", "classes": "coin", "rate": "10"},
+		{"gamma": "0.01", "nu": "0.001", "classes": "coin", "rate": "10"},
+		{"gamma": "2", "nu": "0.01", "intercept": "false"},
+		{"kernel": "linear", "nu": "0", "intercept": "false", "bias": "1"},
+		{"kernel": "poly", "gamma": "1", "nu": "0.5", "cache": "0"},
+	} {
+		l := filled(t, o, moons(150, .2, 1))
+		q := l.gram()
+		steps := 100000
+		if c > 0 && os.Getenv("STREAMSVM_LONG") == "" {
+			steps = 10000
+		}
+		for done := 0; done < steps; done += 500 {
+			l.update(500)
+			if l.scale < foldBelow || l.scale > 1 {
+				t.Fatalf("%v: scale %g", o, l.scale)
+			}
+			if l.r2 > 1 {
+				t.Fatalf("%v: norm² %g", o, l.r2)
+			}
+			for i, a := range l.a {
+				if a < 0 || l.sumS*a-l.lag[i] < -1e-12*max(1, l.sumS*a) {
+					t.Fatalf("%v: a negative coefficient", o)
+				}
+			}
+		}
+		worst, norm2 := l.drift(q)
+		if !(worst <= 1e-12) || norm2 == 0 {
+			t.Errorf("%v: drift %g after %d steps", o, worst, steps)
+		}
+	}
+}

@@ -1,0 +1,359 @@
+package sbp
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// level solves the inner problem: the height of the water that is poured over
+// the responses, with or without a bias that shifts the basins of the two
+// classes against each other.
+//
+//	unbiased   Σ_i max(0, γ − c_i) = V
+//	biased     max_b γ  subject to  Σ_i max(0, γ − c_i − y_i b) = V
+//
+// At the maximum over b equally many examples of either class, k, are under
+// water, so with each class in ascending order the j-th pairs P_j = c⁺_j + c⁻_j
+// fill up like one basin with the level 2γ.
+//
+// Only examples near the level need be put in order. A solution scans all of
+// them once, collecting those within delta of the last solution, and widens
+// that band where the level has left it; delta follows the numbers it meets.
+// Whatever the width, sums are made in one order, that of the slots.
+type level struct {
+	gamma, bias float64 // of the last solution
+	delta       float64 // half width of the band
+
+	// Of the last solution, for sampling. v(i) = y_i (u_i + shift).
+	biased bool
+	shift  float64
+	count  [2]int // examples under water: of all in [0], or by class
+	edge   [2]entry
+	under  int // of all
+
+	band  [2][]entry // scratch
+	below [2]int
+	depth float64 // Σ max(0, lo − v) over those below the band
+}
+
+// entry is a value and the slot it belongs to; equal values are in the order of
+// the slots.
+type entry struct {
+	v float64
+	j int32
+}
+
+func (a entry) compare(b entry) int {
+	if c := cmp.Compare(a.v, b.v); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.j, b.j)
+}
+
+// bandLow and bandHigh are the numbers of examples between which the band is
+// not changed: enough for the level to stay inside from one update to the next,
+// few enough to be sorted in less time than a scan takes.
+const (
+	bandLow  = 64
+	bandHigh = 384
+)
+
+// solve finds the level for volume ≥ 0 over c_i = y_i u_i. There is at least
+// one example and, if biased, one of either class.
+func (l *level) solve(u, y []float64, volume float64, biased bool) {
+	l.biased, l.shift = biased, 0
+	if biased {
+		l.shift = l.bias
+	}
+	floor := 1e-12 * (1 + math.Abs(l.gamma))
+	low, high := max(l.delta, floor), max(l.delta, floor)
+	full := l.delta == 0
+	for try := 0; ; try++ {
+		lo, hi := l.gamma-low, l.gamma+high
+		if full || try > 24 || !(low < math.MaxFloat64) {
+			lo, hi = l.span(u, y)
+		}
+		l.scan(u, y, lo, hi)
+		var miss int
+		if biased {
+			miss = l.fillPairs(volume, lo, hi, len(u))
+		} else {
+			miss = l.fill(volume, lo, hi, len(u))
+		}
+		if miss == found {
+			if full {
+				l.delta = (hi - lo) / 2
+			}
+			break
+		}
+		if miss != missHigh {
+			low *= 4
+			l.delta = max(l.delta, low/2)
+		}
+		if miss != missLow {
+			high *= 4
+			l.delta = max(l.delta, high/2)
+		}
+	}
+	switch n := len(l.band[0]) + len(l.band[1]); {
+	case n > bandHigh:
+		l.delta *= .6
+	case n < bandLow:
+		l.delta *= 1.25
+	}
+	l.delta = max(l.delta, floor)
+}
+
+// rescale goes over to values that are f times as large.
+func (l *level) rescale(f float64) {
+	l.gamma *= f
+	l.bias *= f
+	l.delta *= f
+}
+
+// foresee moves the last solution to where the next one is to be expected after
+// u has grown by c·k, judging by examples near the level.
+func (l *level) foresee(c float64, k []float32, y []float64) {
+	var move [2]float64
+	for class, band := range l.band {
+		var sum, n float64
+		for i := 0; i < len(band); i += 1 + len(band)/64 {
+			j := band[i].j
+			sum += float64(y[j] * float64(k[j]))
+			n++
+		}
+		if n > 0 {
+			move[class] = float64(c*sum) / n
+		}
+	}
+	if !l.biased {
+		l.gamma += move[0]
+		return
+	}
+	l.gamma += (move[0] + move[1]) / 2
+	l.bias += (move[1] - move[0]) / 2
+}
+
+// span returns the least value and one above the largest.
+func (l *level) span(u, y []float64) (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for i, v := range u {
+		v = y[i] * (v + l.shift)
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	return lo, math.Nextafter(hi, math.Inf(1))
+}
+
+const signBit = 1 << 63
+
+// scan adds up what lies below lo and collects what lies in [lo, hi), sorted.
+func (l *level) scan(u, y []float64, lo, hi float64) {
+	for c := range l.band {
+		l.band[c] = l.band[c][:0]
+	}
+	var s0, s1 float64
+	var all, negative uint64
+	n := len(u)
+	y = y[:n]
+	i := 0
+	for ; i+1 < n; i += 2 {
+		sign0 := math.Float64bits(y[i]) & signBit
+		sign1 := math.Float64bits(y[i+1]) & signBit
+		v0 := math.Float64frombits(math.Float64bits(u[i]+l.shift)^sign0) + 0 // never −0
+		v1 := math.Float64frombits(math.Float64bits(u[i+1]+l.shift)^sign1) + 0
+		// Branches on v < lo would be mispredicted; a sign is a mask.
+		d0, d1 := math.Float64bits(v0-lo), math.Float64bits(v1-lo)
+		e0, e1 := math.Float64bits(v0-hi), math.Float64bits(v1-hi)
+		s0 += math.Float64frombits((d0 ^ signBit) & -(d0 >> 63))
+		s1 += math.Float64frombits((d1 ^ signBit) & -(d1 >> 63))
+		all += d0>>63 + d1>>63
+		negative += (d0&sign0)>>63 + (d1&sign1)>>63
+		if e := e0&^d0 | e1&^d1; e>>63 != 0 {
+			if (e0&^d0)>>63 != 0 {
+				l.collect(v0, i, sign0)
+			}
+			if (e1&^d1)>>63 != 0 {
+				l.collect(v1, i+1, sign1)
+			}
+		}
+	}
+	if i < n {
+		sign := math.Float64bits(y[i]) & signBit
+		v := math.Float64frombits(math.Float64bits(u[i]+l.shift)^sign) + 0
+		d, e := math.Float64bits(v-lo), math.Float64bits(v-hi)
+		s0 += math.Float64frombits((d ^ signBit) & -(d >> 63))
+		all += d >> 63
+		negative += (d & sign) >> 63
+		if (e&^d)>>63 != 0 {
+			l.collect(v, i, sign)
+		}
+	}
+	l.depth = s0 + s1
+	if l.biased {
+		l.below = [2]int{int(all - negative), int(negative)}
+	} else {
+		l.below = [2]int{int(all), 0}
+	}
+	for c := range l.band {
+		slices.SortFunc(l.band[c], entry.compare)
+	}
+}
+
+func (l *level) collect(v float64, i int, sign uint64) {
+	c := 0
+	if l.biased {
+		c = int(sign >> 63)
+	}
+	l.band[c] = append(l.band[c], entry{v, int32(i)})
+}
+
+// What fill and fillPairs return: whether the level was in the band, or where
+// the band ends too early.
+const (
+	found = iota
+	missLow
+	missHigh
+	missBoth
+)
+
+// fill finds the level without a bias.
+func (l *level) fill(volume, lo, hi float64, n int) int {
+	band := l.band[0]
+	k, filled, at := l.below[0], l.depth, lo
+	if k > 0 && filled >= volume || k == 0 && len(band) == 0 {
+		if k == 0 {
+			return missHigh
+		}
+		return missLow
+	}
+	gamma := math.NaN()
+	for _, e := range band {
+		if k > 0 {
+			rise := float64(float64(k) * (e.v - at))
+			if filled+rise >= volume {
+				gamma = at + (volume-filled)/float64(k)
+				break
+			}
+			filled += rise
+		}
+		at = e.v
+		k++
+	}
+	if math.IsNaN(gamma) {
+		gamma = at + (volume-filled)/float64(k)
+		if gamma > hi && k < n { // those at hi and above are not in the band
+			return missHigh
+		}
+	}
+	if volume == 0 {
+		gamma = band[0].v // no water: the level is the least response
+	}
+	l.gamma, l.bias = gamma, 0
+	// p* is uniform on c_i < γ; with no water, on the least responses.
+	l.edge[0] = entry{gamma, -1}
+	l.count[0] = l.below[0]
+	for _, e := range band {
+		if e.v < gamma {
+			l.count[0]++
+		}
+	}
+	if l.count[0] == 0 {
+		l.edge[0].j = math.MaxInt32
+		for _, e := range band {
+			if e.v <= gamma {
+				l.count[0]++
+			}
+		}
+	}
+	l.under = l.count[0]
+	return found
+}
+
+// known returns the k-th smallest value of a class, 1 ≤ k, if it is in the
+// band.
+func (l *level) known(class, k int) (entry, bool) {
+	i := k - 1 - l.below[class]
+	if i < 0 || i >= len(l.band[class]) {
+		return entry{}, false
+	}
+	return l.band[class][i], true
+}
+
+// fillPairs finds level and bias.
+func (l *level) fillPairs(volume, lo, hi float64, n int) int {
+	k := max(l.below[0], l.below[1]) + 1
+	p, okP := l.known(0, k)
+	q, okN := l.known(1, k)
+	if !okP || !okN {
+		// Either class may have run out of examples or of band.
+		if max(l.below[0], l.below[1]) > 0 && l.depth >= volume {
+			return missLow
+		}
+		return missBoth
+	}
+	// The volume up to the k-th pair.
+	filled := l.depth
+	for c, e := range [2]entry{p, q} {
+		filled += float64(float64(l.below[c]) * (e.v - lo))
+		for i := l.below[c]; i < k-1; i++ {
+			filled += e.v - l.band[c][i-l.below[c]].v
+		}
+	}
+	if k > 1 && filled >= volume {
+		return missLow
+	}
+	var nextP, nextN entry
+	for {
+		nextP, okP = l.known(0, k+1)
+		nextN, okN = l.known(1, k+1)
+		if !okP || !okN {
+			break
+		}
+		rise := float64(float64(k) * ((nextP.v - p.v) + (nextN.v - q.v)))
+		if filled+rise >= volume {
+			break
+		}
+		filled += rise
+		p, q = nextP, nextN
+		k++
+	}
+	free := (volume - filled) / float64(k)
+	dp, dn := free, free
+	if okP {
+		dp = min(dp, nextP.v-p.v)
+	} else if l.more(0, k, n) && p.v+free > hi {
+		return missHigh
+	}
+	if okN {
+		dn = min(dn, nextN.v-q.v)
+	} else if l.more(1, k, n) && q.v+free > hi {
+		return missHigh
+	}
+	gp := p.v + (free+dp-dn)/2
+	gn := q.v + (free-dp+dn)/2
+	l.gamma, l.bias = (gp+gn)/2, l.shift+(gn-gp)/2
+	l.count, l.edge, l.under = [2]int{k, k}, [2]entry{p, q}, 2*k
+	return found
+}
+
+// whole reports whether no example lies above the band.
+func (l *level) whole(n int) bool {
+	return l.below[0]+l.below[1]+len(l.band[0])+len(l.band[1]) == n
+}
+
+// more reports whether a class may have more examples than k, all those up to
+// the k-th being in the band or below.
+func (l *level) more(class, k, n int) bool {
+	return !l.whole(n) && k >= l.below[class]+len(l.band[class])
+}
+
+// has reports whether p* has mass at an example, as of the last solution.
+func (l *level) has(i int, u, y []float64) bool {
+	c := 0
+	if l.biased && y[i] < 0 {
+		c = 1
+	}
+	v := y[i] * (u[i] + l.shift)
+	return v < l.edge[c].v || v == l.edge[c].v && int32(i) <= l.edge[c].j
+}

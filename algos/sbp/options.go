@@ -1,0 +1,80 @@
+package sbp
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda and nu are auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda, eq 2.2" doc:"ridge weight, from which nu is found; used while nu is auto"`
+	Nu     float64 `opt:"nu" default:"auto" range:"[0,inf)" auto:"what belongs to lambda" paper:"nu, eq 2.3" doc:"slack an example for a function of norm 1: the hyper-parameter of the slack-constrained problem"`
+	Pilot  int     `opt:"pilot" default:"0" range:"[0,4000]" paper:"nu from an optimum known beforehand" doc:"with nu auto: examples of a pilot solution by dual ascent that fixes nu; 0 adapts nu at each restart of the average instead"`
+
+	Kernel    string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
+	Gamma     float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" paper:"1/(2 sigma^2)" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
+	Coef0     float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
+	Degree    int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	Bias      float64 `opt:"bias" default:"0" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Intercept bool    `opt:"intercept" default:"true" paper:"both" doc:"give the model an unregularised bias, eq 3.9"`
+
+	Classes string `opt:"classes" default:"alternate" enum:"coin,alternate" paper:"unreported" doc:"with an intercept: which class the next example is drawn from, by a fair coin or in turns, which keeps the random walk of the mean response out of the steps"`
+
+	Buffer   int    `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
+	Keep     string `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Eviction string `opt:"eviction" default:"remove" enum:"remove,freeze" paper:"absent" doc:"what becomes of an example's share of the model as it leaves the buffer: it is taken out, or stays as it is without taking part in further steps"`
+	Frozen   int    `opt:"frozen" default:"10000" range:"[1,100000000]" doc:"most examples frozen; beyond that the oldest is taken out"`
+
+	Every   int     `opt:"every" default:"16" range:"[1,100000000]" doc:"examples a step"`
+	Updates int     `opt:"updates" default:"16" range:"[1,1000000]" doc:"updates a step"`
+	Final   float64 `opt:"final" default:"0.5" range:"[0,1000]" paper:"T/n" doc:"updates at the end of a bounded stream, as a multiple of the examples held"`
+	Rate    float64 `opt:"rate" default:"1" range:"(0,1000]" paper:"1" doc:"factor of the step size 1/sqrt(t max K(x,x))"`
+	Restart float64 `opt:"restart" default:"0.25" range:"[0,1000]" paper:"never" doc:"the average and the step size are restarted once so many examples have arrived, as a multiple of those held; 0 for never"`
+	Retain  float64 `opt:"retain" default:"0.5" range:"[0,1]" doc:"weight that the average keeps at a restart; 0 begins a new one"`
+	Shrink  float64 `opt:"shrink" default:"0.5" range:"(0,1]" doc:"factor of the step count in the step size at a restart"`
+	Burn    int     `opt:"burn" default:"0" range:"[0,1000000000]" paper:"T_0" doc:"first updates that are left out of the average"`
+
+	Certify int `opt:"certify" default:"0" range:"[0,1000000000]" paper:"absent" doc:"updates between certificates, each of which takes as many kernel rows as there are examples near the margin; 0 for none"`
+	CacheMB int `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "sbp",
+	Summary: "kernelized stochastic batch perceptron: steps on the worst classified part of a buffer, with an unregularised bias",
+	When:    "a kernel model of the last examples, or of a bounded sample, at few kernel evaluations; the buffer bounds memory and support",
+	Paper:   "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron, ICML 2012, Algorithm 1",
+	Kind:    algos.Kernel,
+	Presets: map[string]map[string]string{
+		"paper": {"nu": "0.001", "classes": "coin", "intercept": "false", "restart": "0", "final": "10"},
+	},
+}, check, newLearner, kernel.DecodeExpansion)
+
+// function returns the kernel function of the options; a gamma of auto is set
+// from xs.
+func (o Options) function(xs []stream.Vec) kernel.Func {
+	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
+}
+
+func (o Options) sampler(seed uint64) samplers.Sampler {
+	switch o.Keep {
+	case "reservoir", "balanced":
+		return samplers.NewReservoir(o.Buffer, o.Keep == "balanced", seed)
+	}
+	return samplers.NewWindow(o.Buffer)
+}
+
+// check refuses a gamma that has no float32.
+func check(o *Options) error {
+	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
+		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+// Package sbp is the kernelized stochastic batch perceptron on the buffer of a
+// stream.
+package sbp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Learner runs the kernelized stochastic batch perceptron (Cotter,
+// Shalev-Shwartz, Srebro, ICML 2012, Algorithms 1 to 3).
+//
+// Over the n examples of a buffer it maximises, for ‖w‖ ≤ 1,
+//
+//	f(w) = max_{b, ξ}  min_i (c_i + y_i b + ξ_i),   c_i = y_i ⟨w, Φ(x_i)⟩,  ξ ≥ 0,  Σ ξ_i ≤ n ν
+//
+// whose value γ is the height of n ν of water poured over the responses c. With
+// ν = L/‖w*‖, L being the mean hinge of the minimiser w* of
+// λ/2 ‖w‖² + mean hinge, w*/‖w*‖ maximises f, and f = 1/‖w*‖. An update takes
+// one example i from those under water, at random,
+//
+//	w ← w + η y_i Φ(x_i),   η = 1/√(t max_j K(x_j,x_j)),   then w ← w/‖w‖ where ‖w‖ > 1
+//
+// and brings all responses up to date, which takes the kernel row of i. The
+// model is the average of the iterates divided by its γ; its mean hinge on the
+// buffer is exactly ν/γ.
+//
+// Paper → code: α scale·a, c scale·y∘u, ‖w‖² r2, γ and b cur.gamma and cur.bias
+// times scale, their averages bar, Σ_t α sumS·a − lag, Σ_t c y∘sumU, T step.
+//
+// Departures, all of them options but the first: the candidates for updates are
+// looked ahead, so that rows are computed in blocks, which changes no draw;
+// ν is adapted to λ at each restart, by minimising the regularised risk over
+// the multiples of the present average (at a fixed ν the average can only have
+// a smaller risk than at the last one, so the sequence descends towards w*);
+// arrivals, evictions and restarts, as in the package's methods below.
+//
+// The printed algorithms are followed with these corrections: ‖w‖² = Σ α_i c_i;
+// water covers the largest response, too; with ν = 0 the draw is from the least
+// responses; the average is divided by γ only if γ > 0.
+//
+// Cost: n kernel values an update, less those in the cache, and one value for
+// each support vector an arrival. Memory: Buffer examples in packed form, the
+// cache, 72 bytes an example. Not safe for concurrent use.
+type Learner struct {
+	opt     Options
+	ready   bool // the kernel is known
+	pending []*stream.Example
+	sampler samplers.Sampler // of stubs without features: the points are in basis
+	rng     *rng.Source
+
+	// The buffer, by slot of the sampler.
+	basis *kernel.Basis
+	y     []float64
+	a     []float64 // coefficients are scale·a·y
+	u     []float64 // responses are scale·u·y
+	lag   []float64
+	sumU  []float64
+	ptSum []float64 // sum of p*, if certificates are wanted
+	rows  *rows
+
+	// Examples that have left the buffer but not the model; coefficients are
+	// signed.
+	cold            *kernel.Basis
+	coldA, coldLag  []float64
+	coldNext        int // the oldest once there are Frozen
+	removed, frozen uint64
+
+	scale, r2    float64
+	maxDiag      float64
+	t            float64 // of the step size
+	step         uint64
+	sumS, weight float64 // Σ scale and the number of iterates in the average
+	burnt        int
+	since        int // arrivals since the last restart
+	fresh        bool
+	nu           float64
+	fixed        bool // nu is not adapted
+	only         float64
+	cur, bar     level
+	barUnit      float64 // what the numbers of bar are to be multiplied by
+	gap          float64
+	uncertified  int
+
+	model *kernel.Expansion
+	depth int // of the look-ahead
+	reach int // updates since it was made
+
+	peek  rng.Source // scratch
+	ahead []int32
+}
+
+// warmup is the number of examples from which gamma is set when it is auto.
+// 128 examples make 8,128 distances, whose median is known to a few per cent.
+const warmup = 128
+
+// firstNu is where ν starts before anything is known, for kernels with
+// K(x,x) = 1.
+const firstNu = 0.01
+
+func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	l := &Learner{
+		opt: o, basis: kernel.New(o.function(nil)), cold: kernel.New(o.function(nil)),
+		ready:   o.Kernel == "linear" || !math.IsNaN(o.Gamma),
+		sampler: o.sampler(env.Seed), rng: rng.New(env.Seed, "sbp.draw"),
+		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu), gap: math.NaN(),
+	}
+	if !l.fixed {
+		l.nu = firstNu
+	}
+	l.rows = newRows(l.basis, o.CacheMB<<20)
+	return l, nil
+}
+
+var (
+	errLabel   = errors.New("label is neither +1 nor -1")
+	errFeature = errors.New("a feature is not finite, or is too large for single precision kernels")
+)
+
+// Add keeps x until the next step, because an arrival may make an example leave
+// the buffer and the model. Examples without a label are let go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		return algos.SampledOut, nil
+	}
+	if x.Y != 1 && x.Y != -1 {
+		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("%w: %g", errLabel, x.Y)}
+	}
+	if !kernel.Finite(x.X) {
+		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: errFeature}
+	}
+	l.pending = append(l.pending, x)
+	return algos.Learned, nil
+}
+
+// Need asks for Every examples or, before the first step, for those from which
+// gamma is set.
+func (l *Learner) Need() algos.Need {
+	want := l.opt.Every
+	if !l.ready {
+		want = max(want, warmup)
+	}
+	return algos.Need{Fresh: max(0, want-len(l.pending)), Steps: 1}
+}
+
+// Step takes the pending examples into the buffer and does Updates updates for
+// every Every of them.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	updates := l.opt.Updates * max(1, len(l.pending)/l.opt.Every)
+	l.arrive()
+	if l.opt.Restart > 0 && float64(l.since) >= l.opt.Restart*float64(len(l.y)) {
+		l.restart(l.opt.Shrink, l.opt.Retain)
+	}
+	l.update(updates)
+	l.settle()
+	return l.Report(), nil
+}
+
+// finalParts are the shares of the final updates after which the average is
+// begun anew: it ends up being over the second half.
+var finalParts = [...]float64{1. / 8, 1. / 8, 1. / 4, 1. / 2}
+
+// Finish takes the pending examples in and does the final updates.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
+	if len(l.pending) > 0 {
+		l.arrive()
+		l.settle()
+	}
+	if !l.fresh {
+		return l.Report(), nil
+	}
+	if l.opt.Pilot > 0 && !l.fixed && l.solvable() {
+		l.pilot()
+	}
+	total := math.Ceil(l.opt.Final * float64(len(l.y)))
+	if l.opt.Restart == 0 {
+		if err := l.batch(ctx, int(total)); err != nil {
+			return algos.Report{}, err
+		}
+	} else {
+		for _, part := range finalParts {
+			l.restart(1, 0)
+			if err := l.batch(ctx, int(math.Ceil(part*total))); err != nil {
+				return algos.Report{}, err
+			}
+		}
+	}
+	l.fresh = false
+	l.settle()
+	if l.opt.Certify > 0 {
+		l.certify()
+	}
+	return l.Report(), nil
+}
+
+// batch does n updates, looking at ctx now and then.
+func (l *Learner) batch(ctx context.Context, n int) error {
+	for n > 0 {
+		if err := ctx.Err(); err != nil {
+			l.settle()
+			return err
+		}
+		k := min(n, 256)
+		l.update(k)
+		n -= k
+	}
+	l.settle()
+	return nil
+}
+
+// lambda returns the ridge weight that ν is to belong to.
+func (l *Learner) lambda() float64 {
+	if math.IsNaN(l.opt.Lambda) {
+		return 1 / (l.opt.C * float64(len(l.y)))
+	}
+	return l.opt.Lambda
+}
+
+// volume returns n ν.
+func (l *Learner) volume() float64 { return l.nu * float64(len(l.y)) }
+
+// solvable reports whether there is anything to solve: an example and, with an
+// intercept, one of either class.
+func (l *Learner) solvable() bool {
+	var has [2]bool
+	for _, y := range l.y {
+		if y > 0 {
+			has[0] = true
+		} else {
+			has[1] = true
+		}
+		if has[0] && has[1] {
+			return true
+		}
+	}
+	return !l.opt.Intercept && len(l.y) > 0
+}
+
+// settle finds γ and b of the average, which is the model from then on.
+func (l *Learner) settle() {
+	l.model = nil
+	if !l.solvable() {
+		// Responses of one class alone say nothing about b: the model stays
+		// as it is, or is that class if it never was anything.
+		if len(l.y) > 0 && l.step == 0 {
+			l.only = l.y[0]
+		}
+		return
+	}
+	u, unit := l.u, l.scale
+	if l.weight > 0 {
+		u, unit = l.sumU, 1/l.weight
+	}
+	l.bar.rescale(l.barUnit / unit)
+	l.barUnit = unit
+	l.bar.solve(u, l.y, l.volume()/unit, l.opt.Intercept)
+}
+
+// coef returns what the coefficient of slot i is before it is divided by γ,
+// given its a and lag.
+func (l *Learner) coef(a, lag float64) float64 {
+	if l.weight > 0 {
+		return (float64(l.sumS*a) - lag) / l.weight
+	}
+	return l.scale * a
+}
+
+// Model returns the average divided by its γ. An average with γ ≤ 0, which
+// makes mistakes on more than the slack allows, is returned as it is: its
+// decisions have the right sign, not the right size.
+func (l *Learner) Model() algos.Model {
+	if l.model == nil {
+		l.model = l.expansion()
+	}
+	return l.model
+}
+
+func (l *Learner) expansion() *kernel.Expansion {
+	if l.step == 0 {
+		return kernel.NewOffset(kernel.New(l.basis.Func), nil, l.only)
+	}
+	size := 1.0
+	if g := l.bar.gamma * l.barUnit; g > 0 {
+		size = 1 / g
+	}
+	c := make([]float64, len(l.y))
+	for i, a := range l.a {
+		c[i] = size * l.y[i] * l.coef(a, l.lag[i])
+	}
+	b := l.basis
+	if l.cold.Len() > 0 {
+		all := make([]int32, b.Len())
+		for i := range all {
+			all[i] = int32(i)
+		}
+		b = b.Subset(all)
+		for i, a := range l.coldA {
+			b.Append(l.cold.Row(i))
+			c = append(c, size*l.coef(a, l.coldLag[i]))
+		}
+	}
+	return kernel.NewOffset(b, c, size*l.bar.bias*l.barUnit)
+}
+
+// Report describes the present state. The objective is −γ of the average.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.rows.evals
+	r.Certificate = l.gap
+	nan := math.NaN()
+	gamma, hinge, bias := nan, nan, nan
+	if l.step > 0 {
+		r.StepSize = l.eta(l.t)
+		gamma, bias = l.bar.gamma*l.barUnit, l.bar.bias*l.barUnit
+		r.Objective = -gamma
+		if gamma > 0 {
+			hinge = l.nu / gamma
+			bias /= gamma
+		}
+	}
+	r.Gauges = []stream.Measure{
+		{Name: "gamma", Value: gamma},
+		{Name: "bias", Value: bias},
+		{Name: "nu", Value: l.nu},
+		{Name: "hinge", Value: hinge},
+		{Name: "norm", Value: math.Sqrt(l.r2)},
+		{Name: "under_water", Value: float64(l.bar.under)},
+		{Name: "support", Value: float64(l.support())},
+		{Name: "frozen", Value: float64(l.cold.Len())},
+		{Name: "removed", Value: float64(l.removed)},
+	}
+	return r
+}
+
+// support returns the number of examples in the buffer with a coefficient.
+func (l *Learner) support() (n int) {
+	for _, a := range l.a {
+		if a != 0 {
+			n++
+		}
+	}
+	return n
+}

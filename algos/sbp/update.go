@@ -1,0 +1,247 @@
+package sbp
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
+
+// foldBelow is the scale at which it is multiplied into what it scales, long
+// before the numbers without it lose precision.
+const foldBelow = 1e-3
+
+// syncEvery is the number of updates between two computations of ‖w‖² afresh.
+const syncEvery = 10000
+
+// eta returns the step size of update t (Algorithm 1, line 4).
+func (l *Learner) eta(t float64) float64 {
+	if !(l.maxDiag > 0) || t < 1 {
+		return 0
+	}
+	return l.opt.Rate / math.Sqrt(float64(l.maxDiag*t))
+}
+
+// update does n updates.
+func (l *Learner) update(n int) {
+	if !l.solvable() {
+		return
+	}
+	for left := n; left > 0; left-- {
+		l.cur.solve(l.u, l.y, l.volume()/l.scale, l.opt.Intercept)
+		if l.opt.Certify > 0 {
+			l.addDual()
+		}
+		i := l.draw(left)
+		l.take(i)
+		if l.opt.Certify > 0 {
+			if l.uncertified++; l.uncertified >= l.opt.Certify {
+				l.settle()
+				l.certify()
+			}
+		}
+	}
+}
+
+// take does the update on example i.
+func (l *Learner) take(i int) {
+	l.step++
+	l.t++
+	eta := l.eta(l.t)
+	k := l.rows.row(i)
+	// ‖w‖² from the responses before the update.
+	l.r2 += float64(2*eta*l.y[i]*float64(l.scale*l.u[i])) + float64(float64(eta*eta)*l.diag(i, k))
+	d := eta / l.scale
+	l.a[i] += d
+	l.lag[i] += float64(d * l.sumS)
+	vec.AxpyMixed(float64(d*l.y[i]), k, l.u)
+	l.cur.foresee(float64(d*l.y[i]), k, l.y)
+	if l.r2 > 1 {
+		l.scale /= math.Sqrt(l.r2)
+		l.r2 = 1
+	}
+	if l.scale < foldBelow {
+		l.fold()
+	}
+	if l.step%syncEvery == 0 && len(l.coldA) == 0 {
+		l.r2 = l.norm2()
+	}
+	if l.burnt < l.opt.Burn {
+		l.burnt++
+		return
+	}
+	l.sumS += l.scale
+	l.weight++
+	vec.Axpy64(l.scale, l.u, l.sumU)
+}
+
+func (l *Learner) diag(i int, row []float32) float64 { return float64(row[i]) }
+
+// fold multiplies the scale into what it scales, and settles the average:
+// otherwise its sum of scales would grow as fast as projections shrink the
+// coefficients, until the difference between them has no correct digit left.
+func (l *Learner) fold() {
+	s := l.scale
+	for i := range l.a {
+		l.lag[i] -= float64(l.sumS * l.a[i])
+		l.a[i] *= s
+		l.u[i] *= s
+	}
+	for i := range l.coldA {
+		l.coldLag[i] -= float64(l.sumS * l.coldA[i])
+		l.coldA[i] *= s
+	}
+	l.sumS = 0
+	l.cur.rescale(s)
+	l.scale = 1
+}
+
+// norm2 returns Σ α_i c_i.
+func (l *Learner) norm2() float64 {
+	var sum float64
+	for i, a := range l.a {
+		if a != 0 {
+			sum += float64(float64(a*l.y[i]) * l.u[i])
+		}
+	}
+	return min(1, max(0, float64(float64(sum*l.scale)*l.scale)))
+}
+
+// rejectBelow is the least share of examples to choose from at which draws are
+// made by rejection. The sequence of candidates then does not depend on the
+// level, so that the next updates can be foreseen.
+const rejectBelow = 1. / 64
+
+// draw draws the example of the next update from p*. left is the number of
+// updates to come, this one included.
+func (l *Learner) draw(left int) int {
+	peeked := left > 1 && l.setPeek()
+	i := l.pick(l.rng, l.step)
+	if l.rows.has(int32(i)) {
+		l.reach++
+		return i
+	}
+	// A row in a block costs a fraction of one alone, so that the look-ahead
+	// pays even where most of it is wrong.
+	switch {
+	case 2*l.reach >= l.depth:
+		l.depth = min(2*l.depth, blockRows)
+	case 8*l.reach < l.depth:
+		l.depth /= 2
+	}
+	l.reach = 1
+	if n := min(left, l.depth); peeked && n > 1 {
+		l.lookAhead(n)
+	}
+	return i
+}
+
+// setPeek makes peek produce what rng is going to.
+func (l *Learner) setPeek() bool {
+	state, err := l.rng.MarshalBinary()
+	return err == nil && l.peek.UnmarshalBinary(state) == nil
+}
+
+// generator is what pick needs of a random generator.
+type generator interface {
+	IntN(n int) int
+	Uint64() uint64
+}
+
+// pick draws an example from p*: uniformly from those under water or, with an
+// intercept, from those of a class that a fair coin chooses (half of the mass
+// is in either, as the bias requires).
+func (l *Learner) pick(g generator, step uint64) int {
+	class := -1
+	count := l.cur.count[0]
+	if l.cur.biased {
+		class = int(step & 1)
+		if l.opt.Classes == "coin" {
+			class = int(g.Uint64() >> 63)
+		}
+		count = l.cur.count[class]
+	}
+	n := len(l.y)
+	if float64(count) >= rejectBelow*float64(n) {
+		for {
+			i := g.IntN(n)
+			if l.inClass(i, class) && l.cur.has(i, l.u, l.y) {
+				return i
+			}
+		}
+	}
+	skip := g.IntN(max(count, 1))
+	last := 0
+	for i := range n {
+		if l.inClass(i, class) && l.cur.has(i, l.u, l.y) {
+			if last = i; skip == 0 {
+				break
+			}
+			skip--
+		}
+	}
+	return last
+}
+
+func (l *Learner) inClass(i, class int) bool {
+	return class < 0 || (l.y[i] < 0) == (class == 1)
+}
+
+// lookAhead computes the rows of the next examples to be drawn in one block: of
+// those that p* as it is now foretells, then of those that are next above the
+// water. Guesses that turn out wrong cost time, nothing else.
+func (l *Learner) lookAhead(n int) {
+	l.ahead = l.ahead[:0]
+	want := func(i int32) {
+		if l.rows.has(i) {
+			return
+		}
+		for _, j := range l.ahead {
+			if i == j {
+				return
+			}
+		}
+		l.ahead = append(l.ahead, i)
+	}
+	for k := range n {
+		want(int32(l.pick(&l.peek, l.step+uint64(k))))
+	}
+	// With little water the same few examples come again and again, until
+	// others are lower: rows of these will be wanted before long.
+	if l.cur.under < n {
+		for k := 0; len(l.ahead) < n; k++ {
+			out := true
+			for c := range l.cur.band {
+				if k < len(l.cur.band[c]) && len(l.ahead) < n {
+					want(l.cur.band[c][k].j)
+					out = false
+				}
+			}
+			if out {
+				break
+			}
+		}
+	}
+	l.rows.fetch(l.ahead)
+}
+
+// restart begins a new average, keeping the given share of the old one, with
+// the step count multiplied by shrink, and adapts ν.
+func (l *Learner) restart(shrink, retain float64) {
+	if l.step > 0 {
+		l.adapt()
+	}
+	l.since = 0
+	l.t = math.Floor(l.t * shrink)
+	l.sumS *= retain
+	l.weight *= retain
+	for i := range l.lag {
+		l.lag[i] *= retain
+		l.sumU[i] *= retain
+	}
+	for i := range l.coldLag {
+		l.coldLag[i] *= retain
+	}
+	for i := range l.ptSum {
+		l.ptSum[i] *= retain
+	}
+}
