@@ -98,7 +98,11 @@ func read(r io.Reader) (*predictor.Predictor, error) {
 	if want := head["total_sv"]; strconv.Itoa(len(coef)) != want {
 		return nil, fmt.Errorf("%d support vectors, the header says %s", len(coef), want)
 	}
-	basis := kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: float32(gamma)}})
+	f := kernel.Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: float32(gamma)}}
+	basis := kernel.New(f)
+	if kernel.SparsePays(f, rows) { // as the learners decide
+		basis = kernel.NewSparse(f)
+	}
 	for _, x := range rows {
 		basis.Append(x)
 	}

@@ -73,7 +73,7 @@ func BenchmarkDecode(b *testing.B) {
 						if err := c.DecodeIn(arena, v, &ex); err != nil {
 							b.Fatal(err)
 						}
-						if memory == "reset" && i%512 == 511 {
+						if memory == "reset" && (i%512 == 511 || i == len(values)-1) {
 							arena.Reset()
 						}
 					}
