@@ -17,7 +17,9 @@ run() { # name, title, text, command…
 	name=$1 title=$2 text=$3
 	shift 3
 	note "$name: $*"
-	printf '\n## %s\n\n%s\n\n`%s`\n\n' "$title" "$text" "$*"
+	printf '\n## %s\n\n%s`%s`\n\n' "$title" "${text:+$text
+
+}" "$*"
 	"$@" || { printf '\n(This section failed.)\n'; note "$name failed"; }
 }
 
@@ -26,8 +28,9 @@ cat <<'TEXT'
 
 Written by `bench/all.sh > docs/performance.md`; `bench/all.sh NAME...` measures
 single sections, and the command under each heading one alone. Rates are those
-of the machine below, with nothing else running; what travels between machines
-is the ratio of programs that ran in the same minutes.
+of the machine below, which had other work to do if the load before is not near
+0; what travels between machines is the ratio of programs that ran in the same
+minutes.
 
 TEXT
 printf '| | |\n| --- | --- |\n'
