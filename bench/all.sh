@@ -34,7 +34,7 @@ minutes.
 
 TEXT
 printf '| | |\n| --- | --- |\n'
-printf '| commit | %s |\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)"
+printf '| commit | %s |\n' "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- . ':!docs/performance.md' 2>/dev/null || echo ' and changes')"
 printf '| CPU | %s, %s cores |\n' "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
 printf '| vector units | %s |\n' "$(grep -m 1 '^flags' /proc/cpuinfo | grep -owE 'avx512f|avx2|fma' | sort -u | tr '\n' ' ')"
 printf '| memory | %s |\n' "$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)"
