@@ -6,12 +6,20 @@ import (
 	"slices"
 )
 
-// evict takes n of the first m points out of the sample: those without a
-// coefficient first, oldest first, then those that contribute least. Points
-// whose hinge is in the subgradient stay. It returns how many went.
+// evict takes n of the first m points out of the sample. A window loses its
+// oldest. Otherwise those without a coefficient go first, oldest first, then
+// those that contribute least; points whose hinge is in the subgradient stay.
+// It returns how many went.
 func (l *Learner) evict(m, n int) int {
 	p := l.p
-	out := l.least(m, n, true)
+	var out []int32
+	if l.o.Full == "window" {
+		for i := range int32(min(m, n)) { // points stand in order of age
+			out = append(out, i)
+		}
+	} else {
+		out = l.least(m, n, true)
+	}
 	l.forget(out)
 	p.Mark()
 	keep := make([]int32, 0, p.Len())

@@ -100,7 +100,7 @@ func (l *Learner) truncate(m int) {
 // as its limit admits.
 func (l *Learner) absorb(m, n int) {
 	room := l.o.MaxSample - m
-	if n > room && l.o.Full == "replace" {
+	if n > room && l.o.Full != "stop" {
 		l.p.Truncate(m + n)
 		l.seq = l.seq[:m+n]
 		gone := l.evict(m, n-room)

@@ -16,7 +16,7 @@ import (
 // Spec registers the learner.
 var Spec = algos.Define(algos.SpecInfo{
 	Name:    "scs",
-	Summary: "kernel SVM by stochastic conjugate subgradients on a growing sample",
+	Summary: "kernel SVM on a growing sample: stochastic conjugate subgradients, then block dual ascent with a duality gap",
 	When:    "classification where a linear model is not enough; the model is a kernel expansion",
 	Paper:   "Zhang, Sen: A stochastic conjugate subgradient algorithm for kernel support vector machines, Algorithm 1",
 	Kind:    algos.Kernel,

@@ -11,6 +11,7 @@ func TestContract(t *testing.T) {
 	for name, options := range map[string]map[string]string{
 		"default":  {"initial": "64", "c": "10"},
 		"capped":   {"initial": "64", "max_sample": "150", "c": "10"},
+		"window":   {"initial": "64", "max_sample": "150", "full": "window", "t_max": "40", "c": "10"},
 		"budget":   {"initial": "64", "budget": "60", "c": "10"},
 		"shuffled": {"initial": "64", "shuffle": "50", "c": "10", "t_max": "200"},
 		"plain":    {"initial": "64", "margin": "0", "polish": "never", "accept": "ratio", "final": "30", "c": "10", "iterations": "20"},

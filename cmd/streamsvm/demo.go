@@ -35,8 +35,12 @@ const (
 	demoWindow    = 1000
 )
 
-// demoSet makes the board turn by some degrees in 60,000 examples.
-var demoSet = map[string]string{"squares": "4", "rotation": "0.0000001"}
+// demoSet makes the board turn slowly.
+var demoSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
+
+// demoOptions let scs follow the turning board: it learns from the latest
+// examples, in small steps.
+var demoOptions = map[string]string{"max_sample": "4096", "full": "window", "t_max": "256"}
 
 func demoCommand() *cli.Command {
 	return &cli.Command{
@@ -95,6 +99,13 @@ func (d *demo) say(format string, args ...any) {
 func (d *demo) run(ctx context.Context) (err error) {
 	if d.count < 10000 {
 		return d.c.Bad("count", fmt.Errorf("%d is less than 10000", d.count))
+	}
+	if d.learner == "scs" {
+		for k, v := range demoOptions {
+			if _, ok := d.set[k]; !ok {
+				d.set[k] = v
+			}
+		}
 	}
 	lf := learnFlags{learner: d.learner, preset: "default", tune: "auto", set: d.set, seed: d.seed, scale: "auto", window: demoWindow}
 	if d.cfg, err = lf.config(d.c); err != nil {

@@ -1,0 +1,64 @@
+package scs
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// TestWindowKeepsTheNewest: under full=window the sample is, after each step,
+// the newest examples that have been taken in, in order, and the model follows
+// labels that have changed sides.
+func TestWindowKeepsTheNewest(t *testing.T) {
+	const size, chunk, n = 300, 50, 2000
+	l, err := Spec.New(algos.Env{Seed: 1}, map[string]string{
+		"gamma": "1", "c": "10", "initial": "64", "max_sample": "300", "t_max": "50", "full": "window",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	side := 1.0
+	full := false
+	for seq := uint64(1); seq <= n; seq++ {
+		if seq == n/2 {
+			side = -1
+		}
+		x := []float32{r.Float32()*2 - 1, r.Float32()*2 - 1}
+		y := side
+		if (x[0] > 0) != (x[1] > 0) {
+			y = -side
+		}
+		if _, err := algos.Feed(t.Context(), l, &stream.Example{Seq: seq, X: stream.Vec{Val: x}, Y: y, Labelled: true}); err != nil {
+			t.Fatal(err)
+		}
+		s := l.(*Learner)
+		if s.p == nil {
+			continue
+		}
+		for i := 1; i < len(s.seq); i++ {
+			if s.seq[i] != s.seq[i-1]+1 {
+				t.Fatalf("after %d: the sample holds %d behind %d", seq, s.seq[i], s.seq[i-1])
+			}
+		}
+		full = full || len(s.seq) == size
+		if full && len(s.seq) != size || s.seq[len(s.seq)-1]+chunk < seq {
+			t.Fatalf("after %d: the sample is %d…%d", seq, s.seq[0], s.seq[len(s.seq)-1])
+		}
+	}
+	if !full {
+		t.Fatal("the sample never filled up")
+	}
+	right := 0
+	for range 400 {
+		x := []float32{r.Float32()*2 - 1, r.Float32()*2 - 1}
+		if (l.Model().Decision(stream.Vec{Val: x}) > 0) == ((x[0] > 0) != (x[1] > 0)) {
+			right++
+		}
+	}
+	if right < 360 {
+		t.Errorf("%d of 400 right after the labels changed sides", right)
+	}
+}
