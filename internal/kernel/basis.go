@@ -34,6 +34,8 @@ func (f *Func) fields(s *state.Fields) {
 		s.Fail("kind", fmt.Errorf("unknown kernel %d", kind))
 	case f.Kind == vec.Polynomial && (f.Degree < 1 || f.Degree > 64):
 		s.Fail("degree", fmt.Errorf("%d is outside [1,64]", f.Degree))
+	case f.Degree < 0: // of no use to the others, but package vec panics
+		s.Fail("degree", fmt.Errorf("%d is negative", f.Degree))
 	}
 }
 

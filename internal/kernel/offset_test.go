@@ -70,3 +70,20 @@ func TestOffset(t *testing.T) {
 		}
 	}
 }
+
+// A degree that no kernel has is refused with any kernel: package vec panics at
+// negative ones.
+func TestDecodeDegree(t *testing.T) {
+	for kind, f := range funcs {
+		f.Degree = -3
+		b := New(f)
+		b.Append(stream.Vec{Val: []float32{1}})
+		data, err := View(b, []float64{1}).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeExpansion(data); err == nil {
+			t.Errorf("kernel %d of degree %d is accepted", kind, f.Degree)
+		}
+	}
+}
