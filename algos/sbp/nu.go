@@ -14,9 +14,12 @@ const nuStep = 4
 // adapt sets ν to what belongs to λ as far as the average w can tell: the
 // minimiser τ of
 //
-//	λ/2 τ²‖w‖² + mean_i max(0, 1 − τ m_i),   m_i = c_i + y_i b
+//	λ/2 τ²‖w‖² + min_β mean_i max(0, 1 − y_i (τ ⟨w,Φ(x_i)⟩ + β))
 //
-// gives ν = mean hinge/‖τ w‖. It is exact at the optimum.
+// gives ν = mean hinge/‖τ w‖, and it does so exactly at the optimum. With
+// γ = 1/τ the losses are the water up to γ, so the minimiser has
+// γ Σ_{m_i<γ} m_i = λ n ‖w‖². The m_i are the responses or, as there is a bias,
+// half the sums of the pairs that fill up together, twice each.
 func (l *Learner) adapt() {
 	if l.fixed || l.opt.Pilot > 0 || !l.solvable() || l.step == 0 {
 		return
@@ -25,54 +28,60 @@ func (l *Learner) adapt() {
 	if l.weight > 0 {
 		u, unit = l.sumU, 1/l.weight
 	}
-	bias := l.bar.bias * l.barUnit
-	m := make([]float64, len(l.y))
+	var m [2][]float64
 	norm2 := 0.0
 	for i, y := range l.y {
 		c := float64(y * float64(unit*u[i]))
-		m[i] = c + float64(y*bias)
 		norm2 += float64(l.coef(l.a[i], l.lag[i]) * c)
+		class := 0
+		if l.opt.Intercept {
+			class = l.classOf(i)
+		}
+		m[class] = append(m[class], c)
 	}
-	if nu, ok := bestNu(m, norm2, l.lambda()); ok {
+	slices.Sort(m[0])
+	each := 1.0
+	if l.opt.Intercept {
+		slices.Sort(m[1])
+		each = 2
+		m[0] = m[0][:min(len(m[0]), len(m[1]))]
+		for j := range m[0] {
+			m[0][j] = (m[0][j] + m[1][j]) / 2
+		}
+	}
+	n := float64(len(l.y))
+	if nu, ok := bestNu(m[0], each, float64(l.lambda()*n)*norm2); ok {
+		nu /= n * math.Sqrt(norm2)
 		l.nu = min(max(nu, l.nu/nuStep), l.nu*nuStep)
 	}
 }
 
-// bestNu returns mean hinge over norm of the best multiple of a function with
-// the margins m, which it sorts, and the squared norm norm2.
-func bestNu(m []float64, norm2, lambda float64) (float64, bool) {
-	if !(norm2 > 0) {
+// bestNu returns the water Σ each·max(0, γ − m_j) at the γ with
+// γ Σ_{m_j<γ} each·m_j = goal, for ascending m. There is none if goal is 0 or
+// the sum of all m is not above 0.
+func bestNu(m []float64, each, goal float64) (float64, bool) {
+	if !(goal > 0) {
 		return 0, false
 	}
-	slices.Sort(m)
-	n := float64(len(m))
-	// With γ = 1/τ, the derivative has the sign of λ n‖w‖²/γ − Σ_{m_i<γ} m_i,
-	// which falls as γ rises.
-	goal := float64(lambda*n) * norm2
-	sum, gamma, r := 0.0, math.Inf(1), 0
-	for ; r < len(m); r++ {
-		next := m[r]
-		if sum > 0 && goal/sum <= next {
-			gamma = goal / sum
-			break
+	sum, gamma := 0.0, 0.0
+	for r, v := range m {
+		if sum += float64(each * v); sum <= 0 {
+			continue
 		}
-		sum += next
-		if next > 0 && sum > 0 && goal/sum <= next {
-			gamma = next
+		// Where the sum jumps past the goal, γ is where it jumps.
+		gamma = max(goal/sum, v)
+		if r+1 == len(m) || gamma <= m[r+1] {
 			break
 		}
 	}
-	if math.IsInf(gamma, 1) {
-		if !(sum > 0) {
-			return 0, false
-		}
-		gamma = goal / sum
+	if gamma <= 0 {
+		return 0, false
 	}
 	water := 0.0
 	for _, v := range m {
-		water += max(0, gamma-v)
+		water += float64(each * max(0, gamma-v))
 	}
-	return water / (n * math.Sqrt(norm2)), true
+	return water, true
 }
 
 // pilot sets ν from a solution of the regularised problem on the first

@@ -225,6 +225,49 @@ func TestReachesTheRegularisedOptimum(t *testing.T) {
 	}
 }
 
+// The ν of the best multiple of a fixed function, with the best bias for each
+// multiple, against a search over a fine grid.
+func TestNuOfAMultiple(t *testing.T) {
+	found := 0
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 14))
+		biased := seed%2 == 0
+		l := filled(t, map[string]string{"gamma": "1", "intercept": fmt.Sprint(biased), "lambda": "0.01"}, moons(60, .4, seed))
+		l.update(1 + r.IntN(80))
+		l.settle()
+		q := l.gram()
+		var norm2 float64
+		for i := range q {
+			for j := range q {
+				norm2 += l.coef(l.a[i], l.lag[i]) * q[i][j] * l.coef(l.a[j], l.lag[j])
+			}
+		}
+		n := float64(len(l.y))
+		best, want := math.Inf(1), math.NaN()
+		var w level
+		for v := 1e-6; v < 100; v *= 1.003 {
+			w.solve(l.sumU, l.y, v*n*l.weight, biased)
+			if gamma := w.gamma / l.weight; gamma > 0 {
+				if risk := .01/2*norm2/(gamma*gamma) + v/gamma; risk < best {
+					best, want = risk, v/math.Sqrt(norm2)
+				}
+			}
+		}
+		if want > 50 {
+			continue
+		}
+		found++
+		l.nu = want
+		l.adapt()
+		if math.Abs(l.nu-want) > .01*want {
+			t.Errorf("seed %d: ν = %g, a grid says %g", seed, l.nu, want)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d cases", found)
+	}
+}
+
 // An update costs one kernel row, and no more support than one example.
 func TestCost(t *testing.T) {
 	xs := moons(400, .2, 9)
