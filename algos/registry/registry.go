@@ -7,7 +7,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/pegasos"
+	"github.com/streamsvm/streamsvm/algos/perceptron"
+	"github.com/streamsvm/streamsvm/algos/sbp"
 	"github.com/streamsvm/streamsvm/algos/scs"
+	"github.com/streamsvm/streamsvm/algos/sdca"
 	"github.com/streamsvm/streamsvm/algos/wolfe"
 )
 
@@ -15,6 +18,9 @@ import (
 var All = []algos.Spec{
 	scs.Spec,
 	wolfe.Spec,
+	sbp.Spec,
+	perceptron.Spec,
+	sdca.Spec,
 	pegasos.Spec,
 }
 

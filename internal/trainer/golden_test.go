@@ -17,9 +17,12 @@ import (
 // a hash changes what is learned, if only in the last bit; it invalidates
 // running checkpoints and must say so.
 var golden = map[string]string{
-	"scs":     "6b04f6bf6a29b642",
-	"wolfe":   "79342c2f4104f5ff",
-	"pegasos": "1a076ec3a9b564b8",
+	"scs":        "6b04f6bf6a29b642",
+	"wolfe":      "79342c2f4104f5ff",
+	"pegasos":    "1a076ec3a9b564b8",
+	"sbp":        "bd7ec0605959f706",
+	"perceptron": "3fc88ff81c050d5c",
+	"sdca":       "f92b4d9f6e9bbfe3",
 }
 
 // bits returns a stream that needs no function whose last bit could differ

@@ -1,0 +1,116 @@
+package perceptron
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/internal/dual"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func TestConformance(t *testing.T) {
+	for _, o := range []map[string]string{{"budget": "30", "gamma": "2"}, {"kernel": "poly", "average": "false"}} {
+		t.Run(fmt.Sprint(o), func(t *testing.T) { algostest.Run(t, Spec, algostest.With(o), algostest.Accuracy(.85)) })
+	}
+}
+
+func k(x, z *stream.Example) float64 {
+	var d float64
+	for j, v := range x.X.Val {
+		e := float64(v) - float64(z.X.Val[j])
+		d += e * e
+	}
+	return math.Exp(-2 * d)
+}
+
+// The bound on the mistakes holds for the solution of the SVM, and the learner
+// makes the mistakes that a list of all examples would.
+func TestMistakeBound(t *testing.T) {
+	for seed := range uint64(8) {
+		var xs []*stream.Example
+		for _, x := range algostest.Moons(400, algos.Classify, seed) {
+			if x.Labelled {
+				xs = append(xs, x)
+			}
+		}
+		l, err := Spec.New(algos.Env{}, map[string]string{"gamma": "2", "bias": "0", "average": "false"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong []*stream.Example
+		for _, x := range xs {
+			f := 0.0
+			for _, z := range wrong {
+				f += z.Y * k(x, z)
+			}
+			if got := l.Model().Decision(x.X); math.Abs(got-f) > 1e-4 {
+				t.Fatalf("seed %d, example %d: f = %g, want %g", seed, x.Seq, got, f)
+			}
+			if x.Y*f <= 0 {
+				wrong = append(wrong, x)
+			}
+			algostest.Feed(t, l, x)
+		}
+		if m := l.Report().Gauges[0].Value; m != float64(len(wrong)) || m == 0 {
+			t.Fatalf("seed %d: %g mistakes, want %d", seed, m, len(wrong))
+		}
+		n := len(xs)
+		q, y := make([][]float64, n), make([]float64, n)
+		for i, x := range xs {
+			y[i] = x.Y
+			for _, z := range xs {
+				q[i] = append(q[i], k(x, z))
+			}
+		}
+		for _, lambda := range []float64{1, .1, .01, .001} {
+			u := dual.Solve(q, y, lambda, 1e-6, 2000).Alpha
+			var norm2, loss float64
+			for i := range xs {
+				f := 0.0
+				for j := range xs {
+					f += u[j] * q[i][j]
+				}
+				norm2 += u[i] * f
+				for _, x := range wrong {
+					if x == xs[i] {
+						loss += max(0, 1-y[i]*f)
+					}
+				}
+			}
+			if bound := loss + math.Sqrt(norm2*loss) + norm2; float64(len(wrong)) > bound {
+				t.Errorf("seed %d, λ %g: %d mistakes, the bound is %g", seed, lambda, len(wrong), bound)
+			}
+		}
+	}
+}
+
+// The average is that of the iterates after each example.
+func TestAverage(t *testing.T) {
+	opts := map[string]string{"gamma": "2", "bias": "0"}
+	avg, err := Spec.New(algos.Env{}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts["average"] = "false"
+	last, err := Spec.New(algos.Env{}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := stream.Vec{Val: []float32{.3, .2}}
+	var sum, n float64
+	for _, x := range algostest.Moons(300, algos.Classify, 3) {
+		c := *x
+		algostest.Feed(t, avg, x)
+		algostest.Feed(t, last, &c)
+		if x.Labelled {
+			sum += last.Model().Decision(point)
+			n++
+		}
+	}
+	if got := avg.Model().Decision(point); math.Abs(got-sum/n) > 1e-6*(1+math.Abs(got)) {
+		t.Errorf("average %g, want %g", got, sum/n)
+	}
+}

@@ -1,0 +1,317 @@
+// Package sdca is stochastic dual coordinate ascent with kernels on the buffer
+// of a stream.
+package sdca
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
+
+	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
+	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
+	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
+	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+
+	Buffer int     `opt:"buffer" default:"5000" range:"[1,100000000]" paper:"n" doc:"examples held: the last ones"`
+	Visits int     `opt:"visits" default:"2" range:"[0,100000]" doc:"random examples of the buffer visited after each arrival"`
+	Final  float64 `opt:"final" default:"2" range:"[0,1000]" paper:"epochs" doc:"random visits at the end of a bounded stream, as a multiple of the examples held"`
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "sdca",
+	Summary: "kernel SVM by stochastic dual coordinate ascent on the last examples",
+	When:    "a baseline with a duality gap; scs and sbp need fewer kernel evaluations",
+	Paper:   "Hsieh, Chang, Lin, Keerthi, Sundararajan: A Dual Coordinate Descent Method for Large-scale Linear SVM, ICML 2008, Algorithm 1, with a kernel",
+	Kind:    algos.Kernel,
+	Presets: map[string]map[string]string{"paper": {"bias": "0"}},
+}, check, newLearner, kernel.DecodeExpansion)
+
+func check(o *Options) error {
+	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
+		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
+	}
+	return nil
+}
+
+// Learner maximises, over the examples of a window,
+//
+//	Σ α_i − ½ Σ α_i α_j y_i y_j K(x_i,x_j),   0 ≤ α_i ≤ 1/(λ n)
+//
+// one coordinate at a time: each arrival first, then random ones. It is λ times
+// the dual of λ/2 ‖w‖² + mean hinge, w = Σ α_i y_i Φ(x_i). An example that
+// leaves the window takes its share of w along.
+//
+// Cost: a kernel row an arrival and one a visit that changes a coefficient.
+// Not safe for concurrent use.
+type Learner struct {
+	opt     Options
+	ready   bool // the kernel is known
+	pending []*stream.Example
+	rng     *rng.Source
+
+	basis *kernel.Basis
+	y     []float64
+	alpha []float64
+	s     []float64 // ⟨w, Φ(x_i)⟩
+	next  int       // the oldest slot once the window is full
+	step  uint64
+	fresh bool
+	evals int64
+
+	model *kernel.Expansion
+	row   []float32
+}
+
+// warmup is the number of examples from which gamma is set when it is auto.
+const warmup = 128
+
+func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	return &Learner{
+		opt: o, basis: kernel.New(o.function(nil)), rng: rng.New(env.Seed, "sdca.draw"),
+		ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma),
+	}, nil
+}
+
+func (o Options) function(xs []stream.Vec) kernel.Func {
+	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
+}
+
+// Add takes a labelled example in; unlabelled ones go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		return algos.SampledOut, nil
+	}
+	if x.Y != 1 && x.Y != -1 {
+		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
+	}
+	if !kernel.Finite(x.X) {
+		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
+	}
+	l.pending = append(l.pending, x)
+	return algos.Learned, nil
+}
+
+// Need asks for one example or, before the first step, for those from which
+// gamma is set.
+func (l *Learner) Need() algos.Need {
+	want := 1
+	if !l.ready {
+		want = warmup
+	}
+	return algos.Need{Fresh: max(0, want-len(l.pending)), Steps: 1}
+}
+
+// Step takes the pending examples in and makes Visits visits for each.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	l.take()
+	return l.Report(), nil
+}
+
+func (l *Learner) take() {
+	if !l.ready && len(l.pending) > 0 {
+		xs := make([]stream.Vec, len(l.pending))
+		for i, x := range l.pending {
+			xs[i] = x.X
+		}
+		l.basis, l.ready = kernel.New(l.opt.function(xs)), true
+	}
+	for _, x := range l.pending {
+		l.arrive(x)
+		for range l.opt.Visits {
+			l.visit(l.rng.IntN(len(l.y)))
+		}
+	}
+	l.pending = nil
+}
+
+// Finish takes the pending examples in and makes the final visits.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
+	l.take()
+	if l.fresh {
+		for range int(math.Ceil(l.opt.Final * float64(len(l.y)))) {
+			if err := ctx.Err(); err != nil {
+				return algos.Report{}, err
+			}
+			l.visit(l.rng.IntN(len(l.y)))
+		}
+		l.fresh = false
+	}
+	return l.Report(), nil
+}
+
+// arrive puts x into the window and visits it.
+func (l *Learner) arrive(x *stream.Example) {
+	l.fresh = true
+	i := len(l.y)
+	if i < l.opt.Buffer {
+		l.basis.Append(x.X)
+		l.y, l.alpha, l.s = append(l.y, x.Y), append(l.alpha, 0), append(l.s, 0)
+	} else {
+		i = l.next
+		l.next = (i + 1) % l.opt.Buffer
+		if l.alpha[i] != 0 {
+			l.change(i, 0, l.kernelRow(i))
+		}
+		l.basis.Set(i, x.X)
+		l.y[i] = x.Y
+	}
+	k := l.kernelRow(i)
+	l.s[i] = 0
+	for j, a := range l.alpha {
+		if a != 0 {
+			l.s[i] += float64(float64(a*l.y[j]) * float64(k[j]))
+		}
+	}
+	if a := l.best(i, float64(k[i])); a != 0 {
+		l.change(i, a, k)
+	}
+	l.step++
+}
+
+// visit maximises over the coefficient of example i.
+func (l *Learner) visit(i int) {
+	l.step++
+	if a := l.best(i, l.basis.Diag(i)); a != l.alpha[i] {
+		l.change(i, a, l.kernelRow(i))
+	}
+}
+
+// best returns the best α_i, the others being what they are.
+func (l *Learner) best(i int, kii float64) float64 {
+	if !(kii > 0) {
+		return l.alpha[i]
+	}
+	return min(max(l.alpha[i]+(1-float64(l.y[i]*l.s[i]))/kii, 0), l.bound())
+}
+
+// change sets α_i to a, given the kernel row of i.
+func (l *Learner) change(i int, a float64, k []float32) {
+	l.model = nil
+	vec.AxpyMixed(float64((a-l.alpha[i])*l.y[i]), k, l.s)
+	l.alpha[i] = a
+}
+
+func (l *Learner) kernelRow(i int) []float32 {
+	n := len(l.y)
+	if len(l.row) < n {
+		l.row = make([]float32, 2*n)
+	}
+	l.basis.Between(l.row, n, []int32{int32(i)}, 0, n)
+	l.evals += int64(n)
+	return l.row[:n]
+}
+
+func (l *Learner) lambda() float64 {
+	if math.IsNaN(l.opt.Lambda) {
+		return 1 / (l.opt.C * float64(len(l.y)))
+	}
+	return l.opt.Lambda
+}
+
+// bound returns 1/(λ n). With λ given it falls as the window fills; a
+// coefficient above it is brought down at the next visit.
+func (l *Learner) bound() float64 { return 1 / (l.lambda() * float64(len(l.y))) }
+
+// Report describes the present state. The certificate is the duality gap, once
+// every coefficient is within its bound.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.evals
+	support := 0
+	if n := float64(len(l.y)); n > 0 {
+		lambda, bound := l.lambda(), l.bound()
+		var norm2, loss, sum float64
+		inside := true
+		for i, a := range l.alpha {
+			c := float64(l.y[i] * l.s[i])
+			norm2 += float64(a * c)
+			loss += max(0, 1-c)
+			sum += a
+			inside = inside && a <= bound*(1+1e-12)
+			if a != 0 {
+				support++
+			}
+		}
+		r.Objective = float64(lambda/2*norm2) + loss/n
+		if inside {
+			r.Certificate = max(0, float64(lambda*norm2)+loss/n-float64(lambda*sum))
+		}
+	}
+	r.Gauges = []stream.Measure{{Name: "support", Value: float64(support)}}
+	return r
+}
+
+// Model returns w.
+func (l *Learner) Model() algos.Model {
+	if l.model == nil {
+		c := make([]float64, len(l.y))
+		for i, a := range l.alpha {
+			c[i] = a * l.y[i]
+		}
+		l.model = kernel.NewExpansion(l.basis, c)
+	}
+	return l.model
+}
+
+func (l *Learner) fields(f *state.Fields) {
+	f.Bool("ready", &l.ready)
+	samplers.ExamplesFields(f, "pending", &l.pending)
+	f.Binary("rng", l.rng)
+	f.Group("points", l.basis.Fields)
+	f.Float64s("y", &l.y)
+	f.Float64s("alpha", &l.alpha)
+	f.Float64s("s", &l.s)
+	f.Int("next", &l.next)
+	f.Uint64("step", &l.step)
+	f.Bool("fresh", &l.fresh)
+	f.Int64("evals", &l.evals)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	n := l.basis.Len()
+	if len(l.y) != n || len(l.alpha) != n || len(l.s) != n || n > l.opt.Buffer || l.next < 0 || l.next >= max(n, 1) {
+		f.Fail("alpha", fmt.Errorf("lengths do not agree with %d examples", n))
+		return
+	}
+	for i, y := range l.y {
+		if y != 1 && y != -1 || !(l.alpha[i] >= 0) || math.IsInf(l.alpha[i], 1) || l.s[i]-l.s[i] != 0 {
+			f.Fail("alpha", fmt.Errorf("example %d", i))
+			return
+		}
+	}
+	for _, x := range l.pending {
+		if !x.Labelled || x.Y != 1 && x.Y != -1 || !kernel.Finite(x.X) {
+			f.Fail("pending", fmt.Errorf("example %d cannot have been accepted", x.Seq))
+		}
+	}
+	l.model = nil
+}
+
+// AppendBinary appends the complete state.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores the state; after an error it is undefined.
+func (l *Learner) UnmarshalBinary(data []byte) error {
+	l.model = nil
+	return state.Decode(data, l.fields)
+}
