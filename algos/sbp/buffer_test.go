@@ -29,13 +29,13 @@ func (l *Learner) exact(x stream.Vec) (f, bar float64) {
 // Whatever arrives and leaves, responses and norm are those of the model.
 func TestResponsesFollowTheBuffer(t *testing.T) {
 	for _, o := range []map[string]string{
-		{"buffer": "70"},
-		{"buffer": "70", "retain": "0", "restart": "0.5"},
-		{"buffer": "70", "keep": "reservoir", "every": "5"},
-		{"buffer": "70", "keep": "reservoir", "every": "150"}, // a slot changes hands twice in a step
+		{"buffer": "70", "eviction": "remove"},
+		{"buffer": "70", "eviction": "remove", "retain": "0", "restart": "0.5"},
+		{"buffer": "70", "eviction": "remove", "keep": "reservoir", "every": "5"},
+		{"buffer": "70", "eviction": "remove", "keep": "reservoir", "every": "150"}, // a slot changes hands twice in a step
 		{"buffer": "70", "eviction": "freeze"},
 		{"buffer": "70", "eviction": "freeze", "frozen": "25", "every": "90"},
-		{"buffer": "70", "rate": "20", "nu": "0.001"}, // the scale is folded in
+		{"buffer": "70", "eviction": "remove", "rate": "20", "nu": "0.001"}, // the scale is folded in
 		{"buffer": "70", "eviction": "freeze", "rate": "20", "nu": "0.001"},
 	} {
 		for _, kernel := range []string{"rbf", "poly"} {

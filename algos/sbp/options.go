@@ -29,7 +29,7 @@ type Options struct {
 
 	Buffer   int    `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
 	Keep     string `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Eviction string `opt:"eviction" default:"remove" enum:"remove,freeze" paper:"absent" doc:"what becomes of an example's share of the model as it leaves the buffer: it is taken out, or stays as it is without taking part in further steps"`
+	Eviction string `opt:"eviction" default:"freeze" enum:"remove,freeze" paper:"absent" doc:"what becomes of an example's share of the model as it leaves the buffer: it is taken out, or stays as it is without taking part in further steps, which is far better unless the stream changes"`
 	Frozen   int    `opt:"frozen" default:"10000" range:"[1,100000000]" doc:"most examples frozen; beyond that the oldest is taken out"`
 
 	Every   int     `opt:"every" default:"16" range:"[1,100000000]" doc:"examples a step"`
