@@ -86,12 +86,16 @@ func sameOrder(t *testing.T, got, want []stream.Record) {
 	}
 }
 
-// produceInPieces appends the records in order, each piece as batches of its
-// own.
+// produceInPieces appends the records in order, piece by piece. A piece holds
+// records of one partition only: a broker appends to several partitions in an
+// order of its own, and a fetch may fall in between.
 func produceInPieces(t *testing.T, brokers []string, rng *rand.Rand, recs []stream.Record) {
 	c := kafkatest.Client(t, brokers)
 	for len(recs) > 0 {
-		n := min(len(recs), 1+rng.IntN(60))
+		n, most := 1, min(len(recs), 1+rng.IntN(60))
+		for n < most && recs[n].Topic == recs[0].Topic && recs[n].Partition == recs[0].Partition {
+			n++
+		}
 		kafkatest.ProduceWith(t, c, recs[:n]...)
 		recs = recs[n:]
 	}
