@@ -5,6 +5,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -221,51 +222,49 @@ func (b *Basis) block(scratch, dst []float32, ld int, xs []stream.Vec, from, to 
 	d := b.panels.Dim()
 	scratch = grow(scratch, len(xs)*d)
 	for r, x := range xs {
-		row := scratch[r*d : (r+1)*d]
+		inside(x, d).Dense(scratch[r*d : (r+1)*d])
+	}
+	b.Func.Block(dst, ld, scratch, len(xs), b.panels, from, to)
+	for r, x := range xs {
 		if x.Dim() > d {
-			// Features that no point has: they add to the distance.
-			b.outside(dst[r*ld:r*ld+to-from], x, from)
-			clear(row)
-			continue
+			b.outside(dst[r*ld:r*ld+to-from], x)
 		}
-		x.Dense(row)
 	}
-	// Rows with features outside are computed by outside; they must not be
-	// overwritten, so runs of ordinary rows are handed on together.
-	for r := 0; r < len(xs); {
-		if xs[r].Dim() > d {
-			r++
-			continue
-		}
-		end := r + 1
-		for end < len(xs) && xs[end].Dim() <= d {
-			end++
-		}
-		b.Func.Block(dst[r*ld:], ld, scratch[r*d:end*d], end-r, b.panels, from, to)
-		b.addBias(dst[r*ld:], ld, end-r, to-from)
-		r = end
-	}
+	b.addBias(dst, ld, len(xs), to-from)
 	return scratch
 }
 
-// outside computes a row of kernel values for an x with more features than the
-// Basis has, by widening a copy of the points a panel at a time.
-func (b *Basis) outside(dst []float32, x stream.Vec, from int) {
-	wide := vec.NewPanels(x.Dim())
-	dense := make([]float32, x.Dim())
-	row := make([]float32, x.Dim())
-	x.Dense(dense)
-	to := from + len(dst)
-	for j := from; j < to; j += vec.Width {
-		wide.Truncate(0)
-		n := min(vec.Width, to-j)
-		for i := range n {
-			b.panels.Row(row[:b.panels.Dim()], j+i)
-			wide.Append(row)
-		}
-		b.Func.Block(dst[j-from:], n, dense, 1, wide, 0, n)
+// inside returns x without the features from d on.
+func inside(x stream.Vec, d int) stream.Vec {
+	if x.Idx == nil {
+		return stream.Vec{Val: x.Val[:min(len(x.Val), d)]}
 	}
-	b.addBias(dst, len(dst), 1, len(dst))
+	n, _ := slices.BinarySearch(x.Idx, int32(d))
+	return stream.Vec{Idx: x.Idx[:n], Val: x.Val[:n]}
+}
+
+// outside brings the features of x that no point has into a row of kernel
+// values that was computed without them. They add to the distance from every
+// point alike, however far out their indices are, so the row is multiplied by
+// one factor; inner products do not see them.
+func (b *Basis) outside(row []float32, x stream.Vec) {
+	out := x.Val[len(inside(x, b.panels.Dim()).Val):]
+	var s float64
+	switch b.Func.Kind {
+	case vec.RBF:
+		s = squaredNorm(stream.Vec{Val: out})
+	case vec.Laplacian:
+		for _, v := range out {
+			s += math.Abs(float64(v))
+		}
+	default:
+		return
+	}
+	factor := [1]float32{float32(s)}
+	b.Func.Apply(factor[:])
+	for j := range row {
+		row[j] *= factor[0]
+	}
 }
 
 func (b *Basis) addBias(dst []float32, ld, n, m int) {
