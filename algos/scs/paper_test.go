@@ -174,7 +174,11 @@ func gram(data []*stream.Example, gamma, bias float64) (q [][]float64, w []float
 // TestDualOracle: on fixed samples the default learner, with tight tolerances,
 // reaches the optimum that an independent solver finds.
 func TestDualOracle(t *testing.T) {
-	for _, n := range []int{100, 300} {
+	sizes := []int{100, 300}
+	if os.Getenv("STREAMSVM_LONG") == "1" { // the oracle takes its time
+		sizes = append(sizes, 1000)
+	}
+	for _, n := range sizes {
 		data := moons(uint64(n), n)
 		for _, c := range []struct {
 			text   string
