@@ -120,6 +120,7 @@ configure() {
 		group.initial.rebalance.delay.ms=0
 		group.min.session.timeout.ms=1000
 		log.cleaner.backoff.ms=500
+		log.retention.ms=-1
 		# A killed broker comes back in seconds, not after the default 9 s session.
 		broker.session.timeout.ms=3000
 		broker.heartbeat.interval.ms=500

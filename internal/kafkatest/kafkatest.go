@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,7 +191,8 @@ func Topic(tb testing.TB, brokers []string, partitions int, config map[string]st
 }
 
 // Create creates the topic called name and waits until every partition has a
-// leader.
+// leader. Records of any age are kept unless config says otherwise: tests write
+// timestamps of years ago, which a broker's own retention would delete.
 func Create(tb testing.TB, brokers []string, name string, partitions int, config map[string]string) {
 	tb.Helper()
 	c := dial(tb, brokers)
@@ -200,7 +202,9 @@ func Create(tb testing.TB, brokers []string, name string, partitions int, config
 	req := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(partitions), 1
-	for k, v := range config {
+	all := map[string]string{"retention.ms": "-1"}
+	maps.Copy(all, config)
+	for k, v := range all {
 		cfg := kmsg.NewCreateTopicsRequestTopicConfig()
 		cfg.Name, cfg.Value = k, kmsg.StringPtr(v)
 		t.Configs = append(t.Configs, cfg)
