@@ -274,12 +274,8 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 		if _, err := l.Add(&c); err != nil {
 			continue // refused, as it will be in the stream
 		}
-		for n := l.Need(); n.Fresh <= 0; n = l.Need() {
-			for range max(n.Steps, 1) {
-				if _, err := l.Step(ctx); err != nil {
-					return s, err
-				}
-			}
+		if err := algos.StepDue(ctx, l); err != nil {
+			return s, err
 		}
 	}
 	if _, err := l.Finish(ctx); err != nil {
