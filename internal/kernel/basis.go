@@ -272,10 +272,7 @@ func (b *Basis) addBias(dst []float32, ld, n, m int) {
 		return
 	}
 	for r := range n {
-		row := dst[r*ld : r*ld+m]
-		for j := range row {
-			row[j] += b.Func.Bias
-		}
+		vec.Shift(dst[r*ld:r*ld+m], b.Func.Bias)
 	}
 }
 

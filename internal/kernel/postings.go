@@ -118,9 +118,7 @@ func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
 	}
 	f.Kernel.Apply(dst)
 	if f.Bias != 0 {
-		for j := range dst {
-			dst[j] += f.Bias
-		}
+		vec.Shift(dst, f.Bias)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestPostingsAgainstDefinition(t *testing.T) {
 			got := make([]float32, len(have)-from)
 			b.Block(got, len(got), []stream.Vec{x}, from, len(have))
 			for j, g := range got {
-				if want := plain(kind, .3, x, have[from+j]) + 1; math.Abs(float64(g)-want) > 1e-5*max(1, math.Abs(want)) {
+				if want := plainRows(kind, .3, x, have[from+j]) + 1; math.Abs(float64(g)-want) > 1e-5*max(1, math.Abs(want)) {
 					t.Fatalf("seed %d, %v: K = %g, want %g", seed, kind, g, want)
 				}
 			}
@@ -56,7 +56,7 @@ func TestPostingsAgainstDefinition(t *testing.T) {
 	}
 }
 
-func plain(kind vec.KernelKind, gamma float64, x, z stream.Vec) float64 {
+func plainRows(kind vec.KernelKind, gamma float64, x, z stream.Vec) float64 {
 	a, b := make([]float32, 1500), make([]float32, 1500)
 	x.Dense(a)
 	z.Dense(b)

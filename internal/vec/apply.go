@@ -17,3 +17,20 @@ func (k Kernel) applyOn(c code, s []float32) {
 	}
 	k.finish(s[done:], e)
 }
+
+// Shift adds c to each element of s; a NaN result is the one NaN.
+func Shift(s []float32, c float32) { shiftOn(active, s, c) }
+
+func shiftOn(on code, s []float32, c float32) {
+	done := 0
+	if on != generic {
+		done = shiftAsm(on, s, c)
+	}
+	for i := done; i < len(s); i++ {
+		v := s[i] + c
+		if v != v {
+			v = nan32
+		}
+		s[i] = v
+	}
+}

@@ -20,7 +20,7 @@ const group = 16
 // blockAsm cuts the columns into whole panels, whole groups, and pieces, which
 // go through a buffer.
 func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
-	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
+	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim, sin: to - from}
 	var pad [Width]float32
 	for j := from; j < to; {
 		out, panel := dst[j-from:], p.data[j/Width*Width*b.d:]
@@ -82,6 +82,7 @@ type block struct {
 	d   int
 	// phase is for the columns at hand, nil but for Fourier features.
 	phase []float32
+	sin   int // of pairs, the distance of the sines from the cosines
 }
 
 // panels computes n rows of m whole panels.
@@ -196,6 +197,9 @@ func (b *block) finish(out []float32, n, w, ld, at int) {
 			powerAVX512(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
 		case fourier:
 			cosTurnsAVX512(p, n, w, 4*ld, &b.phase[at : at+w][0])
+		case pairs:
+			_ = out[(n-1)*ld+w-1+b.sin]
+			cosSinAVX512(p, n, w, 4*ld, 4*b.sin)
 		default:
 			canonicalAVX512(p, n, w, 4*ld)
 		}
@@ -208,6 +212,9 @@ func (b *block) finish(out []float32, n, w, ld, at int) {
 		powerAVX2(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
 	case fourier:
 		cosTurnsAVX2(p, n, w, 4*ld, &b.phase[at : at+w][0])
+	case pairs:
+		_ = out[(n-1)*ld+w-1+b.sin]
+		cosSinAVX2(p, n, w, 4*ld, 4*b.sin)
 	default:
 		canonicalAVX2(p, n, w, 4*ld)
 	}
@@ -217,9 +224,14 @@ func (l *lanes) addAsm(c code, k []float32, a []float64, offset float64) {
 	if len(k) == 0 {
 		return
 	}
-	if c == avx512 {
+	switch {
+	case c == avx512 && offset == 0:
+		dotMixedAVX512(&k[0], &a[0], len(k), (*[32]float64)(l))
+	case c == avx512:
 		dotLanesAVX512(&k[0], &a[0], len(k), offset, (*[32]float64)(l))
-	} else {
+	case offset == 0:
+		dotMixedAVX2(&k[0], &a[0], len(k), (*[32]float64)(l))
+	default:
 		dotLanesAVX2(&k[0], &a[0], len(k), offset, (*[32]float64)(l))
 	}
 }
@@ -271,6 +283,29 @@ func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	return n
 }
 
+// shiftAsm does a multiple of 16 elements and returns their number.
+func shiftAsm(on code, s []float32, c float32) int {
+	n := len(s) / group * group
+	switch {
+	case n == 0:
+	case on == avx512:
+		shiftAVX512(&s[0], 1, n, 0, c)
+	default:
+		shiftAVX2(&s[0], 1, n, 0, c)
+	}
+	return n
+}
+
+// extremesAsm searches n elements, a multiple of 8.
+func extremesAsm(c code, g, a, lo, hi []float64, n int, out *[32]float64) {
+	_, _, _, _ = g[n-1], a[n-1], lo[n-1], hi[n-1]
+	if c == avx512 {
+		extremesAVX512(&g[0], &a[0], &lo[0], &hi[0], n, out)
+	} else {
+		extremesAVX2(&g[0], &a[0], &lo[0], &hi[0], n, out)
+	}
+}
+
 // fillAsm fills whole blocks.
 func fillAsm(c code, d distribution, dst []float32, state uint64) {
 	out, blocks := &dst[0], len(dst)/drawBlock
@@ -284,4 +319,26 @@ func fillAsm(c code, d distribution, dst []float32, state uint64) {
 	default:
 		cauchysAVX2(out, blocks, state)
 	}
+}
+
+// scoreBytes is how much of the first-level cache four panels may take.
+const scoreBytes = 36 << 10
+
+// panelAsm does several panels where it can, and returns how many it did.
+func (s *Score) panelAsm(c code, z []float32, j int, rows *Rows, sums [][16]float64) int {
+	f, n, step := &rows.features[0].at, len(sums), Width*s.panels.dim
+	count := &rows.count[:n][0]
+	switch {
+	case c != avx512:
+		score1AVX2(&z[:step][0], 4*step, &s.bias[j : j+Width][0], &s.coef[j : j+Width][0], n, count, f, &sums[0], s.gain)
+	case len(z) >= 4*step && 4*4*step <= scoreBytes:
+		score4AVX512(&z[0], 4*step, &s.bias[j : j+4*Width][0], &s.coef[j : j+4*Width][0], n, count, f, &sums[0], s.gain)
+		return 4
+	case len(z) < 2*step:
+		score1AVX512(&z[:step][0], 4*step, &s.bias[j : j+Width][0], &s.coef[j : j+Width][0], n, count, f, &sums[0], s.gain)
+	default:
+		score2AVX512(&z[0], 4*step, &s.bias[j : j+2*Width][0], &s.coef[j : j+2*Width][0], n, count, f, &sums[0], s.gain)
+		return 2
+	}
+	return 1
 }

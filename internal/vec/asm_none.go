@@ -22,6 +22,16 @@ func axpy64Asm(code, float64, []float64, []float64) int { return 0 }
 
 func (k Kernel) applyAsm(code, []float32, expScale) int { return 0 }
 
+func shiftAsm(code, []float32, float32) int { return 0 }
+
+func extremesAsm(code, []float64, []float64, []float64, []float64, int, *[32]float64) {
+	panic("vec: no assembly in this build")
+}
+
 func fillAsm(code, distribution, []float32, uint64) {
+	panic("vec: no assembly in this build")
+}
+
+func (s *Score) panelAsm(code, []float32, int, *Rows, [][16]float64) int {
 	panic("vec: no assembly in this build")
 }

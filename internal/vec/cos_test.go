@@ -67,3 +67,52 @@ func TestCosError(t *testing.T) {
 		t.Errorf("largest error %.3g, want ≤ 3e-7", worst)
 	}
 }
+
+func TestCosSin(t *testing.T) {
+	const seed = 15
+	for round := range 200 {
+		rng := rand.New(rand.NewPCG(seed, uint64(round)))
+		m := mixes[round%len(mixes)]
+		dim, n, pairs := rng.IntN(40), 1+rng.IntN(60), Width*(1+rng.IntN(5))
+		w := randomPanels(rng, m, dim, pairs)
+		x, _ := guarded(n*dim, rng.IntN(9))
+		m.fill(rng, x)
+		ld := 2*pairs + rng.IntN(2)
+		size := (n-1)*ld + 2*pairs
+		want, _ := guarded(size, 3)
+		cosSinOn(generic, want, ld, x, n, w)
+		for c := generic + 1; c <= best(); c++ {
+			got, intact := guarded(size, 5)
+			cosSinOn(c, got, ld, x, n, w)
+			if i, ok := same32(got, want); !ok || !intact() {
+				t.Fatalf("round %d, dim %d, n %d, %d frequencies: %s gives %x for value %d, Go %x; guards intact: %v",
+					round, dim, n, pairs, c, math.Float32bits(got[i]), i, math.Float32bits(want[i]), intact())
+			}
+		}
+		// The cosines are those of Cos without a phase.
+		cosines := make([]float32, n*pairs)
+		Cos(cosines, pairs, x, n, w, make([]float32, pairs), 0, pairs)
+		for r := range n {
+			if i, ok := same32(want[r*ld:][:pairs], cosines[r*pairs:][:pairs]); !ok {
+				t.Fatalf("round %d: the cosines %d differ from those of Cos", round, i)
+			}
+		}
+	}
+	const n = 1 << 16
+	w := NewPanels(1)
+	for i := range n {
+		w.Append([]float32{float32(i-n/2) / 8191 * 1.25})
+	}
+	out, worst := make([]float32, 2*n), 0.0
+	CosSin(out, 2*n, []float32{1}, 1, w)
+	for i, v := range out[n:] {
+		var z [1]float32
+		w.Row(z[:], i)
+		_, turn := math.Modf(float64(z[0])) // exact
+		worst = max(worst, math.Abs(float64(v)-math.Sin(2*math.Pi*turn)))
+	}
+	t.Logf("largest error of the sine %.2g", worst)
+	if worst > 3e-7 {
+		t.Errorf("largest error of the sine %.3g, want ≤ 3e-7", worst)
+	}
+}

@@ -41,6 +41,12 @@ func FuzzSameBits(f *testing.F) {
 		}
 		want, got := make([]float32, nr*(m-fr)), make([]float32, nr*(m-fr))
 		cosines := make([]float32, len(want))
+		score, batch := NewScore(gamma, p, coef), Rows{}
+		for r := range nr {
+			if score != nil {
+				score.Append(&batch, nil, x[r*d:(r+1)*d])
+			}
+		}
 		sums, sums2 := make([]float64, nr), make([]float64, nr)
 		k.blockOn(generic, want, m-fr, x, nr, p, fr, m)
 		k.decideOn(generic, sums, x, nr, p, coef, float64(coef0))
@@ -56,6 +62,14 @@ func FuzzSameBits(f *testing.F) {
 				if i, ok := same32(got, cosines); !ok {
 					t.Fatalf("cosine: %s gives %x for value %d, Go %x", c, math.Float32bits(got[i]), i, math.Float32bits(cosines[i]))
 				}
+			}
+			if n := batch.Len(); n > 0 {
+				score.decideOn(generic, sums[:n], &batch)
+				score.decideOn(c, sums2[:n], &batch)
+				if !same64(sums[:n], sums2[:n]) {
+					t.Fatalf("score: %s gives %v, Go %v", c, sums2[:n], sums[:n])
+				}
+				k.decideOn(generic, sums, x, nr, p, coef, float64(coef0))
 			}
 			k.decideOn(c, sums2, x, nr, p, coef, float64(coef0))
 			if !same64(sums, sums2) {

@@ -68,6 +68,11 @@ func expNegAVX512(p *float32, rows int, width int, stride int, hi float32, lo fl
 //go:noescape
 func canonicalAVX512(p *float32, rows int, width int, stride int)
 
+// shiftAVX512 replaces each s of a block by s+c, a NaN by the one NaN.
+//
+//go:noescape
+func shiftAVX512(p *float32, rows int, width int, stride int, c float32)
+
 // powerAVX512 replaces each s of a block by (gamma·(s+0) + coef0)^degree.
 //
 //go:noescape
@@ -77,6 +82,12 @@ func powerAVX512(p *float32, rows int, width int, stride int, gamma float32, coe
 //
 //go:noescape
 func cosTurnsAVX512(p *float32, rows int, width int, stride int, phase *float32)
+
+// cosSinAVX512 replaces each s of a block by cos(2πs) and sets the element sin bytes
+// further on to sin(2πs).
+//
+//go:noescape
+func cosSinAVX512(p *float32, rows int, width int, stride int, sin int)
 
 // normalsAVX512 sets 32·blocks numbers to standard normals.
 //
@@ -94,6 +105,11 @@ func cauchysAVX512(out *float32, blocks int, state uint64)
 //go:noescape
 func dotLanesAVX512(k *float32, a *float64, n int, offset float64, lane *[32]float64)
 
+// dotMixedAVX512 adds a[i]·k[i], rounded, to lane[i mod 32] for i < n.
+//
+//go:noescape
+func dotMixedAVX512(k *float32, a *float64, n int, lane *[32]float64)
+
 // dot64AVX512 adds a[i]·b[i], rounded, to lane[i mod 32] for i < n.
 //
 //go:noescape
@@ -108,6 +124,30 @@ func axpyMixedAVX512(c float64, x *float32, y *float64, n int)
 //
 //go:noescape
 func axpy64AVX512(c float64, x *float64, y *float64, n int)
+
+// extremesAVX512 sets out to the largest values with a < hi in each of eight lanes and their
+// indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.
+//
+//go:noescape
+func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
+
+// score1AVX512 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 64 columns c of panels
+// step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.
+//
+//go:noescape
+func score1AVX512(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
+
+// score2AVX512 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 128 columns c of panels
+// step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.
+//
+//go:noescape
+func score2AVX512(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
+
+// score4AVX512 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 256 columns c of panels
+// step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.
+//
+//go:noescape
+func score4AVX512(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
 
 // square16AVX2 sets out[r][c] = Σ (x−z)² over d > 0 features for n rows of x
 // and 16 columns of a panel at z; rows of out are ldo bytes apart.
@@ -155,6 +195,11 @@ func expNegAVX2(p *float32, rows int, width int, stride int, hi float32, lo floa
 //go:noescape
 func canonicalAVX2(p *float32, rows int, width int, stride int)
 
+// shiftAVX2 replaces each s of a block by s+c, a NaN by the one NaN.
+//
+//go:noescape
+func shiftAVX2(p *float32, rows int, width int, stride int, c float32)
+
 // powerAVX2 replaces each s of a block by (gamma·(s+0) + coef0)^degree.
 //
 //go:noescape
@@ -164,6 +209,12 @@ func powerAVX2(p *float32, rows int, width int, stride int, gamma float32, coef0
 //
 //go:noescape
 func cosTurnsAVX2(p *float32, rows int, width int, stride int, phase *float32)
+
+// cosSinAVX2 replaces each s of a block by cos(2πs) and sets the element sin bytes
+// further on to sin(2πs).
+//
+//go:noescape
+func cosSinAVX2(p *float32, rows int, width int, stride int, sin int)
 
 // normalsAVX2 sets 32·blocks numbers to standard normals.
 //
@@ -181,6 +232,11 @@ func cauchysAVX2(out *float32, blocks int, state uint64)
 //go:noescape
 func dotLanesAVX2(k *float32, a *float64, n int, offset float64, lane *[32]float64)
 
+// dotMixedAVX2 adds a[i]·k[i], rounded, to lane[i mod 32] for i < n.
+//
+//go:noescape
+func dotMixedAVX2(k *float32, a *float64, n int, lane *[32]float64)
+
 // dot64AVX2 adds a[i]·b[i], rounded, to lane[i mod 32] for i < n.
 //
 //go:noescape
@@ -195,3 +251,15 @@ func axpyMixedAVX2(c float64, x *float32, y *float64, n int)
 //
 //go:noescape
 func axpy64AVX2(c float64, x *float64, y *float64, n int)
+
+// extremesAVX2 sets out to the largest values with a < hi in each of eight lanes and their
+// indices, the smallest values with a > lo and theirs; n > 0 is a multiple of 8.
+//
+//go:noescape
+func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
+
+// score1AVX2 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 64 columns c of panels
+// step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.
+//
+//go:noescape
+func score1AVX2(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)

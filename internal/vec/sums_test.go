@@ -157,3 +157,39 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		t.Errorf("Block: %v allocations", a)
 	}
 }
+
+// TestExtremes draws from few numbers, so that equal ones, bounds that are met
+// and special values are common.
+func TestExtremes(t *testing.T) {
+	const seed = 18
+	rng := rand.New(rand.NewPCG(seed, 0))
+	draw := func(n int) []float64 {
+		all := []float64{0, 1, -1, 2, 0.5, math.Inf(1), math.Inf(-1), math.NaN(), math.Copysign(0, -1)}
+		all = all[:2+rng.IntN(len(all)-1)]
+		v := make([]float64, n+3)
+		for i := range v {
+			if v[i] = all[rng.IntN(len(all))]; rng.IntN(4) == 0 {
+				v[i] = rng.NormFloat64()
+			}
+		}
+		return v[1 : n+1]
+	}
+	for round := range 20000 {
+		n := rng.IntN(100)
+		g, a, lo, hi := draw(n), draw(n), draw(n), draw(n)
+		up, down := -1, -1
+		for i := range g {
+			if a[i] < hi[i] && g[i] > math.Inf(-1) && (up < 0 || g[i] > g[up]) {
+				up = i
+			}
+			if a[i] > lo[i] && g[i] < math.Inf(1) && (down < 0 || g[i] < g[down]) {
+				down = i
+			}
+		}
+		for c := generic; c <= best(); c++ {
+			if u, d := extremesOn(c, g, a, lo, hi); u != up || d != down {
+				t.Fatalf("round %d, n %d: %s gives %d and %d, want %d and %d", round, n, c, u, d, up, down)
+			}
+		}
+	}
+}

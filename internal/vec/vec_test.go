@@ -281,3 +281,30 @@ func TestApply(t *testing.T) {
 		}
 	}
 }
+
+func TestShift(t *testing.T) {
+	const seed = 17
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for n := range 201 {
+		for _, m := range mixes {
+			start, _ := guarded(n+1, 0)
+			m.fill(rng, start)
+			c := start[n]
+			want := append([]float32(nil), start[:n]...)
+			shiftOn(generic, want, c)
+			for i, v := range want {
+				if sum := start[i] + c; v != sum && sum == sum {
+					t.Fatalf("n %d: element %d is %g, want %g", n, i, v, sum)
+				}
+			}
+			for _, on := range codes(t) {
+				got, intact := guarded(n, rng.IntN(9))
+				copy(got, start)
+				shiftOn(on, got, c)
+				if i, ok := same32(got, want); !ok || !intact() {
+					t.Fatalf("n %d, %+v, shift %g: %s gives %g for value %d, Go %g; guards intact: %v", n, m, c, on, got[i], i, want[i], intact())
+				}
+			}
+		}
+	}
+}

@@ -139,14 +139,23 @@ func main() {
 		}
 		expNeg(s)
 		canonical(s)
+		shift(s)
 		power(s)
 		cosTurns(s)
+		cosSin(s)
 		normals(s)
 		cauchys(s)
-		dotLanes(s)
+		dotLanes(s, true)
+		dotLanes(s, false)
 		dot64(s)
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
+		extremes(s)
+		score(s, 1)
+		if s.wide() {
+			score(s, 2)
+			score(s, 4)
+		}
 	}
 	Generate()
 }

@@ -32,15 +32,23 @@ func ramp(name string, n, size int) Mem {
 // dotLanes emits lane[i mod 32] += a[i]·(k[i]+offset) for float32 k. Lanes
 // begin at +0 and so are never −0: the +0 that a masked element adds leaves
 // them as they are.
-func dotLanes(s isa) {
-	s.text("dotLanes", "func(k *float32, a *float64, n int, offset float64, lane *[32]float64)",
-		"adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after\neach of the three operations.")
-	p, err := Param("offset").Resolve()
-	if err != nil {
-		panic(err)
+//
+// A zero offset need not be added, for the same reason.
+func dotLanes(s isa, shifted bool) {
+	var offset VecVirtual
+	if shifted {
+		s.text("dotLanes", "func(k *float32, a *float64, n int, offset float64, lane *[32]float64)",
+			"adds a[i]·(k[i]+offset) to lane[i mod 32] for i < n, rounding after\neach of the three operations.")
+		p, err := Param("offset").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		offset = s.vec()
+		VBROADCASTSD(p.Addr, offset)
+	} else {
+		s.text("dotMixed", "func(k *float32, a *float64, n int, lane *[32]float64)",
+			"adds a[i]·k[i], rounded, to lane[i mod 32] for i < n.")
 	}
-	offset := s.vec()
-	VBROADCASTSD(p.Addr, offset)
 	k, w := Load(Param("k"), GP64()), s.bytes/8
 	accumulate(s, 4, k, func(j int, m, _ Op) VecVirtual {
 		v, p := s.vec(), Op(Mem{Base: k, Disp: 4 * w * j})
@@ -54,7 +62,9 @@ func dotLanes(s isa) {
 			p = y
 		}
 		VCVTPS2PD(p, v)
-		VADDPD(offset, v, v)
+		if shifted {
+			VADDPD(offset, v, v)
+		}
 		return v
 	})
 }
