@@ -161,6 +161,9 @@ func (d *Deferred) Add(x *stream.Example) (dropped *stream.Example) { return d.w
 // Waiting returns the number of arrivals not yet applied.
 func (d *Deferred) Waiting() int { return d.wait.Len() }
 
+// Next returns the waiting example that i others will be applied before.
+func (d *Deferred) Next(i int) *stream.Example { return d.wait.At(i) }
+
 // Apply adds the waiting examples to the sampler, in order of arrival, and
 // calls changed, which may be nil, after each with what Sampler.Add returned.
 func (d *Deferred) Apply(changed func(x *stream.Example, slot int, evicted *stream.Example)) {

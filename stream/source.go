@@ -113,6 +113,41 @@ const (
 	StageLearn   Stage = "learn"   // the learner refused the example
 )
 
+// Reason says in a word what is wrong with a record, for counting. Texts for
+// people are in the errors.
+type Reason string
+
+// The reasons, a closed set.
+const (
+	ReasonOther     Reason = "other"      // none of those below
+	ReasonEmpty     Reason = "empty"      // no value, or an empty field
+	ReasonTooLarge  Reason = "too_large"  // more bytes than are allowed
+	ReasonSyntax    Reason = "syntax"     // not what the format allows there
+	ReasonType      Reason = "type"       // a value of another type than is needed
+	ReasonMissing   Reason = "missing"    // the features, the label or the key are not there
+	ReasonDuplicate Reason = "duplicate"  // a key or feature comes twice
+	ReasonOrder     Reason = "order"      // indices do not increase
+	ReasonIndex     Reason = "index"      // what stands there is no index
+	ReasonLimit     Reason = "limit"      // more features, or a larger index, than are allowed
+	ReasonDimension Reason = "dimension"  // other than the number of features there should be
+	ReasonNotFinite Reason = "not_finite" // NaN, infinite, or too large to be finite
+	ReasonLabel     Reason = "label"      // a number that is no label
+)
+
+// Reasons returns the closed set of reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonOther, ReasonEmpty, ReasonTooLarge, ReasonSyntax, ReasonType, ReasonMissing, ReasonDuplicate,
+		ReasonOrder, ReasonIndex, ReasonLimit, ReasonDimension, ReasonNotFinite, ReasonLabel}
+}
+
+// Known returns r, or ReasonOther if r is not in the closed set.
+func (r Reason) Known() Reason {
+	if slices.Contains(Reasons(), r) {
+		return r
+	}
+	return ReasonOther
+}
+
 // RecordError says why one record could not be used. The stream goes on after
 // it.
 type RecordError struct {
@@ -120,6 +155,7 @@ type RecordError struct {
 	Partition int32
 	Offset    int64
 	Stage     Stage
+	Reason    Reason
 	Field     string // e.g. "x[3]", "y", "feature 17"; empty where there is none
 	Err       error
 }
@@ -137,9 +173,10 @@ func (e *RecordError) Unwrap() error { return e.Err }
 // FieldError is what a decoder returns: which stage and field was wrong, and
 // why. The caller, who knows the record, makes a RecordError of it.
 type FieldError struct {
-	Stage Stage
-	Field string
-	Err   error
+	Stage  Stage
+	Reason Reason
+	Field  string
+	Err    error
 }
 
 func (e *FieldError) Error() string {
@@ -155,7 +192,7 @@ func (e *FieldError) Unwrap() error { return e.Err }
 func At(rec *Record, err error) *RecordError {
 	re := &RecordError{Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Stage: StageDecode, Err: err}
 	if fe, ok := err.(*FieldError); ok {
-		re.Stage, re.Field, re.Err = fe.Stage, fe.Field, fe.Err
+		re.Stage, re.Reason, re.Field, re.Err = fe.Stage, fe.Reason, fe.Field, fe.Err
 	}
 	return re
 }

@@ -7,6 +7,7 @@
 package broker
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Options of Start. The zero value gives a random loopback port and a log in
@@ -32,6 +34,45 @@ type Options struct {
 	CompactEvery time.Duration
 	// Log receives the broker's errors and warnings; nil drops them.
 	Log *slog.Logger
+	// TLS, if not nil, makes connections encrypted.
+	TLS *tls.Config
+	// Users, if there are any, are the only ones who may use the broker, each
+	// for what it is allowed. They are for tests of that: the broker stays on
+	// the loopback interface.
+	Users []User
+}
+
+// User of a broker with authentication.
+type User struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism, Name, Password string
+	// Super users may do everything.
+	Super bool
+	Allow []Grant
+}
+
+// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP or
+// CLUSTER) of that name.
+type Grant struct{ Resource, Name, Operation string }
+
+// opts are the options for authentication.
+func (u User) opts() ([]kfake.Opt, error) {
+	if u.Super {
+		return []kfake.Opt{kfake.Superuser(u.Mechanism, u.Name, u.Password)}, nil
+	}
+	var acls []kfake.ACL
+	for _, g := range u.Allow {
+		r, err := kmsg.ParseACLResourceType(g.Resource)
+		if err != nil {
+			return nil, fmt.Errorf("broker: resource %q: %w", g.Resource, err)
+		}
+		op, err := kmsg.ParseACLOperation(g.Operation)
+		if err != nil {
+			return nil, fmt.Errorf("broker: operation %q: %w", g.Operation, err)
+		}
+		acls = append(acls, kfake.ACL{Resource: r, Name: g.Name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true})
+	}
+	return []kfake.Opt{kfake.User(u.Mechanism, u.Name, u.Password, acls...)}, nil
 }
 
 // Broker is a running broker.
@@ -78,6 +119,19 @@ func Start(o Options) (*Broker, error) {
 	}
 	if o.DataDir != "" {
 		opts = append(opts, kfake.DataDir(o.DataDir))
+	}
+	if o.TLS != nil {
+		opts = append(opts, kfake.TLS(o.TLS))
+	}
+	if len(o.Users) > 0 {
+		opts = append(opts, kfake.EnableSASL(), kfake.EnableACLs())
+	}
+	for _, u := range o.Users {
+		more, err := u.opts()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, more...)
 	}
 	if o.Log != nil {
 		opts = append(opts, kfake.WithLogger(logger{o.Log}))

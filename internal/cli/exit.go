@@ -18,6 +18,7 @@ type Code int
 // The exit codes in use.
 const (
 	OK          Code = 0
+	Findings    Code = 1  // a command that looks for problems has found some
 	Usage       Code = 64 // the command line is wrong
 	Data        Code = 65 // the input data is wrong
 	Unavailable Code = 69 // a service that is needed does not answer, or refuses
@@ -33,6 +34,7 @@ var codes = []struct {
 	text string
 }{
 	{OK, "success; also after SIGINT or SIGTERM, once a service has shut down cleanly"},
+	{Findings, "config lint or doctor has found problems"},
 	{Usage, "the command line is wrong"},
 	{Data, "the input data is wrong"},
 	{Unavailable, "a service that is needed does not answer, or refuses"},

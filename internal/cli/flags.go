@@ -13,7 +13,9 @@ import (
 // shows under their titles.
 type Flags struct {
 	*pflag.FlagSet
-	groups []group
+	groups  []group
+	checks  []func(*Call) []error
+	aliases map[string]string
 }
 
 type group struct {
@@ -48,6 +50,23 @@ func (f *Flags) Group(title string, define func()) {
 	f.groups = append(f.groups, group{title, names})
 }
 
+// Check adds a check of what single values cannot show: whether files exist,
+// whether settings go together. It is called once all settings are resolved,
+// by config lint; errors made by Call.Bad say where the setting stands. It must
+// not change anything and must not use the network.
+func (f *Flags) Check(check func(c *Call) []error) { f.checks = append(f.checks, check) }
+
+// AlsoKnown tells what other programs call the setting called name, for
+// suggestions.
+func (f *Flags) AlsoKnown(name string, others ...string) {
+	if f.aliases == nil {
+		f.aliases = map[string]string{}
+	}
+	for _, o := range others {
+		f.aliases[canonical(o)] = name
+	}
+}
+
 // Choice defines a flag that takes one of the values given.
 func (f *Flags) Choice(p *string, name, def string, values []string, usage string) {
 	*p = def
@@ -64,7 +83,7 @@ func (c *choice) Type() string   { return "name" }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.values, s) {
-		return fmt.Errorf("want one of %s", strings.Join(c.values, ", "))
+		return fmt.Errorf("want one of %s%s", strings.Join(slices.DeleteFunc(slices.Clone(c.values), func(v string) bool { return v == "" }), ", "), DidYouMean(s, c.values))
 	}
 	*c.p = s
 	return nil
@@ -83,6 +102,16 @@ func (p Pairs) String() string {
 		b.WriteString(k + "=" + p[k])
 	}
 	return b.String()
+}
+
+func (p Pairs) keys() []string { return slices.Sorted(maps.Keys(p)) }
+
+// text is the value of a flag as a user would write it.
+func text(f *pflag.Flag) string {
+	if sv, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(sv.GetSlice(), ",")
+	}
+	return f.Value.String()
 }
 
 // Type names the flag's argument in help.
@@ -110,34 +139,4 @@ func (f *Flags) usage() string {
 		fmt.Fprintf(&b, "%s:\n%s\n", g.title, part.FlagUsagesWrapped(110))
 	}
 	return b.String()
-}
-
-// nearest returns the name that is closest to s, or "" if none is close.
-func nearest(s string, names []string) string {
-	best, dist := "", len(s)/3+2
-	for _, n := range names {
-		if d := editDistance(s, n); d < dist {
-			best, dist = n, d
-		}
-	}
-	return best
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diag
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diag, row[j] = row[j], min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,6 +34,11 @@ type Command struct {
 	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 is no
 	// bound.
 	MinArgs, MaxArgs int
+	// Section is the command whose settings these are, and whose section of the
+	// configuration file applies; empty is the command itself.
+	Section string
+	// NoFile leaves the configuration file unread: the command is about it.
+	NoFile bool
 	// Setup defines the command's flags and returns what runs the command once
 	// they are set.
 	Setup func(f *Flags) func(ctx context.Context, c *Call) error
@@ -62,12 +68,22 @@ func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDef
 // comes from elsewhere.
 func (c *Call) Bad(name string, err error) error {
 	o := c.Origin(name)
+	key, _, _ := strings.Cut(name, ".")
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	switch o.Source {
 	case FromEnv, FromFile:
-		return Failf(Config, "%s: %s: %w", o, name, err)
+		return Fail(Config, &badValue{problem(o, key, "%s: %s", name, text), err})
 	}
-	return Failf(Usage, "--%s: %w", name, err)
+	return Fail(Usage, &badValue{problem(Origin{Source: o.Source}, key, "--%s: %s", name, text), err})
 }
+
+// badValue is a problem with a cause that errors.As can reach.
+type badValue struct {
+	*Problem
+	err error
+}
+
+func (b *badValue) Unwrap() []error { return []error{b.Problem, b.err} }
 
 // Program is a set of commands.
 type Program struct {
@@ -111,11 +127,7 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	}
 	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == args[0] })
 	if i < 0 {
-		hint := ""
-		if n := nearest(args[0], p.names()); n != "" {
-			hint = fmt.Sprintf("; did you mean %q?", n)
-		}
-		return Failf(Usage, "no command %q%s (see %s --help)", args[0], hint, p.Name)
+		return Failf(Usage, "no command %q%s (see %s --help)", args[0], DidYouMean(args[0], p.names()), p.Name)
 	}
 	return p.call(ctx, p.Commands[i], args[1:], io)
 }
@@ -134,11 +146,14 @@ type common struct {
 	quiet                 bool
 }
 
+// generalGroup is the title of the flags that every command has.
+const generalGroup = "General"
+
 // flags makes the flag set of a command.
 func (p *Program) flags(c *Command) (*Flags, *common, func(context.Context, *Call) error) {
 	f, o := newFlags(c.Name), &common{}
 	run := c.Setup(f)
-	f.Group("General", func() {
+	f.Group(generalGroup, func() {
 		f.StringVar(&o.config, "config", "", "YAML `FILE` with settings: names of flags and their values")
 		f.Choice(&o.level, "log-level", "warn", []string{"debug", "info", "warn", "error"}, "least severe message to log")
 		f.Choice(&o.format, "log-format", "text", []string{"text", "json"}, "form of log messages")
@@ -157,9 +172,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 		}
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
-			var names []string
-			f.VisitAll(func(fl *pflag.Flag) { names = append(names, fl.Name) })
-			if n := nearest(unknown.GetSpecifiedName(), names); n != "" {
+			if n := nearest(unknown.GetSpecifiedName(), f.names()); n != "" {
 				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)
 			}
 		}
@@ -169,11 +182,15 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 		fmt.Fprint(io.Out, p.commandHelp(c, f))
 		return nil
 	}
-	s := &settings{flags: f, command: c.Name, known: p.known(), commands: p.names(), getenv: io.Getenv}
-	if o.config == "" {
-		o.config, _ = io.Getenv(EnvName("config"))
-	}
-	if err := s.resolve(o.config); err != nil {
+	s := p.settings(c, f, io)
+	if c.NoFile {
+		if o.config == "" {
+			o.config, _ = io.Getenv(EnvName("config"))
+		}
+		if err := s.resolve(""); err != nil {
+			return err
+		}
+	} else if err := s.load(o); err != nil {
 		return err
 	}
 	if n := f.NArg(); n < c.MinArgs || c.MaxArgs >= 0 && n > c.MaxArgs {
@@ -189,14 +206,29 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 	})
 }
 
-// known returns the names of all settings that any command has.
-func (p *Program) known() map[string]bool {
-	names := map[string]bool{}
+// settings are those of a command before anything has been read.
+func (p *Program) settings(c *Command, f *Flags, io Stdio) *settings {
+	s := &settings{flags: f, command: c.Name, own: c.Section, known: map[string]bool{}, commands: p.names(), getenv: io.Getenv, aliases: map[string]string{}}
+	if s.own == "" {
+		s.own = c.Name
+	}
 	for _, c := range p.Commands {
 		f, _, _ := p.flags(c)
-		f.VisitAll(func(fl *pflag.Flag) { names[fl.Name] = true })
+		f.VisitAll(func(fl *pflag.Flag) { s.known[fl.Name] = true })
+		maps.Copy(s.aliases, f.aliases)
 	}
-	return names
+	return s
+}
+
+// load fills the settings from all sources.
+func (s *settings) load(o *common) error {
+	if err := s.flags.refuseSecrets(); err != nil {
+		return err
+	}
+	if o.config == "" {
+		o.config, _ = s.getenv(EnvName("config"))
+	}
+	return s.resolve(o.config)
 }
 
 // logger returns a logger on w.

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,29 +54,25 @@ func EnvName(name string) string {
 type settings struct {
 	flags   *Flags
 	command string
+	own     string // name of the section that applies
 	// known tells whether any command has a flag of that name, so that several
 	// commands can share a file.
 	known    map[string]bool
 	commands []string
 	getenv   func(string) (string, bool)
 	origins  map[string]Origin // by flag name; for pairs also by "flag.key"
+	aliases  map[string]string // what other programs call a setting → its name
+	// found are the problems of the file, in its order.
+	found []*Problem
+	// foreign are the lines of settings in the file that only other commands
+	// have.
+	foreign map[string]int
 }
 
 // resolve sets what the command line has left open: from the environment, then
 // from the file at path, if any.
 func (s *settings) resolve(path string) error {
-	s.origins = map[string]Origin{}
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		s.origins[f.Name] = Origin{Source: FromDefault}
-		if f.Changed {
-			s.origins[f.Name] = Origin{Source: FromFlag, Name: "--" + f.Name}
-		}
-		if p, ok := f.Value.(Pairs); ok {
-			for k := range p {
-				s.origins[f.Name+"."+k] = s.origins[f.Name]
-			}
-		}
-	})
+	s.start()
 	var errs []error
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if v, ok := s.getenv(EnvName(f.Name)); ok && f.Name != "help" && f.Name != "config" {
@@ -91,7 +86,32 @@ func (s *settings) resolve(path string) error {
 	if path == "" {
 		return nil
 	}
-	return s.file(path)
+	if err := s.file(path); err != nil {
+		return err
+	}
+	switch n := len(s.found) - 1; {
+	case n == 0:
+		return Fail(Config, s.found[0])
+	case n > 0:
+		return Failf(Config, "%w (and %d more: see config lint)", s.found[0], n)
+	}
+	return nil
+}
+
+// start notes what the command line has set.
+func (s *settings) start() {
+	s.origins = map[string]Origin{}
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		s.origins[f.Name] = Origin{Source: FromDefault}
+		if f.Changed {
+			s.origins[f.Name] = Origin{Source: FromFlag, Name: "--" + f.Name}
+		}
+		if p, ok := f.Value.(Pairs); ok {
+			for k := range p {
+				s.origins[f.Name+"."+k] = s.origins[f.Name]
+			}
+		}
+	})
 }
 
 func list(f *pflag.Flag) bool {
@@ -117,14 +137,17 @@ func (s *settings) set(f *pflag.Flag, items []string, o Origin) error {
 		return nil
 	}
 	bad := func(v string, err error) error {
-		return Failf(Config, "%s: %s = %q: %w", o, f.Name, v, err)
+		if secret(f) {
+			v = redacted
+		}
+		return Fail(Config, problem(o, f.Name, "%s = %q: %v", f.Name, v, err))
 	}
 	if sv, ok := f.Value.(pflag.SliceValue); ok {
 		if err := sv.Replace(items); err != nil {
-			return bad(strings.Join(items, ","), err)
+			return bad(strings.Join(items, ","), plain(f, strings.Join(items, ","), err))
 		}
 	} else if err := f.Value.Set(items[0]); err != nil {
-		return bad(items[0], plain(err))
+		return bad(items[0], plain(f, items[0], err))
 	}
 	s.origins[f.Name] = o
 	return nil
@@ -134,7 +157,7 @@ func (s *settings) set(f *pflag.Flag, items []string, o Origin) error {
 func (s *settings) setPair(f *pflag.Flag, item string, o Origin) error {
 	one := Pairs{}
 	if err := one.Set(item); err != nil {
-		return Failf(Config, "%s: %s = %q: %w", o, f.Name, item, err)
+		return Fail(Config, problem(o, f.Name, "%s = %q: %v", f.Name, item, err))
 	}
 	for k, v := range one {
 		if _, have := s.origins[f.Name+"."+k]; !have {
@@ -144,103 +167,6 @@ func (s *settings) setPair(f *pflag.Flag, item string, o Origin) error {
 	}
 	if s.origins[f.Name].Source == FromDefault {
 		s.origins[f.Name] = o
-	}
-	return nil
-}
-
-// plain shortens strconv's errors, which repeat the value.
-func plain(err error) error {
-	if i := strings.LastIndex(err.Error(), "invalid syntax"); i >= 0 {
-		return errors.New("cannot be read as a value of this type")
-	}
-	return err
-}
-
-// file reads a configuration file: a YAML mapping from flag names to values.
-// A mapping under the name of a command holds settings for that command alone,
-// which are stronger than those outside.
-func (s *settings) file(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Fail(Config, err)
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return Failf(Config, "%s: %w", path, err)
-	}
-	if len(doc.Content) == 0 {
-		return nil
-	}
-	root := doc.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return Failf(Config, "%s:%d: want a mapping from settings to values", path, root.Line)
-	}
-	var mine *yaml.Node
-	for i := 0; i < len(root.Content); i += 2 {
-		k, v := root.Content[i], root.Content[i+1]
-		if v.Kind == yaml.MappingNode && slices.Contains(s.commands, k.Value) {
-			if k.Value == s.command {
-				mine = v
-			} else if err := s.check(path, v); err != nil {
-				return err
-			}
-		}
-	}
-	if mine != nil {
-		if err := s.mapping(path, mine, true); err != nil {
-			return err
-		}
-	}
-	return s.mapping(path, root, false)
-}
-
-// check looks only for unknown names.
-func (s *settings) check(path string, m *yaml.Node) error {
-	for i := 0; i < len(m.Content); i += 2 {
-		if k := m.Content[i]; !s.known[k.Value] {
-			return s.unknown(path, k)
-		}
-	}
-	return nil
-}
-
-func (s *settings) unknown(path string, k *yaml.Node) error {
-	hint := ""
-	var names []string
-	for n := range s.known {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	if n := nearest(k.Value, names); n != "" {
-		hint = fmt.Sprintf("; did you mean %q?", n)
-	}
-	return Failf(Config, "%s:%d: no setting %q%s", path, k.Line, k.Value, hint)
-}
-
-func (s *settings) mapping(path string, m *yaml.Node, section bool) error {
-	seen := map[string]int{}
-	for i := 0; i < len(m.Content); i += 2 {
-		k, v := m.Content[i], m.Content[i+1]
-		if line, dup := seen[k.Value]; dup {
-			return Failf(Config, "%s:%d: %q is set in line %d already", path, k.Line, k.Value, line)
-		}
-		seen[k.Value] = k.Line
-		f := s.flags.Lookup(k.Value)
-		if !section && v.Kind == yaml.MappingNode && slices.Contains(s.commands, k.Value) {
-			continue
-		}
-		if !s.known[k.Value] || k.Value == "config" || k.Value == "help" {
-			return s.unknown(path, k)
-		}
-		if f == nil {
-			if section {
-				return Failf(Config, "%s:%d: the command %s has no setting %q", path, k.Line, s.command, k.Value)
-			}
-			continue
-		}
-		if err := s.apply(f, v, Origin{Source: FromFile, Name: path, Line: v.Line}); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -256,11 +182,11 @@ func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
 		}
 		at := Origin{o.Source, o.Name, n.Line}
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			return "", at, Failf(Config, "%s: %s: want a value", at, f.Name)
+			return "", at, Fail(Config, problem(at, f.Name, "%s: want a value", f.Name))
 		}
 		text, err := expand(n.Value, s.getenv)
 		if err != nil {
-			err = Failf(Config, "%s: %s: %w", at, f.Name, err)
+			err = Fail(Config, problem(at, f.Name, "%s: %v", f.Name, err))
 		}
 		return text, at, err
 	}
@@ -307,7 +233,7 @@ func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
 			}
 		}
 	default:
-		return Failf(Config, "%s: %s: want a single value", o, f.Name)
+		return Fail(Config, problem(o, f.Name, "%s: want a single value", f.Name))
 	}
 	if pairs {
 		return nil

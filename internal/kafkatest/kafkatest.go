@@ -456,3 +456,23 @@ func Committed(tb testing.TB, brokers []string, group, topic string) stream.Offs
 	}
 	return out
 }
+
+// Topics returns the names of all topics.
+func Topics(tb testing.TB, brokers []string) []string {
+	tb.Helper()
+	c := dial(tb, brokers)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil
+	resp, err := req.RequestWith(ctx, c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var out []string
+	for _, t := range resp.Topics {
+		out = append(out, *t.Topic)
+	}
+	return out
+}

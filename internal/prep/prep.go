@@ -1,10 +1,11 @@
 // Package prep is the preprocessing that travels with a model: feature hashing
 // and scaling, fitted to the first examples of a stream and frozen from then
 // on. A Transform is part of checkpoint and model, and gives the same bits
-// wherever it is applied.
+// wherever it is applied. One scale, Running, goes on following the stream.
 package prep
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -23,11 +24,12 @@ const (
 	Common   = "common"   // x / the largest |value| of all features
 	MinMax   = "minmax"   // each feature from its range to [0,1]
 	Standard = "standard" // each feature to mean 0 and standard deviation 1
+	Running  = "running"  // each feature less its mean of late, see Next
 	Auto     = "auto"     // one of the above, see Fit
 )
 
 // Scales lists the values of Options.Scale.
-func Scales() []string { return []string{None, Unit, Common, MinMax, Standard, Auto} }
+func Scales() []string { return []string{None, Unit, Common, MinMax, Standard, Running, Auto} }
 
 const (
 	// DenseLimit is the number of features up to which sparse examples may be
@@ -54,10 +56,13 @@ type Options struct {
 	// scale multitask learning", ICML 2009, with signs). It bounds an open
 	// feature space.
 	HashDim int
+	// Span is about how many examples the mean of Running goes back, at least
+	// 1; 0 means DefaultSpan.
+	Span int
 }
 
-// Transform is a fitted preprocessing. It is immutable and safe for concurrent
-// use. The zero value leaves everything as it is.
+// Transform is a fitted preprocessing. It is safe for concurrent use, and
+// immutable but for Next. The zero value leaves everything as it is.
 type Transform struct {
 	hashDim int
 	scale   string // never Auto; "" means None
@@ -71,6 +76,8 @@ type Transform struct {
 	idx           []int32
 	shift, factor []float64
 	common        float64 // the factor of Common
+	running       running
+	arena         stream.Arena // of Next
 }
 
 // Fit decides on the preprocessing from examples, usually the first of a
@@ -100,6 +107,9 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.HashDim < 0 || o.HashDim > math.MaxInt32 {
 		return nil, fmt.Errorf("hash dimension %d is outside [0,%d]", o.HashDim, math.MaxInt32)
 	}
+	if o.Span < 0 {
+		return nil, fmt.Errorf("span %d is negative", o.Span)
+	}
 	t := &Transform{hashDim: o.HashDim, scale: o.Scale, auto: o.Scale == Auto}
 	for _, e := range examples {
 		if k := e.X.CheckFinite(); k >= 0 {
@@ -109,11 +119,16 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.Scale == None || o.Scale == Unit {
 		return t, nil
 	}
+	if o.Scale == Running {
+		t.dense = true
+		t.running.span = float64(cmp.Or(o.Span, DefaultSpan))
+		return t, nil
+	}
 	if len(examples) == 0 {
 		t.scale = None
 		return t, nil
 	}
-	s := collect(examples, t.hash)
+	s := collect(examples, func(x stream.Vec) stream.Vec { return t.hash(x, nil) })
 	if t.auto {
 		t.scale = s.choose()
 	}
@@ -170,8 +185,10 @@ func (t *Transform) fit(s *stats) {
 
 // Apply returns the preprocessed x. It leaves x alone; the result shares x's
 // memory where there is nothing to do, and is fresh otherwise.
-func (t *Transform) Apply(x stream.Vec) stream.Vec {
-	x = t.hash(x)
+func (t *Transform) Apply(x stream.Vec) stream.Vec { return t.scaled(t.hash(x, nil)) }
+
+// scaled is Apply after hashing.
+func (t *Transform) scaled(x stream.Vec) stream.Vec {
 	switch t.scale {
 	case Unit:
 		var s float64
@@ -184,7 +201,7 @@ func (t *Transform) Apply(x stream.Vec) stream.Vec {
 		return times(x, 1/math.Sqrt(s))
 	case Common:
 		return times(x, t.common)
-	case MinMax, Standard:
+	case MinMax, Standard, Running:
 		if t.dense {
 			return t.shifted(x)
 		}
@@ -275,18 +292,24 @@ func (t *Transform) stretched(x stream.Vec) stream.Vec {
 	return y
 }
 
-// hashed is a feature after hashing.
-type hashed struct {
-	slot int32
-	v    float64
-}
-
-// hash returns x with its features hashed, sparse, if that is asked for.
-func (t *Transform) hash(x stream.Vec) stream.Vec {
+// hash returns x with its features hashed, sparse, if that is asked for, in
+// memory of a, which may be nil.
+func (t *Transform) hash(x stream.Vec, a *stream.Arena) stream.Vec {
 	if t.hashDim == 0 {
 		return x
 	}
-	hs := make([]hashed, 0, len(x.Val))
+	mask := uint64(0)
+	if n := uint64(t.hashDim); n&(n-1) == 0 {
+		mask = n - 1
+	}
+	// Each feature is a number: its slot, its position in x, and its sign, from
+	// the top; the order of these numbers is that of slots, and among features
+	// of one slot that of x.
+	var room [64]uint64 // enough for most examples, without an allocation
+	hs := room[:0]
+	if len(x.Val) > len(room) {
+		hs = make([]uint64, 0, len(x.Val))
+	}
 	var key [4]byte
 	for k, v := range x.Val {
 		if v == 0 {
@@ -299,24 +322,39 @@ func (t *Transform) hash(x stream.Vec) stream.Vec {
 		binary.LittleEndian.PutUint32(key[:], j)
 		h := xxhash.Sum64(key[:])
 		// The top bit is the sign, the low bits are the slot.
-		e := hashed{int32((h << 1 >> 1) % uint64(t.hashDim)), float64(v)}
-		if h>>63 == 1 {
-			e.v = -e.v
+		slot := h << 1 >> 1
+		if mask != 0 {
+			slot &= mask // the remainder, without a division
+		} else {
+			slot %= uint64(t.hashDim)
 		}
-		hs = append(hs, e)
+		hs = append(hs, slot<<33|uint64(k)<<1|h>>63)
 	}
-	// Stable, so that features of one slot are summed in their order.
-	slices.SortStableFunc(hs, func(a, b hashed) int { return int(a.slot) - int(b.slot) })
-	y := stream.Vec{Idx: make([]int32, 0, len(hs)), Val: make([]float32, 0, len(hs))}
-	for i := 0; i < len(hs); {
-		slot, sum := hs[i].slot, 0.0
-		for ; i < len(hs) && hs[i].slot == slot; i++ {
-			sum += hs[i].v
+	if len(hs) <= 24 { // a call costs as much as the work
+		for i := 1; i < len(hs); i++ {
+			e, k := hs[i], i
+			for ; k > 0 && hs[k-1] > e; k-- {
+				hs[k] = hs[k-1]
+			}
+			hs[k] = e
 		}
-		y.Idx = append(y.Idx, slot)
+	} else {
+		slices.Sort(hs)
+	}
+	y := stream.Vec{Idx: a.Idx(len(hs)), Val: a.Val(len(hs))}
+	for i := 0; i < len(hs); {
+		slot, sum := hs[i]>>33, 0.0
+		for ; i < len(hs) && hs[i]>>33 == slot; i++ {
+			v := float64(x.Val[uint32(hs[i]>>1)])
+			if hs[i]&1 != 0 {
+				v = -v
+			}
+			sum += v
+		}
+		y.Idx = append(y.Idx, int32(slot))
 		y.Val = append(y.Val, float32(min(max(sum, -math.MaxFloat32), math.MaxFloat32)))
 	}
-	return y
+	return a.Take(y)
 }
 
 // Scale returns the scale in force; never Auto.
@@ -327,10 +365,15 @@ func (t *Transform) Scale() string {
 	return t.scale
 }
 
+// HashDim returns the number of features into which all are hashed, or 0.
+func (t *Transform) HashDim() int { return t.hashDim }
+
 // String describes the preprocessing in a few words.
 func (t *Transform) String() string {
 	s := t.Scale()
 	switch {
+	case s == Running:
+		s += fmt.Sprintf(" over %g examples, %d features", t.running.span, len(t.factor))
 	case t.dense:
 		s += fmt.Sprintf(" over %d features", len(t.factor))
 	case s == MinMax || s == Standard:
@@ -358,6 +401,9 @@ func (t *Transform) Fields(f *state.Fields) {
 	f.Float64s("shift", &t.shift)
 	f.Float64s("factor", &t.factor)
 	f.Float64("common", &t.common)
+	if t.scale == Running { // others are stored as they were before there was one
+		t.running.fields(f)
+	}
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("scale", t.check())
 	}
@@ -372,6 +418,9 @@ func (t *Transform) check() error {
 	}
 	if t.dense && (len(t.shift) != len(t.factor) || len(t.idx) != 0) || !t.dense && (len(t.shift) != 0 || len(t.idx) != len(t.factor)) {
 		return fmt.Errorf("%d indices, %d shifts, %d factors", len(t.idx), len(t.shift), len(t.factor))
+	}
+	if err := t.checkRunning(); err != nil {
+		return err
 	}
 	for i, j := range t.idx {
 		if j < 0 || i > 0 && j <= t.idx[i-1] {

@@ -171,10 +171,10 @@ var errEmpty = errors.New("the value is empty")
 // checkSize refuses empty and oversized values.
 func (c *common) checkSize(value []byte) error {
 	if len(value) == 0 {
-		return fail(stream.StageDecode, "", errEmpty)
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	if len(value) > c.maxBytes {
-		return failf(stream.StageDecode, "", "the value has %d bytes, the limit is %d", len(value), c.maxBytes)
+		return failf(stream.StageDecode, stream.ReasonTooLarge, "", "the value has %d bytes, the limit is %d", len(value), c.maxBytes)
 	}
 	return nil
 }
@@ -182,14 +182,14 @@ func (c *common) checkSize(value []byte) error {
 // checkDim refuses a dense vector of n features where that is too many.
 func (c *common) checkDim(n int) error {
 	if n > c.maxDim {
-		return failf(stream.StageFeature, "x", "%d features, the limit is %d", n, c.maxDim)
+		return failf(stream.StageFeature, stream.ReasonLimit, "x", "%d features, the limit is %d", n, c.maxDim)
 	}
 	return nil
 }
 
 // indexTooLarge says that a feature's 1-based index is out of range.
 func (c *common) indexTooLarge(field string) error {
-	return failf(stream.StageFeature, field, "the index is above the limit of %d", c.maxDim)
+	return failf(stream.StageFeature, stream.ReasonLimit, field, "the index is above the limit of %d", c.maxDim)
 }
 
 // labels maps labels on the wire to labels in memory.
@@ -202,7 +202,7 @@ type labels struct {
 func (l *labels) decode(v float64) (float64, error) {
 	switch {
 	case v-v != 0:
-		return 0, failf(stream.StageLabel, "y", "the label is %v, want a finite number", v)
+		return 0, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", v)
 	case l.regress:
 		return v, nil
 	case v == l.pos:
@@ -210,14 +210,14 @@ func (l *labels) decode(v float64) (float64, error) {
 	case v == l.neg:
 		return -1, nil
 	}
-	return 0, failf(stream.StageLabel, "y", "the label is %v, want %v or %v", v, l.neg, l.pos)
+	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want %v or %v", v, l.neg, l.pos)
 }
 
 // encode is decode's inverse.
 func (l *labels) encode(y float64) (float64, error) {
 	switch {
 	case y-y != 0:
-		return 0, failf(stream.StageLabel, "y", "the label is %v, want a finite number", y)
+		return 0, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", y)
 	case l.regress:
 		return y, nil
 	case y == 1:
@@ -225,7 +225,7 @@ func (l *labels) encode(y float64) (float64, error) {
 	case y == -1:
 		return l.neg, nil
 	}
-	return 0, failf(stream.StageLabel, "y", "the label is %v, want -1 or 1", y)
+	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want -1 or 1", y)
 }
 
 // checkVec refuses what no codec may write: features that are not finite and
@@ -233,12 +233,12 @@ func (l *labels) encode(y float64) (float64, error) {
 func (c *common) checkVec(x stream.Vec) error {
 	if x.Idx != nil {
 		if len(x.Idx) != len(x.Val) {
-			return failf(stream.StageFeature, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
+			return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
 		}
 		last := int32(-1)
 		for _, j := range x.Idx {
 			if j <= last {
-				return failf(stream.StageFeature, feature(int(j)+1), "the indices do not increase")
+				return failf(stream.StageFeature, stream.ReasonOrder, feature(int(j)+1), "the indices do not increase")
 			}
 			last = j
 		}
@@ -248,22 +248,22 @@ func (c *common) checkVec(x stream.Vec) error {
 		if x.Idx != nil {
 			field = feature(int(x.Idx[k]) + 1)
 		}
-		return failf(stream.StageFeature, field, "the value is %v", x.Val[k])
+		return failf(stream.StageFeature, stream.ReasonNotFinite, field, "the value is %v", x.Val[k])
 	}
 	if d := x.Dim(); d > c.maxDim {
-		return failf(stream.StageFeature, "x", "%d features, the limit is %d", d, c.maxDim)
+		return failf(stream.StageFeature, stream.ReasonLimit, "x", "%d features, the limit is %d", d, c.maxDim)
 	}
 	return nil
 }
 
 // fail returns a decoder's error.
-func fail(stage stream.Stage, field string, err error) error {
-	return &stream.FieldError{Stage: stage, Field: field, Err: err}
+func fail(stage stream.Stage, reason stream.Reason, field string, err error) error {
+	return &stream.FieldError{Stage: stage, Reason: reason, Field: field, Err: err}
 }
 
 // failf is fail with a formatted reason.
-func failf(stage stream.Stage, field, format string, args ...any) error {
-	return fail(stage, field, fmt.Errorf(format, args...))
+func failf(stage stream.Stage, reason stream.Reason, field, format string, args ...any) error {
+	return fail(stage, reason, field, fmt.Errorf(format, args...))
 }
 
 // feature names the feature with the 1-based index j.

@@ -225,7 +225,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	}
 	b := trimLine(value)
 	if c.skip(b, 0) == len(b) {
-		return fail(stream.StageDecode, "", errEmpty)
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	n := bytes.Count(b, []byte{c.o.Comma}) + 1
 	val := a.Val(min(n, c.maxDim))
@@ -235,7 +235,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	for i := 0; i <= len(b); k++ {
 		f, next, ok := c.field(b, i, lines)
 		if !ok {
-			return failf(stream.StageDecode, c.name(k), "%s has no proper end", quoted(f))
+			return failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s has no proper end", quoted(f))
 		}
 		i = next
 		if k < len(c.drop) && c.drop[k] {
@@ -248,7 +248,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 			}
 			d, n := scan(f)
 			if n == 0 || n != len(f) {
-				return failf(stream.StageLabel, c.name(k), "the label is %s, want a number", quoted(f))
+				return failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
 			}
 			var err error
 			if y, err = c.labels.decode(d.float64(f)); err != nil {
@@ -258,7 +258,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 			continue
 		}
 		if len(val) == c.maxDim {
-			return failf(stream.StageFeature, c.name(k), "more than %d features", c.maxDim)
+			return failf(stream.StageFeature, stream.ReasonLimit, c.name(k), "more than %d features", c.maxDim)
 		}
 		v, err := c.value(f, k)
 		if err != nil {
@@ -267,13 +267,13 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		val = append(val, v)
 	}
 	if want := len(c.o.Columns); want > 0 && k != want {
-		return failf(stream.StageDecode, "", "%d fields, want %d", k, want)
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", k, want)
 	}
 	if !found && c.label == lastColumn {
-		return failf(stream.StageLabel, c.name(k-1), "the last column is one of those to drop")
+		return failf(stream.StageLabel, stream.ReasonDimension, c.name(k-1), "the last column is one of those to drop")
 	}
 	if !found {
-		return failf(stream.StageLabel, c.name(c.label), "missing, there are %d fields", k)
+		return failf(stream.StageLabel, stream.ReasonMissing, c.name(c.label), "missing, there are %d fields", k)
 	}
 	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Val: val}), y, labelled
 	return nil
@@ -290,15 +290,15 @@ func (c *csvCodec) value(f []byte, k int) (float32, error) {
 		case len(f) == 0 && c.o.EmptyAsZero:
 			return 0, nil
 		case len(f) == 0:
-			return 0, failf(stream.StageDecode, c.name(k), "the field is empty")
+			return 0, failf(stream.StageDecode, stream.ReasonEmpty, c.name(k), "the field is empty")
 		case nonFinite(f):
-			return 0, failf(stream.StageFeature, c.name(k), "the value is %s", quoted(f))
+			return 0, failf(stream.StageFeature, stream.ReasonNotFinite, c.name(k), "the value is %s", quoted(f))
 		}
-		return 0, failf(stream.StageDecode, c.name(k), "%s is not a number", quoted(f))
+		return 0, failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s is not a number", quoted(f))
 	}
 	v := d.float32(f)
 	if v-v != 0 {
-		return 0, failf(stream.StageFeature, c.name(k), "%s overflows a float32", quoted(f))
+		return 0, failf(stream.StageFeature, stream.ReasonNotFinite, c.name(k), "%s overflows a float32", quoted(f))
 	}
 	return v, nil
 }
@@ -312,7 +312,7 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	}
 	dim := ex.X.Dim()
 	if ex.Labelled && c.label == noColumn {
-		return dst, failf(stream.StageLabel, "y", "there is no column for the label")
+		return dst, failf(stream.StageLabel, stream.ReasonMissing, "y", "there is no column for the label")
 	}
 	columns := len(c.o.Columns)
 	if columns > 0 {
@@ -326,7 +326,7 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 			}
 		}
 		if dim > room || dim < room && !ex.X.Sparse() {
-			return dst, failf(stream.StageFeature, "x", "%d features, there are columns for %d", dim, room)
+			return dst, failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features, there are columns for %d", dim, room)
 		}
 		dim = room
 	}
@@ -342,7 +342,7 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 			break
 		}
 		if !isLabel && !dropped && next == dim {
-			return dst, failf(stream.StageFeature, "x", "%d features leave column %d empty, before the label's", dim, k+1)
+			return dst, failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features leave column %d empty, before the label's", dim, k+1)
 		}
 		if k > 0 {
 			out = append(out, c.o.Comma)
@@ -373,7 +373,7 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		}
 	}
 	if len(out) == len(dst) {
-		return dst, failf(stream.StageDecode, "", "an example without features and label makes an empty record")
+		return dst, failf(stream.StageDecode, stream.ReasonEmpty, "", "an example without features and label makes an empty record")
 	}
 	return out, nil
 }

@@ -41,7 +41,7 @@ func decodeChecked(t *testing.T, c Codec, value []byte) (ex stream.Example, ok b
 	}
 	if err != nil {
 		var fe *stream.FieldError
-		if !errors.As(err, &fe) || fe.Err == nil || fe.Stage == "" {
+		if !errors.As(err, &fe) || fe.Err == nil || fe.Stage == "" || fe.Reason.Known() != fe.Reason || fe.Reason == stream.ReasonOther {
 			t.Fatalf("error %#v", err)
 		}
 		return ex, false

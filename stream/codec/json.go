@@ -36,13 +36,18 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
+	return c.object(a, value, ex, true)
+}
+
+// object decodes the one object in value; needX says whether it must have x.
+func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, needX bool) error {
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
 	p := jsonText{b: value}
 	p.space()
 	if p.i == len(p.b) {
-		return fail(stream.StageDecode, "", errEmpty)
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	if !p.eat('{') {
 		return p.fail("", "want an object")
@@ -101,8 +106,8 @@ func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 	if p.i != len(p.b) {
 		return p.fail("", "the object is over")
 	}
-	if !seenX {
-		return failf(stream.StageDecode, "x", "missing")
+	if !seenX && needX {
+		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
 	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
 	return nil
@@ -111,7 +116,7 @@ func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 // once refuses a key that has been seen.
 func once(seen *bool, name string) error {
 	if *seen {
-		return failf(stream.StageDecode, name, "the key comes twice")
+		return failf(stream.StageDecode, stream.ReasonDuplicate, name, "the key comes twice")
 	}
 	*seen = true
 	return nil
@@ -195,7 +200,7 @@ func (c *jsonCodec) sparse(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 		for _, b := range key {
 			d := b - '0'
 			if d > 9 {
-				return x, failf(stream.StageDecode, "x", "the key %s is not a feature's index", quoted(key))
+				return x, failf(stream.StageDecode, stream.ReasonIndex, "x", "the key %s is not a feature's index", quoted(key))
 			}
 			if index = index*10 + int64(d); index > int64(c.maxDim) {
 				return x, c.indexTooLarge("x[" + quoted(key) + "]")
@@ -203,7 +208,7 @@ func (c *jsonCodec) sparse(a *stream.Arena, p *jsonText) (stream.Vec, error) {
 		}
 		j := int(index)
 		if j == 0 {
-			return x, failf(stream.StageDecode, "x", "the key %s is not a feature's index, those start at 1", quoted(key))
+			return x, failf(stream.StageDecode, stream.ReasonIndex, "x", "the key %s is not a feature's index, those start at 1", quoted(key))
 		}
 		p.space()
 		if !p.eat(':') {
@@ -246,7 +251,7 @@ func sortFeatures(x stream.Vec) error {
 		x.Idx[k] = int32(b >> 32)
 		x.Val[k] = math.Float32frombits(uint32(b))
 		if k > 0 && x.Idx[k] == x.Idx[k-1] {
-			return failf(stream.StageDecode, feature(int(x.Idx[k])+1), "the feature comes twice")
+			return failf(stream.StageDecode, stream.ReasonDuplicate, feature(int(x.Idx[k])+1), "the feature comes twice")
 		}
 	}
 	return nil
@@ -291,11 +296,11 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	}
 	if ex.ID != "" {
 		if !utf8.ValidString(ex.ID) {
-			return dst, failf(stream.StageDecode, "id", "the string is not UTF-8")
+			return dst, failf(stream.StageDecode, stream.ReasonSyntax, "id", "the string is not UTF-8")
 		}
 		id, err := json.Marshal(ex.ID)
 		if err != nil {
-			return dst, fail(stream.StageDecode, "id", err)
+			return dst, fail(stream.StageDecode, stream.ReasonSyntax, "id", err)
 		}
 		out = append(out, `,"id":`...)
 		out = append(out, id...)

@@ -15,9 +15,9 @@ type jsonText struct {
 
 func (p *jsonText) fail(field, reason string) error {
 	if p.i >= len(p.b) {
-		return failf(stream.StageDecode, field, "%s, but the value ends", reason)
+		return failf(stream.StageDecode, stream.ReasonSyntax, field, "%s, but the value ends", reason)
 	}
-	return failf(stream.StageDecode, field, "%s at byte %d, found %s", reason, p.i, quoted(p.b[p.i:p.i+1]))
+	return failf(stream.StageDecode, stream.ReasonSyntax, field, "%s at byte %d, found %s", reason, p.i, quoted(p.b[p.i:p.i+1]))
 }
 
 func (p *jsonText) space() {
@@ -56,7 +56,7 @@ func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, er
 	if n == 0 || !d.plain {
 		for _, w := range []string{"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"} {
 			if p.word(w) {
-				return d, nil, failf(stage, field, "the value is %s", w)
+				return d, nil, failf(stage, stream.ReasonNotFinite, field, "the value is %s", w)
 			}
 		}
 		return d, nil, p.fail(field, "want a number")
@@ -89,7 +89,7 @@ func (p *jsonText) value(j, k int) (float32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, failf(stream.StageFeature, field, "%s overflows a float32", quoted(text))
+	return 0, failf(stream.StageFeature, stream.ReasonNotFinite, field, "%s overflows a float32", quoted(text))
 }
 
 // str passes over a string and returns its contents, which are part of the
@@ -103,7 +103,7 @@ func (p *jsonText) str(field string) ([]byte, error) {
 	if escaped {
 		var u string
 		if err := json.Unmarshal(raw, &u); err != nil {
-			return nil, fail(stream.StageDecode, field, err)
+			return nil, fail(stream.StageDecode, stream.ReasonSyntax, field, err)
 		}
 		s = []byte(u)
 	}
@@ -170,7 +170,7 @@ func (p *jsonText) id() (string, error) {
 	}
 	s, err := p.str("id")
 	if err == nil && !utf8.Valid(s) {
-		err = failf(stream.StageDecode, "id", "the string is not UTF-8")
+		err = failf(stream.StageDecode, stream.ReasonSyntax, "id", "the string is not UTF-8")
 	}
 	return string(s), err
 }

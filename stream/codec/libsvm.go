@@ -61,7 +61,7 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 	}
 	i := skipBlank(b, 0)
 	if i == len(b) {
-		return fail(stream.StageDecode, "", errEmpty)
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	y, labelled := 0.0, false
 	if b[i] == '?' && (i+1 == len(b) || blank(b[i+1])) {
@@ -74,7 +74,7 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 		labelled = true
 		i += n
 	} else if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
-		return failf(stream.StageLabel, "y", "the label is %s, want a number or ?", quoted(t))
+		return failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or ?", quoted(t))
 	}
 
 	// A feature takes four bytes at least, "1:1" and a blank, so that what is
@@ -105,13 +105,13 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 				i = start + len(t)
 				continue
 			}
-			return failf(stream.StageDecode, "", "%s is not index:value", quoted(t))
+			return failf(stream.StageDecode, stream.ReasonSyntax, "", "%s is not index:value", quoted(t))
 		}
 		if j <= last {
 			if j == 0 {
-				return failf(stream.StageDecode, feature(int(j)), "indices start at 1")
+				return failf(stream.StageDecode, stream.ReasonIndex, feature(int(j)), "indices start at 1")
 			}
-			return failf(stream.StageDecode, feature(int(j)), "the index follows %d, indices must increase", last)
+			return failf(stream.StageDecode, stream.ReasonOrder, feature(int(j)), "the index follows %d, indices must increase", last)
 		}
 		last = j
 		i++
@@ -126,13 +126,13 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 		if n == 0 || end < len(b) && !blank(b[end]) {
 			t := token(b, i)
 			if nonFinite(t) {
-				return failf(stream.StageFeature, feature(int(j)), "the value is %s", quoted(t))
+				return failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(j)), "the value is %s", quoted(t))
 			}
-			return failf(stream.StageDecode, feature(int(j)), "%s is not a number", quoted(t))
+			return failf(stream.StageDecode, stream.ReasonSyntax, feature(int(j)), "%s is not a number", quoted(t))
 		}
 		v := d.float32(b[i:end])
 		if v-v != 0 {
-			return failf(stream.StageFeature, feature(int(j)), "%s overflows a float32", quoted(b[i:end]))
+			return failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(j)), "%s overflows a float32", quoted(b[i:end]))
 		}
 		idx = append(idx, int32(j-1))
 		val = append(val, v)

@@ -37,10 +37,10 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 	p := packed{b: value}
 	h, err := p.head()
 	if err != nil {
-		return fail(stream.StageDecode, "", err)
+		return fail(stream.StageDecode, stream.ReasonSyntax, "", err)
 	}
 	if h.kind != kindMap {
-		return failf(stream.StageDecode, "", "the value is of type %s, want a map", h.kind)
+		return failf(stream.StageDecode, stream.ReasonType, "", "the value is of type %s, want a map", h.kind)
 	}
 	var (
 		x                   stream.Vec
@@ -72,7 +72,7 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 			}
 		default:
 			if err = p.skip(1); err != nil {
-				err = fail(stream.StageDecode, "", err)
+				err = fail(stream.StageDecode, stream.ReasonSyntax, "", err)
 			}
 		}
 		if err != nil {
@@ -80,10 +80,10 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 		}
 	}
 	if p.i != len(p.b) {
-		return failf(stream.StageDecode, "", "%d bytes follow the map", len(p.b)-p.i)
+		return failf(stream.StageDecode, stream.ReasonSyntax, "", "%d bytes follow the map", len(p.b)-p.i)
 	}
 	if !seenX {
-		return failf(stream.StageDecode, "x", "missing")
+		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
 	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
 	return nil
@@ -92,14 +92,14 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 func (c *msgpack) label(p *packed) (y float64, labelled bool, err error) {
 	h, err := p.head()
 	if err != nil {
-		return 0, false, fail(stream.StageDecode, "y", err)
+		return 0, false, fail(stream.StageDecode, stream.ReasonSyntax, "y", err)
 	}
 	if h.kind == kindNil {
 		return 0, false, nil
 	}
 	v, ok := h.number()
 	if !ok {
-		return 0, false, failf(stream.StageLabel, "y", "the label is of type %s, want a number", h.kind)
+		return 0, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a number", h.kind)
 	}
 	y, err = c.labels.decode(v)
 	return y, err == nil, err
@@ -108,7 +108,7 @@ func (c *msgpack) label(p *packed) (y float64, labelled bool, err error) {
 func (p *packed) id() (string, error) {
 	h, err := p.head()
 	if err != nil {
-		return "", fail(stream.StageDecode, "id", err)
+		return "", fail(stream.StageDecode, stream.ReasonSyntax, "id", err)
 	}
 	switch h.kind {
 	case kindNil:
@@ -120,18 +120,18 @@ func (p *packed) id() (string, error) {
 	case kindString, kindBin:
 		b, err := p.bytes(h.size)
 		if err != nil {
-			return "", fail(stream.StageDecode, "id", err)
+			return "", fail(stream.StageDecode, stream.ReasonSyntax, "id", err)
 		}
 		return string(b), nil
 	}
-	return "", failf(stream.StageDecode, "id", "the value is of type %s, want a string", h.kind)
+	return "", failf(stream.StageDecode, stream.ReasonType, "id", "the value is of type %s, want a string", h.kind)
 }
 
 func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 	start := p.i
 	h, err := p.head()
 	if err != nil {
-		return x, fail(stream.StageDecode, "x", err)
+		return x, fail(stream.StageDecode, stream.ReasonSyntax, "x", err)
 	}
 	if h.kind != kindMap {
 		p.i = start
@@ -140,7 +140,7 @@ func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 			return x, err
 		}
 		if k := x.CheckFinite(); k >= 0 {
-			return x, failf(stream.StageFeature, indexed(k), "the value is %v as float32", x.Val[k])
+			return x, failf(stream.StageFeature, stream.ReasonNotFinite, indexed(k), "the value is %v as float32", x.Val[k])
 		}
 		return x, nil
 	}
@@ -163,7 +163,7 @@ func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 			}
 		default:
 			if err = p.skip(2); err != nil {
-				err = fail(stream.StageDecode, "x", err)
+				err = fail(stream.StageDecode, stream.ReasonSyntax, "x", err)
 			}
 		}
 		if err != nil {
@@ -171,10 +171,10 @@ func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 		}
 	}
 	if !seenI || !seenV || len(x.Idx) != len(x.Val) {
-		return x, failf(stream.StageDecode, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
+		return x, failf(stream.StageDecode, stream.ReasonDimension, "x", "%d indices, %d values", len(x.Idx), len(x.Val))
 	}
 	if k := x.CheckFinite(); k >= 0 {
-		return x, failf(stream.StageFeature, feature(int(x.Idx[k])+1), "the value is %v as float32", x.Val[k])
+		return x, failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(x.Idx[k])+1), "the value is %v as float32", x.Val[k])
 	}
 	return x, nil
 }
@@ -200,7 +200,7 @@ func (p *packed) list(field string, width int) (n int, array bool, err error) {
 		err = fmt.Errorf("the value is of type %s, want an array or bin", h.kind)
 	}
 	if err != nil {
-		return 0, false, fail(stream.StageDecode, field, err)
+		return 0, false, fail(stream.StageDecode, stream.ReasonSyntax, field, err)
 	}
 	return n, array, nil
 }
@@ -226,11 +226,11 @@ func (c *msgpack) floats(a *stream.Arena, p *packed, field string) ([]float32, e
 	for k := range val {
 		h, err := p.head()
 		if err != nil {
-			return nil, fail(stream.StageDecode, field, err)
+			return nil, fail(stream.StageDecode, stream.ReasonSyntax, field, err)
 		}
 		v, ok := h.number()
 		if !ok {
-			return nil, failf(stream.StageDecode, field+indexed(k)[1:], "the value is of type %s, want a number", h.kind)
+			return nil, failf(stream.StageDecode, stream.ReasonType, field+indexed(k)[1:], "the value is of type %s, want a number", h.kind)
 		}
 		if val[k] = float32(v); h.kind == kindInt {
 			val[k] = float32(h.n) // rounded once
@@ -256,10 +256,10 @@ func (c *msgpack) indices(a *stream.Arena, p *packed) ([]int32, error) {
 		if array {
 			h, err := p.head()
 			if err != nil {
-				return nil, fail(stream.StageDecode, field, err)
+				return nil, fail(stream.StageDecode, stream.ReasonSyntax, field, err)
 			}
 			if h.kind != kindInt {
-				return nil, failf(stream.StageDecode, field+indexed(k)[1:], "the index is of type %s, want an int", h.kind)
+				return nil, failf(stream.StageDecode, stream.ReasonType, field+indexed(k)[1:], "the index is of type %s, want an int", h.kind)
 			}
 			j = h.n
 		} else {
@@ -267,7 +267,7 @@ func (c *msgpack) indices(a *stream.Arena, p *packed) ([]int32, error) {
 			p.i += 4
 		}
 		if j <= last {
-			return nil, failf(stream.StageDecode, field+indexed(k)[1:], "the index %d follows %d, indices must increase from 0", j, last)
+			return nil, failf(stream.StageDecode, stream.ReasonOrder, field+indexed(k)[1:], "the index %d follows %d, indices must increase from 0", j, last)
 		}
 		if j >= int64(c.maxDim) {
 			return nil, c.indexTooLarge(field + indexed(k)[1:])
@@ -319,7 +319,7 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	}
 	if ex.ID != "" {
 		if len(ex.ID) > math.MaxInt32 {
-			return dst, failf(stream.StageDecode, "id", "%d bytes are too many", len(ex.ID))
+			return dst, failf(stream.StageDecode, stream.ReasonTooLarge, "id", "%d bytes are too many", len(ex.ID))
 		}
 		out = append(out, 0xa2, 'i', 'd')
 		switch n := len(ex.ID); {

@@ -239,7 +239,7 @@ func (p *packed) key(depth int) (string, error) {
 		err = p.skip(depth)
 	}
 	if err != nil {
-		return "", fail(stream.StageDecode, "", err)
+		return "", fail(stream.StageDecode, stream.ReasonSyntax, "", err)
 	}
 	return "", nil
 }

@@ -18,7 +18,9 @@ type assembler struct {
 
 	epoch uint64 // the largest seen: smaller ones are a replaced trainer's
 	cur   *stream.Update
-	open  []*partial // oldest first
+	kind  stream.UpdateKind // in which cur has come, and
+	size  uint64            // with how large a payload
+	open  []*partial        // oldest first
 }
 
 // partial is an update some of whose chunks have come.
@@ -73,7 +75,7 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("version %d: %w", e.Version, err)
 	}
-	a.cur = u
+	a.cur, a.kind, a.size = u, p.head.Kind, p.head.size
 	a.open = slices.DeleteFunc(a.open, func(q *partial) bool { return !a.wanted(&q.head) })
 	return true, nil
 }

@@ -45,11 +45,18 @@ type client struct {
 	transport *kafka.Transport
 	timeout   time.Duration
 	log       *slog.Logger
+	cfg       Config
 }
 
 // metadataTTL bounds how long a moved leader or a new partition goes
 // unnoticed.
 const metadataTTL = 2 * time.Second
+
+// Validate returns an error if the configuration cannot reach any cluster: no
+// broker, or an address that is not host:port. It does not use the network.
+func (c Config) Validate() error {
+	return c.validate()
+}
 
 func (c Config) validate() error {
 	if len(c.Brokers) == 0 {
@@ -90,6 +97,7 @@ func (c Config) open(topics []string) (*client, error) {
 		transport: t,
 		timeout:   c.RequestTimeout,
 		log:       c.Log,
+		cfg:       c,
 	}, nil
 }
 

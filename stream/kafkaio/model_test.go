@@ -221,7 +221,7 @@ func TestModelTopicDeltas(t *testing.T) {
 		v[i] = update("m", 1, uint64(i), 3000)
 	}
 	with := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Patch: patchXor})
-	without := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
+	without := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", FullsOnly: true})
 	publish(t, p, v[1])
 	sameUpdate(t, next(t, with), v[1])
 	sameUpdate(t, next(t, without), v[1])

@@ -26,7 +26,8 @@ type PublisherOptions struct {
 	// MaxRecordBytes bounds a record; 0 is 900 KiB, which fits the default of
 	// message.max.bytes with room to spare.
 	MaxRecordBytes int
-	// DeltaRing is the number of slots for deltas; 0 is 64.
+	// DeltaRing is the number of slots for deltas, no less than there are
+	// between two fulls; 0 is DefaultDeltaRing.
 	DeltaRing int
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Subscribers have the same
 	// limit.
@@ -34,6 +35,9 @@ type PublisherOptions struct {
 	// MaxDown is as in SourceOptions.
 	MaxDown time.Duration
 }
+
+// DefaultDeltaRing is the number of slots for deltas where none is given.
+const DefaultDeltaRing = 64
 
 // FencedError says that a newer trainer has published this model.
 type FencedError struct {
@@ -87,7 +91,7 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 		o.MaxRecordBytes = 900 << 10
 	}
 	if o.DeltaRing == 0 {
-		o.DeltaRing = 64
+		o.DeltaRing = DefaultDeltaRing
 	}
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30

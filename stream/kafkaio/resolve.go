@@ -14,12 +14,15 @@ import (
 // bounds of a partition: offsets first ≤ o < end exist.
 type bounds struct{ first, end int64 }
 
+// diagnoseEvery is how often an outage is looked into.
+const diagnoseEvery = 10 * time.Second
+
 // retry calls f until it succeeds, fails for good, or has failed for longer
 // than maxDown (0: no limit). It logs once when it has to wait, and once when
 // that is over.
 func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f func(context.Context) error) error {
 	var wait backoff
-	var since time.Time
+	var since, looked time.Time
 	for {
 		rctx, cancel := c.request(ctx, 0)
 		err := f(rctx)
@@ -34,7 +37,18 @@ func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if fatal(err) || errors.As(err, &unknown) {
+		if (fatal(err) && !errors.Is(err, kafka.SASLAuthenticationFailed)) || errors.As(err, &unknown) {
+			return err
+		}
+		// What keeps us from the cluster may be a disagreement, which kafka-go
+		// shows as a closed connection.
+		if since.IsZero() || time.Since(looked) > diagnoseEvery {
+			if err := c.refused(ctx); err != nil {
+				return err
+			}
+			looked = time.Now()
+		}
+		if fatal(err) {
 			return err
 		}
 		if since.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -19,8 +20,10 @@ type SubscriberOptions struct {
 	// topic holds.
 	Model string
 	// Patch applies a delta to the payload of its base version, without
-	// changing it. If nil, deltas are ignored.
+	// changing it. If nil, deltas are those that trainers of this project make.
 	Patch func(base, delta []byte) ([]byte, error)
+	// FullsOnly says to ignore deltas.
+	FullsOnly bool
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
 	// be held while updates are put together.
 	MaxModelBytes int64
@@ -41,6 +44,7 @@ type Subscriber struct {
 	recs     []stream.Record
 	fresh    bool // a.cur has not been delivered
 	rejected atomic.Uint64
+	received Received
 	log      func(msg string, args ...any)
 }
 
@@ -64,7 +68,28 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if err != nil {
 		return nil, err
 	}
+	switch {
+	case o.FullsOnly:
+		o.Patch = nil
+	case o.Patch == nil:
+		o.Patch = patchWithin(o.MaxModelBytes)
+	}
 	return &Subscriber{src: src, a: newAssembler(o.Model, uint64(o.MaxModelBytes), o.Patch), log: src.c.log.Warn}, nil
+}
+
+// patchWithin applies the deltas that package delta makes, unless they claim a
+// result above the limit.
+func patchWithin(limit int64) func(base, patch []byte) ([]byte, error) {
+	return func(base, patch []byte) ([]byte, error) {
+		size, err := delta.Size(patch)
+		if err != nil {
+			return nil, err
+		}
+		if int64(size) > limit {
+			return nil, fmt.Errorf("a result of %d bytes is more than the limit of %d", size, limit)
+		}
+		return delta.Patch(base, patch)
+	}
 }
 
 // settle is how long Next, once it has an update, waits for records that the
@@ -112,8 +137,32 @@ func (s *Subscriber) take(r *stream.Record) {
 		s.log("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
 			"key", fmt.Sprintf("%.64q", r.Key), "error", err)
 	}
-	s.fresh = s.fresh || done
+	if !done {
+		return
+	}
+	s.fresh = true
+	s.received.Bytes += s.a.size
+	if s.a.kind == stream.Delta {
+		s.received.Deltas++
+	} else {
+		s.received.Fulls++
+	}
 }
+
+// Received says in what form the updates have come that made a newer model.
+type Received struct {
+	Fulls, Deltas uint64
+	// Bytes is the length of their payloads.
+	Bytes uint64
+}
+
+// Sub returns what came after before.
+func (r Received) Sub(before Received) Received {
+	return Received{r.Fulls - before.Fulls, r.Deltas - before.Deltas, r.Bytes - before.Bytes}
+}
+
+// Received returns what has come up to the last call of Next.
+func (s *Subscriber) Received() Received { return s.received }
 
 // deliver returns the current update. The assembler keeps the payload, as the
 // base of deltas, so the caller gets an Update of its own around it.

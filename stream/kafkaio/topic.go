@@ -42,7 +42,16 @@ func (c *client) create(ctx context.Context, t TopicSpec, maxDown time.Duration)
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
 		cfg.ConfigEntries = append(cfg.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: t.Config[k]})
 	}
+	// Asking to create a topic that exists needs the permission to create it.
 	err = retry(ctx, c, "create topic", maxDown, func(ctx context.Context) error {
+		found, err := c.partitions(ctx, []string{t.Name})
+		if len(found[t.Name]) > 0 {
+			return kafka.TopicAlreadyExists
+		}
+		// Who may not see a topic may still be allowed to create it.
+		if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) {
+			return err
+		}
 		resp, err := c.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{cfg}})
 		if err != nil {
 			return err

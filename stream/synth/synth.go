@@ -8,7 +8,7 @@
 //
 // Every label is a function of the features as they are delivered, except for
 // moons, rbf and waveform, whose classes overlap by definition; then the
-// option "noise" flips labels at random.
+// option "noise" flips labels at random. The labels of friedman are numbers.
 package synth
 
 import (
@@ -40,6 +40,8 @@ type Info struct {
 	// Reference is the publication that defines the stream.
 	Reference string
 	Options   []Option
+	// Regress says that labels are numbers, not classes.
+	Regress bool
 }
 
 // concept is what one stream consists of.
@@ -47,7 +49,7 @@ type concept interface {
 	// dim returns the number of features.
 	dim() int
 	// example writes the features of example i into x and returns its label,
-	// +1 or −1, before noise. The calls come with increasing i.
+	// +1 or −1 or a number, before noise. The calls come with increasing i.
 	example(i uint64, d *draw, x []float32) float64
 }
 
@@ -72,7 +74,7 @@ func shared(noise float64) []Option {
 
 // kinds returns all generators, by name.
 func kinds() []kind {
-	all := []kind{sea(), hyperplane(), rbf(), checkerboard(), moons(), waveform()}
+	all := []kind{sea(), hyperplane(), rbf(), checkerboard(), moons(), waveform(), friedman()}
 	slices.SortFunc(all, func(a, b kind) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
@@ -91,6 +93,7 @@ func List() []Info {
 type Generator struct {
 	name              string
 	c                 concept
+	regress           bool
 	noise, unlabelled float64
 	base              uint64 // tells the streams of different seeds apart
 	next              uint64
@@ -115,7 +118,7 @@ func New(name string, seed uint64, opts map[string]string) (*Generator, error) {
 		return nil, fmt.Errorf("synth: %s: %w", name, err)
 	}
 	r := rng.New(seed, "synth/"+name)
-	g := &Generator{name: name, noise: s["noise"], unlabelled: s["unlabelled"], base: r.Uint64()}
+	g := &Generator{name: name, regress: k.Regress, noise: s["noise"], unlabelled: s["unlabelled"], base: r.Uint64()}
 	if g.c, err = k.make(s, r); err != nil {
 		return nil, fmt.Errorf("synth: %s: %w", name, err)
 	}
@@ -163,6 +166,9 @@ func (k *kind) parse(opts map[string]string) (settings, error) {
 // Name returns the generator's name.
 func (g *Generator) Name() string { return g.name }
 
+// Regress reports whether labels are numbers, not classes.
+func (g *Generator) Regress() bool { return g.regress }
+
 // Dim returns the number of features, which are dense.
 func (g *Generator) Dim() int { return g.c.dim() }
 
@@ -181,7 +187,10 @@ func (g *Generator) Next(ex *stream.Example) {
 	g.d.seed(g.base, i)
 	x := make([]float32, g.c.dim())
 	y := g.c.example(i, &g.d, x)
-	if g.d.uniform() < g.noise {
+	switch {
+	case g.regress:
+		y += float64(g.noise * g.d.normal())
+	case g.d.uniform() < g.noise:
 		y = -y
 	}
 	*ex = stream.Example{Seq: i + 1, X: stream.Vec{Val: x}, Y: y, Labelled: true}

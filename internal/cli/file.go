@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// file reads a configuration file: a YAML mapping from flag names to values.
+// A mapping under the name of a command holds settings for that command alone,
+// which are stronger than those outside. What is wrong inside the file goes to
+// s.found; the error is about reading it at all.
+func (s *settings) file(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Fail(Config, err)
+	}
+	s.foreign = map[string]int{}
+	at := func(line int) Origin { return Origin{FromFile, path, line} }
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		line, text := yamlError(err)
+		s.found = append(s.found, problem(at(line), "", "not YAML: %s", text))
+		return nil
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		s.found = append(s.found, problem(at(root.Line), "", "want a mapping from settings to values, such as \"topics: clicks\""))
+		return nil
+	}
+	for i := 0; i < len(root.Content); i += 2 {
+		k, v := root.Content[i], root.Content[i+1]
+		if s.section(k, v) {
+			if k.Value == s.own {
+				s.mapping(path, v, true)
+			} else {
+				s.check(path, v)
+			}
+		}
+	}
+	s.mapping(path, root, false)
+	slices.SortStableFunc(s.found, func(a, b *Problem) int { return a.Origin.Line - b.Origin.Line })
+	return nil
+}
+
+// section tells whether a node holds settings of one command.
+func (s *settings) section(k, v *yaml.Node) bool {
+	return v.Kind == yaml.MappingNode && slices.Contains(s.commands, k.Value)
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
+
+// yamlError splits an error of the parser into line (0 if it has none) and
+// text.
+func yamlError(err error) (int, string) {
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return n, m[2]
+		}
+	}
+	return 0, err.Error()
+}
+
+// check looks only for unknown names.
+func (s *settings) check(path string, m *yaml.Node) {
+	for i := 0; i < len(m.Content); i += 2 {
+		if k := m.Content[i]; !s.settable(k.Value) {
+			s.unknown(path, k, m.Content[i+1], true)
+		}
+	}
+}
+
+func (s *settings) settable(name string) bool {
+	return s.known[name] && name != "config" && name != "help"
+}
+
+func (s *settings) unknown(path string, k, v *yaml.Node, section bool) {
+	names := slices.Sorted(maps.Keys(s.known))
+	what := "setting"
+	if v.Kind == yaml.MappingNode && !section {
+		names = append(names, s.commands...)
+		what = "setting or command"
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "config" || n == "help" })
+	near, hint := nearest(k.Value, names), ""
+	if n, ok := s.aliases[canonical(k.Value)]; ok {
+		near = n
+	}
+	if near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	q := problem(Origin{FromFile, path, k.Line}, k.Value, "no %s %q%s", what, k.Value, hint)
+	q.Nearest = near
+	s.found = append(s.found, q)
+}
+
+func (s *settings) mapping(path string, m *yaml.Node, section bool) {
+	seen := map[string]int{}
+	for i := 0; i < len(m.Content); i += 2 {
+		k, v := m.Content[i], m.Content[i+1]
+		at := Origin{FromFile, path, k.Line}
+		if line, dup := seen[k.Value]; dup {
+			s.found = append(s.found, problem(at, k.Value, "%q is set in line %d already", k.Value, line))
+			continue
+		}
+		seen[k.Value] = k.Line
+		f := s.flags.Lookup(k.Value)
+		switch {
+		case !section && s.section(k, v):
+		case !s.settable(k.Value):
+			s.unknown(path, k, v, section)
+		case f == nil && section:
+			s.found = append(s.found, problem(at, k.Value, "the command %s has no setting %q%s", s.command, k.Value, DidYouMean(k.Value, s.flags.names())))
+		case f == nil:
+			s.foreign[k.Value] = k.Line
+		default:
+			if err := s.apply(f, v, Origin{FromFile, path, v.Line}); err != nil {
+				s.found = append(s.found, collect(err, at, k.Value))
+			}
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+func (f *Flags) names() []string {
+	var names []string
+	f.VisitAll(func(fl *pflag.Flag) {
+		if fl.Name != "help" && fl.Name != "config" {
+			names = append(names, fl.Name)
+		}
+	})
+	return names
+}
+
+// Lint returns everything that is wrong with the configuration file at path,
+// in its order: unknown and repeated names, values that cannot be, and what the
+// checks of the commands find. Names and values are checked for every command,
+// since several may share a file; the checks are made for those given and for
+// those that have a section of their own. The error is about reading the file.
+func (p *Program) Lint(ctx context.Context, path string, commands []string, io Stdio) ([]*Problem, error) {
+	var all []*Problem
+	add := func(q *Problem) {
+		if !slices.ContainsFunc(all, func(a *Problem) bool { return *a == *q }) {
+			all = append(all, q)
+		}
+	}
+	for _, c := range p.Commands {
+		if c.Section != "" {
+			continue // its settings are another one's
+		}
+		f, _, _ := p.flags(c)
+		s := p.settings(c, f, io)
+		s.start()
+		if err := s.file(path); err != nil {
+			return nil, err
+		}
+		for _, q := range s.found {
+			add(q)
+		}
+	}
+	bad := map[string]bool{}
+	for _, q := range all {
+		bad[q.Key] = true
+		if q.Nearest != "" {
+			bad[q.Nearest] = true // what was meant is not missing
+		}
+	}
+	for _, name := range commands {
+		i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == name })
+		if i < 0 {
+			return nil, Failf(Usage, "no command %q%s", name, DidYouMean(name, p.names()))
+		}
+		f, _, _ := p.flags(p.Commands[i])
+		s := p.settings(p.Commands[i], f, io)
+		// The file may hold problems that are known by now; the environment's are
+		// new.
+		err := s.resolve(path)
+		var q *Problem
+		if errors.As(err, &q) && q.Origin.Source != FromFile {
+			add(q)
+		}
+		if bad[""] {
+			continue // not a configuration at all
+		}
+		call := &Call{Stdio: io, Log: slog.New(slog.DiscardHandler), settings: s}
+		for _, check := range f.checks {
+			for _, err := range check(call) {
+				if err == nil {
+					continue
+				}
+				q := s.explain(collect(err, Origin{}, ""), path)
+				if !bad[q.Key] {
+					add(q)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Problem) int { return a.Origin.Line - b.Origin.Line })
+	return all, nil
+}
+
+// explain points, where a setting is missing, to one in the file that another
+// command has under a similar name.
+func (s *settings) explain(q *Problem, path string) *Problem {
+	if q.Origin.Source != FromDefault && q.Origin.Source != "" {
+		return q
+	}
+	names := s.flags.names()
+	for k, line := range s.foreign {
+		if q.Key != "" && nearest(k, names) == q.Key {
+			return problem(Origin{FromFile, path, line}, k, "the command %s has no setting %q; did you mean %q?", s.command, k, q.Key)
+		}
+	}
+	return problem(Origin{FromFile, path, 0}, q.Key, "%s", strings.TrimPrefix(q.Text, "--"))
+}
+
+// Value is a setting as resolved for a command.
+type Value struct {
+	Name, Value string
+	Origin      Origin
+}
+
+// Resolve parses args (without the command's name) and returns all settings of
+// the command, as it would run with them, in the order of its help; pairs are
+// listed one by one. Secrets are redacted.
+func (p *Program) Resolve(command string, args []string, io Stdio) ([]Value, error) {
+	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == command })
+	if i < 0 {
+		return nil, Failf(Usage, "no command %q%s", command, DidYouMean(command, p.names()))
+	}
+	f, o, _ := p.flags(p.Commands[i])
+	if err := f.Parse(args); err != nil {
+		return nil, Failf(Usage, "%s: %w", command, err)
+	}
+	s := p.settings(p.Commands[i], f, io)
+	if err := s.load(o); err != nil {
+		return nil, err
+	}
+	var out []Value
+	for _, name := range f.names() {
+		fl := f.Lookup(name)
+		v := Value{name, text(fl), s.origins[name]}
+		if secret(fl) && v.Origin.Source != FromDefault {
+			v.Value = redacted
+		}
+		pairs, ok := fl.Value.(Pairs)
+		if !ok || len(pairs) == 0 {
+			out = append(out, v)
+			continue
+		}
+		for _, k := range pairs.keys() {
+			out = append(out, Value{name + "." + k, pairs[k], s.origins[name+"."+k]})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Problem is one thing that is wrong with the settings.
+type Problem struct {
+	// Origin says where it stands.
+	Origin Origin
+	// Key is the setting that it is about, or what stands in its place; empty if
+	// it is about the file as a whole.
+	Key string
+	// Text says what is wrong and, where there is one, what is nearest to it
+	// that would do.
+	Text string
+	// Nearest is the setting that was probably meant by an unknown one.
+	Nearest string
+}
+
+func problem(o Origin, key, format string, args ...any) *Problem {
+	return &Problem{Origin: o, Key: key, Text: fmt.Sprintf(format, args...)}
+}
+
+func (p *Problem) Error() string {
+	if p.Origin.Name == "" {
+		return p.Text
+	}
+	return p.Origin.String() + ": " + p.Text
+}
+
+// collect returns the problem that err is about.
+func collect(err error, o Origin, key string) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return problem(o, key, "%v", err)
+}
+
+// DidYouMean returns a suggestion to append to an error about the name s: the
+// nearest of names, or nothing if none is near.
+func DidYouMean(s string, names []string) string {
+	if n := nearest(s, names); n != "" {
+		return fmt.Sprintf("; did you mean %q?", n)
+	}
+	return ""
+}
+
+// plain says what a value that v is not should look like.
+func plain(f *pflag.Flag, v string, err error) error {
+	switch t := f.Value.Type(); {
+	case t == "bool":
+		return errors.New("want true or false")
+	case t == "duration":
+		if _, e := strconv.ParseFloat(v, 64); e == nil {
+			return fmt.Errorf("the unit is missing; did you mean %q?", v+"s")
+		}
+		hint := ""
+		if s := strings.ReplaceAll(v, " ", ""); s != v {
+			if _, e := time.ParseDuration(s); e == nil {
+				hint = fmt.Sprintf("; did you mean %q?", s)
+			}
+		}
+		return fmt.Errorf("want a time with its unit, such as 500ms, 10s or 1h30m%s", hint)
+	case t == "int32Slice":
+		return errors.New("want a list of integers")
+	case strings.HasPrefix(t, "uint"):
+		return errors.New("want a whole number that is not negative" + plainNumber(v))
+	case strings.HasPrefix(t, "int"):
+		return errors.New("want a whole number" + plainNumber(v))
+	case strings.HasPrefix(t, "float"):
+		return errors.New("want a number")
+	}
+	if i := strings.LastIndex(err.Error(), "invalid syntax"); i >= 0 {
+		return errors.New("cannot be read as a value of this type")
+	}
+	return err
+}
+
+var withUnit = regexp.MustCompile(`(?i)^([0-9]+) ?([kmg])(i?)b?$`)
+
+// plainNumber suggests the number that a size such as 900KiB stands for.
+func plainNumber(v string) string {
+	m := withUnit.FindStringSubmatch(v)
+	if m == nil {
+		return ""
+	}
+	n, err := strconv.ParseInt(m[1], 10, 32)
+	if err != nil {
+		return ""
+	}
+	base := int64(1000)
+	if m[3] != "" {
+		base = 1024
+	}
+	for range strings.Index("kmg", strings.ToLower(m[2])) + 1 {
+		n *= base
+	}
+	return fmt.Sprintf("; did you mean %d?", n)
+}
+
+// canonical makes spellings of one name equal: maxDown, MAX_DOWN and max.down.
+func canonical(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '_' || r == '.' || r == ' ' || r == '-':
+		case r >= 'A' && r <= 'Z':
+			b.WriteRune(r - 'A' + 'a')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// nearest returns the name that is closest to s, or "" if none is close: one at
+// a small edit distance, else the shortest one of which s is a part, else one
+// at a moderate edit distance. Spelling of the words' borders does not count.
+func nearest(s string, names []string) string {
+	want := canonical(s)
+	best, dist := "", len(want)/3+2
+	for _, n := range names {
+		if d := editDistance(want, canonical(n)); d < dist {
+			best, dist = n, d
+		}
+	}
+	if best != "" && dist <= max(1, len(want)/4) || len(want) < 4 {
+		return best
+	}
+	whole := ""
+	for _, n := range names {
+		if strings.Contains(canonical(n), want) && (whole == "" || len(n) < len(whole)) {
+			whole = n
+		}
+	}
+	if whole != "" {
+		return whole
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diag := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diag
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diag, row[j] = row[j], min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

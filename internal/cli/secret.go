@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// redacted stands for a secret in everything that is printed.
+const redacted = "<redacted>"
+
+// secretMark is the annotation of flags that hold a secret.
+const secretMark = "streamsvm-secret"
+
+func secret(f *pflag.Flag) bool { return f.Annotations[secretMark] != nil }
+
+// Secret defines the settings called name and name-file for one secret: in the
+// environment or the configuration file the first holds it, the second names a
+// file that does. The command line takes only the file, because everybody on a
+// machine can see the arguments of its processes. Call.Secret returns the
+// secret.
+func (f *Flags) Secret(name, usage string) {
+	f.String(name, "", usage)
+	own := f.Lookup(name)
+	own.Hidden = true
+	own.Annotations = map[string][]string{secretMark: {usage}}
+	f.String(name+"-file", "", fmt.Sprintf("`FILE` that holds %s; or set %s, or %s in the configuration file", usage, EnvName(name), name))
+}
+
+// refuseSecrets returns an error if a secret stands on the command line.
+func (f *Flags) refuseSecrets() error {
+	var err error
+	f.VisitAll(func(fl *pflag.Flag) {
+		if secret(fl) && fl.Changed {
+			err = Failf(Usage, "--%s: the command line is no place for a secret, everybody on this machine can see it; use --%s-file, %s, or the configuration file", fl.Name, fl.Name, EnvName(fl.Name))
+		}
+	})
+	return err
+}
+
+// Secret returns the secret of that name. The stronger source wins; an error
+// names the setting, never the value. The line end of a file is not part of the
+// secret.
+func (c *Call) Secret(name string) (string, error) {
+	file := name + "-file"
+	rank := map[Source]int{FromFlag: 3, FromEnv: 2, FromFile: 1, FromDefault: 0}
+	own, other := rank[c.Origin(name).Source], rank[c.Origin(file).Source]
+	flags := c.settings.flags
+	switch {
+	case own == 0 && other == 0:
+		return "", c.Bad(file, errors.New("it is not set, and neither is "+EnvName(name)))
+	case own == other:
+		return "", c.Bad(name, fmt.Errorf("%s is set as well", file))
+	case own > other:
+		v := flags.Lookup(name).Value.String()
+		if v == "" {
+			return "", c.Bad(name, errors.New("it is empty"))
+		}
+		return v, nil
+	}
+	data, err := os.ReadFile(flags.Lookup(file).Value.String())
+	if err != nil {
+		return "", c.Bad(file, err)
+	}
+	v := strings.TrimRight(string(data), "\r\n")
+	if v == "" {
+		return "", c.Bad(file, errors.New("the file is empty"))
+	}
+	return v, nil
+}

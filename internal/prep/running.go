@@ -1,0 +1,95 @@
+package prep
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// DefaultSpan is the span of Running unless Options.Span says otherwise.
+const DefaultSpan = 1000
+
+// running is what the scale Running keeps beside shift, the running means, and
+// factor: for each feature the sum of its squared distances from the mean as
+// it was before.
+type running struct {
+	span    float64
+	n       uint64 // examples
+	squares []float64
+}
+
+// Next returns the preprocessed x, as Apply does, and then takes x into
+// account. That makes a difference with Running only, where feature j becomes
+//
+//	(x_j − m_j)/s_j,   m_j ← m_j + max(1/n, 2/(Span+1))·(x_j − m_j)
+//
+// for the n-th example, with s_j the root of the mean square of all differences
+// x_j − m_j so far. It makes an example out of what is unusual about it:
+// levels that drift, as dates and prices do, stay comparable. Labels play no
+// part. Apply uses the means as they stand, so a model that has been published
+// applies those of its last example.
+//
+// Running makes sparse examples dense, up to DenseLimit features; those beyond
+// are limited to [-1,1].
+//
+// Next must not be called while other methods are running.
+func (t *Transform) Next(x stream.Vec) stream.Vec {
+	x = t.hash(x, &t.arena)
+	y := t.scaled(x)
+	if t.scale == Running {
+		t.observe(x)
+	}
+	return y
+}
+
+func (t *Transform) observe(x stream.Vec) {
+	r := &t.running
+	for d := min(x.Dim(), DenseLimit); len(r.squares) < d; {
+		// It was 0 in all examples before.
+		r.squares = append(r.squares, 0)
+		t.shift = append(t.shift, 0)
+		t.factor = append(t.factor, 0)
+	}
+	r.n++
+	rate := max(1/float64(r.n), 2/(r.span+1))
+	k := 0
+	for j, m := range t.shift {
+		v := 0.0
+		if k < len(x.Val) && index(x, k) == j {
+			v = float64(x.Val[k])
+			k++
+		}
+		d := v - m
+		t.shift[j] = m + float64(rate*d)
+		if r.n == 1 {
+			continue // nothing to compare with
+		}
+		if r.squares[j] += float64(d * d); r.squares[j] > 0 {
+			t.factor[j] = 1 / math.Sqrt(r.squares[j]/float64(r.n-1))
+		}
+	}
+}
+
+func (r *running) fields(f *state.Fields) {
+	f.Float64("span", &r.span)
+	f.Uint64("count", &r.n)
+	f.Float64s("squares", &r.squares)
+}
+
+func (t *Transform) checkRunning() error {
+	if t.scale != Running {
+		return nil
+	}
+	r := &t.running
+	if !(r.span >= 1 && r.span < math.Inf(1)) || !t.dense || len(r.squares) != len(t.shift) || len(r.squares) > DenseLimit {
+		return fmt.Errorf("running means of %d features over %g examples, %d sums", len(t.shift), r.span, len(r.squares))
+	}
+	for _, v := range r.squares {
+		if !(v >= 0 && v < math.Inf(1)) {
+			return fmt.Errorf("%v among sums of squares", v)
+		}
+	}
+	return nil
+}

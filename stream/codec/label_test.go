@@ -1,0 +1,87 @@
+package codec
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func TestLabels(t *testing.T) {
+	for _, c := range []struct {
+		opts  Options
+		value string
+		id    string
+		y     float64
+		err   string // part of the error; empty: accepted
+	}{
+		{value: "+1", y: 1},
+		{value: " -1 \r\n", y: -1},
+		{value: "1.0", y: 1},
+		{value: `{"y":1}`, y: 1},
+		{value: ` {"id":"a7","y":-1,"ts":[1,{"z":2}]}`, id: "a7", y: -1},
+		{value: `{"id":17,"y":1}`, id: "17", y: 1},
+		{value: `{"y":1,"x":[0.5,1]}`, y: 1},
+		{opts: Options{Labels: "01"}, value: "0", y: -1},
+		{opts: Options{Labels: "12"}, value: `{"y":2}`, y: 1},
+		{opts: Options{Task: "regress"}, value: "2.75e-1", y: 0.275},
+		{value: "", err: "empty"},
+		{value: "  \n", err: "empty"},
+		{value: "?", err: "label"},
+		{value: "1 2:3", err: "label"},
+		{value: "1x", err: "label"},
+		{value: "nan", err: "label"},
+		{value: "2", err: "want -1 or 1"},
+		{value: `{"y":null}`, err: "missing"},
+		{value: `{"id":"a"}`, err: "missing"},
+		{value: `{"y":"1"}`, err: "number"},
+		{value: `{"y":1,"y":1}`, err: "twice"},
+		{value: `{"y":1}}`, err: "over"},
+		{value: `{"y":1,"x":["?"]}`, err: "x[0]"},
+		{value: strings.Repeat("1", 100), opts: Options{MaxValueBytes: 99}, err: "limit"},
+		{value: "1e999", opts: Options{Task: "regress"}, err: "finite"},
+	} {
+		dec, err := NewLabels(c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := stream.Example{ID: "old", X: stream.Vec{Val: []float32{1}}, Y: 9}
+		ex := old
+		err = dec.Decode([]byte(c.value), &ex)
+		if c.err != "" {
+			var fe *stream.FieldError
+			if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.err) || ex.ID != "old" || ex.Y != 9 || ex.Labelled {
+				t.Errorf("%q: error %v does not name %q, or the example was changed: %+v", c.value, err, c.err, ex)
+			}
+			continue
+		}
+		if err != nil || ex.ID != c.id || ex.Y != c.y || !ex.Labelled || ex.X.Val != nil || ex.X.Idx != nil {
+			t.Errorf("%q: %+v, %v", c.value, ex, err)
+		}
+	}
+	if _, err := NewLabels(Options{Labels: "abc"}); err == nil {
+		t.Error("an unknown form of labels was accepted")
+	}
+}
+
+func FuzzLabels(f *testing.F) {
+	for _, s := range []string{"+1", `{"y":-1,"id":"a"}`, `{"y":1,"x":{"3":1}}`, "-1e0 \r\n", "{"} {
+		f.Add([]byte(s))
+	}
+	dec, err := NewLabels(Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		var ex stream.Example
+		var err error
+		if got, limit := allocated(func() { err = dec.Decode(value, &ex) }), uint64(4*len(value)+64<<10); got > limit {
+			t.Fatalf("%d bytes allocated for %d, the limit is %d", got, len(value), limit)
+		}
+		var fe *stream.FieldError
+		if err != nil && (!errors.As(err, &fe) || fe.Reason.Known() != fe.Reason || fe.Reason == stream.ReasonOther) || err == nil && (!ex.Labelled || ex.Y != 1 && ex.Y != -1 || ex.X.Dim() != 0) {
+			t.Fatalf("%+v, %v", ex, err)
+		}
+	})
+}

@@ -1,0 +1,294 @@
+package kafkaio
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// ContentsOptions of Contents.
+type ContentsOptions struct {
+	Config
+	// Topic is the model topic.
+	Topic string
+	// Model restricts the contents to the model of that name; empty is all.
+	Model string
+	// MaxModelBytes bounds a payload; 0 is 1 GiB.
+	MaxModelBytes int64
+	// TopicWait and MaxDown are as in SourceOptions.
+	TopicWait, MaxDown time.Duration
+}
+
+// ModelTopic is what a model topic held at one time.
+type ModelTopic struct {
+	Topic string
+	// First and End bound the offsets of every partition: First ≤ o < End.
+	First, End stream.Offsets
+	// Records counts all, Tombstones those without a value.
+	Records, Tombstones uint64
+	// Rejected counts the records that are of no use to any subscriber, or have
+	// completed an update that is not; Rejections has the first of them.
+	Rejected   uint64
+	Rejections []Rejection
+	Models     []ModelContents // in order of their names
+}
+
+// Rejection says what is wrong with a record.
+type Rejection struct {
+	Partition stream.Partition
+	Offset    int64
+	Key       string // at most 64 bytes, quoted
+	Err       error
+}
+
+// rejectionMax bounds ModelTopic.Rejections.
+const rejectionMax = 20
+
+// ModelContents is what a model topic holds of one model.
+type ModelContents struct {
+	Name string
+	// Newest is what a subscriber gets that joins now, with all deltas applied
+	// and the payload's hash verified; nil if there is no full that can be used.
+	Newest *stream.Update
+	// Updates are those of which there is a record, in order of epoch, version
+	// and kind. Offsets and Evaluation are those of updates that are not
+	// Superseded only.
+	Updates []HeldUpdate
+}
+
+// UpdateState says what an update in a model topic is good for.
+type UpdateState string
+
+// The states of updates.
+const (
+	// Current: the full that Newest is made of.
+	Current UpdateState = "current"
+	// Applied: a delta that Newest is made of.
+	Applied UpdateState = "applied"
+	// Superseded: older than Newest, or of a trainer that has been replaced.
+	Superseded UpdateState = "superseded"
+	// Incomplete: newer than Newest, but not all of its chunks are there: it is
+	// being written, or its writer was interrupted.
+	Incomplete UpdateState = "incomplete"
+	// Unchained: a delta newer than Newest whose base is not there.
+	Unchained UpdateState = "unchained"
+	// Damaged: a chunk or the payload does not have the hash that it should
+	// have, or the update contradicts itself.
+	Damaged UpdateState = "damaged"
+)
+
+// HeldUpdate is an update as it stands in a model topic.
+type HeldUpdate struct {
+	stream.Update // without the payload; Hash is that of the payload
+	// Size is the length of the payload.
+	Size uint64
+	// Chunks is the number of records that the update has, Held of how many of
+	// them there is one.
+	Chunks, Held uint64
+	Partition    stream.Partition
+	// First and Last are the smallest and largest offset of its records.
+	First, Last int64
+	State       UpdateState
+	// Verified says that the payload has been put together and has its hash.
+	// Those that were superseded when they were read have not been.
+	Verified bool
+	// Err says what is damaged.
+	Err error
+}
+
+// Contents reads a model topic from its beginning to the end that it has now,
+// and describes what it holds. It changes nothing: no topic is made, no group
+// told of it. It holds the newest payload of every model, and while it reads up
+// to five times as much as the largest. Its errors are those of NewSource and
+// of reading; what is wrong with records is part of the result.
+func Contents(ctx context.Context, o ContentsOptions) (*ModelTopic, error) {
+	if o.Model != "" {
+		if err := checkName(o.Model); err != nil {
+			return nil, err
+		}
+	}
+	if o.Topic == "" || o.MaxModelBytes < 0 {
+		return nil, errors.New("kafka: no topic given, or a negative limit")
+	}
+	if o.MaxModelBytes == 0 {
+		o.MaxModelBytes = 1 << 30
+	}
+	src, err := NewSource(ctx, SourceOptions{
+		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, OutOfRange: ToEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	s := &surveyor{opt: o, topic: &ModelTopic{Topic: o.Topic, First: src.Start(), End: src.ends()}, models: map[string]*survey{}}
+	var recs []stream.Record
+	for {
+		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
+			return s.result(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range recs {
+			s.take(&recs[i])
+		}
+		clear(recs)
+	}
+}
+
+// ends returns the offsets at which a bounded source ends.
+func (s *Source) ends() stream.Offsets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := stream.Offsets{}
+	for _, p := range s.parts {
+		o[p.id] = p.stop
+	}
+	return o
+}
+
+// surveyor makes a ModelTopic of records.
+type surveyor struct {
+	opt    ContentsOptions
+	topic  *ModelTopic
+	models map[string]*survey
+}
+
+// survey is what is known of one model.
+type survey struct {
+	a     *assembler
+	held  map[updateKey]*held
+	chain []*held // that the newest update is made of, the full first
+}
+
+// updateKey is what chunks of one update have in common.
+type updateKey struct {
+	epoch, version, hash, size, chunks uint64
+	kind                               stream.UpdateKind
+}
+
+type held struct {
+	HeldUpdate
+	chunks map[uint64]struct{}
+}
+
+func (s *surveyor) take(r *stream.Record) {
+	s.topic.Records++
+	if r.Value == nil {
+		s.topic.Tombstones++
+		return
+	}
+	// What the record says of itself, be it right or not.
+	e := new(envelope)
+	if err := state.Decode(r.Value, e.fields); err != nil || e.Model == "" || len(e.Model) > maxName {
+		if err == nil {
+			err = errors.New("model: the name is missing or too long")
+		}
+		// The key tells whether it is another model's.
+		if name, _, ok := strings.Cut(string(r.Key), "/"); s.opt.Model == "" || !ok || name == s.opt.Model {
+			s.reject(r, err)
+		}
+		return
+	}
+	if s.opt.Model != "" && e.Model != s.opt.Model {
+		return
+	}
+	m := s.models[e.Model]
+	if m == nil {
+		m = &survey{a: newAssembler(e.Model, uint64(s.opt.MaxModelBytes), patchWithin(s.opt.MaxModelBytes)), held: map[updateKey]*held{}}
+		s.models[e.Model] = m
+	}
+	h := m.record(r, e)
+	done, err := m.a.add(r)
+	if err != nil {
+		h.Err = cmp.Or(h.Err, err)
+		s.reject(r, err)
+	}
+	if !done {
+		return
+	}
+	h.Verified = true
+	if h.Kind == stream.Full {
+		for _, old := range m.chain {
+			old.Offsets, old.Evaluation = nil, nil
+		}
+		m.chain = m.chain[:0]
+	}
+	m.chain = append(m.chain, h)
+}
+
+// record notes that there is a chunk of e's update.
+func (m *survey) record(r *stream.Record, e *envelope) *held {
+	k := updateKey{e.Epoch, e.Version, e.Hash, e.size, e.chunks, e.Kind}
+	h := m.held[k]
+	if h == nil {
+		h = &held{chunks: map[uint64]struct{}{}, HeldUpdate: HeldUpdate{
+			Update: e.Update, Size: e.size, Chunks: e.chunks, First: r.Offset, Partition: stream.Partition{Topic: r.Topic, ID: r.Partition},
+		}}
+		m.held[k] = h
+	}
+	h.First, h.Last = min(h.First, r.Offset), max(h.Last, r.Offset)
+	h.chunks[e.chunk] = struct{}{}
+	return h
+}
+
+func (s *surveyor) reject(r *stream.Record, err error) {
+	s.topic.Rejected++
+	if len(s.topic.Rejections) < rejectionMax {
+		s.topic.Rejections = append(s.topic.Rejections, Rejection{
+			Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset, Key: fmt.Sprintf("%.64q", r.Key), Err: err,
+		})
+	}
+}
+
+func (s *surveyor) result() *ModelTopic {
+	for _, name := range slices.Sorted(maps.Keys(s.models)) {
+		m := s.models[name]
+		c := ModelContents{Name: name}
+		if m.a.cur != nil {
+			u := *m.a.cur
+			c.Newest = &u
+		}
+		for _, h := range m.held {
+			h.Held = uint64(len(h.chunks))
+			h.State = m.state(h)
+			if h.State == Superseded {
+				h.Offsets, h.Evaluation = nil, nil
+			}
+			c.Updates = append(c.Updates, h.HeldUpdate)
+		}
+		slices.SortFunc(c.Updates, func(a, b HeldUpdate) int {
+			return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.First, b.First))
+		})
+		s.topic.Models = append(s.topic.Models, c)
+	}
+	return s.topic
+}
+
+func (m *survey) state(h *held) UpdateState {
+	switch i := slices.Index(m.chain, h); {
+	case i == 0:
+		return Current
+	case i > 0:
+		return Applied
+	case h.Err != nil:
+		return Damaged
+	case h.Epoch < m.a.epoch:
+		return Superseded
+	case m.a.cur != nil && cmp.Or(cmp.Compare(h.Epoch, m.a.cur.Epoch), cmp.Compare(h.Version, m.a.cur.Version)) <= 0:
+		return Superseded
+	case h.Held < h.Chunks:
+		return Incomplete
+	default:
+		return Unchained
+	}
+}
