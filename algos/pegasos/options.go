@@ -21,11 +21,12 @@ type Options struct {
 	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
 	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 
-	Batch   int    `opt:"batch" default:"1" range:"[1,100000]" paper:"k" doc:"examples a step"`
-	Passes  int    `opt:"passes" default:"1" range:"[1,1000]" doc:"steps for each batch of new examples: the first on the new ones, the others on draws from the buffer"`
-	Buffer  int    `opt:"buffer" default:"10000" range:"[1,100000000]" doc:"examples kept, as a uniform sample of all, for the passes after the first"`
-	Project bool   `opt:"project" default:"false" paper:"optional" doc:"project onto the ball of radius 1/sqrt(lambda) after each step"`
-	Average string `opt:"average" default:"linear" enum:"none,uniform,linear" paper:"none" doc:"the model is the last iterate, or the average of all, evenly or in proportion to the step number"`
+	Batch   int     `opt:"batch" default:"1" range:"[1,100000]" paper:"k" doc:"examples a step"`
+	Passes  int     `opt:"passes" default:"1" range:"[1,1000]" doc:"steps for each batch of new examples: the first on the new ones, the others on draws from the buffer"`
+	Buffer  int     `opt:"buffer" default:"10000" range:"[1,100000000]" doc:"examples kept, as a uniform sample of all, for the passes after the first"`
+	Project bool    `opt:"project" default:"false" paper:"optional" doc:"project onto the ball of radius 1/sqrt(lambda) after each step"`
+	Radius  float64 `opt:"radius" default:"auto" range:"(0,inf)" auto:"none" paper:"absent" doc:"if given, minimise the mean hinge over the ball of this radius instead, without a ridge: steps radius/sqrt(t max K(x,x)), each projected onto the ball"`
+	Average string  `opt:"average" default:"linear" enum:"none,uniform,linear" paper:"none" doc:"the model is the last iterate, or the average of all, evenly or in proportion to the step number"`
 
 	Budget  int    `opt:"budget" default:"50000" range:"[1,100000000]" paper:"absent" doc:"most support vectors"`
 	Removal string `opt:"removal" default:"smallest" enum:"smallest,oldest" paper:"absent" doc:"which support vector goes when there are too many: the one with the smallest coefficient times the root of K(x,x), the oldest of equals; or the oldest"`

@@ -3,6 +3,7 @@ package pegasos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -27,6 +28,11 @@ import (
 // a form in which no coefficient but those of violators changes. P is the
 // product of the projections' factors, 1 without them.
 //
+// With Options.Radius B it is projected stochastic gradient descent on the mean
+// hinge over ‖w‖ ≤ B instead: λ = 0 and η = B/(r√t), r² the largest K(x,x) so
+// far, the form in which Cotter, Shalev-Shwartz and Srebro (ICML 2012, table 1)
+// compare it with their method.
+//
 // Paper → code: α_t[j] |coef[j]|·P, t step, k Options.Batch, λ lambda(),
 // projection (eq. 6) Options.Project.
 //
@@ -50,6 +56,7 @@ type Learner struct {
 	scale   float64   // P/(λ t)
 	p       float64   // P
 	sq      float64   // ‖Σ coef_j Φ(x_j)‖², with projection only
+	diag    float64   // largest K(x,x), with a radius only
 
 	// The average of the iterates is Σ_j (coef_j·sum − lag_j)/weight Φ(x_j).
 	sum, weight float64
@@ -146,12 +153,44 @@ func (l *Learner) take(n int) {
 		l.buffer.Add(x)
 	}
 	for range l.opt.Passes - 1 {
-		var draw []*stream.Example
-		for _, slot := range samplers.Draw(nil, l.buffer, n, l.rng) {
-			draw = append(draw, l.buffer.At(slot))
-		}
-		l.iterate(draw, false)
+		l.iterate(l.draw(n), false)
 	}
+}
+
+var errPasses = errors.New("pegasos: with one pass there is no buffer to draw from: set passes to 2 or more")
+
+// Refine takes the pending examples into the buffer and does n iterations on
+// batches drawn from it.
+func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
+	if l.opt.Passes == 1 {
+		return algos.Report{}, errPasses
+	}
+	if !l.ready && len(l.pending) > 0 {
+		l.setGamma()
+	}
+	l.n += uint64(len(l.pending))
+	for _, x := range l.pending {
+		l.buffer.Add(x)
+	}
+	l.pending = nil
+	for range n {
+		if err := ctx.Err(); err != nil {
+			return algos.Report{}, err
+		}
+		if l.buffer.Len() > 0 {
+			l.iterate(l.draw(l.opt.Batch), false)
+		}
+	}
+	return l.Report(), nil
+}
+
+// draw draws n examples from the buffer.
+func (l *Learner) draw(n int) []*stream.Example {
+	var draw []*stream.Example
+	for _, slot := range samplers.Draw(nil, l.buffer, n, l.rng) {
+		draw = append(draw, l.buffer.At(slot))
+	}
+	return draw
 }
 
 func (l *Learner) setGamma() {
@@ -176,7 +215,7 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 	u := l.scores(batch)
 	l.step++
 	t := float64(l.step)
-	inc := 1 / (float64(len(batch)) * l.p)
+	inc := l.eta(batch, t) / (float64(len(batch)) * l.p)
 	var added []int // positions in the batch of the violators so far
 	for i, x := range batch {
 		loss := 1 - x.Y*float64(l.scale*u[i])
@@ -188,7 +227,7 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 			continue
 		}
 		l.violations++
-		if l.opt.Project {
+		if l.projects() {
 			v := u[i]
 			for _, j := range added {
 				v += float64(inc * batch[j].Y * l.between(batch[j], x))
@@ -198,13 +237,17 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 		}
 		l.raise(x, float64(inc*x.Y))
 	}
-	lambda := l.lambda()
-	l.scale = l.p / (lambda * t)
+	radius := l.opt.Radius
+	l.scale = l.p
+	if !l.constrained() {
+		lambda := l.lambda()
+		l.scale, radius = l.p/(lambda*t), 1/math.Sqrt(lambda)
+	}
 	for len(l.coef) > l.opt.Budget {
 		l.remove(l.victim())
 	}
-	if l.opt.Project {
-		l.project(lambda)
+	if l.projects() {
+		l.project(radius)
 	}
 	if l.opt.Average != "none" {
 		w := 1.0
@@ -216,10 +259,33 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 	}
 }
 
-// project scales w down to norm 1/√λ if it is longer.
-func (l *Learner) project(lambda float64) {
+// constrained reports whether the norm is bounded instead of penalised.
+func (l *Learner) constrained() bool { return !math.IsNaN(l.opt.Radius) }
+
+func (l *Learner) projects() bool { return l.opt.Project || l.constrained() }
+
+// eta returns the length of step t as far as l.scale does not have it in it.
+func (l *Learner) eta(batch []*stream.Example, t float64) float64 {
+	if !l.constrained() {
+		return 1
+	}
+	for _, x := range batch {
+		if k := l.basis.Func; k.Kind == vec.RBF || k.Kind == vec.Laplacian {
+			l.diag = 1 + float64(k.Bias)
+		} else {
+			l.diag = max(l.diag, l.between(x, x))
+		}
+	}
+	if !(l.diag > 0) {
+		return 0
+	}
+	return l.opt.Radius / math.Sqrt(float64(l.diag*t))
+}
+
+// project scales w down to norm bound if it is longer.
+func (l *Learner) project(bound float64) {
 	norm := l.scale * math.Sqrt(max(l.sq, 0))
-	if bound := 1 / math.Sqrt(lambda); norm > bound {
+	if norm > bound {
 		l.p *= bound / norm
 		l.scale *= bound / norm
 	}
@@ -229,6 +295,7 @@ func (l *Learner) project(lambda float64) {
 		}
 		l.sq *= l.p * l.p
 		l.sum /= l.p
+		l.scale /= l.p
 		l.p = 1
 	}
 }
@@ -267,7 +334,7 @@ func (l *Learner) victim() int {
 // remove drops support vector j; the last one takes its place.
 func (l *Learner) remove(j int) {
 	x := l.basis.Row(j)
-	if l.opt.Project {
+	if l.projects() {
 		u := l.scores([]*stream.Example{{X: x}})[0]
 		c := l.coef[j]
 		l.sq += float64(c*c*l.basis.Diag(j)) - float64(2*c*u)
@@ -329,6 +396,9 @@ func (l *Learner) Report() algos.Report {
 	r.KernelEvals = l.evals
 	if l.step > 0 {
 		r.StepSize = 1 / (l.lambda() * float64(l.step))
+		if l.constrained() {
+			r.StepSize = l.opt.Radius / math.Sqrt(float64(l.diag*float64(l.step)))
+		}
 	}
 	r.Gauges = []stream.Measure{
 		{Name: "hinge", Value: l.hinge},
@@ -374,6 +444,9 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Uint64("violations", &l.violations)
 	f.Uint64("removals", &l.removals)
 	f.Float64("hinge", &l.hinge)
+	if l.constrained() {
+		f.Float64("diag", &l.diag)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -54,9 +54,8 @@ func check(o *Options) error {
 // Cost: as many kernel values for each example as there are support vectors.
 // Not safe for concurrent use.
 type Learner struct {
-	opt     Options
-	ready   bool // the kernel is known
-	pending []*stream.Example
+	intake.Queue
+	opt Options
 
 	basis    *kernel.Basis
 	y        []float64
@@ -70,41 +69,17 @@ type Learner struct {
 	row   []float32
 }
 
-// warmup is the number of examples from which gamma is set when it is auto.
-const warmup = 128
-
 func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
-	return &Learner{opt: o, basis: kernel.New(o.function(nil)), ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)}, nil
+	return &Learner{opt: o, basis: kernel.New(o.function(nil)), Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)}}, nil
 }
 
 func (o Options) function(xs []stream.Vec) kernel.Func {
 	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
 }
 
-// Add takes a labelled example in; unlabelled ones go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if x.Y != 1 && x.Y != -1 {
-		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	}
-	if !kernel.Finite(x.X) {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
-	}
-	l.pending = append(l.pending, x)
-	return algos.Learned, nil
-}
-
 // Need asks for one example or, before the first step, for those from which
 // gamma is set.
-func (l *Learner) Need() algos.Need {
-	want := 1
-	if !l.ready {
-		want = warmup
-	}
-	return algos.Need{Fresh: max(0, want-len(l.pending)), Steps: 1}
-}
+func (l *Learner) Need() algos.Need { return l.NeedEvery(1) }
 
 // Step learns from the pending examples.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
@@ -119,17 +94,13 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	if !l.ready && len(l.pending) > 0 {
-		xs := make([]stream.Vec, len(l.pending))
-		for i, x := range l.pending {
-			xs[i] = x.X
-		}
-		l.basis, l.ready = kernel.New(l.opt.function(xs)), true
+	if !l.Ready && len(l.Pending) > 0 {
+		l.basis, l.Ready = kernel.New(l.opt.function(l.Vecs())), true
 	}
-	for _, x := range l.pending {
+	for _, x := range l.Pending {
 		l.learn(x)
 	}
-	l.pending = nil
+	l.Pending = nil
 	return l.Report(), nil
 }
 
@@ -179,8 +150,7 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	f.Bool("ready", &l.ready)
-	samplers.ExamplesFields(f, "pending", &l.pending)
+	l.Queue.Fields(f)
 	f.Group("support", l.basis.Fields)
 	f.Float64s("y", &l.y)
 	f.Uint64s("seen", &l.seen)
@@ -199,11 +169,6 @@ func (l *Learner) fields(f *state.Fields) {
 	for i, y := range l.y {
 		if y != 1 && y != -1 || l.seen[i] >= l.n {
 			f.Fail("seen", fmt.Errorf("support vector %d of %d examples", l.seen[i], l.n))
-		}
-	}
-	for _, x := range l.pending {
-		if !x.Labelled || x.Y != 1 && x.Y != -1 || !kernel.Finite(x.X) {
-			f.Fail("pending", fmt.Errorf("example %d cannot have been accepted", x.Seq))
 		}
 	}
 	l.model = nil

@@ -6,11 +6,17 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/l1smooth"
+	"github.com/streamsvm/streamsvm/algos/online"
 	"github.com/streamsvm/streamsvm/algos/pegasos"
 	"github.com/streamsvm/streamsvm/algos/perceptron"
+	"github.com/streamsvm/streamsvm/algos/ridge"
 	"github.com/streamsvm/streamsvm/algos/sbp"
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/algos/sdca"
+	"github.com/streamsvm/streamsvm/algos/smo"
+	"github.com/streamsvm/streamsvm/algos/svrg"
+	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
 	"github.com/streamsvm/streamsvm/algos/wolfe"
 )
 
@@ -21,7 +27,20 @@ var All = []algos.Spec{
 	sbp.Spec,
 	perceptron.Spec,
 	sdca.Spec,
+	smo.Spec,
 	pegasos.Spec,
+	tsgs3vm.Spec,
+	tsgs3vm.DSG,
+	tsgs3vm.FRS3VM,
+	online.Spec,
+	l1smooth.Spec,
+	svrg.SD,
+	svrg.SAGASD,
+	svrg.SVRG,
+	svrg.ProxSVRG,
+	svrg.SAGA,
+	svrg.Katyusha,
+	ridge.Spec,
 }
 
 // Lookup returns the learner registered under name.

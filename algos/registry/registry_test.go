@@ -20,6 +20,14 @@ func TestConformance(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				// As many random features as a user would take make states of
+				// megabytes, which the suite stores hundreds of times.
+				few := map[string]string{"features": "256", "block": "64", "batch-unlabelled": "64"}
+				for _, o := range spec.Options {
+					if v := few[o.Name]; v != "" && spec.Kind == algos.Features {
+						options[o.Name] = v
+					}
+				}
 				opts := []algostest.Option{algostest.With(options)}
 				if preset == "paper" {
 					// Its regularisation makes a class-mean rule of a kernel

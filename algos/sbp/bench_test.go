@@ -1,8 +1,6 @@
 package sbp
 
 import (
-	"bufio"
-	"compress/gzip"
 	"fmt"
 	"math"
 	"os"
@@ -16,46 +14,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/dataset"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// load reads a file of LIBSVM lines. scale multiplies every value.
-func load(tb testing.TB, name string, scale float32) []*stream.Example {
-	tb.Helper()
-	f, err := os.Open(dataset.Path(tb, name))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var all []*stream.Example
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		y, err := strconv.ParseFloat(words[0], 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		x := stream.Vec{Idx: []int32{}}
-		for _, w := range words[1:] {
-			i, v, _ := strings.Cut(w, ":")
-			j, err1 := strconv.Atoi(i)
-			val, err2 := strconv.ParseFloat(v, 32)
-			if err1 != nil || err2 != nil {
-				tb.Fatal(w)
-			}
-			x.Idx = append(x.Idx, int32(j-1))
-			x.Val = append(x.Val, float32(val)*scale)
-		}
-		all = append(all, &stream.Example{Seq: uint64(len(all) + 1), X: x, Y: y, Labelled: true})
-	}
-	if err := lines.Err(); err != nil {
-		tb.Fatal(err)
-	}
-	return all
-}
 
 // cpu returns the processor seconds of the process, which, unlike the time of
 // day, mean something on a busy machine.
@@ -105,8 +63,8 @@ func TestPaperSets(t *testing.T) {
 		if s := os.Getenv("SBP_SETS"); s != "" && !strings.Contains(","+s+",", ","+c.name+",") {
 			continue
 		}
-		train := load(t, c.name+".train.libsvm.gz", c.scale)
-		test := load(t, c.name+".test.libsvm.gz", c.scale)
+		train := dataset.Load(t, c.name+".train.libsvm.gz", 0, c.scale)
+		test := dataset.Load(t, c.name+".test.libsvm.gz", 0, c.scale)
 		o := map[string]string{"buffer": strconv.Itoa(len(train))}
 		for _, w := range strings.Fields(c.options + " " + os.Getenv("SBP_OPTIONS")) {
 			k, v, _ := strings.Cut(w, "=")
@@ -127,7 +85,7 @@ func TestPaperSets(t *testing.T) {
 			seconds := cpu() - start
 			rate = errorRate(l.Model(), test)
 			start = cpu() - seconds
-			t.Logf("%s, %d updates: error %.2f %%, %.1f s, %.3g kernel values, gauges %s", c.name, at, 100*rate, seconds, float64(l.rows.evals), fmt.Sprint(l.Report().Gauges))
+			t.Logf("%s, %d updates: error %.2f %%, %.1f s, %.3g kernel values, gauges %s", c.name, at, 100*rate, seconds, float64(l.rows.Evals), fmt.Sprint(l.Report().Gauges))
 		}
 		if rate > c.goal {
 			t.Errorf("%s: error %.4f", c.name, rate)

@@ -1,6 +1,7 @@
 package sbp
 
 import (
+	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
@@ -11,17 +12,17 @@ import (
 // those that have come. Neither changes a response of the others but by the
 // share of what left.
 func (l *Learner) arrive() {
-	if len(l.pending) == 0 {
+	if len(l.Pending) == 0 {
 		return
 	}
-	if !l.ready {
+	if !l.Ready {
 		l.setGamma()
 	}
-	l.rows.now++
+	l.rows.Tick()
 	// A slot may change hands twice; what counts is who has it in the end.
 	last := map[int]*stream.Example{}
 	var slots []int
-	for _, x := range l.pending {
+	for _, x := range l.Pending {
 		slot, _ := l.sampler.Add(&stream.Example{Seq: x.Seq, Y: x.Y, Labelled: true})
 		if slot < 0 {
 			continue
@@ -32,7 +33,7 @@ func (l *Learner) arrive() {
 		last[slot] = x
 		l.since++
 	}
-	l.pending = nil
+	l.Pending = nil
 	if len(slots) == 0 {
 		return
 	}
@@ -57,9 +58,9 @@ func (l *Learner) arrive() {
 				l.ptSum = append(l.ptSum, 0)
 			}
 		}
-		l.rows.changedAt(i)
+		l.rows.Changed(i)
 	}
-	l.rows.sync()
+	l.rows.Sync()
 	for _, i := range slots {
 		if d := l.basis.Diag(i); d > l.maxDiag {
 			l.maxDiag = d
@@ -80,14 +81,10 @@ func (l *Learner) firstScale() {
 }
 
 func (l *Learner) setGamma() {
-	xs := make([]stream.Vec, len(l.pending))
-	for i, x := range l.pending {
-		xs[i] = x.X
-	}
-	f := l.opt.function(xs)
+	f := l.opt.function(l.Vecs())
 	l.basis, l.cold = kernel.New(f), kernel.New(f)
-	l.rows = newRows(l.basis, l.opt.CacheMB<<20)
-	l.ready = true
+	l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
+	l.Ready = true
 }
 
 // evict prepares slots for new examples. Those without coefficients leave for
@@ -107,14 +104,14 @@ func (l *Learner) evict(slots []int) {
 		return
 	}
 	for len(with) > 0 {
-		k := min(len(with), blockRows)
+		k := min(len(with), rows.Block)
 		miss = miss[:0]
 		for _, i := range with[:k] {
-			if !l.rows.has(int32(i)) {
+			if !l.rows.Has(int32(i)) {
 				miss = append(miss, int32(i))
 			}
 		}
-		l.rows.fetch(miss)
+		l.rows.Fetch(miss)
 		for _, i := range with[:k] {
 			l.remove(i)
 		}
@@ -124,7 +121,7 @@ func (l *Learner) evict(slots []int) {
 
 // remove takes the share of example i out of the model.
 func (l *Learner) remove(i int) {
-	k := l.rows.row(i)
+	k := l.rows.Row(i)
 	l.subtract(float64(l.a[i]*l.y[i]), float64(l.lag[i]*l.y[i]), l.scale*l.u[i], float64(k[i]), k)
 	l.a[i], l.lag[i] = 0, 0
 }
@@ -163,7 +160,7 @@ func (l *Learner) thaw(j int) {
 	l.basis.Block(k, len(k), x, 0, len(k))
 	own := make([]float32, len(l.coldA))
 	l.cold.Block(own, len(own), x, 0, len(own))
-	l.rows.evals += int64(len(k) + len(own))
+	l.rows.Evals += int64(len(k) + len(own))
 	f := dot(own, l.coldA)
 	for i, a := range l.a {
 		if a != 0 {
@@ -202,9 +199,9 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 }
 
 func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs []stream.Vec) {
-	block := make([]float32, min(len(xs), blockRows)*sweepCols)
+	block := make([]float32, min(len(xs), rows.Block)*sweepCols)
 	for len(xs) > 0 {
-		n := min(len(xs), blockRows)
+		n := min(len(xs), rows.Block)
 		for from := 0; from < len(a); from += sweepCols {
 			to := min(len(a), from+sweepCols)
 			b.Block(block, to-from, xs[:n], from, to)
@@ -215,7 +212,7 @@ func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs [
 				l.sumU[i] += float64(l.sumS*f) - dot(k, lag[from:to])
 			}
 		}
-		l.rows.evals += int64(n * len(a))
+		l.rows.Evals += int64(n * len(a))
 		slots, xs = slots[n:], xs[n:]
 	}
 }

@@ -1,6 +1,7 @@
 package sbp
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -93,6 +94,7 @@ func TestResponsesDoNotDrift(t *testing.T) {
 		{"gamma": "2", "nu": "0.01", "classes": "coin", "rate": "10"},
 		{"gamma": "0.01", "nu": "0.001", "classes": "coin", "rate": "10"},
 		{"gamma": "2", "nu": "0.01", "intercept": "false"},
+		{"gamma": "2", "nu": "0.01", "average": "linear", "rate": "10"},
 		{"kernel": "linear", "nu": "0", "intercept": "false", "bias": "1"},
 		{"kernel": "poly", "gamma": "1", "nu": "0.5", "cache": "0"},
 	} {
@@ -121,4 +123,62 @@ func TestResponsesDoNotDrift(t *testing.T) {
 			t.Errorf("%v: drift %g after %d steps", o, worst, steps)
 		}
 	}
+}
+
+// A linear average has the weights ½, 3/2, 5/2, …
+func TestLinearAverage(t *testing.T) {
+	l := filled(t, map[string]string{"gamma": "2", "nu": "0.01", "average": "linear"}, moons(60, .2, 4))
+	sum, weight := make([]float64, len(l.y)), 0.
+	for m := range 300 {
+		l.update(1)
+		w := float64(m) + .5
+		weight += w
+		for i, u := range l.u {
+			sum[i] += w * l.scale * u
+		}
+	}
+	for i := range sum {
+		if got, want := l.sumU[i]/l.weight, sum[i]/weight; math.Abs(got-want) > 1e-12 {
+			t.Fatalf("average response of %d is %g, want %g", i, got, want)
+		}
+	}
+}
+
+// Refine does the number of updates asked for, however it is cut into calls,
+// and comes to the same state: restarts stand at powers of two.
+func TestRefine(t *testing.T) {
+	for _, average := range []string{"uniform", "linear"} {
+		var want []byte
+		for _, cuts := range [][]int{{700}, {100, 28, 128, 1, 443}, {128, 128, 256, 188}} {
+			l := learner(t, map[string]string{"gamma": "2", "c": "10", "average": average})
+			for _, x := range moons(150, .2, 5) {
+				if _, err := l.Add(x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, n := range cuts {
+				before := l.step
+				r, err := l.Refine(t.Context(), n)
+				if err != nil || r.Step != before+uint64(n) {
+					t.Fatalf("%d of %d updates: %v", r.Step-before, n, err)
+				}
+			}
+			// The level is warm-started, by what depends on the cuts.
+			got := l.responses()
+			if want == nil {
+				want = got
+			} else if string(got) != string(want) {
+				t.Errorf("average %s, cuts %v: other responses", average, cuts)
+			}
+		}
+	}
+}
+
+// responses returns the responses of the average to six digits.
+func (l *Learner) responses() []byte {
+	var b []byte
+	for _, u := range l.sumU {
+		b = fmt.Appendf(b, "%.6f ", u/l.weight)
+	}
+	return b
 }

@@ -33,6 +33,7 @@ type level struct {
 	under  int // of all
 
 	band  [2][]entry // scratch
+	found []int32    // scratch
 	below [2]int
 	depth float64 // Σ max(0, lo − v) over those below the band
 }
@@ -147,53 +148,38 @@ func (l *level) span(u, y []float64) (lo, hi float64) {
 
 const signBit = 1 << 63
 
+// value returns v(i), never −0, and the sign bit of y.
+func (l *level) value(u, y float64) (v float64, sign uint64) {
+	sign = math.Float64bits(y) & signBit
+	return math.Float64frombits(math.Float64bits(u+l.shift)^sign) + 0, sign
+}
+
 // scan adds up what lies below lo and collects what lies in [lo, hi), sorted.
+// Example i is added in lane i mod 8, and the lanes at the end.
 func (l *level) scan(u, y []float64, lo, hi float64) {
 	for c := range l.band {
 		l.band[c] = l.band[c][:0]
 	}
-	var s0, s1 float64
-	var all, negative uint64
 	n := len(u)
-	y = y[:n]
-	i := 0
-	for ; i+1 < n; i += 2 {
-		sign0 := math.Float64bits(y[i]) & signBit
-		sign1 := math.Float64bits(y[i+1]) & signBit
-		v0 := math.Float64frombits(math.Float64bits(u[i]+l.shift)^sign0) + 0 // never −0
-		v1 := math.Float64frombits(math.Float64bits(u[i+1]+l.shift)^sign1) + 0
-		// Branches on v < lo would be mispredicted; a sign is a mask.
-		d0, d1 := math.Float64bits(v0-lo), math.Float64bits(v1-lo)
-		e0, e1 := math.Float64bits(v0-hi), math.Float64bits(v1-hi)
-		s0 += math.Float64frombits((d0 ^ signBit) & -(d0 >> 63))
-		s1 += math.Float64frombits((d1 ^ signBit) & -(d1 >> 63))
-		all += d0>>63 + d1>>63
-		negative += (d0&sign0)>>63 + (d1&sign1)>>63
-		if e := e0&^d0 | e1&^d1; e>>63 != 0 {
-			if (e0&^d0)>>63 != 0 {
-				l.collect(v0, i, sign0)
-			}
-			if (e1&^d1)>>63 != 0 {
-				l.collect(v1, i+1, sign1)
-			}
+	if len(l.found) < n {
+		l.found = make([]int32, n)
+	}
+	var depth [lanes]float64
+	all, negative, found := scan(u, y[:n], l.shift, lo, hi, &depth, l.found)
+	for _, i := range l.found[:found] {
+		v, sign := l.value(u[i], y[i])
+		l.collect(v, int(i), sign)
+	}
+	for w := lanes / 2; w > 0; w /= 2 {
+		for j := range w {
+			depth[j] += depth[j+w]
 		}
 	}
-	if i < n {
-		sign := math.Float64bits(y[i]) & signBit
-		v := math.Float64frombits(math.Float64bits(u[i]+l.shift)^sign) + 0
-		d, e := math.Float64bits(v-lo), math.Float64bits(v-hi)
-		s0 += math.Float64frombits((d ^ signBit) & -(d >> 63))
-		all += d >> 63
-		negative += (d & sign) >> 63
-		if (e&^d)>>63 != 0 {
-			l.collect(v, i, sign)
-		}
-	}
-	l.depth = s0 + s1
+	l.depth = depth[0]
 	if l.biased {
-		l.below = [2]int{int(all - negative), int(negative)}
+		l.below = [2]int{all - negative, negative}
 	} else {
-		l.below = [2]int{int(all), 0}
+		l.below = [2]int{all, 0}
 	}
 	for c := range l.band {
 		slices.SortFunc(l.band[c], entry.compare)

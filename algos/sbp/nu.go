@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
@@ -95,7 +96,7 @@ func (l *Learner) pilot() {
 	}
 	q := make([]float32, m*m)
 	l.basis.Between(q, m, idx, 0, m)
-	l.rows.evals += int64(m * m)
+	l.rows.Evals += int64(m * m)
 	constant := 0.0
 	if l.opt.Intercept {
 		constant = 1
@@ -191,11 +192,11 @@ func (l *Learner) certify() {
 		idx = append(idx, int32(i))
 	}
 	n := len(p)
-	block := make([]float32, blockRows*n)
+	block := make([]float32, rows.Block*n)
 	for len(idx) > 0 {
-		k := min(len(idx), blockRows)
+		k := min(len(idx), rows.Block)
 		l.basis.Between(block, n, idx[:k], 0, n)
-		l.rows.evals += int64(k * n)
+		l.rows.Evals += int64(k * n)
 		for r, i := range idx[:k] {
 			norm2 += float64(p[i] * dot(block[r*n:(r+1)*n], p))
 		}

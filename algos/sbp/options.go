@@ -29,16 +29,17 @@ type Options struct {
 
 	Buffer   int    `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
 	Keep     string `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Eviction string `opt:"eviction" default:"freeze" enum:"remove,freeze" paper:"absent" doc:"what becomes of an example's share of the model as it leaves the buffer: it is taken out, or stays as it is without taking part in further steps, which is far better unless the stream changes"`
+	Eviction string `opt:"eviction" default:"freeze" enum:"remove,freeze" paper:"absent" doc:"what becomes of an example's share of the model as it leaves the buffer: it is taken out, with a new average, or stays as it is without taking part in further steps, which is better unless there are several updates for each arrival"`
 	Frozen   int    `opt:"frozen" default:"10000" range:"[1,100000000]" doc:"most examples frozen; beyond that the oldest is taken out"`
 
 	Every   int     `opt:"every" default:"16" range:"[1,100000000]" doc:"examples a step"`
 	Updates int     `opt:"updates" default:"16" range:"[1,1000000]" doc:"updates a step"`
 	Final   float64 `opt:"final" default:"0.5" range:"[0,1000]" paper:"T/n" doc:"updates at the end of a bounded stream, as a multiple of the examples held"`
 	Rate    float64 `opt:"rate" default:"1" range:"(0,1000]" paper:"1" doc:"factor of the step size 1/sqrt(t max K(x,x))"`
-	Restart float64 `opt:"restart" default:"0.25" range:"[0,1000]" paper:"never" doc:"the average and the step size are restarted once so many examples have arrived, as a multiple of those held; 0 for never"`
+	Restart float64 `opt:"restart" default:"0.25" range:"[0,1000]" paper:"never" doc:"the average and the step size are restarted once so many examples have arrived, as a multiple of those held, or with eviction = remove once a support vector has left; 0 for never"`
 	Retain  float64 `opt:"retain" default:"0.5" range:"[0,1]" doc:"weight that the average keeps at a restart; 0 begins a new one"`
 	Shrink  float64 `opt:"shrink" default:"0.5" range:"(0,1]" doc:"factor of the step count in the step size at a restart"`
+	Average string  `opt:"average" default:"uniform" enum:"uniform,linear" paper:"uniform" doc:"the model is the average of all iterates, evenly or in proportion to their number since the last restart"`
 	Burn    int     `opt:"burn" default:"0" range:"[0,1000000000]" paper:"T_0" doc:"first updates that are left out of the average"`
 
 	Certify int `opt:"certify" default:"0" range:"[0,1000000000]" paper:"absent" doc:"updates between certificates, each of which takes as many kernel rows as there are examples near the margin; 0 for none"`
@@ -54,6 +55,8 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Kernel,
 	Presets: map[string]map[string]string{
 		"paper": {"nu": "0.001", "classes": "coin", "intercept": "false", "restart": "0", "final": "10"},
+		// Few examples, each of which is learned from thoroughly before it goes.
+		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001", "retain": "0"},
 	},
 }, check, newLearner, kernel.DecodeExpansion)
 

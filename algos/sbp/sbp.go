@@ -4,11 +4,12 @@ package sbp
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/intake"
+	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/samplers"
@@ -51,9 +52,8 @@ import (
 // each support vector an arrival. Memory: Buffer examples in packed form, the
 // cache, 72 bytes an example. Not safe for concurrent use.
 type Learner struct {
+	intake.Queue
 	opt     Options
-	ready   bool // the kernel is known
-	pending []*stream.Example
 	sampler samplers.Sampler // of stubs without features: the points are in basis
 	rng     *rng.Source
 
@@ -65,7 +65,7 @@ type Learner struct {
 	lag   []float64
 	sumU  []float64
 	ptSum []float64 // sum of p*, if certificates are wanted
-	rows  *rows
+	rows  *rows.Cache
 
 	// Examples that have left the buffer but not the model; coefficients are
 	// signed.
@@ -78,7 +78,7 @@ type Learner struct {
 	maxDiag      float64
 	t            float64 // of the step size
 	step         uint64
-	sumS, weight float64 // Σ scale and the number of iterates in the average
+	sumS, weight float64 // of the iterates in the average: Σ weight·scale, Σ weight
 	burnt        int
 	since        int // arrivals since the last restart
 	fresh        bool
@@ -98,58 +98,27 @@ type Learner struct {
 	ahead []int32
 }
 
-// warmup is the number of examples from which gamma is set when it is auto.
-// 128 examples make 8,128 distances, whose median is known to a few per cent.
-const warmup = 128
-
 // firstNu is where ν starts before anything is known, for kernels with
 // K(x,x) = 1.
 const firstNu = 0.01
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	l := &Learner{
-		opt: o, basis: kernel.New(o.function(nil)), cold: kernel.New(o.function(nil)),
-		ready:   o.Kernel == "linear" || !math.IsNaN(o.Gamma),
+		Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)},
+		opt:   o, basis: kernel.New(o.function(nil)), cold: kernel.New(o.function(nil)),
 		sampler: o.sampler(env.Seed), rng: rng.New(env.Seed, "sbp.draw"),
 		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu), gap: math.NaN(),
 	}
 	if !l.fixed {
 		l.nu = firstNu
 	}
-	l.rows = newRows(l.basis, o.CacheMB<<20)
+	l.rows = rows.New(l.basis, o.CacheMB<<20)
 	return l, nil
-}
-
-var (
-	errLabel   = errors.New("label is neither +1 nor -1")
-	errFeature = errors.New("a feature is not finite, or is too large for single precision kernels")
-)
-
-// Add keeps x until the next step, because an arrival may make an example leave
-// the buffer and the model. Examples without a label are let go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if x.Y != 1 && x.Y != -1 {
-		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("%w: %g", errLabel, x.Y)}
-	}
-	if !kernel.Finite(x.X) {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: errFeature}
-	}
-	l.pending = append(l.pending, x)
-	return algos.Learned, nil
 }
 
 // Need asks for Every examples or, before the first step, for those from which
 // gamma is set.
-func (l *Learner) Need() algos.Need {
-	want := l.opt.Every
-	if !l.ready {
-		want = max(want, warmup)
-	}
-	return algos.Need{Fresh: max(0, want-len(l.pending)), Steps: 1}
-}
+func (l *Learner) Need() algos.Need { return l.NeedEvery(l.opt.Every) }
 
 // Step takes the pending examples into the buffer and does Updates updates for
 // every Every of them.
@@ -157,9 +126,16 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	updates := l.opt.Updates * max(1, len(l.pending)/l.opt.Every)
+	updates := l.opt.Updates * max(1, len(l.Pending)/l.opt.Every)
+	removed := l.removed
 	l.arrive()
-	if l.opt.Restart > 0 && float64(l.since) >= l.opt.Restart*float64(len(l.y)) {
+	switch {
+	case l.opt.Restart == 0:
+	case l.opt.Eviction == "remove" && l.removed > removed:
+		// Iterates of which a part has been taken out are no longer near the
+		// optimum of anything, and their average is worse than the last one.
+		l.restart(l.opt.Shrink, 0)
+	case float64(l.since) >= l.opt.Restart*float64(len(l.y)):
 		l.restart(l.opt.Shrink, l.opt.Retain)
 	}
 	l.update(updates)
@@ -173,7 +149,7 @@ var finalParts = [...]float64{1. / 8, 1. / 8, 1. / 4, 1. / 2}
 
 // Finish takes the pending examples in and does the final updates.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
-	if len(l.pending) > 0 {
+	if len(l.Pending) > 0 {
 		l.arrive()
 		l.settle()
 	}
@@ -190,7 +166,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 		}
 	} else {
 		for _, part := range finalParts {
-			l.restart(1, 0)
+			l.restart(1, l.retained())
 			if err := l.batch(ctx, int(math.Ceil(part*total))); err != nil {
 				return algos.Report{}, err
 			}
@@ -217,6 +193,47 @@ func (l *Learner) batch(ctx context.Context, n int) error {
 	}
 	l.settle()
 	return nil
+}
+
+// firstRestart is the number of updates after which averages are first begun
+// anew in Refine: before that, iterates are of no use.
+const firstRestart = 128
+
+// Refine takes the pending examples in and does n updates. Unless restarts are
+// turned off, ν is adapted whenever the number of updates reaches a power of
+// two, and an even average begins anew.
+func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
+	l.arrive()
+	if l.opt.Pilot > 0 && !l.fixed && l.solvable() {
+		l.pilot()
+	}
+	for n > 0 {
+		k := n
+		if l.opt.Restart > 0 {
+			next := uint64(firstRestart)
+			if l.step >= next {
+				if next = 1 << (bits.Len64(l.step) - 1); next == l.step {
+					l.restart(1, l.retained())
+				}
+				next *= 2
+			}
+			k = int(min(uint64(n), next-l.step))
+		}
+		if err := l.batch(ctx, k); err != nil {
+			return algos.Report{}, err
+		}
+		n -= k
+	}
+	return l.Report(), nil
+}
+
+// retained is the share of the average that a restart keeps while the examples
+// stay the same. Linear weights make early iterates go by themselves.
+func (l *Learner) retained() float64 {
+	if l.opt.Average == "linear" {
+		return 1
+	}
+	return 0
 }
 
 // lambda returns the ridge weight that ν is to belong to.
@@ -316,7 +333,7 @@ func (l *Learner) expansion() *kernel.Expansion {
 // Report describes the present state. The objective is −γ of the average.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
-	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.rows.evals
+	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.rows.Evals
 	r.Certificate = l.gap
 	nan := math.NaN()
 	gamma, hinge, bias := nan, nan, nan

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos/internal/intake"
+	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 )
 
 func dot(k []float32, a []float64) float64 { return vec.DotMixed(k, a) }
@@ -23,7 +24,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append
 // undefined.
 func (l *Learner) UnmarshalBinary(data []byte) error {
 	l.basis, l.cold = kernel.New(kernel.Func{}), kernel.New(kernel.Func{})
-	l.rows = newRows(l.basis, l.opt.CacheMB<<20)
+	l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
 	l.cur, l.bar = level{}, level{}
 	l.model = nil
 	return state.Decode(data, l.fields)
@@ -35,8 +36,7 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
-	f.Bool("ready", &l.ready)
-	samplers.ExamplesFields(f, "pending", &l.pending)
+	l.Queue.Fields(f)
 	f.Group("sampler", l.sampler.Fields)
 	f.Binary("rng", l.rng)
 	f.Group("points", l.basis.Fields)
@@ -46,7 +46,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64s("lag", &l.lag)
 	f.Float64s("sum_u", &l.sumU)
 	f.Float64s("dual", &l.ptSum)
-	f.Group("rows", l.rows.fields)
+	f.Group("rows", l.rows.Fields)
 	f.Group("cold", l.cold.Fields)
 	f.Float64s("cold_a", &l.coldA)
 	f.Float64s("cold_lag", &l.coldLag)
@@ -110,13 +110,7 @@ func (l *Learner) check(f *state.Fields) {
 	}
 	for i, y := range l.y {
 		if y != 1 && y != -1 || l.sampler.At(i).Y != y {
-			f.Fail("y", fmt.Errorf("%w: %g", errLabel, y))
-			return
-		}
-	}
-	for _, x := range l.pending {
-		if !x.Labelled || x.Y != 1 && x.Y != -1 || !kernel.Finite(x.X) {
-			f.Fail("pending", fmt.Errorf("example %d cannot have been accepted", x.Seq))
+			f.Fail("y", fmt.Errorf("%w: %g", intake.ErrLabel, y))
 			return
 		}
 	}
@@ -124,7 +118,7 @@ func (l *Learner) check(f *state.Fields) {
 		f.Fail("cold", errLength)
 		return
 	}
-	if l.depth < 1 || l.depth > blockRows || l.reach < 0 {
+	if l.depth < 1 || l.depth > rows.Block || l.reach < 0 {
 		f.Fail("depth", errNumber)
 	}
 	for _, x := range []float64{l.r2, l.maxDiag, l.t, l.sumS, l.weight, l.nu} {

@@ -273,9 +273,9 @@ func TestCost(t *testing.T) {
 	xs := moons(400, .2, 9)
 	l := filled(t, map[string]string{"gamma": "2", "nu": "0.02", "cache": "0"}, xs)
 	for i := range 1000 {
-		before := l.rows.evals
+		before := l.rows.Evals
 		l.update(1) // alone, so that nothing is computed ahead
-		if d := l.rows.evals - before; d != 0 && d != int64(len(xs)) {
+		if d := l.rows.Evals - before; d != 0 && d != int64(len(xs)) {
 			t.Fatalf("update %d took %d kernel values", i, d)
 		}
 		if n := l.support(); n > min(i+1, len(xs)) {
@@ -291,7 +291,7 @@ func TestCost(t *testing.T) {
 			t.Fatal("the cache, or the look-ahead, changes the result")
 		}
 	}
-	if small.rows.evals > int64(len(xs)*len(xs)) {
-		t.Errorf("%d kernel values of %d were computed, so some of them twice", small.rows.evals, len(xs)*len(xs))
+	if small.rows.Evals > int64(len(xs)*len(xs)) {
+		t.Errorf("%d kernel values of %d were computed, so some of them twice", small.rows.Evals, len(xs)*len(xs))
 	}
 }

@@ -3,6 +3,7 @@ package sbp
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
@@ -47,7 +48,7 @@ func (l *Learner) take(i int) {
 	l.step++
 	l.t++
 	eta := l.eta(l.t)
-	k := l.rows.row(i)
+	k := l.rows.Row(i)
 	// ‖w‖² from the responses before the update.
 	l.r2 += float64(2*eta*l.y[i]*float64(l.scale*l.u[i])) + float64(float64(eta*eta)*l.diag(i, k))
 	d := eta / l.scale
@@ -69,9 +70,13 @@ func (l *Learner) take(i int) {
 		l.burnt++
 		return
 	}
-	l.sumS += l.scale
-	l.weight++
-	vec.Axpy64(l.scale, l.u, l.sumU)
+	w := 1.0
+	if l.opt.Average == "linear" {
+		w = math.Sqrt(2*l.weight) + 0.5 // the weights ½, 1½, … m − ½ sum up to m²/2
+	}
+	l.sumS += float64(w * l.scale)
+	l.weight += w
+	vec.Axpy64(float64(w*l.scale), l.u, l.sumU)
 }
 
 func (l *Learner) diag(i int, row []float32) float64 { return float64(row[i]) }
@@ -114,17 +119,21 @@ const rejectBelow = 1. / 64
 // draw draws the example of the next update from p*. left is the number of
 // updates to come, this one included.
 func (l *Learner) draw(left int) int {
-	peeked := left > 1 && l.setPeek()
+	direct := l.rows.Direct()
+	peeked := !direct && left > 1 && l.setPeek()
 	i := l.pick(l.rng, l.step)
-	if l.rows.has(int32(i)) {
+	if l.rows.Has(int32(i)) {
 		l.reach++
+		return i
+	}
+	if direct { // rows in blocks cost as much as one by one
 		return i
 	}
 	// A row in a block costs a fraction of one alone, so that the look-ahead
 	// pays even where most of it is wrong.
 	switch {
 	case 2*l.reach >= l.depth:
-		l.depth = min(2*l.depth, blockRows)
+		l.depth = min(2*l.depth, rows.Block)
 	case 8*l.reach < l.depth:
 		l.depth /= 2
 	}
@@ -192,7 +201,7 @@ func (l *Learner) inClass(i, class int) bool {
 func (l *Learner) lookAhead(n int) {
 	l.ahead = l.ahead[:0]
 	want := func(i int32) {
-		if l.rows.has(i) {
+		if l.rows.Has(i) {
 			return
 		}
 		for _, j := range l.ahead {
@@ -221,7 +230,7 @@ func (l *Learner) lookAhead(n int) {
 			}
 		}
 	}
-	l.rows.fetch(l.ahead)
+	l.rows.Fetch(l.ahead)
 }
 
 // restart begins a new average, keeping the given share of the old one, with

@@ -1,8 +1,6 @@
 package scs_test
 
 import (
-	"bufio"
-	"compress/gzip"
 	"fmt"
 	"math"
 	"os"
@@ -18,41 +16,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"golang.org/x/sys/unix"
 )
-
-// load reads a file of LIBSVM lines. scale multiplies every value.
-func load(tb testing.TB, name string, limit int, scale float32) []*stream.Example {
-	tb.Helper()
-	f, err := os.Open(dataset.Path(tb, name))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var all []*stream.Example
-	for sc := bufio.NewScanner(z); sc.Scan() && (limit == 0 || len(all) < limit); {
-		words := strings.Fields(sc.Text())
-		y, err := strconv.ParseFloat(words[0], 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		x := stream.Vec{Idx: []int32{}}
-		for _, w := range words[1:] {
-			i, v, _ := strings.Cut(w, ":")
-			j, err1 := strconv.Atoi(i)
-			val, err2 := strconv.ParseFloat(v, 32)
-			if err1 != nil || err2 != nil {
-				tb.Fatal(w)
-			}
-			x.Idx = append(x.Idx, int32(j-1))
-			x.Val = append(x.Val, float32(val)*scale)
-		}
-		all = append(all, &stream.Example{Seq: uint64(len(all) + 1), X: x, Y: y, Labelled: true})
-	}
-	return all
-}
 
 // train feeds the examples in order and finishes.
 func train(tb testing.TB, l algos.Learner, data []*stream.Example) algos.Report {
@@ -111,8 +74,8 @@ func newLearner(tb testing.TB, options string) algos.Learner {
 }
 
 func TestLearnsIJCNN1(t *testing.T) {
-	data := load(t, "ijcnn1.train.libsvm.gz", 4000, 1)
-	test := load(t, "ijcnn1.test.libsvm.gz", 2000, 1)
+	data := dataset.Load(t, "ijcnn1.train.libsvm.gz", 4000, 1)
+	test := dataset.Load(t, "ijcnn1.test.libsvm.gz", 2000, 1)
 	l := newLearner(t, "gamma=2 c=32")
 	start := time.Now()
 	r := train(t, l, data)
@@ -204,12 +167,12 @@ func TestExperiment(t *testing.T) {
 		if sets != "" && !strings.Contains(","+sets+",", ","+p.name+",") {
 			continue
 		}
-		tr := load(t, p.train, 0, p.scale)
+		tr := dataset.Load(t, p.train, 0, p.scale)
 		var te []*stream.Example
 		if p.test == "" {
 			tr, te = split(tr)
 		} else {
-			te = load(t, p.test, 0, p.scale)
+			te = dataset.Load(t, p.test, 0, p.scale)
 		}
 		if p.standardise {
 			standardise(tr, te)

@@ -23,6 +23,11 @@ func (l *Learner) draws() (grow, test int) {
 		if l.o.Growth == "geometric" && grow > 0 {
 			test = min(test, grow)
 		}
+		if l.o.Full == "replace" && m >= l.o.MaxSample {
+			// What the sample has learned must outlive the draws that come in:
+			// as many as it holds would put all of its support vectors out.
+			test = min(test, max(1, m/4))
+		}
 		return 0, test
 	}
 	return grow, test + grow

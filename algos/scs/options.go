@@ -105,4 +105,5 @@ var presets = map[string]map[string]string{
 		"max_sample": "2000", "full": "stop", "t_max": "0", "margin": "0", "polish": "never",
 	},
 	"default": {},
+	"fast":    {"max_sample": "16384", "final_tol": "0.1"},
 }

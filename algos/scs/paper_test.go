@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/scs"
+	"github.com/streamsvm/streamsvm/internal/dataset"
 	"github.com/streamsvm/streamsvm/internal/dual"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
@@ -362,7 +363,7 @@ func TestGapOnIJCNN1(t *testing.T) {
 	if os.Getenv("STREAMSVM_LONG") == "" {
 		t.Skip("set STREAMSVM_LONG=1")
 	}
-	data := load(t, "ijcnn1.train.libsvm.gz", 10000, 1)
+	data := dataset.Load(t, "ijcnn1.train.libsvm.gz", 10000, 1)
 	for _, options := range []string{
 		"final_tol=1e-4 final_rounds=10 final_blocks=10000",
 		"final_tol=1e-2 final_rounds=10 final_blocks=10000 newton=100",

@@ -62,3 +62,52 @@ func TestWindowKeepsTheNewest(t *testing.T) {
 		t.Errorf("%d of 400 right after the labels changed sides", right)
 	}
 }
+
+// TestFullSampleKeepsSupportVectors: a full sample that takes draws in under
+// full=replace keeps what it has learned, however long the stream goes on, as
+// long as it has room for the support vectors.
+func TestFullSampleKeepsSupportVectors(t *testing.T) {
+	const size = 256
+	l, err := Spec.New(algos.Env{Seed: 1}, map[string]string{"gamma": "4", "c": "100", "initial": "32", "max_sample": "256"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 5))
+	draw := func() (stream.Vec, float64) { // four squares by four
+		x := []float32{r.Float32() * 4, r.Float32() * 4}
+		return stream.Vec{Val: x}, float64(2*((int(x[0])+int(x[1]))%2) - 1)
+	}
+	for seq := uint64(1); seq <= 6000; seq++ {
+		x, y := draw()
+		before := map[uint64]bool{}
+		s := l.(*Learner)
+		if s.p != nil && s.p.Len() == size {
+			for i, a := range s.p.Alpha {
+				if a != 0 {
+					before[s.seq[i]] = true
+				}
+			}
+		}
+		if _, err := algos.Feed(t.Context(), l, &stream.Example{Seq: seq, X: x, Y: y, Labelled: true}); err != nil {
+			t.Fatal(err)
+		}
+		gone := len(before)
+		for _, q := range s.seq {
+			if before[q] {
+				gone--
+			}
+		}
+		if len(before) <= size/2 && gone > 0 {
+			t.Fatalf("after %d: %d of %d support vectors left a sample of %d that had room for them", seq, gone, len(before), size)
+		}
+	}
+	right := 0
+	for range 1000 {
+		if x, y := draw(); l.Model().Decision(x)*y > 0 {
+			right++
+		}
+	}
+	if right < 930 {
+		t.Errorf("%d of 1000 right", right)
+	}
+}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -61,10 +61,9 @@ func check(o *Options) error {
 // Cost: a kernel row an arrival and one a visit that changes a coefficient.
 // Not safe for concurrent use.
 type Learner struct {
-	opt     Options
-	ready   bool // the kernel is known
-	pending []*stream.Example
-	rng     *rng.Source
+	intake.Queue
+	opt Options
+	rng *rng.Source
 
 	basis *kernel.Basis
 	y     []float64
@@ -79,13 +78,10 @@ type Learner struct {
 	row   []float32
 }
 
-// warmup is the number of examples from which gamma is set when it is auto.
-const warmup = 128
-
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{
 		opt: o, basis: kernel.New(o.function(nil)), rng: rng.New(env.Seed, "sdca.draw"),
-		ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma),
+		Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)},
 	}, nil
 }
 
@@ -93,30 +89,9 @@ func (o Options) function(xs []stream.Vec) kernel.Func {
 	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
 }
 
-// Add takes a labelled example in; unlabelled ones go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if x.Y != 1 && x.Y != -1 {
-		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	}
-	if !kernel.Finite(x.X) {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
-	}
-	l.pending = append(l.pending, x)
-	return algos.Learned, nil
-}
-
 // Need asks for one example or, before the first step, for those from which
 // gamma is set.
-func (l *Learner) Need() algos.Need {
-	want := 1
-	if !l.ready {
-		want = warmup
-	}
-	return algos.Need{Fresh: max(0, want-len(l.pending)), Steps: 1}
-}
+func (l *Learner) Need() algos.Need { return l.NeedEvery(1) }
 
 // Step takes the pending examples in and makes Visits visits for each.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
@@ -127,21 +102,42 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
+// take takes the pending examples in, with so many visits for each and one of
+// its own.
 func (l *Learner) take() {
-	if !l.ready && len(l.pending) > 0 {
-		xs := make([]stream.Vec, len(l.pending))
-		for i, x := range l.pending {
-			xs[i] = x.X
-		}
-		l.basis, l.ready = kernel.New(l.opt.function(xs)), true
-	}
-	for _, x := range l.pending {
-		l.arrive(x)
+	l.setKernel()
+	for _, x := range l.Pending {
+		i, k := l.place(x)
+		l.visit(i, k)
 		for range l.opt.Visits {
-			l.visit(l.rng.IntN(len(l.y)))
+			l.visit(l.rng.IntN(len(l.y)), nil)
 		}
 	}
-	l.pending = nil
+	l.Pending = nil
+}
+
+func (l *Learner) setKernel() {
+	if !l.Ready && len(l.Pending) > 0 {
+		l.basis, l.Ready = kernel.New(l.opt.function(l.Vecs())), true
+	}
+}
+
+// Refine takes the pending examples in and makes n random visits.
+func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
+	l.setKernel()
+	for _, x := range l.Pending {
+		l.place(x)
+	}
+	l.Pending = nil
+	for range n {
+		if err := ctx.Err(); err != nil {
+			return algos.Report{}, err
+		}
+		if len(l.y) > 0 {
+			l.visit(l.rng.IntN(len(l.y)), nil)
+		}
+	}
+	return l.Report(), nil
 }
 
 // Finish takes the pending examples in and makes the final visits.
@@ -152,17 +148,18 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 			if err := ctx.Err(); err != nil {
 				return algos.Report{}, err
 			}
-			l.visit(l.rng.IntN(len(l.y)))
+			l.visit(l.rng.IntN(len(l.y)), nil)
 		}
 		l.fresh = false
 	}
 	return l.Report(), nil
 }
 
-// arrive puts x into the window and visits it.
-func (l *Learner) arrive(x *stream.Example) {
+// place puts x into the window and returns its slot and, if it was needed, its
+// kernel row.
+func (l *Learner) place(x *stream.Example) (i int, k []float32) {
 	l.fresh = true
-	i := len(l.y)
+	i = len(l.y)
 	if i < l.opt.Buffer {
 		l.basis.Append(x.X)
 		l.y, l.alpha, l.s = append(l.y, x.Y), append(l.alpha, 0), append(l.s, 0)
@@ -175,25 +172,41 @@ func (l *Learner) arrive(x *stream.Example) {
 		l.basis.Set(i, x.X)
 		l.y[i] = x.Y
 	}
-	k := l.kernelRow(i)
 	l.s[i] = 0
+	if !l.support() {
+		return i, nil
+	}
+	k = l.kernelRow(i)
 	for j, a := range l.alpha {
 		if a != 0 {
 			l.s[i] += float64(float64(a*l.y[j]) * float64(k[j]))
 		}
 	}
-	if a := l.best(i, float64(k[i])); a != 0 {
-		l.change(i, a, k)
-	}
-	l.step++
+	return i, k
 }
 
-// visit maximises over the coefficient of example i.
-func (l *Learner) visit(i int) {
-	l.step++
-	if a := l.best(i, l.basis.Diag(i)); a != l.alpha[i] {
-		l.change(i, a, l.kernelRow(i))
+// support reports whether w has any support vectors.
+func (l *Learner) support() bool {
+	for _, a := range l.alpha {
+		if a != 0 {
+			return true
+		}
 	}
+	return false
+}
+
+// visit maximises over the coefficient of example i. k is its kernel row, or
+// nil.
+func (l *Learner) visit(i int, k []float32) {
+	l.step++
+	a := l.best(i, l.basis.Diag(i))
+	if a == l.alpha[i] {
+		return
+	}
+	if k == nil {
+		k = l.kernelRow(i)
+	}
+	l.change(i, a, k)
 }
 
 // best returns the best α_i, the others being what they are.
@@ -274,8 +287,7 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	f.Bool("ready", &l.ready)
-	samplers.ExamplesFields(f, "pending", &l.pending)
+	l.Queue.Fields(f)
 	f.Binary("rng", l.rng)
 	f.Group("points", l.basis.Fields)
 	f.Float64s("y", &l.y)
@@ -297,11 +309,6 @@ func (l *Learner) fields(f *state.Fields) {
 		if y != 1 && y != -1 || !(l.alpha[i] >= 0) || math.IsInf(l.alpha[i], 1) || l.s[i]-l.s[i] != 0 {
 			f.Fail("alpha", fmt.Errorf("example %d", i))
 			return
-		}
-	}
-	for _, x := range l.pending {
-		if !x.Labelled || x.Y != 1 && x.Y != -1 || !kernel.Finite(x.X) {
-			f.Fail("pending", fmt.Errorf("example %d cannot have been accepted", x.Seq))
 		}
 	}
 	l.model = nil

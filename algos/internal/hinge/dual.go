@@ -201,19 +201,7 @@ func (s *Dual) solve(p *Problem, tol float64) {
 
 // pair returns the coefficient that can rise with the largest gradient and the
 // one that can fall with the smallest, or -1.
-func (s *Dual) pair() (i, j int) {
-	i, j = -1, -1
-	gi, gj := math.Inf(-1), math.Inf(1)
-	for r, g := range s.g {
-		if g > gi && s.a[r] < s.hi[r] {
-			i, gi = r, g
-		}
-		if g < gj && s.a[r] > s.lo[r] {
-			j, gj = r, g
-		}
-	}
-	return i, j
-}
+func (s *Dual) pair() (i, j int) { return vec.Extremes(s.g, s.a, s.lo, s.hi) }
 
 func (s *Dual) single(n, i int) {
 	d := clamp(s.g[i]/max(float64(s.gram[i*n+i]), 1e-12), s.lo[i]-s.a[i], s.hi[i]-s.a[i])

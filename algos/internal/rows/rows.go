@@ -1,24 +1,27 @@
-package sbp
+// Package rows computes kernel rows of buffered points, and keeps those that
+// were used last.
+package rows
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/state"
 )
 
-// blockRows is the number of kernel rows that are computed together. The points
+// Block is the number of kernel rows that are computed together. The points
 // then pass through the processor's caches once for all of them, which is
 // several times as fast as a row at a time.
-const blockRows = 24
+const Block = 24
 
-// rows keeps the kernel rows of the buffered points that were used last.
+// Cache keeps the kernel rows of the buffered points that were used last.
 //
 // Which rows are held is part of the state, so that the number of kernel values
 // computed is the same after a restart; the values are not, since they can be
 // computed again to the same bits. A row of which columns have changed since it
 // was used is brought up to date when it is used next.
-type rows struct {
+type Cache struct {
 	basis *kernel.Basis
 	bytes int
 
@@ -31,33 +34,60 @@ type rows struct {
 	now     uint64   // tick: changes of points
 	clock   uint64   // uses
 
-	evals int64 // kernel values computed
+	// Evals counts the kernel values computed. Callers add those that they
+	// compute themselves.
+	Evals int64
 
 	where  []int32     // where[i] is 1 + the entry of point i, or 0
 	store  [][]float32 // nil: not there since a restart
 	sparse bool        // the layout on which the last bits depend
-	block  []float32   // scratch
+	bits   *bitset
+	block  []float32 // scratch
 }
 
-func newRows(b *kernel.Basis, bytes int) *rows { return &rows{basis: b, bytes: bytes} }
+// New returns a cache of the rows of b's points that takes up to bytes of
+// memory, or Block rows if that is more.
+func New(b *kernel.Basis, bytes int) *Cache {
+	return &Cache{basis: b, bytes: bytes, bits: newBitset(b.Func)}
+}
+
+// Direct reports whether rows cost the same one at a time as in blocks, which
+// is so while all points are binary. It depends on the points alone.
+func (r *Cache) Direct() bool { return r.bits.active() }
+
+// compute sets dst to the columns of the row of point i from from on.
+func (r *Cache) compute(dst []float32, i, from int) {
+	if r.bits.active() {
+		r.bits.row(dst, i, from)
+	} else {
+		r.basis.Between(dst, len(dst), []int32{int32(i)}, from, from+len(dst))
+	}
+}
+
+var errLengths = errors.New("lengths do not agree")
 
 // limit is the number of rows that may be held.
-func (r *rows) limit() int { return max(blockRows, r.bytes/max(4*r.basis.Len(), 1)) }
+func (r *Cache) limit() int { return max(Block, r.bytes/max(4*r.basis.Len(), 1)) }
 
-// changedAt notes that point i was appended or replaced. sync must follow.
-func (r *rows) changedAt(i int) {
+// Tick begins a round of changes: calls of Changed, then one of Sync. Rows that
+// are used in between count as up to date.
+func (r *Cache) Tick() { r.now++ }
+
+// Changed notes that point i was appended or replaced.
+func (r *Cache) Changed(i int) {
 	for len(r.changed) < r.basis.Len() {
 		r.changed = append(r.changed, r.now)
 		r.where = append(r.where, 0)
 	}
 	r.changed[i] = r.now
+	r.bits.set(i, r.basis.Row(i))
 	if h := r.where[i] - 1; h >= 0 {
 		r.drop(h)
 	}
 }
 
-// sync forgets all rows if the layout of the points has changed.
-func (r *rows) sync() {
+// Sync ends a round of changes. It forgets all rows if the layout of the points has changed.
+func (r *Cache) Sync() {
 	if s := r.basis.Sparse(); s != r.sparse {
 		r.sparse = s
 		for len(r.held) > 0 {
@@ -66,7 +96,7 @@ func (r *rows) sync() {
 	}
 }
 
-func (r *rows) drop(h int32) {
+func (r *Cache) drop(h int32) {
 	last := int32(len(r.held) - 1)
 	r.where[r.held[h]] = 0
 	if h != last {
@@ -77,13 +107,14 @@ func (r *rows) drop(h int32) {
 	r.held, r.used, r.tick, r.store = r.held[:last], r.used[:last], r.tick[:last], r.store[:last]
 }
 
-func (r *rows) has(i int32) bool { return r.where[i] > 0 }
+// Has reports whether the row of point i is held.
+func (r *Cache) Has(i int32) bool { return r.where[i] > 0 }
 
-// row returns the kernel row of point i. It is valid until the next call of row
-// or fetch.
-func (r *rows) row(i int) []float32 {
-	if !r.has(int32(i)) {
-		r.fetch([]int32{int32(i)})
+// Row returns the kernel row of point i. It is valid until the next call of Row
+// or Fetch.
+func (r *Cache) Row(i int) []float32 {
+	if !r.Has(int32(i)) {
+		r.Fetch([]int32{int32(i)})
 	}
 	h := r.where[i] - 1
 	r.clock++
@@ -93,7 +124,7 @@ func (r *rows) row(i int) []float32 {
 	whole := k == nil
 	if whole {
 		k = make([]float32, n)
-		r.basis.Between(k, n, []int32{int32(i)}, 0, n)
+		r.compute(k, i, 0)
 	}
 	if r.tick[h] != r.now {
 		k = r.update(i, h, k, whole)
@@ -103,7 +134,7 @@ func (r *rows) row(i int) []float32 {
 }
 
 // update brings the columns of a row up to date.
-func (r *rows) update(i int, h int32, k []float32, whole bool) []float32 {
+func (r *Cache) update(i int, h int32, k []float32, whole bool) []float32 {
 	n := r.basis.Len()
 	if n > len(k) {
 		grown := make([]float32, n)
@@ -118,34 +149,41 @@ func (r *rows) update(i int, h int32, k []float32, whole bool) []float32 {
 		for j < n && r.changed[j] > r.tick[h] {
 			j++
 		}
-		r.evals += int64(j - from)
+		r.Evals += int64(j - from)
 		if !whole {
-			r.basis.Between(k[from:j], j-from, []int32{int32(i)}, from, j)
+			r.compute(k[from:j], i, from)
 		}
 	}
 	r.tick[h] = r.now
 	return k
 }
 
-// fetch computes the rows of up to blockRows distinct points, none of which is
+// Fetch computes the rows of up to Block distinct points, none of which is
 // held, in one pass over the points.
-func (r *rows) fetch(idx []int32) {
+func (r *Cache) Fetch(idx []int32) {
 	n := r.basis.Len()
 	if len(idx) == 0 {
 		return
 	}
-	if len(r.block) < len(idx)*n {
-		r.block = make([]float32, len(idx)*n)
+	direct := r.Direct()
+	if !direct {
+		if len(r.block) < len(idx)*n {
+			r.block = make([]float32, len(idx)*n)
+		}
+		r.basis.Between(r.block, n, idx, 0, n)
 	}
-	r.basis.Between(r.block, n, idx, 0, n)
-	r.evals += int64(n * len(idx))
+	r.Evals += int64(n * len(idx))
 	for q, i := range idx {
 		k := r.evict()
 		if cap(k) < n {
 			k = make([]float32, n)
 		}
 		k = k[:n]
-		copy(k, r.block[q*n:(q+1)*n])
+		if direct {
+			r.bits.row(k, int(i), 0)
+		} else {
+			copy(k, r.block[q*n:(q+1)*n])
+		}
 		r.clock++
 		r.held = append(r.held, i)
 		r.used = append(r.used, r.clock)
@@ -157,7 +195,7 @@ func (r *rows) fetch(idx []int32) {
 
 // evict drops the rows used longest ago until there is room for one more. It
 // returns memory for a row, if there is some to spare.
-func (r *rows) evict() (spare []float32) {
+func (r *Cache) evict() (spare []float32) {
 	for limit := r.limit(); len(r.held) >= limit; {
 		oldest := int32(0)
 		for h, u := range r.used {
@@ -171,21 +209,21 @@ func (r *rows) evict() (spare []float32) {
 	return spare
 }
 
-// fields describes the directory.
-func (r *rows) fields(f *state.Fields) {
+// Fields describes the directory.
+func (r *Cache) Fields(f *state.Fields) {
 	f.Int32s("held", &r.held)
 	f.Uint64s("used", &r.used)
 	f.Uint64s("tick", &r.tick)
 	f.Uint64s("changed", &r.changed)
 	f.Uint64("now", &r.now)
 	f.Uint64("clock", &r.clock)
-	f.Int64("evals", &r.evals)
+	f.Int64("evals", &r.Evals)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	n := r.basis.Len()
 	if len(r.changed) != n || len(r.used) != len(r.held) || len(r.tick) != len(r.held) || len(r.held) > n {
-		f.Fail("held", errLength)
+		f.Fail("held", errLengths)
 		return
 	}
 	r.where = make([]int32, n)
@@ -195,6 +233,10 @@ func (r *rows) fields(f *state.Fields) {
 			return
 		}
 		r.where[i] = int32(h + 1)
+	}
+	r.bits = newBitset(r.basis.Func)
+	for i := range n {
+		r.bits.set(i, r.basis.Row(i))
 	}
 	r.store = make([][]float32, len(r.held))
 	r.sparse = r.basis.Sparse()

@@ -1,0 +1,137 @@
+package rows
+
+import (
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+var kernels = []kernel.Func{
+	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: .013}},
+	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 3}, Bias: .25},
+	{Kernel: vec.Kernel{Kind: vec.Laplacian, Gamma: .1}},
+	{Kernel: vec.Kernel{Kind: vec.Linear}, Bias: 1},
+	{Kernel: vec.Kernel{Kind: vec.Polynomial, Gamma: .1, Coef0: 1, Degree: 3}},
+}
+
+// binary draws a point of up to dim features, sparse or dense, with zeros
+// listed and features left out at the end.
+func binary(r *rng.Source, dim int) stream.Vec {
+	n := 1 + r.IntN(dim)
+	var x stream.Vec
+	if r.IntN(2) == 0 {
+		x.Val = make([]float32, n)
+		for k := range x.Val {
+			x.Val[k] = float32(r.IntN(2))
+		}
+		return x
+	}
+	x.Idx = []int32{}
+	for k := range n {
+		if r.IntN(8) == 0 {
+			x.Idx = append(x.Idx, int32(k))
+			x.Val = append(x.Val, float32(min(1, r.IntN(4))))
+		}
+	}
+	return x
+}
+
+// Rows from bits have the values that the layout of the points gives, in every
+// bit, while points are appended and replaced, features are added, and points
+// that are not binary come and go.
+func TestBits(t *testing.T) {
+	for k, f := range kernels {
+		for _, dim := range []int{3, 64, 100, 128, 129, 700, 1024, 1500} {
+			r := rng.New(uint64(k), "rows.test")
+			b := kernel.New(f)
+			c := New(b, 1<<20)
+			odd, used := -1, 0
+			for step := range 200 {
+				x := binary(r, 1+dim*min(step+20, 200)/200)
+				if step == 60 {
+					x.Val = append([]float32{.5}, x.Val...)
+					x.Idx = nil
+				}
+				i := b.Len()
+				switch {
+				case step == 100 && odd >= 0:
+					i = odd
+				case step > 60 && step%3 == 0:
+					i = r.IntN(i)
+				}
+				if i < b.Len() {
+					b.Set(i, x)
+				} else {
+					b.Append(x)
+				}
+				if step == 60 {
+					odd = i
+				} else if odd == i {
+					odd = -1
+				}
+				c.Tick()
+				c.Changed(i)
+				c.Sync()
+				if c.Direct() != (odd < 0 && b.Dim() <= bitFeatures) {
+					t.Fatalf("kernel %v, %d features: direct is %v with odd point %d", f, b.Dim(), c.Direct(), odd)
+				}
+				if c.Direct() {
+					used++
+				}
+				j := r.IntN(b.Len())
+				want := make([]float32, b.Len())
+				b.Between(want, len(want), []int32{int32(j)}, 0, len(want))
+				for m, v := range c.Row(j) {
+					if math.Float32bits(v) != math.Float32bits(want[m]) {
+						t.Fatalf("kernel %v, %d features, step %d: K(%d,%d) is %g, want %g", f, dim, step, j, m, v, want[m])
+					}
+				}
+			}
+			if dim <= 700 && used < 100 {
+				t.Errorf("bits were used in %d steps only", used)
+			}
+		}
+	}
+}
+
+func BenchmarkRow(b *testing.B) {
+	for _, direct := range []bool{false, true} {
+		name := "panels"
+		if direct {
+			name = "bits"
+		}
+		b.Run(name, func(b *testing.B) {
+			r := rng.New(1, "rows.bench")
+			basis := kernel.New(kernels[0])
+			c := New(basis, 0)
+			c.Tick()
+			for i := range 32768 {
+				x := stream.Vec{Val: make([]float32, 123)}
+				for range 14 {
+					x.Val[r.IntN(123)] = 1
+				}
+				if i == 0 && !direct {
+					x.Val[0] = .5
+				}
+				basis.Append(x)
+				c.Changed(i)
+			}
+			c.Sync()
+			idx := make([]int32, Block)
+			for b.Loop() {
+				for q := range idx {
+					idx[q] = int32(r.IntN(32768/Block)*Block + q)
+				}
+				c.Fetch(idx)
+				for len(c.held) > 0 {
+					c.drop(0)
+				}
+			}
+			b.ReportMetric(float64(Block*32768)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gvalues/s")
+		})
+	}
+}

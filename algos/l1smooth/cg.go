@@ -1,0 +1,91 @@
+package l1smooth
+
+import "math"
+
+const (
+	// cgTolerance is the size of the residual, relative to the gradient, at
+	// which conjugate gradients stop.
+	cgTolerance = 1e-2
+	cgMost      = 500
+)
+
+// cg is the scratch of conjugate gradients.
+type cg struct {
+	diag, r, p, z, x, out []float64
+	parts                 [][]float64
+}
+
+// conjugate is direction by conjugate gradients with the diagonal as
+// preconditioner, for large active sets: the Hessian is never formed. Every
+// iterate, the first on, is a direction of descent. It reports whether
+// coordinates were taken out and it is to be called again.
+func (s *solver) conjugate(least float64) bool {
+	c, n := &s.cg, s.size()
+	for _, v := range []*[]float64{&c.diag, &c.r, &c.p, &c.z, &c.x, &c.out} {
+		*v = resize(*v, n)
+		clear(*v)
+	}
+	s.diagonal(c.diag, s.pt.h, least)
+	var norm, rz float64
+	for _, j := range s.set {
+		c.diag[j] += s.lambda
+		if !(c.diag[j] > 0) {
+			c.diag[j] = 1
+		}
+		c.r[j] = -s.g[j]
+		c.z[j] = c.r[j] / c.diag[j]
+		c.p[j] = c.z[j]
+		norm += float64(c.r[j] * c.r[j])
+		rz += float64(c.r[j] * c.z[j])
+	}
+	stop := norm * cgTolerance * cgTolerance
+	for range cgMost {
+		clear(c.out)
+		s.times(c.out, c.p, s.pt.h, least, &c.parts)
+		s.products++
+		var curve float64
+		for _, j := range s.set {
+			c.out[j] += float64(s.lambda * c.p[j])
+			curve += float64(c.p[j] * c.out[j])
+		}
+		if !(curve > 0) {
+			if norm > 0 && allZero(c.x, s.set) {
+				copy(c.x, c.p) // no curvature at all: the gradient
+			}
+			break
+		}
+		step := rz / curve
+		norm = 0
+		var next float64
+		for _, j := range s.set {
+			c.x[j] += float64(step * c.p[j])
+			c.r[j] -= float64(step * c.out[j])
+			c.z[j] = c.r[j] / c.diag[j]
+			norm += float64(c.r[j] * c.r[j])
+			next += float64(c.r[j] * c.z[j])
+		}
+		if norm <= stop || math.IsNaN(norm) {
+			break
+		}
+		beta := next / rz
+		rz = next
+		for _, j := range s.set {
+			c.p[j] = c.z[j] + float64(beta*c.p[j])
+		}
+	}
+	x := s.ds[:0]
+	for _, j := range s.set {
+		x = append(x, c.x[j])
+	}
+	s.ds = x
+	return s.drop(x)
+}
+
+func allZero(x []float64, set []int32) bool {
+	for _, j := range set {
+		if x[j] != 0 {
+			return false
+		}
+	}
+	return true
+}

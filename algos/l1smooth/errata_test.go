@@ -1,0 +1,374 @@
+package l1smooth
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+)
+
+// TestDescent is T4 and T5: f_α never rises, and along every direction d^T g
+// is the true one-sided derivative and negative, in all modes.
+func TestDescent(t *testing.T) {
+	for _, o := range []map[string]string{
+		{"search": "exact"}, {"search": "halve"}, {"search": "halve", "kkt": "faithful", "beta": "0.1"},
+		{"mu": "0"}, {"direct": "0"},
+	} {
+		o["alpha_min"] = "1e-6"
+		if o["mu"] == "" {
+			o["mu"] = "0.01"
+		}
+		o["lambda"] = "0.001"
+		for seed := range uint64(4) {
+			steps := 0
+			l, p := ready(t, random(rand.New(rand.NewPCG(seed, 20)), 150, 30, 0.6, 0.2), o)
+			for l.solving {
+				w := slices.Clone(l.s.w)
+				before := l.s.steps
+				l.iterate()
+				if l.s.steps == before {
+					if !slices.Equal(w, l.s.w) {
+						t.Fatalf("%v, seed %d: w changed without a step", o, seed)
+					}
+					continue
+				}
+				steps++
+				alpha := l.s.alphas[min(l.s.k, len(l.s.alphas)-1)]
+				if a, b := p.value(w, alpha), p.value(l.s.w, alpha); b > a+1e-14 {
+					t.Fatalf("%v, seed %d: f rises from %.17g to %.17g", o, seed, a, b)
+				}
+				slope := p.slope(w, l.s.d, alpha)
+				if !(l.s.slope < 0) || math.Abs(slope-l.s.slope) > 1e-9*math.Abs(slope)+1e-13 {
+					t.Fatalf("%v, seed %d: slope %g, but the derivative is %g", o, seed, l.s.slope, slope)
+				}
+			}
+			if steps < 5 {
+				t.Errorf("%v, seed %d: %d steps", o, seed, steps)
+			}
+		}
+	}
+}
+
+// TestE5: with the printed subgradient, which is corrected for the weights of
+// an earlier J though they have left 0, the solution is not stationary; a point
+// with twice the l1 weight would be.
+func TestE5(t *testing.T) {
+	l, p := ready(t, random(rand.New(rand.NewPCG(2, 21)), 300, 10, 0, 0), map[string]string{
+		"lambda": "0.01", "mu": "0.02", "eta": "1e-8", "alpha_min": "0.01",
+	})
+	for l.solving {
+		l.iterate()
+	}
+	n := 0
+	for j, e := range p.gradient(l.s.w, l.s.alphas[len(l.s.alphas)-1]) {
+		w := l.s.w[j]
+		if w == 0 {
+			continue
+		}
+		n++
+		ours := e + math.Copysign(p.mu, w)
+		printed := ours - math.Copysign(p.mu, e)
+		if math.Abs(ours) > 1e-4 || math.Abs(printed) < p.mu/2 {
+			t.Errorf("weight %d: subgradient %g, as printed %g", j, ours, printed)
+		}
+	}
+	if n < 3 {
+		t.Errorf("%d weights", n)
+	}
+}
+
+// TestE6: a full Newton step on activated weights has components that leave 0
+// against their gradient, so that d^T g is not the derivative; where that is
+// not negative, nothing is found along d.
+func TestE6(t *testing.T) {
+	wrong, rising, starts := 0, 0, 100
+	for seed := range uint64(starts) {
+		l, p := ready(t, random(rand.New(rand.NewPCG(seed, 22)), 100, 40, 0.9, 0), map[string]string{
+			"lambda": "0.0001", "mu": "0.1", "alpha0": "0.1",
+		})
+		s := &l.s
+		const alpha = 0.1
+		// As printed: the whole set, once.
+		s.evaluate(&s.pt, s.w, alpha, false)
+		s.subgradient()
+		whole := append([]int32(nil), s.set...)
+		s.places.set(whole, s.size())
+		s.H = resize(s.H, len(whole)*(len(whole)+1)/2)
+		s.hessian(s.H, &s.places, s.pt.h, 0, &s.squares)
+		s.H.shift(len(whole), s.lambda)
+		s.factor()
+		x := make([]float64, len(whole))
+		for a, j := range whole {
+			x[a] = -s.g[j]
+		}
+		s.F.solve(x)
+		d := make([]float64, s.size())
+		against := 0
+		for a, j := range whole {
+			d[j] = x[a]
+			if x[a]*s.g[j] > 0 {
+				against++
+			}
+		}
+		if against > 0 {
+			wrong++
+			if p.slope(s.w, d, alpha) >= 0 {
+				rising++
+			}
+		}
+		// Ours.
+		s.direction(alpha)
+		slope := 0.0
+		for _, j := range s.set {
+			slope += s.d[j] * s.g[j]
+			if s.d[j]*s.g[j] > 0 {
+				t.Fatalf("seed %d: weight %d leaves 0 against its gradient", seed, j)
+			}
+		}
+		if true := p.slope(s.w, s.d, alpha); !(slope < 0) || math.Abs(slope-true) > 1e-9*math.Abs(slope) {
+			t.Fatalf("seed %d: d^T g = %g, the derivative is %g", seed, slope, true)
+		}
+	}
+	t.Logf("of %d starts, %d have components of the wrong sign, %d do not descend", starts, wrong, rising)
+	if wrong < starts/2 || rising == 0 {
+		t.Errorf("of %d starts, %d have components of the wrong sign, %d do not descend; is E6 an erratum?", starts, wrong, rising)
+	}
+}
+
+// TestE7: clipping after the test, as printed, accepts points at which f_α is
+// higher than before.
+func TestE7(t *testing.T) {
+	rises, steps := 0, 0
+	for seed := range uint64(10) {
+		l, p := ready(t, random(rand.New(rand.NewPCG(seed, 23)), 120, 100, 0.5, 0), map[string]string{
+			"lambda": "0.0001", "mu": "0.005", "beta": "0.1", "alpha_min": "1e-4", "search": "halve",
+		})
+		for l.solving {
+			k, w := l.s.k, slices.Clone(l.s.w)
+			before := l.s.steps
+			l.iterate()
+			if l.s.steps == before {
+				continue
+			}
+			steps++
+			// The printed step along the same direction.
+			alpha, f := l.s.alphas[k], p.value(w, l.s.alphas[k])
+			var a, b float64
+			for i := range p.z {
+				q := plainDot(p.z[i], l.s.d)
+				_, _, h := smooth(1-plainDot(p.z[i], w), alpha*alpha)
+				a += h * q * q / float64(len(p.z)) / 2
+			}
+			a += p.lambda / 2 * plainDot(l.s.d, l.s.d)
+			b = plainDot(p.gradient(w, alpha), l.s.d)
+			var buf []crossing
+			s, _, _ := minimise(w, l.s.d, a, b, p.mu, &buf)
+			next := make([]float64, len(w))
+			for ; s > 1e-10; s /= 2 {
+				for j := range next {
+					next[j] = w[j] + s*l.s.d[j]
+				}
+				if p.value(next, alpha) <= f+1e-4*s*l.s.slope {
+					break
+				}
+			}
+			for j := range next {
+				if next[j]*w[j] < 0 {
+					next[j] = 0
+				}
+			}
+			if p.value(next, alpha) > f+1e-12 {
+				rises++
+			}
+		}
+	}
+	t.Logf("of %d steps, %d would have gone up as printed", steps, rises)
+	if rises == 0 {
+		t.Error("clipping after the test never went up; is E7 an erratum?")
+	}
+}
+
+// TestE9: without the l1 term signs may change, and nothing is clipped.
+func TestE9(t *testing.T) {
+	l, p := ready(t, random(rand.New(rand.NewPCG(1, 24)), 300, 12, 0.3, 0), map[string]string{"lambda": "0.01", "mu": "0", "alpha_min": "1e-7"})
+	for j := range l.s.w { // as far from the solution as can be
+		l.s.w[j] = -3
+	}
+	for l.solving {
+		l.iterate()
+		if n := l.s.support(); l.s.steps > 0 && n != l.s.size() {
+			t.Fatalf("%d of %d weights", n, l.s.size())
+		}
+	}
+	if l.s.gap > 1e-3 {
+		t.Errorf("gap %g", l.s.gap)
+	}
+	other, _ := ready(t, random(rand.New(rand.NewPCG(1, 24)), 300, 12, 0.3, 0), map[string]string{"lambda": "0.01", "mu": "0", "alpha_min": "1e-7"})
+	for other.solving {
+		other.iterate()
+	}
+	if a, b := p.value(l.s.w, 0), p.value(other.s.w, 0); math.Abs(a-b) > 1e-6 {
+		t.Errorf("f = %g from there, %g from 0", a, b)
+	}
+}
+
+// TestMidgame is T11: between α = 10/N and 0.1 a level takes few steps.
+func TestMidgame(t *testing.T) {
+	for seed := range uint64(3) {
+		const n = 3000
+		l, _ := ready(t, random(rand.New(rand.NewPCG(seed, 25)), n, 20, 0.2, 0), map[string]string{
+			"lambda": "0.001", "mu": "0.001", "beta": "0.5", "kkt": "faithful", "search": "halve",
+		})
+		levels, steps := map[int]bool{}, 0
+		for l.solving {
+			k, before := l.s.k, l.s.steps
+			l.iterate()
+			if a := l.s.alphas[k]; a > 10.0/n && a < 0.1 {
+				levels[k] = true
+				steps += int(l.s.steps - before)
+			}
+		}
+		if mean := float64(steps) / float64(len(levels)); mean > 3 || len(levels) < 4 {
+			t.Errorf("seed %d: %.1f steps a level on %d levels", seed, mean, len(levels))
+		}
+	}
+}
+
+// TestForms: one problem has one solution, however it is stored and solved.
+func TestForms(t *testing.T) {
+	for _, mu := range []string{"0", "0.003"} {
+		xs := random(rand.New(rand.NewPCG(4, 26)), 900, 25, 0.3, 0.3)
+		first := math.NaN()
+		for i, c := range []map[string]string{
+			{}, {"direct": "0"}, {"direct": "5"}, {"search": "halve"}, {"search": "halve", "kkt": "faithful"}, {"beta": "0.5"},
+		} {
+			for _, list := range [][]int{{0}, {1}} {
+				c["lambda"], c["mu"], c["eta"], c["alpha_min"] = "0.002", mu, "1e-6", "1e-7"
+				data := xs
+				if list[0] == 1 {
+					data = sparse(xs)
+				}
+				l, p := ready(t, data, c)
+				for l.solving {
+					l.iterate()
+				}
+				f := p.value(l.s.w, 0)
+				if math.IsNaN(first) {
+					first = f
+				}
+				if math.Abs(f-first) > 1e-7 {
+					t.Errorf("mu %s, case %d: f = %.12g, before %.12g", mu, i, f, first)
+				}
+			}
+		}
+	}
+}
+
+// TestWarmStart: on a stream every solution begins at the smoothing that the
+// former buffer supports, takes few iterations, and is as good as one from
+// nothing, whatever the policy of the buffer.
+func TestWarmStart(t *testing.T) {
+	xs := random(rand.New(rand.NewPCG(5, 27)), 3000, 15, 0.2, 0.1)
+	for _, keep := range []string{"window", "reservoir", "balanced", "growing"} {
+		o := map[string]string{"keep": keep, "buffer": "1000", "every": "250", "lambda": "0.003", "mu": "0.002", "alpha_min": "1e-3"}
+		made, err := Spec.New(algos.Env{Seed: 3}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := made.(*Learner)
+		later, solved := 0, uint64(0)
+		for _, x := range xs {
+			if _, err := l.Add(x); err != nil {
+				t.Fatal(err)
+			}
+			if l.solved > 0 && l.Need().Fresh == 0 {
+				want := l.supported()
+				if _, err := l.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if l.s.k != want && l.s.k != want+1 || want == 0 {
+					t.Fatalf("%s: the solution began at level %d, but the last one supports %d", keep, l.s.k, want)
+				}
+			}
+			if err := algos.StepDue(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+			if l.solved == solved {
+				continue
+			}
+			if solved = l.solved; solved > 1 {
+				later += l.iters
+			}
+			if k := l.supported(); l.s.k != k+1 {
+				t.Fatalf("%s: solved to level %d, but %d is supported", keep, l.s.k-1, k)
+			}
+		}
+		if _, err := l.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		held := make([]float64, 0)
+		var list = xs[:0:0]
+		for i := range l.sample.Sampler.Len() {
+			list = append(list, l.sample.Sampler.At(i))
+			held = append(held, float64(list[i].Seq))
+		}
+		if len(held) != 1000 {
+			t.Fatalf("%s: %d examples held", keep, len(held))
+		}
+		if keep == "window" && slices.Min(held) != 2001 || keep == "growing" && slices.Max(held) != 1000 {
+			t.Errorf("%s: examples %g to %g", keep, slices.Min(held), slices.Max(held))
+		}
+		cold, p := ready(t, list, map[string]string{"lambda": "0.003", "mu": "0.002", "alpha_min": "1e-6", "eta": "1e-4"})
+		for cold.solving {
+			cold.iterate()
+		}
+		again, _ := ready(t, list, map[string]string{"lambda": "0.003", "mu": "0.002"})
+		again.full = false
+		for again.solving {
+			again.iterate()
+		}
+		if mean := float64(later) / float64(solved-1); solved < 4 || mean >= float64(again.iters) {
+			t.Errorf("%s: %.1f iterations a solution, %d from nothing", keep, mean, again.iters)
+		}
+		best, f := p.value(cold.s.w, 0), p.value(l.s.w, 0)
+		last := l.s.alphas[len(l.s.alphas)-1]
+		if f > best+10*last || f < best-1e-5 {
+			t.Errorf("%s: f = %g on the stream, %g from nothing", keep, f, best)
+		}
+		if math.Abs(f-l.Report().Objective) > 1e-12 {
+			t.Errorf("%s: f = %g, reported %g", keep, f, l.Report().Objective)
+		}
+		if mu := l.Report().Gauges[3]; mu.Name != "mu" || strconv.FormatFloat(mu.Value, 'g', -1, 64) != "0.002" {
+			t.Errorf("%s: %+v", keep, mu)
+		}
+	}
+}
+
+// TestOneClass: a window of one class only leaves the weights as they are.
+func TestOneClass(t *testing.T) {
+	xs := random(rand.New(rand.NewPCG(6, 28)), 400, 5, 0, 0)
+	made, err := Spec.New(algos.Env{}, map[string]string{"buffer": "100", "every": "10"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := made.(*Learner)
+	if _, err := algos.Feed(t.Context(), l, xs[:200]...); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range xs[200:] {
+		x.Y = 1
+	}
+	if _, err := algos.Feed(t.Context(), l, xs[200:310]...); err != nil {
+		t.Fatal(err)
+	}
+	w := slices.Clone(l.s.w)
+	if _, err := algos.Feed(t.Context(), l, xs[310:]...); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(w, l.s.w) || l.s.support() == 0 {
+		t.Errorf("weights %v became %v", w, l.s.w)
+	}
+}

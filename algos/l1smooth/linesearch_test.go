@@ -1,0 +1,224 @@
+package l1smooth
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// printed is Algorithm 4 as printed, with its errata to be corrected one by
+// one: e1 the factor μ in the slope, e2 the slopes at the ends of the segment,
+// e3 the weights at 0 in the first slope. What is not well defined at all (E4:
+// the last segment, and coordinates without a crossing) is always corrected,
+// or nothing could be compared; equal kinks are not grouped.
+func printed(w, d []float64, a, b, mu float64, e1, e2, e3 bool) float64 {
+	sign := func(x float64) float64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return 0
+	}
+	var p []int
+	slope1 := b
+	for j := range w {
+		if d[j] != 0 && -w[j]/d[j] > 0 {
+			p = append(p, j)
+		}
+		if w[j] != 0 {
+			slope1 += mu * sign(w[j]) * d[j]
+		} else if e3 {
+			slope1 += mu * math.Abs(d[j])
+		}
+	}
+	if slope1 >= 0 {
+		return 0
+	}
+	slices.SortFunc(p, func(i, j int) int {
+		if -w[i]/d[i] < -w[j]/d[j] {
+			return -1
+		}
+		return 1
+	})
+	s1, i1, i2 := 0.0, -1, len(p)
+	s2, slope2 := math.Inf(1), math.Inf(1)
+	for i2-i1 > 1 {
+		i := (i1 + i2) / 2
+		j := p[i]
+		s := -w[j] / d[j]
+		slope := 2*a*s + b
+		for k := range w {
+			if k == j {
+				continue
+			}
+			v := sign(w[k]+s*d[k]) * d[k]
+			if e1 {
+				v *= mu
+			}
+			slope += v
+		}
+		minus, plus := slope-mu*math.Abs(d[j]), slope+mu*math.Abs(d[j])
+		switch {
+		case minus <= 0 && plus >= 0:
+			return s
+		case plus < 0:
+			s1, i1 = s, i
+			slope1 = minus
+			if e2 {
+				slope1 = plus
+			}
+		default:
+			s2, i2 = s, i
+			slope2 = plus
+			if e2 {
+				slope2 = minus
+			}
+		}
+	}
+	if math.IsInf(s2, 1) {
+		return s1 - slope1/(2*a)
+	}
+	return s1 - slope1*(s2-s1)/(slope2-slope1)
+}
+
+// brute is the minimiser of j by trying every kink and the minimiser of every
+// segment.
+func brute(w, d []float64, a, b, mu float64) float64 {
+	j := func(s float64) float64 {
+		v := a*s*s + b*s
+		for k := range w {
+			v += mu * math.Abs(w[k]+s*d[k])
+		}
+		return v
+	}
+	kinks := []float64{0}
+	for k := range w {
+		if d[k] != 0 && -w[k]/d[k] > 0 {
+			kinks = append(kinks, -w[k]/d[k])
+		}
+	}
+	slices.Sort(kinks)
+	best := 0.0
+	for i, from := range kinks {
+		to := math.Inf(1)
+		mid := from + 1
+		if i+1 < len(kinks) {
+			to = kinks[i+1]
+			mid = from + (to-from)/2
+		}
+		slope := b
+		for k := range w {
+			if v := w[k] + mid*d[k]; v > 0 {
+				slope += mu * d[k]
+			} else {
+				slope -= mu * d[k]
+			}
+		}
+		for _, s := range []float64{from, min(max(-slope/(2*a), from), to)} {
+			if j(s) < j(best) {
+				best = s
+			}
+		}
+	}
+	return best
+}
+
+// draw draws a line search. With ties, kinks coincide.
+func draw(r *rand.Rand, ties bool) (w, d []float64, a, b, mu float64) {
+	m := 1 + r.IntN(12)
+	for range m {
+		v, e := r.NormFloat64(), r.NormFloat64()
+		if r.IntN(4) == 0 {
+			v = 0
+		}
+		if r.IntN(6) == 0 {
+			e = 0
+		}
+		if ties {
+			v, e = float64(r.IntN(5)-2), float64(r.IntN(5)-2)
+		}
+		w, d = append(w, v), append(d, e)
+	}
+	return w, d, math.Exp(r.NormFloat64()), 4 * r.NormFloat64(), math.Exp(r.NormFloat64())
+}
+
+// TestLineSearch is T3, and shows that each of the errata E1 to E4 is one.
+func TestLineSearch(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	wrong := map[string]int{}
+	for i := range 6000 {
+		ties := i >= 3000
+		w, d, a, b, mu := draw(r, ties)
+		var buf []crossing
+		s, hits, ok := minimise(w, d, a, b, mu, &buf)
+		want := brute(w, d, a, b, mu)
+		close := func(s float64) bool { return math.Abs(s-want) <= 1e-9*(1+want) }
+		if !ok || !close(s) {
+			t.Fatalf("case %d: s = %g, want %g\nw = %v\nd = %v\na = %g, b = %g, mu = %g", i, s, want, w, d, a, b, mu)
+		}
+		// 0 is between the one-sided derivatives, and the hits are the weights
+		// that are 0 at s.
+		left, right, norm := 2*a*s+b, 2*a*s+b, 0.0
+		hit := map[int32]bool{}
+		for _, j := range hits {
+			hit[j] = true
+		}
+		for k := range w {
+			norm += math.Abs(d[k])
+			v := w[k] + s*d[k]
+			switch {
+			case hit[int32(k)] || w[k] == 0 && s == 0:
+				if math.Abs(v) > 1e-12 {
+					t.Fatalf("case %d: weight %d is %g at its hit", i, k, v)
+				}
+				left -= mu * math.Abs(d[k])
+				right += mu * math.Abs(d[k])
+			case v > 0:
+				left, right = left+mu*d[k], right+mu*d[k]
+			case v < 0:
+				left, right = left-mu*d[k], right-mu*d[k]
+			default:
+				if d[k] != 0 {
+					t.Fatalf("case %d: weight %d is 0 at s and not a hit", i, k)
+				}
+			}
+		}
+		if right < -1e-9 || s > 0 && left > 1e-9 {
+			t.Fatalf("case %d: derivatives %g and %g at s = %g", i, left, right, s)
+		}
+		if most := (math.Abs(b) + mu*norm) / (2 * a); s < 0 || s > most*(1+1e-12) {
+			t.Fatalf("case %d: s = %g is not in [0, %g]", i, s, most)
+		}
+		if s0, _, _ := minimise(w, d, a, -1, 0, &buf); s0 != 1/(2*a) {
+			t.Fatalf("case %d: s = %g without l1, want %g", i, s0, 1/(2*a))
+		}
+		for name, e := range map[string][3]bool{
+			"printed": {}, "E1 left": {false, true, true}, "E2 left": {true, false, true},
+			"E3 left": {true, true, false}, "ties left": {true, true, true},
+		} {
+			if ties == (name == "ties left") && !close(printed(w, d, a, b, mu, e[0], e[1], e[2])) {
+				wrong[name]++
+			}
+			if !ties && name == "ties left" && !close(printed(w, d, a, b, mu, true, true, true)) {
+				t.Fatalf("case %d: the corrected Algorithm 4 is wrong without ties", i)
+			}
+		}
+	}
+	t.Logf("wrong of 3000: %v", wrong)
+	for _, name := range []string{"printed", "E1 left", "E2 left", "E3 left", "ties left"} {
+		if wrong[name] < 20 {
+			t.Errorf("%s: wrong in %d of 3000 cases; is it an erratum?", name, wrong[name])
+		}
+	}
+	// E4: without a crossing the last segment has no end: ∞/∞ as printed.
+	var buf []crossing
+	if s, _, ok := minimise([]float64{1}, []float64{1}, 0.5, -3, 1, &buf); !ok || s != 2 {
+		t.Errorf("s = %g past the last kink, want 2", s)
+	}
+	if _, _, ok := minimise([]float64{1}, []float64{1}, 0, -3, 1, &buf); ok {
+		t.Error("a function without a minimum has one")
+	}
+}

@@ -1,0 +1,63 @@
+package l1smooth
+
+import (
+	"errors"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.001 100" doc:"weight of the losses as in LIBLINEAR: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda, eq 2" doc:"ridge weight"`
+	L1     float64 `opt:"l1" default:"0.1" range:"[0,inf)" doc:"weight of the absolute values relative to the ridge: mu = l1 lambda; used while mu is auto"`
+	Mu     float64 `opt:"mu" default:"auto" range:"[0,inf)" auto:"l1 lambda" paper:"mu, eq 2" doc:"weight of the absolute values of the weights, which makes them sparse; 0 for an l2 SVM"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"1" doc:"value of a constant feature, which gives the model a regularised bias; 0 for none"`
+
+	Buffer int    `opt:"buffer" default:"100000" range:"[2,100000000]" paper:"N" doc:"most examples held"`
+	Keep   string `opt:"keep" default:"window" enum:"window,reservoir,balanced,growing" doc:"which examples are held: the last ones, a uniform sample of all, one with equal shares of the classes, or the first ones"`
+	Every  int    `opt:"every" default:"auto" range:"[1,100000000]" auto:"a quarter of those held, at least 16" doc:"examples between two solutions"`
+	Dim    int    `opt:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
+
+	Alpha0   float64 `opt:"alpha0" default:"1" range:"(0,1e6]" paper:"large" doc:"smoothing at the first level"`
+	AlphaMin float64 `opt:"alpha_min" default:"1e-3" range:"[1e-14,1]" paper:"1e-6" doc:"smoothing at the last level"`
+	Beta     float64 `opt:"beta" default:"0.3" range:"(0,0.95]" paper:"0.1" doc:"factor of the smoothing from level to level"`
+	Eta      float64 `opt:"eta" default:"0.1" range:"(0,1)" paper:"0.1" doc:"a level is solved once the slope along the Newton direction is below eta alpha"`
+	Armijo   float64 `opt:"armijo" default:"1e-4" range:"(0,1)" paper:"c1" doc:"sufficient decrease, as a share of the slope"`
+	SMin     float64 `opt:"s_min" default:"1e-10" range:"(0,1)" paper:"s_min" doc:"a line search fails once its step is smaller"`
+	KKT      string  `opt:"kkt" default:"final" enum:"faithful,final" paper:"faithful" doc:"activate weights once a level as printed, or until none violates optimality at the last one"`
+	Search   string  `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"what follows where the step of the quadratic model is too long: halving, or the minimum along the direction"`
+	Direct   int     `opt:"direct" default:"1000" range:"[0,20000]" paper:"all" doc:"largest active set for which the Newton system is factored; conjugate gradients beyond"`
+	Steps    int     `opt:"steps" default:"500" range:"[1,1000000]" doc:"most iterations of one solution"`
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "l1smooth",
+	Summary: "linear SVM with sparse weights by active-set Newton steps on a smoothed hinge",
+	When:    "linear models of tall data, dense or sparse: an optimum with few weights and a duality gap, in tens of passes over a buffer",
+	Paper:   "Emirahmetoglu, Hajewski, Oliveira, Stewart: A Smoothing Algorithm for l1 Support Vector Machines, arXiv 2401.09431, Algorithms 1 to 4, corrected",
+	Kind:    algos.Linear,
+	Presets: map[string]map[string]string{
+		"paper": {"alpha_min": "1e-6", "beta": "0.1", "kkt": "faithful", "search": "halve", "direct": "20000"},
+	},
+}, check, newLearner, linear.Decode)
+
+func check(o *Options) error {
+	if o.AlphaMin > o.Alpha0 {
+		return errors.New("option alpha_min is greater than alpha0")
+	}
+	return nil
+}
+
+// ladder returns the levels: alpha0 beta^k for k = 0 … K, where the last is
+// the first that is no greater than alphaMin but for rounding (E12).
+func ladder(alpha0, alphaMin, beta float64) []float64 {
+	list := []float64{alpha0}
+	for a := alpha0; a > alphaMin*(1+1e-9); {
+		a *= beta
+		list = append(list, a)
+	}
+	return list
+}

@@ -1,0 +1,211 @@
+package l1smooth
+
+import (
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+)
+
+// blockRows is the number of examples in a block: few enough that a block
+// stays in a core's cache between the two halves of a pass.
+const blockRows = 256
+
+// denseShare is the share of nonzero values from which on a block is stored
+// dense: there, vector code over zeros is faster than indices.
+const denseShare = 0.4
+
+// A block holds the examples of consecutive slots in packed form. The form
+// depends on the examples only, not on how the block came about.
+type block struct {
+	y     []float64 // +1 or −1
+	width int       // > 0: dense, row i is val[i·width:][:width]
+	end   []int32   // else row i ends at end[i] in idx and val
+	idx   []int32   // strictly increasing in a row
+	val   []float32 // nil if sparse and every value is 1
+	pairs int       // Σ nnz², the work of a Hessian over all rows
+}
+
+// pack returns the examples from slot lo to hi as a block.
+func pack(s samplers.Sample, lo, hi int) block {
+	n := hi - lo
+	b := block{y: make([]float64, n)}
+	nnz, dim := 0, 0
+	unit := true
+	for i := range n {
+		e := s.At(lo + i)
+		b.y[i] = e.Y
+		row := 0
+		for k, v := range e.X.Val {
+			if v == 0 {
+				continue
+			}
+			row++
+			unit = unit && v == 1
+			j := k
+			if e.X.Idx != nil {
+				j = int(e.X.Idx[k])
+			}
+			dim = max(dim, j+1)
+		}
+		nnz += row
+		b.pairs += row * row
+	}
+	if float64(nnz) >= denseShare*float64(n)*float64(dim) && dim > 0 {
+		b.width = dim
+		b.val = make([]float32, n*dim)
+		for i := range n {
+			row := b.val[i*dim : (i+1)*dim]
+			each(s, lo+i, func(j int, v float32) { row[j] = v })
+		}
+		b.pairs = n * dim * dim
+		return b
+	}
+	b.end = make([]int32, 0, n)
+	b.idx = make([]int32, 0, nnz)
+	if !unit {
+		b.val = make([]float32, 0, nnz)
+	}
+	for i := range n {
+		each(s, lo+i, func(j int, v float32) {
+			b.idx = append(b.idx, int32(j))
+			if !unit {
+				b.val = append(b.val, v)
+			}
+		})
+		b.end = append(b.end, int32(len(b.idx)))
+	}
+	return b
+}
+
+// each calls f for the nonzero features of the example in a slot, in order.
+func each(s samplers.Sample, slot int, f func(j int, v float32)) {
+	x := s.At(slot).X
+	for k, v := range x.Val {
+		switch {
+		case v == 0:
+		case x.Idx != nil:
+			f(int(x.Idx[k]), v)
+		default:
+			f(k, v)
+		}
+	}
+}
+
+// dim returns one more than the largest feature of the block.
+func (b *block) dim() int {
+	if b.width > 0 {
+		return b.width
+	}
+	d := int32(-1)
+	for _, j := range b.idx {
+		d = max(d, j)
+	}
+	return int(d) + 1
+}
+
+func (b *block) start(i int) int32 {
+	if i == 0 {
+		return 0
+	}
+	return b.end[i-1]
+}
+
+// dots sets s[i] = ⟨w, (bias, x_i)⟩. The order of the sum depends on the form
+// of the block only.
+func (b *block) dots(s, w []float64, bias float64) {
+	w0 := float64(w[0] * bias)
+	w = w[1:]
+	switch {
+	case b.width > 0:
+		w = w[:b.width]
+		for i := range b.y {
+			s[i] = w0 + vec.DotMixed(b.val[i*b.width:(i+1)*b.width], w)
+		}
+	case b.val == nil:
+		from := int32(0)
+		for i, to := range b.end {
+			idx := b.idx[from:to]
+			s0, s1 := w0, 0.0
+			for len(idx) >= 4 {
+				s0 += w[idx[0]] + w[idx[1]]
+				s1 += w[idx[2]] + w[idx[3]]
+				idx = idx[4:]
+			}
+			for _, j := range idx {
+				s0 += w[j]
+			}
+			s[i] = s0 + s1
+			from = to
+		}
+	default:
+		from := int32(0)
+		for i, to := range b.end {
+			idx, val := b.idx[from:to], b.val[from:to]
+			s0, s1 := w0, 0.0
+			for len(idx) >= 4 && len(val) >= 4 {
+				s0 += float64(w[idx[0]]*float64(val[0])) + float64(w[idx[1]]*float64(val[1]))
+				s1 += float64(w[idx[2]]*float64(val[2])) + float64(w[idx[3]]*float64(val[3]))
+				idx, val = idx[4:], val[4:]
+			}
+			for k, j := range idx {
+				s0 += float64(w[j] * float64(val[k]))
+			}
+			s[i] = s0 + s1
+			from = to
+		}
+	}
+}
+
+// scatter adds Σ_i c[i]·(bias, x_i) to g.
+func (b *block) scatter(g, c []float64, bias float64) {
+	var sum float64
+	for i := range b.y {
+		sum += c[i]
+	}
+	g[0] += float64(sum * bias)
+	for i := range b.y {
+		if c[i] != 0 {
+			b.axpy(g, i, c[i])
+		}
+	}
+}
+
+// axpy adds c·x_i to g[1:].
+func (b *block) axpy(g []float64, i int, c float64) {
+	g = g[1:]
+	if b.width > 0 {
+		vec.AxpyMixed(c, b.val[i*b.width:(i+1)*b.width], g[:b.width])
+		return
+	}
+	from, to := b.start(i), b.end[i]
+	idx := b.idx[from:to]
+	if b.val == nil {
+		for _, j := range idx {
+			g[j] += c
+		}
+		return
+	}
+	for k, v := range b.val[from:to] {
+		g[idx[k]] += float64(c * float64(v))
+	}
+}
+
+// dot returns ⟨w[1:], x_i⟩.
+func (b *block) dot(w []float64, i int) float64 {
+	w = w[1:]
+	if b.width > 0 {
+		return vec.DotMixed(b.val[i*b.width:(i+1)*b.width], w[:b.width])
+	}
+	from, to := b.start(i), b.end[i]
+	var s float64
+	if b.val == nil {
+		for _, j := range b.idx[from:to] {
+			s += w[j]
+		}
+		return s
+	}
+	idx := b.idx[from:to]
+	for k, v := range b.val[from:to] {
+		s += float64(w[idx[k]] * float64(v))
+	}
+	return s
+}

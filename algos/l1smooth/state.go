@@ -1,0 +1,114 @@
+package l1smooth
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+var (
+	errLength = errors.New("lengths do not agree")
+	errNumber = errors.New("a number is out of range")
+)
+
+// AppendBinary appends the complete state. Margins and gradients are not in
+// it: every iteration makes them anew from weights and examples.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores what AppendBinary wrote; after an error the state is
+// undefined.
+func (l *Learner) UnmarshalBinary(data []byte) error {
+	l.model = nil
+	return state.Decode(data, l.fields)
+}
+
+func (l *Learner) fields(f *state.Fields) {
+	f.Group("sample", l.sample.Fields)
+	f.Bool("solving", &l.solving)
+	f.Bool("full", &l.full)
+	f.Bool("settled", &l.settled)
+	f.Int("iterations", &l.iters)
+	f.Int("n", &l.n)
+	f.Uint64("step", &l.step)
+	f.Uint64("solved", &l.solved)
+	f.Uint64("limited", &l.limited)
+	f.Group("solver", l.s.fields)
+	if f.Decoding() && f.Err() == nil {
+		l.check(f)
+	}
+}
+
+func (s *solver) fields(f *state.Fields) {
+	f.Float64("lambda", &s.lambda)
+	f.Float64("mu", &s.mu)
+	f.Float64s("w", &s.w)
+	f.Bools("active", &s.active)
+	f.Int("k", &s.k)
+	f.Bool("adjust", &s.adjust)
+	f.Bool("begin", &s.begin)
+	f.Int("enlarged", &s.enlarged)
+	f.Uint64("steps", &s.steps)
+	f.Uint64("passes", &s.passes)
+	f.Uint64("hessians", &s.hessians)
+	f.Uint64("values", &s.values)
+	f.Uint64("failures", &s.failures)
+	f.Uint64("products", &s.products)
+	f.Float64("objective", &s.objective)
+	f.Float64("gap", &s.gap)
+	f.Float64("slope", &s.slope)
+	f.Float64("length", &s.length)
+}
+
+// check refuses a state that cannot have been stored, and packs the examples.
+func (l *Learner) check(f *state.Fields) {
+	s, sample := &l.s, l.sample.Sampler
+	if len(s.w) != len(s.active) || len(s.w) > l.opt.Dim+1 {
+		f.Fail("w", errLength)
+		return
+	}
+	for _, w := range append([]float64{s.lambda, s.mu}, s.w...) {
+		if w-w != 0 {
+			f.Fail("w", errNumber)
+			return
+		}
+	}
+	if s.lambda < 0 || s.mu < 0 || s.k < 0 || s.k > len(s.alphas) || s.enlarged < 0 || s.enlarged > enlargements || l.iters < 0 || l.n < 0 || l.n > l.opt.Buffer {
+		f.Fail("k", errNumber)
+		return
+	}
+	if l.solving && (s.k == len(s.alphas) || l.n != sample.Len() || l.n < 2) {
+		f.Fail("solving", errNumber)
+		return
+	}
+	valid := func(x *stream.Example) bool {
+		if x.Labelled && (x.Y == 1 || x.Y == -1) && kernel.Finite(x.X) && x.X.Dim() <= l.opt.Dim {
+			return true
+		}
+		f.Fail("sample", fmt.Errorf("example %d cannot have been accepted", x.Seq))
+		return false
+	}
+	for i := range sample.Len() {
+		if !valid(sample.At(i)) {
+			return
+		}
+	}
+	for i := range l.sample.Waiting() {
+		if !valid(l.sample.Next(i)) {
+			return
+		}
+	}
+	s.blocks, s.known = nil, false
+	s.dim = max(len(s.w)-1, 0)
+	n := len(s.w)
+	l.stale = nil
+	for b := 0; b*blockRows < sample.Len(); b++ {
+		l.touch(b)
+	}
+	l.pack()
+	if len(s.w) != n {
+		f.Fail("w", errLength)
+	}
+}

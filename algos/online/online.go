@@ -1,0 +1,365 @@
+// Package online is a linear model that is updated on each example as it comes.
+package online
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Learner keeps f(x) = b + Σ_j w_j x_j and updates it on every labelled example
+// (x, y), once. With a diagonal metric D an update is the implicit step
+//
+//	w ← w + s D x,   s = −∂L(f(x) + q s, y)/∂f,   q = Σ_j D_j x_j²
+//
+// which minimises ½ (w′−w)ᵀ D⁻¹ (w′−w) + L(w′ᵀx, y) and so never oversteps a
+// label, whatever the step size. The bias is the weight of a constant feature
+// √Bias.
+//
+// pa: D = C. With the hinge or the ε-insensitive loss that is PA-I, with the
+// squared hinge or the squared loss PA-II (Crammer et al.).
+//
+// sgd: D = Rate/t^Power at the t-th example that had a loss.
+//
+// nag: D_j = Rate·Y·√(t/N)/(σ_j √G_j) (Ross, Mineiro and Langford, algorithm
+// 2), where σ_j is the largest |x_j|, G_j the sum of squared gradients in w_j,
+// N the sum of x_j²/σ_j² over all features and examples, and Y the size of the
+// labels: 1 for classes, their standard deviation for numbers. When σ_j
+// grows, w_j shrinks by the same factor. So neither the units of the features
+// nor those of a number to be predicted matter.
+//
+// Departures: the step is implicit; the sums are over the examples that had a
+// loss; Y; Memory lets G, N and t decay by 1 − 1/Memory an example.
+//
+// What would touch all weights at every example, namely regularisation,
+// forgetting and averaging, is saved up and done in one sweep when as many
+// features have been visited as there are weights, but at least sweepEvery
+// examples apart; an update costs O(nonzeros). Regularisation of k examples
+// is the proximal step w_j ← soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is
+// exempt. An average is over the iterates at the sweeps.
+//
+// Memory: 8 bytes for each weight, 24 with nag, 8 more with averaging. It does
+// not depend on the number of examples. Not safe for concurrent use.
+type Learner struct {
+	opt     Options
+	loss    loss
+	regress bool
+	z       float64 // the constant feature
+
+	pending       *stream.Example
+	n, updates    uint64 // examples, and those that had a loss
+	w             []float64
+	b             float64   // weight of the constant feature
+	hist          []float64 // nag: G_j at 2j, σ_j at 2j+1
+	histB         float64   // G of the bias; its σ is z
+	t, norm       float64   // nag: t and N, both with forgetting
+	meanY, devY   float64   // of the labels, regression only
+	avg           []float64
+	avgB, sweeps  float64
+	touched, left uint64  // features visited, and updates, since the last sweep
+	mean          float64 // progressive mean of the loss, over Gauge "loss"
+
+	model *linear.Model
+	d     []float64 // scratch: D_j of the example's features
+}
+
+// sweepEvery is the least distance of sweeps in updates: with few features a
+// sweep would otherwise come with each of them.
+const sweepEvery = 16
+
+// tooLarge bounds features and labels, so that no square overflows.
+const tooLarge = 1e18
+
+func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	k, err := lossOf(o, env.Task)
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{opt: o, loss: k, regress: env.Task == algos.Regress, z: math.Sqrt(o.Bias)}
+	l.renew()
+	return l, nil
+}
+
+// Add takes a labelled example in; unlabelled ones go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		return algos.SampledOut, nil
+	}
+	if err := l.check(x); err != nil {
+		return 0, err
+	}
+	l.pending = x
+	return algos.Learned, nil
+}
+
+func (l *Learner) check(x *stream.Example) error {
+	if !l.regress && x.Y != 1 && x.Y != -1 {
+		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
+	}
+	if !(math.Abs(x.Y) < tooLarge) {
+		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not finite or too large", x.Y)}
+	}
+	for _, v := range x.X.Val {
+		if !(v < tooLarge && v > -tooLarge) {
+			return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
+		}
+	}
+	return nil
+}
+
+// Need asks for the next example, or for a step once it is there.
+func (l *Learner) Need() algos.Need {
+	if l.pending == nil {
+		return algos.Need{Fresh: 1, Steps: 1}
+	}
+	return algos.Need{Steps: 1}
+}
+
+// Step learns from the example. The report it returns has no gauges.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	if x := l.pending; x != nil {
+		l.pending = nil
+		l.update(x.X, x.Y)
+	}
+	return l.basic(), nil
+}
+
+// Finish learns from what is pending and brings the average up to date.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
+	if _, err := l.Step(ctx); err != nil {
+		return algos.Report{}, err
+	}
+	if l.left > 0 {
+		l.sweep()
+	}
+	return l.Report(), nil
+}
+
+// update learns from one example.
+func (l *Learner) update(x stream.Vec, y float64) {
+	l.n++
+	if n := x.Dim(); n > len(l.w) {
+		l.widen(n)
+	}
+	if l.regress {
+		l.label(y)
+	}
+	f := float64(l.b*l.z) + linear.Dot(l.w, x)
+	if l.opt.Update == "nag" && l.rescale(x) {
+		f = float64(l.b*l.z) + linear.Dot(l.w, x)
+	}
+	g := l.loss.slope(f, y, l.opt.Epsilon)
+	l.note(f, y, g)
+	if g == 0 {
+		return
+	}
+	l.updates++
+	if l.opt.Update == "nag" {
+		l.stepEach(x, f, y, g)
+	} else {
+		d := l.common()
+		q := d * (float64(l.z*l.z) + linear.Square(x))
+		if q > 0 {
+			s := l.loss.step(f, y, l.opt.Epsilon, q) * d
+			linear.Axpy(s, x, l.w)
+			l.b += float64(s * l.z)
+		}
+	}
+	l.touched += uint64(len(x.Val))
+	l.left++
+	if l.left >= sweepEvery && l.touched >= uint64(len(l.w)) {
+		l.sweep()
+	}
+}
+
+// widen makes room for n features.
+func (l *Learner) widen(n int) {
+	l.w = linear.Grow(l.w, n)
+	if l.opt.Update == "nag" {
+		l.hist = linear.Grow(l.hist, 2*n)
+	}
+	if l.opt.Average != "none" {
+		l.avg = linear.Grow(l.avg, n)
+	}
+	l.renew()
+}
+
+// renew makes the view of the model.
+func (l *Learner) renew() {
+	if l.opt.Average != "none" {
+		l.model = linear.NewModel(l.avg, float64(l.avgB*l.z))
+		return
+	}
+	l.model = linear.NewModel(l.w, float64(l.b*l.z))
+}
+
+// label takes a number to be predicted into the statistics. The bias starts
+// out at the first one.
+func (l *Learner) label(y float64) {
+	if l.n == 1 && l.z > 0 {
+		l.b = y / l.z
+		l.avgB = l.b
+	}
+	d := y - l.meanY
+	l.meanY += d / float64(l.n)
+	l.devY += float64(d * (y - l.meanY))
+}
+
+// note takes the loss into its mean.
+func (l *Learner) note(f, y, g float64) {
+	var v float64
+	switch l.loss {
+	case hinge:
+		v = max(0, 1-float64(y*f))
+	case squaredHinge:
+		v = max(0, 1-float64(y*f))
+		v *= v
+	case squared:
+		v = float64((y-f)*(y-f)) / 2
+	case epsilon:
+		v = max(0, math.Abs(y-f)-l.opt.Epsilon)
+	case logistic:
+		// Its slope says about as much, and needs no logarithm.
+		v = math.Abs(g)
+	}
+	l.mean += (v - l.mean) / float64(l.n)
+}
+
+// common returns D where it is the same for all weights.
+func (l *Learner) common() float64 {
+	switch {
+	case l.opt.Update == "pa":
+		return l.opt.C
+	case l.opt.Power == 0:
+		return l.opt.Rate
+	case l.opt.Power == 0.5:
+		return l.opt.Rate / math.Sqrt(float64(l.updates))
+	}
+	return l.opt.Rate * power(float64(l.updates), -l.opt.Power)
+}
+
+// rescale lets σ_j grow with the features of x and reports whether that
+// changed a weight.
+func (l *Learner) rescale(x stream.Vec) bool {
+	changed := false
+	if x.Idx == nil {
+		for j, v := range x.Val {
+			if a := math.Abs(float64(v)); a > l.hist[2*j+1] {
+				changed = l.stretch(j, a) || changed
+			}
+		}
+		return changed
+	}
+	for k, j := range x.Idx {
+		if a := math.Abs(float64(x.Val[k])); a > l.hist[2*j+1] {
+			changed = l.stretch(int(j), a) || changed
+		}
+	}
+	return changed
+}
+
+func (l *Learner) stretch(j int, a float64) bool {
+	old := l.hist[2*j+1]
+	l.hist[2*j+1] = a
+	if l.w[j] == 0 {
+		return false
+	}
+	l.w[j] *= old / a
+	return true
+}
+
+// stepEach is the update of nag. g is −∂L/∂f.
+func (l *Learner) stepEach(x stream.Vec, f, y, g float64) {
+	if cap(l.d) < len(x.Val) {
+		l.d = make([]float64, 2*len(x.Val))
+	}
+	d := l.d[:len(x.Val)]
+	// q without the factor that all D_j share, in the order of the features.
+	q := 0.0
+	for k, v32 := range x.Val {
+		if v32 == 0 {
+			d[k] = 0
+			continue
+		}
+		j := k
+		if x.Idx != nil {
+			j = int(x.Idx[k])
+		}
+		v := float64(v32)
+		h := l.hist[2*j : 2*j+2 : 2*j+2]
+		u := v / h[1]
+		l.norm += float64(u * u)
+		e := float64(g * v)
+		h[0] += float64(e * e)
+		d[k] = v / (h[1] * math.Sqrt(h[0])) // D_j x_j
+		q += float64(d[k] * v)
+	}
+	dz := 0.0
+	if l.z > 0 {
+		l.norm++
+		e := float64(g * l.z)
+		l.histB += float64(e * e)
+		dz = 1 / math.Sqrt(l.histB)
+		q += float64(dz * l.z)
+	}
+	l.t++
+	rate := l.rate()
+	q *= rate
+	if !(q > 0 && q < math.Inf(1)) {
+		return
+	}
+	s := l.loss.step(f, y, l.opt.Epsilon, q) * rate
+	for k, c := range d {
+		if c == 0 {
+			continue
+		}
+		j := k
+		if x.Idx != nil {
+			j = int(x.Idx[k])
+		}
+		l.w[j] += float64(s * c)
+	}
+	l.b += float64(s * dz)
+}
+
+// rate returns the factor that all D_j of nag share.
+func (l *Learner) rate() float64 {
+	if l.norm == 0 {
+		return 0
+	}
+	r := l.opt.Rate * math.Sqrt(l.t/l.norm)
+	if l.regress {
+		r *= math.Sqrt(l.devY / float64(l.n))
+	}
+	return r
+}
+
+// Report describes the present state.
+func (l *Learner) Report() algos.Report {
+	r := l.basic()
+	r.Gauges = []stream.Measure{{Name: "loss", Value: l.mean}, {Name: "updates", Value: float64(l.updates)}}
+	return r
+}
+
+func (l *Learner) basic() algos.Report {
+	r := algos.NewReport()
+	r.Step = l.n
+	return r
+}
+
+// Model returns a view of the weights, or of their average.
+func (l *Learner) Model() algos.Model {
+	bias := l.b
+	if l.opt.Average != "none" {
+		bias = l.avgB
+	}
+	l.model.SetBias(float64(bias * l.z))
+	return l.model
+}

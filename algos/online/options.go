@@ -1,0 +1,76 @@
+package online
+
+import (
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	Update  string  `opt:"update" default:"nag" enum:"nag,pa,sgd" doc:"step sizes: nag adapts one for each weight to the scale of its feature and to the gradients seen; pa takes steps of passive-aggressive learning, at most c; sgd has the same decreasing step for all weights"`
+	Loss    string  `opt:"loss" default:"auto" enum:"auto,hinge,squared_hinge,logistic,squared,epsilon" doc:"loss: auto is logistic for classes (hinge with pa) and squared for numbers; pa with hinge or epsilon is PA-I, with squared_hinge or squared PA-II"`
+	Rate    float64 `opt:"rate" default:"0.5" range:"(0,inf)" tune:"log 0.02 5" doc:"size of the steps of nag and sgd"`
+	Power   float64 `opt:"power" default:"0.5" range:"[0,1]" doc:"sgd: the step is rate/t^power at example t; 0 keeps it constant, for streams that drift"`
+	Memory  float64 `opt:"memory" default:"0" range:"[0,inf)" doc:"nag: number of examples after which a gradient has been forgotten, so that steps do not shrink for ever; 0 remembers all"`
+	C       float64 `opt:"c" default:"0.1" range:"(0,inf)" paper:"C" doc:"pa: aggressiveness, the largest step"`
+	Epsilon float64 `opt:"epsilon" default:"0.1" range:"[0,inf)" paper:"epsilon" doc:"errors up to this size cost nothing, with the loss epsilon"`
+	Bias    float64 `opt:"bias" default:"1" range:"[0,inf)" doc:"square of a constant feature, whose weight gives the model its bias; 0 for none"`
+	L1      float64 `opt:"l1" default:"0" range:"[0,inf)" doc:"weight of the sum of absolute weights"`
+	L2      float64 `opt:"l2" default:"0" range:"[0,inf)" doc:"weight of half the sum of squared weights"`
+	Average string  `opt:"average" default:"none" enum:"none,uniform,linear" doc:"the model is the last iterate, or an average over all, evenly or in proportion to the example number"`
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "online",
+	Summary: "linear model, one update an example, no buffer: normalised adaptive gradient, passive-aggressive or plain SGD steps",
+	When:    "wide or sparse features, hashed text, regression, and rates that no other learner keeps up with; where classes are not linear in the features, take a kernel learner",
+	Paper:   "Ross, Mineiro, Langford, Normalized online learning, UAI 2013, algorithm 2 (nag); Crammer et al., Online passive-aggressive algorithms, JMLR 7 (2006), fig. 1 (pa); Karampatziakis, Langford, Online importance weight aware updates, UAI 2011 (implicit steps)",
+	Kind:    algos.Linear,
+	Tasks:   []algos.Task{algos.Classify, algos.Regress},
+	Presets: map[string]map[string]string{
+		"pa1": {"update": "pa", "loss": "hinge"},
+		"pa2": {"update": "pa", "loss": "squared_hinge"},
+	},
+}, check, newLearner, linear.Decode)
+
+// check refuses what a range cannot say.
+func check(o *Options) error {
+	if o.Memory > 0 && o.Memory < 2 {
+		return fmt.Errorf("option memory = %g is neither 0 nor at least 2", o.Memory)
+	}
+	return nil
+}
+
+// lossOf returns the loss for a task.
+func lossOf(o Options, task algos.Task) (loss, error) {
+	regress := task == algos.Regress
+	switch o.Loss {
+	case "hinge":
+		return hinge, classesOnly(o, regress)
+	case "squared_hinge":
+		return squaredHinge, classesOnly(o, regress)
+	case "logistic":
+		return logistic, classesOnly(o, regress)
+	case "squared":
+		return squared, nil
+	case "epsilon":
+		return epsilon, nil
+	}
+	switch {
+	case regress:
+		return squared, nil
+	case o.Update == "pa":
+		return hinge, nil
+	}
+	return logistic, nil
+}
+
+func classesOnly(o Options, regress bool) error {
+	if regress {
+		return fmt.Errorf("loss %s is not for task regress; squared and epsilon are", o.Loss)
+	}
+	return nil
+}

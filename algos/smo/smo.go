@@ -1,0 +1,271 @@
+// Package smo is sequential minimal optimisation on the buffer of a stream.
+package smo
+
+import (
+	"context"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/intake"
+	"github.com/streamsvm/streamsvm/algos/internal/rows"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Learner maximises, over the n examples of a buffer,
+//
+//	Σ α_i − ½ Σ α_i α_j y_i y_j K(x_i,x_j),   0 ≤ α_i ≤ 1/(λ n)
+//
+// and, with an intercept b, Σ α_i y_i = 0. It is 1/λ times the dual of
+// λ/2 ‖w‖² + mean_i max(0, 1 − y_i (⟨w,Φ(x_i)⟩ + b)), w = Σ α_i y_i Φ(x_i).
+//
+// An iteration with an intercept changes two coefficients: i, which violates
+// the optimality conditions most, and j, with which the objective gains most by
+// its second-order expansion (Fan, Chen, Lin, JMLR 2005, WSS 2; LIBSVM's
+// choice). Without one it changes the coefficient that gains most.
+//
+// The solution is kept from one step to the next. Arrivals start with α = 0.
+// An example that leaves hands its α over to others, one at a time, to those
+// that then lose least, so that Σ α_i y_i stays 0.
+//
+// Departures: no shrinking of the problem; rows are float32, sums float64.
+//
+// Cost: two kernel rows an iteration, less those in the cache, and one value
+// for each support vector an arrival. Memory: Buffer examples in packed form,
+// the cache, 40 bytes an example. Not safe for concurrent use.
+type Learner struct {
+	intake.Queue
+	opt     Options
+	sampler samplers.Sampler // of stubs without features: the points are in basis
+
+	// The buffer, by slot of the sampler.
+	basis *kernel.Basis
+	y     []float64
+	alpha []float64
+	s     []float64 // ⟨w, Φ(x_i)⟩
+	diag  []float64 // K(x_i, x_i)
+	rows  *rows.Cache
+
+	step    uint64
+	bound   float64 // that alpha keeps to
+	b       float64
+	worst   float64 // violation at the last look
+	fresh   bool    // there may be something to improve
+	removed uint64
+
+	model *kernel.Expansion
+}
+
+func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	l := &Learner{
+		Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)},
+		opt:   o, basis: kernel.New(o.function(nil)), sampler: o.sampler(env.Seed),
+	}
+	l.rows = rows.New(l.basis, o.CacheMB<<20)
+	return l, nil
+}
+
+// Need asks for Every examples or, before the first step, for those from which
+// gamma is set.
+func (l *Learner) Need() algos.Need { return l.NeedEvery(l.opt.Every) }
+
+// Step takes the pending examples into the buffer and does at most Updates
+// iterations for every Every of them.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	n := l.opt.Updates * max(1, len(l.Pending)/l.opt.Every)
+	l.arrive()
+	l.optimise(n)
+	return l.Report(), nil
+}
+
+// Finish takes the pending examples in and iterates until nothing violates the
+// conditions by more than Tol, or Final is reached.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
+	return l.Refine(ctx, int(math.Ceil(l.opt.Final*float64(l.basis.Len()+len(l.Pending)))))
+}
+
+// Refine takes the pending examples in and does at most n iterations.
+func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
+	l.arrive()
+	for n > 0 && l.fresh {
+		if err := ctx.Err(); err != nil {
+			return algos.Report{}, err
+		}
+		k := min(n, 256)
+		l.optimise(k)
+		n -= k
+	}
+	return l.Report(), nil
+}
+
+// lambda returns the ridge weight.
+func (l *Learner) lambda() float64 {
+	if math.IsNaN(l.opt.Lambda) {
+		return 1 / (l.opt.C * float64(max(len(l.y), 1)))
+	}
+	return l.opt.Lambda
+}
+
+// setBound sets the bound on coefficients to 1/(λ n). With λ given it falls as
+// the buffer fills; all coefficients fall with it, which keeps their sum 0.
+func (l *Learner) setBound() {
+	old := l.bound
+	if l.bound = l.opt.C; math.IsNaN(l.opt.Lambda) {
+		return
+	}
+	if l.bound = 1 / (l.opt.Lambda * float64(len(l.y))); !(l.bound < old) {
+		return
+	}
+	q := l.bound / old
+	for i := range l.alpha {
+		if l.alpha[i] == old {
+			l.alpha[i] = l.bound
+		} else {
+			l.alpha[i] *= q
+		}
+		l.s[i] *= q
+	}
+}
+
+// arrive takes the pending examples into the buffer. Examples that make room
+// leave first; then one sweep over the support vectors gives the responses of
+// those that have come.
+func (l *Learner) arrive() {
+	if len(l.Pending) == 0 {
+		return
+	}
+	if !l.Ready {
+		l.basis, l.Ready = kernel.New(l.opt.function(l.Vecs())), true
+		l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
+	}
+	// A slot may change hands twice; what counts is who has it in the end.
+	last := map[int]*stream.Example{}
+	var slots []int
+	for _, x := range l.Pending {
+		slot, _ := l.sampler.Add(&stream.Example{Seq: x.Seq, Y: x.Y, Labelled: true})
+		if slot < 0 {
+			continue
+		}
+		if last[slot] == nil {
+			slots = append(slots, slot)
+		}
+		last[slot] = x
+	}
+	l.Pending = nil
+	if len(slots) == 0 {
+		return
+	}
+	l.model, l.fresh = nil, true
+	l.leave(slots)
+	l.rows.Tick()
+	sparse := l.basis.Sparse()
+	for _, i := range slots {
+		x := last[i]
+		if i < len(l.y) {
+			l.basis.Set(i, x.X)
+			l.y[i], l.s[i] = x.Y, 0
+		} else {
+			l.basis.Append(x.X)
+			l.y, l.alpha, l.s = append(l.y, x.Y), append(l.alpha, 0), append(l.s, 0)
+		}
+		l.rows.Changed(i)
+	}
+	l.rows.Sync()
+	l.measure(slots, sparse)
+	l.setBound()
+	l.respond(slots, last)
+}
+
+// measure computes K(x,x) of new examples, or of all if their layout, on which
+// the last bits depend, is no longer what it was.
+func (l *Learner) measure(slots []int, sparse bool) {
+	for len(l.diag) < len(l.y) {
+		l.diag = append(l.diag, 0)
+	}
+	if l.basis.Sparse() == sparse {
+		for _, i := range slots {
+			l.diag[i] = l.basis.Diag(i)
+		}
+		return
+	}
+	for i := range l.diag {
+		l.diag[i] = l.basis.Diag(i)
+	}
+}
+
+// respond computes the responses of new examples from their kernel values with
+// the support vectors.
+func (l *Learner) respond(slots []int, x map[int]*stream.Example) {
+	var idx []int32
+	var c []float64
+	for i, a := range l.alpha {
+		if a != 0 {
+			idx = append(idx, int32(i))
+			c = append(c, float64(a*l.y[i]))
+		}
+	}
+	if len(idx) == 0 {
+		return
+	}
+	support := l.basis.Subset(idx)
+	block := make([]float32, min(len(slots), rows.Block)*len(idx))
+	var xs []stream.Vec
+	for len(slots) > 0 {
+		n := min(len(slots), rows.Block)
+		xs = xs[:0]
+		for _, i := range slots[:n] {
+			xs = append(xs, x[i].X)
+		}
+		support.Block(block, len(idx), xs, 0, len(idx))
+		for r, i := range slots[:n] {
+			l.s[i] = vec.DotMixed(block[r*len(idx):(r+1)*len(idx)], c)
+		}
+		l.rows.Evals += int64(n * len(idx))
+		slots = slots[n:]
+	}
+}
+
+// Model returns w and b.
+func (l *Learner) Model() algos.Model {
+	if l.model == nil {
+		c := make([]float64, len(l.y))
+		for i, a := range l.alpha {
+			c[i] = a * l.y[i]
+		}
+		l.model = kernel.NewOffset(l.basis, c, l.b)
+	}
+	return l.model
+}
+
+// Report describes the present state. The certificate is the duality gap.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.rows.Evals
+	support := 0
+	if n := float64(len(l.y)); n > 0 && l.step > 0 {
+		lambda := l.lambda()
+		var norm2, loss, sum float64
+		for i, a := range l.alpha {
+			norm2 += float64(float64(a*l.y[i]) * l.s[i])
+			loss += max(0, 1-float64(l.y[i]*(l.s[i]+l.b)))
+			sum += a
+			if a != 0 {
+				support++
+			}
+		}
+		r.Objective = float64(lambda/2*norm2) + loss/n
+		r.Certificate = max(0, float64(lambda*norm2)+loss/n-float64(lambda*sum))
+	}
+	r.Gauges = []stream.Measure{
+		{Name: "support", Value: float64(support)},
+		{Name: "violation", Value: l.worst},
+		{Name: "bias", Value: l.b},
+		{Name: "removed", Value: float64(l.removed)},
+	}
+	return r
+}

@@ -1,0 +1,185 @@
+package svrg
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
+
+// Options are those of svrg, prox-svrg, saga and katyusha; the tags say what
+// they mean.
+type Options struct {
+	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"loss of an example: squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
+	Smooth float64 `opt:"smooth" default:"1" range:"(0,1000]" doc:"width in margin of the parabola that smooths the hinge"`
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
+	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none"`
+
+	Buffer   int     `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
+	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" paper:"absent" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
+	Epochs   int     `opt:"epochs" default:"1" range:"[1,100000]" paper:"S" doc:"epochs at a refresh"`
+	Final    int     `opt:"final" default:"30" range:"[0,1000000]" paper:"S" doc:"most epochs at the end of a bounded stream"`
+	Tol      float64 `opt:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is within this share of its minimum, as far as the certificate tells"`
+	Features int     `opt:"dims" default:"4194304" range:"[1,16777216]" doc:"largest number of features; memory is about 100 bytes for each up to the last one seen"`
+
+	Rate  float64 `opt:"rate" default:"auto" range:"(0,100]" auto:"0.4 for svrg, 0.25 for prox-svrg, 1/3 for saga, 1 for katyusha" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
+	Inner float64 `opt:"inner" default:"auto" range:"(0,1000]" auto:"1 for saga, else 2" paper:"m/n" doc:"gradients of examples in an epoch, as a multiple of those held"`
+	Draw  string  `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"which examples make steps: long ones more often and with less weight, so that the step size depends on the mean and not on the largest curvature; or all alike"`
+	Batch int     `opt:"batch" default:"1" range:"[1,1000000]" doc:"examples whose gradients make a step"`
+}
+
+// SDOptions are those of svrg-sd and saga-sd.
+type SDOptions struct {
+	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"loss of an example: squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
+	Smooth float64 `opt:"smooth" default:"1" range:"(0,1000]" doc:"width in margin of the parabola that smooths the hinge"`
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
+	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none"`
+
+	Buffer   int     `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
+	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" paper:"absent" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
+	Epochs   int     `opt:"epochs" default:"1" range:"[1,100000]" paper:"S" doc:"epochs at a refresh"`
+	Final    int     `opt:"final" default:"30" range:"[0,1000000]" paper:"S" doc:"most epochs at the end of a bounded stream"`
+	Tol      float64 `opt:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is within this share of its minimum, as far as the certificate tells"`
+	Features int     `opt:"dims" default:"4194304" range:"[1,16777216]" doc:"largest number of features; memory is about 100 bytes for each up to the last one seen"`
+
+	Rate     float64 `opt:"rate" default:"auto" range:"(0,100]" auto:"1 for svrg-sd, 1/3 for saga-sd" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
+	Inner    float64 `opt:"inner" default:"auto" range:"(0,1000]" auto:"2 for svrg-sd, 1 for saga-sd" paper:"m/n" doc:"gradients of examples in an epoch, as a multiple of those held"`
+	Draw     string  `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"which examples make steps: long ones more often and with less weight, so that the step size depends on the mean and not on the largest curvature; or all alike"`
+	Batch    int     `opt:"batch" default:"1" range:"[1,1000000]" doc:"examples whose gradients make a step"`
+	Sigma    float64 `opt:"sigma" default:"0.5" range:"(0,1]" paper:"sigma" doc:"1 minus the momentum"`
+	Decrease float64 `opt:"decrease" default:"0.001" range:"[0,1]" paper:"m1/m" doc:"share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone"`
+	Theta    string  `opt:"theta" default:"auto" enum:"auto,gram,start,pass,rows" paper:"SVD" doc:"how the scale is found: from the Gram matrix (squared loss, up to 1,000 coordinates, otherwise start); exactly but in the first step of an epoch only; by a pass over the sample; from 1,024 rows, without a guarantee. auto is gram up to 64 coordinates and start beyond"`
+	Delta    float64 `opt:"delta" default:"0.1" range:"[0,1000]" paper:"delta" doc:"factor of the penalty zeta = delta eta/max(1 - L eta, 0.1) on scales other than 1"`
+	Variant  string  `opt:"variant" default:"auto" enum:"auto,sc,a,b" paper:"Algorithm 2" doc:"where an epoch of svrg-sd begins: at the snapshot; at y as printed for merely convex problems; or between both, as the proof has it. auto is sc for lambda > 0 and a otherwise"`
+}
+
+// config is what the options come to.
+type config struct {
+	par                 vr.Params
+	loss                vr.Loss
+	c, lambda, l1, bias float64
+	buffer              int
+	keep                string
+	refresh             float64
+	epochs, final       int
+	tol                 float64
+	features            int
+	autoTheta, gram     bool
+}
+
+func (o Options) config() config {
+	return config{
+		par: vr.Params{Rate: zero(o.Rate), Inner: zero(o.Inner), Batch: o.Batch, Weighted: o.Draw == "long"},
+		c:   o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
+		buffer: o.Buffer, keep: o.Keep, refresh: o.Refresh, epochs: o.Epochs, final: o.Final, tol: o.Tol, features: o.Features,
+	}
+}
+
+func (o SDOptions) config() config {
+	c := Options{o.Loss, o.Smooth, o.C, o.Lambda, o.L1, o.Bias, o.Buffer, o.Keep, o.Refresh, o.Epochs, o.Final, o.Tol, o.Features, o.Rate, o.Inner, o.Draw, o.Batch}.config()
+	c.par.Sigma, c.par.Decrease, c.par.Delta = o.Sigma, o.Decrease, o.Delta
+	c.par.NoPenalty = o.Delta == 0
+	c.par.Theta = map[string]vr.Rule{"auto": vr.AtStart, "gram": vr.AtStart, "start": vr.AtStart, "pass": vr.ByPass, "rows": vr.ByRows}[o.Theta]
+	c.autoTheta, c.gram = o.Theta == "auto", o.Theta == "auto" || o.Theta == "gram"
+	c.par.Variant = map[string]vr.Variant{"auto": vr.Auto, "sc": vr.Strongly, "a": vr.Convex, "b": vr.ConvexB}[o.Variant]
+	return c
+}
+
+// zero maps "auto" to the zero value of vr.Params.
+func zero(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// lossOf returns the loss for a task.
+func lossOf(name string, smooth float64, task algos.Task) (vr.Loss, error) {
+	l := vr.Loss{Width: smooth}
+	if name == "auto" {
+		name = "hinge"
+		if task == algos.Regress {
+			name = "squared"
+		}
+	}
+	if task == algos.Regress && name != "squared" {
+		return l, fmt.Errorf("option loss = %q is for classification", name)
+	}
+	l.Kind = map[string]vr.Kind{"squared": vr.Squared, "hinge": vr.Hinge, "logistic": vr.Logistic}[name]
+	return l, nil
+}
+
+const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
+
+// spec makes the Spec of a method with the options O.
+func spec[O any](m vr.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error,
+	of func(O) (config, string, float64)) algos.Spec {
+	return algos.Define(algos.SpecInfo{
+		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
+		Tasks:   []algos.Task{algos.Classify, algos.Regress},
+		Presets: presets,
+	}, validate, func(env algos.Env, o O) (algos.Learner, error) {
+		c, loss, smooth := of(o)
+		var err error
+		if c.loss, err = lossOf(loss, smooth, env.Task); err != nil {
+			return nil, err
+		}
+		c.par.Method, c.par.Seed = m, env.Seed
+		return newLearner(env, c)
+	}, linear.Decode)
+}
+
+func ofSD(o SDOptions) (config, string, float64)  { return o.config(), o.Loss, o.Smooth }
+func ofPlain(o Options) (config, string, float64) { return o.config(), o.Loss, o.Smooth }
+
+var literal = map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tolerance": "0"}
+
+// with returns the presets: the paper's with further options, and one for
+// streams that change quickly.
+func with(more map[string]string) map[string]map[string]string {
+	p := map[string]string{}
+	for k, v := range literal {
+		p[k] = v
+	}
+	for k, v := range more {
+		p[k] = v
+	}
+	return map[string]map[string]string{
+		"paper": p,
+		"drift": {"buffer": "500", "refresh": "0.02", "final": "0"},
+	}
+}
+
+// The learners that the registry lists.
+var (
+	SD = spec(vr.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
+		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
+		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, ofSD)
+	SAGASD = spec(vr.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
+		"as svrg-sd, with a number for each example instead of full gradients",
+		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, ofSD)
+	SVRG = spec(vr.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *Options) error {
+			if o.L1 != 0 {
+				return errL1
+			}
+			return nil
+		}, ofPlain)
+	ProxSVRG = spec(vr.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, ofPlain)
+	SAGA = spec(vr.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
+		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, ofPlain)
+	Katyusha = spec(vr.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
+		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, ofPlain)
+)
+
+var errL1 = errors.New("option l1 is not for svrg: prox-svrg has the prox step that it takes")

@@ -1,0 +1,361 @@
+// Package svrg learns linear models from a stream by variance-reduced
+// gradients on a sample of it. The methods are those of package vr; this is
+// what makes learners of them.
+package svrg
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Learner minimises
+//
+//	1/n Σ loss(wᵀx_i + β b, y_i) + λ/2 (‖w‖² + b²) + l1 ‖w‖₁
+//
+// over the n labelled examples that a window or reservoir holds; β² is the
+// option bias and β b the model's bias. A refresh takes the arrivals in, which
+// is one step, and runs epochs on the sample that then stays as it is, which
+// are one step each; the next refresh begins where this one ended. An epoch
+// that is interrupted starts anew from its snapshot.
+//
+// Memory: the examples, for SAGA a number for each, about 12 vectors, and up
+// to 64 coordinates (1,000 on request) half a Gram matrix.
+// Not safe for concurrent use.
+type Learner struct {
+	cfg    config
+	task   algos.Task
+	buf    *samplers.Deferred
+	prob   *vr.Problem
+	solver *vr.Solver
+	gram   *vr.Gram // nil: θ does not come from it
+	stale  int      // rows taken out of gram since it was rebuilt
+
+	due   int  // epochs to be run on the sample as it is
+	fresh bool // examples have come in since Finish
+	steps uint64
+	note  note
+	model *linear.Model
+	w     []float64
+}
+
+// note is what the last epoch has to report.
+type note struct{ objective, norm, bound, eta, thetaMin, thetaMax float64 }
+
+const (
+	autoGram = 64    // see option theta
+	maxLabel = 1e100 // its square must not overflow
+)
+
+func newLearner(env algos.Env, c config) (*Learner, error) {
+	s, err := samplers.New(samplers.Policy(c.keep), c.buffer, env.Seed)
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{cfg: c, task: env.Task, buf: samplers.NewDeferred(s, int(math.Ceil(c.refresh*float64(c.buffer))))}
+	nan := math.NaN()
+	l.note = note{nan, nan, nan, nan, 1, 1}
+	l.model = linear.NewModel(nil, 0)
+	return l, l.begin()
+}
+
+// begin makes an empty problem and a solver at 0.
+func (l *Learner) begin() (err error) {
+	c := &l.cfg
+	l.prob = &vr.Problem{Loss: c.loss, Lasso: c.l1, Bias: c.bias}
+	l.weigh()
+	l.solver, err = vr.NewSolver(l.prob, c.par, nil)
+	return err
+}
+
+// weigh sets λ for the present number of examples.
+func (l *Learner) weigh() {
+	l.prob.Ridge = l.cfg.lambda
+	if math.IsNaN(l.cfg.lambda) {
+		l.prob.Ridge = 1 / (l.cfg.c * float64(max(l.prob.Len(), 1)))
+	}
+}
+
+// Add keeps a labelled example for the next refresh; unlabelled ones go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		return algos.SampledOut, nil
+	}
+	if err := l.refuse(x); err != nil {
+		return 0, err
+	}
+	l.buf.Add(x)
+	return algos.Learned, nil
+}
+
+func (l *Learner) refuse(x *stream.Example) error {
+	switch {
+	case l.task == algos.Classify && x.Y != 1 && x.Y != -1:
+		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
+	case !(math.Abs(x.Y) <= maxLabel):
+		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not within ±%g", x.Y, maxLabel)}
+	case x.X.CheckFinite() >= 0:
+		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite")}
+	case x.X.Dim() > l.cfg.features:
+		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond the limit of %d (option dims)", x.X.Dim(), l.cfg.features)}
+	}
+	return nil
+}
+
+// Need asks for a share of what is held.
+func (l *Learner) Need() algos.Need {
+	if l.due > 0 {
+		return algos.Need{Steps: l.due}
+	}
+	want := max(int(math.Ceil(l.cfg.refresh*float64(l.prob.Len()))), 1)
+	return algos.Need{Fresh: max(want-l.buf.Waiting(), 0), Steps: 1 + l.cfg.epochs}
+}
+
+// Step takes the arrivals in, or runs an epoch.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	if l.due == 0 {
+		l.take()
+		l.due = l.cfg.epochs
+		return l.Report(), nil
+	}
+	if err := l.epoch(ctx); err != nil {
+		return algos.Report{}, err
+	}
+	l.due--
+	return l.Report(), nil
+}
+
+// take applies the arrivals to sample, problem and Gram matrix.
+func (l *Learner) take() {
+	if l.buf.Waiting() == 0 {
+		return
+	}
+	l.fresh = true
+	var slots []int
+	l.buf.Apply(func(x *stream.Example, slot int, evicted *stream.Example) {
+		switch {
+		case slot < 0:
+			return
+		case slot == l.prob.Len():
+			l.prob.Append(x.X, x.Y)
+		default:
+			if l.gram != nil {
+				l.gram.Remove(l.prob, slot)
+				l.stale++
+			}
+			l.prob.Set(slot, x.X, x.Y)
+			slots = append(slots, slot)
+		}
+		if l.gram != nil {
+			l.gram.Add(l.prob, slot)
+		}
+	})
+	l.weigh()
+	l.keepGram()
+	l.solver.Changed(slots...)
+	if l.prob.Ridge == 0 {
+		l.solver.Restart() // or Katyusha's steps would shrink for ever
+	}
+}
+
+// keepGram starts the Gram matrix, renews it once as many rows were taken out
+// as it holds, and gives it up where there are too many coordinates.
+func (l *Learner) keepGram() {
+	limit := vr.MaxGram
+	if l.cfg.autoTheta {
+		limit = autoGram
+	}
+	d := l.prob.Dim()
+	if !l.cfg.gram || l.cfg.par.Decrease == 0 || l.cfg.loss.Kind != vr.Squared {
+		return
+	}
+	switch {
+	case d > limit:
+		l.gram = nil
+	case l.gram == nil || l.stale >= l.prob.Len() || l.gram.Dim() != d:
+		l.gram = new(vr.Gram)
+		l.gram.Rebuild(l.prob)
+		l.stale = 0
+	}
+	l.solver.UseGram(l.gram)
+}
+
+// epoch runs one epoch and renews the model.
+func (l *Learner) epoch(ctx context.Context) error {
+	if l.prob.Len() == 0 {
+		return nil
+	}
+	s := l.solver
+	before, value := slices.Clone(s.X()), s.Value()
+	if err := s.Epoch(ctx); err != nil {
+		return err
+	}
+	l.steps++
+	l.note.eta = s.Step()
+	l.note.thetaMin, l.note.thetaMax = s.ThetaRange()
+	s.Guard(before, value)
+	l.note.objective = s.Value()
+	l.note.norm, l.note.bound = s.Gap()
+	l.w = append(l.w[:0:0], s.Output()...)
+	l.renew()
+	return nil
+}
+
+// renew makes the model of the weights.
+func (l *Learner) renew() {
+	w, bias := l.w, 0.0
+	if l.cfg.bias != 0 && len(w) > 0 {
+		w, bias = w[1:], float64(l.cfg.bias*w[0])
+	}
+	l.model = linear.NewModel(w, bias)
+}
+
+// Finish takes the arrivals in and runs the final epochs.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	l.take()
+	if l.fresh {
+		l.fresh = false
+		l.due = max(l.due, l.cfg.final)
+	}
+	for l.due > 0 {
+		if err := l.epoch(ctx); err != nil {
+			return algos.Report{}, err
+		}
+		l.due--
+		// NaN bounds nothing.
+		if n := &l.note; l.prob.Len() == 0 || n.norm == 0 || n.bound <= float64(l.cfg.tol*n.objective) {
+			l.due = 0
+		}
+	}
+	return l.Report(), nil
+}
+
+// Report describes the state after the last epoch: F at the snapshot, the norm
+// of the smallest subgradient there, and as the certificate the bound on F −
+// min F that strong convexity gives.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.Sample = l.steps, l.prob.Len()
+	r.Objective, r.GradNorm, r.Certificate, r.StepSize = l.note.objective, l.note.norm, l.note.bound, l.note.eta
+	r.Gauges = []stream.Measure{
+		{Name: "passes", Value: l.solver.Passes()},
+		{Name: "halvings", Value: float64(l.solver.Halvings())},
+		{Name: "theta_min", Value: l.note.thetaMin},
+		{Name: "theta_max", Value: l.note.thetaMax},
+	}
+	return r
+}
+
+// Model returns the present model.
+func (l *Learner) Model() algos.Model { return l.model }
+
+// AppendBinary appends the complete state.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores the state; after an error it is undefined.
+func (l *Learner) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
+
+func (l *Learner) fields(f *state.Fields) {
+	if f.Decoding() {
+		f.Fail("solver", l.begin())
+	}
+	f.Group("solver", l.solver.Fields)
+	l.buf.Fields(f)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("solver", l.restore())
+	}
+	has := l.gram != nil
+	f.Bool("gram", &has)
+	if f.Decoding() {
+		l.gram = nil
+		if has {
+			l.gram = new(vr.Gram)
+		}
+	}
+	if has {
+		f.Group("sums", l.gram.Fields)
+	}
+	f.Int("stale", &l.stale)
+	f.Int("due", &l.due)
+	f.Bool("fresh", &l.fresh)
+	f.Uint64("steps", &l.steps)
+	n := &l.note
+	for _, v := range []struct {
+		name string
+		v    *float64
+	}{{"objective", &n.objective}, {"norm", &n.norm}, {"bound", &n.bound}, {"eta", &n.eta}, {"theta_min", &n.thetaMin}, {"theta_max", &n.thetaMax}} {
+		f.Float64(v.name, v.v)
+	}
+	f.Float64s("w", &l.w)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	dim := l.prob.Dim()
+	if l.gram != nil && (l.gram.Dim() != dim || l.gram.Len() != l.prob.Len()) {
+		f.Fail("sums", fmt.Errorf("of %d rows, %d coordinates", l.gram.Len(), l.gram.Dim()))
+		return
+	}
+	if len(l.w) > dim || l.due < 0 || l.due > max(l.cfg.epochs, l.cfg.final) || l.stale < 0 {
+		f.Fail("w", fmt.Errorf("%d weights, %d epochs due, %d rows out", len(l.w), l.due, l.stale))
+		return
+	}
+	for j, v := range l.w {
+		if v-v != 0 {
+			f.Fail("w", fmt.Errorf("weight %d is %g", j, v))
+			return
+		}
+	}
+	l.w = slices.Clone(l.w) // the model before may still be in use
+	if l.cfg.gram && l.cfg.par.Decrease > 0 && l.cfg.loss.Kind == vr.Squared {
+		l.solver.UseGram(l.gram)
+	}
+	l.renew()
+}
+
+// restore makes the problem of the examples read, each of which must be one
+// that Add accepts, and none wider than the solver's vectors.
+func (l *Learner) restore() error {
+	dim := len(l.solver.X())
+	check := func(x *stream.Example) error {
+		if !x.Labelled {
+			return fmt.Errorf("example %d is unlabelled", x.Seq)
+		}
+		return l.refuse(x)
+	}
+	bias := 0
+	if l.cfg.bias != 0 {
+		bias = 1
+	}
+	for i := range l.buf.Sampler.Len() {
+		x := l.buf.Sampler.At(i)
+		if err := check(x); err != nil {
+			return err
+		}
+		if x.X.Dim()+bias > dim {
+			return fmt.Errorf("example %d has %d features, the model %d coordinates", x.Seq, x.X.Dim(), dim)
+		}
+		l.prob.Append(x.X, x.Y)
+	}
+	for i := range l.buf.Waiting() {
+		if err := check(l.buf.Next(i)); err != nil {
+			return err
+		}
+	}
+	l.prob.Widen(dim)
+	l.weigh()
+	return l.solver.Restored()
+}

@@ -1,0 +1,147 @@
+package tsgs3vm
+
+import (
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// pairs counts labels that only one of two models got right.
+type pairs struct{ won, lost uint64 }
+
+// add compares decision f with that of the twin, base, on a label that neither
+// has learned.
+func (p *pairs) add(f, base, y float64) {
+	switch right, twin := (f >= 0) == (y > 0), (base >= 0) == (y > 0); {
+	case right && !twin:
+		p.won++
+	case twin && !right:
+		p.lost++
+	}
+	// What was long ago counts less: the stream may have changed.
+	if p.won+p.lost >= pairMemory {
+		p.won, p.lost = p.won/2, p.lost/2
+	}
+}
+
+const pairMemory = 1000
+
+// chance returns the probability of at least this many wins among as many
+// pairs if either model were as likely to win: the exact one-sided sign test,
+// which is McNemar's.
+func (p pairs) chance() float64 {
+	n := p.won + p.lost
+	term, sum := 1.0, 0.0
+	for range n {
+		term /= 2
+	}
+	for k := uint64(0); k <= n; k++ {
+		if k >= p.won {
+			sum += term
+		}
+		term *= float64(n-k) / float64(k+1)
+	}
+	return min(sum, 1)
+}
+
+// tally is what an arm has to show against the supervised twin: the labels
+// that came (each predicted before it was learned), or those held (each
+// predicted by arms that did not learn it).
+type tally struct {
+	live, held pairs
+	// heldUsed: the labels held are all that came, so that the
+	// cross-validation says more about the arm than the live score, most of
+	// which is about what it was when it had seen less.
+	heldUsed bool
+}
+
+func (t *tally) best() pairs {
+	if t.heldUsed {
+		return t.held
+	}
+	return t.live
+}
+
+func (t *tally) fields(f *state.Fields) {
+	f.Uint64("live_won", &t.live.won)
+	f.Uint64("live_lost", &t.live.lost)
+	f.Uint64("held_won", &t.held.won)
+	f.Uint64("held_lost", &t.held.lost)
+	f.Bool("held_used", &t.heldUsed)
+}
+
+// choose decides which arm is served: the best of those that are better than
+// the supervised twin at the level, divided by their number since each has its
+// chance; else the twin.
+func (d *dual) choose(l *Learner, last bool) {
+	if d.opt.Serve != "auto" || len(d.arms) == 1 {
+		return
+	}
+	all := l.pools.Labelled.Len() == int(l.labelled)
+	if seen := l.labelled + l.unlab; all && (last || seen >= 4*d.checked) && l.labelled >= leastTuned && d.since >= rampSteps {
+		d.checked = seen
+		d.validate(l)
+	}
+	d.serve = 0
+	margin := uint64(0)
+	for i, a := range d.arms {
+		if i == 0 {
+			continue
+		}
+		a.score.heldUsed = a.score.heldUsed && all
+		p := a.score.best()
+		if p.won > p.lost+margin && p.chance() <= d.opt.Level/float64(len(d.arms)-1) {
+			d.serve, margin = i, p.won-p.lost
+		}
+	}
+}
+
+// checkFolds is the number of folds of the comparison of arms.
+const checkFolds = 4
+
+// checkUpdates bounds the coordinate updates of an arm in it.
+const checkUpdates = 4000
+
+// validate compares the arms by cross-validation on the labels held: for each
+// fold, arms that learn the other labels and the recent unlabelled examples.
+func (d *dual) validate(l *Learner) {
+	pool := examples(l.pools.Labelled)
+	t := &dual{opt: d.opt, loss: d.loss, z: d.z, q: d.q, ready: true, fold: dealFolds(pool, checkFolds)}
+	for fold := 1; fold <= checkFolds; fold++ {
+		for _, a := range d.arms {
+			c := newArm(a.rho, a.semi, fold, d.opt.Features)
+			c.a = make([]float64, len(pool))
+			t.arms = append(t.arms, c)
+		}
+	}
+	uLoss, inside, share := l.uLoss, l.inside, l.share
+	t.polish(l, checkUpdates)
+	t.replay(l)
+	t.polish(l, checkUpdates)
+	l.uLoss, l.inside, l.share = uLoss, inside, share
+	d.buf, t.buf = t.buf, nil
+	for i, a := range d.arms {
+		a.score.held, a.score.heldUsed = pairs{}, true
+		for k, x := range pool {
+			of := t.arms[(t.fold[k]-1)*len(d.arms):]
+			if i > 0 {
+				a.score.held.add(t.decision(of[i], d.z[k]), t.decision(of[0], d.z[k]), x.Y)
+			}
+		}
+	}
+}
+
+// dealFolds returns the fold of each example, from 1 on, with equal shares of
+// the classes.
+func dealFolds(pool []*stream.Example, folds int) []int {
+	out := make([]int, len(pool))
+	var count [2]int
+	for i, x := range pool {
+		k := 0
+		if x.Y > 0 {
+			k = 1
+		}
+		out[i] = count[k]%folds + 1
+		count[k]++
+	}
+	return out
+}

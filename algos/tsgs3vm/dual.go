@@ -1,0 +1,483 @@
+package tsgs3vm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+const (
+	// chunk is the number of unlabelled points whose features are held at a
+	// time: 1 MiB of 4,096 features.
+	chunk = 64
+	// sweepLimit bounds the coordinate updates of an arm in one step, so that
+	// its time does not grow with the number of labels.
+	sweepLimit = 256
+	// rampSteps is the number of unlabelled minibatches over which C* rises to
+	// its value, after the labelled solution has formed.
+	rampSteps = 10
+	// restartUpdates and lastUpdates bound the coordinate updates of an arm
+	// after a restart and at the end, polishTol ends them before.
+	restartUpdates, lastUpdates, polishTol = 40_000, 200_000, 3e-4
+)
+
+// dual learns with a fixed set of D features. Its decision functions, the
+// arms, each have w = w_L + w_U:
+//
+//	w_L = Σ_i α_i y_i z_i,   0 ≤ α_i ≤ c,   by dual coordinate ascent:
+//	      α_i ← clamp(α_i + (1 − y_i f(x_i))/‖z_i‖², 0, c)
+//	w_U ← (1−γ) w_U − Σ_u β_u sign(u'(f)) z_u over a minibatch,
+//	      β_u = min(γ C*/B |u'(f(x_u))|, (1 − |f(x_u)|)/‖z‖²)
+//
+// which is the fixed point f = −C mean l' k − C* E[u' k] of the paper's steps
+// (eq. 7), with the labelled part solved instead of sampled, and with implicit
+// unlabelled steps that stop at the margin. For 200 labels the useful C is 100
+// to 1,000; a stochastic step of that size would be larger than the margin.
+//
+// A label that leaves the pool leaves its coefficient behind in w_L, unless the
+// pool is a window, in which case its share is taken back.
+type dual struct {
+	opt  Options
+	loss loss
+	arms []*arm
+
+	z       [][]float32 // features of the labelled points, by slot, as cosines
+	q       []float64   // ‖z‖²
+	fold    []int       // by slot, while cross-validating
+	cursor  int
+	ready   bool   // z and q are those of the pool
+	since   uint64 // unlabelled minibatches since the features changed
+	serve   int
+	checked uint64 // examples at the last cross-validation
+	buf     []float32
+}
+
+// arm is one decision function f(x) = norm·⟨w, cos⟩ + bias·b.
+type arm struct {
+	rho   float64
+	semi  bool      // learns from unlabelled points
+	fold  int       // the labels of this fold, from 1 on, are not learned; 0: all are
+	w, wl []float64 // wl, the labelled part, is w itself where there is no other
+	b, bl float64
+	a     []float64 // by slot
+	score tally
+}
+
+func newArm(rho float64, semi bool, fold, features int) *arm {
+	a := &arm{rho: rho, semi: semi, fold: fold, w: make([]float64, features)}
+	a.wl = a.w
+	if semi {
+		a.wl = make([]float64, features)
+	}
+	return a
+}
+
+func newDual(o Options) *dual {
+	d := &dual{opt: o, loss: loss{name: o.Loss, shift: o.Shift, printed: o.Print}}
+	rhos := []float64{0.1, 0.3, 1}
+	l := Learner{opt: o}
+	switch {
+	case l.supervised():
+		rhos = nil
+	case !math.IsNaN(o.Rho) || !math.IsNaN(o.CStar) || o.Ratio:
+		rhos = []float64{o.Rho}
+	}
+	d.arms = append(d.arms, newArm(0, false, 0, o.Features))
+	for _, rho := range rhos {
+		d.arms = append(d.arms, newArm(rho, true, 0, o.Features))
+	}
+	if o.Serve == "semi" {
+		d.serve = len(d.arms) / 2
+	}
+	return d
+}
+
+// norm turns products of cosines into kernel values.
+func (d *dual) norm() float64 { return 2 / float64(d.opt.Features) }
+
+// mapAll sets dst to all features of the points, row by row.
+func (d *dual) mapAll(l *Learner, dst []float32, p *samplers.Points) {
+	for b := 0; b*d.opt.Block < d.opt.Features; b++ {
+		l.feats.Map(dst[b*d.opt.Block:], d.opt.Features, p, uint64(b))
+	}
+}
+
+func (d *dual) room(n int) []float32 {
+	if n *= d.opt.Features; len(d.buf) < n {
+		d.buf = make([]float32, n)
+	}
+	return d.buf[:n]
+}
+
+// decision returns f at a point with the given features.
+func (d *dual) decision(a *arm, z []float32) float64 {
+	return float64(d.norm()*vec.DotMixed(z, a.w)) + float64(d.opt.Bias*a.b)
+}
+
+func (d *dual) squared(z []float32) float64 {
+	var s float64
+	for _, v := range z {
+		s += float64(v) * float64(v) // exact
+	}
+	return max(float64(d.norm()*s)+d.opt.Bias, 1e-3)
+}
+
+// shift adds t·z to the arm, to its labelled part too if labelled is set.
+func (d *dual) shift(a *arm, t float64, z []float32, labelled bool) {
+	vec.AxpyMixed(t, z, a.w)
+	a.b += t
+	if labelled && a.semi {
+		vec.AxpyMixed(t, z, a.wl)
+		a.bl += t
+	}
+}
+
+// relax does one dual coordinate step for the point in a slot and returns how
+// far it was from optimal.
+func (d *dual) relax(a *arm, c float64, i int, y float64) float64 {
+	if a.fold > 0 && a.fold == d.fold[i] {
+		return 0
+	}
+	next, by := d.ascend(a, c, a.a[i], d.z[i], d.q[i], y)
+	t := next - a.a[i]
+	if t == 0 {
+		return 0
+	}
+	a.a[i] = next
+	d.shift(a, t*y, d.z[i], true)
+	return by
+}
+
+func (d *dual) ascend(a *arm, c, alpha float64, z []float32, q, y float64) (next, by float64) {
+	g := 1 - float64(y*d.decision(a, z))
+	next = min(max(alpha+g/q, 0), c)
+	return next, math.Abs(next-alpha) * q
+}
+
+func (d *dual) step(l *Learner, fresh, batch []*stream.Example) {
+	d.prepare(l)
+	d.takeLabelled(l, fresh)
+	if len(batch) > 0 {
+		d.takeUnlabelled(l, l.vectors(batch))
+	}
+	d.sweep(l, sweepLimit)
+	d.choose(l, false)
+}
+
+// prepare computes the features of the pool where they are not known.
+func (d *dual) prepare(l *Learner) {
+	if d.ready {
+		return
+	}
+	n := l.pools.Labelled.Len()
+	d.z, d.q = make([][]float32, 0, n), make([]float64, 0, n)
+	for from := 0; from < n; from += chunk {
+		var xs []stream.Vec
+		for i := from; i < min(n, from+chunk); i++ {
+			xs = append(xs, l.pools.Labelled.At(i).X)
+		}
+		l.points.Pack(xs)
+		z := d.room(len(xs))
+		d.mapAll(l, z, &l.points)
+		for r := range xs {
+			d.place(len(d.z), z[r*d.opt.Features:(r+1)*d.opt.Features])
+		}
+	}
+	d.ready = true
+}
+
+// place makes z the features of the point in slot i.
+func (d *dual) place(i int, z []float32) {
+	if i == len(d.z) {
+		d.z, d.q = append(d.z, make([]float32, len(z))), append(d.q, 0)
+	}
+	copy(d.z[i], z)
+	d.q[i] = d.squared(z)
+}
+
+// box returns the largest α.
+func (d *dual) box(l *Learner) float64 {
+	n, c, _ := l.weights(0)
+	return c / max(n, 1)
+}
+
+func (d *dual) takeLabelled(l *Learner, fresh []*stream.Example) {
+	loss := 0.0
+	for from := 0; from < len(fresh); from += chunk {
+		part := fresh[from:min(len(fresh), from+chunk)]
+		l.points.Pack(l.vectors(part))
+		z := d.room(len(part))
+		d.mapAll(l, z, &l.points)
+		c := d.box(l)
+		for r, x := range part {
+			row := z[r*d.opt.Features : (r+1)*d.opt.Features]
+			loss += d.compare(row, x.Y)
+			d.learn(l, x, row, c)
+		}
+	}
+	if len(fresh) > 0 {
+		l.hinge = loss / float64(len(fresh))
+	}
+}
+
+// compare scores all arms on a label before they learn it.
+func (d *dual) compare(z []float32, y float64) float64 {
+	f := d.decision(d.arms[0], z)
+	for _, a := range d.arms[1:] {
+		a.score.live.add(d.decision(a, z), f, y)
+	}
+	return max(0, 1-float64(y*f))
+}
+
+// learn puts a labelled example into the pool and takes its first step.
+func (d *dual) learn(l *Learner, x *stream.Example, z []float32, c float64) {
+	slot, evicted := l.pools.Labelled.Add(x)
+	if slot < 0 {
+		q := d.squared(z)
+		for _, a := range d.arms {
+			if next, _ := d.ascend(a, c, 0, z, q, x.Y); next > 0 {
+				d.shift(a, next*x.Y, z, true)
+			}
+		}
+		return
+	}
+	for _, a := range d.arms {
+		switch {
+		case slot == len(a.a):
+			a.a = append(a.a, 0)
+		case evicted != nil && d.opt.Keep == string(samplers.KeepRecent) && a.a[slot] != 0:
+			d.shift(a, -a.a[slot]*evicted.Y, d.z[slot], true)
+		}
+		a.a[slot] = 0
+	}
+	d.place(slot, z)
+	for _, a := range d.arms {
+		d.relax(a, c, slot, x.Y)
+	}
+}
+
+// takeUnlabelled takes a minibatch of unlabelled points in.
+func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec) {
+	if !d.arms[len(d.arms)-1].semi {
+		return
+	}
+	d.since++
+	share := float64(len(xs)) / float64(d.opt.BatchU)
+	for _, a := range d.arms {
+		if !a.semi {
+			continue
+		}
+		keep := 1 - float64(d.opt.Step*share)
+		for j, wl := range a.wl {
+			a.w[j] = wl + float64(keep*(a.w[j]-wl))
+		}
+		a.b = a.bl + float64(keep*(a.b-a.bl))
+	}
+	q := 1 + d.opt.Bias
+	inside, positive, loss := 0, 0, 0.0
+	for from := 0; from < len(xs); from += chunk {
+		part := xs[from:min(len(xs), from+chunk)]
+		l.points.Pack(part)
+		z := d.room(len(part))
+		d.mapAll(l, z, &l.points)
+		for _, a := range d.arms {
+			if !a.semi {
+				continue
+			}
+			_, _, cstar := l.weights(a.rho)
+			box := d.opt.Step * cstar * min(1, float64(d.since)/rampSteps) / float64(d.opt.BatchU)
+			last := a == d.arms[len(d.arms)-1]
+			for r := range part {
+				row := z[r*d.opt.Features : (r+1)*d.opt.Features]
+				f := d.decision(a, row)
+				if last {
+					loss += d.loss.value(f)
+					if math.Abs(f) < 1 {
+						inside++
+					}
+					if f >= 0 {
+						positive++
+					}
+				}
+				s := d.loss.slope(f)
+				if s == 0 {
+					continue
+				}
+				beta := min(float64(box*math.Abs(s)), max(1-math.Abs(f), 0)/q)
+				if beta > 0 {
+					d.shift(a, -math.Copysign(beta, s), row, false)
+				}
+			}
+		}
+	}
+	if d.opt.Balance > 0 {
+		d.rebalance(l, xs)
+	}
+	n := float64(len(xs))
+	l.uLoss, l.inside, l.share = loss/n, float64(inside)/n, float64(positive)/n
+}
+
+// rebalance moves the mean decision of each arm on a minibatch towards the mean
+// label, along the mean of its features (the balance constraint of Chapelle and
+// Zien, as a step that is implicit, too).
+func (d *dual) rebalance(l *Learner, xs []stream.Vec) {
+	var mean []float64
+	mean = make([]float64, d.opt.Features)
+	for from := 0; from < len(xs); from += chunk {
+		part := xs[from:min(len(xs), from+chunk)]
+		l.points.Pack(part)
+		z := d.room(len(part))
+		d.mapAll(l, z, &l.points)
+		for r := range part {
+			vec.AxpyMixed(1/float64(len(xs)), z[r*d.opt.Features:(r+1)*d.opt.Features], mean)
+		}
+	}
+	q := float64(d.norm()*vec.Dot64(mean, mean)) + d.opt.Bias
+	target := 2*float64(l.positive)/float64(l.labelled) - 1
+	for _, a := range d.arms {
+		if !a.semi {
+			continue
+		}
+		f := float64(d.norm()*vec.Dot64(mean, a.w)) + float64(d.opt.Bias*a.b)
+		t := d.opt.Balance * (target - f) / q
+		vec.Axpy64(t, mean, a.w)
+		a.b += t
+	}
+}
+
+// sweep goes over at most limit labelled points and returns the largest
+// violation.
+func (d *dual) sweep(l *Learner, limit int) float64 {
+	n := len(d.z)
+	if n == 0 {
+		return 0
+	}
+	c, worst := d.box(l), 0.0
+	for range min(n, limit) {
+		i := d.cursor % n
+		d.cursor = (i + 1) % n
+		y := l.pools.Labelled.At(i).Y
+		for _, a := range d.arms {
+			worst = max(worst, d.relax(a, c, i, y))
+		}
+	}
+	return worst
+}
+
+// polish sweeps until no coefficient is far from optimal, or so many updates
+// an arm are done.
+func (d *dual) polish(l *Learner, updates int) {
+	for range updates / max(len(d.z), 1) {
+		if d.sweep(l, len(d.z)) < polishTol {
+			break
+		}
+	}
+}
+
+func (d *dual) finish(l *Learner) {
+	d.prepare(l)
+	d.replay(l)
+	d.polish(l, lastUpdates)
+	d.choose(l, true)
+}
+
+// replayed is the number of minibatches after which w_U has forgotten that it
+// began from 0, (1−γ)^60 = 5 % at the default step, and C* has long risen.
+const replayed = 60
+
+// replay learns from the recent unlabelled examples again.
+func (d *dual) replay(l *Learner) {
+	if !d.arms[len(d.arms)-1].semi || l.recent.Len() == 0 {
+		return
+	}
+	var xs []stream.Vec
+	for i := range l.recent.Len() {
+		xs = append(xs, l.recent.At(i).X)
+	}
+	at := 0
+	for range replayed {
+		to := min(at+d.opt.BatchU, len(xs))
+		d.takeUnlabelled(l, xs[at:to])
+		d.sweep(l, sweepLimit)
+		if at = to; at == len(xs) {
+			at = 0
+		}
+	}
+}
+
+// restart learns from what is kept with new features.
+func (d *dual) restart(l *Learner, last bool) {
+	d.ready, d.since = false, 0
+	d.prepare(l)
+	c := d.box(l)
+	for _, a := range d.arms {
+		clear(a.w)
+		clear(a.wl)
+		a.b, a.bl = 0, 0
+		for i, alpha := range a.a {
+			a.a[i] = min(alpha, c)
+			d.shift(a, a.a[i]*l.pools.Labelled.At(i).Y, d.z[i], true)
+		}
+	}
+	d.polish(l, restartUpdates)
+	if !last { // else finish is about to do so
+		d.replay(l)
+	}
+}
+
+func (d *dual) view(l *Learner) *Model {
+	a := d.arms[d.serve]
+	m := &Model{feats: l.feats, dim: l.dim, coef: a.w, scale: d.norm(), offset: float64(d.opt.Bias * a.b), rho: a.rho}
+	if len(d.arms) > 1 {
+		m.choice = supervised
+		if d.serve > 0 {
+			m.choice = semi
+		}
+	}
+	return m
+}
+
+func (d *dual) gauges(l *Learner) []stream.Measure {
+	a := d.arms[d.serve]
+	return []stream.Measure{
+		{Name: "served_arm", Value: float64(d.serve)},
+		{Name: "served_rho", Value: a.rho},
+		{Name: "served_won", Value: float64(a.score.best().won)},
+		{Name: "served_lost", Value: float64(a.score.best().lost)},
+	}
+}
+
+func (d *dual) fields(l *Learner, f *state.Fields) {
+	f.Int("cursor", &d.cursor)
+	f.Uint64("since", &d.since)
+	f.Int("serve", &d.serve)
+	f.Uint64("checked", &d.checked)
+	for i, a := range d.arms {
+		f.Float64s("w", &a.w)
+		if i == 0 {
+			a.wl = a.w
+		} else {
+			f.Float64s("wl", &a.wl)
+			f.Float64("bl", &a.bl)
+		}
+		f.Float64("b", &a.b)
+		f.Float64s("a", &a.a)
+		f.Group("score", a.score.fields)
+	}
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	d.ready, d.z, d.q = false, nil, nil
+	for _, a := range d.arms {
+		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.pools.Labelled.Len() {
+			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.pools.Labelled.Len()))
+		}
+	}
+	if d.serve < 0 || d.serve >= len(d.arms) || d.cursor < 0 {
+		f.Fail("serve", fmt.Errorf("arm %d of %d", d.serve, len(d.arms)))
+	}
+}

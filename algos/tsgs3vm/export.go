@@ -1,0 +1,70 @@
+package tsgs3vm
+
+import "github.com/streamsvm/streamsvm/internal/plain"
+
+var _ plain.Exporter = (*Model)(nil)
+
+// exported is the plain form of a Model, without the features whose coefficient
+// is 0:
+//
+//	f(x) = offset + scale·Σ_j coef[j]·cos(2π(⟨frequencies[j], x⟩ + phases[j]))
+type exported struct {
+	Kind        string    `json:"kind"`
+	Kernel      string    `json:"kernel"`
+	Gamma       float64   `json:"gamma"`
+	Scale       float64   `json:"scale"`
+	Offset      float64   `json:"offset"`
+	Features    int       `json:"features"`
+	Coef        []float64 `json:"coef"`
+	Phases      []float32 `json:"phases"`
+	Frequencies []any     `json:"frequencies"`
+}
+
+// Export returns the plain form of the model, with the numbers that its random
+// features have been drawn as. Random features have a frequency for every
+// feature of x, seen or not; the export has those of the features that the
+// model has seen, and o.Features at least.
+func (m *Model) Export(o plain.Options) (any, error) {
+	x := exported{Kind: "features", Features: max(m.dim, o.Features), Coef: []float64{}, Phases: []float32{}, Frequencies: []any{}}
+	if m.feats == nil {
+		return x, nil
+	}
+	set := 0
+	for _, c := range m.coef {
+		if c != 0 {
+			set++
+		}
+	}
+	if err := o.Check("the frequencies of random features", set, x.Features); err != nil {
+		return nil, err
+	}
+	x.Kernel, x.Gamma, x.Scale, x.Offset = string(m.feats.Kind()), m.feats.Gamma(), m.scale, m.offset
+	b := m.feats.Block()
+	column := make([]float32, b)
+	for s := 0; s*b < len(m.coef); s++ {
+		block := m.block(s)
+		var at []int // of the features of the block that are exported
+		for i, c := range m.coef[s*b : (s+1)*b] {
+			if c != 0 {
+				at = append(at, i)
+			}
+		}
+		if len(at) == 0 {
+			continue
+		}
+		rows := make([]float32, len(at)*x.Features)
+		for j := range x.Features {
+			m.feats.Frequencies(column, block, j)
+			for k, i := range at {
+				rows[k*x.Features+j] = column[i]
+			}
+		}
+		phases := m.feats.Phases(block)
+		for k, i := range at {
+			x.Coef = append(x.Coef, m.coef[s*b+i])
+			x.Phases = append(x.Phases, phases[i])
+			x.Frequencies = append(x.Frequencies, plain.Vector(rows[k*x.Features:(k+1)*x.Features]))
+		}
+	}
+	return x, nil
+}

@@ -1,0 +1,205 @@
+package tsgs3vm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// modelCache is the number of bytes that a decoded model may spend on keeping
+// frequencies.
+const modelCache = 256 << 20
+
+// Model is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
+// stand in slots of one block of features each; slot s holds block s, or, of a
+// window of W fresh blocks, that one of the newest whose index is s modulo W.
+// So a step that adds a block and shrinks the others changes one slot and the
+// scale, in place: the encoding has them at fixed offsets, the coefficients
+// last.
+type Model struct {
+	feats  *samplers.Features // nil: f = 0
+	dim    int
+	fresh  bool
+	next   uint64 // fresh: the index of the block that will come next
+	coef   []float64
+	scale  float64
+	offset float64
+	rho    float64 // of the arm served
+	choice choice
+	pool   sync.Pool
+}
+
+// choice says what a model is.
+type choice uint64
+
+const (
+	only       choice = iota // there is no other
+	supervised               // the supervised twin is served
+	semi                     // one that uses unlabelled examples is served
+)
+
+var _ algos.Model = (*Model)(nil)
+
+// block returns the index of the block in slot s.
+func (m *Model) block(s int) uint64 {
+	if !m.fresh {
+		return uint64(s)
+	}
+	w := uint64(len(m.coef) / m.feats.Block())
+	return blockIn(uint64(s), m.next, w)
+}
+
+// blockIn returns the largest index below next that is s modulo w.
+func blockIn(s, next, w uint64) uint64 {
+	last := next - 1
+	return last - (last%w+w-s)%w
+}
+
+// Decision returns f(x).
+func (m *Model) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// scoreRows is the number of points scored at a time: their features of a
+// block stay in the second-level cache.
+const scoreRows = 256
+
+type scoring struct {
+	points samplers.Points
+	z      []float32
+}
+
+// Decisions sets dst[i] = f(xs[i]).
+func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
+	if m.feats == nil {
+		clear(dst[:len(xs)])
+		return
+	}
+	w, _ := m.pool.Get().(*scoring)
+	if w == nil {
+		w = new(scoring)
+	}
+	defer m.pool.Put(w)
+	for len(xs) > 0 {
+		n := min(len(xs), scoreRows)
+		w.points.Pack(xs[:n])
+		b := m.feats.Block()
+		if len(w.z) < n*b {
+			w.z = make([]float32, n*b)
+		}
+		m.sums(dst[:n], w)
+		for i := range dst[:n] {
+			dst[i] = float64(m.scale*dst[i]) + m.offset
+		}
+		dst, xs = dst[n:], xs[n:]
+	}
+}
+
+// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots.
+func (m *Model) sums(dst []float64, w *scoring) {
+	clear(dst)
+	b := m.feats.Block()
+	for s := 0; s*b < len(m.coef); s++ {
+		m.feats.Map(w.z, b, &w.points, m.block(s))
+		for i := range dst {
+			dst[i] += vec.DotMixed(w.z[i*b:(i+1)*b], m.coef[s*b:(s+1)*b])
+		}
+	}
+}
+
+// Info describes the model.
+func (m *Model) Info() algos.Info {
+	i := algos.Info{Kind: algos.Features, Dim: m.dim, Support: -1}
+	if m.feats == nil {
+		i.Text = "no step yet"
+		return i
+	}
+	for _, c := range m.coef {
+		if c != 0 {
+			i.Nonzero++
+		}
+	}
+	i.Text = fmt.Sprintf("%s gamma=%.4g, %d random features", m.feats.Kind(), m.feats.Gamma(), len(m.coef))
+	switch m.choice {
+	case supervised:
+		i.Text += ", the supervised twin: unlabelled examples have not proved to help"
+	case semi:
+		i.Text += fmt.Sprintf(", semi-supervised with rho=%.4g", m.rho)
+	}
+	return i
+}
+
+func (m *Model) fields(f *state.Fields) {
+	version := uint64(samplers.FeaturesVersion)
+	empty := m.feats == nil
+	f.Uint64("generator", &version)
+	f.Bool("empty", &empty)
+	if f.Decoding() && version != samplers.FeaturesVersion {
+		f.Fail("generator", fmt.Errorf("version %d, want %d", version, samplers.FeaturesVersion))
+	}
+	if empty {
+		return
+	}
+	var seed uint64
+	var gamma float64
+	var block int
+	kind := string(samplers.Gaussian)
+	laplace := false
+	if !f.Decoding() {
+		seed, gamma, block = m.feats.Seed(), m.feats.Gamma(), m.feats.Block()
+		laplace = m.feats.Kind() == samplers.Laplacian
+	}
+	f.Uint64("seed", &seed)
+	f.Bool("laplacian", &laplace)
+	f.Float64("gamma", &gamma)
+	f.Int("block", &block)
+	f.Int("dim", &m.dim)
+	f.Bool("fresh", &m.fresh)
+	f.Uint64("next", &m.next)
+	f.Float64("scale", &m.scale)
+	f.Float64("offset", &m.offset)
+	f.Float64("rho", &m.rho)
+	c := uint64(m.choice)
+	f.Uint64("choice", &c)
+	f.Float64s("coef", &m.coef)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	m.choice = choice(c)
+	if laplace {
+		kind = string(samplers.Laplacian)
+	}
+	feats, err := samplers.NewFeatures(samplers.Spectrum(kind), gamma, block, seed, modelCache)
+	if err != nil {
+		f.Fail("gamma", err)
+		return
+	}
+	m.feats = feats
+	switch {
+	case len(m.coef) == 0 || len(m.coef)%block != 0:
+		f.Fail("coef", fmt.Errorf("%d coefficients in blocks of %d", len(m.coef), block))
+	case m.fresh && m.next < uint64(len(m.coef)/block):
+		f.Fail("next", fmt.Errorf("%d coefficients of %d blocks", len(m.coef), m.next))
+	case m.choice > semi || m.dim < 0:
+		f.Fail("choice", errors.New("out of range"))
+	}
+}
+
+// AppendBinary appends the encoded model.
+func (m *Model) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+
+func decodeModel(data []byte) (algos.Model, error) {
+	m := &Model{}
+	if err := state.Decode(data, m.fields); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,417 @@
+package tsgs3vm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+const (
+	// windowTol is what a dropped block's weight may still be where the window
+	// is chosen.
+	windowTol = 1e-6
+	// leastScale is where the lazy scale is folded into the coefficients.
+	leastScale = 1e-100
+)
+
+// sgd takes the paper's steps (eq. 7, algorithm 1, generalised to minibatches
+// and blocks of m features):
+//
+//	ζ_t     = C mean_B l'(f_t(x_l), y_l) φ_t(x_l) φ_t(·) + C* mean_B u'(f_t(x_u)) φ_t(x_u) φ_t(·)
+//	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
+//
+// with φ_t the features of a new block, of one of W blocks in turn, or all. The
+// coefficients stand for cosines, so that the 2/m of φφ' is in them; shrinking
+// multiplies the scale only. The decisions on the labelled points held are kept
+// up to date with each step; unlabelled ones are new and pay the whole sum.
+type sgd struct {
+	opt  Options
+	loss loss
+
+	coef  []float64 // by slot, to be multiplied by scale
+	scale float64
+	b     float64   // the bias is opt.Bias·b
+	t     uint64    // steps since the start or the last restart
+	next  uint64    // blocks used so far
+	f     []float64 // decisions on the labelled points, by slot of the pool
+
+	gamma, largest float64 // of the last step
+	dropped        float64 // bound on what dropping a block changed
+	add            []float64
+	labels, unlab  []float64 // −γC times the mean of l' by slot, −γC* u'/B
+	buf            []float32
+}
+
+func newSGD(o Options) *sgd {
+	s := &sgd{opt: o, loss: loss{name: o.Loss, shift: o.Shift, printed: o.Print}, scale: 1}
+	if o.Draw != "fresh" {
+		s.coef = make([]float64, o.Features)
+	}
+	return s
+}
+
+// window returns the number of fresh blocks kept, or 0 for all.
+func (s *sgd) window() int {
+	if s.opt.Window > 0 || s.opt.Rate == "decay" {
+		return s.opt.Window
+	}
+	// ⌈ln tol / ln(1−γ)⌉, in plain arithmetic.
+	keep, w := 1-s.rate(1), 0
+	for left := 1.0; left > windowTol && w < 1<<20; w++ {
+		left *= keep
+	}
+	return max(w, 1)
+}
+
+// rate returns γ_t, t = 1, 2, ….
+func (s *sgd) rate(t uint64) float64 {
+	g := s.opt.Step
+	switch s.opt.Rate {
+	case "decay":
+		g /= float64(t) + s.opt.T0
+	case "horizon":
+		r := cbrt(float64(s.opt.Horizon))
+		g /= float64(r * r)
+	}
+	return min(g, 1)
+}
+
+// cbrt returns the cube root of x ≥ 1 with equal bits everywhere.
+func cbrt(x float64) float64 {
+	y := x
+	for range 200 {
+		next := (float64(2*y) + x/float64(y*y)) / 3
+		if next >= y {
+			break
+		}
+		y = next
+	}
+	return y
+}
+
+func (s *sgd) step(l *Learner, fresh, batch []*stream.Example) {
+	s.admit(l, fresh)
+	s.iterate(l, append([]stream.Vec(nil), l.vectors(batch)...))
+}
+
+// iterate takes one step with unlabelled points xs.
+func (s *sgd) iterate(l *Learner, xs []stream.Vec) {
+	s.t++
+	pool := l.pools.Labelled
+	s.labels = append(s.labels[:0], make([]float64, pool.Len())...)
+	labels := s.labels
+	s.drawLabels(l, labels)
+	fu := make([]float64, len(xs))
+	s.view(l).Decisions(fu, xs)
+	s.unlab = s.slopes(l, fu)
+	unlab := s.unlab
+
+	s.gamma = s.rate(s.t)
+	_, c, cstar := l.weights(s.opt.Rho)
+	if math.IsNaN(s.opt.Rho) && math.IsNaN(s.opt.CStar) && !s.opt.Ratio {
+		_, c, cstar = l.weights(defaultRho)
+	}
+	db := 0.0
+	for i := range labels {
+		labels[i] = -s.gamma * c * labels[i]
+		db += labels[i]
+	}
+	for i := range unlab {
+		unlab[i] = -s.gamma * cstar * unlab[i]
+		db += unlab[i]
+	}
+	s.shrink(1 - s.gamma)
+	for i := range s.f {
+		s.f[i] *= 1 - s.gamma
+	}
+	s.b = float64((1-s.gamma)*s.b) + db
+	for i := range s.f {
+		s.f[i] += float64(s.opt.Bias * db)
+	}
+	s.grow(l)
+	for _, slot := range s.turn() {
+		s.addBlock(l, slot, labels, xs, unlab)
+	}
+}
+
+// defaultRho is the ρ of a solver that has no arms to choose from.
+const defaultRho = 0.1
+
+// admit puts new labels into the pool, with their decisions.
+func (s *sgd) admit(l *Learner, fresh []*stream.Example) {
+	if len(fresh) == 0 {
+		return
+	}
+	f := make([]float64, len(fresh))
+	s.view(l).Decisions(f, l.vectors(fresh))
+	loss := 0.0
+	for i, x := range fresh {
+		loss += hingeValue(s.opt.Hinge == "huber", f[i], x.Y)
+		slot, _ := l.pools.Labelled.Add(x)
+		switch {
+		case slot < 0:
+		case slot == len(s.f):
+			s.f = append(s.f, f[i])
+		default:
+			s.f[slot] = f[i]
+		}
+	}
+	l.hinge = loss / float64(len(fresh))
+}
+
+// drawLabels sets dst[slot] to the mean of l' over the labelled minibatch, the
+// share of the slot.
+func (s *sgd) drawLabels(l *Learner, dst []float64) {
+	pool, smooth := l.pools.Labelled, s.opt.Hinge == "huber"
+	slope := func(i int) float64 { return hingeSlope(smooth, s.f[i], pool.At(i).Y) }
+	if n := pool.Len(); n <= s.opt.BatchL {
+		for i := range dst {
+			dst[i] = slope(i) / float64(n)
+		}
+		return
+	}
+	for _, i := range samplers.Draw(nil, pool, s.opt.BatchL, l.rng) {
+		dst[i] += slope(i) / float64(s.opt.BatchL)
+	}
+}
+
+// slopes returns u'(f)/B.
+func (s *sgd) slopes(l *Learner, f []float64) []float64 {
+	out := make([]float64, len(f))
+	if len(f) == 0 {
+		return out
+	}
+	inside, positive, loss := 0, 0, 0.0
+	for i, v := range f {
+		out[i] = s.loss.slope(v) / float64(len(f))
+		loss += s.loss.value(v)
+		s.largest = max(s.largest, math.Abs(v))
+		if math.Abs(v) < 1 {
+			inside++
+		}
+		if v >= 0 {
+			positive++
+		}
+	}
+	n := float64(len(f))
+	l.uLoss, l.inside, l.share = loss/n, float64(inside)/n, float64(positive)/n
+	return out
+}
+
+// shrink multiplies the coefficients by keep.
+func (s *sgd) shrink(keep float64) {
+	if keep == 0 {
+		clear(s.coef)
+		s.scale = 1
+		return
+	}
+	s.scale *= keep
+	if s.scale < leastScale {
+		for j := range s.coef {
+			s.coef[j] *= s.scale
+		}
+		s.scale = 1
+	}
+}
+
+// grow makes room for a new block; the one that has left the window goes.
+func (s *sgd) grow(l *Learner) {
+	if s.opt.Draw != "fresh" {
+		s.next++
+		return
+	}
+	m, w := s.opt.Block, s.window()
+	if w == 0 || len(s.coef) < w*m {
+		s.coef = append(s.coef, make([]float64, m)...)
+		s.next++
+		return
+	}
+	slot := int(s.next % uint64(w))
+	old := s.coef[slot*m : (slot+1)*m]
+	s.apply(l, s.next-uint64(w), old, -s.scale)
+	sum := 0.0
+	for j, v := range old {
+		sum += math.Abs(v)
+		old[j] = 0
+	}
+	s.dropped = sum * s.scale
+	l.feats.Release(s.next - uint64(w))
+	s.next++
+}
+
+// apply adds t·⟨coef, cos⟩ of a block to the decisions on the labelled points.
+func (s *sgd) apply(l *Learner, block uint64, coef []float64, t float64) {
+	m := s.opt.Block
+	s.eachLabelled(l, block, func(at int, z []float32) {
+		s.f[at] += float64(t * vec.DotMixed(z[:m], coef))
+	})
+}
+
+// eachLabelled calls visit with the block's features of each labelled point.
+func (s *sgd) eachLabelled(l *Learner, block uint64, visit func(at int, z []float32)) {
+	s.each(l, block, l.vectors(examples(l.pools.Labelled)), visit)
+}
+
+func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, visit func(at int, z []float32)) {
+	m := s.opt.Block
+	if len(s.buf) < scoreRows*m {
+		s.buf = make([]float32, scoreRows*m)
+	}
+	for from := 0; from < len(xs); from += scoreRows {
+		part := xs[from:min(len(xs), from+scoreRows)]
+		l.points.Pack(part)
+		l.feats.Map(s.buf, m, &l.points, block)
+		for r := range part {
+			visit(from+r, s.buf[r*m:(r+1)*m])
+		}
+	}
+}
+
+// turn lists the slots that the step just begun changes.
+func (s *sgd) turn() []int {
+	slots := len(s.coef) / s.opt.Block
+	switch s.opt.Draw {
+	case "fixed":
+		all := make([]int, slots)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	default:
+		return []int{int((s.next - 1) % uint64(slots))}
+	}
+}
+
+// addBlock adds the step's coefficients to a slot and brings the decisions on
+// the labelled points up to date.
+func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, unlab []float64) {
+	m := s.opt.Block
+	s.add = append(s.add[:0], make([]float64, m)...)
+	block := uint64(slot)
+	if s.opt.Draw == "fresh" {
+		block = s.next - 1
+	}
+	s.eachLabelled(l, block, func(at int, z []float32) {
+		if g := labels[at]; g != 0 {
+			vec.AxpyMixed(g, z, s.add)
+		}
+	})
+	s.each(l, block, xs, func(at int, z []float32) {
+		if g := unlab[at]; g != 0 {
+			vec.AxpyMixed(g, z, s.add)
+		}
+	})
+	norm := 2 / float64(m)
+	if s.opt.Draw == "fixed" {
+		norm = 2 / float64(s.opt.Features)
+	}
+	for j := range s.add {
+		s.add[j] *= norm
+	}
+	s.apply(l, block, s.add, 1)
+	vec.Axpy64(1/s.scale, s.add, s.coef[slot*m:(slot+1)*m])
+}
+
+// finish takes further steps on what is held, unless the options are the
+// paper's, which has one pass.
+func (s *sgd) finish(l *Learner) {
+	if s.opt.Tuning > 0 {
+		s.settle(l, lastSteps)
+	}
+}
+
+const (
+	// restartSteps follow a change of gamma or c, lastSteps end a stream.
+	restartSteps, lastSteps = 20, 150
+)
+
+// restart takes steps from 0.
+func (s *sgd) restart(l *Learner, last bool) {
+	clear(s.coef)
+	if s.opt.Draw == "fresh" {
+		s.coef, s.next = s.coef[:0], 0
+	}
+	s.scale, s.b, s.t = 1, 0, 0
+	clear(s.f)
+	if !last { // else finish is about to do so
+		s.settle(l, restartSteps)
+	}
+}
+
+// settle takes n steps on the labels and the recent unlabelled examples held.
+func (s *sgd) settle(l *Learner, n int) {
+	recent := examples(l.recent)
+	for at := 0; n > 0; n-- {
+		to := min(at+s.opt.BatchU, len(recent))
+		s.iterate(l, append([]stream.Vec(nil), l.vectors(recent[at:to])...))
+		if at = to; at == len(recent) {
+			at = 0
+		}
+	}
+}
+
+func (s *sgd) view(l *Learner) *Model {
+	if len(s.coef) == 0 {
+		return &Model{}
+	}
+	return &Model{
+		feats: l.feats, dim: l.dim, fresh: s.opt.Draw == "fresh", next: s.next,
+		coef: s.coef, scale: s.scale, offset: float64(s.opt.Bias * s.b), rho: s.opt.Rho,
+	}
+}
+
+// bound returns P-2's bound on |f|: 2(C + C* max|u'|).
+func (s *sgd) bound(l *Learner) float64 {
+	_, c, cstar := l.weights(s.opt.Rho)
+	return 2 * (c + float64(cstar*s.loss.slopeBound()))
+}
+
+func (s *sgd) gauges(l *Learner) []stream.Measure {
+	w := s.window()
+	truncation := 0.0
+	if s.opt.Draw == "fresh" && w > 0 && s.opt.Rate != "decay" {
+		truncation = s.bound(l)
+		for range w {
+			truncation *= 1 - s.rate(1)
+		}
+	}
+	return []stream.Measure{
+		{Name: "blocks", Value: float64(len(s.coef) / s.opt.Block)},
+		{Name: "step_gamma", Value: s.gamma},
+		{Name: "scale", Value: s.scale},
+		{Name: "largest_decision", Value: s.largest},
+		{Name: "decision_bound", Value: s.bound(l)},
+		{Name: "truncation_bound", Value: truncation},
+		{Name: "dropped", Value: s.dropped},
+		{Name: "coefficient_bytes", Value: float64(8 * len(s.coef))},
+	}
+}
+
+func (s *sgd) fields(l *Learner, f *state.Fields) {
+	f.Float64s("coef", &s.coef)
+	f.Float64("scale", &s.scale)
+	f.Float64("b", &s.b)
+	f.Uint64("t", &s.t)
+	f.Uint64("next", &s.next)
+	f.Float64s("f", &s.f)
+	f.Float64("gamma", &s.gamma)
+	f.Float64("largest", &s.largest)
+	f.Float64("dropped", &s.dropped)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	m, w := s.opt.Block, s.window()
+	switch n := len(s.coef); {
+	case s.opt.Draw != "fresh" && n != s.opt.Features,
+		s.opt.Draw == "fresh" && (n%m != 0 || w > 0 && n > w*m || s.next < uint64(n/m) || w == 0 && s.next != uint64(n/m) || w > 0 && n < w*m && s.next != uint64(n/m)):
+		f.Fail("coef", fmt.Errorf("%d coefficients in blocks of %d after %d", n, m, s.next))
+	case len(s.f) != l.pools.Labelled.Len():
+		f.Fail("f", fmt.Errorf("%d decisions for %d labels", len(s.f), l.pools.Labelled.Len()))
+	case !(s.scale > 0):
+		f.Fail("scale", fmt.Errorf("%g", s.scale))
+	}
+}

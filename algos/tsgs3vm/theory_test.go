@@ -1,0 +1,535 @@
+package tsgs3vm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"gonum.org/v1/gonum/floats/scalar"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// rig drives the paper's steps one by one on a small population.
+type rig struct {
+	*Learner
+	sgd   *sgd
+	l, u  []*stream.Example
+	r     *rand.Rand
+	gamma float64
+}
+
+// newRig returns a learner that holds labels and has made no step. Options
+// come in pairs.
+func newRig(t testing.TB, seed uint64, labels, unlabelled int, options ...string) *rig {
+	t.Helper()
+	o := map[string]string{
+		"solver": "sgd", "draw": "fresh", "gamma": "1", "lambda": "0.5", "cstar": "1", "bias": "0", "tuning": "0",
+		"block": "8", "batch-labelled": "1000", "batch-unlabelled": "4", "labels": "1000",
+	}
+	for i := 0; i < len(options); i += 2 {
+		o[options[i]] = options[i+1]
+	}
+	l, err := Spec.New(algos.Env{Seed: seed}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &rig{Learner: l.(*Learner), r: rand.New(rand.NewPCG(seed, 77)), gamma: 1}
+	g.sgd, _ = g.solver.(*sgd)
+	draw := func(n int) (out []*stream.Example) {
+		for i := range n {
+			y := float64(1 - 2*(i%2))
+			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: y}
+			x.X.Val = []float32{float32(y + .7*g.r.NormFloat64()), float32(g.r.NormFloat64()), float32(g.r.NormFloat64())}
+			out = append(out, x)
+		}
+		return out
+	}
+	g.l, g.u = draw(labels), draw(unlabelled)
+	return g
+}
+
+// admit puts the labels into the pool.
+func (g *rig) admit() *rig {
+	g.labelled = uint64(len(g.l))
+	g.sgd.admit(g.Learner, g.l)
+	return g
+}
+
+// batch draws b unlabelled points and returns their positions.
+func (g *rig) batch(b int) (at []int, xs []stream.Vec) {
+	for range b {
+		i := g.r.IntN(len(g.u))
+		at, xs = append(at, i), append(xs, g.u[i].X)
+	}
+	return at, xs
+}
+
+func (g *rig) iterate(b int) (at []int) {
+	at, xs := g.batch(b)
+	g.sgd.iterate(g.Learner, xs)
+	return at
+}
+
+func (g *rig) f(x stream.Vec) float64 { return g.sgd.view(g.Learner).Decision(x) }
+
+// rbf is the oracle's kernel.
+func rbf(gamma float64, x, z stream.Vec) float64 {
+	s := 0.0
+	for i, v := range x.Val {
+		s += math.Pow(float64(v)-float64(z.Val[i]), 2)
+	}
+	return math.Exp(-gamma * s)
+}
+
+// P-1, P-2, P-14: coefficients unroll, their weights sum to 1 − Π(1−γ), stay
+// bounded; the decisions kept for labels are those of the model.
+func TestUnrolling(t *testing.T) {
+	for _, o := range [][]string{
+		{"step", "0.2"}, {"rate", "decay", "step", "1"}, {"rate", "decay", "step", "3", "t0", "1.5"},
+		{"rate", "horizon", "horizon", "60", "step", "1"}, {"step", "0.9", "loss", "da", "bias", "0.5"},
+	} {
+		g := newRig(t, 3, 20, 100, o...).admit()
+		m := g.opt.Block
+		var first [][]float64
+		var gammas []float64
+		big := 2 * (2 + g.sgd.loss.slopeBound())
+		for step := range 80 {
+			g.iterate(4)
+			gammas = append(gammas, g.sgd.gamma)
+			if o[0] == "step" { // a window would drop blocks
+				g.sgd.opt.Window = 1000
+			}
+			block := make([]float64, m)
+			for j := range block {
+				block[j] = g.sgd.scale * g.sgd.coef[step*m+j]
+			}
+			first = append(first, block)
+		}
+		keep, sum := 1.0, 0.0
+		for i := len(gammas) - 1; i >= 0; i-- {
+			a := gammas[i] * keep // |a_t^i|
+			sum += a
+			l1 := 0.0
+			for j := range m {
+				got, want := g.sgd.scale*g.sgd.coef[i*m+j], first[i][j]*keep
+				if !scalar.EqualWithinAbsOrRel(got, want, 1e-300, 1e-11) {
+					t.Fatalf("%v: coefficient %d of block %d is %g, want %g", o, j, i, got, want)
+				}
+				l1 += math.Abs(got) * math.Sqrt(float64(m)/2)
+			}
+			if bound := math.Sqrt(2*float64(m)) * (2 + g.sgd.loss.slopeBound()) * a; l1 > bound*(1+1e-9)+1e-30 {
+				t.Errorf("%v: block %d has l1 norm %g, bound %g", o, i, l1, bound)
+			}
+			keep *= 1 - gammas[i]
+		}
+		if !scalar.EqualWithinAbs(sum, 1-keep, 1e-12) {
+			t.Errorf("%v: weights sum to %g, want %g", o, sum, 1-keep)
+		}
+		for i, x := range append(g.l, g.u...) {
+			f := g.f(x.X)
+			if math.Abs(f) > big*(1+g.opt.Bias) {
+				t.Errorf("%v: |f| = %g, bound %g", o, f, big)
+			}
+			if i < len(g.l) && !scalar.EqualWithinAbsOrRel(g.sgd.f[i], f, 1e-10, 1e-10) {
+				t.Errorf("%v: label %d: f = %g kept, %g now", o, i, g.sgd.f[i], f)
+			}
+		}
+	}
+}
+
+// P-4: the mean of stochastic gradients over features is the functional
+// gradient.
+func TestUnbiased(t *testing.T) {
+	const n = 4000
+	g := newRig(t, 5, 10, 40, "step", "0.3").admit()
+	for range 6 {
+		g.iterate(4)
+	}
+	at := g.iterate(8)
+	x := g.u[0].X
+	m := g.opt.Block
+	points := append([]stream.Vec{x}, g.vectors(g.l)...)
+	weight := append([]float64{0}, g.sgd.labels...)
+	for k, i := range at {
+		points, weight = append(points, g.u[i].X), append(weight, g.sgd.unlab[k])
+	}
+	want := 0.0
+	for i, z := range points {
+		want += weight[i] * rbf(1, x, z)
+	}
+	got := 0.0
+	g.points.Pack(points)
+	z := make([]float32, len(points)*m)
+	for b := range uint64(n) {
+		g.feats.Map(z, m, &g.points, 1000+b)
+		for i := range points {
+			for j := range m {
+				got += weight[i] * 2 / float64(m) / n * float64(z[i*m+j]) * float64(z[j])
+			}
+		}
+	}
+	if bound := 4 * 3 * g.sgd.gamma / math.Sqrt(float64(n*m)); math.Abs(got-want) > bound {
+		t.Errorf("mean %g, gradient %g, bound %g", got, want, bound)
+	}
+}
+
+// twin is h, the iterate with the exact kernel and the features' derivatives:
+// coefficients on labelled points, then on unlabelled ones.
+type twin struct {
+	z    []stream.Vec
+	c    []float64
+	gram [][]float64
+}
+
+func newTwin(g *rig) *twin {
+	w := &twin{}
+	for _, x := range append(append([]*stream.Example(nil), g.l...), g.u...) {
+		w.z = append(w.z, x.X)
+	}
+	w.c = make([]float64, len(w.z))
+	for _, x := range w.z {
+		var row []float64
+		for _, z := range w.z {
+			row = append(row, rbf(1, x, z))
+		}
+		w.gram = append(w.gram, row)
+	}
+	return w
+}
+
+func (w *twin) follow(g *rig, at []int) {
+	for i := range w.c {
+		w.c[i] *= 1 - g.sgd.gamma
+	}
+	for i, v := range g.sgd.labels {
+		w.c[i] += v
+	}
+	for k, i := range at {
+		w.c[len(g.l)+i] += g.sgd.unlab[k]
+	}
+}
+
+func (w *twin) times(c []float64) []float64 {
+	out := make([]float64, len(c))
+	for i, row := range w.gram {
+		for j, k := range row {
+			out[i] += k * c[j]
+		}
+	}
+	return out
+}
+
+func dot(a, b []float64) (s float64) {
+	for i := range a {
+		s += a[i] * b[i]
+	}
+	return s
+}
+
+// gradNorm returns ‖∇R(h)‖² on the finite population, and ‖h‖².
+func (w *twin) gradNorm(g *rig, c, cstar float64) (grad, norm float64) {
+	h := w.times(w.c)
+	v := append([]float64(nil), w.c...)
+	for i, x := range g.l {
+		v[i] += c / float64(len(g.l)) * hingeSlope(g.opt.Hinge == "huber", h[i], x.Y)
+	}
+	for i := range g.u {
+		k := len(g.l) + i
+		v[k] += cstar / float64(len(g.u)) * g.sgd.loss.slope(h[k])
+	}
+	return dot(v, w.times(v)), dot(w.c, h)
+}
+
+// P-3, P-6, P-7: the twin stays bounded, and the mean squared distance from it
+// below M²γ/((2−γ)m), which is far below the paper's bound.
+func TestTwin(t *testing.T) {
+	const runs, steps = 60, 64
+	gamma := 0.5 / math.Pow(steps, .75)
+	for _, m := range []int{1, 8} {
+		worst, big := make([]float64, 12), 3.0
+		for seed := range uint64(runs) {
+			g := newRig(t, 1, 12, 60, "step", fmt.Sprint(gamma), "block", fmt.Sprint(m), "window", "1000")
+			g.seed = seed // the same population, other features and draws
+			g.r = rand.New(rand.NewPCG(seed, 5))
+			if err := g.setGamma(1); err != nil {
+				t.Fatal(err)
+			}
+			g.admit()
+			w := newTwin(g)
+			for range steps {
+				w.follow(g, g.iterate(1))
+			}
+			h := w.times(w.c)
+			grad, norm := w.gradNorm(g, 2, 1)
+			if norm > big*big || grad > 4*big*big {
+				t.Errorf("seed %d: ‖h‖² = %g, ‖∇R(h)‖² = %g, M = %g", seed, norm, grad, big)
+			}
+			for i := range worst {
+				worst[i] += math.Pow(g.f(g.u[i].X)-h[12+i], 2) / runs
+			}
+		}
+		sharp := big * big * gamma / (2 - gamma) / float64(m)
+		printed := big * big * math.Pow(1+math.Sqrt2, 2) * (steps - 1) * gamma * gamma
+		for i, e := range worst {
+			// A mean of squares of about normal errors is within 60 % of its
+			// expectation: 3 √(2/runs).
+			if e > 1.6*sharp || e > printed {
+				t.Errorf("m = %d, point %d: mean squared distance %g, bounds %g and %g", m, i, e, sharp, printed)
+			}
+		}
+	}
+}
+
+// P-8, P-9: with smooth losses the mean squared gradient norm along the path
+// falls at least as T^(−1/4).
+func TestStationarity(t *testing.T) {
+	sizes := []int{64, 256, 1024}
+	if os.Getenv("STREAMSVM_LONG") != "" {
+		sizes = append(sizes, 4096)
+	}
+	for _, power := range []float64{3. / 4, 2. / 3} {
+		var logs, means []float64
+		for _, steps := range sizes {
+			gamma := math.Pow(float64(steps), -power)
+			g := newRig(t, 8, 20, 200, "step", fmt.Sprint(gamma), "block", "1", "loss", "da", "hinge", "huber", "window", "100000", "cache", "512").admit()
+			w := newTwin(g)
+			sum, n := 0.0, 0.0
+			every := max(1, steps/64)
+			for s := range steps {
+				if s%every == 0 {
+					grad, _ := w.gradNorm(g, 2, 1)
+					sum, n = sum+grad, n+1
+				}
+				w.follow(g, g.iterate(1))
+			}
+			logs, means = append(logs, math.Log(float64(steps))), append(means, math.Log(sum/n))
+		}
+		last := len(sizes) - 1
+		slope := (means[last] - means[0]) / (logs[last] - logs[0])
+		t.Logf("step T^-%.3g: mean squared gradient norms %.3g to %.3g, slope %.3f", power, math.Exp(means[0]), math.Exp(means[last]), slope)
+		if slope > -.25 {
+			t.Errorf("step T^-%.3g: slope %.3f, want at most -1/4", power, slope)
+		}
+	}
+}
+
+// P-10: with all labels flipped everything is negated, to the bit; with the
+// printed derivatives it is not.
+func TestNegation(t *testing.T) {
+	run := func(flip float64, o ...string) ([]float64, *rig) {
+		g := newRig(t, 11, 16, 80, o...)
+		for _, x := range g.l {
+			x.Y *= flip
+		}
+		for i, x := range g.u {
+			x.Labelled, x.Y = false, 0
+			g.u[i].Seq = uint64(100 + i)
+		}
+		if _, err := algos.Feed(t.Context(), g.Learner, append(g.l, g.u...)...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return g.Model().(*Model).coef, g
+	}
+	for _, solver := range []string{"sgd", "dual"} {
+		for _, loss := range []string{"shg", "sshg", "ramp", "da"} {
+			for _, printed := range []string{"false", "true"} {
+				o := []string{"solver", solver, "loss", loss, "printed", printed, "features", "64", "serve", "semi", "cstar", "2", "step", "0.3", "bias", "0.5"}
+				a, ga := run(1, o...)
+				b, gb := run(-1, o...)
+				off := 0.0
+				for i := range a {
+					off = max(off, math.Abs(a[i]+b[i]))
+				}
+				fa, fb := ga.Model().Decision(ga.u[0].X), gb.Model().Decision(gb.u[0].X)
+				wrong := printed == "true" && loss != "da"
+				if !wrong && (off != 0 || fa != -fb || fa == 0) {
+					t.Errorf("%s, %s: coefficients differ by %g, f by %g", solver, loss, off, fa+fb)
+				}
+				if wrong && off == 0 {
+					t.Errorf("%s, %s: the printed derivative passes", solver, loss)
+				}
+			}
+		}
+	}
+}
+
+// P-11: derivatives are those of the losses, even losses have odd ones, the
+// printed ones are off by up to 2.
+func TestDerivatives(t *testing.T) {
+	const h = 1e-4
+	for _, name := range []string{"shg", "sshg", "ramp", "da"} {
+		u := loss{name: name, shift: -.3}
+		p := loss{name: name, shift: -.3, printed: true}
+		worst := 0.0
+		for r := -2.0; r < 2; r += .0137 {
+			a := math.Abs(r)
+			if min(a, math.Abs(a-1), math.Abs(a-.3)) < 2*h {
+				continue
+			}
+			// exp comes rounded to float32.
+			want, tol := (u.value(r+h)-u.value(r-h))/(2*h), 2e-3
+			if math.Abs(u.slope(r)-want) > tol {
+				t.Errorf("%s: u'(%g) = %g, difference quotient %g", name, r, u.slope(r), want)
+			}
+			if u.slope(-r) != -u.slope(r) || u.value(-r) != u.value(r) || math.Abs(u.slope(r)) > u.slopeBound() {
+				t.Errorf("%s at %g: not even, or steeper than said", name, r)
+			}
+			worst = max(worst, math.Abs(p.slope(r)-u.slope(r)))
+		}
+		if u.slope(0) != 0 {
+			t.Errorf("%s: u'(0) = %g", name, u.slope(0))
+		}
+		if want := map[string]float64{"shg": 2, "sshg": 2, "ramp": 2, "da": 0}[name]; math.Abs(worst-want) > 1.05 || (worst == 0) != (want == 0) {
+			t.Errorf("%s: the printed derivative is off by %g", name, worst)
+		}
+	}
+	for r := -3.0; r < 3; r += .0171 {
+		for _, y := range []float64{1, -1} {
+			want := (hingeValue(true, r+h, y) - hingeValue(true, r-h, y)) / (2 * h)
+			if math.Abs(hingeSlope(true, r, y)-want) > 1e-3 {
+				t.Errorf("Huber hinge at %g, label %g: %g, want %g", r, y, hingeSlope(true, r, y), want)
+			}
+		}
+	}
+}
+
+// P-12: with C k < 1 all hinges stay active and the iterate is known.
+func TestClosedForm(t *testing.T) {
+	g := newRig(t, 2, 12, 1, "draw", "fixed", "features", "64", "block", "16", "lambda", "2.5", "cstar", "0", "step", "0.15").admit()
+	const c = 0.4
+	limit := func(x stream.Vec) (f float64) {
+		all := append([]stream.Vec{x}, g.vectors(g.l)...)
+		z := make([]float32, len(all)*16)
+		for b := range uint64(4) {
+			g.points.Pack(all)
+			g.feats.Map(z, 16, &g.points, b)
+			for i, e := range g.l {
+				for j := range 16 {
+					f += c / 12 * e.Y * 2 / 64 * float64(z[(i+1)*16+j]) * float64(z[j])
+				}
+			}
+		}
+		return f
+	}
+	keep := 1.0
+	for range 30 {
+		g.sgd.iterate(g.Learner, nil)
+		keep *= 1 - .15
+	}
+	for _, x := range g.l {
+		if got, want := g.f(x.X), (1-keep)*limit(x.X); !scalar.EqualWithinAbs(got, want, 1e-12) {
+			t.Errorf("f = %g, want %g", got, want)
+		}
+	}
+}
+
+// P-13: the model's decisions are those of the next step; seeds matter.
+func TestDecisionsAreNextSteps(t *testing.T) {
+	g := newRig(t, 4, 10, 50).admit()
+	other := newRig(t, 5, 10, 50).admit()
+	for range 5 {
+		g.iterate(3)
+		other.iterate(3)
+	}
+	at, xs := g.batch(3)
+	var want []float64
+	for _, i := range at {
+		want = append(want, g.sgd.loss.slope(g.f(g.u[i].X)))
+	}
+	g.sgd.iterate(g.Learner, xs)
+	for k, s := range want {
+		if got := g.sgd.unlab[k]; got != -g.sgd.gamma*1*(s/3) {
+			t.Errorf("step used %g, the model says %g", got, s)
+		}
+	}
+	if g.sgd.coef[0] == other.sgd.coef[0] {
+		t.Error("two seeds give the same coefficients")
+	}
+}
+
+// P-15: the newest W blocks are within the bound of all, and a run that drops
+// the others keeps its labels' decisions right.
+func TestTruncation(t *testing.T) {
+	g := newRig(t, 6, 15, 60, "step", "0.1", "window", "10000").admit()
+	for range 150 {
+		g.iterate(4)
+	}
+	m := g.opt.Block
+	for _, w := range []int{10, 20, 40} {
+		last := *g.sgd
+		last.coef = append([]float64(nil), g.sgd.coef...)
+		clear(last.coef[:len(last.coef)-w*m])
+		bound := 2 * 3 * math.Pow(.9, float64(w))
+		for _, x := range g.u {
+			if d := math.Abs(last.view(g.Learner).Decision(x.X) - g.f(x.X)); d > bound {
+				t.Errorf("W = %d: f changes by %g, bound %g", w, d, bound)
+			}
+		}
+		cut := newRig(t, 6, 15, 60, "step", "0.1", "window", fmt.Sprint(w)).admit()
+		for range 150 {
+			cut.iterate(4)
+		}
+		if len(cut.sgd.coef) != w*m {
+			t.Errorf("%d coefficients, want %d", len(cut.sgd.coef), w*m)
+		}
+		for i, x := range cut.l {
+			if f := cut.f(x.X); !scalar.EqualWithinAbsOrRel(cut.sgd.f[i], f, 1e-10, 1e-10) {
+				t.Errorf("W = %d: f = %g kept, %g now", w, cut.sgd.f[i], f)
+			}
+		}
+		for _, q := range cut.Report().Gauges {
+			if q.Name == "truncation_bound" && !scalar.EqualWithinRel(q.Value, bound, 1e-9) {
+				t.Errorf("W = %d: bound %g is reported, want %g", w, q.Value, bound)
+			}
+		}
+	}
+}
+
+// P-16: a step adds m coefficients; without a cache its draws grow by a
+// constant from step to step, and nothing is kept.
+func TestGrowth(t *testing.T) {
+	g := newRig(t, 7, 15, 60, "cache", "0", "window", "10000").admit()
+	var draws []int64
+	for step := range 20 {
+		before := g.feats.Draws()
+		g.iterate(4)
+		draws = append(draws, g.feats.Draws()-before)
+		if len(g.sgd.coef) != (step+1)*g.opt.Block || g.feats.Bytes() != 0 {
+			t.Fatalf("step %d: %d coefficients, %d bytes of features", step, len(g.sgd.coef), g.feats.Bytes())
+		}
+	}
+	for i := 2; i < len(draws); i++ {
+		if draws[i]-draws[i-1] != draws[1]-draws[0] || draws[1] <= draws[0] {
+			t.Fatalf("draws by step: %v", draws)
+		}
+	}
+}
+
+// P-17: the order within a minibatch changes rounding only.
+func TestOrder(t *testing.T) {
+	a, b := newRig(t, 9, 15, 60).admit(), newRig(t, 9, 15, 60)
+	for i, j := 0, len(b.l)-1; i < j; i, j = i+1, j-1 {
+		b.l[i], b.l[j] = b.l[j], b.l[i]
+	}
+	b.admit()
+	for range 30 {
+		_, xs := a.batch(6)
+		a.sgd.iterate(a.Learner, xs)
+		for i := range 3 {
+			xs[i], xs[5-i] = xs[5-i], xs[i]
+		}
+		b.sgd.iterate(b.Learner, xs)
+	}
+	for i := range a.sgd.coef {
+		if !scalar.EqualWithinAbsOrRel(a.sgd.coef[i], b.sgd.coef[i], 1e-9, 1e-9) {
+			t.Fatalf("coefficient %d: %g and %g", i, a.sgd.coef[i], b.sgd.coef[i])
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package tsgs3vm
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
+)
+
+func TestConformance(t *testing.T) {
+	small := map[string]string{"features": "128", "block": "32", "recent": "100", "labels": "300"}
+	with := func(more ...string) map[string]string {
+		out := map[string]string{}
+		for k, v := range small {
+			out[k] = v
+		}
+		for i := 0; i < len(more); i += 2 {
+			out[more[i]] = more[i+1]
+		}
+		return out
+	}
+	for i, c := range []struct {
+		spec    algos.Spec
+		options map[string]string
+	}{
+		{Spec, with("batch-unlabelled", "20")},
+		{Spec, with("gamma", "2", "c", "10", "rho", "0.3", "serve", "semi", "labels", "60", "keep", "window", "batch-unlabelled", "16")},
+		{Spec, with("kernel", "laplacian", "labels", "50", "loss", "ramp", "keep", "balanced", "cache", "0")},
+		{Spec, with("solver", "sgd", "draw", "fresh", "gamma", "2", "c", "auto", "lambda", "0.1", "batch-unlabelled", "32", "window", "40")},
+		{Spec, with("solver", "sgd", "draw", "recycled", "gamma", "2", "lambda", "0.2", "loss", "da", "labels", "40")},
+		{DSG, map[string]string{"features": "128", "block": "32"}},
+		{DSG, map[string]string{"features": "128", "block": "32", "solver": "sgd", "draw": "fresh", "rate": "decay", "step": "1", "lambda": "0.05"}},
+		{FRS3VM, with("solver", "sgd", "rate", "decay", "step", "1", "gamma", "2", "c", "10", "tuning", "0")},
+	} {
+		if i >= 5 && os.Getenv("STREAMSVM_LONG") == "" {
+			t.Skip("the other options where STREAMSVM_LONG is set")
+		}
+		t.Run(fmt.Sprint(c.spec.Name, c.options), func(t *testing.T) {
+			accuracy := 0.93
+			if c.options["solver"] == "sgd" {
+				accuracy = 0.85
+			}
+			algostest.Run(t, c.spec, algostest.With(c.options), algostest.Accuracy(accuracy), algostest.Examples(450))
+		})
+	}
+}
