@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Version is a predictor as it came from a model topic.
+// Version is a predictor as it came from a model topic, compiled.
 type Version struct {
 	*Predictor
 	// Update is the record it came in; its payload has been dropped.
@@ -45,7 +45,7 @@ func Follow(ctx context.Context, sub stream.Subscriber, log *slog.Logger, onUpda
 				log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
 				continue
 			}
-			v := &Version{Predictor: p, Update: *u}
+			v := &Version{Predictor: p.Compile(), Update: *u}
 			v.Update.Payload = nil
 			if l.cur.Swap(v) == nil {
 				close(l.first)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream"
@@ -47,11 +48,12 @@ type Trainer struct {
 
 	dead                    *prometheus.CounterVec
 	checkpoints, published  prometheus.Counter
+	deltas, publishedBytes  prometheus.Counter
 	checkpointTook, pubTook prometheus.Histogram
-	checkpointBytes         prometheus.Gauge
-	checkpointTime          prometheus.Gauge
-	modelVersion            prometheus.Gauge
-	modelBytes, modelTime   prometheus.Gauge
+	checkpointBytes         *late
+	checkpointTime          *late
+	modelVersion            *late
+	modelBytes, modelTime   *late
 }
 
 // view is what Collect sees of an engine.
@@ -62,6 +64,7 @@ type view struct {
 	summary eval.Summary
 	support int
 	nonzero int
+	join    *trainer.JoinStats // nil without
 }
 
 var _ trainer.Observer = (*Trainer)(nil)
@@ -71,32 +74,41 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	}
 	histogram := func(name, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)})
 	}
 	t := &Trainer{
 		now: time.Now,
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "streamsvm_records_refused_total", Help: "Records that could not be used since the process started, by the stage that refused them.",
-		}, []string{"stage"}),
+			Name: "streamsvm_records_refused_total", Help: "Records that could not be used since the process started, by the stage that refused them and the reason.",
+		}, []string{"stage", "reason"}),
 		checkpoints:     counter("streamsvm_checkpoints_total", "Checkpoints written since the process started."),
 		checkpointTook:  histogram("streamsvm_checkpoint_duration_seconds", "Time from taking a snapshot until it is durable."),
-		checkpointBytes: gauge("streamsvm_checkpoint_size_bytes", "Size of the newest checkpoint."),
-		checkpointTime:  gauge("streamsvm_checkpoint_timestamp_seconds", "When the newest checkpoint was taken, in Unix time."),
+		checkpointBytes: newLate("streamsvm_checkpoint_size_bytes", "Size of the newest checkpoint."),
+		checkpointTime:  newLate("streamsvm_checkpoint_timestamp_seconds", "When the newest checkpoint was taken, in Unix time."),
 		published:       counter("streamsvm_models_published_total", "Models published since the process started."),
+		deltas:          counter("streamsvm_model_deltas_published_total", "Those of the models published that went out as deltas."),
+		publishedBytes:  counter("streamsvm_models_published_bytes_total", "Bytes of the payloads published, fulls and deltas."),
 		pubTook:         histogram("streamsvm_publish_duration_seconds", "Time to publish a model."),
-		modelVersion:    gauge("streamsvm_model_version", "Version of the newest model published."),
-		modelBytes:      gauge("streamsvm_model_size_bytes", "Size of the newest model published."),
-		modelTime:       gauge("streamsvm_model_timestamp_seconds", "When the newest model published was made, in Unix time."),
+		modelVersion:    newLate("streamsvm_model_version", "Version of the newest model published."),
+		modelBytes:      newLate("streamsvm_model_size_bytes", "Size of the newest model published."),
+		modelTime:       newLate("streamsvm_model_timestamp_seconds", "When the newest model published was made, in Unix time."),
 	}
-	for _, s := range []stream.Stage{stream.StageDecode, stream.StageLabel, stream.StageFeature, stream.StageLearn} {
-		t.dead.WithLabelValues(string(s))
+	// What is likely is there from the start, or the first increase would not
+	// be seen.
+	for stage, reasons := range map[stream.Stage][]stream.Reason{
+		stream.StageDecode: {stream.ReasonEmpty, stream.ReasonTooLarge, stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing,
+			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension},
+		stream.StageLabel:   {stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing, stream.ReasonNotFinite, stream.ReasonLabel},
+		stream.StageFeature: {stream.ReasonLimit, stream.ReasonDimension, stream.ReasonNotFinite},
+		stream.StageLearn:   {stream.ReasonOther},
+	} {
+		for _, r := range reasons {
+			t.dead.WithLabelValues(string(stage), string(r))
+		}
 	}
 	reg.MustRegister(t.dead, t.checkpoints, t.checkpointTook, t.checkpointBytes, t.checkpointTime,
-		t.published, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, collector{t})
+		t.published, t.deltas, t.publishedBytes, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, collector{t})
 	return t
 }
 
@@ -114,7 +126,7 @@ func (t *Trainer) Consumed(e *trainer.Engine, queued int64) {
 		return
 	}
 	t.last = now
-	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary()}
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join()}
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.support, v.nonzero = info.Support, info.Nonzero
@@ -123,7 +135,9 @@ func (t *Trainer) Consumed(e *trainer.Engine, queued int64) {
 }
 
 // Dead implements trainer.Observer.
-func (t *Trainer) Dead(why *stream.RecordError) { t.dead.WithLabelValues(string(why.Stage)).Inc() }
+func (t *Trainer) Dead(why *stream.RecordError) {
+	t.dead.WithLabelValues(string(why.Stage), string(why.Reason.Known())).Inc()
+}
 
 // Checkpointed implements trainer.Observer.
 func (t *Trainer) Checkpointed(_ string, h checkpoint.Header, bytes int64, took time.Duration) {
@@ -138,8 +152,37 @@ func (t *Trainer) Published(u *stream.Update, took time.Duration) {
 	t.published.Inc()
 	t.pubTook.Observe(took.Seconds())
 	t.modelVersion.Set(float64(u.Version))
-	t.modelBytes.Set(float64(len(u.Payload)))
+	t.publishedBytes.Add(float64(len(u.Payload)))
+	size := len(u.Payload)
+	if u.Kind == stream.Delta {
+		t.deltas.Inc()
+		size, _ = delta.Size(u.Payload) // the trainer has just made it
+	}
+	t.modelBytes.Set(float64(size))
 	t.modelTime.Set(unix(u.Created))
+}
+
+// late is a gauge that is not there until it has been set: 0 would be a time,
+// or a size, like any other.
+type late struct {
+	prometheus.Gauge
+	known atomic.Bool
+}
+
+func newLate(name, help string) *late {
+	return &late{Gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})}
+}
+
+func (g *late) Set(v float64) {
+	g.Gauge.Set(v)
+	g.known.Store(true)
+}
+
+// Collect implements prometheus.Collector.
+func (g *late) Collect(ch chan<- prometheus.Metric) {
+	if g.known.Load() {
+		g.Gauge.Collect(ch)
+	}
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
@@ -154,7 +197,10 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	consumed = desc("records_consumed_total", "Records consumed over the life of the state, restarts included.")
 	fates    = desc("records_total", "Records consumed, by what became of them.", "fate")
-	pending  = desc("records_pending", "Records that wait for the end of the warm-up.")
+	pending  = desc("records_pending", "Records that wait for the end of the warm-up, or to be joined.")
+	joins    = desc("join_labels_total", "Labels that came on a topic of their own, by what became of them and by the number of examples, at most, that came between.", "outcome", "delay")
+	missing  = desc("join_examples_without_label_total", "Examples that were learned without a label, since none came in time.")
+	waiting  = desc("join_waiting_records", "Records that wait to be joined.", "kind")
 	labels   = desc("examples_total", "Records that are examples, by whether they have a label.", "labelled")
 	skipped  = desc("records_skipped_total", "Records read again but not delivered, since they lie before the checkpoint.")
 	lag      = desc("lag_records", "Records between the position and the end of the partition.", "topic", "partition")
@@ -219,6 +265,24 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	send(fates, counter, float64(n.SampledOut), "sampled_out")
 	send(fates, counter, float64(n.Dead), "dead")
 	send(pending, gauge, float64(n.Pending))
+	if j := v.join; j != nil {
+		send(fates, counter, float64(n.Joined), "joined")
+		send(fates, counter, float64(n.Late), "late")
+		send(joins, counter, float64(j.Early), "joined", "before")
+		for i := range j.Joined {
+			le := "more"
+			if i < len(trainer.DelayBounds) {
+				le = strconv.FormatUint(trainer.DelayBounds[i], 10)
+			}
+			send(joins, counter, float64(j.Joined[i]), "joined", le)
+			send(joins, counter, float64(j.Late[i]), "late", le)
+		}
+		send(joins, counter, float64(j.Orphans), "orphan", "")
+		send(joins, counter, float64(j.Duplicates), "duplicate", "")
+		send(missing, counter, float64(j.Missing))
+		send(waiting, gauge, float64(j.Examples), "example")
+		send(waiting, gauge, float64(j.Labels), "label")
+	}
 	send(labels, counter, float64(n.Labelled), "true")
 	send(labels, counter, float64(n.Unlabelled), "false")
 	send(queue, gauge, float64(v.queued))

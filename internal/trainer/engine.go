@@ -31,8 +31,10 @@ type Config struct {
 	Options map[string]string
 	Task    algos.Task
 	Seed    uint64
-	// Scale is the preprocessing: none, unit, minmax, standard or auto.
+	// Scale is the preprocessing, one of prep.Scales.
 	Scale string
+	// Span is that of the scale running; 0 means prep.DefaultSpan.
+	Span int
 	// HashDim, if positive, hashes all features into that many.
 	HashDim int
 	// Warmup is the number of first examples on which preprocessing is fitted
@@ -48,7 +50,12 @@ type Config struct {
 	// Labels, if not nil, hides the label of every example for which it
 	// returns false; i counts the examples from 0.
 	Labels func(i uint64) bool
-	Log    *slog.Logger
+	// Kept describes Labels, so that a state does not go on under others; empty
+	// without Labels.
+	Kept string
+	// Join says where labels come from that do not come with the examples.
+	Join Join
+	Log  *slog.Logger
 }
 
 // defaultWarmup holds the warm-up sizes for tuning, for fitting a scale, and
@@ -59,13 +66,17 @@ const (
 )
 
 // Counts says what became of the records consumed. Consumed is the sum of
-// Learned, SampledOut, Dead and Pending.
+// Learned, SampledOut, Dead, Joined, Late and Pending.
 type Counts struct {
 	Consumed             uint64
-	Labelled, Unlabelled uint64 // of the records that decoded
+	Labelled, Unlabelled uint64 // of the examples, after a join
 	Learned, SampledOut  uint64
 	Dead                 uint64
-	// Pending examples wait for the end of the warm-up.
+	// Joined labels, records of Join.Topic, have met their example, Late ones
+	// have not, see JoinStats.
+	Joined, Late uint64
+	// Pending examples wait for the end of the warm-up or for their label,
+	// pending labels for their example.
 	Pending uint64
 }
 
@@ -74,9 +85,12 @@ type Counts struct {
 type Item struct {
 	Partition stream.Partition
 	Offset    int64
-	Example   stream.Example
-	Err       *stream.RecordError
-	admitted  bool // Admit has seen it
+	// Example is empty but for Y and Labelled in a record of Join.Topic.
+	Example stream.Example
+	// Key is what labels are joined by, empty where there is none.
+	Key      string
+	Err      *stream.RecordError
+	admitted bool // Admit has seen it
 }
 
 // Engine is the complete state of training.
@@ -84,8 +98,11 @@ type Engine struct {
 	cfg Config
 
 	counts    Counts
-	offsets   stream.Offsets
-	dim       int // of dense examples; 0 before the first
+	offsets   stream.Offsets // but for the latest partition, see positions
+	at        stream.Partition
+	next      int64
+	ahead     bool // at and next are not in offsets yet
+	dim       int  // of dense examples; 0 before the first
 	finished  bool
 	warm      []*stream.Example // non-nil until learning begins
 	started   bool
@@ -93,6 +110,7 @@ type Engine struct {
 	tuned     []tune.Row
 	transform *prep.Transform
 	learner   algos.Learner
+	join      *joiner // nil without
 	preq      *eval.Prequential
 	curve     *eval.Curve
 	steps     uint64
@@ -136,10 +154,16 @@ func NewEngine(cfg Config) (*Engine, error) {
 			cfg.Warmup = scaleWarmup
 		}
 	}
+	if err := cfg.Join.validate(); err != nil {
+		return nil, err
+	}
 	e := &Engine{
 		cfg: cfg, options: opts, offsets: stream.Offsets{},
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
+	}
+	if cfg.Join.Topic != "" {
+		e.join = newJoiner(cfg.Join.Window)
 	}
 	if cfg.Warmup == 0 {
 		return e, e.start(context.Background())
@@ -172,21 +196,62 @@ func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 }
 
 func (e *Engine) consume(ctx context.Context, it *Item) error {
-	if e.Admit(it); it.Err != nil {
-		e.counts.Consumed++
-		e.counts.Dead++
-		e.offsets[it.Partition] = it.Offset + 1
-		return nil
-	}
+	e.Admit(it)
 	// Nothing that can fail on ctx may come after the counters have moved, or
 	// a second try would count twice: pending work is done first.
-	if err := e.work(ctx); err != nil {
-		return err
+	if e.join != nil {
+		if err := e.release(ctx); err != nil {
+			return err
+		}
+	} else if it.Err == nil {
+		if err := e.work(ctx); err != nil {
+			return err
+		}
 	}
-	x := e.own(&it.Example)
 	e.counts.Consumed++
-	e.offsets[it.Partition] = it.Offset + 1
-	x.Seq = e.counts.Consumed
+	e.pass(it)
+	// Examples are numbered, not records: the learner sees what it would see
+	// without the records that cannot be used between them, and without labels.
+	seq := e.counts.Labelled + e.counts.Unlabelled + 1
+	if e.join != nil && it.Err == nil && !e.isLabel(it) {
+		e.join.seq++
+		seq = e.join.seq
+	}
+	switch {
+	case it.Err != nil:
+		e.counts.Dead++
+	case e.isLabel(it):
+		e.join.label(it.Key, it.Example.Y)
+	default:
+		x := e.own(&it.Example)
+		x.Seq = seq
+		if e.join != nil {
+			e.join.example(x, it.Key)
+		} else {
+			e.take(x)
+		}
+	}
+	return nil
+}
+
+// isLabel reports whether the record holds the label of another one.
+func (e *Engine) isLabel(it *Item) bool {
+	return e.join != nil && it.Partition.Topic == e.cfg.Join.Topic
+}
+
+// release takes the examples in that wait for no label any more.
+func (e *Engine) release(ctx context.Context) error {
+	for e.join != nil && e.join.ready() {
+		if err := e.work(ctx); err != nil {
+			return err
+		}
+		e.take(e.join.next())
+	}
+	return nil
+}
+
+// take takes in an example that is complete.
+func (e *Engine) take(x *stream.Example) {
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
 	}
@@ -198,10 +263,9 @@ func (e *Engine) consume(ctx context.Context, it *Item) error {
 	if !e.started {
 		e.warm = append(e.warm, x)
 		e.counts.Pending++
-		return nil
+		return
 	}
 	e.block = append(e.block, x)
-	return nil
 }
 
 // own returns a copy of x for the learner to keep. Copies are made in small
@@ -228,15 +292,25 @@ func (e *Engine) Admit(it *Item) {
 
 func (e *Engine) check(it *Item) *stream.RecordError {
 	x := &it.Example
-	refuse := func(stage stream.Stage, field string, err error) *stream.RecordError {
-		return &stream.RecordError{Topic: it.Partition.Topic, Partition: it.Partition.ID, Offset: it.Offset, Stage: stage, Field: field, Err: err}
+	refuse := func(stage stream.Stage, reason stream.Reason, field string, err error) *stream.RecordError {
+		return &stream.RecordError{Topic: it.Partition.Topic, Partition: it.Partition.ID, Offset: it.Offset, Stage: stage, Reason: reason, Field: field, Err: err}
 	}
-	if !x.X.Sparse() {
+	if len(it.Key) > maxKey {
+		return refuse(stream.StageDecode, stream.ReasonTooLarge, "key", fmt.Errorf("%d bytes, the limit is %d", len(it.Key), maxKey))
+	}
+	if e.isLabel(it) {
+		switch {
+		case it.Key == "":
+			return refuse(stream.StageLabel, stream.ReasonMissing, "key", errors.New("a label without a key"))
+		case !x.Labelled:
+			return refuse(stream.StageLabel, stream.ReasonMissing, "y", errors.New("there is none"))
+		}
+	} else if !x.X.Sparse() {
 		if e.dim == 0 && len(x.X.Val) > 0 {
 			e.dim = len(x.X.Val)
 		}
 		if len(x.X.Val) != e.dim {
-			return refuse(stream.StageFeature, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.dim))
+			return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.dim))
 		}
 	}
 	if i := x.X.CheckFinite(); i >= 0 {
@@ -244,13 +318,13 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		if x.X.Sparse() {
 			j = int(x.X.Idx[i])
 		}
-		return refuse(stream.StageFeature, fmt.Sprintf("feature %d", j+1), errors.New("not a finite number"))
+		return refuse(stream.StageFeature, stream.ReasonNotFinite, fmt.Sprintf("feature %d", j+1), errors.New("not a finite number"))
 	}
 	if x.Labelled && e.cfg.Task == algos.Classify && x.Y != 1 && x.Y != -1 {
-		return refuse(stream.StageLabel, "y", fmt.Errorf("label %v is neither +1 nor -1", x.Y))
+		return refuse(stream.StageLabel, stream.ReasonLabel, "y", fmt.Errorf("label %v is neither +1 nor -1", x.Y))
 	}
 	if x.Labelled && (math.IsNaN(x.Y) || math.IsInf(x.Y, 0)) {
-		return refuse(stream.StageLabel, "y", errors.New("not a finite number"))
+		return refuse(stream.StageLabel, stream.ReasonNotFinite, "y", errors.New("not a finite number"))
 	}
 	return nil
 }
@@ -311,7 +385,7 @@ func (e *Engine) flush(ctx context.Context) error {
 func (e *Engine) score(xs []*stream.Example) {
 	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
 	for i := range xs {
-		xs[i].X = e.transform.Apply(xs[i].X)
+		xs[i].X = e.transform.Next(xs[i].X)
 		if xs[i].Labelled {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
@@ -344,14 +418,14 @@ func (e *Engine) add(x *stream.Example) {
 // start ends the warm-up: it fits the preprocessing, tunes, makes the learner
 // and feeds it the examples of the warm-up.
 func (e *Engine) start(ctx context.Context) error {
-	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, HashDim: e.cfg.HashDim})
+	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim})
 	if err != nil {
 		return fmt.Errorf("preprocessing: %w", err)
 	}
 	scaled := make([]*stream.Example, len(e.warm))
 	for i, x := range e.warm {
 		c := *x
-		c.X = tr.Apply(x.X)
+		c.X = tr.Next(x.X)
 		scaled[i] = &c
 	}
 	env := e.env()
@@ -384,6 +458,9 @@ func (e *Engine) start(ctx context.Context) error {
 // has not been scored. The Runner calls it when the stream pauses and before a
 // snapshot; it does not change what the state will be later on.
 func (e *Engine) Settle(ctx context.Context) error {
+	if err := e.release(ctx); err != nil {
+		return err
+	}
 	if err := e.work(ctx); err != nil {
 		return err
 	}
@@ -393,9 +470,18 @@ func (e *Engine) Settle(ctx context.Context) error {
 	return e.flush(ctx)
 }
 
-// Finish ends a bounded stream: what is pending is learned and the learner
-// completes its optimisation.
+// Finish ends a bounded stream: what is pending is learned, as no label can
+// come any more, and the learner completes its optimisation.
 func (e *Engine) Finish(ctx context.Context) error {
+	if e.join != nil {
+		for e.join.examples.len() > 0 {
+			if err := e.work(ctx); err != nil {
+				return err
+			}
+			e.take(e.join.next())
+		}
+		e.join.end()
+	}
 	if !e.started {
 		if err := e.start(ctx); err != nil {
 			return err
@@ -416,10 +502,47 @@ func (e *Engine) env() algos.Env {
 }
 
 // Counts returns what became of the records so far.
-func (e *Engine) Counts() Counts { return e.counts }
+func (e *Engine) Counts() Counts {
+	c := e.counts
+	if e.join != nil {
+		s := e.Join()
+		c.Joined, c.Late = s.joined(), s.late()
+		c.Pending += s.Examples + s.Labels
+	}
+	return c
+}
+
+// Join says what became of labels that come on a topic of their own; nil if
+// none do.
+func (e *Engine) Join() *JoinStats {
+	if e.join == nil {
+		return nil
+	}
+	s := e.join.stats
+	s.Examples, s.Labels = uint64(e.join.examples.len()), e.join.unused
+	return &s
+}
 
 // Offsets returns a copy of the positions consumed up to.
-func (e *Engine) Offsets() stream.Offsets { return e.offsets.Clone() }
+func (e *Engine) Offsets() stream.Offsets { return e.positions().Clone() }
+
+// pass notes that a record has been consumed. Records come in runs of one
+// partition, so that the map is left alone most of the time.
+func (e *Engine) pass(it *Item) {
+	if e.at != it.Partition {
+		e.positions()
+		e.at = it.Partition
+	}
+	e.next, e.ahead = it.Offset+1, true
+}
+
+// positions brings the offsets up to date.
+func (e *Engine) positions() stream.Offsets {
+	if e.ahead {
+		e.offsets[e.at], e.ahead = e.next, false
+	}
+	return e.offsets
+}
 
 // Options returns the learner's complete options as chosen.
 func (e *Engine) Options() map[string]string { return maps.Clone(e.options) }

@@ -44,7 +44,7 @@ func config(t *testing.T, learner string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Spec: spec, Seed: 3, Scale: "standard", Warmup: 200}
+	return Config{Spec: spec, Options: small(spec), Seed: 3, Scale: "standard", Warmup: 200}
 }
 
 func newEngine(t *testing.T, cfg Config) *Engine {

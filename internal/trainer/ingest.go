@@ -21,15 +21,18 @@ type batch struct {
 // goroutine, in order: one keeps up with any learner, and the source has
 // goroutines of its own that fetch ahead.
 type ingest struct {
-	src     stream.Source
-	dec     stream.Decoder
-	inArena stream.ArenaDecoder // dec, or nil if it knows no arenas
-	keep    bool                // hand the raw records on
-	queue   chan *batch
-	spare   chan *batch  // consumed batches, to be filled again
-	depth   atomic.Int64 // records in queue
-	err     error        // why ingest ended; io.EOF at the end of the stream
-	limit   uint64       // deliver at most so many records, 0: all
+	src      stream.Source
+	dec      stream.Decoder
+	inArena  stream.ArenaDecoder // dec, or nil if it knows no arenas
+	keep     bool                // hand the raw records on
+	join     bool                // look for keys, and for labels
+	labels   stream.Decoder      // of the records of labelsIn
+	labelsIn string
+	queue    chan *batch
+	spare    chan *batch  // consumed batches, to be filled again
+	depth    atomic.Int64 // records in queue
+	err      error        // why ingest ended; io.EOF at the end of the stream
+	limit    uint64       // deliver at most so many records, 0: all
 
 	// The features of consecutive examples share blocks of memory. Learners may
 	// keep examples for as long as they like, so the arena is never reset: a
@@ -87,8 +90,13 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 		r := &recs[i]
 		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
 		it := &b.items[i]
-		if err := in.decode(r.Value, &it.Example); err != nil {
+		if err := in.decode(r, &it.Example); err != nil {
 			it.Err = stream.At(r, err)
+		}
+		if in.join {
+			if it.Key = it.Example.ID; len(r.Key) > 0 {
+				it.Key = string(r.Key)
+			}
 		}
 	}
 	if in.keep {
@@ -103,11 +111,15 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	}
 }
 
-func (in *ingest) decode(value []byte, x *stream.Example) error {
-	if in.inArena != nil {
-		return in.inArena.DecodeIn(&in.arena, value, x)
+func (in *ingest) decode(r *stream.Record, x *stream.Example) error {
+	switch {
+	case in.join && r.Topic == in.labelsIn:
+		return in.labels.Decode(r.Value, x)
+	case in.inArena != nil:
+		return in.inArena.DecodeIn(&in.arena, r.Value, x)
+	default:
+		return in.dec.Decode(r.Value, x)
 	}
-	return in.dec.Decode(value, x)
 }
 
 // empty returns an empty batch.

@@ -14,8 +14,12 @@ import (
 // recording had when the snapshot was taken.
 const MetaRecording = "recording_bytes"
 
-// job is what persist does for one snapshot, in this order: store it, publish
-// the model, commit the offsets for lag displays.
+// MetaDeadLetters is the name under which a snapshot keeps the mark of its dead
+// letters.
+const MetaDeadLetters = "dead_letters"
+
+// job is what persist does for one snapshot, in this order: wait for the dead
+// letters, store it, publish the model, commit the offsets for lag displays.
 type job struct {
 	snap   *checkpoint.Snapshot // nil without a store
 	update *stream.Update       // nil if the model has not changed
@@ -55,7 +59,7 @@ func (r *run) snapshot() error {
 			j.update.Epoch = r.Store.Epoch()
 		}
 	}
-	if j.snap == nil && j.update == nil {
+	if j.snap == nil && j.update == nil && r.DeadLetters == nil {
 		return nil
 	}
 	r.busy = true
@@ -70,6 +74,10 @@ func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 		if _, ok := h.Offsets[p]; !ok {
 			h.Offsets[p] = n
 		}
+	}
+	h.Meta = append(h.Meta, cfg.Meta...)
+	if m, ok := cfg.DeadLetters.(Marker); ok {
+		h.Meta = append(h.Meta, [2]string{MetaDeadLetters, m.Mark()})
 	}
 	if cfg.Recorder == nil {
 		return nil
@@ -124,11 +132,13 @@ func (r *run) do(j *job) error {
 	}
 	if j.update != nil {
 		start := time.Now()
-		if err := r.Publisher.Publish(r.after, j.update); err != nil {
-			return fmt.Errorf("publishing version %d: %w", j.update.Version, err)
+		u := r.deltas.next(j.update)
+		if err := r.Publisher.Publish(r.after, u); err != nil {
+			return fmt.Errorf("publishing version %d: %w", u.Version, err)
 		}
+		r.deltas.published(j.update, u)
 		if r.Observer != nil {
-			r.Observer.Published(j.update, time.Since(start))
+			r.Observer.Published(u, time.Since(start))
 		}
 	}
 	if c, ok := r.Source.(stream.Committer); ok && j.snap != nil {

@@ -40,15 +40,30 @@ type DeadLetters interface {
 	Flush(ctx context.Context) error
 }
 
+// Marker is implemented by DeadLetters that recognise after a restart what they
+// have sent before. Mark returns what a checkpoint must keep for that. It is
+// called for each snapshot, when letters about the records up to there have
+// been sent and none about those behind it. The Flush that follows, before the
+// checkpoint is stored, may prepare the mark of the next one.
+type Marker interface {
+	Mark() string
+}
+
 // RunConfig says where a run's records come from and where its results go.
 // Nothing in it influences the state.
 type RunConfig struct {
 	Source  stream.Source
 	Decoder stream.Decoder
+	// Labels decodes the records of the topic of labels, into Y, Labelled and
+	// ID. An engine that joins needs it. Labels and examples are joined by the
+	// keys of the records, or where they have none by ID.
+	Labels stream.Decoder
 	// Start holds where the partitions begin of which nothing has been consumed
 	// yet. Checkpoints keep these positions beside those consumed up to, so
 	// that a restart begins there too, whatever has been appended since.
 	Start stream.Offsets
+	// Meta is added to the headers of checkpoints.
+	Meta [][2]string
 	// Store, Publisher, Recorder and DeadLetters may be nil.
 	Store       *checkpoint.Store
 	Publisher   stream.Publisher
@@ -58,6 +73,10 @@ type RunConfig struct {
 	// of the last one published.
 	Model   string
 	Version uint64
+	// FullEvery, if larger than 1, publishes deltas where they are at most half
+	// as large as fulls, and a full at least every so many updates. The first
+	// update of a run is a full. The payload published last is then kept.
+	FullEvery int
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
 	// CheckpointInterval and CheckpointEvery say how much time and how many
@@ -90,7 +109,7 @@ type Observer interface {
 	// goroutine.
 	Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
 	// Published is called after an update is durable, on the persisting
-	// goroutine.
+	// goroutine. It gets the update as it was published, full or delta.
 	Published(u *stream.Update, took time.Duration)
 }
 
@@ -120,6 +139,10 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		cfg.Tolerance = TolerateNone
 	}
 
+	if e.join != nil && cfg.Labels == nil {
+		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
+	}
+
 	// What goes on after ctx has ended, up to the shutdown timeout, runs under
 	// after; what only makes sense before, under ctx.
 	after, cancelAfter := context.WithCancel(context.WithoutCancel(ctx))
@@ -134,9 +157,11 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		RunConfig: cfg, e: e, after: after,
 		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.Recorder != nil || cfg.DeadLetters != nil),
 		jobs: make(chan *job, 1), saved: make(chan error, 1),
-		last: time.Now(),
+		last:   time.Now(),
+		deltas: deltas{every: cfg.FullEvery},
 	}
 	r.in.limit = cfg.Limit
+	r.in.join, r.in.labels, r.in.labelsIn = e.join != nil, cfg.Labels, e.cfg.Join.Topic
 	r.lastConsumed = e.Counts().Consumed
 	if r.Version > 0 {
 		r.lastPublished = e.steps
@@ -172,6 +197,8 @@ type run struct {
 	jobs  chan *job
 	saved chan error // one for each job, closed at the end
 	busy  bool       // a job is under way
+
+	deltas deltas // on the persisting goroutine
 
 	last          time.Time // of the last checkpoint
 	lastConsumed  uint64

@@ -90,6 +90,7 @@ type topic struct {
 	mu      sync.Mutex
 	updates []stream.Update
 	fail    error
+	news    chan struct{} // if not nil, told of updates
 }
 
 func (p *topic) Publish(_ context.Context, u *stream.Update) error {
@@ -99,6 +100,10 @@ func (p *topic) Publish(_ context.Context, u *stream.Update) error {
 		return p.fail
 	}
 	p.updates = append(p.updates, *u)
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	return &checkpoint.Snapshot{
 		Header: checkpoint.Header{
 			StreamSVM: Version, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
-			Offsets: e.offsets.Clone(), StateHash: hash(own, learner), Meta: e.counts.meta(),
+			Offsets: e.Offsets(), StateHash: hash(own, learner), Meta: e.meta(),
 		},
 		Sections: []checkpoint.Section{{Name: sectionEngine, Data: own}, {Name: sectionLearner, Data: learner}},
 	}, nil
@@ -39,11 +39,16 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 
 // meta lists the fates for the header of a snapshot, where they can be read
 // without the state.
-func (c *Counts) meta() [][2]string {
-	return [][2]string{
+func (e *Engine) meta() [][2]string {
+	c := e.Counts()
+	list := [][2]string{
 		{"consumed", fmt.Sprint(c.Consumed)}, {"learned", fmt.Sprint(c.Learned)},
 		{"sampled_out", fmt.Sprint(c.SampledOut)}, {"dead", fmt.Sprint(c.Dead)}, {"pending", fmt.Sprint(c.Pending)},
 	}
+	if e.join != nil {
+		list = append(list, [2]string{"joined", fmt.Sprint(c.Joined)}, [2]string{"late", fmt.Sprint(c.Late)})
+	}
+	return list
 }
 
 // Restore sets the engine, which must be new, to the state of a snapshot that
@@ -91,7 +96,7 @@ func (e *Engine) Update() (*stream.Update, error) {
 	}
 	return &stream.Update{
 		Kind: stream.Full, Learner: e.cfg.Spec.Name, Step: e.Report().Step, Examples: e.counts.Learned,
-		Offsets: e.offsets.Clone(), Evaluation: e.Evaluation(), Hash: xxhash.Sum64(payload), Payload: payload,
+		Offsets: e.Offsets(), Evaluation: e.Evaluation(), Hash: xxhash.Sum64(payload), Payload: payload,
 	}, nil
 }
 

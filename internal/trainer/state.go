@@ -54,6 +54,7 @@ func (e *Engine) fields(f *state.Fields) {
 	} {
 		f.Uint64(v.name, v.n)
 	}
+	e.positions()
 	offsetFields(f, &e.offsets)
 	f.Int("dim", &e.dim)
 	f.Bool("started", &e.started)
@@ -72,6 +73,7 @@ func (e *Engine) fields(f *state.Fields) {
 	}
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
+	e.moreFields(f)
 }
 
 // fields describes the configuration. When reading, each value must be the one
@@ -90,6 +92,9 @@ func (c *Config) fields(f *state.Fields) {
 	same("task", string(c.Task))
 	same("seed", fmt.Sprint(c.Seed))
 	same("scale", c.Scale)
+	if c.Scale == prep.Running {
+		same("span", fmt.Sprint(c.Span))
+	}
 	same("hash_dim", fmt.Sprint(c.HashDim))
 	same("warmup", fmt.Sprint(c.Warmup))
 	same("tune", fmt.Sprint(c.Tune))

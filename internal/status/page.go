@@ -1,0 +1,218 @@
+package status
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/eval"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// page is what page.html shows.
+type page struct {
+	Title, State, Where, Version, Up string
+	Problem                          string
+	Refresh                          int
+	Tiles, Fates, Learner            []named
+	CurveTitle                       string
+	WindowSize                       string
+	Curve                            *curve
+	Lags                             []lagRow
+	Checkpoints                      []checkpointRow
+	Models                           []modelRow
+	Dead                             []deadRow
+}
+
+type named struct{ Name, Value string }
+
+type lagRow struct {
+	Topic       string
+	ID, Records string
+}
+
+type checkpointRow struct{ Age, Examples, Bytes, Hash string }
+
+type modelRow struct{ Version, Age, Examples, Kind, Bytes string }
+
+type deadRow struct{ Age, Why string }
+
+// Page returns a handler that answers with the page; stall is as in Healthy.
+func (r *Run) Page(stall time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p := r.page()
+		if err := r.Healthy(stall); err != nil {
+			p.Problem = err.Error()
+		}
+		var b bytes.Buffer
+		if err := pageTemplate.Execute(&b, p); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+		_, _ = w.Write(b.Bytes())
+	})
+}
+
+func (r *Run) page() *page {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, v, s := r.now(), &r.view, &r.view.summary
+	lags, lag := r.lags()
+	p := &page{
+		Title: "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
+		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "), WindowSize: count(uint64(s.Window.Examples)),
+	}
+	if r.about.ModelTopic != "" {
+		p.Where += fmt.Sprintf(" to %q on %s", r.about.Model, r.about.ModelTopic)
+	}
+	switch {
+	case r.seen.IsZero():
+		p.State = "starting: opening checkpoints and topics"
+	case !v.started:
+		p.State = "warming up: choosing scale and options on the first examples"
+	case lag == 0 && v.queued == 0:
+		p.State = "up to date"
+	}
+	rate := math.NaN()
+	if d := now.Sub(r.marks[0].at).Seconds(); !r.marks[0].at.IsZero() && d > 0 {
+		rate = float64(v.counts.Consumed-r.marks[0].records) / d
+	}
+	score := func(m eval.Measures) string {
+		switch {
+		case v.scored == 0:
+			return "–"
+		case m.MAE != nil:
+			return number(float64(*m.MAE))
+		}
+		return percent(float64(m.Accuracy))
+	}
+	p.CurveTitle = "Prequential accuracy: every example predicted before it was learned from"
+	name := "accuracy"
+	if s.MAE != nil {
+		name = "mean absolute error"
+		p.CurveTitle = "Prequential mean absolute error: every example predicted before it was learned from"
+	}
+	p.Tiles = []named{
+		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(lag, 0)))},
+		{name + ", last " + p.WindowSize, score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
+		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
+	}
+	if len(r.models) > 0 {
+		p.Tiles = append(p.Tiles, named{"model version", count(r.models[0].Version)})
+	}
+	if r.seen.IsZero() {
+		return p
+	}
+	c := v.counts
+	p.Fates = []named{
+		{"learned from", count(c.Learned)}, {"sampled out", count(c.SampledOut)},
+		{"dead-lettered or dropped as unusable", count(c.Dead)}, {"waiting for the end of the warm-up, or to be joined", count(c.Pending)},
+	}
+	if v.join != nil {
+		p.Fates = append(p.Fates, named{"labels joined with their example", count(c.Joined)}, named{"labels of no use: late, for no example, or a second one", count(c.Late)},
+			named{"examples without a label", count(v.join.Missing)})
+	}
+	for _, l := range lags {
+		p.Lags = append(p.Lags, lagRow{l.Topic, strconv.Itoa(int(l.ID)), count(uint64(max(l.Records, 0)))})
+	}
+	for _, x := range r.checkpoints {
+		p.Checkpoints = append(p.Checkpoints, checkpointRow{short(now.Sub(x.At)), count(x.Examples), count(uint64(x.Bytes)), fmt.Sprintf("%016x", x.Hash)})
+	}
+	for _, x := range r.models {
+		p.Models = append(p.Models, modelRow{count(x.Version), short(now.Sub(x.At)), count(x.Examples), string(x.Kind), count(uint64(x.Bytes))})
+	}
+	for _, x := range r.dead {
+		p.Dead = append(p.Dead, deadRow{short(now.Sub(x.At)), x.Why})
+	}
+	p.Curve = newCurve(v.curve, s.MAE != nil)
+	p.Learner = r.learner()
+	return p
+}
+
+// learner lists what is known about the learner.
+func (r *Run) learner() []named {
+	v := &r.view
+	list := []named{{"learner", r.about.Learner}}
+	if r.about.Preset != "" {
+		list = append(list, named{"preset", r.about.Preset})
+	}
+	if v.model != "" {
+		list = append(list, named{"model", v.model})
+	}
+	if v.support > 0 {
+		list = append(list, named{"support vectors", count(uint64(v.support))})
+	}
+	list = append(list, named{"coefficients that are not 0", count(uint64(max(v.nonzero, 0)))})
+	for _, g := range []struct {
+		name string
+		v    float64
+	}{{"objective", v.report.Objective}, {"its distance from the minimum, at most", v.report.Certificate}, {"gradient norm", v.report.GradNorm}} {
+		if !math.IsNaN(g.v) {
+			list = append(list, named{g.name, number(g.v)})
+		}
+	}
+	for _, g := range v.report.Gauges {
+		list = append(list, named{strings.ReplaceAll(g.Name, "_", " "), number(g.Value)})
+	}
+	var set []string
+	for _, k := range slices.Sorted(maps.Keys(v.options)) {
+		set = append(set, k+"="+v.options[k])
+	}
+	if len(set) > 0 {
+		list = append(list, named{"options", strings.Join(set, " ")})
+	}
+	return list
+}
+
+func percent(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return strconv.FormatFloat(100*v, 'f', 2, 64) + " %"
+}
+
+func number(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case v >= 1000 && v < 1e15:
+		return count(uint64(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// count writes n with thin spaces between groups of three digits.
+func count(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + " " + s[i:]
+	}
+	return s
+}
+
+// short writes a duration to the precision that a person needs.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}

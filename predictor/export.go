@@ -1,0 +1,122 @@
+package predictor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// The name and version that an exported predictor starts with.
+const (
+	exportFormat  = "streamsvm-model"
+	exportVersion = 1
+)
+
+// MaxNumbers is the default of ExportOptions.MaxNumbers.
+const MaxNumbers = 20_000_000
+
+// ExportOptions of Export.
+type ExportOptions struct {
+	// Update, if not nil, is where the predictor comes from. Its payload is not
+	// looked at.
+	Update *stream.Update
+	// MaxNumbers bounds the numbers of support vectors, weights or frequencies,
+	// about 12 bytes each in the file and up to 50 in memory; 0 is MaxNumbers.
+	MaxNumbers int
+}
+
+// origin is what an exported predictor says of the update it came in.
+type origin struct {
+	Model      string             `json:"model"`
+	Version    uint64             `json:"version"`
+	Epoch      uint64             `json:"epoch"`
+	Step       uint64             `json:"step"`
+	Examples   uint64             `json:"examples"`
+	Created    time.Time          `json:"created"`
+	Hash       string             `json:"hash"`
+	Offsets    []originOffset     `json:"offsets"`
+	Evaluation map[string]float64 `json:"evaluation"`
+}
+
+type originOffset struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Next      int64  `json:"next"`
+}
+
+func newOrigin(u *stream.Update) *origin {
+	if u == nil {
+		return nil
+	}
+	o := &origin{
+		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created.UTC(),
+		Hash: fmt.Sprintf("%016x", u.Hash), Offsets: []originOffset{}, Evaluation: map[string]float64{},
+	}
+	for _, p := range u.Offsets.Partitions() {
+		o.Offsets = append(o.Offsets, originOffset{p.Topic, p.ID, u.Offsets[p]})
+	}
+	for _, m := range u.Evaluation {
+		if m.Value-m.Value == 0 { // JSON has no other numbers
+			o.Evaluation[m.Name] = m.Value
+		}
+	}
+	return o
+}
+
+// Export writes the predictor in the plain form that docs/model-format.md
+// describes: JSON, with all numbers written out, each top-level field on a line
+// of its own. It writes nothing if it fails to make it: with an error that
+// wraps a *plain.LimitError where the model is too large, and another one where
+// it holds numbers that are not finite.
+func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
+	m, ok := p.model.(plain.Exporter)
+	if !ok {
+		return fmt.Errorf("export: models of %s have no plain form", p.learner)
+	}
+	if o.MaxNumbers == 0 {
+		o.MaxNumbers = MaxNumbers
+	}
+	model, err := m.Export(plain.Options{Features: p.transform.Features(), Numbers: o.MaxNumbers})
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	options := p.options
+	if options == nil {
+		options = map[string]string{}
+	}
+	var b bytes.Buffer
+	sep := "{"
+	for _, f := range []struct {
+		name  string
+		value any
+	}{
+		{"format", exportFormat},
+		{"version", exportVersion},
+		{"learner", p.learner},
+		{"task", p.task},
+		{"options", options},
+		{"origin", newOrigin(o.Update)},
+		{"preprocessing", p.transform.Export()},
+		{"model", model},
+	} {
+		data, err := json.Marshal(f.value)
+		var bad *json.UnsupportedValueError
+		if errors.As(err, &bad) {
+			return fmt.Errorf("export: %s: a number is %s", f.name, bad.Str)
+		}
+		if err != nil {
+			return fmt.Errorf("export: %s: %w", f.name, err)
+		}
+		fmt.Fprintf(&b, "%s\n%q: %s", sep, f.name, data)
+		sep = ","
+	}
+	b.WriteString("\n}\n")
+	_, err = w.Write(b.Bytes())
+	return err
+}
