@@ -41,6 +41,7 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
 		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
 	})
+	f.Check(o.check)
 }
 
 // defaultCodec is how values in topics and recordings are read unless a flag
@@ -93,10 +94,10 @@ func (o *codecFlags) fileOptions() fileio.Options {
 
 // kafkaFlags say how to reach a cluster.
 type kafkaFlags struct {
-	brokers                               []string
-	tls                                   bool
-	ca, cert, key                         string
-	mechanism, username, passwordFile, id string
+	brokers                 []string
+	tls                     bool
+	ca, cert, key           string
+	mechanism, username, id string
 }
 
 func (o *kafkaFlags) define(f *cli.Flags) {
@@ -108,8 +109,19 @@ func (o *kafkaFlags) define(f *cli.Flags) {
 		f.StringVar(&o.key, "tls-key", "", "PEM `FILE` with the client's key")
 		f.Choice(&o.mechanism, "sasl-mechanism", "none", []string{"none", "plain", "scram-sha-256", "scram-sha-512"}, "how to authenticate")
 		f.StringVar(&o.username, "sasl-username", "", "user `NAME`")
-		f.StringVar(&o.passwordFile, "sasl-password-file", "", "`FILE` that holds the password")
+		f.Secret("sasl-password", "the password")
 		f.StringVar(&o.id, "client-id", "streamsvm", "`NAME` in the brokers' logs and quotas")
+	})
+	f.AlsoKnown("brokers", "bootstrap-servers", "bootstrap", "broker-list", "hosts")
+	f.AlsoKnown("tls", "ssl", "security-protocol")
+	f.AlsoKnown("tls-ca", "ssl-ca-location", "ca-file", "truststore")
+	f.AlsoKnown("sasl-username", "user")
+	f.Check(func(c *cli.Call) []error {
+		cfg, err := o.config(c)
+		if err == nil {
+			err = o.brokersValid(c, cfg)
+		}
+		return []error{err}
 	})
 }
 
@@ -139,13 +151,18 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 		return cfg, c.Bad("tls", errors.New("certificates are given, but connections are not encrypted"))
 	}
 	if o.mechanism == "none" {
+		if o.username != "" {
+			return cfg, c.Bad("sasl-username", errors.New("a user is given, but no --sasl-mechanism"))
+		}
 		return cfg, nil
 	}
-	password, err := os.ReadFile(o.passwordFile)
+	secret, err := c.Secret("sasl-password")
 	if err != nil {
-		return cfg, c.Bad("sasl-password-file", err)
+		return cfg, err
 	}
-	secret := strings.TrimRight(string(password), "\r\n")
+	if o.username == "" {
+		return cfg, c.Bad("sasl-username", fmt.Errorf("mechanism %s needs a user name", o.mechanism))
+	}
 	switch o.mechanism {
 	case "plain":
 		cfg.SASL = plain.Mechanism{Username: o.username, Password: secret}
@@ -160,12 +177,21 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	return cfg, nil
 }
 
+// brokersValid names the setting when an address is none.
+func (o *kafkaFlags) brokersValid(c *cli.Call, cfg kafkaio.Config) error {
+	if err := cfg.Validate(); err != nil {
+		return c.Bad("brokers", err)
+	}
+	return nil
+}
+
 // learnFlags say what is learned, and how: everything that determines a state.
 type learnFlags struct {
 	learner, preset, task, scale, tune string
 	set                                cli.Pairs
 	seed                               uint64
-	hashDim, warmup, window            int
+	hashDim, span, warmup, window      int
+	join                               joinFlags
 }
 
 func (o *learnFlags) define(f *cli.Flags) {
@@ -180,15 +206,18 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.Lookup("task").Usage = "what to predict, classify or regress; by default what the learner does first"
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
 		f.Choice(&o.scale, "scale", "auto", prep.Scales(), "scaling of features")
+		f.IntVar(&o.span, "scale-span", prep.DefaultSpan, "about how many examples the means of --scale running go back")
 		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
 		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at; 0 chooses it")
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
 	})
+	o.join.define(f)
+	f.Check(o.check)
 }
 
 func (o *learnFlags) config(c *cli.Call) (trainer.Config, error) {
 	cfg := trainer.Config{
-		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, HashDim: o.hashDim,
+		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, Span: o.span, HashDim: o.hashDim,
 		Warmup: o.warmup, Window: o.window, Log: c.Log,
 		Tune: o.tune == "on" || o.tune == "auto" && o.preset == "default",
 	}
@@ -206,10 +235,11 @@ func (o *learnFlags) config(c *cli.Call) (trainer.Config, error) {
 	if cfg.Task == "" {
 		cfg.Task = cfg.Spec.Tasks[0]
 	}
-	for name, n := range map[string]int{"hash-dim": o.hashDim, "warmup": o.warmup, "window": o.window} {
+	for name, n := range map[string]int{"hash-dim": o.hashDim, "scale-span": o.span, "warmup": o.warmup, "window": o.window} {
 		if n < 0 {
 			return cfg, c.Bad(name, fmt.Errorf("%d is negative", n))
 		}
 	}
-	return cfg, nil
+	cfg.Join, err = o.join.config(c)
+	return cfg, err
 }

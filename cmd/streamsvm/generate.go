@@ -84,7 +84,11 @@ func (g *generate) run(ctx context.Context) error {
 			name = defaultCodec
 		}
 	}
-	enc, err := codec.New(name, codec.Options{Task: string(algos.Classify), CSV: codec.CSVOptions{LabelColumn: "last"}})
+	task := algos.Classify
+	if gen.Regress() {
+		task = algos.Regress
+	}
+	enc, err := codec.New(name, codec.Options{Task: string(task), CSV: codec.CSVOptions{LabelColumn: "last"}})
 	if err != nil {
 		return c.Bad("codec", err)
 	}

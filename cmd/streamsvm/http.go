@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +23,9 @@ import (
 // to its mux before it is started.
 type server struct {
 	mux *http.ServeMux
+	// healthy, if not nil, says what keeps the service from doing its work. It
+	// is set before start.
+	healthy func() error
 	// ready tells whether the service does its work: not while it starts, and
 	// not any more once it stops.
 	ready atomic.Bool
@@ -32,6 +37,12 @@ func newServer(reg *prometheus.Registry) *server {
 	s := &server{mux: http.NewServeMux()}
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.healthy != nil {
+			if err := s.healthy(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -48,10 +59,25 @@ func newServer(reg *prometheus.Registry) *server {
 	return s
 }
 
-// start listens on addr, unless that is empty, and answers until stop.
+// profile adds the handlers of net/http/pprof. Profiles tell what is in memory,
+// so they are for those who ask for them only.
+func (s *server) profile() {
+	s.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	s.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	s.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	s.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	s.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}
+
+// start listens on addr, unless that is empty, and answers until stop. Other
+// machines are served only if addr says so: without a host it is the loopback
+// interface.
 func (s *server) start(c *cli.Call, addr string) error {
 	if addr == "" {
 		return nil
+	}
+	if strings.HasPrefix(addr, ":") {
+		addr = "127.0.0.1" + addr
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

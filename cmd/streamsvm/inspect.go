@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -22,22 +23,43 @@ import (
 
 func inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Args: "FILE|DIR...", Summary: "describe checkpoints, models and recordings without changing them",
+		Name: "inspect", Args: "[FILE|DIR...]", Summary: "describe checkpoints, models, recordings and model topics without changing them",
 		Text: `
 What a file is follows from its first bytes. Of a directory, every checkpoint
-is described, the newest first. The exit code is 65 if anything is damaged.`,
-		Example: "streamsvm inspect ./state model.ssm run.ssr",
-		MinArgs: 1, MaxArgs: -1,
+is described, the newest first. With --model-topic on the command line, or
+without a FILE, the model topic is read to its end: every model, its newest
+full and the deltas on it, whether hashes are right and deltas chain. No topic
+is made and no offset committed. The exit code is 65 if anything is damaged.`,
+		Example: "streamsvm inspect ./state model.ssm run.ssr\nstreamsvm inspect --brokers kafka-1:9092 --model-topic models",
+		MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var asJSON bool
-			f.Group("Output", func() { f.BoolVar(&asJSON, "json", false, "print a JSON array with an object per file") })
+			var weights int
+			var topic modelTopicFlags
+			f.Group("Output", func() {
+				f.BoolVar(&asJSON, "json", false, "print a JSON array with an object per file")
+				f.IntVar(&weights, "weights", 10, "of a linear model, list the `N` weights of largest magnitude")
+			})
+			topic.define(f, "`NAME` of the model to describe; default all in the topic")
 			return func(ctx context.Context, c *cli.Call) error {
-				var found []description
+				found := []description{} // prints as an array, even without any
 				var errs []error
+				if weights < 0 {
+					return c.Bad("weights", fmt.Errorf("%d is negative", weights))
+				}
 				for _, path := range c.Args {
-					ds, err := inspect(ctx, path)
+					ds, err := inspect(ctx, path, weights)
 					found = append(found, ds...)
 					errs = append(errs, err)
+				}
+				if topic.wanted(c) {
+					d, err := inspectTopic(ctx, c, &topic)
+					if d != nil {
+						found = append(found, *d)
+					}
+					errs = append(errs, err)
+				} else if len(c.Args) == 0 {
+					return cli.Failf(cli.Usage, "inspect wants a FILE, a DIR or --model-topic")
 				}
 				if asJSON {
 					e := json.NewEncoder(c.Out)
@@ -62,7 +84,7 @@ is described, the newest first. The exit code is 65 if anything is damaged.`,
 // description is what inspect says about a file.
 type description struct {
 	Path  string `json:"path"`
-	Kind  string `json:"kind"` // checkpoint, model or recording
+	Kind  string `json:"kind"` // checkpoint, model, recording or model topic
 	Bytes int64  `json:"bytes"`
 	// Damage says what is wrong with the file.
 	Damage string `json:"damage,omitempty"`
@@ -90,11 +112,26 @@ type description struct {
 	Support       *int              `json:"support,omitempty"`
 	Nonzero       *int              `json:"nonzero,omitempty"`
 	Options       map[string]string `json:"options,omitempty"`
+	// Of a linear model: its constant term, and the weights of largest magnitude.
+	// They apply to features after preprocessing; Hashed says that these are
+	// numbers of slots.
+	Bias    *float64 `json:"bias,omitempty"`
+	Weights []weight `json:"weights,omitempty"`
+	Hashed  int      `json:"hashed,omitempty"`
+
+	// Of a model topic.
+	Topic *topicDescription `json:"topic,omitempty"`
 
 	// Of a recording.
 	Records  uint64 `json:"records,omitempty"`
 	Finished *bool  `json:"finished,omitempty"` // the stream came to its end
 	Torn     *bool  `json:"torn,omitempty"`     // the writer was interrupted
+}
+
+// weight is the weight of a feature, which is counted from 1 as in libsvm files.
+type weight struct {
+	Feature int     `json:"feature"`
+	Value   float64 `json:"value"`
 }
 
 type section struct {
@@ -120,7 +157,7 @@ const (
 	predictorMagic  = "streamsvm-predictor-"
 )
 
-func inspect(ctx context.Context, path string) ([]description, error) {
+func inspect(ctx context.Context, path string, weights int) ([]description, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -136,7 +173,7 @@ func inspect(ctx context.Context, path string) ([]description, error) {
 		}
 		var all []description
 		for _, file := range files {
-			ds, ferr := inspect(ctx, file)
+			ds, ferr := inspect(ctx, file, weights)
 			all = append(all, ds...)
 			err = errors.Join(err, ferr)
 		}
@@ -159,7 +196,7 @@ func inspect(ctx context.Context, path string) ([]description, error) {
 	case strings.HasPrefix(start, recordingMagic):
 		err = d.recording(ctx)
 	case strings.HasPrefix(start, predictorMagic):
-		err = d.model()
+		err = d.model(weights)
 	default:
 		return nil, cli.Failf(cli.Data, "%s is not a checkpoint, model or recording of streamsvm", path)
 	}
@@ -200,7 +237,7 @@ func (d *description) checkpoint() error {
 // hash is the form in which hashes are printed everywhere.
 func hash(h uint64) string { return fmt.Sprintf("%016x", h) }
 
-func (d *description) model() error {
+func (d *description) model(weights int) error {
 	d.Kind = "model"
 	p, err := readModel(d.Path)
 	if err != nil {
@@ -211,6 +248,13 @@ func (d *description) model() error {
 	d.Model, d.ModelKind, d.Features, d.Nonzero = info.Text, string(info.Kind), info.Dim, &info.Nonzero
 	if info.Support >= 0 {
 		d.Support = &info.Support
+	}
+	if m, ok := p.Model().(*linear.Model); ok {
+		bias := m.Bias()
+		d.Bias, d.Hashed = &bias, p.HashDim()
+		for _, w := range m.Largest(weights) {
+			d.Weights = append(d.Weights, weight{w.Index + 1, w.Value})
+		}
 	}
 	return nil
 }
@@ -306,9 +350,21 @@ func (d *description) print(w io.Writer) {
 			row("nonzero", "%d", *d.Nonzero)
 		}
 		row("preprocessing", "%s", d.Preprocessing)
+		if d.Bias != nil {
+			row("bias", "%.6g", *d.Bias)
+		}
+		name := "weight of feature %d"
+		if d.Hashed > 0 {
+			name = "weight of slot %d"
+		}
+		for _, w := range d.Weights {
+			row(fmt.Sprintf(name, w.Feature), "%+.6g", w.Value)
+		}
 		for _, k := range slices.Sorted(maps.Keys(d.Options)) {
 			row("option "+k, "%s", d.Options[k])
 		}
+	case "model topic":
+		d.Topic.print(row)
 	case "recording":
 		row("records", "%d", d.Records)
 		for _, p := range d.Partitions {

@@ -299,9 +299,26 @@ func TestPredictHTTP(t *testing.T) {
 		return &predictor.Version{Predictor: m, Update: stream.Update{Model: "m", Version: 7}}
 	}}
 	s := newServer(reg)
+	p.ready = &s.ready
 	s.mux.Handle("POST /predict", p)
 	srv := httptest.NewServer(s.mux)
 	defer srv.Close()
+	for path, ask := range map[string]func(string) (*http.Response, error){
+		"/predict": func(url string) (*http.Response, error) {
+			return http.Post(url, "application/json", strings.NewReader(`{"x":[0.5,1.25]}`))
+		},
+		"/readyz": http.Get,
+	} {
+		resp, err := ask(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s before there is a model: status %d", path, resp.StatusCode)
+		}
+	}
+	s.ready.Store(true)
 	want := m.Decision(stream.Vec{Val: []float32{0.5, 1.25}})
 	for _, c := range []struct {
 		body string
@@ -336,7 +353,7 @@ func TestPredictHTTP(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/metrics": "streamsvm_predictions_total 4", "/healthz": "ok", "/version": `"version"`, "/readyz": "not ready",
+		"/metrics": "streamsvm_predictions_total 4", "/healthz": "ok", "/version": `"version"`, "/readyz": "ready",
 	} {
 		resp, err := http.Get(srv.URL + path)
 		if err != nil {

@@ -37,7 +37,7 @@ func latest(t *testing.T, dir string) (seq uint64) {
 	}
 	for _, f := range files {
 		// Numbers increase; the file may be gone by now.
-		if d, err := inspect(t.Context(), f); err == nil {
+		if d, err := inspect(t.Context(), f, 0); err == nil {
 			seq = max(seq, d[0].Seq)
 		}
 	}

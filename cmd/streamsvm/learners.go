@@ -20,8 +20,11 @@ func learnersCommand() *cli.Command {
 		Name: "learners", Args: "[NAME]", Summary: "list the learners, or the options of one", MaxArgs: 1,
 		Example: "streamsvm learners scs",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var asJSON bool
-			f.Group("Output", func() { f.BoolVar(&asJSON, "json", false, "print JSON") })
+			var asJSON, markdown bool
+			f.Group("Output", func() {
+				f.BoolVar(&asJSON, "json", false, "print JSON")
+				f.BoolVar(&markdown, "markdown", false, "print the documentation of all options")
+			})
 			return func(_ context.Context, c *cli.Call) error {
 				specs := registry.All
 				if len(c.Args) > 0 {
@@ -34,6 +37,8 @@ func learnersCommand() *cli.Command {
 				switch {
 				case asJSON:
 					return learnersJSON(c.Out, specs)
+				case markdown:
+					return learnersMarkdown(c.Out, specs)
 				case len(c.Args) > 0:
 					return describeLearner(c.Out, specs[0])
 				}

@@ -77,7 +77,8 @@ func (m *memory) Close() error { return nil }
 
 // labelMask returns which examples keep their labels where exactly keep of the
 // labelled ones in src do, chosen by seed. src is one pass of the stream, admit
-// decodes a record as the engine that the mask is for does.
+// decodes a record as the engine that the mask is for does. The function is nil
+// if all labels are kept.
 func labelMask(ctx context.Context, src stream.Source, admit func(*stream.Record) *trainer.Item, keep int, seed uint64) (func(i uint64) bool, error) {
 	// The engine numbers the examples that it admits.
 	var labelled []uint64
@@ -105,6 +106,9 @@ func labelMask(ctx context.Context, src stream.Source, admit func(*stream.Record
 	}
 	if keep > len(labelled) {
 		return nil, fmt.Errorf("%d labels are to be kept, there are %d", keep, len(labelled))
+	}
+	if keep == len(labelled) {
+		return nil, nil
 	}
 	r := rng.New(seed, "labelled")
 	r.Shuffle(len(labelled), func(i, j int) { labelled[i], labelled[j] = labelled[j], labelled[i] })

@@ -57,5 +57,5 @@ func (l logObserver) Checkpointed(path string, h checkpoint.Header, bytes int64,
 
 // Published implements trainer.Observer.
 func (l logObserver) Published(u *stream.Update, took time.Duration) {
-	l.log.Info("model published", "model", u.Model, "version", u.Version, "examples", u.Examples, "bytes", len(u.Payload), "took", took)
+	l.log.Info("model published", "model", u.Model, "version", u.Version, "kind", u.Kind, "examples", u.Examples, "bytes", len(u.Payload), "took", took)
 }

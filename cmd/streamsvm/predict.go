@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -18,7 +19,6 @@ import (
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
-	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
@@ -31,6 +31,7 @@ type predict struct {
 	modelFile, task, output string
 	predictions, positions  string
 	listen                  string
+	ready                   *atomic.Bool // what requests are answered with is there
 	maxBody                 int64
 
 	c       *cli.Call
@@ -85,20 +86,6 @@ not needed; where there are some, the accuracy is printed at the end.`,
 	}
 }
 
-// prediction is one line of output.
-type prediction struct {
-	ID        string       `json:"id,omitempty"`
-	Topic     string       `json:"topic,omitempty"`
-	Partition *int32       `json:"partition,omitempty"`
-	Offset    *int64       `json:"offset,omitempty"`
-	Decision  *eval.Number `json:"decision,omitempty"`
-	Label     *eval.Number `json:"label,omitempty"`
-	Y         *float64     `json:"y,omitempty"` // the true label, if it came along
-	Model     string       `json:"model,omitempty"`
-	Version   uint64       `json:"version,omitempty"`
-	Error     string       `json:"error,omitempty"`
-}
-
 func (p *predict) serve(ctx context.Context) error {
 	reg := metrics.NewRegistry(trainer.Version)
 	p.m = metrics.NewPredictor(reg)
@@ -106,6 +93,13 @@ func (p *predict) serve(ctx context.Context) error {
 	defer srv.stop()
 	var err error
 	if p.cfg, err = p.kafkaFlags.config(p.c); err != nil {
+		return err
+	}
+	// The server answers while the first model is waited for, or a service that
+	// starts before its trainer would look dead.
+	p.ready = &srv.ready
+	srv.mux.Handle("POST /predict", p)
+	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -118,10 +112,6 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
 	if p.dec, err = p.codecFlags.open(p.c, p.current().Task(), p.c.Args...); err != nil {
-		return err
-	}
-	srv.mux.Handle("POST /predict", p)
-	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
 	srv.ready.Store(true)
@@ -167,7 +157,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		if err != nil {
 			return err
 		}
-		v := &predictor.Version{Predictor: model}
+		v := &predictor.Version{Predictor: model.Compile()}
 		p.current = func() *predictor.Version { return v }
 		return nil
 	}
@@ -178,7 +168,12 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	if err != nil {
 		return err
 	}
+	var before kafkaio.Received
 	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
+		now := sub.Received()
+		r := now.Sub(before)
+		before = now
+		p.m.Received(r.Fulls, r.Deltas, r.Bytes)
 		data, err := v.AppendBinary(nil)
 		if err != nil {
 			p.c.Log.Error("model cannot be encoded", "err", err)
@@ -196,106 +191,6 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		p.c.Log.Info("waiting for a model", "topic", p.modelFlags.topic)
 	}
 	_, err = live.Wait(ctx)
-	return err
-}
-
-// score predicts a batch.
-func (p *predict) score(recs []stream.Record) []prediction {
-	start := time.Now()
-	v := p.current()
-	out := make([]prediction, len(recs))
-	var xs []stream.Vec
-	var at []int
-	for i := range recs {
-		var ex stream.Example
-		out[i].Model, out[i].Version = v.Update.Model, v.Update.Version
-		if err := p.dec.Decode(recs[i].Value, &ex); err != nil {
-			out[i].Error = err.Error()
-			continue
-		}
-		out[i].ID = ex.ID
-		if ex.Labelled {
-			y := ex.Y
-			out[i].Y = &y
-		}
-		xs, at = append(xs, ex.X), append(at, i)
-	}
-	decisions := make([]float64, len(xs))
-	v.Decisions(decisions, xs)
-	for k, i := range at {
-		d, l := eval.Number(decisions[k]), eval.Number(v.Label(decisions[k]))
-		out[i].Decision, out[i].Label = &d, &l
-	}
-	p.m.Scored(len(xs), len(recs)-len(xs), time.Since(start))
-	return out
-}
-
-// count keeps what summary needs.
-func (p *predict) count(out []prediction) {
-	for i := range out {
-		switch {
-		case out[i].Error != "":
-			p.refused++
-		case out[i].Y != nil:
-			p.quality.Add(float64(*out[i].Decision), *out[i].Y)
-		}
-	}
-}
-
-// files scores files, or standard input.
-func (p *predict) files(ctx context.Context) error {
-	files, fo := p.c.Args, p.fileOptions()
-	if len(files) == 0 {
-		files = []string{"-"}
-		fo.Codec = p.dec.Name()
-	}
-	src, err := fileio.Open(files, fo)
-	if err != nil {
-		return cli.Fail(cli.Usage, err)
-	}
-	defer src.Close()
-	var recs []stream.Record
-	for {
-		recs, err = src.Fetch(ctx, recs[:0])
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		out := p.score(recs)
-		p.count(out)
-		if err := p.print(recs, out); err != nil {
-			return err
-		}
-	}
-}
-
-// print writes predictions to standard output, a line for each record.
-func (p *predict) print(recs []stream.Record, out []prediction) error {
-	var b []byte
-	for i := range out {
-		o := &out[i]
-		if o.Error != "" {
-			fmt.Fprintf(p.c.Err, "streamsvm: %s record %d: %s\n", recs[i].Topic, recs[i].Offset+1, o.Error)
-		}
-		switch {
-		case p.output == "json":
-			line, err := json.Marshal(o)
-			if err != nil {
-				return err
-			}
-			b = append(b, line...)
-		case o.Error != "":
-			b = append(b, '?')
-		case p.output == "label":
-			b = fmt.Append(b, float64(*o.Label))
-		default:
-			b = fmt.Append(b, float64(*o.Decision))
-		}
-		b = append(b, '\n')
-	}
-	_, err := p.c.Out.Write(b)
 	return err
 }
 
@@ -339,27 +234,28 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		}
 		return writePositions(p.positions, pos)
 	}
-	var recs []stream.Record
+	b := newScoring()
 	for {
-		recs, err = src.Fetch(ctx, recs[:0])
+		b.recs, err = src.Fetch(ctx, b.recs[:0])
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return errors.Join(err, keep())
 		}
-		out := p.score(recs)
-		p.count(out)
-		for i := range recs {
-			r := &recs[i]
-			part, off := r.Partition, r.Offset
-			out[i].Topic, out[i].Partition, out[i].Offset = r.Topic, &part, &off
-			pos[stream.Partition{Topic: r.Topic, ID: part}] = off + 1
-			value, err := json.Marshal(&out[i])
-			if err != nil {
-				return err
-			}
-			err = prod.Produce(ctx, stream.Record{Topic: p.predictions, Partition: part, Time: r.Time, Key: r.Key, Value: value})
+		b.v = p.current()
+		p.score(b)
+		p.count(b.rows)
+		// The values of a batch share memory that belongs to the producer then.
+		values := make([]byte, 0, 96*len(b.recs))
+		for i := range b.recs {
+			r := &b.recs[i]
+			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
+			from := len(values)
+			values = b.rows[i].append(values, b.v, r)
+			err := prod.Produce(ctx, stream.Record{
+				Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key, Value: values[from:len(values):len(values)],
+			})
 			if err != nil {
 				return err
 			}

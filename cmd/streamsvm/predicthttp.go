@@ -34,6 +34,10 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 	}
+	if !p.ready.Load() {
+		fail(http.StatusServiceUnavailable, errors.New("there is no model yet, or the service is stopping"))
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.maxBody))
 	if err != nil {
 		code := http.StatusBadRequest
@@ -49,19 +53,20 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusBadRequest, err)
 		return
 	}
-	recs := make([]stream.Record, len(values))
-	for i, v := range values {
-		recs[i].Value = v
+	b := newScoring()
+	b.v = p.current()
+	for _, v := range values {
+		b.recs = append(b.recs, stream.Record{Value: v})
 	}
-	out := p.score(recs)
-	a := answer{Predictions: make([]scored, len(out))}
-	for i, o := range out {
-		if o.Error != "" {
-			fail(http.StatusBadRequest, fmt.Errorf("example %d: %s", i+1, o.Error))
+	p.score(b)
+	a := answer{Model: b.v.Update.Model, Version: b.v.Update.Version, Predictions: make([]scored, len(b.rows))}
+	for i, o := range b.rows {
+		if o.err != nil {
+			fail(http.StatusBadRequest, fmt.Errorf("example %d: %w", i+1, o.err))
 			return
 		}
-		a.Model, a.Version = o.Model, o.Version
-		a.Predictions[i] = scored{o.ID, o.Decision, o.Label}
+		d, l := eval.Number(o.decision), eval.Number(o.label)
+		a.Predictions[i] = scored{o.id, &d, &l}
 	}
 	_ = json.NewEncoder(w).Encode(a)
 }

@@ -138,7 +138,11 @@ with the codec of the file.`,
 					return err
 				}
 				defer p.Close()
-				return pump(ctx, c, src, p, o.topic, &pace{rate: o.rate, original: original})
+				cfg, err := o.config(c)
+				if err != nil {
+					return err
+				}
+				return pump(ctx, c, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, &pace{rate: o.rate, original: original})
 			}
 		},
 	}

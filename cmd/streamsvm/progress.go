@@ -99,7 +99,7 @@ func (p *progress) done(e *trainer.Engine) {
 }
 
 // totals returns the number of right predictions, or the sum of absolute
-// errors, and the sum of hinge losses.
+// errors, and the sum of hinge losses, NaN for a regression.
 func totals(e *trainer.Engine) (right, hinge float64) {
 	s := e.Prequential().Summary()
 	n := float64(e.Prequential().Examples())
@@ -107,7 +107,7 @@ func totals(e *trainer.Engine) (right, hinge float64) {
 		return 0, 0
 	}
 	if s.MAE != nil {
-		return float64(*s.MAE) * n, 0
+		return float64(*s.MAE) * n, math.NaN()
 	}
 	return math.Round(float64(s.Accuracy) * n), float64(s.Hinge) * n
 }

@@ -89,6 +89,9 @@ func (r *replay) run(ctx context.Context) error {
 		Decoder: r.dec, Tolerance: trainer.Tolerance(r.tolerance), CheckpointEvery: r.checkpointEvery,
 		Observer: obs, Log: r.c.Log,
 	}
+	if rc.Labels, err = r.learnFlags.join.decoder(r.c, &r.codecFlags, r.cfg.Task); err != nil {
+		return err
+	}
 	var start stream.Offsets
 	if r.checkpoint != "" {
 		store, snap, err := openStore(ctx, r.c, r.checkpoint, 0)
@@ -147,6 +150,8 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
 	case r.labelled < -1:
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
+	case r.cfg.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
+		return c.Bad("join", errors.New("it cannot be combined with --labelled, --shuffle, --holdout or --passes"))
 	}
 	if r.shuffle != 0 || r.holdout > 0 {
 		src, err := r.openFiles(r.files, nil, 1)
@@ -167,6 +172,10 @@ func (r *replay) prepare(ctx context.Context) error {
 		if r.cfg.Labels, err = r.mask(ctx); err != nil {
 			return err
 		}
+		if r.cfg.Labels == nil {
+			return nil
+		}
+		r.cfg.Kept = fmt.Sprintf("%d, limit %d, shuffle %d", r.labelled, r.limit, r.shuffle)
 	}
 	return nil
 }
@@ -308,6 +317,7 @@ func (r *replay) finish(ctx context.Context, e *trainer.Engine, took time.Durati
 	}
 	if r.json != "-" {
 		res.print(r.c.Out)
+		printJoin(r.c.Out, e.Join())
 	}
 	return nil
 }

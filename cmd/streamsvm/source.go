@@ -42,6 +42,9 @@ func (o *sourceFlags) define(f *cli.Flags) {
 		f.DurationVar(&o.wait, "topic-wait", 0, "how long to wait for a topic that does not exist; negative for ever")
 		f.StringVar(&o.group, "group", "", "consumer `GROUP` to tell about progress, for lag displays only")
 	})
+	f.AlsoKnown("start", "auto-offset-reset", "offset-reset", "start-at")
+	f.AlsoKnown("group", "group-id", "consumer-group")
+	f.Check(o.check)
 }
 
 // options are those of kafkaio, beginning at the offsets given.
@@ -83,12 +86,14 @@ func kafkaError(err error) error {
 	var unknown *kafkaio.UnknownTopicError
 	var outside *kafkaio.RangeError
 	var refusal kafka.Error
+	var reach *kafkaio.ReachError
+	var record *stream.RecordError
 	switch {
-	case err == nil, errors.As(err, &own):
+	case err == nil, errors.As(err, &own), errors.As(err, &record): // its cause may well be io.ErrUnexpectedEOF
 		return err
 	case errors.As(err, &outside):
 		return cli.Fail(cli.Data, err)
-	case errors.As(err, &unknown), errors.As(err, &refusal), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	case errors.As(err, &unknown), errors.As(err, &refusal), errors.As(err, &reach), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return cli.Fail(cli.Unavailable, err)
 	}
 	return err

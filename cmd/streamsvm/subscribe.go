@@ -77,6 +77,7 @@ type subscribe struct {
 	save       string
 	until      uint64
 	c          *cli.Call
+	received   kafkaio.Received // for the present update
 }
 
 func (s *subscribe) run(ctx context.Context) error {
@@ -97,6 +98,7 @@ func (s *subscribe) run(ctx context.Context) error {
 		return err
 	}
 	defer sub.Close()
+	var before kafkaio.Received
 	for {
 		u, err := sub.Next(ctx)
 		if ctx.Err() != nil {
@@ -110,6 +112,8 @@ func (s *subscribe) run(ctx context.Context) error {
 			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
 			continue
 		}
+		now := sub.Received()
+		s.received, before = now.Sub(before), now
 		if err := s.show(u, p); err != nil {
 			return err
 		}
@@ -128,7 +132,9 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 		}
 	}
 	if s.json {
-		return json.NewEncoder(s.c.Out).Encode(newUpdateLine(u, p))
+		l := newUpdateLine(u, p)
+		l.Received = received{s.received.Fulls, s.received.Deltas, s.received.Bytes}
+		return json.NewEncoder(s.c.Out).Encode(l)
 	}
 	quality := ""
 	for _, m := range u.Evaluation {
@@ -139,9 +145,28 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 			quality = ", recent mean absolute error " + decimal(eval.Number(m.Value))
 		}
 	}
-	_, err := fmt.Fprintf(s.c.Out, "%s version %d: %s after %d examples, %s, %d bytes%s\n",
-		u.Model, u.Version, u.Learner, u.Examples, p.Info().Text, len(u.Payload), quality)
+	_, err := fmt.Fprintf(s.c.Out, "%s version %d: %s after %d examples, %s, %d bytes%s%s\n",
+		u.Model, u.Version, u.Learner, u.Examples, p.Info().Text, len(u.Payload), s.form(), quality)
 	return err
+}
+
+// form says how the present update has come, unless it is a full alone.
+func (s *subscribe) form() string {
+	switch r := s.received; {
+	case r.Deltas == 0:
+		return ""
+	case r.Fulls == 0 && r.Deltas == 1:
+		return fmt.Sprintf(" by a delta of %d", r.Bytes)
+	default:
+		return fmt.Sprintf(" by %d full and %d delta updates of %d", r.Fulls, r.Deltas, r.Bytes)
+	}
+}
+
+// received is kafkaio.Received as JSON has it.
+type received struct {
+	Fulls  uint64 `json:"fulls"`
+	Deltas uint64 `json:"deltas"`
+	Bytes  uint64 `json:"bytes"`
 }
 
 // updateLine is what subscribe --json prints.
@@ -155,6 +180,7 @@ type updateLine struct {
 	Created       time.Time              `json:"created"`
 	Bytes         int                    `json:"bytes"`
 	Hash          string                 `json:"hash"`
+	Received      received               `json:"received"` // since the update before
 	Kind          string                 `json:"kind"`
 	Support       *int                   `json:"support"`
 	Preprocessing string                 `json:"preprocessing"`

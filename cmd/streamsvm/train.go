@@ -10,6 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/cli"
 	"github.com/streamsvm/streamsvm/internal/metrics"
+	"github.com/streamsvm/streamsvm/internal/status"
 	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -25,6 +26,7 @@ type train struct {
 	modelTopic, modelName string
 	replace               bool
 	maxRecordBytes        int
+	fullEvery             int
 	checkpoint            string
 	interval              time.Duration
 	every                 uint64
@@ -32,6 +34,8 @@ type train struct {
 	record                string
 	tolerance, dlq        string
 	listen                string
+	pprof                 bool
+	stall                 time.Duration
 	queue                 int
 	shutdown              time.Duration
 
@@ -56,42 +60,67 @@ ends with exit code 0.`,
 		Example: "streamsvm train --topics examples --codec libsvm --model-topic models --checkpoint ./state --listen 127.0.0.1:9100",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
-			t.sourceFlags.define(f)
-			t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
-			f.Group("Input", func() {
-				f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
-				f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
-				f.Lookup("dlq").NoOptDefVal = ".dlq"
-				f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead")
-			})
-			t.learnFlags.define(f)
+			var dry bool
+			t.define(f)
 			f.Group("Output", func() {
-				f.StringVar(&t.modelTopic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
-				f.StringVar(&t.modelName, "model-name", "model", "`NAME` of the model in the topic")
-				f.BoolVar(&t.replace, "replace-model", false, "replace a model in the topic that does not come from these checkpoints")
-				f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
-				f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints")
-				f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
-				f.Uint64Var(&t.every, "checkpoint-every", 0, "records between checkpoints; 0 sets none")
-				f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep")
-				f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
-				f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
-				f.DurationVar(&t.shutdown, "shutdown-timeout", 25*time.Second, "time for the last checkpoint and publication")
+				f.BoolVar(&dry, "dry-run", false, "only try whether everything is there and allowed, the first records can be decoded, and the checkpoint fits; change nothing")
 			})
-			t.kafkaFlags.define(f)
+			f.Check(t.check)
 			return func(ctx context.Context, c *cli.Call) error {
 				t.c = c
+				if dry {
+					return t.dryRun(ctx)
+				}
 				return t.serve(ctx)
 			}
 		},
 	}
 }
 
+// define defines the settings of the service.
+func (t *train) define(f *cli.Flags) {
+	t.sourceFlags.define(f)
+	t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
+	f.Group("Input", func() {
+		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
+		f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
+		f.Lookup("dlq").NoOptDefVal = ".dlq"
+		f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead")
+	})
+	t.learnFlags.define(f)
+	f.Group("Output", func() {
+		f.StringVar(&t.modelTopic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
+		f.StringVar(&t.modelName, "model-name", "model", "`NAME` of the model in the topic")
+		f.BoolVar(&t.replace, "replace-model", false, "replace a model in the topic that does not come from these checkpoints")
+		f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
+		f.IntVar(&t.fullEvery, "full-every", 16, "publish a full model at least every `N` times, between them what has changed where that is less than half of it")
+		f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints")
+		f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
+		f.Uint64Var(&t.every, "checkpoint-every", 0, "records between checkpoints; 0 sets none")
+		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep")
+		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
+		f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for the status page, /metrics, /healthz, /readyz and /version; without a HOST the loopback interface")
+		f.BoolVar(&t.pprof, "pprof", false, "serve profiles of the process under /debug/pprof/ too")
+		f.DurationVar(&t.stall, "stall-timeout", 45*time.Second, "/healthz fails when records wait and there has been no progress for so long")
+		f.DurationVar(&t.shutdown, "shutdown-timeout", 25*time.Second, "time for the last checkpoint and publication")
+	})
+	t.kafkaFlags.define(f)
+}
+
 func (t *train) serve(ctx context.Context) (err error) {
 	reg := metrics.NewRegistry(trainer.Version)
 	m := metrics.NewTrainer(reg)
 	p := newProgress(t.c)
+	page := status.New(status.About{
+		Version: trainer.Version, Learner: t.learner, Preset: t.preset, Topics: t.topics,
+		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
+	})
 	srv := newServer(reg)
+	srv.healthy = func() error { return page.Healthy(t.stall) }
+	srv.mux.Handle("GET /{$}", page.Page(t.stall))
+	if t.pprof {
+		srv.profile()
+	}
 	defer srv.stop()
 	if err := srv.start(t.c, t.listen); err != nil {
 		return err
@@ -113,10 +142,13 @@ func (t *train) serve(ctx context.Context) (err error) {
 	}
 	if t.again != nil {
 		m.Published(t.again, 0)
+		page.Published(t.again, 0)
 	}
 	m.SetSource(t.run.Source)
 	m.Consumed(t.e, 0)
-	t.run.Observer = observers{p, m, logObserver{t.c.Log}}
+	page.SetSource(t.run.Source)
+	page.Consumed(t.e, 0)
+	t.run.Observer = observers{p, m, page, logObserver{t.c.Log}}
 	srv.ready.Store(true)
 
 	src := &source{Source: t.run.Source}
@@ -155,9 +187,15 @@ func (t *train) start(ctx context.Context) error {
 	if t.checkpoint == "" && t.record != "" {
 		c.Log.Warn("without --checkpoint a restart begins anew, and the recording must not exist then")
 	}
+	if t.fullEvery < 1 {
+		return c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
+	}
 	t.run = trainer.RunConfig{
-		Decoder: dec, Model: t.modelName, Tolerance: trainer.Tolerance(t.tolerance), CheckpointInterval: t.interval,
+		Decoder: dec, Model: t.modelName, FullEvery: t.fullEvery, Tolerance: trainer.Tolerance(t.tolerance), CheckpointInterval: t.interval,
 		CheckpointEvery: t.every, QueueRecords: t.queue, ShutdownTimeout: t.shutdown, Log: c.Log,
+	}
+	if t.run.Labels, err = t.learnFlags.join.decoder(c, &t.codecFlags, learn.Task); err != nil {
+		return err
 	}
 	if t.e, err = trainer.NewEngine(learn); err != nil {
 		return cli.Fail(cli.Usage, err)
@@ -182,24 +220,22 @@ func (t *train) start(ctx context.Context) error {
 	if err := t.openRecording(snap); err != nil {
 		return err
 	}
-	if t.dlq != "" {
-		d, err := newDeadLetters(ctx, t.cfg, t.dlq)
-		if err != nil {
-			return err
-		}
-		t.run.DeadLetters = d
-		t.closers = append(t.closers, func() error { d.close(); return nil })
-	}
 	opts, err := t.sourceFlags.options(c, t.cfg, from)
 	if err != nil {
 		return err
 	}
-	src, err := kafkaio.NewSource(ctx, opts)
+	if err := t.learnFlags.join.addTo(c, &opts); err != nil {
+		return err
+	}
+	src, err := t.openSource(ctx, opts, snap)
 	if err != nil {
 		return err
 	}
 	t.closers = append(t.closers, src.Close)
 	t.run.Source, t.run.Start = src, src.Start()
+	if err := t.openDeadLetters(ctx, snap); err != nil {
+		return err
+	}
 	if t.run.Store != nil && snap == nil {
 		return trainer.First(ctx, t.e, t.run)
 	}
@@ -217,6 +253,7 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 	}
 	p, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{
 		Config: t.cfg, Topic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, MaxDown: t.maxDown,
+		DeltaRing: max(t.fullEvery, kafkaio.DefaultDeltaRing), // or compaction would drop deltas that are needed
 	})
 	if err != nil {
 		return err
@@ -292,6 +329,30 @@ func (t *train) openRecording(snap *checkpoint.Snapshot) error {
 	return nil
 }
 
+// openDeadLetters opens the topics of dead letters; with tolerance none there
+// are no letters.
+func (t *train) openDeadLetters(ctx context.Context, snap *checkpoint.Snapshot) error {
+	if t.dlq == "" || t.run.Tolerance == trainer.TolerateNone {
+		return nil
+	}
+	o := dlqOptions{cfg: t.cfg, topics: t.reads(), suffix: t.dlq, maxDown: t.maxDown, log: t.c.Log}
+	if snap != nil {
+		o.restored, o.from = true, snap.Header.Offsets
+		for _, kv := range snap.Header.Meta {
+			if kv[0] == trainer.MetaDeadLetters {
+				o.mark = kv[1]
+			}
+		}
+	}
+	d, err := newDeadLetters(ctx, o)
+	if err != nil {
+		return err
+	}
+	t.run.DeadLetters = d
+	t.closers = append(t.closers, d.close)
+	return nil
+}
+
 // summary says how the run ended.
 func (t *train) summary(res trainer.Result) error {
 	if t.c.Quiet {
@@ -306,7 +367,12 @@ func (t *train) summary(res trainer.Result) error {
 	if res.Ended {
 		how = "the stream has ended"
 	}
-	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead + %d waiting; model version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, n.Pending, max(res.Version, t.run.Version), hash(h))
+	joined := ""
+	if t.e.Join() != nil {
+		joined = fmt.Sprintf(" + %d joined + %d late", n.Joined, n.Late)
+	}
+	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; model version %d; state hash %s\n",
+		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, max(res.Version, t.run.Version), hash(h))
+	printJoin(t.c.Err, t.e.Join())
 	return nil
 }

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// brokerProcess is an embedded broker that can be killed.
+type brokerProcess struct {
+	t    *testing.T
+	dir  string
+	addr string
+	cmd  *exec.Cmd
+}
+
+func newBrokerProcess(t *testing.T) *brokerProcess {
+	b := &brokerProcess{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	b.start()
+	t.Cleanup(b.kill)
+	return b
+}
+
+// start starts the broker, at the address that it had.
+func (b *brokerProcess) start() {
+	b.t.Helper()
+	b.cmd = process(b.t, "broker", "-q", "--addr", b.addr, "--data", b.dir)
+	out, err := b.cmd.StdoutPipe()
+	if err == nil {
+		err = b.cmd.Start()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
+
+func (b *brokerProcess) kill() {
+	_ = b.cmd.Process.Kill()
+	_ = b.cmd.Wait() // reports the kill
+}
+
+// mixed makes a stream of good records for the topic clean, and one for the
+// topic mixed with bad ones between them, one after every so many good ones, in
+// all ways in turn. wrong is what is wrong with the bad ones.
+func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []stream.Record, wrong map[letterOrigin]badValue) {
+	t.Helper()
+	var ways []badValue
+	for _, b := range badValues {
+		if b.codec == "json" {
+			ways = append(ways, b)
+		}
+	}
+	kafkatest.Create(t, []string{addr}, "clean", 1, nil)
+	kafkatest.Create(t, []string{addr}, "mixed", 1, nil)
+	kafkatest.Create(t, []string{addr}, "mixed.dlq", 2, nil)
+	wrong = map[letterOrigin]badValue{}
+	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	record := func(topic, value string) stream.Record {
+		at = at.Add(time.Millisecond)
+		return stream.Record{Topic: topic, Time: at, Key: fmt.Appendf(nil, "k%d", at.UnixMilli()), Value: []byte(value)}
+	}
+	for i := range good {
+		y := 1 - 2*(i*7%2)
+		value := fmt.Sprintf(`{"x":[%d.5,%d],"y":%d}`, y*(i%5), i*i%11, y)
+		cleanRecs = append(cleanRecs, record("clean", value))
+		mixedRecs = append(mixedRecs, record("mixed", value))
+		if i%every == every-1 {
+			b := ways[len(wrong)%len(ways)]
+			wrong[letterOrigin{stream.Partition{Topic: "mixed"}, int64(len(mixedRecs))}] = b
+			mixedRecs = append(mixedRecs, record("mixed", b.value))
+		}
+	}
+	return cleanRecs, mixedRecs, wrong
+}
+
+// checkLetters compares the letters with the records that are wrong: each has
+// one letter, with key, value, time and reason.
+func checkLetters(t *testing.T, addr string, wrong map[letterOrigin]badValue) {
+	t.Helper()
+	seen := map[letterOrigin]int{}
+	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq") {
+		l, err := parseLetter(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, ok := wrong[l.origin()]
+		if !ok {
+			t.Errorf("a letter about %v, with which nothing is wrong", l.origin())
+		}
+		if seen[l.origin()]++; l.Stage != string(b.stage) || l.Reason != string(b.reason) || string(r.Value) != b.value || len(r.Key) == 0 ||
+			time.Since(r.Time) > 50*time.Minute || time.Since(time.UnixMilli(l.Timestamp)) < 20*time.Minute {
+			t.Errorf("letter %+v with value %q of %v, want %+v", l, r.Value, r.Time, b)
+		}
+	}
+	twice, missing := 0, 0
+	for id := range wrong {
+		switch n := seen[id]; {
+		case n == 0:
+			missing++
+		case n > 1:
+			twice++
+		}
+	}
+	if twice > 0 || missing > 0 {
+		t.Errorf("of %d bad records %d have no letter and %d more than one", len(wrong), missing, twice)
+	}
+}
+
+// learnerState returns the learner's part of the newest checkpoint.
+func learnerState(t *testing.T, dir string) []byte {
+	t.Helper()
+	store, err := checkpoint.Open(dir, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Load()
+	if err != nil || s == nil {
+		t.Fatal(s, err)
+	}
+	b, ok := s.Section("learner")
+	if !ok || len(b) == 0 {
+		t.Fatal("no learner in the checkpoint")
+	}
+	return b
+}
+
+// TestDeadLettersOnce kills a trainer five times, each time when it has sent
+// letters about records behind its newest checkpoint: each bad record has one
+// letter in the end, and the learner is that of the good records alone.
+func TestDeadLettersOnce(t *testing.T) {
+	good, every, checkpoints := 6000, 10, 400
+	if os.Getenv("STREAMSVM_LONG") != "" {
+		good, every, checkpoints = 99000, 99, 7000
+	}
+	b := newBrokerProcess(t)
+	brokers := []string{b.addr}
+	cleanRecs, recs, wrong := mixed(t, b.addr, good, every)
+	dir := t.TempDir()
+	args := func(topic string, more ...string) []string {
+		return slices.Concat([]string{"train", "--brokers", b.addr, "--topics", topic, "--checkpoint", filepath.Join(dir, topic), "--checkpoint-interval", "0",
+			"--checkpoint-every", fmt.Sprint(checkpoints), "--tolerance", "data", "--dlq", "--log-level", "error"}, learn, more)
+	}
+	kafkatest.Produce(t, brokers, cleanRecs...)
+	must(t, args("clean", "--until-end")...)
+
+	const kills = 5
+	state, repeated := filepath.Join(dir, "mixed"), 0
+	for range kills {
+		kafkatest.Produce(t, brokers, recs[:checkpoints]...)
+		recs = recs[checkpoints:]
+		p := process(t, args("mixed")...)
+		before := latest(t, state)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		var err error
+		go func() {
+			err = p.Wait()
+			close(done)
+		}()
+		if !waitCheckpoints(t, state, before+1, done) {
+			t.Fatalf("the trainer ended: %v", err)
+		}
+		// Too few for another checkpoint, with what is left of the lives before.
+		tail := checkpoints * 3 / 20
+		kafkatest.Produce(t, brokers, recs[:tail]...)
+		recs = recs[tail:]
+		for ahead(t, b.addr, state) == 0 {
+			select {
+			case <-done:
+				t.Fatalf("the trainer ended: %v", err)
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+		_ = p.Process.Kill()
+		<-done
+		repeated += ahead(t, b.addr, state)
+	}
+	kafkatest.Produce(t, brokers, recs...)
+	must(t, args("mixed", "--until-end")...)
+	m := newest(t, state).Meta
+	if m["consumed"] != fmt.Sprint(good+len(wrong)) || m["learned"] != fmt.Sprint(good) || m["dead"] != fmt.Sprint(len(wrong)) || m["pending"] != "0" {
+		t.Errorf("fates %v, want %d good and %d dead", m, good, len(wrong))
+	}
+	checkLetters(t, b.addr, wrong)
+	if !bytes.Equal(learnerState(t, state), learnerState(t, filepath.Join(dir, "clean"))) {
+		t.Error("the learner is not that of the good records alone")
+	}
+	t.Logf("%d records, %d bad; %d kills, after which %d letters about records behind the checkpoint were there", good+len(wrong), len(wrong), kills, repeated)
+}
+
+// ahead counts the letters about records behind the newest checkpoint: those
+// that would be there twice.
+func ahead(t *testing.T, addr, dir string) (n int) {
+	t.Helper()
+	store, err := checkpoint.Open(dir, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Load()
+	if err != nil || s == nil {
+		t.Fatal(s, err)
+	}
+	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq") {
+		if l, err := parseLetter(&r); err == nil && l.Offset >= s.Header.Offsets[l.origin().Partition] {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDeadLettersOutage kills the broker under a trainer that has letters to
+// send: none is lost, none comes twice, and the run does not end.
+func TestDeadLettersOutage(t *testing.T) {
+	b := newBrokerProcess(t)
+	_, recs, wrong := mixed(t, b.addr, 6000, 3)
+	kafkatest.Produce(t, []string{b.addr}, recs...)
+	dir := filepath.Join(t.TempDir(), "state")
+	p := process(t, append([]string{"train", "--brokers", b.addr, "--topics", "mixed", "--until-end", "--checkpoint", dir,
+		"--checkpoint-every", "300", "--tolerance", "data", "--dlq", "--log-level", "error"}, learn...)...)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var err error
+	go func() {
+		err = p.Wait()
+		close(done)
+	}()
+	outages := 0
+	for range 3 {
+		if !waitCheckpoints(t, dir, latest(t, dir)+2, done) {
+			break
+		}
+		b.kill()
+		b.start()
+		outages++
+	}
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outages == 0 {
+		t.Error("the run ended before the first outage")
+	}
+	checkLetters(t, b.addr, wrong)
+	t.Logf("%d outages, %d letters", outages, len(wrong))
+}
+
+func TestLetterFits(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	rec := stream.Record{Topic: "t", Partition: 3, Offset: 17, Time: now.Add(-time.Hour), Key: []byte("key"), Value: bytes.Repeat([]byte("v"), 5000),
+		Headers: []stream.Header{{Key: "trace", Value: bytes.Repeat([]byte("h"), 300)}}}
+	why := &stream.RecordError{Topic: "t", Partition: 3, Offset: 17, Stage: stream.StageDecode, Reason: "unheard of", Field: "y", Err: errors.New("bad")}
+	for _, c := range []struct {
+		limit, value int
+		key, headers int
+		truncated    bool
+	}{
+		{1 << 20, 5000, 3, 1, false},
+		{4000, -1, 3, 1, true},
+		{700, 0, 0, 0, true},
+	} {
+		out := letter(&rec, why, ".dlq", now, c.limit)
+		l, err := parseLetter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := letterOverhead + len(out.Key) + len(out.Value)
+		for _, h := range out.Headers {
+			size += 10 + len(h.Key) + len(h.Value)
+		}
+		if size > c.limit || c.value > 0 && len(out.Value) != c.value || !bytes.HasPrefix(rec.Value, out.Value) || len(out.Key) != c.key || len(l.headers) != c.headers || l.Truncated != c.truncated {
+			t.Errorf("limit %d: %d bytes: value %d, key %d, %+v", c.limit, size, len(out.Value), len(out.Key), l)
+		}
+		if c.value < 0 && size != c.limit {
+			t.Errorf("limit %d: only %d bytes are used", c.limit, size)
+		}
+		if out.Topic != "t.dlq" || !out.Time.Equal(now) || l.Timestamp != rec.Time.UnixMilli() || l.Reason != "other" || l.Message != "y: bad" || l.Partition != 3 || l.Offset != 17 {
+			t.Errorf("limit %d: %v %+v", c.limit, out.Time, l)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	o := stream.Offsets{{Topic: "a.dlq", ID: 0}: 3, {Topic: "a.dlq", ID: 11}: 0, {Topic: "b-c_d", ID: 2}: 1 << 40}
+	text := formatMarks(o)
+	if back, err := parseMarks(text); err != nil || formatMarks(back) != text || len(back) != 3 {
+		t.Errorf("%q came back as %v, %v", text, back, err)
+	}
+	if o, err := parseMarks(""); err != nil || len(o) != 0 {
+		t.Error(o, err)
+	}
+	for _, bad := range []string{"a", "a/1", "a/x:1", "a/-1:1", "a/1:-1", "a/1:1x", "a/99999999999:1"} {
+		if _, err := parseMarks(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

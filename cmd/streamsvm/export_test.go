@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/delta"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// exported is the part of an exported model that these tests look at.
+type exportedModel struct {
+	Format, Learner, Task string
+	Version               int
+	Origin                *struct {
+		Model    string
+		Version  uint64
+		Examples uint64
+		Hash     string
+	}
+	Model struct {
+		Kind string
+		Coef []float64
+	}
+}
+
+// modelFile trains a model on n examples.
+func modelFile(t *testing.T, n int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.ssm")
+	must(t, append([]string{"replay", moons(t, "train.libsvm", n, 0), "--model", path}, learn...)...)
+	return path
+}
+
+func TestModelExport(t *testing.T) {
+	path := modelFile(t, 600)
+	out := must(t, "model", "export", path)
+	m := decode[exportedModel](t, out)
+	if m.Format != "streamsvm-model" || m.Version != 1 || m.Learner != "pegasos" || m.Task != "classify" || m.Origin != nil || m.Model.Kind != "kernel" || len(m.Model.Coef) == 0 {
+		t.Errorf("exported %+v", m)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("streamsvm-predictor-1\nbut no more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code cli.Code
+		text string
+	}{
+		{[]string{"model", "exprot", path}, cli.Usage, `did you mean "export"`},
+		{[]string{"model", "export"}, cli.Usage, "--model-topic"},
+		{[]string{"model", "export", path, "--model-topic", "models"}, cli.Usage, "not both"},
+		{[]string{"model", "export", path, "--max-numbers", "10"}, cli.Usage, "more than the limit of 10"},
+		{[]string{"model", "export", path, "--max-numbers", "0"}, cli.Usage, "not positive"},
+		{[]string{"model", "export", other}, cli.Data, "checksum"},
+		{[]string{"model", "export", other + "s"}, cli.IO, "no such file"},
+		{[]string{"inspect"}, cli.Usage, "--model-topic"},
+	} {
+		code, out, errText := streamsvm(t.Context(), c.args...)
+		if code != int(c.code) || !strings.Contains(errText, c.text) || out != "" {
+			t.Errorf("%v: exit code %d, %q, output %q; want %d, %q", c.args, code, errText, out, c.code, c.text)
+		}
+	}
+}
+
+// TestModelTopic describes and exports what a topic holds: two versions of a
+// model as full and delta, and another model; then with damage.
+func TestModelTopic(t *testing.T) {
+	c := newCluster(t)
+	topic := c.name()
+	var payloads [][]byte
+	for _, n := range []int{500, 700} {
+		data, err := os.ReadFile(modelFile(t, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payloads = append(payloads, data)
+	}
+	publish := func(model string, version, base uint64, payload []byte) {
+		t.Helper()
+		pub, err := kafkaio.NewPublisher(t.Context(), kafkaio.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pub.Close()
+		u := &stream.Update{
+			Kind: stream.Full, Model: model, Learner: "pegasos", Version: version, Base: base, Epoch: 3, Step: 7, Examples: 100 * version,
+			Offsets: stream.Offsets{{Topic: "in", ID: 2}: 55}, Created: time.UnixMilli(1_700_000_000_000),
+			Evaluation: []stream.Measure{{Name: "prequential_accuracy", Value: 0.75}}, Payload: payload, Hash: xxhash.Sum64(payload),
+		}
+		if base > 0 {
+			u.Kind = stream.Delta
+		}
+		if err := pub.Publish(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"inspect"}, {"model", "export"}} {
+		args = append(args, "--model-topic", topic, "--brokers", strings.Join(c.brokers, ","))
+		if code, _, errText := streamsvm(t.Context(), args...); code != int(cli.Unavailable) || !strings.Contains(errText, "does not exist") {
+			t.Errorf("%v: exit code %d, %s", args, code, errText)
+		}
+	}
+	if slices.Contains(kafkatest.Topics(t, c.brokers), topic) {
+		t.Fatal("looking has made the topic")
+	}
+
+	publish("clicks", 4, 0, payloads[0])
+	publish("clicks", 5, 4, delta.Diff(payloads[0], payloads[1]))
+	// One model: it needs no name, and is that of the file.
+	out := c.run("model", "export", "--model-topic", topic)
+	m := decode[exportedModel](t, out)
+	if o := m.Origin; o == nil || o.Model != "clicks" || o.Version != 5 || o.Examples != 500 || o.Hash != hash(xxhash.Sum64(payloads[1])) {
+		t.Errorf("exported %+v", m.Origin)
+	}
+	path := filepath.Join(t.TempDir(), "model.ssm")
+	if err := os.WriteFile(path, payloads[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if file := must(t, "model", "export", path); modelLine(out) != modelLine(file) || modelLine(out) == "" {
+		t.Error("the model of the topic and that of the file are exported differently")
+	}
+	publish("views", 1, 0, payloads[0])
+	if code, _, errText := streamsvm(t.Context(), "model", "export", "--model-topic", topic, "--brokers", c.brokers[0]); code != int(cli.Usage) || !strings.Contains(errText, "clicks, views") {
+		t.Errorf("two models without a name: exit code %d, %s", code, errText)
+	}
+	if m := decode[exportedModel](t, c.run("model", "export", "--model-topic", topic, "--model-name", "views")); m.Origin.Model != "views" {
+		t.Errorf("views is exported as %+v", m.Origin)
+	}
+
+	before := kafkatest.ReadAll(t, c.brokers, topic)
+	d := decode[[]description](t, c.run("inspect", "--json", path, "--model-topic", topic))
+	if len(d) != 2 || d[0].Kind != "model" || d[1].Kind != "model topic" || len(d[1].Topic.Models) != 2 || d[1].Damage != "" || d[1].Topic.Records != uint64(len(before)) {
+		t.Fatalf("inspect says %+v", d)
+	}
+	clicks := d[1].Topic.Models[0]
+	var states []string
+	for _, u := range clicks.Updates {
+		states = append(states, fmt.Sprintf("%s %d %s", u.Kind, u.Version, u.State))
+		if !u.Verified || u.Held != u.Chunks {
+			t.Errorf("update %+v", u)
+		}
+	}
+	if want := []string{"full 4 current", "delta 5 applied"}; !slices.Equal(states, want) {
+		t.Errorf("updates %v, want %v", states, want)
+	}
+	if n := clicks.Newest; n.Version != 5 || n.Epoch != 3 || n.Step != 7 || n.Bytes != len(payloads[1]) || n.Learner != "pegasos" || n.ModelKind != "kernel" ||
+		n.Evaluation["prequential_accuracy"] != 0.75 || len(n.Offsets) != 1 || n.Offsets[0].Next != 55 {
+		t.Errorf("newest %+v", n)
+	}
+	text := c.run("inspect", "--model-topic", topic, "--model-name", "clicks")
+	for _, want := range []string{"version 5, epoch 3", "version 4, ", "1 on it, versions 5 to 5", "in/2", "next offset 55", "prequential_accuracy", "2023-11-14"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "views") {
+		t.Errorf("another model than was asked for in\n%s", text)
+	}
+	// Looking has changed nothing.
+	after := kafkatest.ReadAll(t, c.brokers, topic)
+	if len(after) != len(before) {
+		t.Errorf("%d records have become %d", len(before), len(after))
+	}
+
+	// A delta on a version that is not there, and a full that cannot be decoded.
+	publish("clicks", 9, 8, delta.Diff(payloads[0], payloads[1]))
+	publish("views", 2, 0, bytes.Repeat([]byte{1}, 100))
+	args := []string{"inspect", "--model-topic", topic, "--brokers", c.brokers[0]}
+	code, text, errText := streamsvm(t.Context(), args...)
+	for _, want := range []string{"unchained", "delta version 9, on version 8", "version 2 cannot be decoded"} {
+		if code != int(cli.Data) || !strings.Contains(text, want) {
+			t.Errorf("exit code %d, %s; no %q in\n%s", code, errText, want, text)
+		}
+	}
+	if code, out, errText := streamsvm(t.Context(), "model", "export", "--model-topic", topic, "--model-name", "views", "--brokers", c.brokers[0]); code != int(cli.Data) || out != "" {
+		t.Errorf("what cannot be decoded: exit code %d, %s", code, errText)
+	}
+	if code, _, errText := streamsvm(t.Context(), append(args, "--model-name", "none")...); code != int(cli.Data) || !strings.Contains(errText, "no model none") {
+		t.Errorf("a name that is not there: exit code %d, %s", code, errText)
+	}
+}
+
+// modelLine is the line with the model in an export.
+func modelLine(out string) string {
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, `"model": {"kind"`) {
+			return line
+		}
+	}
+	return ""
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// modelTopicFlags say which model topic is read once.
+type modelTopicFlags struct {
+	kafkaFlags
+	topic, name string
+	down        time.Duration
+}
+
+func (o *modelTopicFlags) define(f *cli.Flags, nameUsage string) {
+	f.Group("Model topic", func() {
+		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to read")
+		f.StringVar(&o.name, "model-name", "", nameUsage)
+		f.DurationVar(&o.down, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
+	})
+	o.kafkaFlags.define(f)
+}
+
+// wanted reports whether the topic is to be read: a configuration file may name
+// it for other commands.
+func (o *modelTopicFlags) wanted(c *cli.Call) bool {
+	return o.topic != "" && (len(c.Args) == 0 || c.Origin("model-topic").Source == cli.FromFlag)
+}
+
+// read returns what the topic holds, at least one model.
+func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*kafkaio.ModelTopic, error) {
+	cfg, err := o.kafkaFlags.config(c)
+	if err != nil {
+		return nil, err
+	}
+	t, err := kafkaio.Contents(ctx, kafkaio.ContentsOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
+	if err != nil {
+		return nil, kafkaError(err)
+	}
+	if len(t.Models) == 0 && t.Rejected == 0 {
+		if o.name != "" {
+			return nil, cli.Failf(cli.Data, "topic %s holds no model %s", o.topic, o.name)
+		}
+		return nil, cli.Failf(cli.Data, "topic %s holds no model", o.topic)
+	}
+	return t, nil
+}
+
+// topicDescription is what inspect says about a model topic.
+type topicDescription struct {
+	Records    uint64           `json:"records"`
+	Tombstones uint64           `json:"tombstones"`
+	Partitions []topicPartition `json:"partitions"`
+	// Rejected counts the records that are of no use to any subscriber;
+	// Rejections has the first of them.
+	Rejected   uint64       `json:"rejected"`
+	Rejections []rejection  `json:"rejections"`
+	Models     []topicModel `json:"models"`
+}
+
+type topicPartition struct {
+	Partition int32 `json:"partition"`
+	First     int64 `json:"first"`
+	End       int64 `json:"end"` // one more than the largest offset
+}
+
+type rejection struct {
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Key       string `json:"key"`
+	Error     string `json:"error"`
+}
+
+// topicModel is one model of a topic.
+type topicModel struct {
+	Name string `json:"name"`
+	// Newest is what a subscriber gets, with all deltas applied.
+	Newest *newestModel `json:"newest"`
+	// Updates are all of which there is a record, oldest first.
+	Updates []heldUpdate `json:"updates"`
+}
+
+type newestModel struct {
+	Version       uint64                 `json:"version"`
+	Epoch         uint64                 `json:"epoch"`
+	Step          uint64                 `json:"step"`
+	Examples      uint64                 `json:"examples"`
+	Created       time.Time              `json:"created"`
+	Bytes         int                    `json:"bytes"`
+	Hash          string                 `json:"hash"`
+	Learner       string                 `json:"learner"`
+	Task          string                 `json:"task,omitempty"`
+	Model         string                 `json:"model,omitempty"`
+	ModelKind     string                 `json:"model_kind,omitempty"`
+	Preprocessing string                 `json:"preprocessing,omitempty"`
+	Options       map[string]string      `json:"options,omitempty"`
+	Offsets       []partition            `json:"offsets"`
+	Evaluation    map[string]eval.Number `json:"evaluation"`
+	measures      []stream.Measure       // Evaluation in order
+	Damage        string                 `json:"damage,omitempty"` // why it cannot be decoded
+}
+
+type heldUpdate struct {
+	Kind      string    `json:"kind"`
+	Version   uint64    `json:"version"`
+	Base      uint64    `json:"base,omitempty"`
+	Epoch     uint64    `json:"epoch"`
+	Step      uint64    `json:"step"`
+	Examples  uint64    `json:"examples"`
+	Created   time.Time `json:"created"`
+	Bytes     uint64    `json:"bytes"`
+	Hash      string    `json:"hash"`
+	Verified  bool      `json:"verified"`
+	Chunks    uint64    `json:"chunks"`
+	Held      uint64    `json:"held"` // chunks that are there
+	Partition int32     `json:"partition"`
+	First     int64     `json:"first"` // offsets
+	Last      int64     `json:"last"`
+	State     string    `json:"state"`
+	Error     string    `json:"error,omitempty"`
+}
+
+func inspectTopic(ctx context.Context, c *cli.Call, o *modelTopicFlags) (*description, error) {
+	t, err := o.read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d := &description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
+		Records: t.Records, Tombstones: t.Tombstones, Rejected: t.Rejected,
+		Partitions: []topicPartition{}, Rejections: []rejection{}, Models: []topicModel{},
+	}}
+	for _, p := range t.End.Partitions() {
+		d.Topic.Partitions = append(d.Topic.Partitions, topicPartition{p.ID, t.First[p], t.End[p]})
+	}
+	for _, r := range t.Rejections {
+		d.Topic.Rejections = append(d.Topic.Rejections, rejection{r.Partition.ID, r.Offset, r.Key, r.Err.Error()})
+	}
+	var damage []string
+	for i := range t.Models {
+		m := newTopicModel(&t.Models[i])
+		d.Topic.Models = append(d.Topic.Models, m)
+		if problem := m.damage(); problem != "" {
+			damage = append(damage, fmt.Sprintf("model %s: %s", m.Name, problem))
+		}
+		for _, u := range m.Updates {
+			d.Bytes += int64(u.Bytes)
+		}
+	}
+	if t.Rejected > 0 {
+		damage = append(damage, fmt.Sprintf("records of no use: %d", t.Rejected))
+	}
+	if len(damage) == 0 {
+		return d, nil
+	}
+	d.Damage = strings.Join(damage, "; ")
+	return d, cli.Fail(cli.Data, errors.New("topic "+t.Topic+": "+d.Damage))
+}
+
+func newTopicModel(c *kafkaio.ModelContents) topicModel {
+	m := topicModel{Name: c.Name, Updates: []heldUpdate{}}
+	for _, u := range c.Updates {
+		h := heldUpdate{
+			Kind: string(u.Kind), Version: u.Version, Base: u.Base, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created,
+			Bytes: u.Size, Hash: hash(u.Hash), Verified: u.Verified, Chunks: u.Chunks, Held: u.Held,
+			Partition: u.Partition.ID, First: u.First, Last: u.Last, State: string(u.State),
+		}
+		if u.Err != nil {
+			h.Error = u.Err.Error()
+		}
+		m.Updates = append(m.Updates, h)
+	}
+	u := c.Newest
+	if u == nil {
+		return m
+	}
+	m.Newest = &newestModel{
+		Version: u.Version, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created, Bytes: len(u.Payload), Hash: hash(u.Hash),
+		Learner: u.Learner, Offsets: []partition{}, Evaluation: map[string]eval.Number{}, measures: u.Evaluation,
+	}
+	for _, id := range u.Offsets.Partitions() {
+		m.Newest.Offsets = append(m.Newest.Offsets, partition{Topic: id.Topic, Partition: id.ID, Next: u.Offsets[id]})
+	}
+	for _, e := range u.Evaluation {
+		m.Newest.Evaluation[e.Name] = eval.Number(e.Value)
+	}
+	p, err := predictor.Decode(u.Payload)
+	if err != nil {
+		m.Newest.Damage = err.Error()
+		return m
+	}
+	info := p.Info()
+	m.Newest.Task, m.Newest.Model, m.Newest.ModelKind = string(p.Task()), info.Text, string(info.Kind)
+	m.Newest.Preprocessing, m.Newest.Options = p.Preprocessing(), p.Options()
+	return m
+}
+
+// damage says in a few words what is wrong with the model; empty is nothing. A
+// full that is not complete may be on its way.
+func (m *topicModel) damage() string {
+	var found []string
+	if m.Newest == nil {
+		found = append(found, "there is no full that a subscriber could use")
+	} else if m.Newest.Damage != "" {
+		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
+	}
+	for _, s := range []kafkaio.UpdateState{kafkaio.Damaged, kafkaio.Unchained} {
+		if us := m.in(s, ""); len(us) > 0 {
+			found = append(found, fmt.Sprintf("updates that are %s: %d", s, len(us)))
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// in returns the updates in a state, of a kind unless that is empty.
+func (m *topicModel) in(s kafkaio.UpdateState, kind stream.UpdateKind) []heldUpdate {
+	var out []heldUpdate
+	for _, u := range m.Updates {
+		if u.State == string(s) && (kind == "" || u.Kind == string(kind)) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func (t *topicDescription) print(row func(name, format string, args ...any)) {
+	row("records", "%d, %d of them tombstones", t.Records, t.Tombstones)
+	for _, p := range t.Partitions {
+		row(fmt.Sprintf("partition %d", p.Partition), "offsets %d to %d", p.First, p.End-1)
+	}
+	for i := range t.Models {
+		t.Models[i].print(row)
+	}
+	for _, r := range t.Rejections {
+		row("record of no use", "partition %d, offset %d, key %s: %s", r.Partition, r.Offset, r.Key, r.Error)
+	}
+	if n := t.Rejected - uint64(len(t.Rejections)); n > 0 {
+		row("", "and %d more", n)
+	}
+}
+
+func (m *topicModel) print(row func(name, format string, args ...any)) {
+	row("model "+m.Name, "")
+	if n := m.Newest; n != nil {
+		row("  newest", "version %d, epoch %d, step %d, %d examples, %d bytes, hash %s, verified", n.Version, n.Epoch, n.Step, n.Examples, n.Bytes, n.Hash)
+		row("  created", "%s", n.Created.Format(time.RFC3339Nano))
+		if n.Damage == "" {
+			row("  learner", "%s (%s)", n.Learner, n.Task)
+			row("  model", "%s", n.Model)
+			row("  preprocessing", "%s", n.Preprocessing)
+		} else {
+			row("  learner", "%s", n.Learner)
+		}
+		for _, p := range n.Offsets {
+			row(fmt.Sprintf("  %s/%d", p.Topic, p.Partition), "next offset %d", p.Next)
+		}
+		for _, e := range n.measures {
+			row("  "+e.Name, "%.6g", e.Value)
+		}
+	}
+	for _, u := range m.in(kafkaio.Current, "") {
+		row("  full", "version %d, %s", u.Version, u.text())
+	}
+	if ds := m.in(kafkaio.Applied, ""); len(ds) > 0 {
+		var bytes uint64
+		for _, u := range ds {
+			bytes += u.Bytes
+		}
+		row("  deltas", "%d on it, versions %d to %d, %d bytes, verified", len(ds), ds[0].Version, ds[len(ds)-1].Version, bytes)
+	}
+	for _, s := range []kafkaio.UpdateState{kafkaio.Incomplete, kafkaio.Unchained, kafkaio.Damaged} {
+		for _, u := range m.in(s, "") {
+			what := string(s)
+			if s == kafkaio.Damaged {
+				what = "DAMAGED"
+			}
+			text := u.text()
+			if u.Base > 0 {
+				text = fmt.Sprintf("on version %d, %s", u.Base, text)
+			}
+			if u.Error != "" {
+				text += ": " + u.Error
+			}
+			row("  "+what, "%s version %d, %s", u.Kind, u.Version, text)
+		}
+	}
+	if fulls, deltas := m.in(kafkaio.Superseded, stream.Full), m.in(kafkaio.Superseded, stream.Delta); len(fulls)+len(deltas) > 0 {
+		row("  superseded", "%d fulls, %d deltas, which compaction removes in time", len(fulls), len(deltas))
+	}
+}
+
+func (u *heldUpdate) text() string {
+	s := fmt.Sprintf("%d bytes, %d of %d chunks", u.Bytes, u.Held, u.Chunks)
+	s += fmt.Sprintf(" at offsets %d to %d of partition %d", u.First, u.Last, u.Partition)
+	if u.Verified {
+		s += ", hash " + u.Hash + ", verified"
+	}
+	return s
+}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/synth"
+)
+
+// apart is a stream whose labels come on a topic of their own.
+type apart struct {
+	offline []byte // the joined file, json
+	records []stream.Record
+	labels  int
+}
+
+// newApart makes n examples, one in a hundred without a label, in partition 0
+// of the topic examples, and their labels, up to late examples later or up to
+// early before, in three partitions of the topic labels. Keys are those of the
+// records, or ids, and labels have both forms.
+func newApart(t *testing.T, examples, labels string, n, late, early int) *apart {
+	t.Helper()
+	gen, err := synth.New("moons", 4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := codec.New("json", codec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(7, 7))
+	a := &apart{}
+	for i := range n {
+		var ex stream.Example
+		gen.Next(&ex)
+		key := fmt.Sprintf("k%d", i)
+		if i%100 == 50 {
+			ex.Labelled, ex.Y = false, 0
+		}
+		if i%3 == 0 {
+			ex.ID = key
+		}
+		line, err := enc.Append(nil, &ex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.offline = append(append(a.offline, line...), '\n')
+		at := func(d int) time.Time { return time.UnixMilli(1_700_000_000_000 + 10*int64(i+d)) }
+		if ex.Labelled {
+			l := stream.Record{Topic: labels, Partition: int32(i % 3), Time: at(r.IntN(late+early+1) - early).Add(5 * time.Millisecond)}
+			if i%3 == 0 {
+				l.Value = fmt.Appendf(nil, `{"id":%q,"y":%v}`, key, ex.Y)
+			} else {
+				l.Key, l.Value = []byte(key), fmt.Appendf(nil, "%+v", ex.Y)
+			}
+			a.records = append(a.records, l)
+			a.labels++
+		}
+		ex.Labelled, ex.Y = false, 0
+		rec := stream.Record{Topic: examples, Time: at(0)}
+		if rec.Value, err = enc.Append(nil, &ex); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 != 0 {
+			rec.Key = []byte(key)
+		}
+		a.records = append(a.records, rec)
+	}
+	slices.SortStableFunc(a.records, func(x, y stream.Record) int { return x.Time.Compare(y.Time) })
+	return a
+}
+
+// TestTrainJoinsLabels: what is learned from two topics is what is learned from
+// the joined file, and the recording leads to the same state.
+func TestTrainJoinsLabels(t *testing.T) {
+	c := newCluster(t)
+	const n = 14000
+	examples, labels := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 3, nil)
+	a := newApart(t, examples, labels, n, 10000, 300)
+	kafkatest.Produce(t, c.brokers, a.records...)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "joined.json")
+	if err := os.WriteFile(file, a.offline, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	offline := filepath.Join(dir, "offline.ssm")
+	must(t, append([]string{"replay", file, "--model", offline}, learn...)...)
+	want, err := os.ReadFile(offline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, merge := range []string{"ordered", "arrival"} {
+		join := []string{"--join", "key", "--labels-topic", labels} // the default window is just enough
+		if merge == "arrival" {
+			join = append(join, "--join-window", fmt.Sprint(n)) // one topic may be read before the other
+		}
+		models, state, rec := c.name(), filepath.Join(dir, merge), filepath.Join(dir, merge+".ssr")
+		args := slices.Concat([]string{"train", "--topics", examples, "--until-end", "--merge", merge, "--model-topic", models, "--checkpoint", state,
+			"--checkpoint-every", "1000", "--record", rec}, learn, join)
+		c.run(args...)
+		s := newest(t, state)
+		if m := s.Meta; m["consumed"] != fmt.Sprint(len(a.records)) || m["learned"] != fmt.Sprint(a.labels) || m["joined"] != m["learned"] ||
+			m["sampled_out"] != fmt.Sprint(n-a.labels) || m["late"] != "0" || m["pending"] != "0" || len(s.Partitions) != 4 {
+			t.Errorf("%s: the last checkpoint says %v, %v", merge, m, s.Partitions)
+		}
+		saved := filepath.Join(dir, "saved-"+merge)
+		c.run("subscribe", "--model-topic", models, "--once", "--save", saved)
+		got, err := os.ReadFile(filepath.Join(saved, "model.ssm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: the model differs from that of the joined file", merge)
+		}
+		text := must(t, slices.Concat([]string{"replay", rec}, learn, join)...)
+		if !strings.Contains(text, s.StateHash) || !strings.Contains(text, "0 too late") {
+			t.Errorf("%s: replay of the recording: %s, want state %s", merge, text, s.StateHash)
+		}
+		// Another join may not go on from the checkpoint.
+		other := append(slices.Clone(args), "--join-window", "7")
+		if code, _, errText := streamsvm(t.Context(), append(other, "--brokers", strings.Join(c.brokers, ","))...); code != int(cli.Config) || !strings.Contains(errText, "within 7") {
+			t.Errorf("with another window: exit code %d, %q", code, errText)
+		}
+	}
+	for want, args := range map[string][]string{
+		"--labels-topic": {"--join", "key"},
+		"--join key":     {"--labels-topic", labels},
+		"join-window":    {"--join", "key", "--labels-topic", labels, "--join-window", "0"},
+		"examples too":   {"--join", "key", "--labels-topic", examples},
+	} {
+		args = slices.Concat([]string{"train", "--topics", examples, "--brokers", strings.Join(c.brokers, ",")}, args)
+		if code, _, errText := streamsvm(t.Context(), args...); code != int(cli.Usage) || !strings.Contains(errText, want) {
+			t.Errorf("%v: exit code %d, %q does not name %s", args, code, errText, want)
+		}
+	}
+}
+
+// TestJoinCountsLateAndMissing: with a window smaller than the delays, every
+// record still has one fate.
+func TestJoinCountsLateAndMissing(t *testing.T) {
+	c := newCluster(t)
+	examples, labels := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 3, nil)
+	a := newApart(t, examples, labels, 3000, 400, 0)
+	kafkatest.Produce(t, c.brokers, a.records...)
+	state := filepath.Join(t.TempDir(), "state")
+	args := slices.Concat([]string{"train", "--topics", examples, "--until-end", "--merge", "ordered", "--checkpoint", state, "--join", "key",
+		"--labels-topic", labels, "--join-window", "200"}, learn)
+	_, _, text := streamsvm(t.Context(), append(slices.DeleteFunc(args, func(s string) bool { return s == "-q" }), "--brokers", strings.Join(c.brokers, ","))...)
+	m := newest(t, state).Meta
+	number := func(name string) (n int) {
+		if _, err := fmt.Sscan(m[name], &n); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return n
+	}
+	if sum := number("learned") + number("sampled_out") + number("dead") + number("joined") + number("late"); sum != number("consumed") || sum != len(a.records) {
+		t.Errorf("the fates of %d records add up to %d: %v", len(a.records), sum, m)
+	}
+	if number("late") == 0 || number("joined") == 0 || number("joined")+number("late") != a.labels || number("learned") != number("joined") {
+		t.Errorf("of %d labels: %v", a.labels, m)
+	}
+	if !strings.Contains(text, fmt.Sprintf("%d too late", number("late"))) || !strings.Contains(text, fmt.Sprintf("+ %d joined + %d late +", number("joined"), number("late"))) {
+		t.Errorf("train says %s", text)
+	}
+}
+
+// twoTopics returns records of a topic of labelled examples in two partitions
+// and one of unlabelled ones, ratio times as many, in three.
+func twoTopics(t *testing.T, labelled, unlabelled string, n, ratio int) (recs []stream.Record) {
+	t.Helper()
+	gen, err := synth.New("moons", 4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := codec.New("json", codec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n * (1 + ratio) {
+		var ex stream.Example
+		gen.Next(&ex)
+		rec := stream.Record{Topic: labelled, Partition: int32(i % 2), Time: time.UnixMilli(1_700_000_000_000 + int64(i))}
+		if i%(1+ratio) > 0 {
+			rec.Topic, rec.Partition = unlabelled, int32(i%3)
+			ex.Labelled, ex.Y = false, 0
+		}
+		if rec.Value, err = enc.Append(nil, &ex); err != nil {
+			t.Fatal(err)
+		}
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
+// TestTwoTopics: labelled and unlabelled examples on topics of their own, at
+// different rates, each partition with its own position; a supervised learner
+// samples the unlabelled ones out, a semi-supervised one learns from both.
+func TestTwoTopics(t *testing.T) {
+	const n, ratio = 200, 4
+	for learner, wantLearned := range map[string]int{"pegasos": n, "tsgs3vm": n * (1 + ratio)} {
+		t.Run(learner, func(t *testing.T) {
+			c := newCluster(t)
+			labelled, unlabelled := kafkatest.Topic(t, c.brokers, 2, nil), kafkatest.Topic(t, c.brokers, 3, nil)
+			recs := twoTopics(t, labelled, unlabelled, n, ratio)
+			dir := t.TempDir()
+			args := func(name string) []string {
+				return []string{"train", "--topics", labelled + "," + unlabelled, "--merge", "ordered", "--checkpoint", filepath.Join(dir, name),
+					"--checkpoint-every", "100", "--learner", learner, "--tune=off", "--warmup", "100", "-q", "--brokers", strings.Join(c.brokers, ",")}
+			}
+			kafkatest.Produce(t, c.brokers, recs...)
+			must(t, append(args("once"), "--until-end")...)
+			s := newest(t, filepath.Join(dir, "once"))
+			m := s.Meta
+			if m["consumed"] != fmt.Sprint(len(recs)) || m["learned"] != fmt.Sprint(wantLearned) || m["sampled_out"] != fmt.Sprint(len(recs)-wantLearned) || m["pending"] != "0" {
+				t.Errorf("fates: %v", m)
+			}
+			next := map[string]int64{}
+			for _, p := range s.Partitions {
+				next[p.Topic] += p.Next
+			}
+			if len(s.Partitions) != 5 || next[labelled] != n || next[unlabelled] != n*ratio {
+				t.Errorf("positions: %+v", s.Partitions)
+			}
+			// Another run is stopped after its second checkpoint, and goes on. The
+			// order of the topics on the command line is of no account.
+			other := args("other")
+			other[2] = unlabelled + "," + labelled
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			code, errText := 0, ""
+			go func() {
+				code, _, errText = streamsvm(ctx, other...)
+				close(done)
+			}()
+			waitCheckpoints(t, filepath.Join(dir, "other"), 2, done)
+			cancel()
+			if <-done; code != 0 {
+				t.Errorf("exit code %d after a stop: %s", code, errText)
+			}
+			must(t, append(other, "--until-end")...)
+			if o := newest(t, filepath.Join(dir, "other")); o.StateHash != s.StateHash {
+				t.Errorf("state %s after a stop, %s without", o.StateHash, s.StateHash)
+			}
+		})
+	}
+}
+
+// TestKillAndResumeJoin kills trainers of a stream on three topics, examples,
+// their labels, and unlabelled ones, with SIGKILL, and compares with a run that
+// nobody disturbed.
+func TestKillAndResumeJoin(t *testing.T) {
+	dir := t.TempDir()
+	addr := "127.0.0.1:0"
+	broker := process(t, "broker", "-q", "--addr", addr, "--data", filepath.Join(dir, "broker"))
+	out, err := broker.StdoutPipe()
+	if err == nil {
+		err = broker.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func(p *exec.Cmd) {
+		_ = p.Process.Kill()
+		_ = p.Wait() // reports the kill
+	}
+	t.Cleanup(func() { end(broker) })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	brokers := []string{addr}
+	kafkatest.Create(t, brokers, "examples", 1, nil)
+	kafkatest.Create(t, brokers, "labels", 3, nil)
+	kafkatest.Create(t, brokers, "others", 2, nil)
+	a := newApart(t, "examples", "labels", 20000, 3000, 500)
+	extra := twoTopics(t, "none", "others", 400, 4)
+	extra = slices.DeleteFunc(extra, func(r stream.Record) bool { return r.Topic != "others" })
+	for i := range extra {
+		extra[i].Partition %= 2
+		extra[i].Time = time.UnixMilli(1_700_000_000_000 + 30*int64(i))
+	}
+	kafkatest.Produce(t, brokers, append(extra, a.records...)...)
+
+	args := func(name string) []string {
+		return append([]string{"train", "--brokers", addr, "--topics", "examples,others", "--join", "key", "--labels-topic", "labels", "--merge", "ordered", "--until-end",
+			"--checkpoint", filepath.Join(dir, name), "--checkpoint-every", "300", "--model-topic", "models-" + name, "--log-level", "error"}, learn...)
+	}
+	must(t, args("plain")...)
+	kills := 0
+	for ended := false; !ended; {
+		p := process(t, args("killed")...)
+		before := latest(t, filepath.Join(dir, "killed"))
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		var err error
+		go func() {
+			err = p.Wait()
+			close(done)
+		}()
+		if kills < 5 && waitCheckpoints(t, filepath.Join(dir, "killed"), before+2, done) {
+			_ = p.Process.Kill()
+			<-done
+			kills++
+			continue
+		}
+		<-done
+		if ended = true; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kills < 3 {
+		t.Errorf("the stream ended after %d kills", kills)
+	}
+	x, y := newest(t, filepath.Join(dir, "plain")), newest(t, filepath.Join(dir, "killed"))
+	if x.StateHash != y.StateHash {
+		t.Errorf("state %s after %d kills, %s without", y.StateHash, kills, x.StateHash)
+	}
+	all := fmt.Sprint(len(a.records) + len(extra))
+	if m := y.Meta; m["consumed"] != all || m["joined"] != fmt.Sprint(a.labels) || m["learned"] != m["joined"] || m["pending"] != "0" {
+		t.Errorf("fates after %d kills: %v, want %s records", kills, m, all)
+	}
+	hashOf := func(name string) string {
+		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", "models-"+name, "--once", "--json")).Hash
+	}
+	if p, q := hashOf("plain"), hashOf("killed"); p != q {
+		t.Errorf("model %s after %d kills, %s without", q, kills, p)
+	}
+	t.Logf("%d kills", kills)
+}
+
+// TestChecksKnowLabels: what checks settings and permissions knows the topic of
+// labels.
+func TestChecksKnowLabels(t *testing.T) {
+	join := []string{"--topics", "a", "--join", "key", "--labels-topic", "lab"}
+	out := must(t, append([]string{"acls", "--brokers", "k:9092", "--model-topic", "m", "--dlq", "--principal", "CN=x"}, join...)...)
+	for _, want := range []string{"--operation Read --topic lab\n", "--topic lab.dlq\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("acls prints\n%swithout %q", out, want)
+		}
+	}
+	b := kafkatest.Embedded(t)
+	kafkatest.Create(t, []string{b.Addr()}, "a", 1, nil)
+	_, out, errText := streamsvm(t.Context(), append([]string{"doctor", "--brokers", b.Addr()}, join...)...)
+	if !strings.Contains(out, "topic lab: it does not exist") {
+		t.Errorf("doctor prints\n%s%s", out, errText)
+	}
+	_, out, errText = streamsvm(t.Context(), append([]string{"doctor", "--brokers", b.Addr(), "--checkpoint", t.TempDir(), "--model-topic", "lab"}, join...)...)
+	if !strings.Contains(out+errText, "lab is a topic of labels too") {
+		t.Errorf("the model among the labels: doctor prints\n%s%s", out, errText)
+	}
+}

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+)
+
+// outcome is what became of one record.
+type outcome struct {
+	id              string
+	y               float64 // the true label
+	labelled        bool    // it came along
+	decision, label float64
+	err             error // why there are none
+}
+
+// A scoring is a batch of records on its way through the command, with all the
+// memory that this takes, to be used again.
+type scoring struct {
+	v    *predictor.Version
+	recs []stream.Record
+	rows []outcome
+
+	arena stream.Arena
+	ex    stream.Example
+	xs    []stream.Vec
+	at    []int // the record of each of xs
+	f     []float64
+	out   []byte        // lines for standard output
+	done  chan struct{} // gets an element when the batch is scored
+}
+
+func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
+
+// score predicts the batch.
+func (p *predict) score(b *scoring) {
+	start := time.Now()
+	b.arena.Reset()
+	b.rows, b.xs, b.at = b.rows[:0], b.xs[:0], b.at[:0]
+	for i := range b.recs {
+		ex := &b.ex
+		*ex = stream.Example{}
+		if err := p.dec.DecodeIn(&b.arena, b.recs[i].Value, ex); err != nil {
+			b.rows = append(b.rows, outcome{err: err})
+			continue
+		}
+		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, labelled: ex.Labelled})
+		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)
+	}
+	if cap(b.f) < len(b.xs) {
+		b.f = make([]float64, len(b.xs), 2*len(b.xs))
+	}
+	b.f = b.f[:len(b.xs)]
+	b.v.Decisions(b.f, b.xs)
+	for k, i := range b.at {
+		b.rows[i].decision, b.rows[i].label = b.f[k], b.v.Label(b.f[k])
+	}
+	p.m.Scored(len(b.xs), len(b.recs)-len(b.xs), time.Since(start))
+}
+
+// count keeps what summary needs.
+func (p *predict) count(rows []outcome) {
+	for i := range rows {
+		switch {
+		case rows[i].err != nil:
+			p.refused++
+		case rows[i].labelled:
+			p.quality.Add(rows[i].decision, rows[i].y)
+		}
+	}
+}
+
+// files scores files, or standard input: one goroutine reads, one for each
+// processor decodes and decides, and this one writes, in the order of the
+// records.
+func (p *predict) files(ctx context.Context) error {
+	files, fo := p.c.Args, p.fileOptions()
+	if len(files) == 0 {
+		files = []string{"-"}
+		fo.Codec = p.dec.Name()
+	}
+	src, err := fileio.Open(files, fo)
+	if err != nil {
+		return cli.Fail(cli.Usage, err)
+	}
+	defer src.Close()
+	n := runtime.GOMAXPROCS(0)
+	work, order, spare := make(chan *scoring, n), make(chan *scoring, 2*n), make(chan *scoring, 2*n+2)
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(order)
+		defer close(work)
+		ended <- p.read(ctx, src, waits(files), work, order, spare)
+	}()
+	for range n {
+		go func() {
+			for b := range work {
+				p.score(b)
+				p.format(b)
+				b.done <- struct{}{}
+			}
+		}()
+	}
+	for b := range order {
+		<-b.done
+		if err == nil {
+			p.count(b.rows)
+			if err = p.print(b); err != nil {
+				cancel()
+			}
+		}
+		select {
+		case spare <- b:
+		default:
+		}
+	}
+	cancel()
+	if err != nil {
+		return err
+	}
+	return <-ended
+}
+
+const (
+	batchRecords = 512
+	batchBytes   = 512 << 10
+)
+
+// read hands the records of src on. From a source that never waits for data it
+// makes batches of a size that is good for the predictor.
+func (p *predict) read(ctx context.Context, src stream.Source, waits bool, work, order chan<- *scoring, spare <-chan *scoring) error {
+	for {
+		var b *scoring
+		select {
+		case b = <-spare:
+		default:
+			b = newScoring()
+		}
+		b.recs, b.v = b.recs[:0], p.current()
+		var err error
+		for size := 0; err == nil && len(b.recs) < batchRecords && size < batchBytes; {
+			had := len(b.recs)
+			b.recs, err = src.Fetch(ctx, b.recs)
+			for i := range b.recs[had:] {
+				size += len(b.recs[had+i].Value)
+			}
+			if waits {
+				break
+			}
+		}
+		if len(b.recs) > 0 {
+			select {
+			case order <- b:
+				work <- b // taken by a goroutine that waits for nobody
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// waits reports whether reading one of the files may wait for other programs.
+func waits(files []string) bool {
+	for _, name := range files {
+		if info, err := os.Stat(name); name == "-" || err == nil && !info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// format makes the batch's lines of standard output.
+func (p *predict) format(b *scoring) {
+	b.out = b.out[:0]
+	for i := range b.rows {
+		o := &b.rows[i]
+		switch {
+		case p.output == "json":
+			b.out = o.append(b.out, b.v, nil)
+		case o.err != nil:
+			b.out = append(b.out, '?')
+		case p.output == "label":
+			b.out = strconv.AppendFloat(b.out, o.label, 'g', -1, 64)
+		default:
+			b.out = strconv.AppendFloat(b.out, o.decision, 'g', -1, 64)
+		}
+		b.out = append(b.out, '\n')
+	}
+}
+
+// print writes the batch's lines to standard output, and to the standard error
+// output what is wrong with records.
+func (p *predict) print(b *scoring) error {
+	for i := range b.rows {
+		if err := b.rows[i].err; err != nil {
+			fmt.Fprintf(p.c.Err, "streamsvm: %s record %d: %s\n", b.recs[i].Topic, b.recs[i].Offset+1, err)
+		}
+	}
+	_, err := p.c.Out.Write(b.out)
+	return err
+}
+
+// append appends o as a JSON object, with the position of r if it is not nil.
+func (o *outcome) append(b []byte, v *predictor.Version, r *stream.Record) []byte {
+	b = append(b, '{')
+	text := func(key, s string) {
+		if s != "" {
+			b = appendString(appendKey(b, key), s)
+		}
+	}
+	text("id", o.id)
+	if r != nil {
+		text("topic", r.Topic)
+		b = strconv.AppendInt(appendKey(b, "partition"), int64(r.Partition), 10)
+		b = strconv.AppendInt(appendKey(b, "offset"), r.Offset, 10)
+	}
+	if o.err == nil {
+		b = appendNumber(appendKey(b, "decision"), o.decision)
+		b = appendNumber(appendKey(b, "label"), o.label)
+		if o.labelled {
+			b = appendNumber(appendKey(b, "y"), o.y)
+		}
+	}
+	text("model", v.Update.Model)
+	if v.Update.Version != 0 {
+		b = strconv.AppendUint(appendKey(b, "version"), v.Update.Version, 10)
+	}
+	if o.err != nil {
+		text("error", o.err.Error())
+	}
+	return append(b, '}')
+}
+
+func appendKey(b []byte, key string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	b = append(b, '"')
+	b = append(b, key...)
+	return append(b, '"', ':')
+}
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			q, _ := json.Marshal(s) // strings always have a form
+			return append(b, q...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// appendNumber appends v as encoding/json does; null if it is not finite.
+func appendNumber(b []byte, v float64) []byte {
+	if v-v != 0 {
+		return append(b, "null"...)
+	}
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		b = strconv.AppendFloat(b, v, 'e', -1, 64)
+		if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
+			b[n-2] = b[n-1] // e-09 is written e-9
+			b = b[:n-1]
+		}
+		return b
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}

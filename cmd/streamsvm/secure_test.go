@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+)
+
+// way is one way to connect.
+type way struct {
+	name, listener, principal string
+	args                      []string
+}
+
+// ways returns every mechanism with and without TLS.
+func ways(s *kafkatest.Secure) []way {
+	out := []way{
+		{"tls", "TLS", "", []string{"--tls", "--tls-ca", s.CA}},
+		{"client certificate", "MTLS", "User:CN=trainer", []string{"--tls", "--tls-ca", s.CA, "--tls-cert", s.Cert, "--tls-key", s.Key}},
+	}
+	for _, m := range kafkatest.Mechanisms {
+		login := []string{"--sasl-mechanism", m, "--sasl-username", "trainer", "--sasl-password-file", s.PasswordFile}
+		out = append(out, way{m, "SASL", "User:trainer", login},
+			way{m + " over tls", "SASLTLS", "User:trainer", append([]string{"--tls", "--tls-ca", s.CA}, login...)})
+	}
+	for i := range out {
+		out[i].args = append(out[i].args, "--brokers", s.Listeners[out[i].listener])
+	}
+	return out
+}
+
+// eachCluster runs a test on the embedded broker and on Apache Kafka.
+func eachCluster(t *testing.T, run func(t *testing.T, s *kafkatest.Secure)) {
+	t.Run("embedded", func(t *testing.T) { run(t, kafkatest.NewSecure(t, false)) })
+	t.Run("Apache Kafka", func(t *testing.T) { run(t, kafkatest.NewSecure(t, true)) })
+}
+
+// buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// TestSecureWays: with exactly the permissions that acls prints, every way to
+// connect carries the whole path: produce, doctor, train with checkpoint, model
+// topic, dead letters and group, subscribe.
+func TestSecureWays(t *testing.T) {
+	eachCluster(t, func(t *testing.T, s *kafkatest.Secure) {
+		for _, w := range ways(s) {
+			t.Run(w.name, func(t *testing.T) {
+				t.Parallel() // each waits for brokers rather than computes
+				base := strings.ToLower(strings.ReplaceAll(fmt.Sprintf("secure-%s-%d", w.name, time.Now().UnixNano()), " ", "-"))
+				topic, models := base+"-examples", base+"-models"
+				dir := t.TempDir()
+				settings := append([]string{"--topics", topic, "--model-topic", models, "--dlq", "--group", base, "--tolerance", "data"}, w.args...)
+				if w.principal != "" {
+					s.Allow(w.listener, must(t, append([]string{"acls", "--principal", w.principal}, settings...)...))
+					s.Allow(w.listener, must(t, append([]string{"acls", "--principal", w.principal, "--role", "predict", "--predictions-topic", topic, "--topics", topic}, w.args...)...))
+				}
+				must(t, append([]string{"generate", "moons", "--count", "300", "--topic", topic, "--partitions", "1", "-q"}, w.args...)...)
+				bad := filepath.Join(dir, "bad.csv")
+				if err := os.WriteFile(bad, []byte("oops\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				must(t, append([]string{"produce", bad, "--topic", topic, "-q", "--codec", "libsvm"}, w.args...)...)
+				service := append(append([]string{"--checkpoint", filepath.Join(dir, "state")}, settings...), "--learner", "pegasos", "--tune=off", "--warmup", "50")
+				must(t, append([]string{"doctor"}, service...)...)
+				must(t, append([]string{"train", "--dry-run"}, service...)...)
+				must(t, append([]string{"train", "--until-end", "-q"}, service...)...)
+				if m := newest(t, filepath.Join(dir, "state")).Meta; m["learned"] != "300" || m["dead"] != "1" {
+					t.Errorf("fates are %v", m)
+				}
+				u := decode[updateLine](t, must(t, append([]string{"subscribe", "--model-topic", models, "--once", "--json"}, w.args...)...))
+				if u.Examples != 301 && u.Examples != 300 {
+					t.Errorf("the model has seen %d examples", u.Examples)
+				}
+			})
+		}
+	})
+}
+
+// TestSecureRefusals: what is wrong is said, at once, with exit code 69 and
+// without the password.
+func TestSecureRefusals(t *testing.T) {
+	eachCluster(t, func(t *testing.T, s *kafkatest.Secure) {
+		wrong := filepath.Join(t.TempDir(), "wrong")
+		if err := os.WriteFile(wrong, []byte("wrong-"+s.Password), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		topic := fmt.Sprintf("refused-%d", time.Now().UnixNano())
+		s.CreateTopic("SASL", topic)
+		login := func(user, mechanism, file string) []string {
+			return []string{"--sasl-mechanism", mechanism, "--sasl-username", user, "--sasl-password-file", file}
+		}
+		cert := func(cert, key string) []string {
+			return []string{"--tls", "--tls-ca", s.CA, "--tls-cert", cert, "--tls-key", key}
+		}
+		for _, c := range []struct {
+			name, listener string
+			args           []string
+			want           string
+		}{
+			{"wrong password, plain", "SASL", login("trainer", "plain", wrong), "refuses user name or password"},
+			{"wrong password, scram-sha-256", "SASL", login("trainer", "scram-sha-256", wrong), "refuses user name or password"},
+			{"wrong password, scram-sha-512", "SASL", login("trainer", "scram-sha-512", wrong), "refuses user name or password"},
+			{"unknown user", "SASL", login("stranger", "plain", s.PasswordFile), "refuses user name or password"},
+			{"no authentication", "SASL", nil, "it wants SASL"},
+			{"untrusted authority", "TLS", []string{"--tls", "--tls-ca", s.OtherCA}, "signed by an authority that is not trusted (CN=streamsvm ca)"},
+			{"expired certificate of the broker", "EXPIRED", []string{"--tls", "--tls-ca", s.CA}, "the broker's certificate has expired on "},
+			{"no client certificate", "MTLS", []string{"--tls", "--tls-ca", s.CA}, "the broker wants a client certificate"},
+			{"expired client certificate", "MTLS", cert(s.ExpiredCert, s.ExpiredKey), "refuses the client's certificate, which has expired on "},
+			{"unauthorised topic", "SASL", login("nobody", "plain", s.PasswordFile), "topic " + topic},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				args := append([]string{"train", "--topics", topic, "--until-end", "--log-level", "debug", "--brokers", s.Listeners[c.listener]}, c.args...)
+				code, out, errText := streamsvm(ctx, args...)
+				if code != int(cli.Unavailable) || !strings.Contains(errText, c.want) {
+					t.Errorf("exit code %d, %s; want %q", code, errText, c.want)
+				}
+				if c.name == "unauthorised topic" && !strings.Contains(strings.ToLower(errText), "authoriz") {
+					t.Errorf("%s does not say that it is about permissions", errText)
+				}
+				if strings.Contains(out+errText, s.Password) {
+					t.Errorf("the password is told: %s", errText)
+				}
+			})
+		}
+	})
+}
+
+var listening = regexp.MustCompile(`msg=listening addr=(\S+)`)
+
+// TestNoSecret looks for the password in everything that comes out of a run:
+// logs at their most talkative, metrics, status page, health, profile, files,
+// the model topic, and what shows the configuration.
+func TestNoSecret(t *testing.T) {
+	eachCluster(t, func(t *testing.T, s *kafkatest.Secure) {
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		topic := fmt.Sprintf("nosecret-%d", time.Now().UnixNano())
+		dir := t.TempDir()
+		s.Allow("SASL", must(t, "acls", "--topics", topic, "--model-topic", topic+"-models", "--group", topic, "--principal", "User:trainer"))
+		s.Allow("SASL", must(t, "acls", "--role", "predict", "--predictions-topic", topic, "--principal", "User:trainer"))
+		for _, c := range [][2]string{{"plain", "sasl-password: " + s.Password}, {"scram-sha-512", "sasl-password: ${SECRET}"}, {"scram-sha-256", "sasl-password-file: " + s.PasswordFile}} {
+			mechanism, from := c[0], c[1]
+			state := filepath.Join(dir, mechanism)
+			config := filepath.Join(t.TempDir(), "c.yaml")
+			text := fmt.Sprintf("brokers: %[1]s\nsasl-mechanism: %[2]s\nsasl-username: trainer\n%[3]s\nlog-level: debug\nmodel-name: %[2]s\ncheckpoint: %[4]s\ntopics: %[5]s\nmodel-topic: %[5]s-models\ngroup: %[5]s\n",
+				s.Listeners["SASL"], mechanism, from, state, topic)
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			env := func(k string) (string, bool) {
+				if k == "SECRET" {
+					return s.Password, true
+				}
+				return "", false
+			}
+			var all buffer
+			call := func(ctx context.Context, args ...string) int {
+				return program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: &all, Err: &all, Getenv: env})
+			}
+			settings := []string{"--config", config, "--learner", "pegasos", "--tune=off", "--warmup", "50"}
+			for _, args := range [][]string{
+				{"generate", "moons", "--count", "200", "--topic", topic, "--config", config, "--partitions", "1"},
+				{"config", "show", "--config", config}, {"config", "lint", config}, append([]string{"doctor"}, settings...), append([]string{"acls"}, settings...),
+			} {
+				if code := call(ctx, args...); code != 0 {
+					t.Fatalf("%v: exit code %d\n%s", args, code, all.String())
+				}
+			}
+			running, cancel := context.WithCancel(ctx)
+			code, done := 0, make(chan struct{})
+			go func() {
+				defer close(done)
+				code = call(running, append([]string{"train", "--listen", "127.0.0.1:0", "--pprof", "--checkpoint-every", "100", "--record", state + ".ssr"}, settings...)...)
+			}()
+			if !waitCheckpoints(t, state, 2, done) { // the first one is before any record
+				t.Fatalf("it ends: exit code %d\n%s", code, all.String())
+			}
+			m := listening.FindStringSubmatch(all.String())
+			if m == nil {
+				t.Fatalf("it does not listen:\n%s", all.String())
+			}
+			for _, path := range []string{"/", "/metrics", "/healthz", "/readyz", "/version", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2"} {
+				resp, err := http.Get("http://" + m[1] + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if err != nil || len(body) == 0 {
+					t.Errorf("%s: %d bytes, %v", path, len(body), err)
+				}
+				fmt.Fprintf(&all, "%s\n%s\n", path, body)
+			}
+			cancel()
+			if <-done; code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			for _, args := range [][]string{{"inspect", state, state + ".ssr"}, {"subscribe", "--once", "--json", "--config", config, "--model-topic", topic + "-models"}} {
+				if code := call(ctx, args...); code != 0 {
+					t.Errorf("%v: exit code %d", args, code)
+				}
+			}
+			if n := len(all.String()); n < 10000 {
+				t.Errorf("only %d bytes to look at", n)
+			}
+			if i := strings.Index(all.String(), s.Password); i >= 0 {
+				t.Errorf("%s: the password is told: …%s", mechanism, all.String()[max(0, i-200):i])
+			}
+		}
+		files := 0
+		if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			files++
+			if bytes.Contains(data, []byte(s.Password)) {
+				t.Errorf("%s holds the password", path)
+			}
+			return err
+		}); err != nil || files < 6 {
+			t.Errorf("%d files, %v", files, err)
+		}
+	})
+}
