@@ -5,7 +5,7 @@
 #   bench/all.sh decode ingest
 # A section that fails says so, and the others go on. Progress goes to stderr.
 cd "$(dirname "$0")/.." || exit 1
-sections=${*:-"kernels decode ingest kafka predict features quality linear"}
+sections=${*:-"kernels decode ingest kafka predict features quality fixed linear"}
 
 note() { echo "$(date +%H:%M:%S) $*" >&2; }
 
@@ -62,5 +62,8 @@ run features "Random features beside scikit-learn and River" "" bench/peers.py f
 run quality "Accuracy and time beside svm-train" \
 	"LIBSVM learns with the parameters of the literature, streamsvm chooses its own, in one pass over the stream." \
 	scripts/quality.py
+run fixed "Accuracy and time beside svm-train, equal parameters" \
+	"Preset \`fast\`, processor seconds." \
+	scripts/quality.py --fixed --sets ijcnn1,magic04,skin_nonskin,w8a,a9a,mnist8 -- --preset fast
 run linear "Accuracy and time beside LIBLINEAR" "" bench/peers.py linear
 note done

@@ -3,14 +3,23 @@
 #
 #   scripts/kafka.sh fetch                 download the broker (Maven artifacts), once
 #   scripts/kafka.sh start [DIR [PORT]]    start or restart the broker of DIR; prints host:port
+#   scripts/kafka.sh secure [DIR]          the same with TLS, SASL and ACLs; prints DIR/secure.env
 #   scripts/kafka.sh stop|kill [DIR]       SIGTERM or SIGKILL, and wait until it is gone
 #   scripts/kafka.sh status [DIR]          print host:port if it answers, else fail
 #   scripts/kafka.sh clean [DIR]           kill the broker and remove its data
 #
 # DIR holds configuration, data, log and pid of one broker; default <cache>/run.
 # Without PORT a new DIR gets a free port, and keeps it over restarts.
+#
+# A secure broker has a listener for each way to connect, on ports of its own:
+# PLAINTEXT, TLS, MTLS (wants client certificates), EXPIRED (TLS, with a
+# certificate that has expired), SASL and SASLTLS (PLAIN and both SCRAM). Users
+# are admin, trainer and nobody, with the password in DIR/tls/password; admin
+# and whoever comes over PLAINTEXT may do everything, the others what ACLs say.
+# Certificates and keys are made in DIR/tls. All of it is for this machine only.
+#
 # Cache: $STREAMSVM_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/streamsvm.
-# Needs Java 17 or newer, and Maven for fetch. KAFKA_HEAP (default 512m) sets the heap.
+# Needs Java 17 or newer, Maven for fetch, and OpenSSL for secure. KAFKA_HEAP (default 512m) sets the heap.
 set -euo pipefail
 
 KAFKA_VERSION=4.1.1 # kafka_2.13; log4j as that release ships it
@@ -129,6 +138,85 @@ configure() {
 	echo "$port" >"$dir/port"
 }
 
+# issue NAME SUBJECT: a key and a certificate of our authority, for the loopback
+# address; with NAME expired one that ended yesterday.
+issue() {
+	local when=(-days 30)
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.csr" -subj "/CN=$2"
+	if [[ $1 == expired* ]]; then
+		# OpenSSL before 3.4 has no option for dates, but takes negative days.
+		when=(-days -1)
+		if openssl x509 -help 2>&1 | grep -q -- -not_after; then
+			when=(-not_before 20200101000000Z -not_after 20200201000000Z)
+		fi
+	fi
+	openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial "${when[@]}" -out "$1.pem" \
+		-extfile <(echo "subjectAltName=IP:127.0.0.1,DNS:localhost")
+	cat "$1.key" "$1.pem" >"$1.both"
+}
+
+certificates() {
+	command -v openssl >/dev/null || die "OpenSSL is missing (Debian: apt-get install openssl)"
+	mkdir -p "$dir/tls"
+	(
+		cd "$dir/tls"
+		umask 077
+		openssl rand -hex 16 >password
+		local ca
+		for ca in ca other; do
+			openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout $ca.key -out $ca.pem -days 30 -subj "/CN=streamsvm $ca"
+		done
+		issue server localhost
+		issue expired localhost
+		issue trainer trainer
+		issue expired-trainer trainer
+	) >>"$dir/log" 2>&1 || die "cannot make certificates: $(tail -3 "$dir/log")"
+}
+
+# configure_secure PORTS… adds to the configuration: PORTS are those of TLS,
+# MTLS, EXPIRED, SASL and SASLTLS.
+configure_secure() {
+	local names=(TLS MTLS EXPIRED SASL SASLTLS) kinds=(SSL SSL SSL SASL_PLAINTEXT SASL_SSL) i n listeners='' map='' secret
+	secret=$(cat "$dir/tls/password")
+	: >"$dir/secure.env"
+	echo "PLAINTEXT=127.0.0.1:$(cat "$dir/port")" >>"$dir/secure.env"
+	for i in "${!names[@]}"; do
+		n=${names[i]}
+		listeners+=",$n://127.0.0.1:$1"
+		map+=",$n:${kinds[i]}"
+		echo "$n=127.0.0.1:$1" >>"$dir/secure.env"
+		shift
+	done
+	sed -i -e "s|^listeners=.*|&$listeners|" -e "s|^advertised.listeners=.*|&$listeners|" \
+		-e "s|^listener.security.protocol.map=.*|&$map|" "$dir/server.properties"
+	cat >>"$dir/server.properties" <<-CONF
+		authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+		super.users=User:ANONYMOUS;User:admin
+		ssl.keystore.type=PEM
+		ssl.keystore.location=$dir/tls/server.both
+		ssl.truststore.type=PEM
+		ssl.truststore.location=$dir/tls/ca.pem
+		listener.name.mtls.ssl.client.auth=required
+		listener.name.expired.ssl.keystore.type=PEM
+		listener.name.expired.ssl.keystore.location=$dir/tls/expired.both
+		sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+	CONF
+	local plain=org.apache.kafka.common.security.plain.PlainLoginModule scram=org.apache.kafka.common.security.scram.ScramLoginModule
+	for n in sasl sasltls; do
+		cat >>"$dir/server.properties" <<-CONF
+			listener.name.$n.plain.sasl.jaas.config=$plain required user_admin="$secret" user_trainer="$secret" user_nobody="$secret";
+			listener.name.$n.scram-sha-256.sasl.jaas.config=$scram required;
+			listener.name.$n.scram-sha-512.sasl.jaas.config=$scram required;
+		CONF
+	done
+	chmod 600 "$dir/server.properties"
+	scram_users=()
+	for n in admin trainer nobody; do
+		scram_users+=(--add-scram "SCRAM-SHA-256=[name=$n,password=$secret]" --add-scram "SCRAM-SHA-512=[name=$n,password=$secret]")
+	done
+}
+
+scram_users=()
 start() {
 	fetch
 	command -v java >/dev/null || die "Java is missing (Debian: apt-get install openjdk-17-jre-headless)"
@@ -139,11 +227,15 @@ start() {
 		mkdir -p "$dir"
 		rm -rf "$dir/data"
 		local ports
-		mapfile -t ports < <(free_ports 2)
+		mapfile -t ports < <(free_ports 7)
 		configure "${want:-${ports[0]}}" "${ports[1]}"
+		if [ "$cmd" = secure ]; then
+			certificates
+			configure_secure "${ports[@]:2}"
+		fi
 		jvm=(-Xmx128m -XX:TieredStopAtLevel=1)
 		id=$(java_run kafka.tools.StorageTool random-uuid 2>>"$dir/log" | tail -1)
-		java_run kafka.tools.StorageTool format -t "$id" -c "$dir/server.properties" >>"$dir/log" 2>&1 ||
+		java_run kafka.tools.StorageTool format -t "$id" -c "$dir/server.properties" "${scram_users[@]}" >>"$dir/log" 2>&1 ||
 			die "cannot format $dir/data: $(tail -3 "$dir/log")"
 		: >"$dir/formatted"
 	fi
@@ -208,6 +300,11 @@ end() {
 case $cmd in
 fetch) fetch ;;
 start) start "${3:-}" ;;
+secure)
+	start >/dev/null
+	[ -f "$dir/secure.env" ] || die "the broker of $dir is not a secure one"
+	cat "$dir/secure.env"
+	;;
 stop) end TERM ;;
 kill) end KILL ;;
 status) status || die "no broker of $dir answers" ;;

@@ -4,13 +4,15 @@
 Both learn the same training rows in the same run, one after the other, on one
 core each, and are scored on the same test rows; wall seconds include parsing.
 LIBSVM gets the parameters that its users would take from the literature,
-streamsvm chooses its own (tune: auto), in one pass.
+streamsvm chooses its own (tune: auto), in one pass. With --fixed both get the
+same rows, scaled alike, and the same parameters, and what is compared is
+processor seconds, since the tuning, which uses both cores, is absent.
 
-    scripts/quality.py [--data DIR] [--sets a9a,ijcnn1] [--runs 1] [-- replay flags]
+    scripts/quality.py [--data DIR] [--sets a9a,ijcnn1] [--runs 1] [--fixed] [-- replay flags]
 
 Needs svm-train and svm-predict (Debian package libsvm-tools) and Go.
 """
-import argparse, gzip, json, os, random, re, subprocess, sys, tempfile, time
+import argparse, gzip, json, os, random, re, resource, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -72,11 +74,13 @@ def write(path, lines):
 
 
 def timed(cmd):
-    t = time.time()
+    """Wall seconds, processor seconds and standard output of a command."""
+    t, before = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     p = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wall, after = time.time() - t, resource.getrusage(resource.RUSAGE_CHILDREN)
     if p.returncode:
         sys.exit("%s\n%s" % (" ".join(cmd), p.stderr[-2000:]))
-    return time.time() - t, p.stdout
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, p.stdout
 
 
 def main():
@@ -85,6 +89,7 @@ def main():
     ap.add_argument("--sets", default="a9a,ijcnn1,w8a,magic04,skin_nonskin")
     ap.add_argument("--runs", type=int, default=1)
     ap.add_argument("--no-libsvm", action="store_true")
+    ap.add_argument("--fixed", action="store_true", help="the same rows and parameters for both")
     # What stands behind -- goes to streamsvm as it is.
     own, rest = sys.argv[1:], []
     if "--" in own:
@@ -94,7 +99,8 @@ def main():
     tmp = tempfile.mkdtemp(prefix="quality")
     exe = os.path.join(tmp, "streamsvm")
     subprocess.run(["go", "build", "-o", exe, "./cmd/streamsvm"], cwd=ROOT, check=True)
-    print("| set | rows | LIBSVM accuracy | seconds | streamsvm accuracy | seconds | points below | time ratio | chosen | support |")
+    unit = "processor s" if args.fixed else "seconds"
+    print("| set | rows | LIBSVM accuracy | %s | streamsvm accuracy | %s | points below | time ratio | %s | support |" % (unit, unit, "given" if args.fixed else "chosen"))
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name in args.sets.split(","):
         tr, te, how, gamma, c = SETS[name]
@@ -116,15 +122,19 @@ def main():
             write(lte, ste)
         lacc, lsec = float("nan"), float("nan")
         if not args.no_libsvm:
-            lsec, _ = timed(["svm-train", "-q", "-m", "1000", "-g", str(gamma), "-c", str(c), ltr, os.path.join(tmp, "m")])
-            _, out = timed(["svm-predict", lte, os.path.join(tmp, "m"), os.devnull])
+            wall, cpu, _ = timed(["svm-train", "-q", "-m", "1000", "-g", str(gamma), "-c", str(c), ltr, os.path.join(tmp, "m")])
+            lsec = cpu if args.fixed else wall
+            *_, out = timed(["svm-predict", lte, os.path.join(tmp, "m"), os.devnull])
             lacc = float(re.search(r"([\d.]+)%", out).group(1))
         for seed in range(1, args.runs + 1):
             # --test is scored in a run of its own, so that the seconds are those of training
-            cmd = [exe, "replay", ftr, "--seed", str(seed), "--json", "-"] + args.replay
-            model = os.path.join(tmp, "model")
-            sec, out = timed(cmd + ["--model", model])
-            _, out = timed(cmd + ["--test", fte])
+            cmd = [exe, "replay", ltr if args.fixed else ftr, "--codec", "libsvm", "--seed", str(seed), "--json", "-"]
+            if args.fixed:
+                cmd += ["--tune=off", "--scale", "none", "--set", "gamma=%g" % gamma, "--set", "c=%g" % c]
+            cmd += args.replay
+            wall, cpu, _ = timed(cmd + ["--model", os.path.join(tmp, "model")])
+            sec = cpu if args.fixed else wall
+            *_, out = timed(cmd + ["--test", lte if args.fixed else fte])
             r = json.loads(out)
             acc = 100 * r["test"]["accuracy"]
             o = r["options"]

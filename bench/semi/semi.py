@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Compare semi-supervised learners on few labels among many examples.
+
+    bench/semi/semi.py --streamsvm BIN [--seeds 10] [--rows 20000] [--out DIR]
+
+Each seed shuffles a set, keeps the labels of 200 rows and hides the others.
+All learners get the same rows, scaled the same way, and choose their options
+on the labelled rows only: ours as they always do, scikit-learn's SVC by
+5-fold cross-validation over C and gamma. LIBSVM with all labels is the ceiling;
+its options are those of the table below. Prints a table in Markdown (mean test
+error in percent, and the p-value of a paired t-test over the seeds against the
+same learner without unlabelled rows) and writes every figure to DIR/semi.csv.
+
+Python with numpy, scipy and scikit-learn is needed; see bench/peers.py.
+"""
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import numpy as np
+from scipy.stats import ttest_rel
+from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.svm import SVC
+import scipy.sparse as sp
+
+warnings.filterwarnings("ignore", category=FutureWarning)  # SVC(probability=True) is what users have
+
+# name: scaling, C and gamma for the ceiling
+SETS = {
+    "moons": ("standard", 10, 5),
+    "checkerboard": ("standard", 100, 20),
+    "skin_nonskin": ("standard", 100, 2),
+    "magic04": ("standard", 10, 0.1),
+    "ijcnn1": ("none", 32, 2),
+    "a9a": ("none", 1, 0.05),
+    "w8a": ("none", 8, 0.1),
+    "reuters_moneyfx": ("none", 1, 1),
+    "mnist8": ("255", 10, 0.02),
+}
+SYNTH = {"moons": ["--set", "spread=0.3"], "checkerboard": []}
+
+
+def read(data, binary, name, seed, rows, tests):
+    """Return train and test rows of one draw, scaled."""
+    rng = np.random.default_rng(seed)
+    if name in SYNTH:
+        with tempfile.NamedTemporaryFile(suffix=".libsvm") as f:
+            subprocess.run([binary, "generate", name, "--count", str(rows + tests), "--seed", str(seed),
+                            "--out", f.name, *SYNTH[name]], check=True, stdout=subprocess.DEVNULL)
+            x, y = load_svmlight_file(f.name, zero_based=False)
+        a, b = np.arange(rows), np.arange(rows, rows + tests)
+        train, test = (x[a], y[a]), (x[b], y[b])
+    elif os.path.exists(f"{data}/{name}.libsvm.gz"):
+        x, y = load_svmlight_file(f"{data}/{name}.libsvm.gz")
+        p = rng.permutation(len(y))
+        k = len(y) * 4 // 5
+        train, test = (x[p[:k]], y[p[:k]]), (x[p[k:]], y[p[k:]])
+    else:
+        x, y = load_svmlight_file(f"{data}/{name}.train.libsvm.gz")
+        p = rng.permutation(len(y))
+        tx, ty = load_svmlight_file(f"{data}/{name}.test.libsvm.gz", n_features=x.shape[1])
+        train, test = (x[p], y[p]), (tx, ty)
+    train = tuple(v[:rows] for v in train)
+    p = rng.permutation(len(test[1]))[:tests]
+    test = tuple(v[p] for v in test)
+    scale = SETS[name][0]
+    if scale == "standard":
+        s = StandardScaler().fit(train[0].toarray())
+        train = (sp.csr_matrix(s.transform(train[0].toarray())), train[1])
+        test = (sp.csr_matrix(s.transform(test[0].toarray())), test[1])
+    elif scale == "255":
+        train, test = (train[0] / 255, train[1]), (test[0] / 255, test[1])
+    return train, test
+
+
+def choose(y, n, rng):
+    """Return the rows whose labels are kept: at random, with both classes."""
+    while True:
+        keep = rng.permutation(len(y))[:n]
+        if min((y[keep] > 0).sum(), (y[keep] < 0).sum()) >= 2:
+            return np.sort(keep)
+
+
+def write(path, x, y):
+    x = x.tocsr()
+    with open(path, "w") as f:
+        for i, label in enumerate(y):
+            a, b = x.indptr[i], x.indptr[i + 1]
+            order = np.argsort(x.indices[a:b])
+            text = {1: "+1", -1: "-1", 0: "?"}[int(label)]
+            f.write(text + "".join(f" {j + 1}:{v:.7g}" for j, v in zip(x.indices[a:b][order], x.data[a:b][order])) + "\n")
+
+
+def ours(binary, train, test, learner, seed, *options):
+    cmd = [binary, "replay", train, "--test", test, "--learner", learner, "--seed", str(seed), "--scale", "none",
+           "--tune=off", "--json", "-", "-q"]
+    for o in options:
+        cmd += ["--set", o]
+    out = subprocess.run(cmd, check=True, capture_output=True, text=True).stdout
+    r = json.loads(out)
+    return 100 * r["test"]["error"], r["seconds"], r
+
+
+def gammas(x, rng):
+    d = x[rng.permutation(x.shape[0])[:200]].toarray()
+    sq = ((d[:, None, :] - d[None, :, :]) ** 2).sum(-1) if d.shape[1] < 50 else np.maximum(
+        (d**2).sum(1)[:, None] + (d**2).sum(1)[None] - 2 * d @ d.T, 0)
+    m = np.median(sq[np.triu_indices(len(d), 1)])
+    return [f / m for f in (0.2, 0.6, 2, 6, 20)]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--streamsvm", required=True, help="the program")
+    p.add_argument("--data", default=os.environ.get("STREAMSVM_DATA", "../shared/data"))
+    p.add_argument("--seeds", type=int, default=10)
+    p.add_argument("--labels", type=int, default=200)
+    p.add_argument("--rows", type=int, default=20000, help="most training rows")
+    p.add_argument("--tests", type=int, default=10000, help="most test rows")
+    p.add_argument("--pseudo", type=int, default=2000, help="most unlabelled rows for SelfTrainingClassifier")
+    p.add_argument("--sets", default=",".join(SETS))
+    p.add_argument("--out", default=".")
+    p.add_argument("--no-peers", action="store_true")
+    a = p.parse_args()
+    os.makedirs(a.out, exist_ok=True)
+    figures = []
+    log = open(os.path.join(a.out, "semi.csv"), "w", newline="")
+    table = csv.writer(log)
+    table.writerow(["set", "seed", "learner", "error", "seconds", "served"])
+    print_head = True
+    for name in a.sets.split(","):
+        errors = {}
+
+        def add(seed, learner, error, seconds, served=""):
+            errors.setdefault(learner, []).append(error)
+            table.writerow([name, seed, learner, f"{error:.4f}", f"{seconds:.3f}", served])
+            log.flush()
+
+        for seed in range(1, a.seeds + 1):
+            (x, y), (tx, ty) = read(a.data, a.streamsvm, name, seed, a.rows, a.tests)
+            rng = np.random.default_rng(1000 + seed)
+            keep = choose(y, min(a.labels, len(y)), rng)
+            hidden = np.zeros(len(y))
+            hidden[keep] = y[keep]
+            with tempfile.TemporaryDirectory() as d:
+                tr, te = os.path.join(d, "train.libsvm"), os.path.join(d, "test.libsvm")
+                write(tr, x, hidden)
+                write(te, tx, ty)
+                for learner, row, options in [
+                    ("tsgs3vm", "tsgs3vm", []),
+                    ("tsgs3vm", "tsgs3vm rho=0.1", ["rho=0.1", "serve=semi"]),
+                    ("tsgs3vm", "tsgs3vm rho=1", ["rho=1", "serve=semi"]),
+                    ("dsg", "dsg", []),
+                    ("frs3vm", "frs3vm", []),
+                ]:
+                    e, s, r = ours(a.streamsvm, tr, te, learner, seed, *options)
+                    gauges = (r.get("train") or {}).get("gauges") or {}
+                    add(seed, row, e, s, gauges.get("served_rho", "") if isinstance(gauges, dict) else "")
+                if not a.no_peers:
+                    start = time.time()
+                    lx, ly = x[keep], y[keep]
+                    folds = StratifiedKFold(min(5, int(min((ly > 0).sum(), (ly < 0).sum()))), shuffle=True, random_state=seed)
+                    grid = GridSearchCV(SVC(), {"C": [0.1, 0.5, 2, 10, 50, 250, 1000], "gamma": gammas(x, rng)}, cv=folds).fit(lx, ly)
+                    add(seed, "SVC, labels", 100 * (1 - grid.score(tx, ty)), time.time() - start)
+                    start = time.time()
+                    some = np.concatenate([keep, rng.permutation(np.setdiff1d(np.arange(len(y)), keep))[:a.pseudo]])
+                    st = SelfTrainingClassifier(SVC(probability=True, random_state=seed, **grid.best_params_), threshold=0.9)
+                    target = np.where(hidden[some] == 0, -1, (hidden[some] > 0).astype(int))
+                    st.fit(x[some], target)
+                    add(seed, "SelfTraining(SVC)", 100 * np.mean((st.predict(tx) > 0) != (ty > 0)), time.time() - start)
+                    if seed == 1:
+                        start = time.time()
+                        write(tr, x, y)
+                        _, c, g = SETS[name]
+                        subprocess.run(["svm-train", "-q", "-m", "1000", "-c", str(c), "-g", str(g), tr, d + "/model"], check=True)
+                        out = subprocess.run(["svm-predict", te, d + "/model", d + "/out"], check=True, capture_output=True, text=True).stdout
+                        add(seed, "LIBSVM, all labels", 100 - float(out.split("=")[1].split("%")[0]), time.time() - start)
+        figures.append((name, errors))
+        if print_head:
+            print("| set | " + " | ".join(errors) + " | tsgs3vm − SVC | p (rho=1 vs dsg) |")
+            print("| --- |" + " ---: |" * (len(errors) + 2))
+            print_head = False
+        cells = [f"{np.mean(v):.2f}" for v in errors.values()]
+        gap = np.mean(errors["tsgs3vm"]) - np.mean(errors["SVC, labels"]) if "SVC, labels" in errors else float("nan")
+        pv = ttest_rel(errors["tsgs3vm rho=1"], errors["dsg"]).pvalue if a.seeds > 1 else float("nan")
+        print(f"| {name} | " + " | ".join(cells) + f" | {gap:+.2f} | {pv:.3f} |", flush=True)
+    log.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

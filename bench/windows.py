@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Prequential accuracy on drifting streams, one row for each learner and size
+of window.
+
+    bench/windows.py [--data DIR] [--examples 20000] [--streams elec2,sea,...] [--river]
+
+Every learner predicts each example before it learns from it, with default
+options, which include the choice of kernel width and C on the first examples;
+sbp runs with its preset for drift, scs with the window that it has for it, smo
+solves each window to its optimum. The accuracy is over what follows that
+choice. Needs Go; --river adds River's ensembles from the environment that
+bench/peers.py makes, on features standardised as they come. Rows are printed
+as they are measured.
+"""
+import argparse, gzip, json, os, subprocess, sys, tempfile, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
+# Name: options of streamsvm generate. Speeds at which a window of the whole
+# stream is of little use.
+STREAMS = {
+    "elec2": None,
+    "sea": ["sea", "--set", "block=5000"],
+    "hyperplane": ["hyperplane", "--set", "magnitude=0.001"],
+    "rbf": ["rbf", "--set", "speed=0.001"],
+    "checkerboard": ["checkerboard", "--set", "rotation=0.00002"],
+}
+SIZES = [250, 1000, 4000]
+WARMUP = 1000  # examples on which options are chosen, which do not count
+
+
+def learners():
+    for n in SIZES:
+        yield "sbp, %d + %d frozen" % (n, n), ["sbp", "--preset", "drift", "--set", "buffer=%d" % n, "--set", "frozen=%d" % n]
+    for n in SIZES:
+        yield "sbp, %d, remove" % n, ["sbp", "--preset", "drift", "--set", "buffer=%d" % n, "--set", "eviction=remove"]
+    for n in SIZES:
+        yield "smo, %d" % n, ["smo", "--set", "buffer=%d" % n, "--set", "updates=1000"]
+    for n in SIZES:
+        yield "scs, %d" % n, ["scs", "--set", "full=window", "--set", "max_sample=%d" % n, "--set", "initial=%d" % min(256, n // 2)]
+    yield "pegasos", ["pegasos"]
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--data", default=os.environ.get("STREAMSVM_DATA") or os.path.join(ROOT, "..", "shared", "data"))
+    ap.add_argument("--examples", type=int, default=20000)
+    ap.add_argument("--streams", default=",".join(STREAMS))
+    ap.add_argument("--learners", default="", help="only those whose name begins so, comma-separated")
+    ap.add_argument("--river", action="store_true")
+    ap.add_argument("--river-only", metavar="FILE", help=argparse.SUPPRESS)
+    args = ap.parse_args()
+    if args.river_only:
+        return river(args.river_only, args.examples)
+    with tempfile.TemporaryDirectory() as tmp:
+        exe = os.path.join(tmp, "streamsvm")
+        subprocess.run(["go", "build", "-o", exe, "./cmd/streamsvm"], cwd=ROOT, check=True)
+        print("| stream | learner | accuracy | last %s | seconds | support | memory, MiB |" % "window")
+        print("|" + " --- |" * 7, flush=True)
+        for name in args.streams.split(","):
+            path = os.path.join(args.data, "elec2.libsvm.gz")
+            if STREAMS[name]:
+                path = os.path.join(tmp, name + ".libsvm.gz")
+                subprocess.run([exe, "generate", *STREAMS[name], "--count", str(args.examples), "--seed", "7", "--out", path],
+                               check=True, stderr=subprocess.DEVNULL)
+            for label, options in learners():
+                if not label.startswith(tuple(args.learners.split(","))):
+                    continue
+                p = subprocess.run([exe, "replay", path, "-q", "--json", "-", "--warmup", str(WARMUP), "--limit", str(args.examples), "--learner", *options],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                if p.returncode:
+                    print("%s: %s" % (label, p.stderr[-500:]), file=sys.stderr)
+                    continue
+                r = json.loads(p.stdout)
+                show(name, label, r["prequential"]["accuracy"], r["prequential"]["window"].get("accuracy"), r["seconds"],
+                     r["model"]["support"], r["peak_rss_bytes"] / 2**20)
+            if args.river:
+                python = os.path.join(CACHE, "peers", "bin", "python")
+                p = subprocess.run([python, os.path.abspath(__file__), "--river-only", path, "--examples", str(args.examples)],
+                                   stdout=subprocess.PIPE, text=True)
+                for line in p.stdout.splitlines():
+                    show(name, *json.loads(line))
+
+
+def show(stream, label, accuracy, last, seconds, support, memory):
+    f = lambda form, x: "" if x is None else form % x
+    print("| %s | %s | %.4f | %s | %s | %s | %s |" % (
+        stream, label, accuracy, f("%.4f", last), f("%.1f", seconds), f("%d", support), f("%.0f", memory)), flush=True)
+
+
+def river(path, limit):
+    """Prints a line of JSON for each of River's learners."""
+    from river import forest, preprocessing, tree, ensemble, metrics
+    import resource
+    examples = []
+    with gzip.open(path, "rt") as f:
+        for line in f:
+            words = line.split()
+            x = {k: float(v) for k, v in (w.split(":") for w in words[1:])}
+            examples.append((x, float(words[0]) > 0))
+            if len(examples) == limit:
+                break
+    names = sorted({k for x, _ in examples for k in x})
+    for label, model in [
+        ("River ARFClassifier, 10 trees", forest.ARFClassifier(n_models=10, seed=1)),
+        ("River HoeffdingAdaptiveTree", tree.HoeffdingAdaptiveTreeClassifier(seed=1)),
+        ("River LeveragingBagging, 10 trees", ensemble.LeveragingBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=10, seed=1)),
+    ]:
+        scale, metric, start = preprocessing.StandardScaler(), metrics.Accuracy(), time.process_time()
+        for i, (x, y) in enumerate(examples):
+            x = {k: x.get(k, 0.0) for k in names}
+            scale.learn_one(x)
+            x = scale.transform_one(x)
+            if i >= WARMUP:
+                metric.update(y, bool(model.predict_one(x)))
+            model.learn_one(x, y)
+        print(json.dumps([label, metric.get(), None, time.process_time() - start, None,
+                          resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
