@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -261,35 +259,27 @@ func TestTwoTopics(t *testing.T) {
 
 // TestKillAndResumeJoin kills trainers of a stream on three topics, examples,
 // their labels, and unlabelled ones, with SIGKILL, and compares with a run that
-// nobody disturbed.
+// nobody disturbed: a learner that passes over unlabelled examples, and one
+// that learns from them.
 func TestKillAndResumeJoin(t *testing.T) {
+	t.Run("pegasos", func(t *testing.T) { killAndResumeJoin(t, learn, false) })
+	t.Run("tsgs3vm", func(t *testing.T) {
+		killAndResumeJoin(t, []string{"--learner", "tsgs3vm", "--set", "features=256", "--set", "block=64", "--tune=off", "--warmup", "200", "-q"}, true)
+	})
+}
+
+func killAndResumeJoin(t *testing.T, learn []string, unlabelled bool) {
 	dir := t.TempDir()
-	addr := "127.0.0.1:0"
-	broker := process(t, "broker", "-q", "--addr", addr, "--data", filepath.Join(dir, "broker"))
-	out, err := broker.StdoutPipe()
-	if err == nil {
-		err = broker.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	end := func(p *exec.Cmd) {
-		_ = p.Process.Kill()
-		_ = p.Wait() // reports the kill
-	}
-	t.Cleanup(func() { end(broker) })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-	brokers := []string{addr}
-	kafkatest.Create(t, brokers, "examples", 1, nil)
-	kafkatest.Create(t, brokers, "labels", 3, nil)
-	kafkatest.Create(t, brokers, "others", 2, nil)
-	a := newApart(t, "examples", "labels", 20000, 3000, 500)
-	extra := twoTopics(t, "none", "others", 400, 4)
-	extra = slices.DeleteFunc(extra, func(r stream.Record) bool { return r.Topic != "others" })
+	c := newCluster(t)
+	brokers, addr := c.brokers, strings.Join(c.brokers, ",")
+	examples, labels, others := c.name(), c.name(), c.name()
+	models := map[string]string{"plain": c.name(), "killed": c.name()}
+	kafkatest.Create(t, brokers, examples, 1, nil)
+	kafkatest.Create(t, brokers, labels, 3, nil)
+	kafkatest.Create(t, brokers, others, 2, nil)
+	a := newApart(t, examples, labels, 20000, 3000, 500)
+	extra := twoTopics(t, "none", others, 400, 4)
+	extra = slices.DeleteFunc(extra, func(r stream.Record) bool { return r.Topic != others })
 	for i := range extra {
 		extra[i].Partition %= 2
 		extra[i].Time = time.UnixMilli(1_700_000_000_000 + 30*int64(i))
@@ -297,8 +287,8 @@ func TestKillAndResumeJoin(t *testing.T) {
 	kafkatest.Produce(t, brokers, append(extra, a.records...)...)
 
 	args := func(name string) []string {
-		return append([]string{"train", "--brokers", addr, "--topics", "examples,others", "--join", "key", "--labels-topic", "labels", "--merge", "ordered", "--until-end",
-			"--checkpoint", filepath.Join(dir, name), "--checkpoint-every", "300", "--model-topic", "models-" + name, "--log-level", "error"}, learn...)
+		return append([]string{"train", "--brokers", addr, "--topics", examples + "," + others, "--join", "key", "--labels-topic", labels, "--merge", "ordered", "--until-end",
+			"--checkpoint", filepath.Join(dir, name), "--checkpoint-every", "300", "--model-topic", models[name], "--log-level", "error"}, learn...)
 	}
 	must(t, args("plain")...)
 	kills := 0
@@ -332,12 +322,15 @@ func TestKillAndResumeJoin(t *testing.T) {
 	if x.StateHash != y.StateHash {
 		t.Errorf("state %s after %d kills, %s without", y.StateHash, kills, x.StateHash)
 	}
-	all := fmt.Sprint(len(a.records) + len(extra))
-	if m := y.Meta; m["consumed"] != all || m["joined"] != fmt.Sprint(a.labels) || m["learned"] != m["joined"] || m["pending"] != "0" {
+	all, learned := fmt.Sprint(len(a.records)+len(extra)), a.labels
+	if unlabelled {
+		learned = len(a.records) - a.labels + len(extra) // every example, and no label for itself
+	}
+	if m := y.Meta; m["consumed"] != all || m["joined"] != fmt.Sprint(a.labels) || m["learned"] != fmt.Sprint(learned) || m["pending"] != "0" {
 		t.Errorf("fates after %d kills: %v, want %s records", kills, m, all)
 	}
 	hashOf := func(name string) string {
-		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", "models-"+name, "--once", "--json")).Hash
+		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", models[name], "--once", "--json")).Hash
 	}
 	if p, q := hashOf("plain"), hashOf("killed"); p != q {
 		t.Errorf("model %s after %d kills, %s without", q, kills, p)
