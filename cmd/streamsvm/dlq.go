@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func newDeadLetters(ctx context.Context, o dlqOptions) (*deadLetters, error) {
 		if _, err := kafkaio.CreateTopic(ctx, o.cfg, kafkaio.TopicSpec{Name: name}); err != nil {
 			return nil, kafkaError(err)
 		}
-		d.limit[name] = messageLimit(ctx, o.cfg, name)
+		d.limit[name] = messageLimit(ctx, o.cfg, d.log, name)
 		batch = min(batch, d.limit[name])
 	}
 	so := kafkaio.SourceOptions{Config: o.cfg, Topics: names, Start: kafkaio.Latest, UntilEnd: true, ReadUncommitted: true, TopicWait: time.Minute, MaxDown: o.maxDown}
@@ -121,21 +122,26 @@ func newDeadLetters(ctx context.Context, o dlqOptions) (*deadLetters, error) {
 }
 
 // messageLimit returns the topic's max.message.bytes, or what it probably is.
-func messageLimit(ctx context.Context, cfg kafkaio.Config, topic string) int {
+func messageLimit(ctx context.Context, cfg kafkaio.Config, log *slog.Logger, topic string) int {
+	var why error
 	for _, addr := range cfg.Brokers {
 		conn, err := kafkaio.Dial(ctx, cfg, addr, nil)
 		if err != nil {
+			why = err
 			continue
 		}
 		t, err := conn.Topic(ctx, topic)
 		conn.Close()
 		if err != nil {
+			why = err
 			continue
 		}
 		if n, err := strconv.Atoi(t.Config["max.message.bytes"]); err == nil && n > 0 {
 			return n
 		}
+		why = cmp.Or(t.Err, t.ConfigErr)
 	}
+	log.Warn("the largest record that the topic of dead letters takes is not known: letters that it does not take stop the run", "topic", topic, "assumed", defaultMessageBytes, "err", why)
 	return defaultMessageBytes
 }
 

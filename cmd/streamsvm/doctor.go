@@ -112,7 +112,7 @@ func (d *checkup) examine(ctx context.Context) error {
 	}
 	reachable := d.advertised(ctx, info)
 	readable := d.inputs(ctx, info)
-	d.outputs(ctx, info)
+	d.outputs(ctx)
 	d.consumerGroup(ctx)
 	if readable && reachable && d.same(ctx, snap) {
 		d.retention(ctx, snap)

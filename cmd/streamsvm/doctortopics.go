@@ -159,11 +159,11 @@ func (d *checkup) who() string {
 }
 
 // outputs checks the model topic and the dead-letter topics.
-func (d *checkup) outputs(ctx context.Context, info *kafkaio.ClusterInfo) {
+func (d *checkup) outputs(ctx context.Context) {
 	if d.modelTopic != "" {
 		t, _ := d.topic(ctx, d.modelTopic, need{kmsg.ACLOperationWrite, "to publish the model"}, need{kmsg.ACLOperationRead, "to see which versions are there"})
 		if t == nil {
-			d.missing(info, d.modelTopic, " --partitions 1 --config cleanup.policy=compact")
+			d.missing(ctx, d.modelTopic, " --partitions 1 --config cleanup.policy=compact")
 		} else if t.Config != nil {
 			d.modelSettings(t)
 		}
@@ -176,7 +176,7 @@ func (d *checkup) outputs(ctx context.Context, info *kafkaio.ClusterInfo) {
 		t, ok := d.topic(ctx, name, need{kmsg.ACLOperationWrite, "to keep records that cannot be used"}, need{kmsg.ACLOperationRead, "to see after a restart which ones are there"})
 		switch {
 		case t == nil:
-			d.missing(info, name, "")
+			d.missing(ctx, name, "")
 		case ok:
 			d.ok("topic "+name, "dead letters can be written")
 		}
@@ -184,14 +184,17 @@ func (d *checkup) outputs(ctx context.Context, info *kafkaio.ClusterInfo) {
 }
 
 // missing reports a topic that train would create.
-func (d *checkup) missing(info *kafkaio.ClusterInfo, name, options string) {
-	create := d.tool("kafka-topics.sh") + " --create --topic " + name + options
-	if info.Allowed.Has(kmsg.ACLOperationCreate) {
-		d.ok("topic "+name, "it does not exist and will be created")
-		return
+func (d *checkup) missing(ctx context.Context, name, options string) {
+	subject := "topic " + name
+	switch err := d.conn.MayCreate(ctx, name); {
+	case err == nil:
+		d.ok(subject, "it does not exist and will be created")
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		d.fail(cli.Unavailable, subject, "it does not exist, and "+d.who()+" may not create it",
+			d.tool("kafka-topics.sh")+" --create --topic "+name+options+"\n"+d.aclFor("topic", name, kmsg.ACLOperationCreate))
+	default:
+		d.fail(cli.Unavailable, subject, "it does not exist and cannot be created: "+err.Error(), d.tool("kafka-topics.sh")+" --create --topic "+name+options)
 	}
-	// A grant to create this one topic cannot be seen before it exists.
-	d.warn("topic "+name, "it does not exist, and "+d.who()+" may not create topics in general", create+"\n"+d.aclFor("topic", name, kmsg.ACLOperationCreate))
 }
 
 // modelSettings checks that the topic keeps the newest model, whole.

@@ -3,6 +3,7 @@ package kafkaio
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -110,6 +111,27 @@ func (c *Conn) Topic(ctx context.Context, name string) (*TopicInfo, error) {
 		info.Config, info.ConfigErr = c.topicConfig(ctx, name)
 	}
 	return info, nil
+}
+
+// MayCreate asks the broker whether the user may create the topic, without
+// creating it. The error is the broker's refusal: permissions, or a name or
+// policy that rules the topic out. A topic that exists may be created.
+func (c *Conn) MayCreate(ctx context.Context, name string) error {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.ValidateOnly = true
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, 1, 1
+	req.Topics = append(req.Topics, t)
+	resp, err := c.Request(ctx, req)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.(*kmsg.CreateTopicsResponse).Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); !errors.Is(err, kerr.TopicAlreadyExists) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *Conn) topicConfig(ctx context.Context, name string) (map[string]string, error) {
