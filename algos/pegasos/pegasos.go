@@ -89,6 +89,11 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	}, nil
 }
 
+// Tabulate has kernel values come from a table, in which the only feature of an
+// example is its number. It comes before the first Add; the state then cannot be
+// stored.
+func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
+
 // Add takes a labelled example in; unlabelled ones go by.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if !x.Labelled {
@@ -380,7 +385,7 @@ func (l *Learner) scores(batch []*stream.Example) []float64 {
 
 // between returns K(x,z) for two examples outside the basis.
 func (l *Learner) between(x, z *stream.Example) float64 {
-	b := kernel.New(l.basis.Func)
+	b := l.basis.Like()
 	b.Append(x.X)
 	var k [1]float32
 	b.Block(k[:], 1, []stream.Vec{z.X}, 0, 1)

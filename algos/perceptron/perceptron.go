@@ -73,6 +73,11 @@ func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{opt: o, basis: kernel.New(o.function(nil)), Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)}}, nil
 }
 
+// Tabulate has kernel values come from a table, in which the only feature of an
+// example is its number. It comes before the first Add; the state then cannot be
+// stored.
+func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
+
 func (o Options) function(xs []stream.Vec) kernel.Func {
 	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
 }

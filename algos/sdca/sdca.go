@@ -85,6 +85,11 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	}, nil
 }
 
+// Tabulate has kernel values come from a table, in which the only feature of an
+// example is its number. It comes before the first Add; the state then cannot be
+// stored.
+func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
+
 func (o Options) function(xs []stream.Vec) kernel.Func {
 	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
 }
@@ -226,6 +231,10 @@ func (l *Learner) change(i int, a float64, k []float32) {
 
 func (l *Learner) kernelRow(i int) []float32 {
 	n := len(l.y)
+	if k := l.basis.Whole(i); k != nil {
+		l.evals += int64(n)
+		return k
+	}
 	if len(l.row) < n {
 		l.row = make([]float32, 2*n)
 	}

@@ -67,6 +67,11 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return l, nil
 }
 
+// Tabulate has kernel values come from a table, in which the only feature of an
+// example is its number. It comes before the first Add; the state then cannot be
+// stored.
+func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
+
 // Need asks for Every examples or, before the first step, for those from which
 // gamma is set.
 func (l *Learner) Need() algos.Need { return l.NeedEvery(l.opt.Every) }

@@ -18,6 +18,15 @@
 // -holdout F sets a share of the training file aside and tests on it instead,
 // which is how options are to be chosen.
 //
+// -gram computes the kernel values of all pairs of points beforehand, the same
+// to the last bit, and hands them to all learners and all runs, so that many
+// epochs take as long as a walk through memory. A value still counts as one
+// evaluation whenever a learner uses it. It needs 4n(n+m) bytes for n training
+// and m test points, and -set gamma= of a Gaussian kernel without a bias. The
+// learners that are given all examples at once get them in the order of the
+// file; runs then differ by the draws, and a learner that draws nothing runs
+// twice and no more. Seconds are without the kernel.
+//
 // A long experiment can be made in parts: -add takes the measurements of an
 // earlier run in.
 //
@@ -34,6 +43,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"runtime"
@@ -63,7 +73,10 @@ type config struct {
 	seconds     float64
 	libsvm      string
 	rff         []int
-	gamma       float64 // of the random features
+	gamma       float64 // of the random features and of gram
+	gram        bool
+	values      *gram
+	grow        float64
 	add         list
 	out, title  string
 }
@@ -90,13 +103,19 @@ func main() {
 	flag.Float64Var(&c.epochs, "epochs", 10, "a run ends after so many times as many iterations as there are examples")
 	flag.Float64Var(&c.evals, "evals", 0, "a run ends after so many kernel evaluations; 0 for no limit")
 	flag.Float64Var(&c.seconds, "seconds", 0, "a run ends after so many processor seconds; 0 for no limit")
+	flag.Float64Var(&c.grow, "grow", 1.3, "factor of kernel evaluations or seconds between two tests of a model")
+	flag.BoolVar(&c.gram, "gram", false, "compute the kernel values of all pairs of points beforehand, for all runs")
 	flag.StringVar(&c.libsvm, "libsvm", "", "flags of svm-train, to run it as well")
 	flag.Var(&c.add, "add", "curves.csv of an earlier run on the same data, to be drawn as well; repeat for several")
 	rff := flag.String("rff", "", "numbers of pairs of random Fourier features, ascending and comma-separated, for a linear model to compare with")
 	flag.StringVar(&c.out, "out", "", "directory for the results")
 	flag.StringVar(&c.title, "title", "", "title of the plots; the name of the file by default")
 	flag.Parse()
-	err := c.setRFF(*rff, sets)
+	log.SetFlags(log.Ltime)
+	err := c.setGamma(sets)
+	if err == nil {
+		err = c.setRFF(*rff)
+	}
 	if err == nil {
 		err = c.parse(learners, sets)
 	}
@@ -116,8 +135,8 @@ func (c *config) parse(learners, sets []string) error {
 	if c.train == "" || c.out == "" || len(learners)+len(c.add)+len(c.rff) == 0 || (c.test == "") == (c.holdout == 0) {
 		return errors.New("-data, -out, at least one -learner, -rff or -add, and one of -test and -holdout are needed; see -help")
 	}
-	if c.holdout < 0 || c.holdout >= 1 || c.runs < 1 || !(c.epochs > 0) {
-		return errors.New("-holdout is a share below 1, -runs at least 1, -epochs above 0")
+	if c.holdout < 0 || c.holdout >= 1 || c.runs < 1 || !(c.epochs > 0) || !(c.grow > 1) {
+		return errors.New("-holdout is a share below 1, -runs at least 1, -epochs above 0, -grow above 1")
 	}
 	for _, text := range learners {
 		k := contender{options: map[string]string{}}
@@ -157,6 +176,9 @@ func (c *config) parse(learners, sets []string) error {
 			k.options[name] = value
 		}
 		if err := k.spec.Check(k.options); err != nil {
+			return err
+		}
+		if err := c.checkGram(k); err != nil {
 			return err
 		}
 		c.learners = append(c.learners, k)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -88,8 +89,8 @@ func (c *config) measureRFF(ctx context.Context, train, test set, seed uint64) (
 	return points, nil
 }
 
-// setRFF takes the values of -rff and of -set gamma.
-func (c *config) setRFF(text string, sets []string) error {
+// setRFF takes the values of -rff; setGamma comes first.
+func (c *config) setRFF(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -100,6 +101,14 @@ func (c *config) setRFF(text string, sets []string) error {
 		}
 		c.rff = append(c.rff, k)
 	}
+	if c.gamma == 0 {
+		return errors.New("-rff needs -set gamma=")
+	}
+	return nil
+}
+
+// setGamma takes the kernel width from -set.
+func (c *config) setGamma(sets []string) error {
 	for _, pair := range sets {
 		if text, ok := strings.CutPrefix(pair, "gamma="); ok {
 			g, err := strconv.ParseFloat(text, 64)
@@ -107,8 +116,7 @@ func (c *config) setRFF(text string, sets []string) error {
 				return fmt.Errorf("-set %s: not a kernel width", pair)
 			}
 			c.gamma = g
-			return nil
 		}
 	}
-	return fmt.Errorf("-rff needs -set gamma=")
+	return nil
 }

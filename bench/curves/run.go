@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,9 +33,6 @@ type curve struct {
 	run    int
 	points []point
 }
-
-// grow is the factor of kernel evaluations or seconds between measurements.
-const grow = 1.3
 
 // cpu returns the processor seconds of this process.
 func cpu() float64 {
@@ -91,13 +91,34 @@ func (c *config) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	for _, k := range c.learners {
-		for r := range c.runs {
+	if c.gram {
+		if c.values, err = newGram(ctx, train, test, c.gamma); err != nil {
+			return err
+		}
+		defer c.values.close()
+		train, test = train.numbered(0), test.numbered(len(train))
+		log.Printf("%d kernel values after %.0f s", len(c.values.values), cpu())
+	}
+	// What a learner that draws nothing did in its first run.
+	first := map[string][]point{}
+	for r := range c.runs {
+		for _, k := range c.learners {
+			if first[k.label] != nil && r > 1 {
+				continue
+			}
 			points, err := c.measure(ctx, k, train, test, c.seed+uint64(r))
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.label, err)
 			}
+			if r == 0 {
+				first[k.label] = points
+			} else if r == 1 && !same(points, first[k.label]) {
+				delete(first, k.label)
+			}
 			all = append(all, curve{k.label, r, points})
+			if n := len(points); n > 0 {
+				log.Printf("%s, run %d: %.3g kernel evaluations, error %.2f %%, after %.0f s", k.label, r+1, points[n-1].evals, 100*points[n-1].err, cpu())
+			}
 			// Written again and again, so that a long experiment can be watched,
 			// and ended.
 			if err := c.write(all, ref); err != nil {
@@ -109,18 +130,37 @@ func (c *config) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// measure runs a learner once.
-func (c *config) measure(ctx context.Context, k contender, train, test set, seed uint64) ([]point, error) {
+// same reports whether two runs went the same way.
+func same(a, b []point) bool {
+	return slices.EqualFunc(a, b, func(p, q point) bool { return p.iterations == q.iterations && p.evals == q.evals && p.err == q.err })
+}
+
+// create returns a learner for n examples.
+func (c *config) create(k contender, n int, seed uint64) (algos.Learner, error) {
 	options := map[string]string{}
 	for _, o := range k.spec.Options {
 		if o.Name == "buffer" {
-			options["buffer"] = strconv.Itoa(len(train))
+			options["buffer"] = strconv.Itoa(n)
 		}
 	}
 	for name, value := range k.options {
 		options[name] = value
 	}
 	l, err := k.spec.New(algos.Env{Seed: seed}, options)
+	if err != nil || c.values == nil {
+		return l, err
+	}
+	t, ok := l.(tabulated)
+	if !ok {
+		return nil, errors.New("the learner takes no kernel values from -gram")
+	}
+	t.Tabulate(c.values)
+	return l, nil
+}
+
+// measure runs a learner once.
+func (c *config) measure(ctx context.Context, k contender, train, test set, seed uint64) ([]point, error) {
+	l, err := c.create(k, len(train), seed)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +168,10 @@ func (c *config) measure(ctx context.Context, k contender, train, test set, seed
 	m := meter{config: c, learner: l, test: test}
 	m.start = cpu()
 	if r, ok := l.(algos.Refiner); ok {
-		err = m.refine(ctx, r, train.shuffled(shuffle))
+		if c.values == nil { // whose rows are in one order
+			train = train.shuffled(shuffle)
+		}
+		err = m.refine(ctx, r, train)
 	} else {
 		err = m.stream(ctx, train, shuffle)
 	}
@@ -206,7 +249,7 @@ func (m *meter) look(r algos.Report, now bool) bool {
 	over := m.evals > 0 && p.evals >= m.evals || m.seconds > 0 && p.seconds >= m.seconds
 	if n := len(m.points); n > 0 && !now && !over {
 		last := m.points[n-1]
-		if !(p.evals > grow*last.evals) && !(p.seconds > grow*last.seconds) {
+		if !(p.evals > m.grow*last.evals) && !(p.seconds > m.grow*last.seconds) {
 			return false
 		}
 	}

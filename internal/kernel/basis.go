@@ -72,6 +72,7 @@ type Basis struct {
 	Func   Func
 	panels *vec.Panels // dense layout
 	rows   *csr        // sparse layout; exactly one of the two is set
+	list   *listed     // if set, it has the points instead of either
 
 	x []float32 // scratch: the rows of one Block call
 }
@@ -81,6 +82,9 @@ func New(f Func) *Basis { return &Basis{Func: f, panels: vec.NewPanels(0)} }
 
 // Len returns the number of points, Dim the number of features seen.
 func (b *Basis) Len() int {
+	if b.list != nil {
+		return len(b.list.ids)
+	}
 	if b.rows != nil {
 		return b.rows.len()
 	}
@@ -101,6 +105,9 @@ func (b *Basis) Sparse() bool { return b.rows != nil }
 
 // Append adds a copy of x and returns its index.
 func (b *Basis) Append(x stream.Vec) int {
+	if b.list != nil {
+		return b.list.append(x)
+	}
 	b.admit(x.Dim())
 	if b.rows != nil {
 		return b.rows.append(x)
@@ -112,6 +119,10 @@ func (b *Basis) Append(x stream.Vec) int {
 
 // Set replaces point i by a copy of x.
 func (b *Basis) Set(i int, x stream.Vec) {
+	if b.list != nil {
+		b.list.set(i, x)
+		return
+	}
 	b.admit(x.Dim())
 	if b.rows != nil {
 		b.rows.set(i, x)
@@ -150,6 +161,9 @@ func (b *Basis) toSparse() {
 
 // Row returns a copy of point i, sparse where that is its layout.
 func (b *Basis) Row(i int) stream.Vec {
+	if b.list != nil {
+		return b.list.row(i)
+	}
 	if b.rows != nil {
 		return b.rows.row(i).Clone()
 	}
@@ -160,6 +174,10 @@ func (b *Basis) Row(i int) stream.Vec {
 
 // Truncate drops the points from n on.
 func (b *Basis) Truncate(n int) {
+	if b.list != nil {
+		b.list.ids = b.list.ids[:n]
+		return
+	}
 	if b.rows != nil {
 		b.rows.truncate(n)
 		return
@@ -171,6 +189,10 @@ func (b *Basis) Truncate(n int) {
 // layout.
 func (b *Basis) Subset(idx []int32) *Basis {
 	s := &Basis{Func: b.Func}
+	if b.list != nil {
+		s.panels, s.list = vec.NewPanels(0), b.list.subset(idx)
+		return s
+	}
 	if b.rows != nil {
 		s.rows = &csr{dim: b.rows.dim, post: postings{}}
 		for _, i := range idx {
@@ -196,6 +218,13 @@ func (b *Basis) Block(dst []float32, ld int, xs []stream.Vec, from, to int) {
 // Between is Block for points of the Basis itself: row r belongs to point
 // idx[r].
 func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
+	if b.list != nil {
+		for r, i := range idx {
+			b.list.values(dst[r*ld:], b.list.ids[i], from, to)
+		}
+		b.addBias(dst, ld, len(idx), to-from)
+		return
+	}
 	if b.rows != nil {
 		for r, i := range idx {
 			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, b.rows.row(int(i)), from)
@@ -213,6 +242,13 @@ func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
 
 // block is Block with the caller's scratch, which it returns, grown.
 func (b *Basis) block(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
+	if b.list != nil {
+		for r, x := range xs {
+			b.list.values(dst[r*ld:], number(x), from, to)
+		}
+		b.addBias(dst, ld, len(xs), to-from)
+		return scratch
+	}
 	if b.rows != nil {
 		for r, x := range xs {
 			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, x, from)
@@ -277,7 +313,9 @@ func (b *Basis) addBias(dst []float32, ld, n, m int) {
 }
 
 // packs reports whether kernel values of x are computed from packed panels.
-func (b *Basis) packs(x stream.Vec) bool { return b.rows == nil && x.Dim() <= b.panels.Dim() }
+func (b *Basis) packs(x stream.Vec) bool {
+	return b.rows == nil && b.list == nil && x.Dim() <= b.panels.Dim()
+}
 
 // Diag returns K(p,p) + Bias for point i.
 func (b *Basis) Diag(i int) float64 {
@@ -299,6 +337,10 @@ func grow(s []float32, n int) []float32 {
 // Fields describes the points, for checkpoints and models. Rows are stored
 // sparse where that is shorter.
 func (b *Basis) Fields(f *state.Fields) {
+	if b.list != nil {
+		f.Fail("points", errStored)
+		return
+	}
 	f.Group("kernel", b.Func.fields)
 	dim, n, sparse := b.Dim(), b.Len(), b.rows != nil
 	f.Int("dim", &dim)

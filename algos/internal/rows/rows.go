@@ -52,12 +52,15 @@ func New(b *kernel.Basis, bytes int) *Cache {
 }
 
 // Direct reports whether rows cost the same one at a time as in blocks, which
-// is so while all points are binary. It depends on the points alone.
-func (r *Cache) Direct() bool { return r.bits.active() }
+// is so while all points are binary, and where a table has the rows. It depends
+// on the points alone.
+func (r *Cache) Direct() bool { return r.fromBits() || r.basis.WholeRows() }
+
+func (r *Cache) fromBits() bool { return r.bits.active() && !r.basis.Tabulated() }
 
 // compute sets dst to the columns of the row of point i from from on.
 func (r *Cache) compute(dst []float32, i, from int) {
-	if r.bits.active() {
+	if r.fromBits() {
 		r.bits.row(dst, i, from)
 	} else {
 		r.basis.Between(dst, len(dst), []int32{int32(i)}, from, from+len(dst))
@@ -111,8 +114,12 @@ func (r *Cache) drop(h int32) {
 func (r *Cache) Has(i int32) bool { return r.where[i] > 0 }
 
 // Row returns the kernel row of point i. It is valid until the next call of Row
-// or Fetch.
+// or Fetch. A row of a table counts whenever it is used.
 func (r *Cache) Row(i int) []float32 {
+	if k := r.basis.Whole(i); k != nil {
+		r.Evals += int64(len(k))
+		return k
+	}
 	if !r.Has(int32(i)) {
 		r.Fetch([]int32{int32(i)})
 	}
@@ -165,7 +172,7 @@ func (r *Cache) Fetch(idx []int32) {
 	if len(idx) == 0 {
 		return
 	}
-	direct := r.Direct()
+	direct := r.fromBits()
 	if !direct {
 		if len(r.block) < len(idx)*n {
 			r.block = make([]float32, len(idx)*n)
