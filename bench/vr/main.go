@@ -210,12 +210,25 @@ func (b *bench) compare(t *table, problem string, p *vr.Problem) error {
 		return err
 	}
 	log.Printf("%s, %s: %d rows, %d features, F* = %.12g, %d not 0", t.name, problem, p.Len(), p.Dim(), o.f, o.support)
+	var scout *optimum
+	small := &table{name: t.name + ", first rows", rows: t.rows[:len(t.rows)/20], b: t.b, dim: t.dim}
+	if p.Len() > scoutRows {
+		if scout, err = solve(b.ctx, small.problem(p.Ridge, p.Lasso)); err != nil {
+			return err
+		}
+	}
 	var all []result
 	for _, c := range contenders() {
 		if !c.fits(p) {
 			continue
 		}
-		r, err := b.best(t, problem, o, c)
+		start := len(b.grid) / 2
+		if scout != nil {
+			if start, err = b.search(small, problem, scout, c, start); err != nil {
+				return err
+			}
+		}
+		r, err := b.best(t, problem, o, c, start)
 		if err != nil {
 			return err
 		}
@@ -228,58 +241,17 @@ func (b *bench) compare(t *table, problem string, p *vr.Problem) error {
 	return b.plot(t, problem, all)
 }
 
-// best looks for the best step of the grid on one seed, from the middle of the
-// grid up, or else down, as long as it gets better; then it runs that step on
-// all seeds.
-func (b *bench) best(t *table, problem string, o *optimum, c contender) (result, error) {
-	limit := b.limit
+// scoutRows is the number of rows above which the search for a step begins
+// where it ends on a twentieth of them.
+const scoutRows = 400000
+
+// best looks for the best step of the grid on one seed, from the one at index
+// start; then it runs that step on all seeds.
+func (b *bench) best(t *table, problem string, o *optimum, c contender, start int) (result, error) {
 	r := result{name: c.name}
-	var leader *curve
-	try := func(k int) (float64, error) {
-		if k < 0 || k >= len(b.grid) {
-			return math.Inf(1), nil
-		}
-		par := c.par
-		par.Rate, par.Seed = b.grid[k], 1000
-		run, err := measure(b.ctx, o, par, limit, leader)
-		if err != nil {
-			return 0, err
-		}
-		fmt.Fprintf(&b.steps, "%s,%q,%q,%g,%.2f,%.3e\n", t.name, problem, c.name, par.Rate, run.passes[len(run.passes)-1], run.last())
-		// Passes to the last level; those that fail come after, by their gap.
-		score, _ := run.reach(levels[2])
-		if math.IsNaN(score) {
-			score = 1e6 * (1 + math.Max(0, 30+math.Log10(run.last())))
-		} else {
-			limit = min(limit, score) // others need not run longer
-		}
-		if leader == nil || run.last() < leader.last() {
-			leader = run
-		}
-		return score + 1e-3*math.Log10(run.last()), nil // among equals the smaller gap
-	}
-	best := len(b.grid) / 2
-	low, err := try(best)
+	best, err := b.search(t, problem, o, c, start)
 	if err != nil {
 		return r, err
-	}
-	for _, way := range []int{1, -1} {
-		for moved := false; ; moved = true {
-			score, err := try(best + way)
-			if err != nil {
-				return r, err
-			}
-			if !(score < low) {
-				if moved {
-					way = 0 // the other side is worse
-				}
-				break
-			}
-			low, best = score, best+way
-		}
-		if way == 0 {
-			break
-		}
 	}
 	r.step = b.grid[best]
 	for seed := range b.seeds {
@@ -301,6 +273,59 @@ func (b *bench) best(t *table, problem string, o *optimum, c contender) (result,
 		}
 	}
 	return r, nil
+}
+
+// search looks for the best step of the grid on one seed, from the one at index
+// best up, or else down, as long as it gets better.
+func (b *bench) search(t *table, problem string, o *optimum, c contender, best int) (int, error) {
+	limit := b.limit
+	var leader *curve
+	try := func(k int) (float64, error) {
+		if k < 0 || k >= len(b.grid) {
+			return math.Inf(1), nil
+		}
+		par := c.par
+		par.Rate, par.Seed = b.grid[k], 1000
+		run, err := measure(b.ctx, o, par, limit, leader)
+		if err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(&b.steps, "%q,%q,%q,%g,%.2f,%.3e\n", t.name, problem, c.name, par.Rate, run.passes[len(run.passes)-1], run.last())
+		// Passes to the last level; those that fail come after, by their gap.
+		score, _ := run.reach(levels[2])
+		if math.IsNaN(score) {
+			score = 1e6 * (1 + math.Max(0, 30+math.Log10(run.last())))
+		} else {
+			limit = min(limit, score) // others need not run longer
+		}
+		if leader == nil || run.last() < leader.last() {
+			leader = run
+		}
+		return score + 1e-3*math.Log10(run.last()), nil // among equals the smaller gap
+	}
+	low, err := try(best)
+	if err != nil {
+		return 0, err
+	}
+	for _, way := range []int{1, -1} {
+		for moved := false; ; moved = true {
+			score, err := try(best + way)
+			if err != nil {
+				return 0, err
+			}
+			if !(score < low) {
+				if moved {
+					way = 0 // the other side is worse
+				}
+				break
+			}
+			low, best = score, best+way
+		}
+		if way == 0 {
+			break
+		}
+	}
+	return best, nil
 }
 
 func number(v float64, format string) string {
