@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,7 +25,7 @@ are those of predict and subscribe.`,
 			t.define(f)
 			var role, principal, predictions string
 			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict"}, "what the user does")
+				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq"}, "what the user does")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
 				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
 			})
@@ -39,8 +40,11 @@ are those of predict and subscribe.`,
 					principal = "User:" + principal
 				}
 				grants := t.grants()
-				if role == "predict" {
+				switch role {
+				case "predict":
 					grants = t.grantsToPredict(predictions)
+				case "dlq":
+					grants = t.grantsToReplay()
 				}
 				if len(grants) == 0 {
 					return cli.Failf(cli.Usage, "these settings use no topic: there is nothing to grant")
@@ -98,6 +102,21 @@ func (t *train) grantsToPredict(predictions string) []grant {
 		out = append(out, grant{"topic", predictions, []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationCreate}})
 	}
 	return out
+}
+
+// grantsToReplay returns what dlq list and dlq replay need, without --to.
+func (t *train) grantsToReplay() []grant {
+	suffix, group := cmp.Or(t.dlq, ".dlq"), cmp.Or(t.group, dlqGroup)
+	read := []kmsg.ACLOperation{kmsg.ACLOperationRead}
+	var out []grant
+	for _, name := range t.reads() {
+		out = append(out, grant{"topic", name + suffix, read},
+			grant{"topic", name, []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationDescribeConfigs}})
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return append(out, grant{"group", group, read})
 }
 
 // operationNames are those that kafka-acls.sh takes.

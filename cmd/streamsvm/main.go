@@ -42,7 +42,7 @@ A flag is stronger than the environment, and that is stronger than the file.`,
 		Version: version,
 		Commands: []*cli.Command{
 			demoCommand(), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
-			generateCommand(), recordCommand(), produceCommand(), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
+			generateCommand(), recordCommand(), produceCommand(), dlqCommand(), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
 		},
 	}
 }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// dlqVerbs are what the command dlq can do.
+var dlqVerbs = []string{"list", "replay"}
+
+// dlqGroup is where dlq replay keeps its position unless it is told otherwise.
+const dlqGroup = "streamsvm-dlq"
+
+func dlqCommand() *cli.Command {
+	return &cli.Command{
+		Name: "dlq", Args: "list | replay [DLQ-TOPIC...]", MinArgs: 1, MaxArgs: -1,
+		Summary: "list the records that could not be used, or feed them back, repaired",
+		Text: `
+Dead letters are what train --tolerance data --dlq keeps of such records. The
+topics to read are given, or are those of --topics (and --labels-topic) with the
+suffix --dlq, so that the configuration file of train will do.
+
+dlq list prints where each letter lies, which record it is about, and why, in
+the order of sending, and ends where the topic ended when it began. Nothing is
+changed.
+
+dlq replay sends the records back to the topic that they came from, and to the
+partition, or to --to: with key, value and headers as they were, the present
+time, and the headers __streamsvm.replayed.from, the letter's
+topic/partition:offset, and __streamsvm.replayed.timestamp, the record's own in
+ms since 1970. Truncated letters are not all of their record: they are skipped,
+and counted. The letters stay where they are. It ends where the topic ended when
+it began: records that still cannot be used become new letters behind that.
+
+With --repair each value goes through a command of the shell: the letter's value
+comes on its standard input, and what it prints is sent, without the newline at
+the end if it is text. It finds what the letter says in DLQ_TOPIC,
+DLQ_PARTITION, DLQ_OFFSET, DLQ_STAGE, DLQ_REASON and DLQ_MESSAGE. Exit code 0
+sends the record, 65 skips the letter, any other ends the replay before it.
+Without --repair records go back as they were: right if it was the settings of
+train that were wrong.
+
+The position is kept in the consumer group --group, and is committed when the
+brokers have acknowledged what was sent, after 1000 letters at most. A replay
+that is killed at any moment and started again loses nothing; what was sent
+since the last commit, at most 1000 records, is then there twice. One replay at
+a time may use a group. Where the group has no position, --from must say where
+to begin; brokers forget positions that have not moved for
+offsets.retention.minutes (7 days). Letters that --reason or --origin pass over
+are passed over for good, so a filter needs a --group of its own.`,
+		Example: "streamsvm dlq list --config streamsvm.yaml --reason label,syntax --values\n" +
+			"streamsvm dlq replay clicks.dlq --from earliest --dry-run --repair \"sed 's/NaN/0/g'\"",
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			o := &letterFlags{}
+			list, replay := &letterList{letterFlags: o}, &letterReplay{letterFlags: o}
+			o.define(f)
+			list.define(f)
+			replay.define(f)
+			o.kafkaFlags.define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				o.c = c
+				verb := c.Args[0]
+				if !slices.Contains(dlqVerbs, verb) {
+					return cli.Failf(cli.Usage, "dlq has no %q%s", verb, cli.DidYouMean(verb, dlqVerbs))
+				}
+				for _, name := range foreignFlags[verb] {
+					if c.Origin(name).Source == cli.FromFlag {
+						return c.Bad(name, fmt.Errorf("dlq %s has no such flag", verb))
+					}
+				}
+				if err := o.resolve(c.Args[1:]); err != nil {
+					return err
+				}
+				if verb == "list" {
+					return list.run(ctx)
+				}
+				return replay.run(ctx)
+			}
+		},
+	}
+}
+
+// foreignFlags are those of the other verb: in a configuration file they may
+// stand beside each other.
+var foreignFlags = map[string][]string{
+	"list":   {"group", "from", "to", "repair", "on-out-of-range", "dry-run"},
+	"replay": {"json", "values"},
+}
+
+// letterFlags say which dead letters are meant.
+type letterFlags struct {
+	kafkaFlags
+	topics           []string
+	labels, suffix   string
+	reasons, origins []string
+	maxDown          time.Duration
+
+	c       *cli.Call
+	cfg     kafkaio.Config
+	letters []string // the topics of dead letters
+}
+
+func (o *letterFlags) define(f *cli.Flags) {
+	f.Group("Dead letters", func() {
+		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` of the records, if no topic of dead letters is given")
+		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of labels, beside them")
+		f.StringVar(&o.suffix, "dlq", ".dlq", "`SUFFIX` of the topics of dead letters")
+		f.StringSliceVar(&o.reasons, "reason", nil, "only letters with these `REASONS`: "+reasonNames())
+		f.StringSliceVar(&o.origins, "origin", nil, "only letters about records of these `TOPICS`")
+		f.DurationVar(&o.maxDown, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
+	})
+	f.Lookup("dlq").NoOptDefVal = ".dlq"
+	f.Check(o.check)
+}
+
+func reasonNames() string {
+	var names []string
+	for _, r := range stream.Reasons() {
+		names = append(names, string(r))
+	}
+	return strings.Join(names, ", ")
+}
+
+// check finds what single values cannot show.
+func (o *letterFlags) check(c *cli.Call) (errs []error) {
+	for _, r := range o.reasons {
+		if r == "" || stream.Reason(r).Known() != stream.Reason(r) {
+			errs = append(errs, c.Bad("reason", fmt.Errorf("%q is none of %s%s", r, reasonNames(), cli.DidYouMean(r, strings.Split(reasonNames(), ", ")))))
+		}
+	}
+	if o.suffix == "" {
+		errs = append(errs, c.Bad("dlq", errors.New("the suffix is empty")))
+	}
+	return errs
+}
+
+// resolve decides which topics are read.
+func (o *letterFlags) resolve(args []string) (err error) {
+	if errs := o.check(o.c); len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if o.letters = args; len(args) == 0 {
+		records := slices.Clone(o.topics)
+		if o.labels != "" {
+			records = append(records, o.labels)
+		}
+		for _, name := range records {
+			o.letters = append(o.letters, name+o.suffix)
+		}
+	}
+	if len(o.letters) == 0 {
+		return o.c.Bad("topics", errors.New("no topic is given, neither of dead letters nor of records"))
+	}
+	o.cfg, err = o.kafkaFlags.config(o.c)
+	return err
+}
+
+// filtered reports whether some letters are passed over.
+func (o *letterFlags) filtered() bool { return len(o.reasons)+len(o.origins) > 0 }
+
+// wants reports whether the letter is one of those asked for.
+func (o *letterFlags) wants(l *parsedLetter) bool {
+	return (len(o.reasons) == 0 || slices.Contains(o.reasons, l.Reason)) && (len(o.origins) == 0 || slices.Contains(o.origins, l.Topic))
+}
+
+// open reads the letters in the order of sending, from the offsets given or
+// where start says, up to the present end.
+func (o *letterFlags) open(ctx context.Context, from stream.Offsets, start kafkaio.StartAt, outOfRange kafkaio.OutOfRange) (*kafkaio.Source, error) {
+	so := kafkaio.SourceOptions{
+		Config: o.cfg, Topics: o.letters, Offsets: from, Start: start, OutOfRange: outOfRange,
+		Merge: kafkaio.Ordered, UntilEnd: true, MaxDown: o.maxDown,
+	}
+	if err := so.Validate(); err != nil {
+		return nil, cli.Fail(cli.Usage, err)
+	}
+	src, err := kafkaio.NewSource(ctx, so)
+	return src, o.noTopic(err)
+}
+
+// noTopic says what to do about a topic that does not exist.
+func (o *letterFlags) noTopic(err error) error {
+	var unknown *kafkaio.UnknownTopicError
+	if errors.As(err, &unknown) && slices.Contains(o.letters, unknown.Topic) {
+		return cli.Failf(cli.Unavailable, "%w: train makes it when it starts with --tolerance data and --dlq; is the name right?", err)
+	}
+	return kafkaError(err)
+}
+
+// ended gives the end of reading letters its exit code.
+func (o *letterFlags) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return cli.Failf(cli.Temporary, "interrupted")
+	}
+	return kafkaError(err)
+}
+
+// printable is text from outside for a terminal: on one line, and without
+// control characters.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "·"))
+}

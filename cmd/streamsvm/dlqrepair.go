@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// maxRepaired bounds what a repair command may print.
+const maxRepaired = 64 << 20
+
+// repaired sends a letter's value through a command of the shell. The code is
+// 0, or cli.Data if the command refuses the letter; any other is an error.
+func repaired(ctx context.Context, command string, rec *stream.Record, l *parsedLetter) (value []byte, code int, err error) {
+	var out, said limited
+	out.most, said.most = maxRepaired, 4096
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(rec.Value), &out, &said
+	cmd.WaitDelay = time.Second // for what the shell has started
+	cmd.Env = repairEnv(l)
+	if err = cmd.Run(); ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == int(cli.Data) {
+		return nil, int(cli.Data), nil
+	}
+	if err == nil && out.over {
+		err = fmt.Errorf("it prints more than %d bytes", maxRepaired)
+	}
+	if err != nil {
+		text := strings.TrimSpace(said.b.String())
+		if text != "" {
+			text = ": " + printable(text)
+		}
+		return nil, 0, cli.Failf(cli.Data, "%s/%d offset %d: the repair command: %w%s", rec.Topic, rec.Partition, rec.Offset, err, text)
+	}
+	value = out.b.Bytes()
+	// The newline at the end of text is the tool's. In a binary value it may be
+	// a number.
+	if utf8.Valid(value) {
+		value = bytes.TrimSuffix(value, []byte("\n"))
+	}
+	return bytes.Clone(value), 0, nil
+}
+
+// repairEnv is the environment of a repair command: ours without our settings,
+// which may be secret, and with what the letter says.
+func repairEnv(l *parsedLetter) []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "STREAMSVM_") {
+			env = append(env, kv)
+		}
+	}
+	for _, kv := range [][2]string{
+		{"TOPIC", l.Topic}, {"PARTITION", strconv.Itoa(int(l.Partition))}, {"OFFSET", strconv.FormatInt(l.Offset, 10)},
+		{"STAGE", l.Stage}, {"REASON", l.Reason}, {"MESSAGE", l.Message},
+	} {
+		env = append(env, "DLQ_"+kv[0]+"="+printable(kv[1]))
+	}
+	return env
+}
+
+// limited keeps the first bytes written to it, and whether there were more.
+type limited struct {
+	b    bytes.Buffer
+	most int
+	over bool
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.most-l.b.Len())
+	l.b.Write(p[:n])
+	l.over = l.over || n < len(p)
+	return len(p), nil
+}

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// Headers of a record that has been fed back.
+const (
+	replayedHeader    = "__streamsvm.replayed."
+	replayedFrom      = replayedHeader + "from"      // the letter, as topic/partition:offset
+	replayedTimestamp = replayedHeader + "timestamp" // of the record at first, in ms since 1970
+)
+
+const (
+	// replayBatch bounds the letters dealt with between two commits, and so the
+	// records that are there twice after a kill.
+	replayBatch = 1000
+	// replayGrace is how long an interrupted replay has to commit.
+	replayGrace = 10 * time.Second
+)
+
+// letterReplay is dlq replay.
+type letterReplay struct {
+	*letterFlags
+	group, from, to, repair string
+	outOfRange              string
+	dry                     bool
+
+	positions interface { // a *kafkaio.Group
+		Commit(ctx context.Context, o stream.Offsets, note string) error
+	}
+	p       *kafkaio.Producer
+	limits  map[string]int // largest record, by topic, where it is known
+	batch   int
+	next    stream.Offsets // behind the letters dealt with
+	pending int            // letters since the last commit
+	n       replayCounts
+}
+
+// replayCounts says what became of the letters.
+type replayCounts struct {
+	read, sent                                        int
+	filtered, truncated, tooLarge, unrepaired, others int
+}
+
+func (r *letterReplay) define(f *cli.Flags) {
+	r.batch = replayBatch
+	f.Group("Replay", func() {
+		f.StringVar(&r.group, "group", dlqGroup, "consumer `GROUP` that keeps the position")
+		f.Choice(&r.from, "from", "", []string{"", "earliest", "latest"}, "where to begin")
+		f.Lookup("from").Usage = "where to begin if the group has no position: earliest, latest"
+		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
+		f.StringVar(&r.repair, "repair", "", "shell `COMMAND` that reads a value and prints the one to send")
+		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next letter does not exist any more")
+		f.BoolVar(&r.dry, "dry-run", false, "print what would be sent, and do not send or commit it")
+	})
+}
+
+// validate finds settings that do not go together.
+func (r *letterReplay) validate() error {
+	c := r.c
+	if r.group == "" {
+		return c.Bad("group", errors.New("it is empty"))
+	}
+	// A group of the configuration file is that of replays without a filter.
+	if r.filtered() && c.Origin("group").Source != cli.FromFlag {
+		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it passes over is passed over for good"))
+	}
+	if len(r.note()) > 4000 {
+		return c.Bad("origin", errors.New("too many topics"))
+	}
+	if slices.Contains(r.letters, r.to) {
+		return c.Bad("to", fmt.Errorf("%s is a topic of dead letters that is read", r.to))
+	}
+	for _, name := range r.letters {
+		if r.to == "" && (!strings.HasSuffix(name, r.suffix) || name == r.suffix) {
+			return c.Bad("dlq", fmt.Errorf("topic %s does not end in %s, so it is not known where its records came from: give its suffix, or --to", name, r.suffix))
+		}
+	}
+	return nil
+}
+
+// note is what the group keeps beside its positions: which letters it is for.
+func (r *letterReplay) note() string {
+	if !r.filtered() {
+		return "all letters"
+	}
+	return fmt.Sprintf("reason %s, origin %s", sortedList(r.reasons), sortedList(r.origins))
+}
+
+func sortedList(names []string) string {
+	if len(names) == 0 {
+		return "any"
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
+}
+
+func (r *letterReplay) run(ctx context.Context) error {
+	err := r.validate()
+	if err != nil {
+		return err
+	}
+	group, err := kafkaio.OpenGroup(r.cfg, r.group, r.maxDown)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	r.positions = group
+	src, err := r.begin(ctx, group)
+	if err != nil {
+		if ctx.Err() != nil {
+			return r.ended(ctx, err)
+		}
+		return err
+	}
+	defer src.Close()
+	batch := r.findLimits(ctx)
+	if !r.dry {
+		if r.p, err = kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: r.cfg, Partition: samePartition(), BatchBytes: batch, MaxDown: r.maxDown}); err != nil {
+			return r.ended(ctx, err)
+		}
+		defer r.p.Close()
+	}
+	err = r.feed(ctx, src)
+	if !r.c.Quiet {
+		fmt.Fprintln(r.c.Err, r.summary())
+	}
+	return err
+}
+
+// samePartition sends records to the partition that they name, or if there is
+// none by their key.
+func samePartition() kafkaio.Partitioner {
+	byKey := kafkaio.ByKey()
+	return func(r *stream.Record, n int) int32 {
+		if r.Partition >= 0 && int(r.Partition) < n {
+			return r.Partition
+		}
+		return byKey(r, n)
+	}
+}
+
+// begin opens the letters at the group's positions. Where there are none yet,
+// the group gets those that --from says, before anything is sent: the letters
+// that come in the meantime belong to the next replay.
+func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkaio.Source, error) {
+	parts, err := kafkaio.Partitions(ctx, r.cfg, r.letters, 0, r.maxDown)
+	if err != nil {
+		return nil, r.noTopic(err)
+	}
+	found, err := group.Committed(ctx, parts)
+	if err != nil {
+		return nil, kafkaError(err)
+	}
+	from, known := stream.Offsets{}, map[string]bool{}
+	for _, p := range parts {
+		at, ok := found[p]
+		if !ok {
+			continue
+		}
+		if at.Note != r.note() {
+			return nil, r.c.Bad("group", fmt.Errorf("the position of group %s in %v is one of another replay (%s; this one is for %s): use another group", r.group, p, printable(at.Note), r.note()))
+		}
+		from[p], known[p.Topic] = at.Next, true
+	}
+	for _, name := range r.letters {
+		if !known[name] && r.from == "" {
+			return nil, r.c.Bad("from", fmt.Errorf("group %s has no position in topic %s: say where to begin, earliest or latest", r.group, name))
+		}
+	}
+	src, err := r.open(ctx, from, kafkaio.StartAt(r.from), kafkaio.OutOfRange(r.outOfRange))
+	if err != nil {
+		return nil, err
+	}
+	r.next = src.Start()
+	if r.dry {
+		return src, nil
+	}
+	if err := r.positions.Commit(ctx, r.next, r.note()); err != nil {
+		return nil, kafkaError(closeAfter(src, err))
+	}
+	return src, nil
+}
+
+// feed deals with all letters. Whatever ends it early, what has been sent is
+// committed, if the brokers still take it.
+func (r *letterReplay) feed(ctx context.Context, src stream.Source) error {
+	var recs []stream.Record
+	for {
+		var err error
+		recs, err = src.Fetch(ctx, recs[:0])
+		for i := 0; err == nil && i < len(recs); i++ {
+			if err = r.handle(ctx, &recs[i]); err == nil && r.pending >= r.batch {
+				err = r.settle(ctx)
+			}
+		}
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF) && ctx.Err() == nil:
+			return r.settle(ctx)
+		}
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), replayGrace)
+		defer cancel()
+		return errors.Join(r.ended(ctx, err), r.settle(after))
+	}
+}
+
+// settle commits the position once everything sent is acknowledged.
+func (r *letterReplay) settle(ctx context.Context) error {
+	if r.pending == 0 || r.dry {
+		return nil
+	}
+	if err := r.p.Flush(ctx); err != nil {
+		return kafkaError(err)
+	}
+	if err := r.positions.Commit(ctx, r.next, r.note()); err != nil {
+		return kafkaError(err)
+	}
+	r.pending = 0
+	return nil
+}
+
+// handle sends the record of a letter, or says why not. With an error the
+// letter has not been dealt with.
+func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
+	out, err := r.record(ctx, rec)
+	if err != nil {
+		return err
+	}
+	if out != nil {
+		if r.dry {
+			fmt.Fprintf(r.c.Out, "%s/%d offset %d -> %s: %q\n", rec.Topic, rec.Partition, rec.Offset, out.Topic, out.Value)
+		} else if err := r.p.Produce(ctx, *out); err != nil {
+			return err
+		}
+		r.n.sent++
+	}
+	r.n.read++
+	r.pending++
+	r.next[stream.Partition{Topic: rec.Topic, ID: rec.Partition}] = rec.Offset + 1
+	return nil
+}
+
+// record returns what is to be sent for a letter; nil is nothing.
+func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.Record, error) {
+	skip := func(n *int, why string, args ...any) (*stream.Record, error) {
+		*n++
+		if why != "" {
+			args = append([]any{"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset}, args...)
+			r.c.Log.Warn("dead letter skipped: "+why, args...)
+		}
+		return nil, nil
+	}
+	l, err := parseLetter(rec)
+	if err != nil {
+		return skip(&r.n.others, "it is none", "err", err)
+	}
+	if r.to == "" && l.Topic+r.suffix != rec.Topic {
+		return skip(&r.n.others, "it is about a record of another topic", "origin", printable(l.Topic))
+	}
+	if !r.wants(l) {
+		return skip(&r.n.filtered, "")
+	}
+	if l.Truncated {
+		return skip(&r.n.truncated, "it is not all of its record", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
+	}
+	out := fedBack(rec, l)
+	if r.to != "" {
+		out.Topic, out.Partition = r.to, -1
+	}
+	if r.repair != "" {
+		value, code, err := repaired(ctx, r.repair, rec, l)
+		if err != nil {
+			return nil, err
+		}
+		if code == int(cli.Data) {
+			return skip(&r.n.unrepaired, "the repair command has refused it", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
+		}
+		out.Value = value
+	}
+	if size, limit := wireSize(out), r.limits[out.Topic]; limit > 0 && size > limit {
+		return skip(&r.n.tooLarge, "the topic does not take so large a record", "to", out.Topic, "bytes", size, "limit", limit)
+	}
+	return out, nil
+}
+
+// fedBack is the record of a letter as it goes back to its topic.
+func fedBack(rec *stream.Record, l *parsedLetter) *stream.Record {
+	out := &stream.Record{Topic: l.Topic, Partition: l.Partition, Key: rec.Key, Value: rec.Value}
+	for _, h := range l.headers {
+		if !strings.HasPrefix(h.Key, replayedHeader) { // a record that is fed back again
+			out.Headers = append(out.Headers, h)
+		}
+	}
+	out.Headers = append(out.Headers, stream.Header{Key: replayedFrom, Value: fmt.Appendf(nil, "%s/%d:%d", rec.Topic, rec.Partition, rec.Offset)})
+	if l.Timestamp != 0 {
+		out.Headers = append(out.Headers, stream.Header{Key: replayedTimestamp, Value: strconv.AppendInt(nil, l.Timestamp, 10)})
+	}
+	return out
+}
+
+// wireSize is an upper bound of the batch that holds the record alone.
+func wireSize(r *stream.Record) int {
+	n := letterOverhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += 10 + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// findLimits asks for the max.message.bytes of the topics that records go to,
+// and returns how large a batch may be. Where it cannot be found out, a record
+// that is too large ends the replay before its letter.
+func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
+	batch = 256 << 10
+	r.limits = map[string]int{}
+	targets := []string{r.to}
+	if r.to == "" {
+		targets = targets[:0]
+		for _, name := range r.letters {
+			targets = append(targets, strings.TrimSuffix(name, r.suffix))
+		}
+	}
+	for _, name := range targets {
+		for _, addr := range r.cfg.Brokers {
+			conn, err := kafkaio.Dial(ctx, r.cfg, addr, nil)
+			if err != nil {
+				continue
+			}
+			t, err := conn.Topic(ctx, name)
+			conn.Close()
+			if err != nil {
+				continue
+			}
+			if n, err := strconv.Atoi(t.Config["max.message.bytes"]); err == nil && n > 0 {
+				r.limits[name], batch = n, min(batch, n)
+			}
+			break
+		}
+	}
+	return batch
+}
+
+// summary says what became of the letters.
+func (r *letterReplay) summary() string {
+	var b strings.Builder
+	sent := "fed back"
+	if r.dry {
+		sent = "to be fed back"
+	}
+	fmt.Fprintf(&b, "%s in %s: %d %s", plural(r.n.read, "dead letter"), strings.Join(r.letters, ", "), r.n.sent, sent)
+	for _, x := range []struct {
+		n    int
+		what string
+	}{
+		{r.n.filtered, "passed over by the filter"}, {r.n.truncated, "truncated"}, {r.n.unrepaired, "refused by the repair command"},
+		{r.n.tooLarge, "too large"}, {r.n.others, "no letters about these topics"},
+	} {
+		if x.n > 0 {
+			fmt.Fprintf(&b, " + %d %s", x.n, x.what)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,149 @@
+package kafkaio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Group keeps positions in a consumer group, for programs that have no
+// checkpoint. It is no member of the group, and the group must have none: one
+// program at a time uses it. A broker forgets positions that have not been
+// committed for offsets.retention.minutes (7 days).
+type Group struct {
+	c       *client
+	name    string
+	maxDown time.Duration
+}
+
+// Position is one that a group keeps.
+type Position struct {
+	Next int64  // offset of the next record to read
+	Note string // what Commit was given
+}
+
+// OpenGroup does not use the network yet. maxDown is as in SourceOptions, for
+// every call.
+func OpenGroup(cfg Config, name string, maxDown time.Duration) (*Group, error) {
+	if name == "" {
+		return nil, errors.New("kafka: no consumer group given")
+	}
+	c, err := cfg.open(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Group{c, name, maxDown}, nil
+}
+
+// Close ends the connections.
+func (g *Group) Close() { g.c.close() }
+
+// Committed returns the positions of those partitions for which there is one.
+// It waits for the group's coordinator, which the first group of a cluster
+// takes seconds to get.
+func (g *Group) Committed(ctx context.Context, ps []stream.Partition) (map[stream.Partition]Position, error) {
+	req := &kafka.OffsetFetchRequest{GroupID: g.name, Topics: map[string][]int{}}
+	for _, p := range ps {
+		req.Topics[p.Topic] = append(req.Topics[p.Topic], int(p.ID))
+	}
+	out := map[stream.Partition]Position{}
+	if len(ps) == 0 {
+		return out, nil // the request would mean all topics
+	}
+	err := retry(ctx, g.c, "ask for positions", g.maxDown, func(ctx context.Context) error {
+		clear(out)
+		resp, err := g.c.OffsetFetch(ctx, req)
+		if err == nil {
+			err = resp.Error
+		}
+		if errors.Is(err, kafka.GroupIdNotFound) {
+			return nil // Apache Kafka answers without positions instead
+		}
+		if err != nil {
+			return err
+		}
+		for topic, list := range resp.Topics {
+			for _, p := range list {
+				if p.Error != nil {
+					return fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, p.Error)
+				}
+				if p.CommittedOffset >= 0 {
+					out[stream.Partition{Topic: topic, ID: int32(p.Partition)}] = Position{p.CommittedOffset, p.Metadata}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kafka: positions of group %s: %w", g.name, err)
+	}
+	return out, nil
+}
+
+// Commit stores positions, each with the note, of at most 4,096 bytes.
+func (g *Group) Commit(ctx context.Context, o stream.Offsets, note string) error {
+	if len(o) == 0 {
+		return nil
+	}
+	req := &kafka.OffsetCommitRequest{GroupID: g.name, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
+	for _, p := range o.Partitions() {
+		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetCommit{Partition: int(p.ID), Offset: o[p], Metadata: note})
+	}
+	var refused error // waiting does not help
+	err := retry(ctx, g.c, "commit", g.maxDown, func(ctx context.Context) error {
+		resp, err := g.c.OffsetCommit(ctx, req)
+		if err != nil {
+			return err
+		}
+		for topic, list := range resp.Topics {
+			for _, p := range list {
+				if p.Error == nil {
+					continue
+				}
+				err := fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, p.Error)
+				switch {
+				case errors.Is(p.Error, kafka.UnknownMemberId), errors.Is(p.Error, kafka.IllegalGeneration), errors.Is(p.Error, kafka.RebalanceInProgress):
+					refused = fmt.Errorf("%w: other consumers are members of the group", err)
+				case errors.Is(p.Error, kafka.OffsetMetadataTooLarge):
+					refused = err
+				default:
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err = errors.Join(err, refused); err != nil {
+		return fmt.Errorf("kafka: commit to group %s: %w", g.name, err)
+	}
+	return nil
+}
+
+// Partitions returns all partitions of the topics, in order of Compare. Where a
+// topic does not exist it looks again for up to wait (negative: for ever)
+// before it returns an *UnknownTopicError; it never creates one. maxDown is as
+// in SourceOptions.
+func Partitions(ctx context.Context, cfg Config, topics []string, wait, maxDown time.Duration) ([]stream.Partition, error) {
+	c, err := cfg.open(topics)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	found, err := c.waitTopics(ctx, topics, wait, maxDown)
+	if err != nil {
+		return nil, err
+	}
+	var ps []stream.Partition
+	for _, t := range topics {
+		for _, id := range found[t] {
+			ps = append(ps, stream.Partition{Topic: t, ID: id})
+		}
+	}
+	slices.SortFunc(ps, stream.Partition.Compare)
+	return ps, nil
+}
