@@ -167,6 +167,36 @@ func (s *Secure) Allow(listener, lines string) {
 	}
 }
 
+// Revoke takes back what Allow has granted by the same lines.
+func (s *Secure) Revoke(listener, lines string) {
+	s.tb.Helper()
+	c := s.client(listener)
+	if c == nil {
+		s.tb.Fatalf("listener %s has no administrator", listener)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for line := range strings.Lines(lines) {
+		for _, one := range s.parse(line) {
+			req := kmsg.NewPtrDeleteACLsRequest()
+			f := kmsg.NewDeleteACLsRequestFilter()
+			f.ResourceType, f.ResourceName, f.ResourcePatternType = one.ResourceType, &one.ResourceName, one.ResourcePatternType
+			f.Principal, f.Operation, f.PermissionType = &one.Principal, one.Operation, one.PermissionType
+			req.Filters = append(req.Filters, f)
+			resp, err := req.RequestWith(ctx, c)
+			if err == nil {
+				err = kerr.ErrorForCode(resp.Results[0].ErrorCode)
+			}
+			if err != nil {
+				s.tb.Fatalf("delete ACL: %v", err)
+			}
+			for s.allows(ctx, c, one) {
+				pause(ctx)
+			}
+		}
+	}
+}
+
 // allows tells whether the broker knows the grant.
 func (s *Secure) allows(ctx context.Context, c *kgo.Client, one kmsg.CreateACLsRequestCreation) bool {
 	s.tb.Helper()
