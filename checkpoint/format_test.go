@@ -16,6 +16,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -294,7 +295,9 @@ func FuzzRead(f *testing.F) {
 		if len(data) >= 64 {
 			data = forge(data, func([]byte) {})
 		}
-		s, err := decode(data)
+		var s *Snapshot
+		var err error
+		alloctest.Check(t, len(data), func() { s, err = decode(data) })
 		if err != nil {
 			var e *Error
 			if s != nil || !errors.As(err, &e) {

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 )
 
 func random(r *rand.Rand, n int) []byte {
@@ -229,7 +231,11 @@ func FuzzPatch(f *testing.F) {
 		if size > 1<<24 {
 			return // the caller's limit
 		}
-		got, err := Patch(base, patch)
+		// What a patch makes may be far larger than the patch; its size was known
+		// beforehand.
+		var got []byte
+		var err error
+		alloctest.Check(t, len(base)+len(patch)+size, func() { got, err = Patch(base, patch) })
 		if err == nil && (sizeErr != nil || len(got) != size) {
 			t.Fatalf("%d bytes, announced as %d, %v", len(got), size, sizeErr)
 		}

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/state"
 )
@@ -400,7 +401,11 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, c := New(false, 8), NewCurve()
-		if state.Decode(data, func(f *state.Fields) { p.Fields(f); c.Fields(f) }) != nil {
+		var err error
+		// Beside the bound there is the histogram, of one size.
+		const histogram = 2 * numBins * 8
+		alloctest.Check(t, len(data)+histogram/alloctest.Factor, func() { err = state.Decode(data, func(f *state.Fields) { p.Fields(f); c.Fields(f) }) })
+		if err != nil {
 			return
 		}
 		for range 10 { // whatever was read, one can go on from it

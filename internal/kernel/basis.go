@@ -390,6 +390,7 @@ func (b *Basis) Fields(f *state.Fields) {
 	// vouch for: a hostile message could claim a row of 1024 features with none.
 	// A point costs at least four bytes on the wire, so the factor is bounded.
 	b.rows, b.panels = nil, vec.NewPanels(dim)
+	b.panels.Reserve(n)
 	row := make([]float32, dim)
 	for i := range n {
 		all.row(i).Dense(row)
@@ -409,11 +410,14 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if n < 0 || dim < 0 || dim > denseLimit || len(val) != n*dim {
+	// The product of two claims may overflow, so divide; points without features
+	// are never written in full.
+	if n < 0 || dim < 1 || dim > denseLimit || len(val)%dim != 0 || len(val)/dim != n {
 		f.Fail("val", fmt.Errorf("%d numbers do not make %d points of %d features", len(val), n, dim))
 		return
 	}
 	b.rows, b.panels = nil, vec.NewPanels(dim)
+	b.panels.Reserve(n)
 	for i := range n {
 		b.panels.Append(val[i*dim : (i+1)*dim])
 	}

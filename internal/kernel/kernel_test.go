@@ -226,3 +226,25 @@ func TestDecodeHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestDecodeClaims: numbers of points that nothing on the wire vouches for are
+// refused at once, not counted through.
+func TestDecodeClaims(t *testing.T) {
+	for _, c := range [][2]int{{0, 1 << 40}, {4, 1 << 62}, {2, math.MinInt64}, {1, 3}, {-1, 0}} {
+		dim, n, no, yes, f := c[0], c[1], false, true, funcs[0]
+		data, err := state.Append(nil, func(s *state.Fields) {
+			s.Group("kernel", f.fields)
+			s.Int("dim", &dim)
+			s.Int("points", &n)
+			s.Bool("sparse", &no)
+			s.Bool("full", &yes)
+			s.Float32s("val", &[]float32{})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Decode(data, New(Func{}).Fields); err == nil {
+			t.Errorf("%d points of %d features without a number were accepted", n, dim)
+		}
+	}
+}

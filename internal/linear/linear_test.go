@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	. "github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -197,7 +198,9 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := Decode(data)
+		var m algos.Model
+		var err error
+		alloctest.Check(t, len(data), func() { m, err = Decode(data) })
 		if err != nil {
 			return
 		}

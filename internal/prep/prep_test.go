@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
@@ -418,7 +419,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tr := new(Transform)
-		if state.Decode(data, tr.Fields) != nil {
+		var err error
+		alloctest.Check(t, len(data), func() { err = state.Decode(data, tr.Fields) })
+		if err != nil {
 			return
 		}
 		for _, x := range []stream.Vec{{}, dense(1, -2, 3e38), sparse(0, 1, 5, -1e30, 1<<30, 4)} {

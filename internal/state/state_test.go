@@ -14,6 +14,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	. "github.com/streamsvm/streamsvm/internal/state"
 )
@@ -248,7 +249,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e := &everything{rng: rng.New(1, "t")}
-		if Decode(data, e.fields) != nil {
+		var err error
+		alloctest.Check(t, len(data), func() { err = Decode(data, e.fields) })
+		if err != nil {
 			return
 		}
 		// What is accepted has one encoding, which decodes to the same.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -497,7 +498,9 @@ func FuzzJoinState(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j := newJoiner(5)
-		if state.Decode(data, j.fields) != nil {
+		var err error
+		alloctest.Check(t, len(data), func() { err = state.Decode(data, j.fields) })
+		if err != nil {
 			return
 		}
 		for i := range 30 {

@@ -10,7 +10,10 @@
 // choice, the build tag purego leaves nothing but Go.
 package vec
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 //go:generate go -C asm run . -out ../vec_amd64.s -stubs ../stubs_amd64.go -pkg vec
 
@@ -34,6 +37,13 @@ func (p *Panels) Len() int { return p.n }
 
 // Dim returns the number of features.
 func (p *Panels) Dim() int { return p.dim }
+
+// Reserve makes room for n further rows, so that appending them allocates
+// nothing.
+func (p *Panels) Reserve(n int) {
+	rows := (p.n + n + Width - 1) / Width * Width
+	p.data = slices.Grow(p.data, rows*p.dim-len(p.data))
+}
 
 // Append adds a row of Dim features and returns its index.
 func (p *Panels) Append(row []float32) int {

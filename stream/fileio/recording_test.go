@@ -18,6 +18,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -431,7 +432,9 @@ func FuzzRecording(f *testing.F) {
 		in := fields{b: raw}
 		for len(in.b) > 0 {
 			before := in.b
-			rec, err := in.record(func(b []byte) string { return string(b) })
+			var rec stream.Record
+			var err error
+			alloctest.Check(t, len(before), func() { rec, err = in.record(func(b []byte) string { return string(b) }) })
 			if err != nil {
 				return
 			}

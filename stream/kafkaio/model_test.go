@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/streamsvm/streamsvm/internal/alloctest"
 	"github.com/streamsvm/streamsvm/internal/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -418,14 +418,22 @@ func FuzzEnvelope(f *testing.F) {
 			f.Add(r.Value)
 		}
 	}
+	// As many partitions and measures as fit into the fewest bytes.
+	e := envelope{Update: *update("m", 1, 2, 0), chunks: 1, chunkHash: xxhash.Sum64(nil)}
+	for i := range 20_000 {
+		e.Offsets[stream.Partition{Topic: "t", ID: int32(i % 128)}] = 1
+		e.Offsets[stream.Partition{ID: int32(i)}] = 1
+		e.Evaluation = append(e.Evaluation, stream.Measure{})
+	}
+	many, err := e.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(many)
 	f.Fuzz(func(t *testing.T, value []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		e, err := decodeEnvelope(value, 1<<20)
-		runtime.ReadMemStats(&after)
-		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(64*len(value)+1<<16); got > limit {
-			t.Fatalf("%d bytes allocated for %d", got, len(value))
-		}
+		var e *envelope
+		var err error
+		alloctest.Check(t, len(value), func() { e, err = decodeEnvelope(value, 1<<20) })
 		if err != nil {
 			return
 		}
