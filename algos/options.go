@@ -18,9 +18,10 @@ import (
 // string may take, parted by commas; auto:"…" says that the value may be
 // "auto" and what that means, and stores it as NaN (float64) or 0 (int). tune
 // gives the candidates of the automatic tuner: "log LO HI" or "list A B C".
+// Fields of an embedded struct count as its own.
 type Option struct {
 	Name, Type, Default, Range, Enum, Auto, Tune, Paper, Doc string
-	field                                                    int
+	field                                                    []int
 }
 
 // Candidates returns the tuner's candidates for the option, n of them where it
@@ -54,22 +55,21 @@ func (o Option) Candidates(n int) []string {
 
 // describe lists the options of the struct that o points to.
 func describe(o any) []Option {
-	t := reflect.TypeOf(o).Elem()
 	var out []Option
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(o).Elem()) {
+		tag := f.Tag
 		name, ok := tag.Lookup("opt")
 		if !ok {
 			continue
 		}
-		kind := t.Field(i).Type.Kind().String()
+		kind := f.Type.Kind().String()
 		if tag.Get("enum") != "" {
 			kind = "enum"
 		}
 		out = append(out, Option{
 			Name: name, Type: kind, Default: tag.Get("default"), Range: tag.Get("range"),
 			Enum: tag.Get("enum"), Auto: tag.Get("auto"), Tune: tag.Get("tune"),
-			Paper: tag.Get("paper"), Doc: tag.Get("doc"), field: i,
+			Paper: tag.Get("paper"), Doc: tag.Get("doc"), field: f.Index,
 		})
 	}
 	return out
@@ -87,7 +87,7 @@ func setOptions(o any, given map[string]string) error {
 		if !ok {
 			text = d.Default
 		}
-		if err := d.set(v.Field(d.field), strings.TrimSpace(text)); err != nil {
+		if err := d.set(v.FieldByIndex(d.field), strings.TrimSpace(text)); err != nil {
 			return fmt.Errorf("option %s = %q: %w", d.Name, text, err)
 		}
 	}

@@ -1,13 +1,9 @@
 package pegasos
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -15,11 +11,8 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) as the number n of examples grows; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
 
-	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
-	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
-	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	hinge.KernelOptions
+	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 
 	Batch   int     `opt:"batch" default:"1" range:"[1,100000]" paper:"k" doc:"examples a step"`
 	Passes  int     `opt:"passes" default:"1" range:"[1,1000]" doc:"steps for each batch of new examples: the first on the new ones, the others on draws from the buffer"`
@@ -44,16 +37,4 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 }, check, newLearner, kernel.DecodeExpansion)
 
-// function returns the kernel function of the options; a gamma of auto is set
-// from xs.
-func (o Options) function(xs []stream.Vec) kernel.Func {
-	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
-}
-
-// check refuses a gamma that has no float32.
-func check(o *Options) error {
-	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
-		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
-	}
-	return nil
-}
+func check(o *Options) error { return o.Check() }

@@ -81,8 +81,8 @@ const warmup = 128
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{
-		opt: o, basis: kernel.New(o.function(nil)), p: 1,
-		ready:  o.Kernel == "linear" || !math.IsNaN(o.Gamma),
+		opt: o, basis: kernel.New(o.Func(o.Bias, nil)), p: 1,
+		ready:  o.Known(),
 		buffer: samplers.NewReservoir(o.Buffer, false, env.Seed),
 		rng:    rng.New(env.Seed, "pegasos.draw"),
 		index:  map[uint64]int{},
@@ -203,7 +203,7 @@ func (l *Learner) setGamma() {
 	for i, x := range l.pending {
 		xs[i] = x.X
 	}
-	l.basis = kernel.New(l.opt.function(xs))
+	l.basis = kernel.New(l.opt.Func(l.opt.Bias, xs))
 	l.ready = true
 }
 

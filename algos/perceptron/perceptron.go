@@ -4,7 +4,6 @@ package perceptron
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
@@ -17,11 +16,8 @@ import (
 
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
-	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
-	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
-	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel; 0 for none"`
+	hinge.KernelOptions
+	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel; 0 for none"`
 
 	Average bool `opt:"average" default:"true" paper:"false" doc:"the model is the average of all iterates instead of the last one (Freund and Schapire 1999)"`
 	Budget  int  `opt:"budget" default:"20000" range:"[1,100000000]" paper:"none" doc:"most support vectors; beyond that the oldest one goes"`
@@ -37,12 +33,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{"paper": {"bias": "0", "average": "false"}},
 }, check, newLearner, kernel.DecodeExpansion)
 
-func check(o *Options) error {
-	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
-		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
-	}
-	return nil
-}
+func check(o *Options) error { return o.Check() }
 
 // Learner runs the online kernel perceptron: w ← w + y Φ(x) on every example
 // with y ⟨w, Φ(x)⟩ ≤ 0.
@@ -70,17 +61,13 @@ type Learner struct {
 }
 
 func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
-	return &Learner{opt: o, basis: kernel.New(o.function(nil)), Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)}}, nil
+	return &Learner{opt: o, basis: kernel.New(o.Func(o.Bias, nil)), Queue: intake.Queue{Ready: o.Known()}}, nil
 }
 
 // Tabulate has kernel values come from a table, in which the only feature of an
 // example is its number. It comes before the first Add; the state then cannot be
 // stored.
 func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
-
-func (o Options) function(xs []stream.Vec) kernel.Func {
-	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
-}
 
 // Need asks for one example or, before the first step, for those from which
 // gamma is set.
@@ -100,7 +87,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 		return algos.Report{}, err
 	}
 	if !l.Ready && len(l.Pending) > 0 {
-		l.basis, l.Ready = kernel.New(l.opt.function(l.Vecs())), true
+		l.basis, l.Ready = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), true
 	}
 	for _, x := range l.Pending {
 		l.learn(x)

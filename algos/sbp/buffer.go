@@ -81,7 +81,7 @@ func (l *Learner) firstScale() {
 }
 
 func (l *Learner) setGamma() {
-	f := l.opt.function(l.Vecs())
+	f := l.opt.Func(l.opt.Bias, l.Vecs())
 	l.basis, l.cold = kernel.New(f), kernel.New(f)
 	l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
 	l.Ready = true

@@ -1,14 +1,10 @@
 package sbp
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -18,10 +14,7 @@ type Options struct {
 	Nu     float64 `opt:"nu" default:"auto" range:"[0,inf)" auto:"what belongs to lambda" paper:"nu, eq 2.3" doc:"slack an example for a function of norm 1: the hyper-parameter of the slack-constrained problem"`
 	Pilot  int     `opt:"pilot" default:"0" range:"[0,4000]" paper:"nu from an optimum known beforehand" doc:"with nu auto: examples of a pilot solution by dual ascent that fixes nu; 0 adapts nu at each restart of the average instead"`
 
-	Kernel    string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
-	Gamma     float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" paper:"1/(2 sigma^2)" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
-	Coef0     float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree    int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	hinge.KernelOptions
 	Bias      float64 `opt:"bias" default:"0" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 	Intercept bool    `opt:"intercept" default:"true" paper:"both" doc:"give the model an unregularised bias, eq 3.9"`
 
@@ -60,12 +53,6 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 }, check, newLearner, kernel.DecodeExpansion)
 
-// function returns the kernel function of the options; a gamma of auto is set
-// from xs.
-func (o Options) function(xs []stream.Vec) kernel.Func {
-	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
-}
-
 func (o Options) sampler(seed uint64) samplers.Sampler {
 	switch o.Keep {
 	case "reservoir", "balanced":
@@ -74,10 +61,4 @@ func (o Options) sampler(seed uint64) samplers.Sampler {
 	return samplers.NewWindow(o.Buffer)
 }
 
-// check refuses a gamma that has no float32.
-func check(o *Options) error {
-	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
-		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
-	}
-	return nil
-}
+func check(o *Options) error { return o.Check() }

@@ -104,8 +104,8 @@ const firstNu = 0.01
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	l := &Learner{
-		Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)},
-		opt:   o, basis: kernel.New(o.function(nil)), cold: kernel.New(o.function(nil)),
+		Queue: intake.Queue{Ready: o.Known()},
+		opt:   o, basis: kernel.New(o.Func(o.Bias, nil)), cold: kernel.New(o.Func(o.Bias, nil)),
 		sampler: o.sampler(env.Seed), rng: rng.New(env.Seed, "sbp.draw"),
 		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu), gap: math.NaN(),
 	}

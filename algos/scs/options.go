@@ -3,6 +3,8 @@ package scs
 import (
 	"fmt"
 	"math"
+
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -10,11 +12,8 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C |S|) as the sample S grows; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C |S|)" paper:"eq 1, where it is 1" doc:"ridge weight"`
 
-	Kind   string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
-	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance in the first sample" tune:"log 0.01 30" paper:"width unreported" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
-	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	hinge.KernelOptions
+	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 
 	Geometry string `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha; E-12" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
 	Search   string `opt:"search" default:"exact" enum:"exact,wolfe" paper:"wolfe; Algorithm 2" doc:"line search"`

@@ -139,7 +139,7 @@ func (l *Learner) begin(n int) {
 		xs[i] = l.pend[i].X
 	}
 	o := l.o
-	f := hinge.Func(o.Kind, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
+	f := o.Func(o.Bias, xs)
 	basis := kernel.New(f)
 	if kernel.SparsePays(f, xs) {
 		basis = kernel.NewSparse(f)

@@ -22,11 +22,8 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
 
-	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
-	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
-	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	hinge.KernelOptions
+	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 
 	Buffer int     `opt:"buffer" default:"5000" range:"[1,100000000]" paper:"n" doc:"examples held: the last ones"`
 	Visits int     `opt:"visits" default:"2" range:"[0,100000]" doc:"random examples of the buffer visited after each arrival"`
@@ -43,12 +40,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{"paper": {"bias": "0"}},
 }, check, newLearner, kernel.DecodeExpansion)
 
-func check(o *Options) error {
-	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
-		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
-	}
-	return nil
-}
+func check(o *Options) error { return o.Check() }
 
 // Learner maximises, over the examples of a window,
 //
@@ -80,8 +72,8 @@ type Learner struct {
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{
-		opt: o, basis: kernel.New(o.function(nil)), rng: rng.New(env.Seed, "sdca.draw"),
-		Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)},
+		opt: o, basis: kernel.New(o.Func(o.Bias, nil)), rng: rng.New(env.Seed, "sdca.draw"),
+		Queue: intake.Queue{Ready: o.Known()},
 	}, nil
 }
 
@@ -89,10 +81,6 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 // example is its number. It comes before the first Add; the state then cannot be
 // stored.
 func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
-
-func (o Options) function(xs []stream.Vec) kernel.Func {
-	return hinge.Func(o.Kernel, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)
-}
 
 // Need asks for one example or, before the first step, for those from which
 // gamma is set.
@@ -123,7 +111,7 @@ func (l *Learner) take() {
 
 func (l *Learner) setKernel() {
 	if !l.Ready && len(l.Pending) > 0 {
-		l.basis, l.Ready = kernel.New(l.opt.function(l.Vecs())), true
+		l.basis, l.Ready = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), true
 	}
 }
 

@@ -60,8 +60,8 @@ type Learner struct {
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	l := &Learner{
-		Queue: intake.Queue{Ready: o.Kernel == "linear" || !math.IsNaN(o.Gamma)},
-		opt:   o, basis: kernel.New(o.function(nil)), sampler: o.sampler(env.Seed),
+		Queue: intake.Queue{Ready: o.Known()},
+		opt:   o, basis: kernel.New(o.Func(o.Bias, nil)), sampler: o.sampler(env.Seed),
 	}
 	l.rows = rows.New(l.basis, o.CacheMB<<20)
 	return l, nil
@@ -145,7 +145,7 @@ func (l *Learner) arrive() {
 		return
 	}
 	if !l.Ready {
-		l.basis, l.Ready = kernel.New(l.opt.function(l.Vecs())), true
+		l.basis, l.Ready = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), true
 		l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
 	}
 	// A slot may change hands twice; what counts is who has it in the end.

@@ -34,12 +34,9 @@ import (
 
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
-	C         float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
-	Lambda    float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
-	Kind      string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
-	Gamma     float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance in the first sample" tune:"log 0.01 30" doc:"kernel width"`
-	Coef0     float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree    int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
+	hinge.KernelOptions
 	Bias      float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel; 0 for none"`
 	Geometry  string  `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps"`
 	Initial   int     `opt:"initial" default:"256" range:"[1,1000000]" doc:"examples before the first step; the next steps are due at doubled sizes"`
@@ -155,7 +152,7 @@ func (l *Learner) work() {
 			xs[i] = x.X
 		}
 		o := l.o
-		l.p = hinge.New(kernel.New(hinge.Func(o.Kind, o.Gamma, o.Coef0, o.Degree, o.Bias, xs)), o.CacheMB<<20)
+		l.p = hinge.New(kernel.New(o.Func(o.Bias, xs)), o.CacheMB<<20)
 		for _, x := range l.first {
 			l.p.Basis.Append(x.X)
 			l.w = append(l.w, x.Y)

@@ -1,6 +1,7 @@
 package hinge
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -9,11 +10,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Func returns the kernel function that options name: kind is rbf, linear,
-// poly or laplacian. A gamma that is NaN is chosen by Gamma from xs.
-func Func(kind string, gamma, coef0 float64, degree int, bias float64, xs []stream.Vec) kernel.Func {
-	k := vec.Kernel{Coef0: float32(coef0), Degree: degree}
-	switch kind {
+// KernelOptions are the options that choose a kernel function, for learners to
+// embed in theirs.
+type KernelOptions struct {
+	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
+	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
+	Coef0  float64 `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
+	Degree int     `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+}
+
+// Check refuses a gamma that has no float32.
+func (o KernelOptions) Check() error {
+	if g := float32(o.Gamma); g == 0 || math.IsInf(float64(g), 0) {
+		return fmt.Errorf("option gamma = %g is outside the range of a float32", o.Gamma)
+	}
+	return nil
+}
+
+// Known tells whether Func needs no examples.
+func (o KernelOptions) Known() bool { return o.Kernel == "linear" || !math.IsNaN(o.Gamma) }
+
+// Func returns the kernel function with bias added. A gamma of auto is chosen
+// by Gamma from xs.
+func (o KernelOptions) Func(bias float64, xs []stream.Vec) kernel.Func {
+	k := vec.Kernel{Coef0: float32(o.Coef0), Degree: o.Degree}
+	switch o.Kernel {
 	case "linear":
 		k.Kind = vec.Linear
 	case "poly":
@@ -21,6 +42,7 @@ func Func(kind string, gamma, coef0 float64, degree int, bias float64, xs []stre
 	case "laplacian":
 		k.Kind = vec.Laplacian
 	}
+	gamma := o.Gamma
 	if math.IsNaN(gamma) {
 		gamma = Gamma(xs, k.Kind == vec.Laplacian)
 	}
