@@ -81,7 +81,8 @@ func NewReport() Report {
 type Learner interface {
 	// Add hands over one example. The learner takes ownership of its memory
 	// and does not modify it. Add never changes the model. An error refuses
-	// this example and leaves the state as it was.
+	// this example and leaves the state as it was. What is within Limited's
+	// limits is never refused.
 	Add(x *stream.Example) (Fate, error)
 	// Need says when the next Step is due.
 	Need() Need

@@ -90,6 +90,9 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return l, nil
 }
 
+// Limits implements algos.Limited.
+func (l *Learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dim, Option: "dim"} }
+
 // Add takes a labelled example in, to be learned from at the next solution;
 // unlabelled ones go by, and so do those beyond a growing buffer's limit.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {

@@ -14,7 +14,7 @@ import (
 // as the fuzzer tries them, keeps the bound. One learner for each kind of
 // model; sparse has many features of which few are not 0.
 func TestDecodeModelAllocates(t *testing.T) {
-	for _, name := range []string{"pegasos", "dsg", "online"} {
+	for name, n := range map[string]int{"pegasos": 400, "dsg": 20, "online": 400} {
 		spec, err := registry.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestDecodeModelAllocates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range 600 {
+			for i := range n {
 				x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: 1 - 2*float64(i%2), X: stream.Vec{Val: make([]float32, 200)}}
 				for j := range x.X.Val {
 					if r.Float64() < density {

@@ -86,6 +86,11 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return l, nil
 }
 
+// Limits implements algos.Limited.
+func (l *Learner) Limits() algos.Limits {
+	return algos.Limits{Features: maxFeature + 1, Distinct: l.opt.Features, Option: "dims"}
+}
+
 // Add takes a labelled example into the sums; unlabelled ones go by.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if !x.Labelled {

@@ -84,6 +84,11 @@ func (l *Learner) weigh() {
 	}
 }
 
+// Limits implements algos.Limited.
+func (l *Learner) Limits() algos.Limits {
+	return algos.Limits{Features: l.cfg.features, Option: "dims"}
+}
+
 // Add keeps a labelled example for the next refresh; unlabelled ones go by.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if !x.Labelled {

@@ -101,7 +101,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension},
 		stream.StageLabel:   {stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing, stream.ReasonNotFinite, stream.ReasonLabel},
 		stream.StageFeature: {stream.ReasonLimit, stream.ReasonDimension, stream.ReasonNotFinite},
-		stream.StageLearn:   {stream.ReasonOther},
+		stream.StageLearn:   {stream.ReasonLimit},
 	} {
 		for _, r := range reasons {
 			t.dead.WithLabelValues(string(stage), string(r))

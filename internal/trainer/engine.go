@@ -8,11 +8,9 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -102,7 +100,7 @@ type Engine struct {
 	at        stream.Partition
 	next      int64
 	ahead     bool // at and next are not in offsets yet
-	dim       int  // of dense examples; 0 before the first
+	gate      gate
 	finished  bool
 	warm      []*stream.Example // non-nil until learning begins
 	started   bool
@@ -164,6 +162,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 	}
 	if cfg.Join.Topic != "" {
 		e.join = newJoiner(cfg.Join.Window)
+	}
+	if e.gate.limits, err = limits(e.cfg, opts); err != nil {
+		return nil, err
 	}
 	if cfg.Warmup == 0 {
 		return e, e.start(context.Background())
@@ -280,55 +281,6 @@ func (e *Engine) own(x *stream.Example) *stream.Example {
 	return c
 }
 
-// Admit sets it.Err if the example, though well formed, does not suit the
-// stream or the task: dense examples must agree on their dimension, numbers
-// must be finite and labels be those of the task. Consume admits what has not
-// been admitted. Records must be admitted in order.
-func (e *Engine) Admit(it *Item) {
-	if it.Err == nil && !it.admitted {
-		it.Err, it.admitted = e.check(it), true
-	}
-}
-
-func (e *Engine) check(it *Item) *stream.RecordError {
-	x := &it.Example
-	refuse := func(stage stream.Stage, reason stream.Reason, field string, err error) *stream.RecordError {
-		return &stream.RecordError{Topic: it.Partition.Topic, Partition: it.Partition.ID, Offset: it.Offset, Stage: stage, Reason: reason, Field: field, Err: err}
-	}
-	if len(it.Key) > maxKey {
-		return refuse(stream.StageDecode, stream.ReasonTooLarge, "key", fmt.Errorf("%d bytes, the limit is %d", len(it.Key), maxKey))
-	}
-	if e.isLabel(it) {
-		switch {
-		case it.Key == "":
-			return refuse(stream.StageLabel, stream.ReasonMissing, "key", errors.New("a label without a key"))
-		case !x.Labelled:
-			return refuse(stream.StageLabel, stream.ReasonMissing, "y", errors.New("there is none"))
-		}
-	} else if !x.X.Sparse() {
-		if e.dim == 0 && len(x.X.Val) > 0 {
-			e.dim = len(x.X.Val)
-		}
-		if len(x.X.Val) != e.dim {
-			return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.dim))
-		}
-	}
-	if i := x.X.CheckFinite(); i >= 0 {
-		j := i
-		if x.X.Sparse() {
-			j = int(x.X.Idx[i])
-		}
-		return refuse(stream.StageFeature, stream.ReasonNotFinite, fmt.Sprintf("feature %d", j+1), errors.New("not a finite number"))
-	}
-	if x.Labelled && e.cfg.Task == algos.Classify && x.Y != 1 && x.Y != -1 {
-		return refuse(stream.StageLabel, stream.ReasonLabel, "y", fmt.Errorf("label %v is neither +1 nor -1", x.Y))
-	}
-	if x.Labelled && (math.IsNaN(x.Y) || math.IsInf(x.Y, 0)) {
-		return refuse(stream.StageLabel, stream.ReasonNotFinite, "y", errors.New("not a finite number"))
-	}
-	return nil
-}
-
 // work does everything that the examples taken in so far make due.
 func (e *Engine) work(ctx context.Context) error {
 	if !e.started {
@@ -371,7 +323,9 @@ func (e *Engine) flush(ctx context.Context) error {
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
 		e.score(e.block[:n])
 		for i := range n {
-			e.add(e.block[i])
+			if err := e.add(e.block[i]); err != nil {
+				return err
+			}
 		}
 		rest := copy(e.block, e.block[n:])
 		clear(e.block[rest:])
@@ -402,17 +356,20 @@ func (e *Engine) score(xs []*stream.Example) {
 	}
 }
 
-func (e *Engine) add(x *stream.Example) {
+// add hands over an example. Those that a learner would refuse have been
+// refused by Admit, when their record could still become a dead letter and had
+// left no trace in preprocessing and measures: here it would be a defect.
+func (e *Engine) add(x *stream.Example) error {
 	fate, err := e.learner.Add(x)
 	switch {
 	case err != nil:
-		e.counts.Dead++
-		e.cfg.Log.Warn("the learner refused an example", "seq", x.Seq, "err", err)
+		return fmt.Errorf("learner %s refuses example %d, which is within its limits: %w", e.cfg.Spec.Name, x.Seq, err)
 	case fate == algos.Learned:
 		e.counts.Learned++
 	default:
 		e.counts.SampledOut++
 	}
+	return nil
 }
 
 // start ends the warm-up: it fits the preprocessing, tunes, makes the learner
@@ -447,7 +404,9 @@ func (e *Engine) start(ctx context.Context) error {
 		if err := e.takeSteps(ctx); err != nil {
 			return err
 		}
-		e.add(x)
+		if err := e.add(x); err != nil {
+			return err
+		}
 	}
 	e.counts.Pending = 0
 	e.warm = nil

@@ -15,13 +15,15 @@ import (
 func (e *Engine) moreFields(f *state.Fields) {
 	var kept string
 	var j Join
+	defer e.gate.fields(f)
+	configured := e.cfg.Kept != "" || e.join != nil
 	if !f.Decoding() {
 		kept, j = e.cfg.Kept, e.cfg.Join
-		if kept == "" && e.join == nil {
+		if !configured {
 			return
 		}
 	}
-	if !f.Decoding() || f.More() {
+	if !f.Decoding() || f.More() && (configured || e.gate.limits.Distinct == 0) {
 		f.String("labels_kept", &kept)
 		f.String("labels_topic", &j.Topic)
 		f.Int("join_window", &j.Window)

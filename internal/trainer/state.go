@@ -56,7 +56,7 @@ func (e *Engine) fields(f *state.Fields) {
 	}
 	e.positions()
 	offsetFields(f, &e.offsets)
-	f.Int("dim", &e.dim)
+	f.Int("dim", &e.gate.dim)
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
 	mapFields(f, "options", &e.options)

@@ -1,0 +1,25 @@
+package algos
+
+// TooLarge bounds the sizes of features, after preprocessing, and of labels:
+// squares of smaller ones do not overflow a float32. Learners take everything
+// below.
+const TooLarge = 1e18
+
+// Limits say which examples a learner takes, beside those whose numbers are
+// below TooLarge and whose label is one of its task. 0 sets no limit.
+type Limits struct {
+	// Features is the most features of an example, counted up to its last one.
+	Features int
+	// Distinct is the most features that differ from 0 in any of the examples.
+	Distinct int
+	// Option is the name of the learner's option that sets them.
+	Option string
+}
+
+// Limited is implemented by learners that have limits. They depend on the
+// options only. An example within the limits is never refused by Add, so that
+// it is known of a record before anything has been done with it whether it can
+// be learned from.
+type Limited interface {
+	Limits() Limits
+}
