@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // Option documents one option of a learner. It is read off the tags of a field
@@ -93,7 +95,11 @@ func setOptions(o any, given map[string]string) error {
 	}
 	for name := range given {
 		if !known[name] {
-			return fmt.Errorf("no option %q%s", name, nearest(name, docs))
+			var names []string
+			for _, d := range docs {
+				names = append(names, d.Name)
+			}
+			return fmt.Errorf("no option %q%s", name, spell.DidYouMean(name, names))
 		}
 	}
 	return nil
@@ -181,37 +187,4 @@ func inRange(interval string, x float64) bool {
 	aboveLo := x > a || x == a && interval[0] == '['
 	belowHi := x < b || x == b && interval[len(interval)-1] == ']'
 	return aboveLo && belowHi
-}
-
-// nearest suggests the known option whose name is closest to name.
-func nearest(name string, docs []Option) string {
-	best, dist := "", len(name)/2+2
-	for _, d := range docs {
-		if n := editDistance(name, d.Name); n < dist {
-			best, dist = d.Name, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diag
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diag, row[j] = row[j], min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// Options are those of svrg, prox-svrg, saga and katyusha; the tags say what
-// they mean.
+// Options are those of all methods of the family; the tags say what they mean.
 type Options struct {
 	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"loss of an example: squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
 	Smooth float64 `opt:"smooth" default:"1" range:"(0,1000]" doc:"width in margin of the parabola that smooths the hinge"`
@@ -28,33 +27,16 @@ type Options struct {
 	Tol      float64 `opt:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is within this share of its minimum, as far as the certificate tells"`
 	Features int     `opt:"dims" default:"4194304" range:"[1,16777216]" doc:"largest number of features; memory is about 100 bytes for each up to the last one seen"`
 
-	Rate  float64 `opt:"rate" default:"auto" range:"(0,100]" auto:"0.4 for svrg, 0.25 for prox-svrg, 1/3 for saga, 1 for katyusha" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
-	Inner float64 `opt:"inner" default:"auto" range:"(0,1000]" auto:"1 for saga, else 2" paper:"m/n" doc:"gradients of examples in an epoch, as a multiple of those held"`
+	Rate  float64 `opt:"rate" default:"auto" range:"(0,100]" auto:"0.4 for svrg, 0.25 for prox-svrg, 1/3 for saga and saga-sd, 1 for katyusha and svrg-sd" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
+	Inner float64 `opt:"inner" default:"auto" range:"(0,1000]" auto:"1 for saga and saga-sd, else 2" paper:"m/n" doc:"gradients of examples in an epoch, as a multiple of those held"`
 	Draw  string  `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"which examples make steps: long ones more often and with less weight, so that the step size depends on the mean and not on the largest curvature; or all alike"`
 	Batch int     `opt:"batch" default:"1" range:"[1,1000000]" doc:"examples whose gradients make a step"`
 }
 
-// SDOptions are those of svrg-sd and saga-sd.
+// SDOptions are those of svrg-sd and saga-sd, which have momentum and
+// sufficient decrease besides.
 type SDOptions struct {
-	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"loss of an example: squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
-	Smooth float64 `opt:"smooth" default:"1" range:"(0,1000]" doc:"width in margin of the parabola that smooths the hinge"`
-	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
-	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none"`
-
-	Buffer   int     `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
-	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" paper:"absent" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
-	Epochs   int     `opt:"epochs" default:"1" range:"[1,100000]" paper:"S" doc:"epochs at a refresh"`
-	Final    int     `opt:"final" default:"30" range:"[0,1000000]" paper:"S" doc:"most epochs at the end of a bounded stream"`
-	Tol      float64 `opt:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is within this share of its minimum, as far as the certificate tells"`
-	Features int     `opt:"dims" default:"4194304" range:"[1,16777216]" doc:"largest number of features; memory is about 100 bytes for each up to the last one seen"`
-
-	Rate     float64 `opt:"rate" default:"auto" range:"(0,100]" auto:"1 for svrg-sd, 1/3 for saga-sd" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
-	Inner    float64 `opt:"inner" default:"auto" range:"(0,1000]" auto:"2 for svrg-sd, 1 for saga-sd" paper:"m/n" doc:"gradients of examples in an epoch, as a multiple of those held"`
-	Draw     string  `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"which examples make steps: long ones more often and with less weight, so that the step size depends on the mean and not on the largest curvature; or all alike"`
-	Batch    int     `opt:"batch" default:"1" range:"[1,1000000]" doc:"examples whose gradients make a step"`
+	Options
 	Sigma    float64 `opt:"sigma" default:"0.5" range:"(0,1]" paper:"sigma" doc:"1 minus the momentum"`
 	Decrease float64 `opt:"decrease" default:"0.001" range:"[0,1]" paper:"m1/m" doc:"share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone"`
 	Theta    string  `opt:"theta" default:"auto" enum:"auto,gram,start,pass,rows" paper:"SVD" doc:"how the scale is found: from the Gram matrix (squared loss, up to 1,000 coordinates, otherwise start); exactly but in the first step of an epoch only; by a pass over the sample; from 1,024 rows, without a guarantee. auto is gram up to 64 coordinates and start beyond"`
@@ -85,7 +67,7 @@ func (o Options) config() config {
 }
 
 func (o SDOptions) config() config {
-	c := Options{o.Loss, o.Smooth, o.C, o.Lambda, o.L1, o.Bias, o.Buffer, o.Keep, o.Refresh, o.Epochs, o.Final, o.Tol, o.Features, o.Rate, o.Inner, o.Draw, o.Batch}.config()
+	c := o.Options.config()
 	c.par.Sigma, c.par.Decrease, c.par.Delta = o.Sigma, o.Decrease, o.Delta
 	c.par.NoPenalty = o.Delta == 0
 	c.par.Theta = map[string]vr.Rule{"auto": vr.AtStart, "gram": vr.AtStart, "start": vr.AtStart, "pass": vr.ByPass, "rows": vr.ByRows}[o.Theta]

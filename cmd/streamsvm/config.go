@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 //go:generate sh -c "go run . config reference >../../docs/configuration.md && go run . learners --markdown >../../docs/learners.md"
@@ -68,7 +69,7 @@ config reference prints the documentation of all settings.`,
 					}
 					return referenceConfig(c.Out)
 				}
-				return cli.Failf(cli.Usage, "config has no %q%s", verb, cli.DidYouMean(verb, configVerbs))
+				return cli.Failf(cli.Usage, "config has no %q%s", verb, spell.DidYouMean(verb, configVerbs))
 			}
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -69,7 +70,7 @@ are passed over for good, so a filter needs a --group of its own.`,
 				o.c = c
 				verb := c.Args[0]
 				if !slices.Contains(dlqVerbs, verb) {
-					return cli.Failf(cli.Usage, "dlq has no %q%s", verb, cli.DidYouMean(verb, dlqVerbs))
+					return cli.Failf(cli.Usage, "dlq has no %q%s", verb, spell.DidYouMean(verb, dlqVerbs))
 				}
 				for _, name := range foreignFlags[verb] {
 					if c.Origin(name).Source == cli.FromFlag {
@@ -133,7 +134,7 @@ func reasonNames() string {
 func (o *letterFlags) check(c *cli.Call) (errs []error) {
 	for _, r := range o.reasons {
 		if r == "" || stream.Reason(r).Known() != stream.Reason(r) {
-			errs = append(errs, c.Bad("reason", fmt.Errorf("%q is none of %s%s", r, reasonNames(), cli.DidYouMean(r, strings.Split(reasonNames(), ", ")))))
+			errs = append(errs, c.Bad("reason", fmt.Errorf("%q is none of %s%s", r, reasonNames(), spell.DidYouMean(r, strings.Split(reasonNames(), ", ")))))
 		}
 	}
 	if o.suffix == "" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -89,7 +90,7 @@ func (d *checkup) inputs(ctx context.Context, info *kafkaio.ClusterInfo) bool {
 	for _, name := range d.reads() {
 		t, ok := d.topic(ctx, name, need{kmsg.ACLOperationRead, "to read examples"})
 		if t == nil {
-			d.fail(cli.Unavailable, "topic "+name, "it does not exist"+cli.DidYouMean(name, info.Topics),
+			d.fail(cli.Unavailable, "topic "+name, "it does not exist"+spell.DidYouMean(name, info.Topics),
 				d.tool("kafka-topics.sh")+" --create --topic "+name+" --partitions 3")
 			good = false
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/cli"
 	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -37,7 +38,7 @@ docs/model-format.md. Nothing is changed: no topic is made, no offset committed.
 			return func(ctx context.Context, c *cli.Call) error {
 				verb := c.Args[0]
 				if verb != "export" {
-					return cli.Failf(cli.Usage, "model has no %q%s", verb, cli.DidYouMean(verb, modelVerbs))
+					return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, modelVerbs))
 				}
 				if numbers < 1 {
 					return c.Bad("max-numbers", fmt.Errorf("%d is not positive", numbers))

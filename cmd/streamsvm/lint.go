@@ -11,6 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
@@ -24,14 +25,14 @@ func (o *learnFlags) check(c *cli.Call) []error {
 		for _, s := range registry.All {
 			names = append(names, s.Name)
 		}
-		return []error{c.Bad("learner", fmt.Errorf("%w%s", err, cli.DidYouMean(o.learner, names)))}
+		return []error{c.Bad("learner", fmt.Errorf("%w%s", err, spell.DidYouMean(o.learner, names)))}
 	}
 	if _, ok := spec.Presets[o.preset]; !ok {
 		var names []string
 		for name := range spec.Presets {
 			names = append(names, name)
 		}
-		errs = append(errs, c.Bad("preset", fmt.Errorf("learner %s has no preset %q%s", spec.Name, o.preset, cli.DidYouMean(o.preset, names))))
+		errs = append(errs, c.Bad("preset", fmt.Errorf("learner %s has no preset %q%s", spec.Name, o.preset, spell.DidYouMean(o.preset, names))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		if err := spec.Check(map[string]string{name: o.set[name]}); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // file reads a configuration file: a YAML mapping from flag names to values.
@@ -90,8 +92,8 @@ func (s *settings) unknown(path string, k, v *yaml.Node, section bool) {
 		what = "setting or command"
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return n == "config" || n == "help" })
-	near, hint := nearest(k.Value, names), ""
-	if n, ok := s.aliases[canonical(k.Value)]; ok {
+	near, hint := spell.Nearest(k.Value, names), ""
+	if n, ok := s.aliases[spell.Canonical(k.Value)]; ok {
 		near = n
 	}
 	if near != "" {
@@ -118,7 +120,7 @@ func (s *settings) mapping(path string, m *yaml.Node, section bool) {
 		case !s.settable(k.Value):
 			s.unknown(path, k, v, section)
 		case f == nil && section:
-			s.found = append(s.found, problem(at, k.Value, "the command %s has no setting %q%s", s.command, k.Value, DidYouMean(k.Value, s.flags.names())))
+			s.found = append(s.found, problem(at, k.Value, "the command %s has no setting %q%s", s.command, k.Value, spell.DidYouMean(k.Value, s.flags.names())))
 		case f == nil:
 			s.foreign[k.Value] = k.Line
 		default:

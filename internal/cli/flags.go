@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // Flags is the flag set of a command. Flags are defined in groups, which help
@@ -63,7 +65,7 @@ func (f *Flags) AlsoKnown(name string, others ...string) {
 		f.aliases = map[string]string{}
 	}
 	for _, o := range others {
-		f.aliases[canonical(o)] = name
+		f.aliases[spell.Canonical(o)] = name
 	}
 }
 
@@ -83,7 +85,7 @@ func (c *choice) Type() string   { return "name" }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.values, s) {
-		return fmt.Errorf("want one of %s%s", strings.Join(slices.DeleteFunc(slices.Clone(c.values), func(v string) bool { return v == "" }), ", "), DidYouMean(s, c.values))
+		return fmt.Errorf("want one of %s%s", strings.Join(slices.DeleteFunc(slices.Clone(c.values), func(v string) bool { return v == "" }), ", "), spell.DidYouMean(s, c.values))
 	}
 	*c.p = s
 	return nil

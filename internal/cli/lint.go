@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 func (f *Flags) names() []string {
@@ -56,7 +58,7 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 	for _, name := range commands {
 		i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == name })
 		if i < 0 {
-			return nil, Failf(Usage, "no command %q%s", name, DidYouMean(name, p.names()))
+			return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
 		}
 		f, _, _ := p.flags(p.Commands[i])
 		s := p.settings(p.Commands[i], f, io)
@@ -95,7 +97,7 @@ func (s *settings) explain(q *Problem, path string) *Problem {
 	}
 	names := s.flags.names()
 	for k, line := range s.foreign {
-		if q.Key != "" && nearest(k, names) == q.Key {
+		if q.Key != "" && spell.Nearest(k, names) == q.Key {
 			return problem(Origin{FromFile, path, line}, k, "the command %s has no setting %q; did you mean %q?", s.command, k, q.Key)
 		}
 	}
@@ -114,7 +116,7 @@ type Value struct {
 func (p *Program) Resolve(command string, args []string, io Stdio) ([]Value, error) {
 	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == command })
 	if i < 0 {
-		return nil, Failf(Usage, "no command %q%s", command, DidYouMean(command, p.names()))
+		return nil, Failf(Usage, "no command %q%s", command, spell.DidYouMean(command, p.names()))
 	}
 	f, o, _ := p.flags(p.Commands[i])
 	if err := f.Parse(args); err != nil {

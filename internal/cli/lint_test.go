@@ -150,15 +150,3 @@ func TestLint(t *testing.T) {
 		t.Errorf("a file that does not exist: %v", err)
 	}
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"brokers", "model-topic", "sasl-password-file", "checkpoint", "checkpoint-interval", "max-down"}
-	for in, want := range map[string]string{
-		"broker": "brokers", "modelTopic": "model-topic", "MODEL_TOPIC": "model-topic", "password": "sasl-password-file",
-		"interval": "checkpoint-interval", "maxdown": "max-down", "checkpont": "checkpoint", "zzzzzz": "", "x": "",
-	} {
-		if got := nearest(in, names); got != want {
-			t.Errorf("nearest to %q is %q, want %q", in, got, want)
-		}
-	}
-}

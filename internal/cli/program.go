@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // Stdio is what a program sees of its surroundings.
@@ -127,7 +129,7 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	}
 	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == args[0] })
 	if i < 0 {
-		return Failf(Usage, "no command %q%s (see %s --help)", args[0], DidYouMean(args[0], p.names()), p.Name)
+		return Failf(Usage, "no command %q%s (see %s --help)", args[0], spell.DidYouMean(args[0], p.names()), p.Name)
 	}
 	return p.call(ctx, p.Commands[i], args[1:], io)
 }
@@ -172,7 +174,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 		}
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
-			if n := nearest(unknown.GetSpecifiedName(), f.names()); n != "" {
+			if n := spell.Nearest(unknown.GetSpecifiedName(), f.names()); n != "" {
 				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)
 			}
 		}

@@ -1,0 +1,15 @@
+package spell
+
+import "testing"
+
+func TestNearest(t *testing.T) {
+	names := []string{"brokers", "model-topic", "sasl-password-file", "checkpoint", "checkpoint-interval", "max-down"}
+	for in, want := range map[string]string{
+		"broker": "brokers", "modelTopic": "model-topic", "MODEL_TOPIC": "model-topic", "password": "sasl-password-file",
+		"interval": "checkpoint-interval", "maxdown": "max-down", "checkpont": "checkpoint", "zzzzzz": "", "x": "",
+	} {
+		if got := Nearest(in, names); got != want {
+			t.Errorf("nearest to %q is %q, want %q", in, got, want)
+		}
+	}
+}
