@@ -243,7 +243,7 @@ func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
 		if r.dry {
 			fmt.Fprintf(r.c.Out, "%s/%d offset %d -> %s: %q\n", rec.Topic, rec.Partition, rec.Offset, out.Topic, out.Value)
 		} else if err := r.p.Produce(ctx, *out); err != nil {
-			return err
+			return notThere(err, "--to names another one")
 		}
 		r.n.sent++
 	}

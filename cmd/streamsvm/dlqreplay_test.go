@@ -261,11 +261,11 @@ func TestDLQReplayKilled(t *testing.T) {
 	needShell(t)
 	b := newBrokerProcess(t)
 	brokers := []string{b.addr}
-	const n = 1600
+	const n = 1150
 	topic, dead := deadTopic(t, brokers, n)
 	killer := filepath.Join(t.TempDir(), "killed")
 	// The shell's parent is the replay. Once the file is there it lives on.
-	command := fmt.Sprintf(`if [ "$DLQ_OFFSET" = 1300 ] && ! [ -e %[1]s ]; then : >%[1]s; kill -9 $PPID; sleep 10; fi; exec cat`, killer)
+	command := fmt.Sprintf(`if [ "$DLQ_OFFSET" = 1100 ] && ! [ -e %[1]s ]; then : >%[1]s; kill -9 $PPID; sleep 10; fi; exec cat`, killer)
 	args := []string{"dlq", "replay", dead, "--from", "earliest", "--brokers", b.addr, "--repair", command, "-q"}
 	p := process(t, args...)
 	if err := p.Run(); err == nil {
@@ -279,7 +279,7 @@ func TestDLQReplayKilled(t *testing.T) {
 	}
 	must(t, args...)
 	twice, missing := came(t, brokers, topic, n)
-	if missing != 0 || twice > 300 {
+	if missing != 0 || twice > 100 {
 		t.Errorf("%d records are missing, and %d there twice", missing, twice)
 	}
 	t.Logf("%d records there twice", twice)

@@ -185,7 +185,7 @@ func pump(ctx context.Context, c *cli.Call, src stream.Source, p *kafkaio.Produc
 				return errors.Join(cli.Failf(cli.Temporary, "interrupted after %d records", n), flush(p))
 			}
 			if err := p.Produce(ctx, rest[:k]...); err != nil {
-				return kafkaError(err)
+				return notThere(err, "--partitions N creates it, with N partitions")
 			}
 			rest, n = rest[k:], n+k
 			if now := time.Now(); !c.Quiet && now.Sub(said) >= 5*time.Second {
@@ -202,6 +202,16 @@ func pump(ctx context.Context, c *cli.Call, src stream.Source, p *kafkaio.Produc
 		fmt.Fprintf(c.Err, "%d records written to topic %s in %.2f s (%.0f/s)\n", n, topic, took.Seconds(), float64(n)/took.Seconds())
 	}
 	return nil
+}
+
+// notThere says what to do about a topic to write to that does not exist, as
+// far as the user may know.
+func notThere(err error, remedy string) error {
+	var unknown *kafkaio.UnknownTopicError
+	if errors.As(err, &unknown) && unknown.Partition < 0 {
+		return cli.Failf(cli.Unavailable, "%w, or the user may not write to it: %s", err, remedy)
+	}
+	return kafkaError(err)
 }
 
 // flush waits a little for what is on its way after an interruption.

@@ -50,7 +50,9 @@ func subscribeCommand() *cli.Command {
 		Name: "subscribe", Summary: "follow a model topic and print, or save, every update",
 		Text: `
 The newest model in the topic comes first, then every later one. Each has been
-verified: chunks, checksum, and that it can be decoded.`,
+verified: chunks, checksum, and that it can be decoded. If the topic holds none,
+that is said, and one is waited for: with --once as long as --topic-wait, and
+then the exit code is 69.`,
 		Example: "streamsvm subscribe --model-topic models --save ./models",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &subscribe{}
@@ -98,15 +100,17 @@ func (s *subscribe) run(ctx context.Context) error {
 		return err
 	}
 	defer sub.Close()
+	next := s.first
 	var before kafkaio.Received
 	for {
-		u, err := sub.Next(ctx)
+		u, err := next(ctx, sub)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return kafkaError(err)
 		}
+		next = func(ctx context.Context, sub *kafkaio.Subscriber) (*stream.Update, error) { return sub.Next(ctx) }
 		p, err := predictor.Decode(u.Payload)
 		if err != nil {
 			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
@@ -119,6 +123,39 @@ func (s *subscribe) run(ctx context.Context) error {
 		}
 		if s.once || s.until > 0 && u.Version >= s.until {
 			return nil
+		}
+	}
+}
+
+// saySoon is after how long it is said that there is no model.
+const saySoon = 2 * time.Second
+
+// first returns the first update. Once the topic has been read to its end
+// without one, it says so, and with --once waits no longer than --topic-wait.
+func (s *subscribe) first(ctx context.Context, sub *kafkaio.Subscriber) (*stream.Update, error) {
+	what := "model"
+	if s.name != "" {
+		what += " " + s.name
+	}
+	var since time.Time // at the end
+	said := false
+	for {
+		look, cancel := context.WithTimeout(ctx, saySoon/10)
+		u, err := sub.Next(look)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return u, err
+		}
+		switch now := time.Now(); {
+		case sub.Behind() > 0:
+			since = time.Time{}
+		case since.IsZero():
+			since = now
+		case s.once && s.wait >= 0 && now.Sub(since) >= s.wait:
+			return nil, cli.Failf(cli.Unavailable, "topic %s holds no complete %s, and none has come for %v (--topic-wait)", s.modelFlags.topic, what, s.wait)
+		case !said && now.Sub(since) >= saySoon:
+			said = true
+			s.c.Log.Warn("the topic holds no complete "+what+" yet: waiting for one", "topic", s.modelFlags.topic)
 		}
 	}
 }

@@ -251,6 +251,12 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 	if t.run.Store == nil {
 		return t.c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
 	}
+	// Nothing is created for a run that has nothing to read.
+	if len(t.topics) > 0 {
+		if _, err := kafkaio.Partitions(ctx, t.cfg, t.reads(), t.wait, t.maxDown); err != nil {
+			return err
+		}
+	}
 	p, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{
 		Config: t.cfg, Topic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, MaxDown: t.maxDown,
 		DeltaRing: max(t.fullEvery, kafkaio.DefaultDeltaRing), // or compaction would drop deltas that are needed

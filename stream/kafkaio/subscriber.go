@@ -100,7 +100,7 @@ const settle = time.Second
 // it returns an update, so a late joiner gets the newest one first.
 func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	for {
-		if s.fresh && s.behind() == 0 {
+		if s.fresh && s.Behind() == 0 {
 			return s.deliver(), nil
 		}
 		fctx, cancel := ctx, context.CancelFunc(func() {})
@@ -123,7 +123,10 @@ func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	}
 }
 
-func (s *Subscriber) behind() (n int64) {
+// Behind returns how many records there are between what has been read and the
+// end of the topic, as last reported by a broker: 0 is all of it. It may be
+// called from any goroutine.
+func (s *Subscriber) Behind() (n int64) {
 	for _, lag := range s.src.Lag() {
 		n += lag
 	}
