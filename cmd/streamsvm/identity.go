@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/cli"
@@ -56,6 +58,7 @@ func (t *train) openSource(ctx context.Context, opts kafkaio.SourceOptions, snap
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		t.run.Meta = append(t.run.Meta, [2]string{metaTopic + name, now[name]})
 	}
+	t.run.Confirm = t.stillThere(opts.Topics, now)
 	anew := madeAnew(topicsOf(snap), now)
 	if len(anew) == 0 {
 		return src, nil
@@ -76,6 +79,29 @@ func (t *train) openSource(ctx context.Context, opts kafkaio.SourceOptions, snap
 	opts.Start = kafkaio.StartAt(opts.OutOfRange)
 	t.c.Log.Error("topics have been made anew since the checkpoint: going on in them", "topics", anew, "at", fmt.Sprint(opts.Start))
 	return kafkaio.NewSource(ctx, opts)
+}
+
+// confirmFor bounds how long a checkpoint waits for the ids of the topics.
+const confirmFor = time.Second
+
+// stillThere returns a check that the topics are those that had the given ids.
+// One that is made anew during a run, quickly enough, goes on giving records to
+// who reads by its name. A cluster that does not answer stops no checkpoint.
+func (t *train) stillThere(topics []string, then map[string]string) func(context.Context) error {
+	cfg := t.cfg
+	cfg.Log = slog.New(slog.DiscardHandler)
+	return func(ctx context.Context) error {
+		now, err := kafkaio.TopicIDs(ctx, cfg, topics, confirmFor)
+		if err != nil {
+			t.c.Log.Debug("the ids of the topics are not known", "err", err)
+			return nil
+		}
+		if anew := madeAnew(then, now); len(anew) > 0 {
+			return cli.Failf(cli.Data, "topic %s has been deleted and made anew during the run: what has been read since the last checkpoint is dropped; begin anew with another --checkpoint, or go on with --on-out-of-range earliest or latest",
+				strings.Join(anew, ", "))
+		}
+		return nil
+	}
 }
 
 func closeAfter(src *kafkaio.Source, err error) error {

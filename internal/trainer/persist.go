@@ -19,7 +19,7 @@ const MetaRecording = "recording_bytes"
 const MetaDeadLetters = "dead_letters"
 
 // job is what persist does for one snapshot, in this order: wait for the dead
-// letters, store it, publish the model, commit the offsets for lag displays.
+// letters, have the snapshot confirmed, store it, publish the model, commit the offsets for lag displays.
 type job struct {
 	snap   *checkpoint.Snapshot // nil without a store
 	update *stream.Update       // nil if the model has not changed
@@ -102,7 +102,7 @@ func First(ctx context.Context, e *Engine, cfg RunConfig) error {
 		return err
 	}
 	if _, err := cfg.Store.Save(ctx, snap); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+		return fmt.Errorf("storing the state: %w", err)
 	}
 	return nil
 }
@@ -122,9 +122,14 @@ func (r *run) do(j *job) error {
 		}
 	}
 	if j.snap != nil {
+		if r.Confirm != nil {
+			if err := r.Confirm(r.after); err != nil {
+				return err
+			}
+		}
 		path, err := r.Store.Save(r.after, j.snap)
 		if err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
+			return fmt.Errorf("storing the state: %w", err)
 		}
 		if r.Observer != nil {
 			r.Observer.Checkpointed(path, j.snap.Header, j.snap.Bytes, time.Since(j.start))

@@ -77,6 +77,10 @@ type RunConfig struct {
 	// as large as fulls, and a full at least every so many updates. The first
 	// update of a run is a full. The payload published last is then kept.
 	FullEvery int
+	// Confirm, if not nil, is asked before each checkpoint is stored whether what
+	// has been read since the last one belongs to the stream. An error ends the
+	// run, with the checkpoints as they were.
+	Confirm func(ctx context.Context) error
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
 	// CheckpointInterval and CheckpointEvery say how much time and how many

@@ -1,0 +1,458 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/kafkatest"
+)
+
+// faults is what the cases of TestFaults share, and the table that they write.
+type faults struct {
+	t       *testing.T
+	brokers []string
+	dir     string
+	table   bytes.Buffer
+	names   []string // what the table calls by another name: old, new, old, new…
+}
+
+// topic makes a topic of n examples and trains on it undisturbed; want is the
+// hash of the state.
+func (f *faults) topic(n int) (topic, want string) {
+	f.t.Helper()
+	topic = kafkatest.Topic(f.t, f.brokers, 1, nil)
+	kafkatest.Produce(f.t, f.brokers, examples(topic, n)...)
+	return topic, f.clean(topic)
+}
+
+// clean returns the state hash of an undisturbed run over the topic.
+func (f *faults) clean(topic string) string {
+	f.t.Helper()
+	state := f.t.TempDir()
+	must(f.t, f.args(topic, state, "--until-end")...)
+	return newest(f.t, state).StateHash
+}
+
+// args are those of a quick run.
+func (f *faults) args(topic, state string, more ...string) []string {
+	f.names = append(f.names, topic, "TOPIC", state, "DIR")
+	return slices.Concat([]string{"train", "--brokers", strings.Join(f.brokers, ","), "--topics", topic, "--checkpoint", state, "--checkpoint-interval", "0",
+		"--learner", "pegasos", "--tune=off", "--warmup", "10"}, more)
+}
+
+// state returns a path for a checkpoint directory.
+func (f *faults) state() string { return filepath.Join(f.t.TempDir(), "state") }
+
+// fates says what the newest checkpoint has counted, and fails if that does not
+// add up.
+func (f *faults) fates(state string) string {
+	f.t.Helper()
+	m := map[string]string{}
+	for _, kv := range f.whole(state).Meta {
+		m[kv[0]] = kv[1]
+	}
+	var n [5]int
+	for i, name := range []string{"consumed", "learned", "sampled_out", "dead", "pending"} {
+		if _, err := fmt.Sscan(m[name], &n[i]); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if n[0] != n[1]+n[2]+n[3]+n[4] {
+		f.t.Errorf("fates %v do not add up", m)
+	}
+	if n[2]+n[4] > 0 {
+		f.t.Errorf("fates %v", m)
+	}
+	return fmt.Sprintf("%d = %d + %d", n[0], n[1], n[3])
+}
+
+// whole returns the header of the newest checkpoint that can be read.
+func (f *faults) whole(state string) checkpoint.Header {
+	f.t.Helper()
+	store, err := checkpoint.Open(state, checkpoint.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	snap, err := store.Load()
+	if err != nil || snap == nil {
+		f.t.Fatal(snap, err)
+	}
+	return snap.Header
+}
+
+// row adds a row: what was wrong, the last thing that was said, how it ended.
+func (f *faults) row(what, flags, said string, code int, fates string) {
+	f.t.Helper()
+	said = strings.TrimSpace(said)
+	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
+		said = said[i+1:]
+	}
+	if i := strings.Index(said, "; model version"); i >= 0 {
+		said = said[:i]
+	}
+	said = strings.NewReplacer(append(f.names, strings.Join(f.brokers, ","), "BROKER", "|", `\|`)...).Replace(said)
+	fmt.Fprintf(&f.table, "| %s | %s | %s | %d | %s |\n", what, flags, said, code, fates)
+}
+
+// same fails the test if the newest state is not the one wanted.
+func (f *faults) same(what, state, want string) {
+	f.t.Helper()
+	if got := hash(f.whole(state).StateHash); got != want {
+		f.t.Errorf("%s: state %s, want %s", what, got, want)
+	}
+}
+
+// serve runs train until stop is called, which returns what it has said.
+func (f *faults) serve(args []string) (done chan struct{}, stop func() (int, string)) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	done = make(chan struct{})
+	var code int
+	var errText string
+	go func() {
+		code, _, errText = streamsvm(ctx, args...)
+		close(done)
+	}()
+	return done, func() (int, string) {
+		cancel()
+		<-done
+		return code, errText
+	}
+}
+
+// wait waits until ok, or until done is closed.
+func wait(t *testing.T, done <-chan struct{}, ok func() bool) {
+	t.Helper()
+	for !ok() {
+		select {
+		case <-done:
+			return
+		case <-t.Context().Done():
+			t.Fatal("it does not come")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// TestFaults runs train under everything around it that can fail, and documents
+// what is said, how the run ends, and what became of the records. Wherever the
+// run can go on, or be started again, the state is that of an undisturbed run.
+func TestFaults(t *testing.T) {
+	f := &faults{t: t, brokers: kafkatest.Brokers(t), dir: t.TempDir()}
+	fmt.Fprintf(&f.table, "| | flags | the last line on stderr | exit code | consumed = learned + dead |\n| --- | --- | --- | --- | --- |\n")
+	f.topics()
+	f.broker()
+	f.disk()
+	f.checkpoints()
+	if !kafkatest.Real() {
+		compareTable(t, "../../docs/operations.md", "faults", f.table.String())
+	}
+}
+
+func (f *faults) topics() {
+	t := f.t
+	// Empty: nothing to learn, and nothing is wrong.
+	topic := kafkatest.Topic(t, f.brokers, 1, nil)
+	state := f.state()
+	code, _, said := streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
+	f.row("empty topic", "`--until-end`", said, code, f.fates(state))
+	if code != 0 {
+		t.Errorf("empty topic: %d, %s", code, said)
+	}
+	// A service on an empty topic waits, and learns what comes.
+	state = f.state()
+	done, stop := f.serve(f.args(topic, state, "--checkpoint-every", "40"))
+	kafkatest.Produce(t, f.brokers, examples(topic, 40)...)
+	wait(t, done, func() bool { return latest(t, state) >= 2 })
+	code, said = stop()
+	f.row("empty topic that fills, then SIGTERM", "", said, code, f.fates(state))
+	must(t, f.args(topic, state, "--until-end")...)
+	f.same("empty topic that fills", state, f.clean(topic))
+
+	// Missing.
+	missing := kafkatest.Name(t, f.brokers)
+	state = f.state()
+	code, _, said = streamsvm(t.Context(), f.args(missing, state, "--until-end")...)
+	f.row("missing topic", "", said, code, "none")
+	if code != int(cli.Unavailable) || !strings.Contains(said, missing) {
+		t.Errorf("missing topic: %d, %s", code, said)
+	}
+	done, stop = f.serve(f.args(missing, state, "--topic-wait", "-1s", "--checkpoint-every", "40"))
+	kafkatest.Create(t, f.brokers, missing, 1, nil)
+	kafkatest.Produce(t, f.brokers, examples(missing, 40)...)
+	wait(t, done, func() bool { return latest(t, state) >= 2 })
+	code, said = stop()
+	f.row("missing topic that is made later", "`--topic-wait -1s`", said, code, f.fates(state))
+	must(t, f.args(missing, state, "--until-end")...)
+	f.same("missing topic that is made later", state, f.clean(missing))
+
+	// Made anew between two runs.
+	topic, _ = f.topic(50)
+	state = f.state()
+	must(t, f.args(topic, state, "--until-end")...)
+	kafkatest.Delete(t, f.brokers, topic)
+	kafkatest.Create(t, f.brokers, topic, 1, nil)
+	kafkatest.Produce(t, f.brokers, examples(topic, 70)...)
+	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
+	f.row("topic made anew between runs", "", said, code, f.fates(state))
+	if code != int(cli.Data) {
+		t.Errorf("topic made anew: %d, %s", code, said)
+	}
+	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end", "--on-out-of-range", "earliest")...)
+	f.row("the same", "`--on-out-of-range earliest`", said, code, f.fates(state))
+
+	// Made anew during a run.
+	for _, n := range []int{30, 120} {
+		topic, _ = f.topic(50)
+		state = f.state()
+		done, stop = f.serve(f.args(topic, state, "--checkpoint-every", "50"))
+		wait(t, done, func() bool { return latest(t, state) >= 2 })
+		kafkatest.Delete(t, f.brokers, topic)
+		kafkatest.Create(t, f.brokers, topic, 1, nil)
+		kafkatest.Produce(t, f.brokers, examples(topic, n)...)
+		select {
+		case <-done:
+		case <-time.After(8 * time.Second):
+			t.Errorf("topic made anew with %d records during a run: it goes on", n)
+		}
+		code, said = stop()
+		f.row(fmt.Sprintf("topic made anew during a run, %s records than before", map[bool]string{true: "fewer", false: "more"}[n < 50]), "", said, code, f.fates(state))
+		if code != int(cli.Data) {
+			t.Errorf("topic made anew during a run: %d, %s", code, said)
+		}
+	}
+
+	// Retention has taken what the checkpoint needs.
+	topic, _ = f.topic(50)
+	state = f.state()
+	must(t, f.args(topic, state, "--until-end")...)
+	kafkatest.Produce(t, f.brokers, examples(topic, 50)...)
+	kafkatest.DeleteRecords(t, f.brokers, topic, 0, 80)
+	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
+	f.row("records deleted that the checkpoint needs", "", said, code, f.fates(state))
+	if code != int(cli.Data) {
+		t.Errorf("records deleted: %d, %s", code, said)
+	}
+}
+
+func (f *faults) broker() {
+	t := f.t
+	before := f.brokers
+	defer func() { f.brokers = before }()
+	b := kafkatest.Start(t)
+	f.brokers = []string{b.Addr}
+	f.names = append(f.names, b.Addr, "BROKER")
+	topic, want := f.topic(3000)
+	b.Kill()
+	state := f.state()
+	code, _, said := streamsvm(t.Context(), f.args(topic, state, "--until-end", "--max-down", "300ms")...)
+	f.row("broker down at the start", "`--max-down 300ms`", said, code, "none")
+	if code != int(cli.Unavailable) {
+		t.Errorf("broker down at the start: %d, %s", code, said)
+	}
+	done, stop := f.serve(f.args(topic, state, "--until-end", "--checkpoint-every", "500"))
+	time.Sleep(500 * time.Millisecond)
+	b.Restart()
+	<-done
+	code, said = stop()
+	f.row("broker down at the start, then there", "", said, code, f.fates(state))
+	f.same("broker down at the start", state, want)
+
+	// In mid-run: down for a second, for a minute in the long version.
+	down := time.Second
+	if os.Getenv("STREAMSVM_LONG") != "" {
+		down = time.Minute
+	}
+	topic, want = f.topic(3000)
+	state = f.state()
+	done, stop = f.serve(f.args(topic, state, "--checkpoint-every", "500", "--fetch-max-bytes", "2000", "--queue", "1", "--until-end"))
+	if !waitCheckpoints(t, state, 2, done) {
+		t.Error("the run ended before the broker went down")
+	}
+	b.Kill()
+	time.Sleep(down)
+	b.Restart()
+	<-done
+	code, said = stop()
+	f.row("broker down in mid-run and back", "", said, code, f.fates(state))
+	if code != 0 {
+		t.Errorf("broker down in mid-run: %d, %s", code, said)
+	}
+	f.same("broker down in mid-run", state, want)
+	t.Logf("broker down for %v in mid-run", down)
+}
+
+func (f *faults) disk() {
+	t := f.t
+	topic, want := f.topic(2000)
+	// A file cannot grow beyond a few KiB: the first checkpoints fit.
+	state := f.state()
+	args := f.args(topic, state, "--until-end", "--checkpoint-every", "200", "-q")
+	p := process(t, args...)
+	p.Args = append([]string{"sh", "-c", `ulimit -f 16 && exec "$0" "$@"`, p.Path}, p.Args[1:]...)
+	p.Path = "/bin/sh"
+	var stderr bytes.Buffer
+	p.Stderr = &stderr
+	_ = p.Run() // the exit code says how it ended
+	f.row("checkpoint directory full in mid-run", "", stderr.String(), p.ProcessState.ExitCode(), f.fates(state))
+	if p.ProcessState.ExitCode() != int(cli.IO) {
+		t.Errorf("full: %d, %s", p.ProcessState.ExitCode(), stderr.String())
+	}
+	if left, _ := filepath.Glob(filepath.Join(state, ".tmp-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	code, _, said := streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
+	f.row("the same, once there is room again", "", said, code, f.fates(state))
+	f.same("full", state, want)
+
+	file := filepath.Join(f.dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, said = streamsvm(t.Context(), f.args(topic, filepath.Join(file, "state"), "--until-end")...)
+	f.names = append(f.names, file, "DIR")
+	f.row("checkpoint directory cannot be made", "", said, code, "none")
+	if code != int(cli.IO) {
+		t.Errorf("a file in place of the directory: %d, %s", code, said)
+	}
+}
+
+// damaged is a checkpoint directory, which damage changes a copy of.
+func (f *faults) damaged(from string, damage func(files []string)) (state string) {
+	f.t.Helper()
+	state = f.state()
+	if err := os.CopyFS(state, os.DirFS(from)); err != nil {
+		f.t.Fatal(err)
+	}
+	store, err := checkpoint.Open(state, checkpoint.Options{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	files, err := store.Files()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	damage(files)
+	return state
+}
+
+func (f *faults) checkpoints() {
+	t := f.t
+	// Two checkpoints of a run that was stopped in the middle.
+	topic, half := kafkatest.Topic(t, f.brokers, 1, nil), f.state()
+	done, stop := f.serve(f.args(topic, half, "--checkpoint-every", "30"))
+	for i := range uint64(2) {
+		kafkatest.Produce(t, f.brokers, examples(topic, 30)...)
+		if !waitCheckpoints(t, half, 2+i, done) {
+			t.Error("no checkpoint")
+		}
+	}
+	if code, said := stop(); code != 0 {
+		t.Errorf("%d, %s", code, said)
+	}
+	kafkatest.Produce(t, f.brokers, examples(topic, 60)...)
+	undisturbed := f.damaged(half, func([]string) {})
+	must(t, f.args(topic, undisturbed, "--until-end")...)
+	want := hash(f.whole(undisturbed).StateHash)
+	write := func(name string, data []byte) {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := func(name string) []byte {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	one := func(damage func(b []byte) []byte) func(files []string) {
+		return func(files []string) {
+			write(files[0], damage(data(files[0])))
+			for _, name := range files[1:] {
+				if err := os.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	try := func(what, flags string, state string, code int, more ...string) {
+		t.Helper()
+		got, _, said := streamsvm(t.Context(), f.args(topic, state, append([]string{"--until-end"}, more...)...)...)
+		fates := "none"
+		if got == 0 {
+			fates = f.fates(state)
+			f.same(what, state, want)
+		}
+		f.row(what, flags, said, got, fates)
+		if got != code {
+			t.Errorf("%s: exit code %d, want %d: %s", what, got, code, said)
+		}
+	}
+	try("the only checkpoint is cut off", "", f.damaged(half, one(func(b []byte) []byte { return b[:len(b)/2] })), int(cli.Data))
+	try("the only checkpoint has a wrong bit", "", f.damaged(half, one(func(b []byte) []byte { b[len(b)-100] ^= 4; return b })), int(cli.Data))
+	try("the only checkpoint is of a newer format", "", f.damaged(half, one(newer)), int(cli.Data))
+	try("the newest checkpoint is of a newer format", "", f.damaged(half, func(files []string) { write(files[0], newer(data(files[0]))) }), 0)
+	try("checkpoint of another learner", "`--learner online`", f.damaged(half, func([]string) {}), int(cli.Config), "--learner", "online", "--warmup", "10")
+	try("checkpoint of other settings", "`--seed 2`", f.damaged(half, func([]string) {}), int(cli.Config), "--seed", "2")
+	try("checkpoint from tomorrow: the clock was set back", "", f.damaged(half, func(files []string) { f.dated(files[0], 24*time.Hour) }), 0)
+	try("checkpoint of ten years ago: the clock was set forward", "", f.damaged(half, func(files []string) { f.dated(files[0], -87600*time.Hour) }), 0)
+
+	// The newest checkpoint cut off after every byte: the one before is used.
+	length := 0
+	f.damaged(half, func(files []string) { length = len(data(files[0])) })
+	step, tries := 293, 0
+	if os.Getenv("STREAMSVM_LONG") != "" {
+		step = 1
+	}
+	for n := 0; n < length; n += step {
+		state := f.damaged(half, func(files []string) { write(files[0], data(files[0])[:n]) })
+		must(t, f.args(topic, state, "--until-end", "-q", "--log-level", "error")...)
+		f.same(fmt.Sprintf("cut off after %d bytes", n), state, want)
+		tries++
+	}
+	t.Logf("%d of %d lengths of the newest checkpoint", tries, length)
+	try("the newest checkpoint is cut off, after any byte", "", f.damaged(half, func(files []string) { write(files[0], data(files[0])[:length-1]) }), 0)
+}
+
+// newer makes a checkpoint one of the next version of the format.
+func newer(b []byte) []byte {
+	binary.LittleEndian.PutUint32(b[8:], checkpoint.Format+1)
+	binary.LittleEndian.PutUint32(b[12:], uint32(xxhash.Sum64(b[:12])))
+	return b
+}
+
+// dated sets the time of a checkpoint, as if the clock had been wrong by d.
+func (f *faults) dated(name string, d time.Duration) {
+	f.t.Helper()
+	snap, err := checkpoint.ReadFile(name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	snap.Header.Created = time.Now().Add(d)
+	store, err := checkpoint.Open(filepath.Dir(name), checkpoint.Options{})
+	if err == nil {
+		_, err = store.Claim(f.t.Context())
+	}
+	if err == nil {
+		_, err = store.Load()
+	}
+	if err == nil {
+		_, err = store.Save(f.t.Context(), snap)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
