@@ -137,6 +137,7 @@ type weight struct {
 type section struct {
 	Name  string `json:"name"`
 	Bytes uint64 `json:"bytes"`
+	Hash  string `json:"hash"` // as it was written
 	OK    bool   `json:"ok"`
 }
 
@@ -226,7 +227,7 @@ func (d *description) checkpoint() error {
 		d.Meta[kv[0]] = kv[1]
 	}
 	for _, s := range info.Sections {
-		d.Sections = append(d.Sections, section{s.Name, s.Size, s.OK})
+		d.Sections = append(d.Sections, section{s.Name, s.Size, hash(s.Hash), s.OK})
 	}
 	for _, p := range h.Offsets.Partitions() {
 		d.Partitions = append(d.Partitions, partition{Topic: p.Topic, Partition: p.ID, Next: h.Offsets[p]})
