@@ -46,7 +46,8 @@ type dual struct {
 	arms []*arm
 
 	z       [][]float32 // features of the labelled points, by slot, as cosines
-	q       []float64   // ‖z‖²
+	m       [][]float32 // what they add to w: z itself without a cluster kernel
+	q       []float64   // ⟨z,m⟩, which is k(x,x)
 	fold    []int       // by slot, while cross-validating
 	cursor  int
 	ready   bool   // z and q are those of the pool
@@ -78,10 +79,9 @@ func newArm(rho float64, semi bool, fold, features int) *arm {
 
 func newDual(o Options) *dual {
 	d := &dual{opt: o, loss: loss{name: o.Loss, shift: o.Shift, printed: o.Print}}
-	rhos := []float64{0.1, 0.3, 1}
-	l := Learner{opt: o}
+	rhos := []float64{defaultRho}
 	switch {
-	case l.supervised():
+	case o.noLoss():
 		rhos = nil
 	case !math.IsNaN(o.Rho) || !math.IsNaN(o.CStar) || o.Ratio:
 		rhos = []float64{o.Rho}
@@ -118,10 +118,10 @@ func (d *dual) decision(a *arm, z []float32) float64 {
 	return float64(d.norm()*vec.DotMixed(z, a.w)) + float64(d.opt.Bias*a.b)
 }
 
-func (d *dual) squared(z []float32) float64 {
+func (d *dual) squared(z, m []float32) float64 {
 	var s float64
-	for _, v := range z {
-		s += float64(v) * float64(v) // exact
+	for j, v := range z {
+		s += float64(v) * float64(m[j]) // exact
 	}
 	return max(float64(d.norm()*s)+d.opt.Bias, 1e-3)
 }
@@ -148,7 +148,7 @@ func (d *dual) relax(a *arm, c float64, i int, y float64) float64 {
 		return 0
 	}
 	a.a[i] = next
-	d.shift(a, t*y, d.z[i], true)
+	d.shift(a, t*y, d.m[i], true)
 	return by
 }
 
@@ -162,7 +162,7 @@ func (d *dual) step(l *Learner, fresh, batch []*stream.Example) {
 	d.prepare(l)
 	d.takeLabelled(l, fresh)
 	if len(batch) > 0 {
-		d.takeUnlabelled(l, l.vectors(batch))
+		d.takeUnlabelled(l, l.vectors(batch), nil)
 	}
 	d.sweep(l, sweepLimit)
 	d.choose(l, false)
@@ -174,7 +174,7 @@ func (d *dual) prepare(l *Learner) {
 		return
 	}
 	n := l.pools.Labelled.Len()
-	d.z, d.q = make([][]float32, 0, n), make([]float64, 0, n)
+	d.z, d.m, d.q = make([][]float32, 0, n), make([][]float32, 0, n), make([]float64, 0, n)
 	for from := 0; from < n; from += chunk {
 		var xs []stream.Vec
 		for i := from; i < min(n, from+chunk); i++ {
@@ -183,20 +183,37 @@ func (d *dual) prepare(l *Learner) {
 		l.points.Pack(xs)
 		z := d.room(len(xs))
 		d.mapAll(l, z, &l.points)
+		m := d.rows(l, z, len(xs))
 		for r := range xs {
-			d.place(len(d.z), z[r*d.opt.Features:(r+1)*d.opt.Features])
+			d.place(len(d.z), d.row(z, r), d.row(m, r))
 		}
 	}
 	d.ready = true
 }
 
-// place makes z the features of the point in slot i.
-func (d *dual) place(i int, z []float32) {
-	if i == len(d.z) {
-		d.z, d.q = append(d.z, make([]float32, len(z))), append(d.q, 0)
+// rows returns what n labelled points with features z add to w.
+func (d *dual) rows(l *Learner, z []float32, n int) []float32 {
+	if l.cluster.weight == 0 {
+		return z
 	}
-	copy(d.z[i], z)
-	d.q[i] = d.squared(z)
+	return l.cluster.smoothed(l.feats, d.opt.Features, z[:n*d.opt.Features], n)
+}
+
+func (d *dual) row(z []float32, r int) []float32 {
+	return z[r*d.opt.Features : (r+1)*d.opt.Features]
+}
+
+// place makes z and m those of the point in slot i.
+func (d *dual) place(i int, z, m []float32) {
+	if i == len(d.z) {
+		d.z, d.m, d.q = append(d.z, nil), append(d.m, nil), append(d.q, 0)
+	}
+	same := &z[0] == &m[0]
+	d.z[i] = append(d.z[i][:0], z...)
+	if d.m[i] = d.z[i]; !same {
+		d.m[i] = append([]float32(nil), m...)
+	}
+	d.q[i] = d.squared(z, m)
 }
 
 // box returns the largest α.
@@ -212,11 +229,11 @@ func (d *dual) takeLabelled(l *Learner, fresh []*stream.Example) {
 		l.points.Pack(l.vectors(part))
 		z := d.room(len(part))
 		d.mapAll(l, z, &l.points)
+		m := d.rows(l, z, len(part))
 		c := d.box(l)
 		for r, x := range part {
-			row := z[r*d.opt.Features : (r+1)*d.opt.Features]
-			loss += d.compare(row, x.Y)
-			d.learn(l, x, row, c)
+			loss += d.compare(d.row(z, r), x.Y)
+			d.learn(l, x, d.row(z, r), d.row(m, r), c)
 		}
 	}
 	if len(fresh) > 0 {
@@ -234,13 +251,13 @@ func (d *dual) compare(z []float32, y float64) float64 {
 }
 
 // learn puts a labelled example into the pool and takes its first step.
-func (d *dual) learn(l *Learner, x *stream.Example, z []float32, c float64) {
+func (d *dual) learn(l *Learner, x *stream.Example, z, m []float32, c float64) {
 	slot, evicted := l.pools.Labelled.Add(x)
 	if slot < 0 {
-		q := d.squared(z)
+		q := d.squared(z, m)
 		for _, a := range d.arms {
 			if next, _ := d.ascend(a, c, 0, z, q, x.Y); next > 0 {
-				d.shift(a, next*x.Y, z, true)
+				d.shift(a, next*x.Y, m, true)
 			}
 		}
 		return
@@ -250,18 +267,19 @@ func (d *dual) learn(l *Learner, x *stream.Example, z []float32, c float64) {
 		case slot == len(a.a):
 			a.a = append(a.a, 0)
 		case evicted != nil && d.opt.Keep == string(samplers.KeepRecent) && a.a[slot] != 0:
-			d.shift(a, -a.a[slot]*evicted.Y, d.z[slot], true)
+			d.shift(a, -a.a[slot]*evicted.Y, d.m[slot], true)
 		}
 		a.a[slot] = 0
 	}
-	d.place(slot, z)
+	d.place(slot, z, m)
 	for _, a := range d.arms {
 		d.relax(a, c, slot, x.Y)
 	}
 }
 
-// takeUnlabelled takes a minibatch of unlabelled points in.
-func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec) {
+// takeUnlabelled takes a minibatch of unlabelled points in; their features are
+// known, or nil.
+func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 	if !d.arms[len(d.arms)-1].semi {
 		return
 	}
@@ -281,9 +299,12 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec) {
 	inside, positive, loss := 0, 0, 0.0
 	for from := 0; from < len(xs); from += chunk {
 		part := xs[from:min(len(xs), from+chunk)]
-		l.points.Pack(part)
-		z := d.room(len(part))
-		d.mapAll(l, z, &l.points)
+		z := known[min(from*d.opt.Features, len(known)):]
+		if len(known) == 0 {
+			l.points.Pack(part)
+			z = d.room(len(part))
+			d.mapAll(l, z, &l.points)
+		}
 		for _, a := range d.arms {
 			if !a.semi {
 				continue
@@ -389,19 +410,31 @@ func (d *dual) finish(l *Learner) {
 // began from 0, (1−γ)^60 = 5 % at the default step, and C* has long risen.
 const replayed = 60
 
+// replayFloats bounds the features that are kept meanwhile.
+const replayFloats = 1 << 24
+
 // replay learns from the recent unlabelled examples again.
 func (d *dual) replay(l *Learner) {
 	if !d.arms[len(d.arms)-1].semi || l.recent.Len() == 0 {
 		return
 	}
+	recent := examples(l.recent)
 	var xs []stream.Vec
-	for i := range l.recent.Len() {
-		xs = append(xs, l.recent.At(i).X)
+	for _, x := range recent {
+		xs = append(xs, x.X)
+	}
+	var z []float32
+	if len(xs)*d.opt.Features <= replayFloats {
+		z = mapped(l.feats, d.opt.Features, recent)
 	}
 	at := 0
 	for range replayed {
 		to := min(at+d.opt.BatchU, len(xs))
-		d.takeUnlabelled(l, xs[at:to])
+		if z == nil {
+			d.takeUnlabelled(l, xs[at:to], nil)
+		} else {
+			d.takeUnlabelled(l, xs[at:to], z[at*d.opt.Features:to*d.opt.Features])
+		}
 		d.sweep(l, sweepLimit)
 		if at = to; at == len(xs) {
 			at = 0
@@ -420,7 +453,7 @@ func (d *dual) restart(l *Learner, last bool) {
 		a.b, a.bl = 0, 0
 		for i, alpha := range a.a {
 			a.a[i] = min(alpha, c)
-			d.shift(a, a.a[i]*l.pools.Labelled.At(i).Y, d.z[i], true)
+			d.shift(a, a.a[i]*l.pools.Labelled.At(i).Y, d.m[i], true)
 		}
 	}
 	d.polish(l, restartUpdates)
@@ -431,7 +464,7 @@ func (d *dual) restart(l *Learner, last bool) {
 
 func (d *dual) view(l *Learner) *Model {
 	a := d.arms[d.serve]
-	m := &Model{feats: l.feats, dim: l.dim, coef: a.w, scale: d.norm(), offset: float64(d.opt.Bias * a.b), rho: a.rho}
+	m := &Model{feats: l.feats, dim: l.dim, coef: a.w, scale: d.norm(), offset: float64(d.opt.Bias * a.b), rho: a.rho, cluster: l.cluster.weight}
 	if len(d.arms) > 1 {
 		m.choice = supervised
 		if d.serve > 0 {
@@ -471,7 +504,7 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	d.ready, d.z, d.q = false, nil, nil
+	d.ready, d.z, d.m, d.q = false, nil, nil, nil
 	for _, a := range d.arms {
 		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.pools.Labelled.Len() {
 			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.pools.Labelled.Len()))

@@ -23,16 +23,17 @@ const modelCache = 256 << 20
 // scale, in place: the encoding has them at fixed offsets, the coefficients
 // last.
 type Model struct {
-	feats  *samplers.Features // nil: f = 0
-	dim    int
-	fresh  bool
-	next   uint64 // fresh: the index of the block that will come next
-	coef   []float64
-	scale  float64
-	offset float64
-	rho    float64 // of the arm served
-	choice choice
-	pool   sync.Pool
+	feats   *samplers.Features // nil: f = 0
+	dim     int
+	fresh   bool
+	next    uint64 // fresh: the index of the block that will come next
+	coef    []float64
+	scale   float64
+	offset  float64
+	rho     float64 // of the arm served
+	cluster float64 // weight of the cluster kernel that w was learned with
+	choice  choice
+	pool    sync.Pool
 }
 
 // choice says what a model is.
@@ -128,10 +129,12 @@ func (m *Model) Info() algos.Info {
 		}
 	}
 	i.Text = fmt.Sprintf("%s gamma=%.4g, %d random features", m.feats.Kind(), m.feats.Gamma(), len(m.coef))
-	switch m.choice {
-	case supervised:
+	switch {
+	case m.choice == supervised && m.cluster > 0:
+		i.Text += fmt.Sprintf(", learned with the cluster kernel of unlabelled examples, weight %.4g", m.cluster)
+	case m.choice == supervised:
 		i.Text += ", the supervised twin: unlabelled examples have not proved to help"
-	case semi:
+	case m.choice == semi:
 		i.Text += fmt.Sprintf(", semi-supervised with rho=%.4g", m.rho)
 	}
 	return i
@@ -167,6 +170,7 @@ func (m *Model) fields(f *state.Fields) {
 	f.Float64("scale", &m.scale)
 	f.Float64("offset", &m.offset)
 	f.Float64("rho", &m.rho)
+	f.Float64("cluster", &m.cluster)
 	c := uint64(m.choice)
 	f.Uint64("choice", &c)
 	f.Float64s("coef", &m.coef)

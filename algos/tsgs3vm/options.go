@@ -21,7 +21,8 @@ type Options struct {
 	Draw     string `opt:"draw" default:"fixed" enum:"fixed,recycled,fresh" paper:"fresh" doc:"sgd: all features change in each step; or one block, in turn; or a step draws a block that no step has used"`
 	Window   int    `opt:"window" default:"auto" range:"[1,1048576]" auto:"as many as a constant step leaves more than 1e-6 of, else no bound" paper:"unbounded" doc:"fresh blocks that are kept"`
 
-	Rho     float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1, 0.3 and 1 are tried beside 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
+	Rho     float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried beside 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
+	Cluster float64 `opt:"cluster" default:"auto" range:"[0,1e6]" auto:"0, 0.3, 1, 3 and 10 are tried by cross-validation on the labels" paper:"absent" doc:"dual: weight of the cluster kernel, which unlabelled examples make, against the kernel; 0 for none; used while all labels are held and they are no more than tuning"`
 	CStar   float64 `opt:"cstar" default:"auto" range:"[0,1e12]" auto:"rho C" paper:"C*" doc:"weight of the mean unlabelled loss, as an absolute number"`
 	Ratio   bool    `opt:"ratio" default:"false" paper:"true" doc:"C* = C n_l/n_u instead, which vanishes as unlabelled examples go on coming"`
 	Loss    string  `opt:"loss" default:"shg" enum:"shg,sshg,ramp,da" paper:"u" doc:"loss of unlabelled examples: max(0,1-|f|); half its square; the symmetric ramp; exp(-5 f^2)"`
@@ -93,7 +94,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Features,
 	Presets: map[string]map[string]string{
 		"paper": {
-			"lambda": "0.1", "bias": "0", "tuning": "0", "solver": "sgd", "draw": "fresh", "step": "0.1", "ratio": "true",
+			"lambda": "0.1", "bias": "0", "tuning": "0", "cluster": "0", "solver": "sgd", "draw": "fresh", "step": "0.1", "ratio": "true",
 			"serve": "semi", "batch-labelled": "256", "labels": "1000",
 		},
 	},

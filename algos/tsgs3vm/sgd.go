@@ -44,6 +44,7 @@ type sgd struct {
 	add            []float64
 	labels, unlab  []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
+	known          []float32 // all features of the labelled points, while they are kept
 }
 
 func newSGD(o Options) *sgd {
@@ -95,18 +96,23 @@ func cbrt(x float64) float64 {
 
 func (s *sgd) step(l *Learner, fresh, batch []*stream.Example) {
 	s.admit(l, fresh)
-	s.iterate(l, append([]stream.Vec(nil), l.vectors(batch)...))
+	s.iterate(l, append([]stream.Vec(nil), l.vectors(batch)...), nil)
 }
 
-// iterate takes one step with unlabelled points xs.
-func (s *sgd) iterate(l *Learner, xs []stream.Vec) {
+// iterate takes one step with unlabelled points xs, whose features are z, or
+// nil where they are not known.
+func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 	s.t++
 	pool := l.pools.Labelled
 	s.labels = append(s.labels[:0], make([]float64, pool.Len())...)
 	labels := s.labels
 	s.drawLabels(l, labels)
 	fu := make([]float64, len(xs))
-	s.view(l).Decisions(fu, xs)
+	if z == nil {
+		s.view(l).Decisions(fu, xs)
+	} else {
+		s.decide(fu, z)
+	}
 	s.unlab = s.slopes(l, fu)
 	unlab := s.unlab
 
@@ -134,7 +140,7 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec) {
 	}
 	s.grow(l)
 	for _, slot := range s.turn() {
-		s.addBlock(l, slot, labels, xs, unlab)
+		s.addBlock(l, slot, labels, xs, z, unlab)
 	}
 }
 
@@ -253,11 +259,19 @@ func (s *sgd) apply(l *Learner, block uint64, coef []float64, t float64) {
 
 // eachLabelled calls visit with the block's features of each labelled point.
 func (s *sgd) eachLabelled(l *Learner, block uint64, visit func(at int, z []float32)) {
-	s.each(l, block, l.vectors(examples(l.pools.Labelled)), visit)
+	s.each(l, block, l.vectors(examples(l.pools.Labelled)), s.known, visit)
 }
 
-func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, visit func(at int, z []float32)) {
+// each calls visit with the block's features of each point, from all of theirs
+// where they are known.
+func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, visit func(at int, z []float32)) {
 	m := s.opt.Block
+	if len(known) > 0 {
+		for at := range xs {
+			visit(at, known[at*s.opt.Features+int(block)*m:][:m])
+		}
+		return
+	}
 	if len(s.buf) < scoreRows*m {
 		s.buf = make([]float32, scoreRows*m)
 	}
@@ -288,7 +302,7 @@ func (s *sgd) turn() []int {
 
 // addBlock adds the step's coefficients to a slot and brings the decisions on
 // the labelled points up to date.
-func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, unlab []float64) {
+func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, zu []float32, unlab []float64) {
 	m := s.opt.Block
 	s.add = append(s.add[:0], make([]float64, m)...)
 	block := uint64(slot)
@@ -300,7 +314,7 @@ func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, 
 			vec.AxpyMixed(g, z, s.add)
 		}
 	})
-	s.each(l, block, xs, func(at int, z []float32) {
+	s.each(l, block, xs, zu, func(at int, z []float32) {
 		if g := unlab[at]; g != 0 {
 			vec.AxpyMixed(g, z, s.add)
 		}
@@ -344,13 +358,37 @@ func (s *sgd) restart(l *Learner, last bool) {
 
 // settle takes n steps on the labels and the recent unlabelled examples held.
 func (s *sgd) settle(l *Learner, n int) {
-	recent := examples(l.recent)
+	recent, pool := examples(l.recent), examples(l.pools.Labelled)
+	size := s.opt.Features
+	var z []float32
+	if s.opt.Draw == "fixed" && (len(recent)+len(pool))*size <= replayFloats {
+		z = mapped(l.feats, size, recent)
+		s.known = mapped(l.feats, size, pool)
+		defer func() { s.known = nil }()
+	}
 	for at := 0; n > 0; n-- {
 		to := min(at+s.opt.BatchU, len(recent))
-		s.iterate(l, append([]stream.Vec(nil), l.vectors(recent[at:to])...))
+		var part []float32
+		if z != nil {
+			part = z[at*size : to*size]
+		}
+		s.iterate(l, append([]stream.Vec(nil), l.vectors(recent[at:to])...), part)
 		if at = to; at == len(recent) {
 			at = 0
 		}
+	}
+}
+
+// decide sets dst[i] to the decision on the point with features z[i], adding
+// in the order in which a Model does.
+func (s *sgd) decide(dst []float64, z []float32) {
+	size, m := s.opt.Features, s.opt.Block
+	for i := range dst {
+		f := 0.0
+		for b := 0; b < size; b += m {
+			f += vec.DotMixed(z[i*size+b:i*size+b+m], s.coef[b:b+m])
+		}
+		dst[i] = float64(s.scale*f) + float64(s.opt.Bias*s.b)
 	}
 }
 

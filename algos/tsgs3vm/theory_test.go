@@ -70,7 +70,7 @@ func (g *rig) batch(b int) (at []int, xs []stream.Vec) {
 
 func (g *rig) iterate(b int) (at []int) {
 	at, xs := g.batch(b)
-	g.sgd.iterate(g.Learner, xs)
+	g.sgd.iterate(g.Learner, xs, nil)
 	return at
 }
 
@@ -420,7 +420,7 @@ func TestClosedForm(t *testing.T) {
 	}
 	keep := 1.0
 	for range 30 {
-		g.sgd.iterate(g.Learner, nil)
+		g.sgd.iterate(g.Learner, nil, nil)
 		keep *= 1 - .15
 	}
 	for _, x := range g.l {
@@ -443,7 +443,7 @@ func TestDecisionsAreNextSteps(t *testing.T) {
 	for _, i := range at {
 		want = append(want, g.sgd.loss.slope(g.f(g.u[i].X)))
 	}
-	g.sgd.iterate(g.Learner, xs)
+	g.sgd.iterate(g.Learner, xs, nil)
 	for k, s := range want {
 		if got := g.sgd.unlab[k]; got != -g.sgd.gamma*1*(s/3) {
 			t.Errorf("step used %g, the model says %g", got, s)
@@ -521,11 +521,11 @@ func TestOrder(t *testing.T) {
 	b.admit()
 	for range 30 {
 		_, xs := a.batch(6)
-		a.sgd.iterate(a.Learner, xs)
+		a.sgd.iterate(a.Learner, xs, nil)
 		for i := range 3 {
 			xs[i], xs[5-i] = xs[5-i], xs[i]
 		}
-		b.sgd.iterate(b.Learner, xs)
+		b.sgd.iterate(b.Learner, xs, nil)
 	}
 	for i := range a.sgd.coef {
 		if !scalar.EqualWithinAbsOrRel(a.sgd.coef[i], b.sgd.coef[i], 1e-9, 1e-9) {

@@ -37,6 +37,8 @@ type Learner struct {
 	warm     []*stream.Example // until gamma is set
 	gamma, c float64           // as chosen; gamma is 0 until then
 	tuned    int               // labels at which gamma and c were last chosen
+	surveyed uint64            // unlabelled examples seen at that time
+	cluster  cluster
 	feats    *samplers.Features
 
 	pools   *samplers.Pools
@@ -132,7 +134,12 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 
 // supervised reports whether unlabelled examples are of no use.
 func (l *Learner) supervised() bool {
-	return l.opt.CStar == 0 || math.IsNaN(l.opt.CStar) && l.opt.Rho == 0 && !l.opt.Ratio
+	return !(l.opt.Cluster > 0) && l.opt.noLoss()
+}
+
+// noLoss reports whether unlabelled examples have no weight in the objective.
+func (o *Options) noLoss() bool {
+	return o.CStar == 0 || math.IsNaN(o.CStar) && o.Rho == 0 && !o.Ratio
 }
 
 func (l *Learner) endWarmup() {
@@ -202,6 +209,7 @@ func (l *Learner) advance(n int) {
 	fresh := l.pending
 	l.pending = nil
 	l.batch = l.pools.Unlabelled.Take(l.batch[:0], n)
+	l.dropCluster(len(fresh))
 	l.labelled += uint64(len(fresh))
 	for _, x := range fresh {
 		if x.Y > 0 {
@@ -289,6 +297,7 @@ func (l *Learner) Report() algos.Report {
 		{Name: "unlabelled_skipped", Value: float64(l.skipped)},
 		{Name: "gamma", Value: l.gamma},
 		{Name: "c", Value: l.c},
+		{Name: "cluster", Value: l.cluster.weight},
 		{Name: "feature_bytes", Value: float64(bytes)},
 		{Name: "hinge", Value: l.hinge},
 		{Name: "unlabelled_loss", Value: l.uLoss},
@@ -315,6 +324,10 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("gamma", &l.gamma)
 	f.Float64("c", &l.c)
 	f.Int("tuned", &l.tuned)
+	f.Uint64("surveyed", &l.surveyed)
+	f.Float64("cluster", &l.cluster.weight)
+	f.Float64("spread", &l.cluster.spread)
+	samplers.ExamplesFields(f, "landmarks", &l.cluster.points)
 	f.Group("pools", l.pools.Fields)
 	samplers.ExamplesFields(f, "pending", &l.pending)
 	f.Group("recent", l.recent.Fields)
@@ -340,7 +353,7 @@ func (l *Learner) fields(f *state.Fields) {
 
 // check refuses what no run can have left behind.
 func (l *Learner) check(f *state.Fields) {
-	for _, list := range [][]*stream.Example{l.warm, l.pending, examples(l.pools.Labelled), examples(l.pools.Unlabelled), examples(l.recent)} {
+	for _, list := range [][]*stream.Example{l.warm, l.pending, l.cluster.points, examples(l.pools.Labelled), examples(l.pools.Unlabelled), examples(l.recent)} {
 		for _, x := range list {
 			if x.Labelled && x.Y*x.Y != 1 || !kernel.Finite(x.X) {
 				f.Fail("pools", fmt.Errorf("example %d cannot have been accepted", x.Seq))
@@ -356,6 +369,9 @@ func (l *Learner) check(f *state.Fields) {
 	}
 	if !(l.c > 0) || math.IsInf(l.c, 0) {
 		f.Fail("c", fmt.Errorf("%g", l.c))
+	}
+	if k := l.cluster; !(k.weight >= 0 && finite(k.weight)) || k.weight > 0 && (!(k.spread > 0 && finite(k.spread)) || len(k.points) == 0) {
+		f.Fail("cluster", fmt.Errorf("weight %g, spread %g, %d landmarks", k.weight, k.spread, len(k.points)))
 	}
 	l.feats = nil
 	if l.gamma != 0 {

@@ -26,6 +26,7 @@ func TestConformance(t *testing.T) {
 		options map[string]string
 	}{
 		{Spec, with("batch-unlabelled", "20")},
+		{Spec, with("batch-unlabelled", "20", "gamma", "2", "c", "10", "cluster", "3", "rho", "0", "recent", "70")},
 		{Spec, with("gamma", "2", "c", "10", "rho", "0.3", "serve", "semi", "labels", "60", "keep", "window", "batch-unlabelled", "16")},
 		{Spec, with("kernel", "laplacian", "labels", "50", "loss", "ramp", "keep", "balanced", "cache", "0")},
 		{Spec, with("solver", "sgd", "draw", "fresh", "gamma", "2", "c", "auto", "lambda", "0.1", "batch-unlabelled", "32", "window", "40")},
@@ -34,7 +35,7 @@ func TestConformance(t *testing.T) {
 		{DSG, map[string]string{"features": "128", "block": "32", "solver": "sgd", "draw": "fresh", "rate": "decay", "step": "1", "lambda": "0.05"}},
 		{FRS3VM, with("solver", "sgd", "rate", "decay", "step", "1", "gamma", "2", "c", "10", "tuning", "0")},
 	} {
-		if i >= 5 && os.Getenv("STREAMSVM_LONG") == "" {
+		if i >= 6 && os.Getenv("STREAMSVM_LONG") == "" {
 			t.Skip("the other options where STREAMSVM_LONG is set")
 		}
 		t.Run(fmt.Sprint(c.spec.Name, c.options), func(t *testing.T) {

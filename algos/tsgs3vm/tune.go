@@ -20,6 +20,10 @@ const (
 	// tunePrior is how many standard errors of the error an end of an axis
 	// must be better than its middle.
 	tunePrior = 1
+	// tuneCaution is how many standard errors a cluster kernel must be better
+	// than the kernel alone, so that unlabelled examples do no harm where they
+	// are of no use.
+	tuneCaution = 0.5
 )
 
 // tuneC are the candidates for c, tuneWidth those for gamma in units of 1/the
@@ -37,11 +41,11 @@ func (l *Learner) tune(last bool) {
 	openC := math.IsNaN(l.opt.C) && math.IsNaN(l.opt.Lambda)
 	openGamma := math.IsNaN(l.opt.Gamma)
 	n := l.pools.Labelled.Len()
-	due := n >= max(2*l.tuned, leastTuned) || last && n >= max(l.tuned+1, leastTuned)
-	if !openC && !openGamma || !due || n > l.opt.Tuning || uint64(n) != l.labelled {
+	due := n >= 2*l.tuned || last && n > l.tuned || l.surveyDue(last)
+	if !openC && !openGamma && !l.opt.wantsCluster() || !due || n < leastTuned || n > l.opt.Tuning || uint64(n) != l.labelled {
 		return
 	}
-	l.tuned = n
+	l.tuned, l.surveyed = n, l.unlab+l.skipped
 	pool := examples(l.pools.Labelled)
 	g := newGrid(pool, l.opt, l.seed)
 	if g == nil {
@@ -61,15 +65,18 @@ func (l *Learner) tune(last bool) {
 	case !math.IsNaN(l.opt.Lambda):
 		cs = []float64{1 / (l.opt.Lambda * float64(n))}
 	}
-	gamma, c := g.search(gammas, cs)
+	weights, marks := l.clusters()
+	g.marks = marks
+	best := g.search(gammas, cs, weights)
 	if openC {
-		l.c = c
+		l.c = best.c
 	}
-	if gamma != l.gamma {
-		if l.setGamma(gamma) != nil {
+	if best.gamma != l.gamma {
+		if l.setGamma(best.gamma) != nil {
 			return
 		}
 	}
+	l.cluster = best.cluster
 	l.solver.restart(l, last)
 }
 
@@ -82,7 +89,18 @@ type grid struct {
 	seed uint64
 	y    []float64
 	fold []int
-	gram []float32
+
+	marks  []*stream.Example
+	plain  []float64 // kernel values
+	walk   []float64 // ⟨t(x),t(z)⟩/n, divided by the spread
+	spread float64
+	gram   []float32
+}
+
+// choice of gamma, c and cluster kernel.
+type settings struct {
+	gamma, c float64
+	cluster  cluster
 }
 
 // newGrid returns nil where a class has too few labels to go by.
@@ -122,56 +140,103 @@ func (g *grid) setGamma(gamma float64) error {
 	}
 	g.gram = make([]float32, n*n)
 	vec.Kernel{Kind: vec.Linear}.Block(g.gram, n, z, n, rows, 0, n)
+	g.plain = make([]float64, n*n)
+	mean, diag := 0.0, 0.0
 	for i, v := range g.gram {
-		g.gram[i] = float32(float64(v)*(2/float64(size)) + g.opt.Bias)
+		g.plain[i] = float64(v) * (2 / float64(size))
+		mean += g.plain[i]
+		if i%(n+1) == 0 {
+			diag += g.plain[i]
+		}
+	}
+	if len(g.marks) == 0 {
+		return nil
+	}
+	u := len(g.marks)
+	t := affinities(z, n, mapped(feats, size, g.marks), u, size, m)
+	g.spread = spreadOf(t, n, u, diag/float64(n)-mean/float64(n*n))
+	g.walk = make([]float64, n*n)
+	for i := range n {
+		for j := range i + 1 {
+			v := vec.Dot64(t[i*u:(i+1)*u], t[j*u:(j+1)*u]) / (g.spread * float64(u))
+			g.walk[i*n+j], g.walk[j*n+i] = v, v
+		}
 	}
 	return nil
 }
 
-// search returns the best pair: fewest errors, with a prior for the middle of
-// each axis; of equals the one with the smaller hinge loss.
-func (g *grid) search(gammas, cs []float64) (gamma, c float64) {
+// weigh sets the Gram matrix to that with a cluster kernel of weight a.
+func (g *grid) weigh(a float64) {
+	for i, v := range g.plain {
+		if a > 0 {
+			v = (v + float64(a*g.walk[i])) / (1 + a)
+		}
+		g.gram[i] = float32(v + g.opt.Bias)
+	}
+}
+
+// search returns the best combination: fewest errors, with a prior for the
+// middle of the axes of gamma and c and one against cluster kernels; of equals
+// the one with the smaller hinge loss.
+func (g *grid) search(gammas, cs, weights []float64) settings {
+	type candidate struct {
+		settings
+		wrong, loss, far float64
+	}
 	n := len(g.y)
-	wrong := make([]float64, len(gammas)*len(cs))
-	loss := make([]float64, len(wrong))
+	var all []candidate
 	least := math.Inf(1)
-	for i, w := range gammas {
-		if g.setGamma(w) != nil {
-			for j := range cs {
-				wrong[i*len(cs)+j] = math.Inf(1)
-			}
+	for i, gamma := range gammas {
+		if g.setGamma(gamma) != nil {
 			continue
 		}
-		for fold := 1; fold <= tuneFolds; fold++ {
-			a, s := make([]float64, n), make([]float64, n)
+		for _, a := range weights {
+			g.weigh(a)
+			at := len(all)
+			k := cluster{weight: a}
+			caution := 0.0
+			if a > 0 {
+				k.spread, k.points = g.spread, g.marks
+				caution = tuneCaution
+			}
 			for j, c := range cs {
-				g.solve(fold, c, a, s)
-				for k, f := range g.fold {
-					if f != fold {
-						continue
+				far := place(i, len(gammas)) + place(j, len(cs)) + caution
+				all = append(all, candidate{settings: settings{gamma, c, k}, far: far})
+			}
+			for fold := 1; fold <= tuneFolds; fold++ {
+				alpha, s := make([]float64, n), make([]float64, n)
+				for j, c := range cs {
+					g.solve(fold, c, alpha, s)
+					v := &all[at+j]
+					for k, f := range g.fold {
+						if f != fold {
+							continue
+						}
+						if (s[k] >= 0) != (g.y[k] > 0) {
+							v.wrong++
+						}
+						v.loss += max(0, 1-float64(g.y[k]*s[k]))
 					}
-					if (s[k] >= 0) != (g.y[k] > 0) {
-						wrong[i*len(cs)+j]++
-					}
-					loss[i*len(cs)+j] += max(0, 1-float64(g.y[k]*s[k]))
 				}
+			}
+			for _, v := range all[at:] {
+				least = min(least, v.wrong)
 			}
 		}
 	}
-	for _, w := range wrong {
-		least = min(least, w)
+	if len(all) == 0 {
+		return settings{gamma: gammas[0], c: cs[0]}
 	}
 	p := (least + 1) / float64(n+2)
 	unit := tunePrior * math.Sqrt(p*(1-p)*float64(n))
-	best, low, hinge := -1, 0.0, 0.0
-	for k := range wrong {
-		far := place(k/len(cs), len(gammas)) + place(k%len(cs), len(cs))
-		v := wrong[k] + float64(unit*far)
-		if best < 0 || v < low || v == low && loss[k] < hinge {
-			best, low, hinge = k, v, loss[k]
+	best, low := 0, math.Inf(1)
+	for k, v := range all {
+		score := v.wrong + float64(unit*v.far)
+		if score < low || score == low && v.loss < all[best].loss {
+			best, low = k, score
 		}
 	}
-	return gammas[best/len(cs)], cs[best%len(cs)]
+	return all[best].settings
 }
 
 // place returns the squared distance of position i from the middle of n, 1 at

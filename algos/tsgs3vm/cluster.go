@@ -1,0 +1,175 @@
+package tsgs3vm
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+const (
+	// mostLandmarks bounds the unlabelled examples that a cluster kernel is
+	// made of; with fewer than leastLandmarks there is none.
+	mostLandmarks, leastLandmarks = 1024, 64
+	// surveyGrowth is the factor by which unlabelled examples grow until the
+	// cluster kernel is chosen anew, while the landmarks are not complete.
+	surveyGrowth = 4
+)
+
+// tuneCluster are the candidates for the weight of the cluster kernel.
+var tuneCluster = [...]float64{0, 0.3, 1, 3, 10}
+
+// cluster is what unlabelled examples add to the kernel. With landmarks u, a
+// uniform sample of n of them, and t(x) the row of k(x,u) less its mean, it is
+//
+//	k_a(x,z) = (k(x,z) + a/s·⟨t(x),t(z)⟩/n) / (1+a)
+//
+// a kernel in which two points are the more alike the more alike they are to
+// the same unlabelled points (a two-step walk over them; Chapelle, Weston and
+// Schölkopf, "Cluster kernels for semi-supervised learning", NIPS 2002): the
+// principal components of the features weigh more than they did. s is the mean
+// of ⟨t,t⟩/n over the labelled points, relative to the spread of the kernel, so
+// that a compares like with like.
+//
+// In features this is a matrix: a labelled point adds
+//
+//	m(z) = z/(1+a) + a/(1+a)/(s n)·Σ_u t_u(z) z_u
+//
+// to the coefficients instead of z. So the model has the form that it had, and
+// unlabelled points cost nothing once the rows of the labelled ones are known.
+type cluster struct {
+	weight float64 // a; 0: none
+	spread float64 // s
+	points []*stream.Example
+	z      []float32 // features of the points; nil until they are needed
+}
+
+// wantsCluster reports whether a cluster kernel may be used at all.
+func (o *Options) wantsCluster() bool {
+	return o.Solver == "dual" && o.Serve != "supervised" && o.Cluster != 0
+}
+
+// clusters lists the weights to choose from with the present sample of
+// unlabelled examples, and the landmarks.
+func (l *Learner) clusters() ([]float64, []*stream.Example) {
+	if !l.opt.wantsCluster() || l.recent.Len() < leastLandmarks {
+		return []float64{0}, nil
+	}
+	marks := make([]*stream.Example, min(l.recent.Len(), mostLandmarks))
+	for i := range marks { // any part of a uniform sample is one
+		marks[i] = l.recent.At(l.recent.Len() - 1 - i)
+	}
+	if l.opt.Cluster > 0 {
+		return []float64{l.opt.Cluster}, marks
+	}
+	return tuneCluster[:], marks
+}
+
+// fewLabels reports whether n labels are few enough for a cluster kernel: each
+// costs as much as some thousand unlabelled examples, and the kernel has to be
+// that of all of them.
+func (l *Learner) fewLabels(n int) bool { return n <= min(l.opt.Labels, l.opt.Tuning) }
+
+// mapped returns the features of examples, row by row.
+func mapped(feats *samplers.Features, size int, xs []*stream.Example) []float32 {
+	var vs []stream.Vec
+	for _, x := range xs {
+		vs = append(vs, x.X)
+	}
+	var p samplers.Points
+	p.Pack(vs)
+	z := make([]float32, len(xs)*size)
+	if len(xs) == 0 {
+		return z
+	}
+	for b := 0; b*feats.Block() < size; b++ {
+		feats.Map(z[b*feats.Block():], size, &p, uint64(b))
+	}
+	return z
+}
+
+// affinities returns t, row by row, for n points with features z and u
+// landmarks with features zu, size of them each, taken up in blocks.
+func affinities(z []float32, n int, zu []float32, u, size, block int) []float64 {
+	t := make([]float64, n*u)
+	part, out := make([]float32, n*block), make([]float32, n*u)
+	rows := vec.NewPanels(block)
+	for b := 0; b < size; b += block {
+		rows.Truncate(0)
+		for j := range u {
+			rows.Append(zu[j*size+b : j*size+b+block])
+		}
+		for i := range n {
+			copy(part[i*block:(i+1)*block], z[i*size+b:])
+		}
+		vec.Kernel{Kind: vec.Linear}.Block(out, u, part, n, rows, 0, u)
+		for k, v := range out {
+			t[k] += float64(v)
+		}
+	}
+	for i := range n {
+		row := t[i*u : (i+1)*u]
+		mean := 0.0
+		for j := range row {
+			row[j] *= 2 / float64(size)
+			mean += row[j]
+		}
+		mean /= float64(u)
+		for j := range row {
+			row[j] -= mean
+		}
+	}
+	return t
+}
+
+// spreadOf returns s for the n points with affinities t to u landmarks, whose
+// kernel values have the given spread, the mean of k(x,x) − k(x,z).
+func spreadOf(t []float64, n, u int, spread float64) float64 {
+	s := vec.Dot64(t, t) / float64(n*u)
+	return max(s/max(spread, 1e-6), 1e-12)
+}
+
+// smoothed returns m for n points whose features are z. Those of the landmarks
+// are kept, for the points that come later.
+func (c *cluster) smoothed(feats *samplers.Features, size int, z []float32, n int) []float32 {
+	block, u := feats.Block(), len(c.points)
+	if c.z == nil {
+		c.z = mapped(feats, size, c.points)
+	}
+	t := affinities(z, n, c.z, u, size, block)
+	scale := c.weight / ((1 + c.weight) * c.spread * float64(u))
+	sum, out := make([]float64, block), make([]float32, n*size)
+	for b := 0; b < size; b += block {
+		for i := range n {
+			clear(sum)
+			vec.AxpyMixed(1/(1+c.weight), z[i*size+b:i*size+b+block], sum)
+			for j := range u {
+				vec.AxpyMixed(scale*t[i*u+j], c.z[j*size+b:j*size+b+block], sum)
+			}
+			for k, v := range sum {
+				out[i*size+b+k] = float32(v)
+			}
+		}
+	}
+	return out
+}
+
+// dropCluster returns to the plain kernel where labels are no longer few.
+func (l *Learner) dropCluster(fresh int) {
+	if l.cluster.weight > 0 && !l.fewLabels(int(min(l.labelled, 1<<30))+fresh) {
+		l.cluster = cluster{}
+		l.solver.restart(l, false)
+	}
+}
+
+// surveyDue reports whether so many more unlabelled examples have come that
+// the cluster kernel is to be chosen anew.
+func (l *Learner) surveyDue(last bool) bool {
+	if !l.opt.wantsCluster() || l.recent.Len() < leastLandmarks || l.unlab+l.skipped == l.surveyed {
+		return false
+	}
+	return last || len(l.cluster.points) < mostLandmarks && l.surveyed < surveyGrowth*mostLandmarks && l.unlab+l.skipped >= surveyGrowth*l.surveyed
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
