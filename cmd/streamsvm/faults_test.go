@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/cli"
 	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // faults is what the cases of TestFaults share, and the table that they write.
@@ -93,6 +95,10 @@ func (f *faults) whole(state string) checkpoint.Header {
 	return snap.Header
 }
 
+// written is what is said of a file that is full: how far it came depends on
+// how the records came.
+var written = regexp.MustCompile(`\(\d+ bytes so far\): write \S+ssc`)
+
 // row adds a row: what was wrong, the last thing that was said, how it ended.
 func (f *faults) row(what, flags, said string, code int, fates string) {
 	f.t.Helper()
@@ -103,6 +109,7 @@ func (f *faults) row(what, flags, said string, code int, fates string) {
 	if i := strings.Index(said, "; model version"); i >= 0 {
 		said = said[:i]
 	}
+	said = written.ReplaceAllString(said, "(… bytes so far): write DIR/…")
 	said = strings.NewReplacer(append(f.names, strings.Join(f.brokers, ","), "BROKER", "|", `\|`)...).Replace(said)
 	fmt.Fprintf(&f.table, "| %s | %s | %s | %d | %s |\n", what, flags, said, code, fates)
 }
@@ -234,6 +241,29 @@ func (f *faults) topics() {
 		}
 	}
 
+	// Well formed, but more than the learner takes.
+	topic = kafkatest.Topic(t, f.brokers, 1, nil)
+	good := examples(topic, 40)
+	wide := stream.Record{Topic: topic, Value: []byte(`{"x":{"1":1,"9":1},"y":1}`)}
+	kafkatest.Produce(t, f.brokers, slices.Concat(good[:20], []stream.Record{wide}, good[20:])...)
+	limited := func(state string, more ...string) []string {
+		args := f.args(topic, state, append([]string{"--until-end", "--set", "dim=8"}, more...)...)
+		args[slices.Index(args, "pegasos")] = "l1smooth"
+		return args
+	}
+	state = f.state()
+	code, _, said = streamsvm(t.Context(), limited(state)...)
+	f.row("a record that only the learner cannot take", "`--learner l1smooth --set dim=8`", said, code, f.fates(state))
+	if code != int(cli.Data) {
+		t.Errorf("a feature beyond dim: %d, %s", code, said)
+	}
+	code, _, said = streamsvm(t.Context(), limited(state, "--tolerance", "data", "--dlq")...)
+	f.row("the same", "`--tolerance data --dlq`", said, code, f.fates(state))
+	if letters := kafkatest.ReadAll(t, f.brokers, topic+".dlq"); len(letters) != 1 || string(letters[0].Value) != string(wide.Value) {
+		t.Errorf("letters %v", letters)
+	}
+	kafkatest.Delete(t, f.brokers, topic+".dlq")
+
 	// Retention has taken what the checkpoint needs.
 	topic, _ = f.topic(50)
 	state = f.state()
@@ -301,12 +331,13 @@ func (f *faults) disk() {
 	state := f.state()
 	args := f.args(topic, state, "--until-end", "--checkpoint-every", "200", "-q")
 	p := process(t, args...)
-	p.Args = append([]string{"sh", "-c", `ulimit -f 16 && exec "$0" "$@"`, p.Path}, p.Args[1:]...)
+	p.Args = append([]string{"sh", "-c", `ulimit -f 32 && exec "$0" "$@"`, p.Path}, p.Args[1:]...)
 	p.Path = "/bin/sh"
 	var stderr bytes.Buffer
 	p.Stderr = &stderr
 	_ = p.Run() // the exit code says how it ended
-	f.row("checkpoint directory full in mid-run", "", stderr.String(), p.ProcessState.ExitCode(), f.fates(state))
+	f.fates(state)
+	f.row("checkpoint directory full in mid-run (here: files may not grow)", "", stderr.String(), p.ProcessState.ExitCode(), "what the last checkpoint has")
 	if p.ProcessState.ExitCode() != int(cli.IO) {
 		t.Errorf("full: %d, %s", p.ProcessState.ExitCode(), stderr.String())
 	}

@@ -208,6 +208,7 @@ func count(n uint64) string {
 
 // short writes a duration to the precision that a person needs.
 func short(d time.Duration) string {
+	d = max(d, 0) // the clock may have been set back since
 	switch {
 	case d < time.Minute:
 		return d.Round(time.Second).String()

@@ -183,3 +183,28 @@ func TestCurveStaysInside(t *testing.T) {
 		t.Error("a curve of nothing")
 	}
 }
+
+// TestClockSetBack: what was written before the clock was set back is from the
+// future, and what was written before it was set forward is old; neither has a
+// negative age, and progress is not measured by that clock.
+func TestClockSetBack(t *testing.T) {
+	r := New(About{Version: "v9", Learner: "pegasos", Topics: []string{"a"}, Model: "m"})
+	r.SetSource(&lagging{n: 5})
+	e := engine(t)
+	feed(t, e, 100)
+	r.Consumed(e, 0)
+	for _, d := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		at := time.Now().Add(d).Truncate(time.Millisecond).UTC() // as a file holds it
+		r.Checkpointed("", checkpoint.Header{Created: at, Examples: 100}, 1000, time.Millisecond)
+		r.Published(&stream.Update{Version: 3, Created: at, Kind: stream.Full}, time.Millisecond)
+	}
+	p := r.page()
+	for i, want := range []string{"24 h 0 min", "0s"} { // the newest first
+		if got := []string{p.Checkpoints[i].Age, p.Models[i].Age}; got[0] != want || got[1] != want {
+			t.Errorf("ages %q, want %q", got, want)
+		}
+	}
+	if err := r.Healthy(45 * time.Second); err != nil {
+		t.Error(err)
+	}
+}
