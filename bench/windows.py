@@ -7,7 +7,8 @@ of window.
 Every learner predicts each example before it learns from it, with default
 options, which include the choice of kernel width and C on the first examples;
 sbp runs with its preset for drift, scs with the window that it has for it, smo
-solves each window to its optimum. The accuracy is over what follows that
+solves each window to its optimum, pegasos has so many support vectors, the
+oldest of which goes. The accuracy is over what follows that
 choice. Needs Go; --river adds River's ensembles from the environment that
 bench/peers.py makes, on features standardised as they come. Rows are printed
 as they are measured.
@@ -38,14 +39,15 @@ def learners():
     for n in SIZES:
         yield "smo, %d" % n, ["smo", "--set", "buffer=%d" % n, "--set", "updates=1000"]
     for n in SIZES:
+        yield "pegasos, %d" % n, ["pegasos", "--set", "budget=%d" % n, "--set", "removal=oldest", "--set", "average=none"]
+    for n in SIZES:
         yield "scs, %d" % n, ["scs", "--set", "full=window", "--set", "max_sample=%d" % n, "--set", "initial=%d" % min(256, n // 2)]
-    yield "pegasos", ["pegasos"]
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--data", default=os.environ.get("STREAMSVM_DATA") or os.path.join(ROOT, "..", "shared", "data"))
-    ap.add_argument("--examples", type=int, default=20000)
+    ap.add_argument("--examples", type=int, default=20000, help="of each stream; 0 for all 45,312 of elec2")
     ap.add_argument("--streams", default=",".join(STREAMS))
     ap.add_argument("--learners", default="", help="only those whose name begins so, comma-separated")
     ap.add_argument("--river", action="store_true")
@@ -62,7 +64,7 @@ def main():
             path = os.path.join(args.data, "elec2.libsvm.gz")
             if STREAMS[name]:
                 path = os.path.join(tmp, name + ".libsvm.gz")
-                subprocess.run([exe, "generate", *STREAMS[name], "--count", str(args.examples), "--seed", "7", "--out", path],
+                subprocess.run([exe, "generate", *STREAMS[name], "--count", str(args.examples or 20000), "--seed", "7", "--out", path],
                                check=True, stderr=subprocess.DEVNULL)
             for label, options in learners():
                 if not label.startswith(tuple(args.learners.split(","))):
@@ -107,6 +109,9 @@ def river(path, limit):
         ("River HoeffdingAdaptiveTree", tree.HoeffdingAdaptiveTreeClassifier(seed=1)),
         ("River LeveragingBagging, 10 trees", ensemble.LeveragingBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=10, seed=1)),
     ]:
+        if os.fork():  # a process each, for its memory
+            os.wait()
+            continue
         scale, metric, start = preprocessing.StandardScaler(), metrics.Accuracy(), time.process_time()
         for i, (x, y) in enumerate(examples):
             x = {k: x.get(k, 0.0) for k in names}
@@ -117,6 +122,7 @@ def river(path, limit):
             model.learn_one(x, y)
         print(json.dumps([label, metric.get(), None, time.process_time() - start, None,
                           resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]), flush=True)
+        os._exit(0)
 
 
 if __name__ == "__main__":

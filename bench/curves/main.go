@@ -72,6 +72,7 @@ type config struct {
 	evals       float64
 	seconds     float64
 	libsvm      string
+	reference   float64 // seconds of svm-train, 0 if it was not run
 	rff         []int
 	gamma       float64 // of the random features and of gram
 	gram        bool

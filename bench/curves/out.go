@@ -278,7 +278,14 @@ func (c *config) print(out io.Writer, all []curve, ref *reference) {
 	for _, m := range costs[1].means(all) {
 		fmt.Fprint(w, m.label)
 		for _, q := range parts {
-			fmt.Fprintf(w, "\t%s", percent(m.upTo(ref.seconds/q)))
+			// A run that has ended stays what it is.
+			sum, n := 0.0, 0.0
+			for _, c := range all {
+				if c.label == m.label {
+					sum, n = sum+costs[1].at(c.points, ref.seconds/q), n+1
+				}
+			}
+			fmt.Fprintf(w, "\t%s", percent(sum/n))
 		}
 		fmt.Fprintln(w)
 	}

@@ -66,6 +66,7 @@ func (c *config) run(ctx context.Context, out io.Writer) error {
 		if ref, err = c.svmTrain(ctx, train, test); err != nil {
 			return err
 		}
+		c.reference = ref.seconds
 		fmt.Fprintf(out, "svm-train %s: %.1f s, error %.2f %%\n\n", c.libsvm, ref.seconds, 100*ref.err)
 	}
 	var all []curve
@@ -236,6 +237,17 @@ func (m *meter) stream(ctx context.Context, train set, shuffle *rng.Source) erro
 	return nil
 }
 
+// due reports whether the seconds have come near a share of svm-train's at which
+// learners are compared; the steps between two looks are 1/16 of all.
+func (m *meter) due(last, now float64) bool {
+	for _, q := range parts {
+		if at := m.reference / q; last < .93*at && now >= .93*at && now <= at {
+			return true
+		}
+	}
+	return false
+}
+
 // look tests the model, if enough has happened since the last time or if now is
 // set, and reports whether the run has reached its limits.
 func (m *meter) look(r algos.Report, now bool) bool {
@@ -249,7 +261,7 @@ func (m *meter) look(r algos.Report, now bool) bool {
 	over := m.evals > 0 && p.evals >= m.evals || m.seconds > 0 && p.seconds >= m.seconds
 	if n := len(m.points); n > 0 && !now && !over {
 		last := m.points[n-1]
-		if !(p.evals > m.grow*last.evals) && !(p.seconds > m.grow*last.seconds) {
+		if !(p.evals > m.grow*last.evals) && !(p.seconds > m.grow*last.seconds) && !m.due(last.seconds, p.seconds) {
 			return false
 		}
 	}

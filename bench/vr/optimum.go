@@ -56,6 +56,10 @@ func solve(ctx context.Context, p *vr.Problem) (*optimum, error) {
 		sign[j] = 1 // for a ridge all are free; the value is not used
 	}
 	var s *vr.Solver
+	epochs := 100
+	if p.Len() > scoutRows { // of which an epoch takes more, and does more
+		epochs = 10
+	}
 	for round := 0; ; round++ {
 		if p.Lasso > 0 {
 			if s == nil {
@@ -64,7 +68,7 @@ func solve(ctx context.Context, p *vr.Problem) (*optimum, error) {
 					return nil, err
 				}
 			}
-			for range 100 {
+			for range epochs {
 				if err := s.Epoch(ctx); err != nil {
 					return nil, err
 				}
