@@ -40,7 +40,10 @@ type letterReplay struct {
 	positions interface { // a *kafkaio.Group
 		Commit(ctx context.Context, o stream.Offsets, note string) error
 	}
-	p       *kafkaio.Producer
+	p interface { // a *kafkaio.Producer
+		Produce(ctx context.Context, recs ...stream.Record) error
+		Flush(ctx context.Context) error
+	}
 	limits  map[string]int // largest record, by topic, where it is known
 	batch   int
 	next    stream.Offsets // behind the letters dealt with
@@ -127,10 +130,12 @@ func (r *letterReplay) run(ctx context.Context) error {
 	defer src.Close()
 	batch := r.findLimits(ctx)
 	if !r.dry {
-		if r.p, err = kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: r.cfg, Partition: samePartition(), BatchBytes: batch, MaxDown: r.maxDown}); err != nil {
+		p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: r.cfg, Partition: samePartition(), BatchBytes: batch, MaxDown: r.maxDown})
+		if err != nil {
 			return r.ended(ctx, err)
 		}
-		defer r.p.Close()
+		defer p.Close()
+		r.p = p
 	}
 	err = r.feed(ctx, src)
 	if !r.c.Quiet {

@@ -191,12 +191,36 @@ func came(t *testing.T, brokers []string, topic string, n int) (twice, missing i
 // noCommit is a group that is killed instead of the commit with this number.
 type noCommit struct {
 	*kafkaio.Group
-	left int
+	left    int
+	written func() int // records that the brokers hold
+	early   int        // commits of more letters than that
+}
+
+// slowProducer sends nothing before it has to.
+type slowProducer struct {
+	*kafkaio.Producer
+	held []stream.Record
+}
+
+func (p *slowProducer) Produce(_ context.Context, recs ...stream.Record) error {
+	p.held = append(p.held, recs...)
+	return nil
+}
+
+func (p *slowProducer) Flush(ctx context.Context) error {
+	if err := p.Producer.Produce(ctx, p.held...); err != nil {
+		return err
+	}
+	p.held = nil
+	return p.Producer.Flush(ctx)
 }
 
 var errKilled = errors.New("killed")
 
 func (g *noCommit) Commit(ctx context.Context, o stream.Offsets, note string) error {
+	if g.written() < int(sum(o)) {
+		g.early++
+	}
 	if g.left--; g.left < 0 {
 		return errKilled
 	}
@@ -226,12 +250,19 @@ func TestDLQReplayKilledBeforeCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Close()
-		if r.p, err = kafkaio.NewProducer(t.Context(), kafkaio.ProducerOptions{Config: cfg, Partition: samePartition()}); err != nil {
+		p, err := kafkaio.NewProducer(t.Context(), kafkaio.ProducerOptions{Config: cfg, Partition: samePartition()})
+		if err != nil {
 			t.Fatal(err)
 		}
-		defer r.p.Close()
-		r.positions = &noCommit{g, commits}
-		return r, r.feed(t.Context(), src)
+		defer p.Close()
+		r.p = &slowProducer{Producer: p}
+		killed := &noCommit{Group: g, left: commits, written: func() int { return len(kafkatest.ReadAll(t, brokers, topic)) }}
+		r.positions = killed
+		err = r.feed(t.Context(), src)
+		if killed.early > 0 {
+			t.Errorf("%d times a position was committed before its records were written", killed.early)
+		}
+		return r, err
 	}
 	for i, commits := range []int{0, 1, 0} {
 		r, err := life(commits)
