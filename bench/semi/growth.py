@@ -5,8 +5,8 @@
 
 A generated stream of 28 features, 200 labels, all else unlabelled: the default
 preset, and the paper's fresh features (32 a step) with and without a window.
-Prints a table in Markdown and writes DIR/growth.csv; where matplotlib is
-installed, also DIR/growth.png.
+Prints a table in Markdown and writes DIR/growth.csv, which
+`go run ./bench/semi/growthplot` draws.
 """
 import argparse
 import csv
@@ -27,7 +27,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--streamsvm", required=True, help="the program")
     p.add_argument("--sizes", default="10000,100000,1000000")
-    p.add_argument("--longest", type=int, default=100000, help="largest size without a window, whose time is quadratic")
+    p.add_argument("--longest", type=int, default=1000000, help="largest size without a window, whose time is quadratic")
     p.add_argument("--out", default=".")
     a = p.parse_args()
     os.makedirs(a.out, exist_ok=True)
@@ -59,22 +59,6 @@ def main():
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for row, n, _, cpu, rss, size in figures:
         print(f"| {row} | {n} | {cpu:.1f} | {1e6 * cpu / n:.0f} | {rss:.0f} | {size} |")
-    try:
-        import matplotlib
-    except ImportError:
-        return
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    fig, axes = plt.subplots(1, 2, figsize=(10, 4))
-    for row in ROWS:
-        mine = [f for f in figures if f[0] == row]
-        axes[0].loglog([f[1] for f in mine], [f[3] for f in mine], "o-", label=row)
-        axes[1].semilogx([f[1] for f in mine], [f[4] for f in mine], "o-", label=row)
-    axes[0].set(xlabel="examples", ylabel="CPU seconds")
-    axes[1].set(xlabel="examples", ylabel="peak MiB", ylim=(0, None))
-    axes[0].legend()
-    fig.tight_layout()
-    fig.savefig(os.path.join(a.out, "growth.png"), dpi=120)
 
 
 if __name__ == "__main__":
