@@ -179,6 +179,7 @@ func (f *faults) topics() {
 		t.Errorf("empty topic: %d, %s", code, said)
 	}
 	// A service on an empty topic waits, and learns what comes.
+	before := state
 	state = f.state()
 	done, stop := f.serve(f.args(topic, state, "--checkpoint-every", "40"))
 	kafkatest.Produce(t, f.brokers, examples(topic, 40)...)
@@ -187,6 +188,8 @@ func (f *faults) topics() {
 	f.row("empty topic that fills, then SIGTERM", "", said, code, f.fates(state))
 	must(t, f.args(topic, state, "--until-end")...)
 	f.same("empty topic that fills", state, f.clean(topic))
+	must(t, f.args(topic, before, "--until-end")...)
+	f.same("empty topic that fills after a run", before, f.clean(topic))
 
 	// Missing.
 	missing := kafkatest.Name(t, f.brokers)

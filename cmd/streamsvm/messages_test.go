@@ -37,6 +37,13 @@ func wire(codec string, i int) string {
 	return string(b)
 }
 
+// denormal holds, by codec, values with the smallest numbers that a float32 can
+// be, which are numbers like others.
+var denormal = map[string]string{
+	"libsvm": "+1 1:1e-45 2:-1e-40 3:1", "json": `{"x":[1e-45,-1e-40,1],"y":1}`, "csv": "1e-45,-1e-40,1,1",
+	"msgpack": "\x82\xa1y\x01\xa1x\xc4\x0c\x01\x00\x00\x00\xc2\x16\x01\x80\x00\x00\x80\x3f",
+}
+
 // large holds, by codec, values of up to 900 kB that are too much in some way,
 // and short ones that claim to be.
 var large = map[string][]string{
@@ -100,6 +107,7 @@ func TestBadMessages(t *testing.T) {
 		for range 20 {
 			put(next(), true)
 		}
+		put(denormal[codec], true)
 		for range 4 {
 			v := next()
 			for n := range v {
@@ -154,7 +162,7 @@ func TestBadMessages(t *testing.T) {
 		// Without tolerance the first one ends the run.
 		strict := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--tolerance" || a == "data" || a == "--dlq" })
 		code, _, said := streamsvm(t.Context(), append(strict, "--topics", mixed, "--checkpoint", filepath.Join(dir, "strict"))...)
-		if code != int(cli.Data) || !strings.Contains(said, mixed+"/0 offset 20: ") {
+		if code != int(cli.Data) || !strings.Contains(said, mixed+"/0 offset 21: ") {
 			t.Errorf("%s, not tolerated: exit code %d, %s", codec, code, said)
 		}
 	}

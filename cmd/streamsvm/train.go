@@ -153,8 +153,10 @@ func (t *train) serve(ctx context.Context) (err error) {
 
 	src := &source{Source: t.run.Source}
 	var res trainer.Result
-	if t.untilEnd && t.e.Finished() && !more(ctx, src) {
-		res.Ended = true // nothing new since the stream was finished
+	if t.untilEnd && (t.e.Finished() || t.e.Counts().Consumed == 0) && !more(ctx, src) {
+		// Nothing new since the stream was finished, or nothing yet: a warm-up
+		// without examples would fix scale and options for those that come later.
+		res.Ended = true
 	} else {
 		t.run.Source = src
 		res, err = trainer.Run(ctx, t.e, t.run)
