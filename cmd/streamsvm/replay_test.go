@@ -217,3 +217,18 @@ func TestInspectDamage(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", code, out, errText)
 	}
 }
+
+// TestReportWithoutLabels: nothing to draw is no error.
+func TestReportWithoutLabels(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty.libsvm": "", "unlabelled.libsvm": "? 1:1\n? 1:2\n"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "replay", path, "--learner", "pegasos", "-q", "--report", path+".report")
+		if _, err := os.Stat(filepath.Join(path+".report", "index.html")); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -12,13 +12,16 @@ import (
 
 // writeReport writes a page about a replay.
 func writeReport(dir string, e *trainer.Engine, r *result) error {
-	_, err := report.Write(dir, &report.Report{
+	page := &report.Report{
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
 		Tables: r.tables(),
-		Plots:  []report.Plot{curvePlot(e, r.Prequential.Window.Examples)},
 		Foot:   version(),
-	})
+	}
+	if e.Prequential().Examples() > 0 { // without labels there is no curve
+		page.Plots = []report.Plot{curvePlot(e, r.Prequential.Window.Examples)}
+	}
+	_, err := report.Write(dir, page)
 	return err
 }
 
