@@ -91,6 +91,8 @@ func (t *train) stillThere(topics []string, then map[string]string) func(context
 	cfg := t.cfg
 	cfg.Log = slog.New(slog.DiscardHandler)
 	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, confirmFor) // a broker may accept and say nothing
+		defer cancel()
 		now, err := kafkaio.TopicIDs(ctx, cfg, topics, confirmFor)
 		if err != nil {
 			t.c.Log.Debug("the ids of the topics are not known", "err", err)
