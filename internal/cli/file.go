@@ -42,6 +42,7 @@ func (s *settings) file(path string) error {
 		k, v := root.Content[i], root.Content[i+1]
 		if s.section(k, v) {
 			if k.Value == s.own {
+				s.sectioned = true
 				s.mapping(path, v, true)
 			} else {
 				s.check(path, v)

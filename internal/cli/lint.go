@@ -47,6 +47,9 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 		for _, q := range s.found {
 			add(q)
 		}
+		if s.sectioned && !slices.Contains(commands, c.Name) {
+			commands = append(slices.Clip(commands), c.Name)
+		}
 	}
 	bad := map[string]bool{}
 	for _, q := range all {

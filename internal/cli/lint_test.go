@@ -43,6 +43,12 @@ func vault() *Program {
 	}}
 	other := &Command{Name: "knock", Summary: "knock", Setup: func(f *Flags) func(context.Context, *Call) error {
 		f.Group("Knock", func() { f.String("doors", "", "which `DOORS`") })
+		f.Check(func(*Call) []error {
+			if doors := f.Lookup("doors"); doors.Value.String() == "none" {
+				return []error{errors.New("nothing to knock at")}
+			}
+			return nil
+		})
 		return func(context.Context, *Call) error { return nil }
 	}}
 	return &Program{Name: "vault", Commands: []*Command{open, other}, Version: func() string { return "" }}
@@ -117,6 +123,8 @@ func TestLint(t *testing.T) {
 :8: no setting "doorz"; did you mean "door"?
 :9: doors: want a single value`},
 		{"checks", "door: a\ntries: 0\n", ":2: tries: 0 is too few"},
+		{"checks of a command with a section of its own", "door: a\nknock: {doors: none}\n", ": nothing to knock at"},
+		{"no checks of a command without one", "door: a\ndoors: none\n", ""},
 		{"checks of what is wrong anyway", "door: [a]\n", ":1: door: want a single value"},
 		{"the name of another command", "doors: a\n", `:1: the command open has no setting "doors"; did you mean "door"?`},
 		{"not YAML", "door: a\n\ttries: 2\n", ":2: not YAML: found a tab character"},

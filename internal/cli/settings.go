@@ -55,6 +55,8 @@ type settings struct {
 	flags   *Flags
 	command string
 	own     string // name of the section that applies
+	// sectioned tells that the file has that section.
+	sectioned bool
 	// known tells whether any command has a flag of that name, so that several
 	// commands can share a file.
 	known    map[string]bool
