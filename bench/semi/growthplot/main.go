@@ -78,6 +78,7 @@ func fill(plot *report.Plot, rows [][]string, column string, scale func(float64)
 	if x < 0 || y < 0 || rows[0][0] != "learner" {
 		return fmt.Errorf("the first row names no learner, examples and %s", column)
 	}
+	low, high := math.Inf(1), math.Inf(-1)
 	for i, row := range rows[1:] {
 		n, err := strconv.ParseFloat(row[x], 64)
 		if err == nil {
@@ -90,12 +91,15 @@ func fill(plot *report.Plot, rows [][]string, column string, scale func(float64)
 				}
 				s := &plot.Series[last]
 				s.X, s.Y = append(s.X, math.Log10(n)), append(s.Y, scale(v))
+				low, high = min(low, scale(v)), max(high, scale(v))
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", i+2, err)
 		}
 	}
+	air := (high - low) / 20
+	plot.YMin, plot.YMax = low-air, high+air // else the shortest runs would not show
 	return nil
 }
 
