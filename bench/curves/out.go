@@ -200,7 +200,7 @@ func (c *config) table(name string, rows [][]string) error {
 const decades = 3.5
 
 // plot draws errors against powers of ten of what they cost. The beginning of
-// the curves and errors above twice the best are cut off.
+// the curves and errors above twice the best, or two points above it, are cut off.
 func (c *config) plot(b by, means []mean, ref *reference) *report.Plot {
 	p := &report.Plot{Title: c.title + ": test error", XLabel: b.label, YLabel: "error, %"}
 	best, x1 := math.Inf(1), math.Inf(-1)
@@ -227,7 +227,7 @@ func (c *config) plot(b by, means []mean, ref *reference) *report.Plot {
 			p.MarkName = "1/30, 1/10, 1/4 of its time"
 		}
 	}
-	p.YMin, p.YMax = 0.9*best, 2*best+1e-3
+	p.YMin, p.YMax = 0.9*best, max(2*best, best+2)
 	return p
 }
 

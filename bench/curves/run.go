@@ -8,7 +8,6 @@ import (
 	"log"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -131,9 +130,13 @@ func (c *config) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// same reports whether two runs went the same way.
+// same reports whether two runs ended the same way.
 func same(a, b []point) bool {
-	return slices.EqualFunc(a, b, func(p, q point) bool { return p.iterations == q.iterations && p.evals == q.evals && p.err == q.err })
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	p, q := a[len(a)-1], b[len(b)-1]
+	return p.iterations == q.iterations && p.evals == q.evals && p.err == q.err
 }
 
 // create returns a learner for n examples.
