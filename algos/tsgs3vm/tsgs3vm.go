@@ -183,7 +183,9 @@ func (l *Learner) Need() algos.Need {
 	}
 	trigger := min(max(int(min(l.labelled, 1<<20))/8, 1), l.opt.BatchL)
 	fresh := trigger - len(l.pending)
-	if l.labelled > 0 {
+	// Where unlabelled examples are not taken, labels may come in larger groups,
+	// which are scored together.
+	if l.labelled > 0 && !l.supervised() {
 		fresh = min(fresh, l.opt.BatchU-l.pools.Unlabelled.Len())
 	}
 	return algos.Need{Fresh: max(fresh, 0), Steps: 1}
