@@ -45,6 +45,7 @@ type dual struct {
 	loss loss
 	arms []*arm
 
+	scored  scored
 	z       [][]float32 // features of the labelled points, by slot, as cosines
 	m       [][]float32 // what they add to w: z itself without a cluster kernel
 	q       []float64   // ⟨z,m⟩, which is k(x,x)
@@ -226,15 +227,21 @@ func (d *dual) takeLabelled(l *Learner, fresh []*stream.Example) {
 	loss := 0.0
 	for from := 0; from < len(fresh); from += chunk {
 		part := fresh[from:min(len(fresh), from+chunk)]
-		l.points.Pack(l.vectors(part))
-		z := d.room(len(part))
-		d.mapAll(l, z, &l.points)
+		xs := l.vectors(part)
+		d.scored.mu.Lock()
+		z := d.scored.find(l.feats, d.opt.Features, xs)
+		if z == nil {
+			l.points.Pack(xs)
+			z = d.room(len(part))
+			d.mapAll(l, z, &l.points)
+		}
 		m := d.rows(l, z, len(part))
 		c := d.box(l)
 		for r, x := range part {
 			loss += d.compare(d.row(z, r), x.Y)
 			d.learn(l, x, d.row(z, r), d.row(m, r), c)
 		}
+		d.scored.mu.Unlock()
 	}
 	if len(fresh) > 0 {
 		l.hinge = loss / float64(len(fresh))
@@ -464,7 +471,7 @@ func (d *dual) restart(l *Learner, last bool) {
 
 func (d *dual) view(l *Learner) *Model {
 	a := d.arms[d.serve]
-	m := &Model{feats: l.feats, dim: l.dim, coef: a.w, scale: d.norm(), offset: float64(d.opt.Bias * a.b), rho: a.rho, cluster: l.cluster.weight}
+	m := &Model{feats: l.feats, dim: l.dim, coef: a.w, scale: d.norm(), offset: float64(d.opt.Bias * a.b), rho: a.rho, cluster: l.cluster.weight, scored: &d.scored}
 	if len(d.arms) > 1 {
 		m.choice = supervised
 		if d.serve > 0 {

@@ -33,6 +33,7 @@ type Model struct {
 	rho     float64 // of the arm served
 	cluster float64 // weight of the cluster kernel that w was learned with
 	choice  choice
+	scored  *scored // where a learner looks for features; nil of others' models
 	pool    sync.Pool
 }
 
@@ -93,10 +94,12 @@ func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
 		n := min(len(xs), scoreRows)
 		w.points.Pack(xs[:n])
 		b := m.feats.Block()
-		if len(w.z) < n*b {
-			w.z = make([]float32, n*b)
+		if !m.sumsKept(dst[:n], xs[:n], w) {
+			if len(w.z) < n*b {
+				w.z = make([]float32, n*b)
+			}
+			m.sums(dst[:n], w)
 		}
-		m.sums(dst[:n], w)
 		for i := range dst[:n] {
 			dst[i] = float64(m.scale*dst[i]) + m.offset
 		}

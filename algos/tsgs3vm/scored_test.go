@@ -1,0 +1,86 @@
+package tsgs3vm
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// What the model has scored before makes no difference to what is learned: the
+// points themselves in one group or in two, others, or ones that have since
+// changed in place.
+func TestScoredChangesNothing(t *testing.T) {
+	for _, spec := range []algos.Spec{Spec, DSG} {
+		run := func(before func(l *Learner, xs []*stream.Example)) []byte {
+			l, err := spec.New(algos.Env{Seed: 5}, map[string]string{"features": "128", "block": "32", "gamma": "1", "c": "10"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			xs := algostest.Moons(600, algos.Classify, 7)
+			for len(xs) > 0 {
+				for l.Need().Fresh <= 0 {
+					if _, err := l.Step(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				n := min(len(xs), l.Need().Fresh)
+				before(l.(*Learner), xs[:n])
+				for _, x := range xs[:n] {
+					if _, err := l.Add(x); err != nil {
+						t.Fatal(err)
+					}
+				}
+				xs = xs[n:]
+			}
+			if _, err := l.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			out, err := l.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		score := func(l *Learner, xs []*stream.Example) {
+			var vs []stream.Vec
+			for _, x := range xs {
+				vs = append(vs, x.X)
+			}
+			l.Model().Decisions(make([]float64, len(vs)), vs)
+		}
+		found := 0
+		want := run(func(*Learner, []*stream.Example) {})
+		for name, before := range map[string]func(*Learner, []*stream.Example){
+			"the same": func(l *Learner, xs []*stream.Example) {
+				score(l, xs)
+				if d := l.solver.(*dual); l.step > 0 && d.scored.find(l.feats, 128, []stream.Vec{xs[len(xs)-1].X}) != nil {
+					found++
+				}
+			},
+			"the second half": func(l *Learner, xs []*stream.Example) { score(l, xs[len(xs)/2:]) },
+			"more":            func(l *Learner, xs []*stream.Example) { score(l, append(algostest.Moons(3, algos.Classify, 1), xs...)) },
+			"others":          func(l *Learner, xs []*stream.Example) { score(l, algostest.Moons(len(xs), algos.Classify, 1)) },
+			"changed": func(l *Learner, xs []*stream.Example) {
+				var was []float32
+				for _, x := range xs {
+					was = append(was, x.X.Val[0])
+					x.X.Val[0]++
+				}
+				score(l, xs)
+				for i, x := range xs {
+					x.X.Val[0] = was[i]
+				}
+			},
+		} {
+			if got := run(before); !bytes.Equal(got, want) {
+				t.Errorf("%s: %s, scored before: another state", spec.Name, name)
+			}
+		}
+		if found < 5 {
+			t.Errorf("%s: features were found %d times", spec.Name, found)
+		}
+	}
+}
