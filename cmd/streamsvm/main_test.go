@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // streamsvm runs a command in this process.
 func streamsvm(ctx context.Context, args ...string) (code int, out, errText string) {
-	var o, e bytes.Buffer
+	var o, e buffer // logs come from any goroutine
 	code = program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: &o, Err: &e, Getenv: func(string) (string, bool) { return "", false }})
 	return code, o.String(), e.String()
 }
