@@ -231,7 +231,13 @@ func TestModelTopicDeltas(t *testing.T) {
 	}
 	// 7 cannot be chained, since 6 is missing, and neither can 8, until the full.
 	publish(t, p, delta(v[6], v[7]), delta(v[7], v[8]), v[9], delta(v[9], v[10]))
-	sameUpdate(t, next(t, with), v[10])
+	// The full counts for itself where it comes in a fetch of its own.
+	got := next(t, with)
+	if got.Version == 9 {
+		sameUpdate(t, got, v[9])
+		got = next(t, with)
+	}
+	sameUpdate(t, got, v[10])
 	sameUpdate(t, next(t, without), v[9])
 	late := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Patch: patchXor})
 	sameUpdate(t, next(t, late), v[10])
