@@ -291,33 +291,7 @@ func killAndResumeJoin(t *testing.T, learn []string, unlabelled bool) {
 			"--checkpoint", filepath.Join(dir, name), "--checkpoint-every", "300", "--model-topic", models[name], "--log-level", "error"}, learn...)
 	}
 	must(t, args("plain")...)
-	kills := 0
-	for ended := false; !ended; {
-		p := process(t, args("killed")...)
-		before := latest(t, filepath.Join(dir, "killed"))
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		var err error
-		go func() {
-			err = p.Wait()
-			close(done)
-		}()
-		if kills < 5 && waitCheckpoints(t, filepath.Join(dir, "killed"), before+2, done) {
-			_ = p.Process.Kill()
-			<-done
-			kills++
-			continue
-		}
-		<-done
-		if ended = true; err != nil {
-			t.Fatal(err)
-		}
-	}
-	if kills < 1 { // up to 5, as fast as the machine lets it
-		t.Errorf("the stream ended after %d kills", kills)
-	}
+	kills := killAgain(t, filepath.Join(dir, "killed"), args("killed"), func(int) {})
 	x, y := newest(t, filepath.Join(dir, "plain")), newest(t, filepath.Join(dir, "killed"))
 	if x.StateHash != y.StateHash {
 		t.Errorf("state %s after %d kills, %s without", y.StateHash, kills, x.StateHash)

@@ -57,6 +57,42 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// killAgain starts train, whose checkpoints are in dir, again and again until it
+// ends by itself. Each life but the last is ended by SIGKILL somewhere after its
+// second checkpoint, up to five; before the nth kill it calls before. It returns
+// how many there were: at least one, more as the machine lets it.
+func killAgain(t *testing.T, dir string, args []string, before func(nth int)) (kills int) {
+	t.Helper()
+	for {
+		p := process(t, args...)
+		seen := latest(t, dir)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		var err error
+		go func() {
+			err = p.Wait()
+			close(done)
+		}()
+		if kills < 5 && waitCheckpoints(t, dir, seen+2, done) {
+			kills++
+			before(kills)
+			_ = p.Process.Kill()
+			<-done
+			continue
+		}
+		<-done
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case kills == 0:
+			t.Error("the stream ended before the first kill")
+		}
+		return kills
+	}
+}
+
 // TestKillAndResume kills trainers with SIGKILL, and the broker once, and
 // compares with a run that nobody disturbed.
 func TestKillAndResume(t *testing.T) {
@@ -92,38 +128,12 @@ func TestKillAndResume(t *testing.T) {
 	}
 	must(t, args("plain")...)
 
-	kills, ended := 0, false
-	for !ended {
-		p := process(t, args("killed")...)
-		before := latest(t, filepath.Join(dir, "killed"))
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
+	kills := killAgain(t, filepath.Join(dir, "killed"), args("killed"), func(nth int) {
+		if nth == 1 {
+			kill(broker)
+			start()
 		}
-		done := make(chan struct{})
-		var err error
-		go func() {
-			err = p.Wait()
-			close(done)
-		}()
-		// Each life but the last ends somewhere after its second checkpoint.
-		if kills < 5 && waitCheckpoints(t, filepath.Join(dir, "killed"), before+2, done) {
-			if kills == 3 {
-				kill(broker)
-				start()
-			}
-			_ = p.Process.Kill()
-			<-done
-			kills++
-			continue
-		}
-		<-done
-		if ended = true; err != nil {
-			t.Fatal(err)
-		}
-	}
-	if kills < 1 { // up to 5, as fast as the machine lets it
-		t.Errorf("the stream ended after %d kills", kills)
-	}
+	})
 	a, b := newest(t, filepath.Join(dir, "plain")), newest(t, filepath.Join(dir, "killed"))
 	if a.StateHash != b.StateHash {
 		t.Errorf("state %s after %d kills, %s without", b.StateHash, kills, a.StateHash)

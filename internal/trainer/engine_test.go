@@ -65,6 +65,31 @@ func hashOf(t *testing.T, e *Engine) uint64 {
 	return h
 }
 
+// interrupted settles e, or stores it and goes on from that, or does neither, as
+// r has it.
+func interrupted(t *testing.T, e *Engine, cfg Config, r *rand.Rand) *Engine {
+	t.Helper()
+	switch r.IntN(3) {
+	case 0:
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	case 1:
+		snap, err := e.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = newEngine(t, cfg)
+		if err := e.Restore(snap); err != nil {
+			t.Fatal(err)
+		}
+		if h := hashOf(t, e); h != snap.Header.StateHash {
+			t.Fatalf("a restored state encodes to %x, stored as %x", h, snap.Header.StateHash)
+		}
+	}
+	return e
+}
+
 // TestStateIsAFunctionOfTheStream runs one stream under random cuts, random
 // pauses, random stores and restores and different GOMAXPROCS: all must agree
 // with the plain run to the bit.
@@ -99,24 +124,7 @@ func TestStateIsAFunctionOfTheStream(t *testing.T) {
 						t.Fatal(err)
 					}
 					items = items[cut:]
-					switch r.IntN(3) {
-					case 0:
-						if err := e.Settle(t.Context()); err != nil {
-							t.Fatal(err)
-						}
-					case 1:
-						snap, err := e.Snapshot(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
-						e = newEngine(t, cfg)
-						if err := e.Restore(snap); err != nil {
-							t.Fatal(err)
-						}
-						if h := hashOf(t, e); h != snap.Header.StateHash {
-							t.Fatalf("seed %d: a restored state encodes to %x, stored as %x", seed, h, snap.Header.StateHash)
-						}
-					}
+					e = interrupted(t, e, cfg, r)
 				}
 				if err := e.Settle(t.Context()); err != nil {
 					t.Fatal(err)

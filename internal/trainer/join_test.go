@@ -129,24 +129,7 @@ func TestJoinEqualsOffline(t *testing.T) {
 						t.Fatal(err)
 					}
 					left = left[cut:]
-					switch r.IntN(3) {
-					case 0:
-						if err := e.Settle(t.Context()); err != nil {
-							t.Fatal(err)
-						}
-					case 1:
-						snap, err := e.Snapshot(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
-						e = newEngine(t, cfg)
-						if err := e.Restore(snap); err != nil {
-							t.Fatal(err)
-						}
-						if h := hashOf(t, e); h != snap.Header.StateHash {
-							t.Fatalf("seed %d: a restored state encodes to %x, stored as %x", seed, h, snap.Header.StateHash)
-						}
-					}
+					e = interrupted(t, e, cfg, r)
 				}
 				if err := e.Finish(t.Context()); err != nil {
 					t.Fatal(err)
