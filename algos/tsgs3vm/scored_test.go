@@ -2,6 +2,7 @@ package tsgs3vm
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -82,5 +83,41 @@ func TestScoredChangesNothing(t *testing.T) {
 		if found < 5 {
 			t.Errorf("%s: features were found %d times", spec.Name, found)
 		}
+	}
+}
+
+// Points are the same only if all of them is: of binary sparse ones the values
+// always agree.
+func TestScoredFind(t *testing.T) {
+	sparse := func(idx ...int32) stream.Vec {
+		x := stream.Vec{Idx: idx}
+		for range idx {
+			x.Val = append(x.Val, 1)
+		}
+		return x
+	}
+	dense := stream.Vec{Val: []float32{1, 1}}
+	s := &scored{z: []float32{0, 1, 2, 3, 4, 5}}
+	s.keep(nil, 2, []stream.Vec{sparse(0, 3), sparse(1, 3), dense})
+	for _, c := range []struct {
+		xs   []stream.Vec
+		want []float32
+	}{
+		{[]stream.Vec{sparse(0, 3), sparse(1, 3), dense}, []float32{0, 1, 2, 3, 4, 5}},
+		{[]stream.Vec{sparse(1, 3), dense}, []float32{2, 3, 4, 5}},
+		{[]stream.Vec{sparse(1, 3)}, []float32{2, 3}},
+		{[]stream.Vec{sparse(0, 2)}, nil},
+		{[]stream.Vec{sparse(0, 1)}, nil}, // dense, it is among them
+		{[]stream.Vec{sparse(0, 3), dense}, nil},
+		{[]stream.Vec{sparse(0)}, nil},
+		{[]stream.Vec{dense, dense}, nil},
+		{nil, nil},
+	} {
+		if got := s.find(nil, 2, c.xs); !slices.Equal(got, c.want) {
+			t.Errorf("%v: found %v, want %v", c.xs, got, c.want)
+		}
+	}
+	if s.find(nil, 3, []stream.Vec{dense}) != nil {
+		t.Error("features of another number were found")
 	}
 }
