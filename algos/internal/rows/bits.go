@@ -12,6 +12,11 @@ import (
 // too: a sixteenth of a cache line's worth of words.
 const bitFeatures = 1024
 
+//go:generate go -C asm run . -out ../bits_amd64.s -stubs ../bits_stubs_amd64.go -pkg rows
+
+// group is the number of points that are looked up at once.
+const group = 8
+
 // bitset holds the points as bits, one for each feature, for as long as every
 // feature of every point is 0 or 1, as in one-hot coded nominal data. Squared
 // distances and inner products are then small whole numbers, which are exact
@@ -21,11 +26,14 @@ const bitFeatures = 1024
 type bitset struct {
 	kernel kernel.Func
 	dim    int // features that the words have room for
-	words  []uint64
-	odd    []bool // points that are not binary
-	odds   int
-	equal  bool // the sums are over features in common, not over differences
-	table  [2 * bitFeatures]float32
+	// words holds the points in groups of eight, one after the other: of each
+	// group the first word of each point, then the second of each, so that a
+	// vector register takes one word of every point of a group.
+	words []uint64
+	odd   []bool // points that are not binary
+	odds  int
+	equal bool // the sums are over features in common, not over differences
+	table [2 * bitFeatures]float32
 }
 
 func newBitset(f kernel.Func) *bitset {
@@ -53,7 +61,9 @@ func (b *bitset) set(i int, x stream.Vec) {
 	if i == len(b.odd) {
 		b.odd = append(b.odd, true)
 		b.odds++
-		b.words = append(b.words, make([]uint64, b.width())...)
+		if i%group == 0 {
+			b.words = append(b.words, make([]uint64, group*b.width())...)
+		}
 	}
 	if b.dim > bitFeatures {
 		return
@@ -64,8 +74,11 @@ func (b *bitset) set(i int, x stream.Vec) {
 			return
 		}
 	}
-	w := b.words[i*b.width() : (i+1)*b.width()]
-	clear(w)
+	n := b.width()
+	at := i/group*group*n + i%group
+	for k := range n {
+		b.words[at+k*group] = 0
+	}
 	odd := false
 	for k, v := range x.Val {
 		j := k
@@ -73,7 +86,7 @@ func (b *bitset) set(i int, x stream.Vec) {
 			j = int(x.Idx[k])
 		}
 		if v == 1 {
-			w[j/64] |= 1 << (j % 64)
+			b.words[at+j/64*group] |= 1 << (j % 64)
 		} else if v != 0 {
 			odd = true
 			break
@@ -102,42 +115,82 @@ func (b *bitset) widen(dim int) {
 	if now == old {
 		return
 	}
-	words := make([]uint64, len(b.odd)*now)
-	for i := range b.odd {
-		copy(words[i*now:], b.words[i*old:(i+1)*old])
+	groups := (len(b.odd) + group - 1) / group
+	words := make([]uint64, groups*group*now)
+	for g := range groups {
+		copy(words[g*group*now:], b.words[g*group*old:(g+1)*group*old])
 	}
 	b.words = words
+}
+
+// point copies the words of point i to dst.
+func (b *bitset) point(dst *[bitFeatures / 64]uint64, i int) {
+	n := b.width()
+	w := b.words[i/group*group*n+i%group:]
+	for k := range n {
+		dst[k] = w[k*group]
+	}
 }
 
 // row sets dst[j] to the kernel value of points i and from+j.
 func (b *bitset) row(dst []float32, i, from int) {
 	n := b.width()
-	a := b.words[i*n : (i+1)*n]
-	w := b.words[from*n : (from+len(dst))*n]
-	table := &b.table
-	const mask = 2*bitFeatures - 1
-	switch {
-	case b.equal:
+	if n == 0 { // no point has a feature
 		for j := range dst {
-			d := 0
-			for k, v := range w[j*n : (j+1)*n] {
-				d += bits.OnesCount64(v & a[k])
-			}
-			dst[j] = table[d&mask]
+			dst[j] = b.table[0]
 		}
-	case n == 2:
-		a0, a1 := a[0], a[1]
-		for j := range dst {
-			v := w[2*j : 2*j+2 : 2*j+2]
-			dst[j] = table[(bits.OnesCount64(v[0]^a0)+bits.OnesCount64(v[1]^a1))&mask]
-		}
-	default:
-		for j := range dst {
-			d := 0
-			for k, v := range w[j*n : (j+1)*n] {
-				d += bits.OnesCount64(v ^ a[k])
+		return
+	}
+	var a [bitFeatures / 64]uint64
+	b.point(&a, i)
+	// Points before the first whole group and after the last go one by one.
+	whole := (from + group - 1) / group * group
+	last := (from + len(dst)) / group * group
+	if whole >= last {
+		b.some(dst, &a, from)
+		return
+	}
+	b.some(dst[:whole-from], &a, from)
+	b.groups(dst[whole-from:last-from], &a, b.words[whole*n:last*n])
+	b.some(dst[last-from:], &a, last)
+}
+
+// some sets dst[j] to the value of a and point from+j.
+func (b *bitset) some(dst []float32, a *[bitFeatures / 64]uint64, from int) {
+	var v [bitFeatures / 64]uint64
+	for j := range dst {
+		b.point(&v, from+j)
+		d := 0
+		for k, w := range v[:b.width()] {
+			if b.equal {
+				d += bits.OnesCount64(w & a[k])
+			} else {
+				d += bits.OnesCount64(w ^ a[k])
 			}
-			dst[j] = table[d&mask]
+		}
+		dst[j] = b.table[d]
+	}
+}
+
+// groupsGo sets dst to the values of a and the points of the groups w.
+func (b *bitset) groupsGo(dst []float32, a *[bitFeatures / 64]uint64, w []uint64) {
+	n := b.width()
+	for ; len(dst) > 0; dst, w = dst[group:], w[group*n:] {
+		var sum [group]int
+		for k := range n {
+			v := (*[group]uint64)(w[k*group:])
+			if b.equal {
+				for j := range sum {
+					sum[j] += bits.OnesCount64(v[j] & a[k])
+				}
+			} else {
+				for j := range sum {
+					sum[j] += bits.OnesCount64(v[j] ^ a[k])
+				}
+			}
+		}
+		for j, d := range sum {
+			dst[j] = b.table[d&(len(b.table)-1)]
 		}
 	}
 }
