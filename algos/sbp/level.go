@@ -3,7 +3,6 @@ package sbp
 import (
 	"cmp"
 	"math"
-	"slices"
 )
 
 // level solves the inner problem: the height of the water that is poured over
@@ -20,7 +19,7 @@ import (
 // Only examples near the level need be put in order. A solution scans all of
 // them once, collecting those within delta of the last solution, and widens
 // that band where the level has left it; delta follows the numbers it meets.
-// Whatever the width, sums are made in one order, that of the slots.
+// Of the band, selections by rank leave what is nearest the level to be sorted.
 type level struct {
 	gamma, bias float64 // of the last solution
 	delta       float64 // half width of the band
@@ -32,10 +31,13 @@ type level struct {
 	edge   [2]entry
 	under  int // of all
 
+	// Of a scan: those in the band, and of those below it the number and
+	// Σ max(0, lo − v). narrow moves the ends of the band towards the level.
 	band  [2][]entry // scratch
 	found []int32    // scratch
+	lo    [2]float64
 	below [2]int
-	depth float64 // Σ max(0, lo − v) over those below the band
+	depth float64
 }
 
 // entry is a value and the slot it belongs to; equal values are in the order of
@@ -54,7 +56,7 @@ func (a entry) compare(b entry) int {
 
 // bandLow and bandHigh are the numbers of examples between which the band is
 // not changed: enough for the level to stay inside from one update to the next,
-// few enough to be sorted in less time than a scan takes.
+// few enough to be searched in less time than a scan takes.
 const (
 	bandLow  = 64
 	bandHigh = 384
@@ -70,17 +72,21 @@ func (l *level) solve(u, y []float64, volume float64, biased bool) {
 	floor := 1e-12 * (1 + math.Abs(l.gamma))
 	low, high := max(l.delta, floor), max(l.delta, floor)
 	full := l.delta == 0
+	var collected int
 	for try := 0; ; try++ {
 		lo, hi := l.gamma-low, l.gamma+high
 		if full || try > 24 || !(low < math.MaxFloat64) {
 			lo, hi = l.span(u, y)
 		}
 		l.scan(u, y, lo, hi)
+		collected = len(l.band[0]) + len(l.band[1])
 		var miss int
 		if biased {
-			miss = l.fillPairs(volume, lo, hi, len(u))
+			l.narrow(2, volume)
+			miss = l.fillPairs(volume, hi, len(u))
 		} else {
-			miss = l.fill(volume, lo, hi, len(u))
+			l.narrow(1, volume)
+			miss = l.fill(volume, hi, len(u))
 		}
 		if miss == found {
 			if full {
@@ -97,10 +103,10 @@ func (l *level) solve(u, y []float64, volume float64, biased bool) {
 			l.delta = max(l.delta, high/2)
 		}
 	}
-	switch n := len(l.band[0]) + len(l.band[1]); {
-	case n > bandHigh:
+	switch {
+	case collected > bandHigh:
 		l.delta *= .6
-	case n < bandLow:
+	case collected < bandLow:
 		l.delta *= 1.25
 	}
 	l.delta = max(l.delta, floor)
@@ -154,7 +160,7 @@ func (l *level) value(u, y float64) (v float64, sign uint64) {
 	return math.Float64frombits(math.Float64bits(u+l.shift)^sign) + 0, sign
 }
 
-// scan adds up what lies below lo and collects what lies in [lo, hi), sorted.
+// scan adds up what lies below lo and collects what lies in [lo, hi).
 // Example i is added in lane i mod 8, and the lanes at the end.
 func (l *level) scan(u, y []float64, lo, hi float64) {
 	for c := range l.band {
@@ -175,14 +181,11 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 			depth[j] += depth[j+w]
 		}
 	}
-	l.depth = depth[0]
+	l.depth, l.lo = depth[0], [2]float64{lo, lo}
 	if l.biased {
 		l.below = [2]int{all - negative, negative}
 	} else {
 		l.below = [2]int{all, 0}
-	}
-	for c := range l.band {
-		slices.SortFunc(l.band[c], entry.compare)
 	}
 }
 
@@ -204,9 +207,9 @@ const (
 )
 
 // fill finds the level without a bias.
-func (l *level) fill(volume, lo, hi float64, n int) int {
+func (l *level) fill(volume, hi float64, n int) int {
 	band := l.band[0]
-	k, filled, at := l.below[0], l.depth, lo
+	k, filled, at := l.below[0], l.depth, l.lo[0]
 	if k > 0 && filled >= volume || k == 0 && len(band) == 0 {
 		if k == 0 {
 			return missHigh
@@ -267,7 +270,7 @@ func (l *level) known(class, k int) (entry, bool) {
 }
 
 // fillPairs finds level and bias.
-func (l *level) fillPairs(volume, lo, hi float64, n int) int {
+func (l *level) fillPairs(volume, hi float64, n int) int {
 	k := max(l.below[0], l.below[1]) + 1
 	p, okP := l.known(0, k)
 	q, okN := l.known(1, k)
@@ -281,7 +284,7 @@ func (l *level) fillPairs(volume, lo, hi float64, n int) int {
 	// The volume up to the k-th pair.
 	filled := l.depth
 	for c, e := range [2]entry{p, q} {
-		filled += float64(float64(l.below[c]) * (e.v - lo))
+		filled += float64(float64(l.below[c]) * (e.v - l.lo[c]))
 		for i := l.below[c]; i < k-1; i++ {
 			filled += e.v - l.band[c][i-l.below[c]].v
 		}

@@ -22,6 +22,15 @@ func waterLevel(c []float64, volume float64) float64 {
 	return best
 }
 
+// size draws a number of examples of at least least, mostly a few, and some so
+// many that the band has to be narrowed.
+func size(r *rand.Rand, least, few int) int {
+	if r.IntN(20) == 0 {
+		return least + r.IntN(2000)
+	}
+	return least + r.IntN(few)
+}
+
 // responses draws n responses, with ties and on all scales.
 func responses(r *rand.Rand, n int) (u, y []float64) {
 	scale := math.Pow(10, float64(r.IntN(7)-3))
@@ -54,18 +63,18 @@ func water(c []float64, gamma float64) (sum float64) {
 func TestLevel(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		u, y := responses(r, 1+r.IntN(60))
+		u, y := responses(r, size(r, 1, 60))
 		var l level
 		volume := []float64{0, 1e-9, .01, 1, 300}[r.IntN(5)] * float64(len(u))
 		for step := range 6 {
 			l.solve(u, y, volume, false)
 			c := signed(u, y, 0)
-			size := math.Abs(slices.Max(c)) + math.Abs(slices.Min(c)) + volume
+			scale := math.Abs(slices.Max(c)) + math.Abs(slices.Min(c)) + volume
 			want := waterLevel(c, volume)
-			if math.Abs(l.gamma-want) > 1e-12*size {
+			if math.Abs(l.gamma-want) > 1e-12*scale {
 				t.Fatalf("seed %d, step %d: level %g, want %g", seed, step, l.gamma, want)
 			}
-			if w := water(c, l.gamma); math.Abs(w-volume) > 1e-12*size*float64(len(u)) {
+			if w := water(c, l.gamma); math.Abs(w-volume) > 1e-12*scale*float64(len(u)) {
 				t.Fatalf("seed %d, step %d: %g of water, want %g", seed, step, w, volume)
 			}
 			n := 0
@@ -129,7 +138,7 @@ func TestLevelWithBias(t *testing.T) {
 	solved := 0
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		u, y := responses(r, 2+r.IntN(40))
+		u, y := responses(r, size(r, 2, 40))
 		y[0], y[1] = 1, -1
 		small := len(u) <= 12 && solved < 150
 		var l level
@@ -137,7 +146,7 @@ func TestLevelWithBias(t *testing.T) {
 		for step := range 6 {
 			l.solve(u, y, volume, true)
 			raw := signed(u, y, 0)
-			size := math.Abs(slices.Max(raw)) + math.Abs(slices.Min(raw)) + volume
+			scale := math.Abs(slices.Max(raw)) + math.Abs(slices.Min(raw)) + volume
 			var pairs []float64
 			var byClass [2][]float64
 			for i, v := range raw {
@@ -148,18 +157,18 @@ func TestLevelWithBias(t *testing.T) {
 			for j := range min(len(byClass[0]), len(byClass[1])) {
 				pairs = append(pairs, byClass[0][j]+byClass[1][j])
 			}
-			if want := waterLevel(pairs, volume) / 2; math.Abs(l.gamma-want) > 1e-12*size {
+			if want := waterLevel(pairs, volume) / 2; math.Abs(l.gamma-want) > 1e-12*scale {
 				t.Fatalf("seed %d, step %d: level %g, want %g", seed, step, l.gamma, want)
 			}
 			if small && volume > 1e-6 {
 				solved++
-				if want := biasedLP(t, raw, y, volume); math.Abs(l.gamma-want) > 1e-8*size {
+				if want := biasedLP(t, raw, y, volume); math.Abs(l.gamma-want) > 1e-8*scale {
 					t.Fatalf("seed %d, step %d: level %g, linear program %g", seed, step, l.gamma, want)
 				}
 			}
 			// The bias attains it, and fills all the water in.
 			c := signed(u, y, l.bias)
-			if w := water(c, l.gamma); math.Abs(w-volume) > 1e-12*size*float64(len(u)) {
+			if w := water(c, l.gamma); math.Abs(w-volume) > 1e-12*scale*float64(len(u)) {
 				t.Fatalf("seed %d, step %d: %g of water, want %g", seed, step, w, volume)
 			}
 			var n [2]int
@@ -167,10 +176,10 @@ func TestLevelWithBias(t *testing.T) {
 				class := int(1-y[i]) / 2
 				if l.has(i, u, y) {
 					n[class]++
-					if raw[i]+y[i]*l.bias > l.gamma+1e-12*size {
+					if raw[i]+y[i]*l.bias > l.gamma+1e-12*scale {
 						t.Fatalf("seed %d, step %d: a dry example may be drawn", seed, step)
 					}
-				} else if raw[i]+y[i]*l.bias < l.gamma-1e-12*size {
+				} else if raw[i]+y[i]*l.bias < l.gamma-1e-12*scale {
 					t.Fatalf("seed %d, step %d: an example under water may not be drawn", seed, step)
 				}
 			}
@@ -200,7 +209,7 @@ func TestLevelLaws(t *testing.T) {
 	}
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		u, y := responses(r, 2+r.IntN(80))
+		u, y := responses(r, size(r, 2, 80))
 		y[0], y[1] = 1, -1
 		for _, biased := range []bool{false, true} {
 			volume := r.ExpFloat64() * float64(len(u))
@@ -233,6 +242,26 @@ func TestLevelLaws(t *testing.T) {
 			if d := level1(more, py, volume, biased) - g; math.Abs(d) > tol {
 				t.Fatalf("seed %d: the order matters: %g", seed, d)
 			}
+		}
+	}
+}
+
+// Entries are selected as sorting would have it.
+func TestNth(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 3000 {
+		s := make([]entry, 1+r.IntN(70))
+		for j := range s {
+			s[j] = entry{float64(r.IntN(1 + r.IntN(40))), int32(j)}
+		}
+		r.Shuffle(len(s), func(a, b int) { s[a], s[b] = s[b], s[a] })
+		want := slices.SortedFunc(slices.Values(s), entry.compare)
+		i := r.IntN(len(s))
+		got := nth(s, i)
+		slices.SortFunc(s[:i], entry.compare)
+		slices.SortFunc(s[i+1:], entry.compare)
+		if got != want[i] || !slices.Equal(s, want) {
+			t.Fatalf("entry %d of %v is %v", i, want, got)
 		}
 	}
 }

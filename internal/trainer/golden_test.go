@@ -21,7 +21,7 @@ var golden = map[string]string{
 	"scs":        "6b04f6bf6a29b642",
 	"wolfe":      "79342c2f4104f5ff",
 	"pegasos":    "1a076ec3a9b564b8",
-	"sbp":        "1f869c4dfd8d9eb3",
+	"sbp":        "aafdd0cf9fecf8f8",
 	"perceptron": "3fc88ff81c050d5c",
 	"sdca":       "f92b4d9f6e9bbfe3",
 	"tsgs3vm":    "08e0d1cae727360f",
