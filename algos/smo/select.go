@@ -16,6 +16,7 @@ func (l *Learner) optimise(n int) {
 		return
 	}
 	l.model = nil
+	l.sides()
 	for ; n > 0 && l.fresh; n-- {
 		if l.opt.Intercept {
 			l.fresh = l.pair()
@@ -48,20 +49,69 @@ func (l *Learner) low(i int) bool {
 	return l.alpha[i] < l.bound
 }
 
+// sides notes for every example whether it is up and whether it is low. Which
+// it is follows no pattern that a processor could foresee, and a search asks it
+// of all: so the answer is a number that takes an example out of the running,
+// not a branch.
+func (l *Learner) sides() {
+	for len(l.notUp) < len(l.y) {
+		l.notUp, l.notLow = append(l.notUp, 0), append(l.notLow, 0)
+	}
+	for i := range l.y {
+		l.side(i)
+	}
+}
+
+func (l *Learner) side(i int) {
+	l.notUp[i], l.notLow[i] = 0, 0
+	if !l.up(i) {
+		l.notUp[i] = math.Inf(1)
+	}
+	if !l.low(i) {
+		l.notLow[i] = math.Inf(1)
+	}
+}
+
 // extremes returns the up example with the largest f, and the least f of a low
 // one. i is −1 and the values are infinite where there is none.
 func (l *Learner) extremes() (i int, most, min float64) {
 	i, most, min = -1, math.Inf(-1), math.Inf(1)
+	n := len(l.y)
+	s, notUp, notLow := l.s[:n], l.notUp[:n], l.notLow[:n]
 	for j, y := range l.y {
-		f := y - l.s[j]
-		if f > most && l.up(j) {
-			i, most = j, f
+		f := y - s[j]
+		if v := f - notUp[j]; v > most {
+			i, most = j, v
 		}
-		if f < min && l.low(j) {
-			min = f
+		if v := f + notLow[j]; v < min {
+			min = v
 		}
 	}
 	return i, most, min
+}
+
+// second returns the low example with which i, whose f is most, gains most, and
+// the step there; −1 where none gains.
+func (l *Learner) second(i int, most float64) (j int, best float64) {
+	j = -1
+	n := len(l.y)
+	k, s, diag, notLow := l.rows.Row(i)[:n], l.s[:n], l.diag[:n], l.notLow[:n]
+	kii, gain, bar := float64(k[i]), 0.0, 0.0
+	for m, y := range l.y {
+		d := most - (y - s[m]) - notLow[m]
+		a := kii + diag[m] - float64(2*float64(k[m]))
+		if a < least {
+			a = least
+		}
+		// Few get past this, since bar is a little below gain; a quotient larger
+		// than gain does however it is rounded, a d that is not positive does not.
+		if q := float64(d * math.Abs(d)); q > float64(bar*a) {
+			if g := q / a; g > gain {
+				j, gain, best, bar = m, g, d/a, g*(1-1e-9)
+			}
+		}
+	}
+	return j, best
 }
 
 // pair does an iteration with an intercept. It reports whether there was
@@ -72,23 +122,13 @@ func (l *Learner) pair() bool {
 	if i < 0 || !(most-min > l.opt.Tol) {
 		return false
 	}
-	k := l.rows.Row(i)
-	kii := float64(k[i])
-	j, gain, best := -1, 0.0, 0.0
-	for m, y := range l.y {
-		d := most - (y - l.s[m])
-		if d <= 0 || !l.low(m) {
-			continue
-		}
-		a := math.Max(kii+l.diag[m]-float64(2*float64(k[m])), least)
-		if g := float64(d*d) / a; g > gain {
-			j, gain, best = m, g, d/a
-		}
-	}
+	j, best := l.second(i, most)
 	if j < 0 {
 		return false
 	}
 	l.move(i, j, math.Min(best, math.Min(l.room(i, 1), l.room(j, -1))))
+	l.side(i)
+	l.side(j)
 	return true
 }
 

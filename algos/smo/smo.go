@@ -34,7 +34,7 @@ import (
 //
 // Cost: two kernel rows an iteration, less those in the cache, and one value
 // for each support vector an arrival. Memory: Buffer examples in packed form,
-// the cache, 40 bytes an example. Not safe for concurrent use.
+// the cache, 56 bytes an example. Not safe for concurrent use.
 type Learner struct {
 	intake.Queue
 	opt     Options
@@ -47,6 +47,9 @@ type Learner struct {
 	s     []float64 // ⟨w, Φ(x_i)⟩
 	diag  []float64 // K(x_i, x_i)
 	rows  *rows.Cache
+
+	// What sides notes during an optimisation: 0 or, not to be chosen, infinite.
+	notUp, notLow []float64
 
 	step    uint64
 	bound   float64 // that alpha keeps to

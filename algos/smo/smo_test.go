@@ -196,3 +196,53 @@ func TestEvaluations(t *testing.T) {
 		t.Errorf("%d kernel values without a cache, %d with one", small, large)
 	}
 }
+
+// The pair that is chosen is the one that the definition names: of the examples
+// that can rise the one with the largest f, of those that can fall and have a
+// smaller one that with the largest gain.
+func TestSelection(t *testing.T) {
+	l := learner(t, map[string]string{"gamma": "2", "c": "1.5", "buffer": "120", "updates": "0"})
+	algostest.Feed(t, l, labelled(300, 8)...)
+	if _, err := l.Refine(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	rose, fell := 0, 0
+	for step := 0; l.fresh; step++ {
+		if step == 100000 {
+			t.Fatal("no end")
+		}
+		l.sides()
+		i, most, min := -1, math.Inf(-1), math.Inf(1)
+		for m, y := range l.y {
+			if f := y - l.s[m]; f > most && l.up(m) {
+				i, most = m, f
+			}
+			if f := y - l.s[m]; l.low(m) {
+				min = math.Min(min, f)
+			}
+		}
+		if gi, gmost, gmin := l.extremes(); gi != i || gmost != most || gmin != min {
+			t.Fatalf("step %d: extremes %d %g %g, want %d %g %g", step, gi, gmost, gmin, i, most, min)
+		}
+		j, gain, best := -1, 0.0, 0.0
+		for m, y := range l.y {
+			d := most - (y - l.s[m])
+			a := math.Max(l.diag[i]+l.diag[m]-float64(2*float64(l.rows.Row(i)[m])), least)
+			if d > 0 && l.low(m) && d*d/a > gain {
+				j, gain, best = m, d*d/a, d/a
+			}
+		}
+		if gj, gbest := l.second(i, most); gj != j || gbest != best {
+			t.Fatalf("step %d: second %d with a step of %g, want %d, %g", step, gj, gbest, j, best)
+		}
+		if l.y[i] > 0 {
+			rose++
+		} else {
+			fell++
+		}
+		l.optimise(1)
+	}
+	if rose < 20 || fell < 20 {
+		t.Errorf("%d steps began with a positive example, %d with a negative one", rose, fell)
+	}
+}
