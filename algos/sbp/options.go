@@ -49,7 +49,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"nu": "0.001", "classes": "coin", "intercept": "false", "restart": "0", "final": "10"},
 		// Few examples, each of which is learned from thoroughly before it goes.
-		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001", "retain": "0"},
+		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001"},
 	},
 }, check, newLearner, kernel.DecodeExpansion)
 

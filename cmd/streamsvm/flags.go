@@ -198,9 +198,9 @@ func (o *learnFlags) define(f *cli.Flags) {
 	o.set = cli.Pairs{}
 	f.Group("Learning", func() {
 		f.StringVar(&o.learner, "learner", "scs", "`NAME` of the learner, see streamsvm learners")
-		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default or paper")
+		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
 		f.Var(o.set, "set", "set an option of the learner, repeatable")
-		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with the default preset")
+		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
 		f.Lookup("tune").NoOptDefVal = "on"
 		f.Choice(&o.task, "task", "", []string{"", string(algos.Classify), string(algos.Regress)}, "what to predict")
 		f.Lookup("task").Usage = "what to predict, classify or regress; by default what the learner does first"
@@ -219,7 +219,7 @@ func (o *learnFlags) config(c *cli.Call) (trainer.Config, error) {
 	cfg := trainer.Config{
 		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, Span: o.span, HashDim: o.hashDim,
 		Warmup: o.warmup, Window: o.window, Log: c.Log,
-		Tune: o.tune == "on" || o.tune == "auto" && o.preset == "default",
+		Tune: o.tune == "on" || o.tune == "auto" && o.preset != "paper",
 	}
 	var err error
 	if cfg.Spec, err = registry.Lookup(o.learner); err != nil {

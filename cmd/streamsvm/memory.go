@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/trainer"
@@ -80,9 +82,12 @@ func (m *memory) Close() error { return nil }
 // decodes a record as the engine that the mask is for does. The function is nil
 // if all labels are kept.
 func labelMask(ctx context.Context, src stream.Source, admit func(*stream.Record) *trainer.Item, keep int, seed uint64) (func(i uint64) bool, error) {
-	// The engine numbers the examples that it admits.
-	var labelled []uint64
+	// The engine numbers the examples that it admits. A bit says whether one is
+	// labelled, in the end whether it stays so: a byte for eight examples is all
+	// that grows with the stream while it is learned from.
+	var bits []uint64
 	var n uint64
+	labels := 0
 	var recs []stream.Record
 	for {
 		var err error
@@ -98,23 +103,43 @@ func labelMask(ctx context.Context, src stream.Source, admit func(*stream.Record
 			if it.Err != nil {
 				continue
 			}
+			if n%64 == 0 {
+				bits = append(bits, 0)
+			}
 			if it.Example.Labelled {
-				labelled = append(labelled, n)
+				bits[n/64] |= 1 << (n % 64)
+				labels++
 			}
 			n++
 		}
 	}
-	if keep > len(labelled) {
-		return nil, fmt.Errorf("%d labels are to be kept, there are %d", keep, len(labelled))
+	if keep > labels {
+		return nil, fmt.Errorf("%d labels are to be kept, there are %d", keep, labels)
 	}
-	if keep == len(labelled) {
+	if keep == labels {
 		return nil, nil
 	}
-	r := rng.New(seed, "labelled")
-	r.Shuffle(len(labelled), func(i, j int) { labelled[i], labelled[j] = labelled[j], labelled[i] })
-	kept := make([]bool, n)
-	for _, i := range labelled[:keep] {
-		kept[i] = true
+	if uint64(labels) > math.MaxUint32 {
+		return nil, fmt.Errorf("%d labels are more than can be chosen from, %d", labels, uint32(math.MaxUint32))
 	}
-	return func(i uint64) bool { return n > 0 && kept[i%n] }, nil
+	order := make([]uint32, labels)
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	rng.New(seed, "labelled").Shuffle(labels, func(i, j int) { order[i], order[j] = order[j], order[i] })
+	order = order[:keep]
+	slices.Sort(order)
+	labels = 0
+	for i := range n {
+		if bits[i/64]>>(i%64)&1 == 0 {
+			continue
+		}
+		if len(order) > 0 && int(order[0]) == labels {
+			order = order[1:]
+		} else {
+			bits[i/64] &^= 1 << (i % 64)
+		}
+		labels++
+	}
+	return func(i uint64) bool { i %= n; return bits[i/64]>>(i%64)&1 != 0 }, nil
 }
