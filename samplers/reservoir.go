@@ -19,7 +19,9 @@ import (
 // largest class; the others follow Algorithm R within their class. The classes
 // are the labels above 0, the others, and "unlabelled".
 //
-// Memory: at most Cap examples.
+// Memory: at most Cap examples, as copies. Examples that come one after another
+// share blocks of memory (stream.Arena), and of the neighbours of one that is
+// held ever fewer are held too.
 type Reservoir struct {
 	size     int
 	balanced bool
@@ -57,7 +59,7 @@ func (r *Reservoir) Add(x *stream.Example) (slot int, evicted *stream.Example) {
 	c := &r.classes[classOf(x)]
 	c.seen++
 	if len(r.list) < r.size {
-		r.list = append(r.list, x)
+		r.list = append(r.list, alone(x))
 		c.held++
 		return len(r.list) - 1, nil
 	}
@@ -69,10 +71,21 @@ func (r *Reservoir) Add(x *stream.Example) (slot int, evicted *stream.Example) {
 	if slot < 0 {
 		return -1, nil
 	}
-	evicted, r.list[slot] = r.list[slot], x
+	evicted, r.list[slot] = r.list[slot], alone(x)
 	r.classes[classOf(evicted)].held--
 	c.held++
 	return slot, evicted
+}
+
+// alone returns a copy of x that keeps no other example's memory alive. One
+// without features stands for an example that is elsewhere.
+func alone(x *stream.Example) *stream.Example {
+	if len(x.X.Val) == 0 {
+		return x
+	}
+	c := *x
+	c.X = x.X.Clone()
+	return &c
 }
 
 func (r *Reservoir) uniformSlot() int {

@@ -31,8 +31,8 @@ type Sample interface {
 // Sampler is a sample with a policy that says who stays.
 type Sampler interface {
 	Sample
-	// Add offers x and takes ownership of it. It returns the slot that x took,
-	// or −1 if x was not kept, and the example that held the slot before, or
+	// Add offers x and takes ownership of it. It returns the slot that x, or a
+	// copy of it, took, or −1 if x was not kept, and the example that held the slot before, or
 	// nil. A learner that keeps numbers per slot drops those of the evicted
 	// example, and their share of any running sum, before it uses the slot
 	// again. No other slot changes.

@@ -261,12 +261,15 @@ func TestSlots(t *testing.T) {
 					if evicted != nil {
 						t.Fatalf("%s, seed %d: evicted %d from a new slot", policy, seed, evicted.Seq)
 					}
-					slots = append(slots, x)
+					slots = append(slots, s.At(slot)) // x or a copy of it
 				default:
 					if len(slots) < size || slot < 0 || slot >= size || evicted != slots[slot] {
 						t.Fatalf("%s, seed %d: example %d in slot %d of %d for %v", policy, seed, seq, slot, size, evicted)
 					}
-					slots[slot] = x
+					slots[slot] = s.At(slot)
+				}
+				if slot >= 0 && !same(s.At(slot), x) {
+					t.Fatalf("%s, seed %d: example %d is not what is in slot %d", policy, seed, seq, slot)
 				}
 				bytes := 0
 				for i, want := range slots {

@@ -85,7 +85,7 @@ func (in *ingest) run(ctx context.Context) {
 }
 
 func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
-	b := in.empty()
+	b := in.empty(len(recs))
 	for i := range recs {
 		r := &recs[i]
 		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
@@ -122,13 +122,14 @@ func (in *ingest) decode(r *stream.Record, x *stream.Example) error {
 	}
 }
 
-// empty returns an empty batch.
-func (in *ingest) empty() *batch {
+// empty returns an empty batch, a new one with room for n items: a source may
+// give fewer records at a time than a batch can take, always.
+func (in *ingest) empty(n int) *batch {
 	select {
 	case b := <-in.spare:
 		return b
 	default:
-		return &batch{items: make([]Item, 0, batchSize)}
+		return &batch{items: make([]Item, 0, n)}
 	}
 }
 
