@@ -21,9 +21,16 @@ const (
 // features, and stands in checkpoints and models.
 const FeaturesVersion = 1
 
-// denseDim is the number of coordinates up to which points are multiplied with
-// packed frequencies, zeros included; beyond, only nonzeros are touched.
-const denseDim = 1024
+const (
+	// denseDim is the number of coordinates up to which points are multiplied
+	// with packed frequencies; beyond, frequencies are drawn by coordinate.
+	denseDim = 1024
+	// Zeros are skipped in batches of points within denseDim, but of so many
+	// coordinates at least, of which so many percent at most are not 0: that
+	// is faster then, with the same bits.
+	skipDim     = 32
+	skipPercent = 40
+)
 
 // Features draws random Fourier features (Rahimi and Recht, "Random features
 // for large-scale kernel machines", NIPS 2007) in blocks of Block:
@@ -178,13 +185,15 @@ func (f *Features) phases(block uint64) []float32 {
 
 // Points is a batch of points in the form in which features are computed.
 type Points struct {
-	n      int
-	dim    int       // of the dense ones
-	x      []float32 // dense rows
-	at     []int32   // their positions in the batch
-	far    []stream.Vec
-	farAt  []int32
-	direct bool // all are dense, in order
+	n        int
+	dim      int       // of the dense ones
+	x        []float32 // dense rows
+	at       []int32   // their positions in the batch
+	far      []stream.Vec
+	farAt    []int32
+	direct   bool // all are dense, in order
+	skip     bool // nonzeros stand for x
+	nonzeros vec.Sparse
 }
 
 // Pack prepares the points of xs. It reuses p's memory; the points share that
@@ -202,6 +211,15 @@ func (p *Points) Pack(xs []stream.Vec) {
 		p.dim = max(p.dim, d)
 		p.at = append(p.at, int32(i))
 	}
+	p.direct = len(p.far) == 0
+	if p.skip = p.sparse(xs); p.skip {
+		p.nonzeros.Reset()
+		for _, i := range p.at {
+			p.nonzeros.Append(int(i), xs[i].Idx, xs[i].Val)
+		}
+		p.nonzeros.Pack()
+		return
+	}
 	if need := len(p.at) * p.dim; cap(p.x) < need {
 		p.x = make([]float32, need)
 	} else {
@@ -210,7 +228,29 @@ func (p *Points) Pack(xs []stream.Vec) {
 	for r, i := range p.at {
 		xs[i].Dense(p.x[r*p.dim : (r+1)*p.dim])
 	}
-	p.direct = len(p.far) == 0
+}
+
+// sparse reports whether zeros are to be skipped.
+func (p *Points) sparse(xs []stream.Vec) bool {
+	if p.dim < skipDim {
+		return false
+	}
+	room := len(p.at) * p.dim * skipPercent / 100
+	for _, i := range p.at {
+		x := xs[i]
+		room -= len(x.Val)
+		if !x.Sparse() {
+			for _, v := range x.Val {
+				if v == 0 {
+					room++
+				}
+			}
+		}
+		if room < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Len returns the number of points.
@@ -247,6 +287,10 @@ func (f *Features) Map(dst []float32, ld int, p *Points, block uint64) {
 
 func (f *Features) mapPacked(w *work, dst []float32, ld int, p *Points, block uint64) {
 	panels, phase := f.packed(block, p.dim)
+	if p.skip {
+		vec.CosSparse(dst, ld, &p.nonzeros, panels, phase, 0, f.block)
+		return
+	}
 	x, d := p.x, panels.Dim()
 	if d > p.dim { // zeros change no sum
 		if cap(w.x) < len(p.at)*d {

@@ -35,3 +35,7 @@ func fillAsm(code, distribution, []float32, uint64) {
 func (s *Score) panelAsm(code, []float32, int, *Rows, [][16]float64) int {
 	panic("vec: no assembly in this build")
 }
+
+func (s *Sparse) cosAsm(code, []float32, int, *Panels, []float32, int, int) {
+	panic("vec: no assembly in this build")
+}

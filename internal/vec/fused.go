@@ -3,7 +3,7 @@ package vec
 import "math"
 
 // The language lets a compiler fuse x*y + z; Go's does so for arm64, for
-// GOAMD64=v3 and on some others, which makes the two functions below several
+// GOAMD64=v3 and on some others, which makes the three functions below several
 // times faster than the emulation and equal to it. Nothing promises that, so
 // they are compared with the emulation when the program starts: every one of
 // their multiplications is an instruction that the comparison runs, and without
@@ -31,6 +31,16 @@ func products4Fused(out *[4]float32, x, z []float32) {
 	out[0], out[1], out[2], out[3] = a, b, c, d
 }
 
+//go:noinline
+func nonzeros4Fused(out *[4]float32, x []feature, z []float32) {
+	var a, b, c, d float32
+	for _, f := range x {
+		v, w := f.val, (*[4]float32)(z[f.at/4:])
+		a, b, c, d = v*w[0]+a, v*w[1]+b, v*w[2]+c, v*w[3]+d
+	}
+	out[0], out[1], out[2], out[3] = a, b, c, d
+}
+
 func fusesAsExpected() bool {
 	const n = 64
 	// Any numbers with 24 random bits will do.
@@ -41,15 +51,18 @@ func fusesAsExpected() bool {
 	}
 	var x [n]float32
 	var z [n * Width]float32
+	var nonzeros [n]feature
 	for i := range x {
 		x[i] = draw()
+		nonzeros[i] = feature{int32(4 * Width * i), x[i]}
 		for j := range 4 {
 			z[i*Width+j] = draw()
 		}
 	}
-	var squares, products [4]float32
+	var squares, products, sparse [4]float32
 	squares4Fused(&squares, x[:], z[:])
 	products4Fused(&products, x[:], z[:])
+	nonzeros4Fused(&sparse, nonzeros[:], z[:])
 	for j := range 4 {
 		var s, p float32
 		for i, v := range x {
@@ -57,7 +70,7 @@ func fusesAsExpected() bool {
 			s = fma(t, t, s)
 			p = fma(v, z[i*Width+j], p)
 		}
-		if s != squares[j] || p != products[j] {
+		if s != squares[j] || p != products[j] || p != sparse[j] {
 			return false
 		}
 	}

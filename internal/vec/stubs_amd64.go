@@ -131,11 +131,29 @@ func axpy64AVX512(c float64, x *float64, y *float64, n int)
 //go:noescape
 func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 
+// productPairsAVX512 adds x·z to the sums of 64 columns of a panel at z for n > 0 pairs
+// of features, each of them with one cell or more; rows of sums are 256 bytes apart.
+//
+//go:noescape
+func productPairsAVX512(z *float32, n int, heads *int32, cells *int32, sums *float32)
+
+// productNonzeros1AVX512 sets out[c] = Σ x·z over n > 0 features for the 64 columns c
+// of panels at z, step bytes apart.
+//
+//go:noescape
+func productNonzeros1AVX512(z *float32, n int, features *int32, out *float32)
+
 // score1AVX512 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 64 columns c of panels
 // step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.
 //
 //go:noescape
 func score1AVX512(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
+
+// productNonzeros2AVX512 sets out[c] = Σ x·z over n > 0 features for the 128 columns c
+// of panels at z, step bytes apart.
+//
+//go:noescape
+func productNonzeros2AVX512(z *float32, step int, n int, features *int32, out *float32)
 
 // score2AVX512 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 128 columns c of panels
 // step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.
@@ -257,6 +275,18 @@ func axpy64AVX2(c float64, x *float64, y *float64, n int)
 //
 //go:noescape
 func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
+
+// productPairsAVX2 adds x·z to the sums of 32 columns of a panel at z for n > 0 pairs
+// of features, each of them with one cell or more; rows of sums are 256 bytes apart.
+//
+//go:noescape
+func productPairsAVX2(z *float32, n int, heads *int32, cells *int32, sums *float32)
+
+// productNonzeros1AVX2 sets out[c] = Σ x·z over n > 0 features for the 64 columns c
+// of panels at z, step bytes apart.
+//
+//go:noescape
+func productNonzeros1AVX2(z *float32, n int, features *int32, out *float32)
 
 // score1AVX2 adds coef[c]·2^(gain·⟨x,z_c⟩ + bias[c]) for the 64 columns c of panels
 // step bytes apart to sums[r][c mod 16], for n > 0 rows of count[r] features.

@@ -4794,6 +4794,96 @@ DATA q7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA q7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL q7ff0000000000000<>(SB), RODATA|NOPTR, $64
 
+// func productPairsAVX512(z *float32, n int, heads *int32, cells *int32, sums *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productPairsAVX512(SB), NOSPLIT, $0-40
+	MOVQ z+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ heads+16(FP), DX
+	MOVQ cells+24(FP), BX
+	MOVQ sums+32(FP), SI
+
+pair:
+	MOVLQSX    (DX), DI
+	MOVLQSX    4(DX), R8
+	ADDQ       $0x08, DX
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Z0
+	VMOVUPS    256(DI), Z1
+	VMOVUPS    64(DI), Z2
+	VMOVUPS    320(DI), Z3
+	VMOVUPS    128(DI), Z4
+	VMOVUPS    384(DI), Z5
+	VMOVUPS    192(DI), Z6
+	VMOVUPS    448(DI), Z7
+	PREFETCHT0 1024(DI)
+	PREFETCHT0 1088(DI)
+	PREFETCHT0 1152(DI)
+	PREFETCHT0 1216(DI)
+	PREFETCHT0 1280(DI)
+	PREFETCHT0 1344(DI)
+	PREFETCHT0 1408(DI)
+	PREFETCHT0 1472(DI)
+
+cell:
+	MOVLQSX      (BX), DI
+	VBROADCASTSS 4(BX), Z8
+	VBROADCASTSS 8(BX), Z9
+	ADDQ         $0x0c, BX
+	ADDQ         SI, DI
+	VMOVUPS      (DI), Z10
+	VFMADD231PS  Z0, Z8, Z10
+	VFMADD231PS  Z1, Z9, Z10
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      64(DI), Z10
+	VFMADD231PS  Z2, Z8, Z10
+	VFMADD231PS  Z3, Z9, Z10
+	VMOVUPS      Z10, 64(DI)
+	VMOVUPS      128(DI), Z10
+	VFMADD231PS  Z4, Z8, Z10
+	VFMADD231PS  Z5, Z9, Z10
+	VMOVUPS      Z10, 128(DI)
+	VMOVUPS      192(DI), Z10
+	VFMADD231PS  Z6, Z8, Z10
+	VFMADD231PS  Z7, Z9, Z10
+	VMOVUPS      Z10, 192(DI)
+	DECQ         R8
+	JNZ          cell
+	DECQ         CX
+	JNZ          pair
+	VZEROUPPER
+	RET
+
+// func productNonzeros1AVX512(z *float32, n int, features *int32, out *float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·productNonzeros1AVX512(SB), NOSPLIT, $0-32
+	MOVQ   z+0(FP), AX
+	MOVQ   n+8(FP), CX
+	MOVQ   features+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+
+feature:
+	MOVLQSX      (DX), SI
+	VBROADCASTSS 4(DX), Z4
+	ADDQ         AX, SI
+	ADDQ         $0x08, DX
+	VFMADD231PS  (SI), Z4, Z0
+	VFMADD231PS  64(SI), Z4, Z1
+	VFMADD231PS  128(SI), Z4, Z2
+	VFMADD231PS  192(SI), Z4, Z3
+	DECQ         CX
+	JNZ          feature
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VZEROUPPER
+	RET
+
 // func score1AVX512(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·score1AVX512(SB), NOSPLIT, $0-68
@@ -5016,6 +5106,50 @@ DATA w3aae0473<>+52(SB)/4, $0x3aae0473
 DATA w3aae0473<>+56(SB)/4, $0x3aae0473
 DATA w3aae0473<>+60(SB)/4, $0x3aae0473
 GLOBL w3aae0473<>(SB), RODATA|NOPTR, $64
+
+// func productNonzeros2AVX512(z *float32, step int, n int, features *int32, out *float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·productNonzeros2AVX512(SB), NOSPLIT, $0-40
+	MOVQ   z+0(FP), AX
+	MOVQ   n+16(FP), CX
+	MOVQ   features+24(FP), DX
+	MOVQ   out+32(FP), BX
+	MOVQ   step+8(FP), SI
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+feature:
+	MOVLQSX      (DX), DI
+	VBROADCASTSS 4(DX), Z8
+	ADDQ         AX, DI
+	ADDQ         $0x08, DX
+	VFMADD231PS  (DI), Z8, Z0
+	VFMADD231PS  64(DI), Z8, Z1
+	VFMADD231PS  128(DI), Z8, Z2
+	VFMADD231PS  192(DI), Z8, Z3
+	ADDQ         SI, DI
+	VFMADD231PS  (DI), Z8, Z4
+	VFMADD231PS  64(DI), Z8, Z5
+	VFMADD231PS  128(DI), Z8, Z6
+	VFMADD231PS  192(DI), Z8, Z7
+	DECQ         CX
+	JNZ          feature
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, 256(BX)
+	VMOVUPS      Z5, 320(BX)
+	VMOVUPS      Z6, 384(BX)
+	VMOVUPS      Z7, 448(BX)
+	VZEROUPPER
+	RET
 
 // func score2AVX512(z *float32, step int, bias *float32, coef *float32, n int, count *int32, features *int32, sums *[16]float64, gain float32)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -8144,6 +8278,108 @@ loop:
 	VMOVUPD   Y5, 192(DI)
 	VMOVUPD   Y9, 160(DI)
 	VMOVUPD   Y10, 224(DI)
+	VZEROUPPER
+	RET
+
+// func productPairsAVX2(z *float32, n int, heads *int32, cells *int32, sums *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·productPairsAVX2(SB), NOSPLIT, $0-40
+	MOVQ z+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ heads+16(FP), DX
+	MOVQ cells+24(FP), BX
+	MOVQ sums+32(FP), SI
+
+pair:
+	MOVLQSX    (DX), DI
+	MOVLQSX    4(DX), R8
+	ADDQ       $0x08, DX
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y0
+	VMOVUPS    256(DI), Y1
+	VMOVUPS    32(DI), Y2
+	VMOVUPS    288(DI), Y3
+	VMOVUPS    64(DI), Y4
+	VMOVUPS    320(DI), Y5
+	VMOVUPS    96(DI), Y6
+	VMOVUPS    352(DI), Y7
+	PREFETCHT0 1024(DI)
+	PREFETCHT0 1088(DI)
+	PREFETCHT0 1152(DI)
+	PREFETCHT0 1216(DI)
+	PREFETCHT0 1280(DI)
+	PREFETCHT0 1344(DI)
+	PREFETCHT0 1408(DI)
+	PREFETCHT0 1472(DI)
+
+cell:
+	MOVLQSX      (BX), DI
+	VBROADCASTSS 4(BX), Y8
+	VBROADCASTSS 8(BX), Y9
+	ADDQ         $0x0c, BX
+	ADDQ         SI, DI
+	VMOVUPS      (DI), Y10
+	VFMADD231PS  Y0, Y8, Y10
+	VFMADD231PS  Y1, Y9, Y10
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      32(DI), Y10
+	VFMADD231PS  Y2, Y8, Y10
+	VFMADD231PS  Y3, Y9, Y10
+	VMOVUPS      Y10, 32(DI)
+	VMOVUPS      64(DI), Y10
+	VFMADD231PS  Y4, Y8, Y10
+	VFMADD231PS  Y5, Y9, Y10
+	VMOVUPS      Y10, 64(DI)
+	VMOVUPS      96(DI), Y10
+	VFMADD231PS  Y6, Y8, Y10
+	VFMADD231PS  Y7, Y9, Y10
+	VMOVUPS      Y10, 96(DI)
+	DECQ         R8
+	JNZ          cell
+	DECQ         CX
+	JNZ          pair
+	VZEROUPPER
+	RET
+
+// func productNonzeros1AVX2(z *float32, n int, features *int32, out *float32)
+// Requires: AVX, FMA3
+TEXT ·productNonzeros1AVX2(SB), NOSPLIT, $0-32
+	MOVQ   z+0(FP), AX
+	MOVQ   n+8(FP), CX
+	MOVQ   features+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+feature:
+	MOVLQSX      (DX), SI
+	VBROADCASTSS 4(DX), Y8
+	ADDQ         AX, SI
+	ADDQ         $0x08, DX
+	VFMADD231PS  (SI), Y8, Y0
+	VFMADD231PS  32(SI), Y8, Y1
+	VFMADD231PS  64(SI), Y8, Y2
+	VFMADD231PS  96(SI), Y8, Y3
+	VFMADD231PS  128(SI), Y8, Y4
+	VFMADD231PS  160(SI), Y8, Y5
+	VFMADD231PS  192(SI), Y8, Y6
+	VFMADD231PS  224(SI), Y8, Y7
+	DECQ         CX
+	JNZ          feature
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      Y3, 96(BX)
+	VMOVUPS      Y4, 128(BX)
+	VMOVUPS      Y5, 160(BX)
+	VMOVUPS      Y6, 192(BX)
+	VMOVUPS      Y7, 224(BX)
 	VZEROUPPER
 	RET
 

@@ -151,8 +151,11 @@ func main() {
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
 		extremes(s)
+		productPairs(s)
+		productNonzeros(s, 1)
 		score(s, 1)
 		if s.wide() {
+			productNonzeros(s, 2)
 			score(s, 2)
 			score(s, 4)
 		}

@@ -1,0 +1,171 @@
+package vec
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// nonzeroRow sets about share of dst, single features or stretches of them, and
+// returns it with zeros listed and as Append takes it.
+func nonzeroRow(rng *rand.Rand, m mix, dim int, share float64) ([]float32, []int32, []float32) {
+	row, drawn := make([]float32, dim), make([]float32, dim)
+	m.fill(rng, drawn)
+	for j := 0; j < dim; {
+		n := 1
+		if rng.IntN(2) == 0 {
+			n += rng.IntN(9)
+		}
+		on := rng.Float64() < share
+		for ; n > 0 && j < dim; n-- {
+			if on {
+				row[j] = drawn[j]
+			}
+			j++
+		}
+	}
+	var idx []int32
+	var val []float32
+	for j, v := range row {
+		if v != 0 || rng.IntN(20) == 0 { // zeros may be listed, too
+			idx, val = append(idx, int32(j)), append(val, v)
+		}
+	}
+	return row, idx, val
+}
+
+// TestCosSparse compares rows by their nonzeros with dense rows: the same bits,
+// on every code, in either form.
+func TestCosSparse(t *testing.T) {
+	const seed = 31
+	for round := range 600 {
+		rng := rand.New(rand.NewPCG(seed, uint64(round)))
+		finite := mixes[round%4]
+		dim, n, rows := 1+rng.IntN(70), rng.IntN(20), 1+rng.IntN(330)
+		switch round % 7 {
+		case 0:
+			n = 60 + rng.IntN(200)
+		case 1:
+			dim = 1 + rng.IntN(1100)
+		}
+		w := randomPanels(rng, finite, dim, rows)
+		from := rng.IntN(rows)
+		to := from + rng.IntN(rows-from+1)
+		phase := make([]float32, to-from)
+		for i := range phase {
+			phase[i] = rng.Float32()
+		}
+		var x []float32
+		s := &Sparse{}
+		s.Append(7, nil, []float32{1, 2, 3})
+		s.Reset()
+		place := rng.Perm(n + 2)[:n]
+		known := 1 + rng.IntN(dim) // features of rows, the others of w are more
+		share := rng.Float64() * rng.Float64()
+		for i := range n {
+			row, idx, val := nonzeroRow(rng, mixes[rng.IntN(len(mixes))], known, share)
+			switch {
+			case rng.IntN(4) == 0:
+				idx, val = nil, row
+			case rng.IntN(20) == 0:
+				clear(row)
+				idx, val = nil, nil
+			case rng.IntN(20) == 0: // the first and the last alone
+				clear(row)
+				row[0], row[known-1] = 2, -3
+				idx, val = nil, row
+			case rng.IntN(20) == 0: // no zeros
+				mixes[0].fill(rng, row)
+				idx, val = nil, row
+			}
+			s.Append(place[i], idx, val)
+			x = append(append(x, row...), make([]float32, dim-known)...)
+		}
+		ld := to - from + rng.IntN(2)
+		size := (n+1)*ld + to - from
+		dense := make([]float32, n*ld+to-from)
+		cosOn(generic, dense, ld, x, n, w, phase, from, to)
+		want, _ := guarded(size, 3)
+		for i, p := range place {
+			copy(want[p*ld:][:to-from], dense[i*ld:])
+		}
+		for _, pack := range []func(){s.Pack, s.packRows, s.packPairs} {
+			if pack(); s.paired && s.dim < 2 {
+				continue
+			}
+			for c := generic; c <= best(); c++ {
+				got, intact := guarded(size, 3)
+				cosSparseOn(c, got, ld, s, w, phase, from, to)
+				if i, ok := same32(got, want); !ok || !intact() {
+					t.Fatalf("round %d, dim %d of %d, n %d, %d to %d, paired %v: %s gives %x for value %d, dense rows %x; guards intact: %v",
+						round, known, dim, n, from, to, s.paired, c, math.Float32bits(got[i]), i, math.Float32bits(want[i]), intact())
+				}
+			}
+		}
+	}
+}
+
+func TestCosSparseRefuses(t *testing.T) {
+	w := NewPanels(5)
+	w.Append(make([]float32, 5))
+	for name, index := range map[string]int32{"beyond the panels": 5, "beyond all limits": 1 << 24, "negative": -1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a feature %s was accepted", name)
+				}
+			}()
+			s := &Sparse{}
+			s.Append(0, []int32{index}, []float32{1})
+			s.Pack()
+			CosSparse(make([]float32, 1), 1, s, w, make([]float32, 1), 0, 1)
+		}()
+	}
+}
+
+// BenchmarkCosSparse compares sparse with dense rows, by the share of nonzeros
+// and the number of rows; nonzeros stand in stretches of six on average.
+func BenchmarkCosSparse(b *testing.B) {
+	for c := generic; c <= best(); c++ {
+		for _, d := range []int{123, 784} {
+			for _, n := range []int{1, 8, 64, 256} {
+				for _, share := range []float64{0.03, 0.2, 0.4} {
+					const m = 256
+					rng := rand.New(rand.NewPCG(3, 0))
+					w, phase, dst := benchPanels(d, m), make([]float32, m), make([]float32, n*m)
+					var x []float32
+					s := &Sparse{}
+					for i := range n {
+						row, on := make([]float32, d), rng.Float64() < share
+						for j := range row {
+							if on {
+								row[j] = rng.Float32()
+								on = rng.IntN(6) > 0
+							} else {
+								on = rng.Float64() < share/(1-share)/6
+							}
+						}
+						x = append(x, row...)
+						s.Append(i, nil, row)
+					}
+					s.Pack()
+					name := fmt.Sprintf("%s/d=%d/n=%d/share=%g", c, d, n, share)
+					var dense float64
+					b.Run(name+"/dense", func(b *testing.B) {
+						for b.Loop() {
+							cosOn(c, dst, m, x, n, w, phase, 0, m)
+						}
+						dense = b.Elapsed().Seconds() / float64(b.N)
+					})
+					b.Run(name+"/sparse", func(b *testing.B) {
+						for b.Loop() {
+							cosSparseOn(c, dst, m, s, w, phase, 0, m)
+						}
+						b.ReportMetric(dense*float64(b.N)/b.Elapsed().Seconds(), "faster")
+					})
+				}
+			}
+		}
+	}
+}
