@@ -76,7 +76,8 @@ def main():
                 p = subprocess.run([exe, "replay", path, "-q", "--json", "-", "--warmup", str(WARMUP), "--limit", str(args.examples), "--learner", *options],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: bound(args.most))
                 after = os.times()
-                if p.returncode == -signal.SIGXCPU:
+                took = after.children_user + after.children_system - before.children_user - before.children_system
+                if p.returncode == -signal.SIGKILL and took >= args.most - 1:
                     show(name, label, None, None, args.most, None, None, "over ")
                     continue
                 if p.returncode:
@@ -84,8 +85,7 @@ def main():
                     continue
                 r = json.loads(p.stdout)
                 show(name, label, r["prequential"]["accuracy"], r["prequential"]["window"].get("accuracy"),
-                     after.children_user + after.children_system - before.children_user - before.children_system,
-                     r["model"]["support"], r["peak_rss_bytes"] / 2**20)
+                     took, r["model"]["support"], r["peak_rss_bytes"] / 2**20)
             if args.river:
                 python = os.path.join(CACHE, "peers", "bin", "python")
                 p = subprocess.run([python, os.path.abspath(__file__), "--river-only", path, "--examples", str(args.examples), "--learners", args.learners,
@@ -96,8 +96,8 @@ def main():
 
 
 def bound(seconds):
-    """Has the process ended by SIGXCPU after so much processor time."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    """Has the process killed after so much processor time."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def show(stream, label, accuracy, last, seconds, support, memory, prefix=""):
@@ -126,7 +126,8 @@ def river(path, args):
         if not label.startswith(tuple(args.learners.split(","))):
             continue
         if os.fork():  # a process each, for its memory
-            if os.wait()[1] == signal.SIGXCPU:
+            _, status, used = os.wait3(0)
+            if status == signal.SIGKILL and used.ru_utime + used.ru_stime >= args.most - 1:
                 print(json.dumps([label, None, None, args.most, None, None, "over "]), flush=True)
             continue
         bound(args.most)
