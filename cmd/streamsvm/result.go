@@ -202,22 +202,32 @@ func decimal(v eval.Number) string {
 	return strconv.FormatFloat(float64(v), 'g', 4, 64)
 }
 
+// scoreRows is the number of examples that are asked about together: large
+// models are read from memory once for all of them.
+const scoreRows = 256
+
 // score asks p about every labelled example of src.
 func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec stream.Decoder) (*eval.Test, error) {
 	var scores, labels []float64
 	var recs []stream.Record
 	var xs []stream.Vec
+	decide := func() {
+		n := len(scores)
+		scores = slices.Grow(scores, len(xs))[:n+len(xs)]
+		p.Decisions(scores[n:], xs)
+		xs = xs[:0]
+	}
 	for {
 		var err error
 		recs, err = src.Fetch(ctx, recs[:0])
 		if errors.Is(err, io.EOF) {
+			decide()
 			t := eval.Evaluate(p.Task() == algos.Regress, scores, labels)
 			return &t, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		xs = xs[:0]
 		for i := range recs {
 			var ex stream.Example
 			if err := dec.Decode(recs[i].Value, &ex); err != nil {
@@ -227,9 +237,9 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec s
 				xs, labels = append(xs, ex.X), append(labels, ex.Y)
 			}
 		}
-		n := len(scores)
-		scores = slices.Grow(scores, len(xs))[:n+len(xs)]
-		p.Decisions(scores[n:], xs)
+		if len(xs) >= scoreRows {
+			decide()
+		}
 	}
 }
 

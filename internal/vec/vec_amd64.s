@@ -4380,7 +4380,7 @@ DATA wc09de9e6<>+60(SB)/4, $0xc09de9e6
 GLOBL wc09de9e6<>(SB), RODATA|NOPTR, $64
 
 // func dotLanesAVX512(k *float32, a *float64, n int, offset float64, lane *[32]float64)
-// Requires: AVX, AVX512F, AVX512VL
+// Requires: AVX, AVX512F, AVX512VL, MMX+
 TEXT ·dotLanesAVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSD offset+24(FP), Z0
 	MOVQ         k+0(FP), AX
@@ -4393,28 +4393,30 @@ TEXT ·dotLanesAVX512(SB), NOSPLIT, $0-40
 	VMOVUPD      192(BX), Z4
 
 block:
-	CMPQ      CX, $0x20
-	JL        tail
-	VCVTPS2PD (AX), Z5
-	VADDPD    Z0, Z5, Z5
-	VMULPD    (DX), Z5, Z5
-	VADDPD    Z5, Z1, Z1
-	VCVTPS2PD 32(AX), Z5
-	VADDPD    Z0, Z5, Z5
-	VMULPD    64(DX), Z5, Z5
-	VADDPD    Z5, Z2, Z2
-	VCVTPS2PD 64(AX), Z5
-	VADDPD    Z0, Z5, Z5
-	VMULPD    128(DX), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 96(AX), Z5
-	VADDPD    Z0, Z5, Z5
-	VMULPD    192(DX), Z5, Z5
-	VADDPD    Z5, Z4, Z4
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x00000100, DX
-	SUBQ      $0x20, CX
-	JMP       block
+	CMPQ       CX, $0x20
+	JL         tail
+	PREFETCHT0 4096(AX)
+	PREFETCHT0 4160(AX)
+	VCVTPS2PD  (AX), Z5
+	VADDPD     Z0, Z5, Z5
+	VMULPD     (DX), Z5, Z5
+	VADDPD     Z5, Z1, Z1
+	VCVTPS2PD  32(AX), Z5
+	VADDPD     Z0, Z5, Z5
+	VMULPD     64(DX), Z5, Z5
+	VADDPD     Z5, Z2, Z2
+	VCVTPS2PD  64(AX), Z5
+	VADDPD     Z0, Z5, Z5
+	VMULPD     128(DX), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  96(AX), Z5
+	VADDPD     Z0, Z5, Z5
+	VMULPD     192(DX), Z5, Z5
+	VADDPD     Z5, Z4, Z4
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000100, DX
+	SUBQ       $0x20, CX
+	JMP        block
 
 tail:
 	TESTQ     CX, CX
@@ -4472,7 +4474,7 @@ done:
 	RET
 
 // func dotMixedAVX512(k *float32, a *float64, n int, lane *[32]float64)
-// Requires: AVX, AVX512F, AVX512VL
+// Requires: AVX, AVX512F, AVX512VL, MMX+
 TEXT ·dotMixedAVX512(SB), NOSPLIT, $0-32
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), DX
@@ -4484,24 +4486,26 @@ TEXT ·dotMixedAVX512(SB), NOSPLIT, $0-32
 	VMOVUPD 192(BX), Z3
 
 block:
-	CMPQ      CX, $0x20
-	JL        tail
-	VCVTPS2PD (AX), Z4
-	VMULPD    (DX), Z4, Z4
-	VADDPD    Z4, Z0, Z0
-	VCVTPS2PD 32(AX), Z4
-	VMULPD    64(DX), Z4, Z4
-	VADDPD    Z4, Z1, Z1
-	VCVTPS2PD 64(AX), Z4
-	VMULPD    128(DX), Z4, Z4
-	VADDPD    Z4, Z2, Z2
-	VCVTPS2PD 96(AX), Z4
-	VMULPD    192(DX), Z4, Z4
-	VADDPD    Z4, Z3, Z3
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x00000100, DX
-	SUBQ      $0x20, CX
-	JMP       block
+	CMPQ       CX, $0x20
+	JL         tail
+	PREFETCHT0 4096(AX)
+	PREFETCHT0 4160(AX)
+	VCVTPS2PD  (AX), Z4
+	VMULPD     (DX), Z4, Z4
+	VADDPD     Z4, Z0, Z0
+	VCVTPS2PD  32(AX), Z4
+	VMULPD     64(DX), Z4, Z4
+	VADDPD     Z4, Z1, Z1
+	VCVTPS2PD  64(AX), Z4
+	VMULPD     128(DX), Z4, Z4
+	VADDPD     Z4, Z2, Z2
+	VCVTPS2PD  96(AX), Z4
+	VMULPD     192(DX), Z4, Z4
+	VADDPD     Z4, Z3, Z3
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000100, DX
+	SUBQ       $0x20, CX
+	JMP        block
 
 tail:
 	TESTQ     CX, CX
@@ -4555,7 +4559,7 @@ done:
 	RET
 
 // func dot64AVX512(b *float64, a *float64, n int, lane *[32]float64)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot64AVX512(SB), NOSPLIT, $0-32
 	MOVQ    b+0(FP), AX
 	MOVQ    a+8(FP), DX
@@ -4567,24 +4571,28 @@ TEXT ·dot64AVX512(SB), NOSPLIT, $0-32
 	VMOVUPD 192(BX), Z3
 
 block:
-	CMPQ    CX, $0x20
-	JL      tail
-	VMOVUPD (AX), Z4
-	VMULPD  (DX), Z4, Z4
-	VADDPD  Z4, Z0, Z0
-	VMOVUPD 64(AX), Z4
-	VMULPD  64(DX), Z4, Z4
-	VADDPD  Z4, Z1, Z1
-	VMOVUPD 128(AX), Z4
-	VMULPD  128(DX), Z4, Z4
-	VADDPD  Z4, Z2, Z2
-	VMOVUPD 192(AX), Z4
-	VMULPD  192(DX), Z4, Z4
-	VADDPD  Z4, Z3, Z3
-	ADDQ    $0x00000100, AX
-	ADDQ    $0x00000100, DX
-	SUBQ    $0x20, CX
-	JMP     block
+	CMPQ       CX, $0x20
+	JL         tail
+	PREFETCHT0 4096(AX)
+	PREFETCHT0 4160(AX)
+	PREFETCHT0 4224(AX)
+	PREFETCHT0 4288(AX)
+	VMOVUPD    (AX), Z4
+	VMULPD     (DX), Z4, Z4
+	VADDPD     Z4, Z0, Z0
+	VMOVUPD    64(AX), Z4
+	VMULPD     64(DX), Z4, Z4
+	VADDPD     Z4, Z1, Z1
+	VMOVUPD    128(AX), Z4
+	VMULPD     128(DX), Z4, Z4
+	VADDPD     Z4, Z2, Z2
+	VMOVUPD    192(AX), Z4
+	VMULPD     192(DX), Z4, Z4
+	VADDPD     Z4, Z3, Z3
+	ADDQ       $0x00000100, AX
+	ADDQ       $0x00000100, DX
+	SUBQ       $0x20, CX
+	JMP        block
 
 tail:
 	TESTQ     CX, CX
@@ -7711,7 +7719,7 @@ block:
 	RET
 
 // func dotLanesAVX2(k *float32, a *float64, n int, offset float64, lane *[32]float64)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·dotLanesAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSD offset+24(FP), Y0
 	MOVQ         k+0(FP), AX
@@ -7728,44 +7736,46 @@ TEXT ·dotLanesAVX2(SB), NOSPLIT, $0-40
 	VMOVUPD      224(BX), Y8
 
 block:
-	CMPQ      DX, $0x20
-	JL        tail
-	VCVTPS2PD (AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    (CX), Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VCVTPS2PD 16(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    32(CX), Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VCVTPS2PD 32(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    64(CX), Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VCVTPS2PD 48(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    96(CX), Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VCVTPS2PD 64(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    128(CX), Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VCVTPS2PD 80(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    160(CX), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 96(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    192(CX), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 112(AX), Y9
-	VADDPD    Y0, Y9, Y9
-	VMULPD    224(CX), Y9, Y9
-	VADDPD    Y9, Y8, Y8
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x00000100, CX
-	SUBQ      $0x20, DX
-	JMP       block
+	CMPQ       DX, $0x20
+	JL         tail
+	PREFETCHT0 4096(AX)
+	PREFETCHT0 4160(AX)
+	VCVTPS2PD  (AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     (CX), Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VCVTPS2PD  16(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     32(CX), Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VCVTPS2PD  32(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     64(CX), Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VCVTPS2PD  48(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     96(CX), Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VCVTPS2PD  64(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     128(CX), Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VCVTPS2PD  80(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     160(CX), Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VCVTPS2PD  96(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     192(CX), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  112(AX), Y9
+	VADDPD     Y0, Y9, Y9
+	VMULPD     224(CX), Y9, Y9
+	VADDPD     Y9, Y8, Y8
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000100, CX
+	SUBQ       $0x20, DX
+	JMP        block
 
 tail:
 	TESTQ      DX, DX
@@ -7861,7 +7871,7 @@ done:
 	RET
 
 // func dotMixedAVX2(k *float32, a *float64, n int, lane *[32]float64)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·dotMixedAVX2(SB), NOSPLIT, $0-32
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
@@ -7877,36 +7887,38 @@ TEXT ·dotMixedAVX2(SB), NOSPLIT, $0-32
 	VMOVUPD 224(BX), Y7
 
 block:
-	CMPQ      DX, $0x20
-	JL        tail
-	VCVTPS2PD (AX), Y8
-	VMULPD    (CX), Y8, Y8
-	VADDPD    Y8, Y0, Y0
-	VCVTPS2PD 16(AX), Y8
-	VMULPD    32(CX), Y8, Y8
-	VADDPD    Y8, Y1, Y1
-	VCVTPS2PD 32(AX), Y8
-	VMULPD    64(CX), Y8, Y8
-	VADDPD    Y8, Y2, Y2
-	VCVTPS2PD 48(AX), Y8
-	VMULPD    96(CX), Y8, Y8
-	VADDPD    Y8, Y3, Y3
-	VCVTPS2PD 64(AX), Y8
-	VMULPD    128(CX), Y8, Y8
-	VADDPD    Y8, Y4, Y4
-	VCVTPS2PD 80(AX), Y8
-	VMULPD    160(CX), Y8, Y8
-	VADDPD    Y8, Y5, Y5
-	VCVTPS2PD 96(AX), Y8
-	VMULPD    192(CX), Y8, Y8
-	VADDPD    Y8, Y6, Y6
-	VCVTPS2PD 112(AX), Y8
-	VMULPD    224(CX), Y8, Y8
-	VADDPD    Y8, Y7, Y7
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x00000100, CX
-	SUBQ      $0x20, DX
-	JMP       block
+	CMPQ       DX, $0x20
+	JL         tail
+	PREFETCHT0 4096(AX)
+	PREFETCHT0 4160(AX)
+	VCVTPS2PD  (AX), Y8
+	VMULPD     (CX), Y8, Y8
+	VADDPD     Y8, Y0, Y0
+	VCVTPS2PD  16(AX), Y8
+	VMULPD     32(CX), Y8, Y8
+	VADDPD     Y8, Y1, Y1
+	VCVTPS2PD  32(AX), Y8
+	VMULPD     64(CX), Y8, Y8
+	VADDPD     Y8, Y2, Y2
+	VCVTPS2PD  48(AX), Y8
+	VMULPD     96(CX), Y8, Y8
+	VADDPD     Y8, Y3, Y3
+	VCVTPS2PD  64(AX), Y8
+	VMULPD     128(CX), Y8, Y8
+	VADDPD     Y8, Y4, Y4
+	VCVTPS2PD  80(AX), Y8
+	VMULPD     160(CX), Y8, Y8
+	VADDPD     Y8, Y5, Y5
+	VCVTPS2PD  96(AX), Y8
+	VMULPD     192(CX), Y8, Y8
+	VADDPD     Y8, Y6, Y6
+	VCVTPS2PD  112(AX), Y8
+	VMULPD     224(CX), Y8, Y8
+	VADDPD     Y8, Y7, Y7
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000100, CX
+	SUBQ       $0x20, DX
+	JMP        block
 
 tail:
 	TESTQ      DX, DX
@@ -7994,7 +8006,7 @@ done:
 	RET
 
 // func dot64AVX2(b *float64, a *float64, n int, lane *[32]float64)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·dot64AVX2(SB), NOSPLIT, $0-32
 	MOVQ    b+0(FP), AX
 	MOVQ    a+8(FP), CX
@@ -8010,36 +8022,40 @@ TEXT ·dot64AVX2(SB), NOSPLIT, $0-32
 	VMOVUPD 224(BX), Y7
 
 block:
-	CMPQ    DX, $0x20
-	JL      tail
-	VMOVUPD (AX), Y8
-	VMULPD  (CX), Y8, Y8
-	VADDPD  Y8, Y0, Y0
-	VMOVUPD 32(AX), Y8
-	VMULPD  32(CX), Y8, Y8
-	VADDPD  Y8, Y1, Y1
-	VMOVUPD 64(AX), Y8
-	VMULPD  64(CX), Y8, Y8
-	VADDPD  Y8, Y2, Y2
-	VMOVUPD 96(AX), Y8
-	VMULPD  96(CX), Y8, Y8
-	VADDPD  Y8, Y3, Y3
-	VMOVUPD 128(AX), Y8
-	VMULPD  128(CX), Y8, Y8
-	VADDPD  Y8, Y4, Y4
-	VMOVUPD 160(AX), Y8
-	VMULPD  160(CX), Y8, Y8
-	VADDPD  Y8, Y5, Y5
-	VMOVUPD 192(AX), Y8
-	VMULPD  192(CX), Y8, Y8
-	VADDPD  Y8, Y6, Y6
-	VMOVUPD 224(AX), Y8
-	VMULPD  224(CX), Y8, Y8
-	VADDPD  Y8, Y7, Y7
-	ADDQ    $0x00000100, AX
-	ADDQ    $0x00000100, CX
-	SUBQ    $0x20, DX
-	JMP     block
+	CMPQ       DX, $0x20
+	JL         tail
+	PREFETCHT0 4096(AX)
+	PREFETCHT0 4160(AX)
+	PREFETCHT0 4224(AX)
+	PREFETCHT0 4288(AX)
+	VMOVUPD    (AX), Y8
+	VMULPD     (CX), Y8, Y8
+	VADDPD     Y8, Y0, Y0
+	VMOVUPD    32(AX), Y8
+	VMULPD     32(CX), Y8, Y8
+	VADDPD     Y8, Y1, Y1
+	VMOVUPD    64(AX), Y8
+	VMULPD     64(CX), Y8, Y8
+	VADDPD     Y8, Y2, Y2
+	VMOVUPD    96(AX), Y8
+	VMULPD     96(CX), Y8, Y8
+	VADDPD     Y8, Y3, Y3
+	VMOVUPD    128(AX), Y8
+	VMULPD     128(CX), Y8, Y8
+	VADDPD     Y8, Y4, Y4
+	VMOVUPD    160(AX), Y8
+	VMULPD     160(CX), Y8, Y8
+	VADDPD     Y8, Y5, Y5
+	VMOVUPD    192(AX), Y8
+	VMULPD     192(CX), Y8, Y8
+	VADDPD     Y8, Y6, Y6
+	VMOVUPD    224(AX), Y8
+	VMULPD     224(CX), Y8, Y8
+	VADDPD     Y8, Y7, Y7
+	ADDQ       $0x00000100, AX
+	ADDQ       $0x00000100, CX
+	SUBQ       $0x20, DX
+	JMP        block
 
 tail:
 	TESTQ      DX, DX

@@ -103,6 +103,10 @@ func accumulate(s isa, size int, k Register, load func(j int, m32, m64 Op) VecVi
 	Label("block")
 	CMPQ(n, Imm(lanes))
 	JL(LabelRef("tail"))
+	// Rows come from far away, and the CPU's own prefetching ends with a page.
+	for i := 0; i < size*lanes; i += 64 {
+		PREFETCHT0(Mem{Base: k, Disp: 4096 + i})
+	}
 	for j := range acc {
 		v := load(j, nil, nil)
 		VMULPD(Mem{Base: a, Disp: 8 * w * j}, v, v)
