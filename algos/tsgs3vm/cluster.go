@@ -158,7 +158,7 @@ func (c *cluster) smoothed(feats *samplers.Features, size int, z []float32, n in
 // dropCluster returns to the plain kernel where labels are no longer few.
 func (l *Learner) dropCluster(fresh int) {
 	if l.cluster.weight > 0 && !l.fewLabels(int(min(l.labelled, 1<<30))+fresh) {
-		l.cluster = cluster{}
+		l.cluster, l.average = cluster{}, average{}
 		l.solver.restart(l, false)
 	}
 }

@@ -471,7 +471,11 @@ func (d *dual) restart(l *Learner, last bool) {
 
 func (d *dual) view(l *Learner) *Model {
 	a := d.arms[d.serve]
-	m := &Model{feats: l.feats, dim: l.dim, coef: a.w, scale: d.norm(), offset: float64(d.opt.Bias * a.b), rho: a.rho, cluster: l.cluster.weight, scored: &d.scored}
+	w, b, k := a.w, a.b, l.cluster.weight
+	if d.serve == 0 {
+		w, b, k = l.averaged(w, b)
+	}
+	m := &Model{feats: l.feats, dim: l.dim, coef: w, scale: d.norm(), offset: float64(d.opt.Bias * b), rho: a.rho, cluster: k, scored: &d.scored}
 	if len(d.arms) > 1 {
 		m.choice = supervised
 		if d.serve > 0 {

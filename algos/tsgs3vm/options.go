@@ -8,12 +8,13 @@ import (
 
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
-	C      float64 `opt:"c" default:"auto" range:"(0,inf)" auto:"chosen by cross-validation on the labels so far" doc:"weight of the labelled losses as in LIBSVM: lambda = 1/(C n) as the number n of labels grows; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"1/C" doc:"ridge weight against the mean of the labelled losses; the paper's C is 1/lambda"`
-	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian" paper:"rbf" doc:"kernel whose random features are drawn: exp(-gamma |x-z|^2), or with the l1 norm exp(-gamma |x-z|)"`
-	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"chosen by cross-validation on the labels so far" paper:"sigma" doc:"kernel width"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,1e6]" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Tuning int     `opt:"tuning" default:"800" range:"[0,2000]" paper:"absent" doc:"c and gamma, where they are auto, are chosen anew whenever the number of labels has doubled, up to this number; 0 takes c = 1 and gamma = 1/median squared distance"`
+	C       float64 `opt:"c" default:"auto" range:"(0,inf)" auto:"chosen by cross-validation on the labels so far" doc:"weight of the labelled losses as in LIBSVM: lambda = 1/(C n) as the number n of labels grows; used while lambda is auto"`
+	Lambda  float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"1/C" doc:"ridge weight against the mean of the labelled losses; the paper's C is 1/lambda"`
+	Kernel  string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian" paper:"rbf" doc:"kernel whose random features are drawn: exp(-gamma |x-z|^2), or with the l1 norm exp(-gamma |x-z|)"`
+	Gamma   float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"chosen by cross-validation on the labels so far" paper:"sigma" doc:"kernel width"`
+	Bias    float64 `opt:"bias" default:"1" range:"[0,1e6]" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Tuning  int     `opt:"tuning" default:"800" range:"[0,2000]" paper:"absent" doc:"c and gamma, where they are auto, are chosen anew whenever the number of labels has doubled, up to this number; 0 takes c = 1 and gamma = 1/median squared distance"`
+	Average float64 `opt:"average" default:"0.4" range:"[0,100]" paper:"absent" doc:"dual: temperature, in standard errors, of the mean over all settings of c and cluster that cross-validation finds nearly as good as the best; 0 takes the best alone"`
 
 	Solver   string `opt:"solver" default:"dual" enum:"dual,sgd" paper:"sgd" doc:"dual: coordinate ascent on the labels beside implicit steps on unlabelled minibatches; sgd: the paper's stochastic gradient steps"`
 	Features int    `opt:"features" default:"4096" range:"[1,1048576]" doc:"random features of the model; with fresh ones this is block times window instead"`
@@ -48,12 +49,13 @@ type Options struct {
 
 // DSGOptions are those of dsg, where there are no unlabelled examples.
 type DSGOptions struct {
-	C      float64 `opt:"c" default:"auto" range:"(0,inf)" auto:"chosen by cross-validation on the labels so far" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) as the number n of labels grows; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" doc:"ridge weight against the mean of the losses"`
-	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian" doc:"kernel whose random features are drawn: exp(-gamma |x-z|^2), or with the l1 norm exp(-gamma |x-z|)"`
-	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"chosen by cross-validation on the labels so far" paper:"sigma" doc:"kernel width"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,1e6]" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Tuning int     `opt:"tuning" default:"800" range:"[0,2000]" paper:"absent" doc:"c and gamma, where they are auto, are chosen anew whenever the number of labels has doubled, up to this number; 0 takes c = 1 and gamma = 1/median squared distance"`
+	C       float64 `opt:"c" default:"auto" range:"(0,inf)" auto:"chosen by cross-validation on the labels so far" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) as the number n of labels grows; used while lambda is auto"`
+	Lambda  float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" doc:"ridge weight against the mean of the losses"`
+	Kernel  string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian" doc:"kernel whose random features are drawn: exp(-gamma |x-z|^2), or with the l1 norm exp(-gamma |x-z|)"`
+	Gamma   float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"chosen by cross-validation on the labels so far" paper:"sigma" doc:"kernel width"`
+	Bias    float64 `opt:"bias" default:"1" range:"[0,1e6]" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Tuning  int     `opt:"tuning" default:"800" range:"[0,2000]" paper:"absent" doc:"c and gamma, where they are auto, are chosen anew whenever the number of labels has doubled, up to this number; 0 takes c = 1 and gamma = 1/median squared distance"`
+	Average float64 `opt:"average" default:"0.4" range:"[0,100]" paper:"absent" doc:"dual: temperature, in standard errors, of the mean over all settings of c and cluster that cross-validation finds nearly as good as the best; 0 takes the best alone"`
 
 	Solver   string `opt:"solver" default:"dual" enum:"dual,sgd" paper:"sgd" doc:"dual: coordinate ascent, on each example as it comes and on the kept ones again; sgd: doubly stochastic gradient steps"`
 	Features int    `opt:"features" default:"4096" range:"[1,1048576]" doc:"random features of the model; with fresh ones this is block times window instead"`
@@ -75,7 +77,7 @@ type DSGOptions struct {
 
 func (d *DSGOptions) options() *Options {
 	return &Options{
-		C: d.C, Lambda: d.Lambda, Kernel: d.Kernel, Gamma: d.Gamma, Bias: d.Bias, Tuning: d.Tuning,
+		C: d.C, Lambda: d.Lambda, Kernel: d.Kernel, Gamma: d.Gamma, Bias: d.Bias, Tuning: d.Tuning, Average: d.Average,
 		Solver: d.Solver, Features: d.Features, Block: d.Block, Draw: d.Draw, Window: d.Window, Hinge: d.Hinge,
 		Step: d.Step, Rate: d.Rate, T0: d.T0, Horizon: d.Horizon,
 		BatchL: d.Batch, BatchU: 1, Labels: d.Labels, Keep: d.Keep, Recent: 1, Cache: d.Cache,

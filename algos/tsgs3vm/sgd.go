@@ -335,13 +335,39 @@ func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, 
 func (s *sgd) finish(l *Learner) {
 	if s.opt.Tuning > 0 {
 		s.settle(l, lastSteps)
+		if s.opt.Draw == "fixed" {
+			s.converge(l)
+		}
 	}
 }
 
 const (
 	// restartSteps follow a change of gamma or c, lastSteps end a stream.
 	restartSteps, lastSteps = 20, 150
+	// settleSteps at a time follow these with fixed features, mostSteps in all,
+	// until |f|² changes by less than settleTol. With the weights that 200
+	// labels need it is at first a hundred times what it will be, and falls as
+	// 1/t².
+	settleSteps, mostSteps, settleTol = 250, 8000, 0.02
 )
+
+// converge takes steps until the norm of f stands still.
+func (s *sgd) converge(l *Learner) {
+	before := s.squared()
+	for n := 0; n < mostSteps; n += settleSteps {
+		s.settle(l, settleSteps)
+		now := s.squared()
+		if math.Abs(now-before) <= settleTol*before {
+			return
+		}
+		before = now
+	}
+}
+
+// squared returns |f|² but for a constant factor.
+func (s *sgd) squared() float64 {
+	return float64(vec.Dot64(s.coef, s.coef)*s.scale) * s.scale
+}
 
 // restart takes steps from 0.
 func (s *sgd) restart(l *Learner, last bool) {

@@ -39,6 +39,7 @@ type Learner struct {
 	tuned    int               // labels at which gamma and c were last chosen
 	surveyed uint64            // unlabelled examples seen at that time
 	cluster  cluster
+	average  average
 	feats    *samplers.Features
 
 	pools   *samplers.Pools
@@ -92,6 +93,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 		l.c = o.C
 	}
 	if o.Solver == "sgd" {
+		l.opt.Average = 0
 		l.solver = newSGD(o)
 	} else {
 		l.solver = newDual(o)
@@ -330,6 +332,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("cluster", &l.cluster.weight)
 	f.Float64("spread", &l.cluster.spread)
 	samplers.ExamplesFields(f, "landmarks", &l.cluster.points)
+	f.Group("average", l.average.fields)
 	f.Group("pools", l.pools.Fields)
 	samplers.ExamplesFields(f, "pending", &l.pending)
 	f.Group("recent", l.recent.Fields)
@@ -374,6 +377,9 @@ func (l *Learner) check(f *state.Fields) {
 	}
 	if k := l.cluster; !(k.weight >= 0 && finite(k.weight)) || k.weight > 0 && (!(k.spread > 0 && finite(k.spread)) || len(k.points) == 0) {
 		f.Fail("cluster", fmt.Errorf("weight %g, spread %g, %d landmarks", k.weight, k.spread, len(k.points)))
+	}
+	if n := len(l.average.w); n != 0 && n != l.opt.Features {
+		f.Fail("average", fmt.Errorf("%d coefficients of %d features", n, l.opt.Features))
 	}
 	l.feats = nil
 	if l.gamma != 0 {

@@ -67,7 +67,7 @@ func (l *Learner) tune(last bool) {
 	}
 	weights, marks := l.clusters()
 	g.marks = marks
-	best := g.search(gammas, cs, weights)
+	best, mean := g.search(gammas, cs, weights)
 	if openC {
 		l.c = best.c
 	}
@@ -76,7 +76,7 @@ func (l *Learner) tune(last bool) {
 			return
 		}
 	}
-	l.cluster = best.cluster
+	l.cluster, l.average = best.cluster, mean
 	l.solver.restart(l, last)
 }
 
@@ -93,6 +93,8 @@ type grid struct {
 	marks  []*stream.Example
 	plain  []float64 // kernel values
 	walk   []float64 // ⟨t(x),t(z)⟩/n, divided by the spread
+	z, zu  []float32 // features of the points and of the landmarks
+	t      []float64 // affinities of the points to the landmarks
 	spread float64
 	gram   []float32
 }
@@ -129,6 +131,7 @@ func (g *grid) setGamma(gamma float64) error {
 	}
 	n := len(g.xs)
 	z := make([]float32, n*size)
+	g.z = z
 	var p samplers.Points
 	p.Pack(g.xs)
 	for b := 0; b < size/m; b++ {
@@ -153,7 +156,9 @@ func (g *grid) setGamma(gamma float64) error {
 		return nil
 	}
 	u := len(g.marks)
-	t := affinities(z, n, mapped(feats, size, g.marks), u, size, m)
+	g.zu = mapped(feats, size, g.marks)
+	t := affinities(z, n, g.zu, u, size, m)
+	g.t = t
 	g.spread = spreadOf(t, n, u, diag/float64(n)-mean/float64(n*n))
 	g.walk = make([]float64, n*n)
 	for i := range n {
@@ -177,12 +182,9 @@ func (g *grid) weigh(a float64) {
 
 // search returns the best combination: fewest errors, with a prior for the
 // middle of the axes of gamma and c and one against cluster kernels; of equals
-// the one with the smaller hinge loss.
-func (g *grid) search(gammas, cs, weights []float64) settings {
-	type candidate struct {
-		settings
-		wrong, loss, far float64
-	}
+// the one with the smaller hinge loss. Where models are averaged, gamma is that
+// of the heaviest average, which it returns, too.
+func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	n := len(g.y)
 	var all []candidate
 	least := math.Inf(1)
@@ -194,19 +196,16 @@ func (g *grid) search(gammas, cs, weights []float64) settings {
 			g.weigh(a)
 			at := len(all)
 			k := cluster{weight: a}
-			caution := 0.0
 			if a > 0 {
 				k.spread, k.points = g.spread, g.marks
-				caution = tuneCaution
 			}
 			for j, c := range cs {
-				far := place(i, len(gammas)) + place(j, len(cs)) + caution
-				all = append(all, candidate{settings: settings{gamma, c, k}, far: far})
+				all = append(all, candidate{settings: settings{gamma, c, k}, far: place(i, len(gammas)) + place(j, len(cs))})
 			}
 			for fold := 1; fold <= tuneFolds; fold++ {
 				alpha, s := make([]float64, n), make([]float64, n)
 				for j, c := range cs {
-					g.solve(fold, c, alpha, s)
+					g.solve(fold, c, alpha, s, tuneSweeps, tuneTol)
 					v := &all[at+j]
 					for k, f := range g.fold {
 						if f != fold {
@@ -225,18 +224,31 @@ func (g *grid) search(gammas, cs, weights []float64) settings {
 		}
 	}
 	if len(all) == 0 {
-		return settings{gamma: gammas[0], c: cs[0]}
+		return settings{gamma: gammas[0], c: cs[0]}, average{}
 	}
 	p := (least + 1) / float64(n+2)
-	unit := tunePrior * math.Sqrt(p*(1-p)*float64(n))
+	unit := math.Sqrt(p * (1 - p) * float64(n))
+	gamma := 0.0
+	if g.opt.Average > 0 {
+		gamma = share(all, unit, g.opt.Average)
+	}
 	best, low := 0, math.Inf(1)
 	for k, v := range all {
-		score := v.wrong + float64(unit*v.far)
+		score := v.wrong + float64(tunePrior*unit*v.far)
+		if v.cluster.weight > 0 {
+			score += float64(tuneCaution * unit)
+		}
+		if gamma > 0 && v.gamma != gamma {
+			continue
+		}
 		if score < low || score == low && v.loss < all[best].loss {
 			best, low = k, score
 		}
 	}
-	return all[best].settings
+	if gamma == 0 {
+		return all[best].settings, average{}
+	}
+	return all[best].settings, g.mean(all, all[best].settings)
 }
 
 // place returns the squared distance of position i from the middle of n, 1 at
@@ -249,10 +261,11 @@ func place(i, n int) float64 {
 	return float64(d * d)
 }
 
-// solve fits the points outside a fold from the given start, s = Kαy.
-func (g *grid) solve(fold int, c float64, a, s []float64) {
+// solve fits the points outside a fold, which are all if it is 0, from the
+// given start, s = Kαy.
+func (g *grid) solve(fold int, c float64, a, s []float64, sweeps int, tol float64) {
 	n := len(g.y)
-	for range tuneSweeps {
+	for range sweeps {
 		worst := 0.0
 		for i, y := range g.y {
 			if g.fold[i] == fold {
@@ -267,7 +280,7 @@ func (g *grid) solve(fold int, c float64, a, s []float64) {
 				worst = max(worst, math.Abs(t)*q)
 			}
 		}
-		if worst < tuneTol {
+		if worst < tol {
 			return
 		}
 	}

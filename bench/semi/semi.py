@@ -12,7 +12,7 @@ error in percent, and p-values of paired t-tests over the seeds: each learner
 from both kinds of rows against the same without unlabelled ones, and tsgs3vm
 against frs3vm) and writes every figure to DIR/semi.csv. "exact twin" is the
 cluster kernel of tsgs3vm on exact kernel values, its options chosen by the same
-folds as SVC's.
+folds as SVC's; "dsg, best alone" is dsg with average=0.
 
 Python with numpy, scipy and scikit-learn is needed; see bench/peers.py.
 """
@@ -50,6 +50,8 @@ SETS = {
     "reuters_moneyfx": ("none", 1, 1),
     "mnist8": ("255", 10, 0.02),
 }
+# What is compared with what.
+PAIRS = [("tsgs3vm", "dsg"), ("tsgs3vm", "dsg, best alone"), ("SelfTraining(SVC)", "SVC, labels"), ("tsgs3vm", "frs3vm")]
 SYNTH = {"moons": ["--set", "spread=0.3"], "checkerboard": []}
 
 
@@ -202,6 +204,7 @@ def main():
     p.add_argument("--out", default=".")
     p.add_argument("--losses", action="store_true", help="add rows with the loss on unlabelled rows alone")
     p.add_argument("--no-peers", action="store_true")
+    p.add_argument("--learners", default="tsgs3vm,dsg,frs3vm", help="which of ours")
     a = p.parse_args()
     os.makedirs(a.out, exist_ok=True)
     figures = []
@@ -232,9 +235,10 @@ def main():
                     ("tsgs3vm", "tsgs3vm rho=0.1", ["cluster=0", "rho=0.1", "serve=semi"]),
                     ("tsgs3vm", "tsgs3vm rho=1", ["cluster=0", "rho=1", "serve=semi"]),
                     ("dsg", "dsg", []),
+                    ("dsg", "dsg, best alone", ["average=0"]),
                     ("frs3vm", "frs3vm", []),
                 ]:
-                    if "rho" in row and not a.losses:
+                    if learner not in a.learners.split(",") or "rho" in row and not a.losses:
                         continue
                     add(seed, row, *ours(a.streamsvm, tr, te, learner, seed, *options))
                 if not a.no_peers:
@@ -262,14 +266,18 @@ def main():
                         add(seed, "LIBSVM, all labels", 100 - float(out.split("=")[1].split("%")[0]), time.time() - start)
         figures.append((name, errors))
         if print_head:
-            tests = ["tsgs3vm / dsg", "SelfTraining / SVC", "tsgs3vm / frs3vm"]
+            tests = [f"{one} / {other}" for one, other in PAIRS]
             print("| set | " + " | ".join(errors) + " | p " + " | p ".join(tests) + " |")
             print("| --- |" + " ---: |" * (len(errors) + len(tests)))
             print_head = False
         cells = [f"{np.mean(v):.2f}" for v in errors.values()]
-        for one, other in [("tsgs3vm", "dsg"), ("SelfTraining(SVC)", "SVC, labels"), ("tsgs3vm", "frs3vm")]:
-            d = np.subtract(errors.get(one, [0]), errors.get(other, [0]))
-            cells.append(f"{ttest_rel(errors[one], errors[other]).pvalue:.3f}" if len(d) > 1 and d.any() else "-")
+        for one, other in PAIRS:
+            if not {one, other} <= errors.keys():
+                cells.append("-")
+                continue
+            d = np.subtract(errors[one], errors[other])
+            p = f"{ttest_rel(errors[one], errors[other]).pvalue:.3f}" if len(d) > 1 and d.any() else "-"
+            cells.append(f"{p} ({(d < 0).sum()} better, {(d > 0).sum()} worse)")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     log.close()
 
