@@ -79,7 +79,7 @@ func BenchmarkIngest(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				in := newIngest(src, c, 65536, false)
+				in := newIngest(src, c, 65536, 64<<20, false)
 				go in.run(b.Context())
 				got := 0
 				for batch := range in.queue {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -15,6 +17,7 @@ import (
 type batch struct {
 	items   []Item
 	records []stream.Record
+	bytes   int64 // of room, taken up by the values of its records
 }
 
 // ingest fetches and decodes ahead of learning. Decoding happens on its own
@@ -31,8 +34,10 @@ type ingest struct {
 	queue    chan *batch
 	spare    chan *batch  // consumed batches, to be filled again
 	depth    atomic.Int64 // records in queue
-	err      error        // why ingest ended; io.EOF at the end of the stream
-	limit    uint64       // deliver at most so many records, 0: all
+	bytes    int64        // room for the values of records in queue
+	room     *semaphore.Weighted
+	err      error  // why ingest ended; io.EOF at the end of the stream
+	limit    uint64 // deliver at most so many records, 0: all
 
 	// The features of consecutive examples share blocks of memory. Learners may
 	// keep examples for as long as they like, so the arena is never reset: a
@@ -40,12 +45,17 @@ type ingest struct {
 	arena stream.Arena
 }
 
-// batchSize is how many records travel through the queue together, at most.
-const batchSize = 512
+// At most batchSize records travel through the queue together, and no more
+// behind batchBytes.
+const (
+	batchSize  = 512
+	batchBytes = 1 << 20
+)
 
-func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, keep bool) *ingest {
+func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueBytes int64, keep bool) *ingest {
 	n := max(1, queueRecords/batchSize)
 	in := &ingest{src: src, dec: dec, keep: keep, queue: make(chan *batch, n), spare: make(chan *batch, n)}
+	in.bytes, in.room = queueBytes, semaphore.NewWeighted(queueBytes)
 	in.inArena, _ = dec.(stream.ArenaDecoder)
 	return in
 }
@@ -67,7 +77,7 @@ func (in *ingest) run(ctx context.Context) {
 			return
 		}
 		for rest := recs; len(rest) > 0; {
-			cut := min(len(rest), batchSize)
+			cut := upTo(rest[:min(len(rest), batchSize)], min(batchBytes, in.bytes))
 			if in.limit > 0 {
 				cut = min(cut, int(in.limit-n))
 			}
@@ -84,8 +94,26 @@ func (in *ingest) run(ctx context.Context) {
 	}
 }
 
+// upTo returns how many records have so many bytes, the last one beginning
+// before that.
+func upTo(recs []stream.Record, limit int64) int {
+	for i := range recs {
+		if limit -= int64(len(recs[i].Value)); limit <= 0 {
+			return i + 1
+		}
+	}
+	return len(recs)
+}
+
 func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	b := in.empty(len(recs))
+	for i := range recs {
+		b.bytes += int64(len(recs[i].Value))
+	}
+	b.bytes = min(b.bytes, in.bytes)
+	if in.room.Acquire(ctx, b.bytes) != nil {
+		return false
+	}
 	for i := range recs {
 		r := &recs[i]
 		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
@@ -137,7 +165,8 @@ func (in *ingest) empty(n int) *batch {
 func (in *ingest) recycle(b *batch) {
 	clear(b.items) // or what they point to would live on
 	clear(b.records)
-	b.items, b.records = b.items[:0], b.records[:0]
+	in.room.Release(b.bytes)
+	b.items, b.records, b.bytes = b.items[:0], b.records[:0], 0
 	select {
 	case in.spare <- b:
 	default:

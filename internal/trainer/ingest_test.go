@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -57,7 +58,7 @@ func TestIngestReusesNothingInUse(t *testing.T) {
 			}
 			got := newEngine(t, config(t, learner))
 			src := &memory{recs: recs, r: rand.New(rand.NewPCG(1, 1))}
-			_, err = Run(t.Context(), got, RunConfig{Source: src, Decoder: c, Tolerance: TolerateData, QueueRecords: 1})
+			_, err = Run(t.Context(), got, RunConfig{Source: src, Decoder: c, Tolerance: TolerateData, QueueRecords: 1, QueueBytes: 7})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +82,7 @@ func TestIngestAllocates(t *testing.T) {
 		recs[i] = stream.Record{Topic: "t", Offset: int64(i), Value: fmt.Appendf(nil, "+1 1:%d 3:0.5 7:1.25", i)}
 	}
 	for _, keep := range []bool{false, true} {
-		in := newIngest(&memory{recs: recs, r: rand.New(rand.NewPCG(2, 2))}, c, 8*batchSize, keep)
+		in := newIngest(&memory{recs: recs, r: rand.New(rand.NewPCG(2, 2))}, c, 8*batchSize, 1<<30, keep)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		go in.run(t.Context())
@@ -110,5 +111,49 @@ func TestIngestAllocates(t *testing.T) {
 		if got := float64(after.Mallocs-before.Mallocs) / n; got > 0.05 {
 			t.Errorf("keep %v: %.3f allocations for a record", keep, got)
 		}
+	}
+}
+
+// What is fetched and decoded ahead is bounded in bytes, however large records
+// are; one that is larger than the bound passes, too.
+func TestIngestBytes(t *testing.T) {
+	const n, large, limit = 2000, 10_000, 1 << 17
+	c, err := codec.New("libsvm", codec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recs := make([]stream.Record, n)
+	for i := range recs {
+		size := large
+		if i == n/2 {
+			size = 2 * limit
+		}
+		recs[i] = stream.Record{Topic: "t", Offset: int64(i), Value: fmt.Appendf(nil, "+1 1:%d%*s", i+1, size, " ")}
+	}
+	in := newIngest(&memory{recs: recs, r: rand.New(rand.NewPCG(2, 2))}, c, 65536, limit, false)
+	go in.run(t.Context())
+	next, most := 0, 0
+	for next < n {
+		// Let it run ahead until it stops.
+		for depth := int64(-1); depth != in.depth.Load(); time.Sleep(time.Millisecond) {
+			depth = in.depth.Load()
+		}
+		b := <-in.queue
+		ahead := int(in.depth.Load())
+		in.depth.Add(-int64(len(b.items)))
+		most = max(most, ahead)
+		if ahead > limit/large+1 {
+			t.Fatalf("%d records of %d bytes are ahead, the limit is %d bytes", ahead, large, limit)
+		}
+		for i := range b.items {
+			if it := &b.items[i]; it.Err != nil || it.Offset != int64(next) || it.Example.X.Val[0] != float32(next+1) {
+				t.Fatalf("item %d is %+v", next, it)
+			}
+			next++
+		}
+		in.recycle(b)
+	}
+	if _, more := <-in.queue; more || in.err != io.EOF || most < 2 {
+		t.Errorf("%v, %d records ahead at most", in.err, most)
 	}
 }

@@ -87,8 +87,11 @@ type RunConfig struct {
 	// records may pass between checkpoints; 0 means no such limit.
 	CheckpointInterval time.Duration
 	CheckpointEvery    uint64
-	// QueueRecords bounds how far ingest runs ahead, default 65,536.
+	// QueueRecords and QueueBytes bound how far ingest runs ahead, in records,
+	// default 65,536, and in the bytes of their values, default 64 MiB. A record
+	// that is larger goes alone.
 	QueueRecords int
+	QueueBytes   int64
 	// Limit, if positive, ends the stream after so many records.
 	Limit uint64
 	// ShutdownTimeout bounds what a run still does after its context has
@@ -133,6 +136,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if cfg.QueueRecords <= 0 {
 		cfg.QueueRecords = 65536
 	}
+	if cfg.QueueBytes <= 0 {
+		cfg.QueueBytes = 64 << 20
+	}
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 25 * time.Second
 	}
@@ -159,7 +165,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 
 	r := &run{
 		RunConfig: cfg, e: e, after: after,
-		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.Recorder != nil || cfg.DeadLetters != nil),
+		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.QueueBytes, cfg.Recorder != nil || cfg.DeadLetters != nil),
 		jobs: make(chan *job, 1), saved: make(chan error, 1),
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
