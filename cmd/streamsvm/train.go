@@ -85,7 +85,7 @@ func (t *train) define(f *cli.Flags) {
 		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
 		f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
 		f.Lookup("dlq").NoOptDefVal = ".dlq"
-		f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead")
+		f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead, within 64 MiB of their values")
 	})
 	t.learnFlags.define(f)
 	f.Group("Output", func() {
