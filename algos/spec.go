@@ -3,6 +3,8 @@ package algos
 import (
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 )
 
 // Spec registers a learner.
@@ -35,6 +37,9 @@ type SpecInfo struct {
 	Kind                       Kind
 	Tasks                      []Task
 	Presets                    map[string]map[string]string
+	// Gone maps the names of options that earlier versions had to what stands
+	// for them now.
+	Gone map[string]string
 }
 
 // Define makes the Spec of a learner whose options are a struct O with the
@@ -55,7 +60,15 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	}
 	parse := func(options map[string]string) (O, error) {
 		var o O
-		err := setOptions(&o, options)
+		var err error
+		for _, name := range slices.Sorted(maps.Keys(options)) {
+			if advice, ok := info.Gone[name]; ok && err == nil {
+				err = fmt.Errorf("there is no option %s any more: %s", name, advice)
+			}
+		}
+		if err == nil {
+			err = setOptions(&o, options)
+		}
 		if err == nil && validate != nil {
 			err = validate(&o)
 		}

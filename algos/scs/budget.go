@@ -6,24 +6,34 @@ import (
 	"slices"
 )
 
-// evict takes n of the first m points out of the sample. A window loses its
-// oldest. Otherwise those without a coefficient go first, oldest first, then
-// those that contribute least; points whose hinge is in the subgradient stay.
-// It returns how many went.
+// evict takes n of the first m points out of the sample: the oldest, of a
+// window and of a sample that holds its size. A sample that is full keeps its
+// support vectors as long as they leave room: points without a coefficient go
+// first, oldest first, and then the oldest. So it is a sample of a longer
+// stretch of the stream, of which the points that would not matter are not
+// kept. It returns how many went.
 func (l *Learner) evict(m, n int) int {
 	p := l.p
 	var out []int32
-	if l.o.Full == "window" {
-		for i := range int32(min(m, n)) { // points stand in order of age
-			out = append(out, i)
+	all := l.o.Full == "window" || l.pace.holds
+	for pass := range 2 {
+		for i := range int32(m) { // points stand in order of age
+			if len(out) < n && (all || (p.Alpha[i] == 0 && !p.Active[i]) == (pass == 0)) {
+				out = append(out, i)
+			}
 		}
-	} else {
-		out = l.least(m, n, true)
 	}
+	slices.Sort(out)
+	return l.remove(out)
+}
+
+// remove takes the points listed, in ascending order, out of the sample and
+// returns how many they were.
+func (l *Learner) remove(out []int32) int {
+	p := l.p
 	l.forget(out)
 	p.Mark()
 	keep := make([]int32, 0, p.Len())
-	slices.Sort(out)
 	for i := range int32(p.Len()) {
 		if len(out) > 0 && out[0] == i {
 			out = out[1:]
@@ -40,48 +50,50 @@ func (l *Learner) evict(m, n int) int {
 	return gone
 }
 
-// trim brings the number of coefficients down to the budget. Where the dual is
-// worked on, the points with the largest loss go and the dual is maximised over
-// the rest: a support vector on the wrong side costs budget without shaping the
-// boundary, and its going sets others free (Bakır, Bottou, Weston, "Breaking
-// SVM complexity with cross-training", 2004). Elsewhere the coefficients that
-// contribute least go.
-func (l *Learner) trim(final bool) {
-	p := l.p
-	if l.o.Budget == 0 {
-		return
+// shrink takes the oldest points out of a sample whose model has more support
+// vectors than the budget, about as many as that takes, and reports whether
+// there were any. The sample holds its size from then on.
+func (l *Learner) shrink() bool {
+	support, m := l.support(), l.p.Len()
+	if !l.guarded() || l.o.Budget == 0 || support <= l.o.Budget || m < 2 {
+		return false
 	}
-	support := 0
-	for _, a := range p.Alpha {
+	n := min(m-1, (support-l.o.Budget)*m/support+m/20+1)
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	l.remove(out)
+	l.p.Lambda = l.lambda()
+	l.pace.hold(l, l.p.Len(), "budget")
+	return true
+}
+
+// support returns the number of support vectors.
+func (l *Learner) support() (n int) {
+	for _, a := range l.p.Alpha {
 		if a != 0 {
-			support++
+			n++
 		}
 	}
-	if support <= l.o.Budget {
+	return n
+}
+
+// trim brings the number of coefficients down to the budget where there is no
+// guard: those that contribute least go.
+func (l *Learner) trim() {
+	support := l.support()
+	if l.o.Budget == 0 || support <= l.o.Budget {
 		return
 	}
 	l.model = nil
-	if l.o.Polish == "never" {
-		l.forget(l.least(p.Len(), support-l.o.Budget, false))
-		l.refresh()
-		return
-	}
-	l.forget(l.worst(support - l.o.Budget))
-	l.near = l.near[:0]
-	for i, a := range p.Alpha {
-		if a != 0 {
-			l.near = append(l.near, int32(i))
-		}
-	}
-	sub := l.restrict()
-	l.polish(sub, final)
-	l.adopt(sub)
+	l.forget(l.least(l.p.Len(), support-l.o.Budget))
+	l.refresh()
 }
 
-// least lists the n points among the first m with the least |α_j|·√K_jj, in
-// order of that and then of age: points without a coefficient only if zeros is
-// set, and otherwise only those with one.
-func (l *Learner) least(m, n int, zeros bool) []int32 {
+// least lists the n of the first m points with a coefficient whose |α_j|·√K_jj
+// is least, in order of that and then of age.
+func (l *Learner) least(m, n int) []int32 {
 	p := l.p
 	type entry struct {
 		i int32
@@ -89,14 +101,9 @@ func (l *Learner) least(m, n int, zeros bool) []int32 {
 	}
 	var all []entry
 	for i, a := range p.Alpha[:m] {
-		if a == 0 && !zeros || zeros && p.Active[i] {
-			continue
-		}
-		v := 0.0
 		if a != 0 {
-			v = math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))
+			all = append(all, entry{int32(i), math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))})
 		}
-		all = append(all, entry{int32(i), v})
 	}
 	slices.SortFunc(all, func(x, y entry) int { return cmp.Or(cmp.Compare(x.v, y.v), cmp.Compare(x.i, y.i)) })
 	out := make([]int32, 0, n)
@@ -130,19 +137,4 @@ func (l *Learner) forget(out []int32) {
 	}
 	p.Advance(l.rest)
 	l.moved = true
-}
-
-// worst lists the n points with a coefficient whose loss is largest.
-func (l *Learner) worst(n int) []int32 {
-	p := l.p
-	var all []int32
-	for i, a := range p.Alpha {
-		if a != 0 {
-			all = append(all, int32(i))
-		}
-	}
-	slices.SortFunc(all, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(p.W[x]*p.S[x], p.W[y]*p.S[y]), cmp.Compare(x, y))
-	})
-	return all[:n]
 }

@@ -19,6 +19,9 @@ func (l *Learner) draws() (grow, test int) {
 	if l.o.TMax > 0 {
 		test = min(test, l.o.TMax)
 	}
+	if l.pace.holds {
+		return 0, max(1, test/l.stride())
+	}
 	if l.o.Recycle {
 		if l.o.Growth == "geometric" && grow > 0 {
 			test = min(test, grow)
@@ -44,7 +47,15 @@ func (l *Learner) growth(m int) int {
 	case "theorem":
 		n = TheoremSize(l.delta, l.o.Kappa, l.o.PFail, l.bound()) - m
 	}
-	return max(0, min(n, l.o.MaxSample-m))
+	return max(0, min(n, l.limit()-m))
+}
+
+// limit returns the largest size that the sample may have now.
+func (l *Learner) limit() int {
+	if l.pace.holds {
+		return l.pace.size
+	}
+	return l.o.MaxSample
 }
 
 // bound returns M, the bound on |f(z)| that theorem 3.3 assumes. For
@@ -87,7 +98,7 @@ func (l *Learner) take(grow, draws int) {
 // wanted returns how many recycled draws should come into a sample of m, which
 // may be more than its limit has room for.
 func (l *Learner) wanted(m int) int {
-	if m >= l.o.MaxSample {
+	if m >= l.limit() {
 		return m
 	}
 	return l.growth(m)
@@ -104,7 +115,7 @@ func (l *Learner) truncate(m int) {
 // absorb takes the first n of the draws behind the sample of m into it, as far
 // as its limit admits.
 func (l *Learner) absorb(m, n int) {
-	room := l.o.MaxSample - m
+	room := l.limit() - m
 	if n > room && l.o.Full != "stop" {
 		l.p.Truncate(m + n)
 		l.seq = l.seq[:m+n]
@@ -165,8 +176,8 @@ func (l *Learner) decide(m int) {
 
 // counters are what a run did, for the gauges.
 type counters struct {
-	accepted, rejected, null, capped uint64
-	dS, dT, fT, forgotten            float64
+	accepted, rejected, null, capped, waited uint64
+	dS, dT, fT, forgotten                    float64
 }
 
 func (l *Learner) gauges() []stream.Measure {
@@ -180,19 +191,25 @@ func (l *Learner) gauges() []stream.Measure {
 			support++
 		}
 	}
-	return []stream.Measure{
-		{Name: "radius", Value: l.delta},
+	common := []stream.Measure{
 		{Name: "accepted_total", Value: float64(l.counts.accepted)},
 		{Name: "rejected_total", Value: float64(l.counts.rejected)},
-		{Name: "null_steps_total", Value: float64(l.counts.null)},
-		{Name: "bisection_caps_total", Value: float64(l.counts.capped)},
-		{Name: "model_decrease", Value: l.counts.dS},
-		{Name: "validation_decrease", Value: l.counts.dT},
-		{Name: "validation_objective", Value: l.counts.fT},
 		{Name: "active_fraction", Value: float64(active) / float64(max(1, p.Len()))},
-		{Name: "forgotten_norm", Value: l.counts.forgotten},
 		{Name: "support", Value: float64(support)},
 	}
+	if l.guarded() {
+		return append(common, append(l.proof.gauges(), append(l.pace.gauges(),
+			stream.Measure{Name: "waited_total", Value: float64(l.counts.waited)})...)...)
+	}
+	return append(common,
+		stream.Measure{Name: "radius", Value: l.delta},
+		stream.Measure{Name: "null_steps_total", Value: float64(l.counts.null)},
+		stream.Measure{Name: "bisection_caps_total", Value: float64(l.counts.capped)},
+		stream.Measure{Name: "model_decrease", Value: l.counts.dS},
+		stream.Measure{Name: "validation_decrease", Value: l.counts.dT},
+		stream.Measure{Name: "validation_objective", Value: l.counts.fT},
+		stream.Measure{Name: "forgotten_norm", Value: l.counts.forgotten},
+	)
 }
 
 func dot(x, y []float64) float64 {

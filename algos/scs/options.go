@@ -17,9 +17,9 @@ type Options struct {
 
 	Geometry string `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha; E-12" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
 	Search   string `opt:"search" default:"exact" enum:"exact,wolfe" paper:"wolfe; Algorithm 2" doc:"line search"`
-	Accept   string `opt:"accept" default:"always" enum:"ratio,printed,always" paper:"printed; E-2" doc:"when a candidate is accepted on the validation sample T: by the agreement ratio, by the inequality as printed, or always"`
+	Accept   string `opt:"accept" default:"guard" enum:"guard,ratio,printed,always" paper:"printed; E-2" doc:"when a candidate is accepted: once it has its duality gap and unless fresh draws show that it is worse than the model in use; or as in the paper on the validation sample T, by the agreement ratio or by the inequality as printed; or always"`
 	Restart  string `opt:"restart" default:"stage" enum:"never,reject,stall,stage" paper:"never; E-10" doc:"when the direction is reset to the negative subgradient: never, after a rejected or null step, only after a null step, or after that and whenever the sample grows"`
-	Publish  string `opt:"publish" default:"candidate" enum:"candidate,incumbent" paper:"incumbent" doc:"which iterate is the model between steps: the newest, or the last one tested"`
+	Publish  string `opt:"publish" default:"candidate" enum:"candidate,incumbent" paper:"incumbent" doc:"without the guard, which iterate is the model between steps: the newest, or the last one tested"`
 
 	Initial    int     `opt:"initial" default:"256" range:"[2,1000000]" paper:"#S_0, unreported" doc:"size of the first sample"`
 	Growth     string  `opt:"growth" default:"geometric" enum:"fixed,geometric,theorem" paper:"theorem 3.3" doc:"how the sample grows"`
@@ -29,7 +29,7 @@ type Options struct {
 	PFail      float64 `opt:"p_fail" default:"0.05" range:"(0,1)" paper:"epsilon of theorem 3.3" doc:"failure probability of theorem growth"`
 	MaxSample  int     `opt:"max_sample" default:"100000" range:"[2,100000000]" paper:"7 (i)" doc:"largest sample S"`
 	Full       string  `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii); drift" doc:"what happens once S is at its largest: it stays; or recycled draws replace its oldest points without a coefficient, then those whose coefficients matter least; or they replace its oldest points, so that the model follows a drifting stream"`
-	Budget     int     `opt:"budget" default:"0" range:"[0,100000000]" paper:"7 (iii)" doc:"most support vectors: the coefficients that matter least are set to 0 after a step; 0 for no limit"`
+	Budget     int     `opt:"budget" default:"20000" range:"[0,100000000]" paper:"7 (iii)" doc:"most support vectors of a model in use: the sample grows no further, or shrinks, where it would have more; 0 for no limit"`
 	Shuffle    int     `opt:"shuffle" default:"0" range:"[0,100000000]" paper:"draws are i.i.d." doc:"size of the buffer that breaks up the order of the stream before draws are taken; 0 for none"`
 	TMax       int     `opt:"t_max" default:"8192" range:"[0,100000000]" paper:"#T_k = #S_k" doc:"largest validation sample T, which bounds how long the model stands still; 0 for no limit but the size of S"`
 	Recycle    bool    `opt:"recycle" default:"true" paper:"false" doc:"take T into the sample after the test"`
@@ -47,17 +47,11 @@ type Options struct {
 	C2       float64 `opt:"c2" default:"0.45" range:"(0,1)" paper:"m1; E-4" doc:"curvature constant of the Wolfe search"`
 	N        float64 `opt:"n" default:"4" range:"(1,inf)" paper:"n" doc:"the shortest step is the radius over this"`
 
-	Margin      float64 `opt:"margin" default:"0.2" range:"[0,inf)" paper:"absent" doc:"work on the points whose margin is below 1 + this only, and check the others afterwards; 0 works on the whole sample"`
-	Rounds      int     `opt:"rounds" default:"1" range:"[1,100]" doc:"how often a step does so while points left out turn out to have a loss"`
-	FinalRounds int     `opt:"final_rounds" default:"3" range:"[1,100]" doc:"the same at the end of a bounded stream"`
-	Polish      string  `opt:"polish" default:"stage" enum:"never,final,stage" paper:"absent" doc:"when block dual ascent, which gives the model a duality gap, follows the iterations: never, at the end of a bounded stream, or in every step; needs rkhs geometry and a margin"`
-	Warm        int     `opt:"warm" default:"2048" range:"[0,100000000]" doc:"with polish = stage, subgradient iterations precede the ascent while the sample is no larger than this; beyond, the ascent alone is cheaper"`
-	Block       int     `opt:"block" default:"512" range:"[4,4096]" doc:"points in a block of the dual ascent"`
-	Blocks      int     `opt:"blocks" default:"30" range:"[1,1000000]" doc:"most blocks a step"`
-	FinalBlocks int     `opt:"final_blocks" default:"300" range:"[1,1000000]" doc:"most blocks at the end of a bounded stream"`
-	Tol         float64 `opt:"tol" default:"0.1" range:"(0,1)" doc:"largest violation of an optimality condition that ends the ascent of a step, in units of the margin"`
-	FinalTol    float64 `opt:"final_tol" default:"0.01" range:"(0,1)" doc:"the same at the end of a bounded stream"`
-	Newton      int     `opt:"newton" default:"0" range:"[0,10000]" doc:"proximal Newton steps after the last ascent of a bounded stream"`
+	Gap    float64 `opt:"gap" default:"0.5" range:"(0,100]" paper:"absent" doc:"largest duality gap of a model in use, in units of the standard error of the objective as an estimate of that of the whole stream, or of a fiftieth of the objective where that is more; a fifth of it at the end of a bounded stream"`
+	Blocks int     `opt:"blocks" default:"2000" range:"[1,1000000]" doc:"most blocks of the dual ascent in a step; where they do not suffice, the sample waits"`
+	Block  int     `opt:"block" default:"512" range:"[4,4096]" doc:"points in a block"`
+	Margin float64 `opt:"margin" default:"0.2" range:"[0,inf)" paper:"absent" doc:"work on the points whose margin is below 1 + this only, and check the others afterwards; 0: iterate on the whole sample, without ascent"`
+	Gain   float64 `opt:"gain" default:"0.002" range:"[0,1]" doc:"the sample grows while another doubling may gain so much accuracy, or a fiftieth of the error where that is less; 0: always"`
 
 	CacheMB int `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
 }
@@ -78,8 +72,8 @@ func (o *Options) validate() error {
 	if o.Geometry == "alpha" && (o.Margin > 0 || o.Full != "stop" && o.Recycle) {
 		return fmt.Errorf("option geometry = alpha: all coefficients are non-zero there, so margin must be 0 and full be stop")
 	}
-	if o.Margin == 0 && o.Polish != "never" {
-		return fmt.Errorf("option polish = %s: needs a margin above 0", o.Polish)
+	if o.Accept == "guard" && (o.Margin == 0 || o.Geometry != "rkhs" || !o.Recycle) {
+		return fmt.Errorf("option accept = guard: needs a margin above 0, geometry = rkhs and recycle = true")
 	}
 	return nil
 }
@@ -101,8 +95,16 @@ var presets = map[string]map[string]string{
 	"paper": {
 		"lambda": "1", "bias": "0", "geometry": "alpha", "search": "wolfe", "accept": "printed", "restart": "never",
 		"publish": "incumbent", "initial": "64", "growth": "fixed", "recycle": "false", "iterations": "1", "final": "0",
-		"max_sample": "2000", "full": "stop", "t_max": "0", "margin": "0", "polish": "never",
+		"max_sample": "2000", "full": "stop", "t_max": "0", "margin": "0", "gain": "0", "budget": "0",
 	},
 	"default": {},
-	"fast":    {"max_sample": "16384", "final_tol": "0.1"},
+	"fast":    {"max_sample": "16384", "gap": "1"},
+}
+
+// gone are options that earlier versions had, and what stands for them.
+var gone = map[string]string{
+	"rounds": "a step goes on until the duality gap is within its bound; see gap and blocks", "final_rounds": "see gap",
+	"final_blocks": "see gap", "tol": "see gap", "final_tol": "see gap", "newton": "set gap low",
+	"polish": "the ascent follows the iterations unless margin is 0",
+	"warm":   "iterations precede the ascent while the sample is small",
 }

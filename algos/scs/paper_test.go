@@ -188,7 +188,7 @@ func TestDualOracle(t *testing.T) {
 			for _, bias := range []float64{0, 1} {
 				q, w := gram(data, 2, bias)
 				best := dual.Solve(q, w, c.lambda, 1e-8, 20000)
-				o := map[string]string{"lambda": c.text, "gamma": "2", "initial": "100", "final_tol": "1e-6", "final_blocks": "10000", "final_rounds": "20", "bias": "0"}
+				o := map[string]string{"lambda": c.text, "gamma": "2", "initial": "100", "gap": "1e-5", "bias": "0"}
 				if bias == 1 {
 					o["bias"] = "1"
 				}
@@ -350,8 +350,8 @@ func TestBudgetAndCap(t *testing.T) {
 	full := accuracy(l.Model(), test)
 	l = newLearner(t, "initial=64 max_sample=400 c=1 t_max=200 gamma=2 budget=40")
 	r = train(t, l, data)
-	if n := l.Model().Info().Support; n > 40 || n == 0 || gauge(t, r, "forgotten_norm") <= 0 {
-		t.Errorf("%d support vectors, forgotten %g", n, gauge(t, r, "forgotten_norm"))
+	if n := l.Model().Info().Support; n > 40 || n == 0 || gauge(t, r, "hold_total") == 0 {
+		t.Errorf("%d support vectors, held %g times", n, gauge(t, r, "hold_total"))
 	}
 	if a := accuracy(l.Model(), test); full < .88 || a < full-.03 {
 		t.Errorf("accuracy %.3f with a budget, %.3f without", a, full)
@@ -365,8 +365,7 @@ func TestGapOnIJCNN1(t *testing.T) {
 	}
 	data := dataset.Load(t, "ijcnn1.train.libsvm.gz", 10000, 1)
 	for _, options := range []string{
-		"final_tol=1e-4 final_rounds=10 final_blocks=10000",
-		"final_tol=1e-2 final_rounds=10 final_blocks=10000 newton=100",
+		"gap=1e-4",
 	} {
 		l := newLearner(t, "gamma=2 c=32 "+options)
 		start := cpu()

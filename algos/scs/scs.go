@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -21,6 +22,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:   "Zhang, Sen: A stochastic conjugate subgradient algorithm for kernel support vector machines, Algorithm 1",
 	Kind:    algos.Kernel,
 	Presets: presets,
+	Gone:    gone,
 }, (*Options).validate, New, kernel.DecodeExpansion)
 
 // Learner runs SCS; see the package documentation. Not safe for concurrent
@@ -39,18 +41,21 @@ type Learner struct {
 	moved  bool    // the candidate differs from the incumbent
 	counts counters
 
-	model *kernel.Expansion // of the published iterate, nil if that has changed
+	model *kernel.Expansion // in use; without the guard nil where the iterate has changed
+	pace  pace              // whether the sample grows
+	proof proof             // of the model in use
 	seq   []uint64          // Seq of the points of S_k
 
 	shuffle *samplers.Shuffle
+	log     *slog.Logger
 	evals   int64 // kernel values computed for problems that are gone
 
 	// Scratch.
 	breaks []hinge.Break
 	near   []int32
 	rest   []int32
+	listed []bool
 	dual   hinge.Dual
-	newton hinge.Newton
 }
 
 var _ algos.Learner = (*Learner)(nil)
@@ -58,7 +63,7 @@ var _ algos.Learner = (*Learner)(nil)
 // New returns a learner that has seen nothing.
 func New(env algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{
-		o: o, delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN(),
+		o: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN(),
 		shuffle: samplers.NewShuffle(o.Shuffle, env.Seed),
 	}, nil
 }
@@ -80,6 +85,9 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	if !kernel.Finite(x.X) {
 		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "x", Err: errFeature}
 	}
+	if l.guarded() && !l.admits() {
+		return algos.SampledOut, nil
+	}
 	if x = l.shuffle.Add(x); x != nil {
 		l.pend = append(l.pend, x)
 	}
@@ -93,12 +101,21 @@ func (l *Learner) Need() algos.Need {
 	if missing > 0 {
 		missing += l.shuffle.Free()
 	}
+	if l.guarded() {
+		missing = l.arrivals(missing, test)
+	}
 	return algos.Need{Fresh: max(0, missing), Steps: 1}
 }
 
-// Step tests the candidate of the step before on fresh draws T_k, lets the
-// sample grow, and iterates on it.
+// Step lets the sample grow by the draws that have come and optimises on it:
+// one turn of the loop of Algorithm 1. With the guard, the model in use changes
+// only if the new one has its duality gap and passes the test; otherwise the
+// sample waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
+	if l.guarded() {
+		l.guardedStep()
+		return l.Report(), nil
+	}
 	grow, test := l.draws()
 	if l.p == nil {
 		l.begin(grow)
@@ -123,12 +140,16 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 		l.begin(min(len(l.pend), l.o.MaxSample))
 	}
 	for len(l.pend) > 0 {
-		m, n := l.p.Len(), min(len(l.pend), max(1, l.o.MaxSample/2))
+		m, n := l.p.Len(), min(len(l.pend), max(1, l.limit()/2))
 		l.extend(n)
 		l.p.Mark()
 		l.absorb(m, n)
 	}
 	l.optimise(l.o.Final, true)
+	if l.guarded() {
+		l.pace.since = 0
+		l.serve(nil)
+	}
 	return l.Report(), nil
 }
 
@@ -179,13 +200,13 @@ func (l *Learner) lambda() float64 {
 	return l.o.Lambda
 }
 
-// Model returns the expansion over the points with non-zero coefficients.
+// Model returns the expansion in use.
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		switch {
-		case l.p == nil:
+		case l.p == nil || l.guarded() && !l.proof.given:
 			l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
-		case l.o.Publish == "incumbent":
+		case !l.guarded() && l.o.Publish == "incumbent":
 			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha0)
 		default:
 			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
@@ -200,9 +221,14 @@ func (l *Learner) Report() algos.Report {
 	r.Step, r.GradNorm, r.StepSize, r.KernelEvals = l.k, l.norm, l.step, 0
 	if l.p != nil {
 		r.Objective = l.p.Objective()
-		if gap, ok := l.p.Gap(); ok {
+		switch gap, ok := l.p.Gap(); {
+		case l.guarded():
+			if l.proof.given {
+				r.Certificate = l.proof.gap
+			}
+		case ok:
 			r.Certificate = gap
-		} else if l.o.Margin == 0 {
+		case l.o.Margin == 0:
 			r.Certificate = l.p.Certificate()
 		}
 		r.Sample = l.p.Len()

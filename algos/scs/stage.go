@@ -1,36 +1,39 @@
 package scs
 
 import (
+	"math"
+
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 )
 
 // optimise works on the sample as it is: n conjugate subgradient iterations,
-// then, if wanted, ascent in the dual.
+// then, with a margin, ascent in the dual until the gap is small enough.
 func (l *Learner) optimise(n int, final bool) {
-	defer l.trim(final)
 	if l.o.Margin == 0 {
 		l.iterate(l.p, n)
+		l.trim()
 		return
 	}
-	if l.o.Polish == "stage" && l.p.Len() > l.o.Warm {
+	if l.p.Len() > warm {
 		n = 0
 	}
-	rounds := l.o.Rounds
-	if final {
-		rounds = l.o.FinalRounds
-	}
-	for range max(1, rounds) {
-		if l.work(n, final) == 0 {
-			break
-		}
+	l.ascend(n, final)
+	for l.shrink() {
+		l.ascend(0, final)
 	}
 }
 
-// work optimises over the points whose hinge is, or may soon be, active:
-// w_i s_i < 1 + margin, or a coefficient that is not 0. The others are taken to
-// have no loss, as long as the coefficients change; then their scores are
-// brought up to date, and work returns how many of them turn out to have one.
-func (l *Learner) work(n int, final bool) int {
+// warm is the size of the sample up to which iterations precede the ascent.
+// Beyond, started from the optimum of half the sample, the ascent alone is
+// cheaper.
+const warm = 2048
+
+// ascend optimises until the duality gap on the sample is within its bound, or
+// the blocks of a step are used up. It works over the points whose hinge is, or
+// may soon be, active: w_i s_i < 1 + margin, or a coefficient that is not 0. The
+// others are taken to have no loss, as long as the coefficients change; then
+// their scores are brought up to date, and those that turn out to have one join.
+func (l *Learner) ascend(n int, final bool) {
 	p := l.p
 	l.near = l.near[:0]
 	for i, w := range p.W {
@@ -44,10 +47,59 @@ func (l *Learner) work(n int, final bool) int {
 		sub.Refresh()
 		l.iterate(sub, n)
 	}
-	if l.o.Polish == "stage" || final && l.o.Polish == "final" {
-		l.polish(sub, final)
+	sub.Clip()
+	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.o.Block, pairs, tol
+	left := l.o.Blocks
+	if final {
+		left = math.MaxInt
 	}
-	return l.adopt(sub)
+	for {
+		target := l.gapBound(final) / 2
+		l.dual.Gap, l.dual.Rounds = target, left
+		blocks := l.dual.Solve(sub)
+		l.k += uint64(blocks)
+		left -= blocks
+		l.adopt(sub)
+		gap, ok := p.Gap()
+		bound := l.gapBound(final)
+		if ok && gap <= bound || left <= 0 {
+			break
+		}
+		if l.join(sub) == 0 && blocks == 0 && bound/2 >= target {
+			break // no more digits are to be had
+		}
+	}
+	l.evals += sub.Rows.Evals()
+	l.moved = true
+	if !l.guarded() {
+		l.model = nil
+	}
+}
+
+// pairs bounds the pair steps on a block, per point of it; far fewer are the
+// rule. tol is the violation of an optimality condition, in units of the
+// margin, that is as good as none.
+const (
+	pairs = 20
+	tol   = 1e-9
+)
+
+// gapBound returns the largest gap allowed at the present scores.
+func (l *Learner) gapBound(final bool) float64 {
+	p := l.p
+	var sum, square float64
+	for i, w := range p.W {
+		h := max(0, 1-float64(w*p.S[i]))
+		sum += h
+		square += float64(h * h)
+	}
+	m := float64(max(1, p.Len()))
+	deviation := math.Sqrt(max(0, square/m-float64(sum/m*sum/m)) / m)
+	b := l.o.Gap * max(deviation, l.p.Objective()/50)
+	if final {
+		b /= 5
+	}
+	return b
 }
 
 // restrict returns the problem on the points near, as if there were no others.
@@ -66,50 +118,39 @@ func (l *Learner) restrict() *hinge.Problem {
 	return sub
 }
 
-// adopt takes the coefficients of sub, the problem on the points near,
-// over and brings the scores of all points up to date.
-func (l *Learner) adopt(sub *hinge.Problem) (violators int) {
+// adopt takes the coefficients of sub, the problem on the points near, over and
+// brings the scores of all points up to date.
+func (l *Learner) adopt(sub *hinge.Problem) {
 	p := l.p
-	l.evals += sub.Rows.Evals()
 	for r, i := range l.near {
 		p.D[i] = sub.Alpha[r] - p.Alpha[i]
 		p.Alpha[i], p.S[i] = sub.Alpha[r], sub.S[r]
 	}
+	l.listed = append(l.listed[:0], make([]bool, p.Len())...)
+	for _, i := range l.near {
+		l.listed[i] = true
+	}
 	l.rest = l.rest[:0]
-	near := l.near
-	for i := range p.W {
-		if len(near) > 0 && near[0] == int32(i) {
-			near = near[1:]
-			continue
+	for i, in := range l.listed {
+		if !in {
+			l.rest = append(l.rest, int32(i))
 		}
-		l.rest = append(l.rest, int32(i))
 	}
 	p.Advance(l.rest)
+}
+
+// join adds the points that were left out but have a loss to the points near
+// and to sub, and returns how many they are.
+func (l *Learner) join(sub *hinge.Problem) int {
+	p := l.p
+	var w []float64
 	for _, i := range l.rest {
 		if p.W[i]*p.S[i] < 1 {
-			violators++
+			l.near = append(l.near, i)
+			sub.Basis.Append(p.Basis.Row(int(i)))
+			w = append(w, p.W[i])
 		}
 	}
-	return violators
+	sub.Extend(w)
+	return len(w)
 }
-
-// polish ascends in the dual from the point that the iterations reached, and
-// leaves a coefficient vector that is dual feasible, so that Gap bounds how far
-// it is from the optimum.
-func (l *Learner) polish(p *hinge.Problem, final bool) {
-	l.newton.Clip(p)
-	l.dual.Block, l.dual.Pairs = l.o.Block, pairs
-	l.dual.Tol, l.dual.Rounds = l.o.Tol, l.o.Blocks
-	if final {
-		l.dual.Tol, l.dual.Rounds = l.o.FinalTol, l.o.FinalBlocks
-	}
-	l.k += uint64(l.dual.Solve(p))
-	if final && l.o.Newton > 0 {
-		l.k += uint64(l.newton.Polish(p, l.o.Newton))
-	}
-	l.moved, l.model = true, nil
-}
-
-// pairs bounds the pair steps on a block, per point of it; far fewer are the
-// rule.
-const pairs = 20

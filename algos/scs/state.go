@@ -37,6 +37,11 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("step", &l.step)
 	f.Bool("moved", &l.moved)
 	f.Group("counters", l.counts.fields)
+	if l.guarded() {
+		f.Group("pace", l.pace.fields)
+		f.Group("proof", l.proof.fields)
+		f.Group("model", l.modelFields)
+	}
 	begun := l.p != nil
 	f.Bool("begun", &begun)
 	if f.Decoding() && f.Err() == nil && !(l.delta > 0) {
@@ -63,6 +68,7 @@ func (c *counters) fields(f *state.Fields) {
 	f.Uint64("rejected", &c.rejected)
 	f.Uint64("null", &c.null)
 	f.Uint64("capped", &c.capped)
+	f.Uint64("waited", &c.waited)
 	f.Float64("decrease_s", &c.dS)
 	f.Float64("decrease_t", &c.dT)
 	f.Float64("objective_t", &c.fT)

@@ -17,6 +17,7 @@ import (
 type Dual struct {
 	Block  int     // points in a block, at least 4
 	Tol    float64 // stop when no |w_i − s_i| of a coefficient free to follow exceeds this
+	Gap    float64 // stop when the duality gap is no larger than this
 	Rounds int     // blocks at most
 	Pairs  int     // pair steps a block at most, per point of the block
 
@@ -35,8 +36,8 @@ type violation struct {
 	v float64
 }
 
-// Solve runs until the conditions hold to Tol or Rounds blocks are solved, and
-// returns the number of blocks. p.Alpha must be dual feasible and
+// Solve runs until the gap is at most Gap, the conditions hold to Tol or Rounds
+// blocks are solved, and returns the number of blocks. p.Alpha must be dual feasible and
 // p.S must equal Qα.
 func (s *Dual) Solve(p *Problem) (blocks int) {
 	s.delta = extend(s.delta, p.Len())
@@ -48,8 +49,8 @@ func (s *Dual) Solve(p *Problem) (blocks int) {
 		vec.AxpyMixed(s.delta[s.moved[r]], k, p.S[at:at+len(k)])
 	}
 	for ; blocks < s.Rounds; blocks++ {
-		worst := s.pick(p)
-		if worst <= s.Tol {
+		worst, gap := s.pick(p)
+		if worst <= s.Tol || gap <= s.Gap {
 			break
 		}
 		s.solve(p, max(s.Tol, worst/10))
@@ -66,13 +67,15 @@ func bounds(w, c float64) (lo, hi float64) {
 	return -c, 0
 }
 
-// pick chooses the block and returns the largest violation.
-func (s *Dual) pick(p *Problem) float64 {
+// pick chooses the block and returns the largest violation and the duality gap.
+func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	c := p.box()
 	s.up, s.down = s.up[:0], s.down[:0]
-	worst := 0.0
+	var slack, loss float64
 	for i, w := range p.W {
 		g := w - p.S[i]
+		slack -= float64(p.Alpha[i] * g)
+		loss += max(0, float64(w*g))
 		lo, hi := bounds(w, c)
 		a := p.Alpha[i]
 		if a < hi {
@@ -112,7 +115,7 @@ func (s *Dual) pick(p *Problem) float64 {
 	for _, i := range s.set {
 		s.in[i] = false
 	}
-	return worst
+	return worst, float64(p.Lambda*slack) + loss/p.Count()
 }
 
 // top returns the first n of list in the given order, sorted.
@@ -268,4 +271,41 @@ func seq(n int) []int32 {
 		s[i] = int32(i)
 	}
 	return s
+}
+
+// box returns 1/(λm), the largest modulus of a dual feasible coefficient.
+func (p *Problem) box() float64 { return 1 / (p.Lambda * p.Count()) }
+
+// Clip moves α to the closest dual feasible point, 0 ≤ w_i α_i ≤ 1/(λm), clears
+// d, and returns the number of coefficients that changed.
+func (p *Problem) Clip() int {
+	c := p.box()
+	p.idx = p.idx[:0]
+	clear(p.D)
+	for i, w := range p.W {
+		if a := w * min(max(w*p.Alpha[i], 0), c); a != p.Alpha[i] {
+			p.D[i] = a - p.Alpha[i]
+			p.Alpha[i] = a
+			p.idx = append(p.idx, int32(i))
+		}
+	}
+	p.Rows.Each(p.idx, 0, p.Len(), true, func(r, at int, k []float32) {
+		vec.AxpyMixed(p.D[p.idx[r]], k, p.S[at:at+len(k)])
+	})
+	clear(p.D)
+	return len(p.idx)
+}
+
+// Gap returns f(α) minus the dual objective at α, which bounds f(α) minus its
+// minimum, and whether α is dual feasible, without which there is no such bound.
+func (p *Problem) Gap() (float64, bool) {
+	c := p.box() * (1 + 1e-12)
+	var v float64
+	for i, a := range p.Alpha {
+		if x := p.W[i] * a; x < 0 || x > c {
+			return 0, false
+		}
+		v += float64(a * (p.S[i] - p.W[i]))
+	}
+	return float64(p.Lambda*v) + Loss(p.W, p.S)/p.Count(), true
 }

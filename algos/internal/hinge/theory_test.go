@@ -143,8 +143,7 @@ func TestCertificates(t *testing.T) {
 			step, _ := l.Exact(nil)
 			p.Move(step)
 		}
-		var n Newton
-		n.Clip(p)
+		p.Clip()
 		gap, ok := p.Gap()
 		if !ok || p.Objective()-best > gap+1e-9 {
 			t.Errorf("seed %d: f − f* = %g, gap %g, feasible %v", seed, p.Objective()-best, gap, ok)
@@ -212,22 +211,6 @@ func TestDualAscentReachesTheOptimum(t *testing.T) {
 						seed, lambda, block, f, blocks, best, gap, ok)
 				}
 			}
-		}
-	}
-}
-
-func TestNewtonImprovesTheGap(t *testing.T) {
-	for seed := range uint64(4) {
-		p := newProblem(seed, 200, 1e-4, 1<<22)
-		d := Dual{Block: 64, Tol: 1e-2, Rounds: 1000, Pairs: 20}
-		d.Solve(p)
-		before, _ := p.Gap()
-		var n Newton
-		steps := n.Polish(p, 30)
-		after, ok := p.Gap()
-		t.Logf("seed %d: gap %g, after %d steps %g", seed, before, steps, after)
-		if !ok || after > before/100 {
-			t.Errorf("seed %d: gap %g, after %d steps %g, feasible %v", seed, before, steps, after, ok)
 		}
 	}
 }

@@ -1,0 +1,194 @@
+package scs
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// refresh: a sample that holds its size takes every refresh-th labelled
+// arrival in, so that it is made of the last refresh·|S| of them.
+const refresh = 8
+
+// holdLeast is the smallest sample that may stop growing: below, a doubling
+// costs next to nothing and too few draws measure what it gains.
+const holdLeast = 16384
+
+// pace decides from the draws T_k whether the sample grows. What a doubling
+// gains follows a power law: with excess error a·m^-½ each gains 1/√2 of what
+// the one before did. The estimate is that of a filter: the gain foretold by
+// the doublings before, whose variance is doubled since the law is rough,
+// combined with the gain measured on T_k.
+type pace struct {
+	holds  bool
+	size   int     // at which the sample holds
+	waits  bool    // the model lacks its gap: the sample does not change
+	since  int     // labelled arrivals since the last step
+	anchor int     // size of the sample that the last doubling began with
+	gain   float64 // accuracy that the last doubling gained
+	spread float64 // variance of gain
+	// Errors on draws since the sample holds its size, of all and, fading, of
+	// the last ones.
+	level, levelN, recent, recentN float64
+	grown, held                    uint64 // events
+}
+
+func newPace() pace { return pace{spread: math.Inf(1)} }
+
+const (
+	about2     = 1.8            // what counts as a doubling
+	fall       = math.Sqrt2 / 2 // of the gain from one doubling to the next
+	roughness  = 2              // factor on the variance of a gain foretold
+	sure       = 1.645          // standard deviations of a one-sided 95 % bound
+	errorShare = 50             // a gain below 1/errorShare of the error is none
+	fading     = 7. / 8         // weight of recent errors, per step
+	alarm      = 4.0            // standard deviations
+)
+
+// expected bounds what the next doubling gains from above.
+func (g *pace) expected() float64 {
+	if math.IsInf(g.spread, 1) {
+		return 1
+	}
+	return fall * (g.gain + sure*math.Sqrt(g.spread))
+}
+
+// judge looks at the draws from m on, whose scores are those of the model of
+// the present sample in S and of the sample before its last doubling in S0.
+func (g *pace) judge(l *Learner, m int) {
+	p := l.p
+	var wrong, mended, broken float64
+	for i := m; i < p.Len(); i++ {
+		before, after := p.W[i]*p.S0[i] <= 0, p.W[i]*p.S[i] <= 0
+		if after {
+			wrong++
+		}
+		switch {
+		case before && !after:
+			mended++
+		case after && !before:
+			broken++
+		}
+	}
+	n := float64(p.Len() - m)
+	if g.holds {
+		g.watch(l, m, wrong, n)
+		return
+	}
+	if float64(m) < about2*float64(g.anchor) && m < l.o.MaxSample {
+		return
+	}
+	if g.anchor > 0 && n > 0 {
+		gain := (mended - broken) / n
+		spread := ((mended+broken+1)/n - float64(gain*gain)) / n
+		if !math.IsInf(g.spread, 1) {
+			foretold, spread0 := fall*g.gain, fall*fall*roughness*g.spread
+			weight := spread0 / (spread0 + spread)
+			gain = foretold + float64(weight*(gain-foretold))
+			spread *= weight
+		}
+		g.gain, g.spread = gain, spread
+		enough := min(l.o.Gain, (wrong+1)/n/errorShare)
+		if l.o.Full == "replace" && m >= holdLeast && g.expected() < enough {
+			g.level, g.levelN, g.recent, g.recentN = wrong, n, wrong, n
+			g.hold(l, m, "gain")
+		}
+	}
+	g.anchor = m
+	p.Mark()
+}
+
+// hold stops the growth.
+func (g *pace) hold(l *Learner, size int, why string) {
+	g.size = size
+	if !g.holds {
+		g.holds = true
+		g.held++
+		l.log.Info("hold", slog.String("learner", "scs"), slog.Int("sample", size), slog.String("limit", why), slog.Float64("expected_gain", g.expected()))
+	}
+}
+
+// watch lets a sample that holds its size grow again where the error has risen.
+func (g *pace) watch(l *Learner, m int, wrong, n float64) {
+	g.recent, g.recentN = float64(fading*g.recent)+wrong, float64(fading*g.recentN)+n
+	rest := g.levelN + n
+	g.level, g.levelN = g.level+wrong, rest
+	if g.recentN >= rest {
+		return
+	}
+	mean := g.level / g.levelN
+	deviation := math.Sqrt(float64(mean*(1-mean))*(1/g.levelN+1/g.recentN)) + 1/g.recentN
+	if g.recent/g.recentN-mean > alarm*deviation {
+		*g = pace{since: g.since, spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
+		l.p.Mark()
+		l.log.Info("grow", slog.String("learner", "scs"), slog.Int("sample", m))
+	}
+}
+
+// admits notes a labelled arrival and reports whether it becomes a draw.
+func (l *Learner) admits() bool {
+	g := &l.pace
+	g.since++
+	if g.since%l.stride() != 0 {
+		return false
+	}
+	grow, test := l.draws()
+	return !g.waits || len(l.pend) < grow+test
+}
+
+// arrivals returns how many labelled arrivals the next step waits for, of
+// which missing are to become draws. A step that goes on where the last one
+// was cut short comes as late as if there were draws to take in.
+func (l *Learner) arrivals(missing, test int) int {
+	g, n := &l.pace, l.stride()
+	switch {
+	case g.waits:
+		return test*n - g.since
+	case missing <= 0:
+		return 0
+	}
+	return missing*n - g.since%n
+}
+
+// stride returns how many labelled arrivals there are for each draw.
+func (l *Learner) stride() int {
+	if l.pace.holds && l.o.Full != "window" {
+		return refresh
+	}
+	return 1
+}
+
+func (g *pace) gauges() []stream.Measure {
+	holds := 0.0
+	if g.holds {
+		holds = 1
+	}
+	return []stream.Measure{
+		{Name: "holds", Value: holds},
+		{Name: "grow_total", Value: float64(g.grown)},
+		{Name: "hold_total", Value: float64(g.held)},
+		{Name: "expected_gain", Value: g.expected()},
+	}
+}
+
+func (g *pace) fields(f *state.Fields) {
+	f.Bool("holds", &g.holds)
+	f.Bool("waits", &g.waits)
+	f.Int("size", &g.size)
+	f.Int("since", &g.since)
+	f.Int("anchor", &g.anchor)
+	f.Float64("gain", &g.gain)
+	f.Float64("spread", &g.spread)
+	f.Float64("level", &g.level)
+	f.Float64("level_n", &g.levelN)
+	f.Float64("recent", &g.recent)
+	f.Float64("recent_n", &g.recentN)
+	f.Uint64("grown", &g.grown)
+	f.Uint64("held", &g.held)
+	if f.Decoding() && f.Err() == nil && (g.since < 0 || g.size < 0 || g.anchor < 0 || !(g.spread >= 0)) {
+		f.Fail("pace", fmt.Errorf("%d, %d, %g", g.since, g.anchor, g.spread))
+	}
+}
