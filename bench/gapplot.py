@@ -57,10 +57,10 @@ def main():
     ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     fig.tight_layout()
     fig.savefig(args.out)
-    # 16 colours are enough for this picture, and make a small file.
+    # 64 colours are enough for this picture, and make a small file.
     from PIL import Image
     with Image.open(args.out) as image:
-        small = image.convert("RGB").quantize(16)
+        small = image.convert("RGB").quantize(64)
     small.save(args.out, optimize=True)
 
 
