@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// block is what was seen while a block of examples went by.
+type block struct {
+	scored, right  int
+	hinge          float64
+	steps          int
+	longest        float64
+	certificate    float64 // the largest, 0 before the first
+	ratio          float64 // the largest of a certificate to its bound
+	bounded, given bool    // a bound, a certificate has been seen
+	examples       uint64  // at the end, since the start of the stream
+	seconds        float64
+	sample         int
+	support, bytes int
+	heap           float64
+}
+
+func (b *block) score(f, y float64) {
+	b.scored++
+	if (f >= 0) == (y > 0) {
+		b.right++
+	}
+	b.hinge += max(0, 1-y*f)
+}
+
+// step notes a certificate and its bound, NaN where there is none. With a bound
+// a certificate that is missing counts as infinite.
+func (b *block) step(certificate, bound, seconds float64) {
+	b.steps++
+	b.longest = max(b.longest, seconds)
+	if !math.IsNaN(certificate) {
+		b.certificate, b.given = max(b.certificate, certificate), true
+	}
+	if math.IsNaN(bound) {
+		return
+	}
+	b.bounded = true
+	switch {
+	case math.IsNaN(certificate):
+		b.ratio = math.Inf(1)
+	case certificate > 0: // 0 of 0 is within the bound
+		b.ratio = max(b.ratio, certificate/bound)
+	}
+}
+
+func (b *block) accuracy() float64 { return float64(b.right) / float64(b.scored) }
+
+// falls lists the pairs of blocks, earlier and later, of which the later one is
+// worse by more than four standard deviations of the difference of two binomial
+// shares. For each later block it names the earlier one it is furthest below.
+func falls(blocks []block) [][2]int {
+	var out [][2]int
+	for j := range blocks {
+		worst, by := -1, 0.0
+		for i := range j {
+			a, b := &blocks[i], &blocks[j]
+			if a.scored == 0 || b.scored == 0 {
+				continue
+			}
+			d := a.accuracy() - b.accuracy()
+			if d > 4*math.Sqrt(variance(a)+variance(b)) && d > by {
+				worst, by = i, d
+			}
+		}
+		if worst >= 0 {
+			out = append(out, [2]int{worst, j})
+		}
+	}
+	return out
+}
+
+// variance is that of the share of a block, never 0: a block without errors may
+// have had one.
+func variance(b *block) float64 {
+	n := float64(b.scored)
+	p := (float64(b.right) + 1) / (n + 2)
+	return p * (1 - p) / n
+}
+
+// complaints says what is wrong with the blocks.
+func complaints(blocks []block) []string {
+	var out []string
+	for _, f := range falls(blocks) {
+		a, b := &blocks[f[0]], &blocks[f[1]]
+		out = append(out, fmt.Sprintf("accuracy %.4f in the block up to %d, %.4f in that up to %d", a.accuracy(), a.examples, b.accuracy(), b.examples))
+	}
+	for i := range blocks {
+		if b := &blocks[i]; b.ratio > 1 {
+			out = append(out, fmt.Sprintf("a certificate of %.3g times its bound in the block up to %d", b.ratio, b.examples))
+		}
+	}
+	return out
+}
