@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // evict takes n of the first m points out of the sample: the oldest, of a
@@ -24,7 +26,44 @@ func (l *Learner) evict(m, n int) int {
 		}
 	}
 	slices.Sort(out)
+	clear(p.D)
+	l.pass(m, out)
 	return l.remove(out)
+}
+
+// pass hands the coefficients of the points listed, which leave, to the points
+// from m on, which come in: each to the one of its class that is most like it
+// and has a loss itself. Coefficients of opposite sign balance each other over
+// the whole sample; without an heir for those that leave, all would have to
+// move.
+func (l *Learner) pass(m int, out []int32) {
+	p := l.p
+	for _, sign := range [2]float64{1, -1} {
+		var heirs, leave []int32
+		for j := m; j < p.Len(); j++ {
+			if w := p.W[j]; w == sign && w*p.S[j] < 1 {
+				heirs = append(heirs, int32(j))
+			}
+		}
+		for _, i := range out {
+			if p.W[i] == sign && p.Alpha[i] != 0 {
+				leave = append(leave, i)
+			}
+		}
+		like := p.Basis.Subset(heirs)
+		row := make([]float32, len(heirs))
+		for _, i := range leave[:min(len(leave), len(heirs))] {
+			like.Block(row, len(row), []stream.Vec{p.Basis.Row(int(i))}, 0, len(row))
+			best := -1
+			for r, k := range row {
+				if p.Alpha[heirs[r]] == 0 && (best < 0 || k > row[best]) {
+					best = r
+				}
+			}
+			p.Alpha[heirs[best]] = p.Alpha[i]
+			p.D[heirs[best]] = p.Alpha[i]
+		}
+	}
 }
 
 // remove takes the points listed, in ascending order, out of the sample and
@@ -63,6 +102,7 @@ func (l *Learner) shrink() bool {
 	for i := range out {
 		out[i] = int32(i)
 	}
+	clear(l.p.D)
 	l.remove(out)
 	l.p.Lambda = l.lambda()
 	l.pace.hold(l, l.p.Len(), "budget")
@@ -87,6 +127,7 @@ func (l *Learner) trim() {
 		return
 	}
 	l.model = nil
+	clear(l.p.D)
 	l.forget(l.least(l.p.Len(), support-l.o.Budget))
 	l.refresh()
 }
@@ -113,23 +154,18 @@ func (l *Learner) least(m, n int) []int32 {
 	return out
 }
 
-// forget sets the coefficients of the points listed to 0. The decision changes
+// forget sets the coefficients of the points listed to 0 and brings the scores
+// up to date, also with changes of others that are in D. The decision changes
 // at z by at most √K(z,z) times the sum of their |α_j|·√K_jj, which is counted.
 func (l *Learner) forget(out []int32) {
 	p := l.p
-	clear(p.D)
 	clear(p.P)
 	l.fresh = true
-	any := false
 	for _, i := range out {
 		if a := p.Alpha[i]; a != 0 {
 			l.counts.forgotten += math.Abs(a) * math.Sqrt(max(p.Basis.Diag(int(i)), 0))
 			p.D[i], p.Alpha[i] = -a, 0
-			any = true
 		}
-	}
-	if !any {
-		return
 	}
 	l.rest = l.rest[:0]
 	for i := range p.W {

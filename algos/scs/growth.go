@@ -120,6 +120,7 @@ func (l *Learner) absorb(m, n int) {
 		l.p.Truncate(m + n)
 		l.seq = l.seq[:m+n]
 		gone := l.evict(m, n-room)
+		l.came = n
 		m, room = m-gone, room+gone
 	}
 	l.truncate(m + min(n, room))

@@ -55,6 +55,7 @@ type Learner struct {
 	near   []int32
 	rest   []int32
 	listed []bool
+	came   int // the newest points of the sample that have taken the place of others
 	dual   hinge.Dual
 }
 

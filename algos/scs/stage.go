@@ -35,6 +35,7 @@ const warm = 2048
 // their scores are brought up to date, and those that turn out to have one join.
 func (l *Learner) ascend(n int, final bool) {
 	p := l.p
+	l.settle()
 	l.near = l.near[:0]
 	for i, w := range p.W {
 		if p.Alpha[i] != 0 || w*p.S[i] < 1+l.o.Margin {
@@ -74,6 +75,31 @@ func (l *Learner) ascend(n int, final bool) {
 	if !l.guarded() {
 		l.model = nil
 	}
+}
+
+// settle lets the points that have taken the place of others, and those that are
+// free to move, make good for what has gone before it is asked which points
+// violate the conditions most: until then nearly all do.
+func (l *Learner) settle() {
+	p, n := l.p, l.came
+	l.came = 0
+	if n == 0 || n > 2*l.o.Block {
+		return
+	}
+	box := 1 / (p.Lambda * p.Count())
+	l.near = l.near[:0]
+	for i, a := range p.Alpha {
+		a = math.Abs(a)
+		if i >= p.Len()-n || a > 0 && a < box && len(l.near) < 3*l.o.Block-n {
+			l.near = append(l.near, int32(i))
+		}
+	}
+	sub := l.restrict()
+	sub.Clip()
+	l.dual.Block, l.dual.Pairs = l.o.Block, pairs
+	l.dual.Whole(sub)
+	l.adopt(sub)
+	l.evals += sub.Rows.Evals()
 }
 
 // pairs bounds the pair steps on a block, per point of it; far fewer are the

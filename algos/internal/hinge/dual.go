@@ -36,18 +36,37 @@ type violation struct {
 	v float64
 }
 
-// Solve runs until the gap is at most Gap, the conditions hold to Tol or Rounds
-// blocks are solved, and returns the number of blocks. p.Alpha must be dual feasible and
-// p.S must equal Qα.
-func (s *Dual) Solve(p *Problem) (blocks int) {
+// Whole maximises over all points of a small p as a single block.
+func (s *Dual) Whole(p *Problem) {
+	s.begin(p)
+	s.set = append(s.set, seq(p.Len())...)
+	s.solve(p, wholeTol)
+	p.Rows.Each(s.moved, 0, p.Len(), true, s.addTo(p))
+}
+
+// wholeTol is the violation, in units of the margin, that ends Whole.
+const wholeTol = 0.01
+
+func (s *Dual) begin(p *Problem) {
 	s.delta = extend(s.delta, p.Len())
 	for len(s.in) < p.Len() {
 		s.in = append(s.in, false)
 	}
 	s.set = s.set[:0]
-	add := func(r, at int, k []float32) {
+}
+
+func (s *Dual) addTo(p *Problem) func(r, at int, k []float32) {
+	return func(r, at int, k []float32) {
 		vec.AxpyMixed(s.delta[s.moved[r]], k, p.S[at:at+len(k)])
 	}
+}
+
+// Solve runs until the gap is at most Gap, the conditions hold to Tol or Rounds
+// blocks are solved, and returns the number of blocks. p.Alpha must be dual feasible and
+// p.S must equal Qα.
+func (s *Dual) Solve(p *Problem) (blocks int) {
+	s.begin(p)
+	add := s.addTo(p)
 	for ; blocks < s.Rounds; blocks++ {
 		worst, gap := s.pick(p)
 		if worst <= s.Tol || gap <= s.Gap {
