@@ -101,7 +101,7 @@ const (
 	slack       = 2.5 // see run; once f is known everywhere, going on is cheap
 
 	batchSteps  = 8       // most pivots chosen between two passes over the factor
-	batchList   = 128     // points among which they are chosen
+	batchList   = 64      // points among which they are chosen
 	chunk       = 256     // rows of the factor that pass through the first-level cache together
 	independent = 0x1p-34 // least d_j/K(z_j,z_j) of a pivot
 )
@@ -119,6 +119,7 @@ type greedy struct {
 	factor [][]float64 // a column for each pivot
 	c      []float64   // f' in the orthonormal basis that the factor belongs to
 
+	old      float64 // Σ_i |α_i|·√K(z_i,z_i)
 	depth    float64 // additions that a sum in f went through
 	rounding float64 // wideError
 	hopeless bool
@@ -184,6 +185,9 @@ func (g *greedy) start() {
 		}
 	}
 	g.d, g.r = slices.Clone(g.diag), slices.Clone(g.f)
+	for j, v := range g.alpha {
+		g.old += float64(math.Abs(v) * math.Sqrt(g.diag[j]))
+	}
 }
 
 // run adds points until a tolerance that is not 0 is met, and reports whether it
@@ -211,8 +215,15 @@ func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) 
 			// and like a power of m where there are many. The square root is in between,
 			// and what it gets wrong the slack makes up for.
 			root := math.Sqrt(float64(m))
-			rate := slack * math.Log(g.history[m]/g.history[m/2]) / (root - math.Sqrt(float64(m/2)))
-			if !(math.Log(value/tol)+rate*(math.Sqrt(float64(most))-root) <= 0) {
+			times := int(slack * (math.Sqrt(float64(most)) - root) / (root - math.Sqrt(float64(m/2))))
+			ahead, ratio := value, g.history[m]/g.history[m/2]
+			for ; times > 0 && ahead > tol; times-- {
+				ahead = float64(ahead * ratio)
+				if !(ratio < 1) {
+					break
+				}
+			}
+			if !(ahead <= tol) {
 				g.hopeless = true
 				return false
 			}
@@ -227,7 +238,7 @@ func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) 
 func (g *greedy) measure(norm bool) float64 {
 	if norm {
 		// The error of the norm, were the new coefficients as large as the old ones.
-		v := math.Sqrt(max(0, g.tail) + g.error(2*g.size(g.alpha)))
+		v := math.Sqrt(max(0, g.tail) + g.error(2*g.old))
 		g.history = append(g.history[:len(g.pivots)], v)
 		return v
 	}
@@ -271,6 +282,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	if cap(g.room) < batchSteps*size {
 		g.room = make([]float64, batchSteps*size)
 	}
+	var places []int // of the chosen, in the list
 	for len(chosen) < n {
 		best, at := 0.0, -1
 		for k, j := range list {
@@ -284,7 +296,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 		m := len(chosen)
 		full := g.room[m*size:][:size]
 		g.x = g.basis.wide(g.x, full, int(list[at]), 0)
-		chosen, columns = append(chosen, list[at]), append(columns, full[:total])
+		chosen, columns, places = append(chosen, list[at]), append(columns, full[:total]), append(places, at)
 		l := part[(old+m)*w:][:w]
 		for k, j := range list {
 			l[k] = full[j]
@@ -303,9 +315,9 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	}
 	for from := 0; from < total; from += chunk {
 		to := min(total, from+chunk)
-		for _, l := range g.factor {
-			for b, p := range chosen {
-				vec.Axpy64(-l[p], l[from:to], columns[b][from:to])
+		for q, l := range g.factor {
+			for b, k := range places {
+				vec.Axpy64(-part[q*w+k], l[from:to], columns[b][from:to])
 			}
 		}
 	}
@@ -343,20 +355,11 @@ func (g *greedy) add(p int32, column []float64, before int) {
 	}
 }
 
-// size returns Σ_i |a_i|·√K(z_i,z_i), which bounds |Σ_i a_i K(z_i,x)|/√K(x,x).
-func (g *greedy) size(a []float64) float64 {
-	s := 0.0
-	for j, v := range a {
-		s += math.Abs(v) * math.Sqrt(g.diag[j])
-	}
-	return s
-}
-
-// error bounds the rounding of a squared norm of a function of that size: of
-// its kernel values and of the sums.
+// error bounds the rounding of the squared norm of Σ_i a_i K(z_i,·), of its
+// kernel values and of the sums, for size = Σ_i |a_i|·√K(z_i,z_i).
 func (g *greedy) error(size float64) float64 {
 	const u = 0x1p-53
-	return float64(float64(g.rounding+float64(2*g.depth*u))*size) * size
+	return float64(float64(float64(g.rounding+float64(2*g.depth*u))*size) * size)
 }
 
 // finish returns f' over the pivots, and what it can vouch for: with the
@@ -387,10 +390,10 @@ func (g *greedy) finish(constant float64) (reduced *Expansion, near, bound float
 			clear(sums)
 		}
 	}
-	size, newSize := g.size(g.alpha), 0.0
+	size, newSize := g.old, 0.0
 	norm := vec.Dot64(left, g.alpha)
 	for k, i := range idx {
-		newSize += math.Abs(coef[k]) * math.Sqrt(g.diag[i])
+		newSize += float64(math.Abs(coef[k]) * math.Sqrt(g.diag[i]))
 		norm -= float64(coef[k] * left[i])
 	}
 	for _, v := range left {
@@ -400,7 +403,7 @@ func (g *greedy) finish(constant float64) (reduced *Expansion, near, bound float
 	err := g.error(size + newSize)
 	bound = math.Sqrt(max(norm, 0) + err)
 	if all := size + newSize; all > 0 {
-		near += err / all * math.Sqrt(slices.Max(g.diag)) // a value's part of it
+		near += float64(err / all * math.Sqrt(slices.Max(g.diag))) // a value's part of it
 	}
 	b := g.basis.Subset(idx)
 	b.Func.Bias = 0
@@ -435,7 +438,7 @@ func (e *Expansion) weights(tolBound, tolNear float64, most int) (reduced *Expan
 			}
 		}
 		norm := math.Sqrt(squaredNorm(x))
-		size += math.Abs(a) * norm
+		size += float64(math.Abs(a) * norm)
 		largest = max(largest, norm)
 	}
 	point := stream.Vec{Idx: []int32{}}
@@ -449,7 +452,7 @@ func (e *Expansion) weights(tolBound, tolNear float64, most int) (reduced *Expan
 		d := w[g] - float64(v)
 		bound += float64(d * d)
 	}
-	bound = math.Sqrt(bound)*(1+0x1p-40) + float64(float64(len(e.coef)+4)*u)*size
+	bound = float64(math.Sqrt(bound)*(1+0x1p-40)) + float64(float64(float64(len(e.coef)+4)*u)*size)
 	near = bound * largest
 	f := b.Func
 	f.Bias = 0

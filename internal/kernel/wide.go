@@ -74,7 +74,7 @@ func (b *Basis) wideError() float64 {
 	case b.Func.Kind == vec.Polynomial:
 		// By the Cauchy-Schwarz inequality for (√γ·x, √c), (γ|x||z|+c)^degree is no
 		// larger than √(K(x,x)·K(z,z)).
-		return float64((d+8)*float64(2*b.Func.Degree)) * u
+		return float64(float64((d+8)*float64(2*b.Func.Degree)) * u)
 	case b.rows == nil:
 		return vec.WideError(int(d))
 	case b.Func.Kind == vec.RBF:
@@ -83,7 +83,7 @@ func (b *Basis) wideError() float64 {
 		for _, v := range b.rows.sq {
 			largest = max(largest, v)
 		}
-		return vec.WideError(int(d)) + float64((d+4)*4*u)*float64(float64(b.Func.Gamma)*largest)
+		return vec.WideError(int(d)) + float64(float64((d+4)*4*u)*float64(float64(b.Func.Gamma)*largest))
 	}
 	return vec.WideError(int(d))
 }
