@@ -36,8 +36,12 @@ import (
 // points; it tries to notice early that there is none. K is the kernel without
 // Bias, so the root is 1 for the kernels that depend on a distance. The bound is
 // on the functions, and counts all rounding of its own computation. A decision
-// that is computed from float32 kernel values is off by up to about 1e-7 of the
-// sum of its coefficients' absolute values, before and after.
+// that is computed from float32 kernel values is off by a few 1e-7 of the sum of
+// its coefficients' absolute values, before and after.
+//
+// The cost is that of all kernel values between the points, in float64, plus about
+// Len·most²/2 operations; giving up after a look at some of the points is cheaper.
+// Reduce is a function of e alone, and leaves it as it is.
 //
 // The bound is the norm of f−f', which is far from attained where f has small
 // coefficients in many places: see ReduceNear.
@@ -49,8 +53,8 @@ func (e *Expansion) Reduce(tol float64, most int) (reduced *Expansion, bound flo
 // ReduceNear is Reduce with the demand that no decision at one of e's own
 // points moves by more than tol, which takes far fewer points. near is the
 // largest such move and bound that of Reduce. Support vectors are where
-// decisions are close, and other points between them move by little more; what
-// is certain is |f(x)−f'(x)| ≤ bound·P(x), where P(x), the distance of K(x,·)
+// decisions are close; of other points of the same source, the largest move is of
+// the same size, and was up to twice that on public data. What is certain is |f(x)−f'(x)| ≤ bound·P(x), where P(x), the distance of K(x,·)
 // from the span of the new points, is at most √K(x,x) and small near them.
 func (e *Expansion) ReduceNear(tol float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
 	return e.reduce(0, tol, most)
@@ -69,9 +73,9 @@ func (e *Expansion) reduce(wantBound, wantNear float64, most int) (reduced *Expa
 	case b.Func.Kind == vec.Polynomial && (b.Func.Coef0 < 0 || b.Func.Gamma < 0):
 		return nil, 0, 0, false // has no Hilbert space
 	}
-	if b.Len() >= 3*probePoints && most > probeSteps && most < b.Len() {
+	if points := min(probePoints, b.Len()/3); points >= 4*probeSteps && most > probeSteps && most < b.Len() {
 		// If f' is not near f at some of the points, neither is it at all of them.
-		g := newProbe(e)
+		g := newProbe(e, points)
 		if g.run(0, wantBound+wantNear, probeSteps, most, probeSlack); g.hopeless {
 			return nil, 0, 0, false
 		}
@@ -95,7 +99,7 @@ func (e *Expansion) reduce(wantBound, wantNear float64, most int) (reduced *Expa
 }
 
 const (
-	probePoints = 1024 // among which a few steps show how fast f−f' falls
+	probePoints = 1024 // at most, among which a few steps show how fast f−f' falls
 	probeSteps  = 64
 	probeSlack  = 1.1 // less than slack, as f' comes near f sooner among few points
 	slack       = 2.5 // see run; once f is known everywhere, going on is cheap
@@ -132,13 +136,13 @@ type greedy struct {
 
 // newProbe starts with some of e's points, evenly spaced, and with float32 kernel
 // values, for a look at how fast f−f' falls.
-func newProbe(e *Expansion) *greedy {
-	idx, xs := make([]int32, probePoints), make([]stream.Vec, probePoints)
+func newProbe(e *Expansion, points int) *greedy {
+	idx, xs := make([]int32, points), make([]stream.Vec, points)
 	for k := range idx {
-		idx[k] = int32(k * e.basis.Len() / probePoints)
+		idx[k] = int32(k * e.basis.Len() / points)
 		xs[k] = e.basis.Row(int(idx[k]))
 	}
-	g := &greedy{basis: e.basis.Subset(idx), f: make([]float64, probePoints)}
+	g := &greedy{basis: e.basis.Subset(idx), f: make([]float64, points)}
 	e.Decisions(g.f, xs)
 	constant := e.constant()
 	for k := range g.f {
@@ -196,6 +200,7 @@ func (g *greedy) start() {
 func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) bool {
 	tol := max(tolBound, tolNear)
 	value := g.measure(tolBound > 0)
+	first := min(steps, 2*probeSteps) // look at the decay
 	for value > tol && len(g.pivots) < steps {
 		before := len(g.factor)
 		chosen, columns := g.batch(min(max(1, min(batchSteps, before/16)), steps-before))
@@ -208,7 +213,7 @@ func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) 
 				break
 			}
 			m := len(g.pivots)
-			if m < 64 || m%32 != 0 || most >= len(g.f) && g.alpha != nil {
+			if m < first || m%32 != 0 || most >= len(g.f) && g.alpha != nil {
 				continue // with all points there is nothing left
 			}
 			// For smooth kernels f−f' falls about like exp(−a·m^(1/k)) in k dimensions,

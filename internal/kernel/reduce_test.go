@@ -369,7 +369,7 @@ func TestReducedIsAModel(t *testing.T) {
 // be seen from a few points.
 func TestReduceGivesUp(t *testing.T) {
 	e := smooth(Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.5}, Bias: 1}, false, 3*probePoints, 40, 16)
-	g := newProbe(e)
+	g := newProbe(e, probePoints)
 	if g.run(0, 0.1, probeSteps, e.basis.Len()/3, probeSlack); !g.hopeless {
 		t.Error("goes on")
 	}
