@@ -10,15 +10,15 @@ import (
 
 // A reduced set replaces the expansion f = Σ_i α_i K(z_i,·) by f' = Σ_m β_m
 // K(p_m,·) with far fewer points (Schölkopf et al., "Input space versus feature
-// space in kernel-based methods", IEEE Trans. Neural Networks 10, 1999, section
-// IV). The points p_m are chosen among the z_i one after the other, each such
-// that ‖f−f'‖ in the kernel's Hilbert space H falls most, f' being the
-// orthogonal projection of f on their span: orthogonal least squares, known for
-// kernels as f/P-greedy interpolation (Müller and Schaback, "A Newton basis for
-// kernel spaces", J. Approximation Theory 161, 2009, section 4). The columns of
-// a Cholesky factor of the kernel matrix with these pivots (Fine and Scheinberg,
-// "Efficient SVM training using low-rank kernel representations", JMLR 2, 2001,
-// section 3) give all that the choice needs:
+// space in kernel-based methods", IEEE Trans. Neural Networks 10, 1999). The
+// points p_m are chosen among the z_i one after the other, each such that ‖f−f'‖
+// in the kernel's Hilbert space H falls most, f' being the orthogonal projection
+// of f on their span: orthogonal least squares, for kernels also called f/P-greedy
+// interpolation. The columns of a Cholesky factor of the kernel matrix with these
+// pivots (Fine and Scheinberg, "Efficient SVM training using low-rank kernel
+// representations", JMLR 2, 2001) are an orthonormal basis of the span at the
+// points (Müller and Schaback, "A Newton basis for kernel spaces", J.
+// Approximation Theory 161, 2009), and give all that the choice needs:
 //
 //	r_j = (f−f')(z_j)
 //	d_j = K(z_j,z_j) − Σ_m L_jm²  the squared distance of K(z_j,·) from the span
@@ -54,8 +54,9 @@ func (e *Expansion) Reduce(tol float64, most int) (reduced *Expansion, bound flo
 // points moves by more than tol, which takes far fewer points. near is the
 // largest such move and bound that of Reduce. Support vectors are where
 // decisions are close; of other points of the same source, the largest move is of
-// the same size, and was up to twice that on public data. What is certain is |f(x)−f'(x)| ≤ bound·P(x), where P(x), the distance of K(x,·)
-// from the span of the new points, is at most √K(x,x) and small near them.
+// the same size, and was up to twice that on public data. What is certain, but for
+// rounding, is |f(x)−f'(x)| ≤ bound·P(x), where P(x), the distance of K(x,·) from
+// the span of the new points, is at most √K(x,x) and small near them.
 func (e *Expansion) ReduceNear(tol float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
 	return e.reduce(0, tol, most)
 }
