@@ -342,3 +342,38 @@ func (s *Score) panelAsm(c code, z []float32, j int, rows *Rows, sums [][16]floa
 	}
 	return 1
 }
+
+// wideAsm sums one panel.
+func (k Kernel) wideAsm(c code, out []float64, x, z []float32) {
+	_ = z[Width*len(x)-1]
+	sum, step := wideProductAVX512, 64
+	switch {
+	case c == avx512 && k.Kind == RBF:
+		sum = wideSquareAVX512
+	case c == avx512 && k.Kind == Laplacian:
+		sum = wideAbsoluteAVX512
+	case c == avx512:
+	case k.Kind == RBF:
+		sum, step = wideSquareAVX2, 32
+	case k.Kind == Laplacian:
+		sum, step = wideAbsoluteAVX2, 32
+	default:
+		sum, step = wideProductAVX2, 32
+	}
+	for j := 0; j < Width; j += step {
+		sum(&x[0], len(x), &z[j], &out[j : j+step][0])
+	}
+}
+
+// wideExpAsm does a multiple of 8 elements and returns their number.
+func wideExpAsm(c code, s []float64, scale float64) int {
+	n := len(s) / 8 * 8
+	switch {
+	case n == 0:
+	case c == avx512:
+		wideExpAVX512(&s[0], n, scale)
+	default:
+		wideExpAVX2(&s[0], n, scale)
+	}
+	return n
+}

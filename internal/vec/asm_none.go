@@ -39,3 +39,9 @@ func (s *Score) panelAsm(code, []float32, int, *Rows, [][16]float64) int {
 func (s *Sparse) cosAsm(code, []float32, int, *Panels, []float32, int, int) {
 	panic("vec: no assembly in this build")
 }
+
+func (k Kernel) wideAsm(code, []float64, []float32, []float32) {
+	panic("vec: no assembly in this build")
+}
+
+func wideExpAsm(code, []float64, float64) int { return 0 }

@@ -131,6 +131,29 @@ func axpy64AVX512(c float64, x *float64, y *float64, n int)
 //go:noescape
 func extremesAVX512(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
 
+// wideSquareAVX512 sets out[c] = Σ (x−z)² in float64 over d > 0 features for a row x and
+// the columns of a panel at z that eight registers hold.
+//
+//go:noescape
+func wideSquareAVX512(x *float32, d int, z *float32, out *float64)
+
+// wideProductAVX512 sets out[c] = Σ x·z in float64 over d > 0 features for a row x and
+// the columns of a panel at z that eight registers hold.
+//
+//go:noescape
+func wideProductAVX512(x *float32, d int, z *float32, out *float64)
+
+// wideAbsoluteAVX512 sets out[c] = Σ |x−z| in float64 over d > 0 features for a row x and
+// the columns of a panel at z that eight registers hold.
+//
+//go:noescape
+func wideAbsoluteAVX512(x *float32, d int, z *float32, out *float64)
+
+// wideExpAVX512 replaces n elements s, a multiple of 8, by 2^max(c·s, −1000).
+//
+//go:noescape
+func wideExpAVX512(p *float64, n int, c float64)
+
 // productPairsAVX512 adds x·z to the sums of 64 columns of a panel at z for n > 0 pairs
 // of features, each of them with one cell or more; rows of sums are 256 bytes apart.
 //
@@ -275,6 +298,29 @@ func axpy64AVX2(c float64, x *float64, y *float64, n int)
 //
 //go:noescape
 func extremesAVX2(values *float64, a *float64, lo *float64, hi *float64, n int, out *[32]float64)
+
+// wideSquareAVX2 sets out[c] = Σ (x−z)² in float64 over d > 0 features for a row x and
+// the columns of a panel at z that eight registers hold.
+//
+//go:noescape
+func wideSquareAVX2(x *float32, d int, z *float32, out *float64)
+
+// wideProductAVX2 sets out[c] = Σ x·z in float64 over d > 0 features for a row x and
+// the columns of a panel at z that eight registers hold.
+//
+//go:noescape
+func wideProductAVX2(x *float32, d int, z *float32, out *float64)
+
+// wideAbsoluteAVX2 sets out[c] = Σ |x−z| in float64 over d > 0 features for a row x and
+// the columns of a panel at z that eight registers hold.
+//
+//go:noescape
+func wideAbsoluteAVX2(x *float32, d int, z *float32, out *float64)
+
+// wideExpAVX2 replaces n elements s, a multiple of 8, by 2^max(c·s, −1000).
+//
+//go:noescape
+func wideExpAVX2(p *float64, n int, c float64)
 
 // productPairsAVX2 adds x·z to the sums of 32 columns of a panel at z for n > 0 pairs
 // of features, each of them with one cell or more; rows of sums are 256 bytes apart.

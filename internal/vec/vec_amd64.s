@@ -4802,6 +4802,405 @@ DATA q7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA q7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL q7ff0000000000000<>(SB), RODATA|NOPTR, $64
 
+// func wideSquareAVX512(x *float32, d int, z *float32, out *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·wideSquareAVX512(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), AX
+	MOVQ   d+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+feature:
+	VBROADCASTSS (AX), Y8
+	VCVTPS2PD    Y8, Z8
+	VCVTPS2PD    (DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z0, Z0
+	VCVTPS2PD    32(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z1, Z1
+	VCVTPS2PD    64(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z2, Z2
+	VCVTPS2PD    96(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z3, Z3
+	VCVTPS2PD    128(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z4, Z4
+	VCVTPS2PD    160(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z5, Z5
+	VCVTPS2PD    192(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z6, Z6
+	VCVTPS2PD    224(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VMULPD       Z9, Z9, Z9
+	VADDPD       Z9, Z7, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNZ          feature
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VZEROUPPER
+	RET
+
+// func wideProductAVX512(x *float32, d int, z *float32, out *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·wideProductAVX512(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), AX
+	MOVQ   d+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+feature:
+	VBROADCASTSS (AX), Y8
+	VCVTPS2PD    Y8, Z8
+	VCVTPS2PD    (DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z0, Z0
+	VCVTPS2PD    32(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z1, Z1
+	VCVTPS2PD    64(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z2, Z2
+	VCVTPS2PD    96(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z3, Z3
+	VCVTPS2PD    128(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z4, Z4
+	VCVTPS2PD    160(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z5, Z5
+	VCVTPS2PD    192(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z6, Z6
+	VCVTPS2PD    224(DX), Z9
+	VMULPD       Z9, Z8, Z9
+	VADDPD       Z9, Z7, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNZ          feature
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VZEROUPPER
+	RET
+
+// func wideAbsoluteAVX512(x *float32, d int, z *float32, out *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·wideAbsoluteAVX512(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), AX
+	MOVQ   d+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+feature:
+	VBROADCASTSS (AX), Y8
+	VCVTPS2PD    Y8, Z8
+	VCVTPS2PD    (DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z0, Z0
+	VCVTPS2PD    32(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z1, Z1
+	VCVTPS2PD    64(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z2, Z2
+	VCVTPS2PD    96(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z3, Z3
+	VCVTPS2PD    128(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z4, Z4
+	VCVTPS2PD    160(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z5, Z5
+	VCVTPS2PD    192(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z6, Z6
+	VCVTPS2PD    224(DX), Z9
+	VSUBPD       Z9, Z8, Z9
+	VPANDQ       q7fffffffffffffff<>+0(SB), Z9, Z9
+	VADDPD       Z9, Z7, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNZ          feature
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VZEROUPPER
+	RET
+
+DATA q7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+8(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+16(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+24(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+32(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+40(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+48(SB)/8, $0x7fffffffffffffff
+DATA q7fffffffffffffff<>+56(SB)/8, $0x7fffffffffffffff
+GLOBL q7fffffffffffffff<>(SB), RODATA|NOPTR, $64
+
+// func wideExpAVX512(p *float64, n int, c float64)
+// Requires: AVX, AVX512F
+TEXT ·wideExpAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD c+16(FP), Z0
+	VMOVUPD      q4338000000000000<>+0(SB), Z1
+	VMOVUPD      qc08f400000000000<>+0(SB), Z2
+
+block:
+	VMULPD  (AX), Z0, Z3
+	VMAXPD  Z2, Z3, Z3
+	VADDPD  Z1, Z3, Z5
+	VSUBPD  Z1, Z5, Z4
+	VSUBPD  Z4, Z3, Z4
+	VPSLLQ  $0x34, Z5, Z3
+	VMOVUPD q3dbc3bd650fc2986<>+0(SB), Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3dfe8cac7351bb25<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3e3e4cf5158b8eca<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3e7b5253d395e7c3<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3eb62c0223a5c823<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3eeffcbfc588b0c7<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3f2430912f86c787<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3f55d87fe78a6731<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3f83b2ab6fba4e77<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3fac6b08d704a0c0<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3fcebfbdff82c58e<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3fe62e42fefa39ef<>+0(SB), Z5, Z5
+	VMULPD  Z4, Z5, Z5
+	VADDPD  q3ff0000000000000<>+0(SB), Z5, Z5
+	VPADDQ  Z3, Z5, Z5
+	VMOVUPD Z5, (AX)
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+DATA q4338000000000000<>+0(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+8(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+16(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+24(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+32(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+40(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+48(SB)/8, $0x4338000000000000
+DATA q4338000000000000<>+56(SB)/8, $0x4338000000000000
+GLOBL q4338000000000000<>(SB), RODATA|NOPTR, $64
+
+DATA qc08f400000000000<>+0(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+8(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+16(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+24(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+32(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+40(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+48(SB)/8, $0xc08f400000000000
+DATA qc08f400000000000<>+56(SB)/8, $0xc08f400000000000
+GLOBL qc08f400000000000<>(SB), RODATA|NOPTR, $64
+
+DATA q3dbc3bd650fc2986<>+0(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+8(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+16(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+24(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+32(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+40(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+48(SB)/8, $0x3dbc3bd650fc2986
+DATA q3dbc3bd650fc2986<>+56(SB)/8, $0x3dbc3bd650fc2986
+GLOBL q3dbc3bd650fc2986<>(SB), RODATA|NOPTR, $64
+
+DATA q3dfe8cac7351bb25<>+0(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+8(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+16(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+24(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+32(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+40(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+48(SB)/8, $0x3dfe8cac7351bb25
+DATA q3dfe8cac7351bb25<>+56(SB)/8, $0x3dfe8cac7351bb25
+GLOBL q3dfe8cac7351bb25<>(SB), RODATA|NOPTR, $64
+
+DATA q3e3e4cf5158b8eca<>+0(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+8(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+16(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+24(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+32(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+40(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+48(SB)/8, $0x3e3e4cf5158b8eca
+DATA q3e3e4cf5158b8eca<>+56(SB)/8, $0x3e3e4cf5158b8eca
+GLOBL q3e3e4cf5158b8eca<>(SB), RODATA|NOPTR, $64
+
+DATA q3e7b5253d395e7c3<>+0(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+8(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+16(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+24(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+32(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+40(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+48(SB)/8, $0x3e7b5253d395e7c3
+DATA q3e7b5253d395e7c3<>+56(SB)/8, $0x3e7b5253d395e7c3
+GLOBL q3e7b5253d395e7c3<>(SB), RODATA|NOPTR, $64
+
+DATA q3eb62c0223a5c823<>+0(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+8(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+16(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+24(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+32(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+40(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+48(SB)/8, $0x3eb62c0223a5c823
+DATA q3eb62c0223a5c823<>+56(SB)/8, $0x3eb62c0223a5c823
+GLOBL q3eb62c0223a5c823<>(SB), RODATA|NOPTR, $64
+
+DATA q3eeffcbfc588b0c7<>+0(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+8(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+16(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+24(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+32(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+40(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+48(SB)/8, $0x3eeffcbfc588b0c7
+DATA q3eeffcbfc588b0c7<>+56(SB)/8, $0x3eeffcbfc588b0c7
+GLOBL q3eeffcbfc588b0c7<>(SB), RODATA|NOPTR, $64
+
+DATA q3f2430912f86c787<>+0(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+8(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+16(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+24(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+32(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+40(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+48(SB)/8, $0x3f2430912f86c787
+DATA q3f2430912f86c787<>+56(SB)/8, $0x3f2430912f86c787
+GLOBL q3f2430912f86c787<>(SB), RODATA|NOPTR, $64
+
+DATA q3f55d87fe78a6731<>+0(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+8(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+16(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+24(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+32(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+40(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+48(SB)/8, $0x3f55d87fe78a6731
+DATA q3f55d87fe78a6731<>+56(SB)/8, $0x3f55d87fe78a6731
+GLOBL q3f55d87fe78a6731<>(SB), RODATA|NOPTR, $64
+
+DATA q3f83b2ab6fba4e77<>+0(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+8(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+16(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+24(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+32(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+40(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+48(SB)/8, $0x3f83b2ab6fba4e77
+DATA q3f83b2ab6fba4e77<>+56(SB)/8, $0x3f83b2ab6fba4e77
+GLOBL q3f83b2ab6fba4e77<>(SB), RODATA|NOPTR, $64
+
+DATA q3fac6b08d704a0c0<>+0(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+8(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+16(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+24(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+32(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+40(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+48(SB)/8, $0x3fac6b08d704a0c0
+DATA q3fac6b08d704a0c0<>+56(SB)/8, $0x3fac6b08d704a0c0
+GLOBL q3fac6b08d704a0c0<>(SB), RODATA|NOPTR, $64
+
+DATA q3fcebfbdff82c58e<>+0(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+8(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+16(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+24(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+32(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+40(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+48(SB)/8, $0x3fcebfbdff82c58e
+DATA q3fcebfbdff82c58e<>+56(SB)/8, $0x3fcebfbdff82c58e
+GLOBL q3fcebfbdff82c58e<>(SB), RODATA|NOPTR, $64
+
+DATA q3fe62e42fefa39ef<>+0(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+8(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+16(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+24(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+32(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+40(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+48(SB)/8, $0x3fe62e42fefa39ef
+DATA q3fe62e42fefa39ef<>+56(SB)/8, $0x3fe62e42fefa39ef
+GLOBL q3fe62e42fefa39ef<>(SB), RODATA|NOPTR, $64
+
+DATA q3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
+DATA q3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
+GLOBL q3ff0000000000000<>(SB), RODATA|NOPTR, $64
+
 // func productPairsAVX512(z *float32, n int, heads *int32, cells *int32, sums *float32)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·productPairsAVX512(SB), NOSPLIT, $0-40
@@ -8294,6 +8693,278 @@ loop:
 	VMOVUPD   Y5, 192(DI)
 	VMOVUPD   Y9, 160(DI)
 	VMOVUPD   Y10, 224(DI)
+	VZEROUPPER
+	RET
+
+// func wideSquareAVX2(x *float32, d int, z *float32, out *float64)
+// Requires: AVX
+TEXT ·wideSquareAVX2(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), AX
+	MOVQ   d+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+feature:
+	VBROADCASTSS (AX), X8
+	VCVTPS2PD    X8, Y8
+	VCVTPS2PD    (DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    16(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    32(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    48(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    64(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    80(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    96(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    112(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y7, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNZ          feature
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VMOVUPD      Y6, 192(BX)
+	VMOVUPD      Y7, 224(BX)
+	VZEROUPPER
+	RET
+
+// func wideProductAVX2(x *float32, d int, z *float32, out *float64)
+// Requires: AVX
+TEXT ·wideProductAVX2(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), AX
+	MOVQ   d+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+feature:
+	VBROADCASTSS (AX), X8
+	VCVTPS2PD    X8, Y8
+	VCVTPS2PD    (DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    16(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    32(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    48(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    64(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    80(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    96(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    112(DX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y7, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNZ          feature
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VMOVUPD      Y6, 192(BX)
+	VMOVUPD      Y7, 224(BX)
+	VZEROUPPER
+	RET
+
+// func wideAbsoluteAVX2(x *float32, d int, z *float32, out *float64)
+// Requires: AVX
+TEXT ·wideAbsoluteAVX2(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), AX
+	MOVQ   d+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   out+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+feature:
+	VBROADCASTSS (AX), X8
+	VCVTPS2PD    X8, Y8
+	VCVTPS2PD    (DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    16(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    32(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    48(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    64(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    80(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    96(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    112(DX), Y9
+	VSUBPD       Y9, Y8, Y9
+	VANDPD       q7fffffffffffffff<>+0(SB), Y9, Y9
+	VADDPD       Y9, Y7, Y7
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNZ          feature
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VMOVUPD      Y6, 192(BX)
+	VMOVUPD      Y7, 224(BX)
+	VZEROUPPER
+	RET
+
+// func wideExpAVX2(p *float64, n int, c float64)
+// Requires: AVX, AVX2
+TEXT ·wideExpAVX2(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD c+16(FP), Y0
+	VMOVUPD      q4338000000000000<>+0(SB), Y1
+	VMOVUPD      qc08f400000000000<>+0(SB), Y2
+
+block:
+	VMULPD  (AX), Y0, Y3
+	VMAXPD  Y2, Y3, Y3
+	VADDPD  Y1, Y3, Y5
+	VSUBPD  Y1, Y5, Y4
+	VSUBPD  Y4, Y3, Y4
+	VPSLLQ  $0x34, Y5, Y3
+	VMOVUPD q3dbc3bd650fc2986<>+0(SB), Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3dfe8cac7351bb25<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3e3e4cf5158b8eca<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3e7b5253d395e7c3<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3eb62c0223a5c823<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3eeffcbfc588b0c7<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3f2430912f86c787<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3f55d87fe78a6731<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3f83b2ab6fba4e77<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3fac6b08d704a0c0<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3fcebfbdff82c58e<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3fe62e42fefa39ef<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3ff0000000000000<>+0(SB), Y5, Y5
+	VPADDQ  Y3, Y5, Y5
+	VMOVUPD Y5, (AX)
+	VMULPD  32(AX), Y0, Y3
+	VMAXPD  Y2, Y3, Y3
+	VADDPD  Y1, Y3, Y5
+	VSUBPD  Y1, Y5, Y4
+	VSUBPD  Y4, Y3, Y4
+	VPSLLQ  $0x34, Y5, Y3
+	VMOVUPD q3dbc3bd650fc2986<>+0(SB), Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3dfe8cac7351bb25<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3e3e4cf5158b8eca<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3e7b5253d395e7c3<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3eb62c0223a5c823<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3eeffcbfc588b0c7<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3f2430912f86c787<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3f55d87fe78a6731<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3f83b2ab6fba4e77<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3fac6b08d704a0c0<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3fcebfbdff82c58e<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3fe62e42fefa39ef<>+0(SB), Y5, Y5
+	VMULPD  Y4, Y5, Y5
+	VADDPD  q3ff0000000000000<>+0(SB), Y5, Y5
+	VPADDQ  Y3, Y5, Y5
+	VMOVUPD Y5, 32(AX)
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     block
 	VZEROUPPER
 	RET
 

@@ -151,6 +151,10 @@ func main() {
 		axpy(s, "axpyMixed", 4)
 		axpy(s, "axpy64", 8)
 		extremes(s)
+		for _, o := range wideOps {
+			wideSums(s, o)
+		}
+		wideExp(s)
 		productPairs(s)
 		productNonzeros(s, 1)
 		score(s, 1)

@@ -1,0 +1,416 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// smooth returns an expansion over n points of a cube, with coefficients of both
+// signs as a classifier has them.
+func smooth(f Func, sparse bool, n, dim int, seed uint64) *Expansion {
+	b := New(f)
+	if sparse {
+		b = NewSparse(f)
+	}
+	r := rng.New(seed, "reduce")
+	coef := make([]float64, n)
+	for i := range n {
+		v := stream.Vec{Val: make([]float32, dim)}
+		for k := range v.Val {
+			v.Val[k] = float32(2*r.Float64() - 1)
+		}
+		if sparse {
+			v.Idx = make([]int32, dim)
+			for k := range v.Idx {
+				v.Idx[k] = int32(3 * k)
+			}
+		}
+		b.Append(v)
+		coef[i] = r.Float64()
+		if dim > 0 && float64(v.Val[0])+0.3*(2*r.Float64()-1) < 0 {
+			coef[i] = -coef[i]
+		}
+	}
+	return NewOffset(b, coef, 0.25)
+}
+
+// exactDecision is f(x) in float64.
+func exactDecision(e *Expansion, x stream.Vec) float64 {
+	k := e.basis.Func
+	f := e.offset
+	dim := max(x.Dim(), e.basis.Dim())
+	xv, zv := make([]float32, dim), make([]float32, dim)
+	x.Dense(xv)
+	for i, c := range e.coef {
+		e.basis.Row(i).Dense(zv)
+		s := 0.0
+		for g, v := range xv {
+			switch d := float64(v) - float64(zv[g]); k.Kind {
+			case vec.RBF:
+				s += d * d
+			case vec.Laplacian:
+				s += math.Abs(d)
+			default:
+				s += float64(v) * float64(zv[g])
+			}
+		}
+		switch k.Kind {
+		case vec.RBF, vec.Laplacian:
+			s = math.Exp(-float64(k.Gamma) * s)
+		case vec.Polynomial:
+			s = math.Pow(float64(k.Gamma)*s+float64(k.Coef0), float64(k.Degree))
+		}
+		f += c * (s + float64(k.Bias))
+	}
+	return f
+}
+
+// root returns √K(x,x).
+func root(k vec.Kernel, x stream.Vec) float64 {
+	switch k.Kind {
+	case vec.Polynomial:
+		return math.Sqrt(math.Pow(float64(k.Gamma)*squaredNorm(x)+float64(k.Coef0), float64(k.Degree)))
+	case vec.Linear:
+		return math.Sqrt(squaredNorm(x))
+	}
+	return 1
+}
+
+var reducible = []struct {
+	name   string
+	f      Func
+	sparse bool
+	dim    int
+	tol    float64
+}{
+	{"rbf", Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.5}, Bias: 1}, false, 3, 0.05},
+	{"rbf sparse", Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.5}, Bias: 1}, true, 3, 0.05},
+	{"laplacian", Func{Kernel: vec.Kernel{Kind: vec.Laplacian, Gamma: 0.05}}, false, 1, 0.2},
+	{"laplacian sparse", Func{Kernel: vec.Kernel{Kind: vec.Laplacian, Gamma: 0.05}}, true, 1, 0.2},
+	{"polynomial", Func{Kernel: vec.Kernel{Kind: vec.Polynomial, Gamma: 0.5, Coef0: 1, Degree: 3}, Bias: 0.5}, false, 3, 0.01},
+	{"polynomial sparse", Func{Kernel: vec.Kernel{Kind: vec.Polynomial, Gamma: 0.5, Coef0: 1, Degree: 3}}, true, 3, 0.01},
+	{"linear", Func{Kernel: vec.Kernel{Kind: vec.Linear}, Bias: 1}, false, 5, 0.01},
+	{"linear sparse", Func{Kernel: vec.Kernel{Kind: vec.Linear}, Bias: 1}, true, 5, 0.01},
+}
+
+// TestReduceBound tries the bound where it might fail: at the support vectors, at
+// the points kept, between and far outside them, with features that no point
+// has, and where f−f' is largest as found by climbing.
+func TestReduceBound(t *testing.T) {
+	const seed = 11
+	for _, c := range reducible {
+		t.Run(c.name, func(t *testing.T) {
+			const n = 300
+			e := smooth(c.f, c.sparse, n, c.dim, seed)
+			r, bound, ok := e.Reduce(c.tol, n/2)
+			if !ok {
+				t.Fatal("not reduced")
+			}
+			nr, near, loose, ok := e.ReduceNear(c.tol, n/2)
+			if !ok {
+				t.Fatal("not reduced near the points")
+			}
+			t.Logf("%d points: %d within %.3g everywhere, %d within %.3g at the points, %.3g everywhere", n, r.basis.Len(), bound, nr.basis.Len(), near, loose)
+			if bound > c.tol || near > c.tol {
+				t.Errorf("bound %g, near %g, tolerance %g", bound, near, c.tol)
+			}
+			if c.f.Kind == vec.Linear && r.basis.Len() != 1 {
+				t.Errorf("%d points for a weight vector", r.basis.Len())
+			}
+			random := rng.New(seed, "probes")
+			moved := func(r *Expansion, x stream.Vec) float64 { return math.Abs(exactDecision(e, x) - exactDecision(r, x)) }
+			rounding := 1e-12 * (size(e) + size(r) + size(nr))
+			try := func(x stream.Vec) {
+				t.Helper()
+				s := root(c.f.Kernel, x)
+				if d := moved(r, x); d > bound*s*(1+1e-9)+rounding*(1+s) {
+					t.Fatalf("moved by %g at %v, bound %g·%g", d, x, bound, s)
+				}
+				if d := moved(nr, x); d > loose*s*(1+1e-9)+rounding*(1+s) {
+					t.Fatalf("moved by %g at %v, bound %g·%g", d, x, loose, s)
+				}
+			}
+			for i := range n {
+				x := e.basis.Row(i)
+				try(x)
+				if d := moved(nr, x); d > near*(1+1e-9)+rounding {
+					t.Fatalf("moved by %g at point %d, at most %g claimed", d, i, near)
+				}
+				// Decisions proper have float32 kernel values.
+				if d := math.Abs(e.Decision(x) - r.Decision(x)); d > bound*root(c.f.Kernel, x)+4e-7*(size(e)+size(r))*math.Pow(root(c.f.Kernel, x)+1, 2) {
+					t.Fatalf("decision moved by %g at point %d, bound %g", d, i, bound)
+				}
+			}
+			for k := range 100 {
+				scale := math.Pow(10, float64(k%7)-2)
+				x := stream.Vec{Val: make([]float32, c.dim+k%3)}
+				for g := range x.Val {
+					x.Val[g] = float32(scale * (2*random.Float64() - 1))
+				}
+				try(x)
+				// Climb to where the move per √K(x,x) is larger.
+				for step := range 10 {
+					y := x.Clone()
+					for g := range y.Val {
+						y.Val[g] += float32(0.3 * scale / float64(step+1) * (2*random.Float64() - 1))
+					}
+					if moved(r, y)/(1e-9+root(c.f.Kernel, y)) > moved(r, x)/(1e-9+root(c.f.Kernel, x)) {
+						x = y
+					}
+				}
+				try(x)
+			}
+		})
+	}
+}
+
+func size(e *Expansion) float64 {
+	s := 0.0
+	for _, c := range e.coef {
+		s += math.Abs(c)
+	}
+	return s
+}
+
+// TestReduceProjects: f' agrees with f at the points kept, which is where the
+// derivative of ‖f−f'‖² by the coefficients is 0, and the bound is that norm.
+func TestReduceProjects(t *testing.T) {
+	for _, c := range reducible[:6] {
+		e := smooth(c.f, c.sparse, 400, c.dim, 12)
+		r, bound, ok := e.Reduce(c.tol, 200)
+		if !ok {
+			t.Fatal(c.name)
+		}
+		norm := 0.0
+		for i := range r.basis.Len() {
+			x := r.basis.Row(i)
+			d := exactDecision(e, x) - exactDecision(r, x)
+			if math.Abs(d) > 1e-9*(size(e)+size(r)) {
+				t.Errorf("%s: off by %g at a point kept", c.name, d)
+			}
+			norm -= r.coef[i] * d
+		}
+		for i := range e.basis.Len() {
+			x := e.basis.Row(i)
+			norm += e.coef[i] * (exactDecision(e, x) - exactDecision(r, x))
+		}
+		if got := math.Sqrt(max(norm, 0)); got > bound*(1+1e-6) || got < 0.9*bound-1e-6 {
+			t.Errorf("%s: norm %g, bound %g", c.name, got, bound)
+		}
+	}
+}
+
+func TestReduceAllPoints(t *testing.T) {
+	f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 500}, Bias: 1}
+	e := smooth(f, false, 200, 3, 13)
+	r, bound, ok := e.Reduce(1e-3, 200)
+	if !ok || bound > 1e-3 || r.basis.Len() < 150 {
+		t.Fatalf("%v, bound %g", ok, bound)
+	}
+	if r, _, ok := e.Reduce(1e-3, 100); ok {
+		t.Errorf("%d points of a kernel matrix near the identity", r.basis.Len())
+	}
+	if _, _, ok := e.Reduce(1e-30, 200); ok {
+		t.Error("a bound below what rounding allows")
+	}
+}
+
+func TestReduceMergesEqualPoints(t *testing.T) {
+	for _, sparse := range []bool{false, true} {
+		f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 1}, Bias: 1}
+		b := New(f)
+		if sparse {
+			b = NewSparse(f)
+		}
+		for i := range 300 {
+			b.Append(stream.Vec{Val: []float32{float32(i % 3), float32(i%3) - 5}})
+		}
+		coef := make([]float64, 300)
+		for i := range coef {
+			coef[i] = float64(i%7) - 2.5
+		}
+		e := NewExpansion(b, coef)
+		r, bound, ok := e.Reduce(1e-3, 10)
+		if !ok || r.basis.Len() != 3 || bound > 1e-3 {
+			t.Fatalf("ok %v, bound %g", ok, bound)
+		}
+		for i := range 3 {
+			x := e.basis.Row(i)
+			if d := math.Abs(exactDecision(e, x) - exactDecision(r, x)); d > 1e-10 {
+				t.Errorf("off by %g", d)
+			}
+		}
+	}
+}
+
+func TestReduceDegenerate(t *testing.T) {
+	for _, kind := range []vec.KernelKind{vec.RBF, vec.Linear, vec.Polynomial, vec.Laplacian} {
+		f := Func{Kernel: vec.Kernel{Kind: kind, Gamma: 1, Coef0: 1, Degree: 2}, Bias: 1}
+		empty := NewOffset(New(f), nil, 3)
+		for _, e := range []*Expansion{
+			empty,
+			View(smooth(f, false, 5, 2, 1).basis, make([]float64, 5)),
+			NewExpansion(smooth(f, false, 1, 2, 1).basis, []float64{2}),
+			NewExpansion(smooth(f, true, 1, 2, 1).basis, []float64{2}),
+			NewExpansion(smooth(f, false, 3, 0, 1).basis, []float64{2, 1, -1}), // no features
+			NewExpansion(smooth(f, false, 2, 2, 1).basis, []float64{1e-300, 1}),
+		} {
+			r, bound, ok := e.Reduce(1e-3, 5)
+			if !ok {
+				t.Fatalf("%v: %d points", f, e.basis.Len())
+			}
+			x := stream.Vec{Val: []float32{0.5, -1}}
+			if d := math.Abs(r.Decision(x) - e.Decision(x)); d > bound*2+1e-5 {
+				t.Errorf("%v: moved by %g", f, d)
+			}
+		}
+		if r, bound, ok := empty.Reduce(1e-3, 0); !ok || bound != 0 || r.Decision(stream.Vec{}) != 3 {
+			t.Errorf("%v: nothing was reduced to something", f)
+		}
+	}
+	f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 1}}
+	e := smooth(f, false, 50, 2, 1)
+	for _, tol := range []float64{0, -1, math.NaN()} {
+		if _, _, ok := e.Reduce(tol, 50); ok {
+			t.Errorf("tolerance %g", tol)
+		}
+	}
+	for _, bad := range []float64{math.Inf(1), math.NaN()} {
+		coef := append([]float64{}, e.coef...)
+		coef[7] = bad
+		if _, _, ok := View(e.basis, coef).Reduce(0.1, 50); ok {
+			t.Errorf("coefficient %g", bad)
+		}
+	}
+	if _, _, ok := smooth(Func{Kernel: vec.Kernel{Kind: vec.Polynomial, Gamma: 1, Coef0: -1, Degree: 2}}, false, 9, 2, 1).Reduce(0.1, 9); ok {
+		t.Error("a polynomial that is no kernel")
+	}
+}
+
+// TestReduceGolden pins the bits of a reduction, for all CPUs and builds. A
+// change of this number changes published models.
+func TestReduceGolden(t *testing.T) {
+	h := fnv.New64a()
+	for _, c := range reducible {
+		e := smooth(c.f, c.sparse, 700, c.dim, 14)
+		var first []byte
+		for _, procs := range []int{1, 4} {
+			old := runtime.GOMAXPROCS(procs)
+			r, near, _, ok := e.ReduceNear(c.tol, 300)
+			s, bound, sure := e.Reduce(c.tol, 300)
+			runtime.GOMAXPROCS(old)
+			if !ok || !sure {
+				t.Fatal(c.name)
+			}
+			data, err := r.AppendBinary(nil)
+			if err == nil {
+				data, err = s.AppendBinary(data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(near))
+			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(bound))
+			if first == nil {
+				first = data
+			} else if !bytes.Equal(first, data) {
+				t.Errorf("%s: not the same twice", c.name)
+			}
+		}
+		h.Write(first)
+	}
+	if got := h.Sum64(); got != reduceGolden {
+		t.Errorf("hash %#x, want %#x", got, uint64(reduceGolden))
+	}
+}
+
+const reduceGolden = 0xe18aaf8b5801d593
+
+func TestReducedIsAModel(t *testing.T) {
+	for _, c := range reducible {
+		e := smooth(c.f, c.sparse, 300, c.dim, 15)
+		before, _ := e.AppendBinary(nil)
+		r, _, ok := e.Reduce(c.tol, 150)
+		if !ok {
+			t.Fatal(c.name)
+		}
+		if after, _ := e.AppendBinary(nil); !bytes.Equal(before, after) {
+			t.Errorf("%s: the expansion has changed", c.name)
+		}
+		data, err := r.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := DecodeExpansion(data)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		x := e.basis.Row(3)
+		if a, b := r.Decision(x), m.Decision(x); a != b {
+			t.Errorf("%s: decision %g, decoded %g", c.name, a, b)
+		}
+		// A reduced model can be reduced again, and has nothing left to lose.
+		if again, _, ok := r.Reduce(c.tol, r.basis.Len()); !ok || again.basis.Len() > r.basis.Len() {
+			t.Errorf("%s: not reduced again", c.name)
+		}
+	}
+}
+
+// TestReduceGivesUp: with many features there is nothing to save, and that must
+// be seen from a few points.
+func TestReduceGivesUp(t *testing.T) {
+	e := smooth(Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.5}, Bias: 1}, false, 3*probePoints, 40, 16)
+	g := newProbe(e, probePoints)
+	if g.run(0, 0.1, probeSteps, e.basis.Len()/3, probeSlack); !g.hopeless {
+		t.Error("goes on")
+	}
+	if _, _, _, ok := e.ReduceNear(0.1, e.basis.Len()/3); ok {
+		t.Error("reduced")
+	}
+}
+
+// BenchmarkReduce reports the time of a reduction over that of scoring 8,192
+// examples with the unreduced expansion.
+func BenchmarkReduce(b *testing.B) {
+	f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.3}, Bias: 1}
+	for _, c := range []struct {
+		name   string
+		dim    int
+		gamma  float32
+		points int
+		most   int
+		tol    float64
+	}{{"few", 3, 0.2, 4000, 1300, 0.05}, {"many", 5, 0.8, 4000, 1300, 0.03}, {"hopeless", 40, 0.5, 4000, 1300, 0.05}} {
+		b.Run(c.name, func(b *testing.B) {
+			f.Gamma = c.gamma
+			e := smooth(f, false, c.points, c.dim, 17)
+			xs, dst := make([]stream.Vec, 8192), make([]float64, 8192)
+			for i := range xs {
+				xs[i] = e.basis.Row(i % c.points)
+			}
+			best := math.Inf(1)
+			for range 3 {
+				start := time.Now()
+				e.Decisions(dst, xs)
+				best = min(best, time.Since(start).Seconds())
+			}
+			kept := 0
+			for b.Loop() {
+				if r, _, _, ok := e.ReduceNear(c.tol, c.most); ok {
+					kept = r.basis.Len()
+				}
+			}
+			b.ReportMetric(float64(kept), "points")
+			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/best, "×score8192")
+		})
+	}
+}
