@@ -51,6 +51,7 @@ type Options struct {
 	Blocks int     `opt:"blocks" default:"2000" range:"[1,1000000]" doc:"most blocks of the dual ascent in a step; where they do not suffice, the sample waits"`
 	Block  int     `opt:"block" default:"512" range:"[4,4096]" doc:"points in a block"`
 	Margin float64 `opt:"margin" default:"0.2" range:"[0,inf)" paper:"absent" doc:"work on the points whose margin is below 1 + this only, and check the others afterwards; 0: iterate on the whole sample, without ascent"`
+	Reduce float64 `opt:"reduce" default:"0.05" range:"[0,inf)" paper:"absent" doc:"most by which a reduced set, which is put into use where a small one is found, may change the decision at a support vector; 0: all support vectors"`
 	Gain   float64 `opt:"gain" default:"0.002" range:"[0,1]" doc:"the sample grows while another doubling may gain so much accuracy, or a fiftieth of the error where that is less; 0: always"`
 
 	CacheMB int `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`

@@ -11,7 +11,7 @@ import (
 
 // refresh: a sample that holds its size takes every refresh-th labelled
 // arrival in, so that it is made of the last refresh·|S| of them.
-const refresh = 8
+const refresh = 16
 
 // holdLeast is the smallest sample that may stop growing: below, a doubling
 // costs next to nothing and too few draws measure what it gains.
@@ -39,7 +39,7 @@ type pace struct {
 func newPace() pace { return pace{spread: math.Inf(1)} }
 
 const (
-	about2     = 1.8            // what counts as a doubling
+	nearly2    = 1.5            // what is near enough to a doubling
 	fall       = math.Sqrt2 / 2 // of the gain from one doubling to the next
 	roughness  = 2              // factor on the variance of a gain foretold
 	sure       = 1.645          // standard deviations of a one-sided 95 % bound
@@ -78,12 +78,14 @@ func (g *pace) judge(l *Learner, m int) {
 		g.watch(l, m, wrong, n)
 		return
 	}
-	if float64(m) < about2*float64(g.anchor) && m < l.o.MaxSample {
+	if float64(m) < nearly2*float64(g.anchor) && m < l.o.MaxSample {
 		return
 	}
 	if g.anchor > 0 && n > 0 {
 		gain := (mended - broken) / n
 		spread := ((mended+broken+1)/n - float64(gain*gain)) / n
+		doublings := math.Log2(float64(m) / float64(g.anchor))
+		gain, spread = gain/doublings, spread/float64(doublings*doublings)
 		if !math.IsInf(g.spread, 1) {
 			foretold, spread0 := fall*g.gain, fall*fall*roughness*g.spread
 			weight := spread0 / (spread0 + spread)

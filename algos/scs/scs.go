@@ -209,6 +209,8 @@ func (l *Learner) Model() algos.Model {
 			l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
 		case !l.guarded() && l.o.Publish == "incumbent":
 			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha0)
+		case l.proof.reduced: // as when it came into use: the search did not rest
+			l.model = l.reduce()
 		default:
 			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
 		}

@@ -17,6 +17,9 @@ type proof struct {
 	given      bool    // there is one
 	latest     bool    // it is that of the present coefficients
 	gap, bound float64 // its duality gap when it came into use and the most it could have been
+	reduced    bool    // it is a reduced set of the expansion
+	near       float64 // the most by which that changed the decision at a support vector
+	skip, idle int     // expansions not to be reduced: of those, how many are to come
 }
 
 // guardedStep takes the draws in, optimises, and puts the result into use if
@@ -55,14 +58,53 @@ func (l *Learner) serve(test []*stream.Example) {
 		l.counts.waited++
 		return
 	}
-	next := kernel.NewExpansion(l.p.Basis, l.p.Alpha)
-	if l.proof.given && worse(next, l.Model().(*kernel.Expansion), test) {
+	known := l.proof
+	next := l.reduce()
+	if known.given && worse(next, l.Model().(*kernel.Expansion), test) {
 		l.counts.rejected++
+		known.skip, known.idle = l.proof.skip, l.proof.idle
+		l.proof = known
 		return
 	}
 	l.counts.accepted++
 	l.model = next
-	l.proof = proof{given: true, latest: true, gap: gap, bound: bound}
+	l.proof.given, l.proof.latest, l.proof.gap, l.proof.bound = true, true, gap, bound
+}
+
+const (
+	reduceLeast = 512 // support vectors of an expansion that is worth reducing
+	reduceMost  = 512 // points of a reduced set; the cost grows with their square
+)
+
+// reduce returns the model of the present coefficients: a reduced set of its
+// support vectors where a small one does, and otherwise all of them. Each time
+// that none is found, the search rests for twice as many models, up to 16.
+func (l *Learner) reduce() *kernel.Expansion {
+	all := kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+	n := len(all.Coef())
+	f := &l.proof
+	f.reduced, f.near = false, 0
+	switch {
+	case l.o.Reduce == 0 || n < reduceLeast:
+		return all
+	case f.skip > 0:
+		f.skip--
+		return all
+	}
+	scores := make([]float64, 0, n)
+	for i, a := range l.p.Alpha {
+		if a != 0 {
+			scores = append(scores, l.p.S[i])
+		}
+	}
+	set, near, _, ok := all.ReduceNear(scores, l.o.Reduce, min(n/3, reduceMost))
+	if !ok {
+		f.idle = min(max(1, 2*f.idle), 16)
+		f.skip = f.idle
+		return all
+	}
+	f.reduced, f.near, f.idle = true, near, 0
+	return set
 }
 
 // worse reports whether next has a larger hinge loss than old on the test
@@ -99,7 +141,10 @@ func worse(next, old *kernel.Expansion, test []*stream.Example) bool {
 }
 
 func (p *proof) gauges() []stream.Measure {
-	return []stream.Measure{{Name: "gap_bound", Value: p.bound}}
+	return []stream.Measure{
+		{Name: "gap_bound", Value: p.bound},
+		{Name: "reduction_change", Value: p.near},
+	}
 }
 
 func (p *proof) fields(f *state.Fields) {
@@ -107,6 +152,10 @@ func (p *proof) fields(f *state.Fields) {
 	f.Bool("latest", &p.latest)
 	f.Float64("gap", &p.gap)
 	f.Float64("bound", &p.bound)
+	f.Bool("reduced", &p.reduced)
+	f.Float64("near", &p.near)
+	f.Int("skip", &p.skip)
+	f.Int("idle", &p.idle)
 }
 
 // modelFields stores the model in use where it does not follow from the

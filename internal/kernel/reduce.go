@@ -46,7 +46,7 @@ import (
 // The bound is the norm of f−f', which is far from attained where f has small
 // coefficients in many places: see ReduceNear.
 func (e *Expansion) Reduce(tol float64, most int) (reduced *Expansion, bound float64, ok bool) {
-	reduced, _, bound, ok = e.reduce(tol, 0, most)
+	reduced, _, bound, ok = e.reduce(nil, tol, 0, most)
 	return reduced, bound, ok
 }
 
@@ -57,12 +57,16 @@ func (e *Expansion) Reduce(tol float64, most int) (reduced *Expansion, bound flo
 // the same size, and was up to twice that on public data. What is certain, but for
 // rounding, is |f(x)−f'(x)| ≤ bound·P(x), where P(x), the distance of K(x,·) from
 // the span of the new points, is at most √K(x,x) and small near them.
-func (e *Expansion) ReduceNear(tol float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
-	return e.reduce(0, tol, most)
+//
+// scores, if not nil, are e's decisions at its own points, which then need not be
+// computed, half of the cost. As float32 kernel values went into them, they
+// cannot vouch for a bound, which is NaN then.
+func (e *Expansion) ReduceNear(scores []float64, tol float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
+	return e.reduce(scores, 0, tol, most)
 }
 
 // reduce demands bound ≤ wantBound or near ≤ wantNear; the other one is 0.
-func (e *Expansion) reduce(wantBound, wantNear float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
+func (e *Expansion) reduce(scores []float64, wantBound, wantNear float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
 	b := e.basis
 	tolBound, tolNear := wantBound, wantNear
 	most = min(most, b.Len())
@@ -81,13 +85,13 @@ func (e *Expansion) reduce(wantBound, wantNear float64, most int) (reduced *Expa
 			return nil, 0, 0, false
 		}
 	}
-	g := newGreedy(e)
+	g := newGreedy(e, scores)
 	for range 4 {
 		if !g.run(tolBound, tolNear, most, most, slack) {
 			break
 		}
 		reduced, near, bound = g.finish(e.constant())
-		if near-near != 0 || bound-bound != 0 {
+		if near-near != 0 || scores == nil && bound-bound != 0 {
 			break
 		}
 		if (wantBound == 0 || bound <= wantBound) && (wantNear == 0 || near <= wantNear) {
@@ -102,7 +106,7 @@ func (e *Expansion) reduce(wantBound, wantNear float64, most int) (reduced *Expa
 const (
 	probePoints = 1024 // at most, among which a few steps show how fast f−f' falls
 	probeSteps  = 64
-	probeSlack  = 1.1 // less than slack, as f' comes near f sooner among few points
+	probeSlack  = 2   // less than slack, as f' comes near f sooner among few points
 	slack       = 2.5 // see run; once f is known everywhere, going on is cheap
 
 	batchSteps  = 8       // most pivots chosen between two passes over the factor
@@ -154,9 +158,18 @@ func newProbe(e *Expansion, points int) *greedy {
 }
 
 // newGreedy starts with all points.
-func newGreedy(e *Expansion) *greedy {
+func newGreedy(e *Expansion, scores []float64) *greedy {
 	n := e.basis.Len()
 	g := &greedy{basis: e.basis, alpha: e.coef, f: make([]float64, n), rounding: e.basis.wideError()}
+	if scores != nil {
+		g.rounding = math.NaN()
+		constant := e.constant()
+		for i, s := range scores {
+			g.f[i] = s - constant
+		}
+		g.start()
+		return g
+	}
 	row, sums := make([]float64, n+vec.Width), make([]float64, n)
 	for from := 0; from < n; from += vec.Width {
 		// The kernel matrix is symmetric: of the rows of a panel, only the columns
@@ -408,7 +421,7 @@ func (g *greedy) finish(constant float64) (reduced *Expansion, near, bound float
 	g.depth += float64(m/vec.Width + vec.Width)
 	err := g.error(size + newSize)
 	bound = math.Sqrt(max(norm, 0) + err)
-	if all := size + newSize; all > 0 {
+	if all := size + newSize; all > 0 && err-err == 0 {
 		near += float64(err / all * math.Sqrt(slices.Max(g.diag))) // a value's part of it
 	}
 	b := g.basis.Subset(idx)

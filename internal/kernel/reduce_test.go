@@ -115,7 +115,7 @@ func TestReduceBound(t *testing.T) {
 			if !ok {
 				t.Fatal("not reduced")
 			}
-			nr, near, loose, ok := e.ReduceNear(c.tol, n/2)
+			nr, near, loose, ok := e.ReduceNear(nil, c.tol, n/2)
 			if !ok {
 				t.Fatal("not reduced near the points")
 			}
@@ -305,7 +305,7 @@ func TestReduceGolden(t *testing.T) {
 		var first []byte
 		for _, procs := range []int{1, 4} {
 			old := runtime.GOMAXPROCS(procs)
-			r, near, _, ok := e.ReduceNear(c.tol, 300)
+			r, near, _, ok := e.ReduceNear(nil, c.tol, 300)
 			s, bound, sure := e.Reduce(c.tol, 300)
 			runtime.GOMAXPROCS(old)
 			if !ok || !sure {
@@ -373,7 +373,7 @@ func TestReduceGivesUp(t *testing.T) {
 	if g.run(0, 0.1, probeSteps, e.basis.Len()/3, probeSlack); !g.hopeless {
 		t.Error("goes on")
 	}
-	if _, _, _, ok := e.ReduceNear(0.1, e.basis.Len()/3); ok {
+	if _, _, _, ok := e.ReduceNear(nil, 0.1, e.basis.Len()/3); ok {
 		t.Error("reduced")
 	}
 }
@@ -405,7 +405,7 @@ func BenchmarkReduce(b *testing.B) {
 			}
 			kept := 0
 			for b.Loop() {
-				if r, _, _, ok := e.ReduceNear(c.tol, c.most); ok {
+				if r, _, _, ok := e.ReduceNear(nil, c.tol, c.most); ok {
 					kept = r.basis.Len()
 				}
 			}
