@@ -34,7 +34,8 @@ GRIDS = {
     "perceptron": grid(budget=[200, 1000], average=["false"], gamma=["auto", 0.02]),
     "pegasos": grid(**{"lambda": [1e-4, 1e-3], "budget": [1000], "average": ["none"], "gamma": ["auto", 0.02]}),
     "scs": grid(max_sample=[500, 2000], full=["window"], c=[1, 10]),
-    "sdca": grid(buffer=[500, 2000], c=[1, 10]),
+    # What preset drift sets beside the buffer: on this stream the last label says most.
+    "sdca": grid(buffer=[500, 2000], c=[1, 10], every=[1], visits=[2], choice=[1], average=[0]),
     "sbp": grid(buffer=[500, 2000], frozen=[1], c=[1, 10]),
     "smo": grid(buffer=[500, 2000], c=[1, 10]),
     "wolfe": grid(max_sample=[2000]),

@@ -20,6 +20,9 @@ type config struct {
 	examples int
 	accuracy float64
 	seed     uint64
+
+	live        int // 0: no check
+	liveOptions map[string]string
 }
 
 // An Option changes what Run does.
@@ -85,6 +88,7 @@ func (s *suite) run(t *testing.T) {
 		{"finish", s.finish},
 		{"report", s.report},
 		{"learns", s.learns},
+		{"live", s.checkLive},
 	} {
 		t.Run(c.name, c.check)
 	}

@@ -28,6 +28,7 @@ type toy struct {
 	procs   int
 	ended   int
 	asked   uint64
+	late    bool
 }
 
 type toyOptions struct {
@@ -71,7 +72,7 @@ func toySpec(fault string) algos.Spec {
 		}
 	}
 	return algos.Define(info, nil, func(e algos.Env, _ toyOptions) (algos.Learner, error) {
-		l := &toy{fault: fault, task: e.Task, w: make([]float64, 1)}
+		l := &toy{fault: fault, task: e.Task, w: make([]float64, 1), late: fault == "late"}
 		if fault == "early" {
 			l.w[0] = 1
 		}
@@ -123,6 +124,7 @@ func (l *toy) Step(ctx context.Context) (algos.Report, error) {
 	if l.fault == "processors" {
 		l.procs = runtime.GOMAXPROCS(0)
 	}
+	rate := min(.1, 5/float64(l.steps+1)) // or it would never settle
 	for _, x := range l.pending {
 		if need := x.X.Dim() + 1; need > len(l.w) {
 			bias := l.w[len(l.w)-1]
@@ -130,7 +132,7 @@ func (l *toy) Step(ctx context.Context) (algos.Report, error) {
 			l.w = append(l.w, make([]float64, need-len(l.w))...)
 			l.w[need-1] = bias
 		}
-		r := .1 * (x.Y - (&linear{w: l.w}).Decision(x.X))
+		r := rate * (x.Y - (&linear{w: l.w}).Decision(x.X))
 		if l.fault == "lazy" {
 			r = 0
 		}
@@ -138,6 +140,9 @@ func (l *toy) Step(ctx context.Context) (algos.Report, error) {
 		each(x.X, func(j int, v float64) { l.w[j] += r * max(-1, min(v, 1)) })
 	}
 	l.pending = nil
+	if l.fault == "tires" {
+		l.w[len(l.w)-1] += .0005 * float64(l.steps)
+	}
 	return l.Report(), nil
 }
 
@@ -153,6 +158,9 @@ func each(x stream.Vec, f func(j int, v float64)) {
 
 func (l *toy) Finish(ctx context.Context) (algos.Report, error) {
 	l.ended++
+	if l.fault == "late" {
+		l.late = false
+	}
 	if l.fault == "once" && l.ended > 1 {
 		return algos.Report{}, errors.New("finished already")
 	}
@@ -179,6 +187,12 @@ func (l *toy) Model() algos.Model {
 	if l.steps == 0 && l.fault != "early" && l.fault != "impatient" {
 		return &linear{fault: l.fault}
 	}
+	if l.late {
+		// What a last iterate is like: thrown about by the latest labels.
+		w := append([]float64(nil), l.w...)
+		w[len(w)-1] += .3
+		return &linear{fault: l.fault, w: w}
+	}
 	return &linear{fault: l.fault, w: l.w}
 }
 
@@ -197,6 +211,7 @@ func (l *toy) fields(f *state.Fields) {
 	}
 	f.Int("procs", &l.procs)
 	f.Uint64("asked", &l.asked)
+	f.Bool("late", &l.late)
 	if f.Decoding() && len(l.w) == 0 {
 		f.Fail("w", errors.New("no bias"))
 	}
@@ -269,14 +284,14 @@ func (m *linear) Info() algos.Info {
 
 // A sound learner passes.
 func TestSound(t *testing.T) {
-	algostest.Run(t, toySpec(""), algostest.Examples(400), algostest.Accuracy(.75))
+	algostest.Run(t, toySpec(""), algostest.Examples(400), algostest.Accuracy(.75), algostest.Live(4000, nil))
 }
 
 // A learner with a fault fails, and in the check that is for it. Each fault
 // runs in a process of its own, because the test there fails.
 func TestFaults(t *testing.T) {
 	if fault := os.Getenv("ALGOSTEST_FAULT"); fault != "" {
-		algostest.Run(t, toySpec(fault), algostest.Examples(400), algostest.Accuracy(.75))
+		algostest.Run(t, toySpec(fault), algostest.Examples(400), algostest.Accuracy(.75), algostest.Live(4000, nil))
 		return
 	}
 	for fault, check := range map[string]string{
@@ -300,6 +315,8 @@ func TestFaults(t *testing.T) {
 		"curious":      "report",
 		"fickle":       "report",
 		"lazy":         "learns",
+		"late":         "live",
+		"tires":        "live",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()

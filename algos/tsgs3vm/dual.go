@@ -23,6 +23,8 @@ const (
 	// restartUpdates and lastUpdates bound the coordinate updates of an arm
 	// after a restart and at the end, polishTol ends them before.
 	restartUpdates, lastUpdates, polishTol = 40_000, 200_000, 3e-4
+	// meanSteps is the number of steps that the mean of the iterates is over.
+	meanSteps = 64
 )
 
 // dual learns with a fixed set of D features. Its decision functions, the
@@ -37,6 +39,12 @@ const (
 // (eq. 7), with the labelled part solved instead of sampled, and with implicit
 // unlabelled steps that stop at the margin. For 200 labels the useful C is 100
 // to 1,000; a stochastic step of that size would be larger than the margin.
+//
+// While a sweep takes all labels held, each step ends near the optimum. With
+// more labels than that the last iterate is off by what the latest ones did to
+// it, the more the noisier they are. The model is then a mean of the iterates,
+// which is better than the optimum on the pool, too, once there have been more
+// labels than it holds.
 //
 // A label that leaves the pool leaves its coefficient behind in w_L, unless the
 // pool is a window, in which case its share is taken back.
@@ -67,6 +75,10 @@ type arm struct {
 	b, bl float64
 	a     []float64 // by slot
 	score tally
+
+	mean     []float64 // of the last iterates; nil: the last one is the model
+	meanB    float64
+	averaged uint64 // iterates in the mean
 }
 
 func newArm(rho float64, semi bool, fold, features int) *arm {
@@ -166,7 +178,47 @@ func (d *dual) step(l *Learner, fresh, batch []*stream.Example) {
 		d.takeUnlabelled(l, l.vectors(batch), nil)
 	}
 	d.sweep(l, sweepLimit)
+	d.average(l)
 	d.choose(l, false)
+}
+
+// average takes the iterates into their means, with linear weights at first.
+func (d *dual) average(l *Learner) {
+	if len(d.z) <= sweepLimit {
+		return
+	}
+	for _, a := range d.arms {
+		if a.mean == nil {
+			a.mean = make([]float64, len(a.w))
+		}
+		a.averaged++
+		t := max(2/float64(a.averaged+1), 1./meanSteps)
+		for j, w := range a.w {
+			a.mean[j] += float64(t * (w - a.mean[j]))
+		}
+		a.meanB += float64(t * (a.b - a.meanB))
+	}
+}
+
+// model returns the coefficients and the bias of what an arm would serve.
+func (a *arm) model() (w []float64, b float64) {
+	if a.mean != nil {
+		return a.mean, a.meanB
+	}
+	return a.w, a.b
+}
+
+// predict returns what an arm would serve at a point with the given features.
+func (d *dual) predict(a *arm, z []float32) float64 {
+	w, b := a.model()
+	return float64(d.norm()*vec.DotMixed(z, w)) + float64(d.opt.Bias*b)
+}
+
+// forget makes the last iterates the models.
+func (d *dual) forget() {
+	for _, a := range d.arms {
+		a.mean, a.meanB, a.averaged = nil, 0, 0
+	}
 }
 
 // prepare computes the features of the pool where they are not known.
@@ -248,11 +300,11 @@ func (d *dual) takeLabelled(l *Learner, fresh []*stream.Example) {
 	}
 }
 
-// compare scores all arms on a label before they learn it.
+// compare scores the models of all arms on a label before they learn it.
 func (d *dual) compare(z []float32, y float64) float64 {
-	f := d.decision(d.arms[0], z)
+	f := d.predict(d.arms[0], z)
 	for _, a := range d.arms[1:] {
-		a.score.live.add(d.decision(a, z), f, y)
+		a.score.live.add(d.predict(a, z), f, y)
 	}
 	return max(0, 1-float64(y*f))
 }
@@ -407,6 +459,11 @@ func (d *dual) polish(l *Learner, updates int) {
 }
 
 func (d *dual) finish(l *Learner) {
+	if l.pools.Labelled.Len() < int(l.labelled) && d.arms[0].mean != nil {
+		d.choose(l, true)
+		return
+	}
+	d.forget()
 	d.prepare(l)
 	d.replay(l)
 	d.polish(l, lastUpdates)
@@ -452,6 +509,7 @@ func (d *dual) replay(l *Learner) {
 // restart learns from what is kept with new features.
 func (d *dual) restart(l *Learner, last bool) {
 	d.ready, d.since = false, 0
+	d.forget()
 	d.prepare(l)
 	c := d.box(l)
 	for _, a := range d.arms {
@@ -471,7 +529,8 @@ func (d *dual) restart(l *Learner, last bool) {
 
 func (d *dual) view(l *Learner) *Model {
 	a := d.arms[d.serve]
-	w, b, k := a.w, a.b, l.cluster.weight
+	w, b := a.model()
+	k := l.cluster.weight
 	if d.serve == 0 {
 		w, b, k = l.averaged(w, b)
 	}
@@ -511,6 +570,12 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 		f.Float64("b", &a.b)
 		f.Float64s("a", &a.a)
 		f.Group("score", a.score.fields)
+		f.Float64s("mean", &a.mean)
+		f.Float64("mean_b", &a.meanB)
+		f.Uint64("averaged", &a.averaged)
+		if f.Decoding() && a.averaged == 0 {
+			a.mean = nil
+		}
 	}
 	if !f.Decoding() || f.Err() != nil {
 		return
@@ -519,6 +584,9 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	for _, a := range d.arms {
 		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.pools.Labelled.Len() {
 			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.pools.Labelled.Len()))
+		}
+		if n := len(a.mean); (n > 0) != (a.averaged > 0) || n > 0 && n != d.opt.Features {
+			f.Fail("mean", fmt.Errorf("%d coefficients of %d features after %d iterates", n, d.opt.Features, a.averaged))
 		}
 	}
 	if d.serve < 0 || d.serve >= len(d.arms) || d.cursor < 0 {

@@ -28,6 +28,12 @@ const (
 // coefficients stand for cosines, so that the 2/m of φφ' is in them; shrinking
 // multiplies the scale only. The decisions on the labelled points held are kept
 // up to date with each step; unlabelled ones are new and pay the whole sum.
+//
+// With C = c n the steps are longer than the margin for as long as labels come,
+// so that the last iterate is hardly better than chance when there have been
+// thousands. With fixed features, where it costs a vector, the model between
+// steps is a mean of the iterates; the paper's, which has fresh ones, is the
+// last, and so is that after Finish, which lets the steps shrink.
 type sgd struct {
 	opt  Options
 	loss loss
@@ -39,8 +45,11 @@ type sgd struct {
 	next  uint64    // blocks used so far
 	f     []float64 // decisions on the labelled points, by slot of the pool
 
-	gamma, largest float64 // of the last step
-	dropped        float64 // bound on what dropping a block changed
+	gamma, largest float64   // of the last step
+	dropped        float64   // bound on what dropping a block changed
+	mean           []float64 // of the iterates; nil: the last one is the model
+	meanB          float64
+	averaged       uint64 // iterates in the mean
 	add            []float64
 	labels, unlab  []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
@@ -97,7 +106,30 @@ func cbrt(x float64) float64 {
 func (s *sgd) step(l *Learner, fresh, batch []*stream.Example) {
 	s.admit(l, fresh)
 	s.iterate(l, append([]stream.Vec(nil), l.vectors(batch)...), nil)
+	s.average(l)
 }
+
+// averages reports whether the model between steps is a mean.
+func (s *sgd) averages() bool { return s.opt.Tuning > 0 && s.opt.Draw == "fixed" }
+
+// average takes the iterate into the mean, with linear weights at first.
+func (s *sgd) average(l *Learner) {
+	if !s.averages() || l.pools.Labelled.Len() <= sweepLimit {
+		return
+	}
+	if s.mean == nil {
+		s.mean = make([]float64, len(s.coef))
+	}
+	s.averaged++
+	t := max(2/float64(s.averaged+1), 1./meanSteps)
+	for j, c := range s.coef {
+		s.mean[j] += float64(t * (float64(c*s.scale) - s.mean[j]))
+	}
+	s.meanB += float64(t * (s.b - s.meanB))
+}
+
+// forget makes the last iterate the model.
+func (s *sgd) forget() { s.mean, s.meanB, s.averaged = nil, 0, 0 }
 
 // iterate takes one step with unlabelled points xs, whose features are z, or
 // nil where they are not known.
@@ -109,7 +141,7 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 	s.drawLabels(l, labels)
 	fu := make([]float64, len(xs))
 	if z == nil {
-		s.view(l).Decisions(fu, xs)
+		s.iterateView(l).Decisions(fu, xs)
 	} else {
 		s.decide(fu, z)
 	}
@@ -153,7 +185,7 @@ func (s *sgd) admit(l *Learner, fresh []*stream.Example) {
 		return
 	}
 	f := make([]float64, len(fresh))
-	s.view(l).Decisions(f, l.vectors(fresh))
+	s.iterateView(l).Decisions(f, l.vectors(fresh))
 	loss := 0.0
 	for i, x := range fresh {
 		loss += hingeValue(s.opt.Hinge == "huber", f[i], x.Y)
@@ -333,6 +365,7 @@ func (s *sgd) addBlock(l *Learner, slot int, labels []float64, xs []stream.Vec, 
 // finish takes further steps on what is held, unless the options are the
 // paper's, which has one pass.
 func (s *sgd) finish(l *Learner) {
+	s.forget()
 	if s.opt.Tuning > 0 {
 		s.settle(l, lastSteps)
 		if s.opt.Draw == "fixed" {
@@ -376,6 +409,7 @@ func (s *sgd) restart(l *Learner, last bool) {
 		s.coef, s.next = s.coef[:0], 0
 	}
 	s.scale, s.b, s.t = 1, 0, 0
+	s.forget()
 	clear(s.f)
 	if !last { // else finish is about to do so
 		s.settle(l, restartSteps)
@@ -419,6 +453,15 @@ func (s *sgd) decide(dst []float64, z []float32) {
 }
 
 func (s *sgd) view(l *Learner) *Model {
+	m := s.iterateView(l)
+	if s.mean != nil {
+		m.coef, m.scale, m.offset = s.mean, 1, float64(s.opt.Bias*s.meanB)
+	}
+	return m
+}
+
+// iterateView returns the last iterate.
+func (s *sgd) iterateView(l *Learner) *Model {
 	if len(s.coef) == 0 {
 		return &Model{}
 	}
@@ -465,7 +508,18 @@ func (s *sgd) fields(l *Learner, f *state.Fields) {
 	f.Float64("gamma", &s.gamma)
 	f.Float64("largest", &s.largest)
 	f.Float64("dropped", &s.dropped)
+	if s.averages() {
+		f.Float64s("mean", &s.mean)
+		f.Float64("mean_b", &s.meanB)
+		f.Uint64("averaged", &s.averaged)
+	}
 	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if s.averaged == 0 {
+		s.mean = nil
+	} else if len(s.mean) != s.opt.Features {
+		f.Fail("mean", fmt.Errorf("%d coefficients of %d features", len(s.mean), s.opt.Features))
 		return
 	}
 	m, w := s.opt.Block, s.window()
