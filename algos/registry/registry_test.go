@@ -31,7 +31,6 @@ func TestConformance(t *testing.T) {
 				}
 				opts := []algostest.Option{algostest.With(options)}
 				live := preset == "default"
-				live = live && spec.Name != "scs" // TODO(scs): delete this line once its live model is sound
 				if live {
 					opts = append(opts, algostest.Live(liveOptions(spec)))
 				}

@@ -126,7 +126,7 @@ func (l *Learner) trim() {
 	if l.o.Budget == 0 || support <= l.o.Budget {
 		return
 	}
-	l.model = nil
+	l.outdate()
 	clear(l.p.D)
 	l.forget(l.least(l.p.Len(), support-l.o.Budget))
 	l.refresh()

@@ -172,7 +172,7 @@ func (l *Learner) decide(m int) {
 		l.fresh = l.fresh || l.o.Restart == "reject"
 	}
 	l.moved = false
-	l.model = nil
+	l.outdate()
 }
 
 // counters are what a run did, for the gauges.

@@ -27,7 +27,7 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 		l.fresh = false
 		l.step = t * l.norm
 		l.moved = true
-		l.model = nil
+		l.outdate()
 		p.Move(t)
 	}
 }

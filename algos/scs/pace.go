@@ -13,10 +13,6 @@ import (
 // arrival in, so that it is made of the last refresh·|S| of them.
 const refresh = 16
 
-// holdLeast is the smallest sample that may stop growing: below, a doubling
-// costs next to nothing and too few draws measure what it gains.
-const holdLeast = 16384
-
 // pace decides from the draws T_k whether the sample grows. What a doubling
 // gains follows a power law: with excess error a·m^-½ each gains 1/√2 of what
 // the one before did. The estimate is that of a filter: the gain foretold by
@@ -78,7 +74,7 @@ func (g *pace) judge(l *Learner, m int) {
 		g.watch(l, m, wrong, n)
 		return
 	}
-	if float64(m) < nearly2*float64(g.anchor) && m < l.o.MaxSample {
+	if float64(m) < nearly2*float64(g.anchor) {
 		return
 	}
 	if g.anchor > 0 && n > 0 {
@@ -94,13 +90,22 @@ func (g *pace) judge(l *Learner, m int) {
 		}
 		g.gain, g.spread = gain, spread
 		enough := min(l.o.Gain, (wrong+1)/n/errorShare)
-		if l.o.Full == "replace" && m >= holdLeast && g.expected() < enough {
+		if l.o.Full == "replace" && m >= l.holdLeast() && g.expected() < enough {
 			g.level, g.levelN, g.recent, g.recentN = wrong, n, wrong, n
 			g.hold(l, m, "gain")
 		}
 	}
 	g.anchor = m
 	p.Mark()
+}
+
+// holdLeast is the smallest sample that may stop growing for want of a gain:
+// below, a doubling costs next to nothing and few draws measure what it gains.
+func (l *Learner) holdLeast() int {
+	if l.o.TMax == 0 {
+		return 16384
+	}
+	return 2 * l.o.TMax
 }
 
 // hold stops the growth.

@@ -13,6 +13,7 @@ func TestContract(t *testing.T) {
 		"capped":   {"initial": "64", "max_sample": "150", "c": "10"},
 		"window":   {"initial": "64", "max_sample": "150", "full": "window", "t_max": "40", "c": "10"},
 		"budget":   {"initial": "64", "budget": "60", "c": "10"},
+		"holding":  {"initial": "64", "t_max": "32", "gain": "1", "c": "10"},
 		"waiting":  {"initial": "64", "blocks": "1", "block": "16", "c": "10"},
 		"shuffled": {"initial": "64", "shuffle": "50", "c": "10", "t_max": "200"},
 		"plain":    {"initial": "64", "margin": "0", "accept": "ratio", "final": "30", "c": "10", "iterations": "20"},

@@ -76,6 +76,14 @@ const (
 	reduceMost  = 512 // points of a reduced set; the cost grows with their square
 )
 
+// outdate notes that the coefficients are others than those of the model: with
+// the guard that stays in use nevertheless.
+func (l *Learner) outdate() {
+	if !l.guarded() {
+		l.model = nil
+	}
+}
+
 // reduce returns the model of the present coefficients: a reduced set of its
 // support vectors where a small one does, and otherwise all of them. Each time
 // that none is found, the search rests for twice as many models, up to 16.

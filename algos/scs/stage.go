@@ -72,9 +72,7 @@ func (l *Learner) ascend(n int, final bool) {
 	}
 	l.evals += sub.Rows.Evals()
 	l.moved = true
-	if !l.guarded() {
-		l.model = nil
-	}
+	l.outdate()
 }
 
 // settle lets the points that have taken the place of others, and those that are

@@ -18,20 +18,58 @@ type posting struct {
 // Inner products with all rows then cost as many operations as there are
 // features in common, which for sparse data is a small part of what the rows
 // hold. It is a map because an open feature space may have any index.
-type postings map[int32][]posting
+type postings map[int32]*rowList
+
+// rowList is the list of a feature. at[k] is where the rows from k·stride on
+// begin in it, as far as there are any.
+type rowList struct {
+	all []posting
+	at  []int32
+}
+
+// stride is the number of rows between the entries of at: 4 bytes for every
+// stride rows of a feature save most of the search in its list.
+const stride = 1024
 
 func (p postings) add(row int32, x stream.Vec) {
 	for k, g := range x.Idx {
-		p[g] = append(p[g], posting{row, x.Val[k]})
+		l := p[g]
+		if l == nil {
+			l = new(rowList)
+			p[g] = l
+		}
+		section := int(row) / stride
+		l.at = l.at[:min(len(l.at), section+1)] // rows behind this one have gone
+		for len(l.at) <= section {
+			l.at = append(l.at, int32(len(l.all)))
+		}
+		l.all = append(l.all, posting{row, x.Val[k]})
 	}
 }
 
 // remove takes the last row out.
 func (p postings) remove(x stream.Vec) {
 	for _, g := range x.Idx {
-		list := p[g]
-		p[g] = list[:len(list)-1]
+		l := p[g]
+		l.all = l.all[:len(l.all)-1]
 	}
+}
+
+// from returns the part of the list with the rows from there on.
+func (l *rowList) from(row int) []posting {
+	k := row / stride
+	if k >= len(l.at) {
+		return nil
+	}
+	lo, hi := int(l.at[k]), len(l.all)
+	if k+1 < len(l.at) {
+		hi = int(l.at[k+1])
+	}
+	if row%stride != 0 {
+		n, _ := slices.BinarySearchFunc(l.all[lo:hi], int32(row), func(e posting, row int32) int { return int(e.row) - int(row) })
+		lo += n
+	}
+	return l.all[lo:]
 }
 
 // dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in
@@ -47,9 +85,11 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 			g = x.Idx[k]
 		}
 		list := p[g]
-		lo, _ := slices.BinarySearchFunc(list, int32(from), func(e posting, row int32) int { return int(e.row) - int(row) })
+		if list == nil {
+			continue
+		}
 		xv := float64(v)
-		for _, e := range list[lo:] {
+		for _, e := range list.from(from) {
 			if e.row >= end {
 				break
 			}

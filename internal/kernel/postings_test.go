@@ -56,6 +56,55 @@ func TestPostingsAgainstDefinition(t *testing.T) {
 	}
 }
 
+// TestPostingsOfManyRows cuts a long list of rows at many places and lets it grow
+// again: the values are those of rows that were never there.
+func TestPostingsOfManyRows(t *testing.T) {
+	r := rng.New(1, "postings.many")
+	random := func() stream.Vec {
+		x := stream.Vec{Idx: []int32{}}
+		for g := range int32(8) {
+			if r.IntN(3) == 0 || g == 7 && r.IntN(400) == 0 {
+				x.Idx, x.Val = append(x.Idx, g*9), append(x.Val, float32(r.NormFloat64()))
+			}
+		}
+		return x
+	}
+	f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: .3}, Bias: 1}
+	b := NewSparse(f)
+	var have []stream.Vec
+	grow := func(n int) {
+		for len(have) < n {
+			have = append(have, random())
+			b.Append(have[len(have)-1])
+		}
+	}
+	for _, cut := range []int{3 * stride, 2*stride + 1, 2 * stride, 2*stride - 1, stride, 100, 0} {
+		grow(3*stride + 700)
+		b.Truncate(cut)
+		have = have[:cut]
+		grow(3*stride + 10)
+		fresh := NewSparse(f)
+		for _, x := range have {
+			fresh.Append(x)
+		}
+		xs := []stream.Vec{random(), have[5], have[2*stride]}
+		for _, from := range []int{0, 1, stride - 1, stride, stride + 500, 3*stride + 9} {
+			n := len(have) - from
+			got, want := make([]float32, 3*n), make([]float32, 3*n)
+			b.Block(got, n, xs, from, len(have))
+			fresh.Block(want, n, xs, from, len(have))
+			for i, g := range got {
+				if g != want[i] {
+					t.Fatalf("cut at %d, from %d: value %d is %g, want %g", cut, from, i, g, want[i])
+				}
+				if plain := plainRows(vec.RBF, .3, xs[i/n], have[from+i%n]) + 1; i%97 == 0 && math.Abs(float64(g)-plain) > 1e-5 {
+					t.Fatalf("cut at %d, from %d: value %d is %g, want %g", cut, from, i, g, plain)
+				}
+			}
+		}
+	}
+}
+
 func plainRows(kind vec.KernelKind, gamma float64, x, z stream.Vec) float64 {
 	a, b := make([]float32, 1500), make([]float32, 1500)
 	x.Dense(a)
