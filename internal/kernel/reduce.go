@@ -115,9 +115,15 @@ const (
 	independent = 0x1p-34 // least d_j/K(z_j,z_j) of a pivot
 )
 
+// scoreDoubt keeps the choice from points whose d_j is so small that r_j²/d_j is
+// mostly the rounding of scores that came from float32 kernel values: pivots of
+// that kind make f' worse instead of better.
+const scoreDoubt = 0x1p-10
+
 // greedy chooses points among those of a Basis.
 type greedy struct {
 	basis *Basis    // the candidates
+	doubt float64   // see scoreDoubt
 	alpha []float64 // f's coefficients, if the candidates are all its points
 	diag  []float64 // K(z_j,z_j)
 	f     []float64 // f(z_j), without constants
@@ -162,7 +168,7 @@ func newGreedy(e *Expansion, scores []float64) *greedy {
 	n := e.basis.Len()
 	g := &greedy{basis: e.basis, alpha: e.coef, f: make([]float64, n), rounding: e.basis.wideError()}
 	if scores != nil {
-		g.rounding = math.NaN()
+		g.rounding, g.doubt = math.NaN(), scoreDoubt
 		constant := e.constant()
 		for i, s := range scores {
 			g.f[i] = s - constant
@@ -347,7 +353,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 // distance from it can be told.
 func (g *greedy) gain(r, d float64, j int) float64 {
 	if d > float64(independent*g.diag[j]) {
-		return float64(r*r) / d
+		return float64(r*r) / (d + float64(g.doubt*g.diag[j]))
 	}
 	return 0
 }
