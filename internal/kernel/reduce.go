@@ -153,7 +153,7 @@ func newProbe(e *Expansion, points int) *greedy {
 		idx[k] = int32(k * e.basis.Len() / points)
 		xs[k] = e.basis.Row(int(idx[k]))
 	}
-	g := &greedy{basis: e.basis.Subset(idx), f: make([]float64, points)}
+	g := &greedy{basis: e.basis.Subset(idx), f: make([]float64, points), doubt: scoreDoubt}
 	e.Decisions(g.f, xs)
 	constant := e.constant()
 	for k := range g.f {
