@@ -8,8 +8,8 @@
 //
 // over the coefficients of f(z) = Σ_j α_j (K(z_j, z) + bias). A step
 //
-//	tests the candidate of the step before on fresh draws T_k     (lines 8 to 12)
-//	lets S grow, by T_k once it has been used                     (line 7, recycling)
+//	takes fresh draws T_k                                         (lines 8 to 12)
+//	lets S grow by them (recycling), or tests on them first       (line 7)
 //	d_k = −Nr{−d_{k−1}, g_k},  t_k by line search,  α += t_k d_k   (lines 4 to 6), some times over
 //	in the default preset, ascends in the dual block by block.
 //
@@ -19,6 +19,42 @@
 //
 // Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its
 // product Active and Q, δ delta, η1 eta1, η2 eta2, γ gam, m2 c1, m1 c2, κ kappa.
+//
+// # The model in use
+//
+// A consumer never reaches the end of its stream, so what counts is the model
+// between steps. In the default preset a model comes into use only with proof:
+//
+//   - Its duality gap on the sample, which bounds how far it is from the optimum
+//     there, is at most gap times the standard error of the objective, the error
+//     that comes from having a sample only (or of a fiftieth of the objective).
+//     Report.Certificate is the gap, the gauge gap_bound the bound. Where the
+//     blocks of a step do not suffice, the next step goes on, and the sample
+//     waits: arrivals that do not fit among the pending draws are sampled out.
+//   - The last sixteenth of the draws, which neither it nor the model before has
+//     seen, does not show that it is worse: by more than three standard errors of
+//     the hinge loss, and with more errors. Steps of less than 480 draws keep
+//     none back, nor does a window: they have no test.
+//   - It has at most budget support vectors. Where it would have more, the sample
+//     gives up its oldest points and grows no further.
+//   - Where at most a third of its support vectors, and at most 512, give the same
+//     decisions, they are what is put into use (kernel.ReduceNear): at no support
+//     vector does the decision move by more than reduce.
+//
+// # Growth
+//
+// The draws T_k also tell what the last doubling of the sample has gained: the
+// scores of the sample of before and of the present one are compared on them.
+// What a doubling gains is expected to fall by √2 each time, as it does where
+// the excess error goes with 1/√|S|; estimate and measurement are combined as in
+// a Kalman filter. Once another doubling cannot be expected to gain as much as
+// gain, with 95 % confidence, the sample holds its size: every sixteenth labelled
+// arrival takes the place of the oldest point. The gauge holds says so. It grows again when
+// the error on recent draws is above that since by four standard deviations.
+//
+// What comes in takes over the coefficient of what goes out, from the point of
+// its class that is most like it, and the few points concerned settle among
+// themselves before the ascent looks for the worst violations.
 //
 // # Presets
 //
@@ -30,22 +66,22 @@
 // acceptance test, has a test in which the printed form fails.
 //
 // "default" is for use: λ = 1/(C|S|) as in LIBSVM, geometry of the function
-// space, exact line search, sample doubling up to t_max at a time, a few
-// iterations on the points near the margin, and then block dual ascent, which
-// leaves a point that carries a duality gap.
+// space, exact line search, a sample that doubles, up to t_max at a time, a few
+// iterations while it is small, and then block dual ascent.
 //
 // # Departures from the paper in the default preset, and why
 //
 //   - Iterations start from −g whenever S has grown: a direction carried over is
 //     short, Nr can only shorten it, and the run stalls at a plateau.
-//   - Candidates are not put to the test: at small λ every stage changes the
-//     function a lot, and going back costs more than the next stage corrects.
-//     T_k still bounds the pace, and its objective is reported before T_k is
-//     learned from.
-//   - Once the sample is larger than warm the iterations are left out: started
-//     from the optimum of half the sample, the ascent alone is cheaper.
+//   - The test of a candidate asks whether it is worse than the model in use, not
+//     for a share of the decrease on S: at small λ every stage changes the
+//     function a lot, and going back costs more than the next stage corrects. A
+//     candidate that fails is not put into use, but its coefficients are where the
+//     next step starts.
+//   - Beyond 2,048 points the iterations are left out: started from the optimum
+//     of half the sample, the ascent alone is cheaper.
 //   - Only points with margin below 1 + margin, and those with a coefficient, are
-//     worked on; the others have no loss and are checked afterwards.
+//     worked on; others join where they turn out to have a loss.
 //   - The dual ascent is exact on blocks; it costs no more than the iterations
 //     and replaces hundreds of them.
 //
@@ -55,9 +91,9 @@
 //
 // Memory: the points, about 80 bytes each beside, the pending draws, the points
 // near the margin once more, and the row cache; no |S|×|S| matrix. A step takes
-// about (support + near points that move)·|S| kernel evaluations. With the
-// sample at max_sample a step comes every t_max examples, so that work per
-// example is bounded.
+// about (support + near points that move)·|S| kernel evaluations. Neither the
+// sample nor the model grows without end, so the cost of an example does not
+// depend on how many there have been.
 //
 // The state is a function of options, seed and the sequence of calls; the cache
 // of kernel rows changes no bit of it and is not stored. Not safe for concurrent

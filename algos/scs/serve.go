@@ -30,10 +30,10 @@ func (l *Learner) guardedStep() {
 	l.pace.since = 0
 	switch {
 	case l.p == nil:
-		l.begin(grow - reserve(grow))
+		l.begin(grow - l.reserve(grow))
 	case !l.pace.waits:
 		m := l.p.Len()
-		test -= reserve(test)
+		test -= l.reserve(test)
 		l.tentative(test)
 		l.pace.judge(l, m)
 		l.absorb(m, min(test, l.wanted(m)))
@@ -43,9 +43,19 @@ func (l *Learner) guardedStep() {
 	l.serve(l.pend)
 }
 
+// testLeast is the least number of draws that can tell two models apart.
+const testLeast = 30
+
 // reserve returns how many of n draws are kept for the test of the model that is
-// made from the others. They are taken in with the next ones.
-func reserve(n int) int { return n / 16 }
+// made from the others. They are taken in with the next ones. None is kept where
+// they would be too few for a test, and from a window, whose model is asked to
+// follow the newest examples, whatever they are.
+func (l *Learner) reserve(n int) int {
+	if n < 16*testLeast || l.o.Full == "window" {
+		return 0
+	}
+	return n / 16
+}
 
 // serve puts the model of the present coefficients into use if its gap is
 // within its bound and test, draws that neither it nor the one in use has seen,
@@ -116,11 +126,10 @@ func (l *Learner) reduce() *kernel.Expansion {
 }
 
 // worse reports whether next has a larger hinge loss than old on the test
-// draws by more than three standard errors, and more errors. With few draws
-// there is no telling.
+// draws by more than three standard errors, and more errors.
 func worse(next, old *kernel.Expansion, test []*stream.Example) bool {
 	n := len(test)
-	if n < 30 {
+	if n < testLeast {
 		return false
 	}
 	xs := make([]stream.Vec, n)
