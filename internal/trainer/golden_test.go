@@ -20,9 +20,9 @@ import (
 var golden = map[string]string{
 	"scs":        "6b04f6bf6a29b642",
 	"wolfe":      "79342c2f4104f5ff",
-	"pegasos":    "1a076ec3a9b564b8",
+	"pegasos":    "d8104933da35d8b9",
 	"sbp":        "aafdd0cf9fecf8f8",
-	"perceptron": "3fc88ff81c050d5c",
+	"perceptron": "961591d4d70e7e1c",
 	"sdca":       "6b177e2720a74385",
 	"tsgs3vm":    "d133964bb4af6478",
 	"dsg":        "bc9ed45c98f79547",
