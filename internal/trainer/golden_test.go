@@ -21,7 +21,7 @@ var golden = map[string]string{
 	"scs":        "6b04f6bf6a29b642",
 	"wolfe":      "79342c2f4104f5ff",
 	"pegasos":    "d8104933da35d8b9",
-	"sbp":        "aafdd0cf9fecf8f8",
+	"sbp":        "eb5fb648a3333a08",
 	"perceptron": "961591d4d70e7e1c",
 	"sdca":       "6b177e2720a74385",
 	"tsgs3vm":    "d133964bb4af6478",
