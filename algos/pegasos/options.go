@@ -22,7 +22,7 @@ type Options struct {
 	Average string  `opt:"average" default:"linear" enum:"none,uniform,linear" paper:"none" doc:"the model is the last iterate, or the average of all, evenly or in proportion to the step number"`
 
 	Budget  int    `opt:"budget" default:"50000" range:"[1,100000000]" paper:"absent" doc:"most support vectors"`
-	Removal string `opt:"removal" default:"smallest" enum:"smallest,oldest" paper:"absent" doc:"which support vector goes when there are too many: the one with the smallest coefficient times the root of K(x,x), the oldest of equals; or the oldest"`
+	Removal string `opt:"removal" default:"fade" enum:"fade,smallest,oldest" paper:"absent" doc:"which support vector goes when there are too many. smallest: the one with the smallest coefficient times the root of K(x,x), the oldest of equals; oldest: the oldest, with all that it is in the average; fade: the smallest, and from an eighth of the budget on all that was learned loses weight with each new one, in the last iterate and in the average, so that little of it is left by then"`
 }
 
 // Spec registers the learner.
@@ -33,7 +33,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:   "Shalev-Shwartz, Singer, Srebro, Cotter, Pegasos: Primal Estimated sub-GrAdient SOlver for SVM, Math. Programming 127 (2011), sec. 4",
 	Kind:    algos.Kernel,
 	Presets: map[string]map[string]string{
-		"paper": {"lambda": "1", "bias": "0", "average": "none"},
+		"paper": {"lambda": "1", "bias": "0", "average": "none", "removal": "smallest"},
 	},
 }, check, newLearner, kernel.DecodeExpansion)
 

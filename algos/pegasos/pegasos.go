@@ -42,6 +42,17 @@ import (
 // kernel K + bias; averaging gives later iterates more weight by default
 // (Lacoste-Julien, Schmidt and Bach, arXiv:1212.2002).
 //
+// With removal=fade the numbers t and n of the formulas are those of effective
+// steps and examples. Once an eighth of Budget support vectors has come, they, the
+// a_j and the weights of past iterates in the average are multiplied by g in
+// each step with new ones, g near 1 − 8/Budget for each. For a given λ that
+// leaves w as it is and keeps the step size from falling further; λ = 1/(C n)
+// stays that of the n examples in which an eighth of Budget support vectors come.
+// A support vector in w has at most e⁻⁷ of its weight left when it goes. If it goes with its full weight, as it does with λ = 1/(C n),
+// where all coefficients are C, it takes with it what it is in all past
+// iterates: the average is then no longer one of iterates but a sum over the
+// present support vectors, with the largest weights on those about to go.
+//
 // Cost: as many kernel evaluations for each example as there are support
 // vectors. Memory: at most Budget support vectors and, with more than one
 // pass, Buffer examples. Not safe for concurrent use.
@@ -50,6 +61,8 @@ type Learner struct {
 	ready bool // gamma is known
 
 	step, n uint64
+	t, seen float64 // effective numbers of steps and examples
+	came    float64 // violators that became support vectors, each with the weight it has left
 	basis   *kernel.Basis
 	coef    []float64 // signed, in the units of the formula above
 	seq     []uint64  // of the support vectors
@@ -150,6 +163,7 @@ func (l *Learner) take(n int) {
 	batch := l.pending[:n:n]
 	l.pending = append([]*stream.Example(nil), l.pending[n:]...)
 	l.n += uint64(n)
+	l.seen += float64(n)
 	l.iterate(batch, true)
 	if l.opt.Passes == 1 {
 		return
@@ -174,6 +188,7 @@ func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 		l.setGamma()
 	}
 	l.n += uint64(len(l.pending))
+	l.seen += float64(len(l.pending))
 	for _, x := range l.pending {
 		l.buffer.Add(x)
 	}
@@ -209,7 +224,7 @@ func (l *Learner) setGamma() {
 
 func (l *Learner) lambda() float64 {
 	if math.IsNaN(l.opt.Lambda) {
-		return 1 / (l.opt.C * float64(l.n))
+		return 1 / (l.opt.C * l.seen)
 	}
 	return l.opt.Lambda
 }
@@ -219,8 +234,8 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 	l.model = nil
 	u := l.scores(batch)
 	l.step++
-	t := float64(l.step)
-	inc := l.eta(batch, t) / (float64(len(batch)) * l.p)
+	l.t++
+	inc := l.eta(batch, l.t) / (float64(len(batch)) * l.p)
 	var added []int // positions in the batch of the violators so far
 	for i, x := range batch {
 		loss := 1 - x.Y*float64(l.scale*u[i])
@@ -242,11 +257,12 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 		}
 		l.raise(x, float64(inc*x.Y))
 	}
+	l.fade()
 	radius := l.opt.Radius
 	l.scale = l.p
 	if !l.constrained() {
 		lambda := l.lambda()
-		l.scale, radius = l.p/(lambda*t), 1/math.Sqrt(lambda)
+		l.scale, radius = l.p/(lambda*l.t), 1/math.Sqrt(lambda)
 	}
 	for len(l.coef) > l.opt.Budget {
 		l.remove(l.victim())
@@ -257,7 +273,7 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 	if l.opt.Average != "none" {
 		w := 1.0
 		if l.opt.Average == "linear" {
-			w = t
+			w = l.t
 		}
 		l.sum += float64(w * l.scale)
 		l.weight += w
@@ -313,6 +329,7 @@ func (l *Learner) raise(x *stream.Example, c float64) {
 		l.coef = append(l.coef, 0)
 		l.lag = append(l.lag, 0)
 		l.seq = append(l.seq, x.Seq)
+		l.came++
 		if l.opt.Passes > 1 {
 			l.index[x.Seq] = j
 		}
@@ -321,12 +338,38 @@ func (l *Learner) raise(x *stream.Example, c float64) {
 	l.lag[j] += float64(c * l.sum)
 }
 
+// spans is the size of the budget, as a multiple of the number of further support
+// vectors after which e⁻¹ is left of one's weight. With fewer, removals are felt in
+// the average (see package perceptron); with more, what is learned is that of
+// fewer examples.
+const spans = 8
+
+// fade takes weight from all that was learned, so that the weights that support
+// vectors have left sum up to no more than an eighth of the budget.
+func (l *Learner) fade() {
+	most := max(1, float64(l.opt.Budget)/spans)
+	if l.opt.Removal != "fade" || l.came <= most {
+		return
+	}
+	g := most / l.came
+	for j, a := range l.coef {
+		l.lag[j] = float64(g * (l.lag[j] - float64(a*l.sum)))
+		l.coef[j] *= g
+	}
+	l.sum = 0
+	l.weight *= g
+	l.sq *= g * g
+	l.t *= g
+	l.seen *= g
+	l.came = most
+}
+
 // victim chooses the support vector to go.
 func (l *Learner) victim() int {
 	best, size := 0, math.Inf(1)
 	for j, c := range l.coef {
 		s := 0.0
-		if l.opt.Removal == "smallest" {
+		if l.opt.Removal != "oldest" {
 			s = math.Abs(c) * math.Sqrt(l.basis.Diag(j))
 		}
 		if s < size || s == size && l.seq[j] < l.seq[best] {
@@ -400,9 +443,9 @@ func (l *Learner) Report() algos.Report {
 	r.Sample = len(l.coef) + l.buffer.Len()
 	r.KernelEvals = l.evals
 	if l.step > 0 {
-		r.StepSize = 1 / (l.lambda() * float64(l.step))
+		r.StepSize = 1 / (l.lambda() * l.t)
 		if l.constrained() {
-			r.StepSize = l.opt.Radius / math.Sqrt(float64(l.diag*float64(l.step)))
+			r.StepSize = l.opt.Radius / math.Sqrt(float64(l.diag*l.t))
 		}
 	}
 	r.Gauges = []stream.Measure{
@@ -433,6 +476,9 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Bool("ready", &l.ready)
 	f.Uint64("step", &l.step)
 	f.Uint64("n", &l.n)
+	f.Float64("t", &l.t)
+	f.Float64("seen", &l.seen)
+	f.Float64("came", &l.came)
 	f.Group("support", l.basis.Fields)
 	f.Float64s("coef", &l.coef)
 	f.Uint64s("seq", &l.seq)

@@ -111,8 +111,12 @@ type naive struct {
 	w      []float64
 	iter   [][]float64 // w_2, w_3, …
 	t, n   int
-	buffer *samplers.Reservoir
-	rng    *rng.Source
+	weight []float64 // of iter
+	came   float64
+	// Effective numbers of steps and examples, and λ t as of the last step.
+	steps, seen, before float64
+	buffer              *samplers.Reservoir
+	rng                 *rng.Source
 }
 
 func newNaive(o Options, xs []*stream.Example) *naive {
@@ -136,6 +140,7 @@ func (r *naive) score(w []float64, i int) (f float64) {
 
 func (r *naive) add(batch []int) {
 	r.n += len(batch)
+	r.seen += float64(len(batch))
 	r.step(batch)
 	if r.o.Passes == 1 {
 		return
@@ -154,26 +159,43 @@ func (r *naive) add(batch []int) {
 
 func (r *naive) step(batch []int) {
 	r.t++
+	r.steps++
 	lambda := r.o.Lambda
 	if math.IsNaN(lambda) {
 		// The counts, not w, are what is kept when λ changes.
-		lambda = 1 / (r.o.C * float64(r.n))
+		lambda = 1 / (r.o.C * r.seen)
 	}
 	old := r.w
 	r.w = make([]float64, len(old))
 	for j, c := range old {
-		r.w[j] = c * r.ratio(lambda)
+		r.w[j] = c * r.before / (lambda * r.steps)
 	}
 	for _, i := range batch {
 		if r.xs[i].Y*r.score(old, i) < 1 {
-			r.w[i] += r.xs[i].Y / (lambda * float64(r.t) * float64(len(batch)))
+			if r.w[i] == 0 {
+				r.came++
+			}
+			r.w[i] += r.xs[i].Y / (lambda * r.steps * float64(len(batch)))
+		}
+	}
+	if most := float64(r.o.Budget) / 8; r.o.Removal == "fade" && r.came > most {
+		g := most / r.came
+		r.came, r.steps, r.seen = most, g*r.steps, g*r.seen
+		for t := range r.weight {
+			r.weight[t] *= g
+		}
+		if math.IsNaN(r.o.Lambda) { // then λ grows
+			lambda /= g
+			for j := range r.w {
+				r.w[j] *= g
+			}
 		}
 	}
 	for r.support() > r.o.Budget {
 		best := -1
 		for j, c := range r.w {
 			size := func(i int) float64 { return math.Abs(r.w[i]) }
-			if c != 0 && (best < 0 || r.o.Removal == "smallest" && size(j) < size(best)*(1-1e-9)) {
+			if c != 0 && (best < 0 || r.o.Removal != "oldest" && size(j) < size(best)*(1-1e-9)) {
 				best = j
 			}
 		}
@@ -189,23 +211,12 @@ func (r *naive) step(batch []int) {
 			}
 		}
 	}
-	r.iter = append(r.iter, append([]float64(nil), r.w...))
-}
-
-// ratio is what the step multiplies old coefficients by: 1 − 1/t where λ is
-// constant.
-func (r *naive) ratio(lambda float64) float64 {
-	if r.t == 1 {
-		return 0
+	r.before = lambda * r.steps
+	weight := 1.0
+	if r.o.Average == "linear" {
+		weight = r.steps
 	}
-	if !math.IsNaN(r.o.Lambda) {
-		return 1 - 1/float64(r.t)
-	}
-	// λ t = t/(C n) before and after; batches are of equal size in the tests,
-	// each followed by Passes − 1 steps that leave n alone.
-	n := (r.t-2)/r.o.Passes*r.o.Batch + r.o.Batch
-	before := float64(r.t-1) / (r.o.C * float64(n))
-	return before / (lambda * float64(r.t))
+	r.iter, r.weight = append(r.iter, append([]float64(nil), r.w...)), append(r.weight, weight)
 }
 
 func (r *naive) support() (n int) {
@@ -233,13 +244,9 @@ func (r *naive) model() []float64 {
 	default:
 		var total float64
 		for t, w := range r.iter {
-			weight := 1.0
-			if r.o.Average == "linear" {
-				weight = float64(t + 1)
-			}
-			total += weight
+			total += r.weight[t]
 			for j, c := range w {
-				out[j] += weight * c
+				out[j] += r.weight[t] * c
 			}
 		}
 		for j := range out {
@@ -252,13 +259,13 @@ func (r *naive) model() []float64 {
 func TestAgainstNaive(t *testing.T) {
 	const m = 120
 	xs := moons(m, .2, 3)
-	for seed := range uint64(80) {
+	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		o := map[string]string{
 			"gamma": "1.5", "bias": []string{"0", "1"}[r.IntN(2)], "batch": []string{"1", "3", "8"}[r.IntN(3)],
 			"passes": []string{"1", "1", "3"}[r.IntN(3)], "buffer": []string{"1000", "20"}[r.IntN(2)],
 			"project": fmt.Sprint(r.IntN(2) == 0), "average": []string{"none", "uniform", "linear"}[r.IntN(3)],
-			"budget": []string{"100000", "25"}[r.IntN(2)], "removal": []string{"smallest", "oldest"}[r.IntN(2)],
+			"budget": []string{"100000", "25"}[r.IntN(2)], "removal": []string{"fade", "smallest", "oldest"}[r.IntN(3)],
 		}
 		if o["budget"] == "25" {
 			o["buffer"] = "1000" // else an example could come back after its removal

@@ -2,6 +2,7 @@ package perceptron
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 
@@ -83,6 +84,73 @@ func TestMistakeBound(t *testing.T) {
 			if bound := loss + math.Sqrt(norm2*loss) + norm2; float64(len(wrong)) > bound {
 				t.Errorf("seed %d, λ %g: %d mistakes, the bound is %g", seed, lambda, len(wrong), bound)
 			}
+		}
+	}
+}
+
+// With a budget, the iterates and their average are those of the definition, with
+// all iterates kept.
+func TestFade(t *testing.T) {
+	for _, removal := range []string{"fade", "oldest"} {
+		const budget = 20
+		l, err := Spec.New(algos.Env{}, map[string]string{"gamma": "2", "bias": "0", "budget": fmt.Sprint(budget), "removal": removal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		type iterate struct {
+			weight float64
+			coef   map[*stream.Example]float64
+		}
+		var iterates []iterate
+		var live []*stream.Example
+		w, left := map[*stream.Example]float64{}, 0.0
+		f := func(coef map[*stream.Example]float64, x *stream.Example) (f float64) {
+			for z, c := range coef {
+				f += c * k(x, z)
+			}
+			return f
+		}
+		for _, x := range algostest.Moons(500, algos.Classify, 5) {
+			if !x.Labelled {
+				continue
+			}
+			if x.Seq%5 == 0 {
+				x.Y = -x.Y
+			}
+			algostest.Feed(t, l, x)
+			if x.Y*f(w, x) <= 0 {
+				if len(live) == budget {
+					delete(w, live[0])
+					for _, v := range iterates {
+						delete(v.coef, live[0])
+					}
+					live = live[1:]
+				}
+				live = append(live, x)
+				w[x] = x.Y
+				if left++; removal == "fade" && left > budget/8. {
+					g := budget / 8. / left
+					left *= g
+					for z := range w {
+						w[z] *= g
+					}
+					for i := range iterates {
+						iterates[i].weight *= g
+					}
+				}
+			}
+			iterates = append(iterates, iterate{1, maps.Clone(w)})
+			var want, total float64
+			for _, v := range iterates {
+				want += v.weight * f(v.coef, x)
+				total += v.weight
+			}
+			if got := l.Model().Decision(x.X); math.Abs(got-want/total) > 1e-6 {
+				t.Fatalf("%s, example %d: %g, want %g", removal, x.Seq, got, want/total)
+			}
+		}
+		if r := l.Report(); r.Gauges[0].Value < 2*budget || r.Sample != budget {
+			t.Errorf("%s: %g mistakes, %d support vectors: the budget is not tried", removal, r.Gauges[0].Value, r.Sample)
 		}
 	}
 }

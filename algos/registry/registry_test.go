@@ -64,10 +64,10 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 		}
 	}
 	switch spec.Name {
-	case "sbp":
-		// The default, a restart each quarter of the buffer, is half a point
-		// behind on a plane, but better on curved classes.
-		options["restart"] = "0.1"
+	case "pegasos", "perceptron":
+		// The model is that of an eighth of the budget, which is to be large
+		// enough for what it happens to hold to make less than half a point.
+		n, options["budget"] = 40000, "5000"
 	case "online":
 		// The last iterate of a linear model in three features moves by points
 		// with the default rate; the tuner would take a smaller one.

@@ -1,6 +1,8 @@
 package sbp
 
 import (
+	"math"
+
 	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -122,23 +124,35 @@ func (l *Learner) evict(slots []int) {
 // remove takes the share of example i out of the model.
 func (l *Learner) remove(i int) {
 	k := l.rows.Row(i)
-	l.subtract(float64(l.a[i]*l.y[i]), float64(l.lag[i]*l.y[i]), l.scale*l.u[i], float64(k[i]), k)
+	l.subtract(float64(l.a[i]*l.y[i]), float64(l.lag[i]*l.y[i]), l.scale*l.u[i], l.sumU[i], float64(k[i]), k)
 	l.a[i], l.lag[i] = 0, 0
 }
 
 // subtract takes a·Φ out of the iterate and the corresponding part out of the
-// average; f is ⟨w,Φ⟩, k the values with the buffer, diag K of the point itself.
-func (l *Learner) subtract(a, lag, f, diag float64, k []float32) {
+// average; f is ⟨w,Φ⟩, sum ⟨S,Φ⟩ with the sum S of the iterates, k the values with the buffer, diag K of the point itself.
+func (l *Learner) subtract(a, lag, f, sum, diag float64, k []float32) {
 	alpha := l.scale * a
 	l.r2 = max(0, l.r2-float64(2*alpha*f)+float64(float64(alpha*alpha)*diag))
+	sigma := float64(l.sumS*a) - lag
+	l.sumW += float64(float64(alpha*sigma)*diag) - float64(alpha*sum) - float64(sigma*f)
+	l.sum2 += float64(float64(sigma*sigma)*diag) - float64(2*sigma*sum)
 	vec.AxpyMixed(-a, k, l.u)
 	vec.AxpyMixed(lag-float64(l.sumS*a), k, l.sumU)
 	l.removed++
 }
 
 // freeze makes example i one that stays in the model as it is. Where there are
-// as many as there may be, the oldest of them is taken out first.
+// as many as there may be, the oldest of them is taken out first. So that not
+// much goes with it, w shrinks with each that freezes unless the projections
+// since the last one have shrunk it enough.
 func (l *Learner) freeze(i int) {
+	l.shrunk -= coldSpans / float64(l.opt.Frozen)
+	if l.shrunk < 0 {
+		l.scale *= math.Exp(l.shrunk)
+		l.sumW *= math.Exp(l.shrunk)
+		l.r2 *= math.Exp(2 * l.shrunk)
+		l.shrunk = 0
+	}
 	at := l.cold.Len()
 	if at == l.opt.Frozen {
 		at = l.coldNext
@@ -161,13 +175,14 @@ func (l *Learner) thaw(j int) {
 	own := make([]float32, len(l.coldA))
 	l.cold.Block(own, len(own), x, 0, len(own))
 	l.rows.Evals += int64(len(k) + len(own))
-	f := dot(own, l.coldA)
+	f, lag := dot(own, l.coldA), dot(own, l.coldLag)
 	for i, a := range l.a {
-		if a != 0 {
+		if a != 0 || l.lag[i] != 0 {
 			f += float64(float64(a*l.y[i]) * float64(k[i]))
+			lag += float64(float64(l.lag[i]*l.y[i]) * float64(k[i]))
 		}
 	}
-	l.subtract(l.coldA[j], l.coldLag[j], l.scale*f, float64(own[j]), k)
+	l.subtract(l.coldA[j], l.coldLag[j], l.scale*f, float64(l.sumS*f)-lag, float64(own[j]), k)
 	l.coldA[j], l.coldLag[j] = 0, 0
 }
 

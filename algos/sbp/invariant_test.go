@@ -182,3 +182,55 @@ func (l *Learner) responses() []byte {
 	}
 	return b
 }
+
+// The norms of the iterate and of the average, which ν is found from, are those
+// of all examples with a share, also of those that are frozen.
+func TestNormsWithFrozen(t *testing.T) {
+	for _, o := range []map[string]string{
+		{"eviction": "freeze"}, {"eviction": "freeze", "average": "linear"}, {"eviction": "remove", "restart": "0.5"},
+		{"eviction": "freeze", "rate": "10"},
+	} {
+		o["gamma"], o["buffer"], o["frozen"] = "2", "60", "40"
+		l := learner(t, o)
+		for _, x := range moons(600, .3, 6) {
+			if _, err := l.Add(x); err != nil {
+				t.Fatal(err)
+			}
+			if l.Need().Fresh > 0 {
+				continue
+			}
+			if _, err := l.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b := l.cold.Subset(nil)
+			var w, s []float64
+			for i, a := range l.a {
+				b.Append(l.basis.Row(i))
+				w = append(w, l.y[i]*l.scale*a)
+				s = append(s, l.y[i]*(l.sumS*a-l.lag[i]))
+			}
+			for i, a := range l.coldA {
+				b.Append(l.cold.Row(i))
+				w = append(w, l.scale*a)
+				s = append(s, l.sumS*a-l.coldLag[i])
+			}
+			var ww, sw, ss float64
+			row := make([]float32, len(w))
+			for i := range w {
+				b.Between(row, len(row), []int32{int32(i)}, 0, len(row))
+				for j, k := range row {
+					ww += w[i] * w[j] * float64(k)
+					sw += s[i] * w[j] * float64(k)
+					ss += s[i] * s[j] * float64(k)
+				}
+			}
+			n := 1 + l.weight
+			if math.Abs(ww-l.r2) > 1e-5 || math.Abs(sw-l.sumW) > 1e-5*n || math.Abs(ss-l.sum2) > 1e-5*n*n {
+				t.Fatalf("%v, example %d: norms² %g, %g, product %g, want %g, %g, %g", o, x.Seq, l.r2, l.sum2, l.sumW, ww, ss, sw)
+			}
+		}
+		if o["eviction"] == "freeze" && l.removed == 0 {
+			t.Errorf("%v: no frozen example was taken out", o)
+		}
+	}
+}

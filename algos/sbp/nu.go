@@ -25,15 +25,14 @@ func (l *Learner) adapt() {
 	if l.fixed || l.opt.Pilot > 0 || !l.solvable() || l.step == 0 {
 		return
 	}
-	u, unit := l.u, l.scale
+	// Frozen examples are part of the norm; without them ν is too small.
+	u, unit, norm2 := l.u, l.scale, l.r2
 	if l.weight > 0 {
-		u, unit = l.sumU, 1/l.weight
+		u, unit, norm2 = l.sumU, 1/l.weight, max(0, l.sum2)/float64(l.weight*l.weight)
 	}
 	var m [2][]float64
-	norm2 := 0.0
 	for i, y := range l.y {
 		c := float64(y * float64(unit*u[i]))
-		norm2 += float64(l.coef(l.a[i], l.lag[i]) * c)
 		class := 0
 		if l.opt.Intercept {
 			class = l.classOf(i)

@@ -75,6 +75,8 @@ type Learner struct {
 	removed, frozen uint64
 
 	scale, r2    float64
+	sum2, sumW   float64 // ‖S‖² and ⟨S,w⟩ of the sum S of the iterates in the average
+	shrunk       float64 // by which w has shrunk lately, in excess of what Frozen asks for, as a logarithm
 	maxDiag      float64
 	t            float64 // of the step size
 	step         uint64
@@ -97,6 +99,11 @@ type Learner struct {
 	peek  rng.Source // scratch
 	ahead []int32
 }
+
+// coldSpans is the logarithm by which w shrinks, by projections or else without
+// them, while as many examples freeze as there may be: e⁻⁵ is left of those that
+// are taken out.
+const coldSpans = 5
 
 // firstNu is where ν starts before anything is known, for kernels with
 // K(x,x) = 1.

@@ -54,6 +54,9 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Uint64("removed", &l.removed)
 	f.Float64("scale", &l.scale)
 	f.Float64("norm2", &l.r2)
+	f.Float64("sum_norm2", &l.sum2)
+	f.Float64("sum_w", &l.sumW)
+	f.Float64("shrunk", &l.shrunk)
 	f.Float64("max_diag", &l.maxDiag)
 	f.Float64("t", &l.t)
 	f.Uint64("step", &l.step)
@@ -121,7 +124,7 @@ func (l *Learner) check(f *state.Fields) {
 	if l.depth < 1 || l.depth > rows.Block || l.reach < 0 {
 		f.Fail("depth", errNumber)
 	}
-	for _, x := range []float64{l.r2, l.maxDiag, l.t, l.sumS, l.weight, l.nu} {
+	for _, x := range []float64{l.r2, l.shrunk, l.maxDiag, l.t, l.sumS, l.weight, l.nu} {
 		if !(x >= 0) || !finite(x) {
 			f.Fail("scale", errNumber)
 			return

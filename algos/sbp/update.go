@@ -51,6 +51,7 @@ func (l *Learner) take(i int) {
 	k := l.rows.Row(i)
 	// ‖w‖² from the responses before the update.
 	l.r2 += float64(2*eta*l.y[i]*float64(l.scale*l.u[i])) + float64(float64(eta*eta)*l.diag(i, k))
+	l.sumW += float64(eta * l.y[i] * l.sumU[i])
 	d := eta / l.scale
 	l.a[i] += d
 	l.lag[i] += float64(d * l.sumS)
@@ -58,6 +59,10 @@ func (l *Learner) take(i int) {
 	l.cur.foresee(float64(d*l.y[i]), k, l.y)
 	if l.r2 > 1 {
 		l.scale /= math.Sqrt(l.r2)
+		l.sumW /= math.Sqrt(l.r2)
+		if l.opt.Eviction == "freeze" {
+			l.shrunk = min(l.shrunk+math.Log(l.r2)/2, float64(coldSpans*l.opt.Every)/float64(l.opt.Frozen))
+		}
 		l.r2 = 1
 	}
 	if l.scale < foldBelow {
@@ -76,6 +81,8 @@ func (l *Learner) take(i int) {
 	}
 	l.sumS += float64(w * l.scale)
 	l.weight += w
+	l.sum2 += float64(2*w*l.sumW) + float64(w*w*l.r2)
+	l.sumW += float64(w * l.r2)
 	vec.Axpy64(float64(w*l.scale), l.u, l.sumU)
 }
 
@@ -243,6 +250,8 @@ func (l *Learner) restart(shrink, retain float64) {
 	l.t = math.Floor(l.t * shrink)
 	l.sumS *= retain
 	l.weight *= retain
+	l.sum2 *= retain * retain
+	l.sumW *= retain
 	for i := range l.lag {
 		l.lag[i] *= retain
 		l.sumU[i] *= retain

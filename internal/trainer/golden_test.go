@@ -20,9 +20,9 @@ import (
 var golden = map[string]string{
 	"scs":        "fd7dd7b29ce010da",
 	"wolfe":      "79342c2f4104f5ff",
-	"pegasos":    "1a076ec3a9b564b8",
-	"sbp":        "aafdd0cf9fecf8f8",
-	"perceptron": "3fc88ff81c050d5c",
+	"pegasos":    "d8104933da35d8b9",
+	"sbp":        "eb5fb648a3333a08",
+	"perceptron": "961591d4d70e7e1c",
 	"sdca":       "6b177e2720a74385",
 	"tsgs3vm":    "d133964bb4af6478",
 	"dsg":        "bc9ed45c98f79547",
