@@ -7,8 +7,6 @@
 // sinks, stream/synth generates synthetic streams.
 package stream
 
-import "math"
-
 // Vec is a feature vector. Features are float32 in memory.
 //
 // If Idx is nil the vector is dense and Val[j] is feature j; otherwise Val[k]
@@ -88,6 +86,3 @@ type Example struct {
 func (e *Example) Bytes() int {
 	return 80 + 4*len(e.X.Idx) + 4*len(e.X.Val) + len(e.ID)
 }
-
-// finite reports whether v is neither NaN nor infinite.
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

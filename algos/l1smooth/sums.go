@@ -152,8 +152,7 @@ func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 // tangent sets p.grad to the derivative of the gradient by α: 1/N Σ u_i
 // α/(2 (α²+u_i²)^{3/2}) y_i x_i, for margins in p.u and φ_α” in p.h.
 func (d *data) tangent(p *point, alpha float64) {
-	groups := len(p.parts)
-	groups = d.groups(d.size(), maxGroups)
+	groups := d.groups(d.size(), maxGroups)
 	d.run(groups, d.nnz, func(g int) {
 		part := &p.parts[g]
 		clear(part.grad)

@@ -69,10 +69,10 @@ type Learner struct {
 
 	// Examples that have left the buffer but not the model; coefficients are
 	// signed.
-	cold            *kernel.Basis
-	coldA, coldLag  []float64
-	coldNext        int // the oldest once there are Frozen
-	removed, frozen uint64
+	cold           *kernel.Basis
+	coldA, coldLag []float64
+	coldNext       int // the oldest once there are Frozen
+	removed        uint64
 
 	scale, r2    float64
 	sum2, sumW   float64 // ‖S‖² and ⟨S,w⟩ of the sum S of the iterates in the average

@@ -405,8 +405,7 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 // label, along the mean of its features (the balance constraint of Chapelle and
 // Zien, as a step that is implicit, too).
 func (d *dual) rebalance(l *Learner, xs []stream.Vec) {
-	var mean []float64
-	mean = make([]float64, d.opt.Features)
+	mean := make([]float64, d.opt.Features)
 	for from := 0; from < len(xs); from += chunk {
 		part := xs[from:min(len(xs), from+chunk)]
 		l.points.Pack(part)

@@ -39,7 +39,7 @@ type demoWatch struct {
 // demoVersion is a model as the subscriber got it.
 type demoVersion struct {
 	version, examples uint64
-	support, bytes    int
+	support           int
 	recent, held      float64
 }
 

@@ -54,16 +54,13 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 	name := o.name
 	if name == "" {
 		name = defaultCodec
-		for _, path := range files {
-			if strings.HasSuffix(path, fileio.RecordingExt) {
-				break
-			}
-			byName, ok := codec.ByFileName(path)
+		// The first file tells for all of them.
+		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
+			byName, ok := codec.ByFileName(files[0])
 			if !ok {
-				return nil, c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", path, strings.Join(codec.Names(), ", ")))
+				return nil, c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", files[0], strings.Join(codec.Names(), ", ")))
 			}
 			name = byName
-			break
 		}
 	}
 	if len(o.comma) != 1 {

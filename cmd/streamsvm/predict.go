@@ -28,11 +28,11 @@ type predict struct {
 	sourceFlags
 	codecFlags
 	kafkaFlags
-	modelFile, task, output string
-	predictions, positions  string
-	listen                  string
-	ready                   *atomic.Bool // what requests are answered with is there
-	maxBody                 int64
+	modelFile, output      string
+	predictions, positions string
+	listen                 string
+	ready                  *atomic.Bool // what requests are answered with is there
+	maxBody                int64
 
 	c       *cli.Call
 	cfg     kafkaio.Config

@@ -123,7 +123,8 @@ func TestDeltaChoice(t *testing.T) {
 		t.Errorf("updates are %s, want %s", got, want)
 	}
 	d = deltas{every: 1}
-	if send(1).Kind != stream.Full || send(1).Kind != stream.Full || d.base != nil {
+	first, second := send(1), send(1)
+	if first.Kind != stream.Full || second.Kind != stream.Full || d.base != nil {
 		t.Error("without deltas, not every update is a full, or one is kept")
 	}
 }

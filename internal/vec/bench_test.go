@@ -49,17 +49,6 @@ func naiveRBF(dst, x, z []float32, gamma float64) {
 	}
 }
 
-func naiveFourier(dst, x, w, phase []float32) {
-	d := len(x)
-	for j := range dst {
-		var s float32
-		for f, v := range w[j*d : (j+1)*d] {
-			s += x[f] * v
-		}
-		dst[j] = float32(math.Cos(float64(s + phase[j])))
-	}
-}
-
 func BenchmarkNaive(b *testing.B) {
 	for _, d := range dims {
 		b.Run(fmt.Sprintf("rbf/d=%d", d), func(b *testing.B) {

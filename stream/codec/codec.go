@@ -151,14 +151,14 @@ func (o Options) common() (common, error) {
 	case "12":
 		c.labels.neg, c.labels.pos = 1, 2
 	default:
-		return c, fmt.Errorf("Labels is %q, want pm1, 01 or 12", o.Labels)
+		return c, fmt.Errorf("option Labels is %q, want pm1, 01 or 12", o.Labels)
 	}
 	switch o.Task {
 	case "", "classify":
 	case "regress":
 		c.labels.regress = true
 	default:
-		return c, fmt.Errorf("Task is %q, want classify or regress", o.Task)
+		return c, fmt.Errorf("option Task is %q, want classify or regress", o.Task)
 	}
 	return c, nil
 }

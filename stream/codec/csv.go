@@ -58,7 +58,7 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 		o.Comma = ','
 	}
 	if strings.IndexByte("\"\r\n +-.?0123456789eE", o.Comma) >= 0 || o.Comma >= 0x80 {
-		return nil, fmt.Errorf("Comma is %q, which cannot separate numbers", o.Comma)
+		return nil, fmt.Errorf("option Comma is %q, which cannot separate numbers", o.Comma)
 	}
 	d := &csvCodec{common: c, o: o, label: noColumn}
 	if o.LabelColumn != "" {

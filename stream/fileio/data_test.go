@@ -13,29 +13,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
-// fetchAll reads src to its end.
-func fetchAll(tb testing.TB, src stream.Source) []stream.Record {
-	tb.Helper()
-	var recs []stream.Record
-	for {
-		var err error
-		n := len(recs)
-		recs, err = src.Fetch(tb.Context(), recs)
-		if err == io.EOF {
-			if len(recs) != n {
-				tb.Fatalf("io.EOF came with %d records", len(recs)-n)
-			}
-			return recs
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if len(recs) == n {
-			tb.Fatal("Fetch returned neither a record nor an error")
-		}
-	}
-}
-
 // near reports whether a is b to six digits, as many as the README has.
 func near(a, b float32) bool { return math.Abs(float64(a-b)) <= 5e-6*math.Abs(float64(b)) }
 

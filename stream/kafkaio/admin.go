@@ -199,13 +199,14 @@ func (c *Conn) group(ctx context.Context, cfg Config, group string) (Operations,
 	if resp, err = at.requestUpTo(ctx, req, last); err != nil {
 		return Operations{}, err
 	}
-	for _, g := range resp.(*kmsg.DescribeGroupsResponse).Groups {
-		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return Operations{}, err
-		}
-		return operations(g.AuthorizedOperations), nil
+	groups := resp.(*kmsg.DescribeGroupsResponse).Groups
+	if len(groups) != 1 {
+		return Operations{}, fmt.Errorf("%d answers about group %s", len(groups), group)
 	}
-	return Operations{}, fmt.Errorf("no answer about group %s", group)
+	if err := kerr.ErrorForCode(groups[0].ErrorCode); err != nil {
+		return Operations{}, err
+	}
+	return operations(groups[0].AuthorizedOperations), nil
 }
 
 // requestUpTo is Request with a version not above last.
