@@ -146,13 +146,20 @@ func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
 			d := dots[:n]
 			clear(d)
 			c.post.dots(d, x, from+j)
-			if f.Kind == vec.RBF {
-				for i, v := range c.sq[from+j : from+j+n] {
-					d[i] = max(sq+v-2*d[i], 0)
+			out := dst[j:][:len(d)]
+			if f.Kind != vec.RBF {
+				for i, v := range d {
+					out[i] = float32(v)
 				}
+				continue
 			}
-			for i, v := range d {
-				dst[j+i] = float32(v)
+			for i, v := range c.sq[from+j:][:len(d)] {
+				// A comparison and no max, which would ask for NaN as well.
+				v = sq + v - 2*d[i]
+				if v < 0 {
+					v = 0
+				}
+				out[i] = float32(v)
 			}
 		}
 	}
