@@ -198,7 +198,6 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
 		f.Var(o.set, "set", "set an option of the learner, repeatable")
 		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
-		f.Lookup("tune").NoOptDefVal = "on"
 		f.Choice(&o.task, "task", "", []string{"", string(algos.Classify), string(algos.Regress)}, "what to predict")
 		f.Lookup("task").Usage = "what to predict, classify or regress; by default what the learner does first"
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
