@@ -9,12 +9,9 @@
 package checkpoint
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -40,7 +37,8 @@ type Header struct {
 	Examples uint64
 	// Offsets are the positions at which the stream goes on.
 	Offsets stream.Offsets
-	// StateHash is the xxh64 of the complete encoded state, see [Hash].
+	// StateHash is the xxh64 of the complete encoded state: of the data of the
+	// sections, one behind the other.
 	StateHash uint64
 	// ModelVersion is the version of the newest published model.
 	ModelVersion uint64
@@ -72,23 +70,6 @@ func (s *Snapshot) Section(name string) ([]byte, bool) {
 		}
 	}
 	return nil, false
-}
-
-// Hash returns the xxh64 of sections: of each one's name and data, both
-// preceded by their length as 64 bits, little-endian.
-func Hash(sections ...Section) uint64 {
-	d := xxhash.New()
-	var n [8]byte
-	put := func(b []byte) {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(b)))
-		d.Write(n[:])
-		d.Write(b)
-	}
-	for i := range sections {
-		put([]byte(sections[i].Name))
-		put(sections[i].Data)
-	}
-	return d.Sum64()
 }
 
 // Reasons for which a file is not a snapshot that can be read; an [*Error]

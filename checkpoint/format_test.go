@@ -271,20 +271,6 @@ func TestSectionNames(t *testing.T) {
 	}
 }
 
-func TestHash(t *testing.T) {
-	a := Hash(Section{"a", []byte("bc")}, Section{"d", nil})
-	for _, other := range [][]Section{
-		{{"a", []byte("b")}, {"cd", nil}}, {{"d", nil}, {"a", []byte("bc")}}, {{"ab", []byte("c")}, {"d", nil}}, {{"a", []byte("bc")}}, nil,
-	} {
-		if Hash(other...) == a {
-			t.Errorf("%v has the same hash", other)
-		}
-	}
-	if a != Hash(Section{"a", []byte("bc")}, Section{"d", []byte{}}) {
-		t.Error("equal sections, different hashes")
-	}
-}
-
 func FuzzRead(f *testing.F) {
 	b := encode(f, sample())
 	f.Add(b)
