@@ -68,6 +68,10 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 		// The model is that of an eighth of the budget, which is to be large
 		// enough for what it happens to hold to make less than half a point.
 		n, options["budget"] = 40000, "5000"
+	case "scs":
+		// Models of samples that have a quarter exchanged differ by less than half
+		// a point if they are large enough.
+		n, options["max_sample"] = 24000, "6000"
 	case "online":
 		// The last iterate of a linear model in three features moves by points
 		// with the default rate; the tuner would take a smaller one.

@@ -8,21 +8,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// evict takes n of the first m points out of the sample: the oldest, of a
-// window and of a sample that holds its size. A sample that is full keeps its
-// support vectors as long as they leave room: points without a coefficient go
-// first, oldest first, and then the oldest. So it is a sample of a longer
-// stretch of the stream, of which the points that would not matter are not
-// kept. It returns how many went.
+// evict takes n of the first m points out of the sample: the oldest. Only a
+// sample that is full keeps its support vectors beyond their age, and lets points
+// without a coefficient go in their place: so it is a sample of a longer stretch
+// of the stream, of which what does not matter is not kept. Where more than a
+// fifth of the support vectors are on the wrong side it does not: they are noise,
+// and kept without the points that outvote it they would bend the boundary more
+// with every step. It returns how many went.
 func (l *Learner) evict(m, n int) int {
 	p := l.p
+	wrong := 0
+	for i, a := range p.Alpha[:m] {
+		if a != 0 && p.W[i]*p.S[i] <= 0 {
+			wrong++
+		}
+	}
+	all := l.o.Full == "window" || l.pace.holds || 5*wrong > l.support()
 	var out []int32
-	all := l.o.Full == "window" || l.pace.holds
 	for pass := range 2 {
 		for i := range int32(m) { // points stand in order of age
 			if len(out) < n && (all || (p.Alpha[i] == 0 && !p.Active[i]) == (pass == 0)) {
 				out = append(out, i)
 			}
+		}
+		if all {
+			break
 		}
 	}
 	slices.Sort(out)

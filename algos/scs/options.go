@@ -28,7 +28,7 @@ type Options struct {
 	Kappa      float64 `opt:"kappa" default:"10" range:"(0,inf)" paper:"kappa" doc:"approximation constant of theorem growth"`
 	PFail      float64 `opt:"p_fail" default:"0.05" range:"(0,1)" paper:"epsilon of theorem 3.3" doc:"failure probability of theorem growth"`
 	MaxSample  int     `opt:"max_sample" default:"100000" range:"[2,100000000]" paper:"7 (i)" doc:"largest sample S"`
-	Full       string  `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii); drift" doc:"what happens once S is at its largest: it stays; or recycled draws replace its oldest points without a coefficient, then those whose coefficients matter least; or they replace its oldest points, so that the model follows a drifting stream"`
+	Full       string  `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii); drift" doc:"what happens once S is at its largest: it stays; or recycled draws replace its oldest points, those without a coefficient first while the others are few; or always the oldest, so that the model follows a drifting stream"`
 	Budget     int     `opt:"budget" default:"20000" range:"[0,100000000]" paper:"7 (iii)" doc:"most support vectors of a model in use: the sample grows no further, or shrinks, where it would have more; 0 for no limit"`
 	Shuffle    int     `opt:"shuffle" default:"0" range:"[0,100000000]" paper:"draws are i.i.d." doc:"size of the buffer that breaks up the order of the stream before draws are taken; 0 for none"`
 	TMax       int     `opt:"t_max" default:"8192" range:"[0,100000000]" paper:"#T_k = #S_k" doc:"largest validation sample T, which bounds how long the model stands still; 0 for no limit but the size of S"`

@@ -65,7 +65,7 @@ func TestWindowKeepsTheNewest(t *testing.T) {
 
 // TestFullSampleKeepsSupportVectors: a full sample that takes draws in under
 // full=replace keeps what it has learned, however long the stream goes on, as
-// long as it has room for the support vectors.
+// long as they are few.
 func TestFullSampleKeepsSupportVectors(t *testing.T) {
 	const size = 256
 	l, err := Spec.New(algos.Env{Seed: 1}, map[string]string{"gamma": "4", "c": "100", "initial": "32", "max_sample": "256"})
