@@ -88,6 +88,20 @@ func (l *live) gauge(t *testing.T, name string) float64 {
 	return 0
 }
 
+// again returns a learner with the state of l.
+func (l *live) again(t *testing.T, options map[string]string) *live {
+	t.Helper()
+	data, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newLive(t, options)
+	if err := again.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
 func noisy(r *rand.Rand, seq uint64) *stream.Example { return board(r, seq, 2, .15) }
 func clean(r *rand.Rand, seq uint64) *stream.Example { return board(r, seq, 2, 0) }
 func flipped(r *rand.Rand, seq uint64) *stream.Example {
@@ -195,14 +209,7 @@ func TestWorseCandidateIsNotTaken(t *testing.T) {
 	if a := l.right(clean); a != before || a < .95 {
 		t.Errorf("%.3f right, before %.3f", a, before)
 	}
-	data, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := newLive(t, options)
-	if err := again.UnmarshalBinary(data); err != nil {
-		t.Fatal(err)
-	}
+	again := l.again(t, options)
 	again.r, again.seq = rand.New(rand.NewPCG(5, 5)), l.seq
 	l.r = rand.New(rand.NewPCG(5, 5))
 	for range 3 {
@@ -306,14 +313,7 @@ func TestReducedModel(t *testing.T) {
 	if reduced == 0 {
 		t.Fatal("no model was reduced")
 	}
-	data, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := newLive(t, options)
-	if err := again.UnmarshalBinary(data); err != nil {
-		t.Fatal(err)
-	}
+	again := l.again(t, options)
 	a, _ := l.Model().AppendBinary(nil)
 	b, _ := again.Model().AppendBinary(nil)
 	if !bytes.Equal(a, b) {

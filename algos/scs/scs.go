@@ -134,6 +134,7 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 		return l.Report(), nil
 	}
 	l.pend = append(l.pend, l.shuffle.Drain()...)
+	l.Model() // as in guardedStep
 	if l.p == nil {
 		if len(l.pend) == 0 {
 			return l.Report(), nil
@@ -148,7 +149,7 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 	}
 	l.optimise(l.o.Final, true)
 	if l.guarded() {
-		l.pace.since = 0
+		l.pace.since, l.proof.latest = 0, false
 		l.serve(nil)
 	}
 	return l.Report(), nil

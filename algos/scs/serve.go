@@ -37,8 +37,8 @@ func (l *Learner) guardedStep() {
 		l.tentative(test)
 		l.pace.judge(l, m)
 		l.absorb(m, min(test, l.wanted(m)))
-		l.proof.latest = false
 	}
+	l.proof.latest = false
 	l.optimise(l.o.Iterations, false)
 	l.serve(l.pend)
 }
