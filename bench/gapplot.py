@@ -2,7 +2,7 @@
 """Draws the duality gap of live models and its bound against the examples
 learned from.
 
-    go run ./bench/live -csv steps.csv "sea block=0"
+    go run -C bench ./live -csv steps.csv "sea block=0"
     bench/gapplot.py steps.csv gap.png [--title TEXT] [--linear]
 
 A step without a bound has none in the picture. Uses matplotlib from the

@@ -63,7 +63,7 @@ def main():
         np = None
     with tempfile.TemporaryDirectory() as tmp:
         tool = os.path.join(tmp, "l1")
-        subprocess.run(["go", "build", "-o", tool, "./bench/l1"], cwd=ROOT, check=True)
+        subprocess.run(["go", "build", "-C", "bench", "-o", tool, "./l1"], cwd=ROOT, check=True)
         for name in args.sets:
             files = [os.path.join(args.data, name + part) for part in (".train.libsvm.gz", ".test.libsvm.gz")]
             if not os.path.exists(files[0]):

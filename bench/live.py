@@ -189,8 +189,8 @@ def main():
 
 def measure(args, tmp):
     exe, tool = os.path.join(tmp, "streamsvm"), os.path.join(tmp, "live")
-    for out, pkg in (exe, "./cmd/streamsvm"), (tool, "./bench/live"):
-        subprocess.run(["go", "build", "-o", out, pkg], cwd=ROOT, check=True)
+    for out, module, pkg in (exe, ".", "./cmd/streamsvm"), (tool, "bench", "./live"):
+        subprocess.run(["go", "build", "-C", module, "-o", out, pkg], cwd=ROOT, check=True)
     libsvm = None if args.no_libsvm else LIBSVM(tmp, args)
     ends = list(range(args.block, args.examples, args.block)) + [args.examples]
     row("set", "live", *("to %d k" % (n // 1000) if n >= 1000 else "to %d" % n for n in ends), "test, live model")

@@ -87,8 +87,8 @@ def rate(r):
 class Bench:
     def __init__(self, data, tmp):
         self.data, self.tmp = data, tmp
-        for pkg in ("./cmd/streamsvm", "./bench/importmodel", "./bench/rff"):
-            subprocess.run(["go", "build", "-o", self.path(os.path.basename(pkg)), pkg], cwd=ROOT, check=True)
+        for module, pkg in (".", "./cmd/streamsvm"), ("bench", "./importmodel"), ("bench", "./rff"):
+            subprocess.run(["go", "build", "-C", module, "-o", self.path(os.path.basename(pkg)), pkg], cwd=ROOT, check=True)
 
     def path(self, name):
         return os.path.join(self.tmp, name)

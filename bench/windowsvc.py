@@ -139,7 +139,7 @@ def main():
     from sklearn.datasets import load_svmlight_file
     with tempfile.TemporaryDirectory() as tmp:
         tool = os.path.join(tmp, "live")
-        subprocess.run(["go", "build", "-o", tool, "./bench/live"], cwd=ROOT, check=True)
+        subprocess.run(["go", "build", "-C", "bench", "-o", tool, "./live"], cwd=ROOT, check=True)
         row("stream", "c, gamma", "window", "t_max", "scs", "SVC", "points above", "equal", "refits", "scs seconds", "SVC seconds", "ratio", "scs support", "SVC support, most")
         print("|" + " --- |" * 14, flush=True)
         for name in args.streams.split(","):

@@ -11,7 +11,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -40,7 +40,7 @@ type progress struct {
 	moved    chan struct{}
 }
 
-func (p *progress) Consumed(e *trainer.Engine, _ int64) {
+func (p *progress) Consumed(e *engine.Engine, _ int64) {
 	p.mu.Lock()
 	p.consumed = e.Counts().Consumed
 	p.mu.Unlock()
@@ -80,12 +80,12 @@ func TestSlowDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := trainer.NewEngine(trainer.Config{Spec: spec, Seed: 1, Warmup: 50})
+		e, err := engine.NewEngine(engine.Config{Spec: spec, Seed: 1, Warmup: 50})
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := trainer.RunConfig{Source: &lines{n: n}, Decoder: dec, Store: store, CheckpointEvery: 50, Observer: p}
-		if _, err := trainer.Run(t.Context(), e, cfg); err != nil {
+		cfg := engine.RunConfig{Source: &lines{n: n}, Decoder: dec, Store: store, CheckpointEvery: 50, Observer: p}
+		if _, err := engine.Run(t.Context(), e, cfg); err != nil {
 			t.Fatal(err)
 		}
 		snap, err := store.Load()

@@ -17,8 +17,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

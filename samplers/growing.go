@@ -1,10 +1,12 @@
 package samplers
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -250,8 +252,8 @@ func (g *Growing) Bytes() int {
 func (g *Growing) Fields(f *state.Fields) {
 	f.Uint64s("seq", &g.seq)
 	f.Float64s("y", &g.y)
-	ExamplesFields(f, "used", &g.used)
-	ExamplesFields(f, "fresh", &g.fresh)
+	columns.Examples(f, "used", &g.used)
+	columns.Examples(f, "fresh", &g.fresh)
 	f.Int("join", &g.join)
 	f.Int("test", &g.test)
 	if !f.Decoding() || f.Err() != nil {
@@ -259,7 +261,7 @@ func (g *Growing) Fields(f *state.Fields) {
 	}
 	switch {
 	case len(g.y) != len(g.seq):
-		f.Fail("y", errShape)
+		f.Fail("y", errors.New("lengths do not agree"))
 	case len(g.seq) > g.rule.Max:
 		f.Fail("seq", fmt.Errorf("%d members in a sample of at most %d", len(g.seq), g.rule.Max))
 	case g.join < 0 || g.join > max(g.rule.Max, g.rule.Refresh):

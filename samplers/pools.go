@@ -3,8 +3,9 @@ package samplers
 import (
 	"fmt"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -60,7 +61,7 @@ func (q *Queue) Bytes() int { return totalBytes(q.list) }
 
 // Fields describes the state.
 func (q *Queue) Fields(f *state.Fields) {
-	ExamplesFields(f, "examples", &q.list)
+	columns.Examples(f, "examples", &q.list)
 	if f.Decoding() && len(q.list) > q.size {
 		f.Fail("examples", fmt.Errorf("%d examples in a queue for %d", len(q.list), q.size))
 	}

@@ -3,8 +3,9 @@ package samplers
 import (
 	"fmt"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -145,7 +146,7 @@ func (r *Reservoir) Bytes() int { return totalBytes(r.list) }
 
 // Fields describes the state.
 func (r *Reservoir) Fields(f *state.Fields) {
-	ExamplesFields(f, "examples", &r.list)
+	columns.Examples(f, "examples", &r.list)
 	f.Uint64("seen", &r.seen)
 	for i, name := range []string{"positive", "negative", "unlabelled"} {
 		f.Uint64(name, &r.classes[i].seen)

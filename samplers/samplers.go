@@ -17,7 +17,7 @@
 package samplers
 
 import (
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

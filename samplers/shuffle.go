@@ -3,8 +3,9 @@ package samplers
 import (
 	"fmt"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -64,7 +65,7 @@ func (s *Shuffle) Bytes() int { return totalBytes(s.buf) }
 
 // Fields describes the state.
 func (s *Shuffle) Fields(f *state.Fields) {
-	ExamplesFields(f, "examples", &s.buf)
+	columns.Examples(f, "examples", &s.buf)
 	f.Binary("rng", s.rng)
 	if f.Decoding() && len(s.buf) > s.size {
 		f.Fail("examples", fmt.Errorf("%d examples in a buffer for %d", len(s.buf), s.size))

@@ -3,7 +3,8 @@ package samplers
 import (
 	"fmt"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -51,7 +52,7 @@ func (w *Window) Bytes() int { return totalBytes(w.list) }
 
 // Fields describes the state.
 func (w *Window) Fields(f *state.Fields) {
-	ExamplesFields(f, "examples", &w.list)
+	columns.Examples(f, "examples", &w.list)
 	f.Int("next", &w.next)
 	if !f.Decoding() || f.Err() != nil {
 		return

@@ -12,8 +12,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	"github.com/streamsvm/streamsvm/internal/state"
-	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -198,7 +198,7 @@ func (l *toy) Model() algos.Model {
 
 func (l *toy) fields(f *state.Fields) {
 	if l.fault != "forgets" {
-		samplers.ExamplesFields(f, "pending", &l.pending)
+		columns.Examples(f, "pending", &l.pending)
 	}
 	f.Float64s("w", &l.w)
 	f.Uint64("steps", &l.steps)

@@ -6,18 +6,18 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/baseline/online"
+	"github.com/streamsvm/streamsvm/algos/baseline/pegasos"
+	"github.com/streamsvm/streamsvm/algos/baseline/perceptron"
+	"github.com/streamsvm/streamsvm/algos/baseline/ridge"
+	"github.com/streamsvm/streamsvm/algos/baseline/sdca"
+	"github.com/streamsvm/streamsvm/algos/baseline/smo"
+	"github.com/streamsvm/streamsvm/algos/baseline/wolfe"
 	"github.com/streamsvm/streamsvm/algos/l1smooth"
-	"github.com/streamsvm/streamsvm/algos/online"
-	"github.com/streamsvm/streamsvm/algos/pegasos"
-	"github.com/streamsvm/streamsvm/algos/perceptron"
-	"github.com/streamsvm/streamsvm/algos/ridge"
 	"github.com/streamsvm/streamsvm/algos/sbp"
 	"github.com/streamsvm/streamsvm/algos/scs"
-	"github.com/streamsvm/streamsvm/algos/sdca"
-	"github.com/streamsvm/streamsvm/algos/smo"
 	"github.com/streamsvm/streamsvm/algos/svrg"
 	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
-	"github.com/streamsvm/streamsvm/algos/wolfe"
 )
 
 // All holds every learner, in the order in which help and tables show them.

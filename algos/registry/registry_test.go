@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/alloctest"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/dataset"
+	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/algos/internal/rows"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/dual"
+	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -173,7 +173,7 @@ func TestReachesTheRegularisedOptimum(t *testing.T) {
 	for i, x := range xs {
 		y[i] = x.Y
 	}
-	opt := dual.Solve(k, y, lambda, 1e-9, 20000)
+	opt := oracle.Solve(k, y, lambda, 1e-9, 20000)
 	var norm2 float64
 	for i, a := range opt.Alpha {
 		for j, b := range opt.Alpha {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/scs"
-	"github.com/streamsvm/streamsvm/internal/dataset"
+	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 )
 
 // BenchmarkLearn learns the first 10,000 rows of public data in one pass,

@@ -11,8 +11,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/scs"
-	"github.com/streamsvm/streamsvm/internal/dataset"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/stream"
 	"golang.org/x/sys/unix"
 )

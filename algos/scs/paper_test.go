@@ -10,9 +10,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/scs"
-	"github.com/streamsvm/streamsvm/internal/dataset"
-	"github.com/streamsvm/streamsvm/internal/dual"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
+	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -150,7 +150,7 @@ func TestRestartEndsTheStall(t *testing.T) {
 			var last algos.Report
 			steps(t, l, data, func(r algos.Report) { last = r })
 			q, w := gram(data[:120], 2, 0)
-			gap[restart] += (last.Objective - dual.Solve(q, w, 1, 1e-12, 1000).Objective) / 5
+			gap[restart] += (last.Objective - oracle.Solve(q, w, 1, 1e-12, 1000).Objective) / 5
 		}
 	}
 	t.Logf("mean gaps %v", gap)
@@ -187,7 +187,7 @@ func TestDualOracle(t *testing.T) {
 		}{{"1", 1}, {"0.1", .1}, {"0.01", .01}, {"0.001", .001}} {
 			for _, bias := range []float64{0, 1} {
 				q, w := gram(data, 2, bias)
-				best := dual.Solve(q, w, c.lambda, 1e-8, 20000)
+				best := oracle.Solve(q, w, c.lambda, 1e-8, 20000)
 				o := map[string]string{"lambda": c.text, "gamma": "2", "initial": "100", "gap": "1e-5", "bias": "0"}
 				if bias == 1 {
 					o["bias"] = "1"

@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/state"
-	"github.com/streamsvm/streamsvm/samplers"
 )
 
 // AppendBinary appends the complete state. The products Qα, Qd and Q(a∘w) are
@@ -28,7 +28,7 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
-	samplers.ExamplesFields(f, "pending", &l.pend)
+	columns.Examples(f, "pending", &l.pend)
 	f.Group("shuffle", l.shuffle.Fields)
 	f.Uint64("k", &l.k)
 	f.Float64("delta", &l.delta)

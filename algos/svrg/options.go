@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/internal/finitesum"
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
@@ -46,8 +46,8 @@ type SDOptions struct {
 
 // config is what the options come to.
 type config struct {
-	par                 vr.Params
-	loss                vr.Loss
+	par                 finitesum.Params
+	loss                finitesum.Loss
 	c, lambda, l1, bias float64
 	buffer              int
 	keep                string
@@ -60,7 +60,7 @@ type config struct {
 
 func (o Options) config() config {
 	return config{
-		par: vr.Params{Rate: zero(o.Rate), Inner: zero(o.Inner), Batch: o.Batch, Weighted: o.Draw == "long"},
+		par: finitesum.Params{Rate: zero(o.Rate), Inner: zero(o.Inner), Batch: o.Batch, Weighted: o.Draw == "long"},
 		c:   o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
 		buffer: o.Buffer, keep: o.Keep, refresh: o.Refresh, epochs: o.Epochs, final: o.Final, tol: o.Tol, features: o.Features,
 	}
@@ -70,13 +70,13 @@ func (o SDOptions) config() config {
 	c := o.Options.config()
 	c.par.Sigma, c.par.Decrease, c.par.Delta = o.Sigma, o.Decrease, o.Delta
 	c.par.NoPenalty = o.Delta == 0
-	c.par.Theta = map[string]vr.Rule{"auto": vr.AtStart, "gram": vr.AtStart, "start": vr.AtStart, "pass": vr.ByPass, "rows": vr.ByRows}[o.Theta]
+	c.par.Theta = map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta]
 	c.autoTheta, c.gram = o.Theta == "auto", o.Theta == "auto" || o.Theta == "gram"
-	c.par.Variant = map[string]vr.Variant{"auto": vr.Auto, "sc": vr.Strongly, "a": vr.Convex, "b": vr.ConvexB}[o.Variant]
+	c.par.Variant = map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant]
 	return c
 }
 
-// zero maps "auto" to the zero value of vr.Params.
+// zero maps "auto" to the zero value of finitesum.Params.
 func zero(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -85,8 +85,8 @@ func zero(v float64) float64 {
 }
 
 // lossOf returns the loss for a task.
-func lossOf(name string, smooth float64, task algos.Task) (vr.Loss, error) {
-	l := vr.Loss{Width: smooth}
+func lossOf(name string, smooth float64, task algos.Task) (finitesum.Loss, error) {
+	l := finitesum.Loss{Width: smooth}
 	if name == "auto" {
 		name = "hinge"
 		if task == algos.Regress {
@@ -96,14 +96,14 @@ func lossOf(name string, smooth float64, task algos.Task) (vr.Loss, error) {
 	if task == algos.Regress && name != "squared" {
 		return l, fmt.Errorf("option loss = %q is for classification", name)
 	}
-	l.Kind = map[string]vr.Kind{"squared": vr.Squared, "hinge": vr.Hinge, "logistic": vr.Logistic}[name]
+	l.Kind = map[string]finitesum.Kind{"squared": finitesum.Squared, "hinge": finitesum.Hinge, "logistic": finitesum.Logistic}[name]
 	return l, nil
 }
 
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
 // spec makes the Spec of a method with the options O.
-func spec[O any](m vr.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error,
+func spec[O any](m finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error,
 	of func(O) (config, string, float64)) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
@@ -143,24 +143,24 @@ func with(more map[string]string) map[string]map[string]string {
 
 // The learners that the registry lists.
 var (
-	SD = spec(vr.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
+	SD = spec(finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
 		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
 		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, ofSD)
-	SAGASD = spec(vr.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
+	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
 		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, ofSD)
-	SVRG = spec(vr.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
 		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *Options) error {
 			if o.L1 != 0 {
 				return errL1
 			}
 			return nil
 		}, ofPlain)
-	ProxSVRG = spec(vr.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+	ProxSVRG = spec(finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
 		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, ofPlain)
-	SAGA = spec(vr.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
+	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
 		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, ofPlain)
-	Katyusha = spec(vr.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
+	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
 		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, ofPlain)
 )
 

@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/finitesum"
 	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -34,10 +34,10 @@ type Learner struct {
 	cfg    config
 	task   algos.Task
 	buf    *samplers.Deferred
-	prob   *vr.Problem
-	solver *vr.Solver
-	gram   *vr.Gram // nil: θ does not come from it
-	stale  int      // rows taken out of gram since it was rebuilt
+	prob   *finitesum.Problem
+	solver *finitesum.Solver
+	gram   *finitesum.Gram // nil: θ does not come from it
+	stale  int             // rows taken out of gram since it was rebuilt
 
 	due   int  // epochs to be run on the sample as it is
 	fresh bool // examples have come in since Finish
@@ -70,9 +70,9 @@ func newLearner(env algos.Env, c config) (*Learner, error) {
 // begin makes an empty problem and a solver at 0.
 func (l *Learner) begin() (err error) {
 	c := &l.cfg
-	l.prob = &vr.Problem{Loss: c.loss, Lasso: c.l1, Bias: c.bias}
+	l.prob = &finitesum.Problem{Loss: c.loss, Lasso: c.l1, Bias: c.bias}
 	l.weigh()
-	l.solver, err = vr.NewSolver(l.prob, c.par, nil)
+	l.solver, err = finitesum.NewSolver(l.prob, c.par, nil)
 	return err
 }
 
@@ -177,19 +177,19 @@ func (l *Learner) take() {
 // keepGram starts the Gram matrix, renews it once as many rows were taken out
 // as it holds, and gives it up where there are too many coordinates.
 func (l *Learner) keepGram() {
-	limit := vr.MaxGram
+	limit := finitesum.MaxGram
 	if l.cfg.autoTheta {
 		limit = autoGram
 	}
 	d := l.prob.Dim()
-	if !l.cfg.gram || l.cfg.par.Decrease == 0 || l.cfg.loss.Kind != vr.Squared {
+	if !l.cfg.gram || l.cfg.par.Decrease == 0 || l.cfg.loss.Kind != finitesum.Squared {
 		return
 	}
 	switch {
 	case d > limit:
 		l.gram = nil
 	case l.gram == nil || l.stale >= l.prob.Len() || l.gram.Dim() != d:
-		l.gram = new(vr.Gram)
+		l.gram = new(finitesum.Gram)
 		l.gram.Rebuild(l.prob)
 		l.stale = 0
 	}
@@ -288,7 +288,7 @@ func (l *Learner) fields(f *state.Fields) {
 	if f.Decoding() {
 		l.gram = nil
 		if has {
-			l.gram = new(vr.Gram)
+			l.gram = new(finitesum.Gram)
 		}
 	}
 	if has {
@@ -325,7 +325,7 @@ func (l *Learner) fields(f *state.Fields) {
 		}
 	}
 	l.w = slices.Clone(l.w) // the model before may still be in use
-	if l.cfg.gram && l.cfg.par.Decrease > 0 && l.cfg.loss.Kind == vr.Squared {
+	if l.cfg.gram && l.cfg.par.Decrease > 0 && l.cfg.loss.Kind == finitesum.Squared {
 		l.solver.UseGram(l.gram)
 	}
 	l.renew()

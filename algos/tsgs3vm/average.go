@@ -3,7 +3,7 @@ package tsgs3vm
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 

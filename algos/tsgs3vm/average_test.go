@@ -6,8 +6,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	ref "github.com/streamsvm/streamsvm/internal/dual"
-	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/internal/rff"
+	ref "github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -62,7 +62,7 @@ func TestAverageMean(t *testing.T) {
 		t.Errorf("mean weight of the cluster kernel %g, want %g", mean.cluster, 0.3*a)
 	}
 
-	feats, err := samplers.NewFeatures(samplers.Gaussian, 2, 32, 3, 0)
+	feats, err := rff.New(rff.Gaussian, 2, 32, 3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@ package tsgs3vm
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -72,12 +72,12 @@ func (l *Learner) clusters() ([]float64, []*stream.Example) {
 func (l *Learner) fewLabels(n int) bool { return n <= min(l.opt.Labels, l.opt.Tuning) }
 
 // mapped returns the features of examples, row by row.
-func mapped(feats *samplers.Features, size int, xs []*stream.Example) []float32 {
+func mapped(feats *rff.Features, size int, xs []*stream.Example) []float32 {
 	var vs []stream.Vec
 	for _, x := range xs {
 		vs = append(vs, x.X)
 	}
-	var p samplers.Points
+	var p rff.Points
 	p.Pack(vs)
 	z := make([]float32, len(xs)*size)
 	if len(xs) == 0 {
@@ -132,7 +132,7 @@ func spreadOf(t []float64, n, u int, spread float64) float64 {
 
 // smoothed returns m for n points whose features are z. Those of the landmarks
 // are kept, for the points that come later.
-func (c *cluster) smoothed(feats *samplers.Features, size int, z []float32, n int) []float32 {
+func (c *cluster) smoothed(feats *rff.Features, size int, z []float32, n int) []float32 {
 	block, u := feats.Block(), len(c.points)
 	if c.z == nil {
 		c.z = mapped(feats, size, c.points)

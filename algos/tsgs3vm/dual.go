@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -113,7 +114,7 @@ func newDual(o Options) *dual {
 func (d *dual) norm() float64 { return 2 / float64(d.opt.Features) }
 
 // mapAll sets dst to all features of the points, row by row.
-func (d *dual) mapAll(l *Learner, dst []float32, p *samplers.Points) {
+func (d *dual) mapAll(l *Learner, dst []float32, p *rff.Points) {
 	for b := 0; b*d.opt.Block < d.opt.Features; b++ {
 		l.feats.Map(dst[b*d.opt.Block:], d.opt.Features, p, uint64(b))
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
-	ref "github.com/streamsvm/streamsvm/internal/dual"
+	ref "github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

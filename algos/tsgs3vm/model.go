@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -23,7 +23,7 @@ const modelCache = 256 << 20
 // scale, in place: the encoding has them at fixed offsets, the coefficients
 // last.
 type Model struct {
-	feats   *samplers.Features // nil: f = 0
+	feats   *rff.Features // nil: f = 0
 	dim     int
 	fresh   bool
 	next    uint64 // fresh: the index of the block that will come next
@@ -75,7 +75,7 @@ func (m *Model) Decision(x stream.Vec) float64 {
 const scoreRows = 256
 
 type scoring struct {
-	points samplers.Points
+	points rff.Points
 	z      []float32
 }
 
@@ -144,12 +144,12 @@ func (m *Model) Info() algos.Info {
 }
 
 func (m *Model) fields(f *state.Fields) {
-	version := uint64(samplers.FeaturesVersion)
+	version := uint64(rff.Version)
 	empty := m.feats == nil
 	f.Uint64("generator", &version)
 	f.Bool("empty", &empty)
-	if f.Decoding() && version != samplers.FeaturesVersion {
-		f.Fail("generator", fmt.Errorf("version %d, want %d", version, samplers.FeaturesVersion))
+	if f.Decoding() && version != rff.Version {
+		f.Fail("generator", fmt.Errorf("version %d, want %d", version, rff.Version))
 	}
 	if empty {
 		return
@@ -157,11 +157,11 @@ func (m *Model) fields(f *state.Fields) {
 	var seed uint64
 	var gamma float64
 	var block int
-	kind := string(samplers.Gaussian)
+	kind := string(rff.Gaussian)
 	laplace := false
 	if !f.Decoding() {
 		seed, gamma, block = m.feats.Seed(), m.feats.Gamma(), m.feats.Block()
-		laplace = m.feats.Kind() == samplers.Laplacian
+		laplace = m.feats.Kind() == rff.Laplacian
 	}
 	f.Uint64("seed", &seed)
 	f.Bool("laplacian", &laplace)
@@ -182,9 +182,9 @@ func (m *Model) fields(f *state.Fields) {
 	}
 	m.choice = choice(c)
 	if laplace {
-		kind = string(samplers.Laplacian)
+		kind = string(rff.Laplacian)
 	}
-	feats, err := samplers.NewFeatures(samplers.Spectrum(kind), gamma, block, seed, modelCache)
+	feats, err := rff.New(rff.Spectrum(kind), gamma, block, seed, modelCache)
 	if err != nil {
 		f.Fail("gamma", err)
 		return

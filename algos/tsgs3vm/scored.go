@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -15,7 +15,7 @@ import (
 // whose memory they are in. No value depends on what is kept.
 type scored struct {
 	mu    sync.Mutex
-	feats *samplers.Features
+	feats *rff.Features
 	size  int       // features of a point
 	z     []float32 // row by row
 	ends  []int     // of the points in idx and val
@@ -25,7 +25,7 @@ type scored struct {
 }
 
 // keep notes the points that z has the features of.
-func (s *scored) keep(feats *samplers.Features, size int, xs []stream.Vec) {
+func (s *scored) keep(feats *rff.Features, size int, xs []stream.Vec) {
 	s.feats, s.size = feats, size
 	s.ends, s.dense, s.idx, s.val = s.ends[:0], s.dense[:0], s.idx[:0], s.val[:0]
 	for _, x := range xs {
@@ -41,7 +41,7 @@ func (s *scored) keep(feats *samplers.Features, size int, xs []stream.Vec) {
 
 // find returns the features of the points, row by row, if they stand next to
 // each other among those kept, else nil.
-func (s *scored) find(feats *samplers.Features, size int, xs []stream.Vec) []float32 {
+func (s *scored) find(feats *rff.Features, size int, xs []stream.Vec) []float32 {
 	if s.feats != feats || s.size != size || len(xs) == 0 {
 		return nil
 	}

@@ -7,9 +7,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -40,7 +42,7 @@ type Learner struct {
 	surveyed uint64            // unlabelled examples seen at that time
 	cluster  cluster
 	average  average
-	feats    *samplers.Features
+	feats    *rff.Features
 
 	pools   *samplers.Pools
 	pending []*stream.Example // labelled, not yet in the pool
@@ -54,7 +56,7 @@ type Learner struct {
 	positive        uint64 // of labelled
 	solver          solver
 	model           *Model
-	points          samplers.Points // scratch
+	points          rff.Points // scratch
 	batch           []*stream.Example
 	vecs            []stream.Vec
 	hinge, uLoss    float64 // means over the last batches
@@ -105,7 +107,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 }
 
 func (l *Learner) setGamma(gamma float64) error {
-	feats, err := samplers.NewFeatures(samplers.Spectrum(l.opt.Kernel), gamma, l.opt.Block, l.seed, l.opt.Cache<<20)
+	feats, err := rff.New(rff.Spectrum(l.opt.Kernel), gamma, l.opt.Block, l.seed, l.opt.Cache<<20)
 	if err != nil {
 		return err
 	}
@@ -324,17 +326,17 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	samplers.ExamplesFields(f, "warm", &l.warm)
+	columns.Examples(f, "warm", &l.warm)
 	f.Float64("gamma", &l.gamma)
 	f.Float64("c", &l.c)
 	f.Int("tuned", &l.tuned)
 	f.Uint64("surveyed", &l.surveyed)
 	f.Float64("cluster", &l.cluster.weight)
 	f.Float64("spread", &l.cluster.spread)
-	samplers.ExamplesFields(f, "landmarks", &l.cluster.points)
+	columns.Examples(f, "landmarks", &l.cluster.points)
 	f.Group("average", l.average.fields)
 	f.Group("pools", l.pools.Fields)
-	samplers.ExamplesFields(f, "pending", &l.pending)
+	columns.Examples(f, "pending", &l.pending)
 	f.Group("recent", l.recent.Fields)
 	f.Binary("rng", l.rng)
 	f.Uint64("step", &l.step)

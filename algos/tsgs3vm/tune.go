@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -53,7 +53,7 @@ func (l *Learner) tune(last bool) {
 	}
 	gammas, cs := []float64{l.gamma}, []float64{l.c}
 	if openGamma {
-		center := hinge.Gamma(g.xs, l.opt.Kernel == string(samplers.Laplacian))
+		center := hinge.Gamma(g.xs, l.opt.Kernel == string(rff.Laplacian))
 		gammas = gammas[:0]
 		for _, w := range tuneWidth {
 			gammas = append(gammas, center*w)
@@ -125,14 +125,14 @@ func newGrid(pool []*stream.Example, o Options, seed uint64) *grid {
 // setGamma computes the kernel values.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
-	feats, err := samplers.NewFeatures(samplers.Spectrum(g.opt.Kernel), gamma, m, g.seed, g.opt.Cache<<20)
+	feats, err := rff.New(rff.Spectrum(g.opt.Kernel), gamma, m, g.seed, g.opt.Cache<<20)
 	if err != nil {
 		return err
 	}
 	n := len(g.xs)
 	z := make([]float32, n*size)
 	g.z = z
-	var p samplers.Points
+	var p rff.Points
 	p.Pack(g.xs)
 	for b := 0; b < size/m; b++ {
 		feats.Map(z[b*m:], size, &p, uint64(b))

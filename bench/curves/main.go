@@ -1,7 +1,7 @@
 // Command curves runs several learners on one data set and writes their test
 // error against kernel evaluations and against processor seconds.
 //
-//	go run ./bench/curves -data a9a.train.libsvm.gz -test a9a.test.libsvm.gz \
+//	go run -C bench ./curves -data a9a.train.libsvm.gz -test a9a.test.libsvm.gz \
 //	    -set gamma=0.05 -set c=1 -epochs 1 -runs 10 -out DIR \
 //	    -learner "SBP: sbp intercept=false nu=0.011" -learner pegasos -learner sdca \
 //	    -libsvm "-g 0.05 -c 1"

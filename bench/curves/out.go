@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/streamsvm/streamsvm/internal/report"
+	"github.com/streamsvm/streamsvm/internal/app/report"
 )
 
 // by tells what a curve is drawn against.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/online"
+	"github.com/streamsvm/streamsvm/algos/baseline/online"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"

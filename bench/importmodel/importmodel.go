@@ -2,7 +2,7 @@
 // kernel, two classes) into one of streamsvm, so that both can predict with
 // the same support vectors.
 //
-//	go run ./bench/importmodel MODEL OUT.ssm
+//	go run -C bench ./importmodel MODEL OUT.ssm
 package main
 
 import (

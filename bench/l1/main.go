@@ -1,7 +1,7 @@
 // Command l1 solves one linear SVM with learner l1smooth and prints what it
 // took, for bench/l1.py.
 //
-//	go run ./bench/l1 [-times N] [-scale S] [-dump PREFIX] [-set k=v]... TRAIN TEST
+//	go run -C bench ./l1 [-times N] [-scale S] [-dump PREFIX] [-set k=v]... TRAIN TEST
 //
 // TRAIN and TEST are libsvm files, plain or gzip. The examples are added and
 // solved for at once, by Finish; the time is that of taking them in and of the

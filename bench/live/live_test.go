@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -72,12 +72,12 @@ func TestSameState(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &config{block: 2500}
-		c.engine = trainer.Config{Spec: spec, Task: "classify", Seed: 1, Warmup: 1000, Options: map[string]string{"c": "1", "gamma": "1"}}
+		c.engine = engine.Config{Spec: spec, Task: "classify", Seed: 1, Warmup: 1000, Options: map[string]string{"c": "1", "gamma": "1"}}
 		tp := new(tap)
 		if listen {
 			c.engine.Spec = tp.spec(spec)
 		}
-		e, err := trainer.NewEngine(c.engine)
+		e, err := engine.NewEngine(c.engine)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,9 @@
 // Command live measures the model that a consumer serves while its stream goes
 // on, which is all that it ever serves where the stream has no end:
 //
-//	go run ./bench/live "sea block=0"
-//	go run ./bench/live -passes 0 -shuffle 1 -limit 500000 -test a9a.test.libsvm.gz a9a.train.libsvm.gz
-//	go run ./bench/live -learner scs -set full=window -set max_sample=4096 -csv steps.csv elec2.libsvm.gz
+//	go run -C bench ./live "sea block=0"
+//	go run -C bench ./live -passes 0 -shuffle 1 -limit 500000 -test a9a.test.libsvm.gz a9a.train.libsvm.gz
+//	go run -C bench ./live -learner scs -set full=window -set max_sample=4096 -csv steps.csv elec2.libsvm.gz
 //
 // The stream is one or more data files, or a generator of streamsvm generate
 // with its options. A learner goes through it in the engine that streamsvm
@@ -45,14 +45,14 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 )
 
 // config is what the flags say.
 type config struct {
 	input
-	engine trainer.Config
+	engine engine.Config
 	block  int
 	finish bool
 	check  bool

@@ -10,7 +10,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -41,7 +41,7 @@ func (c *config) run(ctx context.Context, out io.Writer) (bool, error) {
 	}
 	defer src.Close()
 	c.engine.Spec = t.spec(c.engine.Spec)
-	if t.engine, err = trainer.NewEngine(c.engine); err != nil {
+	if t.engine, err = engine.NewEngine(c.engine); err != nil {
 		return false, err
 	}
 	m := &meter{config: c, t: t, out: out, base: heap()}
@@ -96,7 +96,7 @@ func (m *meter) learn(ctx context.Context, src stream.Source, dec codec.Codec) e
 	var n uint64
 	var arena stream.Arena
 	var recs []stream.Record
-	items := make([]trainer.Item, 1)
+	items := make([]engine.Item, 1)
 	fmt.Fprintf(m.out, "%9s %8s %8s %8s %6s %8s %7s %7s %9s %7s %11s %8s\n",
 		"examples", "accuracy", "hinge", "seconds", "steps", "longest", "sample", "support", "model", "heap", "certificate", "of bound")
 	m.began = cpu()
@@ -111,7 +111,7 @@ func (m *meter) learn(ctx context.Context, src stream.Source, dec codec.Codec) e
 		}
 		for i := range recs {
 			r := &recs[i]
-			items[0] = trainer.Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset}
+			items[0] = engine.Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset}
 			if err := dec.DecodeIn(&arena, r.Value, &items[0].Example); err != nil {
 				return stream.At(r, err)
 			}

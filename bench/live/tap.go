@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -25,7 +25,7 @@ const boundGauge = "gap_bound"
 // the models that are asked, and the labels that follow. What it hears before
 // the engine has started comes from trials of the tuner.
 type tap struct {
-	engine *trainer.Engine
+	engine *engine.Engine
 	decs   []float64 // decisions on labelled examples that have not been added yet
 	n      uint64    // examples added
 	vecs   func(xs []stream.Vec)

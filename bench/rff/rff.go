@@ -2,7 +2,7 @@
 // combine from RBFSampler and SGDClassifier: one pass of stochastic gradient
 // descent on the hinge loss over random Fourier features.
 //
-//	go run ./bench/rff -rows 400000 -out DIR
+//	go run -C bench ./rff -rows 400000 -out DIR
 //
 // It draws the rows, writes them to DIR for bench/peers.py to learn from as
 // well, learns from them from memory on one core, and prints one line of JSON.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/internal/finitesum"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -127,8 +127,8 @@ func generate(n, d int) *table {
 }
 
 // problem returns the squared loss on the rows.
-func (t *table) problem(ridge, lasso float64) *vr.Problem {
-	p := &vr.Problem{Ridge: ridge, Lasso: lasso}
+func (t *table) problem(ridge, lasso float64) *finitesum.Problem {
+	p := &finitesum.Problem{Ridge: ridge, Lasso: lasso}
 	for i, x := range t.rows {
 		p.Append(x, t.b[i])
 	}

@@ -2,7 +2,7 @@
 // regression, as Shang et al. (AISTATS 2018) do, with the ablation that they
 // leave out: momentum without sufficient-decrease steps.
 //
-//	go run ./bench/vr -data DIR -out DIR
+//	go run -C bench ./vr -data DIR -out DIR
 //
 // For each data set and problem every method runs with every step size of the
 // paper's grid on one seed; the best one runs on all seeds. Written are
@@ -21,7 +21,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/internal/finitesum"
 )
 
 // paperGrid is {10^j, 2.5, 5, 7.5, 10 times 10^j} for j = −2, −1, 0.
@@ -32,29 +32,29 @@ var levels = []float64{1e-4, 1e-8, 1e-12}
 // contender is a method with its settings.
 type contender struct {
 	name string
-	par  vr.Params
+	par  finitesum.Params
 	// fits says on which problems it runs.
-	fits func(p *vr.Problem) bool
+	fits func(p *finitesum.Problem) bool
 }
 
 func contenders() []contender {
-	any := func(*vr.Problem) bool { return true }
-	ridge := func(p *vr.Problem) bool { return p.Lasso == 0 }
-	lasso := func(p *vr.Problem) bool { return p.Lasso > 0 }
-	small := func(p *vr.Problem) bool { return p.Dim() <= vr.MaxGram && p.Len() < 200000 } // each step costs d²/2
-	convex := func(p *vr.Problem) bool { return p.Ridge == 0 }
+	any := func(*finitesum.Problem) bool { return true }
+	ridge := func(p *finitesum.Problem) bool { return p.Lasso == 0 }
+	lasso := func(p *finitesum.Problem) bool { return p.Lasso > 0 }
+	small := func(p *finitesum.Problem) bool { return p.Dim() <= finitesum.MaxGram && p.Len() < 200000 } // each step costs d²/2
+	convex := func(p *finitesum.Problem) bool { return p.Ridge == 0 }
 	return []contender{
-		{"svrg", vr.Params{Method: vr.SVRG}, ridge},
-		{"prox-svrg", vr.Params{Method: vr.ProxSVRG}, lasso},
-		{"saga", vr.Params{Method: vr.SAGA}, any},
-		{"katyusha", vr.Params{Method: vr.Katyusha}, any},
-		{"svrg-sd", vr.Params{Method: vr.SVRGSD, Decrease: .001}, any},
-		{"svrg-sd, m1 = 0", vr.Params{Method: vr.SVRGSD}, any},
-		{"svrg-sd, m1 = m", vr.Params{Method: vr.SVRGSD, Decrease: 1}, small},
-		{"svrg-sd, variant B", vr.Params{Method: vr.SVRGSD, Decrease: .001, Variant: vr.ConvexB}, convex},
-		{"svrg-sd, SC start", vr.Params{Method: vr.SVRGSD, Decrease: .001, Variant: vr.Strongly}, convex},
-		{"saga-sd", vr.Params{Method: vr.SAGASD, Decrease: .001}, any},
-		{"saga-sd, m1 = 0", vr.Params{Method: vr.SAGASD}, any},
+		{"svrg", finitesum.Params{Method: finitesum.SVRG}, ridge},
+		{"prox-svrg", finitesum.Params{Method: finitesum.ProxSVRG}, lasso},
+		{"saga", finitesum.Params{Method: finitesum.SAGA}, any},
+		{"katyusha", finitesum.Params{Method: finitesum.Katyusha}, any},
+		{"svrg-sd", finitesum.Params{Method: finitesum.SVRGSD, Decrease: .001}, any},
+		{"svrg-sd, m1 = 0", finitesum.Params{Method: finitesum.SVRGSD}, any},
+		{"svrg-sd, m1 = m", finitesum.Params{Method: finitesum.SVRGSD, Decrease: 1}, small},
+		{"svrg-sd, variant B", finitesum.Params{Method: finitesum.SVRGSD, Decrease: .001, Variant: finitesum.ConvexB}, convex},
+		{"svrg-sd, SC start", finitesum.Params{Method: finitesum.SVRGSD, Decrease: .001, Variant: finitesum.Strongly}, convex},
+		{"saga-sd", finitesum.Params{Method: finitesum.SAGASD, Decrease: .001}, any},
+		{"saga-sd, m1 = 0", finitesum.Params{Method: finitesum.SAGASD}, any},
 	}
 }
 
@@ -95,9 +95,9 @@ func (c *curve) behind(best *curve) bool {
 // measure runs a method until the gap is below the last level, more than limit
 // passes are done, it diverges or falls far behind a better run. Time spent on
 // the gap does not count.
-func measure(ctx context.Context, o *optimum, par vr.Params, limit float64, better *curve) (*curve, error) {
+func measure(ctx context.Context, o *optimum, par finitesum.Params, limit float64, better *curve) (*curve, error) {
 	begin := clock()
-	s, err := vr.NewSolver(o.p, par, nil)
+	s, err := finitesum.NewSolver(o.p, par, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func columns(what string) string {
 	return strings.Join(s, ",")
 }
 
-func (b *bench) compare(t *table, problem string, p *vr.Problem) error {
+func (b *bench) compare(t *table, problem string, p *finitesum.Problem) error {
 	o, err := solve(b.ctx, p)
 	if err != nil {
 		return err
@@ -338,11 +338,11 @@ func number(v float64, format string) string {
 // direct returns the seconds that the normal equations take and the gap that
 // they leave; NaN where there are too many features or a Lasso term.
 func direct(o *optimum) (seconds, gap float64) {
-	if o.p.Lasso > 0 || o.p.Dim() > vr.MaxGram {
+	if o.p.Lasso > 0 || o.p.Dim() > finitesum.MaxGram {
 		return math.NaN(), math.NaN()
 	}
 	begin := clock()
-	var g vr.Gram
+	var g finitesum.Gram
 	g.Rebuild(o.p)
 	x, err := g.Ridge(o.p.Ridge)
 	seconds = (clock() - begin).Seconds()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/svrg/vr"
+	"github.com/streamsvm/streamsvm/internal/finitesum"
 )
 
 // optimum is a minimum with what it takes to tell the distance to it without
@@ -15,7 +15,7 @@ import (
 //
 // where g is the gradient of the smooth part at x*, and no summand is negative.
 type optimum struct {
-	p       *vr.Problem
+	p       *finitesum.Problem
 	x, g    []float64
 	f       float64
 	support int
@@ -48,14 +48,14 @@ func (o *optimum) gap(x []float64) float64 {
 
 // solve finds the minimum: by conjugate gradients on the coordinates that are
 // not 0, which a stochastic method tells.
-func solve(ctx context.Context, p *vr.Problem) (*optimum, error) {
+func solve(ctx context.Context, p *finitesum.Problem) (*optimum, error) {
 	d := p.Dim()
 	o := &optimum{p: p, x: make([]float64, d), diff: make([]float64, d), z: make([]float64, p.Len())}
 	sign := make([]float64, d)
 	for j := range sign {
 		sign[j] = 1 // for a ridge all are free; the value is not used
 	}
-	var s *vr.Solver
+	var s *finitesum.Solver
 	epochs := 100
 	if p.Len() > scoutRows { // of which an epoch takes more, and does more
 		epochs = 10
@@ -64,7 +64,7 @@ func solve(ctx context.Context, p *vr.Problem) (*optimum, error) {
 		if p.Lasso > 0 {
 			if s == nil {
 				var err error
-				if s, err = vr.NewSolver(p, vr.Params{Method: vr.SVRGSD, Seed: 99}, nil); err != nil {
+				if s, err = finitesum.NewSolver(p, finitesum.Params{Method: finitesum.SVRGSD, Seed: 99}, nil); err != nil {
 					return nil, err
 				}
 			}

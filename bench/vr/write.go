@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/report"
+	"github.com/streamsvm/streamsvm/internal/app/report"
 )
 
 // median returns the medians over the seeds of passes and seconds to a gap;

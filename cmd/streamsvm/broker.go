@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/streamsvm/streamsvm/internal/broker"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
 func brokerCommand() *cli.Command {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 
 // TestTrainPublishesDeltas trains twice on one topic, with deltas and without:

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/broker"
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -77,10 +77,10 @@ type demo struct {
 	start  time.Time
 	dir    string
 	kafka  kafkaio.Config
-	cfg    trainer.Config
+	cfg    engine.Config
 	enc    codec.Codec
 	watch  *demoWatch
-	engine *trainer.Engine
+	engine *engine.Engine
 	rate   float64 // examples learned a second
 	hash   uint64
 	final  *testOfLast
@@ -221,29 +221,29 @@ func (d *demo) train(ctx context.Context) error {
 }
 
 // trainUntil is what the command train does, up to the given offset.
-func (d *demo) trainUntil(ctx context.Context, end uint64) (trainer.Result, error) {
-	e, err := trainer.NewEngine(d.cfg)
+func (d *demo) trainUntil(ctx context.Context, end uint64) (engine.Result, error) {
+	e, err := engine.NewEngine(d.cfg)
 	if err != nil {
-		return trainer.Result{}, err
+		return engine.Result{}, err
 	}
 	store, snap, err := openStore(ctx, d.c, filepath.Join(d.dir, "checkpoints"), 0)
 	if err != nil {
-		return trainer.Result{}, err
+		return engine.Result{}, err
 	}
-	rc := trainer.RunConfig{
+	rc := engine.RunConfig{
 		Decoder: d.enc, Store: store, Model: demoModel, CheckpointEvery: 2500, Observer: d.watch,
 		Stop: end < d.count, Log: d.c.Log,
 	}
 	var from stream.Offsets
 	if snap != nil {
 		if err := e.Restore(snap); err != nil {
-			return trainer.Result{}, err
+			return engine.Result{}, err
 		}
 		from, rc.Version = snap.Header.Offsets, snap.Header.ModelVersion
 	}
 	pub, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
 	if err != nil {
-		return trainer.Result{}, err
+		return engine.Result{}, err
 	}
 	defer pub.Close()
 	d.watch.opened()
@@ -252,12 +252,12 @@ func (d *demo) trainUntil(ctx context.Context, end uint64) (trainer.Result, erro
 		StopAt: stream.Offsets{{Topic: demoExamples}: int64(end)},
 	})
 	if err != nil {
-		return trainer.Result{}, err
+		return engine.Result{}, err
 	}
 	defer src.Close()
 	rc.Publisher, rc.Source = pub, src
 	d.engine = e
-	return trainer.Run(ctx, e, rc)
+	return engine.Run(ctx, e, rc)
 }
 
 // subscribe follows the model topic and predicts the examples held out, as a

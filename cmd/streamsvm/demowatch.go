@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/report"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -78,8 +78,8 @@ func (w *demoWatch) waitLast(ctx context.Context, live *predictor.Live) (*predic
 	return live.Current(), err
 }
 
-// Consumed implements trainer.Observer.
-func (w *demoWatch) Consumed(e *trainer.Engine, _ int64) {
+// Consumed implements engine.Observer.
+func (w *demoWatch) Consumed(e *engine.Engine, _ int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.consumed = e.Counts().Consumed
@@ -94,10 +94,10 @@ func (w *demoWatch) Consumed(e *trainer.Engine, _ int64) {
 	}
 }
 
-// Dead implements trainer.Observer.
+// Dead implements engine.Observer.
 func (w *demoWatch) Dead(*stream.RecordError) {}
 
-// Checkpointed implements trainer.Observer.
+// Checkpointed implements engine.Observer.
 func (w *demoWatch) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *demoWatch) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ t
 	w.number++
 }
 
-// Published implements trainer.Observer.
+// Published implements engine.Observer.
 func (w *demoWatch) Published(*stream.Update, time.Duration) {}
 
 // opened says that the model topic exists.

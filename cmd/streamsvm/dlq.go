@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -44,8 +44,8 @@ const (
 // deadLetters sends records that cannot be used to a topic whose name is that
 // of their own topic and a suffix, with key, value and headers as they are and
 // headers more that say what was wrong. Their timestamp is the time of sending,
-// since retention would soon delete what is old. It is a trainer.DeadLetters
-// and trainer.Marker.
+// since retention would soon delete what is old. It is a engine.DeadLetters
+// and engine.Marker.
 //
 // Each letter is there once: a checkpoint says from where on the letters lie
 // that are about records after it, so that a run that goes on from there finds
@@ -90,7 +90,7 @@ func newDeadLetters(ctx context.Context, o dlqOptions) (*deadLetters, error) {
 	d := &deadLetters{cfg: o.cfg, log: o.log, suffix: o.suffix, limit: map[string]int{}, sent: map[letterOrigin]int64{}, now: time.Now}
 	marks, err := parseMarks(o.mark)
 	if err != nil {
-		return nil, cli.Fail(cli.Data, fmt.Errorf("checkpoint: %s: %w", trainer.MetaDeadLetters, err))
+		return nil, cli.Fail(cli.Data, fmt.Errorf("checkpoint: %s: %w", engine.MetaDeadLetters, err))
 	}
 	batch := 512 << 10
 	var names []string
@@ -177,7 +177,7 @@ func (d *deadLetters) find(ctx context.Context, so kafkaio.SourceOptions, o dlqO
 	return nil
 }
 
-// Send implements trainer.DeadLetters.
+// Send implements engine.DeadLetters.
 func (d *deadLetters) Send(ctx context.Context, rec *stream.Record, why *stream.RecordError) error {
 	id := letterOrigin{stream.Partition{Topic: rec.Topic, ID: rec.Partition}, rec.Offset}
 	if at, ok := d.sent[id]; ok {
@@ -247,7 +247,7 @@ func letter(rec *stream.Record, why *stream.RecordError, suffix string, now time
 	return out
 }
 
-// Flush implements trainer.DeadLetters.
+// Flush implements engine.DeadLetters.
 func (d *deadLetters) Flush(ctx context.Context) error {
 	if err := d.p.Flush(ctx); err != nil {
 		return err
@@ -272,7 +272,7 @@ func (d *deadLetters) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Mark implements trainer.Marker. The marks were taken before this moment, and
+// Mark implements engine.Marker. The marks were taken before this moment, and
 // letters about records behind the checkpoint are sent after it.
 func (d *deadLetters) Mark() string {
 	d.mu.Lock()

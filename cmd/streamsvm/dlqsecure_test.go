@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 
 // TestSecureReplayACLs: dlq list and dlq replay do with what acls --role dlq

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 

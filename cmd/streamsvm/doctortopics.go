@@ -16,9 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/spell"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -66,7 +66,7 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 	if err != nil {
 		return snap // is among the settings' findings
 	}
-	e, err := trainer.NewEngine(cfg)
+	e, err := engine.NewEngine(cfg)
 	if err == nil {
 		err = e.Restore(snap)
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/predictor"

@@ -13,9 +13,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -211,8 +211,8 @@ func (o *learnFlags) define(f *cli.Flags) {
 	f.Check(o.check)
 }
 
-func (o *learnFlags) config(c *cli.Call) (trainer.Config, error) {
-	cfg := trainer.Config{
+func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
+	cfg := engine.Config{
 		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, Span: o.span, HashDim: o.hashDim,
 		Warmup: o.warmup, Window: o.window, Log: c.Log,
 		Tune: o.tune == "on" || o.tune == "auto" && o.preset != "paper",

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
 func healthCommand() *cli.Command {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 

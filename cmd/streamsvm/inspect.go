@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -29,18 +29,18 @@ func (o *joinFlags) define(f *cli.Flags) {
 	})
 }
 
-func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
+func (o *joinFlags) config(c *cli.Call) (engine.Join, error) {
 	switch {
 	case o.by != "key" && o.topic != "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
+		return engine.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
 	case o.by != "key":
-		return trainer.Join{}, nil
+		return engine.Join{}, nil
 	case o.topic == "":
-		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
-	case o.window < 1 || o.window > trainer.MaxJoinWindow:
-		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
+		return engine.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
+	case o.window < 1 || o.window > engine.MaxJoinWindow:
+		return engine.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, engine.MaxJoinWindow))
 	}
-	return trainer.Join{Topic: o.topic, Window: o.window}, nil
+	return engine.Join{Topic: o.topic, Window: o.window}, nil
 }
 
 // decoder returns the decoder for labels, nil if none are joined.
@@ -76,7 +76,7 @@ func (t *train) reads() []string {
 }
 
 // printJoin says what became of labels that came on a topic of their own.
-func printJoin(w io.Writer, s *trainer.JoinStats) {
+func printJoin(w io.Writer, s *engine.JoinStats) {
 	if s == nil {
 		return
 	}

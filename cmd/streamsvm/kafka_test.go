@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
-	"github.com/streamsvm/streamsvm/internal/metrics"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -294,7 +294,7 @@ func TestPredictHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg := metrics.NewRegistry(trainer.Version)
+	reg := metrics.NewRegistry(engine.Version)
 	p := &predict{dec: dec, maxBody: 1000, m: metrics.NewPredictor(reg), quality: eval.New(false, 10), current: func() *predictor.Version {
 		return &predictor.Version{Predictor: m, Update: stream.Update{Model: "m", Version: 7}}
 	}}

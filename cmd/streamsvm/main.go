@@ -11,8 +11,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 )
 
 func main() {
@@ -49,7 +49,7 @@ A flag is stronger than the environment, and that is stronger than the file.`,
 
 // version describes the program in a line.
 func version() string {
-	s := fmt.Sprintf("streamsvm %s (%s, %s/%s)", trainer.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	s := fmt.Sprintf("streamsvm %s (%s, %s/%s)", engine.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if bi, ok := debug.ReadBuildInfo(); ok {
 		for _, kv := range bi.Settings {
 			if kv.Key == "vcs.revision" {

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

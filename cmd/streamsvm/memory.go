@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -81,7 +81,7 @@ func (m *memory) Close() error { return nil }
 // labelled ones in src do, chosen by seed. src is one pass of the stream, admit
 // decodes a record as the engine that the mask is for does. The function is nil
 // if all labels are kept.
-func labelMask(ctx context.Context, src stream.Source, admit func(*stream.Record) *trainer.Item, keep int, seed uint64) (func(i uint64) bool, error) {
+func labelMask(ctx context.Context, src stream.Source, admit func(*stream.Record) *engine.Item, keep int, seed uint64) (func(i uint64) bool, error) {
 	// The engine numbers the examples that it admits. A bit says whether one is
 	// labelled, in the end whether it stays so: a byte for eight examples is all
 	// that grows with the stream while it is learned from.

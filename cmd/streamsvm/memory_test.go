@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -28,8 +28,8 @@ func TestLabelMask(t *testing.T) {
 	}
 	order := slices.Clone(numbers)
 	rng.New(seed, "labelled").Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	admit := func(r *stream.Record) *trainer.Item {
-		it := &trainer.Item{Example: stream.Example{Labelled: labelled(r.Offset)}}
+	admit := func(r *stream.Record) *engine.Item {
+		it := &engine.Item{Example: stream.Example{Labelled: labelled(r.Offset)}}
 		if refused(r.Offset) {
 			it.Err = &stream.RecordError{}
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 
 // content tells whether train has ended without a complaint.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 
 // TestSubscribeOnceWithoutModel: a topic that holds no model, or not that one,

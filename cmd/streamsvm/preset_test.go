@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
 // TestTuneAuto: options are chosen on the first examples under every preset but

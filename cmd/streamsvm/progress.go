@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // progress prints a line when the number of examples scored reaches a power of
-// two, and at intervals. It is a trainer.Observer.
+// two, and at intervals. It is a engine.Observer.
 type progress struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -58,7 +58,7 @@ func newProgress(c *cli.Call) *progress {
 }
 
 // resume tells the progress that e has come from a checkpoint.
-func (p *progress) resume(e *trainer.Engine) {
+func (p *progress) resume(e *engine.Engine) {
 	p.resumed = true
 	p.shown = e.Counts().Consumed
 	p.marks[0].records, p.marks[1].records = p.shown, p.shown
@@ -69,8 +69,8 @@ func (p *progress) resume(e *trainer.Engine) {
 	}
 }
 
-// Consumed implements trainer.Observer.
-func (p *progress) Consumed(e *trainer.Engine, _ int64) {
+// Consumed implements engine.Observer.
+func (p *progress) Consumed(e *engine.Engine, _ int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if rows := e.Tuned(); !p.told && e.Started() {
@@ -90,7 +90,7 @@ func (p *progress) Consumed(e *trainer.Engine, _ int64) {
 }
 
 // done prints a last line.
-func (p *progress) done(e *trainer.Engine) {
+func (p *progress) done(e *engine.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.Prequential().Examples() > p.scored || !p.header {
@@ -100,7 +100,7 @@ func (p *progress) done(e *trainer.Engine) {
 
 // totals returns the number of right predictions, or the sum of absolute
 // errors, and the sum of hinge losses, NaN for a regression.
-func totals(e *trainer.Engine) (right, hinge float64) {
+func totals(e *engine.Engine) (right, hinge float64) {
 	s := e.Prequential().Summary()
 	n := float64(e.Prequential().Examples())
 	if n == 0 {
@@ -112,7 +112,7 @@ func totals(e *trainer.Engine) (right, hinge float64) {
 	return math.Round(float64(s.Accuracy) * n), float64(s.Hinge) * n
 }
 
-func (p *progress) line(e *trainer.Engine) {
+func (p *progress) line(e *engine.Engine) {
 	now := p.now()
 	n := e.Prequential().Examples()
 	right, hinge := totals(e)
@@ -163,11 +163,11 @@ func number(v float64) any {
 	return v
 }
 
-// Dead implements trainer.Observer.
+// Dead implements engine.Observer.
 func (p *progress) Dead(*stream.RecordError) {}
 
-// Checkpointed implements trainer.Observer.
+// Checkpointed implements engine.Observer.
 func (p *progress) Checkpointed(string, checkpoint.Header, int64, time.Duration) {}
 
-// Published implements trainer.Observer.
+// Published implements engine.Observer.
 func (p *progress) Published(*stream.Update, time.Duration) {}

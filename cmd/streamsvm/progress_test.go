@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/synth"
 )
@@ -21,7 +21,7 @@ func TestProgressLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := trainer.NewEngine(trainer.Config{Spec: spec, Seed: 1, Scale: "none"})
+	e, err := engine.NewEngine(engine.Config{Spec: spec, Seed: 1, Scale: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +36,9 @@ func TestProgressLines(t *testing.T) {
 	type point struct{ n, right float64 }
 	points := map[int]point{0: {}}
 	for i := range 4000 {
-		it := trainer.Item{Partition: stream.Partition{Topic: "t"}, Offset: int64(i)}
+		it := engine.Item{Partition: stream.Partition{Topic: "t"}, Offset: int64(i)}
 		gen.Next(&it.Example)
-		if _, err := e.Consume(t.Context(), []trainer.Item{it}); err != nil {
+		if _, err := e.Consume(t.Context(), []engine.Item{it}); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Settle(t.Context()); err != nil {

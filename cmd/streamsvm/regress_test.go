@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/cli"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -32,7 +32,7 @@ type replay struct {
 	tolerance                       string
 
 	c    *cli.Call
-	cfg  trainer.Config
+	cfg  engine.Config
 	dec  codec.Codec
 	recs []stream.Record // in memory, if they are shuffled or split
 	held []stream.Record // the part of recs that is held out
@@ -80,13 +80,13 @@ func (r *replay) run(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	e, err := trainer.NewEngine(r.cfg)
+	e, err := engine.NewEngine(r.cfg)
 	if err != nil {
 		return cli.Fail(cli.Usage, err)
 	}
 	obs := newProgress(r.c)
-	rc := trainer.RunConfig{
-		Decoder: r.dec, Tolerance: trainer.Tolerance(r.tolerance), CheckpointEvery: r.checkpointEvery,
+	rc := engine.RunConfig{
+		Decoder: r.dec, Tolerance: engine.Tolerance(r.tolerance), CheckpointEvery: r.checkpointEvery,
 		Observer: obs, Log: r.c.Log,
 	}
 	if rc.Labels, err = r.learnFlags.join.decoder(r.c, &r.codecFlags, r.cfg.Task); err != nil {
@@ -118,7 +118,7 @@ func (r *replay) run(ctx context.Context) error {
 	rc.Source = &source{Source: src}
 	began := time.Now()
 	if !e.Finished() || more(ctx, rc.Source.(*source)) {
-		res, err := trainer.Run(ctx, e, rc)
+		res, err := engine.Run(ctx, e, rc)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (r *replay) prepare(ctx context.Context) error {
 
 // mask chooses the labels to keep.
 func (r *replay) mask(ctx context.Context) (func(uint64) bool, error) {
-	probe, err := trainer.NewEngine(r.cfg)
+	probe, err := engine.NewEngine(r.cfg)
 	if err != nil {
 		return nil, cli.Fail(cli.Usage, err)
 	}
@@ -191,8 +191,8 @@ func (r *replay) mask(ctx context.Context) (func(uint64) bool, error) {
 		return nil, err
 	}
 	defer src.Close()
-	mask, err := labelMask(ctx, src, func(rec *stream.Record) *trainer.Item {
-		it := &trainer.Item{Partition: stream.Partition{Topic: rec.Topic, ID: rec.Partition}, Offset: rec.Offset}
+	mask, err := labelMask(ctx, src, func(rec *stream.Record) *engine.Item {
+		it := &engine.Item{Partition: stream.Partition{Topic: rec.Topic, ID: rec.Partition}, Offset: rec.Offset}
 		if err := r.dec.Decode(rec.Value, &it.Example); err != nil {
 			it.Err = stream.At(rec, err)
 		}
@@ -273,7 +273,7 @@ func openStore(ctx context.Context, c *cli.Call, dir string, retain int) (*check
 }
 
 // finish tests the model and writes the results.
-func (r *replay) finish(ctx context.Context, e *trainer.Engine, took time.Duration) error {
+func (r *replay) finish(ctx context.Context, e *engine.Engine, took time.Duration) error {
 	p := e.Predictor()
 	var test *eval.Test
 	if len(r.test) > 0 || r.holdout > 0 {

@@ -5,13 +5,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/report"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 )
 
 // writeReport writes a page about a replay.
-func writeReport(dir string, e *trainer.Engine, r *result) error {
+func writeReport(dir string, e *engine.Engine, r *result) error {
 	page := &report.Report{
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
@@ -26,7 +26,7 @@ func writeReport(dir string, e *trainer.Engine, r *result) error {
 }
 
 // curvePlot is the course of the prequential measure.
-func curvePlot(e *trainer.Engine, window int) report.Plot {
+func curvePlot(e *engine.Engine, window int) report.Plot {
 	p := e.Prequential()
 	majority, regress := math.NaN(), p.Summary().MAE != nil
 	if neg, pos := p.Classes(); !regress && neg+pos > 0 {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/trainer"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -59,7 +59,7 @@ type trainResult struct {
 	Sample            int         `json:"sample"`
 }
 
-func newResult(e *trainer.Engine, cfg trainer.Config, took time.Duration, test *eval.Test) (*result, error) {
+func newResult(e *engine.Engine, cfg engine.Config, took time.Duration, test *eval.Test) (*result, error) {
 	h, err := e.Hash()
 	if err != nil {
 		return nil, err

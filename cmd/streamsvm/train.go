@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/cli"
-	"github.com/streamsvm/streamsvm/internal/metrics"
-	"github.com/streamsvm/streamsvm/internal/status"
-	"github.com/streamsvm/streamsvm/internal/trainer"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/app/status"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -41,8 +41,8 @@ type train struct {
 
 	c   *cli.Call
 	cfg kafkaio.Config
-	e   *trainer.Engine
-	run trainer.RunConfig
+	e   *engine.Engine
+	run engine.RunConfig
 	// again is the model that was published again at the start.
 	again *stream.Update
 	// closers end what start has opened, the last one first.
@@ -108,11 +108,11 @@ func (t *train) define(f *cli.Flags) {
 }
 
 func (t *train) serve(ctx context.Context) (err error) {
-	reg := metrics.NewRegistry(trainer.Version)
+	reg := metrics.NewRegistry(engine.Version)
 	m := metrics.NewTrainer(reg)
 	p := newProgress(t.c)
 	page := status.New(status.About{
-		Version: trainer.Version, Learner: t.learner, Preset: t.preset, Topics: t.topics,
+		Version: engine.Version, Learner: t.learner, Preset: t.preset, Topics: t.topics,
 		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
 	})
 	srv := newServer(reg)
@@ -152,14 +152,14 @@ func (t *train) serve(ctx context.Context) (err error) {
 	srv.ready.Store(true)
 
 	src := &source{Source: t.run.Source}
-	var res trainer.Result
+	var res engine.Result
 	if t.untilEnd && (t.e.Finished() || t.e.Counts().Consumed == 0) && !more(ctx, src) {
 		// Nothing new since the stream was finished, or nothing yet: a warm-up
 		// without examples would fix scale and options for those that come later.
 		res.Ended = true
 	} else {
 		t.run.Source = src
-		res, err = trainer.Run(ctx, t.e, t.run)
+		res, err = engine.Run(ctx, t.e, t.run)
 	}
 	srv.ready.Store(false)
 	if err != nil {
@@ -192,14 +192,14 @@ func (t *train) start(ctx context.Context) error {
 	if t.fullEvery < 1 {
 		return c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
 	}
-	t.run = trainer.RunConfig{
-		Decoder: dec, Model: t.modelName, FullEvery: t.fullEvery, Tolerance: trainer.Tolerance(t.tolerance), CheckpointInterval: t.interval,
+	t.run = engine.RunConfig{
+		Decoder: dec, Model: t.modelName, FullEvery: t.fullEvery, Tolerance: engine.Tolerance(t.tolerance), CheckpointInterval: t.interval,
 		CheckpointEvery: t.every, QueueRecords: t.queue, ShutdownTimeout: t.shutdown, Log: c.Log,
 	}
 	if t.run.Labels, err = t.learnFlags.join.decoder(c, &t.codecFlags, learn.Task); err != nil {
 		return err
 	}
-	if t.e, err = trainer.NewEngine(learn); err != nil {
+	if t.e, err = engine.NewEngine(learn); err != nil {
 		return cli.Fail(cli.Usage, err)
 	}
 	var snap *checkpoint.Snapshot
@@ -239,7 +239,7 @@ func (t *train) start(ctx context.Context) error {
 		return err
 	}
 	if t.run.Store != nil && snap == nil {
-		return trainer.First(ctx, t.e, t.run)
+		return engine.First(ctx, t.e, t.run)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 	if snap == nil {
 		return nil
 	}
-	if t.again, err = trainer.Republish(t.run, t.e, snap.Header); err != nil || t.again == nil {
+	if t.again, err = engine.Republish(t.run, t.e, snap.Header); err != nil || t.again == nil {
 		return err
 	}
 	return p.Publish(ctx, t.again)
@@ -316,7 +316,7 @@ func (t *train) openRecording(snap *checkpoint.Snapshot) error {
 	pos := ""
 	if snap != nil {
 		for _, kv := range snap.Header.Meta {
-			if kv[0] == trainer.MetaRecording {
+			if kv[0] == engine.MetaRecording {
 				pos = kv[1]
 			}
 		}
@@ -340,14 +340,14 @@ func (t *train) openRecording(snap *checkpoint.Snapshot) error {
 // openDeadLetters opens the topics of dead letters; with tolerance none there
 // are no letters.
 func (t *train) openDeadLetters(ctx context.Context, snap *checkpoint.Snapshot) error {
-	if t.dlq == "" || t.run.Tolerance == trainer.TolerateNone {
+	if t.dlq == "" || t.run.Tolerance == engine.TolerateNone {
 		return nil
 	}
 	o := dlqOptions{cfg: t.cfg, topics: t.reads(), suffix: t.dlq, maxDown: t.maxDown, log: t.c.Log}
 	if snap != nil {
 		o.restored, o.from = true, snap.Header.Offsets
 		for _, kv := range snap.Header.Meta {
-			if kv[0] == trainer.MetaDeadLetters {
+			if kv[0] == engine.MetaDeadLetters {
 				o.mark = kv[1]
 			}
 		}
@@ -362,7 +362,7 @@ func (t *train) openDeadLetters(ctx context.Context, snap *checkpoint.Snapshot) 
 }
 
 // summary says how the run ended.
-func (t *train) summary(res trainer.Result) error {
+func (t *train) summary(res engine.Result) error {
 	if t.c.Quiet {
 		return nil
 	}

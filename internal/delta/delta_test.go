@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/alloctest"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 )
 
 func random(r *rand.Rand, n int) []byte {

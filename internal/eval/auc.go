@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
 // AUC returns the area under the ROC curve: the share of pairs of a positive

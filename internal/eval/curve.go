@@ -3,7 +3,7 @@ package eval
 import (
 	"fmt"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
 // Point is one point of a Curve.

@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/streamsvm/streamsvm/internal/alloctest"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 )
 
 // drawn returns n scores and labels; scores agree with labels more or less,

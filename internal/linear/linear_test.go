@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/alloctest"
 	. "github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/dataset"
+	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	. "github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

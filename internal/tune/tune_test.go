@@ -16,7 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

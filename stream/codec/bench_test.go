@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/dataset"
+	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/streamsvm/streamsvm/internal/alloctest"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kgo"
 )

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/streamsvm/streamsvm/internal/alloctest"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

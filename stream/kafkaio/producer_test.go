@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

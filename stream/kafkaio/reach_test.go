@@ -14,8 +14,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
-	"github.com/streamsvm/streamsvm/internal/broker"
-	"github.com/streamsvm/streamsvm/internal/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

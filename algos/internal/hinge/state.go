@@ -3,7 +3,7 @@ package hinge
 import (
 	"errors"
 
-	"github.com/streamsvm/streamsvm/internal/state"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
 var (

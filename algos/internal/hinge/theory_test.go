@@ -4,12 +4,12 @@ import (
 	"math"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/dual"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
 )
 
 // optimum is the oracle's solution of p's problem.
-func (p *Problem) optimum(t *testing.T, tol float64) dual.Solution {
+func (p *Problem) optimum(t *testing.T, tol float64) oracle.Solution {
 	t.Helper()
 	g := p.gram()
 	q := make([][]float64, len(g))
@@ -18,7 +18,7 @@ func (p *Problem) optimum(t *testing.T, tol float64) dual.Solution {
 			q[i] = append(q[i], float64(k))
 		}
 	}
-	s := dual.Solve(q, p.W, p.Lambda, tol, 20000)
+	s := oracle.Solve(q, p.W, p.Lambda, tol, 20000)
 	if s.Gap > max(tol*s.Objective, 1e-14) {
 		t.Fatalf("the oracle stopped at a gap of %g", s.Gap)
 	}

@@ -7,9 +7,9 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/state"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -66,7 +66,7 @@ func (q *Queue) Vecs() []stream.Vec {
 // Fields describes the state.
 func (q *Queue) Fields(f *state.Fields) {
 	f.Bool("ready", &q.Ready)
-	samplers.ExamplesFields(f, "pending", &q.Pending)
+	columns.Examples(f, "pending", &q.Pending)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/state"
 )
 
 // Block is the number of kernel rows that are computed together. The points

@@ -1,7 +1,7 @@
 // Growthplot draws the growth.csv that bench/semi/growth.py writes: processor
 // seconds and peak memory against the number of examples.
 //
-//	go run ./bench/semi/growthplot growth.csv growth.png
+//	go run -C bench ./semi/growthplot growth.csv growth.png
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/streamsvm/streamsvm/internal/report"
+	"github.com/streamsvm/streamsvm/internal/app/report"
 )
 
 func main() {

@@ -1,0 +1,351 @@
+// Package ridge solves linear ridge regression on a stream exactly, by the
+// normal equations.
+package ridge
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/finitesum"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" doc:"ridge weight"`
+	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" doc:"the square of a constant feature, which gives the model a bias, regularised as the weights are; 0 for none"`
+
+	Keep     string  `opt:"keep" default:"all" enum:"all,window" doc:"the examples that count: all, of which none is held, or the last ones"`
+	Buffer   int     `opt:"buffer" default:"10000" range:"[1,100000000]" doc:"examples in the window"`
+	Refresh  float64 `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples that count"`
+	Features int     `opt:"dims" default:"999" range:"[1,10000]" doc:"most features that ever differ from 0; memory is 4 bytes for each pair of them, and a solution takes the cube of their number"`
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "ridge",
+	Summary: "linear ridge regression, solved exactly at each refresh",
+	When:    "squared loss and up to some hundred features: nothing is more accurate, and with keep = all no example is held",
+	Paper:   "Hoerl, Kennard: Ridge Regression: Biased Estimation for Nonorthogonal Problems, Technometrics 1970; normal equations by Cholesky factorisation",
+	Kind:    algos.Linear,
+	Tasks:   []algos.Task{algos.Regress, algos.Classify},
+	Presets: map[string]map[string]string{"drift": {"keep": "window", "buffer": "500", "refresh": "0.02"}},
+}, nil, newLearner, linear.Decode)
+
+// Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count, and at
+// a refresh minimises
+//
+//	1/(2n) Σ (wᵀx_i + β b − y_i)² + λ/2 (‖w‖² + b²)
+//
+// where β² is the option bias and β b the model's bias. In classification the
+// targets are the labels ±1. Cost: d²/2 an example, twice with a window, and
+// d³/6 a refresh. The sums of a window are taken anew once as many examples
+// have left it as it holds, so that rounding errors do not add up.
+// Not safe for concurrent use.
+type Learner struct {
+	opt    Options
+	task   algos.Task
+	window *samplers.Window  // nil: all count
+	seen   []int32           // the feature of each coordinate, in order of appearance
+	place  map[int32]int32   // the coordinate of a feature
+	rows   finitesum.Problem // the window's examples in these coordinates, or the one at hand
+	sums   finitesum.Gram
+	square float64 // Σ y²
+	count  int
+	stale  int // examples that have left since the sums were taken anew
+	wait   int // examples since the last refresh
+	steps  uint64
+	w      []float64
+	model  *linear.Model
+	note   note
+}
+
+// note is what the last solution has to report.
+type note struct{ objective, norm float64 }
+
+const (
+	maxLabel   = 1e100     // its square must not overflow
+	maxFeature = 1<<20 - 1 // bounds the model
+)
+
+func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	l := &Learner{opt: o, task: env.Task, note: note{math.NaN(), math.NaN()}}
+	if o.Keep == "window" {
+		l.window = samplers.NewWindow(o.Buffer)
+	}
+	l.rows.Bias = math.Sqrt(o.Bias)
+	l.place = map[int32]int32{}
+	l.renew()
+	return l, nil
+}
+
+// Limits implements algos.Limited.
+func (l *Learner) Limits() algos.Limits {
+	return algos.Limits{Features: maxFeature + 1, Distinct: l.opt.Features, Option: "dims"}
+}
+
+// Add takes a labelled example into the sums; unlabelled ones go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	if !x.Labelled {
+		return algos.SampledOut, nil
+	}
+	if err := l.refuse(x); err != nil {
+		return 0, err
+	}
+	slot, row := 0, l.mapped(x.X)
+	switch {
+	case l.window == nil:
+		if l.rows.Len() == 0 {
+			l.rows.Append(row, x.Y)
+		} else {
+			l.rows.Set(0, row, x.Y)
+		}
+		l.count++
+	default:
+		var old *stream.Example
+		if slot, old = l.window.Add(x); old != nil {
+			l.sums.Remove(&l.rows, slot)
+			l.square -= float64(old.Y * old.Y)
+			l.rows.Set(slot, row, x.Y)
+			l.stale++
+		} else {
+			l.rows.Append(row, x.Y)
+			l.count++
+		}
+	}
+	l.sums.Add(&l.rows, slot)
+	l.square += float64(x.Y * x.Y)
+	l.wait++
+	if l.stale >= l.count {
+		l.sums.Rebuild(&l.rows)
+		l.stale, l.square = 0, 0
+		for i := range l.window.Len() {
+			y := l.window.At(i).Y
+			l.square += float64(y * y)
+		}
+	}
+	return algos.Learned, nil
+}
+
+func (l *Learner) refuse(x *stream.Example) error {
+	switch {
+	case l.task == algos.Classify && x.Y != 1 && x.Y != -1:
+		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
+	case !(math.Abs(x.Y) <= maxLabel):
+		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not within ±%g", x.Y, maxLabel)}
+	case x.X.Dim() > maxFeature+1:
+		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond %d", x.X.Dim(), maxFeature+1)}
+	case x.X.CheckFinite() >= 0:
+		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite")}
+	}
+	room := l.opt.Features - len(l.seen)
+	each(x.X, func(feature int32, _ float32) {
+		if _, known := l.place[feature]; !known {
+			room--
+		}
+	})
+	if room < 0 {
+		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("more than %d features in all (option dims); svrg-sd takes millions", l.opt.Features)}
+	}
+	return nil
+}
+
+// each visits the features that are not 0.
+func each(x stream.Vec, visit func(feature int32, v float32)) {
+	for k, v := range x.Val {
+		if v == 0 {
+			continue
+		}
+		if x.Idx != nil {
+			visit(x.Idx[k], v)
+		} else {
+			visit(int32(k), v)
+		}
+	}
+}
+
+// mapped returns x in the coordinates of the sums; features not seen before
+// take the next ones.
+func (l *Learner) mapped(x stream.Vec) stream.Vec {
+	out := stream.Vec{Idx: make([]int32, 0, len(x.Val)), Val: make([]float32, 0, len(x.Val))}
+	ascending := true
+	each(x, func(feature int32, v float32) {
+		j, known := l.place[feature]
+		if !known {
+			j = int32(len(l.seen))
+			l.place[feature] = j
+			l.seen = append(l.seen, feature)
+		}
+		ascending = ascending && (len(out.Idx) == 0 || out.Idx[len(out.Idx)-1] < j)
+		out.Idx, out.Val = append(out.Idx, j), append(out.Val, v)
+	})
+	if !ascending {
+		sort.Sort(byIndex(out))
+	}
+	return out
+}
+
+type byIndex stream.Vec
+
+func (x byIndex) Len() int           { return len(x.Idx) }
+func (x byIndex) Less(i, j int) bool { return x.Idx[i] < x.Idx[j] }
+func (x byIndex) Swap(i, j int) {
+	x.Idx[i], x.Idx[j] = x.Idx[j], x.Idx[i]
+	x.Val[i], x.Val[j] = x.Val[j], x.Val[i]
+}
+
+// Need asks for a share of the examples that counted at the last refresh.
+func (l *Learner) Need() algos.Need {
+	want := max(int(math.Ceil(l.opt.Refresh*float64(max(l.count-l.wait, 0)))), 1)
+	return algos.Need{Fresh: max(want-l.wait, 0), Steps: 1}
+}
+
+// Step solves the normal equations.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	if err := l.solve(); err != nil {
+		return algos.Report{}, err
+	}
+	return l.Report(), nil
+}
+
+func (l *Learner) solve() error {
+	if l.wait == 0 {
+		return nil
+	}
+	lambda := l.lambda()
+	x, err := l.sums.Ridge(lambda)
+	if err != nil {
+		return err
+	}
+	l.wait = 0
+	l.steps++
+	l.w = x
+	l.renew()
+	q, h, norm := l.sums.At(x, lambda)
+	l.note = note{max(0, (q+l.square/float64(max(l.count, 1)))/2-h), norm}
+	for _, v := range x {
+		l.note.objective += float64(float64(v*v) * lambda / 2)
+	}
+	return nil
+}
+
+func (l *Learner) lambda() float64 {
+	if math.IsNaN(l.opt.Lambda) {
+		return 1 / (l.opt.C * float64(max(l.count, 1)))
+	}
+	return l.opt.Lambda
+}
+
+// Finish solves for what is pending.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) { return l.Step(ctx) }
+
+func (l *Learner) renew() {
+	x, bias, dim := l.w, 0.0, 0
+	if l.rows.Bias != 0 && len(x) > 0 {
+		x, bias = x[1:], float64(l.rows.Bias*x[0])
+	}
+	for _, feature := range l.seen[:len(x)] {
+		dim = max(dim, int(feature)+1)
+	}
+	w := make([]float64, dim)
+	for j, v := range x {
+		w[l.seen[j]] = v
+	}
+	l.model = linear.NewModel(w, bias)
+}
+
+// Report describes the last solution. The certificate is norm²/(2λ), which
+// bounds how far the objective is from its minimum.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.Sample = l.steps, l.count
+	r.Objective, r.GradNorm = l.note.objective, l.note.norm
+	if lambda := l.lambda(); lambda > 0 {
+		r.Certificate = float64(l.note.norm*l.note.norm) / (2 * lambda)
+	}
+	return r
+}
+
+// Model returns the present model.
+func (l *Learner) Model() algos.Model { return l.model }
+
+// AppendBinary appends the complete state.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores the state; after an error it is undefined.
+func (l *Learner) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
+
+func (l *Learner) fields(f *state.Fields) {
+	f.Int32s("seen", &l.seen)
+	f.Group("sums", l.sums.Fields)
+	if l.window != nil {
+		f.Group("window", l.window.Fields)
+	}
+	f.Float64("square", &l.square)
+	f.Int("count", &l.count)
+	f.Int("stale", &l.stale)
+	f.Int("wait", &l.wait)
+	f.Uint64("steps", &l.steps)
+	if f.Decoding() {
+		l.w = nil // the model before may still be in use
+	}
+	f.Float64s("w", &l.w)
+	f.Float64("objective", &l.note.objective)
+	f.Float64("norm", &l.note.norm)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("sums", l.restore())
+	}
+}
+
+func (l *Learner) restore() error {
+	dim := l.sums.Dim()
+	l.rows = finitesum.Problem{Bias: l.rows.Bias}
+	l.place = map[int32]int32{}
+	for j, feature := range l.seen {
+		if _, twice := l.place[feature]; twice || feature < 0 || feature > maxFeature {
+			return fmt.Errorf("feature %d", feature)
+		}
+		l.place[feature] = int32(j)
+	}
+	known := len(l.seen)
+	if l.rows.Bias != 0 {
+		known++
+	}
+	// The sums are as wide as the widest example was when it came.
+	if len(l.seen) > l.opt.Features || dim > known || l.count > 0 && dim < known || len(l.w) > dim {
+		return fmt.Errorf("%d features, %d coordinates, %d weights", len(l.seen), dim, len(l.w))
+	}
+	if l.window != nil {
+		for i := range l.window.Len() {
+			x := l.window.At(i)
+			if !x.Labelled || l.refuse(x) != nil {
+				return fmt.Errorf("example %d cannot have been accepted", x.Seq)
+			}
+			l.rows.Append(l.mapped(x.X), x.Y)
+		}
+		if l.count != l.window.Len() || l.rows.Dim() > max(dim, 1) {
+			return fmt.Errorf("%d of %d examples, %d of %d coordinates", l.count, l.window.Len(), l.rows.Dim(), dim)
+		}
+	}
+	if l.sums.Len() != l.count || l.count < 0 || l.wait < 0 || l.stale < 0 || l.stale > l.count || !(l.square >= 0) || math.IsInf(l.square, 1) {
+		return fmt.Errorf("%d examples, %d in the sums, %d waiting", l.count, l.sums.Len(), l.wait)
+	}
+	for j, v := range l.w {
+		if v-v != 0 {
+			return fmt.Errorf("weight %d is %g", j, v)
+		}
+	}
+	l.rows.Widen(dim)
+	l.renew()
+	return nil
+}

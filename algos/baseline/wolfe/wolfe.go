@@ -1,0 +1,271 @@
+// Package wolfe is the deterministic conjugate subgradient method on the whole
+// sample collected so far, the baseline that SCS is compared with (Wolfe, "A
+// method of conjugate subgradients for minimizing nondifferentiable functions",
+// Mathematical Programming Study 3, 1975).
+//
+// It minimises f(α) = λ/2 α'Qα + 1/m Σ max(0, 1 − w_i (Qα)_i). With G the
+// bundle {−d_{k−1}, g_k} an iteration is
+//
+//	d_k = −Nr(G),  t_k in L ∩ R (weak Wolfe conditions),  α_{k+1} = α_k + t_k d_k.
+//
+// A null step, for which no t of at least the smallest length lies in L, keeps
+// α but takes the subgradient at the trial point into the bundle. When ‖d‖ ≤
+// eps after steps of total length above acc_tol the bundle is reset to the
+// subgradient at α, and otherwise the run ends.
+//
+// Examples are collected and the whole problem is worked on at doubling sample
+// sizes and at the end. Cost: one kernel row for each hinge that turns on or
+// off (a product with Q in the alpha geometry), O(m) otherwise; no m × m matrix.
+package wolfe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Options are the learner's options; the tags say what they mean.
+type Options struct {
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
+	hinge.KernelOptions
+	Bias      float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel; 0 for none"`
+	Geometry  string  `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps"`
+	Initial   int     `opt:"initial" default:"256" range:"[1,1000000]" doc:"examples before the first step; the next steps are due at doubled sizes"`
+	MaxSample int     `opt:"max_sample" default:"20000" range:"[1,10000000]" doc:"largest sample; examples that come later are let go by"`
+	Iter      int     `opt:"iterations" default:"300" range:"[1,10000000]" doc:"most iterations a step"`
+	Eps       float64 `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"the direction counts as zero when it is no longer than this"`
+	AccTol    float64 `opt:"acc_tol" default:"1e-3" range:"[0,inf)" doc:"total length of steps since the last reset at which a zero direction ends the run"`
+	C1        float64 `opt:"c1" default:"0.25" range:"(0,0.5)" doc:"sufficient decrease constant"`
+	C2        float64 `opt:"c2" default:"0.45" range:"(0,1)" doc:"curvature constant"`
+	CacheMB   int     `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+}
+
+func (o *Options) validate() error {
+	if o.C1 >= o.C2 {
+		return fmt.Errorf("option c1 = %g: not below c2 = %g", o.C1, o.C2)
+	}
+	return nil
+}
+
+// Spec registers the learner.
+var Spec = algos.Define(algos.SpecInfo{
+	Name:    "wolfe",
+	Summary: "deterministic conjugate subgradient kernel SVM on all examples so far",
+	When:    "as a baseline, on up to some thousand examples",
+	Paper:   "Wolfe: A method of conjugate subgradients for minimizing nondifferentiable functions",
+	Kind:    algos.Kernel,
+	Presets: map[string]map[string]string{
+		"paper": {"lambda": "1", "bias": "0", "geometry": "alpha"},
+	},
+}, (*Options).validate, New, kernel.DecodeExpansion)
+
+// Learner runs the method. Not safe for concurrent use.
+type Learner struct {
+	o     Options
+	first []*stream.Example // until the kernel is made
+	p     *hinge.Problem
+	w     []float64 // labels of points in the basis that are not in p yet
+
+	due   int // sample size at which a step is due
+	k     uint64
+	norm  float64
+	step  float64
+	model *kernel.Expansion
+}
+
+var _ algos.Learner = (*Learner)(nil)
+
+// New returns a learner that has seen nothing.
+func New(_ algos.Env, o Options) (algos.Learner, error) {
+	return &Learner{o: o, due: min(o.Initial, o.MaxSample), norm: math.NaN(), step: math.NaN()}, nil
+}
+
+var (
+	errLabel   = errors.New("label is neither +1 nor -1")
+	errFeature = errors.New("a feature is not finite, or is too large for single precision kernels")
+)
+
+func (l *Learner) size() int {
+	if l.p == nil {
+		return len(l.first)
+	}
+	return l.p.Basis.Len()
+}
+
+// Add collects x. Examples without a label, and those beyond the largest
+// sample, are let go by.
+func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
+	switch {
+	case !x.Labelled:
+		return algos.SampledOut, nil
+	case x.Y != 1 && x.Y != -1:
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "y", Err: fmt.Errorf("%w: %g", errLabel, x.Y)}
+	case !kernel.Finite(x.X):
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "x", Err: errFeature}
+	case l.size() >= l.o.MaxSample:
+		return algos.SampledOut, nil
+	case l.p == nil:
+		l.first = append(l.first, x)
+	default:
+		l.p.Basis.Append(x.X)
+		l.w = append(l.w, x.Y)
+	}
+	return algos.Learned, nil
+}
+
+// Need says how many examples are missing for the next doubling.
+func (l *Learner) Need() algos.Need {
+	if l.p != nil && l.p.Len() >= l.o.MaxSample {
+		return algos.Need{Fresh: math.MaxInt32, Steps: 1}
+	}
+	return algos.Need{Fresh: max(0, l.due-l.size()), Steps: 1}
+}
+
+// Step works on all examples so far.
+func (l *Learner) Step(context.Context) (algos.Report, error) {
+	l.work()
+	l.due = min(max(l.due, 2*l.size()), l.o.MaxSample)
+	return l.Report(), nil
+}
+
+// Finish works on all examples.
+func (l *Learner) Finish(context.Context) (algos.Report, error) {
+	if l.size() > 0 {
+		l.work()
+	}
+	return l.Report(), nil
+}
+
+func (l *Learner) work() {
+	if l.p == nil {
+		xs := make([]stream.Vec, len(l.first))
+		for i, x := range l.first {
+			xs[i] = x.X
+		}
+		o := l.o
+		l.p = hinge.New(kernel.New(o.Func(o.Bias, xs)), o.CacheMB<<20)
+		for _, x := range l.first {
+			l.p.Basis.Append(x.X)
+			l.w = append(l.w, x.Y)
+		}
+		l.first = nil
+	}
+	p := l.p
+	p.Extend(l.w)
+	l.w = l.w[:0]
+	p.Lambda = l.o.Lambda
+	if math.IsNaN(p.Lambda) {
+		p.Lambda = 1 / (l.o.C * float64(p.Len()))
+	}
+	p.Refresh()
+	l.descend()
+	l.model = nil
+}
+
+// descend runs the method from the present α.
+func (l *Learner) descend() {
+	p := l.p
+	acc, last := 0.0, 1.0
+	l.turn(true)
+	for range l.o.Iter {
+		l.k++
+		if l.norm <= l.o.Eps {
+			if acc <= l.o.AccTol {
+				return
+			}
+			acc = 0
+			l.turn(true)
+			continue
+		}
+		line := p.Line()
+		t, trial := line.Bracket(l.o.C1, l.o.C2, l.norm, last)
+		l.step = t * l.norm
+		if t > 0 {
+			last = t
+			acc += t * l.norm
+			p.Move(t)
+			l.turn(false)
+			continue
+		}
+		// Null step: α stays, d turns by the subgradient at the trial point.
+		acc += trial * l.norm
+		p.Mark()
+		p.Move(trial)
+		l.turn(false)
+		p.Revert()
+		p.Refresh()
+	}
+}
+
+// turn sets the next direction; reset forgets the bundle.
+func (l *Learner) turn(reset bool) {
+	if l.o.Geometry == "alpha" {
+		l.norm = l.p.TurnAlpha(reset)
+	} else {
+		l.norm = l.p.TurnRKHS(reset)
+	}
+}
+
+// Report describes the present state.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.GradNorm, r.StepSize, r.KernelEvals, r.Sample = l.k, l.norm, l.step, 0, l.size()
+	if l.p != nil && l.p.Len() > 0 {
+		r.Objective, r.Certificate, r.KernelEvals = l.p.Objective(), l.p.Certificate(), l.p.Rows.Evals()
+	}
+	return r
+}
+
+// Model returns the expansion over the points with non-zero coefficients.
+func (l *Learner) Model() algos.Model {
+	if l.model == nil {
+		l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
+		if l.p != nil {
+			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+		}
+	}
+	return l.model
+}
+
+// AppendBinary appends the complete state.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores what AppendBinary wrote.
+func (l *Learner) UnmarshalBinary(data []byte) error {
+	l.p, l.model = nil, nil
+	return state.Decode(data, l.fields)
+}
+
+func (l *Learner) fields(f *state.Fields) {
+	columns.Examples(f, "first", &l.first)
+	f.Float64s("waiting", &l.w)
+	f.Int("due", &l.due)
+	f.Uint64("k", &l.k)
+	f.Float64("norm", &l.norm)
+	f.Float64("step", &l.step)
+	begun := l.p != nil
+	f.Bool("begun", &begun)
+	if !begun || f.Err() != nil {
+		return
+	}
+	if f.Decoding() {
+		l.p = hinge.New(kernel.New(kernel.Func{}), l.o.CacheMB<<20)
+	}
+	l.p.FieldsWith(f, len(l.w))
+	if f.Decoding() && f.Err() == nil {
+		for _, w := range l.w {
+			if w != 1 && w != -1 {
+				f.Fail("waiting", errLabel)
+			}
+		}
+	}
+}

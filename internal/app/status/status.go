@@ -1,0 +1,207 @@
+// Package status shows a training run to a person, as a page of HTML, and to
+// an orchestrator, as healthy or not.
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+const (
+	// refresh bounds how often the engine is looked at: copying the curve costs
+	// more than a batch of records does.
+	refresh = time.Second
+	// recent is how many checkpoints, models and dead letters are listed.
+	recent = 8
+	// rateOver is the least time over which a rate is taken.
+	rateOver = 5 * time.Second
+)
+
+// Run is a engine.Observer that remembers what the page shows. Its methods
+// may be called at the same time.
+type Run struct {
+	about About
+	now   func() time.Time
+
+	mu          sync.Mutex
+	src         stream.Source
+	began, seen time.Time
+	view        view
+	marks       [2]mark // for the rate: an older and a newer one
+	checkpoints []savedCheckpoint
+	models      []savedModel
+	dead        []deadLetter
+	refused     map[stream.Stage]uint64
+
+	// For Healthy: when the state last moved, and what it was then.
+	moved    time.Time
+	consumed uint64
+	steps    uint64
+}
+
+// About is what does not change during a run.
+type About struct {
+	Version, Learner, Preset string
+	Topics                   []string
+	ModelTopic, Model        string
+	Checkpoints              string // directory
+}
+
+type view struct {
+	counts           engine.Counts
+	join             *engine.JoinStats // nil without
+	queued           int64
+	report           algos.Report
+	summary          eval.Summary
+	scored           uint64
+	curve            []eval.Point
+	options          map[string]string
+	model            string
+	support, nonzero int
+	started          bool
+}
+
+type mark struct {
+	at      time.Time
+	records uint64
+}
+
+type savedCheckpoint struct {
+	At       time.Time
+	Examples uint64
+	Bytes    int64
+	Took     time.Duration
+	Hash     uint64
+}
+
+type savedModel struct {
+	At                time.Time
+	Version, Examples uint64
+	Kind              stream.UpdateKind
+	Bytes             int
+	Took              time.Duration
+}
+
+type deadLetter struct {
+	At  time.Time
+	Why string
+}
+
+var _ engine.Observer = (*Run)(nil)
+
+// New returns the status of a run that begins now.
+func New(about About) *Run {
+	r := &Run{about: about, now: time.Now, refused: map[stream.Stage]uint64{}}
+	r.began = r.now()
+	r.moved = r.began
+	return r
+}
+
+// SetSource tells whose lag is to be shown.
+func (r *Run) SetSource(src stream.Source) {
+	r.mu.Lock()
+	r.src = src
+	r.mu.Unlock()
+}
+
+// Consumed implements engine.Observer.
+func (r *Run) Consumed(e *engine.Engine, queued int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if n, steps := e.Counts().Consumed, e.Report().Step; n != r.consumed || steps != r.steps {
+		r.moved, r.consumed, r.steps = now, n, steps
+	}
+	if !r.seen.IsZero() && now.Sub(r.seen) < refresh && queued > 0 {
+		return
+	}
+	r.seen = now
+	v := view{
+		counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(),
+		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(),
+	}
+	if p := e.Predictor(); p != nil {
+		info := p.Info()
+		v.model, v.support, v.nonzero = info.Text, info.Support, info.Nonzero
+	}
+	r.view = v
+	if r.marks[1].at.IsZero() {
+		r.marks = [2]mark{{now, v.counts.Consumed}, {now, v.counts.Consumed}}
+	}
+	if now.Sub(r.marks[1].at) >= rateOver {
+		r.marks[0], r.marks[1] = r.marks[1], mark{now, v.counts.Consumed}
+	}
+}
+
+// Dead implements engine.Observer.
+func (r *Run) Dead(why *stream.RecordError) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[why.Stage]++
+	r.dead = newest(r.dead, deadLetter{r.now(), why.Error()})
+}
+
+// Checkpointed implements engine.Observer.
+func (r *Run) Checkpointed(_ string, h checkpoint.Header, bytes int64, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checkpoints = newest(r.checkpoints, savedCheckpoint{h.Created, h.Examples, bytes, took, h.StateHash})
+}
+
+// Published implements engine.Observer.
+func (r *Run) Published(u *stream.Update, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.models = newest(r.models, savedModel{u.Created, u.Version, u.Examples, u.Kind, len(u.Payload), took})
+}
+
+// newest puts x before list, which keeps its most recent elements.
+func newest[T any](list []T, x T) []T {
+	list = slices.Insert(list, 0, x)
+	return list[:min(len(list), recent)]
+}
+
+// lags returns the lag of every partition, in order, and their sum.
+func (r *Run) lags() (list []partitionLag, total int64) {
+	l, ok := r.src.(stream.Lagger)
+	if !ok {
+		return nil, 0
+	}
+	lag := l.Lag()
+	for _, p := range slices.SortedFunc(maps.Keys(lag), stream.Partition.Compare) {
+		list = append(list, partitionLag{p.Topic, p.ID, lag[p]})
+		total += lag[p]
+	}
+	return list, total
+}
+
+type partitionLag struct {
+	Topic   string
+	ID      int32
+	Records int64
+}
+
+// Healthy returns nil unless records are waiting and none has been consumed,
+// nor a step taken, for longer than stall.
+func (r *Run) Healthy(stall time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	still := r.now().Sub(r.moved)
+	if still < stall {
+		return nil
+	}
+	_, lag := r.lags()
+	if waiting := lag + r.view.queued; waiting > 0 {
+		return fmt.Errorf("no progress for %s with %d records waiting", still.Round(time.Second), waiting)
+	}
+	return nil
+}

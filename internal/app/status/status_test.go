@@ -1,0 +1,210 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// lagging is a source that is some records behind.
+type lagging struct {
+	stream.Source
+	n int64
+}
+
+func (l *lagging) Lag() map[stream.Partition]int64 {
+	return map[stream.Partition]int64{{Topic: "b", ID: 1}: l.n, {Topic: "a", ID: 0}: 0}
+}
+
+func trained(t *testing.T) *engine.Engine {
+	t.Helper()
+	spec, err := registry.Lookup("pegasos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.NewEngine(engine.Config{Spec: spec, Scale: "none", Options: map[string]string{"gamma": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func feed(t *testing.T, e *engine.Engine, n int) {
+	t.Helper()
+	var items []engine.Item
+	for i := range n {
+		y := float64(2*(i%2) - 1)
+		items = append(items, engine.Item{
+			Partition: stream.Partition{Topic: "a"}, Offset: int64(e.Counts().Consumed) + int64(i),
+			Example: stream.Example{X: stream.Vec{Val: []float32{float32(y), float32(i%7) / 7}}, Y: y, Labelled: true},
+		})
+	}
+	if _, err := e.Consume(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clocked returns a run whose clock the test moves.
+func clocked() (*Run, *time.Time) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	r := New(About{Version: "v9", Learner: "pegasos", Topics: []string{"a", "b"}, ModelTopic: "models", Model: "m"})
+	r.now = func() time.Time { return now }
+	r.began, r.moved = now, now
+	return r, &now
+}
+
+func TestHealthFollowsProgress(t *testing.T) {
+	r, now := clocked()
+	src := &lagging{}
+	r.SetSource(src)
+	e := trained(t)
+	r.Consumed(e, 0)
+	*now = now.Add(time.Hour)
+	r.Consumed(e, 0)
+	if err := r.Healthy(45 * time.Second); err != nil {
+		t.Fatalf("an idle stream without lag is healthy, got %v", err)
+	}
+	src.n = 12
+	err := r.Healthy(45 * time.Second)
+	if err == nil || !strings.Contains(err.Error(), "12 records") {
+		t.Fatalf("lag without progress: got %v", err)
+	}
+	feed(t, e, 3)
+	r.Consumed(e, 0)
+	if err := r.Healthy(45 * time.Second); err != nil {
+		t.Fatalf("progress was made, got %v", err)
+	}
+	*now = now.Add(44 * time.Second)
+	if err := r.Healthy(45 * time.Second); err != nil {
+		t.Fatalf("44 s are not a stall, got %v", err)
+	}
+	*now = now.Add(time.Second)
+	if r.Healthy(45*time.Second) == nil {
+		t.Fatal("45 s without progress and no failure")
+	}
+	src.n = 0
+	r.view.queued = 5
+	if r.Healthy(45*time.Second) == nil {
+		t.Fatal("records in the queue wait too")
+	}
+}
+
+func get(t *testing.T, r *Run) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	r.Page(45*time.Second).ServeHTTP(rec, httptest.NewRequestWithContext(context.Background(), "GET", "/", nil))
+	body, err := io.ReadAll(rec.Result().Body)
+	if err != nil || rec.Code != 200 {
+		t.Fatalf("status %d, %v\n%s", rec.Code, err, body)
+	}
+	return string(body)
+}
+
+func TestPage(t *testing.T) {
+	r, now := clocked()
+	r.SetSource(&lagging{n: 1234567})
+	e := trained(t)
+	if body := get(t, r); !strings.Contains(body, "starting") {
+		t.Errorf("before the engine: %s", body)
+	}
+	r.Consumed(e, 0)
+	for _, want := range []string{"Nothing has been scored", "None published yet", "1 234 567"} {
+		if body := get(t, r); !strings.Contains(body, want) {
+			t.Errorf("before the first record: no %q in\n%s", want, body)
+		}
+	}
+	feed(t, e, 1500)
+	*now = now.Add(2 * refresh)
+	r.Consumed(e, 7)
+	*now = now.Add(90 * time.Second)
+	r.Dead(&stream.RecordError{Topic: "a", Partition: 3, Offset: 17, Stage: stream.StageDecode, Err: errors.New("<script>alert(1)</script>")})
+	r.Checkpointed("", checkpoint.Header{Created: now.Add(-70 * time.Second), Examples: 1400, StateHash: 0xabc}, 5000, time.Second)
+	for v := range uint64(recent + 3) {
+		r.Published(&stream.Update{Version: v + 1, Kind: stream.Delta, Created: *now, Examples: 10 * v, Payload: make([]byte, 100)}, time.Second)
+	}
+	body := get(t, r)
+	for _, want := range []string{
+		"1 500", "stalled: no progress for 1m30s", "0000000000000abc", "1 min 10 s", "&lt;script&gt;", "offset 17", "<polyline",
+		"&#34;m&#34; on models", "delta", ">11<", "rbf gamma=1",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "<script>") {
+		t.Error("text of a record reached the page as markup")
+	}
+	if strings.Contains(body, ">1</td><td>0s</td>") {
+		t.Error("more than the most recent versions are listed")
+	}
+}
+
+func TestCurveStaysInside(t *testing.T) {
+	nan := math.NaN()
+	for name, pts := range map[string][]eval.Point{
+		"one":      {{Examples: 1, All: 1, Window: 1}},
+		"constant": {{Examples: 1, All: .5, Window: .5}, {Examples: 2, All: .5, Window: .5}},
+		"nan":      {{Examples: 1, All: nan, Window: nan}, {Examples: 2, All: .25, Window: nan}},
+		"range":    {{Examples: 10, All: 0, Window: 1}, {Examples: 1e12, All: 1, Window: 0}},
+	} {
+		for _, regression := range []bool{false, true} {
+			c := newCurve(pts, regression)
+			if c == nil {
+				t.Fatalf("%s: no curve", name)
+			}
+			if len(c.YTicks) < 2 || len(c.YTicks) > 12 {
+				t.Errorf("%s: %d ticks", name, len(c.YTicks))
+			}
+			for _, k := range c.YTicks {
+				if !(k.At >= 20 && k.At <= float64(c.Bottom)) {
+					t.Errorf("%s: tick at %g", name, k.At)
+				}
+			}
+			if strings.Contains(c.All+c.Window, "NaN") {
+				t.Errorf("%s: NaN in %s", name, c.All)
+			}
+		}
+	}
+	if newCurve([]eval.Point{{Examples: 1, All: nan, Window: nan}}, false) != nil {
+		t.Error("a curve of nothing")
+	}
+}
+
+// TestClockSetBack: what was written before the clock was set back is from the
+// future, and what was written before it was set forward is old; neither has a
+// negative age, and progress is not measured by that clock.
+func TestClockSetBack(t *testing.T) {
+	r := New(About{Version: "v9", Learner: "pegasos", Topics: []string{"a"}, Model: "m"})
+	r.SetSource(&lagging{n: 5})
+	e := trained(t)
+	feed(t, e, 100)
+	r.Consumed(e, 0)
+	for _, d := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		at := time.Now().Add(d).Truncate(time.Millisecond).UTC() // as a file holds it
+		r.Checkpointed("", checkpoint.Header{Created: at, Examples: 100}, 1000, time.Millisecond)
+		r.Published(&stream.Update{Version: 3, Created: at, Kind: stream.Full}, time.Millisecond)
+	}
+	p := r.page()
+	for i, want := range []string{"24 h 0 min", "0s"} { // the newest first
+		if got := []string{p.Checkpoints[i].Age, p.Models[i].Age}; got[0] != want || got[1] != want {
+			t.Errorf("ages %q, want %q", got, want)
+		}
+	}
+	if err := r.Healthy(45 * time.Second); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,118 @@
+// Package columns writes lists of examples into states.
+package columns
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+var errShape = errors.New("lengths do not agree")
+
+// Examples describes a list of examples under the given name. They are
+// written column by column, which takes a fraction of the space and time of a
+// list of records. When decoding, every example gets memory of its own, so
+// that dropping one frees it.
+func Examples(f *state.Fields, name string, list *[]*stream.Example) {
+	f.Group(name, func(f *state.Fields) {
+		var c columns
+		if !f.Decoding() {
+			c.fill(*list)
+		}
+		c.fields(f)
+		if !f.Decoding() || f.Err() != nil {
+			return
+		}
+		var err error
+		if *list, err = c.examples((*list)[:0]); err != nil {
+			f.Fail("val", err)
+		}
+	})
+}
+
+// columns is a list of examples, field by field.
+type columns struct {
+	seq      []uint64
+	y        []float64
+	labelled []bool
+	sparse   []bool
+	nnz      []int32 // len(X.Val)
+	idx      []int32 // of the sparse examples, one after the other
+	val      []float32
+	idLen    []int32 // empty if no example has an ID
+	id       []byte
+}
+
+func (c *columns) fill(list []*stream.Example) {
+	for _, x := range list {
+		c.seq = append(c.seq, x.Seq)
+		c.y = append(c.y, x.Y)
+		c.labelled = append(c.labelled, x.Labelled)
+		c.sparse = append(c.sparse, x.X.Sparse())
+		c.nnz = append(c.nnz, int32(len(x.X.Val)))
+		c.idx = append(c.idx, x.X.Idx...)
+		c.val = append(c.val, x.X.Val...)
+		c.idLen = append(c.idLen, int32(len(x.ID)))
+		c.id = append(c.id, x.ID...)
+	}
+	if len(c.id) == 0 {
+		c.idLen = nil
+	}
+}
+
+func (c *columns) fields(f *state.Fields) {
+	f.Uint64s("seq", &c.seq)
+	f.Float64s("y", &c.y)
+	f.Bools("labelled", &c.labelled)
+	f.Bools("sparse", &c.sparse)
+	f.Int32s("nnz", &c.nnz)
+	f.Int32s("idx", &c.idx)
+	f.Float32s("val", &c.val)
+	f.Int32s("id_len", &c.idLen)
+	f.Bytes("id", &c.id)
+}
+
+// examples appends the examples to list, checking everything: the columns may
+// come from a damaged file.
+func (c *columns) examples(list []*stream.Example) ([]*stream.Example, error) {
+	n := len(c.seq)
+	if len(c.y) != n || len(c.labelled) != n || len(c.sparse) != n || len(c.nnz) != n ||
+		len(c.idLen) != 0 && len(c.idLen) != n {
+		return list, errShape
+	}
+	idx, val, id := c.idx, c.val, c.id
+	for i := range n {
+		x := &stream.Example{Seq: c.seq[i], Y: c.y[i], Labelled: c.labelled[i]}
+		k := int(c.nnz[i])
+		if k < 0 || k > len(val) || c.sparse[i] && k > len(idx) {
+			return list, errShape
+		}
+		x.X.Val = append([]float32(nil), val[:k]...)
+		val = val[k:]
+		if c.sparse[i] {
+			last := int32(-1)
+			for _, j := range idx[:k] {
+				if j <= last {
+					return list, fmt.Errorf("feature %d follows feature %d", j, last)
+				}
+				last = j
+			}
+			x.X.Idx = append(make([]int32, 0, k), idx[:k]...)
+			idx = idx[k:]
+		}
+		if len(c.idLen) > 0 {
+			k := int(c.idLen[i])
+			if k < 0 || k > len(id) {
+				return list, errShape
+			}
+			x.ID, id = string(id[:k]), id[k:]
+		}
+		list = append(list, x)
+	}
+	if len(idx)+len(val)+len(id) > 0 {
+		return list, errShape
+	}
+	return list, nil
+}

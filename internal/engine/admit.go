@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// gate is what the admission of records depends on: the records before, as far
+// as they were admitted, and what the learner takes. It does not depend on the
+// preprocessing, which is not known before the warm-up has ended.
+type gate struct {
+	limits algos.Limits
+	dim    int // of dense examples; 0 before the first
+	// seen holds the features from dim on that have not been 0 in some example;
+	// nil unless limits.Distinct asks for it.
+	seen map[int32]struct{}
+}
+
+// limits returns what the learner takes, with all features hashed if that is
+// configured.
+func limits(cfg Config, options map[string]string) (algos.Limits, error) {
+	l, err := cfg.Spec.New(algos.Env{Seed: cfg.Seed, Task: cfg.Task, Log: cfg.Log}, options)
+	if err != nil {
+		return algos.Limits{}, err
+	}
+	limited, ok := l.(algos.Limited)
+	if !ok {
+		return algos.Limits{}, nil
+	}
+	lim := limited.Limits()
+	for _, most := range []int{lim.Features, lim.Distinct} {
+		if most > 0 && cfg.HashDim > most {
+			return lim, fmt.Errorf("learner %s takes at most %d features (option %s), they are to be hashed to %d", cfg.Spec.Name, most, lim.Option, cfg.HashDim)
+		}
+	}
+	if cfg.HashDim > 0 {
+		return algos.Limits{}, nil
+	}
+	return lim, nil
+}
+
+// Admit sets it.Err if the example, though well formed, does not suit the
+// stream, the task or the learner: dense examples must agree on their
+// dimension, numbers must be finite and below algos.TooLarge, labels be those of
+// the task, and features within the learner's limits. Consume admits what has
+// not been admitted. Records must be admitted in order.
+func (e *Engine) Admit(it *Item) {
+	if it.Err == nil && !it.admitted {
+		it.Err, it.admitted = e.check(it), true
+	}
+}
+
+func (e *Engine) check(it *Item) *stream.RecordError {
+	x := &it.Example
+	refuse := func(stage stream.Stage, reason stream.Reason, field string, err error) *stream.RecordError {
+		return &stream.RecordError{Topic: it.Partition.Topic, Partition: it.Partition.ID, Offset: it.Offset, Stage: stage, Reason: reason, Field: field, Err: err}
+	}
+	if len(it.Key) > maxKey {
+		return refuse(stream.StageDecode, stream.ReasonTooLarge, "key", fmt.Errorf("%d bytes, the limit is %d", len(it.Key), maxKey))
+	}
+	if e.isLabel(it) {
+		switch {
+		case it.Key == "":
+			return refuse(stream.StageLabel, stream.ReasonMissing, "key", errors.New("a label without a key"))
+		case !x.Labelled:
+			return refuse(stream.StageLabel, stream.ReasonMissing, "y", errors.New("there is none"))
+		}
+	} else if !x.X.Sparse() && e.gate.dim > 0 && len(x.X.Val) != e.gate.dim {
+		return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.gate.dim))
+	}
+	if i, err := e.tooLarge(x.X); err != nil {
+		j := i
+		if x.X.Sparse() {
+			j = int(x.X.Idx[i])
+		}
+		return refuse(stream.StageFeature, stream.ReasonNotFinite, fmt.Sprintf("feature %d", j+1), err)
+	}
+	if x.Labelled && e.cfg.Task == algos.Classify && x.Y != 1 && x.Y != -1 {
+		return refuse(stream.StageLabel, stream.ReasonLabel, "y", fmt.Errorf("label %v is neither +1 nor -1", x.Y))
+	}
+	if x.Labelled && x.Y-x.Y != 0 {
+		return refuse(stream.StageLabel, stream.ReasonNotFinite, "y", errors.New("not a finite number"))
+	}
+	if x.Labelled && math.Abs(x.Y) >= algos.TooLarge {
+		return refuse(stream.StageLabel, stream.ReasonNotFinite, "y", fmt.Errorf("%g is too large, the limit is %g", x.Y, algos.TooLarge))
+	}
+	if e.isLabel(it) {
+		return nil
+	}
+	if err := e.gate.pass(x.X); err != nil {
+		return refuse(stream.StageLearn, stream.ReasonLimit, "x", fmt.Errorf("%w, learner %s", err, e.cfg.Spec.Name))
+	}
+	return nil
+}
+
+var errNotFinite = errors.New("not a finite number")
+
+// tooLarge returns the position of the first value that is not finite or too
+// large for learners, and an error that says so. Hashing may add all values up.
+func (e *Engine) tooLarge(x stream.Vec) (int, error) {
+	sum := 0.0
+	for i, v := range x.Val {
+		if v-v != 0 {
+			return i, errNotFinite
+		}
+		a := math.Abs(float64(v))
+		if sum += a; a >= algos.TooLarge || e.cfg.HashDim > 0 && sum >= algos.TooLarge {
+			return i, fmt.Errorf("%g is too large, the limit is %g", v, algos.TooLarge)
+		}
+	}
+	return 0, nil
+}
+
+// pass lets an example through, or says why the learner does not take it.
+func (g *gate) pass(x stream.Vec) error {
+	if most := g.limits.Features; most > 0 && x.Dim() > most {
+		return fmt.Errorf("feature %d is beyond the limit of %d (option %s)", x.Dim(), most, g.limits.Option)
+	}
+	if most := g.limits.Distinct; most > 0 {
+		if n := g.distinct(x); n > most {
+			return fmt.Errorf("%d features in all are more than the limit of %d (option %s)", n, most, g.limits.Option)
+		}
+		g.see(x)
+	}
+	if !x.Sparse() {
+		g.dim = len(x.Val)
+	}
+	return nil
+}
+
+// distinct returns how many features there have been after x. Those of dense
+// examples count, whether they are 0 or not.
+func (g *gate) distinct(x stream.Vec) int {
+	if !x.Sparse() {
+		n := len(x.Val)
+		for j := range g.seen {
+			if int(j) >= len(x.Val) {
+				n++
+			}
+		}
+		return n
+	}
+	n := g.dim + len(g.seen)
+	for k, j := range x.Idx {
+		if _, known := g.seen[j]; x.Val[k] != 0 && int(j) >= g.dim && !known {
+			n++
+		}
+	}
+	return n
+}
+
+// see notes the features of x.
+func (g *gate) see(x stream.Vec) {
+	if !x.Sparse() {
+		for j := range g.seen {
+			if int(j) < len(x.Val) {
+				delete(g.seen, j)
+			}
+		}
+		return
+	}
+	for k, j := range x.Idx {
+		if x.Val[k] != 0 && int(j) >= g.dim {
+			if g.seen == nil {
+				g.seen = map[int32]struct{}{}
+			}
+			g.seen[j] = struct{}{}
+		}
+	}
+}
+
+// fields describes seen, which is part of a state only where it is not empty.
+func (g *gate) fields(f *state.Fields) {
+	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.More() {
+		return
+	}
+	var list []int32
+	for j := range g.seen {
+		list = append(list, j)
+	}
+	slices.Sort(list)
+	f.Int32s("features_seen", &list)
+	if f.Decoding() {
+		g.seen = map[int32]struct{}{}
+		for _, j := range list {
+			g.seen[j] = struct{}{}
+		}
+	}
+}

@@ -1,0 +1,477 @@
+// Package trainer drives a learner over a stream.
+//
+// Engine is the part that decides what is learned: a state machine without
+// goroutines, clocks or input and output, so that equal streams give equal
+// bits. Runner feeds an Engine from a source through a bounded queue and
+// carries its snapshots to the checkpoint store and the model topic.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Config is everything that a state depends on besides the stream itself.
+type Config struct {
+	Spec algos.Spec
+	// Preset names the learner's preset; Options overrides it, as text.
+	Preset  string
+	Options map[string]string
+	Task    algos.Task
+	Seed    uint64
+	// Scale is the preprocessing, one of prep.Scales.
+	Scale string
+	// Span is that of the scale running; 0 means prep.DefaultSpan.
+	Span int
+	// HashDim, if positive, hashes all features into that many.
+	HashDim int
+	// Warmup is the number of first examples on which preprocessing is fitted
+	// and options are tuned before learning begins; 0 chooses it from what
+	// there is to decide. They are learned from like all others, but not
+	// scored.
+	Warmup int
+	// Tune chooses the learner's tunable options that Options leaves open on
+	// the warm-up examples.
+	Tune bool
+	// Window is the number of examples in windowed measures.
+	Window int
+	// Labels, if not nil, hides the label of every example for which it
+	// returns false; i counts the examples from 0.
+	Labels func(i uint64) bool
+	// Kept describes Labels, so that a state does not go on under others; empty
+	// without Labels.
+	Kept string
+	// Join says where labels come from that do not come with the examples.
+	Join Join
+	Log  *slog.Logger
+}
+
+// defaultWarmup holds the warm-up sizes for tuning, for fitting a scale, and
+// for nothing.
+const (
+	tuneWarmup  = 4000
+	scaleWarmup = 1000
+)
+
+// Counts says what became of the records consumed. Consumed is the sum of
+// Learned, SampledOut, Dead, Joined, Late and Pending.
+type Counts struct {
+	Consumed             uint64
+	Labelled, Unlabelled uint64 // of the examples, after a join
+	Learned, SampledOut  uint64
+	Dead                 uint64
+	// Joined labels, records of Join.Topic, have met their example, Late ones
+	// have not, see JoinStats.
+	Joined, Late uint64
+	// Pending examples wait for the end of the warm-up or for their label,
+	// pending labels for their example.
+	Pending uint64
+}
+
+// Item is one record on its way into an Engine: an example or the reason why
+// there is none.
+type Item struct {
+	Partition stream.Partition
+	Offset    int64
+	// Example is empty but for Y and Labelled in a record of Join.Topic.
+	Example stream.Example
+	// Key is what labels are joined by, empty where there is none.
+	Key      string
+	Err      *stream.RecordError
+	admitted bool // Admit has seen it
+}
+
+// Engine is the complete state of training.
+type Engine struct {
+	cfg Config
+
+	counts    Counts
+	offsets   stream.Offsets // but for the latest partition, see positions
+	at        stream.Partition
+	next      int64
+	ahead     bool // at and next are not in offsets yet
+	gate      gate
+	finished  bool
+	warm      []*stream.Example // non-nil until learning begins
+	started   bool
+	options   map[string]string // complete, as chosen
+	tuned     []tune.Row
+	transform *prep.Transform
+	learner   algos.Learner
+	join      *joiner // nil without
+	preq      *eval.Prequential
+	curve     *eval.Curve
+	steps     uint64
+
+	block []*stream.Example // examples not yet scored, at most blockSize
+	room  []stream.Example  // where own puts the next ones
+	decs  []float64
+	vecs  []stream.Vec
+}
+
+// blockSize bounds how many examples are scored in one call.
+const blockSize = 256
+
+// NewEngine returns an Engine before the first record.
+func NewEngine(cfg Config) (*Engine, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Window == 0 {
+		cfg.Window = 1000
+	}
+	if cfg.Task == "" {
+		cfg.Task = cfg.Spec.Tasks[0]
+	}
+	if !slices.Contains(cfg.Spec.Tasks, cfg.Task) {
+		return nil, fmt.Errorf("learner %s does not do task %s", cfg.Spec.Name, cfg.Task)
+	}
+	if cfg.Scale == "" {
+		cfg.Scale = "auto"
+	}
+	opts, err := cfg.Spec.WithPreset(cfg.Preset, cfg.Options)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Tune = cfg.Tune && tunable(cfg.Spec, opts)
+	if cfg.Warmup == 0 {
+		switch {
+		case cfg.Tune:
+			cfg.Warmup = tuneWarmup
+		case cfg.Scale != "none":
+			cfg.Warmup = scaleWarmup
+		}
+	}
+	if err := cfg.Join.validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, options: opts, offsets: stream.Offsets{},
+		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
+		curve: eval.NewCurve(),
+	}
+	if cfg.Join.Topic != "" {
+		e.join = newJoiner(cfg.Join.Window)
+	}
+	if e.gate.limits, err = limits(e.cfg, opts); err != nil {
+		return nil, err
+	}
+	if cfg.Warmup == 0 {
+		return e, e.start(context.Background())
+	}
+	return e, nil
+}
+
+// tunable reports whether the learner has a tunable option that is not given.
+func tunable(spec algos.Spec, given map[string]string) bool {
+	for _, o := range spec.Options {
+		if _, ok := given[o.Name]; o.Tune != "" && !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Consume takes records in, in order, and learns from them as its schedule
+// says. Where the calls are cut does not matter to the state. The features of
+// the examples then belong to the engine, the items to the caller. An error is
+// final, except that of ctx, after which Consume may be called with the items
+// from the returned count on.
+func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
+	for i := range items {
+		if err := e.consume(ctx, &items[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(items), nil
+}
+
+func (e *Engine) consume(ctx context.Context, it *Item) error {
+	e.Admit(it)
+	// Nothing that can fail on ctx may come after the counters have moved, or
+	// a second try would count twice: pending work is done first.
+	if e.join != nil {
+		if err := e.release(ctx); err != nil {
+			return err
+		}
+	} else if it.Err == nil {
+		if err := e.work(ctx); err != nil {
+			return err
+		}
+	}
+	e.counts.Consumed++
+	e.pass(it)
+	// Examples are numbered, not records: the learner sees what it would see
+	// without the records that cannot be used between them, and without labels.
+	seq := e.counts.Labelled + e.counts.Unlabelled + 1
+	if e.join != nil && it.Err == nil && !e.isLabel(it) {
+		e.join.seq++
+		seq = e.join.seq
+	}
+	switch {
+	case it.Err != nil:
+		e.counts.Dead++
+	case e.isLabel(it):
+		e.join.label(it.Key, it.Example.Y)
+	default:
+		x := e.own(&it.Example)
+		x.Seq = seq
+		if e.join != nil {
+			e.join.example(x, it.Key)
+		} else {
+			e.take(x)
+		}
+	}
+	return nil
+}
+
+// isLabel reports whether the record holds the label of another one.
+func (e *Engine) isLabel(it *Item) bool {
+	return e.join != nil && it.Partition.Topic == e.cfg.Join.Topic
+}
+
+// release takes the examples in that wait for no label any more.
+func (e *Engine) release(ctx context.Context) error {
+	for e.join != nil && e.join.ready() {
+		if err := e.work(ctx); err != nil {
+			return err
+		}
+		e.take(e.join.next())
+	}
+	return nil
+}
+
+// take takes in an example that is complete.
+func (e *Engine) take(x *stream.Example) {
+	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
+		x.Labelled, x.Y = false, 0
+	}
+	if x.Labelled {
+		e.counts.Labelled++
+	} else {
+		e.counts.Unlabelled++
+	}
+	if !e.started {
+		e.warm = append(e.warm, x)
+		e.counts.Pending++
+		return
+	}
+	e.block = append(e.block, x)
+}
+
+// own returns a copy of x for the learner to keep. Copies are made in small
+// groups, since one that is kept keeps its group alive.
+func (e *Engine) own(x *stream.Example) *stream.Example {
+	if len(e.room) == 0 {
+		e.room = make([]stream.Example, 16)
+	}
+	c := &e.room[0]
+	e.room = e.room[1:]
+	*c = *x
+	return c
+}
+
+// work does everything that the examples taken in so far make due.
+func (e *Engine) work(ctx context.Context) error {
+	if !e.started {
+		if len(e.warm) < e.cfg.Warmup {
+			return nil
+		}
+		if err := e.start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.takeSteps(ctx); err != nil {
+		return err
+	}
+	if len(e.block) >= min(e.learner.Need().Fresh, blockSize) && len(e.block) > 0 {
+		return e.flush(ctx)
+	}
+	return nil
+}
+
+// takeSteps takes the steps that are due.
+func (e *Engine) takeSteps(ctx context.Context) error {
+	for n := e.learner.Need(); n.Fresh <= 0; n = e.learner.Need() {
+		for range max(n.Steps, 1) {
+			if _, err := e.learner.Step(ctx); err != nil {
+				return err
+			}
+			e.steps++
+		}
+	}
+	return nil
+}
+
+// flush scores the examples in the block, which no step separates, and hands
+// them to the learner; then it takes the steps that are due.
+func (e *Engine) flush(ctx context.Context) error {
+	for len(e.block) > 0 {
+		if err := e.takeSteps(ctx); err != nil {
+			return err
+		}
+		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
+		e.score(e.block[:n])
+		for i := range n {
+			if err := e.add(e.block[i]); err != nil {
+				return err
+			}
+		}
+		rest := copy(e.block, e.block[n:])
+		clear(e.block[rest:])
+		e.block = e.block[:rest]
+	}
+	return e.takeSteps(ctx)
+}
+
+// score applies the preprocessing to xs in place and updates the prequential
+// measures from the labelled ones.
+func (e *Engine) score(xs []*stream.Example) {
+	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
+	for i := range xs {
+		xs[i].X = e.transform.Next(xs[i].X)
+		if xs[i].Labelled {
+			e.vecs = append(e.vecs, xs[i].X)
+		}
+	}
+	e.decs = slices.Grow(e.decs, len(e.vecs))[:len(e.vecs)]
+	e.learner.Model().Decisions(e.decs, e.vecs)
+	k := 0
+	for i := range xs {
+		if xs[i].Labelled {
+			e.preq.Add(e.decs[k], xs[i].Y)
+			k++
+			e.curve.Add(e.preq)
+		}
+	}
+}
+
+// add hands over an example. Those that a learner would refuse have been
+// refused by Admit, when their record could still become a dead letter and had
+// left no trace in preprocessing and measures: here it would be a defect.
+func (e *Engine) add(x *stream.Example) error {
+	fate, err := e.learner.Add(x)
+	switch {
+	case err != nil:
+		return fmt.Errorf("learner %s refuses example %d, which is within its limits: %w", e.cfg.Spec.Name, x.Seq, err)
+	case fate == algos.Learned:
+		e.counts.Learned++
+	default:
+		e.counts.SampledOut++
+	}
+	return nil
+}
+
+// start ends the warm-up: it fits the preprocessing, tunes, makes the learner
+// and feeds it the examples of the warm-up.
+func (e *Engine) start(ctx context.Context) error {
+	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim})
+	if err != nil {
+		return fmt.Errorf("preprocessing: %w", err)
+	}
+	scaled := make([]*stream.Example, len(e.warm))
+	for i, x := range e.warm {
+		c := *x
+		c.X = tr.Next(x.X)
+		scaled[i] = &c
+	}
+	env := e.env()
+	options := e.options
+	var rows []tune.Row
+	if e.cfg.Tune && len(scaled) > 0 {
+		res, err := tune.Run(ctx, e.cfg.Spec, env, e.options, scaled, tune.Options{})
+		if err != nil {
+			return fmt.Errorf("tuning: %w", err)
+		}
+		options, rows = res.Options, res.Table
+	}
+	l, err := e.cfg.Spec.New(env, options)
+	if err != nil {
+		return err
+	}
+	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
+	for _, x := range scaled {
+		if err := e.takeSteps(ctx); err != nil {
+			return err
+		}
+		if err := e.add(x); err != nil {
+			return err
+		}
+	}
+	e.counts.Pending = 0
+	e.warm = nil
+	return nil
+}
+
+// Settle does all work that is due, so that a snapshot holds no example that
+// has not been scored. The Runner calls it when the stream pauses and before a
+// snapshot; it does not change what the state will be later on.
+func (e *Engine) Settle(ctx context.Context) error {
+	if err := e.release(ctx); err != nil {
+		return err
+	}
+	if err := e.work(ctx); err != nil {
+		return err
+	}
+	if !e.started {
+		return nil
+	}
+	return e.flush(ctx)
+}
+
+// Finish ends a bounded stream: what is pending is learned, as no label can
+// come any more, and the learner completes its optimisation.
+func (e *Engine) Finish(ctx context.Context) error {
+	if e.join != nil {
+		for e.join.examples.len() > 0 {
+			if err := e.work(ctx); err != nil {
+				return err
+			}
+			e.take(e.join.next())
+		}
+		e.join.end()
+	}
+	if !e.started {
+		if err := e.start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.flush(ctx); err != nil {
+		return err
+	}
+	if _, err := e.learner.Finish(ctx); err != nil {
+		return err
+	}
+	e.finished = true
+	return nil
+}
+
+func (e *Engine) env() algos.Env {
+	return algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+}
+
+// pass notes that a record has been consumed. Records come in runs of one
+// partition, so that the map is left alone most of the time.
+func (e *Engine) pass(it *Item) {
+	if e.at != it.Partition {
+		e.positions()
+		e.at = it.Partition
+	}
+	e.next, e.ahead = it.Offset+1, true
+}
+
+// positions brings the offsets up to date.
+func (e *Engine) positions() stream.Offsets {
+	if e.ahead {
+		e.offsets[e.at], e.ahead = e.next, false
+	}
+	return e.offsets
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// rings returns n records of a two-ring problem in dim features; a few are
+// unlabelled, a few cannot be used.
+func rings(n int, seed uint64, bad bool) []Item {
+	r := rand.New(rand.NewPCG(seed, 7))
+	items := make([]Item, n)
+	for i := range items {
+		it := &items[i]
+		it.Partition, it.Offset = stream.Partition{Topic: "t", ID: int32(i % 2)}, int64(i/2)
+		x := []float32{float32(r.NormFloat64()), float32(r.NormFloat64()), float32(r.NormFloat64())}
+		y := -1.0
+		if x[0]*x[0]+x[1]*x[1] > 1.4 {
+			y = 1
+		}
+		it.Example = stream.Example{X: stream.Vec{Val: x}, Y: y, Labelled: true}
+		switch {
+		case bad && r.IntN(50) == 0:
+			it.Example.X.Val = x[:2]
+		case bad && r.IntN(50) == 0:
+			it.Err = &stream.RecordError{Topic: "t", Stage: stream.StageDecode, Err: fmt.Errorf("not a number")}
+		case bad && r.IntN(20) == 0:
+			it.Example.Labelled, it.Example.Y = false, 0
+		}
+	}
+	return items
+}
+
+func config(t *testing.T, learner string) Config {
+	t.Helper()
+	spec, err := registry.Lookup(learner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Spec: spec, Options: small(spec), Seed: 3, Scale: "standard", Warmup: 200}
+}
+
+func newEngine(t *testing.T, cfg Config) *Engine {
+	t.Helper()
+	e, err := NewEngine(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func hashOf(t *testing.T, e *Engine) uint64 {
+	t.Helper()
+	h, err := e.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// interrupted settles e, or stores it and goes on from that, or does neither, as
+// r has it.
+func interrupted(t *testing.T, e *Engine, cfg Config, r *rand.Rand) *Engine {
+	t.Helper()
+	switch r.IntN(3) {
+	case 0:
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	case 1:
+		snap, err := e.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = newEngine(t, cfg)
+		if err := e.Restore(snap); err != nil {
+			t.Fatal(err)
+		}
+		if h := hashOf(t, e); h != snap.Header.StateHash {
+			t.Fatalf("a restored state encodes to %x, stored as %x", h, snap.Header.StateHash)
+		}
+	}
+	return e
+}
+
+// TestStateIsAFunctionOfTheStream runs one stream under random cuts, random
+// pauses, random stores and restores and different GOMAXPROCS: all must agree
+// with the plain run to the bit.
+func TestStateIsAFunctionOfTheStream(t *testing.T) {
+	for _, spec := range registry.All {
+		t.Run(spec.Name, func(t *testing.T) {
+			cfg := config(t, spec.Name)
+			const n = 1500
+			ref := newEngine(t, cfg)
+			if _, err := ref.Consume(t.Context(), rings(n, 1, true)); err != nil {
+				t.Fatal(err)
+			}
+			if err := ref.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			stopped := hashOf(t, ref)
+			if err := ref.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			finished := hashOf(t, ref)
+			if stopped == finished {
+				t.Fatal("Finish left no trace in the state")
+			}
+			for seed := range uint64(4) {
+				runtime.GOMAXPROCS(1 + int(seed)%2)
+				r := rand.New(rand.NewPCG(seed, 1))
+				e := newEngine(t, cfg)
+				items := rings(n, 1, true)
+				for len(items) > 0 {
+					cut := min(len(items), 1+r.IntN(300))
+					if _, err := e.Consume(t.Context(), items[:cut]); err != nil {
+						t.Fatal(err)
+					}
+					items = items[cut:]
+					e = interrupted(t, e, cfg, r)
+				}
+				if err := e.Settle(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if h := hashOf(t, e); h != stopped {
+					t.Errorf("seed %d: state %x before Finish, want %x", seed, h, stopped)
+				}
+				if err := e.Finish(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if h := hashOf(t, e); h != finished {
+					t.Errorf("seed %d: state %x after Finish, want %x", seed, h, finished)
+				}
+			}
+			runtime.GOMAXPROCS(runtime.NumCPU())
+		})
+	}
+}
+
+func TestFatesAddUp(t *testing.T) {
+	e := newEngine(t, config(t, "pegasos"))
+	items := rings(3000, 2, true)
+	for i := range items {
+		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+		if i%97 != 0 {
+			continue
+		}
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := e.Counts()
+		if sum := c.Learned + c.SampledOut + c.Dead + c.Pending; sum != c.Consumed || c.Consumed != uint64(i+1) {
+			t.Fatalf("after %d records the fates add up to %d: %+v", i+1, sum, c)
+		}
+	}
+	if err := e.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := e.Counts()
+	if c.Learned+c.SampledOut+c.Dead != 3000 || c.Pending != 0 || c.Dead == 0 || c.SampledOut == 0 {
+		t.Errorf("at the end: %+v", c)
+	}
+	for p, next := range e.Offsets() {
+		if next != 1500 {
+			t.Errorf("%v stands at %d, want 1500", p, next)
+		}
+	}
+}
+
+func TestWrongDimensionNamesPlace(t *testing.T) {
+	e := newEngine(t, config(t, "pegasos"))
+	items := rings(2, 1, false)
+	items[1].Example.X.Val = items[1].Example.X.Val[:2]
+	items[1].Offset = 41
+	if _, err := e.Consume(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	if items[1].Err == nil {
+		t.Fatal("an example of 2 features was taken into a stream of 3")
+	}
+	for _, want := range []string{"t/1", "41", "2 features", "3"} {
+		if !strings.Contains(items[1].Err.Error(), want) {
+			t.Errorf("error %q does not name %q", items[1].Err, want)
+		}
+	}
+}
+
+// TestOtherConfigurationIsRefused changes one setting at a time: a state must
+// not go on under another configuration.
+func TestOtherConfigurationIsRefused(t *testing.T) {
+	cfg := config(t, "pegasos")
+	e := newEngine(t, cfg)
+	if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := e.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"seed":   func(c *Config) { c.Seed++ },
+		"scale":  func(c *Config) { c.Scale = "minmax" },
+		"set":    func(c *Config) { c.Options = map[string]string{"gamma": "0.5"} },
+		"window": func(c *Config) { c.Window = 10 },
+		"warmup": func(c *Config) { c.Warmup = 100 },
+	} {
+		other := cfg
+		change(&other)
+		err := newEngine(t, other).Restore(snap)
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s changed: error %v does not name it", name, err)
+		}
+	}
+}
+
+func TestPredictorTravels(t *testing.T) {
+	e := newEngine(t, config(t, "pegasos"))
+	items := rings(2000, 5, false)
+	if _, err := e.Consume(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkTravel(t, e, rings(500, 6, false))
+}
+
+// checkTravel encodes the engine's predictor, decodes it and compares decisions
+// on the raw examples, to the bit.
+func checkTravel(t *testing.T, e *Engine, items []Item) {
+	t.Helper()
+	p := e.Predictor()
+	data, err := p.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := predictor.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := 0
+	for i := range items {
+		x := items[i].Example
+		a, b := p.Decision(x.X), q.Decision(x.X)
+		if a != b {
+			t.Fatalf("example %d: decision %v, after travelling %v", i, a, b)
+		}
+		if q.Predict(x.X) == x.Y {
+			right++
+		}
+	}
+	if share := float64(right) / float64(len(items)); share < 0.85 {
+		t.Errorf("accuracy %.3f on rings that a kernel separates", share)
+	}
+	data[len(data)/2] ^= 1
+	if _, err := predictor.Decode(data); err == nil {
+		t.Error("a flipped bit was not noticed")
+	}
+}

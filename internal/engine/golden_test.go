@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// golden holds the state hash after a fixed stream, for each learner: the same
+// on every code path of package vec, and on every machine. A change that moves
+// a hash changes what is learned, if only in the last bit; it invalidates
+// running checkpoints and must say so.
+var golden = map[string]string{
+	"scs":        "384cd37095b7c13b",
+	"wolfe":      "79342c2f4104f5ff",
+	"pegasos":    "d8104933da35d8b9",
+	"sbp":        "eb5fb648a3333a08",
+	"perceptron": "961591d4d70e7e1c",
+	"sdca":       "6b177e2720a74385",
+	"tsgs3vm":    "d133964bb4af6478",
+	"dsg":        "bc9ed45c98f79547",
+	"frs3vm":     "8914cdbc465f333e",
+	"smo":        "e55f7929c7d3743d",
+	"online":     "3b2afcd7ddba1957",
+	"l1smooth":   "687debc38d57250d",
+	"svrg-sd":    "9c0623bf0cd4f6d3",
+	"saga-sd":    "7ff68937077ddef0",
+	"svrg":       "1184ec4694ef5fb6",
+	"prox-svrg":  "8ae719444ef0c815",
+	"saga":       "84d5822cad91a963",
+	"katyusha":   "b0f1496be57f23dd",
+	"ridge":      "fac1ec9113def8ef",
+}
+
+// bits returns a stream that needs no function whose last bit could differ
+// between machines.
+func bits(n int) []Item {
+	s := uint64(12345)
+	next := func() float32 { // splitmix64, uniform in [-1,1)
+		s += 0x9e3779b97f4a7c15
+		z := s
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		return float32(int64(z^z>>31)>>40) / (1 << 23)
+	}
+	items := make([]Item, n)
+	for i := range items {
+		x := []float32{next(), next(), next(), next(), next()}
+		y := 1.0
+		if (x[0] > 0) == (x[1] > 0) != (next() > 0.9) {
+			y = -1
+		}
+		items[i] = Item{
+			Partition: stream.Partition{Topic: "t"}, Offset: int64(i),
+			Example: stream.Example{X: stream.Vec{Val: x}, Y: y, Labelled: true},
+		}
+	}
+	return items
+}
+
+// small returns options under which a learner on random features has few of
+// them: thousands make these tests long, and check no more.
+func small(spec algos.Spec) map[string]string {
+	given := map[string]string{}
+	for _, o := range spec.Options {
+		switch o.Name {
+		case "features":
+			given[o.Name] = "256"
+		case "block", "batch-unlabelled":
+			if spec.Kind == algos.Features {
+				given[o.Name] = "64"
+			}
+		}
+	}
+	return given
+}
+
+const goldenChild = "STREAMSVM_GOLDEN_CHILD"
+
+// TestGoldenStates trains every learner in child processes, one for each code
+// path, and compares the hashes.
+func TestGoldenStates(t *testing.T) {
+	if os.Getenv(goldenChild) != "" {
+		for _, spec := range registry.All {
+			e := newEngine(t, Config{Spec: spec, Options: small(spec), Seed: 7, Scale: "standard", Warmup: 100})
+			if _, err := e.Consume(t.Context(), bits(3000)); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Printf("golden %s %016x %s\n", spec.Name, hashOf(t, e), vec.Code())
+		}
+		return
+	}
+	for _, code := range []string{"avx512", "avx2", "generic"} {
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestGoldenStates$", "-test.v")
+		cmd.Env = append(os.Environ(), goldenChild+"=1", "STREAMSVM_VEC="+code)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", code, err, out)
+		}
+		seen := 0
+		for line := range strings.Lines(string(out)) {
+			var name, hash, used string
+			if n, _ := fmt.Sscanf(line, "golden %s %s %s", &name, &hash, &used); n != 3 {
+				continue
+			}
+			seen++
+			if hash != golden[name] {
+				t.Errorf("%s on %s (asked for %s): state %s, want %s", name, used, code, hash, golden[name])
+			}
+		}
+		if seen != len(registry.All) {
+			t.Errorf("%s: %d learners reported, want %d\n%s", code, seen, len(registry.All), out)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// batch is a run of records with what became of their decoding. records is
+// empty unless somebody downstream wants the raw bytes.
+type batch struct {
+	items   []Item
+	records []stream.Record
+	bytes   int64 // of room, taken up by the values of its records
+}
+
+// ingest fetches and decodes ahead of learning. Decoding happens on its own
+// goroutine, in order: one keeps up with any learner, and the source has
+// goroutines of its own that fetch ahead.
+type ingest struct {
+	src      stream.Source
+	dec      stream.Decoder
+	inArena  stream.ArenaDecoder // dec, or nil if it knows no arenas
+	keep     bool                // hand the raw records on
+	join     bool                // look for keys, and for labels
+	labels   stream.Decoder      // of the records of labelsIn
+	labelsIn string
+	queue    chan *batch
+	spare    chan *batch  // consumed batches, to be filled again
+	depth    atomic.Int64 // records in queue
+	bytes    int64        // room for the values of records in queue
+	room     *semaphore.Weighted
+	err      error  // why ingest ended; io.EOF at the end of the stream
+	limit    uint64 // deliver at most so many records, 0: all
+
+	// The features of consecutive examples share blocks of memory. Learners may
+	// keep examples for as long as they like, so the arena is never reset: a
+	// block goes when the last of its examples does.
+	arena stream.Arena
+}
+
+// At most batchSize records travel through the queue together, and no more
+// behind batchBytes.
+const (
+	batchSize  = 512
+	batchBytes = 1 << 20
+)
+
+func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueBytes int64, keep bool) *ingest {
+	n := max(1, queueRecords/batchSize)
+	in := &ingest{src: src, dec: dec, keep: keep, queue: make(chan *batch, n), spare: make(chan *batch, n)}
+	in.bytes, in.room = queueBytes, semaphore.NewWeighted(queueBytes)
+	in.inArena, _ = dec.(stream.ArenaDecoder)
+	return in
+}
+
+// run fetches until ctx ends, the stream ends or the source fails, then closes
+// the queue.
+func (in *ingest) run(ctx context.Context) {
+	defer close(in.queue)
+	var recs []stream.Record
+	var n uint64
+	for {
+		var err error
+		recs, err = in.src.Fetch(ctx, recs[:0])
+		if err != nil {
+			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				err = fmt.Errorf("reading the stream: %w", err)
+			}
+			in.err = err
+			return
+		}
+		for rest := recs; len(rest) > 0; {
+			cut := upTo(rest[:min(len(rest), batchSize)], min(batchBytes, in.bytes))
+			if in.limit > 0 {
+				cut = min(cut, int(in.limit-n))
+			}
+			if !in.send(ctx, rest[:cut]) {
+				in.err = ctx.Err()
+				return
+			}
+			rest, n = rest[cut:], n+uint64(cut)
+			if in.limit > 0 && n >= in.limit {
+				in.err = io.EOF
+				return
+			}
+		}
+	}
+}
+
+// upTo returns how many records have so many bytes, the last one beginning
+// before that.
+func upTo(recs []stream.Record, limit int64) int {
+	for i := range recs {
+		if limit -= int64(len(recs[i].Value)); limit <= 0 {
+			return i + 1
+		}
+	}
+	return len(recs)
+}
+
+func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
+	b := in.empty(len(recs))
+	for i := range recs {
+		b.bytes += int64(len(recs[i].Value))
+	}
+	b.bytes = min(b.bytes, in.bytes)
+	if in.room.Acquire(ctx, b.bytes) != nil {
+		return false
+	}
+	for i := range recs {
+		r := &recs[i]
+		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
+		it := &b.items[i]
+		if err := in.decode(r, &it.Example); err != nil {
+			it.Err = stream.At(r, err)
+		}
+		if in.join {
+			if it.Key = it.Example.ID; len(r.Key) > 0 {
+				it.Key = string(r.Key)
+			}
+		}
+	}
+	if in.keep {
+		b.records = append(b.records, recs...)
+	}
+	in.depth.Add(int64(len(recs)))
+	select {
+	case in.queue <- b:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (in *ingest) decode(r *stream.Record, x *stream.Example) error {
+	switch {
+	case in.join && r.Topic == in.labelsIn:
+		return in.labels.Decode(r.Value, x)
+	case in.inArena != nil:
+		return in.inArena.DecodeIn(&in.arena, r.Value, x)
+	default:
+		return in.dec.Decode(r.Value, x)
+	}
+}
+
+// empty returns an empty batch, a new one with room for n items: a source may
+// give fewer records at a time than a batch can take, always.
+func (in *ingest) empty(n int) *batch {
+	select {
+	case b := <-in.spare:
+		return b
+	default:
+		return &batch{items: make([]Item, 0, n)}
+	}
+}
+
+// recycle takes back a batch of which nothing is used any more.
+func (in *ingest) recycle(b *batch) {
+	clear(b.items) // or what they point to would live on
+	clear(b.records)
+	in.room.Release(b.bytes)
+	b.items, b.records, b.bytes = b.items[:0], b.records[:0], 0
+	select {
+	case in.spare <- b:
+	default:
+	}
+}

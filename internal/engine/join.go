@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Join says that labels come on a topic of their own. The zero value says that
+// they do not.
+//
+// Examples are learned in the order in which they were consumed. One that has
+// come without a label waits until a label with its key has come, or until
+// more than Window examples have come after it: then it goes on without. Those
+// behind it wait with it. A label that comes before its example is kept until
+// more than Window labels have come after it.
+//
+// So what is learned is what joining the two topics beforehand would give,
+// however they interleave, as long as no label comes more than Window examples
+// after its own and no example more than Window labels after its own.
+//
+// A key names one example. Of several labels with one key the first counts, and
+// examples that share a key share its label, as when a producer has sent one
+// twice. A label that came with the example is never replaced.
+type Join struct {
+	// Topic holds the labels.
+	Topic string
+	// Window is from 1 to MaxJoinWindow. It bounds the memory: 2+Window
+	// examples, as many labels, and three times as many keys.
+	Window int
+}
+
+// MaxJoinWindow bounds Join.Window, maxKey the length of a key in bytes.
+const (
+	MaxJoinWindow = 1 << 24
+	maxKey        = 1024
+)
+
+func (j Join) validate() error {
+	switch {
+	case j.Topic == "" && j.Window != 0:
+		return errors.New("join: a window, but no topic of labels")
+	case j.Topic != "" && (j.Window < 1 || j.Window > MaxJoinWindow):
+		return fmt.Errorf("join: the window is %d, want 1 to %d", j.Window, MaxJoinWindow)
+	}
+	return nil
+}
+
+// String describes the join for messages.
+func (j Join) String() string {
+	if j.Topic == "" {
+		return "no join"
+	}
+	return fmt.Sprintf("labels joined from topic %s within %d", j.Topic, j.Window)
+}
+
+// DelayBounds are the upper bounds, inclusive, of the classes that delays are
+// counted in; a last class holds what is above. A delay is the number of
+// examples that came between an example and its label.
+var DelayBounds = [...]uint64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000}
+
+// Delays counts delays by class.
+type Delays [len(DelayBounds) + 1]uint64
+
+func (d *Delays) add(delay uint64) {
+	i := 0
+	for i < len(DelayBounds) && delay > DelayBounds[i] {
+		i++
+	}
+	d[i]++
+}
+
+// Sum returns the number of delays counted.
+func (d *Delays) Sum() (n uint64) {
+	for _, v := range d {
+		n += v
+	}
+	return n
+}
+
+// JoinStats says what became of labels and of the examples that waited for
+// them.
+type JoinStats struct {
+	// Early labels came before their example, Joined ones after it.
+	Early  uint64
+	Joined Delays
+	// Late labels came when their example, one of the last Window that went on
+	// without a label, had been learned.
+	Late Delays
+	// Orphans are labels for whose key no example came, or that came too late
+	// for its example to be remembered; Duplicates those for a key that had a
+	// label already.
+	Orphans, Duplicates uint64
+	// Missing is the number of examples that went on without a label.
+	Missing uint64
+	// Examples and Labels are waiting.
+	Examples, Labels uint64
+}
+
+// joined and late are the two fates of a label.
+func (s *JoinStats) joined() uint64 { return s.Early + s.Joined.Sum() }
+func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplicates }
+
+// joiner is the state of a join. Examples and labels are numbered 1, 2, 3… in
+// the order in which they come.
+type joiner struct {
+	window uint64
+	seq    uint64 // examples that have come
+
+	examples queue[waiting]
+	open     map[string]uint64 // key → newest example that waits for a label
+	labels   queue[label]      // the last ones with different keys
+	known    map[string]uint64 // key → label
+	missed   queue[missing]    // the last examples that went on without
+	gone     map[string]uint64 // key → newest of missed
+	stats    JoinStats         // but for Examples and Labels
+	unused   uint64            // labels that have met no example yet
+}
+
+// waiting is an example on its way through the join.
+type waiting struct {
+	x    *stream.Example
+	key  string // "" if it does not wait for a label
+	same uint64 // an older example with this key that waited when it came, or 0
+}
+
+type label struct {
+	key  string
+	y    float64
+	used bool
+}
+
+type missing struct {
+	key     string
+	example uint64
+}
+
+func newJoiner(window int) *joiner {
+	return &joiner{window: uint64(window), open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
+}
+
+// example takes an example in.
+func (j *joiner) example(x *stream.Example, key string) {
+	w := waiting{x: x}
+	if !x.Labelled && key != "" {
+		w.key = key
+	}
+	n := j.examples.last() + 1
+	if w.key != "" {
+		if i, ok := j.known[key]; ok {
+			l := j.labels.at(i)
+			x.Y, x.Labelled = l.y, true
+			if !l.used {
+				l.used = true
+				j.unused--
+				j.stats.Early++
+			}
+		} else {
+			w.same = j.open[key]
+			j.open[key] = n
+		}
+	}
+	j.examples.push(w)
+}
+
+// label takes a label in.
+func (j *joiner) label(key string, y float64) {
+	if _, ok := j.known[key]; ok {
+		j.stats.Duplicates++
+		return
+	}
+	l := label{key: key, y: y}
+	oldest := uint64(0)
+	for n := j.open[key]; n > j.examples.popped; {
+		w := j.examples.at(n)
+		w.x.Y, w.x.Labelled = y, true
+		oldest, n = n, w.same
+	}
+	if oldest > 0 {
+		l.used = true
+		delete(j.open, key)
+		j.stats.Joined.add(j.examples.last() - oldest)
+	} else if n, ok := j.gone[key]; ok {
+		j.stats.Late.add(j.examples.last() - j.missed.at(n).example)
+		return
+	} else {
+		j.unused++
+	}
+	j.labels.push(l)
+	j.known[key] = j.labels.last()
+	if uint64(j.labels.len()) > j.window+1 {
+		j.forget()
+	}
+}
+
+// forget drops the oldest label.
+func (j *joiner) forget() {
+	l := j.labels.pop()
+	delete(j.known, l.key)
+	if !l.used {
+		j.unused--
+		j.stats.Orphans++
+	}
+}
+
+// ready reports whether the oldest example need not wait any longer.
+func (j *joiner) ready() bool {
+	if j.examples.len() == 0 {
+		return false
+	}
+	w := j.examples.at(j.examples.popped + 1)
+	return w.x.Labelled || w.key == "" || uint64(j.examples.len()) > j.window+1
+}
+
+// next takes the oldest example out; there must be one.
+func (j *joiner) next() *stream.Example {
+	w := j.examples.pop()
+	if w.x.Labelled {
+		return w.x
+	}
+	j.stats.Missing++
+	if w.key == "" {
+		return w.x
+	}
+	n := j.examples.popped
+	if j.open[w.key] == n {
+		delete(j.open, w.key)
+	}
+	j.missed.push(missing{w.key, n})
+	j.gone[w.key] = j.missed.last()
+	if uint64(j.missed.len()) > j.window {
+		old := j.missed.pop()
+		if j.gone[old.key] == j.missed.popped {
+			delete(j.gone, old.key)
+		}
+	}
+	return w.x
+}
+
+// end drops the labels that are left when a bounded stream has ended and all
+// examples have been taken out.
+func (j *joiner) end() {
+	for j.labels.len() > 0 {
+		j.forget()
+	}
+}
+
+// queue is first in, first out. Elements are numbered from 1 in the order of
+// push.
+type queue[T any] struct {
+	items  []T
+	head   int    // items before it have been taken
+	popped uint64 // so many
+}
+
+func (q *queue[T]) len() int { return len(q.items) - q.head }
+
+// last returns the number of the element pushed last.
+func (q *queue[T]) last() uint64 { return q.popped + uint64(q.len()) }
+
+// at returns element n, which must be in the queue. The pointer is good until
+// the next push or pop.
+func (q *queue[T]) at(n uint64) *T { return &q.items[q.head+int(n-q.popped-1)] }
+
+func (q *queue[T]) push(v T) { q.items = append(q.items, v) }
+
+func (q *queue[T]) pop() T {
+	var zero T
+	v := q.items[q.head]
+	q.items[q.head] = zero
+	q.head++
+	q.popped++
+	if 2*q.head >= len(q.items) && q.head >= 32 || q.head == len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return v
+}

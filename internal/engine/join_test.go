@@ -1,0 +1,529 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// labelItem is a record of the topic of labels.
+func labelItem(key string, y float64, offset int64) Item {
+	return Item{Partition: stream.Partition{Topic: "labels"}, Offset: offset, Key: key, Example: stream.Example{Y: y, Labelled: true}}
+}
+
+// apart takes the labels off items and puts them into records of their own, up
+// to late examples behind theirs or up to early before it.
+func apart(items []Item, r *rand.Rand, late, early int) (mixed []Item) {
+	type event struct {
+		at   float64
+		item Item
+	}
+	var events []event
+	for i, it := range items {
+		it.Key = fmt.Sprintf("k%d", i)
+		if it.Err == nil && it.Example.Labelled {
+			d := float64(r.IntN(late+early+1)-early) + 0.5
+			if r.IntN(10) == 0 {
+				d = float64(late) + 0.5 // the largest delay, more often than by chance
+			}
+			events = append(events, event{float64(i) + d, labelItem(it.Key, it.Example.Y, 0)})
+			it.Example.Labelled, it.Example.Y = false, 0
+		}
+		events = append(events, event{float64(i), it})
+	}
+	slices.SortStableFunc(events, func(a, b event) int {
+		switch {
+		case a.at < b.at:
+			return -1
+		case a.at > b.at:
+			return 1
+		}
+		return 0
+	})
+	n := int64(0)
+	for _, e := range events {
+		if e.item.Partition.Topic == "labels" {
+			e.item.Offset = n
+			n++
+		}
+		mixed = append(mixed, e.item)
+	}
+	return mixed
+}
+
+// parts returns what must be equal to a run over the joined file: all but the
+// offsets, the counters of records and the join itself.
+func parts(t *testing.T, e *Engine) (learner, model, rest []byte) {
+	t.Helper()
+	_, learner, err := e.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if model, err = e.Predictor().AppendBinary(nil); err != nil {
+		t.Fatal(err)
+	}
+	rest, err = state.Append(nil, func(f *state.Fields) {
+		e.preq.Fields(f)
+		e.curve.Fields(f)
+		f.Uint64("steps", &e.steps)
+		f.Uint64("labelled", &e.counts.Labelled)
+		f.Uint64("unlabelled", &e.counts.Unlabelled)
+		f.Uint64("learned", &e.counts.Learned)
+		f.Uint64("sampled_out", &e.counts.SampledOut)
+		f.Uint64("dead", &e.counts.Dead)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return learner, model, rest
+}
+
+// TestJoinEqualsOffline: labels come 0 to 10,000 records after their examples,
+// or before them. What is learned must be what is learned from the joined file,
+// to the bit, wherever the run is cut, stored and restored.
+func TestJoinEqualsOffline(t *testing.T) {
+	for _, spec := range registry.All {
+		n, late, early := 500, 150, 70
+		if spec.Name == "pegasos" {
+			n, late, early = 15_000, 10_000, 5000
+		}
+		t.Run(spec.Name, func(t *testing.T) {
+			if !slices.Contains([]string{"pegasos", "scs", "tsgs3vm"}, spec.Name) && os.Getenv("STREAMSVM_LONG") == "" {
+				t.Skip("runs where STREAMSVM_LONG is set")
+			}
+			items := rings(n, 1, true) // a few are unlabelled, a few cannot be used
+			cfg := config(t, spec.Name)
+			if spec.Name == "tsgs3vm" { // smaller, to be quick
+				cfg.Options = map[string]string{"features": "256", "tuning": "0"}
+			}
+			offline := newEngine(t, cfg)
+			if _, err := offline.Consume(t.Context(), slices.Clone(items)); err != nil {
+				t.Fatal(err)
+			}
+			if err := offline.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l, m, rest := parts(t, offline)
+			cfg.Join = Join{Topic: "labels", Window: late}
+			var hash uint64
+			for seed := range uint64(3) {
+				r := rand.New(rand.NewPCG(seed, 6))
+				mix := r
+				if seed == 2 {
+					mix = rand.New(rand.NewPCG(1, 6)) // as with seed 1, cut otherwise
+				}
+				e := newEngine(t, cfg)
+				mixed := apart(items, mix, late, early*int(min(seed, 1)))
+				for left := mixed; len(left) > 0; {
+					cut := min(len(left), 1+r.IntN(n/3))
+					if _, err := e.Consume(t.Context(), left[:cut]); err != nil {
+						t.Fatal(err)
+					}
+					left = left[cut:]
+					e = interrupted(t, e, cfg, r)
+				}
+				if err := e.Finish(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				l2, m2, rest2 := parts(t, e)
+				if !bytes.Equal(l, l2) || !bytes.Equal(m, m2) || !bytes.Equal(rest, rest2) {
+					t.Errorf("seed %d: learner equal %v, model %v, counts and measures %v", seed, bytes.Equal(l, l2), bytes.Equal(m, m2), bytes.Equal(rest, rest2))
+				}
+				c := e.Counts()
+				// The labels of examples that cannot be used meet nobody.
+				if c.Joined != offline.Counts().Labelled || c.Late != uint64(len(mixed)-n)-c.Joined || c.Consumed != uint64(len(mixed)) || c.Pending != 0 {
+					t.Errorf("seed %d: counts %+v, joined file %+v", seed, c, offline.Counts())
+				}
+				if seed == 2 && hashOf(t, e) != hash {
+					t.Errorf("the state depends on where the run was cut")
+				}
+				hash = hashOf(t, e)
+			}
+		})
+	}
+}
+
+// reference is the join as the documentation of Join has it, without indices:
+// every decision looks at all that came before.
+type reference struct {
+	window int
+	xs     []refExample
+	labels []label // those that counted
+	gone   []int   // examples that went on without a label, but have a key
+	next   int     // the first of xs that waits
+	stats  JoinStats
+}
+
+type refExample struct {
+	key      string
+	y        float64
+	labelled bool
+}
+
+// kept returns the labels that are still remembered.
+func (r *reference) kept() []label { return r.labels[max(0, len(r.labels)-r.window-1):] }
+
+func (r *reference) release(all bool) {
+	for ; r.next < len(r.xs); r.next++ {
+		x := r.xs[r.next]
+		if !all && !x.labelled && x.key != "" && len(r.xs)-1-r.next <= r.window {
+			return
+		}
+		if !x.labelled {
+			r.stats.Missing++
+			if x.key != "" {
+				r.gone = append(r.gone, r.next)
+			}
+		}
+	}
+}
+
+func (r *reference) example(x refExample) {
+	for i, l := range r.kept() {
+		if l.key == x.key && !x.labelled {
+			x.y, x.labelled = l.y, true
+			if !l.used {
+				r.stats.Early++
+			}
+			r.kept()[i].used = true
+		}
+	}
+	r.xs = append(r.xs, x)
+}
+
+func (r *reference) label(key string, y float64) {
+	for _, l := range r.kept() {
+		if l.key == key {
+			r.stats.Duplicates++
+			return
+		}
+	}
+	used := false
+	for i := r.next; i < len(r.xs); i++ {
+		if x := &r.xs[i]; x.key == key && !x.labelled {
+			x.y, x.labelled = y, true
+			if !used {
+				r.stats.Joined.add(uint64(len(r.xs) - 1 - i))
+			}
+			used = true
+		}
+	}
+	if !used {
+		last := r.gone[max(0, len(r.gone)-r.window):]
+		for k := len(last) - 1; k >= 0; k-- {
+			if r.xs[last[k]].key == key {
+				r.stats.Late.add(uint64(len(r.xs) - 1 - last[k]))
+				return
+			}
+		}
+	}
+	if len(r.labels) > r.window && !r.kept()[0].used {
+		r.stats.Orphans++
+	}
+	r.labels = append(r.labels, label{key, y, used})
+}
+
+func (r *reference) finish() {
+	r.release(true)
+	for _, l := range r.kept() {
+		if !l.used {
+			r.stats.Orphans++
+		}
+	}
+}
+
+// TestJoinEqualsReference compares the join with its reference on streams in
+// which keys repeat, are missing, come in any order and too late, in windows
+// small enough for all of that to happen.
+func TestJoinEqualsReference(t *testing.T) {
+	all := JoinStats{}
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		window := 1 + r.IntN(20)
+		ref, j := &reference{window: window}, newJoiner(window)
+		var got []refExample
+		release := func(end bool) {
+			for end && j.examples.len() > 0 || j.ready() {
+				x := j.next()
+				got = append(got, refExample{x.ID, x.Y, x.Labelled})
+			}
+		}
+		spread := 1 + r.IntN(3*window)
+		for i := range 400 {
+			release(false)
+			ref.release(false)
+			key := ""
+			if r.IntN(20) > 0 {
+				key = fmt.Sprint(i/2 - r.IntN(spread) + r.IntN(spread))
+			}
+			if y := float64(i + 1); r.IntN(2) == 0 && key != "" {
+				j.label(key, y)
+				ref.label(key, y)
+			} else {
+				x := refExample{key: key}
+				if r.IntN(10) == 0 {
+					x.y, x.labelled = y, true
+				}
+				j.example(&stream.Example{ID: key, Y: x.y, Labelled: x.labelled}, key)
+				ref.example(x)
+			}
+			if n := j.examples.len(); n > window+2 || j.labels.len() > window+1 || j.missed.len() > window ||
+				len(j.open) > n || len(j.known) != j.labels.len() || len(j.gone) > j.missed.len() {
+				t.Fatalf("seed %d: %d examples, %d labels, %d missed held with window %d", seed, n, j.labels.len(), j.missed.len(), window)
+			}
+			if r.IntN(10) == 0 {
+				data, err := state.Append(nil, j.fields)
+				if err != nil {
+					t.Fatal(err)
+				}
+				j = newJoiner(window)
+				if err := state.Decode(data, j.fields); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				if again, _ := state.Append(nil, j.fields); !bytes.Equal(data, again) {
+					t.Fatalf("seed %d: a restored join has another encoding", seed)
+				}
+			}
+		}
+		release(true)
+		j.end()
+		ref.finish()
+		if !slices.Equal(got, ref.xs) {
+			t.Fatalf("seed %d, window %d: examples come out as\n%v, want\n%v", seed, window, got, ref.xs)
+		}
+		if j.stats != ref.stats {
+			t.Fatalf("seed %d, window %d: %+v, want %+v", seed, window, j.stats, ref.stats)
+		}
+		if j.unused != 0 || len(j.open)+len(j.known) != 0 {
+			t.Fatalf("seed %d: at the end %d labels are unused, %d keys open", seed, j.unused, len(j.open))
+		}
+		all.Early, all.Orphans, all.Duplicates = all.Early+j.stats.Early, all.Orphans+j.stats.Orphans, all.Duplicates+j.stats.Duplicates
+		all.Joined[0], all.Late[0] = all.Joined[0]+j.stats.Joined.Sum(), all.Late[0]+j.stats.Late.Sum()
+	}
+	if all.Early == 0 || all.Orphans == 0 || all.Duplicates == 0 || all.Joined[0] == 0 || all.Late[0] == 0 {
+		t.Errorf("not everything has happened: %+v", all)
+	}
+}
+
+// TestJoinFatesAddUp looks at the counters after every record of a stream with
+// all kinds of labels, and at the refusals.
+func TestJoinFatesAddUp(t *testing.T) {
+	cfg := config(t, "pegasos")
+	cfg.Join = Join{Topic: "labels", Window: 50}
+	r := rand.New(rand.NewPCG(1, 9))
+	items := apart(rings(1500, 2, true), r, 80, 60)
+	for i := 0; i < len(items); i += 40 { // a second label, or one for nobody
+		items = slices.Insert(items, i, labelItem(fmt.Sprintf("k%d", i), 1, 0))
+	}
+	bad := []Item{labelItem("", 1, 0), labelItem("k1", 0.5, 0), labelItem(strings.Repeat("k", maxKey+1), 1, 0), labelItem("k1", 1, 0)}
+	bad[3].Example.Labelled = false
+	items = append(bad, items...)
+	e := newEngine(t, cfg)
+	for i := range items {
+		if _, err := e.Consume(t.Context(), items[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+		if i < len(bad) && (items[i].Err == nil || e.Counts().Dead != uint64(i+1)) {
+			t.Errorf("label %d was accepted: %v", i, items[i].Err)
+		}
+		if i%7 != 0 {
+			continue
+		}
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := e.Counts()
+		if sum := c.Learned + c.SampledOut + c.Dead + c.Joined + c.Late + c.Pending; sum != c.Consumed || c.Consumed != uint64(i+1) {
+			t.Fatalf("after %d records the fates add up to %d: %+v", i+1, sum, c)
+		}
+	}
+	if err := e.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, s := e.Counts(), e.Join()
+	if c.Pending != 0 || c.Learned+c.SampledOut+c.Dead+c.Joined+c.Late != c.Consumed || c.Joined == 0 || c.Late == 0 || c.SampledOut == 0 ||
+		s.Late.Sum() == 0 || s.Orphans == 0 || s.Duplicates == 0 || s.Early == 0 || s.Examples+s.Labels != 0 {
+		t.Errorf("at the end: %+v %+v", c, s)
+	}
+	snap, err := e.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := map[string]string{}
+	for _, kv := range snap.Header.Meta {
+		meta[kv[0]] = kv[1]
+	}
+	if meta["joined"] != fmt.Sprint(c.Joined) || meta["late"] != fmt.Sprint(c.Late) {
+		t.Errorf("the header says %v, the engine %+v", meta, c)
+	}
+}
+
+// TestJoinedStateIsAFunctionOfTheStream: also where labels come too late, the
+// state does not depend on where the run is cut, and no more examples wait than
+// the window allows.
+func TestJoinedStateIsAFunctionOfTheStream(t *testing.T) {
+	cfg := config(t, "pegasos")
+	cfg.Join = Join{Topic: "labels", Window: 60}
+	items := apart(rings(2500, 5, true), rand.New(rand.NewPCG(3, 3)), 90, 70)
+	run := func(most int, r *rand.Rand) (uint64, *JoinStats) {
+		e := newEngine(t, cfg)
+		for left := slices.Clone(items); len(left) > 0; {
+			cut := min(len(left), most)
+			if r != nil {
+				cut = min(len(left), 1+r.IntN(most))
+			}
+			if _, err := e.Consume(t.Context(), left[:cut]); err != nil {
+				t.Fatal(err)
+			}
+			left = left[cut:]
+			if n := e.Join().Examples; n > 62 {
+				t.Fatalf("%d examples wait", n)
+			}
+			if r == nil || r.IntN(2) == 0 {
+				continue
+			}
+			snap, err := e.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = newEngine(t, cfg)
+			if err := e.Restore(snap); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return hashOf(t, e), e.Join()
+	}
+	want, stats := run(len(items), nil)
+	if stats.Late.Sum() == 0 || stats.Missing == 0 || stats.Early == 0 {
+		t.Errorf("not everything has happened: %+v", stats)
+	}
+	for seed := range uint64(4) {
+		if got, s := run(200, rand.New(rand.NewPCG(seed, 1))); got != want || *s != *stats {
+			t.Errorf("seed %d: state %x, %+v; uncut %x, %+v", seed, got, s, want, stats)
+		}
+	}
+}
+
+// TestOtherJoinIsRefused: a state does not go on under another join, or under
+// other labels.
+func TestOtherJoinIsRefused(t *testing.T) {
+	plain := config(t, "pegasos")
+	with := func(topic string, window int, kept string) Config {
+		c := plain
+		c.Join, c.Kept = Join{topic, window}, kept
+		if kept != "" {
+			c.Labels = func(uint64) bool { return true }
+		}
+		return c
+	}
+	cfgs := []Config{plain, with("labels", 10, ""), with("labels", 11, ""), with("other", 10, ""), with("", 0, "100"), with("", 0, "200"), with("labels", 10, "100")}
+	for i, made := range cfgs {
+		e := newEngine(t, made)
+		if _, err := e.Consume(t.Context(), rings(300, 1, false)); err != nil {
+			t.Fatal(err)
+		}
+		snap, err := e.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, other := range cfgs {
+			err := newEngine(t, other).Restore(snap)
+			if i == k {
+				if err != nil {
+					t.Errorf("configuration %d refuses its own state: %v", i, err)
+				}
+				continue
+			}
+			word := "join"
+			if made.Kept != other.Kept {
+				word = "labels_kept"
+			}
+			if err == nil || !strings.Contains(err.Error(), word) {
+				t.Errorf("state of configuration %d under %d: error %v does not name %s", i, k, err, word)
+			}
+		}
+	}
+	for _, j := range []Join{{"labels", 0}, {"labels", -1}, {"labels", MaxJoinWindow + 1}, {"", 5}} {
+		c := plain
+		c.Join = j
+		if _, err := NewEngine(c); err == nil {
+			t.Errorf("%+v was accepted", j)
+		}
+	}
+}
+
+// FuzzJoinState: no bytes make a join that panics or grows beyond its bounds.
+func FuzzJoinState(f *testing.F) {
+	j := newJoiner(5)
+	for i := range 20 {
+		j.example(&stream.Example{X: stream.Vec{Val: []float32{1}}}, fmt.Sprint(i%7))
+		j.label(fmt.Sprint(i%9), 1)
+		for j.ready() {
+			j.next()
+		}
+		data, err := state.Append(nil, j.fields)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		j := newJoiner(5)
+		var err error
+		alloctest.Check(t, len(data), func() { err = state.Decode(data, j.fields) })
+		if err != nil {
+			return
+		}
+		for i := range 30 {
+			for j.ready() {
+				j.next()
+			}
+			j.example(&stream.Example{}, fmt.Sprint(i%7))
+			j.label(fmt.Sprint(i%9), 1)
+			if j.examples.len() > 7 || j.labels.len() > 6 || j.missed.len() > 5 {
+				t.Fatalf("%d examples, %d labels, %d missed", j.examples.len(), j.labels.len(), j.missed.len())
+			}
+		}
+		j.end()
+	})
+}
+
+// BenchmarkJoin takes pairs of an example and its label, 5,000 examples later,
+// through a join.
+func BenchmarkJoin(b *testing.B) {
+	keys := make([]string, 1<<16)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key-%08d", i)
+	}
+	j := newJoiner(10_000)
+	xs := make([]stream.Example, 1<<16)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		x := &xs[i%len(xs)]
+		x.Labelled = false
+		j.example(x, keys[i%len(keys)])
+		if i >= 5000 {
+			j.label(keys[(i-5000)%len(keys)], 1)
+		}
+		for j.ready() {
+			j.next()
+		}
+		i++
+	}
+	if i > 20_000 && (j.stats.Missing > 0 || j.stats.Joined.Sum() < uint64(i-10_000)) {
+		b.Fatalf("%+v", j.stats)
+	}
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// moreFields describes what is part of a state only where it is configured, so
+// that other states are what they were before there was such a thing. It must
+// come last.
+func (e *Engine) moreFields(f *state.Fields) {
+	var kept string
+	var j Join
+	defer e.gate.fields(f)
+	configured := e.cfg.Kept != "" || e.join != nil
+	if !f.Decoding() {
+		kept, j = e.cfg.Kept, e.cfg.Join
+		if !configured {
+			return
+		}
+	}
+	if !f.Decoding() || f.More() && (configured || e.gate.limits.Distinct == 0) {
+		f.String("labels_kept", &kept)
+		f.String("labels_topic", &j.Topic)
+		f.Int("join_window", &j.Window)
+	}
+	if f.Err() != nil {
+		return
+	}
+	if kept != e.cfg.Kept {
+		f.Fail("labels_kept", fmt.Errorf("the state was made with %q, the configuration says %q", kept, e.cfg.Kept))
+	}
+	if j != e.cfg.Join {
+		f.Fail("join", fmt.Errorf("the state was made with %v, the configuration says %v", j, e.cfg.Join))
+	}
+	if e.join != nil && f.Err() == nil {
+		f.Group("join", e.join.fields)
+	}
+}
+
+func (j *joiner) fields(f *state.Fields) {
+	f.Uint64("seq", &j.seq)
+	f.Uint64("examples_gone", &j.examples.popped)
+	waits := j.examples.items[j.examples.head:]
+	var xs []*stream.Example
+	for i := range waits {
+		xs = append(xs, waits[i].x)
+	}
+	columns.Examples(f, "examples", &xs)
+	f.List("keys", len(waits), 1, func(n int) { waits = make([]waiting, n) }, func(f *state.Fields, i int) {
+		f.String("key", &waits[i].key)
+	})
+	f.Uint64("labels_gone", &j.labels.popped)
+	labels := j.labels.items[j.labels.head:]
+	f.List("labels", len(labels), 12, func(n int) { labels = make([]label, n) }, func(f *state.Fields, i int) {
+		f.String("key", &labels[i].key)
+		f.Float64("y", &labels[i].y)
+		f.Bool("used", &labels[i].used)
+	})
+	f.Uint64("missed_gone", &j.missed.popped)
+	missed := j.missed.items[j.missed.head:]
+	f.List("missed", len(missed), 3, func(n int) { missed = make([]missing, n) }, func(f *state.Fields, i int) {
+		f.String("key", &missed[i].key)
+		f.Uint64("example", &missed[i].example)
+	})
+	j.stats.fields(f)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	f.Fail("examples", j.restore(xs, waits, labels, missed))
+}
+
+func (s *JoinStats) fields(f *state.Fields) {
+	f.Uint64("early", &s.Early)
+	f.Uint64("orphans", &s.Orphans)
+	f.Uint64("duplicates", &s.Duplicates)
+	f.Uint64("missing", &s.Missing)
+	for i := range s.Joined {
+		f.Uint64("joined", &s.Joined[i])
+		f.Uint64("late", &s.Late[i])
+	}
+}
+
+var errJoin = errors.New("the state of the join contradicts itself")
+
+// restore fills the queues, and the indices that follow from them.
+func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, missed []missing) error {
+	const most = 1 << 62 // of a counter
+	if len(xs) != len(waits) || uint64(len(xs)) > j.window+2 || uint64(len(labels)) > j.window+1 || uint64(len(missed)) > j.window ||
+		j.examples.popped > most || j.labels.popped > most || j.missed.popped > most {
+		return errJoin
+	}
+	for i := range waits {
+		w := &waits[i]
+		w.x = xs[i]
+		if w.key != "" && !w.x.Labelled {
+			n := j.examples.popped + uint64(i) + 1
+			w.same = j.open[w.key]
+			j.open[w.key] = n
+		}
+	}
+	j.examples.items, j.examples.head = waits, 0
+	for i, l := range labels {
+		if _, ok := j.known[l.key]; ok || l.key == "" {
+			return errJoin
+		}
+		j.known[l.key] = j.labels.popped + uint64(i) + 1
+		if !l.used {
+			j.unused++
+		}
+	}
+	j.labels.items, j.labels.head = labels, 0
+	for i, m := range missed {
+		if m.example > j.examples.popped {
+			return errJoin
+		}
+		j.gone[m.key] = j.missed.popped + uint64(i) + 1
+	}
+	j.missed.items, j.missed.head = missed, 0
+	return nil
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// MetaRecording is the name under which a snapshot keeps the length that the
+// recording had when the snapshot was taken.
+const MetaRecording = "recording_bytes"
+
+// MetaDeadLetters is the name under which a snapshot keeps the mark of its dead
+// letters.
+const MetaDeadLetters = "dead_letters"
+
+// job is what persist does for one snapshot, in this order: wait for the dead
+// letters, have the snapshot confirmed, store it, publish the model, commit the offsets for lag displays.
+type job struct {
+	snap   *checkpoint.Snapshot // nil without a store
+	update *stream.Update       // nil if the model has not changed
+	start  time.Time
+}
+
+// snapshot copies the state and hands it to persist. It must not be called
+// while a job is under way.
+func (r *run) snapshot() error {
+	r.last, r.lastConsumed = time.Now(), r.e.Counts().Consumed
+	j := &job{start: r.last}
+	if err := r.e.Settle(r.after); err != nil {
+		return err
+	}
+	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended) {
+		u, err := r.e.Update()
+		if err != nil {
+			return fmt.Errorf("encoding the model: %w", err)
+		}
+		if u != nil {
+			r.Version++
+			r.lastPublished = r.e.steps
+			u.Model, u.Version, u.Created = r.Model, r.Version, time.Now().UTC().Truncate(time.Millisecond)
+			j.update = u
+		}
+	}
+	if r.Store != nil {
+		snap, err := r.e.Snapshot(r.after)
+		if err != nil {
+			return fmt.Errorf("encoding the state: %w", err)
+		}
+		if err := r.complete(&snap.Header); err != nil {
+			return err
+		}
+		j.snap = snap
+		if j.update != nil {
+			j.update.Epoch = r.Store.Epoch()
+		}
+	}
+	if j.snap == nil && j.update == nil && r.DeadLetters == nil {
+		return nil
+	}
+	r.busy = true
+	r.jobs <- j
+	return nil
+}
+
+// complete adds to a header what the engine does not know.
+func (cfg *RunConfig) complete(h *checkpoint.Header) error {
+	h.ModelVersion = cfg.Version
+	for p, n := range cfg.Start {
+		if _, ok := h.Offsets[p]; !ok {
+			h.Offsets[p] = n
+		}
+	}
+	h.Meta = append(h.Meta, cfg.Meta...)
+	if m, ok := cfg.DeadLetters.(Marker); ok {
+		h.Meta = append(h.Meta, [2]string{MetaDeadLetters, m.Mark()})
+	}
+	if cfg.Recorder == nil {
+		return nil
+	}
+	n, err := cfg.Recorder.Sync()
+	if err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	h.Meta = append(h.Meta, [2]string{MetaRecording, fmt.Sprint(n)})
+	return nil
+}
+
+// First stores a checkpoint of an engine before the first record, so that the
+// positions at which a first start begins are found by the next one, however
+// early this one ends.
+func First(ctx context.Context, e *Engine, cfg RunConfig) error {
+	snap, err := e.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("encoding the state: %w", err)
+	}
+	if err := cfg.complete(&snap.Header); err != nil {
+		return err
+	}
+	if _, err := cfg.Store.Save(ctx, snap); err != nil {
+		return fmt.Errorf("storing the state: %w", err)
+	}
+	return nil
+}
+
+// persist does the jobs, beside learning.
+func (r *run) persist() {
+	defer close(r.saved)
+	for j := range r.jobs {
+		r.saved <- r.do(j)
+	}
+}
+
+func (r *run) do(j *job) error {
+	if r.DeadLetters != nil {
+		if err := r.DeadLetters.Flush(r.after); err != nil && r.Tolerance != TolerateAll {
+			return fmt.Errorf("dead letters: %w", err)
+		}
+	}
+	if j.snap != nil {
+		if r.Confirm != nil {
+			if err := r.Confirm(r.after); err != nil {
+				return err
+			}
+		}
+		path, err := r.Store.Save(r.after, j.snap)
+		if err != nil {
+			return fmt.Errorf("storing the state: %w", err)
+		}
+		if r.Observer != nil {
+			r.Observer.Checkpointed(path, j.snap.Header, j.snap.Bytes, time.Since(j.start))
+		}
+	}
+	if j.update != nil {
+		start := time.Now()
+		u := r.deltas.next(j.update)
+		if err := r.Publisher.Publish(r.after, u); err != nil {
+			return fmt.Errorf("publishing version %d: %w", u.Version, err)
+		}
+		r.deltas.published(j.update, u)
+		if r.Observer != nil {
+			r.Observer.Published(u, time.Since(start))
+		}
+	}
+	if c, ok := r.Source.(stream.Committer); ok && j.snap != nil {
+		// Lag displays only: a failure must not stop the run.
+		if err := c.Commit(r.after, j.snap.Header.Offsets); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			r.Log.Warn("offsets not committed; lag displays will be behind", "err", err)
+		}
+	}
+	return nil
+}
+
+// Republish publishes the model of a restored engine again, as the version
+// that its checkpoint names: the run before may have ended between storing and
+// publishing it. Doing so needlessly is harmless.
+func Republish(cfg RunConfig, e *Engine, h checkpoint.Header) (*stream.Update, error) {
+	if cfg.Publisher == nil || h.ModelVersion == 0 {
+		return nil, nil
+	}
+	u, err := e.Update()
+	if err != nil || u == nil {
+		return nil, err
+	}
+	u.Model, u.Version, u.Created = cfg.Model, h.ModelVersion, h.Created
+	if cfg.Store != nil {
+		u.Epoch = cfg.Store.Epoch()
+	}
+	return u, nil
+}

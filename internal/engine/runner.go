@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Tolerance says what to do about records that cannot be used.
+type Tolerance string
+
+const (
+	// TolerateNone stops at the first one.
+	TolerateNone Tolerance = "none"
+	// TolerateData passes over records whose content is wrong, and stops when
+	// the dead-letter topic cannot take them.
+	TolerateData Tolerance = "data"
+	// TolerateAll passes over records, and over failures to dead-letter them.
+	TolerateAll Tolerance = "all"
+)
+
+// Recorder keeps a log of the records consumed.
+type Recorder interface {
+	Write(rec *stream.Record) error
+	// Sync makes everything written so far durable and returns how long the
+	// log then is.
+	Sync() (int64, error)
+}
+
+// DeadLetters takes the records that could not be used.
+type DeadLetters interface {
+	Send(ctx context.Context, rec *stream.Record, why *stream.RecordError) error
+	// Flush returns when everything sent is durable.
+	Flush(ctx context.Context) error
+}
+
+// Marker is implemented by DeadLetters that recognise after a restart what they
+// have sent before. Mark returns what a checkpoint must keep for that. It is
+// called for each snapshot, when letters about the records up to there have
+// been sent and none about those behind it. The Flush that follows, before the
+// checkpoint is stored, may prepare the mark of the next one.
+type Marker interface {
+	Mark() string
+}
+
+// RunConfig says where a run's records come from and where its results go.
+// Nothing in it influences the state.
+type RunConfig struct {
+	Source  stream.Source
+	Decoder stream.Decoder
+	// Labels decodes the records of the topic of labels, into Y, Labelled and
+	// ID. An engine that joins needs it. Labels and examples are joined by the
+	// keys of the records, or where they have none by ID.
+	Labels stream.Decoder
+	// Start holds where the partitions begin of which nothing has been consumed
+	// yet. Checkpoints keep these positions beside those consumed up to, so
+	// that a restart begins there too, whatever has been appended since.
+	Start stream.Offsets
+	// Meta is added to the headers of checkpoints.
+	Meta [][2]string
+	// Store, Publisher, Recorder and DeadLetters may be nil.
+	Store       *checkpoint.Store
+	Publisher   stream.Publisher
+	Recorder    Recorder
+	DeadLetters DeadLetters
+	// Model is the name under which updates are published, Version the version
+	// of the last one published.
+	Model   string
+	Version uint64
+	// FullEvery, if larger than 1, publishes deltas where they are at most half
+	// as large as fulls, and a full at least every so many updates. The first
+	// update of a run is a full. The payload published last is then kept.
+	FullEvery int
+	// Confirm, if not nil, is asked before each checkpoint is stored whether what
+	// has been read since the last one belongs to the stream. An error ends the
+	// run, with the checkpoints as they were.
+	Confirm func(ctx context.Context) error
+	// Tolerance defaults to TolerateNone.
+	Tolerance Tolerance
+	// CheckpointInterval and CheckpointEvery say how much time and how many
+	// records may pass between checkpoints; 0 means no such limit.
+	CheckpointInterval time.Duration
+	CheckpointEvery    uint64
+	// QueueRecords and QueueBytes bound how far ingest runs ahead, in records,
+	// default 65,536, and in the bytes of their values, default 64 MiB. A record
+	// that is larger goes alone.
+	QueueRecords int
+	QueueBytes   int64
+	// Limit, if positive, ends the stream after so many records.
+	Limit uint64
+	// ShutdownTimeout bounds what a run still does after its context has
+	// ended, default 25 s.
+	ShutdownTimeout time.Duration
+	// Stop says not to finish the learner when a bounded stream ends.
+	Stop bool
+	// Observer, if not nil, is told what happens.
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// Observer is told what happens in a run, on the learning goroutine unless a
+// method says otherwise. It must not block.
+type Observer interface {
+	// Consumed is called after each batch; queued is the number of records
+	// that wait.
+	Consumed(e *Engine, queued int64)
+	// Dead is called for each record that cannot be used.
+	Dead(why *stream.RecordError)
+	// Checkpointed is called after a checkpoint is durable, on the persisting
+	// goroutine.
+	Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
+	// Published is called after an update is durable, on the persisting
+	// goroutine. It gets the update as it was published, full or delta.
+	Published(u *stream.Update, took time.Duration)
+}
+
+// Result says how a run ended.
+type Result struct {
+	// Ended: the stream ended and the learner was finished. Otherwise the run
+	// was stopped and can go on.
+	Ended bool
+	// Version is the version of the last update published.
+	Version uint64
+}
+
+// Run feeds e from cfg.Source until the stream ends, ctx ends, or something
+// fails. When ctx ends it consumes what has been decoded of the present batch,
+// writes a last checkpoint, publishes, and returns a Result without an error.
+func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
+	if cfg.QueueRecords <= 0 {
+		cfg.QueueRecords = 65536
+	}
+	if cfg.QueueBytes <= 0 {
+		cfg.QueueBytes = 64 << 20
+	}
+	if cfg.ShutdownTimeout <= 0 {
+		cfg.ShutdownTimeout = 25 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Tolerance == "" {
+		cfg.Tolerance = TolerateNone
+	}
+
+	if e.join != nil && cfg.Labels == nil {
+		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
+	}
+
+	// What goes on after ctx has ended, up to the shutdown timeout, runs under
+	// after; what only makes sense before, under ctx.
+	after, cancelAfter := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelAfter()
+	stopTimer := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(cfg.ShutdownTimeout, cancelAfter)
+		context.AfterFunc(after, func() { t.Stop() })
+	})
+	defer stopTimer()
+
+	r := &run{
+		RunConfig: cfg, e: e, after: after,
+		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.QueueBytes, cfg.Recorder != nil || cfg.DeadLetters != nil),
+		jobs: make(chan *job, 1), saved: make(chan error, 1),
+		last:   time.Now(),
+		deltas: deltas{every: cfg.FullEvery},
+	}
+	r.in.limit = cfg.Limit
+	r.in.join, r.in.labels, r.in.labelsIn = e.join != nil, cfg.Labels, e.cfg.Join.Topic
+	r.lastConsumed = e.Counts().Consumed
+	if r.Version > 0 {
+		r.lastPublished = e.steps
+	}
+
+	inCtx, stopIngest := context.WithCancel(ctx)
+	go r.in.run(inCtx)
+	go r.persist()
+
+	err := r.loop(ctx)
+	stopIngest()
+	for range r.in.queue { // let ingest end
+	}
+	if err == nil {
+		err = r.end(ctx)
+	} else {
+		err = r.fail(err)
+	}
+	close(r.jobs)
+	for e := range r.saved {
+		err = errors.Join(err, e)
+	}
+	return Result{Ended: r.ended, Version: r.Version}, err
+}
+
+// run is the state of one Run.
+type run struct {
+	RunConfig
+	e     *Engine
+	after context.Context
+	in    *ingest
+
+	jobs  chan *job
+	saved chan error // one for each job, closed at the end
+	busy  bool       // a job is under way
+
+	deltas deltas // on the persisting goroutine
+
+	last          time.Time // of the last checkpoint
+	lastConsumed  uint64
+	lastPublished uint64 // steps at the last publication
+	ended         bool
+}
+
+// errStop is why a batch is left: a record that is not tolerated.
+type errStop struct{ error }
+
+func (r *run) loop(ctx context.Context) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case b, ok := <-r.in.queue:
+			if !ok {
+				if errors.Is(r.in.err, io.EOF) || ctx.Err() != nil {
+					return nil
+				}
+				return r.in.err
+			}
+			r.in.depth.Add(-int64(len(b.items)))
+			if err := r.consume(b); err != nil {
+				return err
+			}
+			r.in.recycle(b)
+		case err := <-r.saved:
+			r.busy = false
+			if err != nil {
+				return err
+			}
+		case <-tick.C:
+			// An idle stream: finish the work at hand so that what is published
+			// and displayed is up to date.
+			if err := r.e.Settle(r.after); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+		if r.Observer != nil {
+			r.Observer.Consumed(r.e, r.in.depth.Load())
+		}
+		if !r.busy && r.due() {
+			if err := r.snapshot(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *run) due() bool {
+	n := r.e.Counts().Consumed - r.lastConsumed
+	if n == 0 {
+		return false
+	}
+	return r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
+		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
+}
+
+// consume passes a batch to the engine, a run of usable records at a time.
+func (r *run) consume(b *batch) error {
+	refused := -1
+	for i := range b.items {
+		it := &b.items[i]
+		if r.e.Admit(it); it.Err != nil && r.Tolerance == TolerateNone {
+			refused = i
+			break
+		}
+	}
+	items := b.items
+	if refused >= 0 {
+		items = items[:refused]
+	}
+	for i := range items {
+		if items[i].Err == nil {
+			continue
+		}
+		if r.Observer != nil {
+			r.Observer.Dead(items[i].Err)
+		}
+		r.Log.Debug("record refused", "err", items[i].Err)
+		if r.DeadLetters == nil {
+			continue
+		}
+		if err := r.DeadLetters.Send(r.after, &b.records[i], items[i].Err); err != nil {
+			if r.Tolerance != TolerateAll {
+				return fmt.Errorf("dead letter: %w", err)
+			}
+			r.Log.Error("dead letter lost", "err", err, "record", items[i].Err)
+		}
+	}
+	if r.Recorder != nil {
+		for i := range items {
+			if err := r.Recorder.Write(&b.records[i]); err != nil {
+				return fmt.Errorf("recording: %w", err)
+			}
+		}
+	}
+	if _, err := r.e.Consume(r.after, items); err != nil {
+		return err
+	}
+	if refused >= 0 {
+		return errStop{b.items[refused].Err}
+	}
+	return nil
+}
+
+// end completes a run whose stream or context has ended.
+func (r *run) end(ctx context.Context) error {
+	if ctx.Err() == nil && !r.Stop {
+		if err := r.e.Finish(r.after); err != nil {
+			return err
+		}
+		r.ended = true
+	}
+	if r.Observer != nil {
+		defer r.Observer.Consumed(r.e, 0)
+	}
+	return r.final()
+}
+
+// fail completes a run that cannot go on: if the state is sound, it is kept.
+func (r *run) fail(err error) error {
+	var stop errStop
+	if errors.As(err, &stop) {
+		return errors.Join(stop.error, r.final())
+	}
+	if r.in.err != nil && errors.Is(err, r.in.err) {
+		return errors.Join(err, r.final())
+	}
+	return err
+}
+
+// final waits for the job under way and writes the final snapshot.
+func (r *run) final() error {
+	if r.busy {
+		r.busy = false
+		if err := <-r.saved; err != nil {
+			return err
+		}
+	}
+	return r.snapshot()
+}

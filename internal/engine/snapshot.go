@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Names of the sections of a snapshot.
+const (
+	sectionEngine  = "engine"
+	sectionLearner = "learner"
+)
+
+// Snapshot settles the engine and copies its state into a unit that can be
+// stored while the engine goes on.
+func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
+	if err := e.Settle(ctx); err != nil {
+		return nil, err
+	}
+	own, learner, err := e.encode()
+	if err != nil {
+		return nil, err
+	}
+	return &checkpoint.Snapshot{
+		Header: checkpoint.Header{
+			StreamSVM: Version, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
+			Offsets: e.Offsets(), StateHash: hash(own, learner), Meta: e.meta(),
+		},
+		Sections: []checkpoint.Section{{Name: sectionEngine, Data: own}, {Name: sectionLearner, Data: learner}},
+	}, nil
+}
+
+// meta lists the fates for the header of a snapshot, where they can be read
+// without the state.
+func (e *Engine) meta() [][2]string {
+	c := e.Counts()
+	list := [][2]string{
+		{"consumed", fmt.Sprint(c.Consumed)}, {"learned", fmt.Sprint(c.Learned)},
+		{"sampled_out", fmt.Sprint(c.SampledOut)}, {"dead", fmt.Sprint(c.Dead)}, {"pending", fmt.Sprint(c.Pending)},
+	}
+	if e.join != nil {
+		list = append(list, [2]string{"joined", fmt.Sprint(c.Joined)}, [2]string{"late", fmt.Sprint(c.Late)})
+	}
+	return list
+}
+
+// Restore sets the engine, which must be new, to the state of a snapshot that
+// was taken under the same configuration. After an error the engine cannot be
+// used.
+func (e *Engine) Restore(s *checkpoint.Snapshot) error {
+	own, ok1 := s.Section(sectionEngine)
+	learner, ok2 := s.Section(sectionLearner)
+	if !ok1 || !ok2 {
+		return errors.New("the checkpoint lacks a section; it was not written by a trainer")
+	}
+	if s.Header.Learner != e.cfg.Spec.Name {
+		return fmt.Errorf("the checkpoint is of learner %s, the configuration says %s", s.Header.Learner, e.cfg.Spec.Name)
+	}
+	if err := e.decode(own, learner); err != nil {
+		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, err)
+	}
+	return nil
+}
+
+// Hash returns the xxh64 of the complete encoded state.
+func (e *Engine) Hash() (uint64, error) {
+	own, learner, err := e.encode()
+	return hash(own, learner), err
+}
+
+func hash(own, learner []byte) uint64 {
+	h := xxhash.New()
+	_, _ = h.Write(own)
+	_, _ = h.Write(learner)
+	return h.Sum64()
+}
+
+// Update returns the present model as a full update, complete but for what the
+// engine does not know: name, version, epoch and time. It is nil before the
+// warm-up has ended.
+func (e *Engine) Update() (*stream.Update, error) {
+	p := e.Predictor()
+	if p == nil {
+		return nil, nil
+	}
+	payload, err := p.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &stream.Update{
+		Kind: stream.Full, Learner: e.cfg.Spec.Name, Step: e.Report().Step, Examples: e.counts.Learned,
+		Offsets: e.Offsets(), Evaluation: e.Evaluation(), Hash: xxhash.Sum64(payload), Payload: payload,
+	}, nil
+}
+
+// Evaluation lists the measures that describe the engine, in a fixed order.
+func (e *Engine) Evaluation() []stream.Measure {
+	r := e.Report()
+	ms := append(e.preq.Measures(),
+		stream.Measure{Name: "objective", Value: r.Objective},
+		stream.Measure{Name: "certificate", Value: r.Certificate},
+		stream.Measure{Name: "gradient_norm", Value: r.GradNorm},
+		stream.Measure{Name: "sample", Value: float64(r.Sample)},
+	)
+	return slices.Clip(append(ms, r.Gauges...))
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// TestStartPositionsSurvive: a partition that has delivered nothing yet keeps
+// its start position in every checkpoint, and the state does not depend on it.
+func TestStartPositionsSurvive(t *testing.T) {
+	recs := records(600, 5, false)
+	start := stream.Offsets{{Topic: "t", ID: 0}: 0, {Topic: "t", ID: 1}: 0, {Topic: "t", ID: 2}: 77}
+	cfg := RunConfig{Decoder: plain{}, Store: openStore(t, t.TempDir()), Start: start}
+	e := newEngine(t, config(t, "pegasos"))
+	if err := First(t.Context(), e, cfg); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := cfg.Store.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(snap.Header.Offsets, start) || snap.Header.Examples != 0 {
+		t.Fatalf("the first checkpoint has %d examples and offsets %v, want 0 and %v", snap.Header.Examples, snap.Header.Offsets, start)
+	}
+
+	e = newEngine(t, config(t, "pegasos"))
+	if err := e.Restore(snap); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Source, cfg.Start = &memory{recs: recs, r: rand.New(rand.NewPCG(1, 2))}, snap.Header.Offsets
+	if _, err := Run(t.Context(), e, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err = cfg.Store.Load(); err != nil {
+		t.Fatal(err)
+	}
+	want := stream.Offsets{{Topic: "t", ID: 0}: 300, {Topic: "t", ID: 1}: 300, {Topic: "t", ID: 2}: 77}
+	if !maps.Equal(snap.Header.Offsets, want) {
+		t.Errorf("the last checkpoint has offsets %v, want %v", snap.Header.Offsets, want)
+	}
+
+	plainRun := newEngine(t, config(t, "pegasos"))
+	if _, err := Run(t.Context(), plainRun, RunConfig{Decoder: plain{}, Source: &memory{recs: recs, r: rand.New(rand.NewPCG(3, 4))}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := hashOf(t, e), hashOf(t, plainRun); got != want {
+		t.Errorf("state %016x, without start positions %016x", got, want)
+	}
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// encode returns the engine's own state and the learner's.
+func (e *Engine) encode() (own, learner []byte, err error) {
+	own, err = state.Append(nil, e.fields)
+	if err == nil && e.learner != nil {
+		learner, err = e.learner.AppendBinary(nil)
+	}
+	return own, learner, err
+}
+
+// decode restores an engine that was made with the same configuration.
+func (e *Engine) decode(own, learner []byte) error {
+	if err := state.Decode(own, e.fields); err != nil {
+		return err
+	}
+	if !e.started {
+		e.learner = nil
+		return nil
+	}
+	l, err := e.cfg.Spec.New(e.env(), e.options)
+	if err != nil {
+		return err
+	}
+	if err := l.UnmarshalBinary(learner); err != nil {
+		return fmt.Errorf("learner %s: %w", e.cfg.Spec.Name, err)
+	}
+	e.learner = l
+	return nil
+}
+
+func (e *Engine) fields(f *state.Fields) {
+	f.Group("config", e.cfg.fields)
+	c := &e.counts
+	for _, v := range []struct {
+		name string
+		n    *uint64
+	}{
+		{"consumed", &c.Consumed}, {"labelled", &c.Labelled}, {"unlabelled", &c.Unlabelled},
+		{"learned", &c.Learned}, {"sampled_out", &c.SampledOut}, {"dead", &c.Dead},
+		{"pending", &c.Pending}, {"steps", &e.steps},
+	} {
+		f.Uint64(v.name, v.n)
+	}
+	e.positions()
+	offsetFields(f, &e.offsets)
+	f.Int("dim", &e.gate.dim)
+	f.Bool("started", &e.started)
+	f.Bool("finished", &e.finished)
+	mapFields(f, "options", &e.options)
+	columns.Examples(f, "warm", &e.warm)
+	columns.Examples(f, "block", &e.block)
+	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
+		e.tuned[i].Fields(f)
+	})
+	if f.Decoding() {
+		e.transform = new(prep.Transform)
+	}
+	if e.started {
+		f.Group("transform", e.transform.Fields)
+	}
+	f.Group("prequential", e.preq.Fields)
+	f.Group("curve", e.curve.Fields)
+	e.moreFields(f)
+}
+
+// fields describes the configuration. When reading, each value must be the one
+// that the engine was made with: a state continues only under the
+// configuration that it began with.
+func (c *Config) fields(f *state.Fields) {
+	same := func(name, want string) {
+		got := want
+		f.String(name, &got)
+		if f.Decoding() && f.Err() == nil && got != want {
+			f.Fail(name, fmt.Errorf("the state was made with %q, the configuration says %q", got, want))
+		}
+	}
+	same("learner", c.Spec.Name)
+	same("preset", c.Preset)
+	same("task", string(c.Task))
+	same("seed", fmt.Sprint(c.Seed))
+	same("scale", c.Scale)
+	if c.Scale == prep.Running {
+		same("span", fmt.Sprint(c.Span))
+	}
+	same("hash_dim", fmt.Sprint(c.HashDim))
+	same("warmup", fmt.Sprint(c.Warmup))
+	same("tune", fmt.Sprint(c.Tune))
+	same("window", fmt.Sprint(c.Window))
+	given := ""
+	for _, k := range slices.Sorted(maps.Keys(c.Options)) {
+		given += k + "=" + c.Options[k] + " "
+	}
+	same("set", given)
+}
+
+func offsetFields(f *state.Fields, o *stream.Offsets) {
+	ps := o.Partitions()
+	read := stream.Offsets{}
+	f.List("offsets", len(ps), 3, func(n int) { ps = make([]stream.Partition, n) }, func(f *state.Fields, i int) {
+		next, id := (*o)[ps[i]], int64(ps[i].ID)
+		f.String("topic", &ps[i].Topic)
+		f.Int64("partition", &id)
+		f.Int64("next", &next)
+		ps[i].ID = int32(id)
+		read[ps[i]] = next
+	})
+	if f.Decoding() {
+		*o = read
+	}
+}
+
+func mapFields(f *state.Fields, name string, m *map[string]string) {
+	keys := slices.Sorted(maps.Keys(*m))
+	if f.Decoding() {
+		*m = map[string]string{}
+	}
+	f.List(name, len(keys), 2, func(n int) { keys = make([]string, n) }, func(f *state.Fields, i int) {
+		v := (*m)[keys[i]]
+		f.String("name", &keys[i])
+		f.String("value", &v)
+		(*m)[keys[i]] = v
+	})
+}

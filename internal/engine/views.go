@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"maps"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Counts returns what became of the records so far.
+func (e *Engine) Counts() Counts {
+	c := e.counts
+	if e.join != nil {
+		s := e.Join()
+		c.Joined, c.Late = s.joined(), s.late()
+		c.Pending += s.Examples + s.Labels
+	}
+	return c
+}
+
+// Join says what became of labels that come on a topic of their own; nil if
+// none do.
+func (e *Engine) Join() *JoinStats {
+	if e.join == nil {
+		return nil
+	}
+	s := e.join.stats
+	s.Examples, s.Labels = uint64(e.join.examples.len()), e.join.unused
+	return &s
+}
+
+// Offsets returns a copy of the positions consumed up to.
+func (e *Engine) Offsets() stream.Offsets { return e.positions().Clone() }
+
+// Options returns the learner's complete options as chosen.
+func (e *Engine) Options() map[string]string { return maps.Clone(e.options) }
+
+// Tuned returns the tuner's table, or nil.
+func (e *Engine) Tuned() []tune.Row { return e.tuned }
+
+// Started reports whether the warm-up is over.
+func (e *Engine) Started() bool { return e.started }
+
+// Finished reports whether Finish has been called.
+func (e *Engine) Finished() bool { return e.finished }
+
+// Prequential returns the prequential measures.
+func (e *Engine) Prequential() *eval.Prequential { return e.preq }
+
+// Curve returns the recorded course of the prequential measures.
+func (e *Engine) Curve() *eval.Curve { return e.curve }
+
+// Report returns the learner's report; before the warm-up ends, an empty one.
+func (e *Engine) Report() algos.Report {
+	if e.learner == nil {
+		return algos.NewReport()
+	}
+	return e.learner.Report()
+}
+
+// Predictor returns the present model with its preprocessing, or nil before
+// the warm-up ends. It shares memory with the engine: encode it before the
+// engine goes on.
+func (e *Engine) Predictor() *predictor.Predictor {
+	if e.learner == nil {
+		return nil
+	}
+	return predictor.New(e.cfg.Spec, e.cfg.Task, e.options, e.transform, e.learner.Model())
+}

@@ -1,0 +1,64 @@
+package finitesum
+
+import (
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/rng"
+)
+
+// Weighted sampling draws with the probabilities that it says, keeps the
+// estimate unbiased, and takes long rows out of the step size.
+func TestWeighted(t *testing.T) {
+	p := generate(40, 5, 1, 3).with(Squared, .01, 0, 0)
+	for i := range 4 {
+		x := p.rows[i].Clone()
+		for k := range x.Val {
+			x.Val[k] *= 30
+		}
+		p.Set(i, x, p.b[i])
+	}
+	var s sampling
+	s.prepare(p, true)
+	sum, chance := 0.0, make([]float64, p.Len())
+	for i, v := range p.norm2 {
+		sum += v
+		chance[i] += s.keep[i] / float64(p.Len())
+		chance[s.alias[i]] += (1 - s.keep[i]) / float64(p.Len())
+	}
+	mean := sum / float64(p.Len())
+	for i, v := range p.norm2 {
+		want := (1/float64(p.Len()) + v/sum) / 2
+		if math.Abs(chance[i]-want) > 1e-15 || math.Abs(s.weight[i]*want*float64(p.Len())-1) > 1e-14 {
+			t.Errorf("row %d: probability %g, want %g; weight %g", i, chance[i], want, s.weight[i])
+		}
+	}
+	if s.most > 2*mean || p.maxNorm2() < 9*mean {
+		t.Errorf("largest weighed ‖a‖² %g, mean %g, largest %g", s.most, mean, p.maxNorm2())
+	}
+	r, hits := rng.New(1, "t"), make([]float64, p.Len())
+	const draws = 200000
+	for range draws {
+		i, w := s.next(r)
+		hits[i]++
+		if w != s.weight[i] {
+			t.Fatal("the weight of another row")
+		}
+	}
+	for i, h := range hits {
+		want := draws * chance[i]
+		if math.Abs(h-want) > 5.5*math.Sqrt(want) {
+			t.Errorf("row %d: %g draws of %g", i, h, want)
+		}
+	}
+	want := ridgeOptimum(t, p)
+	for _, m := range methods {
+		even, odd := solver(t, p, Params{Method: m, Seed: 1}), solver(t, p, Params{Method: m, Weighted: true, Seed: 1})
+		run(t, even, 120)
+		run(t, odd, 120)
+		a, b := largest(even.X(), want), largest(odd.X(), want)
+		if !(b < a/2) {
+			t.Errorf("%s: off by %g with uniform rows, by %g with weighted ones", m, a, b)
+		}
+	}
+}

@@ -1,0 +1,439 @@
+package finitesum
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/rng"
+)
+
+// objective is F by the definition, for one purpose after the other.
+func objective(p *Problem, x []float64) float64 {
+	s := 0.0
+	for i := range p.Len() {
+		row := make([]float64, p.Dim())
+		p.axpy(1, i, row)
+		z := 0.0
+		for j, a := range row {
+			z += a * x[j]
+		}
+		s += p.Loss.value(z, p.b[i]) / float64(p.Len())
+	}
+	for j, v := range x {
+		s += p.Ridge / 2 * v * v
+		if p.Bias == 0 || j > 0 {
+			s += p.Lasso * math.Abs(v)
+		}
+	}
+	return s
+}
+
+func times(c float64, x []float64) []float64 {
+	out := make([]float64, len(x))
+	for j, v := range x {
+		out[j] = c * v
+	}
+	return out
+}
+
+// Property 1: F(θx) ≤ F(x) − ζ (1−θ)² ‖p‖²/2 in every step, and θ is the
+// minimum along the ray, for each problem with its exact rules.
+func TestProperty1(t *testing.T) {
+	base := generate(60, 12, 1, 1)
+	steps, away := 0, 0
+	for _, c := range []struct {
+		kind               Kind
+		ridge, lasso, bias float64
+		rules              []Rule
+	}{
+		{Squared, .01, 0, 0, []Rule{ByGram, ByPass, AtStart}},
+		{Squared, 0, .01, 0, []Rule{ByGram, ByPass, AtStart}},
+		{Squared, .01, .01, 1, []Rule{ByGram, ByPass, AtStart}},
+		{Hinge, .01, .002, 1, []Rule{ByPass, AtStart}},
+		{Logistic, .001, .002, 0, []Rule{ByPass, AtStart}},
+	} {
+		p := base.with(c.kind, c.ridge, c.lasso, c.bias)
+		for _, rule := range c.rules {
+			for _, m := range []Method{SVRGSD, SAGASD} {
+				for seed := range uint64(3) {
+					par := Params{Method: m, Theta: rule, Decrease: 1, Seed: seed}
+					if m == SAGASD {
+						par.Rate = .25
+					}
+					s := solver(t, p, par)
+					before := make([]float64, p.Dim())
+					last := -1
+					s.observe = func(k int, x, xh, u []float64, theta float64) {
+						switch {
+						case k > 0:
+						case s.par.Variant == Convex:
+							copy(before, s.y)
+						default:
+							copy(before, s.snap)
+						}
+						last = k
+						if rule != AtStart || k == 0 {
+							steps++
+							pp := 0.0
+							for j, v := range u {
+								if m == SVRGSD {
+									v += p.Ridge * (before[j] - s.snap[j])
+								}
+								pp += v * v
+							}
+							pen := func(th float64) float64 { return s.zeta * (1 - th) * (1 - th) * pp / 2 }
+							fx, ft := objective(p, before), objective(p, times(theta, before))
+							tol := 1e-13 * (1 + fx)
+							if ft+pen(theta) > fx+tol {
+								t.Fatalf("%s, %+v, rule %d, seed %d, step %d: θ = %g takes F from %g to %g", m, c, rule, seed, k, theta, fx, ft)
+							}
+							if math.Abs(theta-1) > 1e-3 {
+								away++
+							}
+							// For the squared loss θ is the minimum.
+							for _, th := range []float64{0, theta - 1e-3, theta + 1e-3, .5 * theta, -theta} {
+								if f := objective(p, times(th, before)) + pen(th); c.kind == Squared && f < ft+pen(theta)-tol {
+									t.Fatalf("%s, %+v, rule %d, step %d: θ = %g has %g, but %g has %g", m, c, rule, k, theta, ft+pen(theta), th, f)
+								}
+							}
+							if !slices.Equal(xh, times(theta, before)) {
+								t.Fatal("x^ is not θ x")
+							}
+						}
+						copy(before, x)
+					}
+					run(t, s, 4)
+					if last < 0 {
+						t.Fatal("nothing was observed")
+					}
+				}
+			}
+		}
+	}
+	if steps < 4000 || away < steps/50 {
+		t.Errorf("%d steps, %d of them with θ away from 1: too few to tell", steps, away)
+	}
+}
+
+// The line search for θ comes close to the minimum that golden sections find.
+func TestThetaSearch(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, kind := range []Kind{Squared, Hinge, Logistic} {
+		p := generate(60, 5, 1, 2).with(kind, .01, .01, 0)
+		for range 50 {
+			x := make([]float64, p.Dim())
+			for j := range x {
+				x[j] = 3 * r.NormFloat64()
+			}
+			ray := ray{p: p, z: make([]float64, p.Len()), b: p.b, zeta: .1, pp: r.Float64()}
+			p.Margins(ray.z, x)
+			ray.two, ray.one = p.norms(x)
+			lo, hi := -2.0, 4.0
+			for range 200 {
+				a, b := lo+.382*(hi-lo), hi-.382*(hi-lo)
+				fa, _, _ := ray.at(a)
+				fb, _, _ := ray.at(b)
+				if fa < fb {
+					hi = b
+				} else {
+					lo = a
+				}
+			}
+			want, _, _ := ray.at(lo)
+			one, _, _ := ray.at(1)
+			got, _, _ := ray.at(ray.search())
+			if got > one || got-want > .02*(one-want)+1e-6 {
+				t.Errorf("loss %d: search ends at %g, the minimum is %g, F(x) %g", kind, got, want, one)
+			}
+			if kind == Squared {
+				var q, h float64
+				for i, z := range ray.z {
+					q += z * z / float64(p.Len())
+					h += z * p.b[i] / float64(p.Len())
+				}
+				if exact, _, _ := ray.at(ray.quadratic(q, h)); exact > want+1e-12 {
+					t.Errorf("closed form %g, minimum %g", exact, want)
+				}
+			}
+		}
+	}
+}
+
+// θ is 1 where the ray says nothing.
+func TestThetaDegenerate(t *testing.T) {
+	p := generate(10, 3, 1, 1).with(Squared, 0, .1, 0)
+	for _, r := range []ray{{p: p}, {p: p, zeta: math.Inf(1), pp: 1}, {p: p, zeta: math.NaN(), pp: 1}} {
+		if th := r.quadratic(0, 0); th != 1 {
+			t.Errorf("θ = %g", th)
+		}
+	}
+}
+
+// T2: the gradient estimate is unbiased, for batches and for a full table too,
+// and its variance is within 4L [F(x) − F* + F(x~) − F*].
+func TestVariance(t *testing.T) {
+	for seed := range uint64(20) {
+		p := generate(150, 10, 1, seed).with(Squared, .01, 0, 0)
+		best := p.Objective(ridgeOptimum(t, p))
+		s := solver(t, p, Params{Seed: seed})
+		run(t, s, 1)
+		s.evaluate(true)
+		r := rand.New(rand.NewPCG(seed, 9))
+		copy(s.x, s.snap)
+		for j := range s.x {
+			s.x[j] += .1 * r.NormFloat64()
+		}
+		full := p.Gradient(s.x)
+		for j := range full {
+			full[j] += p.Ridge * s.x[j]
+		}
+		mean, spread := make([]float64, p.Dim()), 0.0
+		for i := range p.Len() {
+			v := make([]float64, p.Dim())
+			p.axpy(s.at(i, 1).c, i, v)
+			for j := range v {
+				v[j] += s.grad[j] + p.Ridge*s.x[j]
+				mean[j] += v[j] / float64(p.Len())
+				spread += (v[j] - full[j]) * (v[j] - full[j]) / float64(p.Len())
+			}
+		}
+		if e := largest(mean, full); e > 1e-14 {
+			t.Errorf("seed %d: the mean of the estimates is off by %g", seed, e)
+		}
+		bound := 4 * p.Lipschitz() * (p.Objective(s.x) - best + p.Objective(s.snap) - best)
+		if !(spread > 0) || spread > bound {
+			t.Errorf("seed %d: variance %g, bound %g", seed, spread, bound)
+		}
+	}
+}
+
+// T3: with z_k = (x_k − (1−σ) x^_k)/σ, y_k = σ z_k + (1−σ) x^_{k−1}; both convex
+// variants start an epoch at the z at which the one before ended.
+func TestZForm(t *testing.T) {
+	p := generate(100, 8, 1, 3).with(Squared, 0, .01, 0)
+	for _, variant := range []Variant{Convex, ConvexB} {
+		s := solver(t, p, Params{Variant: variant, Decrease: .1, Seed: 2})
+		var x, xh, z []float64
+		for epoch := range 5 {
+			if epoch > 0 && largest(z, s.y) > 1e-15 {
+				t.Fatalf("y~ is not the last z: %g apart", largest(z, s.y))
+			}
+			s.observe = func(k int, xn, xhn, u []float64, theta float64) {
+				sigma := s.par.Sigma
+				if k == 0 {
+					x, xh = slices.Clone(s.y), slices.Clone(s.y)
+					if variant == ConvexB {
+						xh = slices.Clone(s.snap)
+						for j := range x {
+							x[j] = sigma*s.y[j] + (1-sigma)*s.snap[j]
+						}
+					}
+					z0 := make([]float64, len(x))
+					for j := range z0 {
+						z0[j] = (x[j] - (1-sigma)*xh[j]) / sigma
+					}
+					if largest(z0, s.y) > 1e-14 {
+						t.Fatalf("z_0 is not y~")
+					}
+				}
+				z = make([]float64, len(xn))
+				for j := range z {
+					y := soft(x[j]-s.eta*(u[j]+s.grad[j]+p.Ridge*x[j]), s.eta*p.Lasso)
+					z[j] = (xn[j] - (1-sigma)*xhn[j]) / sigma
+					if e := y - (sigma*z[j] + (1-sigma)*xh[j]); math.Abs(e) > 1e-13 {
+						t.Fatalf("step %d: y differs from σz + (1−σ)x^ by %g", k, e)
+					}
+					// T4: (x−y)/η − (p+μ~) is in the subdifferential of λ2|.|.
+					sub := (x[j]-y)/s.eta - (u[j] + s.grad[j] + p.Ridge*x[j])
+					if y != 0 && math.Abs(sub-math.Copysign(p.Lasso, y)) > 1e-12 || math.Abs(sub) > p.Lasso+1e-12 {
+						t.Fatalf("step %d: y = %g with %g for a subgradient of %g|.|", k, y, sub, p.Lasso)
+					}
+				}
+				x, xh = slices.Clone(xn), slices.Clone(xhn)
+			}
+			run(t, s, 1)
+		}
+	}
+}
+
+// proxSVRG is Prox-SVRG as its paper has it, and nothing else.
+func proxSVRG(p *Problem, eta float64, m, epochs int, draw func(epoch uint64) *rng.Source) (iterates [][]float64, snap []float64) {
+	d := p.Dim()
+	snap = make([]float64, d)
+	for e := range epochs {
+		mu := p.Gradient(snap)
+		x, sum := slices.Clone(snap), make([]float64, d)
+		r := draw(uint64(e))
+		for range m {
+			i := r.IntN(p.Len())
+			c := p.Loss.deriv(p.dot(x, i), p.b[i]) - p.Loss.deriv(p.dot(snap, i), p.b[i])
+			a := make([]float64, d)
+			p.axpy(1, i, a)
+			for j := range x {
+				g := c*a[j] + mu[j] + p.Ridge*x[j]
+				x[j] = soft(x[j]-eta*g, eta*p.Lasso)
+				sum[j] += x[j]
+			}
+			iterates = append(iterates, slices.Clone(x))
+		}
+		for j := range snap {
+			snap[j] = sum[j] / float64(m)
+		}
+	}
+	return iterates, snap
+}
+
+// T5: with σ = 1 and without decrease steps SVRG-SD is Prox-SVRG, bit for bit,
+// once the snapshot rule is the same; with decrease steps but σ = 1 only the
+// average changes; at the optimum all stands still.
+func TestReductions(t *testing.T) {
+	for _, w := range []struct{ ridge, lasso float64 }{{.01, 0}, {.01, .01}} {
+		p := generate(90, 9, 1, 5).with(Squared, w.ridge, w.lasso, 0)
+		par := Params{Method: SVRGSD, Sigma: 1, Snapshot: MeanNext, Rate: .3, Seed: 77}
+		s := solver(t, p, par)
+		const epochs = 4
+		want, snap := proxSVRG(p, .3/p.Lipschitz(), 2*p.Len(), epochs, func(e uint64) *rng.Source {
+			c := *s
+			c.epoch = e
+			return c.draws("vr.row")
+		})
+		k := 0
+		s.observe = func(_ int, x, _, _ []float64, _ float64) {
+			if !slices.Equal(x, want[k]) {
+				t.Fatalf("%+v: step %d differs", w, k)
+			}
+			k++
+		}
+		run(t, s, epochs)
+		if k != len(want) || !slices.Equal(s.X(), snap) {
+			t.Fatalf("%+v: %d steps, snapshots %g apart", w, k, largest(s.X(), snap))
+		}
+		// The one-sweep code and the method's own name give the same bits.
+		own := solver(t, p, Params{Method: ProxSVRG, Rate: .3, Seed: 77})
+		run(t, own, epochs)
+		if !slices.Equal(own.X(), snap) {
+			t.Errorf("%+v: prox-svrg differs by %g", w, largest(own.X(), snap))
+		}
+		// Enabling decrease steps shifts no row.
+		k = 0
+		par.Decrease, par.Snapshot = .2, MeanHat
+		sd := solver(t, p, par)
+		sd.observe = func(_ int, x, _, _ []float64, _ float64) {
+			if k < 2*p.Len() && !slices.Equal(x, want[k]) {
+				t.Fatalf("%+v: with σ = 1 θ reached x in step %d", w, k)
+			}
+			k++
+		}
+		run(t, sd, 1)
+	}
+}
+
+func TestFixedPoint(t *testing.T) {
+	p := generate(100, 6, 1, 8).with(Squared, .05, 0, 0)
+	opt := ridgeOptimum(t, p)
+	for _, m := range methods {
+		s := solver(t, p, Params{Method: m, Decrease: .05, Seed: 1})
+		copy(s.snap, opt)
+		s.Restart()
+		if m.table() {
+			s.table = s.table[:0]
+			s.Changed()
+		}
+		run(t, s, 3)
+		if e := largest(s.X(), opt); e > 1e-14 {
+			t.Errorf("%s moved by %g from the optimum", m, e)
+		}
+	}
+}
+
+// T6: at η = 1/(19 L) and m ≥ 57 L/μ an epoch halves the gap in the mean.
+func TestContraction(t *testing.T) {
+	for _, lasso := range []float64{0, .01} {
+		ratio, runs := 0.0, 0
+		for seed := range uint64(20) {
+			p := generate(100, 10, 1, seed).with(Squared, .2, lasso, 0)
+			far := solver(t, p, Params{Seed: 1})
+			run(t, far, 100)
+			best := p.Objective(far.Output())
+			l := p.Lipschitz()
+			s := solver(t, p, Params{Rate: 1. / 19, Decrease: 1, Inner: math.Ceil(57 * l / p.Ridge / float64(p.Len())), Seed: seed})
+			for range 2 {
+				before := s.Value() - best
+				run(t, s, 1)
+				ratio += (s.Value() - best) / before
+				runs++
+			}
+		}
+		if ratio /= float64(runs); ratio > .5 {
+			t.Errorf("λ2 = %g: mean contraction %g an epoch", lasso, ratio)
+		}
+	}
+}
+
+// E1: the penalty is finite and not negative at any step size.
+func TestPenaltyIsClamped(t *testing.T) {
+	p := generate(50, 4, 1, 1).with(Squared, .01, 0, 0)
+	l := p.Lipschitz()
+	for _, rate := range []float64{.1, .5, .95, 1, 1.01, 10} {
+		s := solver(t, p, Params{Rate: rate, Seed: 1})
+		if err := s.Epoch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := .1 * rate / l / max(1-rate, .1)
+		if math.Abs(s.zeta-want) > 1e-12*want {
+			t.Errorf("rate %g: ζ = %g, want %g", rate, s.zeta, want)
+		}
+	}
+}
+
+// The generators of rows and of decrease steps are apart, a fraction of 1/m
+// still makes one decrease step, and every position is as likely.
+func TestPlaces(t *testing.T) {
+	p := generate(50, 4, 1, 1)
+	s := solver(t, p, Params{Decrease: .1, Theta: ByPass, Seed: 3})
+	hits := make([]int, 100)
+	for s.epoch = range 5000 {
+		s.rule = ByPass
+		at := s.places(100)
+		if len(at) != 10 || !slices.IsSorted(at) || len(slices.Compact(slices.Clone(at))) != 10 {
+			t.Fatalf("epoch %d: %v", s.epoch, at)
+		}
+		for _, k := range at {
+			hits[k]++
+		}
+	}
+	for k, n := range hits {
+		if n < 380 || n > 620 { // 500 ± 5.6 standard deviations
+			t.Errorf("position %d was chosen %d times of 500 expected", k, n)
+		}
+	}
+	s.par.Decrease = 1e-9
+	if n := len(s.places(100)); n != 1 {
+		t.Errorf("%d steps", n)
+	}
+	s.par.Decrease = 1
+	if n := len(s.places(100)); n != 100 {
+		t.Errorf("%d of 100 steps", n)
+	}
+}
+
+// Property 1 is lost on a part of the rows: what the documentation says of
+// ByRows is so.
+func TestByRowsIsApproximate(t *testing.T) {
+	p := generate(3000, 6, 1, 1).with(Squared, 1e-4, 0, 0)
+	s := solver(t, p, Params{Theta: ByRows, Decrease: 1, Inner: .02, Seed: 1})
+	worse := 0
+	for range 15 {
+		s.observe = func(k int, x, xh, u []float64, theta float64) {
+			if p.Objective(xh) > p.Objective(times(1/theta, xh))+1e-12 {
+				worse++
+			}
+		}
+		run(t, s, 1)
+	}
+	if worse == 0 {
+		t.Error("θ from 1,024 of 3,000 rows never raised F")
+	}
+}

@@ -1,0 +1,418 @@
+package finitesum
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// generate returns n rows of d features and unit length, ill-conditioned if
+// dense, with the given share of features in sparse ones.
+func generate(n, d int, density float64, seed uint64) *Problem {
+	r := rand.New(rand.NewPCG(seed, 0x7672))
+	p := &Problem{Loss: Loss{Width: 1}}
+	w := make([]float64, d)
+	for j := range w {
+		if r.IntN(3) > 0 {
+			w[j] = r.NormFloat64()
+		}
+	}
+	for range n {
+		var x stream.Vec
+		norm, z := 0.0, 0.0
+		if density < 1 {
+			x.Idx = []int32{}
+		}
+		for j := range d {
+			if density < 1 && r.Float64() >= density {
+				continue
+			}
+			v := r.NormFloat64()
+			if density == 1 {
+				v *= math.Pow(.8, float64(j%20))
+			}
+			if density < 1 {
+				x.Idx = append(x.Idx, int32(j))
+			}
+			x.Val = append(x.Val, float32(v))
+			norm += v * v
+		}
+		for k := range x.Val {
+			x.Val[k] /= float32(math.Sqrt(norm))
+			j := k
+			if x.Idx != nil {
+				j = int(x.Idx[k])
+			}
+			z += float64(x.Val[k]) * w[j]
+		}
+		b := 1.0
+		if z+.3*r.NormFloat64() < 0 {
+			b = -1
+		}
+		p.Append(x, b)
+	}
+	p.Widen(d)
+	return p
+}
+
+// with returns p with other weights; the rows are shared.
+func (p *Problem) with(kind Kind, ridge, lasso, bias float64) *Problem {
+	q := &Problem{Loss: Loss{Kind: kind, Width: .5}, Ridge: ridge, Lasso: lasso, Bias: bias}
+	for i, x := range p.rows {
+		q.Append(x, p.b[i])
+	}
+	q.Widen(p.Dim() + q.first() - p.first())
+	return q
+}
+
+func solver(t *testing.T, p *Problem, par Params) *Solver {
+	t.Helper()
+	s, err := NewSolver(p, par, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func run(t *testing.T, s *Solver, epochs int) {
+	t.Helper()
+	for range epochs {
+		if err := s.Epoch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ridgeOptimum solves the normal equations with gonum.
+func ridgeOptimum(t *testing.T, p *Problem) []float64 {
+	t.Helper()
+	n, d := p.Len(), p.Dim()
+	a, row := mat.NewDense(n, d, nil), make([]float64, d)
+	for i := range n {
+		clear(row)
+		p.axpy(1, i, row)
+		a.SetRow(i, row)
+	}
+	var g mat.Dense
+	g.Mul(a.T(), a)
+	g.Scale(1/float64(n), &g)
+	for j := range d {
+		g.Set(j, j, g.At(j, j)+p.Ridge)
+	}
+	var h, x mat.VecDense
+	h.MulVec(a.T(), mat.NewVecDense(n, p.b))
+	h.ScaleVec(1/float64(n), &h)
+	if err := x.SolveVec(&g, &h); err != nil {
+		t.Fatal(err)
+	}
+	return x.RawVector().Data
+}
+
+func largest(a, b []float64) float64 {
+	m := 0.0
+	for j := range a {
+		m = max(m, math.Abs(a[j]-b[j]))
+	}
+	return m
+}
+
+var methods = []Method{SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha}
+
+// Every method finds the minimum of the ridge problem that the normal
+// equations give, on dense and on sparse rows, with and without a bias.
+func TestRidgeOptimum(t *testing.T) {
+	for _, density := range []float64{1, .05} {
+		base := generate(250, 60, density, 1)
+		for _, bias := range []float64{0, .5} {
+			p := base.with(Squared, .02, 0, bias)
+			want := ridgeOptimum(t, p)
+			var g Gram
+			g.Rebuild(p)
+			direct, err := g.Ridge(p.Ridge)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := largest(direct, want); e > 1e-12 {
+				t.Errorf("density %g, bias %g: the direct solution is off by %g", density, bias, e)
+			}
+			best := p.Objective(want)
+			for _, m := range methods {
+				s := solver(t, p, Params{Method: m, Decrease: .01, Theta: Rule(int(m) % 3), Seed: 3})
+				run(t, s, 150)
+				if e := largest(s.X(), want); e > 1e-10 {
+					t.Errorf("%s, density %g, bias %g: off by %g", m, density, bias, e)
+				}
+				if norm, gap := s.Gap(); norm > 1e-10 || gap < s.Value()-best-1e-15 {
+					t.Errorf("%s: norm %g, bound %g, gap %g", m, norm, gap, s.Value()-best)
+				}
+			}
+		}
+	}
+}
+
+// In the first epochs the bound must bind, too, and not be absurd.
+func TestBoundIsAbove(t *testing.T) {
+	p := generate(300, 20, 1, 2).with(Squared, .01, .002, 1)
+	for _, m := range []Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+		far := solver(t, p, Params{Method: m, Seed: 9})
+		run(t, far, 200)
+		best := far.Value()
+		s := solver(t, p, Params{Method: m, Seed: 5})
+		for k := range 12 {
+			_, bound := s.Gap()
+			if gap := s.Value() - best; !(bound >= gap-1e-13) {
+				t.Errorf("%s: bound %g below the gap %g after %d epochs", m, bound, gap, k)
+			}
+			run(t, s, 1)
+		}
+	}
+}
+
+// kkt checks the optimality conditions coordinate by coordinate, computed from
+// the definition.
+func kkt(t *testing.T, name string, p *Problem, x []float64, tol float64) {
+	t.Helper()
+	g := make([]float64, p.Dim())
+	for i := range p.Len() {
+		row := make([]float64, p.Dim())
+		p.axpy(1, i, row)
+		z := 0.0
+		for j, a := range row {
+			z += a * x[j]
+		}
+		const h = 1e-5 // for the losses: derivatives are checked by themselves
+		d := p.Loss.deriv(z, p.b[i])
+		if slope := (p.Loss.value(z+h, p.b[i]) - p.Loss.value(z-h, p.b[i])) / (2 * h); math.Abs(slope-d) > 1e-4 {
+			t.Fatalf("derivative %g, differences %g", d, slope)
+		}
+		for j, a := range row {
+			g[j] += a * d / float64(p.Len())
+		}
+	}
+	zeros := 0
+	for j, v := range x {
+		e := g[j] + p.Ridge*v
+		lasso := p.Lasso
+		if p.Bias != 0 && j == 0 {
+			lasso = 0
+		}
+		switch {
+		case v > 0:
+			e += lasso
+		case v < 0:
+			e -= lasso
+		default:
+			zeros++
+			e = max(math.Abs(e)-lasso, 0)
+		}
+		if math.Abs(e) > tol {
+			t.Errorf("%s: coordinate %d = %g has residual %g", name, j, v, e)
+		}
+	}
+	if p.Lasso > 0 && (zeros == 0 || zeros == len(x)) {
+		t.Errorf("%s: %d of %d coordinates are 0: the problem does not test the prox", name, zeros, len(x))
+	}
+}
+
+func TestLassoAndElasticNet(t *testing.T) {
+	for _, density := range []float64{1, .08} {
+		base := generate(120, 40, density, 4)
+		for _, w := range []struct{ ridge, lasso, bias float64 }{{0, .01, 0}, {0, .01, 1}, {.01, .01, 0}, {.01, .005, 1}} {
+			p, best := base.with(Squared, w.ridge, w.lasso, w.bias), 0.0
+			for _, par := range []Params{
+				{Method: SVRGSD, Decrease: .001}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: ConvexB, Decrease: .01},
+				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: ByRows}, {Method: ProxSVRG}, {Method: SAGA}, {Method: Katyusha},
+			} {
+				par.Seed = 8
+				s := solver(t, p, par)
+				if par.Method == Katyusha && w.ridge == 0 {
+					run(t, s, 100)
+					// O(1/S²) only, and for F.
+					if gap := p.Objective(s.Output()) - best; gap > 1e-5 || gap < 0 {
+						t.Errorf("katyusha %+v: gap %g", w, gap)
+					}
+					continue
+				}
+				run(t, s, 250)
+				best = p.Objective(s.Output())
+				kkt(t, fmt.Sprintf("%s %+v density %g rule %d variant %d", par.Method, w, density, par.Theta, par.Variant), p, s.Output(), 1e-10)
+			}
+		}
+	}
+}
+
+func TestMarginLosses(t *testing.T) {
+	base := generate(100, 12, 1, 6)
+	for _, kind := range []Kind{Hinge, Logistic} {
+		for _, lasso := range []float64{0, .01} {
+			p := base.with(kind, .02, lasso, 1)
+			for _, m := range methods {
+				if m == SVRG && lasso > 0 {
+					continue
+				}
+				s := solver(t, p, Params{Method: m, Decrease: .02, Theta: ByPass, Seed: 2})
+				run(t, s, 150)
+				kkt(t, fmt.Sprint(m, kind, lasso), p, s.Output(), 1e-10)
+			}
+		}
+	}
+}
+
+// Lazy updates are the dense ones but for rounding.
+func TestLazyIsDense(t *testing.T) {
+	base := generate(260, 120, .03, 7)
+	// Features that are rare, or never occur, and rows without any.
+	for i := range 30 {
+		base.Set(i, stream.Vec{Idx: []int32{}, Val: []float32{}}, base.b[i])
+	}
+	base.Set(40, stream.Vec{Idx: []int32{7, 150}, Val: []float32{.5, -.5}}, 1)
+	base.Set(41, stream.Vec{Val: []float32{.25, 0, .5}}, -1)
+	for _, w := range []struct{ ridge, lasso, bias float64 }{{.01, 0, 0}, {1e-4, 0, 1}, {0, .004, 1}, {.003, .002, 0}, {.5, .001, 1}} {
+		p := base.with(Squared, w.ridge, w.lasso, w.bias)
+		for _, m := range methods {
+			if m == SVRG && w.lasso > 0 {
+				continue
+			}
+			for _, batch := range []int{1, 3} {
+				for _, decrease := range []float64{0, .01} {
+					for _, inner := range []float64{0, 9} { // longer than a leap
+						par := Params{Method: m, Batch: batch, Decrease: decrease, Theta: ByPass, Inner: inner, Seed: 11}
+						lazy := solver(t, p, par)
+						par.Dense = true
+						dense := solver(t, p, par)
+						if !lazy.sparse() || dense.sparse() {
+							t.Fatal("the test does not compare what it should")
+						}
+						for e := range 6 {
+							run(t, lazy, 1)
+							run(t, dense, 1)
+							for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.z, dense.z}, {lazy.gbar, dense.gbar}} {
+								if d := largest(c[0], c[1]); !(d < 1e-10) {
+									t.Fatalf("%s %+v batch %d decrease %g epoch %d: %g apart", m, w, batch, decrease, e, d)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The arithmetic functions agree with the standard library's.
+func TestExpAndLog(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200000 {
+		x := -r.Float64() * math.Pow(2, float64(r.IntN(12)-2))
+		if want := math.Exp(x); x > -708 && math.Abs(exp(x)-want) > 4e-16*want {
+			t.Fatalf("exp(%g) = %g, want %g", x, exp(x), want)
+		}
+		u := r.Float64() * math.Pow(2, -float64(r.IntN(60)))
+		if want := math.Log1p(u); math.Abs(log1p(u)-want) > 5e-16*want {
+			t.Fatalf("log1p(%g) = %g, want %g", u, log1p(u), want)
+		}
+	}
+	if exp(0) != 1 || exp(-800) != 0 || exp(math.Inf(-1)) != 0 || exp(math.NaN()) == exp(math.NaN()) || log1p(0) != 0 || math.Abs(log1p(1)-math.Ln2) > 1e-16 {
+		t.Error("exact values")
+	}
+}
+
+func TestLossDerivatives(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for _, l := range []Loss{{Squared, 1}, {Hinge, 1}, {Hinge, .1}, {Logistic, 1}} {
+		for range 3000 {
+			z, b := 4*r.NormFloat64(), float64(2*r.IntN(2)-1)
+			const h = 1e-4
+			if m := z * b; l.Kind == Hinge && (math.Abs(m-1) < h || math.Abs(m-1+l.Width) < h) {
+				continue
+			}
+			up, mid, down := l.value(z+h, b), l.value(z, b), l.value(z-h, b)
+			if d := (up - down) / (2 * h); math.Abs(d-l.deriv(z, b)) > 1e-7 {
+				t.Fatalf("%+v at %g, %g: derivative %g, differences %g", l, z, b, l.deriv(z, b), d)
+			}
+			if d := (up - 2*mid + down) / (h * h); math.Abs(d-l.second(z, b)) > 1e-5 {
+				t.Fatalf("%+v at %g, %g: second derivative %g, differences %g", l, z, b, l.second(z, b), d)
+			}
+			if l.second(z, b) > l.Curvature() || mid < 0 {
+				t.Fatalf("%+v: bound on the curvature", l)
+			}
+		}
+		for _, z := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			if v := l.value(z, 1) + l.deriv(z, 1); z != z && v == v {
+				t.Errorf("%+v hides a NaN", l)
+			}
+		}
+	}
+}
+
+// A cancelled epoch leaves the solver as it was.
+func TestCancel(t *testing.T) {
+	p := generate(3000, 10, 1, 1).with(Squared, 1e-3, 1e-4, 0)
+	for _, m := range []Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+		a, b := solver(t, p, Params{Method: m, Seed: 1, Decrease: .001}), solver(t, p, Params{Method: m, Seed: 1, Decrease: .001})
+		for range 4 {
+			for asks := 1; ; asks++ {
+				ctx := &countdown{t.Context(), asks}
+				if err := a.Epoch(ctx); err == nil {
+					break
+				}
+			}
+			run(t, b, 1)
+			if !slices.Equal(a.X(), b.X()) || !slices.Equal(a.table, b.table) || !slices.Equal(a.y, b.y) || !slices.Equal(a.z, b.z) || a.epoch != b.epoch {
+				t.Fatalf("%s: a cancelled epoch left something behind", m)
+			}
+		}
+	}
+}
+
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// With a step that is far too long the guard goes back and halves it until
+// the method converges.
+func TestGuard(t *testing.T) {
+	p := generate(400, 10, 1, 3).with(Squared, 1e-2, 0, 0)
+	best := p.Objective(ridgeOptimum(t, p))
+	for _, m := range methods {
+		s := solver(t, p, Params{Method: m, Rate: 64, Seed: 4})
+		for range 400 {
+			before, value := slices.Clone(s.X()), s.Value()
+			run(t, s, 1)
+			s.Guard(before, value)
+			if v := s.Value(); !(v <= 10*max(value, p.AtZero())) {
+				t.Fatalf("%s: F = %g got past the guard", m, v)
+			}
+		}
+		if s.Halvings() == 0 || s.Halvings() > 12 || s.Value()-best > 1e-9 {
+			t.Errorf("%s: %d halvings, gap %g", m, s.Halvings(), s.Value()-best)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	p := generate(5, 2, 1, 1)
+	for _, par := range []Params{{Method: 9}, {Rate: -1}, {Rate: math.NaN()}, {Sigma: 2}, {Decrease: -1}, {Zeta: math.NaN()}, {Inner: math.Inf(1)}} {
+		if _, err := NewSolver(p, par, nil); err == nil {
+			t.Errorf("%+v accepted", par)
+		}
+	}
+	if _, err := NewSolver(p.with(Squared, 0, 1, 0), Params{Method: SVRG}, nil); err == nil {
+		t.Error("svrg took a Lasso term")
+	}
+}

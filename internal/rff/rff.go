@@ -1,0 +1,461 @@
+// Package rff draws random Fourier features.
+package rff
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Spectrum names the kernel whose spectrum frequencies are drawn from.
+type Spectrum string
+
+const (
+	Gaussian  Spectrum = "rbf"       // exp(−γ‖x−z‖²): normal with variance 2γ
+	Laplacian Spectrum = "laplacian" // exp(−γ‖x−z‖₁): Cauchy with scale γ
+)
+
+// Version names the generator: it changes if equal keys give other
+// features, and stands in checkpoints and models.
+const Version = 1
+
+const (
+	// denseDim is the number of coordinates up to which points are multiplied
+	// with packed frequencies; beyond, frequencies are drawn by coordinate.
+	denseDim = 1024
+	// Zeros are skipped in batches of points within denseDim, but of so many
+	// coordinates at least, of which so many percent at most are not 0: that
+	// is faster then, with the same bits.
+	skipDim     = 32
+	skipPercent = 40
+)
+
+// Features draws random Fourier features (Rahimi and Recht, "Random features
+// for large-scale kernel machines", NIPS 2007) in blocks of Block:
+//
+//	φ(x) = cos(2π(⟨ω,x⟩ + b)),   K(x,z) = 2·E[φ(x)φ(z)]
+//
+// with ω from the kernel's spectrum over 2π and b uniform on [0,1). A feature
+// is a function of (seed, block index, position in the block), and its
+// frequency at coordinate j needs no other coordinate's. So features can be
+// drawn in any order and at any time, on any CPU, with equal bits; what was
+// drawn is kept where the budget allows, which changes no bit either.
+//
+// Safe for concurrent use.
+type Features struct {
+	kind   Spectrum
+	gamma  float64
+	block  int
+	seed   uint64
+	budget int
+
+	scale float32 // of standard draws
+	pool  sync.Pool
+
+	mu    sync.RWMutex
+	held  int // bytes
+	kept  map[uint64]*frequencies
+	draws int64
+}
+
+// frequencies is what is kept of a block.
+type frequencies struct {
+	packed *vec.Panels // the first Dim coordinates, at most denseDim
+	phase  []float32
+	far    map[int32][]float32 // by coordinate, for points that reach beyond denseDim
+}
+
+// New returns features for a kernel with 0 < gamma, in blocks of block
+// ≥ 1. budget is the number of bytes that may be spent on keeping draws.
+func New(kind Spectrum, gamma float64, block int, seed uint64, budget int) (*Features, error) {
+	if kind != Gaussian && kind != Laplacian {
+		return nil, fmt.Errorf("no random features for kernel %q; there are %s, %s", kind, Gaussian, Laplacian)
+	}
+	f := &Features{kind: kind, gamma: gamma, block: block, seed: seed, budget: budget, kept: map[uint64]*frequencies{}}
+	f.scale = float32(math.Sqrt(2*gamma) / (2 * math.Pi))
+	if kind == Laplacian {
+		f.scale = float32(gamma / (2 * math.Pi))
+	}
+	if !(gamma > 0) || f.scale == 0 || f.scale > 1e6 { // sums stay finite for points within 1e18
+		return nil, fmt.Errorf("kernel width gamma = %g is out of range", gamma)
+	}
+	if block < 1 || block > 1<<20 {
+		return nil, fmt.Errorf("%d features in a block are outside [1,%d]", block, 1<<20)
+	}
+	return f, nil
+}
+
+// Block returns the number of features in a block.
+func (f *Features) Block() int { return f.block }
+
+// Gamma returns the kernel width.
+func (f *Features) Gamma() float64 { return f.gamma }
+
+// Kind returns the kernel.
+func (f *Features) Kind() Spectrum { return f.kind }
+
+// Seed returns the master seed.
+func (f *Features) Seed() uint64 { return f.seed }
+
+// Draws returns how many frequencies have been drawn so far, again or for the
+// first time.
+func (f *Features) Draws() int64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.draws
+}
+
+// Bytes returns about how much memory is held.
+func (f *Features) Bytes() int {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.held
+}
+
+// Release forgets what was drawn for a block that is not expected to be needed
+// again.
+func (f *Features) Release(block uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k := f.kept[block]; k != nil {
+		f.held -= k.bytes()
+		delete(f.kept, block)
+	}
+}
+
+func (k *frequencies) bytes() int {
+	n := 4 * len(k.phase)
+	if k.packed != nil {
+		n += panelBytes(k.packed.Len(), k.packed.Dim())
+	}
+	return n + len(k.far)*(4*len(k.phase)+rowOverhead)
+}
+
+func panelBytes(rows, dim int) int { return 4 * dim * ((rows + vec.Width - 1) / vec.Width * vec.Width) }
+
+// rowOverhead is about what a map entry with a slice costs.
+const rowOverhead = 64
+
+// key returns the seed of a block's frequencies or phases: splitmix64's
+// finaliser over seed and block, a bijection in either.
+func (f *Features) key(block, salt uint64) uint64 {
+	mix := func(z uint64) uint64 {
+		z ^= z >> 30
+		z *= 0xbf58476d1ce4e5b9
+		z ^= z >> 27
+		z *= 0x94d049bb133111eb
+		return z ^ z>>31
+	}
+	return mix(mix(f.seed+0x9e3779b97f4a7c15) + mix(block^salt))
+}
+
+const (
+	frequencySalt = 0x6672657175656e63
+	phaseSalt     = 0x7068617365
+)
+
+// draw sets row[i] to the frequency of feature i of the block at coordinate j.
+func (f *Features) draw(row []float32, key uint64, j int) {
+	// Rows start where the generator's blocks of 32 do.
+	from := uint64(j) * uint64((f.block+31)/32*32)
+	if f.kind == Laplacian {
+		vec.Cauchys(row, key, from)
+	} else {
+		vec.Normals(row, key, from)
+	}
+	for i := range row {
+		row[i] *= f.scale
+	}
+}
+
+func (f *Features) phases(block uint64) []float32 {
+	b := make([]float32, f.block)
+	z := f.key(block, phaseSalt)
+	for i := range b {
+		z += 0x9e3779b97f4a7c15
+		w := z
+		w = (w ^ w>>30) * 0xbf58476d1ce4e5b9
+		w = (w ^ w>>27) * 0x94d049bb133111eb
+		b[i] = float32((w^w>>31)>>40) / (1 << 24)
+	}
+	return b
+}
+
+// Points is a batch of points in the form in which features are computed.
+type Points struct {
+	n        int
+	dim      int       // of the dense ones
+	x        []float32 // dense rows
+	at       []int32   // their positions in the batch
+	far      []stream.Vec
+	farAt    []int32
+	direct   bool // all are dense, in order
+	skip     bool // nonzeros stand for x
+	nonzeros vec.Sparse
+}
+
+// Pack prepares the points of xs. It reuses p's memory; the points share that
+// of xs. The features of a point do not depend on its company.
+func (p *Points) Pack(xs []stream.Vec) {
+	p.n, p.dim = len(xs), 0
+	p.at, p.farAt, p.far = p.at[:0], p.farAt[:0], p.far[:0]
+	for i, x := range xs {
+		d := x.Dim()
+		if d > denseDim {
+			p.far = append(p.far, x)
+			p.farAt = append(p.farAt, int32(i))
+			continue
+		}
+		p.dim = max(p.dim, d)
+		p.at = append(p.at, int32(i))
+	}
+	p.direct = len(p.far) == 0
+	if p.skip = p.sparse(xs); p.skip {
+		p.nonzeros.Reset()
+		for _, i := range p.at {
+			p.nonzeros.Append(int(i), xs[i].Idx, xs[i].Val)
+		}
+		p.nonzeros.Pack()
+		return
+	}
+	if need := len(p.at) * p.dim; cap(p.x) < need {
+		p.x = make([]float32, need)
+	} else {
+		p.x = p.x[:need]
+	}
+	for r, i := range p.at {
+		xs[i].Dense(p.x[r*p.dim : (r+1)*p.dim])
+	}
+}
+
+// sparse reports whether zeros are to be skipped.
+func (p *Points) sparse(xs []stream.Vec) bool {
+	if p.dim < skipDim {
+		return false
+	}
+	room := len(p.at) * p.dim * skipPercent / 100
+	for _, i := range p.at {
+		x := xs[i]
+		room -= len(x.Val)
+		if !x.Sparse() {
+			for _, v := range x.Val {
+				if v == 0 {
+					room++
+				}
+			}
+		}
+		if room < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Len returns the number of points.
+func (p *Points) Len() int { return p.n }
+
+// work is scratch for one call of Map.
+type work struct {
+	x     []float32
+	out   []float32
+	sum   []float64
+	turns *vec.Panels
+	zero  []float32
+	row   []float32
+}
+
+// one is the row that passes sums through the cosine unchanged.
+var one = [1]float32{1}
+
+// Map sets dst[r*ld+i] to feature i of the block at point r.
+func (f *Features) Map(dst []float32, ld int, p *Points, block uint64) {
+	w, _ := f.pool.Get().(*work)
+	if w == nil {
+		w = new(work)
+	}
+	defer f.pool.Put(w)
+	if len(p.at) > 0 {
+		f.mapPacked(w, dst, ld, p, block)
+	}
+	for k, x := range p.far {
+		r := int(p.farAt[k])
+		f.mapFar(w, dst[r*ld:r*ld+f.block], x, block)
+	}
+}
+
+func (f *Features) mapPacked(w *work, dst []float32, ld int, p *Points, block uint64) {
+	panels, phase := f.packed(block, p.dim)
+	if p.skip {
+		vec.CosSparse(dst, ld, &p.nonzeros, panels, phase, 0, f.block)
+		return
+	}
+	x, d := p.x, panels.Dim()
+	if d > p.dim { // zeros change no sum
+		if cap(w.x) < len(p.at)*d {
+			w.x = make([]float32, len(p.at)*d)
+		}
+		x = w.x[:len(p.at)*d]
+		for r := range p.at {
+			clear(x[r*d+copy(x[r*d:(r+1)*d], p.x[r*p.dim:(r+1)*p.dim]) : (r+1)*d])
+		}
+	}
+	if p.direct {
+		vec.Cos(dst, ld, x, len(p.at), panels, phase, 0, f.block)
+		return
+	}
+	if cap(w.out) < f.block {
+		w.out = make([]float32, f.block)
+	}
+	for r, i := range p.at {
+		out := w.out[:f.block]
+		vec.Cos(out, f.block, x[r*d:(r+1)*d], 1, panels, phase, 0, f.block)
+		copy(dst[int(i)*ld:], out)
+	}
+}
+
+// packed returns the block's frequencies at the first dim coordinates or more.
+func (f *Features) packed(block uint64, dim int) (*vec.Panels, []float32) {
+	f.mu.RLock()
+	k := f.kept[block]
+	if k != nil && k.packed != nil && k.packed.Dim() >= dim {
+		defer f.mu.RUnlock()
+		return k.packed, k.phase
+	}
+	f.mu.RUnlock()
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k = f.kept[block]; k != nil && k.packed != nil && k.packed.Dim() >= dim {
+		return k.packed, k.phase
+	}
+	old := 0
+	if k != nil && k.packed != nil {
+		old = k.packed.Dim()
+	}
+	// Open feature spaces grow in steps, since growing draws everything again.
+	dim = max(dim, min(denseDim, old+old/4))
+	fresh := &frequencies{packed: f.pack(block, dim)}
+	if k != nil {
+		fresh.phase, fresh.far = k.phase, k.far
+	} else {
+		fresh.phase = f.phases(block)
+	}
+	f.draws += int64(f.block * dim)
+	extra := fresh.bytes()
+	if k != nil {
+		extra -= k.bytes()
+	}
+	if f.held+extra <= f.budget {
+		f.held += extra
+		f.kept[block] = fresh
+	}
+	return fresh.packed, fresh.phase
+}
+
+// pack draws a block's frequencies at the first dim coordinates.
+func (f *Features) pack(block uint64, dim int) *vec.Panels {
+	key := f.key(block, frequencySalt)
+	rows, col := make([]float32, f.block*dim), make([]float32, f.block)
+	for j := range dim {
+		f.draw(col, key, j)
+		for i, v := range col {
+			rows[i*dim+j] = v
+		}
+	}
+	p := vec.NewPanels(dim)
+	for i := range f.block {
+		p.Append(rows[i*dim : (i+1)*dim])
+	}
+	return p
+}
+
+// mapFar computes a block's features at one point from its nonzeros: the sum
+// in float64, in order, reduced to a turn before it is rounded.
+func (f *Features) mapFar(w *work, dst []float32, x stream.Vec, block uint64) {
+	m := f.block
+	if len(w.sum) < m {
+		w.sum, w.zero, w.row = make([]float64, m), make([]float32, m), make([]float32, m)
+		w.turns = vec.NewPanels(1)
+		for range m {
+			w.turns.Append(one[:])
+		}
+	}
+	sum := w.sum[:m]
+	clear(sum)
+	vec.AxpyMixed(1, f.phaseOf(block), sum)
+	key := f.key(block, frequencySalt)
+	for k, v := range x.Val {
+		if v == 0 {
+			continue
+		}
+		j := k
+		if x.Idx != nil {
+			j = int(x.Idx[k])
+		}
+		vec.AxpyMixed(float64(v), f.far(w, block, key, int32(j)), sum)
+	}
+	var t [1]float32
+	for i, s := range sum {
+		t[0] = float32(s - math.RoundToEven(s))
+		w.turns.Set(i, t[:])
+	}
+	vec.Cos(dst, m, one[:], 1, w.turns, w.zero[:m], 0, m)
+}
+
+func (f *Features) phaseOf(block uint64) []float32 {
+	f.mu.RLock()
+	k := f.kept[block]
+	f.mu.RUnlock()
+	if k != nil {
+		return k.phase
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k = f.kept[block]; k != nil {
+		return k.phase
+	}
+	k = &frequencies{phase: f.phases(block)}
+	if n := k.bytes(); f.held+n <= f.budget {
+		f.held += n
+		f.kept[block] = k
+	}
+	return k.phase
+}
+
+// far returns the block's frequencies at coordinate j, valid until the next
+// call with the same w.
+func (f *Features) far(w *work, block, key uint64, j int32) []float32 {
+	f.mu.RLock()
+	k := f.kept[block]
+	if k != nil {
+		if row, ok := k.far[j]; ok {
+			f.mu.RUnlock()
+			return row
+		}
+	}
+	room := k != nil && f.held+4*f.block+rowOverhead <= f.budget
+	f.mu.RUnlock()
+	row := w.row[:f.block]
+	if room {
+		row = make([]float32, f.block)
+	}
+	f.draw(row, key, int(j))
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.draws += int64(f.block)
+	if k = f.kept[block]; !room || k == nil || f.held+4*f.block+rowOverhead > f.budget {
+		return row
+	}
+	if k.far == nil {
+		k.far = map[int32][]float32{}
+	}
+	if _, ok := k.far[j]; !ok {
+		k.far[j] = row
+		f.held += 4*f.block + rowOverhead
+	}
+	return row
+}

@@ -1,0 +1,275 @@
+package kafkatest
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/streamsvm/streamsvm/internal/app/broker"
+)
+
+// Secure is a cluster with TLS, authentication and ACLs. Its users are trainer
+// and nobody, who may do what Allow says, with one password for all mechanisms.
+type Secure struct {
+	tb testing.TB
+	// Password is the users' password, PasswordFile a file that holds it.
+	Password, PasswordFile string
+	// CA is a PEM file with the authority to trust, OtherCA one with another.
+	CA, OtherCA string
+	// Cert and Key, PEM files, are the client certificate of CN=trainer;
+	// ExpiredCert and ExpiredKey one that has expired.
+	Cert, Key, ExpiredCert, ExpiredKey string
+	// Listeners by kind: TLS, MTLS (wants client certificates), EXPIRED (TLS with
+	// an expired certificate), SASL, SASLTLS. Embedded, each is a cluster of its
+	// own.
+	Listeners map[string]string
+	// Real says that it is Apache Kafka.
+	Real bool
+
+	admin []string // the plain listener of a real one
+}
+
+// Mechanisms of Secure.SASL listeners, as --sasl-mechanism names them.
+var Mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
+
+// NewSecure returns the secure broker that the environment names in
+// STREAMSVM_TEST_SECURE, the directory given to "scripts/kafka.sh secure", or
+// embedded ones; or it skips the test if real is asked for and there is none.
+func NewSecure(tb testing.TB, real bool) *Secure {
+	tb.Helper()
+	dir := os.Getenv("STREAMSVM_TEST_SECURE")
+	switch {
+	case !real:
+		return embeddedSecure(tb)
+	case dir == "":
+		tb.Skip("needs a secure Apache Kafka: scripts/kafka.sh secure DIR, and STREAMSVM_TEST_SECURE=DIR")
+	}
+	in := func(name string) string { return filepath.Join(dir, "tls", name) }
+	s := &Secure{
+		tb: tb, Real: true, Listeners: map[string]string{}, PasswordFile: in("password"), CA: in("ca.pem"), OtherCA: in("other.pem"),
+		Cert: in("trainer.pem"), Key: in("trainer.key"), ExpiredCert: in("expired-trainer.pem"), ExpiredKey: in("expired-trainer.key"),
+	}
+	f, err := os.Open(filepath.Join(dir, "secure.env"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, addr, ok := strings.Cut(lines.Text(), "="); ok {
+			s.Listeners[name] = addr
+		}
+	}
+	s.admin = []string{s.Listeners["PLAINTEXT"]}
+	s.readPassword()
+	return s
+}
+
+func (s *Secure) readPassword() {
+	s.tb.Helper()
+	text, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.Password = strings.TrimSpace(string(text))
+}
+
+func embeddedSecure(tb testing.TB) *Secure {
+	tb.Helper()
+	ca, other := NewAuthority(tb, "streamsvm ca"), NewAuthority(tb, "streamsvm other")
+	server, gone := ca.Issue("localhost", time.Hour), ca.Issue("localhost", -time.Hour)
+	client, old := ca.Issue("trainer", time.Hour), ca.Issue("trainer", -time.Hour)
+	s := &Secure{
+		tb: tb, Password: "not-for-anybody-4711", CA: ca.File, OtherCA: other.File, Cert: client.CertFile, Key: client.KeyFile,
+		ExpiredCert: old.CertFile, ExpiredKey: old.KeyFile, Listeners: map[string]string{}, PasswordFile: filepath.Join(tb.TempDir(), "password"),
+	}
+	if err := os.WriteFile(s.PasswordFile, []byte(s.Password+"\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	with := func(p Pair) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{p.TLS}} }
+	mutual := with(server)
+	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
+	users := []broker.User{{Mechanism: "PLAIN", Name: "admin", Password: s.Password, Super: true}}
+	for _, name := range []string{"trainer", "nobody"} {
+		for _, m := range Mechanisms {
+			users = append(users, broker.User{Mechanism: strings.ToUpper(m), Name: name, Password: s.Password})
+		}
+	}
+	for name, o := range map[string]broker.Options{
+		"TLS": {TLS: with(server)}, "MTLS": {TLS: mutual}, "EXPIRED": {TLS: with(gone)},
+		"SASL": {Users: users}, "SASLTLS": {TLS: with(server), Users: users},
+	} {
+		b, err := broker.Start(o)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(b.Close)
+		s.Listeners[name] = b.Addr()
+	}
+	return s
+}
+
+// client returns a client of the cluster of a listener that may do everything,
+// or nil if nobody is kept from anything there.
+func (s *Secure) client(listener string) *kgo.Client {
+	s.tb.Helper()
+	if s.Real {
+		return Client(s.tb, s.admin)
+	}
+	opts := []kgo.Opt{kgo.SASL(plain.Auth{User: "admin", Pass: s.Password}.AsMechanism())}
+	switch listener {
+	case "SASL":
+	case "SASLTLS":
+		opts = append(opts, kgo.DialTLSConfig(&tls.Config{InsecureSkipVerify: true})) // the test's own broker
+	default:
+		return nil
+	}
+	return Client(s.tb, []string{s.Listeners[listener]}, opts...)
+}
+
+// Allow grants what the lines, commands of kafka-acls.sh, say, until the test
+// ends.
+func (s *Secure) Allow(listener, lines string) {
+	s.tb.Helper()
+	c := s.client(listener)
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req := kmsg.NewPtrCreateACLsRequest()
+	for line := range strings.Lines(lines) {
+		req.Creations = append(req.Creations, s.parse(line)...)
+	}
+	resp, err := req.RequestWith(ctx, c)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	for _, r := range resp.Results {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			s.tb.Fatalf("create ACL: %v", err)
+		}
+	}
+	// A broker takes a moment to hear of them.
+	for _, one := range req.Creations {
+		for !s.allows(ctx, c, one) {
+			pause(ctx)
+		}
+	}
+}
+
+// Revoke takes back what Allow has granted by the same lines.
+func (s *Secure) Revoke(listener, lines string) {
+	s.tb.Helper()
+	c := s.client(listener)
+	if c == nil {
+		s.tb.Fatalf("listener %s has no administrator", listener)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for line := range strings.Lines(lines) {
+		for _, one := range s.parse(line) {
+			req := kmsg.NewPtrDeleteACLsRequest()
+			f := kmsg.NewDeleteACLsRequestFilter()
+			f.ResourceType, f.ResourceName, f.ResourcePatternType = one.ResourceType, &one.ResourceName, one.ResourcePatternType
+			f.Principal, f.Operation, f.PermissionType = &one.Principal, one.Operation, one.PermissionType
+			req.Filters = append(req.Filters, f)
+			resp, err := req.RequestWith(ctx, c)
+			if err == nil {
+				err = kerr.ErrorForCode(resp.Results[0].ErrorCode)
+			}
+			if err != nil {
+				s.tb.Fatalf("delete ACL: %v", err)
+			}
+			for s.allows(ctx, c, one) {
+				pause(ctx)
+			}
+		}
+	}
+}
+
+// allows tells whether the broker knows the grant.
+func (s *Secure) allows(ctx context.Context, c *kgo.Client, one kmsg.CreateACLsRequestCreation) bool {
+	s.tb.Helper()
+	req := kmsg.NewPtrDescribeACLsRequest()
+	req.ResourceType, req.ResourceName, req.ResourcePatternType = one.ResourceType, &one.ResourceName, one.ResourcePatternType
+	req.Principal, req.Operation, req.PermissionType = &one.Principal, one.Operation, one.PermissionType
+	resp, err := req.RequestWith(ctx, c)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		s.tb.Fatalf("describe ACLs: %v", err)
+	}
+	return len(resp.Resources) > 0
+}
+
+// parse reads a command of kafka-acls.sh.
+func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
+	s.tb.Helper()
+	one := kmsg.NewCreateACLsRequestCreation()
+	one.Host, one.PermissionType, one.ResourcePatternType = "*", kmsg.ACLPermissionTypeAllow, kmsg.ACLResourcePatternTypeLiteral
+	var ops []kmsg.ACLOperation
+	words := strings.Fields(line)
+	for i := 0; i+1 < len(words); i++ {
+		switch words[i] {
+		case "--allow-principal":
+			one.Principal = words[i+1]
+		case "--operation":
+			op, err := kmsg.ParseACLOperation(words[i+1])
+			if err != nil {
+				s.tb.Fatal(err)
+			}
+			ops = append(ops, op)
+		case "--topic":
+			one.ResourceType, one.ResourceName = kmsg.ACLResourceTypeTopic, words[i+1]
+		case "--group":
+			one.ResourceType, one.ResourceName = kmsg.ACLResourceTypeGroup, words[i+1]
+		}
+	}
+	var out []kmsg.CreateACLsRequestCreation
+	for _, op := range ops {
+		one.Operation = op
+		out = append(out, one)
+	}
+	if len(out) == 0 || one.Principal == "" || one.ResourceName == "" {
+		s.tb.Fatalf("cannot read %q", line)
+	}
+	return out
+}
+
+// CreateTopic creates a topic on the cluster of the listener, with one
+// partition, that is deleted at the end of the test.
+func (s *Secure) CreateTopic(listener, name string) {
+	s.tb.Helper()
+	c := s.client(listener)
+	if c == nil {
+		s.tb.Fatalf("listener %s has no administrator", listener)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, 1, 1
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, c)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	waitLeaders(ctx, s.tb, c, name, 1)
+	if s.Real {
+		s.tb.Cleanup(func() { drop(s.tb, s.admin, name) })
+	}
+}
