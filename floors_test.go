@@ -1,0 +1,133 @@
+package streamsvm_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/streamsvm/streamsvm"
+
+// floors lists the rooms of the house from the ground up. A package may import
+// packages of its own floor and of those below. A name that ends in /... is a
+// folder with all that is below it; the longest name that fits counts, and of
+// two equal ones the one without /....
+var floors = []struct {
+	name  string
+	rooms []string
+}{
+	{"leaves: numbers, bytes and the types of a stream", []string{
+		"stream", "checkpoint/state",
+		"internal/columns", "internal/delta", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/plain",
+		"internal/rff", "internal/rng", "internal/spell", "internal/vec", "internal/version",
+	}},
+	{"sampling, the contract of learners and what measures them", []string{
+		"samplers", "algos", "algos/model", "algos/internal/...", "internal/eval", "internal/prep",
+	}},
+	{"learners", []string{"algos/..."}},
+	{"what is read and written, and the choice of options", []string{
+		"checkpoint", "predictor", "stream/...", "internal/tune",
+	}},
+	{"the main job", []string{"internal/engine", "trainer"}},
+	{"applications", []string{"internal/app/..."}},
+	{"commands", []string{"cmd/..."}},
+}
+
+// floorOf returns the floor of a package, by its path in the module, and the
+// room of the table that names it.
+func floorOf(pkg string) (floor int, room string) {
+	floor = -1
+	for i, f := range floors {
+		for _, r := range f.rooms {
+			if r == pkg {
+				return i, r
+			}
+			tree, all := strings.CutSuffix(r, "...")
+			if all && strings.HasPrefix(pkg+"/", tree) && len(r) > len(room) {
+				floor, room = i, r
+			}
+		}
+	}
+	return floor, room
+}
+
+// imports returns, for each package, which packages of the module its files
+// import. Files of tests and of other modules are left out.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	list := map[string][]string{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || file != "." && isModule(file)):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		src, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(file))
+		list[pkg] = append(list[pkg], nil...)
+		for _, spec := range src.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			if p, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(list[pkg], p) {
+				list[pkg] = append(list[pkg], p)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func isModule(dir string) bool {
+	found, _ := filepath.Glob(filepath.Join(dir, "go.mod"))
+	return len(found) > 0
+}
+
+// No package imports what is above it, and only tests import test kits.
+func TestFloors(t *testing.T) {
+	list := imports(t)
+	if len(list) < 30 {
+		t.Fatalf("%d packages found", len(list))
+	}
+	used := map[string]bool{}
+	for pkg, deps := range list {
+		if strings.HasPrefix(pkg, "internal/testkit/") || pkg == "algos/algostest" {
+			continue // they are for tests, and may use everything
+		}
+		from, room := floorOf(pkg)
+		if from < 0 {
+			t.Errorf("%s has no floor: enter it in the table", pkg)
+			continue
+		}
+		used[room] = true
+		for _, dep := range deps {
+			if strings.HasPrefix(dep, "internal/testkit/") || dep == "algos/algostest" {
+				t.Errorf("%s imports %s, which is for tests", pkg, dep)
+				continue
+			}
+			if to, _ := floorOf(dep); to > from {
+				t.Errorf("%s (%s) imports %s (%s)", pkg, floors[from].name, dep, floors[to].name)
+			}
+		}
+	}
+	for _, f := range floors {
+		for _, r := range f.rooms {
+			if !used[r] {
+				t.Errorf("the table names %s, which is not there", r)
+			}
+		}
+	}
+}
