@@ -31,7 +31,7 @@ func TestEveryLearnerOnABroker(t *testing.T) {
 				state, recording, saved := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr"), filepath.Join(dir, "models")
 				how := []string{"--learner", spec.Name, "--task", string(task), "--tune=off", "--warmup", "200", "-q"}
 				if spec.Kind == algos.Features {
-					how = append(how, "--set", "features=256", "--set", "block=64")
+					how = append(how, "--set", "features=256", "--set", "block=64", "--set", "tuning=100")
 				}
 				c.run(append([]string{"train", "--topics", topics[task], "--merge", "ordered", "--until-end", "--model-topic", models,
 					"--checkpoint", state, "--checkpoint-every", "150", "--record", recording}, how...)...)

@@ -209,21 +209,26 @@ func twoTopics(t *testing.T, labelled, unlabelled string, n, ratio int) (recs []
 // samples the unlabelled ones out, a semi-supervised one learns from both.
 func TestTwoTopics(t *testing.T) {
 	const n, ratio = 200, 4
-	for learner, wantLearned := range map[string]int{"pegasos": n, "tsgs3vm": n * (1 + ratio)} {
-		t.Run(learner, func(t *testing.T) {
+	few := []string{"--set", "features=256", "--set", "block=64", "--set", "tuning=100"}
+	for _, of := range []struct {
+		learner string
+		set     []string
+		learned int
+	}{{"pegasos", nil, n}, {"tsgs3vm", few, n * (1 + ratio)}} {
+		t.Run(of.learner, func(t *testing.T) {
 			c := newCluster(t)
 			labelled, unlabelled := kafkatest.Topic(t, c.brokers, 2, nil), kafkatest.Topic(t, c.brokers, 3, nil)
 			recs := twoTopics(t, labelled, unlabelled, n, ratio)
 			dir := t.TempDir()
 			args := func(name string) []string {
-				return []string{"train", "--topics", labelled + "," + unlabelled, "--merge", "ordered", "--checkpoint", filepath.Join(dir, name),
-					"--checkpoint-every", "100", "--learner", learner, "--tune=off", "--warmup", "100", "-q", "--brokers", strings.Join(c.brokers, ",")}
+				return append([]string{"train", "--topics", labelled + "," + unlabelled, "--merge", "ordered", "--checkpoint", filepath.Join(dir, name),
+					"--checkpoint-every", "100", "--learner", of.learner, "--tune=off", "--warmup", "100", "-q", "--brokers", strings.Join(c.brokers, ",")}, of.set...)
 			}
 			kafkatest.Produce(t, c.brokers, recs...)
 			must(t, append(args("once"), "--until-end")...)
 			s := newest(t, filepath.Join(dir, "once"))
 			m := s.Meta
-			if m["consumed"] != fmt.Sprint(len(recs)) || m["learned"] != fmt.Sprint(wantLearned) || m["sampled_out"] != fmt.Sprint(len(recs)-wantLearned) || m["pending"] != "0" {
+			if m["consumed"] != fmt.Sprint(len(recs)) || m["learned"] != fmt.Sprint(of.learned) || m["sampled_out"] != fmt.Sprint(len(recs)-of.learned) || m["pending"] != "0" {
 				t.Errorf("fates: %v", m)
 			}
 			next := map[string]int64{}
@@ -264,7 +269,7 @@ func TestTwoTopics(t *testing.T) {
 func TestKillAndResumeJoin(t *testing.T) {
 	t.Run("pegasos", func(t *testing.T) { killAndResumeJoin(t, learn, false) })
 	t.Run("tsgs3vm", func(t *testing.T) {
-		killAndResumeJoin(t, []string{"--learner", "tsgs3vm", "--set", "features=256", "--set", "block=64", "--tune=off", "--warmup", "200", "-q"}, true)
+		killAndResumeJoin(t, []string{"--learner", "tsgs3vm", "--set", "features=256", "--set", "block=64", "--set", "tuning=100", "--tune=off", "--warmup", "200", "-q"}, true)
 	})
 }
 
