@@ -1,6 +1,6 @@
 #!/bin/sh
-# Measures everything and prints docs/performance.md, in about 15 minutes:
-#   bench/all.sh > docs/performance.md
+# Measures everything and prints docs/measured/performance.md, in about 15 minutes:
+#   bench/all.sh > docs/measured/performance.md
 # or only some sections, by the names below:
 #   bench/all.sh decode ingest
 # A section that fails says so, and the others go on. Progress goes to stderr.
@@ -26,7 +26,7 @@ run() { # name, title, text, command…
 cat <<'TEXT'
 # Performance
 
-Written by `bench/all.sh > docs/performance.md`; `bench/all.sh NAME...` measures
+Written by `bench/all.sh > docs/measured/performance.md`; `bench/all.sh NAME...` measures
 single sections, and the command under each heading one alone. Rates are those
 of the machine below, which had other work to do if the load before is not near
 0; what travels between machines is the ratio of programs that ran in the same
@@ -34,7 +34,7 @@ minutes.
 
 TEXT
 printf '| | |\n| --- | --- |\n'
-printf '| commit | %s |\n' "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- . ':!docs/performance.md' 2>/dev/null || echo ' and changes')"
+printf '| commit | %s |\n' "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- . ':!docs/measured/performance.md' 2>/dev/null || echo ' and changes')"
 printf '| CPU | %s, %s cores |\n' "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
 printf '| vector units | %s |\n' "$(grep -m 1 '^flags' /proc/cpuinfo | grep -owE 'avx512f|avx2|fma' | sort -u | tr '\n' ' ')"
 printf '| memory | %s |\n' "$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)"
