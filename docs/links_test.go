@@ -103,3 +103,38 @@ func TestLinks(t *testing.T) {
 		t.Errorf("only %d links found", links)
 	}
 }
+
+// pending are paths that architecture.md names and that this tree does not
+// have yet.
+var pending = map[string]bool{
+	"trainer": true, "stream/modeltopic": true, "algos/model": true, "internal/app/doctor": true,
+}
+
+var (
+	code = regexp.MustCompile("`([a-z][a-zA-Z0-9_./-]*)`")
+	roof = regexp.MustCompile(`^(cmd|bench|internal|trainer|predictor|algos|samplers|stream|checkpoint|scripts|docs)(/|$)`)
+)
+
+// Every folder and file of the repository that the page on architecture names
+// is there.
+func TestPaths(t *testing.T) {
+	text := pages(t)["docs/architecture.md"]
+	paths := map[string]bool{}
+	for _, m := range code.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		if roof.MatchString(m[1]) {
+			paths[m[1]] = true
+		}
+	}
+	if len(paths) < 50 {
+		t.Errorf("only %d paths found", len(paths))
+	}
+	for p := range paths {
+		// stream.Source and the like begin as a path does.
+		if dir, _, ok := strings.Cut(p, "."); ok && !strings.Contains(p, "/") && roof.MatchString(dir) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join("..", p)); err != nil && !pending[p] {
+			t.Errorf("architecture.md names %s, which does not exist", p)
+		}
+	}
+}
