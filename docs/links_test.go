@@ -14,6 +14,12 @@ import (
 	"unicode"
 )
 
+// pending are paths that the pages name and that this tree does not have yet.
+var pending = map[string]bool{
+	"trainer": true, "trainer/example_test.go": true, "examples/ownlearner": true,
+	"stream/modeltopic": true, "algos/model": true, "internal/app/doctor": true,
+}
+
 var (
 	fence  = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[ \t]*$")
 	inline = regexp.MustCompile("`[^`\n]*`")
@@ -93,6 +99,9 @@ func TestLinks(t *testing.T) {
 				target = filepath.ToSlash(filepath.Join(filepath.Dir(page), u.Path))
 			}
 			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
+				if pending[target] {
+					continue
+				}
 				t.Errorf("%s: link to %s: there is no such file", page, m[1])
 			} else if u.Fragment != "" && !anchors(all[target])[u.Fragment] {
 				t.Errorf("%s: link to %s: %s has no such heading", page, m[1], target)
@@ -102,12 +111,6 @@ func TestLinks(t *testing.T) {
 	if links < 20 {
 		t.Errorf("only %d links found", links)
 	}
-}
-
-// pending are paths that architecture.md names and that this tree does not
-// have yet.
-var pending = map[string]bool{
-	"trainer": true, "stream/modeltopic": true, "algos/model": true, "internal/app/doctor": true,
 }
 
 var (
