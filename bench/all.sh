@@ -1,6 +1,6 @@
 #!/bin/sh
-# Measures everything and prints docs/performance.md, in about 15 minutes:
-#   bench/all.sh > docs/performance.md
+# Measures everything and prints docs/measured/performance.md, in about 15 minutes:
+#   bench/all.sh > docs/measured/performance.md
 # or only some sections, by the names below:
 #   bench/all.sh decode ingest
 # A section that fails says so, and the others go on. Progress goes to stderr.
@@ -26,7 +26,7 @@ run() { # name, title, text, command…
 cat <<'TEXT'
 # Performance
 
-Written by `bench/all.sh > docs/performance.md`; `bench/all.sh NAME...` measures
+Written by `bench/all.sh > docs/measured/performance.md`; `bench/all.sh NAME...` measures
 single sections, and the command under each heading one alone. Rates are those
 of the machine below, which had other work to do if the load before is not near
 0; what travels between machines is the ratio of programs that ran in the same
@@ -34,7 +34,7 @@ minutes.
 
 TEXT
 printf '| | |\n| --- | --- |\n'
-printf '| commit | %s |\n' "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- . ':!docs/performance.md' 2>/dev/null || echo ' and changes')"
+printf '| commit | %s |\n' "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- . ':!docs/measured/performance.md' 2>/dev/null || echo ' and changes')"
 printf '| CPU | %s, %s cores |\n' "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
 printf '| vector units | %s |\n' "$(grep -m 1 '^flags' /proc/cpuinfo | grep -owE 'avx512f|avx2|fma' | sort -u | tr '\n' ' ')"
 printf '| memory | %s |\n' "$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)"
@@ -45,7 +45,7 @@ printf '| C compiler | %s |\n' "$(first_line "${CC:-gcc}" --version)"
 printf '| LIBSVM, LIBLINEAR | %s |\n' "$(dpkg-query -W -f '${Package} ${Version}, ' libsvm-tools liblinear-tools 2>/dev/null | sed 's/, $//')"
 printf '| Python peers | %s, %s |\n' "$(first_line python3 --version)" "$(sed -n 's/^PEERS = //p' bench/peers.py | tr -d '[]"')"
 
-run kernels "Numeric kernels beside C" \
+run kernels "Numeric kernels compared with C" \
 	"One thread; billions of kernel values or features each second, and the ratio to the same loops in C, compiled with \`gcc -O3 -march=native -ffast-math\` and libmvec. n rows against m points of d features." \
 	bench/kernels.sh
 run decode "Decoding" \
@@ -57,13 +57,13 @@ run ingest "Kafka to queue, embedded broker" \
 run kafka "Kafka to queue, Apache Kafka" \
 	"The same, from one node of Apache Kafka on the same machine." \
 	bench/ingest.sh kafka
-run predict "Prediction beside LIBSVM" "" bench/peers.py predict
-run features "Random features beside scikit-learn and River" "" bench/peers.py features
-run quality "Accuracy and time beside svm-train" \
+run predict "Prediction compared with LIBSVM" "" bench/peers.py predict
+run features "Random features compared with scikit-learn and River" "" bench/peers.py features
+run quality "Accuracy and time compared with svm-train" \
 	"LIBSVM learns with the parameters of the literature, streamsvm chooses its own, in one pass over the stream." \
 	scripts/quality.py
-run fixed "Accuracy and time beside svm-train, equal parameters" \
+run fixed "Accuracy and time compared with svm-train, equal parameters" \
 	"Preset \`fast\`, processor seconds." \
 	scripts/quality.py --fixed --sets ijcnn1,magic04,skin_nonskin,w8a,a9a,mnist8 -- --preset fast
-run linear "Accuracy and time beside LIBLINEAR" "" bench/peers.py linear
+run linear "Accuracy and time compared with LIBLINEAR" "" bench/peers.py linear
 note done

@@ -5,7 +5,7 @@
 // fences off any earlier one; [Store.Load] returns the newest snapshot that is
 // whole; [Store.Save] adds one. After a crash at any instant the directory
 // holds either the snapshots from before the interrupted Save, or those and the
-// new one. format.md describes the file byte by byte.
+// new one. docs/formats/checkpoint.md describes the file byte by byte.
 package checkpoint
 
 import (

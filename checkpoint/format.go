@@ -15,7 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The numbers of format.md.
+// The numbers of docs/formats/checkpoint.md.
 const (
 	magic      = "\x89SSVM\r\n\x1a"
 	endMark    = "SSVM.END"

@@ -69,7 +69,7 @@ func newOrigin(u *stream.Update) *origin {
 	return o
 }
 
-// Export writes the predictor in the plain form that docs/model-format.md
+// Export writes the predictor in the plain form that docs/formats/plain.md
 // describes: JSON, with all numbers written out, each top-level field on a line
 // of its own. It writes nothing if it fails to make it: with an error that
 // wraps a *plain.LimitError where the model is too large, and another one where

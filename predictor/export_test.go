@@ -29,14 +29,14 @@ import (
 // reader returns the Python program of the documentation.
 func reader(t *testing.T) string {
 	t.Helper()
-	doc, err := os.ReadFile("../docs/model-format.md")
+	doc, err := os.ReadFile("../docs/formats/plain.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(doc), "```python\n")
 	code, _, closed := strings.Cut(rest, "\n```\n")
 	if !ok || !closed {
-		t.Fatal("docs/model-format.md has no program between ```python and ```")
+		t.Fatal("docs/formats/plain.md has no program between ```python and ```")
 	}
 	return code + "\n"
 }
@@ -58,7 +58,7 @@ func python(t *testing.T) string {
 		err = exec.Command(path, "-c", "import json").Run()
 	}
 	if err != nil {
-		t.Skipf("no python3 here to run the reader of docs/model-format.md with: %v", err)
+		t.Skipf("no python3 here to run the reader of docs/formats/plain.md with: %v", err)
 	}
 	return path
 }

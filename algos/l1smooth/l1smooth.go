@@ -35,7 +35,7 @@ import (
 // would resolve no more than noise (section 3). Finish goes down to AlphaMin.
 //
 // Departures: where the printed algorithms do not work they are corrected, see
-// docs/l1smooth.md; with KKT final weights are activated at the last level as
+// docs/measured/l1smooth.md; with KKT final weights are activated at the last level as
 // long as any violates optimality; examples far from the margin are left out
 // of the Hessian; large Newton systems are solved by conjugate gradients.
 //

@@ -85,7 +85,7 @@
 //   - The dual ascent is exact on blocks; it costs no more than the iterations
 //     and replaces hundreds of them.
 //
-// docs/scs.md has the figures behind each.
+// docs/measured/scs.md has the figures behind each.
 //
 // # Cost
 //

@@ -120,7 +120,7 @@ func TestBadInputs(t *testing.T) {
 		kafkatest.Delete(t, c.brokers, topic+".dlq")
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", b.codec, b.what, shown(b.value), strings.ReplaceAll(said, "|", `\|`), b.reason)
 	}
-	compareTable(t, "../../docs/operations.md", "bad input", table.String())
+	compareTable(t, "../../docs/failures.md", "bad input", table.String())
 }
 
 // compareTable compares the part of a document between two comments with what

@@ -24,7 +24,7 @@ func modelCommand() *cli.Command {
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers written out. The
 form, and a short reader in Python that takes the same decisions, are in
-docs/model-format.md. Nothing is changed: no topic is made, no offset committed.`,
+docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed.`,
 		Example: "streamsvm model export model.ssm > model.json\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json",
 		MinArgs: 1, MaxArgs: 2,

@@ -164,7 +164,7 @@ func TestFaults(t *testing.T) {
 	f.disk()
 	f.checkpoints()
 	if !kafkatest.Real() {
-		compareTable(t, "../../docs/operations.md", "faults", f.table.String())
+		compareTable(t, "../../docs/failures.md", "faults", f.table.String())
 	}
 }
 

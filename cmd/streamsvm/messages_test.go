@@ -166,5 +166,5 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%s, not tolerated: exit code %d, %s", codec, code, said)
 		}
 	}
-	compareTable(t, "../../docs/operations.md", "bad messages", table.String())
+	compareTable(t, "../../docs/failures.md", "bad messages", table.String())
 }

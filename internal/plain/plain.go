@@ -1,5 +1,5 @@
 // Package plain holds what the plain, documented form of a model is made of:
-// values for encoding/json, as docs/model-format.md describes them.
+// values for encoding/json, as docs/formats/plain.md describes them.
 package plain
 
 import "fmt"

@@ -1,6 +1,6 @@
 package prep
 
-// Exported is the plain form of a Transform, as docs/model-format.md describes
+// Exported is the plain form of a Transform, as docs/formats/plain.md describes
 // it. All fields are always there.
 type Exported struct {
 	// Hash is the number of slots into which features are hashed first, or 0.

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// What format.md says, in numbers.
+// What docs/formats/recording.md says, in numbers.
 const (
 	magic         = "\x93SSR\r\n\x1a\n"
 	formatVersion = 1

@@ -1,6 +1,6 @@
 // Package fileio reads streams from files and writes them to files: data files
 // of examples, plain or compressed, and recordings of what was consumed from a
-// queue, whose format format.md describes.
+// queue, whose format docs/formats/recording.md describes.
 package fileio
 
 import (

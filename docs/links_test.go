@@ -1,0 +1,143 @@
+// Package docs checks the documentation: its links, the paths it names, and
+// the bytes that the pages on formats show.
+package docs
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// pending are paths that the pages name and that this tree does not have yet.
+var pending = map[string]bool{
+	"trainer": true, "trainer/example_test.go": true, "examples/ownlearner": true,
+	"stream/modeltopic": true, "algos/model": true, "internal/app/doctor": true,
+}
+
+var (
+	fence  = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[ \t]*$")
+	inline = regexp.MustCompile("`[^`\n]*`")
+	link   = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	title  = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
+)
+
+// pages returns the text of every Markdown file of the repository, by path
+// from its root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		rel, _ := filepath.Rel("..", path)
+		all[filepath.ToSlash(rel)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// anchors returns the names that GitHub gives to the headings of a page.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range title.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		name := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1])
+		unique := name
+		for n := 1; all[unique]; n++ {
+			unique = name + "-" + strconv.Itoa(n)
+		}
+		all[unique] = true
+	}
+	return all
+}
+
+// Every relative link leads to a file of the repository, and to a heading of it
+// where it names one.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d pages", len(all))
+	}
+	links := 0
+	for page, text := range all {
+		text = inline.ReplaceAllString(fence.ReplaceAllString(text, ""), "")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			u, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if u.Scheme != "" {
+				continue
+			}
+			links++
+			target := page
+			if u.Path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(page), u.Path))
+			}
+			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
+				if pending[target] {
+					continue
+				}
+				t.Errorf("%s: link to %s: there is no such file", page, m[1])
+			} else if u.Fragment != "" && !anchors(all[target])[u.Fragment] {
+				t.Errorf("%s: link to %s: %s has no such heading", page, m[1], target)
+			}
+		}
+	}
+	if links < 20 {
+		t.Errorf("only %d links found", links)
+	}
+}
+
+var (
+	code = regexp.MustCompile("`([a-z][a-zA-Z0-9_./-]*)`")
+	roof = regexp.MustCompile(`^(cmd|bench|internal|trainer|predictor|algos|samplers|stream|checkpoint|scripts|docs)(/|$)`)
+)
+
+// Every folder and file of the repository that the page on architecture names
+// is there.
+func TestPaths(t *testing.T) {
+	text := pages(t)["docs/architecture.md"]
+	paths := map[string]bool{}
+	for _, m := range code.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		if roof.MatchString(m[1]) {
+			paths[m[1]] = true
+		}
+	}
+	if len(paths) < 50 {
+		t.Errorf("only %d paths found", len(paths))
+	}
+	for p := range paths {
+		// stream.Source and the like begin as a path does.
+		if dir, _, ok := strings.Cut(p, "."); ok && !strings.Contains(p, "/") && roof.MatchString(dir) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join("..", p)); err != nil && !pending[p] {
+			t.Errorf("architecture.md names %s, which does not exist", p)
+		}
+	}
+}
