@@ -13,15 +13,15 @@ type Options struct {
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda, eq 2" doc:"ridge weight"`
 	L1     float64 `opt:"l1" default:"0.1" range:"[0,inf)" doc:"weight of the absolute values relative to the ridge: mu = l1 lambda; used while mu is auto"`
 	Mu     float64 `opt:"mu" default:"auto" range:"[0,inf)" auto:"l1 lambda" paper:"mu, eq 2" doc:"weight of the absolute values of the weights, which makes them sparse; 0 for an l2 SVM"`
-	Buffer int     `opt:"buffer" default:"100000" range:"[2,100000000]" paper:"N" doc:"most examples held"`
-	Keep   string  `opt:"keep" default:"window" enum:"window,reservoir,balanced,growing" doc:"which examples are held: the last ones, a uniform sample of all, one with equal shares of the classes, or the first ones"`
-	Every  int     `opt:"every" default:"auto" range:"[1,100000000]" auto:"a quarter of those held, at least 16" doc:"examples between two solutions"`
+	Buffer int     `opt:"buffer" default:"100000" range:"[2,1e8]" paper:"N" doc:"most examples held"`
+	Keep   string  `opt:"keep" default:"window" enum:"window,reservoir,balanced,growing" doc:"the examples held: the last ones, a uniform sample of all, one with equal shares of the classes, or the first ones"`
+	Every  int     `opt:"every" default:"auto" range:"[1,1e8]" auto:"a quarter of those held, at least 16" doc:"examples between two solutions"`
 
 	_      struct{} `group:"expert"`
 	Bias   float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"1" doc:"value of a constant feature, which gives the model a regularised bias; 0 for none"`
 	Dim    int      `opt:"dims" alias:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
 	Direct int      `opt:"direct" default:"1000" range:"[0,20000]" paper:"all" doc:"largest active set for which the Newton system is factored; conjugate gradients beyond"`
-	Steps  int      `opt:"iterations" alias:"steps" default:"500" range:"[1,1000000]" doc:"most iterations of one solution"`
+	Steps  int      `opt:"iterations" alias:"steps" default:"500" range:"[1,1e6]" doc:"most iterations of one solution"`
 
 	_        struct{} `group:"paper"`
 	Alpha0   float64  `opt:"alpha0" default:"1" range:"(0,1e6]" paper:"large" doc:"smoothing at the first level"`
@@ -29,7 +29,7 @@ type Options struct {
 	Beta     float64  `opt:"beta" default:"0.3" range:"(0,0.95]" paper:"0.1" doc:"factor of the smoothing from level to level"`
 	Eta      float64  `opt:"eta" default:"0.1" range:"(0,1)" paper:"0.1" doc:"a level is solved once the slope along the Newton direction is below eta alpha"`
 	KKT      string   `opt:"kkt" default:"final" enum:"faithful,final" paper:"faithful" doc:"activate weights once a level as printed, or until none violates optimality at the last one"`
-	Search   string   `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"what follows where the step of the quadratic model is too long: halving, or the minimum along the direction"`
+	Search   string   `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"where the step of the quadratic model is too long: halve it, or take the minimum along the direction"`
 }
 
 // Constants of Algorithm 3's line search, for which the paper gives no values.

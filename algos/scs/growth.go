@@ -138,7 +138,7 @@ func (l *Learner) tentative(n int) {
 func (l *Learner) decide(m int) {
 	p := l.p
 	if !l.moved {
-		if l.o.Search == "wolfe" { // a null step is never a success
+		if l.o.asPaper() { // a null step is never a success
 			l.counts.rejected++
 			l.delta = max(l.delta/radiusRatio, smallRadius)
 		}
@@ -158,7 +158,7 @@ func (l *Learner) decide(m int) {
 	case "printed":
 		ok = onS <= eta1*onT
 	}
-	if l.o.Search == "wolfe" && !(l.norm > eta2*l.delta) {
+	if l.o.asPaper() && !(l.norm > eta2*l.delta) {
 		ok = false
 	}
 	if ok {

@@ -45,7 +45,7 @@ func (l *Learner) direction(p *hinge.Problem) {
 // search returns the step along d.
 func (l *Learner) search(p *hinge.Problem) float64 {
 	line := p.Line()
-	if l.o.Search == "exact" {
+	if !l.o.asPaper() {
 		var t float64
 		t, l.breaks = line.Exact(l.breaks)
 		return t

@@ -9,8 +9,8 @@ import (
 
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
-	Update string  `opt:"update" default:"nag" enum:"nag,pa,sgd" doc:"step sizes: nag adapts one to each feature; pa takes passive-aggressive steps, at most c; sgd has one decreasing step for all weights"`
-	Loss   string  `opt:"loss" default:"auto" enum:"auto,hinge,squared_hinge,logistic,squared,epsilon" doc:"auto is logistic for classes (hinge with pa) and squared for numbers; pa with hinge or epsilon is PA-I, with the squares PA-II"`
+	Update string  `opt:"update" default:"nag" enum:"nag,pa,sgd" doc:"step sizes: nag has one for each feature; pa is passive-aggressive, at most c; sgd has one that decreases"`
+	Loss   string  `opt:"loss" default:"auto" enum:"auto,hinge,squared_hinge,logistic,squared,epsilon" doc:"auto: logistic for classes (with pa: hinge), squared for numbers; pa with hinge or epsilon is PA-I, with a square PA-II"`
 	Rate   float64 `opt:"rate" default:"0.5" range:"(0,inf)" tune:"log 0.02 5" doc:"size of the steps of nag and sgd"`
 	Power  float64 `opt:"power" default:"0.5" range:"[0,1]" doc:"sgd: the step is rate/t^power at example t; 0 keeps it constant, for streams that drift"`
 	Memory float64 `opt:"memory" default:"0" range:"[0,inf)" doc:"nag: examples after which a gradient is forgotten, for streams that drift; 0 remembers all"`

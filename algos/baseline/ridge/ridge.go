@@ -21,7 +21,7 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" doc:"ridge weight"`
 	Keep   string  `opt:"keep" default:"all" enum:"all,window" doc:"the examples that count: all, of which none is held, or the last ones"`
-	Buffer int     `opt:"buffer" default:"10000" range:"[1,100000000]" doc:"examples in the window"`
+	Buffer int     `opt:"buffer" default:"10000" range:"[1,1e8]" doc:"examples in the window"`
 
 	_        struct{} `group:"expert"`
 	Bias     float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"the square of a constant feature, which gives the model a regularised bias; 0 for none"`

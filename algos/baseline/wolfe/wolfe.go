@@ -37,13 +37,13 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
 	hinge.KernelOptions
-	MaxSample int `opt:"max_sample" default:"20000" range:"[1,10000000]" doc:"largest sample; examples that come later are skipped"`
+	MaxSample int `opt:"max_sample" default:"20000" range:"[1,1e7]" doc:"largest sample; examples that come later are skipped"`
 
 	_       struct{} `group:"expert"`
-	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Initial int      `opt:"initial" default:"256" range:"[1,1000000]" doc:"examples before the first step; the next steps are due at doubled sizes"`
-	Iter    int      `opt:"iterations" default:"300" range:"[1,10000000]" doc:"most iterations a step"`
-	CacheMB int      `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Initial int      `opt:"initial" default:"256" range:"[1,1e6]" doc:"examples before the first step; the next steps are due at doubled sizes"`
+	Iter    int      `opt:"iterations" default:"300" range:"[1,1e7]" doc:"most iterations a step"`
+	CacheMB int      `opt:"cache" default:"256" range:"[0,1e6]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
 
 	_        struct{} `group:"paper"`
 	Geometry string   `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
