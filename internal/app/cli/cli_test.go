@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // probe is a program with one command "run" that writes its settings and their
@@ -178,10 +175,6 @@ func TestCodeOf(t *testing.T) {
 		{nil, OK},
 		{errors.New("x"), Software},
 		{fmt.Errorf("a: %w", Failf(Unavailable, "b")), Unavailable},
-		{fmt.Errorf("a: %w", &stream.RecordError{Err: errors.New("b")}), Data},
-		{&checkpoint.Error{Err: checkpoint.ErrMagic}, Data},
-		{fmt.Errorf("a: %w", checkpoint.ErrNoValid), Data},
-		{fmt.Errorf("a: %w", checkpoint.ErrFenced), Unavailable},
 		{context.Canceled, Temporary},
 		{&fs.PathError{Op: "open", Path: "p", Err: fs.ErrNotExist}, IO},
 	} {

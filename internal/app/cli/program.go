@@ -91,7 +91,10 @@ func (b *badValue) Unwrap() []error { return []error{b.Problem, b.err} }
 type Program struct {
 	Name, Summary, Text string
 	Version             func() string
-	Commands            []*Command
+	// CodeOf returns the exit code for an error; nil stands for the function
+	// CodeOf.
+	CodeOf   func(error) Code
+	Commands []*Command
 }
 
 // Main runs the command that args (without the program's name) ask for and
@@ -102,6 +105,9 @@ func (p *Program) Main(ctx context.Context, args []string, io Stdio) int {
 		return int(OK)
 	}
 	fmt.Fprintf(io.Err, "%s: %s\n", p.Name, oneLine(err))
+	if p.CodeOf != nil {
+		return int(p.CodeOf(err))
+	}
 	return int(CodeOf(err))
 }
 
