@@ -58,6 +58,7 @@ moment training goes on from the newest valid one and arrives at the same state,
 to the bit, as if nothing had happened. SIGTERM writes a last checkpoint and
 ends with exit code 0.`,
 		Example: "streamsvm train --topics examples --codec libsvm --model-topic models --checkpoint ./state --listen 127.0.0.1:9100",
+		Common:  []string{"brokers", "topics", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			var dry bool

@@ -184,6 +184,26 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
+// TestValueAfterSpace: a flag that may go without a value takes the word that
+// follows it as its value.
+func TestValueAfterSpace(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, ""}, {[]string{"--dlq"}, ".dlq"}, {[]string{"--dlq=.dead"}, ".dead"}, {[]string{"--dlq", ".dead"}, ".dead"},
+		{[]string{"--dlq", "--fast"}, ".dlq"}, {[]string{"--fast", "--dlq", "--", "x"}, ".dlq"},
+	} {
+		f := newFlags("run")
+		dlq := f.String("dlq", "", "suffix")
+		f.Lookup("dlq").NoOptDefVal = ".dlq"
+		f.Bool("fast", false, "hurry")
+		if err := f.parse(c.args); err != nil || *dlq != c.want {
+			t.Errorf("%q: %q, %v; want %q", c.args, *dlq, err, c.want)
+		}
+	}
+}
+
 func TestBad(t *testing.T) {
 	p := probe(func(c *Call) error { return c.Bad("rate", errors.New("too fast")) })
 	path := file(t, "rate: 2\n")

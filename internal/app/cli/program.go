@@ -33,6 +33,9 @@ type Command struct {
 	Name, Args, Summary string
 	// Text is what help says beyond the summary, Example what it shows.
 	Text, Example string
+	// Common are the flags that help shows before the groups: those that most
+	// calls need.
+	Common []string
 	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 is no
 	// bound.
 	MinArgs, MaxArgs int
@@ -173,7 +176,7 @@ func (p *Program) flags(c *Command) (*Flags, *common, func(context.Context, *Cal
 
 func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
 	f, o, run := p.flags(c)
-	if err := f.Parse(args); err != nil {
+	if err := f.parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			fmt.Fprint(io.Out, p.commandHelp(c, f))
 			return nil
@@ -279,6 +282,6 @@ func (p *Program) commandHelp(c *Command, f *Flags) string {
 	if c.Example != "" {
 		fmt.Fprintf(&b, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n", "\n  "))
 	}
-	b.WriteString(f.usage())
+	b.WriteString(f.usage(c.Common))
 	return b.String()
 }
