@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/plain"
@@ -16,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -82,6 +85,12 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 		return nil, c.Bad("codec", err)
 	}
 	return enc, nil
+}
+
+// check returns everything that is wrong with the format of the records.
+func (o *codecFlags) check(c *cli.Call) []error {
+	_, err := o.open(c, algos.Classify)
+	return []error{err}
 }
 
 // fileOptions are those of fileio for these flags.
@@ -238,4 +247,36 @@ func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
 	}
 	cfg.Join, err = o.join.config(c)
 	return cfg, err
+}
+
+// check returns everything that is wrong with what is to be learned, where
+// config stops at the first error.
+func (o *learnFlags) check(c *cli.Call) []error {
+	var errs []error
+	spec, err := registry.Lookup(o.learner)
+	if err != nil {
+		var names []string
+		for _, s := range registry.All {
+			names = append(names, s.Name)
+		}
+		return []error{c.Bad("learner", fmt.Errorf("%w%s", err, spell.DidYouMean(o.learner, names)))}
+	}
+	if _, ok := spec.Presets[o.preset]; !ok {
+		var names []string
+		for name := range spec.Presets {
+			names = append(names, name)
+		}
+		errs = append(errs, c.Bad("preset", fmt.Errorf("learner %s has no preset %q%s", spec.Name, o.preset, spell.DidYouMean(o.preset, names))))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.set)) {
+		if err := spec.Check(map[string]string{name: o.set[name]}); err != nil {
+			errs = append(errs, c.Bad("set."+name, err))
+		}
+	}
+	if len(errs) == 0 {
+		if _, err := o.config(c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
