@@ -24,29 +24,28 @@ import (
 //	_ struct{} `group:"expert"`
 type Option struct {
 	// Name is what the user types, Alias another name for the same, if any.
-	Name, Alias string
+	Name  string `json:"name"`
+	Alias string `json:"alias,omitempty"`
+	Group Group  `json:"group,omitempty"`
 	// Type is the kind of the field, such as float64, or enum.
-	Type string
-	// Group is Main, Expert or FromPaper.
-	Group Group
+	Type string `json:"type"`
 	// Default is the value of an option that is not given, as text.
-	Default string
+	Default string `json:"default"`
 	// Range is the interval of the values of a number: ( and ) for open ends,
 	// [ and ] for closed ones. Empty is no bound.
-	Range string
+	Range string `json:"range,omitempty"`
 	// Enum lists the values of a string, separated by commas. Empty is any.
-	Enum string
+	Enum string `json:"enum,omitempty"`
 	// Auto says what the value "auto" means, which is stored as NaN (float64) or
 	// 0 (int); empty where there is none.
-	Auto string
+	Auto string `json:"auto,omitempty"`
 	// Tune gives the candidates of the tuner: "log LO HI" or "list A B C"; empty
 	// if the option is not tuned.
-	Tune string
-	// Paper is the symbol, equation or value of the paper; "absent" where it has
-	// no such thing.
-	Paper string
+	Tune string `json:"tune,omitempty"`
+	// Paper is the symbol, equation or value of the paper, if there is one.
+	Paper string `json:"paper,omitempty"`
 	// Doc says what the option does, and its unit.
-	Doc string
+	Doc string `json:"doc"`
 
 	field []int
 }

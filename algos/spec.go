@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // Spec registers a learner.
@@ -104,7 +106,7 @@ func (s Spec) WithPreset(preset string, given map[string]string) (map[string]str
 	}
 	base, ok := s.Presets[preset]
 	if !ok {
-		return nil, fmt.Errorf("learner %s: no preset %q", s.Name, preset)
+		return nil, fmt.Errorf("learner %s has no preset %q%s", s.Name, preset, spell.DidYouMean(preset, slices.Sorted(maps.Keys(s.Presets))))
 	}
 	given, err := rename(s.Options, given)
 	if err != nil {

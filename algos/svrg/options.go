@@ -3,6 +3,7 @@ package svrg
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -57,7 +58,8 @@ var gone = map[string]string{
 // config is what the options come to.
 type config struct {
 	par                 finitesum.Params
-	loss                finitesum.Loss
+	lossName            string
+	loss                finitesum.Loss // lossName, for a task
 	c, lambda, l1, bias float64
 	buffer              int
 	keep                string
@@ -70,8 +72,9 @@ type config struct {
 
 func (o Options) config() config {
 	return config{
-		par: finitesum.Params{Rate: zero(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long"},
-		c:   o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
+		par:      finitesum.Params{Rate: zero(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long"},
+		lossName: o.Loss,
+		c:        o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
 		buffer: o.Buffer, keep: o.Keep, refresh: o.Refresh, epochs: o.Epochs, final: o.Final, tol: o.Tol, features: o.Features,
 	}
 }
@@ -112,16 +115,15 @@ func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
 // spec makes the Spec of a method with the options O.
-func spec[O any](m finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error,
-	of func(O) (config, string)) algos.Spec {
+func spec[O interface{ config() config }](m finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
 		Tasks:   []algos.Task{algos.Classify, algos.Regress},
 		Presets: presets, Gone: gone,
 	}, validate, func(env algos.Env, o O) (algos.Learner, error) {
-		c, loss := of(o)
+		c := o.config()
 		var err error
-		if c.loss, err = lossOf(loss, env.Task); err != nil {
+		if c.loss, err = lossOf(c.lossName, env.Task); err != nil {
 			return nil, err
 		}
 		c.par.Method, c.par.Seed = m, env.Seed
@@ -129,21 +131,13 @@ func spec[O any](m finitesum.Method, summary, when, paper string, presets map[st
 	}, linear.Decode)
 }
 
-func ofSD(o SDOptions) (config, string)  { return o.config(), o.Loss }
-func ofPlain(o Options) (config, string) { return o.config(), o.Loss }
-
 var literal = map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tol": "0"}
 
 // with returns the presets: the paper's with further options, and one for
 // streams that change quickly.
 func with(more map[string]string) map[string]map[string]string {
-	p := map[string]string{}
-	for k, v := range literal {
-		p[k] = v
-	}
-	for k, v := range more {
-		p[k] = v
-	}
+	p := maps.Clone(literal)
+	maps.Copy(p, more)
 	return map[string]map[string]string{
 		"paper": p,
 		"drift": {"buffer": "500", "refresh": "0.02", "final": "0"},
@@ -152,25 +146,25 @@ func with(more map[string]string) map[string]map[string]string {
 
 // The learners that the registry lists.
 var (
-	SD = spec(finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
+	SD = spec[SDOptions](finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
 		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
-		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, ofSD)
-	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
+		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil)
+	SAGASD = spec[SDOptions](finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
-		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, ofSD)
-	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil)
+	SVRG = spec[Options](finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
 		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *Options) error {
 			if o.L1 != 0 {
 				return errL1
 			}
 			return nil
-		}, ofPlain)
-	ProxSVRG = spec(finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, ofPlain)
-	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
-		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, ofPlain)
-	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
-		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, ofPlain)
+		})
+	ProxSVRG = spec[Options](finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil)
+	SAGA = spec[Options](finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
+		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil)
+	Katyusha = spec[Options](finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
+		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil)
 )
 
 var errL1 = errors.New("option l1 is not for svrg: prox-svrg has the prox step that it takes")

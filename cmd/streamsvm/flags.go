@@ -18,7 +18,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -230,8 +229,8 @@ func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
 	if cfg.Spec, err = registry.Lookup(o.learner); err != nil {
 		return cfg, c.Bad("learner", err)
 	}
-	if _, ok := cfg.Spec.Presets[o.preset]; !ok {
-		return cfg, c.Bad("preset", fmt.Errorf("learner %s has no preset %q", o.learner, o.preset))
+	if _, err := cfg.Spec.WithPreset(o.preset, nil); err != nil {
+		return cfg, c.Bad("preset", err)
 	}
 	if _, err = cfg.Spec.WithPreset(o.preset, cfg.Options); err != nil {
 		return cfg, c.Bad("set", err)
@@ -255,18 +254,10 @@ func (o *learnFlags) check(c *cli.Call) []error {
 	var errs []error
 	spec, err := registry.Lookup(o.learner)
 	if err != nil {
-		var names []string
-		for _, s := range registry.All {
-			names = append(names, s.Name)
-		}
-		return []error{c.Bad("learner", fmt.Errorf("%w%s", err, spell.DidYouMean(o.learner, names)))}
+		return []error{c.Bad("learner", err)}
 	}
-	if _, ok := spec.Presets[o.preset]; !ok {
-		var names []string
-		for name := range spec.Presets {
-			names = append(names, name)
-		}
-		errs = append(errs, c.Bad("preset", fmt.Errorf("learner %s has no preset %q%s", spec.Name, o.preset, spell.DidYouMean(o.preset, names))))
+	if _, err := spec.WithPreset(o.preset, nil); err != nil {
+		errs = append(errs, c.Bad("preset", err))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		if err := spec.Check(map[string]string{name: o.set[name]}); err != nil {

@@ -211,19 +211,6 @@ func dash(s string) string {
 }
 
 func learnersJSON(w io.Writer, specs []algos.Spec) error {
-	type option struct {
-		Name    string `json:"name"`
-		Alias   string `json:"alias,omitempty"`
-		Group   string `json:"group,omitempty"`
-		Type    string `json:"type"`
-		Default string `json:"default"`
-		Range   string `json:"range,omitempty"`
-		Enum    string `json:"enum,omitempty"`
-		Auto    string `json:"auto,omitempty"`
-		Tune    string `json:"tune,omitempty"`
-		Paper   string `json:"paper,omitempty"`
-		Doc     string `json:"doc"`
-	}
 	type learner struct {
 		Name    string                       `json:"name"`
 		Summary string                       `json:"summary"`
@@ -231,16 +218,12 @@ func learnersJSON(w io.Writer, specs []algos.Spec) error {
 		Paper   string                       `json:"paper"`
 		Kind    algos.Kind                   `json:"kind"`
 		Tasks   []algos.Task                 `json:"tasks"`
-		Options []option                     `json:"options"`
+		Options []algos.Option               `json:"options"`
 		Presets map[string]map[string]string `json:"presets"`
 	}
 	out := []learner{}
 	for _, s := range specs {
-		l := learner{Name: s.Name, Summary: s.Summary, When: s.When, Paper: s.Paper, Kind: s.Kind, Tasks: s.Tasks, Presets: s.Presets, Options: []option{}}
-		for _, o := range s.Options {
-			l.Options = append(l.Options, option{o.Name, o.Alias, string(o.Group), o.Type, o.Default, o.Range, o.Enum, o.Auto, o.Tune, o.Paper, o.Doc})
-		}
-		out = append(out, l)
+		out = append(out, learner{s.Name, s.Summary, s.When, s.Paper, s.Kind, s.Tasks, s.Options, s.Presets})
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
