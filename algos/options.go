@@ -130,7 +130,7 @@ func rename(docs []Option, given map[string]string) (map[string]string, error) {
 			}
 		}
 		if _, twice := out[own]; twice {
-			return nil, fmt.Errorf("option %s is given twice: %s is the same", own, name)
+			return nil, fmt.Errorf("option %s is given twice, under two names", own)
 		}
 		out[own] = given[name]
 	}

@@ -73,7 +73,7 @@ func small(spec algos.Spec) map[string]string {
 		switch o.Name {
 		case "features":
 			given[o.Name] = "256"
-		case "block", "batch-unlabelled":
+		case "block", "batch_unlabelled":
 			if spec.Kind == algos.Features {
 				given[o.Name] = "64"
 			}
