@@ -2,29 +2,66 @@ package algos
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Option documents one option of a learner. It is read off the tags of a field
+// Option documents one option of a learner. It is read from the tags of a field
 // of the learner's options struct:
 //
 //	Lambda float64 `opt:"lambda" default:"1" range:"(0,inf)" tune:"log 1e-6 1" paper:"eq 1" doc:"ridge weight"`
 //
-// A field is a float64, int, uint64, bool or string. range is an interval with
-// ( or ) for an open and [ or ] for a closed end; enum lists the values a
-// string may take, parted by commas; auto:"…" says that the value may be
-// "auto" and what that means, and stores it as NaN (float64) or 0 (int). tune
-// gives the candidates of the automatic tuner: "log LO HI" or "list A B C".
-// Fields of an embedded struct count as its own.
+// A field is a float64, int, uint64, bool or string. Fields of an embedded
+// struct count as its own. A blank field is a heading: those that follow it in
+// the struct belong to its group.
+//
+//	_ struct{} `group:"expert"`
 type Option struct {
-	Name, Type, Default, Range, Enum, Auto, Tune, Paper, Doc string
-	field                                                    []int
+	// Name is what the user types, Alias another name for the same, if any.
+	Name  string `json:"name"`
+	Alias string `json:"alias,omitempty"`
+	Group Group  `json:"group,omitempty"`
+	// Type is the kind of the field, such as float64, or enum.
+	Type string `json:"type"`
+	// Default is the value of an option that is not given, as text.
+	Default string `json:"default"`
+	// Range is the interval of the values of a number: ( and ) for open ends,
+	// [ and ] for closed ones. Empty is no bound.
+	Range string `json:"range,omitempty"`
+	// Enum lists the values of a string, separated by commas. Empty is any.
+	Enum string `json:"enum,omitempty"`
+	// Auto says what the value "auto" means, which is stored as NaN (float64) or
+	// 0 (int); empty where there is none.
+	Auto string `json:"auto,omitempty"`
+	// Tune gives the candidates of the tuner: "log LO HI" or "list A B C"; empty
+	// if the option is not tuned.
+	Tune string `json:"tune,omitempty"`
+	// Paper is the symbol, equation or value of the paper, if there is one.
+	Paper string `json:"paper,omitempty"`
+	// Doc says what the option does, and its unit.
+	Doc string `json:"doc"`
+
+	field []int
 }
+
+// Group says for whom an option is.
+type Group string
+
+// The groups, in the order in which options are shown.
+const (
+	Main      Group = ""       // options that a user of a new stream would set
+	Expert    Group = "expert" // options with a default that suits nearly always
+	FromPaper Group = "paper"  // variants and constants of the paper
+)
+
+// Groups lists the groups in the order in which options are shown.
+var Groups = []Group{Main, Expert, FromPaper}
 
 // Candidates returns the tuner's candidates for the option, n of them where it
 // is tuned over a range, or nil if it is not tuned.
@@ -55,36 +92,58 @@ func (o Option) Candidates(n int) []string {
 	return nil
 }
 
-// describe lists the options of the struct that o points to.
-func describe(o any) []Option {
+// describe lists the options of a struct, in the order of its fields.
+func describe(t reflect.Type, group Group, index ...int) []Option {
 	var out []Option
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(o).Elem()) {
+	for i := range t.NumField() {
+		f, at := t.Field(i), append(slices.Clone(index), i)
 		tag := f.Tag
-		name, ok := tag.Lookup("opt")
-		if !ok {
-			continue
+		switch {
+		case f.Name == "_":
+			group = Group(tag.Get("group"))
+		case f.Anonymous:
+			out = append(out, describe(f.Type, group, at...)...)
+		case tag.Get("opt") != "":
+			kind := f.Type.Kind().String()
+			if tag.Get("enum") != "" {
+				kind = "enum"
+			}
+			out = append(out, Option{
+				Name: tag.Get("opt"), Alias: tag.Get("alias"), Type: kind, Group: group,
+				Default: tag.Get("default"), Range: tag.Get("range"), Enum: tag.Get("enum"), Auto: tag.Get("auto"),
+				Tune: tag.Get("tune"), Paper: tag.Get("paper"), Doc: tag.Get("doc"), field: at,
+			})
 		}
-		kind := f.Type.Kind().String()
-		if tag.Get("enum") != "" {
-			kind = "enum"
-		}
-		out = append(out, Option{
-			Name: name, Type: kind, Default: tag.Get("default"), Range: tag.Get("range"),
-			Enum: tag.Get("enum"), Auto: tag.Get("auto"), Tune: tag.Get("tune"),
-			Paper: tag.Get("paper"), Doc: tag.Get("doc"), field: f.Index,
-		})
 	}
 	return out
 }
 
-// setOptions sets the struct that o points to from its defaults and from
-// given. The error names option, value and bound.
-func setOptions(o any, given map[string]string) error {
-	docs := describe(o)
+// rename returns given with the names of docs in place of their aliases; a
+// hyphen in a name stands for an underscore.
+func rename(docs []Option, given map[string]string) (map[string]string, error) {
+	out := make(map[string]string, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		own := strings.ReplaceAll(name, "-", "_")
+		for _, d := range docs {
+			if own == d.Alias {
+				own = d.Name
+			}
+		}
+		if _, twice := out[own]; twice {
+			return nil, fmt.Errorf("option %s is given twice, under two names", own)
+		}
+		out[own] = given[name]
+	}
+	return out, nil
+}
+
+// setOptions sets the struct that o points to, whose options are docs, from
+// their defaults and from given. The error names option, value and bound.
+func setOptions(o any, docs []Option, given map[string]string) error {
 	v := reflect.ValueOf(o).Elem()
-	known := map[string]bool{}
+	var names []string
 	for _, d := range docs {
-		known[d.Name] = true
+		names = append(names, d.Name)
 		text, ok := given[d.Name]
 		if !ok {
 			text = d.Default
@@ -93,12 +152,8 @@ func setOptions(o any, given map[string]string) error {
 			return fmt.Errorf("option %s = %q: %w", d.Name, text, err)
 		}
 	}
-	for name := range given {
-		if !known[name] {
-			var names []string
-			for _, d := range docs {
-				names = append(names, d.Name)
-			}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
 			return fmt.Errorf("no option %q%s", name, spell.DidYouMean(name, names))
 		}
 	}

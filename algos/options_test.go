@@ -12,8 +12,14 @@ import (
 	. "github.com/streamsvm/streamsvm/algos"
 )
 
+type inner struct {
+	_    struct{} `group:"paper"`
+	Eta1 float64  `opt:"eta_1" default:"2" doc:"of a struct that is embedded"`
+}
+
 type options struct {
-	Rate   float64 `opt:"rate" default:"0.5" range:"(0,1]" tune:"log 0.001 1" paper:"eq 1" doc:"step size"`
+	inner
+	Rate   float64 `opt:"rate" alias:"step_size" default:"0.5" range:"(0,1]" tune:"log 0.001 1" paper:"eq 1" doc:"step size"`
 	Width  float64 `opt:"width" default:"auto" range:"(0,inf)" auto:"from the data" doc:"kernel width"`
 	Size   int     `opt:"size" default:"auto" range:"[2,100]" auto:"all" doc:"sample size"`
 	Seed   uint64  `opt:"seed" default:"7" range:"[0,1e6)" doc:"seed"`
@@ -29,7 +35,7 @@ var errLoss = errors.New("squared needs rate below 1")
 // spec defines a learner whose New hands its options out.
 func spec(got *options, env *Env) Spec {
 	return Define(SpecInfo{
-		Name: "demo", Summary: "s", Presets: map[string]map[string]string{"quick": {"rate": "1", "fast": "true"}},
+		Name: "demo", Summary: "s", Gone: map[string]string{"haste": "see fast"}, Presets: map[string]map[string]string{"quick": {"rate": "1", "fast": "true"}},
 	}, func(o *options) error {
 		if o.Loss == "squared" && o.Rate == 1 {
 			return errLoss
@@ -58,11 +64,11 @@ func TestDefaults(t *testing.T) {
 	if _, err := s.New(Env{Task: Regress, Log: log}, nil); err != nil || env.Task != Regress || env.Log != log {
 		t.Errorf("environment %+v, error %v", env, err)
 	}
-	if len(s.Options) != 8 || len(s.Tasks) != 1 || s.Tasks[0] != Classify {
+	if len(s.Options) != 9 || len(s.Tasks) != 1 || s.Tasks[0] != Classify {
 		t.Errorf("%d options, tasks %v", len(s.Options), s.Tasks)
 	}
-	r := s.Options[0]
-	if r.Name != "rate" || r.Type != "float64" || r.Default != "0.5" || r.Range != "(0,1]" || r.Paper != "eq 1" || r.Doc != "step size" || s.Options[6].Type != "enum" {
+	r := s.Options[1]
+	if r.Name != "rate" || r.Type != "float64" || r.Default != "0.5" || r.Range != "(0,1]" || r.Paper != "eq 1" || r.Doc != "step size" || s.Options[7].Type != "enum" {
 		t.Errorf("documentation %+v", r)
 	}
 }
@@ -83,6 +89,10 @@ func TestSet(t *testing.T) {
 		{"rate", "NaN", nil, "not a number"},
 		{"rate", "inf", nil, "outside (0,1]"},
 		{"rate", "auto", nil, "not a number"},
+		{"step_size", "0.125", func() any { return o.Rate }, .125},
+		{"step-size", "2", nil, `option rate = "2": outside (0,1]`},
+		{"eta-1", "3", func() any { return o.Eta1 }, 3.},
+		{"haste", "1", nil, "there is no option haste any more: see fast"},
 		{"width", "auto", func() any { return math.IsNaN(o.Width) }, true},
 		{"width", "automatic", nil, `not a number or "auto"`},
 		{"width", "inf", nil, "outside (0,inf)"},
@@ -126,6 +136,28 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// TestGroups: a blank field begins a group, for the struct that it is in.
+func TestGroups(t *testing.T) {
+	type more struct {
+		A int      `opt:"a" default:"1" doc:"a"`
+		_ struct{} `group:"expert"`
+		inner
+		B int      `opt:"b" default:"1" doc:"b"`
+		_ struct{} `group:"paper"`
+		C int      `opt:"c" default:"1" doc:"c"`
+	}
+	s := Define(SpecInfo{Name: "demo"}, nil, func(Env, more) (Learner, error) { return nil, nil }, nil)
+	want := map[string]Group{"a": Main, "eta_1": FromPaper, "b": Expert, "c": FromPaper}
+	for _, o := range s.Options {
+		if o.Group != want[o.Name] {
+			t.Errorf("%s is in group %q, want %q", o.Name, o.Group, want[o.Name])
+		}
+	}
+	if len(s.Options) != len(want) {
+		t.Errorf("%d options, want %d", len(s.Options), len(want))
+	}
+}
+
 func TestPresets(t *testing.T) {
 	var o options
 	var env Env
@@ -134,6 +166,12 @@ func TestPresets(t *testing.T) {
 	all, err := s.WithPreset("quick", given)
 	if err != nil || all["rate"] != "0.25" || all["fast"] != "true" || len(given) != 1 || s.Presets["quick"]["rate"] != "1" {
 		t.Errorf("%v, error %v", all, err)
+	}
+	if all, err := s.WithPreset("quick", map[string]string{"step_size": "0.25"}); err != nil || all["rate"] != "0.25" || len(all) != 2 {
+		t.Errorf("an alias over a preset: %v, %v", all, err)
+	}
+	if _, err := s.WithPreset("quick", map[string]string{"step_size": "0.25", "rate": "0.5"}); err == nil || !strings.Contains(err.Error(), "given twice") {
+		t.Errorf("an option under both of its names: %v", err)
 	}
 	for _, name := range []string{"", "default", "paper"} {
 		if all, err := s.WithPreset(name, nil); err != nil || len(all) != 0 {

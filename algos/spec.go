@@ -4,23 +4,17 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // Spec registers a learner.
 type Spec struct {
-	Name string
-	// Summary says in one line what the learner is, When when to use it.
-	Summary, When string
-	// Paper names the publication and the section implemented.
-	Paper string
-	Kind  Kind
-	Tasks []Task
-	// Options documents every option, in order.
+	SpecInfo
+	// Options documents every option, in the order of the options struct.
 	Options []Option
-	// Presets maps a preset's name to the options it sets. "default" and
-	// "paper" always exist.
-	Presets map[string]map[string]string
 	// New makes a learner. options maps an option's name to its text; options
 	// that are not given have their defaults.
 	New func(env Env, options map[string]string) (Learner, error)
@@ -31,22 +25,29 @@ type Spec struct {
 	Check func(options map[string]string) error
 }
 
-// Info is the hand-written part of a Spec.
+// SpecInfo is the hand-written part of a Spec.
 type SpecInfo struct {
-	Name, Summary, When, Paper string
-	Kind                       Kind
-	Tasks                      []Task
-	Presets                    map[string]map[string]string
-	// Gone maps the names of options that earlier versions had to what stands
-	// for them now.
+	Name string
+	// Summary says in one line what the learner is, When when to use it.
+	Summary, When string
+	// Paper names the publication and the section implemented.
+	Paper string
+	Kind  Kind
+	// Tasks are those it can be given; the first one is the default. None is
+	// Classify.
+	Tasks []Task
+	// Presets maps a preset's name to the options it sets. "default" and
+	// "paper" always exist in a Spec.
+	Presets map[string]map[string]string
+	// Gone maps the names of options that earlier versions had to what replaces
+	// them, or why nothing does.
 	Gone map[string]string
 }
 
 // Define makes the Spec of a learner whose options are a struct O with the
 // tags of Option. validate may be nil; it checks what a range cannot say.
 func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Learner, error), decode func([]byte) (Model, error)) Spec {
-	var zero O
-	docs := describe(&zero)
+	docs := describe(reflect.TypeFor[O](), Main)
 	if info.Presets == nil {
 		info.Presets = map[string]map[string]string{}
 	}
@@ -58,16 +59,16 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	if len(info.Tasks) == 0 {
 		info.Tasks = []Task{Classify}
 	}
-	parse := func(options map[string]string) (O, error) {
+	parse := func(given map[string]string) (O, error) {
 		var o O
-		var err error
-		for _, name := range slices.Sorted(maps.Keys(options)) {
+		given, err := rename(docs, given)
+		for _, name := range slices.Sorted(maps.Keys(given)) {
 			if advice, ok := info.Gone[name]; ok && err == nil {
 				err = fmt.Errorf("there is no option %s any more: %s", name, advice)
 			}
 		}
 		if err == nil {
-			err = setOptions(&o, options)
+			err = setOptions(&o, docs, given)
 		}
 		if err == nil && validate != nil {
 			err = validate(&o)
@@ -78,8 +79,7 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 		return o, err
 	}
 	return Spec{
-		Name: info.Name, Summary: info.Summary, When: info.When, Paper: info.Paper,
-		Kind: info.Kind, Tasks: info.Tasks, Options: docs, Presets: info.Presets,
+		SpecInfo: info, Options: docs,
 		New: func(env Env, options map[string]string) (Learner, error) {
 			o, err := parse(options)
 			if err != nil {
@@ -98,21 +98,21 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	}
 }
 
-// WithPreset returns the options of the named preset overlaid with given.
+// WithPreset returns the options of the named preset overlaid with given, under
+// their own names where given has an alias.
 func (s Spec) WithPreset(preset string, given map[string]string) (map[string]string, error) {
 	if preset == "" {
 		preset = "default"
 	}
 	base, ok := s.Presets[preset]
 	if !ok {
-		return nil, fmt.Errorf("learner %s: no preset %q", s.Name, preset)
+		return nil, fmt.Errorf("learner %s has no preset %q%s", s.Name, preset, spell.DidYouMean(preset, slices.Sorted(maps.Keys(s.Presets))))
 	}
-	all := map[string]string{}
-	for k, v := range base {
-		all[k] = v
+	given, err := rename(s.Options, given)
+	if err != nil {
+		return nil, fmt.Errorf("learner %s: %w", s.Name, err)
 	}
-	for k, v := range given {
-		all[k] = v
-	}
+	all := maps.Clone(base)
+	maps.Copy(all, given)
 	return all, s.Check(all)
 }

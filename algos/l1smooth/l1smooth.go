@@ -26,7 +26,7 @@ import (
 // gradient exceeds μ; the line search keeps ‖w‖₁ exact, so that weights come to
 // rest at 0. The constant feature of the bias is penalised like any other.
 //
-// Paper → code: α alphas[k], β Beta, η Eta, c₁ Armijo, Ī active, A set, ĝ ghat,
+// Paper → code: α alphas[k], β Beta, η Eta, c₁ armijo, Ī active, A set, ĝ ghat,
 // J enlarge, adjust adjust.
 //
 // On a stream the problem is solved again and again as the buffer changes, each
@@ -83,7 +83,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 		data:   &data{bias: o.Bias},
 		alphas: ladder(o.Alpha0, o.AlphaMin, o.Beta),
 		params: params{
-			eta: o.Eta, c1: o.Armijo, sMin: o.SMin, final: o.KKT == "final", exact: o.Search == "exact", direct: o.Direct,
+			eta: o.Eta, c1: armijo, sMin: leastTry, final: o.KKT == "final", exact: o.Search == "exact", direct: o.Direct,
 		},
 		objective: math.NaN(), gap: math.NaN(), slope: math.NaN(), length: math.NaN(),
 	}
@@ -91,7 +91,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 }
 
 // Limits implements algos.Limited.
-func (l *Learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dim, Option: "dim"} }
+func (l *Learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dim, Option: "dims"} }
 
 // Add takes a labelled example in, to be learned from at the next solution;
 // unlabelled ones go by, and so do those beyond a growing buffer's limit.

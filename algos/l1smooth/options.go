@@ -13,24 +13,30 @@ type Options struct {
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda, eq 2" doc:"ridge weight"`
 	L1     float64 `opt:"l1" default:"0.1" range:"[0,inf)" doc:"weight of the absolute values relative to the ridge: mu = l1 lambda; used while mu is auto"`
 	Mu     float64 `opt:"mu" default:"auto" range:"[0,inf)" auto:"l1 lambda" paper:"mu, eq 2" doc:"weight of the absolute values of the weights, which makes them sparse; 0 for an l2 SVM"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"1" doc:"value of a constant feature, which gives the model a regularised bias; 0 for none"`
+	Buffer int     `opt:"buffer" default:"100000" range:"[2,1e8]" paper:"N" doc:"most examples held"`
+	Keep   string  `opt:"keep" default:"window" enum:"window,reservoir,balanced,growing" doc:"the examples held: the last ones, a uniform sample of all, one with equal shares of the classes, or the first ones"`
+	Every  int     `opt:"every" default:"auto" range:"[1,1e8]" auto:"a quarter of those held, at least 16" doc:"examples between two solutions"`
 
-	Buffer int    `opt:"buffer" default:"100000" range:"[2,100000000]" paper:"N" doc:"most examples held"`
-	Keep   string `opt:"keep" default:"window" enum:"window,reservoir,balanced,growing" doc:"which examples are held: the last ones, a uniform sample of all, one with equal shares of the classes, or the first ones"`
-	Every  int    `opt:"every" default:"auto" range:"[1,100000000]" auto:"a quarter of those held, at least 16" doc:"examples between two solutions"`
-	Dim    int    `opt:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
+	_      struct{} `group:"expert"`
+	Bias   float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"1" doc:"value of a constant feature, which gives the model a regularised bias; 0 for none"`
+	Dim    int      `opt:"dims" alias:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
+	Direct int      `opt:"direct" default:"1000" range:"[0,20000]" paper:"all" doc:"largest active set for which the Newton system is factored; conjugate gradients beyond"`
+	Steps  int      `opt:"iterations" alias:"steps" default:"500" range:"[1,1e6]" doc:"most iterations of one solution"`
 
-	Alpha0   float64 `opt:"alpha0" default:"1" range:"(0,1e6]" paper:"large" doc:"smoothing at the first level"`
-	AlphaMin float64 `opt:"alpha_min" default:"1e-3" range:"[1e-14,1]" paper:"1e-6" doc:"smoothing at the last level"`
-	Beta     float64 `opt:"beta" default:"0.3" range:"(0,0.95]" paper:"0.1" doc:"factor of the smoothing from level to level"`
-	Eta      float64 `opt:"eta" default:"0.1" range:"(0,1)" paper:"0.1" doc:"a level is solved once the slope along the Newton direction is below eta alpha"`
-	Armijo   float64 `opt:"armijo" default:"1e-4" range:"(0,1)" paper:"c1" doc:"sufficient decrease, as a share of the slope"`
-	SMin     float64 `opt:"s_min" default:"1e-10" range:"(0,1)" paper:"s_min" doc:"a line search fails once its step is smaller"`
-	KKT      string  `opt:"kkt" default:"final" enum:"faithful,final" paper:"faithful" doc:"activate weights once a level as printed, or until none violates optimality at the last one"`
-	Search   string  `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"what follows where the step of the quadratic model is too long: halving, or the minimum along the direction"`
-	Direct   int     `opt:"direct" default:"1000" range:"[0,20000]" paper:"all" doc:"largest active set for which the Newton system is factored; conjugate gradients beyond"`
-	Steps    int     `opt:"steps" default:"500" range:"[1,1000000]" doc:"most iterations of one solution"`
+	_        struct{} `group:"paper"`
+	Alpha0   float64  `opt:"alpha0" default:"1" range:"(0,1e6]" paper:"large" doc:"smoothing at the first level"`
+	AlphaMin float64  `opt:"alpha_min" default:"1e-3" range:"[1e-14,1]" paper:"1e-6" doc:"smoothing at the last level"`
+	Beta     float64  `opt:"beta" default:"0.3" range:"(0,0.95]" paper:"0.1" doc:"factor of the smoothing from level to level"`
+	Eta      float64  `opt:"eta" default:"0.1" range:"(0,1)" paper:"0.1" doc:"a level is solved once the slope along the Newton direction is below eta alpha"`
+	KKT      string   `opt:"kkt" default:"final" enum:"faithful,final" paper:"faithful" doc:"activate weights once a level as printed, or until none violates optimality at the last one"`
+	Search   string   `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"where the step of the quadratic model is too long: halve it, or take the minimum along the direction"`
 }
+
+// Constants of Algorithm 3's line search, for which the paper gives no values.
+const (
+	armijo   = 1e-4  // c1: sufficient decrease, as a share of the slope; the usual value
+	leastTry = 1e-10 // s_min: the search fails below, where rounding hides a decrease
+)
 
 // Spec registers the learner.
 var Spec = algos.Define(algos.SpecInfo{
@@ -39,6 +45,9 @@ var Spec = algos.Define(algos.SpecInfo{
 	When:    "linear models of tall data, dense or sparse: an optimum with few weights and a duality gap, in tens of passes over a buffer",
 	Paper:   "Emirahmetoglu, Hajewski, Oliveira, Stewart: A Smoothing Algorithm for l1 Support Vector Machines, arXiv 2401.09431, Algorithms 1 to 4, corrected",
 	Kind:    algos.Linear,
+	Gone: map[string]string{
+		"armijo": "the line search accepts a decrease of 1e-4 of the slope", "s_min": "the line search fails below a step of 1e-10",
+	},
 	Presets: map[string]map[string]string{
 		"paper": {"alpha_min": "1e-6", "beta": "0.1", "kkt": "faithful", "search": "halve", "direct": "20000"},
 	},

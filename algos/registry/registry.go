@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/algos/svrg"
 	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
+	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
 // All holds every learner, in the order in which help and tables show them.
@@ -52,5 +53,5 @@ func Lookup(name string) (algos.Spec, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s", name, strings.Join(names, ", "))
+	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))
 }

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestConformance(t *testing.T) {
 				// As many random features as a user would take make states of
 				// megabytes, which the suite stores hundreds of times, and
 				// choosing options on as many labels takes most of its time.
-				few := map[string]string{"features": "256", "block": "64", "batch-unlabelled": "64"}
+				few := map[string]string{"features": "256", "block": "64", "batch_unlabelled": "64"}
 				if preset == "default" {
 					few["tuning"] = "100"
 				}
@@ -89,6 +90,31 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 		options["lambda"] = "0.01"
 	}
 	return n, options
+}
+
+// TestOptions: what a user sees first is short, every option says what it does,
+// and no name has two meanings within a learner.
+func TestOptions(t *testing.T) {
+	for _, s := range registry.All {
+		names, first := map[string]bool{}, 0
+		for _, o := range s.Options {
+			if o.Group == algos.Main {
+				first++
+			}
+			if !slices.Contains(algos.Groups, o.Group) || o.Doc == "" || len(o.Doc) > 140 {
+				t.Errorf("%s: option %s of group %q: %d characters: %q", s.Name, o.Name, o.Group, len(o.Doc), o.Doc)
+			}
+			for _, name := range []string{o.Name, o.Alias} {
+				if names[name] && name != "" || s.Gone[name] != "" {
+					t.Errorf("%s: the name %s is taken", s.Name, name)
+				}
+				names[name] = true
+			}
+		}
+		if first < 3 || first > 9 {
+			t.Errorf("%s shows %d options first", s.Name, first)
+		}
+	}
 }
 
 func TestLookup(t *testing.T) {

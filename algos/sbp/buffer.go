@@ -70,9 +70,6 @@ func (l *Learner) arrive() {
 		}
 	}
 	l.sweep(slots, xs)
-	if l.opt.Pilot > 0 && !l.fixed && len(l.y) >= min(l.opt.Pilot, l.opt.Buffer) && l.solvable() {
-		l.pilot()
-	}
 }
 
 // firstScale sets the first ν once the size of the kernel's values is known.

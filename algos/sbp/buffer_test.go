@@ -30,7 +30,7 @@ func (l *Learner) exact(x stream.Vec) (f, bar float64) {
 func TestResponsesFollowTheBuffer(t *testing.T) {
 	for _, o := range []map[string]string{
 		{"buffer": "70", "eviction": "remove"},
-		{"buffer": "70", "eviction": "remove", "retain": "0", "restart": "0.5"},
+		{"buffer": "70", "eviction": "remove", "restart": "0.5"},
 		{"buffer": "70", "eviction": "remove", "keep": "reservoir", "every": "5"},
 		{"buffer": "70", "eviction": "remove", "keep": "reservoir", "every": "150"}, // a slot changes hands twice in a step
 		{"buffer": "70", "eviction": "freeze"},
@@ -107,30 +107,6 @@ func TestFollowsAChange(t *testing.T) {
 		if share := float64(right) / 1100; share < .95 {
 			t.Errorf("%s: %.3f right after the change", eviction, share)
 		}
-	}
-}
-
-// A pilot solution fixes ν near that of the whole problem.
-func TestPilot(t *testing.T) {
-	xs := moons(400, .3, 12)
-	follow := learner(t, map[string]string{"gamma": "2", "lambda": "0.003", "final": "40", "intercept": "false"})
-	pilot := learner(t, map[string]string{"gamma": "2", "lambda": "0.003", "pilot": "300", "intercept": "false"})
-	for _, l := range []*Learner{follow, pilot} {
-		for _, x := range xs {
-			c := *x
-			algostest.Feed(t, l, &c)
-		}
-		if _, err := l.Finish(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if ratio := pilot.nu / follow.nu; !pilot.fixed || ratio < .7 || ratio > 1.4 {
-		t.Errorf("ν = %g from the pilot, %g by following λ", pilot.nu, follow.nu)
-	}
-	few := learner(t, map[string]string{"gamma": "2", "pilot": "300"})
-	algostest.Feed(t, few, xs[:40]...)
-	if _, err := few.Finish(t.Context()); err != nil || !few.fixed {
-		t.Errorf("a stream shorter than the pilot: ν = %g, error %v", few.nu, err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos/internal/rows"
-	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
 // nuStep bounds the factor by which ν changes at a time, since early averages
@@ -22,7 +21,7 @@ const nuStep = 4
 // γ Σ_{m_i<γ} m_i = λ n ‖w‖². The m_i are the responses or, as there is a bias,
 // half the sums of the pairs that fill up together, twice each.
 func (l *Learner) adapt() {
-	if l.fixed || l.opt.Pilot > 0 || !l.solvable() || l.step == 0 {
+	if l.fixed || !l.solvable() || l.step == 0 {
 		return
 	}
 	// Frozen examples are part of the norm; without them ν is too small.
@@ -82,67 +81,6 @@ func bestNu(m []float64, each, goal float64) (float64, bool) {
 		water += float64(each * max(0, gamma-v))
 	}
 	return water, true
-}
-
-// pilot sets ν from a solution of the regularised problem on the first
-// examples, by dual coordinate ascent. An intercept takes part as a constant
-// feature there, which the dual can do without a constraint.
-func (l *Learner) pilot() {
-	m := min(l.opt.Pilot, len(l.y))
-	idx := make([]int32, m)
-	for i := range idx {
-		idx[i] = int32(i)
-	}
-	q := make([]float32, m*m)
-	l.basis.Between(q, m, idx, 0, m)
-	l.rows.Evals += int64(m * m)
-	constant := 0.0
-	if l.opt.Intercept {
-		constant = 1
-	}
-	lambda := l.opt.Lambda
-	if math.IsNaN(lambda) {
-		lambda = 1 / (l.opt.C * float64(m))
-	}
-	most := 1 / (lambda * float64(m))
-	alpha, s := make([]float64, m), make([]float64, m)
-	order := make([]int, m)
-	for i := range order {
-		order[i] = i
-	}
-	r := rng.New(uint64(m), "sbp.pilot")
-	for range 100 {
-		r.Shuffle(m, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for _, i := range order {
-			kii := float64(q[i*m+i]) + constant
-			if !(kii > 0) {
-				continue
-			}
-			next := min(max(alpha[i]+(1-float64(l.y[i]*s[i]))/kii, 0), most)
-			d := (next - alpha[i]) * l.y[i]
-			if d == 0 {
-				continue
-			}
-			alpha[i] = next
-			for j := range s {
-				s[j] += float64(d * (float64(q[i*m+j]) + constant))
-			}
-		}
-		var norm2, loss, dual float64
-		for i, y := range l.y[:m] {
-			norm2 += float64(alpha[i] * y * s[i])
-			loss += max(0, 1-float64(y*s[i]))
-			dual += alpha[i]
-		}
-		loss /= float64(m)
-		if norm2 > 0 {
-			l.nu = loss / math.Sqrt(norm2)
-		}
-		if primal, gap := lambda/2*norm2+loss, lambda*norm2+loss-lambda*dual; gap <= 1e-4*primal {
-			break
-		}
-	}
-	l.fixed = true
 }
 
 // addDual adds p* to its running sum.

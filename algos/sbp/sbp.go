@@ -81,8 +81,7 @@ type Learner struct {
 	t            float64 // of the step size
 	step         uint64
 	sumS, weight float64 // of the iterates in the average: Σ weight·scale, Σ weight
-	burnt        int
-	since        int // arrivals since the last restart
+	since        int     // arrivals since the last restart
 	fresh        bool
 	nu           float64
 	fixed        bool // nu is not adapted
@@ -146,9 +145,9 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	case l.opt.Eviction == "remove" && l.removed > removed:
 		// Iterates of which a part has been taken out are no longer near the
 		// optimum of anything, and their average is worse than the last one.
-		l.restart(l.opt.Shrink, 0)
+		l.restart(shrink, 0)
 	case float64(l.since) >= l.opt.Restart*float64(len(l.y)):
-		l.restart(l.opt.Shrink, l.opt.Retain)
+		l.restart(shrink, retain)
 	}
 	l.update(updates)
 	l.settle()
@@ -167,9 +166,6 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	}
 	if !l.fresh {
 		return l.Report(), nil
-	}
-	if l.opt.Pilot > 0 && !l.fixed && l.solvable() {
-		l.pilot()
 	}
 	total := math.Ceil(l.opt.Final * float64(len(l.y)))
 	if l.opt.Restart == 0 {
@@ -216,9 +212,6 @@ const firstRestart = 128
 // two, and an even average begins anew.
 func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 	l.arrive()
-	if l.opt.Pilot > 0 && !l.fixed && l.solvable() {
-		l.pilot()
-	}
 	for n > 0 {
 		k := n
 		if l.opt.Restart > 0 {

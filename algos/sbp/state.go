@@ -62,7 +62,6 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Uint64("step", &l.step)
 	f.Float64("sum_scale", &l.sumS)
 	f.Float64("weight", &l.weight)
-	f.Int("burnt", &l.burnt)
 	f.Int("since", &l.since)
 	f.Bool("fresh", &l.fresh)
 	f.Float64("nu", &l.nu)

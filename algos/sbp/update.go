@@ -71,10 +71,6 @@ func (l *Learner) take(i int) {
 	if l.step%syncEvery == 0 && len(l.coldA) == 0 {
 		l.r2 = l.norm2()
 	}
-	if l.burnt < l.opt.Burn {
-		l.burnt++
-		return
-	}
 	w := 1.0
 	if l.opt.Average == "linear" {
 		w = math.Sqrt(2*l.weight) + 0.5 // the weights ½, 1½, … m − ½ sum up to m²/2

@@ -18,7 +18,8 @@
 // operations is the same.
 //
 // Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its
-// product Active and Q, δ delta, η1 eta1, η2 eta2, γ gam, m2 c1, m1 c2, κ kappa.
+// product Active and Q, δ delta, η1 eta1, η2 eta2, γ radiusRatio,
+// m2 decrease, m1 curvature, κ kappa.
 //
 // # The model in use
 //

@@ -22,7 +22,7 @@ func (l *Learner) draws() (grow, test int) {
 	if l.pace.holds {
 		return 0, max(1, test/l.stride())
 	}
-	if l.o.Recycle {
+	if !l.o.asPaper() {
 		if l.o.Growth == "geometric" && grow > 0 {
 			test = min(test, grow)
 		}
@@ -41,11 +41,11 @@ func (l *Learner) growth(m int) int {
 	n := 0
 	switch l.o.Growth {
 	case "fixed":
-		n = l.o.Grow
+		n = fixedGrowth
 	case "geometric":
-		n = max(1, int(math.Ceil(float64(m)*(l.o.Factor-1))))
+		n = (doubling - 1) * m
 	case "theorem":
-		n = TheoremSize(l.delta, l.o.Kappa, l.o.PFail, l.bound()) - m
+		n = TheoremSize(l.delta, l.o.Kappa, failure, l.bound()) - m
 	}
 	return max(0, min(n, l.limit()-m))
 }
@@ -87,7 +87,7 @@ func (l *Learner) take(grow, draws int) {
 	test := draws - grow
 	l.tentative(test)
 	l.decide(m)
-	if l.o.Recycle {
+	if !l.o.asPaper() {
 		l.absorb(m, min(test, l.wanted(m)))
 	} else {
 		l.truncate(m)
@@ -138,9 +138,9 @@ func (l *Learner) tentative(n int) {
 func (l *Learner) decide(m int) {
 	p := l.p
 	if !l.moved {
-		if l.o.Search == "wolfe" { // a null step is never a success
+		if l.o.asPaper() { // a null step is never a success
 			l.counts.rejected++
-			l.delta = max(l.delta/l.o.Gam, l.o.DeltaMin)
+			l.delta = max(l.delta/radiusRatio, smallRadius)
 		}
 		p.Mark()
 		return
@@ -154,20 +154,20 @@ func (l *Learner) decide(m int) {
 	ok := true
 	switch l.o.Accept {
 	case "ratio":
-		ok = onS < 0 && onT <= l.o.Eta1*onS
+		ok = onS < 0 && onT <= eta1*onS
 	case "printed":
-		ok = onS <= l.o.Eta1*onT
+		ok = onS <= eta1*onT
 	}
-	if l.o.Search == "wolfe" && !(l.norm > l.o.Eta2*l.delta) {
+	if l.o.asPaper() && !(l.norm > eta2*l.delta) {
 		ok = false
 	}
 	if ok {
 		l.counts.accepted++
-		l.delta = min(l.o.Gam*l.delta, l.o.DeltaMax)
+		l.delta = min(radiusRatio*l.delta, l.o.largeRadius())
 		p.Mark()
 	} else {
 		l.counts.rejected++
-		l.delta = max(l.delta/l.o.Gam, l.o.DeltaMin)
+		l.delta = max(l.delta/radiusRatio, smallRadius)
 		p.Revert()
 		l.fresh = l.fresh || l.o.Restart == "reject"
 	}

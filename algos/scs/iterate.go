@@ -45,12 +45,12 @@ func (l *Learner) direction(p *hinge.Problem) {
 // search returns the step along d.
 func (l *Learner) search(p *hinge.Problem) float64 {
 	line := p.Line()
-	if l.o.Search == "exact" {
+	if !l.o.asPaper() {
 		var t float64
 		t, l.breaks = line.Exact(l.breaks)
 		return t
 	}
-	t, out := hinge.Wolfe{C1: l.o.C1, C2: l.o.C2, N: l.o.N}.Search(&line, l.norm, l.delta)
+	t, out := hinge.Wolfe{C1: decrease, C2: curvature, N: shortest}.Search(&line, l.norm, l.delta)
 	if out == hinge.Capped {
 		l.counts.capped++
 	}

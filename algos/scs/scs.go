@@ -148,6 +148,9 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 		l.absorb(m, n)
 	}
 	l.optimise(l.o.Final, true)
+	if l.o.asPaper() {
+		l.p.Mark() // no draws are left to test on
+	}
 	if l.guarded() {
 		l.pace.since, l.proof.latest = 0, false
 		l.serve(nil)
@@ -208,7 +211,7 @@ func (l *Learner) Model() algos.Model {
 		switch {
 		case l.p == nil || l.guarded() && !l.proof.given:
 			l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
-		case !l.guarded() && l.o.Publish == "incumbent":
+		case l.o.asPaper():
 			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha0)
 		case l.proof.reduced: // as when it came into use: the search did not rest
 			l.model = l.reduce()

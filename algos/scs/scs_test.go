@@ -16,7 +16,7 @@ func TestContract(t *testing.T) {
 		"holding":  {"initial": "64", "t_max": "32", "gain": "1", "c": "10"},
 		"waiting":  {"initial": "64", "blocks": "1", "block": "16", "c": "10"},
 		"shuffled": {"initial": "64", "shuffle": "50", "c": "10", "t_max": "200"},
-		"plain":    {"initial": "64", "margin": "0", "accept": "ratio", "final": "30", "c": "10", "iterations": "20"},
+		"plain":    {"initial": "64", "margin": "0", "accept": "always", "final": "30", "c": "10", "iterations": "20"},
 	} {
 		t.Run(name, func(t *testing.T) { algostest.Run(t, scs.Spec, algostest.With(options), algostest.Examples(500)) })
 	}

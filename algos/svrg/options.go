@@ -3,6 +3,7 @@ package svrg
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -12,42 +13,53 @@ import (
 
 // Options are those of all methods of the family; the tags say what they mean.
 type Options struct {
-	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"loss of an example: squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
-	Smooth float64 `opt:"smooth" default:"1" range:"(0,1000]" doc:"width in margin of the parabola that smooths the hinge"`
-	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
-	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none"`
+	Loss    string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
+	C       float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
+	Lambda  float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
+	L1      float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
+	Buffer  int     `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
+	Keep    string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Refresh float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
 
-	Buffer   int     `opt:"buffer" default:"10000" range:"[1,100000000]" paper:"n" doc:"examples held"`
-	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" paper:"absent" doc:"which examples are held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" paper:"absent" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
-	Epochs   int     `opt:"epochs" default:"1" range:"[1,100000]" paper:"S" doc:"epochs at a refresh"`
-	Final    int     `opt:"final" default:"30" range:"[0,1000000]" paper:"S" doc:"most epochs at the end of a bounded stream"`
-	Tol      float64 `opt:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is within this share of its minimum, as far as the certificate tells"`
-	Features int     `opt:"dims" default:"4194304" range:"[1,16777216]" doc:"largest number of features; memory is about 100 bytes for each up to the last one seen"`
+	_        struct{} `group:"expert"`
+	Bias     float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none"`
+	Epochs   int      `opt:"epochs" default:"1" range:"[1,1e5]" paper:"S" doc:"epochs at a refresh"`
+	Final    int      `opt:"final" default:"30" range:"[0,1e6]" paper:"S" doc:"most epochs at the end of a bounded stream"`
+	Tol      float64  `opt:"tol" alias:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is certified to be within this share of its minimum"`
+	Batch    int      `opt:"batch" default:"1" range:"[1,1e6]" doc:"examples whose gradients make a step"`
+	Features int      `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
 
-	Rate  float64 `opt:"rate" default:"auto" range:"(0,100]" auto:"0.4 for svrg, 0.25 for prox-svrg, 1/3 for saga and saga-sd, 1 for katyusha and svrg-sd" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
-	Inner float64 `opt:"inner" default:"auto" range:"(0,1000]" auto:"1 for saga and saga-sd, else 2" paper:"m/n" doc:"gradients of examples in an epoch, as a multiple of those held"`
-	Draw  string  `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"which examples make steps: long ones more often and with less weight, so that the step size depends on the mean and not on the largest curvature; or all alike"`
-	Batch int     `opt:"batch" default:"1" range:"[1,1000000]" doc:"examples whose gradients make a step"`
+	_    struct{} `group:"paper"`
+	Rate float64  `opt:"rate" default:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
+	Draw string   `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike"`
 }
 
 // SDOptions are those of svrg-sd and saga-sd, which have momentum and
 // sufficient decrease besides.
 type SDOptions struct {
 	Options
-	Sigma    float64 `opt:"sigma" default:"0.5" range:"(0,1]" paper:"sigma" doc:"1 minus the momentum"`
-	Decrease float64 `opt:"decrease" default:"0.001" range:"[0,1]" paper:"m1/m" doc:"share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone"`
-	Theta    string  `opt:"theta" default:"auto" enum:"auto,gram,start,pass,rows" paper:"SVD" doc:"how the scale is found: from the Gram matrix (squared loss, up to 1,000 coordinates, otherwise start); exactly but in the first step of an epoch only; by a pass over the sample; from 1,024 rows, without a guarantee. auto is gram up to 64 coordinates and start beyond"`
-	Delta    float64 `opt:"delta" default:"0.1" range:"[0,1000]" paper:"delta" doc:"factor of the penalty zeta = delta eta/max(1 - L eta, 0.1) on scales other than 1"`
-	Variant  string  `opt:"variant" default:"auto" enum:"auto,sc,a,b" paper:"Algorithm 2" doc:"where an epoch of svrg-sd begins: at the snapshot; at y as printed for merely convex problems; or between both, as the proof has it. auto is sc for lambda > 0 and a otherwise"`
+	_        struct{} `group:"paper"`
+	Decrease float64  `opt:"decrease" default:"0.001" range:"[0,1]" paper:"m1/m" doc:"share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone"`
+	Theta    string   `opt:"theta" default:"auto" enum:"auto,gram,start,pass,rows" paper:"SVD" doc:"the scale comes from the Gram matrix, the first step of an epoch, a pass, or 1,024 rows; auto: gram up to 64 coordinates, else start"`
+	Variant  string   `opt:"variant" default:"auto" enum:"auto,sc,a,b" paper:"Algorithm 2" doc:"an epoch of svrg-sd begins at the snapshot (sc), at y as printed (a), or between both (b); auto: sc if lambda > 0, else a"`
+}
+
+// width of the parabola that smooths the hinge, in units of the margin: that of
+// the usual smoothed hinge.
+const width = 1
+
+var gone = map[string]string{
+	"smooth": "the hinge is smoothed over a width of 1; loss chooses another loss",
+	"inner":  "an epoch takes a gradient for each example held with saga and saga-sd, otherwise two; see epochs",
+	"sigma":  "the momentum is 0.5",
+	"delta":  "the factor of the penalty on scales other than 1 is 0.1",
 }
 
 // config is what the options come to.
 type config struct {
 	par                 finitesum.Params
-	loss                finitesum.Loss
+	lossName            string
+	loss                finitesum.Loss // lossName, for a task
 	c, lambda, l1, bias float64
 	buffer              int
 	keep                string
@@ -60,16 +72,16 @@ type config struct {
 
 func (o Options) config() config {
 	return config{
-		par: finitesum.Params{Rate: zero(o.Rate), Inner: zero(o.Inner), Batch: o.Batch, Weighted: o.Draw == "long"},
-		c:   o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
+		par:      finitesum.Params{Rate: zero(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long"},
+		lossName: o.Loss,
+		c:        o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
 		buffer: o.Buffer, keep: o.Keep, refresh: o.Refresh, epochs: o.Epochs, final: o.Final, tol: o.Tol, features: o.Features,
 	}
 }
 
 func (o SDOptions) config() config {
 	c := o.Options.config()
-	c.par.Sigma, c.par.Decrease, c.par.Delta = o.Sigma, o.Decrease, o.Delta
-	c.par.NoPenalty = o.Delta == 0
+	c.par.Decrease = o.Decrease
 	c.par.Theta = map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta]
 	c.autoTheta, c.gram = o.Theta == "auto", o.Theta == "auto" || o.Theta == "gram"
 	c.par.Variant = map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant]
@@ -85,8 +97,8 @@ func zero(v float64) float64 {
 }
 
 // lossOf returns the loss for a task.
-func lossOf(name string, smooth float64, task algos.Task) (finitesum.Loss, error) {
-	l := finitesum.Loss{Width: smooth}
+func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
+	l := finitesum.Loss{Width: width}
 	if name == "auto" {
 		name = "hinge"
 		if task == algos.Regress {
@@ -103,16 +115,15 @@ func lossOf(name string, smooth float64, task algos.Task) (finitesum.Loss, error
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
 // spec makes the Spec of a method with the options O.
-func spec[O any](m finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error,
-	of func(O) (config, string, float64)) algos.Spec {
+func spec[O interface{ config() config }](m finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
 		Tasks:   []algos.Task{algos.Classify, algos.Regress},
-		Presets: presets,
+		Presets: presets, Gone: gone,
 	}, validate, func(env algos.Env, o O) (algos.Learner, error) {
-		c, loss, smooth := of(o)
+		c := o.config()
 		var err error
-		if c.loss, err = lossOf(loss, smooth, env.Task); err != nil {
+		if c.loss, err = lossOf(c.lossName, env.Task); err != nil {
 			return nil, err
 		}
 		c.par.Method, c.par.Seed = m, env.Seed
@@ -120,21 +131,13 @@ func spec[O any](m finitesum.Method, summary, when, paper string, presets map[st
 	}, linear.Decode)
 }
 
-func ofSD(o SDOptions) (config, string, float64)  { return o.config(), o.Loss, o.Smooth }
-func ofPlain(o Options) (config, string, float64) { return o.config(), o.Loss, o.Smooth }
-
-var literal = map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tolerance": "0"}
+var literal = map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tol": "0"}
 
 // with returns the presets: the paper's with further options, and one for
 // streams that change quickly.
 func with(more map[string]string) map[string]map[string]string {
-	p := map[string]string{}
-	for k, v := range literal {
-		p[k] = v
-	}
-	for k, v := range more {
-		p[k] = v
-	}
+	p := maps.Clone(literal)
+	maps.Copy(p, more)
 	return map[string]map[string]string{
 		"paper": p,
 		"drift": {"buffer": "500", "refresh": "0.02", "final": "0"},
@@ -143,25 +146,25 @@ func with(more map[string]string) map[string]map[string]string {
 
 // The learners that the registry lists.
 var (
-	SD = spec(finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
+	SD = spec[SDOptions](finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
 		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
-		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, ofSD)
-	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
+		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil)
+	SAGASD = spec[SDOptions](finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
-		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, ofSD)
-	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil)
+	SVRG = spec[Options](finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
 		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *Options) error {
 			if o.L1 != 0 {
 				return errL1
 			}
 			return nil
-		}, ofPlain)
-	ProxSVRG = spec(finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, ofPlain)
-	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
-		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, ofPlain)
-	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
-		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, ofPlain)
+		})
+	ProxSVRG = spec[Options](finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil)
+	SAGA = spec[Options](finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
+		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil)
+	Katyusha = spec[Options](finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
+		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil)
 )
 
 var errL1 = errors.New("option l1 is not for svrg: prox-svrg has the prox step that it takes")

@@ -45,7 +45,7 @@ func TestAverageShares(t *testing.T) {
 func TestAverageMean(t *testing.T) {
 	const n, marks, size, a = 40, 70, 128, 3.
 	xs := algostest.Moons(n+marks, algos.Classify, 4)
-	o := Options{Kernel: "rbf", Features: size, Block: 32, Bias: 1, Cache: 16}
+	o := Options{shared: shared{Kernel: "rbf", Features: size, Block: 32, Bias: 1, Cache: 16}}
 	g := newGrid(xs[:n], o, 3)
 	g.marks = xs[n:]
 	if err := g.setGamma(2); err != nil {

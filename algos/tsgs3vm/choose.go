@@ -89,7 +89,7 @@ func (d *dual) choose(l *Learner, last bool) {
 		}
 		a.score.heldUsed = a.score.heldUsed && all
 		p := a.score.best()
-		if p.won > p.lost+margin && p.chance() <= d.opt.Level/float64(len(d.arms)-1) {
+		if p.won > p.lost+margin && p.chance() <= level/float64(len(d.arms)-1) {
 			d.serve, margin = i, p.won-p.lost
 		}
 	}

@@ -92,12 +92,12 @@ func newArm(rho float64, semi bool, fold, features int) *arm {
 }
 
 func newDual(o Options) *dual {
-	d := &dual{opt: o, loss: loss{name: o.Loss, shift: o.Shift, printed: o.Print}}
+	d := &dual{opt: o, loss: loss{name: o.Loss, printed: o.Print}}
 	rhos := []float64{defaultRho}
 	switch {
 	case o.noLoss():
 		rhos = nil
-	case !math.IsNaN(o.Rho) || !math.IsNaN(o.CStar) || o.Ratio:
+	case !math.IsNaN(o.Rho) || o.Ratio:
 		rhos = []float64{o.Rho}
 	}
 	d.arms = append(d.arms, newArm(0, false, 0, o.Features))
@@ -395,38 +395,8 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 			}
 		}
 	}
-	if d.opt.Balance > 0 {
-		d.rebalance(l, xs)
-	}
 	n := float64(len(xs))
 	l.uLoss, l.inside, l.share = loss/n, float64(inside)/n, float64(positive)/n
-}
-
-// rebalance moves the mean decision of each arm on a minibatch towards the mean
-// label, along the mean of its features (the balance constraint of Chapelle and
-// Zien, as a step that is implicit, too).
-func (d *dual) rebalance(l *Learner, xs []stream.Vec) {
-	mean := make([]float64, d.opt.Features)
-	for from := 0; from < len(xs); from += chunk {
-		part := xs[from:min(len(xs), from+chunk)]
-		l.points.Pack(part)
-		z := d.room(len(part))
-		d.mapAll(l, z, &l.points)
-		for r := range part {
-			vec.AxpyMixed(1/float64(len(xs)), z[r*d.opt.Features:(r+1)*d.opt.Features], mean)
-		}
-	}
-	q := float64(d.norm()*vec.Dot64(mean, mean)) + d.opt.Bias
-	target := 2*float64(l.positive)/float64(l.labelled) - 1
-	for _, a := range d.arms {
-		if !a.semi {
-			continue
-		}
-		f := float64(d.norm()*vec.Dot64(mean, a.w)) + float64(d.opt.Bias*a.b)
-		t := d.opt.Balance * (target - f) / q
-		vec.Axpy64(t, mean, a.w)
-		a.b += t
-	}
 }
 
 // sweep goes over at most limit labelled points and returns the largest

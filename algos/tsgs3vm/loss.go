@@ -10,9 +10,11 @@ import (
 // them.
 type loss struct {
 	name    string
-	shift   float64 // s of the ramp, in (−1,0]
-	printed bool    // derivatives as in the paper's table, for demonstration
+	printed bool // derivatives as in the paper's table, for demonstration
 }
+
+// shift is the paper's s of the ramp, which is flat where |r| < −s.
+const shift = -0.3
 
 // value returns u(r).
 func (u loss) value(r float64) float64 {
@@ -24,7 +26,7 @@ func (u loss) value(r float64) float64 {
 		h := max(0, 1-a)
 		return float64(h*h) / 2
 	case "ramp":
-		return ramp(r, u.shift) + ramp(-r, u.shift)
+		return ramp(r, shift) + ramp(-r, shift)
 	default:
 		return bump(r)
 	}
@@ -57,7 +59,7 @@ func (u loss) slope(r float64) float64 {
 	case "sshg":
 		return math.Copysign(1-a, -r)
 	case "ramp":
-		if a <= -u.shift {
+		if a <= -shift {
 			return 0
 		}
 	}
@@ -68,7 +70,7 @@ func (u loss) slope(r float64) float64 {
 // has one side.
 func (u loss) printedSlope(r, a float64) float64 {
 	switch {
-	case u.name == "ramp" && r >= u.shift && r < 1:
+	case u.name == "ramp" && r >= shift && r < 1:
 		return -1
 	case u.name == "ramp" || a >= 1:
 		return 0

@@ -57,7 +57,7 @@ type sgd struct {
 }
 
 func newSGD(o Options) *sgd {
-	s := &sgd{opt: o, loss: loss{name: o.Loss, shift: o.Shift, printed: o.Print}, scale: 1}
+	s := &sgd{opt: o, loss: loss{name: o.Loss, printed: o.Print}, scale: 1}
 	if o.Draw != "fresh" {
 		s.coef = make([]float64, o.Features)
 	}
@@ -66,7 +66,7 @@ func newSGD(o Options) *sgd {
 
 // window returns the number of fresh blocks kept, or 0 for all.
 func (s *sgd) window() int {
-	if s.opt.Window > 0 || s.opt.Rate == "decay" {
+	if s.opt.Window > 0 || s.opt.Schedule == "decay" {
 		return s.opt.Window
 	}
 	// ⌈ln tol / ln(1−γ)⌉, in plain arithmetic.
@@ -80,27 +80,10 @@ func (s *sgd) window() int {
 // rate returns γ_t, t = 1, 2, ….
 func (s *sgd) rate(t uint64) float64 {
 	g := s.opt.Step
-	switch s.opt.Rate {
-	case "decay":
-		g /= float64(t) + s.opt.T0
-	case "horizon":
-		r := cbrt(float64(s.opt.Horizon))
-		g /= float64(r * r)
+	if s.opt.Schedule == "decay" {
+		g /= float64(t)
 	}
 	return min(g, 1)
-}
-
-// cbrt returns the cube root of x ≥ 1 with equal bits everywhere.
-func cbrt(x float64) float64 {
-	y := x
-	for range 200 {
-		next := (float64(2*y) + x/float64(y*y)) / 3
-		if next >= y {
-			break
-		}
-		y = next
-	}
-	return y
 }
 
 func (s *sgd) step(l *Learner, fresh, batch []*stream.Example) {
@@ -150,7 +133,7 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 
 	s.gamma = s.rate(s.t)
 	_, c, cstar := l.weights(s.opt.Rho)
-	if math.IsNaN(s.opt.Rho) && math.IsNaN(s.opt.CStar) && !s.opt.Ratio {
+	if math.IsNaN(s.opt.Rho) && !s.opt.Ratio {
 		_, c, cstar = l.weights(defaultRho)
 	}
 	db := 0.0
@@ -480,7 +463,7 @@ func (s *sgd) bound(l *Learner) float64 {
 func (s *sgd) gauges(l *Learner) []stream.Measure {
 	w := s.window()
 	truncation := 0.0
-	if s.opt.Draw == "fresh" && w > 0 && s.opt.Rate != "decay" {
+	if s.opt.Draw == "fresh" && w > 0 && s.opt.Schedule != "decay" {
 		truncation = s.bound(l)
 		for range w {
 			truncation *= 1 - s.rate(1)

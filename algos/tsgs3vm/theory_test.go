@@ -27,7 +27,7 @@ type rig struct {
 func newRig(t testing.TB, seed uint64, labels, unlabelled int, options ...string) *rig {
 	t.Helper()
 	o := map[string]string{
-		"solver": "sgd", "draw": "fresh", "gamma": "1", "lambda": "0.5", "cstar": "1", "bias": "0", "tuning": "0",
+		"solver": "sgd", "draw": "fresh", "gamma": "1", "lambda": "0.5", "rho": "0.5", "bias": "0", "tuning": "0",
 		"block": "8", "batch-labelled": "1000", "batch-unlabelled": "4", "labels": "1000",
 	}
 	for i := 0; i < len(options); i += 2 {
@@ -89,8 +89,8 @@ func rbf(gamma float64, x, z stream.Vec) float64 {
 // bounded; the decisions kept for labels are those of the model.
 func TestUnrolling(t *testing.T) {
 	for _, o := range [][]string{
-		{"step", "0.2"}, {"rate", "decay", "step", "1"}, {"rate", "decay", "step", "3", "t0", "1.5"},
-		{"rate", "horizon", "horizon", "60", "step", "1"}, {"step", "0.9", "loss", "da", "bias", "0.5"},
+		{"step", "0.2"}, {"rate", "decay", "step", "1"}, {"rate", "decay", "step", "3"},
+		{"step", "0.9", "loss", "da", "bias", "0.5"},
 	} {
 		g := newRig(t, 3, 20, 100, o...).admit()
 		m := g.opt.Block
@@ -340,7 +340,7 @@ func TestNegation(t *testing.T) {
 	for _, solver := range []string{"sgd", "dual"} {
 		for _, loss := range []string{"shg", "sshg", "ramp", "da"} {
 			for _, printed := range []string{"false", "true"} {
-				o := []string{"solver", solver, "loss", loss, "printed", printed, "features", "64", "serve", "semi", "cstar", "2", "step", "0.3", "bias", "0.5"}
+				o := []string{"solver", solver, "loss", loss, "printed", printed, "features", "64", "serve", "semi", "rho", "1", "step", "0.3", "bias", "0.5"}
 				a, ga := run(1, o...)
 				b, gb := run(-1, o...)
 				off := 0.0
@@ -365,8 +365,8 @@ func TestNegation(t *testing.T) {
 func TestDerivatives(t *testing.T) {
 	const h = 1e-4
 	for _, name := range []string{"shg", "sshg", "ramp", "da"} {
-		u := loss{name: name, shift: -.3}
-		p := loss{name: name, shift: -.3, printed: true}
+		u := loss{name: name}
+		p := loss{name: name, printed: true}
 		worst := 0.0
 		for r := -2.0; r < 2; r += .0137 {
 			a := math.Abs(r)
@@ -402,7 +402,7 @@ func TestDerivatives(t *testing.T) {
 
 // P-12: with C k < 1 all hinges stay active and the iterate is known.
 func TestClosedForm(t *testing.T) {
-	g := newRig(t, 2, 12, 1, "draw", "fixed", "features", "64", "block", "16", "lambda", "2.5", "cstar", "0", "step", "0.15").admit()
+	g := newRig(t, 2, 12, 1, "draw", "fixed", "features", "64", "block", "16", "lambda", "2.5", "rho", "0", "step", "0.15").admit()
 	const c = 0.4
 	limit := func(x stream.Vec) (f float64) {
 		all := append([]stream.Vec{x}, g.vectors(g.l)...)

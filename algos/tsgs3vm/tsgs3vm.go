@@ -95,7 +95,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 		l.c = o.C
 	}
 	if o.Solver == "sgd" {
-		l.opt.Average = 0
+		l.opt.Temperature = 0
 		l.solver = newSGD(o)
 	} else {
 		l.solver = newDual(o)
@@ -143,7 +143,7 @@ func (l *Learner) supervised() bool {
 
 // noLoss reports whether unlabelled examples have no weight in the objective.
 func (o *Options) noLoss() bool {
-	return o.CStar == 0 || math.IsNaN(o.CStar) && o.Rho == 0 && !o.Ratio
+	return o.Rho == 0 && !o.Ratio
 }
 
 func (l *Learner) endWarmup() {
@@ -275,15 +275,10 @@ func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 	if !math.IsNaN(l.opt.Lambda) {
 		c = 1 / l.opt.Lambda
 	}
-	switch {
-	case l.opt.Ratio:
-		cstar = c * float64(l.labelled) / max(float64(l.unlab), 1)
-	case !math.IsNaN(l.opt.CStar):
-		cstar = l.opt.CStar
-	default:
-		cstar = rho * c
+	if l.opt.Ratio {
+		return n, c, c * float64(l.labelled) / max(float64(l.unlab), 1)
 	}
-	return n, c, cstar
+	return n, c, rho * c
 }
 
 // Report describes the present state.

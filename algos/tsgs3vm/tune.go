@@ -229,8 +229,8 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	p := (least + 1) / float64(n+2)
 	unit := math.Sqrt(p * (1 - p) * float64(n))
 	gamma := 0.0
-	if g.opt.Average > 0 {
-		gamma = share(all, unit, g.opt.Average)
+	if g.opt.Temperature > 0 {
+		gamma = share(all, unit, g.opt.Temperature)
 	}
 	best, low := 0, math.Inf(1)
 	for k, v := range all {

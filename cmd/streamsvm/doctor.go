@@ -136,7 +136,7 @@ func (d *checkup) settings() error {
 		for _, err := range errs {
 			if err != nil {
 				bad = true
-				d.fail(cli.CodeOf(err), "settings", strings.ReplaceAll(err.Error(), "\n", "; "), "")
+				d.fail(exitCode(err), "settings", strings.ReplaceAll(err.Error(), "\n", "; "), "")
 			}
 		}
 	}

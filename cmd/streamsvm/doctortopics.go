@@ -50,12 +50,12 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 	}
 	store, err := checkpoint.Open(d.checkpoint, checkpoint.Options{Retain: d.retain, Log: d.c.Log})
 	if err != nil {
-		d.fail(cli.CodeOf(err), subject, err.Error(), "")
+		d.fail(exitCode(err), subject, err.Error(), "")
 		return nil
 	}
 	snap, err := store.Load()
 	if err != nil {
-		d.fail(cli.CodeOf(err), subject, err.Error(), "streamsvm inspect "+d.checkpoint)
+		d.fail(exitCode(err), subject, err.Error(), "streamsvm inspect "+d.checkpoint)
 		return nil
 	}
 	if snap == nil {
@@ -356,7 +356,7 @@ func (d *checkup) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	defer cancel()
 	src, err := kafkaio.NewSource(ctx, opts)
 	if err != nil {
-		d.fail(cli.CodeOf(kafkaError(err)), "records", err.Error(), "")
+		d.fail(exitCode(kafkaError(err)), "records", err.Error(), "")
 		return
 	}
 	defer src.Close()
@@ -383,7 +383,7 @@ func (d *checkup) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	}
 	switch {
 	case err != nil && err != io.EOF && !errors.Is(err, context.DeadlineExceeded):
-		d.fail(cli.CodeOf(kafkaError(err)), "records", err.Error(), "")
+		d.fail(exitCode(kafkaError(err)), "records", err.Error(), "")
 	case n == 0:
 		d.warn("records", "there is none to try the codec on", "")
 	case bad == n:

@@ -250,13 +250,13 @@ func (f *faults) topics() {
 	wide := stream.Record{Topic: topic, Value: []byte(`{"x":{"1":1,"9":1},"y":1}`)}
 	kafkatest.Produce(t, f.brokers, slices.Concat(good[:20], []stream.Record{wide}, good[20:])...)
 	limited := func(state string, more ...string) []string {
-		args := f.args(topic, state, append([]string{"--until-end", "--set", "dim=8"}, more...)...)
+		args := f.args(topic, state, append([]string{"--until-end", "--set", "dims=8"}, more...)...)
 		args[slices.Index(args, "pegasos")] = "l1smooth"
 		return args
 	}
 	state = f.state()
 	code, _, said = streamsvm(t.Context(), limited(state)...)
-	f.row("a record that only the learner cannot take", "`--learner l1smooth --set dim=8`", said, code, f.fates(state))
+	f.row("a record that only the learner cannot take", "`--learner l1smooth --set dims=8`", said, code, f.fates(state))
 	if code != int(cli.Data) {
 		t.Errorf("a feature beyond dim: %d, %s", code, said)
 	}

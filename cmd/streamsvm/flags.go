@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/plain"
@@ -82,6 +84,12 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 		return nil, c.Bad("codec", err)
 	}
 	return enc, nil
+}
+
+// check returns everything that is wrong with the format of the records.
+func (o *codecFlags) check(c *cli.Call) []error {
+	_, err := o.open(c, algos.Classify)
+	return []error{err}
 }
 
 // fileOptions are those of fileio for these flags.
@@ -221,8 +229,8 @@ func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
 	if cfg.Spec, err = registry.Lookup(o.learner); err != nil {
 		return cfg, c.Bad("learner", err)
 	}
-	if _, ok := cfg.Spec.Presets[o.preset]; !ok {
-		return cfg, c.Bad("preset", fmt.Errorf("learner %s has no preset %q", o.learner, o.preset))
+	if _, err := cfg.Spec.WithPreset(o.preset, nil); err != nil {
+		return cfg, c.Bad("preset", err)
 	}
 	if _, err = cfg.Spec.WithPreset(o.preset, cfg.Options); err != nil {
 		return cfg, c.Bad("set", err)
@@ -238,4 +246,28 @@ func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
 	}
 	cfg.Join, err = o.join.config(c)
 	return cfg, err
+}
+
+// check returns everything that is wrong with what is to be learned, where
+// config stops at the first error.
+func (o *learnFlags) check(c *cli.Call) []error {
+	var errs []error
+	spec, err := registry.Lookup(o.learner)
+	if err != nil {
+		return []error{c.Bad("learner", err)}
+	}
+	if _, err := spec.WithPreset(o.preset, nil); err != nil {
+		errs = append(errs, c.Bad("preset", err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.set)) {
+		if err := spec.Check(map[string]string{name: o.set[name]}); err != nil {
+			errs = append(errs, c.Bad("set."+name, err))
+		}
+	}
+	if len(errs) == 0 {
+		if _, err := o.config(c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }

@@ -18,10 +18,11 @@ import (
 func learnersCommand() *cli.Command {
 	return &cli.Command{
 		Name: "learners", Args: "[NAME]", Summary: "list the learners, or the options of one", MaxArgs: 1,
-		Example: "streamsvm learners scs",
+		Example: "streamsvm learners scs\nstreamsvm learners scs --all",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var asJSON, markdown bool
+			var all, asJSON, markdown bool
 			f.Group("Output", func() {
+				f.BoolVar(&all, "all", false, "print all options of the learner, not only those that matter first")
 				f.BoolVar(&asJSON, "json", false, "print JSON")
 				f.BoolVar(&markdown, "markdown", false, "print the documentation of all options")
 			})
@@ -40,7 +41,7 @@ func learnersCommand() *cli.Command {
 				case markdown:
 					return learnersMarkdown(c.Out, specs)
 				case len(c.Args) > 0:
-					return describeLearner(c.Out, specs[0])
+					return describeLearner(c.Out, specs[0], all)
 				}
 				return listLearners(c.Out, specs)
 			}
@@ -65,40 +66,126 @@ func join[S ~string](ss []S) string {
 	return strings.Join(out, ",")
 }
 
-func describeLearner(w io.Writer, s algos.Spec) error {
-	fmt.Fprintf(w, "%s: %s\n\n", s.Name, s.Summary)
-	fmt.Fprintf(w, "When to use it: %s\nPaper:          %s\nModel:          %s\nTasks:          %s\n\nOptions (--set name=value):\n\n", s.When, s.Paper, s.Kind, join(s.Tasks))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "name\tdefault\trange\ttuned\tpaper\tmeaning")
-	for _, o := range s.Options {
-		doc := o.Doc
-		if o.Auto != "" {
-			doc += "; auto: " + o.Auto
+// titles are the headings of the groups of options.
+var titles = map[algos.Group]string{algos.Main: "Options", algos.Expert: "Expert options", algos.FromPaper: "Options from the paper"}
+
+// describeLearner writes a page of 80 columns about a learner and its options:
+// those of the main group or, with all, every one.
+func describeLearner(w io.Writer, s algos.Spec, all bool) error {
+	var b strings.Builder
+	entry := func(head, text string) { b.WriteString(head + wrap(text, len(head)) + "\n") }
+	entry("", s.Name+": "+s.Summary)
+	b.WriteString("\n")
+	entry("When to use it: ", s.When)
+	entry("Paper:          ", s.Paper)
+	entry("Model:          ", string(s.Kind)+", "+join(s.Tasks))
+	for _, g := range algos.Groups {
+		options := inGroup(s, g)
+		if len(options) == 0 {
+			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", o.Name, dash(o.Default), dash(values(o)), dash(o.Tune), dash(o.Paper), doc)
+		b.WriteString("\n")
+		if g != algos.Main && !all {
+			var names []string
+			for _, o := range options {
+				names = append(names, o.Name)
+			}
+			entry(titles[g]+" (--all explains them): ", strings.Join(names, ", "))
+			continue
+		}
+		b.WriteString(titles[g] + " (--set name=value), with their defaults:\n\n")
+		name, def := 0, 0
+		for _, o := range options {
+			name, def = max(name, len(o.Name)), max(def, len(o.Default))
+		}
+		for _, o := range options {
+			entry(fmt.Sprintf("  %-*s  %-*s  ", name, o.Name, def, o.Default), meaning(o))
+			entry(strings.Repeat(" ", name+def+6), strings.Join(facts(o), "; "))
+		}
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\nPresets (--preset name):\n\n")
+	b.WriteString("\nPresets (--preset name):\n\n")
 	for _, name := range slices.Sorted(maps.Keys(s.Presets)) {
-		var set []string
-		for _, k := range slices.Sorted(maps.Keys(s.Presets[name])) {
-			set = append(set, k+"="+s.Presets[name][k])
-		}
-		text := strings.Join(set, " ")
+		text := settings(s.Presets[name])
 		switch {
 		case text == "" && name == "default":
-			text = "the defaults above"
+			text = "the defaults"
 		case text == "":
 			text = "the same as default"
 		}
 		if name == "default" && slices.ContainsFunc(s.Options, func(o algos.Option) bool { return o.Tune != "" }) {
 			text += "; options that can be tuned and are not given are tuned"
 		}
-		fmt.Fprintf(w, "%s: %s\n", name, text)
+		entry("  "+name+": ", text)
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrap breaks a text that begins in the given column so that it ends before
+// column 80; further lines begin in the same column or, where that is far to the
+// right, in the fourth.
+func wrap(text string, column int) string {
+	indent := column
+	if indent > 32 {
+		indent = 4
+	}
+	var b strings.Builder
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > 80:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}
+
+func inGroup(s algos.Spec, g algos.Group) []algos.Option {
+	var out []algos.Option
+	for _, o := range s.Options {
+		if o.Group == g {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// meaning is what an option does, and its value auto.
+func meaning(o algos.Option) string {
+	if o.Auto != "" {
+		return o.Doc + "; auto: " + o.Auto
+	}
+	return o.Doc
+}
+
+// facts are what is to be known of an option besides its meaning.
+func facts(o algos.Option) []string {
+	out := []string{strings.ReplaceAll(values(o), "|", ", ")}
+	if o.Tune != "" {
+		out = append(out, "tuned")
+	}
+	if o.Paper != "" {
+		out = append(out, "paper: "+o.Paper)
+	}
+	if o.Alias != "" {
+		out = append(out, "or "+o.Alias)
+	}
+	return out
+}
+
+// settings writes options as the user would.
+func settings(options map[string]string) string {
+	var set []string
+	for _, k := range slices.Sorted(maps.Keys(options)) {
+		set = append(set, k+"="+options[k])
+	}
+	return strings.Join(set, " ")
 }
 
 // values says which values an option takes.
@@ -124,17 +211,6 @@ func dash(s string) string {
 }
 
 func learnersJSON(w io.Writer, specs []algos.Spec) error {
-	type option struct {
-		Name    string `json:"name"`
-		Type    string `json:"type"`
-		Default string `json:"default"`
-		Range   string `json:"range,omitempty"`
-		Enum    string `json:"enum,omitempty"`
-		Auto    string `json:"auto,omitempty"`
-		Tune    string `json:"tune,omitempty"`
-		Paper   string `json:"paper,omitempty"`
-		Doc     string `json:"doc"`
-	}
 	type learner struct {
 		Name    string                       `json:"name"`
 		Summary string                       `json:"summary"`
@@ -142,16 +218,12 @@ func learnersJSON(w io.Writer, specs []algos.Spec) error {
 		Paper   string                       `json:"paper"`
 		Kind    algos.Kind                   `json:"kind"`
 		Tasks   []algos.Task                 `json:"tasks"`
-		Options []option                     `json:"options"`
+		Options []algos.Option               `json:"options"`
 		Presets map[string]map[string]string `json:"presets"`
 	}
 	out := []learner{}
 	for _, s := range specs {
-		l := learner{Name: s.Name, Summary: s.Summary, When: s.When, Paper: s.Paper, Kind: s.Kind, Tasks: s.Tasks, Presets: s.Presets, Options: []option{}}
-		for _, o := range s.Options {
-			l.Options = append(l.Options, option{o.Name, o.Type, o.Default, o.Range, o.Enum, o.Auto, o.Tune, o.Paper, o.Doc})
-		}
-		out = append(out, l)
+		out = append(out, learner{s.Name, s.Summary, s.When, s.Paper, s.Kind, s.Tasks, s.Options, s.Presets})
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

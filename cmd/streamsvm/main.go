@@ -39,7 +39,7 @@ STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
   train: {listen: 127.0.0.1:9100}   # for this command alone
 
 A flag is stronger than the environment, and that is stronger than the file.`,
-		Version: version,
+		Version: version, CodeOf: exitCode,
 		Commands: []*cli.Command{
 			demoCommand(), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
 			generateCommand(), recordCommand(), produceCommand(), dlqCommand(), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),

@@ -107,7 +107,13 @@ func TestLearners(t *testing.T) {
 		if !strings.Contains(list, s.Name+" ") || !strings.Contains(list, s.Summary) {
 			t.Errorf("the list lacks %s", s.Name)
 		}
-		text := must(t, "learners", s.Name)
+		first, text := must(t, "learners", s.Name), must(t, "learners", s.Name, "--all")
+		words := strings.Join(strings.Fields(text), " ")
+		for _, line := range strings.Split(first+text, "\n") {
+			if len(line) > 80 {
+				t.Errorf("%s: more than 80 columns: %s", s.Name, line)
+			}
+		}
 		one := decode[[]struct {
 			Name    string
 			Options []struct{ Name, Default, Doc string }
@@ -116,7 +122,7 @@ func TestLearners(t *testing.T) {
 			t.Fatalf("JSON of %s: %v", s.Name, one)
 		}
 		for i, o := range s.Options {
-			if !strings.Contains(text, "\n"+o.Name+" ") || !strings.Contains(text, o.Doc) {
+			if !strings.Contains(text, "\n  "+o.Name+" ") || !strings.Contains(words, o.Doc) || !strings.Contains(first, " "+o.Name) {
 				t.Errorf("%s: the text lacks option %s", s.Name, o.Name)
 			}
 			if got := one[0].Options[i]; got.Name != o.Name || got.Default != o.Default || got.Doc != o.Doc {

@@ -57,6 +57,7 @@ not needed; where there are some, the accuracy is printed at the end.`,
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
 			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
+		Common:  []string{"brokers", "model-topic", "model", "topics", "predictions-topic", "listen", "codec", "output"},
 		MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			p := &predict{}

@@ -47,6 +47,7 @@ Files are libsvm, json, csv or msgpack, plain, .gz or .zst, or recordings
 about every example before it learns from it. Further passes see examples that
 they know, so that with --passes only --test and --holdout tell the truth.`,
 		Example: "streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --model ijcnn1.ssm",
+		Common:  []string{"codec", "learner", "set", "test", "model", "json"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}

@@ -98,3 +98,13 @@ func kafkaError(err error) error {
 	}
 	return err
 }
+
+// check returns everything that is wrong with what is to be read.
+func (o *sourceFlags) check(c *cli.Call) []error {
+	_, err := o.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, nil)
+	var own *cli.Error
+	if err != nil && !errors.As(err, &own) {
+		err = cli.Fail(cli.Usage, err)
+	}
+	return []error{err}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,6 +60,7 @@ moment training goes on from the newest valid one and arrives at the same state,
 to the bit, as if nothing had happened. SIGTERM writes a last checkpoint and
 ends with exit code 0.`,
 		Example: "streamsvm train --topics examples --codec libsvm --model-topic models --checkpoint ./state --listen 127.0.0.1:9100",
+		Common:  []string{"brokers", "topics", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			var dry bool
@@ -383,4 +386,50 @@ func (t *train) summary(res engine.Result) error {
 		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, max(res.Version, t.run.Version), hash(h))
 	printJoin(t.c.Err, t.e.Join())
 	return nil
+}
+
+// check returns what is wrong between the settings of train.
+func (t *train) check(c *cli.Call) []error {
+	var errs []error
+	if t.modelTopic != "" && t.checkpoint == "" {
+		errs = append(errs, c.Bad("checkpoint", errors.New("model-topic needs it: the versions of a model go on from the checkpoints after a restart")))
+	}
+	if t.retain < 1 {
+		errs = append(errs, c.Bad("checkpoint-retain", fmt.Errorf("%d is less than 1", t.retain)))
+	}
+	if t.queue < 1 {
+		errs = append(errs, c.Bad("queue", fmt.Errorf("%d is less than 1", t.queue)))
+	}
+	if t.interval < 0 {
+		errs = append(errs, c.Bad("checkpoint-interval", fmt.Errorf("%v is negative", t.interval)))
+	}
+	if t.shutdown <= 0 {
+		errs = append(errs, c.Bad("shutdown-timeout", fmt.Errorf("%v is not a time to do anything in", t.shutdown)))
+	}
+	if t.listen != "" {
+		if _, _, err := net.SplitHostPort(t.listen); err != nil {
+			errs = append(errs, c.Bad("listen", fmt.Errorf("%q is not HOST:PORT%s", t.listen, bare(t.listen))))
+		}
+	}
+	for _, topic := range t.reads() {
+		if topic == t.modelTopic {
+			what := "examples"
+			if !slices.Contains(t.topics, topic) {
+				what = "labels"
+			}
+			errs = append(errs, c.Bad("model-topic", fmt.Errorf("%s is a topic of %s too", topic, what)))
+		}
+	}
+	if err := t.learnFlags.join.addTo(c, &kafkaio.SourceOptions{Topics: t.topics}); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// bare suggests an address where only a port is given.
+func bare(port string) string {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
 }

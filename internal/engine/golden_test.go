@@ -21,12 +21,12 @@ var golden = map[string]string{
 	"scs":        "384cd37095b7c13b",
 	"wolfe":      "79342c2f4104f5ff",
 	"pegasos":    "d8104933da35d8b9",
-	"sbp":        "eb5fb648a3333a08",
+	"sbp":        "647045df6764e03c",
 	"perceptron": "961591d4d70e7e1c",
 	"sdca":       "6b177e2720a74385",
-	"tsgs3vm":    "59571dc3ff358de6",
-	"dsg":        "6920fe41693fd490",
-	"frs3vm":     "36a75c6613e0ed72",
+	"tsgs3vm":    "de8572610162bc59",
+	"dsg":        "bc9ed45c98f79547",
+	"frs3vm":     "1cf776f49952b6d6",
 	"smo":        "e55f7929c7d3743d",
 	"online":     "3b2afcd7ddba1957",
 	"l1smooth":   "687debc38d57250d",
@@ -80,7 +80,7 @@ func small(spec algos.Spec) map[string]string {
 			if spec.Name == "frs3vm" {
 				given[o.Name] = "0"
 			}
-		case "block", "batch-unlabelled":
+		case "block", "batch_unlabelled":
 			if spec.Kind == algos.Features {
 				given[o.Name] = "64"
 			}

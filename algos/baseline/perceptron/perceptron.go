@@ -17,11 +17,12 @@ import (
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
 	hinge.KernelOptions
-	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel; 0 for none"`
+	Budget int `opt:"budget" default:"20000" range:"[1,1e8]" doc:"most support vectors; beyond that the oldest one goes"`
 
-	Average bool   `opt:"average" default:"true" paper:"false" doc:"the model is the average of all iterates instead of the last one (Freund and Schapire 1999)"`
-	Budget  int    `opt:"budget" default:"20000" range:"[1,100000000]" paper:"none" doc:"most support vectors; beyond that the oldest one goes"`
-	Removal string `opt:"removal" default:"fade" enum:"fade,oldest" paper:"none" doc:"fade: from an eighth of the budget on, all that was learned loses weight with each mistake, in the last iterate and in the average, so that little is left of a support vector when it goes; oldest: it goes with its full weight, and the average of all iterates is ruined"`
+	_       struct{} `group:"expert"`
+	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Average bool     `opt:"average" default:"true" paper:"false" doc:"the model is the average of all iterates instead of the last one"`
+	Removal string   `opt:"removal" default:"fade" enum:"fade,oldest" doc:"fade: weights shrink, so that little is left of a support vector when it goes; oldest: it goes with its full weight"`
 }
 
 // Spec registers the learner.

@@ -20,12 +20,13 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" doc:"ridge weight"`
-	Bias   float64 `opt:"bias" default:"1" range:"[0,inf)" doc:"the square of a constant feature, which gives the model a bias, regularised as the weights are; 0 for none"`
+	Keep   string  `opt:"keep" default:"all" enum:"all,window" doc:"the examples that count: all, of which none is held, or the last ones"`
+	Buffer int     `opt:"buffer" default:"10000" range:"[1,1e8]" doc:"examples in the window"`
 
-	Keep     string  `opt:"keep" default:"all" enum:"all,window" doc:"the examples that count: all, of which none is held, or the last ones"`
-	Buffer   int     `opt:"buffer" default:"10000" range:"[1,100000000]" doc:"examples in the window"`
-	Refresh  float64 `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples that count"`
-	Features int     `opt:"dims" default:"999" range:"[1,10000]" doc:"most features that ever differ from 0; memory is 4 bytes for each pair of them, and a solution takes the cube of their number"`
+	_        struct{} `group:"expert"`
+	Bias     float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"the square of a constant feature, which gives the model a regularised bias; 0 for none"`
+	Refresh  float64  `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples that count"`
+	Features int      `opt:"dims" alias:"dim" default:"999" range:"[1,10000]" doc:"most features that ever differ from 0; memory grows with their square, time with their cube"`
 }
 
 // Spec registers the learner.

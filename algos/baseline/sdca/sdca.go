@@ -21,16 +21,16 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
-
 	hinge.KernelOptions
-	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Buffer int `opt:"buffer" default:"5000" range:"[1,1e8]" paper:"n" doc:"examples held: the last ones"`
+	Every  int `opt:"every" default:"8" range:"[1,1e8]" paper:"1" doc:"examples a step, between which the model stays as it is"`
+	Visits int `opt:"visits" default:"3" range:"[0,1e5]" doc:"examples of the buffer visited after each arrival"`
 
-	Buffer int     `opt:"buffer" default:"5000" range:"[1,100000000]" paper:"n" doc:"examples held: the last ones"`
-	Every  int     `opt:"every" default:"8" range:"[1,100000000]" paper:"1" doc:"examples a step; the model stays as it is between steps, and making it takes longer than learning from an example"`
-	Visits int     `opt:"visits" default:"3" range:"[0,100000]" paper:"absent" doc:"examples of the buffer visited after each arrival"`
-	Choice int     `opt:"choice" default:"32" range:"[1,100000]" paper:"1" doc:"each of these visits is to the one of so many random examples with which the dual gains most; 1 makes them random"`
-	Mean   float64 `opt:"average" default:"0.03" range:"[0,1]" paper:"0" doc:"the model between arrivals is a mean of the iterates after about so many of the last arrivals, as a multiple of the buffer; 0 takes the last iterate. At the end of a bounded stream it is the last iterate"`
-	Final  float64 `opt:"final" default:"2" range:"[0,1000]" paper:"epochs" doc:"random visits at the end of a bounded stream, as a multiple of the examples held"`
+	_      struct{} `group:"expert"`
+	Bias   float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Choice int      `opt:"choice" default:"32" range:"[1,1e5]" paper:"1" doc:"a visit is to the one of so many random examples with which the dual gains most"`
+	Mean   float64  `opt:"average" default:"0.03" range:"[0,1]" paper:"0" doc:"the model between arrivals is a mean over the last ones, so many times the buffer; 0 takes the last iterate"`
+	Final  float64  `opt:"final" default:"2" range:"[0,1000]" paper:"epochs" doc:"random visits at the end of a bounded stream, as a multiple of the examples held"`
 }
 
 // Spec registers the learner.

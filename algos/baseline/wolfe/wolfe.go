@@ -37,24 +37,26 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
 	hinge.KernelOptions
-	Bias      float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel; 0 for none"`
-	Geometry  string  `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps"`
-	Initial   int     `opt:"initial" default:"256" range:"[1,1000000]" doc:"examples before the first step; the next steps are due at doubled sizes"`
-	MaxSample int     `opt:"max_sample" default:"20000" range:"[1,10000000]" doc:"largest sample; examples that come later are let go by"`
-	Iter      int     `opt:"iterations" default:"300" range:"[1,10000000]" doc:"most iterations a step"`
-	Eps       float64 `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"the direction counts as zero when it is no longer than this"`
-	AccTol    float64 `opt:"acc_tol" default:"1e-3" range:"[0,inf)" doc:"total length of steps since the last reset at which a zero direction ends the run"`
-	C1        float64 `opt:"c1" default:"0.25" range:"(0,0.5)" doc:"sufficient decrease constant"`
-	C2        float64 `opt:"c2" default:"0.45" range:"(0,1)" doc:"curvature constant"`
-	CacheMB   int     `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+	MaxSample int `opt:"max_sample" default:"20000" range:"[1,1e7]" doc:"largest sample; examples that come later are skipped"`
+
+	_       struct{} `group:"expert"`
+	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Initial int      `opt:"initial" default:"256" range:"[1,1e6]" doc:"examples before the first step; the next steps are due at doubled sizes"`
+	Iter    int      `opt:"iterations" default:"300" range:"[1,1e7]" doc:"most iterations a step"`
+	CacheMB int      `opt:"cache" default:"256" range:"[0,1e6]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+
+	_        struct{} `group:"paper"`
+	Geometry string   `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
+	Eps      float64  `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"the direction counts as zero when it is no longer than this"`
+	AccTol   float64  `opt:"acc_tol" default:"1e-3" range:"[0,inf)" doc:"total length of steps since the last reset at which a zero direction ends the run"`
 }
 
-func (o *Options) validate() error {
-	if o.C1 >= o.C2 {
-		return fmt.Errorf("option c1 = %g: not below c2 = %g", o.C1, o.C2)
-	}
-	return nil
-}
+// Constants of the line search, with 0 < decrease < 1/2 and decrease < curvature
+// < 1. They are those of scs, which this is the baseline for.
+const (
+	decrease  = 0.25
+	curvature = 0.45
+)
 
 // Spec registers the learner.
 var Spec = algos.Define(algos.SpecInfo{
@@ -63,10 +65,13 @@ var Spec = algos.Define(algos.SpecInfo{
 	When:    "as a baseline, on up to some thousand examples",
 	Paper:   "Wolfe: A method of conjugate subgradients for minimizing nondifferentiable functions",
 	Kind:    algos.Kernel,
+	Gone: map[string]string{
+		"c1": "the constant of sufficient decrease is 0.25", "c2": "the constant of curvature is 0.45",
+	},
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "1", "bias": "0", "geometry": "alpha"},
 	},
-}, (*Options).validate, New, kernel.DecodeExpansion)
+}, nil, New, kernel.DecodeExpansion)
 
 // Learner runs the method. Not safe for concurrent use.
 type Learner struct {
@@ -187,7 +192,7 @@ func (l *Learner) descend() {
 			continue
 		}
 		line := p.Line()
-		t, trial := line.Bracket(l.o.C1, l.o.C2, l.norm, last)
+		t, trial := line.Bracket(decrease, curvature, l.norm, last)
 		l.step = t * l.norm
 		if t > 0 {
 			last = t

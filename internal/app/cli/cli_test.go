@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // probe is a program with one command "run" that writes its settings and their
@@ -178,15 +175,31 @@ func TestCodeOf(t *testing.T) {
 		{nil, OK},
 		{errors.New("x"), Software},
 		{fmt.Errorf("a: %w", Failf(Unavailable, "b")), Unavailable},
-		{fmt.Errorf("a: %w", &stream.RecordError{Err: errors.New("b")}), Data},
-		{&checkpoint.Error{Err: checkpoint.ErrMagic}, Data},
-		{fmt.Errorf("a: %w", checkpoint.ErrNoValid), Data},
-		{fmt.Errorf("a: %w", checkpoint.ErrFenced), Unavailable},
 		{context.Canceled, Temporary},
 		{&fs.PathError{Op: "open", Path: "p", Err: fs.ErrNotExist}, IO},
 	} {
 		if got := CodeOf(c.err); got != c.want {
 			t.Errorf("CodeOf(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// TestValueAfterSpace: a flag that may go without a value takes the word that
+// follows it as its value.
+func TestValueAfterSpace(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, ""}, {[]string{"--dlq"}, ".dlq"}, {[]string{"--dlq=.dead"}, ".dead"}, {[]string{"--dlq", ".dead"}, ".dead"},
+		{[]string{"--dlq", "--fast"}, ".dlq"}, {[]string{"--fast", "--dlq", "--", "x"}, ".dlq"},
+	} {
+		f := newFlags("run")
+		dlq := f.String("dlq", "", "suffix")
+		f.Lookup("dlq").NoOptDefVal = ".dlq"
+		f.Bool("fast", false, "hurry")
+		if err := f.parse(c.args); err != nil || *dlq != c.want {
+			t.Errorf("%q: %q, %v; want %q", c.args, *dlq, err, c.want)
 		}
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-
-	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Code is an exit code, with the meanings of sysexits.h.
@@ -68,12 +65,9 @@ func Failf(code Code, format string, args ...any) error {
 }
 
 // CodeOf returns the exit code for err: its own if it has one, otherwise the
-// one that suits what it wraps.
+// one that suits the error of the standard library that it wraps.
 func CodeOf(err error) Code {
 	var own *Error
-	var record *stream.RecordError
-	var field *stream.FieldError
-	var snapshot *checkpoint.Error
 	var netErr net.Error
 	var path *fs.PathError
 	var link *os.LinkError
@@ -82,12 +76,8 @@ func CodeOf(err error) Code {
 		return OK
 	case errors.As(err, &own):
 		return own.Code
-	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
-		return Data
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
 		return Temporary
-	case errors.Is(err, checkpoint.ErrFenced):
-		return Unavailable
 	case errors.As(err, &path), errors.As(err, &link):
 		return IO
 	case errors.As(err, &netErr): // also context.DeadlineExceeded: only requests have deadlines

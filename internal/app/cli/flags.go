@@ -129,16 +129,42 @@ func (p Pairs) Set(s string) error {
 	return nil
 }
 
-// usage returns the help text of all flags, group by group.
-func (f *Flags) usage() string {
+// usage returns the help text of all flags: the common ones, then the others
+// group by group.
+func (f *Flags) usage(common []string) string {
 	var b strings.Builder
-	for _, g := range f.groups {
+	for _, g := range slices.Concat([]group{{"Common", common}}, f.groups) {
 		part := pflag.NewFlagSet("", pflag.ContinueOnError)
 		part.SortFlags = false
 		for _, n := range g.names {
-			part.AddFlag(f.Lookup(n))
+			if g.title == "Common" || !slices.Contains(common, n) {
+				part.AddFlag(f.Lookup(n))
+			}
 		}
-		fmt.Fprintf(&b, "%s:\n%s\n", g.title, part.FlagUsagesWrapped(110))
+		if part.HasFlags() {
+			fmt.Fprintf(&b, "%s:\n%s\n", g.title, part.FlagUsagesWrapped(110))
+		}
 	}
 	return b.String()
+}
+
+// parse is Parse for flags that may go without their value, too: a word that
+// follows one is its value, as with every other flag.
+func (f *Flags) parse(args []string) error {
+	var joined []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			joined = append(joined, args[i:]...)
+			break
+		}
+		name, long := strings.CutPrefix(arg, "--")
+		if fl := f.Lookup(name); long && fl != nil && fl.NoOptDefVal != "" && fl.Value.Type() != "bool" &&
+			i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			i++
+			arg += "=" + args[i]
+		}
+		joined = append(joined, arg)
+	}
+	return f.Parse(joined)
 }

@@ -122,7 +122,7 @@ func (p *Program) Resolve(command string, args []string, io Stdio) ([]Value, err
 		return nil, Failf(Usage, "no command %q%s", command, spell.DidYouMean(command, p.names()))
 	}
 	f, o, _ := p.flags(p.Commands[i])
-	if err := f.Parse(args); err != nil {
+	if err := f.parse(args); err != nil {
 		return nil, Failf(Usage, "%s: %w", command, err)
 	}
 	s := p.settings(p.Commands[i], f, io)

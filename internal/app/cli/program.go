@@ -33,6 +33,9 @@ type Command struct {
 	Name, Args, Summary string
 	// Text is what help says beyond the summary, Example what it shows.
 	Text, Example string
+	// Common are the flags that help shows before the groups: those that most
+	// calls need.
+	Common []string
 	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 is no
 	// bound.
 	MinArgs, MaxArgs int
@@ -91,7 +94,10 @@ func (b *badValue) Unwrap() []error { return []error{b.Problem, b.err} }
 type Program struct {
 	Name, Summary, Text string
 	Version             func() string
-	Commands            []*Command
+	// CodeOf returns the exit code for an error; nil stands for the function
+	// CodeOf.
+	CodeOf   func(error) Code
+	Commands []*Command
 }
 
 // Main runs the command that args (without the program's name) ask for and
@@ -102,6 +108,9 @@ func (p *Program) Main(ctx context.Context, args []string, io Stdio) int {
 		return int(OK)
 	}
 	fmt.Fprintf(io.Err, "%s: %s\n", p.Name, oneLine(err))
+	if p.CodeOf != nil {
+		return int(p.CodeOf(err))
+	}
 	return int(CodeOf(err))
 }
 
@@ -167,7 +176,7 @@ func (p *Program) flags(c *Command) (*Flags, *common, func(context.Context, *Cal
 
 func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
 	f, o, run := p.flags(c)
-	if err := f.Parse(args); err != nil {
+	if err := f.parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			fmt.Fprint(io.Out, p.commandHelp(c, f))
 			return nil
@@ -273,6 +282,6 @@ func (p *Program) commandHelp(c *Command, f *Flags) string {
 	if c.Example != "" {
 		fmt.Fprintf(&b, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n", "\n  "))
 	}
-	b.WriteString(f.usage())
+	b.WriteString(f.usage(c.Common))
 	return b.String()
 }

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// exitCode returns the exit code for err: its own if it has one, otherwise the
+// one that suits what it wraps.
+func exitCode(err error) cli.Code {
+	var own *cli.Error
+	var record *stream.RecordError
+	var field *stream.FieldError
+	var snapshot *checkpoint.Error
+	switch {
+	case errors.As(err, &own):
+		return own.Code
+	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
+		return cli.Data
+	case errors.Is(err, checkpoint.ErrLocked):
+		return cli.Temporary
+	case errors.Is(err, checkpoint.ErrFenced):
+		return cli.Unavailable
+	}
+	return cli.CodeOf(err)
+}

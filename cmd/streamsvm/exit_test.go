@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func TestExitCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want cli.Code
+	}{
+		{nil, cli.OK},
+		{errors.New("x"), cli.Software},
+		{cli.Fail(cli.IO, checkpoint.ErrFenced), cli.IO},
+		{fmt.Errorf("a: %w", &stream.RecordError{Err: errors.New("b")}), cli.Data},
+		{&checkpoint.Error{Err: checkpoint.ErrMagic}, cli.Data},
+		{fmt.Errorf("a: %w", checkpoint.ErrNoValid), cli.Data},
+		{fmt.Errorf("a: %w", checkpoint.ErrLocked), cli.Temporary},
+		{fmt.Errorf("a: %w", checkpoint.ErrFenced), cli.Unavailable},
+		{context.Canceled, cli.Temporary},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("exitCode(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+}
