@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // exported is the part of an exported model that these tests look at.
@@ -90,7 +91,7 @@ func TestModelTopic(t *testing.T) {
 	}
 	publish := func(model string, version, base uint64, payload []byte) {
 		t.Helper()
-		pub, err := kafkaio.NewPublisher(t.Context(), kafkaio.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
+		pub, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // modelTopicFlags say which model topic is read once.
@@ -37,12 +37,12 @@ func (o *modelTopicFlags) wanted(c *cli.Call) bool {
 }
 
 // read returns what the topic holds, at least one model.
-func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*kafkaio.ModelTopic, error) {
+func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Contents, error) {
 	cfg, err := o.kafkaFlags.config(c)
 	if err != nil {
 		return nil, err
 	}
-	t, err := kafkaio.Contents(ctx, kafkaio.ContentsOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
+	t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
 	if err != nil {
 		return nil, kafkaError(err)
 	}
@@ -165,7 +165,7 @@ func inspectTopic(ctx context.Context, c *cli.Call, o *modelTopicFlags) (*descri
 	return d, cli.Fail(cli.Data, errors.New("topic "+t.Topic+": "+d.Damage))
 }
 
-func newTopicModel(c *kafkaio.ModelContents) topicModel {
+func newTopicModel(c *modeltopic.Model) topicModel {
 	m := topicModel{Name: c.Name, Updates: []heldUpdate{}}
 	for _, u := range c.Updates {
 		h := heldUpdate{
@@ -212,7 +212,7 @@ func (m *topicModel) damage() string {
 	} else if m.Newest.Damage != "" {
 		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
 	}
-	for _, s := range []kafkaio.UpdateState{kafkaio.Damaged, kafkaio.Unchained} {
+	for _, s := range []modeltopic.State{modeltopic.StateDamaged, modeltopic.StateUnchained} {
 		if us := m.in(s, ""); len(us) > 0 {
 			found = append(found, fmt.Sprintf("updates that are %s: %d", s, len(us)))
 		}
@@ -221,7 +221,7 @@ func (m *topicModel) damage() string {
 }
 
 // in returns the updates in a state, of a kind unless that is empty.
-func (m *topicModel) in(s kafkaio.UpdateState, kind stream.UpdateKind) []heldUpdate {
+func (m *topicModel) in(s modeltopic.State, kind stream.UpdateKind) []heldUpdate {
 	var out []heldUpdate
 	for _, u := range m.Updates {
 		if u.State == string(s) && (kind == "" || u.Kind == string(kind)) {
@@ -266,20 +266,20 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  "+e.Name, "%.6g", e.Value)
 		}
 	}
-	for _, u := range m.in(kafkaio.Current, "") {
+	for _, u := range m.in(modeltopic.StateCurrent, "") {
 		row("  full", "version %d, %s", u.Version, u.text())
 	}
-	if ds := m.in(kafkaio.Applied, ""); len(ds) > 0 {
+	if ds := m.in(modeltopic.StateApplied, ""); len(ds) > 0 {
 		var bytes uint64
 		for _, u := range ds {
 			bytes += u.Bytes
 		}
 		row("  deltas", "%d on it, versions %d to %d, %d bytes, verified", len(ds), ds[0].Version, ds[len(ds)-1].Version, bytes)
 	}
-	for _, s := range []kafkaio.UpdateState{kafkaio.Incomplete, kafkaio.Unchained, kafkaio.Damaged} {
+	for _, s := range []modeltopic.State{modeltopic.StateIncomplete, modeltopic.StateUnchained, modeltopic.StateDamaged} {
 		for _, u := range m.in(s, "") {
 			what := string(s)
-			if s == kafkaio.Damaged {
+			if s == modeltopic.StateDamaged {
 				what = "DAMAGED"
 			}
 			text := u.text()
@@ -292,7 +292,7 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  "+what, "%s version %d, %s", u.Kind, u.Version, text)
 		}
 	}
-	if fulls, deltas := m.in(kafkaio.Superseded, stream.Full), m.in(kafkaio.Superseded, stream.Delta); len(fulls)+len(deltas) > 0 {
+	if fulls, deltas := m.in(modeltopic.StateSuperseded, stream.Full), m.in(modeltopic.StateSuperseded, stream.Delta); len(fulls)+len(deltas) > 0 {
 		row("  superseded", "%d fulls, %d deltas, which compaction removes in time", len(fulls), len(deltas))
 	}
 }

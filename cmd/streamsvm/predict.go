@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // predict holds the settings of one call of the command predict.
@@ -168,7 +169,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	if err != nil {
 		return err
 	}
-	var before kafkaio.Received
+	var before modeltopic.Received
 	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
 		now := sub.Received()
 		r := now.Sub(before)
@@ -203,7 +204,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	if err != nil {
 		return p.c.Bad("positions", err)
 	}
-	p.merge, p.outOfRange = string(kafkaio.Arrival), string(kafkaio.ToEarliest)
+	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
 	p.sourceFlags.wait = p.modelFlags.wait
 	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
 	if err != nil {

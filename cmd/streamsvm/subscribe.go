@@ -14,6 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // modelFlags say which model topic is followed.
@@ -32,11 +33,11 @@ func (o *modelFlags) define(f *cli.Flags) {
 	})
 }
 
-func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) (*kafkaio.Subscriber, error) {
+func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) (*modeltopic.Subscriber, error) {
 	if o.topic == "" {
 		return nil, c.Bad("model-topic", errors.New("no topic is given"))
 	}
-	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{
+	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
 		Config: cfg, Topic: o.topic, Model: o.name, TopicWait: o.wait, MaxDown: o.down,
 	})
 	return sub, kafkaError(err)
@@ -79,7 +80,7 @@ type subscribe struct {
 	save       string
 	until      uint64
 	c          *cli.Call
-	received   kafkaio.Received // for the present update
+	received   modeltopic.Received // for the present update
 }
 
 func (s *subscribe) run(ctx context.Context) error {
@@ -101,7 +102,7 @@ func (s *subscribe) run(ctx context.Context) error {
 	}
 	defer sub.Close()
 	next := s.first
-	var before kafkaio.Received
+	var before modeltopic.Received
 	for {
 		u, err := next(ctx, sub)
 		if ctx.Err() != nil {
@@ -110,7 +111,7 @@ func (s *subscribe) run(ctx context.Context) error {
 		if err != nil {
 			return kafkaError(err)
 		}
-		next = func(ctx context.Context, sub *kafkaio.Subscriber) (*stream.Update, error) { return sub.Next(ctx) }
+		next = func(ctx context.Context, sub *modeltopic.Subscriber) (*stream.Update, error) { return sub.Next(ctx) }
 		p, err := predictor.Decode(u.Payload)
 		if err != nil {
 			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
@@ -132,7 +133,7 @@ const saySoon = 2 * time.Second
 
 // first returns the first update. Once the topic has been read to its end
 // without one, it says so, and with --once waits no longer than --topic-wait.
-func (s *subscribe) first(ctx context.Context, sub *kafkaio.Subscriber) (*stream.Update, error) {
+func (s *subscribe) first(ctx context.Context, sub *modeltopic.Subscriber) (*stream.Update, error) {
 	what := "model"
 	if s.name != "" {
 		what += " " + s.name
@@ -199,7 +200,7 @@ func (s *subscribe) form() string {
 	}
 }
 
-// received is kafkaio.Received as JSON has it.
+// received is modeltopic.Received as JSON has it.
 type received struct {
 	Fulls  uint64 `json:"fulls"`
 	Deltas uint64 `json:"deltas"`

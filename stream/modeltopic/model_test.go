@@ -1,4 +1,4 @@
-package kafkaio
+package modeltopic
 
 import (
 	"bytes"
@@ -16,7 +16,18 @@ import (
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+}
+
+// quiet drops the log: tests provoke what it reports.
+var quiet = slog.New(slog.DiscardHandler)
+
+func config(brokers []string) kafkaio.Config { return kafkaio.Config{Brokers: brokers, Log: quiet} }
 
 func publisher(t testing.TB, o PublisherOptions) *Publisher {
 	t.Helper()
@@ -124,8 +135,8 @@ func TestModelTopicCompacted(t *testing.T) {
 	brokers := []string{b.Addr()}
 	const topic = "models"
 	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
-	if v, err := p.p.c.topicConfig(t.Context(), topic, "cleanup.policy"); v != "compact" || err != nil {
-		t.Fatalf("cleanup.policy %q, %v", v, err)
+	if c, err := kafkaio.TopicConfig(t.Context(), config(brokers), topic); c["cleanup.policy"] != "compact" || err != nil {
+		t.Fatalf("settings %v, %v", c, err)
 	}
 	cover := stream.Record{Topic: topic, Key: []byte("cover")}
 	var newest *stream.Update

@@ -1,19 +1,22 @@
-package kafkaio
+package modeltopic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // SubscriberOptions of NewSubscriber.
 type SubscriberOptions struct {
-	Config
+	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
 	// Model is the name of the model to follow; empty is the first that the
@@ -27,7 +30,7 @@ type SubscriberOptions struct {
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
 	// be held while updates are put together.
 	MaxModelBytes int64
-	// TopicWait and MaxDown are as in SourceOptions.
+	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
 	TopicWait, MaxDown time.Duration
 }
 
@@ -39,18 +42,19 @@ type SubscriberOptions struct {
 // should have, and never one that is older than the one before: by epoch, then
 // by version. What cannot be used is dropped: it waits for the next full.
 type Subscriber struct {
-	src      *Source
+	src      *kafkaio.Source
 	a        *assembler
 	recs     []stream.Record
 	fresh    bool // a.cur has not been delivered
 	rejected atomic.Uint64
 	received Received
-	log      func(msg string, args ...any)
+	log      *slog.Logger
 }
 
 var _ stream.Subscriber = (*Subscriber)(nil)
 
-// NewSubscriber begins to read the topic. Its errors are those of NewSource.
+// NewSubscriber begins to read the topic. Its errors are those of
+// kafkaio.NewSource.
 func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
 	if o.Model != "" {
 		if err := checkName(o.Model); err != nil {
@@ -63,8 +67,8 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
-	so := SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: ToEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
-	src, err := NewSource(ctx, so)
+	so := kafkaio.SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: kafkaio.OutOfRangeEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
+	src, err := kafkaio.NewSource(ctx, so)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +78,7 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	case o.Patch == nil:
 		o.Patch = patchWithin(o.MaxModelBytes)
 	}
-	return &Subscriber{src: src, a: newAssembler(o.Model, uint64(o.MaxModelBytes), o.Patch), log: src.c.log.Warn}, nil
+	return &Subscriber{src: src, a: newAssembler(o.Model, uint64(o.MaxModelBytes), o.Patch), log: logOf(o.Config)}, nil
 }
 
 // patchWithin applies the deltas that package delta makes, unless they claim a
@@ -137,7 +141,7 @@ func (s *Subscriber) take(r *stream.Record) {
 	done, err := s.a.add(r)
 	if err != nil {
 		s.rejected.Add(1)
-		s.log("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
+		s.log.Warn("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
 			"key", fmt.Sprintf("%.64q", r.Key), "error", err)
 	}
 	if !done {
@@ -182,3 +186,5 @@ func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
 
 // Close implements stream.Subscriber.
 func (s *Subscriber) Close() error { return s.src.Close() }
+
+func logOf(c kafkaio.Config) *slog.Logger { return cmp.Or(c.Log, slog.Default()) }
