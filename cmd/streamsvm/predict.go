@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -154,7 +155,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		if p.modelFlags.topic != "" {
 			return p.c.Bad("model", errors.New("it cannot be combined with --model-topic"))
 		}
-		model, err := readModel(p.modelFile)
+		model, err := inspect.ReadModel(p.modelFile)
 		if err != nil {
 			return err
 		}
@@ -298,7 +299,7 @@ func readPositions(path string) (stream.Offsets, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []partition
+	var list []inspect.Partition
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -313,11 +314,7 @@ func writePositions(path string, o stream.Offsets) error {
 	if path == "" {
 		return nil
 	}
-	var list []partition
-	for _, p := range o.Partitions() {
-		list = append(list, partition{Topic: p.Topic, Partition: p.ID, Next: o[p]})
-	}
-	data, err := json.MarshalIndent(list, "", "  ")
+	data, err := json.MarshalIndent(inspect.Positions(o), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -223,7 +224,7 @@ type updateLine struct {
 	Support       *int                   `json:"support"`
 	Preprocessing string                 `json:"preprocessing"`
 	Options       map[string]string      `json:"options"`
-	Offsets       []partition            `json:"offsets"`
+	Offsets       []inspect.Partition    `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
 }
 
@@ -232,13 +233,10 @@ func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
 	l := updateLine{
 		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created,
 		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Preprocessing: p.Preprocessing(), Options: p.Options(),
-		Offsets: []partition{}, Evaluation: map[string]eval.Number{},
+		Offsets: inspect.Positions(u.Offsets), Evaluation: map[string]eval.Number{},
 	}
 	if info.Support >= 0 {
 		l.Support = &info.Support
-	}
-	for _, id := range u.Offsets.Partitions() {
-		l.Offsets = append(l.Offsets, partition{Topic: id.Topic, Partition: id.ID, Next: u.Offsets[id]})
 	}
 	for _, m := range u.Evaluation {
 		l.Evaluation[m.Name] = eval.Number(m.Value)

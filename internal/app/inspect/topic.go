@@ -1,7 +1,6 @@
-package main
+package inspect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,47 +12,6 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
-
-// modelTopicFlags say which model topic is read once.
-type modelTopicFlags struct {
-	kafkaFlags
-	topic, name string
-	down        time.Duration
-}
-
-func (o *modelTopicFlags) define(f *cli.Flags, nameUsage string) {
-	f.Group("Model topic", func() {
-		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to read")
-		f.StringVar(&o.name, "model-name", "", nameUsage)
-		f.DurationVar(&o.down, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
-	})
-	o.kafkaFlags.define(f)
-}
-
-// wanted reports whether the topic is to be read: a configuration file may name
-// it for other commands.
-func (o *modelTopicFlags) wanted(c *cli.Call) bool {
-	return o.topic != "" && (len(c.Args) == 0 || c.Origin("model-topic").Source == cli.FromFlag)
-}
-
-// read returns what the topic holds, at least one model.
-func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Contents, error) {
-	cfg, err := o.kafkaFlags.config(c)
-	if err != nil {
-		return nil, err
-	}
-	t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
-	if err != nil {
-		return nil, kafkaError(err)
-	}
-	if len(t.Models) == 0 && t.Rejected == 0 {
-		if o.name != "" {
-			return nil, cli.Failf(cli.Data, "topic %s holds no model %s", o.topic, o.name)
-		}
-		return nil, cli.Failf(cli.Data, "topic %s holds no model", o.topic)
-	}
-	return t, nil
-}
 
 // topicDescription is what inspect says about a model topic.
 type topicDescription struct {
@@ -103,7 +61,7 @@ type newestModel struct {
 	ModelKind     string                 `json:"model_kind,omitempty"`
 	Preprocessing string                 `json:"preprocessing,omitempty"`
 	Options       map[string]string      `json:"options,omitempty"`
-	Offsets       []partition            `json:"offsets"`
+	Offsets       []Partition            `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
 	measures      []stream.Measure       // Evaluation in order
 	Damage        string                 `json:"damage,omitempty"` // why it cannot be decoded
@@ -129,12 +87,10 @@ type heldUpdate struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-func inspectTopic(ctx context.Context, c *cli.Call, o *modelTopicFlags) (*description, error) {
-	t, err := o.read(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	d := &description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
+// Topic describes a model topic. The error says what is damaged; the description
+// is there all the same.
+func Topic(t *modeltopic.Contents) (*Description, error) {
+	d := &Description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
 		Records: t.Records, Tombstones: t.Tombstones, Rejected: t.Rejected,
 		Partitions: []topicPartition{}, Rejections: []rejection{}, Models: []topicModel{},
 	}}
@@ -184,10 +140,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	}
 	m.Newest = &newestModel{
 		Version: u.Version, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created, Bytes: len(u.Payload), Hash: hash(u.Hash),
-		Learner: u.Learner, Offsets: []partition{}, Evaluation: map[string]eval.Number{}, measures: u.Evaluation,
-	}
-	for _, id := range u.Offsets.Partitions() {
-		m.Newest.Offsets = append(m.Newest.Offsets, partition{Topic: id.Topic, Partition: id.ID, Next: u.Offsets[id]})
+		Learner: u.Learner, Offsets: Positions(u.Offsets), Evaluation: map[string]eval.Number{}, measures: u.Evaluation,
 	}
 	for _, e := range u.Evaluation {
 		m.Newest.Evaluation[e.Name] = eval.Number(e.Value)
