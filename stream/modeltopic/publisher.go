@@ -1,3 +1,6 @@
+// Package modeltopic publishes models to a compacted Kafka topic, follows them,
+// and describes what such a topic holds. The API is not stable yet; the format
+// of the records, see format.md, has a version.
 package modeltopic
 
 import (
