@@ -194,7 +194,7 @@ func (s *surveyor) take(r *stream.Record) {
 	}
 	m := s.models[e.Model]
 	if m == nil {
-		m = &survey{a: newAssembler(e.Model, uint64(s.opt.MaxModelBytes), patchWithin(s.opt.MaxModelBytes)), held: map[updateKey]*held{}}
+		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true}, held: map[updateKey]*held{}}
 		s.models[e.Model] = m
 	}
 	h := m.record(r, e)

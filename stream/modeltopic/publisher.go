@@ -162,7 +162,7 @@ func (p *Publisher) survey(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
-	a := newAssembler(p.opt.Model, uint64(p.opt.MaxModelBytes), nil)
+	a := assembler{model: p.opt.Model, limit: uint64(p.opt.MaxModelBytes)}
 	var recs []stream.Record
 	for {
 		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -22,11 +21,6 @@ type SubscriberOptions struct {
 	// Model is the name of the model to follow; empty is the first that the
 	// topic holds.
 	Model string
-	// Patch applies a delta to the payload of its base version, without
-	// changing it. If nil, deltas are those that trainers of this project make.
-	Patch func(base, delta []byte) ([]byte, error)
-	// FullsOnly says to ignore deltas.
-	FullsOnly bool
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
 	// be held while updates are put together.
 	MaxModelBytes int64
@@ -72,28 +66,7 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case o.FullsOnly:
-		o.Patch = nil
-	case o.Patch == nil:
-		o.Patch = patchWithin(o.MaxModelBytes)
-	}
-	return &Subscriber{src: src, a: newAssembler(o.Model, uint64(o.MaxModelBytes), o.Patch), log: logOf(o.Config)}, nil
-}
-
-// patchWithin applies the deltas that package delta makes, unless they claim a
-// result above the limit.
-func patchWithin(limit int64) func(base, patch []byte) ([]byte, error) {
-	return func(base, patch []byte) ([]byte, error) {
-		size, err := delta.Size(patch)
-		if err != nil {
-			return nil, err
-		}
-		if int64(size) > limit {
-			return nil, fmt.Errorf("a result of %d bytes is more than the limit of %d", size, limit)
-		}
-		return delta.Patch(base, patch)
-	}
+	return &Subscriber{src: src, a: &assembler{model: o.Model, limit: uint64(o.MaxModelBytes), deltas: true}, log: logOf(o.Config)}, nil
 }
 
 // settle is how long Next, once it has an update, waits for records that the
