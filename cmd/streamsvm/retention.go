@@ -15,7 +15,7 @@ import (
 type ageWatch struct {
 	stream.Source
 	topic string
-	keeps time.Duration // 0: for ever
+	keeps time.Duration // 0: forever
 	log   *slog.Logger
 }
 

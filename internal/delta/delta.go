@@ -35,7 +35,7 @@ const (
 )
 
 // Diff returns a patch that makes next of base. It takes time linear in the
-// lengths of both and, beside the patch, memory of at most a quarter of base.
+// lengths of both and, besides the patch, memory of at most a quarter of base.
 func Diff(base, next []byte) []byte {
 	d := differ{base: base, next: next}
 	d.out = append(d.out, magic...)
@@ -101,7 +101,7 @@ func (d *differ) find(at, shift int) (int, int) {
 		}
 		// The longer nothing is found, the less often it is looked for. The
 		// steps are odd, so that stride of them meet every place modulo stride;
-		// what they pass over of a run is found backwards from where they meet it.
+		// what they skip of a run is found backwards from where they meet it.
 		look = i + min(1+2*((i-at)/512), 31)
 		b, ok := d.lookup(i)
 		if !ok {

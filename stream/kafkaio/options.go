@@ -20,7 +20,7 @@ const (
 )
 
 // OutOfRange says what to do when the next offset to read does not exist any
-// more (retention) or not yet (a topic that was made anew, or a broker that
+// more (retention) or not yet (a topic that was created again, or a broker that
 // lost records).
 type OutOfRange string
 
@@ -91,10 +91,10 @@ type SourceOptions struct {
 	// new; 0 is 500 ms.
 	MaxWait time.Duration
 	// MaxDown ends the stream with an error when a partition has not answered
-	// for so long; 0 waits for ever.
+	// for so long; 0 waits forever.
 	MaxDown time.Duration
 	// TopicWait is how long a topic that does not exist is waited for before
-	// that is an error; 0 not at all, negative for ever.
+	// that is an error; 0 not at all, negative forever.
 	TopicWait time.Duration
 	// Discover is the interval of looking for added partitions; 0 is 10 s.
 	Discover time.Duration
@@ -198,7 +198,7 @@ type RangeError struct {
 func (e *RangeError) Error() string {
 	why := "its records have been deleted, probably by retention"
 	if e.Offset > e.End {
-		why = "the topic was made anew or has lost records"
+		why = "the topic was created again or has lost records"
 	}
 	return fmt.Sprintf("kafka: topic %s partition %d: offset %d is out of range, available are %d up to %d: %s",
 		e.Partition.Topic, e.Partition.ID, e.Offset, e.First, e.End, why)

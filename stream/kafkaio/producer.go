@@ -49,7 +49,7 @@ type ProducerOptions struct {
 	// Compression of batches; 0 is none.
 	Compression kafka.Compression
 	// MaxDown ends producing with an error when a partition has taken nothing
-	// for so long; 0 waits for ever.
+	// for so long; 0 waits forever.
 	MaxDown time.Duration
 }
 

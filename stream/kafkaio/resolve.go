@@ -87,7 +87,7 @@ func (c *client) partitions(ctx context.Context, topics []string) (map[string][]
 }
 
 // waitTopics is partitions for topics that must exist. Where one does not, it
-// looks again for up to wait (negative: for ever) before it returns an
+// looks again for up to wait (negative: forever) before it returns an
 // *UnknownTopicError.
 func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown time.Duration) (map[string][]int32, error) {
 	start := time.Now()
@@ -215,7 +215,7 @@ func (s *Source) resolve(ctx context.Context) ([]position, error) {
 		}
 		for _, p := range o.Offsets.Partitions() {
 			if p.Topic == t && !listed && !slices.Contains(ids, p.ID) {
-				return nil, fmt.Errorf("%w, but the checkpoint has offset %d of it: was the topic made anew?",
+				return nil, fmt.Errorf("%w, but the checkpoint has offset %d of it: was the topic created again?",
 					&UnknownTopicError{Topic: t, Partition: p.ID}, o.Offsets[p])
 			}
 		}

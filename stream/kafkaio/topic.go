@@ -139,7 +139,7 @@ func TopicIDs(ctx context.Context, cfg Config, topics []string, maxDown time.Dur
 }
 
 // Partitions returns all partitions of the topics, in order of Compare. Where a
-// topic does not exist it looks again for up to wait (negative: for ever)
+// topic does not exist it looks again for up to wait (negative: forever)
 // before it returns an *UnknownTopicError; it never creates one. maxDown is as
 // in SourceOptions.
 func Partitions(ctx context.Context, cfg Config, topics []string, wait, maxDown time.Duration) ([]stream.Partition, error) {

@@ -139,7 +139,7 @@ func (p *Publisher) open(ctx context.Context) error {
 	if policy := config["cleanup.policy"]; err != nil {
 		logOf(o.Config).Warn("kafka: cannot check the settings of the model topic", "topic", o.Topic, "error", err)
 	} else if policy != "compact" {
-		logOf(o.Config).Warn("kafka: the model topic is not (only) compacted: it grows for ever, or loses the model after a while",
+		logOf(o.Config).Warn("kafka: the model topic is not (only) compacted: it grows forever, or loses the model after a while",
 			"topic", o.Topic, "cleanup.policy", policy)
 	}
 	return nil
@@ -265,7 +265,7 @@ func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Beside the envelope, a record has its key, headers and a few lengths, and
+	// Besides the envelope, a record has its key, headers and a few lengths, and
 	// the batch around it has a header.
 	room := p.opt.MaxRecordBytes - len(head) - len(p.opt.Model) - 256
 	if room < 1 {

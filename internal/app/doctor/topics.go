@@ -207,7 +207,7 @@ func (d *checkup) modelSettings(t *topicInfo) {
 		d.fail(cli.Config, subject, fmt.Sprintf("cleanup.policy is %s: the model is deleted after %s", policy, retentionText(t.config)), alter+"cleanup.policy=compact")
 	case policy != "compact":
 		good = false
-		d.warn(subject, fmt.Sprintf("cleanup.policy is %q, not compact: the topic grows for ever", policy), alter+"cleanup.policy=compact")
+		d.warn(subject, fmt.Sprintf("cleanup.policy is %q, not compact: the topic grows forever", policy), alter+"cleanup.policy=compact")
 	}
 	if most, err := strconv.ParseInt(t.config["max.message.bytes"], 10, 64); err == nil && most < int64(d.MaxRecordBytes)+batchOverhead {
 		good = false
@@ -257,7 +257,7 @@ func retentionText(config map[string]string) string {
 	if config == nil {
 		return "unknown"
 	}
-	text := "for ever"
+	text := "forever"
 	if r := Retention(config); r > 0 {
 		text = r.String()
 	}
@@ -275,8 +275,8 @@ func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	}
 	renewed := d.Renewed(ctx, snap)
 	for _, name := range renewed {
-		d.fail(cli.Data, "topic "+name, "it has been deleted and made anew since the checkpoint, whose offsets mean other records now",
-			"begin anew with another checkpoint directory, or go on with --on-out-of-range earliest or latest")
+		d.fail(cli.Data, "topic "+name, "it has been deleted and created again since the checkpoint, whose offsets mean other records now",
+			"start over with another checkpoint directory, or go on with --on-out-of-range earliest or latest")
 	}
 	return len(renewed) == 0
 }
@@ -311,11 +311,11 @@ func (d *checkup) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		case next < first[p]:
 			good = false
 			d.fail(cli.Data, subject, fmt.Sprintf("retention has overtaken the checkpoint: it goes on at offset %d, but the topic begins at %d; %d records are lost", next, first[p], first[p]-next),
-				"accept that with --on-out-of-range earliest, or begin anew with another checkpoint directory")
+				"accept that with --on-out-of-range earliest, or start over with another checkpoint directory")
 		case next > end[p]:
 			good = false
-			d.fail(cli.Data, subject, fmt.Sprintf("the checkpoint goes on at offset %d, but the topic ends at %d: it was made anew, or has lost records", next, end[p]),
-				"begin anew with another checkpoint directory, or accept a jump with --on-out-of-range")
+			d.fail(cli.Data, subject, fmt.Sprintf("the checkpoint goes on at offset %d, but the topic ends at %d: it was created again, or has lost records", next, end[p]),
+				"start over with another checkpoint directory, or accept a jump with --on-out-of-range")
 		}
 	}
 	age := time.Since(snap.Header.Created)
