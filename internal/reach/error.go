@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -25,6 +24,8 @@ const (
 	SASL     = "sasl"     // it accepts the credentials
 	Use      = "use"      // it answers requests
 )
+
+var steps = []string{Resolve, Connect, TLS, Protocol, SASL, Use}
 
 // Error says at which step a broker cannot be reached, and why. It holds no
 // secret.
@@ -64,7 +65,8 @@ func (p *probe) explain(ctx context.Context, err error) *Error {
 	e := &Error{Broker: p.addr, Step: p.step, Err: err}
 	key := kmsg.Key(p.key)
 	p.mu.Unlock()
-	late := ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)
+	var ne net.Error
+	late := ctx.Err() != nil || errors.As(err, &ne) && ne.Timeout()
 	// With TLS 1.3 the broker's opinion of our certificate comes with the first
 	// answer.
 	if e.Step == Protocol && p.TLS != nil && strings.Contains(err.Error(), "remote error: tls:") {
@@ -80,8 +82,7 @@ func (p *probe) explain(ctx context.Context, err error) *Error {
 		}
 	case Connect:
 		e.Remedy = "check the port, that the broker runs, and firewalls between"
-		var ne net.Error
-		if late || errors.As(err, &ne) && ne.Timeout() {
+		if late {
 			e.Reason = "nothing answers"
 		} else if strings.Contains(err.Error(), "refused") {
 			e.Reason = "nothing listens there (connection refused)"

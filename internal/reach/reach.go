@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func (c Config) Client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.SeedBrokers(c.Brokers...), kgo.ClientID(c.ClientID), kgo.DisableClientMetrics(),
 		// Later versions of DescribeGroups say nothing about groups that do not exist.
 		kgo.MaxVersions(kversion.V3_9_0()),
-		kgo.RequestTimeoutOverhead(max(c.Timeout, 100*time.Millisecond)), // the least that kgo takes
+		kgo.RequestTimeoutOverhead(min(max(c.Timeout, 100*time.Millisecond), 15*time.Minute)), // what kgo takes
 		kgo.RequestRetries(len(c.Brokers)), kgo.RetryTimeout(2 * c.Timeout),
 	}, opts...)
 	if c.TLS != nil {
@@ -72,7 +73,8 @@ func Dial(ctx context.Context, c Config) (*Broker, error) {
 	}
 	// The probe makes its own TLS, to see how far it gets.
 	c.TLS = nil
-	cl, err := c.Client(kgo.Dialer(p.dial), kgo.WithHooks(p))
+	// kgo's own limit is longer than ours, or it would try again meanwhile.
+	cl, err := c.Client(kgo.Dialer(p.dial), kgo.WithHooks(p), kgo.RequestTimeoutOverhead(min(2*c.Timeout+time.Second, 15*time.Minute)))
 	if err != nil {
 		return nil, &Error{Broker: p.addr, Step: Resolve, Err: err, Refused: true}
 	}
@@ -92,7 +94,7 @@ func Dial(ctx context.Context, c Config) (*Broker, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, step := range []string{Resolve, Connect, TLS, Protocol, SASL, Use} {
+	for _, step := range steps {
 		if (step == TLS && p.TLS == nil) || (step == SASL && p.SASL == nil) {
 			continue
 		}
@@ -112,9 +114,13 @@ type probe struct {
 	detail map[string]string
 }
 
+// at notes that the step is being taken. When kgo tries again, the farthest one
+// counts.
 func (p *probe) at(step string) {
 	p.mu.Lock()
-	p.step = step
+	if slices.Index(steps, step) > slices.Index(steps, p.step) {
+		p.step = step
+	}
 	p.mu.Unlock()
 }
 
@@ -166,15 +172,15 @@ func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error
 // OnBrokerWrite implements kgo.HookBrokerWrite: requests tell the step.
 func (p *probe) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.key = key
+	p.mu.Unlock()
 	switch kmsg.Key(key) {
 	case kmsg.ApiVersions:
-		p.step = Protocol
+		p.at(Protocol)
 	case kmsg.SASLHandshake, kmsg.SASLAuthenticate:
-		p.step = SASL
+		p.at(SASL)
 	default:
-		p.step = Use
+		p.at(Use)
 	}
 }
 
