@@ -172,7 +172,7 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 	}
 	if s.json {
 		l := newUpdateLine(u, p)
-		l.Received = received{s.received.Fulls, s.received.Deltas, s.received.Bytes}
+		l.Received = s.received
 		return json.NewEncoder(s.c.Out).Encode(l)
 	}
 	quality := ""
@@ -201,13 +201,6 @@ func (s *subscribe) form() string {
 	}
 }
 
-// received is modeltopic.Received as JSON has it.
-type received struct {
-	Fulls  uint64 `json:"fulls"`
-	Deltas uint64 `json:"deltas"`
-	Bytes  uint64 `json:"bytes"`
-}
-
 // updateLine is what subscribe --json prints.
 type updateLine struct {
 	Model         string                 `json:"model"`
@@ -219,7 +212,7 @@ type updateLine struct {
 	Created       time.Time              `json:"created"`
 	Bytes         int                    `json:"bytes"`
 	Hash          string                 `json:"hash"`
-	Received      received               `json:"received"` // since the update before
+	Received      modeltopic.Received    `json:"received"` // since the update before
 	Kind          string                 `json:"kind"`
 	Support       *int                   `json:"support"`
 	Preprocessing string                 `json:"preprocessing"`

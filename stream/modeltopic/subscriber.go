@@ -131,9 +131,10 @@ func (s *Subscriber) take(r *stream.Record) {
 
 // Received says in what form the updates have come that made a newer model.
 type Received struct {
-	Fulls, Deltas uint64
+	Fulls  uint64 `json:"fulls"`
+	Deltas uint64 `json:"deltas"`
 	// Bytes is the length of their payloads.
-	Bytes uint64
+	Bytes uint64 `json:"bytes"`
 }
 
 // Sub returns what came after before.

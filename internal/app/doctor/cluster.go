@@ -19,14 +19,6 @@ func may(allowed int32, op string) bool {
 	return allowed < 0 || err == nil && allowed&(1<<o) != 0
 }
 
-// ask sends a request to the broker of the connection, whatever it tells of
-// others: they may be out of reach.
-func ask[R kmsg.Response](ctx context.Context, d *checkup, req kmsg.Request) (R, error) {
-	resp, err := d.conn.Seed.Request(ctx, req)
-	r, _ := resp.(R)
-	return r, err
-}
-
 // cluster is what a broker tells of its cluster.
 type cluster struct {
 	id      string
@@ -35,8 +27,9 @@ type cluster struct {
 }
 
 func (d *checkup) cluster(ctx context.Context) (*cluster, error) {
-	req := kmsg.NewPtrMetadataRequest() // of all topics
-	m, err := ask[*kmsg.MetadataResponse](ctx, d, req)
+	// The broker of the connection is asked, whatever it tells of others: they
+	// may be out of reach.
+	m, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, d.conn.Seed) // all topics
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +70,7 @@ func (d *checkup) describe(ctx context.Context, name string) (*topicInfo, error)
 	t.Topic = &name
 	req.Topics = append(req.Topics, t)
 	req.IncludeTopicAuthorizedOperations = true
-	m, err := ask[*kmsg.MetadataResponse](ctx, d, req)
+	m, err := req.RequestWith(ctx, d.conn.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +95,7 @@ func (d *checkup) config(ctx context.Context, topic string) (map[string]string, 
 	r := kmsg.NewDescribeConfigsRequestResource()
 	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	req.Resources = append(req.Resources, r)
-	resp, err := ask[*kmsg.DescribeConfigsResponse](ctx, d, req)
+	resp, err := req.RequestWith(ctx, d.conn.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +122,7 @@ func (d *checkup) mayCreate(ctx context.Context, name string) error {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, 1, 1
 	req.Topics = append(req.Topics, t)
-	resp, err := ask[*kmsg.CreateTopicsResponse](ctx, d, req)
+	resp, err := req.RequestWith(ctx, d.conn.Seed)
 	if err != nil {
 		return err
 	}
