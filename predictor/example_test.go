@@ -8,6 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // Follow a model topic inside a service of one's own. Current always answers
@@ -18,7 +19,7 @@ func ExampleFollow() {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{
+	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
 		Config: kafkaio.Config{Brokers: brokers},
 		Topic:  "models",
 	})

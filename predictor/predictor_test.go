@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // quadrants trains on the product of two signs.
@@ -72,7 +73,7 @@ func publishedModel() (brokers []string, stop func()) {
 	}
 	brokers = []string{b.Addr()}
 	ctx := context.Background()
-	pub, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{Config: kafkaio.Config{Brokers: brokers}, Topic: "models", Model: "clicks"})
+	pub, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{Config: kafkaio.Config{Brokers: brokers}, Topic: "models", Model: "clicks"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/synth"
 )
 
@@ -241,7 +242,7 @@ func (d *demo) trainUntil(ctx context.Context, end uint64) (engine.Result, error
 		}
 		from, rc.Version = snap.Header.Offsets, snap.Header.ModelVersion
 	}
-	pub, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
+	pub, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
 	if err != nil {
 		return engine.Result{}, err
 	}
@@ -266,7 +267,7 @@ func (d *demo) subscribe(ctx context.Context) error {
 	if err := d.watch.waitOpened(ctx); err != nil {
 		return err
 	}
-	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
+	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
 	if err != nil {
 		return fmt.Errorf("subscriber: %w", err)
 	}

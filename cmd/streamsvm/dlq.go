@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +102,9 @@ func newDeadLetters(ctx context.Context, o dlqOptions) (*deadLetters, error) {
 		d.limit[name] = messageLimit(ctx, o.cfg, d.log, name)
 		batch = min(batch, d.limit[name])
 	}
-	so := kafkaio.SourceOptions{Config: o.cfg, Topics: names, Start: kafkaio.Latest, UntilEnd: true, ReadUncommitted: true, TopicWait: time.Minute, MaxDown: o.maxDown}
+	so := kafkaio.SourceOptions{Config: o.cfg, Topics: names, Start: kafkaio.StartLatest, UntilEnd: true, ReadUncommitted: true, TopicWait: time.Minute, MaxDown: o.maxDown}
 	if o.restored {
-		so.Start, so.OutOfRange, so.Offsets = kafkaio.Earliest, kafkaio.ToEarliest, stream.Offsets{}
+		so.Start, so.OutOfRange, so.Offsets = kafkaio.StartEarliest, kafkaio.OutOfRangeEarliest, stream.Offsets{}
 		for p, n := range marks {
 			if _, ok := d.limit[p.Topic]; ok {
 				so.Offsets[p] = n
@@ -123,23 +122,9 @@ func newDeadLetters(ctx context.Context, o dlqOptions) (*deadLetters, error) {
 
 // messageLimit returns the topic's max.message.bytes, or what it probably is.
 func messageLimit(ctx context.Context, cfg kafkaio.Config, log *slog.Logger, topic string) int {
-	var why error
-	for _, addr := range cfg.Brokers {
-		conn, err := kafkaio.Dial(ctx, cfg, addr, nil)
-		if err != nil {
-			why = err
-			continue
-		}
-		t, err := conn.Topic(ctx, topic)
-		conn.Close()
-		if err != nil {
-			why = err
-			continue
-		}
-		if n, err := strconv.Atoi(t.Config["max.message.bytes"]); err == nil && n > 0 {
-			return n
-		}
-		why = cmp.Or(t.Err, t.ConfigErr)
+	config, why := kafkaio.TopicConfig(ctx, cfg, topic)
+	if n, err := strconv.Atoi(config["max.message.bytes"]); err == nil && n > 0 {
+		return n
 	}
 	log.Warn("the largest record that the topic of dead letters takes is not known: letters that it does not take stop the run", "topic", topic, "assumed", defaultMessageBytes, "err", why)
 	return defaultMessageBytes

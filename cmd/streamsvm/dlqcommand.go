@@ -177,7 +177,7 @@ func (o *letterFlags) wants(l *parsedLetter) bool {
 func (o *letterFlags) open(ctx context.Context, from stream.Offsets, start kafkaio.StartAt, outOfRange kafkaio.OutOfRange) (*kafkaio.Source, error) {
 	so := kafkaio.SourceOptions{
 		Config: o.cfg, Topics: o.letters, Offsets: from, Start: start, OutOfRange: outOfRange,
-		Merge: kafkaio.Ordered, UntilEnd: true, MaxDown: o.maxDown,
+		Merge: kafkaio.MergeOrdered, UntilEnd: true, MaxDown: o.maxDown,
 	}
 	if err := so.Validate(); err != nil {
 		return nil, cli.Fail(cli.Usage, err)

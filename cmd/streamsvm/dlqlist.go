@@ -80,7 +80,7 @@ func (b textOrBytes) MarshalJSON() ([]byte, error) {
 
 func (l *letterList) run(ctx context.Context) error {
 	l.reasons = map[string]int{}
-	src, err := l.open(ctx, nil, kafkaio.Earliest, kafkaio.ToEarliest)
+	src, err := l.open(ctx, nil, kafkaio.StartEarliest, kafkaio.OutOfRangeEarliest)
 	if err != nil {
 		if ctx.Err() != nil {
 			return l.ended(ctx, err)

@@ -339,20 +339,12 @@ func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
 		}
 	}
 	for _, name := range targets {
-		for _, addr := range r.cfg.Brokers {
-			conn, err := kafkaio.Dial(ctx, r.cfg, addr, nil)
-			if err != nil {
-				continue
-			}
-			t, err := conn.Topic(ctx, name)
-			conn.Close()
-			if err != nil {
-				continue
-			}
-			if n, err := strconv.Atoi(t.Config["max.message.bytes"]); err == nil && n > 0 {
-				r.limits[name], batch = n, min(batch, n)
-			}
-			break
+		config, err := kafkaio.TopicConfig(ctx, r.cfg, name)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.Atoi(config["max.message.bytes"]); err == nil && n > 0 {
+			r.limits[name], batch = n, min(batch, n)
 		}
 	}
 	return batch

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
@@ -28,235 +31,133 @@ is wrong is named, with a command that repairs it where there is one. Exit code
 			f.Check(t.check)
 			return func(ctx context.Context, c *cli.Call) error {
 				t.c = c
-				return t.doctor(ctx)
+				bad, err := t.examine(ctx, !c.Quiet)
+				if n := len(bad); err == nil && n > 0 {
+					err = cli.Failf(cli.Findings, "%d problem%s found", n, "s"[:min(n-1, 1)])
+				}
+				return err
 			}
 		},
 	}
 }
 
-// severity of a finding.
-type severity string
-
-const (
-	fine    severity = "ok"
-	warning severity = "warn"
-	failure severity = "FAIL"
-)
-
-// finding is what a check has found.
-type finding struct {
-	severity
-	// subject is what the finding is about, text what is found.
-	subject, text string
-	// remedy is what to do or type; empty where nothing need be done.
-	remedy string
-	// code is the exit code of train --dry-run.
-	code cli.Code
-}
-
-// checkup tries what train needs.
-type checkup struct {
-	*train
-	conn  *kafkaio.Conn // nil if no broker can be reached
-	found []finding
-	// report is told about every finding at once.
-	report func(finding)
-}
-
-func (d *checkup) add(f finding) {
-	d.found = append(d.found, f)
-	d.report(f)
-}
-
-func (d *checkup) ok(subject, format string, args ...any) {
-	d.add(finding{fine, subject, fmt.Sprintf(format, args...), "", cli.OK})
-}
-
-func (d *checkup) warn(subject, text, remedy string) {
-	d.add(finding{warning, subject, text, remedy, cli.OK})
-}
-
-func (d *checkup) fail(code cli.Code, subject, text, remedy string) {
-	d.add(finding{failure, subject, text, remedy, code})
-}
-
-// failures returns what is wrong.
-func (d *checkup) failures() []finding {
-	return slices.DeleteFunc(slices.Clone(d.found), func(f finding) bool { return f.severity != failure })
-}
-
-// tool is the beginning of a command of Apache Kafka's for this cluster.
-func (d *checkup) tool(name string) string {
-	s := name + " --bootstrap-server " + strings.Join(d.brokers, ",")
-	if d.tls || d.mechanism != "none" {
-		s += " --command-config admin.properties"
-	}
-	return s
-}
-
-// examine runs all checks, as far as one makes sense after another.
-func (d *checkup) examine(ctx context.Context) error {
-	if err := d.settings(); err != nil {
-		return err
-	}
-	snap := d.checkpoints()
-	d.network(ctx)
-	if d.conn == nil {
-		return ctx.Err()
-	}
-	defer d.conn.Close()
-	info, err := d.conn.Cluster(ctx)
-	if err != nil {
-		d.fail(cli.Unavailable, "cluster", err.Error(), "")
-		return ctx.Err()
-	}
-	reachable := d.advertised(ctx, info)
-	readable := d.inputs(ctx, info)
-	d.outputs(ctx)
-	d.consumerGroup(ctx)
-	if readable && reachable && d.same(ctx, snap) {
-		d.retention(ctx, snap)
-		d.records(ctx, snap)
-	}
-	return ctx.Err()
-}
-
-// settings checks what needs no cluster. The error is about settings without
-// which nothing can be tried.
-func (d *checkup) settings() error {
-	var err error
-	if d.cfg, err = d.kafkaFlags.config(d.c); err != nil {
-		return err
-	}
-	if err = d.brokersValid(d.c, d.cfg); err != nil {
-		return err
-	}
-	bad := false
-	for _, errs := range [][]error{d.learnFlags.check(d.c), d.sourceFlags.check(d.c), d.codecFlags.check(d.c), d.train.check(d.c)} {
-		for _, err := range errs {
-			if err != nil {
-				bad = true
-				d.fail(exitCode(err), "settings", strings.ReplaceAll(err.Error(), "\n", "; "), "")
+func aclsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "acls", Section: "train", Summary: "print the commands that grant train what it needs, and no more",
+		Text: `
+Takes the settings of train and prints, for Apache Kafka's kafka-acls.sh, the
+permissions that its user needs: nothing is changed. With --role predict they
+are those of predict and subscribe.`,
+		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			t := &train{}
+			t.define(f)
+			var role, principal, predictions string
+			f.Group("ACLs", func() {
+				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq"}, "what the user does")
+				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
+				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
+			})
+			return func(_ context.Context, c *cli.Call) error {
+				switch {
+				case principal == "" && t.username == "":
+					return c.Bad("principal", errors.New("who is it? Give the user, e.g. User:trainer, or for client certificates User:CN=trainer"))
+				case principal == "":
+					principal = "User:" + t.username
+				case !strings.Contains(principal, ":"):
+					principal = "User:" + principal
+				}
+				p := t.plan()
+				grants := p.GrantsToTrain()
+				switch role {
+				case "predict":
+					grants = p.GrantsToPredict(predictions)
+				case "dlq":
+					p.DeadLetters, p.Group = cmp.Or(p.DeadLetters, ".dlq"), cmp.Or(p.Group, dlqGroup)
+					grants = p.GrantsToReplay()
+				}
+				if len(grants) == 0 {
+					return cli.Failf(cli.Usage, "these settings use no topic: there is nothing to grant")
+				}
+				for _, g := range grants {
+					fmt.Fprintln(c.Out, p.Command(principal, g))
+				}
+				return nil
 			}
-		}
+		},
 	}
-	if !bad {
-		d.ok("settings", "learner %s, preset %s", d.learner, d.preset)
-	}
-	return nil
 }
 
-// network tries every broker named, and keeps a connection to the first one
-// that can be used.
-func (d *checkup) network(ctx context.Context) {
-	for _, addr := range d.brokers {
-		var passed []string
-		conn, err := kafkaio.Dial(ctx, d.cfg, addr, func(s kafkaio.Stage, what string) {
-			passed = append(passed, strings.TrimSpace(string(s)+" "+what))
-		})
-		if ctx.Err() != nil {
-			return
-		}
+// plan says what train uses.
+func (t *train) plan() *doctor.Plan {
+	p := &doctor.Plan{
+		Code: exitCode, Kafka: kafkaio.Config{Brokers: t.brokers}, User: t.username, Secure: t.tls || t.mechanism != "none",
+		Topics: t.topics, Partitions: t.partitions, Start: t.sourceFlags.start, Group: t.group,
+		ModelTopic: t.modelTopic, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Tolerant: t.tolerance != "none",
+		Checkpoint: t.checkpoint, Retain: t.retain, Codec: cmp.Or(t.codecFlags.name, defaultCodec),
+		Summary: fmt.Sprintf("learner %s, preset %s", t.learner, t.preset),
+	}
+	if t.learnFlags.join.by == "key" {
+		p.Labels = t.learnFlags.join.topic
+	}
+	return p
+}
+
+// idsFor bounds how long the ids of topics are waited for.
+const idsFor = 15 * time.Second
+
+// examine tries all that train needs, and prints what is found: without all
+// only what is not as it should be. It returns what is wrong. The error is about
+// settings without which nothing can be tried.
+func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error) {
+	p := t.plan()
+	var err error
+	if p.Kafka, err = t.kafkaFlags.config(t.c); err != nil {
+		return nil, err
+	}
+	if err = t.brokersValid(t.c, p.Kafka); err != nil {
+		return nil, err
+	}
+	for _, err := range slices.Concat(t.learnFlags.check(t.c), t.sourceFlags.check(t.c), t.codecFlags.check(t.c), t.check(t.c)) {
 		if err != nil {
-			d.unreachable("broker "+addr, err, "", "")
-			continue
-		}
-		d.ok("broker "+addr, "%s", strings.Join(passed, "; "))
-		if d.conn == nil {
-			d.conn = conn
-		} else {
-			conn.Close()
+			p.Settings = append(p.Settings, err)
 		}
 	}
-}
-
-func (d *checkup) unreachable(subject string, err error, context, also string) {
-	var e *kafkaio.ReachError
-	if !errors.As(err, &e) {
-		d.fail(cli.Unavailable, subject, context+err.Error(), "")
-		return
-	}
-	text := e.Reason
-	if text == "" {
-		text = e.Err.Error()
-	}
-	d.fail(cli.Unavailable, subject, fmt.Sprintf("%s%s: %s", context, e.Stage, text), e.Remedy+also)
-}
-
-// advertised tries the addresses that the cluster tells clients to use.
-func (d *checkup) advertised(ctx context.Context, info *kafkaio.ClusterInfo) bool {
-	named := map[string]bool{}
-	for _, b := range d.brokers {
-		named[b] = true
-	}
-	good := true
-	for _, id := range slices.Sorted(maps.Keys(info.Brokers)) {
-		addr := info.Brokers[id]
-		if named[addr] {
-			continue // tried already
+	if learn, err := t.learnFlags.config(t.c); err == nil {
+		p.Learner = &learn
+		if dec, err := t.codecFlags.open(t.c, learn.Task); err == nil {
+			p.Decoder = dec
 		}
-		conn, err := kafkaio.Dial(ctx, d.cfg, addr, nil)
+	}
+	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {
+		p.Source = &opts
+	}
+	p.Renewed = func(ctx context.Context, snap *checkpoint.Snapshot) []string {
+		then := topicsOf(snap)
+		now, err := kafkaio.TopicIDs(ctx, p.Kafka, slices.Sorted(maps.Keys(then)), idsFor)
 		if err != nil {
-			good = false
-			d.unreachable("advertised listener "+addr, err, fmt.Sprintf("broker %d tells clients to find it there, but ", id),
-				"; or set advertised.listeners of that broker to an address that can be reached from here")
-			continue
+			return nil // what keeps us from asking is among the findings
 		}
-		conn.Close()
+		return madeAnew(then, now)
 	}
-	if good {
-		d.ok("cluster "+info.ID, "%s, can be reached where advertised", count(len(info.Brokers), "broker"))
-	}
-	return good
-}
-
-// doctor prints all findings.
-func (t *train) doctor(ctx context.Context) error {
-	d := &checkup{train: t, report: func(f finding) { f.print(t.c) }}
-	if err := d.examine(ctx); err != nil {
-		return err
-	}
-	if n := len(d.failures()); n > 0 {
-		return cli.Failf(cli.Findings, "%s found", count(n, "problem"))
-	}
-	return nil
+	return doctor.Examine(ctx, p, func(f doctor.Finding) {
+		if all || f.Severity != doctor.Fine {
+			f.Print(t.c.Out)
+		}
+	})
 }
 
 // dryRun prints what is not as it should be, and fails as train would.
 func (t *train) dryRun(ctx context.Context) error {
-	d := &checkup{train: t, report: func(f finding) {
-		if f.severity != fine {
-			f.print(t.c)
-		}
-	}}
-	if err := d.examine(ctx); err != nil {
+	bad, err := t.examine(ctx, false)
+	if err != nil {
 		return kafkaError(err)
 	}
-	if bad := d.failures(); len(bad) > 0 {
-		return cli.Failf(bad[0].code, "train would fail: %s: %s", bad[0].subject, bad[0].text)
+	if len(bad) > 0 {
+		return cli.Failf(bad[0].Code, "train would fail: %s: %s", bad[0].Subject, bad[0].Text)
 	}
 	if !t.c.Quiet {
 		fmt.Fprintln(t.c.Out, "dry run: all is well")
 	}
 	return nil
 }
-
-func (f finding) print(c *cli.Call) {
-	if f.severity == fine && c.Quiet {
-		return
-	}
-	fmt.Fprintf(c.Out, "%-4s  %s: %s\n", f.severity, f.subject, f.text)
-	if f.remedy != "" {
-		fmt.Fprintf(c.Out, "      -> %s\n", strings.ReplaceAll(f.remedy, "\n", "\n         "))
-	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// parentOf returns the nearest directory above path that may exist.
-func parentOf(path string) string { return filepath.Dir(filepath.Clean(path)) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -143,7 +144,7 @@ func TestDoctor(t *testing.T) {
 			code, out, errText := streamsvm(t.Context(), args...)
 			var bad []string
 			for line := range strings.Lines(out) {
-				if strings.HasPrefix(line, string(failure)) {
+				if strings.HasPrefix(line, string(doctor.Failure)) {
 					bad = append(bad, line)
 				}
 			}

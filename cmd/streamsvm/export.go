@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -71,7 +72,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call) (*predictor.Pr
 	case fromTopic && len(c.Args) > 0:
 		return nil, nil, cli.Failf(cli.Usage, "model export takes a file or --model-topic, not both")
 	case len(c.Args) > 0:
-		p, err := readModel(c.Args[0])
+		p, err := inspect.ReadModel(c.Args[0])
 		return p, nil, err
 	case !fromTopic:
 		return nil, nil, cli.Failf(cli.Usage, "model export wants a MODEL%s or --model-topic", ext)

@@ -13,10 +13,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // exported is the part of an exported model that these tests look at.
@@ -90,7 +92,7 @@ func TestModelTopic(t *testing.T) {
 	}
 	publish := func(model string, version, base uint64, payload []byte) {
 		t.Helper()
-		pub, err := kafkaio.NewPublisher(t.Context(), kafkaio.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
+		pub, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +143,7 @@ func TestModelTopic(t *testing.T) {
 	}
 
 	before := kafkatest.ReadAll(t, c.brokers, topic)
-	d := decode[[]description](t, c.run("inspect", "--json", path, "--model-topic", topic))
+	d := decode[[]inspect.Description](t, c.run("inspect", "--json", path, "--model-topic", topic))
 	if len(d) != 2 || d[0].Kind != "model" || d[1].Kind != "model topic" || len(d[1].Topic.Models) != 2 || d[1].Damage != "" || d[1].Topic.Records != uint64(len(before)) {
 		t.Fatalf("inspect says %+v", d)
 	}

@@ -63,7 +63,7 @@ func (t *train) openSource(ctx context.Context, opts kafkaio.SourceOptions, snap
 	if len(anew) == 0 {
 		return src, nil
 	}
-	if opts.OutOfRange == kafkaio.Fail || opts.OutOfRange == "" {
+	if opts.OutOfRange == kafkaio.OutOfRangeFail || opts.OutOfRange == "" {
 		return nil, closeAfter(src, cli.Failf(cli.Data, "topic %s has been deleted and made anew since the checkpoint, whose offsets mean other records now: begin anew with another --checkpoint, or go on with --on-out-of-range earliest or latest",
 			strings.Join(anew, ", ")))
 	}
@@ -109,20 +109,4 @@ func (t *train) stillThere(topics []string, then map[string]string) func(context
 func closeAfter(src *kafkaio.Source, err error) error {
 	_ = src.Close() // the first error counts
 	return err
-}
-
-// same tells whether the topics are those that the checkpoint knows, as far as
-// that can be found out.
-func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
-	then := topicsOf(snap)
-	now, err := kafkaio.TopicIDs(ctx, d.cfg, slices.Sorted(maps.Keys(then)), triedFor)
-	if err != nil {
-		return true // what keeps us from asking is among the findings
-	}
-	anew := madeAnew(then, now)
-	for _, name := range anew {
-		d.fail(cli.Data, "topic "+name, "it has been deleted and made anew since the checkpoint, whose offsets mean other records now",
-			"begin anew with another checkpoint directory, or go on with --on-out-of-range earliest or latest")
-	}
-	return len(anew) == 0
 }

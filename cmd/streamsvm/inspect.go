@@ -5,20 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/predictor"
-	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 func inspectCommand() *cli.Command {
@@ -42,19 +33,21 @@ is made and no offset committed. The exit code is 65 if anything is damaged.`,
 			})
 			topic.define(f, "`NAME` of the model to describe; default all in the topic")
 			return func(ctx context.Context, c *cli.Call) error {
-				found := []description{} // prints as an array, even without any
+				found := []inspect.Description{} // prints as an array, even without any
 				var errs []error
 				if weights < 0 {
 					return c.Bad("weights", fmt.Errorf("%d is negative", weights))
 				}
 				for _, path := range c.Args {
-					ds, err := inspect(ctx, path, weights)
+					ds, err := inspect.File(ctx, path, weights)
 					found = append(found, ds...)
 					errs = append(errs, err)
 				}
 				if topic.wanted(c) {
-					d, err := inspectTopic(ctx, c, &topic)
-					if d != nil {
+					t, err := topic.read(ctx, c)
+					if err == nil {
+						var d *inspect.Description
+						d, err = inspect.Topic(t)
 						found = append(found, *d)
 					}
 					errs = append(errs, err)
@@ -73,7 +66,7 @@ is made and no offset committed. The exit code is 65 if anything is damaged.`,
 					if i > 0 {
 						fmt.Fprintln(c.Out)
 					}
-					d.print(c.Out)
+					d.Print(c.Out)
 				}
 				return errors.Join(errs...)
 			}
@@ -81,309 +74,46 @@ is made and no offset committed. The exit code is 65 if anything is damaged.`,
 	}
 }
 
-// description is what inspect says about a file.
-type description struct {
-	Path  string `json:"path"`
-	Kind  string `json:"kind"` // checkpoint, model, recording or model topic
-	Bytes int64  `json:"bytes"`
-	// Damage says what is wrong with the file.
-	Damage string `json:"damage,omitempty"`
-
-	// Of a checkpoint.
-	Format       uint32            `json:"format,omitempty"`
-	Epoch        uint64            `json:"epoch,omitempty"`
-	Seq          uint64            `json:"seq,omitempty"`
-	Created      *time.Time        `json:"created,omitempty"`
-	StreamSVM    string            `json:"streamsvm,omitempty"`
-	Examples     uint64            `json:"examples,omitempty"`
-	ModelVersion uint64            `json:"model_version,omitempty"`
-	StateHash    string            `json:"state_hash,omitempty"`
-	Meta         map[string]string `json:"meta,omitempty"`
-	Sections     []section         `json:"sections,omitempty"`
-	Partitions   []partition       `json:"partitions,omitempty"` // also of a recording
-
-	// Of a model; Learner also of a checkpoint.
-	Learner       string            `json:"learner,omitempty"`
-	Task          string            `json:"task,omitempty"`
-	Preprocessing string            `json:"preprocessing,omitempty"`
-	Model         string            `json:"model,omitempty"`
-	ModelKind     string            `json:"model_kind,omitempty"`
-	Features      int               `json:"features,omitempty"`
-	Support       *int              `json:"support,omitempty"`
-	Nonzero       *int              `json:"nonzero,omitempty"`
-	Options       map[string]string `json:"options,omitempty"`
-	// Of a linear model: its constant term, and the weights of largest magnitude.
-	// They apply to features after preprocessing; Hashed says that these are
-	// numbers of slots.
-	Bias    *float64 `json:"bias,omitempty"`
-	Weights []weight `json:"weights,omitempty"`
-	Hashed  int      `json:"hashed,omitempty"`
-
-	// Of a model topic.
-	Topic *topicDescription `json:"topic,omitempty"`
-
-	// Of a recording.
-	Records  uint64 `json:"records,omitempty"`
-	Finished *bool  `json:"finished,omitempty"` // the stream came to its end
-	Torn     *bool  `json:"torn,omitempty"`     // the writer was interrupted
+// modelTopicFlags say which model topic is read once.
+type modelTopicFlags struct {
+	kafkaFlags
+	topic, name string
+	down        time.Duration
 }
 
-// weight is the weight of a feature, which is counted from 1 as in libsvm files.
-type weight struct {
-	Feature int     `json:"feature"`
-	Value   float64 `json:"value"`
+func (o *modelTopicFlags) define(f *cli.Flags, nameUsage string) {
+	f.Group("Model topic", func() {
+		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to read")
+		f.StringVar(&o.name, "model-name", "", nameUsage)
+		f.DurationVar(&o.down, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
+	})
+	o.kafkaFlags.define(f)
 }
 
-type section struct {
-	Name  string `json:"name"`
-	Bytes uint64 `json:"bytes"`
-	Hash  string `json:"hash"` // as it was written
-	OK    bool   `json:"ok"`
+// wanted reports whether the topic is to be read: a configuration file may name
+// it for other commands.
+func (o *modelTopicFlags) wanted(c *cli.Call) bool {
+	return o.topic != "" && (len(c.Args) == 0 || c.Origin("model-topic").Source == cli.FromFlag)
 }
 
-type partition struct {
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	// Next is the offset of the next record to read.
-	Next int64 `json:"next"`
-	// First and Records are those of a recording.
-	First   *int64 `json:"first,omitempty"`
-	Records uint64 `json:"records,omitempty"`
-}
-
-// The first bytes of the files that inspect knows.
-const (
-	checkpointMagic = "\x89SSVM"
-	recordingMagic  = "\x93SSR"
-	predictorMagic  = "streamsvm-predictor-"
-)
-
-func inspect(ctx context.Context, path string, weights int) ([]description, error) {
-	info, err := os.Stat(path)
+// read returns what the topic holds, at least one model.
+func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Contents, error) {
+	cfg, err := o.kafkaFlags.config(c)
 	if err != nil {
 		return nil, err
 	}
-	if info.IsDir() {
-		store, err := checkpoint.Open(path, checkpoint.Options{})
-		if err != nil {
-			return nil, err
-		}
-		files, err := store.Files()
-		if err == nil && len(files) == 0 {
-			err = cli.Failf(cli.Data, "%s holds no checkpoint", path)
-		}
-		var all []description
-		for _, file := range files {
-			ds, ferr := inspect(ctx, file, weights)
-			all = append(all, ds...)
-			err = errors.Join(err, ferr)
-		}
-		return all, err
-	}
-	head := make([]byte, 32)
-	f, err := os.Open(path)
+	t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
 	if err != nil {
-		return nil, err
+		return nil, kafkaError(err)
 	}
-	n, err := io.ReadFull(f, head)
-	f.Close()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	d := description{Path: path, Bytes: info.Size()}
-	switch start := string(head[:n]); {
-	case strings.HasPrefix(start, checkpointMagic):
-		err = d.checkpoint()
-	case strings.HasPrefix(start, recordingMagic):
-		err = d.recording(ctx)
-	case strings.HasPrefix(start, predictorMagic):
-		err = d.model(weights)
-	default:
-		return nil, cli.Failf(cli.Data, "%s is not a checkpoint, model or recording of streamsvm", path)
-	}
-	if err != nil {
-		d.Damage = err.Error()
-		err = cli.Fail(cli.Data, err)
-	}
-	return []description{d}, err
-}
-
-func (d *description) checkpoint() error {
-	d.Kind = "checkpoint"
-	info, err := checkpoint.Inspect(d.Path)
-	if info == nil {
-		return err
-	}
-	h := info.Header
-	d.Format, d.Epoch, d.Seq, d.StreamSVM, d.Learner = h.Format, h.Epoch, h.Seq, h.StreamSVM, h.Learner
-	d.Examples, d.ModelVersion, d.StateHash = h.Examples, h.ModelVersion, hash(h.StateHash)
-	if !h.Created.IsZero() {
-		d.Created = &h.Created
-	}
-	for _, kv := range h.Meta {
-		if d.Meta == nil {
-			d.Meta = map[string]string{}
+	if len(t.Models) == 0 && t.Rejected == 0 {
+		if o.name != "" {
+			return nil, cli.Failf(cli.Data, "topic %s holds no model %s", o.topic, o.name)
 		}
-		d.Meta[kv[0]] = kv[1]
+		return nil, cli.Failf(cli.Data, "topic %s holds no model", o.topic)
 	}
-	for _, s := range info.Sections {
-		d.Sections = append(d.Sections, section{s.Name, s.Size, hash(s.Hash), s.OK})
-	}
-	for _, p := range h.Offsets.Partitions() {
-		d.Partitions = append(d.Partitions, partition{Topic: p.Topic, Partition: p.ID, Next: h.Offsets[p]})
-	}
-	return err
+	return t, nil
 }
 
 // hash is the form in which hashes are printed everywhere.
 func hash(h uint64) string { return fmt.Sprintf("%016x", h) }
-
-func (d *description) model(weights int) error {
-	d.Kind = "model"
-	p, err := readModel(d.Path)
-	if err != nil {
-		return err
-	}
-	info := p.Info()
-	d.Learner, d.Task, d.Preprocessing, d.Options = p.Learner(), string(p.Task()), p.Preprocessing(), p.Options()
-	d.Model, d.ModelKind, d.Features, d.Nonzero = info.Text, string(info.Kind), info.Dim, &info.Nonzero
-	if info.Support >= 0 {
-		d.Support = &info.Support
-	}
-	if m, ok := p.Model().(*linear.Model); ok {
-		bias := m.Bias()
-		d.Bias, d.Hashed = &bias, p.HashDim()
-		for _, w := range m.Largest(weights) {
-			d.Weights = append(d.Weights, weight{w.Index + 1, w.Value})
-		}
-	}
-	return nil
-}
-
-// readModel reads a model from a file.
-func readModel(path string) (*predictor.Predictor, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	p, err := predictor.Decode(data)
-	if err != nil {
-		return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
-	}
-	return p, nil
-}
-
-func (d *description) recording(ctx context.Context) error {
-	d.Kind = "recording"
-	r, err := fileio.OpenRecording(d.Path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	parts := map[stream.Partition]*partition{}
-	var recs []stream.Record
-	for err == nil && ctx.Err() == nil {
-		recs, err = r.Next(recs[:0])
-		for i := range recs {
-			id := stream.Partition{Topic: recs[i].Topic, ID: recs[i].Partition}
-			p := parts[id]
-			if p == nil {
-				first := recs[i].Offset
-				p = &partition{Topic: id.Topic, Partition: id.ID, First: &first}
-				parts[id] = p
-			}
-			p.Next = recs[i].Offset + 1
-			p.Records++
-			d.Records++
-		}
-	}
-	for _, id := range slices.SortedFunc(maps.Keys(parts), stream.Partition.Compare) {
-		d.Partitions = append(d.Partitions, *parts[id])
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	finished, torn := r.Finished(), r.Torn()
-	d.Finished, d.Torn = &finished, &torn
-	return nil
-}
-
-func (d *description) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s, %d bytes\n", d.Path, d.Kind, d.Bytes)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(tw, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
-	}
-	switch d.Kind {
-	case "checkpoint":
-		row("learner", "%s", d.Learner)
-		row("examples", "%d", d.Examples)
-		row("model version", "%d", d.ModelVersion)
-		row("state hash", "%s", d.StateHash)
-		if d.Created != nil {
-			row("created", "%s by streamsvm %s", d.Created.Format(time.RFC3339Nano), d.StreamSVM)
-		}
-		row("epoch, number", "%d, %d (format %d)", d.Epoch, d.Seq, d.Format)
-		for _, k := range slices.Sorted(maps.Keys(d.Meta)) {
-			row(k, "%s", d.Meta[k])
-		}
-		for _, p := range d.Partitions {
-			row(fmt.Sprintf("%s/%d", p.Topic, p.Partition), "next offset %d", p.Next)
-		}
-		for _, s := range d.Sections {
-			state := "ok"
-			if !s.OK {
-				state = "DAMAGED"
-			}
-			row("section "+s.Name, "%d bytes, %s", s.Bytes, state)
-		}
-	case "model":
-		row("learner", "%s (%s)", d.Learner, d.Task)
-		row("model", "%s", d.Model)
-		row("features", "%d", d.Features)
-		if d.Support != nil {
-			row("support vectors", "%d", *d.Support)
-		}
-		if d.Nonzero != nil {
-			row("nonzero", "%d", *d.Nonzero)
-		}
-		row("preprocessing", "%s", d.Preprocessing)
-		if d.Bias != nil {
-			row("bias", "%.6g", *d.Bias)
-		}
-		name := "weight of feature %d"
-		if d.Hashed > 0 {
-			name = "weight of slot %d"
-		}
-		for _, w := range d.Weights {
-			row(fmt.Sprintf(name, w.Feature), "%+.6g", w.Value)
-		}
-		for _, k := range slices.Sorted(maps.Keys(d.Options)) {
-			row("option "+k, "%s", d.Options[k])
-		}
-	case "model topic":
-		d.Topic.print(row)
-	case "recording":
-		row("records", "%d", d.Records)
-		for _, p := range d.Partitions {
-			row(fmt.Sprintf("%s/%d", p.Topic, p.Partition), "%d records, offsets %d to %d", p.Records, *p.First, p.Next-1)
-		}
-		if d.Finished != nil {
-			end := "the stream was stopped"
-			switch {
-			case *d.Torn:
-				end = "torn: its writer was interrupted, or is still at work"
-			case *d.Finished:
-				end = "the stream came to its end"
-			}
-			row("end", "%s", end)
-		}
-	}
-	if d.Damage != "" {
-		row("DAMAGED", "%s", d.Damage)
-	}
-	tw.Flush()
-}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -43,9 +44,9 @@ func (c *cluster) run(args ...string) string {
 }
 
 // newest describes the newest checkpoint.
-func newest(t *testing.T, dir string) description {
+func newest(t *testing.T, dir string) inspect.Description {
 	t.Helper()
-	return decode[[]description](t, must(t, "inspect", "--json", dir))[0]
+	return decode[[]inspect.Description](t, must(t, "inspect", "--json", dir))[0]
 }
 
 // TestProduceTrainSubscribePredict is the whole path: file, topic, training,
@@ -103,7 +104,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 	if r.StateHash != s.StateHash {
 		t.Errorf("the recording of the run gives state %s, the run gave %s", r.StateHash, s.StateHash)
 	}
-	d := decode[[]description](t, must(t, "inspect", "--json", recording))[0]
+	d := decode[[]inspect.Description](t, must(t, "inspect", "--json", recording))[0]
 	if d.Kind != "recording" || d.Records != 4000 || !*d.Finished || *d.Torn {
 		t.Errorf("inspect says %+v of the recording", d)
 	}
@@ -285,7 +286,7 @@ func TestPredictHTTP(t *testing.T) {
 	train := moons(t, "train.libsvm", 1000, 0)
 	model := filepath.Join(t.TempDir(), "m.ssm")
 	must(t, append([]string{"replay", train, "--model", model}, learn...)...)
-	m, err := readModel(model)
+	m, err := inspect.ReadModel(model)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 )
 
 // waitCheckpoints waits until the directory has seen n checkpoints, or until
@@ -37,7 +39,7 @@ func latest(t *testing.T, dir string) (seq uint64) {
 	}
 	for _, f := range files {
 		// Numbers increase; the file may be gone by now.
-		if d, err := inspect(t.Context(), f, 0); err == nil {
+		if d, err := inspect.File(t.Context(), f, 0); err == nil {
 			seq = max(seq, d[0].Seq)
 		}
 	}

@@ -40,7 +40,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	if code, _, errText := streamsvm(t.Context(), train...); code != int(cli.Data) || !strings.Contains(errText, "topic "+topic+" has been deleted and made anew") {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
-	if code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, settings...)...); code != int(cli.Findings) || !strings.Contains(out, "FAIL  topic "+topic+": it has been deleted and made anew since the checkpoint") {
+	if code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, settings...)...); code != int(cli.Findings) || !strings.Contains(out, "FAIL  topic "+topic+": it has been deleted and created again since the checkpoint") {
 		t.Errorf("doctor: exit code %d\n%s", code, out)
 	}
 	must(t, append(train, "--on-out-of-range", "earliest")...)

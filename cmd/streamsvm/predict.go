@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -20,6 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // predict holds the settings of one call of the command predict.
@@ -154,7 +156,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		if p.modelFlags.topic != "" {
 			return p.c.Bad("model", errors.New("it cannot be combined with --model-topic"))
 		}
-		model, err := readModel(p.modelFile)
+		model, err := inspect.ReadModel(p.modelFile)
 		if err != nil {
 			return err
 		}
@@ -169,7 +171,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	if err != nil {
 		return err
 	}
-	var before kafkaio.Received
+	var before modeltopic.Received
 	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
 		now := sub.Received()
 		r := now.Sub(before)
@@ -204,7 +206,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	if err != nil {
 		return p.c.Bad("positions", err)
 	}
-	p.merge, p.outOfRange = string(kafkaio.Arrival), string(kafkaio.ToEarliest)
+	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
 	p.sourceFlags.wait = p.modelFlags.wait
 	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
 	if err != nil {
@@ -298,7 +300,7 @@ func readPositions(path string) (stream.Offsets, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []partition
+	var list []inspect.Partition
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -313,11 +315,7 @@ func writePositions(path string, o stream.Offsets) error {
 	if path == "" {
 		return nil
 	}
-	var list []partition
-	for _, p := range o.Partitions() {
-		list = append(list, partition{Topic: p.Topic, Partition: p.ID, Next: o[p]})
-	}
-	data, err := json.MarshalIndent(list, "", "  ")
+	data, err := json.MarshalIndent(inspect.Positions(o), "", "  ")
 	if err != nil {
 		return err
 	}

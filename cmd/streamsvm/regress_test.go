@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -78,7 +79,7 @@ func TestRegression(t *testing.T) {
 func TestRegressionHTTP(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.ssm")
 	must(t, "replay", numbers(t, "a.libsvm", 2000, 0), "--learner", "online", "--task", "regress", "--tune=off", "--model", model, "-q")
-	pr, err := readModel(model)
+	pr, err := inspect.ReadModel(model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestInspectWeights(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.ssm")
 	run := []string{"replay", numbers(t, "a.libsvm", 2000, 0), "--learner", "online", "--task", "regress", "--tune=off", "--model", model, "-q"}
 	must(t, run...)
-	got := decode[[]description](t, must(t, "inspect", "--json", "--weights", "3", model))
+	got := decode[[]inspect.Description](t, must(t, "inspect", "--json", "--weights", "3", model))
 	if len(got) != 1 || len(got[0].Weights) != 3 || got[0].Bias == nil || got[0].Hashed != 0 {
 		t.Fatalf("%+v", got)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 )
 
 // keys lists the paths of all keys of a JSON object, but not those below any
@@ -171,7 +173,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 	}
 
 	// inspect knows all of it, and the checkpoint is that of the state.
-	ds := decode[[]description](t, must(t, "inspect", "--json", model, state))
+	ds := decode[[]inspect.Description](t, must(t, "inspect", "--json", model, state))
 	if len(ds) != 2 || ds[0].Kind != "model" || ds[0].Learner != "pegasos" || *ds[0].Support != *r.Model.Support {
 		t.Errorf("inspect says %+v", ds)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -14,28 +15,20 @@ import (
 type ageWatch struct {
 	stream.Source
 	topic string
-	keeps time.Duration // 0: for ever
+	keeps time.Duration // 0: forever
 	log   *slog.Logger
 }
 
 // watchAge returns src, watched. What the topic keeps is asked for once; where
 // that cannot be found out, nothing is watched for.
 func watchAge(ctx context.Context, src stream.Source, cfg kafkaio.Config, topic string, log *slog.Logger) stream.Source {
-	for _, addr := range cfg.Brokers {
-		c, err := kafkaio.Dial(ctx, cfg, addr, nil)
-		if err != nil {
-			continue
-		}
-		t, err := c.Topic(ctx, topic)
-		c.Close()
-		// A broker may give all records its own time.
-		if err != nil || t.Config == nil || t.Config["message.timestamp.type"] == "LogAppendTime" {
-			return src
-		}
-		if keeps := retentionOf(t.Config); keeps > 0 {
-			return &ageWatch{src, topic, keeps, log}
-		}
+	config, err := kafkaio.TopicConfig(ctx, cfg, topic)
+	// A broker may give all records its own time.
+	if err != nil || config["message.timestamp.type"] == "LogAppendTime" {
 		return src
+	}
+	if keeps := doctor.Retention(config); keeps > 0 {
+		return &ageWatch{src, topic, keeps, log}
 	}
 	return src
 }

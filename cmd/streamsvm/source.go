@@ -67,7 +67,7 @@ func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offse
 	case "earliest", "latest":
 		so.Start = kafkaio.StartAt(o.start)
 	default:
-		so.Start = kafkaio.Timestamp
+		so.Start = kafkaio.StartTimestamp
 		if ms, err := strconv.ParseInt(o.start, 10, 64); err == nil {
 			so.StartTime = time.UnixMilli(ms)
 		} else if so.StartTime, err = time.Parse(time.RFC3339, o.start); err != nil {

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // modelFlags say which model topic is followed.
@@ -32,11 +34,11 @@ func (o *modelFlags) define(f *cli.Flags) {
 	})
 }
 
-func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) (*kafkaio.Subscriber, error) {
+func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) (*modeltopic.Subscriber, error) {
 	if o.topic == "" {
 		return nil, c.Bad("model-topic", errors.New("no topic is given"))
 	}
-	sub, err := kafkaio.NewSubscriber(ctx, kafkaio.SubscriberOptions{
+	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
 		Config: cfg, Topic: o.topic, Model: o.name, TopicWait: o.wait, MaxDown: o.down,
 	})
 	return sub, kafkaError(err)
@@ -79,7 +81,7 @@ type subscribe struct {
 	save       string
 	until      uint64
 	c          *cli.Call
-	received   kafkaio.Received // for the present update
+	received   modeltopic.Received // for the present update
 }
 
 func (s *subscribe) run(ctx context.Context) error {
@@ -101,7 +103,7 @@ func (s *subscribe) run(ctx context.Context) error {
 	}
 	defer sub.Close()
 	next := s.first
-	var before kafkaio.Received
+	var before modeltopic.Received
 	for {
 		u, err := next(ctx, sub)
 		if ctx.Err() != nil {
@@ -110,7 +112,7 @@ func (s *subscribe) run(ctx context.Context) error {
 		if err != nil {
 			return kafkaError(err)
 		}
-		next = func(ctx context.Context, sub *kafkaio.Subscriber) (*stream.Update, error) { return sub.Next(ctx) }
+		next = func(ctx context.Context, sub *modeltopic.Subscriber) (*stream.Update, error) { return sub.Next(ctx) }
 		p, err := predictor.Decode(u.Payload)
 		if err != nil {
 			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
@@ -132,7 +134,7 @@ const saySoon = 2 * time.Second
 
 // first returns the first update. Once the topic has been read to its end
 // without one, it says so, and with --once waits no longer than --topic-wait.
-func (s *subscribe) first(ctx context.Context, sub *kafkaio.Subscriber) (*stream.Update, error) {
+func (s *subscribe) first(ctx context.Context, sub *modeltopic.Subscriber) (*stream.Update, error) {
 	what := "model"
 	if s.name != "" {
 		what += " " + s.name
@@ -170,7 +172,7 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 	}
 	if s.json {
 		l := newUpdateLine(u, p)
-		l.Received = received{s.received.Fulls, s.received.Deltas, s.received.Bytes}
+		l.Received = s.received
 		return json.NewEncoder(s.c.Out).Encode(l)
 	}
 	quality := ""
@@ -199,13 +201,6 @@ func (s *subscribe) form() string {
 	}
 }
 
-// received is kafkaio.Received as JSON has it.
-type received struct {
-	Fulls  uint64 `json:"fulls"`
-	Deltas uint64 `json:"deltas"`
-	Bytes  uint64 `json:"bytes"`
-}
-
 // updateLine is what subscribe --json prints.
 type updateLine struct {
 	Model         string                 `json:"model"`
@@ -217,12 +212,12 @@ type updateLine struct {
 	Created       time.Time              `json:"created"`
 	Bytes         int                    `json:"bytes"`
 	Hash          string                 `json:"hash"`
-	Received      received               `json:"received"` // since the update before
+	Received      modeltopic.Received    `json:"received"` // since the update before
 	Kind          string                 `json:"kind"`
 	Support       *int                   `json:"support"`
 	Preprocessing string                 `json:"preprocessing"`
 	Options       map[string]string      `json:"options"`
-	Offsets       []partition            `json:"offsets"`
+	Offsets       []inspect.Partition    `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
 }
 
@@ -231,13 +226,10 @@ func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
 	l := updateLine{
 		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created,
 		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Preprocessing: p.Preprocessing(), Options: p.Options(),
-		Offsets: []partition{}, Evaluation: map[string]eval.Number{},
+		Offsets: inspect.Positions(u.Offsets), Evaluation: map[string]eval.Number{},
 	}
 	if info.Support >= 0 {
 		l.Support = &info.Support
-	}
-	for _, id := range u.Offsets.Partitions() {
-		l.Offsets = append(l.Offsets, partition{Topic: id.Topic, Partition: id.ID, Next: u.Offsets[id]})
 	}
 	for _, m := range u.Evaluation {
 		l.Evaluation[m.Name] = eval.Number(m.Value)

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // train holds the settings of one call of the command train.
@@ -262,9 +263,9 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 			return err
 		}
 	}
-	p, err := kafkaio.NewPublisher(ctx, kafkaio.PublisherOptions{
+	p, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
 		Config: t.cfg, Topic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, MaxDown: t.maxDown,
-		DeltaRing: max(t.fullEvery, kafkaio.DefaultDeltaRing), // or compaction would drop deltas that are needed
+		DeltaRing: max(t.fullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
 	})
 	if err != nil {
 		return err
@@ -286,7 +287,7 @@ func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) er
 // succeed makes sure that what is going to be published is newer, to the
 // subscribers, than what the topic holds. That is not so if the model there
 // comes from other checkpoints than these.
-func (t *train) succeed(ctx context.Context, p *kafkaio.Publisher, snap *checkpoint.Snapshot) error {
+func (t *train) succeed(ctx context.Context, p *modeltopic.Publisher, snap *checkpoint.Snapshot) error {
 	epoch, version := p.Last()
 	if epoch == 0 || snap != nil && epoch < t.run.Store.Epoch() {
 		return nil

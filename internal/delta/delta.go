@@ -6,21 +6,9 @@
 // that it goes to, so that a number that takes a byte more, or an array that
 // has grown, does not make all that lies behind it new.
 //
-// A patch is
-//
-//	"ssd1"                          4 bytes
-//	length of base, of the result   uvarint each
-//	xxh64 of base, of the result    8 bytes each, little-endian
-//
-// and then, until the result is complete, any number of
-//
-//	n      uvarint  bytes to copy from base
-//	shift  varint   present if n > 0: where they lie in base, less where they go
-//	                in the result, less the shift before (0 at the start)
-//	m      uvarint  bytes to insert, and these bytes
-//
-// Nothing follows. Since the hashes of base and result are part of it, a patch
-// that is applied to anything else than what it was made for is refused.
+// The bytes of a patch are described in stream/modeltopic/format.md. It has the
+// hashes of base and result, so a patch that is applied to anything else than
+// what it was made for is refused.
 package delta
 
 import (
@@ -47,7 +35,7 @@ const (
 )
 
 // Diff returns a patch that makes next of base. It takes time linear in the
-// lengths of both and, beside the patch, memory of at most a quarter of base.
+// lengths of both and, besides the patch, memory of at most a quarter of base.
 func Diff(base, next []byte) []byte {
 	d := differ{base: base, next: next}
 	d.out = append(d.out, magic...)
@@ -113,7 +101,7 @@ func (d *differ) find(at, shift int) (int, int) {
 		}
 		// The longer nothing is found, the less often it is looked for. The
 		// steps are odd, so that stride of them meet every place modulo stride;
-		// what they pass over of a run is found backwards from where they meet it.
+		// what they skip of a run is found backwards from where they meet it.
 		look = i + min(1+2*((i-at)/512), 31)
 		b, ok := d.lookup(i)
 		if !ok {

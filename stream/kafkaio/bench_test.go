@@ -37,7 +37,7 @@ func BenchmarkSource(b *testing.B) {
 		brokers := kafkatest.Brokers(b)
 		topic := kafkatest.Topic(b, brokers, 4, nil)
 		load(b, produce(b, ProducerOptions{Config: config(brokers), Partition: Explicit}), topic, n, size)
-		for _, merge := range []Merge{Arrival, Ordered} {
+		for _, merge := range []Merge{MergeArrival, MergeOrdered} {
 			b.Run(fmt.Sprintf("bytes=%d/%s", size, merge), func(b *testing.B) {
 				b.ReportAllocs()
 				var buf []stream.Record

@@ -1,5 +1,6 @@
-// Package kafkaio reads and writes streams on Apache Kafka: a Source of
-// records, a Producer, and a Publisher and Subscriber of models.
+// Package kafkaio reads and writes records on Apache Kafka: a Source, a
+// Producer, and what both need to know of topics. Models on Kafka are in package
+// modeltopic. The API is not stable yet.
 //
 // The position of a reader belongs to the checkpoint of the program that
 // reads. So there is no consumer group here: partitions are fetched one by one
@@ -8,6 +9,7 @@
 package kafkaio
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/streamsvm/streamsvm/internal/reach"
 )
 
 // Config says how to reach a cluster. It holds secrets in TLS and SASL and
@@ -55,10 +59,6 @@ const metadataTTL = 2 * time.Second
 // Validate returns an error if the configuration cannot reach any cluster: no
 // broker, or an address that is not host:port. It does not use the network.
 func (c Config) Validate() error {
-	return c.validate()
-}
-
-func (c Config) validate() error {
 	if len(c.Brokers) == 0 {
 		return errors.New("kafka: no broker address given")
 	}
@@ -71,21 +71,16 @@ func (c Config) validate() error {
 }
 
 func (c Config) open(topics []string) (*client, error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	id := c.ClientID
-	if id == "" {
-		id = "streamsvm"
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.ClientID = cmp.Or(c.ClientID, "streamsvm")
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.RequestTimeout <= 0 {
 		c.RequestTimeout = 10 * time.Second
 	}
 	t := &kafka.Transport{
-		ClientID:       id,
+		ClientID:       c.ClientID,
 		TLS:            c.TLS,
 		SASL:           c.SASL,
 		MetadataTTL:    metadataTTL,
@@ -102,6 +97,49 @@ func (c Config) open(topics []string) (*client, error) {
 }
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
+
+// refused returns why no broker can be used, if that is something that waiting
+// will not change, and nil if not. kafka-go shows it as a closed connection.
+func (c *client) refused(ctx context.Context) error {
+	var first *reach.Error
+	for _, addr := range c.cfg.Brokers {
+		o := c.cfg.reach()
+		o.Brokers = []string{addr}
+		b, err := reach.Dial(ctx, o)
+		if err == nil {
+			b.Close()
+			return nil
+		}
+		var e *reach.Error
+		if first == nil && errors.As(err, &e) {
+			first = e
+		}
+	}
+	if first == nil || !first.Refused {
+		return nil
+	}
+	return &ReachError{Broker: first.Broker, Step: first.Step, Reason: first.Text(), Remedy: first.Remedy, Err: first}
+}
+
+func (c Config) reach() reach.Config {
+	return reach.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Timeout: c.RequestTimeout}
+}
+
+// ReachError says why no broker can be used although one answers: the two sides
+// do not agree, which waiting will not change. It holds no secret.
+type ReachError struct {
+	Broker string
+	// Step is what has failed: resolve, connect, tls, protocol, sasl or use.
+	Step string
+	// Reason says in words what is wrong, Remedy, which may be empty, what to do
+	// about it.
+	Reason, Remedy string
+	Err            error
+}
+
+func (e *ReachError) Error() string { return e.Err.Error() }
+
+func (e *ReachError) Unwrap() error { return e.Err }
 
 // request returns the context for one request that the broker may take wait
 // to answer.

@@ -90,7 +90,7 @@ func (p *part) pop() {
 func (s *Source) fetchLoop(p *part) {
 	p.dec = decoder{id: p.id, committed: !s.opt.ReadUncommitted}
 	wait := s.opt.MaxWait
-	if s.opt.Merge == Ordered && !s.bounded {
+	if s.opt.Merge == MergeOrdered && !s.bounded {
 		// A fetch that waits for records of its partition holds up the others.
 		wait = min(wait, max(s.opt.Lateness/4, 5*time.Millisecond))
 	}
@@ -176,13 +176,13 @@ func (s *Source) accept(p *part, out decoded, end int64, sent mark) {
 	p.next, p.end = out.next, max(end, out.next)
 	if len(out.recs) > 0 {
 		p.queue = append(p.queue, answer{recs: out.recs})
-		if s.opt.Merge == Arrival {
+		if s.opt.Merge == MergeArrival {
 			s.ready = append(s.ready, p)
 		}
 	} else if cap(out.recs) > 0 {
 		p.spare = append(p.spare, out.recs[:0])
 	}
-	if s.opt.Merge == Ordered {
+	if s.opt.Merge == MergeOrdered {
 		s.merge.fetched(p, out.recs, sent, time.Now())
 	}
 	s.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -90,31 +89,16 @@ func (g *Group) Commit(ctx context.Context, o stream.Offsets, note string) error
 	if len(o) == 0 {
 		return nil
 	}
-	req := &kafka.OffsetCommitRequest{GroupID: g.name, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
-	for _, p := range o.Partitions() {
-		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetCommit{Partition: int(p.ID), Offset: o[p], Metadata: note})
-	}
 	var refused error // waiting does not help
 	err := retry(ctx, g.c, "commit", g.maxDown, func(ctx context.Context) error {
-		resp, err := g.c.OffsetCommit(ctx, req)
-		if err != nil {
+		err := g.c.commit(ctx, g.name, o, note)
+		switch {
+		case errors.Is(err, kafka.UnknownMemberId), errors.Is(err, kafka.IllegalGeneration), errors.Is(err, kafka.RebalanceInProgress):
+			refused = fmt.Errorf("%w: other consumers are members of the group", err)
+		case errors.Is(err, kafka.OffsetMetadataTooLarge):
+			refused = err
+		default:
 			return err
-		}
-		for topic, list := range resp.Topics {
-			for _, p := range list {
-				if p.Error == nil {
-					continue
-				}
-				err := fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, p.Error)
-				switch {
-				case errors.Is(p.Error, kafka.UnknownMemberId), errors.Is(p.Error, kafka.IllegalGeneration), errors.Is(p.Error, kafka.RebalanceInProgress):
-					refused = fmt.Errorf("%w: other consumers are members of the group", err)
-				case errors.Is(p.Error, kafka.OffsetMetadataTooLarge):
-					refused = err
-				default:
-					return err
-				}
-			}
 		}
 		return nil
 	})
@@ -124,26 +108,22 @@ func (g *Group) Commit(ctx context.Context, o stream.Offsets, note string) error
 	return nil
 }
 
-// Partitions returns all partitions of the topics, in order of Compare. Where a
-// topic does not exist it looks again for up to wait (negative: for ever)
-// before it returns an *UnknownTopicError; it never creates one. maxDown is as
-// in SourceOptions.
-func Partitions(ctx context.Context, cfg Config, topics []string, wait, maxDown time.Duration) ([]stream.Partition, error) {
-	c, err := cfg.open(topics)
-	if err != nil {
-		return nil, err
+// commit asks the group's coordinator once.
+func (c *client) commit(ctx context.Context, group string, o stream.Offsets, note string) error {
+	req := &kafka.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
+	for _, p := range o.Partitions() {
+		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetCommit{Partition: int(p.ID), Offset: o[p], Metadata: note})
 	}
-	defer c.close()
-	found, err := c.waitTopics(ctx, topics, wait, maxDown)
+	resp, err := c.OffsetCommit(ctx, req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var ps []stream.Partition
-	for _, t := range topics {
-		for _, id := range found[t] {
-			ps = append(ps, stream.Partition{Topic: t, ID: id})
+	for topic, list := range resp.Topics {
+		for _, p := range list {
+			if p.Error != nil {
+				return fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, p.Error)
+			}
 		}
 	}
-	slices.SortFunc(ps, stream.Partition.Compare)
-	return ps, nil
+	return nil
 }

@@ -130,7 +130,7 @@ func TestOrderedIsReproducible(t *testing.T) {
 			var got []stream.Record
 			at := stream.Offsets(nil)
 			for len(got) < len(want) {
-				s := open(t, SourceOptions{Config: config(brokers), Topics: topics, Merge: Ordered, StopAt: stop, Offsets: at,
+				s := open(t, SourceOptions{Config: config(brokers), Topics: topics, Merge: MergeOrdered, StopAt: stop, Offsets: at,
 					FetchMaxBytes: []int{1, 500, 3000, 0}[rng.IntN(4)]})
 				if at == nil {
 					at = s.Start()
@@ -181,7 +181,7 @@ func TestOrderedLive(t *testing.T) {
 		var got []stream.Record
 		at := stream.Offsets(nil)
 		for len(got) < len(want) {
-			s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: Ordered, Offsets: at,
+			s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: MergeOrdered, Offsets: at,
 				Lateness: late * time.Millisecond, MaxWait: 20 * time.Millisecond, FetchMaxBytes: []int{1, 1000, 0}[rng.IntN(3)]})
 			if at == nil {
 				at = s.Start()
@@ -206,7 +206,7 @@ func TestOrderedHoldsByTimestamp(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 2, nil)
 	const hour = 3_600_000
-	s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: Ordered, Lateness: time.Hour, MaxWait: 10 * time.Millisecond})
+	s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: MergeOrdered, Lateness: time.Hour, MaxWait: 10 * time.Millisecond})
 	put := func(partition int32, ms, offset int64) stream.Record {
 		r := rec(topic, partition, ms, "x")
 		r.Offset = offset
@@ -238,7 +238,7 @@ func TestOrderedHoldsByTimestamp(t *testing.T) {
 func TestOrderedIdlePartition(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 3, nil)
-	s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: Ordered, Lateness: 40 * time.Millisecond})
+	s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: MergeOrdered, Lateness: 40 * time.Millisecond})
 	recs := fill(t, brokers, topic, 2, 3)
 	want := mergeOracle(byPartition(recs))
 	sameOrder(t, take(t, s, len(want)), want)
@@ -248,7 +248,7 @@ func TestOrderedIdlePartition(t *testing.T) {
 // its answer came: a record may have been appended in between.
 func TestOrderedMarks(t *testing.T) {
 	s := &Source{}
-	s.opt.Merge = Ordered
+	s.opt.Merge = MergeOrdered
 	s.merge.init(10 * time.Millisecond)
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
@@ -296,7 +296,7 @@ func BenchmarkMerge(b *testing.B) {
 			const n = 4096
 			rng := rand.New(rand.NewPCG(1, 1))
 			s := &Source{bounded: true}
-			s.opt.Merge = Ordered
+			s.opt.Merge = MergeOrdered
 			var parts []*part
 			var recs [][]stream.Record
 			for p := range k {

@@ -14,21 +14,22 @@ type StartAt string
 
 // The start positions.
 const (
-	Earliest  StartAt = "earliest"  // the oldest record that is kept; the default
-	Latest    StartAt = "latest"    // after the newest record
-	Timestamp StartAt = "timestamp" // the first record that is not older than StartTime
+	StartEarliest  StartAt = "earliest"  // the oldest record that is kept; the default
+	StartLatest    StartAt = "latest"    // after the newest record
+	StartTimestamp StartAt = "timestamp" // the first record that is not older than StartTime
 )
 
 // OutOfRange says what to do when the next offset to read does not exist any
-// more (retention) or not yet (a topic that was made anew, or a broker that
+// more (retention) or not yet (a topic that was created again, or a broker that
 // lost records).
 type OutOfRange string
 
-// The policies for offsets out of range. All but Fail lose or repeat examples.
+// The policies for offsets out of range. All but OutOfRangeFail lose or repeat
+// examples.
 const (
-	Fail       OutOfRange = "fail"     // stop with a *RangeError; the default
-	ToEarliest OutOfRange = "earliest" // go on at the oldest record that is kept
-	ToLatest   OutOfRange = "latest"   // go on after the newest record
+	OutOfRangeFail     OutOfRange = "fail"     // stop with a *RangeError; the default
+	OutOfRangeEarliest OutOfRange = "earliest" // go on at the oldest record that is kept
+	OutOfRangeLatest   OutOfRange = "latest"   // go on after the newest record
 )
 
 // Merge says in which order records of different partitions are delivered.
@@ -37,11 +38,11 @@ type Merge string
 
 // The merge modes.
 const (
-	// Arrival delivers what comes first; the default.
-	Arrival Merge = "arrival"
-	// Ordered delivers, of the next records of all partitions, the one with the
-	// smallest (timestamp, topic, partition).
-	Ordered Merge = "ordered"
+	// MergeArrival delivers what comes first; the default.
+	MergeArrival Merge = "arrival"
+	// MergeOrdered delivers, of the next records of all partitions, the one with
+	// the smallest (timestamp, topic, partition).
+	MergeOrdered Merge = "ordered"
 )
 
 // SourceOptions of NewSource.
@@ -59,7 +60,7 @@ type SourceOptions struct {
 	// they name another one of its topic, since it must have been added in the
 	// meantime, and at Start if not.
 	Offsets stream.Offsets
-	// Start is the first start's position, StartTime its time for Timestamp.
+	// Start is the first start's position, StartTime its time for StartTimestamp.
 	Start     StartAt
 	StartTime time.Time
 	// OutOfRange is the policy for positions that do not exist.
@@ -90,10 +91,10 @@ type SourceOptions struct {
 	// new; 0 is 500 ms.
 	MaxWait time.Duration
 	// MaxDown ends the stream with an error when a partition has not answered
-	// for so long; 0 waits for ever.
+	// for so long; 0 waits forever.
 	MaxDown time.Duration
 	// TopicWait is how long a topic that does not exist is waited for before
-	// that is an error; 0 not at all, negative for ever.
+	// that is an error; 0 not at all, negative forever.
 	TopicWait time.Duration
 	// Discover is the interval of looking for added partitions; 0 is 10 s.
 	Discover time.Duration
@@ -114,13 +115,13 @@ func (o *SourceOptions) setDefaults() {
 	def(&o.MaxWait, 500*time.Millisecond)
 	def(&o.Discover, 10*time.Second)
 	if o.Start == "" {
-		o.Start = Earliest
+		o.Start = StartEarliest
 	}
 	if o.OutOfRange == "" {
-		o.OutOfRange = Fail
+		o.OutOfRange = OutOfRangeFail
 	}
 	if o.Merge == "" {
-		o.Merge = Arrival
+		o.Merge = MergeArrival
 	}
 	if o.FetchMaxBytes == 0 {
 		o.FetchMaxBytes = 1 << 20
@@ -132,7 +133,7 @@ func (o *SourceOptions) setDefaults() {
 
 // Validate returns an error that names the first option out of its range.
 func (o *SourceOptions) Validate() error {
-	if err := o.Config.validate(); err != nil {
+	if err := o.Config.Validate(); err != nil {
 		return err
 	}
 	if len(o.Topics) == 0 {
@@ -159,8 +160,8 @@ func (o *SourceOptions) Validate() error {
 		}
 	}
 	switch o.Start {
-	case "", Earliest, Latest:
-	case Timestamp:
+	case "", StartEarliest, StartLatest:
+	case StartTimestamp:
 		if o.StartTime.UnixMilli() < 0 {
 			return errors.New("kafka source: start at timestamp, but the time is missing or before 1970")
 		}
@@ -168,12 +169,12 @@ func (o *SourceOptions) Validate() error {
 		return fmt.Errorf("kafka source: start %q is not earliest, latest or timestamp", o.Start)
 	}
 	switch o.OutOfRange {
-	case "", Fail, ToEarliest, ToLatest:
+	case "", OutOfRangeFail, OutOfRangeEarliest, OutOfRangeLatest:
 	default:
 		return fmt.Errorf("kafka source: out of range %q is not fail, earliest or latest", o.OutOfRange)
 	}
 	switch o.Merge {
-	case "", Arrival, Ordered:
+	case "", MergeArrival, MergeOrdered:
 	default:
 		return fmt.Errorf("kafka source: merge %q is not arrival or ordered", o.Merge)
 	}
@@ -197,7 +198,7 @@ type RangeError struct {
 func (e *RangeError) Error() string {
 	why := "its records have been deleted, probably by retention"
 	if e.Offset > e.End {
-		why = "the topic was made anew or has lost records"
+		why = "the topic was created again or has lost records"
 	}
 	return fmt.Sprintf("kafka: topic %s partition %d: offset %d is out of range, available are %d up to %d: %s",
 		e.Partition.Topic, e.Partition.ID, e.Offset, e.First, e.End, why)

@@ -27,7 +27,7 @@ func TestSourceSurvivesBroker(t *testing.T) {
 			want = append(want, r)
 		}
 	}
-	logs := map[Merge]*bytes.Buffer{Arrival: {}, Ordered: {}}
+	logs := map[Merge]*bytes.Buffer{MergeArrival: {}, MergeOrdered: {}}
 	sources := map[Merge]*Source{}
 	got := map[Merge][]stream.Record{}
 	for merge, log := range logs {
@@ -65,7 +65,7 @@ func TestSourceSurvivesBroker(t *testing.T) {
 			t.Errorf("%s: %d reports of an outage and %d of its end, want as many, one or two:\n%s", merge, down, up, log)
 		}
 	}
-	sameOrder(t, got[Ordered], mergeOracle(byPartition(want)))
+	sameOrder(t, got[MergeOrdered], mergeOracle(byPartition(want)))
 }
 
 func TestSourceMaxDown(t *testing.T) {

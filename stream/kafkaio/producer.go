@@ -49,7 +49,7 @@ type ProducerOptions struct {
 	// Compression of batches; 0 is none.
 	Compression kafka.Compression
 	// MaxDown ends producing with an error when a partition has taken nothing
-	// for so long; 0 waits for ever.
+	// for so long; 0 waits forever.
 	MaxDown time.Duration
 }
 
@@ -91,7 +91,8 @@ type lane struct {
 	filling *batch // guarded by Producer.mu
 	sending *batch
 	work    chan struct{}
-	busy    bool // guarded by Producer.mu: filling or sending hold records
+	wire    []byte // sending, encoded
+	busy    bool   // guarded by Producer.mu: filling or sending hold records
 
 	session  session
 	sequence int32
@@ -198,7 +199,7 @@ func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
 			return &UnknownTopicError{Topic: r.Topic, Partition: n}
 		}
 		l := ls[n]
-		for p.err == nil && ctx.Err() == nil && l.filling.records > 0 && l.filling.size()+recordSize(r) > p.opt.BatchBytes {
+		for p.err == nil && ctx.Err() == nil && l.filling.NumRecords > 0 && l.filling.size()+recordSize(r) > p.opt.BatchBytes {
 			p.change.Wait()
 		}
 		if p.err != nil {
@@ -282,7 +283,7 @@ func (p *Producer) send(l *lane) {
 		p.change.Broadcast()
 		p.mu.Unlock()
 		var err error
-		if l.sending.records > 0 {
+		if l.sending.NumRecords > 0 {
 			err = p.write(l, l.sending)
 			l.sending.reset()
 		}
@@ -290,7 +291,7 @@ func (p *Producer) send(l *lane) {
 		if err != nil && p.err == nil {
 			p.err = err
 		}
-		if l.filling.records == 0 && l.busy {
+		if l.filling.NumRecords == 0 && l.busy {
 			l.busy = false
 			p.busy--
 		}
@@ -304,15 +305,16 @@ func (p *Producer) send(l *lane) {
 
 // write sends one batch until it is acknowledged.
 func (p *Producer) write(l *lane, b *batch) error {
-	if err := b.seal(p.opt.Compression, l.session, l.sequence); err != nil {
+	if err := b.seal(p.opt.Compression); err != nil {
 		return err
 	}
+	l.wire = b.encode(l.wire, l.session, l.sequence)
 	fresh := false // whether the session is new for this batch
 	lost := false  // whether an attempt got no answer
 	err := retry(p.ctx, p.c, fmt.Sprintf("produce to %v", l.id), p.opt.MaxDown, func(ctx context.Context) error {
 		resp, err := p.c.RawProduce(ctx, &kafka.RawProduceRequest{
 			Topic: l.id.Topic, Partition: int(l.id.ID), RequiredAcks: kafka.RequireAll, MessageVersion: 2,
-			RawRecords: protocol.RawRecordSet{Reader: bytes.NewReader(b.buf)},
+			RawRecords: protocol.RawRecordSet{Reader: bytes.NewReader(l.wire)},
 		})
 		if err != nil {
 			lost = true
@@ -328,26 +330,25 @@ func (p *Producer) write(l *lane, b *batch) error {
 			return nil // stored by an attempt whose answer was lost
 		case slices.Contains([]kafka.Error{kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId, kafka.InvalidProducerEpoch, kafka.InvalidProducerIDMapping}, ke) && !fresh:
 			p.c.log.Warn("kafka: the broker has forgotten this producer; if it had stored the batch, its records are there twice",
-				"topic", l.id.Topic, "partition", l.id.ID, "records", b.records, "error", ke)
+				"topic", l.id.Topic, "partition", l.id.ID, "records", b.NumRecords, "error", ke)
 			s, err := p.newSession(ctx)
 			if err != nil {
 				return err
 			}
 			fresh = true
 			l.session, l.sequence = s, 0
-			b.buf = bytes.Clone(b.buf) // an attempt that was given up may still be reading
-			b.sign(s, 0)
+			l.wire = b.encode(nil, s, 0) // an attempt that was given up may still be reading
 			return ke
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("kafka: produce %d records to topic %s partition %d: %w", b.records, l.id.Topic, l.id.ID, err)
+		return fmt.Errorf("kafka: produce %d records to topic %s partition %d: %w", b.NumRecords, l.id.Topic, l.id.ID, err)
 	}
 	if lost {
-		b.buf = nil // kafka-go may still be sending from it
+		l.wire = nil // kafka-go may still be sending from it
 	}
 	// Sequence numbers run on after 2^31−1 with 0.
-	l.sequence = int32((int64(l.sequence) + int64(b.records)) & (1<<31 - 1))
+	l.sequence = int32((int64(l.sequence) + int64(b.NumRecords)) & (1<<31 - 1))
 	return nil
 }

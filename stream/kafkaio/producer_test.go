@@ -203,7 +203,7 @@ func TestCreateTopic(t *testing.T) {
 	if n := len(s.Start()); n != 3 {
 		t.Errorf("the topic has %d partitions", n)
 	}
-	if v, err := s.c.topicConfig(t.Context(), spec.Name, "retention.ms"); v != "1000" || err != nil {
-		t.Errorf("retention.ms is %q, %v", v, err)
+	if c, err := TopicConfig(t.Context(), config(brokers), spec.Name); c["retention.ms"] != "1000" || err != nil {
+		t.Errorf("settings %v, %v", c, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -77,7 +78,7 @@ func TestReachError(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		cfg     Config
-		stage   Stage
+		stage   string
 		want    string
 		refused bool
 	}{
@@ -87,40 +88,39 @@ func TestReachError(t *testing.T) {
 		{"PLAIN", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "me", password)}, "", "", false},
 		{"SCRAM", Config{Brokers: []string{saslAddr}, SASL: login(t, "SCRAM-SHA-512", "me", password)}, "", "", false},
 
-		{"no such name", Config{Brokers: []string{"no-such-host.invalid:9092"}}, Resolve, "no-such-host.invalid cannot be resolved", false},
-		{"nothing listens", Config{Brokers: []string{free.Addr().String()}}, Connect, "nothing listens there", false},
-		{"no tls", Config{Brokers: []string{tlsAddr}}, Protocol, "set tls: true", false},
-		{"tls to a plain port", Config{Brokers: []string{plainAddr}, TLS: trusting}, TLS, "leave out tls", false},
-		{"authority not trusted", Config{Brokers: []string{tlsAddr}, TLS: &tls.Config{RootCAs: other.Pool}}, TLS, "signed by an authority that is not trusted (CN=our CA): set tls-ca", true},
-		{"broker's certificate expired", Config{Brokers: []string{startBroker(t, broker.Options{TLS: with(ca.Issue("localhost", -time.Hour))})}, TLS: trusting}, TLS, "the broker's certificate has expired on ", true},
-		{"certificate for another name", Config{Brokers: []string{startBroker(t, broker.Options{TLS: with(ca.Issue("elsewhere.example", time.Hour))})}, TLS: trusting}, TLS, "is not for 127.0.0.1, but for elsewhere.example", true},
-		{"no client certificate", Config{Brokers: []string{mutualAddr}, TLS: trusting}, TLS, "the broker wants a client certificate", true},
-		{"client certificate expired", Config{Brokers: []string{mutualAddr}, TLS: showing(ca.Issue("trainer", -time.Hour))}, TLS, "refuses the client's certificate, which has expired on ", true},
-		{"client certificate of another authority", Config{Brokers: []string{mutualAddr}, TLS: showing(other.Issue("trainer", time.Hour))}, TLS, "refuses the client's certificate (CN=trainer, signed by CN=another CA)", true},
-		{"no authentication", Config{Brokers: []string{saslAddr}}, Use, "it wants SASL: set sasl-mechanism", true},
-		{"wrong password, PLAIN", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "me", "wrong-secret")}, SASL, "refuses user name or password", true},
-		{"wrong password, SCRAM", Config{Brokers: []string{saslAddr}, SASL: login(t, "SCRAM-SHA-512", "me", "wrong-secret")}, SASL, "refuses user name or password", true},
-		{"unknown user", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "you", password)}, SASL, "refuses user name or password", true},
+		{"no such name", Config{Brokers: []string{"no-such-host.invalid:9092"}}, reach.Resolve, "no-such-host.invalid cannot be resolved", false},
+		{"nothing listens", Config{Brokers: []string{free.Addr().String()}}, reach.Connect, "nothing listens there", false},
+		{"no tls", Config{Brokers: []string{tlsAddr}}, reach.Protocol, "set tls: true", false},
+		{"tls to a plain port", Config{Brokers: []string{plainAddr}, TLS: trusting}, reach.TLS, "leave out tls", false},
+		{"authority not trusted", Config{Brokers: []string{tlsAddr}, TLS: &tls.Config{RootCAs: other.Pool}}, reach.TLS, "signed by an authority that is not trusted (CN=our CA): set tls-ca", true},
+		{"broker's certificate expired", Config{Brokers: []string{startBroker(t, broker.Options{TLS: with(ca.Issue("localhost", -time.Hour))})}, TLS: trusting}, reach.TLS, "the broker's certificate has expired on ", true},
+		{"certificate for another name", Config{Brokers: []string{startBroker(t, broker.Options{TLS: with(ca.Issue("elsewhere.example", time.Hour))})}, TLS: trusting}, reach.TLS, "is not for 127.0.0.1, but for elsewhere.example", true},
+		{"no client certificate", Config{Brokers: []string{mutualAddr}, TLS: trusting}, reach.TLS, "the broker wants a client certificate", true},
+		{"client certificate expired", Config{Brokers: []string{mutualAddr}, TLS: showing(ca.Issue("trainer", -time.Hour))}, reach.TLS, "refuses the client's certificate, which has expired on ", true},
+		{"client certificate of another authority", Config{Brokers: []string{mutualAddr}, TLS: showing(other.Issue("trainer", time.Hour))}, reach.TLS, "refuses the client's certificate (CN=trainer, signed by CN=another CA)", true},
+		{"no authentication", Config{Brokers: []string{saslAddr}}, reach.Use, "it wants SASL: set sasl-mechanism", true},
+		{"wrong password, PLAIN", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "me", "wrong-secret")}, reach.SASL, "refuses user name or password", true},
+		{"wrong password, SCRAM", Config{Brokers: []string{saslAddr}, SASL: login(t, "SCRAM-SHA-512", "me", "wrong-secret")}, reach.SASL, "refuses user name or password", true},
+		{"unknown user", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "you", password)}, reach.SASL, "refuses user name or password", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.RequestTimeout = 20 * time.Second
 			if c.name == "tls to a plain port" { // the embedded broker waits for the rest of what it takes for a request
 				c.cfg.RequestTimeout = time.Second
 			}
-			var stages []Stage
-			conn, err := Dial(t.Context(), c.cfg, c.cfg.Brokers[0], func(s Stage, _ string) { stages = append(stages, s) })
+			conn, err := reach.Dial(t.Context(), c.cfg.reach())
 			if c.stage == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
 				conn.Close()
-				if stages[len(stages)-1] != Use {
-					t.Errorf("stages passed are %v", stages)
+				if last := conn.Passed[len(conn.Passed)-1]; last != reach.Use {
+					t.Errorf("passed: %v", conn.Passed)
 				}
 				return
 			}
-			var e *ReachError
-			if !errors.As(err, &e) || e.Stage != c.stage || e.Refused != c.refused || !strings.Contains(err.Error(), c.want) {
+			var e *reach.Error
+			if !errors.As(err, &e) || e.Step != c.stage || e.Refused != c.refused || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %+v: %v\nwant stage %s, %q", e, err, c.stage, c.want)
 			}
 			if !c.refused {
@@ -128,7 +128,8 @@ func TestReachError(t *testing.T) {
 			}
 			var log bytes.Buffer
 			c.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-			if _, err = NewSource(t.Context(), SourceOptions{Config: c.cfg, Topics: []string{"t"}}); err == nil || !strings.Contains(err.Error(), c.want) {
+			var own *ReachError
+			if _, err = NewSource(t.Context(), SourceOptions{Config: c.cfg, Topics: []string{"t"}}); !errors.As(err, &own) || own.Step != c.stage || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("a source says %v", err)
 			}
 			if all := log.String() + e.Error(); strings.Contains(all, "-secret") {

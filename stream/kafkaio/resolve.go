@@ -87,7 +87,7 @@ func (c *client) partitions(ctx context.Context, topics []string) (map[string][]
 }
 
 // waitTopics is partitions for topics that must exist. Where one does not, it
-// looks again for up to wait (negative: for ever) before it returns an
+// looks again for up to wait (negative: forever) before it returns an
 // *UnknownTopicError.
 func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown time.Duration) (map[string][]int32, error) {
 	start := time.Now()
@@ -215,7 +215,7 @@ func (s *Source) resolve(ctx context.Context) ([]position, error) {
 		}
 		for _, p := range o.Offsets.Partitions() {
 			if p.Topic == t && !listed && !slices.Contains(ids, p.ID) {
-				return nil, fmt.Errorf("%w, but the checkpoint has offset %d of it: was the topic made anew?",
+				return nil, fmt.Errorf("%w, but the checkpoint has offset %d of it: was the topic created again?",
 					&UnknownTopicError{Topic: t, Partition: p.ID}, o.Offsets[p])
 			}
 		}
@@ -230,7 +230,7 @@ func (s *Source) resolve(ctx context.Context) ([]position, error) {
 		if bs, err = s.c.bounds(ctx, all, !o.ReadUncommitted); err != nil {
 			return err
 		}
-		if o.Start == Timestamp && len(fresh) > 0 {
+		if o.Start == StartTimestamp && len(fresh) > 0 {
 			byTime, err = s.c.listOffsets(ctx, fresh, o.StartTime.UnixMilli(), !o.ReadUncommitted)
 		}
 		return err
@@ -249,9 +249,9 @@ func (s *Source) resolve(ctx context.Context) ([]position, error) {
 					return nil, err
 				}
 			}
-		case known[p.Topic] || o.Start == Earliest:
+		case known[p.Topic] || o.Start == StartEarliest:
 			next = b.first
-		case o.Start == Latest:
+		case o.Start == StartLatest:
 			next = b.end
 		default:
 			if next = byTime[p]; next < 0 {
@@ -268,13 +268,12 @@ func (s *Source) outOfRange(p stream.Partition, offset int64, b bounds) (int64, 
 	err := &RangeError{Partition: p, Offset: offset, First: b.first, End: b.end}
 	next := b.first
 	switch s.opt.OutOfRange {
-	case ToEarliest:
-	case ToLatest:
+	case OutOfRangeEarliest:
+	case OutOfRangeLatest:
 		next = b.end
 	default:
 		return 0, err
 	}
-	s.resets.Add(1)
 	s.c.log.Error("kafka: offset out of range, examples are lost or repeated", "topic", p.Topic, "partition", p.ID,
 		"offset", offset, "first", b.first, "end", b.end, "policy", s.opt.OutOfRange, "next", next)
 	return next, nil

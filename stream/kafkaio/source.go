@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -23,7 +22,7 @@ import (
 //
 // # Ordered merging
 //
-// In mode Ordered the next record delivered is the smallest, by (timestamp,
+// In mode MergeOrdered the next record delivered is the smallest, by (timestamp,
 // topic, partition), of the next records of all partitions, where the next
 // record of a partition is the one with its smallest offset not delivered yet.
 // A partition about whose next record nothing is known holds the others back.
@@ -54,7 +53,6 @@ type Source struct {
 	bounded   bool
 	skipped   atomic.Uint64
 	late      atomic.Uint64
-	resets    atomic.Uint64
 	wake      chan struct{} // there may be something to deliver
 	closeOnce sync.Once
 
@@ -124,7 +122,7 @@ func (s *Source) add(pos position, now time.Time) {
 	}
 	i, _ := slices.BinarySearchFunc(s.parts, p, func(a, b *part) int { return a.id.Compare(b.id) })
 	s.parts = slices.Insert(s.parts, i, p)
-	if s.opt.Merge == Ordered {
+	if s.opt.Merge == MergeOrdered {
 		s.merge.parts = s.parts
 	}
 	if !p.done() {
@@ -145,7 +143,7 @@ func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Recor
 		}
 		s.mu.Lock()
 		n := len(dst)
-		if s.opt.Merge == Ordered {
+		if s.opt.Merge == MergeOrdered {
 			dst = s.takeOrdered(dst)
 		} else {
 			dst = s.takeArrival(dst)
@@ -244,31 +242,26 @@ func (s *Source) Skipped() uint64 { return s.skipped.Load() }
 // larger timestamp.
 func (s *Source) Late() uint64 { return s.late.Load() }
 
-// Resets returns how often an offset was out of range and the policy was not
-// Fail.
-func (s *Source) Resets() uint64 { return s.resets.Load() }
+// End returns the offsets at which a bounded source ends.
+func (s *Source) End() stream.Offsets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := stream.Offsets{}
+	for _, p := range s.parts {
+		o[p.id] = p.stop
+	}
+	return o
+}
 
 // Commit implements stream.Committer; without a Group it does nothing.
 func (s *Source) Commit(ctx context.Context, o stream.Offsets) error {
 	if s.opt.Group == "" || len(o) == 0 {
 		return nil
 	}
-	req := &kafka.OffsetCommitRequest{GroupID: s.opt.Group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
-	for _, p := range o.Partitions() {
-		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetCommit{Partition: int(p.ID), Offset: o[p]})
-	}
 	rctx, cancel := s.c.request(ctx, 0)
 	defer cancel()
-	resp, err := s.c.OffsetCommit(rctx, req)
-	if err != nil {
+	if err := s.c.commit(rctx, s.opt.Group, o, ""); err != nil {
 		return fmt.Errorf("kafka: commit to group %s: %w", s.opt.Group, err)
-	}
-	for topic, ps := range resp.Topics {
-		for _, p := range ps {
-			if p.Error != nil {
-				return fmt.Errorf("kafka: commit to group %s: topic %s partition %d: %w", s.opt.Group, topic, p.Partition, p.Error)
-			}
-		}
 	}
 	return nil
 }

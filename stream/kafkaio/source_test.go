@@ -126,7 +126,7 @@ func TestSourceReadsEverything(t *testing.T) {
 	a := kafkatest.Topic(t, brokers, 3, nil)
 	b := kafkatest.Topic(t, brokers, 1, nil)
 	want := append(fill(t, brokers, a, 3, 700), fill(t, brokers, b, 1, 300)...)
-	for _, merge := range []Merge{Arrival, Ordered} {
+	for _, merge := range []Merge{MergeArrival, MergeOrdered} {
 		for _, size := range []int{1, 20_000, 0} {
 			t.Run(fmt.Sprint(merge, size), func(t *testing.T) {
 				s := open(t, SourceOptions{Config: config(brokers), Topics: []string{a, b}, Merge: merge, UntilEnd: true, FetchMaxBytes: size})
@@ -158,14 +158,14 @@ func TestSourceStartPositions(t *testing.T) {
 		want stream.Offsets
 	}{
 		{"earliest", SourceOptions{}, stream.Offsets{p0: 0, p1: 0}},
-		{"latest", SourceOptions{Start: Latest}, stream.Offsets{p0: 100, p1: 100}},
-		{"at time", SourceOptions{Start: Timestamp, StartTime: time.UnixMilli(1_700_000_000_500)}, stream.Offsets{p0: 50, p1: 50}},
-		{"between times", SourceOptions{Start: Timestamp, StartTime: time.UnixMilli(1_700_000_000_501)}, stream.Offsets{p0: 51, p1: 50}},
-		{"after all times", SourceOptions{Start: Timestamp, StartTime: time.UnixMilli(1_800_000_000_000)}, stream.Offsets{p0: 100, p1: 100}},
-		{"checkpoint", SourceOptions{Start: Latest, Offsets: stream.Offsets{p0: 30, p1: 100}}, stream.Offsets{p0: 30, p1: 100}},
-		{"added partition", SourceOptions{Start: Latest, Offsets: stream.Offsets{p1: 30}}, stream.Offsets{p0: 0, p1: 30}},
+		{"latest", SourceOptions{Start: StartLatest}, stream.Offsets{p0: 100, p1: 100}},
+		{"at time", SourceOptions{Start: StartTimestamp, StartTime: time.UnixMilli(1_700_000_000_500)}, stream.Offsets{p0: 50, p1: 50}},
+		{"between times", SourceOptions{Start: StartTimestamp, StartTime: time.UnixMilli(1_700_000_000_501)}, stream.Offsets{p0: 51, p1: 50}},
+		{"after all times", SourceOptions{Start: StartTimestamp, StartTime: time.UnixMilli(1_800_000_000_000)}, stream.Offsets{p0: 100, p1: 100}},
+		{"checkpoint", SourceOptions{Start: StartLatest, Offsets: stream.Offsets{p0: 30, p1: 100}}, stream.Offsets{p0: 30, p1: 100}},
+		{"added partition", SourceOptions{Start: StartLatest, Offsets: stream.Offsets{p1: 30}}, stream.Offsets{p0: 0, p1: 30}},
 		{"subset", SourceOptions{Partitions: map[string][]int32{topic: {1}}}, stream.Offsets{p1: 0}},
-		{"other topic's checkpoint", SourceOptions{Start: Latest, Offsets: stream.Offsets{{Topic: "x", ID: 0}: 5}}, stream.Offsets{p0: 100, p1: 100}},
+		{"other topic's checkpoint", SourceOptions{Start: StartLatest, Offsets: stream.Offsets{{Topic: "x", ID: 0}: 5}}, stream.Offsets{p0: 100, p1: 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.opt
@@ -246,10 +246,10 @@ func TestSourceOutOfRange(t *testing.T) {
 				t.Errorf("%q does not name %s", err, part)
 			}
 		}
-		for policy, want := range map[OutOfRange]int64{ToEarliest: 40, ToLatest: 100} {
+		for policy, want := range map[OutOfRange]int64{OutOfRangeEarliest: 40, OutOfRangeLatest: 100} {
 			s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Offsets: stream.Offsets{p: at}, OutOfRange: policy, UntilEnd: true})
-			if got := s.Start()[p]; got != want || s.Resets() != 1 {
-				t.Errorf("offset %d, policy %s: starts at %d with %d resets, want %d with 1", at, policy, got, s.Resets(), want)
+			if got := s.Start()[p]; got != want {
+				t.Errorf("offset %d, policy %s: starts at %d, want %d", at, policy, got, want)
 			}
 			same(t, take(t, s, -1), recs[want:])
 		}
@@ -265,7 +265,7 @@ func TestSourceOutOfRange(t *testing.T) {
 func TestSourceOutOfRangeWhileReading(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	const cut = 900
-	for _, policy := range []OutOfRange{Fail, ToEarliest} {
+	for _, policy := range []OutOfRange{OutOfRangeFail, OutOfRangeEarliest} {
 		topic := kafkatest.Topic(t, brokers, 1, nil)
 		for range 20 {
 			fill(t, brokers, topic, 1, 50)
@@ -282,17 +282,17 @@ func TestSourceOutOfRangeWhileReading(t *testing.T) {
 			got = append(got, buf...)
 		}
 		for i, r := range got[1:] {
-			if gap := r.Offset != got[i].Offset+1; gap && (policy == Fail || r.Offset != cut) {
+			if gap := r.Offset != got[i].Offset+1; gap && (policy == OutOfRangeFail || r.Offset != cut) {
 				t.Fatalf("%s: offset %d follows %d", policy, r.Offset, got[i].Offset)
 			}
 		}
 		last := got[len(got)-1].Offset
 		var re *RangeError
 		switch {
-		case policy == Fail && (!errors.As(err, &re) || re.Offset != last+1 || re.First != cut):
+		case policy == OutOfRangeFail && (!errors.As(err, &re) || re.Offset != last+1 || re.First != cut):
 			t.Errorf("after offset %d: %v", last, err)
-		case policy == ToEarliest && (err != io.EOF || s.Resets() != 1 || last != 999):
-			t.Errorf("%v after offset %d with %d resets", err, last, s.Resets())
+		case policy == OutOfRangeEarliest && (err != io.EOF || last != 999):
+			t.Errorf("%v after offset %d", err, last)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestSourceTopicMadeAnew(t *testing.T) {
 	p := stream.Partition{Topic: topic, ID: 0}
 	_, err := NewSource(t.Context(), SourceOptions{Config: config(brokers), Topics: []string{topic}, Offsets: stream.Offsets{p: 100}})
 	var re *RangeError
-	if !errors.As(err, &re) || re.End != 10 || !strings.Contains(err.Error(), "made anew") {
+	if !errors.As(err, &re) || re.End != 10 || !strings.Contains(err.Error(), "created again") {
 		t.Fatalf("%v", err)
 	}
 }
@@ -362,7 +362,7 @@ func TestSourceAddedPartition(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 1, nil)
 	old := fill(t, brokers, topic, 1, 5)
-	s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Start: Latest, Discover: 50 * time.Millisecond})
+	s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, Start: StartLatest, Discover: 50 * time.Millisecond})
 	kafkatest.AddPartitions(t, brokers, topic, 2)
 	r := rec(topic, 1, 5, "in the added partition")
 	kafkatest.Produce(t, brokers, r)
@@ -409,7 +409,7 @@ func TestSourceOptionsValidate(t *testing.T) {
 		"is negative or given": func(o *SourceOptions) { o.Partitions = map[string][]int32{"a": {0, 0}} },
 		"offset -1":            func(o *SourceOptions) { o.Offsets = stream.Offsets{{Topic: "a"}: -1} },
 		"start":                func(o *SourceOptions) { o.Start = "middle" },
-		"time is missing":      func(o *SourceOptions) { o.Start = Timestamp },
+		"time is missing":      func(o *SourceOptions) { o.Start = StartTimestamp },
 		"out of range":         func(o *SourceOptions) { o.OutOfRange = "ignore" },
 		"merge":                func(o *SourceOptions) { o.Merge = "random" },
 		"duration":             func(o *SourceOptions) { o.Lateness = -1 },

@@ -2,6 +2,7 @@ package kafkaio
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TopicSpec describes a topic to create.
@@ -18,6 +21,8 @@ type TopicSpec struct {
 	Partitions, Replication int
 	// Config are topic settings, e.g. cleanup.policy.
 	Config map[string]string
+	// MaxDown is as in SourceOptions.
+	MaxDown time.Duration
 }
 
 // CreateTopic creates the topic unless it exists, and reports whether it did
@@ -28,22 +33,18 @@ func CreateTopic(ctx context.Context, cfg Config, t TopicSpec) (created bool, er
 		return false, err
 	}
 	defer c.close()
-	return c.create(ctx, t, 0)
-}
-
-func (c *client) create(ctx context.Context, t TopicSpec, maxDown time.Duration) (created bool, err error) {
 	orDefault := func(n int) int {
 		if n <= 0 {
 			return -1
 		}
 		return n
 	}
-	cfg := kafka.TopicConfig{Topic: t.Name, NumPartitions: orDefault(t.Partitions), ReplicationFactor: orDefault(t.Replication)}
+	spec := kafka.TopicConfig{Topic: t.Name, NumPartitions: orDefault(t.Partitions), ReplicationFactor: orDefault(t.Replication)}
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
-		cfg.ConfigEntries = append(cfg.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: t.Config[k]})
+		spec.ConfigEntries = append(spec.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: t.Config[k]})
 	}
 	// Asking to create a topic that exists needs the permission to create it.
-	err = retry(ctx, c, "create topic", maxDown, func(ctx context.Context) error {
+	err = retry(ctx, c, "create topic", t.MaxDown, func(ctx context.Context) error {
 		found, err := c.partitions(ctx, []string{t.Name})
 		if len(found[t.Name]) > 0 {
 			return kafka.TopicAlreadyExists
@@ -52,7 +53,7 @@ func (c *client) create(ctx context.Context, t TopicSpec, maxDown time.Duration)
 		if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) {
 			return err
 		}
-		resp, err := c.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{cfg}})
+		resp, err := c.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{spec}})
 		if err != nil {
 			return err
 		}
@@ -67,23 +68,117 @@ func (c *client) create(ctx context.Context, t TopicSpec, maxDown time.Duration)
 	return true, nil
 }
 
-// topicConfig returns one setting of a topic.
-func (c *client) topicConfig(ctx context.Context, topic, name string) (string, error) {
-	resp, err := c.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{{
-		ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{name},
+// TopicConfig returns the settings of a topic. It asks once.
+func TopicConfig(ctx context.Context, cfg Config, topic string) (map[string]string, error) {
+	c, err := cfg.open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	rctx, cancel := c.request(ctx, 0)
+	defer cancel()
+	resp, err := c.DescribeConfigs(rctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{{
+		ResourceType: kafka.ResourceTypeTopic, ResourceName: topic,
 	}}})
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("kafka: settings of topic %s: %w", topic, err)
 	}
+	out := map[string]string{}
 	for _, r := range resp.Resources {
 		if r.Error != nil {
-			return "", r.Error
+			return nil, fmt.Errorf("kafka: settings of topic %s: %w", topic, r.Error)
 		}
 		for _, e := range r.ConfigEntries {
-			if e.ConfigName == name {
-				return e.ConfigValue, nil
-			}
+			out[e.ConfigName] = e.ConfigValue
 		}
 	}
-	return "", fmt.Errorf("kafka: topic %s has no setting %s", topic, name)
+	return out, nil
+}
+
+// TopicIDs returns the ids of the topics, in hexadecimal. An id changes when a
+// topic is deleted and created again, which its name and its offsets do not
+// show. Topics that do not exist are left out, and all are if the brokers are
+// too old to have ids. It waits for a broker as NewSource does.
+func TopicIDs(ctx context.Context, cfg Config, topics []string, maxDown time.Duration) (map[string]string, error) {
+	out := map[string]string{}
+	if len(topics) == 0 {
+		return out, nil // the request would mean all topics
+	}
+	c, err := cfg.open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	cl, err := c.cfg.reach().Client() // kafka-go's requests are too old for ids
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	err = retry(ctx, c, "topic ids", maxDown, func(ctx context.Context) error {
+		req := kmsg.NewPtrMetadataRequest()
+		for _, name := range topics {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = kmsg.StringPtr(name)
+			req.Topics = append(req.Topics, t)
+		}
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.Topics {
+			if t.Topic != nil && t.ErrorCode == 0 && t.TopicID != [16]byte{} {
+				out[*t.Topic] = hex.EncodeToString(t.TopicID[:])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Partitions returns all partitions of the topics, in order of Compare. Where a
+// topic does not exist it looks again for up to wait (negative: forever)
+// before it returns an *UnknownTopicError; it never creates one. maxDown is as
+// in SourceOptions.
+func Partitions(ctx context.Context, cfg Config, topics []string, wait, maxDown time.Duration) ([]stream.Partition, error) {
+	c, err := cfg.open(topics)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	found, err := c.waitTopics(ctx, topics, wait, maxDown)
+	if err != nil {
+		return nil, err
+	}
+	var ps []stream.Partition
+	for _, t := range topics {
+		for _, id := range found[t] {
+			ps = append(ps, stream.Partition{Topic: t, ID: id})
+		}
+	}
+	slices.SortFunc(ps, stream.Partition.Compare)
+	return ps, nil
+}
+
+// Bounds returns the first offset and the end of every partition given. It
+// asks once.
+func Bounds(ctx context.Context, cfg Config, ps []stream.Partition) (first, end stream.Offsets, err error) {
+	c, err := cfg.open(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.close()
+	rctx, cancel := c.request(ctx, 0)
+	defer cancel()
+	bs, err := c.bounds(rctx, ps, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, end = stream.Offsets{}, stream.Offsets{}
+	for p, b := range bs {
+		first[p], end[p] = b.first, b.end
+	}
+	return first, end, nil
 }

@@ -3,7 +3,7 @@
 //
 // It is franz-go's kfake: one process, no replication, no throttling. It is
 // not Apache Kafka, and nothing that matters should be kept in it. Records are
-// kept for ever unless a topic's retention.ms says otherwise.
+// kept forever unless a topic's retention.ms says otherwise.
 package broker
 
 import (

@@ -410,14 +410,19 @@ func offset(ctx context.Context, tb testing.TB, c *kgo.Client, topic string, par
 	t.Topic, t.Partitions = topic, append(t.Partitions, q)
 	req.ReplicaID = -1
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, c)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	for {
+		resp, err := req.RequestWith(ctx, c)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err == nil {
+			return resp.Topics[0].Partitions[0].Offset
+		}
+		if !kerr.IsRetriable(err) || ctx.Err() != nil { // a busy broker loses its leadership for a moment
+			tb.Fatalf("list offsets of %s/%d: %v", topic, partition, err)
+		}
+		pause(ctx)
 	}
-	if err != nil {
-		tb.Fatalf("list offsets of %s/%d: %v", topic, partition, err)
-	}
-	return resp.Topics[0].Partitions[0].Offset
 }
 
 // Committed returns what the group has committed for the topic.

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package main
+package doctor
 
 // writable cannot be found out here without trying.
 func writable(string) error { return nil }

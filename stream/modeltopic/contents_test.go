@@ -1,4 +1,4 @@
-package kafkaio
+package modeltopic
 
 import (
 	"bytes"
@@ -14,10 +14,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // states renders what is held of a model: kind, version and state of each.
-func states(m ModelContents) string {
+func states(m Model) string {
 	var s []string
 	for _, u := range m.Updates {
 		s = append(s, fmt.Sprintf("%s%d.%d:%s", u.Kind[:1], u.Epoch, u.Version, u.State))
@@ -38,9 +39,9 @@ func TestContents(t *testing.T) {
 	b := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "other", MaxRecordBytes: 2000})
 	publish(t, b, update("other", 1, 9, 100), update("other", 2, 4, 9000))
 
-	read := func(model string) *ModelTopic {
+	read := func(model string) *Contents {
 		t.Helper()
-		c, err := Contents(t.Context(), ContentsOptions{Config: config(brokers), Topic: topic, Model: model})
+		c, err := Read(t.Context(), ReadOptions{Config: config(brokers), Topic: topic, Model: model})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,15 +137,15 @@ func TestContents(t *testing.T) {
 func TestContentsMakesNoTopic(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Name(t, brokers)
-	_, err := Contents(t.Context(), ContentsOptions{Config: config(brokers), Topic: topic})
-	var unknown *UnknownTopicError
+	_, err := Read(t.Context(), ReadOptions{Config: config(brokers), Topic: topic})
+	var unknown *kafkaio.UnknownTopicError
 	if !errors.As(err, &unknown) {
 		t.Errorf("of a missing topic: %v", err)
 	}
 	if slices.Contains(kafkatest.Topics(t, brokers), topic) {
 		t.Error("the topic has been made")
 	}
-	if _, err := Contents(t.Context(), ContentsOptions{Config: config(brokers)}); err == nil {
+	if _, err := Read(t.Context(), ReadOptions{Config: config(brokers)}); err == nil {
 		t.Error("no topic is no error")
 	}
 }
@@ -161,7 +162,7 @@ func TestSurveyHostile(t *testing.T) {
 	}
 	whole := 0
 	for range 3000 {
-		s := &surveyor{opt: ContentsOptions{MaxModelBytes: 1 << 20}, topic: &ModelTopic{}, models: map[string]*survey{}}
+		s := &surveyor{opt: ReadOptions{MaxModelBytes: 1 << 20}, topic: &Contents{}, models: map[string]*survey{}}
 		for _, r := range recs {
 			r.Value = bytes.Clone(r.Value)
 			for range rng.IntN(3) {

@@ -1,4 +1,4 @@
-package kafkaio
+package modeltopic
 
 import (
 	"cmp"
@@ -13,23 +13,24 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// ContentsOptions of Contents.
-type ContentsOptions struct {
-	Config
+// ReadOptions of Read.
+type ReadOptions struct {
+	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
 	// Model restricts the contents to the model of that name; empty is all.
 	Model string
 	// MaxModelBytes bounds a payload; 0 is 1 GiB.
 	MaxModelBytes int64
-	// TopicWait and MaxDown are as in SourceOptions.
+	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
 	TopicWait, MaxDown time.Duration
 }
 
-// ModelTopic is what a model topic held at one time.
-type ModelTopic struct {
+// Contents is what a model topic held at one time.
+type Contents struct {
 	Topic string
 	// First and End bound the offsets of every partition: First ≤ o < End.
 	First, End stream.Offsets
@@ -39,7 +40,7 @@ type ModelTopic struct {
 	// completed an update that is not; Rejections has the first of them.
 	Rejected   uint64
 	Rejections []Rejection
-	Models     []ModelContents // in order of their names
+	Models     []Model // in order of their names
 }
 
 // Rejection says what is wrong with a record.
@@ -50,43 +51,43 @@ type Rejection struct {
 	Err       error
 }
 
-// rejectionMax bounds ModelTopic.Rejections.
+// rejectionMax bounds Contents.Rejections.
 const rejectionMax = 20
 
-// ModelContents is what a model topic holds of one model.
-type ModelContents struct {
+// Model is what a model topic holds of one model.
+type Model struct {
 	Name string
 	// Newest is what a subscriber gets that joins now, with all deltas applied
 	// and the payload's hash verified; nil if there is no full that can be used.
 	Newest *stream.Update
 	// Updates are those of which there is a record, in order of epoch, version
 	// and kind. Offsets and Evaluation are those of updates that are not
-	// Superseded only.
+	// StateSuperseded only.
 	Updates []HeldUpdate
 }
 
-// UpdateState says what an update in a model topic is good for.
-type UpdateState string
+// State says what an update in a model topic is good for.
+type State string
 
 // The states of updates.
 const (
-	// Current: the full that Newest is made of.
-	Current UpdateState = "current"
-	// Applied: a delta that Newest is made of.
-	Applied UpdateState = "applied"
-	// Superseded: older than Newest, or of a trainer that has been replaced.
-	Superseded UpdateState = "superseded"
-	// Incomplete: newer than Newest, but not all of its chunks are there: it is
+	// StateCurrent: the full that Newest is made of.
+	StateCurrent State = "current"
+	// StateApplied: a delta that Newest is made of.
+	StateApplied State = "applied"
+	// StateSuperseded: older than Newest, or of a trainer that has been replaced.
+	StateSuperseded State = "superseded"
+	// StateIncomplete: newer than Newest, but not all of its chunks are there: it is
 	// being written, or its writer was interrupted.
-	Incomplete UpdateState = "incomplete"
-	// Unchained: a delta newer than Newest whose base is not there.
-	Unchained UpdateState = "unchained"
-	// Damaged: a chunk or the payload does not have the hash that it should
+	StateIncomplete State = "incomplete"
+	// StateUnchained: a delta newer than Newest whose base is not there.
+	StateUnchained State = "unchained"
+	// StateDamaged: a chunk or the payload does not have the hash that it should
 	// have, or the update contradicts itself.
-	Damaged UpdateState = "damaged"
+	StateDamaged State = "damaged"
 )
 
-// HeldUpdate is an update as it stands in a model topic.
+// HeldUpdate is an update as a model topic holds it.
 type HeldUpdate struct {
 	stream.Update // without the payload; Hash is that of the payload
 	// Size is the length of the payload.
@@ -97,7 +98,7 @@ type HeldUpdate struct {
 	Partition    stream.Partition
 	// First and Last are the smallest and largest offset of its records.
 	First, Last int64
-	State       UpdateState
+	State       State
 	// Verified says that the payload has been put together and has its hash.
 	// Those that were superseded when they were read have not been.
 	Verified bool
@@ -105,12 +106,12 @@ type HeldUpdate struct {
 	Err error
 }
 
-// Contents reads a model topic from its beginning to the end that it has now,
+// Read reads a model topic from its beginning to the end that it has now,
 // and describes what it holds. It changes nothing: no topic is made, no group
 // told of it. It holds the newest payload of every model, and while it reads up
-// to five times as much as the largest. Its errors are those of NewSource and
-// of reading; what is wrong with records is part of the result.
-func Contents(ctx context.Context, o ContentsOptions) (*ModelTopic, error) {
+// to five times as much as the largest. Its errors are those of
+// kafkaio.NewSource and of reading; what is wrong with records is part of the result.
+func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	if o.Model != "" {
 		if err := checkName(o.Model); err != nil {
 			return nil, err
@@ -122,14 +123,14 @@ func Contents(ctx context.Context, o ContentsOptions) (*ModelTopic, error) {
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
-	src, err := NewSource(ctx, SourceOptions{
-		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, OutOfRange: ToEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
+	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
+		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, OutOfRange: kafkaio.OutOfRangeEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
-	s := &surveyor{opt: o, topic: &ModelTopic{Topic: o.Topic, First: src.Start(), End: src.ends()}, models: map[string]*survey{}}
+	s := &surveyor{opt: o, topic: &Contents{Topic: o.Topic, First: src.Start(), End: src.End()}, models: map[string]*survey{}}
 	var recs []stream.Record
 	for {
 		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
@@ -145,21 +146,10 @@ func Contents(ctx context.Context, o ContentsOptions) (*ModelTopic, error) {
 	}
 }
 
-// ends returns the offsets at which a bounded source ends.
-func (s *Source) ends() stream.Offsets {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := stream.Offsets{}
-	for _, p := range s.parts {
-		o[p.id] = p.stop
-	}
-	return o
-}
-
-// surveyor makes a ModelTopic of records.
+// surveyor makes Contents of records.
 type surveyor struct {
-	opt    ContentsOptions
-	topic  *ModelTopic
+	opt    ReadOptions
+	topic  *Contents
 	models map[string]*survey
 }
 
@@ -204,7 +194,7 @@ func (s *surveyor) take(r *stream.Record) {
 	}
 	m := s.models[e.Model]
 	if m == nil {
-		m = &survey{a: newAssembler(e.Model, uint64(s.opt.MaxModelBytes), patchWithin(s.opt.MaxModelBytes)), held: map[updateKey]*held{}}
+		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true}, held: map[updateKey]*held{}}
 		s.models[e.Model] = m
 	}
 	h := m.record(r, e)
@@ -250,10 +240,10 @@ func (s *surveyor) reject(r *stream.Record, err error) {
 	}
 }
 
-func (s *surveyor) result() *ModelTopic {
+func (s *surveyor) result() *Contents {
 	for _, name := range slices.Sorted(maps.Keys(s.models)) {
 		m := s.models[name]
-		c := ModelContents{Name: name}
+		c := Model{Name: name}
 		if m.a.cur != nil {
 			u := *m.a.cur
 			c.Newest = &u
@@ -261,7 +251,7 @@ func (s *surveyor) result() *ModelTopic {
 		for _, h := range m.held {
 			h.Held = uint64(len(h.chunks))
 			h.State = m.state(h)
-			if h.State == Superseded {
+			if h.State == StateSuperseded {
 				h.Offsets, h.Evaluation = nil, nil
 			}
 			c.Updates = append(c.Updates, h.HeldUpdate)
@@ -274,21 +264,21 @@ func (s *surveyor) result() *ModelTopic {
 	return s.topic
 }
 
-func (m *survey) state(h *held) UpdateState {
+func (m *survey) state(h *held) State {
 	switch i := slices.Index(m.chain, h); {
 	case i == 0:
-		return Current
+		return StateCurrent
 	case i > 0:
-		return Applied
+		return StateApplied
 	case h.Err != nil:
-		return Damaged
+		return StateDamaged
 	case h.Epoch < m.a.epoch:
-		return Superseded
+		return StateSuperseded
 	case m.a.cur != nil && cmp.Or(cmp.Compare(h.Epoch, m.a.cur.Epoch), cmp.Compare(h.Version, m.a.cur.Version)) <= 0:
-		return Superseded
+		return StateSuperseded
 	case h.Held < h.Chunks:
-		return Incomplete
+		return StateIncomplete
 	default:
-		return Unchained
+		return StateUnchained
 	}
 }

@@ -1,4 +1,4 @@
-package kafkaio
+package modeltopic
 
 import (
 	"errors"
@@ -11,21 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The model topic.
-//
-// An update is one or more records, its chunks, in one partition. The value of
-// a record is an envelope: a msgpack sequence of names and values, see
-// envelope.fields, that repeats everything about the update and carries a
-// piece of its payload. The key says which older record it replaces when the
-// topic is compacted:
-//
-//	MODEL/f/SLOT    a chunk of a full. Chunk i has slot 2i or 2i+1, in turn from
-//	                one full to the next, so that a full that is being written
-//	                does not replace the newest one that is complete.
-//	MODEL/d/SLOT    the first chunk of a delta, SLOT = version mod the ring's
-//	                size; its chunk i > 0 has the key MODEL/d/SLOT/i.
-//
-// A record without a value (tombstone) says that a slot is not used any more.
+// Records, keys and their order are described in format.md.
 const (
 	formatVersion = 1
 

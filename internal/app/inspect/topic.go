@@ -1,7 +1,6 @@
-package main
+package inspect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,49 +10,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
-
-// modelTopicFlags say which model topic is read once.
-type modelTopicFlags struct {
-	kafkaFlags
-	topic, name string
-	down        time.Duration
-}
-
-func (o *modelTopicFlags) define(f *cli.Flags, nameUsage string) {
-	f.Group("Model topic", func() {
-		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to read")
-		f.StringVar(&o.name, "model-name", "", nameUsage)
-		f.DurationVar(&o.down, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
-	})
-	o.kafkaFlags.define(f)
-}
-
-// wanted reports whether the topic is to be read: a configuration file may name
-// it for other commands.
-func (o *modelTopicFlags) wanted(c *cli.Call) bool {
-	return o.topic != "" && (len(c.Args) == 0 || c.Origin("model-topic").Source == cli.FromFlag)
-}
-
-// read returns what the topic holds, at least one model.
-func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*kafkaio.ModelTopic, error) {
-	cfg, err := o.kafkaFlags.config(c)
-	if err != nil {
-		return nil, err
-	}
-	t, err := kafkaio.Contents(ctx, kafkaio.ContentsOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
-	if err != nil {
-		return nil, kafkaError(err)
-	}
-	if len(t.Models) == 0 && t.Rejected == 0 {
-		if o.name != "" {
-			return nil, cli.Failf(cli.Data, "topic %s holds no model %s", o.topic, o.name)
-		}
-		return nil, cli.Failf(cli.Data, "topic %s holds no model", o.topic)
-	}
-	return t, nil
-}
 
 // topicDescription is what inspect says about a model topic.
 type topicDescription struct {
@@ -103,7 +61,7 @@ type newestModel struct {
 	ModelKind     string                 `json:"model_kind,omitempty"`
 	Preprocessing string                 `json:"preprocessing,omitempty"`
 	Options       map[string]string      `json:"options,omitempty"`
-	Offsets       []partition            `json:"offsets"`
+	Offsets       []Partition            `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
 	measures      []stream.Measure       // Evaluation in order
 	Damage        string                 `json:"damage,omitempty"` // why it cannot be decoded
@@ -129,12 +87,10 @@ type heldUpdate struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-func inspectTopic(ctx context.Context, c *cli.Call, o *modelTopicFlags) (*description, error) {
-	t, err := o.read(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	d := &description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
+// Topic describes a model topic. The error says what is damaged; the description
+// is there all the same.
+func Topic(t *modeltopic.Contents) (*Description, error) {
+	d := &Description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
 		Records: t.Records, Tombstones: t.Tombstones, Rejected: t.Rejected,
 		Partitions: []topicPartition{}, Rejections: []rejection{}, Models: []topicModel{},
 	}}
@@ -165,7 +121,7 @@ func inspectTopic(ctx context.Context, c *cli.Call, o *modelTopicFlags) (*descri
 	return d, cli.Fail(cli.Data, errors.New("topic "+t.Topic+": "+d.Damage))
 }
 
-func newTopicModel(c *kafkaio.ModelContents) topicModel {
+func newTopicModel(c *modeltopic.Model) topicModel {
 	m := topicModel{Name: c.Name, Updates: []heldUpdate{}}
 	for _, u := range c.Updates {
 		h := heldUpdate{
@@ -184,10 +140,7 @@ func newTopicModel(c *kafkaio.ModelContents) topicModel {
 	}
 	m.Newest = &newestModel{
 		Version: u.Version, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created, Bytes: len(u.Payload), Hash: hash(u.Hash),
-		Learner: u.Learner, Offsets: []partition{}, Evaluation: map[string]eval.Number{}, measures: u.Evaluation,
-	}
-	for _, id := range u.Offsets.Partitions() {
-		m.Newest.Offsets = append(m.Newest.Offsets, partition{Topic: id.Topic, Partition: id.ID, Next: u.Offsets[id]})
+		Learner: u.Learner, Offsets: Positions(u.Offsets), Evaluation: map[string]eval.Number{}, measures: u.Evaluation,
 	}
 	for _, e := range u.Evaluation {
 		m.Newest.Evaluation[e.Name] = eval.Number(e.Value)
@@ -212,7 +165,7 @@ func (m *topicModel) damage() string {
 	} else if m.Newest.Damage != "" {
 		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
 	}
-	for _, s := range []kafkaio.UpdateState{kafkaio.Damaged, kafkaio.Unchained} {
+	for _, s := range []modeltopic.State{modeltopic.StateDamaged, modeltopic.StateUnchained} {
 		if us := m.in(s, ""); len(us) > 0 {
 			found = append(found, fmt.Sprintf("updates that are %s: %d", s, len(us)))
 		}
@@ -221,7 +174,7 @@ func (m *topicModel) damage() string {
 }
 
 // in returns the updates in a state, of a kind unless that is empty.
-func (m *topicModel) in(s kafkaio.UpdateState, kind stream.UpdateKind) []heldUpdate {
+func (m *topicModel) in(s modeltopic.State, kind stream.UpdateKind) []heldUpdate {
 	var out []heldUpdate
 	for _, u := range m.Updates {
 		if u.State == string(s) && (kind == "" || u.Kind == string(kind)) {
@@ -266,20 +219,20 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  "+e.Name, "%.6g", e.Value)
 		}
 	}
-	for _, u := range m.in(kafkaio.Current, "") {
+	for _, u := range m.in(modeltopic.StateCurrent, "") {
 		row("  full", "version %d, %s", u.Version, u.text())
 	}
-	if ds := m.in(kafkaio.Applied, ""); len(ds) > 0 {
+	if ds := m.in(modeltopic.StateApplied, ""); len(ds) > 0 {
 		var bytes uint64
 		for _, u := range ds {
 			bytes += u.Bytes
 		}
 		row("  deltas", "%d on it, versions %d to %d, %d bytes, verified", len(ds), ds[0].Version, ds[len(ds)-1].Version, bytes)
 	}
-	for _, s := range []kafkaio.UpdateState{kafkaio.Incomplete, kafkaio.Unchained, kafkaio.Damaged} {
+	for _, s := range []modeltopic.State{modeltopic.StateIncomplete, modeltopic.StateUnchained, modeltopic.StateDamaged} {
 		for _, u := range m.in(s, "") {
 			what := string(s)
-			if s == kafkaio.Damaged {
+			if s == modeltopic.StateDamaged {
 				what = "DAMAGED"
 			}
 			text := u.text()
@@ -292,7 +245,7 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  "+what, "%s version %d, %s", u.Kind, u.Version, text)
 		}
 	}
-	if fulls, deltas := m.in(kafkaio.Superseded, stream.Full), m.in(kafkaio.Superseded, stream.Delta); len(fulls)+len(deltas) > 0 {
+	if fulls, deltas := m.in(modeltopic.StateSuperseded, stream.Full), m.in(modeltopic.StateSuperseded, stream.Delta); len(fulls)+len(deltas) > 0 {
 		row("  superseded", "%d fulls, %d deltas, which compaction removes in time", len(fulls), len(deltas))
 	}
 }

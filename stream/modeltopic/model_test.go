@@ -1,4 +1,4 @@
-package kafkaio
+package modeltopic
 
 import (
 	"bytes"
@@ -16,7 +16,18 @@ import (
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+}
+
+// quiet drops the log: tests provoke what it reports.
+var quiet = slog.New(slog.DiscardHandler)
+
+func config(brokers []string) kafkaio.Config { return kafkaio.Config{Brokers: brokers, Log: quiet} }
 
 func publisher(t testing.TB, o PublisherOptions) *Publisher {
 	t.Helper()
@@ -124,8 +135,8 @@ func TestModelTopicCompacted(t *testing.T) {
 	brokers := []string{b.Addr()}
 	const topic = "models"
 	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
-	if v, err := p.p.c.topicConfig(t.Context(), topic, "cleanup.policy"); v != "compact" || err != nil {
-		t.Fatalf("cleanup.policy %q, %v", v, err)
+	if c, err := kafkaio.TopicConfig(t.Context(), config(brokers), topic); c["cleanup.policy"] != "compact" || err != nil {
+		t.Fatalf("settings %v, %v", c, err)
 	}
 	cover := stream.Record{Topic: topic, Key: []byte("cover")}
 	var newest *stream.Update
@@ -193,44 +204,23 @@ func TestModelTopicSeveralModels(t *testing.T) {
 	}
 }
 
-// patchXor is a stand-in for a learner's deltas.
-func patchXor(base, delta []byte) ([]byte, error) {
-	if len(base) != len(delta) {
-		return nil, errors.New("lengths differ")
-	}
-	out := make([]byte, len(base))
-	for i := range out {
-		out[i] = base[i] ^ delta[i]
-	}
-	return out, nil
-}
-
 func TestModelTopicDeltas(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Name(t, brokers)
 	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000, DeltaRing: 4})
-	delta := func(base, to *stream.Update) *stream.Update {
-		d := *to
-		d.Kind, d.Base = stream.Delta, base.Version
-		d.Payload, _ = patchXor(base.Payload, to.Payload)
-		d.Hash = xxhash.Sum64(d.Payload)
-		return &d
-	}
 	v := make([]*stream.Update, 12)
 	for i := range v {
 		v[i] = update("m", 1, uint64(i), 3000)
 	}
-	with := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Patch: patchXor})
-	without := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", FullsOnly: true})
+	with := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
 	publish(t, p, v[1])
 	sameUpdate(t, next(t, with), v[1])
-	sameUpdate(t, next(t, without), v[1])
 	for i := 2; i < 6; i++ {
-		publish(t, p, delta(v[i-1], v[i]))
+		publish(t, p, deltaOf(v[i-1], v[i]))
 		sameUpdate(t, next(t, with), v[i])
 	}
 	// 7 cannot be chained, since 6 is missing, and neither can 8, until the full.
-	publish(t, p, delta(v[6], v[7]), delta(v[7], v[8]), v[9], delta(v[9], v[10]))
+	publish(t, p, deltaOf(v[6], v[7]), deltaOf(v[7], v[8]), v[9], deltaOf(v[9], v[10]))
 	// The full counts for itself where it comes in a fetch of its own.
 	got := next(t, with)
 	if got.Version == 9 {
@@ -238,8 +228,7 @@ func TestModelTopicDeltas(t *testing.T) {
 		got = next(t, with)
 	}
 	sameUpdate(t, got, v[10])
-	sameUpdate(t, next(t, without), v[9])
-	late := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m", Patch: patchXor})
+	late := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
 	sameUpdate(t, next(t, late), v[10])
 	keys := map[string]bool{}
 	for _, r := range kafkatest.ReadAll(t, brokers, topic) {
@@ -251,10 +240,10 @@ func TestModelTopicDeltas(t *testing.T) {
 		t.Errorf("delta keys %v", keys)
 	}
 	// A delta that does not fit its base does not count.
-	bad := delta(v[10], v[11])
+	bad := deltaOf(v[10], v[11])
 	bad.Payload = bad.Payload[1:]
 	bad.Hash = xxhash.Sum64(bad.Payload)
-	publish(t, p, bad, delta(v[10], v[11]))
+	publish(t, p, bad, deltaOf(v[10], v[11]))
 	sameUpdate(t, next(t, with), v[11])
 	if with.Rejected() != 1 {
 		t.Errorf("%d rejected, want 1", with.Rejected())
@@ -290,7 +279,7 @@ func TestAssemblerInterleaved(t *testing.T) {
 				}
 			}
 		}
-		a := newAssembler("m", 1<<20, nil)
+		a := assembler{model: "m", limit: 1 << 20}
 		var before [2]uint64
 		var epoch uint64
 		for len(lanes[0])+len(lanes[1]) > 0 {
@@ -454,7 +443,7 @@ func FuzzEnvelope(f *testing.F) {
 		if a, b := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", e2); a != b {
 			t.Fatalf("%s\n%s", a, b)
 		}
-		a := newAssembler("", 1<<20, nil)
+		a := assembler{limit: 1 << 20}
 		if done, _ := a.add(&stream.Record{Value: value}); done && xxhash.Sum64(a.cur.Payload) != a.cur.Hash {
 			t.Fatal("delivered with a wrong hash")
 		}

@@ -1,4 +1,7 @@
-package kafkaio
+// Package modeltopic publishes models to a compacted Kafka topic, follows them,
+// and describes what such a topic holds. The API is not stable yet; the format
+// of the records, see format.md, has a version.
+package modeltopic
 
 import (
 	"context"
@@ -12,11 +15,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/segmentio/kafka-go"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // PublisherOptions of NewPublisher.
 type PublisherOptions struct {
-	Config
+	kafkaio.Config
 	// Topic is the model topic. It is created, compacted, if it does not exist.
 	Topic string
 	// Model is the name of the model; every update published must carry it.
@@ -32,7 +36,7 @@ type PublisherOptions struct {
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Subscribers have the same
 	// limit.
 	MaxModelBytes int64
-	// MaxDown is as in SourceOptions.
+	// MaxDown is as in kafkaio.SourceOptions.
 	MaxDown time.Duration
 }
 
@@ -53,7 +57,7 @@ func (e *FencedError) Error() string {
 // stream.Publisher and is used by one goroutine at a time.
 type Publisher struct {
 	opt       PublisherOptions
-	p         *Producer
+	p         *kafkaio.Producer
 	partition int32
 	// What the topic holds of the model.
 	epoch uint64    // largest
@@ -105,39 +109,38 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	}
 	var err error
 	// One record a batch, however large records are.
-	p.p, err = NewProducer(ctx, ProducerOptions{Config: o.Config, Partition: Explicit, BatchBytes: 1, MaxDown: o.MaxDown})
+	p.p, err = kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: o.Config, Partition: kafkaio.Explicit, BatchBytes: 1, MaxDown: o.MaxDown})
 	return p, err
 }
 
+// appear is how long a topic that has just been created may be missing in what
+// brokers tell.
+const appear = 4 * time.Second
+
 // open creates or checks the topic and finds the model's partition.
 func (p *Publisher) open(ctx context.Context) error {
-	c, err := p.opt.Config.open(nil)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	created, err := c.create(ctx, TopicSpec{Name: p.opt.Topic, Partitions: 1, Replication: p.opt.Replication, Config: modelTopicConfig}, p.opt.MaxDown)
+	o := &p.opt
+	created, err := kafkaio.CreateTopic(ctx, o.Config, kafkaio.TopicSpec{
+		Name: o.Topic, Partitions: 1, Replication: o.Replication, Config: modelTopicConfig, MaxDown: o.MaxDown,
+	})
 	// Who may not create topics may still write to one.
 	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.ClusterAuthorizationFailed) {
 		return err
 	}
-	found, err := c.waitTopics(ctx, []string{p.opt.Topic}, 2*metadataTTL, p.opt.MaxDown)
+	found, err := kafkaio.Partitions(ctx, o.Config, []string{o.Topic}, appear, o.MaxDown)
 	if err != nil {
 		return err
 	}
-	p.partition = modelPartition(p.opt.Model, len(found[p.opt.Topic]))
+	p.partition = modelPartition(o.Model, len(found))
 	if created {
 		return nil
 	}
-	rctx, cancel := c.request(ctx, 0)
-	defer cancel()
-	policy, err := c.topicConfig(rctx, p.opt.Topic, "cleanup.policy")
-	switch {
-	case err != nil:
-		c.log.Warn("kafka: cannot check the settings of the model topic", "topic", p.opt.Topic, "error", err)
-	case policy != "compact":
-		c.log.Warn("kafka: the model topic is not (only) compacted: it grows for ever, or loses the model after a while",
-			"topic", p.opt.Topic, "cleanup.policy", policy)
+	config, err := kafkaio.TopicConfig(ctx, o.Config, o.Topic)
+	if policy := config["cleanup.policy"]; err != nil {
+		logOf(o.Config).Warn("kafka: cannot check the settings of the model topic", "topic", o.Topic, "error", err)
+	} else if policy != "compact" {
+		logOf(o.Config).Warn("kafka: the model topic is not (only) compacted: it grows forever, or loses the model after a while",
+			"topic", o.Topic, "cleanup.policy", policy)
 	}
 	return nil
 }
@@ -154,12 +157,12 @@ func modelPartition(model string, partitions int) int32 {
 // survey reads the topic to its end, to learn which slots are in use and
 // whether a newer trainer is at work.
 func (p *Publisher) survey(ctx context.Context) error {
-	src, err := NewSource(ctx, SourceOptions{Config: p.opt.Config, Topics: []string{p.opt.Topic}, UntilEnd: true, OutOfRange: ToEarliest, MaxDown: p.opt.MaxDown})
+	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{Config: p.opt.Config, Topics: []string{p.opt.Topic}, UntilEnd: true, OutOfRange: kafkaio.OutOfRangeEarliest, MaxDown: p.opt.MaxDown})
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	a := newAssembler(p.opt.Model, uint64(p.opt.MaxModelBytes), nil)
+	a := assembler{model: p.opt.Model, limit: uint64(p.opt.MaxModelBytes)}
 	var recs []stream.Record
 	for {
 		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
@@ -262,7 +265,7 @@ func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Beside the envelope, a record has its key, headers and a few lengths, and
+	// Besides the envelope, a record has its key, headers and a few lengths, and
 	// the batch around it has a header.
 	room := p.opt.MaxRecordBytes - len(head) - len(p.opt.Model) - 256
 	if room < 1 {

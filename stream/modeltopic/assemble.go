@@ -1,20 +1,20 @@
-package kafkaio
+package modeltopic
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // assembler makes updates of one model out of the records of its topic.
 type assembler struct {
-	model string // "": the first that comes
-	limit uint64
-	patch func(base, delta []byte) ([]byte, error)
+	model  string // "": the first that comes
+	limit  uint64 // bytes of a payload
+	deltas bool   // whether deltas are applied
 
 	epoch uint64 // the largest seen: smaller ones are a replaced trainer's
 	cur   *stream.Update
@@ -34,10 +34,6 @@ type partial struct {
 // it the memory: chunks interleave only where two trainers write, or where one
 // has given up an update and begun the next.
 const openMax = 3
-
-func newAssembler(model string, limit uint64, patch func(base, delta []byte) ([]byte, error)) *assembler {
-	return &assembler{model: model, limit: limit, patch: patch}
-}
 
 // add takes a record and reports whether it has completed an update that is
 // newer than cur, which is then the new cur. An error says why the record (or
@@ -90,7 +86,7 @@ func (a *assembler) wanted(e *envelope) bool {
 	if c := cmp.Or(cmp.Compare(e.Epoch, a.cur.Epoch), cmp.Compare(e.Version, a.cur.Version)); c <= 0 {
 		return false
 	}
-	return e.Kind == stream.Full || a.patch != nil && e.Epoch == a.cur.Epoch && e.Base == a.cur.Version
+	return e.Kind == stream.Full || a.deltas && e.Epoch == a.cur.Epoch && e.Base == a.cur.Version
 }
 
 // partial returns what there is of e's update.
@@ -124,9 +120,13 @@ func (a *assembler) complete(p *partial) (*stream.Update, error) {
 		return nil, fmt.Errorf("the payload's hash is %016x, not %016x", sum, u.Hash)
 	}
 	if u.Kind == stream.Delta {
-		full, err := a.patch(a.cur.Payload, u.Payload)
-		if err == nil && uint64(len(full)) > a.limit {
-			err = errors.New("the result is too large")
+		size, err := delta.Size(u.Payload)
+		if err == nil && uint64(size) > a.limit {
+			err = fmt.Errorf("a result of %d bytes is more than the limit of %d", size, a.limit)
+		}
+		var full []byte
+		if err == nil {
+			full, err = delta.Patch(a.cur.Payload, u.Payload)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("delta on version %d: %w", u.Base, err)

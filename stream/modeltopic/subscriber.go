@@ -1,33 +1,30 @@
-package kafkaio
+package modeltopic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // SubscriberOptions of NewSubscriber.
 type SubscriberOptions struct {
-	Config
+	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
 	// Model is the name of the model to follow; empty is the first that the
 	// topic holds.
 	Model string
-	// Patch applies a delta to the payload of its base version, without
-	// changing it. If nil, deltas are those that trainers of this project make.
-	Patch func(base, delta []byte) ([]byte, error)
-	// FullsOnly says to ignore deltas.
-	FullsOnly bool
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
 	// be held while updates are put together.
 	MaxModelBytes int64
-	// TopicWait and MaxDown are as in SourceOptions.
+	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
 	TopicWait, MaxDown time.Duration
 }
 
@@ -39,18 +36,19 @@ type SubscriberOptions struct {
 // should have, and never one that is older than the one before: by epoch, then
 // by version. What cannot be used is dropped: it waits for the next full.
 type Subscriber struct {
-	src      *Source
+	src      *kafkaio.Source
 	a        *assembler
 	recs     []stream.Record
 	fresh    bool // a.cur has not been delivered
 	rejected atomic.Uint64
 	received Received
-	log      func(msg string, args ...any)
+	log      *slog.Logger
 }
 
 var _ stream.Subscriber = (*Subscriber)(nil)
 
-// NewSubscriber begins to read the topic. Its errors are those of NewSource.
+// NewSubscriber begins to read the topic. Its errors are those of
+// kafkaio.NewSource.
 func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
 	if o.Model != "" {
 		if err := checkName(o.Model); err != nil {
@@ -63,33 +61,12 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
-	so := SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: ToEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
-	src, err := NewSource(ctx, so)
+	so := kafkaio.SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: kafkaio.OutOfRangeEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
+	src, err := kafkaio.NewSource(ctx, so)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case o.FullsOnly:
-		o.Patch = nil
-	case o.Patch == nil:
-		o.Patch = patchWithin(o.MaxModelBytes)
-	}
-	return &Subscriber{src: src, a: newAssembler(o.Model, uint64(o.MaxModelBytes), o.Patch), log: src.c.log.Warn}, nil
-}
-
-// patchWithin applies the deltas that package delta makes, unless they claim a
-// result above the limit.
-func patchWithin(limit int64) func(base, patch []byte) ([]byte, error) {
-	return func(base, patch []byte) ([]byte, error) {
-		size, err := delta.Size(patch)
-		if err != nil {
-			return nil, err
-		}
-		if int64(size) > limit {
-			return nil, fmt.Errorf("a result of %d bytes is more than the limit of %d", size, limit)
-		}
-		return delta.Patch(base, patch)
-	}
+	return &Subscriber{src: src, a: &assembler{model: o.Model, limit: uint64(o.MaxModelBytes), deltas: true}, log: logOf(o.Config)}, nil
 }
 
 // settle is how long Next, once it has an update, waits for records that the
@@ -137,7 +114,7 @@ func (s *Subscriber) take(r *stream.Record) {
 	done, err := s.a.add(r)
 	if err != nil {
 		s.rejected.Add(1)
-		s.log("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
+		s.log.Warn("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
 			"key", fmt.Sprintf("%.64q", r.Key), "error", err)
 	}
 	if !done {
@@ -154,9 +131,10 @@ func (s *Subscriber) take(r *stream.Record) {
 
 // Received says in what form the updates have come that made a newer model.
 type Received struct {
-	Fulls, Deltas uint64
+	Fulls  uint64 `json:"fulls"`
+	Deltas uint64 `json:"deltas"`
 	// Bytes is the length of their payloads.
-	Bytes uint64
+	Bytes uint64 `json:"bytes"`
 }
 
 // Sub returns what came after before.
@@ -182,3 +160,5 @@ func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
 
 // Close implements stream.Subscriber.
 func (s *Subscriber) Close() error { return s.src.Close() }
+
+func logOf(c kafkaio.Config) *slog.Logger { return cmp.Or(c.Log, slog.Default()) }

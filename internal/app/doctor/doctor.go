@@ -1,0 +1,218 @@
+// Package doctor finds out why training does not work with a cluster, a
+// checkpoint directory and the records of a topic, and says what to type. It
+// changes nothing. It also prints what has to be granted to a user.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/reach"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// Plan is what is going to be done with a cluster. Empty fields are not used.
+type Plan struct {
+	// Code returns the exit code of train for an error.
+	Code  func(error) cli.Code
+	Kafka kafkaio.Config
+	// User is the one of Kafka.SASL; Secure says that Apache Kafka's own tools
+	// need a file of settings to connect.
+	User   string
+	Secure bool
+
+	Topics []string // of examples
+	Labels string   // topic of labels that come on their own
+	// Partitions restricts Topics, and Start says where a first start begins.
+	Partitions     []int32
+	Start          string
+	ModelTopic     string
+	MaxRecordBytes int    // of a record in ModelTopic
+	DeadLetters    string // suffix of topics
+	Group          string // is told about progress
+
+	Checkpoint string // directory
+	Retain     int    // checkpoints to keep
+	// Renewed returns the topics that have been created again since the
+	// checkpoint, as far as that can be found out.
+	Renewed func(context.Context, *checkpoint.Snapshot) []string
+
+	// Settings is what is wrong with the settings, Summary what they are if
+	// there is nothing.
+	Settings []error
+	Summary  string
+	// Learner, Source and Decoder are nil where the settings are wrong.
+	Learner *engine.Config
+	Source  *kafkaio.SourceOptions
+	Decoder stream.Decoder
+	Codec   string // name of Decoder
+	// Tolerant says that records which cannot be read do not end the run.
+	Tolerant bool
+}
+
+// reads lists the topics that are read.
+func (p *Plan) reads() []string {
+	if p.Labels == "" {
+		return p.Topics
+	}
+	return append(slices.Clone(p.Topics), p.Labels)
+}
+
+// Severity of a finding.
+type Severity string
+
+// The severities.
+const (
+	Fine    Severity = "ok"
+	Warning Severity = "warn"
+	Failure Severity = "FAIL"
+)
+
+// Finding is what a check has found.
+type Finding struct {
+	Severity
+	// Subject is what the finding is about, Text what is found.
+	Subject, Text string
+	// Remedy is what to do or type; empty where nothing need be done.
+	Remedy string
+	// Code is the exit code of a run that fails for it.
+	Code cli.Code
+}
+
+// Print writes the finding in one line, and one for each of the remedy.
+func (f Finding) Print(w io.Writer) {
+	fmt.Fprintf(w, "%-4s  %s: %s\n", f.Severity, f.Subject, f.Text)
+	if f.Remedy != "" {
+		fmt.Fprintf(w, "      -> %s\n", strings.ReplaceAll(f.Remedy, "\n", "\n         "))
+	}
+}
+
+// checkup tries what the plan needs.
+type checkup struct {
+	*Plan
+	conn   *reach.Broker // nil if no broker can be reached
+	failed []Finding
+	report func(Finding)
+}
+
+func (d *checkup) ok(subject, format string, args ...any) {
+	d.report(Finding{Fine, subject, fmt.Sprintf(format, args...), "", cli.OK})
+}
+
+func (d *checkup) warn(subject, text, remedy string) {
+	d.report(Finding{Warning, subject, text, remedy, cli.OK})
+}
+
+func (d *checkup) fail(code cli.Code, subject, text, remedy string) {
+	f := Finding{Failure, subject, text, remedy, code}
+	d.failed = append(d.failed, f)
+	d.report(f)
+}
+
+// Examine runs all checks, as far as one makes sense after another. Every
+// finding is reported at once; those that are failures are returned. The error
+// is that of ctx.
+func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, error) {
+	d := &checkup{Plan: p, report: report}
+	for _, err := range p.Settings {
+		d.fail(d.Code(err), "settings", strings.ReplaceAll(err.Error(), "\n", "; "), "")
+	}
+	if len(p.Settings) == 0 {
+		d.ok("settings", "%s", p.Summary)
+	}
+	snap := d.checkpoints()
+	d.network(ctx)
+	if d.conn == nil {
+		return d.failed, ctx.Err()
+	}
+	defer d.conn.Close()
+	cluster, err := d.cluster(ctx)
+	if err != nil {
+		d.fail(cli.Unavailable, "cluster", err.Error(), "")
+		return d.failed, ctx.Err()
+	}
+	reachable := d.advertised(ctx, cluster)
+	readable := d.inputs(ctx, cluster)
+	d.outputs(ctx)
+	d.consumerGroup(ctx)
+	if readable && reachable && d.same(ctx, snap) {
+		d.retention(ctx, snap)
+		d.records(ctx, snap)
+	}
+	return d.failed, ctx.Err()
+}
+
+// dial connects to one broker.
+func (d *checkup) dial(ctx context.Context, addr string) (*reach.Broker, error) {
+	k := &d.Kafka
+	return reach.Dial(ctx, reach.Config{Brokers: []string{addr}, ClientID: k.ClientID, TLS: k.TLS, SASL: k.SASL, Timeout: k.RequestTimeout})
+}
+
+// network tries every broker named, and keeps a connection to the first one
+// that can be used.
+func (d *checkup) network(ctx context.Context) {
+	for _, addr := range d.Kafka.Brokers {
+		conn, err := d.dial(ctx, addr)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			d.unreachable("broker "+addr, err, "", "")
+			continue
+		}
+		d.ok("broker "+addr, "%s", strings.Join(conn.Passed, "; "))
+		if d.conn == nil {
+			d.conn = conn
+		} else {
+			conn.Close()
+		}
+	}
+}
+
+func (d *checkup) unreachable(subject string, err error, context, also string) {
+	var e *reach.Error
+	if !errors.As(err, &e) {
+		d.fail(cli.Unavailable, subject, context+err.Error(), "")
+		return
+	}
+	d.fail(cli.Unavailable, subject, fmt.Sprintf("%s%s: %s", context, e.Step, e.Text()), e.Remedy+also)
+}
+
+// advertised tries the addresses that the cluster tells clients to use.
+func (d *checkup) advertised(ctx context.Context, c *cluster) bool {
+	good := true
+	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
+		addr := c.brokers[id]
+		if slices.Contains(d.Kafka.Brokers, addr) {
+			continue // tried already
+		}
+		conn, err := d.dial(ctx, addr)
+		if err != nil {
+			good = false
+			d.unreachable("advertised listener "+addr, err, fmt.Sprintf("broker %d tells clients to find it there, but ", id),
+				"; or set advertised.listeners of that broker to an address that can be reached from here")
+			continue
+		}
+		conn.Close()
+	}
+	if good {
+		d.ok("cluster "+c.id, "%s, can be reached where advertised", count(len(c.brokers), "broker"))
+	}
+	return good
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,237 @@
+// Package reach opens connections to Kafka brokers for looking at a cluster,
+// with franz-go's client, and says at which step a broker cannot be reached,
+// why, and what to do about it.
+package reach
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+	kgosasl "github.com/twmb/franz-go/pkg/sasl"
+)
+
+// Config says how to reach a cluster.
+type Config struct {
+	// Brokers are host:port addresses.
+	Brokers  []string
+	ClientID string
+	// TLS and SASL, if not nil, encrypt and authenticate connections.
+	TLS  *tls.Config
+	SASL sasl.Mechanism
+	// Timeout bounds every request; 0 is 10 s.
+	Timeout time.Duration
+}
+
+// Client returns a client for requests to the cluster. A request is tried once
+// with every broker named.
+func (c Config) Client(opts ...kgo.Opt) (*kgo.Client, error) {
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	opts = append([]kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...), kgo.ClientID(c.ClientID), kgo.DisableClientMetrics(),
+		// Later versions of DescribeGroups say nothing about groups that do not exist.
+		kgo.MaxVersions(kversion.V3_9_0()),
+		kgo.RequestTimeoutOverhead(min(max(c.Timeout, 100*time.Millisecond), 15*time.Minute)), // what kgo takes
+		kgo.RequestRetries(len(c.Brokers)), kgo.RetryTimeout(2 * c.Timeout),
+	}, opts...)
+	if c.TLS != nil {
+		opts = append(opts, kgo.DialTLSConfig(c.TLS))
+	}
+	if c.SASL != nil {
+		opts = append(opts, kgo.SASL(mechanism{c.SASL}))
+	}
+	return kgo.NewClient(opts...)
+}
+
+// Broker is a connection to one broker of a cluster. It must be closed.
+type Broker struct {
+	*kgo.Client
+	// Seed is the broker itself. What is asked of the Client may go to others.
+	Seed *kgo.Broker
+	// Passed describes every step that has been taken.
+	Passed []string
+}
+
+// Dial connects to the first of the Brokers, step by step. The error is an
+// *Error, or that of ctx.
+func Dial(ctx context.Context, c Config) (*Broker, error) {
+	c.Brokers, c.Timeout = c.Brokers[:1], cmp.Or(c.Timeout, 10*time.Second)
+	p := &probe{Config: c, addr: c.Brokers[0]}
+	if _, _, err := net.SplitHostPort(p.addr); err != nil {
+		return nil, &Error{Broker: p.addr, Step: Resolve, Err: err, Refused: true}
+	}
+	// The probe makes its own TLS, to see how far it gets.
+	c.TLS = nil
+	// kgo's own limit is longer than ours, or it would try again meanwhile.
+	cl, err := c.Client(kgo.Dialer(p.dial), kgo.WithHooks(p), kgo.RequestTimeoutOverhead(min(2*c.Timeout+time.Second, 15*time.Minute)))
+	if err != nil {
+		return nil, &Error{Broker: p.addr, Step: Resolve, Err: err, Refused: true}
+	}
+	rctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	b := &Broker{Client: cl, Seed: cl.SeedBrokers()[0]}
+	// A broker that wants more than it has been told closes the connection at
+	// the first request.
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	if _, err = b.Seed.Request(rctx, req); err != nil {
+		cl.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, p.explain(rctx, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, step := range steps {
+		if (step == TLS && p.TLS == nil) || (step == SASL && p.SASL == nil) {
+			continue
+		}
+		b.Passed = append(b.Passed, strings.TrimSpace(step+" "+p.detail[step]))
+	}
+	return b, nil
+}
+
+// probe watches how far a connection gets.
+type probe struct {
+	Config
+	addr string
+
+	mu     sync.Mutex
+	step   string // that is being taken
+	key    int16  // of the last request
+	detail map[string]string
+}
+
+// at notes that the step is being taken. When kgo tries again, the farthest one
+// counts.
+func (p *probe) at(step string) {
+	p.mu.Lock()
+	if slices.Index(steps, step) > slices.Index(steps, p.step) {
+		p.step = step
+	}
+	p.mu.Unlock()
+}
+
+func (p *probe) passed(step, detail string) {
+	p.mu.Lock()
+	if p.detail == nil {
+		p.detail = map[string]string{}
+	}
+	p.detail[step] = detail
+	p.mu.Unlock()
+}
+
+// dial is what kgo opens connections with.
+func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	p.at(Resolve)
+	ips, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	p.passed(Resolve, strings.Join(ips, " "))
+	p.at(Connect)
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	p.passed(Connect, conn.RemoteAddr().String())
+	if p.TLS == nil {
+		p.at(Protocol)
+		return conn, nil
+	}
+	p.at(TLS)
+	t := p.TLS.Clone()
+	t.ServerName = cmp.Or(t.ServerName, host)
+	s := tls.Client(conn, t)
+	if err := s.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	state := s.ConnectionState()
+	p.passed(TLS, fmt.Sprintf("%s, certificate valid until %s", tls.VersionName(state.Version), state.PeerCertificates[0].NotAfter.UTC().Format(time.DateOnly)))
+	p.at(Protocol)
+	return s, nil
+}
+
+// OnBrokerWrite implements kgo.HookBrokerWrite: requests tell the step.
+func (p *probe) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	p.mu.Lock()
+	p.key = key
+	p.mu.Unlock()
+	switch kmsg.Key(key) {
+	case kmsg.ApiVersions:
+		p.at(Protocol)
+	case kmsg.SASLHandshake, kmsg.SASLAuthenticate:
+		p.at(SASL)
+	default:
+		p.at(Use)
+	}
+}
+
+// mechanism is one of kafka-go's as franz-go wants it.
+type mechanism struct{ sasl.Mechanism }
+
+// errCredentials is what the client's side has against an authentication.
+type errCredentials struct {
+	reason string
+	error
+}
+
+func (e *errCredentials) Unwrap() error { return e.error }
+
+func (m mechanism) Authenticate(ctx context.Context, addr string) (kgosasl.Session, []byte, error) {
+	host, port, _ := net.SplitHostPort(addr)
+	n, _ := strconv.Atoi(port) // 0 for the name of a service: no mechanism here looks at it
+	s, first, err := m.Start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: n}))
+	if err != nil {
+		return nil, nil, &errCredentials{"the credentials cannot be used", err}
+	}
+	return session{ctx, s}, first, nil
+}
+
+type session struct {
+	ctx context.Context
+	sasl.StateMachine
+}
+
+func (s session) Challenge(b []byte) (bool, []byte, error) {
+	done, out, err := s.Next(s.ctx, b)
+	if err != nil {
+		return false, nil, &errCredentials{"the broker does not prove that it knows the password", err}
+	}
+	return done, out, nil
+}
+
+// supported asks the broker for the mechanisms that it offers.
+func (p *probe) supported(ctx context.Context) []string {
+	c := p.Config
+	c.SASL = nil
+	cl, err := c.Client()
+	if err != nil {
+		return nil
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrSASLHandshakeRequest()
+	req.Mechanism = p.SASL.Name()
+	resp, err := cl.SeedBrokers()[0].Request(ctx, req)
+	if err != nil {
+		return nil
+	}
+	return resp.(*kmsg.SASLHandshakeResponse).SupportedMechanisms
+}
