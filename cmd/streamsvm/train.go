@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
@@ -118,6 +119,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
 	srv.mux.Handle("GET /{$}", page.Page(t.stall))
+	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
 		srv.profile()
 	}
