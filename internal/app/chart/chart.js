@@ -101,7 +101,7 @@
 		const colour = colours(chart.series);
 		const series = chart.series.map((s, i) => ({
 			label: s.name, stroke: css(colour[i]), spanGaps: true, points: {show: s.x.length < 2},
-			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.5 : 1, dash: s.look === "dashed" ? [6, 5] : undefined,
+			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1, dash: s.look === "dashed" ? [6, 5] : undefined,
 			paths: s.steps ? uPlot.paths.stepped({align: 1}) : undefined,
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
 		}));
@@ -133,7 +133,7 @@
 			axes: [axis(x, 2, x.label ? 34 : 30), axis(y, 3, room)],
 			series: [{label: x.label || "time", value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v)}, ...series],
 			legend: {markers: {
-				stroke: (u, k) => chart.series[k - 1]?.look === "faint" ? `color-mix(in srgb, ${series[k - 1].stroke} 50%, ${css("--page")})` : series[k - 1].stroke,
+				stroke: (u, k) => chart.series[k - 1]?.look === "faint" ? `color-mix(in srgb, ${series[k - 1].stroke} 60%, ${css("--page")})` : series[k - 1].stroke,
 				dash: (u, k) => series[k - 1].dash ? "dashed" : "solid",
 			}},
 			cursor: {
