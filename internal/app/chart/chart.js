@@ -32,7 +32,7 @@
 		if (v == null) return "–";
 		if (axis.time) return clock(v, step);
 		if (axis.percent) return number(100 * v, 100 * (step || 1e-4)) + "\u2009%";
-		return axis.log && step ? (Math.abs(v) >= 1e5 || v < 1e-3 ? power(v) : number(v)) : number(v, step);
+		return axis.log && step ? (Math.abs(v) >= 1e7 || v < 1e-3 ? power(v) : number(v)) : number(v, step);
 	}
 
 	// join puts series, each with abscissae of its own, on common ones.
@@ -53,6 +53,19 @@
 		});
 	}
 
+	// ticks of a logarithmic axis: powers of ten, and what lies between them
+	// where there are few.
+	function ticks(u, i, min, max) {
+		const out = [];
+		for (let k = Math.floor(Math.log10(min)); k <= Math.log10(max); k++) {
+			for (const m of max / min < 100 ? [1, 2, 5] : [1]) {
+				const v = +(m + "e" + k); // 10 ** k may be off
+				if (v >= min * (1 - 1e-9) && v <= max * (1 + 1e-9)) out.push(v);
+			}
+		}
+		return out;
+	}
+
 	function axis(a, side, room) {
 		const line = css("--line"), font = "12px system-ui, sans-serif";
 		return {
@@ -60,7 +73,7 @@
 			grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1, size: 5},
 			space: (u, i, min, max) => side === 3 ? 36 : 12 + 7 * Math.max(format(a, min, (max - min) / 5).length, format(a, max, (max - min) / 5).length, 5),
 			values: (u, splits, i, space, step) => splits.map(v => v === null ? "" : format(a, v, step || 1)),
-			size: room,
+			size: room, ...a.log && {splits: ticks, filter: (u, splits) => splits},
 		};
 	}
 
@@ -102,7 +115,6 @@
 		const series = chart.series.map((s, i) => ({
 			label: s.name, stroke: css(colour[i]), spanGaps: true, points: {show: s.x.length < 2},
 			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1, dash: s.look === "dashed" ? [6, 5] : undefined,
-			paths: s.steps ? uPlot.paths.stepped({align: 1}) : undefined,
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
 		}));
 		if (chart.marks) series.push({label: chart.markName, stroke: css("--soft"), width: 1, dash: [2, 3], points: {show: false}, value: () => ""});
