@@ -15,7 +15,7 @@ How the pictures of the docs came to be:
                            gap bench/steps.csv docs/scs-gap.png --title "SEA without change, one million examples"
     semi-growth.png        growth, of the CSV that the table in semi.md was made of
     sbp-*.png              bench/curves as in sbp.md, then chart DIR/index.html, the first chart
-    svrg-sd.png            bench/vr as in svrg-sd.md, then chart DIR/index.html --title "covtype15k, ridge 1e-4"
+    svrg-sd.png            bench/vr as in svrg-sd.md, then the chart --title "covtype15k, ridge 1e-4"
 
 Needs chromium (or its path in CHROMIUM) and, for demo and status, Go.
 """
@@ -143,8 +143,7 @@ def demo(out):
 
 
 def status(out, seconds):
-    """Takes a picture of the status page of a run that has met one record that
-    is no example."""
+    """Takes a picture of the status page of a trainer that has run for so long."""
     broker, listen = "127.0.0.1:19292", "127.0.0.1:19293"
     with tempfile.TemporaryDirectory() as d:
         program, started = build(d), []
@@ -158,13 +157,11 @@ def status(out, seconds):
             time.sleep(2)
             start("generate", "checkerboard", "--topic", "examples", "--partitions", "4", "--count", "1000000", "--rate", "2500", "--brokers", broker)
             time.sleep(2)
-            with open(os.path.join(d, "bad"), "w") as f:
-                f.write("no example\n")
             start("train", "--topics", "examples", "--model-topic", "models", "--checkpoint", "state", "--brokers", broker,
-                  "--listen", listen, "--tolerance", "all", "--dlq")
+                  "--listen", listen)
             time.sleep(seconds)
             urllib.request.urlopen("http://" + listen).read()
-            screenshot("http://" + listen, out, 1100, 1330, "--timeout=3000")
+            screenshot("http://" + listen, out, 1100, 1255, "--timeout=3000")
         finally:
             for p in reversed(started):
                 p.send_signal(signal.SIGTERM)

@@ -13,11 +13,14 @@
 	function number(v, step) {
 		const a = Math.abs(v);
 		if (a !== 0 && (a < 1e-4 || a >= 1e15)) return power(v);
-		const digits = step ? Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) : a >= 1000 ? 0 : Math.max(0, 3 - Math.floor(Math.log10(a || 1)));
-		const [whole, part] = v.toFixed(Math.min(digits, 12)).split(".");
+		const digits = step ? decimals(step) : a >= 1000 ? 0 : Math.max(0, 3 - Math.floor(Math.log10(a || 1)));
+		const [whole, part] = v.toFixed(digits).split(".");
 		const fraction = step || !part ? part : part.replace(/0+$/, "");
 		return whole.replace(/\B(?=(\d{3})+$)/g, "\u2009") + (fraction ? "." + fraction : "");
 	}
+
+	// decimals is how many of them step has: 1 for 2.5.
+	const decimals = step => ((+step.toPrecision(6)).toFixed(12).replace(/0+$/, "").split(".")[1] || "").length;
 
 	// power writes v as a power of ten, with a factor where it is not 1.
 	function power(v) {

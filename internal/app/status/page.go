@@ -91,8 +91,12 @@ func (r *Run) page() *page {
 	case lag == 0 && v.queued == 0:
 		p.State = "up to date"
 	}
-	r.mark(now)
-	rate := r.rate(now)
+	at := r.seen
+	if now.Sub(at) >= rateOver { // nothing has come since
+		at = now
+	}
+	r.mark(at)
+	rate := r.rate(at)
 	score := func(m eval.Measures) string {
 		switch {
 		case v.scored == 0:

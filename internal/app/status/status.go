@@ -143,21 +143,21 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 	r.mark(now)
 }
 
-// mark remembers how far the run is, if the last time is long enough ago.
-func (r *Run) mark(now time.Time) {
-	if n := len(r.marks); r.seen.IsZero() || n > 0 && now.Sub(r.marks[n-1].at) < rateOver {
+// mark remembers how far the run is, if the last time is long enough before at.
+func (r *Run) mark(at time.Time) {
+	if n := len(r.marks); r.seen.IsZero() || n > 0 && at.Sub(r.marks[n-1].at) < rateOver {
 		return
 	}
 	_, lag := r.lags()
-	r.marks = append(r.marks, mark{now, r.view.counts.Consumed, lag + r.view.queued})
+	r.marks = append(r.marks, mark{at, r.view.counts.Consumed, lag + r.view.queued})
 	r.marks = r.marks[max(0, len(r.marks)-maxMarks):]
 }
 
-// rate returns the records consumed a second over the last rateOver or more.
-func (r *Run) rate(now time.Time) float64 {
+// rate returns the records consumed a second over rateOver or more before at.
+func (r *Run) rate(at time.Time) float64 {
 	for i := len(r.marks) - 1; i >= 0; i-- {
 		m := &r.marks[i]
-		if d := now.Sub(m.at); d >= rateOver || i == 0 && d > 0 {
+		if d := at.Sub(m.at); d >= rateOver || i == 0 && d > 0 {
 			return float64(r.view.counts.Consumed-m.records) / d.Seconds()
 		}
 	}

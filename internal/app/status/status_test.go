@@ -168,6 +168,7 @@ func TestPace(t *testing.T) {
 	for range 4000 {
 		*now = now.Add(time.Second)
 		r.view.counts.Consumed += 7
+		r.seen = *now
 		r.page()
 	}
 	if n := len(r.marks); n != maxMarks {
