@@ -60,7 +60,7 @@ def shoot(text, out, width=900):
     """Takes a picture of the figures of a page that are not hidden."""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     text = text.replace("</head>", """<style>body { max-width: none; margin: 0; padding: 4px 14px 1px; }
-body > :not(figure), figure[hidden], figcaption, details { display: none; } figure { margin: 0 0 8px; } figure h2 { margin: 10px 0 4px; }
+body > :not(figure), figure[hidden], figcaption, details, .u-legend tr:first-child { display: none; } figure { margin: 0 0 8px; } figure h2 { margin: 10px 0 4px; }
 </style></head>""")
     text = text.replace("</body>", "<script>document.title = Math.ceil(document.body.getBoundingClientRect().height)</script></body>")
     with tempfile.TemporaryDirectory() as d:

@@ -146,7 +146,7 @@
 			...size(), padding: [12, 24, 0, 0],
 			scales: {x: {time: !!x.time, distr: x.log ? 3 : 1, range: xRange}, y: {distr: y.log ? 3 : 1, range: yRange}},
 			axes: [axis(x, 2, x.label ? 34 : 30), axis(y, 3, room)],
-			series: [{label: x.label || "time", value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v)}, ...series],
+			series: [{label: x.label || "time", value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v, x.time ? 1 : 0)}, ...series],
 			legend: {markers: {
 				stroke: (u, k) => chart.series[k - 1]?.look === "faint" ? `color-mix(in srgb, ${series[k - 1].stroke} 60%, ${css("--page")})` : series[k - 1].stroke,
 				dash: (u, k) => series[k - 1].dash ? "dashed" : "solid",
