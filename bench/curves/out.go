@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
 // by tells what a curve is drawn against.
@@ -209,11 +210,15 @@ func (c *config) plot(b by, means []mean, ref *reference) chart.Chart {
 	x0 := x1 / span
 	for _, m := range means {
 		from, _ := slices.BinarySearch(m.x, x0)
-		p.Series = append(p.Series, chart.Series{Name: m.label, X: m.x[from:], Y: m.y[from:]})
+		s := chart.Series{Name: m.label, X: m.x[from:]}
+		for _, y := range m.y[from:] {
+			s.Y = append(s.Y, eval.Number(y))
+		}
+		p.Series = append(p.Series, s)
 	}
 	if ref != nil {
 		best = min(best, ref.err)
-		p.Series = append(p.Series, chart.Series{Name: "svm-train", X: []float64{x0, x1}, Y: []float64{ref.err, ref.err}, Look: chart.Dashed})
+		p.Series = append(p.Series, chart.Series{Name: "svm-train", X: []float64{x0, x1}, Y: []eval.Number{eval.Number(ref.err), eval.Number(ref.err)}, Look: chart.Dashed})
 		if b.name == "seconds" {
 			for _, q := range parts {
 				p.Marks = append(p.Marks, ref.seconds/q)

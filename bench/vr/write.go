@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
 // median returns the medians over the seeds of passes and seconds to a gap;
@@ -81,9 +82,9 @@ func (b *bench) plot(t *table, problem string, all []result) {
 			continue // as many lines as there are colours
 		}
 		run := r.runs[0]
-		y := make([]float64, len(run.gap))
+		y := make([]eval.Number, len(run.gap))
 		for k, g := range run.gap {
-			y[k] = max(g, 1e-30)
+			y[k] = eval.Number(max(g, 1e-30))
 		}
 		c.Series = append(c.Series, chart.Series{Name: r.name, X: run.passes, Y: y})
 	}

@@ -33,8 +33,8 @@ type demoWatch struct {
 	number   int   // of checkpoints
 	versions []demoVersion
 	held     *eval.Prequential
-	// Points of the subscriber's accuracy over the examples learned.
-	x, y []float64
+	// The subscriber's accuracy over the examples learned.
+	course chart.Series
 }
 
 // demoVersion is a model as the subscriber got it.
@@ -45,7 +45,7 @@ type demoVersion struct {
 }
 
 func newDemoWatch(d *demo) *demoWatch {
-	w := &demoWatch{d: d, held: eval.New(false, demoWindow)}
+	w := &demoWatch{d: d, held: eval.New(false, demoWindow), course: chart.Series{Name: fmt.Sprintf("last %d held out", demoWindow)}}
 	w.change = sync.NewCond(&w.mu)
 	return w
 }
@@ -187,7 +187,7 @@ func (w *demoWatch) score(ctx context.Context, src stream.Source, dec stream.Dec
 			w.held.Add(dst[i], ys[i])
 			if n := w.held.Examples(); n%50 == 0 {
 				_, recent := w.held.Accuracy()
-				w.x, w.y = append(w.x, float64(n*(demoHoldEvery-1))), append(w.y, recent)
+				w.course.X, w.course.Y = append(w.course.X, float64(n*(demoHoldEvery-1))), append(w.course.Y, eval.Number(recent))
 			}
 		}
 		w.mu.Unlock()
@@ -258,7 +258,7 @@ func (d *demo) page(rows [][]string) *report.Report {
 	held := chart.Chart{
 		Title: "Accuracy of the subscriber", X: chart.Axis{Label: "examples in the stream"}, Y: chart.Axis{Label: "accuracy", Percent: true},
 		Caption: "Examples that are held out from training, predicted by a subscriber with the model it had at that moment.",
-		Series:  []chart.Series{{Name: fmt.Sprintf("last %d held out", demoWindow), X: w.x, Y: w.y}},
+		Series:  []chart.Series{w.course},
 		Marks:   marks, MarkName: "new model",
 	}
 	return &report.Report{

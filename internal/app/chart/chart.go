@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"math"
@@ -55,30 +54,12 @@ const (
 	Dashed Look = "dashed" // a reference
 )
 
-// Series is one line. Points that are not finite are left out.
+// Series is one line. Points of which Y is not finite are left out.
 type Series struct {
-	Name string
-	X, Y []float64 // of equal length, X increasing
-	Look Look
-}
-
-// MarshalJSON implements json.Marshaler.
-func (s Series) MarshalJSON() ([]byte, error) {
-	if len(s.X) != len(s.Y) {
-		return nil, fmt.Errorf("series %q has %d abscissae and %d ordinates", s.Name, len(s.X), len(s.Y))
-	}
-	drawn := struct {
-		Name string    `json:"name"`
-		Look Look      `json:"look,omitempty"`
-		X    []float64 `json:"x"`
-		Y    []float64 `json:"y"`
-	}{Name: s.Name, Look: s.Look, X: []float64{}, Y: []float64{}}
-	for i := range s.X {
-		if v := s.X[i] + s.Y[i]; !math.IsNaN(v) && !math.IsInf(v, 0) {
-			drawn.X, drawn.Y = append(drawn.X, s.X[i]), append(drawn.Y, s.Y[i])
-		}
-	}
-	return json.Marshal(drawn)
+	Name string        `json:"name"`
+	X    []float64     `json:"x"` // increasing
+	Y    []eval.Number `json:"y"` // as many
+	Look Look          `json:"look,omitempty"`
 }
 
 // Prequential returns the chart of a curve: accuracy over all examples and over
@@ -86,9 +67,9 @@ func (s Series) MarshalJSON() ([]byte, error) {
 // of the larger class, drawn for reference; NaN leaves it out.
 func Prequential(points []eval.Point, regress bool, window int, majority float64) Chart {
 	n := len(points)
-	x, all, recent := make([]float64, n), make([]float64, n), make([]float64, n)
+	x, all, recent := make([]float64, n), make([]eval.Number, n), make([]eval.Number, n)
 	for i, p := range points {
-		x[i], all[i], recent[i] = float64(p.Examples), p.All, p.Window
+		x[i], all[i], recent[i] = float64(p.Examples), eval.Number(p.All), eval.Number(p.Window)
 	}
 	c := Chart{
 		Title: "Prequential accuracy", X: Axis{Label: "examples"}, Y: Axis{Label: "accuracy", Percent: true},
@@ -102,7 +83,7 @@ func Prequential(points []eval.Point, regress bool, window int, majority float64
 		c.Title, c.Y = "Prequential mean absolute error", Axis{Label: "mean absolute error"}
 	} else if n > 0 && !math.IsNaN(majority) {
 		c.Series = append(c.Series, Series{
-			Name: "always the larger class", X: []float64{x[0], x[n-1]}, Y: []float64{majority, majority}, Look: Dashed,
+			Name: "always the larger class", X: []float64{x[0], x[n-1]}, Y: []eval.Number{eval.Number(majority), eval.Number(majority)}, Look: Dashed,
 		})
 	}
 	return c
@@ -132,7 +113,7 @@ func (c *Chart) Rows() (rows [][]string) {
 		for _, s := range c.Series {
 			v := math.NaN()
 			if k := sort.Search(len(s.X), func(k int) bool { return s.X[k] > at[i] }); k > 0 {
-				v = s.Y[k-1]
+				v = float64(s.Y[k-1])
 			}
 			row = append(row, c.Y.text(v))
 		}
@@ -143,7 +124,7 @@ func (c *Chart) Rows() (rows [][]string) {
 
 func (a *Axis) text(v float64) string {
 	switch {
-	case math.IsNaN(v):
+	case math.IsNaN(v), math.IsInf(v, 0):
 		return "–"
 	case a.Time:
 		return time.Unix(int64(v), 0).Format(time.TimeOnly)

@@ -38,6 +38,16 @@
 		return axis.log && step ? (Math.abs(v) >= 1e7 || v < 1e-3 ? power(v) : number(v)) : number(v, step);
 	}
 
+	// read returns a chart without the points that have no ordinate.
+	function read(text) {
+		const chart = JSON.parse(text);
+		for (const s of chart.series) {
+			s.x = (s.x || []).filter((_, i) => s.y[i] !== null);
+			s.y = (s.y || []).filter(v => v !== null);
+		}
+		return chart;
+	}
+
 	// join puts series, each with abscissae of its own, on common ones.
 	function join(chart) {
 		const tables = chart.series.map(s => [s.x, s.y]);
@@ -81,7 +91,7 @@
 	}
 
 	function draw(figure) {
-		const chart = JSON.parse(figure.querySelector("script").textContent);
+		const chart = read(figure.querySelector("script").textContent);
 		const box = figure.querySelector(".plot");
 		const {x, y} = chart;
 		let shown = [0, 0]; // abscissae
@@ -101,16 +111,18 @@
 			let low = Infinity, high = -Infinity;
 			chart.series.forEach((s, k) => {
 				if (!u.series[k + 1].show || s.look === "dashed") return;
+				const least = s.y.length > 20 ? from : shown[0];
 				s.y.forEach((v, i) => {
-					if (s.x[i] >= from && s.x[i] <= shown[1] || i === s.y.length - 1 && !zoomed) [low, high] = [Math.min(low, v), Math.max(high, v)];
+					if (s.x[i] >= least && s.x[i] <= shown[1] || i === s.y.length - 1 && !zoomed) [low, high] = [Math.min(low, v), Math.max(high, v)];
 				});
 			});
 			if (low > high) [low, high] = [lo, hi];
 			if (y.log) return uPlot.rangeLog(low, high, 10, false);
 			if (y.zero) low = Math.min(0, low);
+			const top = y.percent ? Math.max(high, 1) : Infinity;
 			if (low === high) [low, high] = [low - (Math.abs(low) / 10 || 1), high + (Math.abs(high) / 10 || 1)];
 			const [a, b] = uPlot.rangeNum(low, high, 0.06, false);
-			return [low >= 0 ? Math.max(a, 0) : a, y.percent ? Math.min(b, Math.max(high, 1)) : b];
+			return [low >= 0 ? Math.max(a, 0) : a, Math.min(b, top)];
 		};
 
 		const last = (u, i) => u.data[i].findLast(v => v != null);
@@ -168,7 +180,7 @@
 		figure.drawn = {
 			destroy: () => { resize.disconnect(); u.destroy(); },
 			update: text => {
-				const fresh = JSON.parse(text);
+				const fresh = read(text);
 				if (zoomed || fresh.series.length !== chart.series.length) return;
 				Object.assign(chart, fresh);
 				u.setData(join(chart));

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
 func example() *Report {
@@ -18,7 +19,7 @@ func example() *Report {
 		Lead:  "50,000 examples, one pass.",
 		Charts: []chart.Chart{{
 			Title: "Accuracy", Caption: "of <what>", X: chart.Axis{Label: "examples"}, Y: chart.Axis{Label: "accuracy", Percent: true},
-			Series: []chart.Series{{Name: "last 1000", X: []float64{1, 2, 3}, Y: []float64{.5, .75, .8125}}},
+			Series: []chart.Series{{Name: "last 1000", X: []float64{1, 2, 3}, Y: []eval.Number{.5, .75, .8125}}},
 			Marks:  []float64{2}, MarkName: "the stream changes",
 		}},
 		Tables: []Table{

@@ -169,10 +169,10 @@ func (r *Run) pace() []chart.Chart {
 	var rate, behind chart.Series
 	for i, m := range r.marks {
 		at := float64(m.at.UnixMilli()) / 1000
-		behind.X, behind.Y = append(behind.X, at), append(behind.Y, float64(m.behind))
+		behind.X, behind.Y = append(behind.X, at), append(behind.Y, eval.Number(m.behind))
 		if i > 0 {
 			was := &r.marks[i-1]
-			rate.X, rate.Y = append(rate.X, at), append(rate.Y, float64(m.records-was.records)/m.at.Sub(was.at).Seconds())
+			rate.X, rate.Y = append(rate.X, at), append(rate.Y, eval.Number(float64(m.records-was.records)/m.at.Sub(was.at).Seconds()))
 		}
 	}
 	if len(rate.X) == 0 {
