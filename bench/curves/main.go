@@ -32,8 +32,8 @@
 //
 // Seconds are those of the processor, without the tests, so that other work on
 // the machine does not count. DIR gets curves.csv with every measurement,
-// mean.csv with the mean over the runs at equal cost, evaluations.png and
-// seconds.png. Standard output gets a table; with -libsvm, which trains
+// mean.csv with the mean over the runs at equal cost, and index.html, which draws
+// them. Standard output gets a table; with -libsvm, which trains
 // svm-train with the flags given, also the error of each learner at a quarter,
 // a tenth and a thirtieth of its seconds.
 package main

@@ -11,18 +11,20 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
 // by tells what a curve is drawn against.
 type by struct {
-	name, file, label string
-	of                func(point) float64
+	name, label string
+	of          func(point) float64
 }
 
 var costs = []by{
-	{"kernel_evaluations", "evaluations.png", "kernel evaluations, powers of ten", func(p point) float64 { return p.evals }},
-	{"seconds", "seconds.png", "processor seconds, powers of ten", func(p point) float64 { return p.seconds }},
+	{"kernel_evaluations", "kernel evaluations", func(p point) float64 { return p.evals }},
+	{"seconds", "processor seconds", func(p point) float64 { return p.seconds }},
 }
 
 // at returns the error of the last measurement that cost no more than most, or
@@ -162,6 +164,7 @@ func (c *config) write(all []curve, ref *reference) error {
 	if err := c.table("curves.csv", rows); err != nil {
 		return err
 	}
+	page := report.Report{Title: c.title}
 	rows = [][]string{{"learner", "against", "cost", "error", "least", "most"}}
 	for _, b := range costs {
 		means := b.means(all)
@@ -173,13 +176,10 @@ func (c *config) write(all []curve, ref *reference) error {
 				rows = append(rows, []string{m.label, b.name, number(x), number(m.y[i]), number(m.low[i]), number(m.high[i])})
 			}
 		}
-		png, err := c.plot(b, means, ref).PNG()
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(c.out, b.file), png, 0o666); err != nil {
-			return err
-		}
+		page.Charts = append(page.Charts, c.plot(b, means, ref))
+	}
+	if _, err := report.Write(c.out, &page); err != nil {
+		return err
 	}
 	return c.table("mean.csv", rows)
 }
@@ -196,38 +196,37 @@ func (c *config) table(name string, rows [][]string) error {
 	return f.Close()
 }
 
-// decades is the range of costs that is drawn.
-const decades = 3.5
+// span is the ratio of the largest cost that is drawn to the least.
+const span = 3000
 
-// plot draws errors against powers of ten of what they cost. The beginning of
-// the curves and errors above twice the best, or two points above it, are cut off.
-func (c *config) plot(b by, means []mean, ref *reference) *report.Plot {
-	p := &report.Plot{Title: c.title + ": test error", XLabel: b.label, YLabel: "error, %"}
-	best, x1 := math.Inf(1), math.Inf(-1)
+// plot draws errors against what they cost. The beginning of the curves and
+// errors above twice the best, or two points above it, are cut off.
+func (c *config) plot(b by, means []mean, ref *reference) chart.Chart {
+	p := chart.Chart{Title: c.title + ": test error", X: chart.Axis{Label: b.label, Log: true}, Y: chart.Axis{Label: "error", Percent: true}}
+	best, x1 := math.Inf(1), 0.0
 	for _, m := range means {
-		best, x1 = min(best, 100*m.bestErr), max(x1, math.Log10(m.finalX))
+		best, x1 = min(best, m.bestErr), max(x1, m.finalX)
 	}
-	x0 := x1 - decades
+	x0 := x1 / span
 	for _, m := range means {
-		s := report.Series{Name: m.label}
-		for i, x := range m.x {
-			if x := math.Log10(x); x >= x0 {
-				s.X, s.Y = append(s.X, x), append(s.Y, 100*m.y[i])
-			}
+		from, _ := slices.BinarySearch(m.x, x0)
+		s := chart.Series{Name: m.label, X: m.x[from:]}
+		for _, y := range m.y[from:] {
+			s.Y = append(s.Y, eval.Number(y))
 		}
 		p.Series = append(p.Series, s)
 	}
 	if ref != nil {
-		best = min(best, 100*ref.err)
-		p.Series = append(p.Series, report.Series{Name: "svm-train", X: []float64{x0, x1}, Y: []float64{100 * ref.err, 100 * ref.err}, Look: report.Dashed})
+		best = min(best, ref.err)
+		p.Series = append(p.Series, chart.Series{Name: "svm-train", X: []float64{x0, x1}, Y: []eval.Number{eval.Number(ref.err), eval.Number(ref.err)}, Look: chart.Dashed})
 		if b.name == "seconds" {
 			for _, q := range parts {
-				p.Marks = append(p.Marks, math.Log10(ref.seconds/q))
+				p.Marks = append(p.Marks, ref.seconds/q)
 			}
 			p.MarkName = "1/30, 1/10, 1/4 of its time"
 		}
 	}
-	p.YMin, p.YMax = 0.9*best, max(2*best, best+2)
+	p.Y.Min, p.Y.Max = 0.9*best, max(2*best, best+0.02)
 	return p
 }
 

@@ -9,7 +9,7 @@ Live is what the heap's collections found in use, at most, in MiB; the collector
 lets the heap grow to twice that before it collects again.
 
 Prints a table in Markdown and writes DIR/growth.csv, which
-`go run -C bench ./semi/growthplot` draws.
+`scripts/shots.py growth` draws.
 """
 import argparse
 import csv

@@ -8,7 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
 // median returns the medians over the seeds of passes and seconds to a gap;
@@ -22,13 +26,17 @@ func (r *result) median(level float64) (passes, seconds float64) {
 		}
 		p, s = append(p, a), append(s, b)
 	}
-	slices.Sort(p)
-	slices.Sort(s)
-	k := len(p) / 2
-	if math.IsInf(p[k], 1) {
+	passes, seconds = half(p), half(s)
+	if math.IsInf(passes, 1) {
 		return math.NaN(), math.NaN()
 	}
-	return p[k], s[k]
+	return passes, seconds
+}
+
+// half returns the median of values, which it sorts.
+func half(values []float64) float64 {
+	slices.Sort(values)
+	return stat.Quantile(0.5, stat.Empirical, values, nil)
 }
 
 // table writes the results of one problem.
@@ -48,8 +56,7 @@ func (b *bench) table(t *table, problem string, o *optimum, all []result, second
 		for _, run := range r.runs {
 			last = append(last, run.last())
 		}
-		slices.Sort(last)
-		fmt.Fprintf(w, "| %s | %g | %s | %s | %.0e |\n", r.name, r.step, strings.Join(p, " | "), strings.Join(s, " | "), last[len(last)/2])
+		fmt.Fprintf(w, "| %s | %g | %s | %s | %.0e |\n", r.name, r.step, strings.Join(p, " | "), strings.Join(s, " | "), half(last))
 	}
 	if !math.IsNaN(seconds) {
 		fmt.Fprintf(w, "| normal equations | | | | | | | %.3f | %.0e |\n", seconds, gap)
@@ -65,28 +72,23 @@ func dash(v float64, format string) string {
 }
 
 // plot draws the first seed's curves.
-func (b *bench) plot(t *table, problem string, all []result) error {
-	short := strings.NewReplacer(" ", "-", ",", "").Replace(t.name + "-" + problem)
-	p := report.Plot{
-		File: short + ".png", Title: fmt.Sprintf("%s, %s", t.name, problem),
-		XLabel: "passes over the data", YLabel: "log10 (F − F*)", YMin: -13, YMax: 0,
+func (b *bench) plot(t *table, problem string, all []result) {
+	c := chart.Chart{
+		Title: fmt.Sprintf("%s, %s", t.name, problem), X: chart.Axis{Label: "passes over the data"},
+		Y: chart.Axis{Label: "F − F*", Log: true, Min: 1e-13, Max: 1},
 	}
 	for _, r := range all {
 		if strings.HasPrefix(r.name, "saga-sd, ") || strings.Contains(r.name, "variant") || strings.Contains(r.name, "start") {
 			continue // as many lines as there are colours
 		}
 		run := r.runs[0]
-		y := make([]float64, len(run.gap))
+		y := make([]eval.Number, len(run.gap))
 		for k, g := range run.gap {
-			y[k] = math.Log10(max(g, 1e-30))
+			y[k] = eval.Number(max(g, 1e-30))
 		}
-		p.Series = append(p.Series, report.Series{Name: r.name, X: run.passes, Y: y, Look: report.Strong})
+		c.Series = append(c.Series, chart.Series{Name: r.name, X: run.passes, Y: y})
 	}
-	png, err := p.PNG()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(b.out, p.File), png, 0o666)
+	b.charts = append(b.charts, c)
 }
 
 // write writes what there is so far.
@@ -98,5 +100,6 @@ func (b *bench) write() error {
 			return err
 		}
 	}
-	return nil
+	_, err := report.Write(b.out, &report.Report{Title: "Variance-reduced methods", Charts: b.charts})
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -32,8 +33,8 @@ type demoWatch struct {
 	number   int   // of checkpoints
 	versions []demoVersion
 	held     *eval.Prequential
-	// Points of the subscriber's accuracy over the examples learned.
-	x, y []float64
+	// The subscriber's accuracy over the examples learned.
+	course chart.Series
 }
 
 // demoVersion is a model as the subscriber got it.
@@ -44,7 +45,7 @@ type demoVersion struct {
 }
 
 func newDemoWatch(d *demo) *demoWatch {
-	w := &demoWatch{d: d, held: eval.New(false, demoWindow)}
+	w := &demoWatch{d: d, held: eval.New(false, demoWindow), course: chart.Series{Name: fmt.Sprintf("last %d held out", demoWindow)}}
 	w.change = sync.NewCond(&w.mu)
 	return w
 }
@@ -186,7 +187,7 @@ func (w *demoWatch) score(ctx context.Context, src stream.Source, dec stream.Dec
 			w.held.Add(dst[i], ys[i])
 			if n := w.held.Examples(); n%50 == 0 {
 				_, recent := w.held.Accuracy()
-				w.x, w.y = append(w.x, float64(n*(demoHoldEvery-1))), append(w.y, recent)
+				w.course.X, w.course.Y = append(w.course.X, float64(n*(demoHoldEvery-1))), append(w.course.Y, eval.Number(recent))
 			}
 		}
 		w.mu.Unlock()
@@ -254,17 +255,17 @@ func (d *demo) page(rows [][]string) *report.Report {
 		versions.Rows = append(versions.Rows, []string{fmt.Sprint(v.version), fmt.Sprint(v.examples), fmt.Sprint(v.support),
 			percent(eval.Number(v.recent)), percent(eval.Number(v.held))})
 	}
-	held := report.Plot{
-		File: "subscriber.png", Title: "Accuracy of the subscriber", XLabel: "examples in the stream", YLabel: "accuracy",
+	held := chart.Chart{
+		Title: "Accuracy of the subscriber", X: chart.Axis{Label: "examples in the stream"}, Y: chart.Axis{Label: "accuracy", Percent: true},
 		Caption: "Examples that are held out from training, predicted by a subscriber with the model it had at that moment.",
-		Series:  []report.Series{{Name: fmt.Sprintf("last %d held out", demoWindow), X: w.x, Y: w.y}},
+		Series:  []chart.Series{w.course},
 		Marks:   marks, MarkName: "new model",
 	}
 	return &report.Report{
 		Title:  "streamsvm demo",
 		Lead:   "A producer wrote a drifting stream to a Kafka topic. A trainer learned from it and published models to another topic. A subscriber took each one into use and predicted examples held out from training.",
 		Tables: []report.Table{{Title: "Summary", Rows: rows}, versions},
-		Plots:  []report.Plot{curvePlot(d.engine, demoWindow), held},
+		Charts: []chart.Chart{curveChart(d.engine, demoWindow), held},
 		Foot:   version(),
 	}
 }

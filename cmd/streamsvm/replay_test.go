@@ -149,7 +149,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := decode[result](t, string(data))
-	for _, name := range []string{"index.html", "prequential.png"} {
+	for _, name := range []string{"index.html"} {
 		if info, err := os.Stat(filepath.Join(rep, name)); err != nil || info.Size() == 0 {
 			t.Errorf("report: %v", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -19,20 +20,20 @@ func writeReport(dir string, e *engine.Engine, r *result) error {
 		Foot:   version(),
 	}
 	if e.Prequential().Examples() > 0 { // without labels there is no curve
-		page.Plots = []report.Plot{curvePlot(e, r.Prequential.Window.Examples)}
+		page.Charts = []chart.Chart{curveChart(e, r.Prequential.Window.Examples)}
 	}
 	_, err := report.Write(dir, page)
 	return err
 }
 
-// curvePlot is the course of the prequential measure.
-func curvePlot(e *engine.Engine, window int) report.Plot {
+// curveChart is the course of the prequential measure.
+func curveChart(e *engine.Engine, window int) chart.Chart {
 	p := e.Prequential()
 	majority, regress := math.NaN(), p.Summary().MAE != nil
 	if neg, pos := p.Classes(); !regress && neg+pos > 0 {
 		majority = float64(max(neg, pos)) / float64(neg+pos)
 	}
-	return report.Prequential(e.Curve().Points(p), regress, window, majority)
+	return chart.Prequential(e.Curve().Points(p), regress, window, majority)
 }
 
 // tables lists the result in words.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
@@ -122,6 +123,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
 	srv.mux.Handle("GET /{$}", page.Page(t.stall))
+	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
 		srv.profile()
 	}

@@ -85,6 +85,11 @@ func TestAUC(t *testing.T) {
 		{nil, nil, nan},
 		{[]float64{nan, 1, nan}, []float64{1, -1, -1}, 0.25},
 		{[]float64{math.Inf(1), math.Inf(-1)}, []float64{1, -1}, 1},
+		{[]float64{math.Inf(1), math.Inf(1), 3}, []float64{1, -1, -1}, 0.75},
+		{[]float64{math.Inf(1), nan, math.Inf(-1)}, []float64{1, 1, 1}, nan},
+		{[]float64{math.Inf(1), nan, math.Inf(-1)}, []float64{-1, -1, -1}, nan},
+		{[]float64{nan, nan}, []float64{-1, -1}, nan},
+		{[]float64{nan, nan}, []float64{-1, 1}, 0.5},
 	} {
 		if got := AUC(tt.scores, tt.labels); !same(got, tt.want) {
 			t.Errorf("%v %v: %v, want %v", tt.scores, tt.labels, got, tt.want)

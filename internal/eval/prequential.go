@@ -153,15 +153,6 @@ func (p *Prequential) Classes() (negative, positive uint64) {
 	return h[0][0] + h[0][1], h[1][0] + h[1][1]
 }
 
-// window calls do for the examples in the window, in the ring's order: what is
-// made of them does not depend on it but for rounding, which is the same each
-// time.
-func (p *Prequential) window(do func(score, label float64)) {
-	for i := range p.scores {
-		do(p.scores[i], p.labels[i])
-	}
-}
-
 // score returns the measure that a curve shows, over all examples and over the
 // window: the accuracy, or the mean absolute error of a regression.
 func (p *Prequential) score() (all, window float64) {
@@ -169,7 +160,9 @@ func (p *Prequential) score() (all, window float64) {
 		return p.total.accuracy(), p.recent.accuracy()
 	}
 	var sum float64
-	p.window(func(score, label float64) { sum += math.Abs(score - label) })
+	for i := range p.scores {
+		sum += math.Abs(p.scores[i] - p.labels[i])
+	}
 	return p.absErr / float64(p.n), sum / float64(len(p.scores))
 }
 
@@ -227,36 +220,16 @@ func (p *Prequential) Summary() Summary {
 	if p.regress {
 		n := float64(p.n)
 		s.regression(p.absErr/n, p.sqErr/n, p.devY/n)
-		s.Window.of(p)
+		s.Window.errors(p.scores, p.labels)
 		return s
 	}
 	s.classification(&p.total, p.hinge/float64(p.n), p.bins.auc())
-	var scores, labels []float64
 	var loss float64
-	p.window(func(score, label float64) {
-		scores, labels = append(scores, score), append(labels, label)
-		loss += hinge(score, label)
-	})
-	s.Window.classification(&p.recent, loss/float64(len(scores)), AUC(scores, labels))
+	for i := range p.scores {
+		loss += hinge(p.scores[i], p.labels[i])
+	}
+	s.Window.classification(&p.recent, loss/float64(len(p.scores)), AUC(p.scores, p.labels))
 	return s
-}
-
-// of sets the measures of a regression over p's window.
-func (w *Window) of(p *Prequential) {
-	n := float64(len(p.scores))
-	var abs, sq, mean, dev float64
-	p.window(func(score, label float64) {
-		d := score - label
-		abs += math.Abs(d)
-		sq += float64(d * d)
-		mean += label
-	})
-	mean /= n
-	p.window(func(_, label float64) {
-		d := label - mean
-		dev += float64(d * d)
-	})
-	w.regression(abs/n, sq/n, dev/n)
 }
 
 // Measures lists the summary's numbers that apply, for publication, in a fixed

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/streamsvm/streamsvm/bench/cref"
+	"github.com/streamsvm/streamsvm/internal/testkit/cref"
 	"golang.org/x/sys/unix"
 )
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"maps"
 	"math"
 	"net/http"
@@ -13,13 +12,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = chart.Page(pageText)
+
+// policy lets the page run the script of this program and fetch itself.
+const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // page is what page.html shows.
 type page struct {
@@ -27,9 +30,8 @@ type page struct {
 	Problem                          string
 	Refresh                          int
 	Tiles, Fates, Learner            []named
-	CurveTitle                       string
-	WindowSize                       string
-	Curve                            *curve
+	Course                           *chart.Chart // of the prequential measure; nil before the first
+	Pace                             []chart.Chart
 	Lags                             []lagRow
 	Checkpoints                      []checkpointRow
 	Models                           []modelRow
@@ -64,7 +66,7 @@ func (r *Run) Page(stall time.Duration) http.Handler {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+		h.Set("Content-Security-Policy", policy)
 		_, _ = w.Write(b.Bytes())
 	})
 }
@@ -76,7 +78,7 @@ func (r *Run) page() *page {
 	lags, lag := r.lags()
 	p := &page{
 		Title: "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
-		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "), WindowSize: count(uint64(s.Window.Examples)),
+		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
 	}
 	if r.about.ModelTopic != "" {
 		p.Where += fmt.Sprintf(" to %q on %s", r.about.Model, r.about.ModelTopic)
@@ -89,10 +91,12 @@ func (r *Run) page() *page {
 	case lag == 0 && v.queued == 0:
 		p.State = "up to date"
 	}
-	rate := math.NaN()
-	if d := now.Sub(r.marks[0].at).Seconds(); !r.marks[0].at.IsZero() && d > 0 {
-		rate = float64(v.counts.Consumed-r.marks[0].records) / d
+	at := r.seen
+	if now.Sub(at) >= rateOver { // nothing has come since
+		at = now
 	}
+	r.mark(at)
+	rate := r.rate(at)
 	score := func(m eval.Measures) string {
 		switch {
 		case v.scored == 0:
@@ -102,15 +106,13 @@ func (r *Run) page() *page {
 		}
 		return percent(float64(m.Accuracy))
 	}
-	p.CurveTitle = "Prequential accuracy: every example predicted before it was learned from"
 	name := "accuracy"
 	if s.MAE != nil {
 		name = "mean absolute error"
-		p.CurveTitle = "Prequential mean absolute error: every example predicted before it was learned from"
 	}
 	p.Tiles = []named{
 		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(lag, 0)))},
-		{name + ", last " + p.WindowSize, score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
+		{name + ", last " + count(uint64(s.Window.Examples)), score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
 		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
 	}
 	if len(r.models) > 0 {
@@ -140,7 +142,11 @@ func (r *Run) page() *page {
 	for _, x := range r.dead {
 		p.Dead = append(p.Dead, deadRow{short(now.Sub(x.At)), x.Why})
 	}
-	p.Curve = newCurve(v.curve, s.MAE != nil)
+	if len(v.curve) > 0 {
+		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
+		p.Course = &c
+	}
+	p.Pace = r.pace()
 	p.Learner = r.learner()
 	return p
 }

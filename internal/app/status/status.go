@@ -5,12 +5,14 @@ package status
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,6 +26,8 @@ const (
 	recent = 8
 	// rateOver is the least time over which a rate is taken.
 	rateOver = 5 * time.Second
+	// maxMarks bounds the marks that are kept: an hour of them.
+	maxMarks = int(time.Hour / rateOver)
 )
 
 // Run is a engine.Observer that remembers what the page shows. Its methods
@@ -36,7 +40,7 @@ type Run struct {
 	src         stream.Source
 	began, seen time.Time
 	view        view
-	marks       [2]mark // for the rate: an older and a newer one
+	marks       []mark // at least rateOver apart
 	checkpoints []savedCheckpoint
 	models      []savedModel
 	dead        []deadLetter
@@ -70,9 +74,11 @@ type view struct {
 	started          bool
 }
 
+// mark is how far the run was at a time.
 type mark struct {
 	at      time.Time
 	records uint64
+	behind  int64
 }
 
 type savedCheckpoint struct {
@@ -134,12 +140,49 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 		v.model, v.support, v.nonzero = info.Text, info.Support, info.Nonzero
 	}
 	r.view = v
-	if r.marks[1].at.IsZero() {
-		r.marks = [2]mark{{now, v.counts.Consumed}, {now, v.counts.Consumed}}
+	r.mark(now)
+}
+
+// mark remembers how far the run is, if the last time is long enough before at.
+func (r *Run) mark(at time.Time) {
+	if n := len(r.marks); r.seen.IsZero() || n > 0 && at.Sub(r.marks[n-1].at) < rateOver {
+		return
 	}
-	if now.Sub(r.marks[1].at) >= rateOver {
-		r.marks[0], r.marks[1] = r.marks[1], mark{now, v.counts.Consumed}
+	_, lag := r.lags()
+	r.marks = append(r.marks, mark{at, r.view.counts.Consumed, lag + r.view.queued})
+	r.marks = r.marks[max(0, len(r.marks)-maxMarks):]
+}
+
+// rate returns the records consumed a second over rateOver or more before at.
+func (r *Run) rate(at time.Time) float64 {
+	for i := len(r.marks) - 1; i >= 0; i-- {
+		m := &r.marks[i]
+		if d := at.Sub(m.at); d >= rateOver || i == 0 && d > 0 {
+			return float64(r.view.counts.Consumed-m.records) / d.Seconds()
+		}
 	}
+	return math.NaN()
+}
+
+// pace returns charts of the rate and of what waits, over the last hour.
+func (r *Run) pace() []chart.Chart {
+	var rate, behind chart.Series
+	for i, m := range r.marks {
+		at := float64(m.at.UnixMilli()) / 1000
+		behind.X, behind.Y = append(behind.X, at), append(behind.Y, eval.Number(m.behind))
+		if i > 0 {
+			was := &r.marks[i-1]
+			rate.X, rate.Y = append(rate.X, at), append(rate.Y, eval.Number(float64(m.records-was.records)/m.at.Sub(was.at).Seconds()))
+		}
+	}
+	if len(rate.X) == 0 {
+		return nil
+	}
+	rate.Name, behind.Name = "records/s", "records behind"
+	panel := func(title string, s chart.Series) chart.Chart {
+		return chart.Chart{Title: title, X: chart.Axis{Time: true}, Y: chart.Axis{Label: s.Name, Zero: true}, Series: []chart.Series{s}}
+	}
+	return []chart.Chart{panel("Throughput", rate), panel("Lag", behind)}
 }
 
 // Dead implements engine.Observer.

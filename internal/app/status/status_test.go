@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -111,6 +109,9 @@ func get(t *testing.T, r *Run) string {
 	if err != nil || rec.Code != 200 {
 		t.Fatalf("status %d, %v\n%s", rec.Code, err, body)
 	}
+	if csp := rec.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self'; ") {
+		t.Errorf("policy %q", csp)
+	}
 	return string(body)
 }
 
@@ -138,14 +139,14 @@ func TestPage(t *testing.T) {
 	}
 	body := get(t, r)
 	for _, want := range []string{
-		"1 500", "stalled: no progress for 1m30s", "0000000000000abc", "1 min 10 s", "&lt;script&gt;", "offset 17", "<polyline",
+		"1 500", "stalled: no progress for 1m30s", "0000000000000abc", "1 min 10 s", "&lt;script&gt;", "offset 17", `<figure class="chart">`, `<script src="chart.js">`,
 		"&#34;m&#34; on models", "delta", ">11<", "rbf gamma=1",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	if strings.Contains(body, "<script>") {
+	if strings.Contains(body, "<script>") || strings.Contains(body, "alert(1)</script>") {
 		t.Error("text of a record reached the page as markup")
 	}
 	if strings.Contains(body, ">1</td><td>0s</td>") {
@@ -153,34 +154,41 @@ func TestPage(t *testing.T) {
 	}
 }
 
-func TestCurveStaysInside(t *testing.T) {
-	nan := math.NaN()
-	for name, pts := range map[string][]eval.Point{
-		"one":      {{Examples: 1, All: 1, Window: 1}},
-		"constant": {{Examples: 1, All: .5, Window: .5}, {Examples: 2, All: .5, Window: .5}},
-		"nan":      {{Examples: 1, All: nan, Window: nan}, {Examples: 2, All: .25, Window: nan}},
-		"range":    {{Examples: 10, All: 0, Window: 1}, {Examples: 1e12, All: 1, Window: 0}},
-	} {
-		for _, regression := range []bool{false, true} {
-			c := newCurve(pts, regression)
-			if c == nil {
-				t.Fatalf("%s: no curve", name)
-			}
-			if len(c.YTicks) < 2 || len(c.YTicks) > 12 {
-				t.Errorf("%s: %d ticks", name, len(c.YTicks))
-			}
-			for _, k := range c.YTicks {
-				if !(k.At >= 20 && k.At <= float64(c.Bottom)) {
-					t.Errorf("%s: tick at %g", name, k.At)
-				}
-			}
-			if strings.Contains(c.All+c.Window, "NaN") {
-				t.Errorf("%s: NaN in %s", name, c.All)
-			}
+// TestPace: the charts of rate and lag cover an hour, at points that are some
+// seconds apart.
+func TestPace(t *testing.T) {
+	r, now := clocked()
+	src := &lagging{n: 50}
+	r.SetSource(src)
+	e := trained(t)
+	r.Consumed(e, 0)
+	if p := r.page(); p.Pace != nil {
+		t.Errorf("charts of one point: %+v", p.Pace)
+	}
+	for range 4000 {
+		*now = now.Add(time.Second)
+		r.view.counts.Consumed += 7
+		r.seen = *now
+		r.page()
+	}
+	if n := len(r.marks); n != maxMarks {
+		t.Errorf("%d marks, want %d", n, maxMarks)
+	}
+	if rate := r.rate(*now); rate != 7 {
+		t.Errorf("rate %v, want 7", rate)
+	}
+	pace := r.page().Pace
+	rate, behind := pace[0].Series[0], pace[1].Series[0]
+	for i, v := range rate.Y {
+		if v != 7 || rate.X[i]-behind.X[i] != rateOver.Seconds() || behind.Y[i] != 50 {
+			t.Fatalf("point %d: %v records/s at %v, %v behind at %v", i, v, rate.X[i], behind.Y[i], behind.X[i])
 		}
 	}
-	if newCurve([]eval.Point{{Examples: 1, All: nan, Window: nan}}, false) != nil {
-		t.Error("a curve of nothing")
+	// An idle source is seen to be idle.
+	*now = now.Add(time.Minute)
+	r.page()
+	if rate := r.rate(*now); rate != 0 {
+		t.Errorf("rate %v of an idle source", rate)
 	}
 }
 

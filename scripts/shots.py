@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Draws the pictures of the docs, as PNG files, with Chromium and the charts of
+internal/app/chart.
+
+    scripts/shots.py demo docs/demo.png          runs the demo
+    scripts/shots.py status docs/status.png      runs broker, generator and trainer
+    scripts/shots.py chart PAGE.html OUT.png     a chart of any report: of replay, demo, bench/curves, bench/vr
+    scripts/shots.py gap STEPS.csv OUT.png       duality gap and bound, of bench/live -csv
+    scripts/shots.py growth GROWTH.csv OUT.png   time and memory, of bench/semi/growth.py
+
+How the pictures of the docs came to be:
+
+    demo.png, status.png   as above
+    scs-gap.png            go run -C bench ./live -limit 1000000 -csv steps.csv "sea block=0", then
+                           gap bench/steps.csv docs/scs-gap.png --title "SEA without change, one million examples"
+    semi-growth.png        growth, of the CSV that the table in semi.md was made of
+    sbp-*.png              bench/curves as in sbp.md, then chart DIR/index.html, the first chart
+    svrg-sd.png            bench/vr as in svrg-sd.md, then the chart --title "covtype15k, ridge 1e-4"
+
+Needs chromium (or its path in CHROMIUM) and, for demo and status, Go.
+"""
+import argparse, csv, json, os, re, signal, shutil, subprocess, sys, tempfile, time, urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CHART = os.path.join(ROOT, "internal", "app", "chart")
+
+
+def chromium(*args):
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        sys.exit("shots: chromium is missing")
+    with tempfile.TemporaryDirectory() as profile:
+        done = subprocess.run([program, "--headless", "--no-sandbox", "--hide-scrollbars", "--user-data-dir=" + profile, *args],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    if done.returncode:
+        sys.exit(done.stderr.decode())
+    return done.stdout.decode()
+
+
+def screenshot(url, out, width, height, *args):
+    out = os.path.abspath(out)
+    chromium("--force-device-scale-factor=1.5", "--window-size=%d,%d" % (width, height), "--screenshot=" + out, *args, url)
+    print(out)
+
+
+def read(name):
+    with open(os.path.join(CHART, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def page(charts):
+    """A page of charts, in the form that chart.go gives them."""
+    figures = "".join('<figure class="chart"><h2>%s</h2><div class="plot"></div><script type="application/json">%s</script></figure>'
+                      % (c["title"], json.dumps(c)) for c in charts)
+    return "<!doctype html><html><head><meta charset=utf-8><style>%s%s</style></head><body>%s<script>%s%s</script></body></html>" % (
+        read("uplot/uPlot.min.css"), read("style.css"), figures, read("uplot/uPlot.iife.min.js"), read("chart.js"))
+
+
+def shoot(text, out, width=900):
+    """Takes a picture of the figures of a page that are not hidden."""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    text = text.replace("</head>", """<style>body { max-width: none; margin: 0; padding: 4px 14px 1px; }
+body > :not(figure), figure[hidden], figcaption, details, .u-legend tr:first-child { display: none; } figure { margin: 0 0 8px; } figure h2 { margin: 10px 0 4px; }
+</style></head>""")
+    text = text.replace("</body>", "<script>document.title = Math.ceil(document.body.getBoundingClientRect().height)</script></body>")
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "page.html")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        size = "--window-size=%d,%d" % (width, 2000)
+        height = int(re.search(r"<title>(\d+)</title>", chromium(size, "--dump-dom", "file://" + path)).group(1))
+        screenshot("file://" + path, out, width, height)
+
+
+def chart(path, out, title=""):
+    """Takes a picture of one chart of a report."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    parts = text.split('<figure class="chart">')
+    chosen = next((i for i, p in enumerate(parts) if i and p.lstrip().startswith("<h2>" + title)), None)
+    if chosen is None:
+        sys.exit("%s has no chart %r" % (path, title))
+    text = parts[0] + "".join('<figure class="chart"%s>%s' % ("" if i == chosen else " hidden", p) for i, p in enumerate(parts) if i)
+    shoot(text, out)
+
+
+def rows(path):
+    with open(path, newline="") as f:
+        table = list(csv.DictReader(f))
+    if not table:
+        sys.exit("%s: no rows" % path)
+    return table
+
+
+def gap(path, out, title=""):
+    steps = rows(path)
+
+    def series(name, column, **more):
+        points = [(float(r["examples"]), float(r[column])) for r in steps if r[column] and float(r[column]) > 0]
+        return {"name": name, "x": [p[0] for p in points], "y": [p[1] for p in points], **more}
+
+    lines = [series("duality gap", "certificate"), series("bound", "gap_bound"), series("objective", "objective", look="dashed")]
+    bound = lines[1]
+    x, y = [], []
+    for i, (a, b) in enumerate(zip(bound["x"], bound["y"])):  # it holds until the next
+        if i and b != bound["y"][i - 1]:
+            x.append(a * (1 - 1e-9))
+            y.append(bound["y"][i - 1])
+        x.append(a)
+        y.append(b)
+    bound["x"], bound["y"] = x, y
+    low, high = min(lines[0]["y"]), max(lines[2]["y"])
+    over = [r for r in steps if r["gap_bound"] and float(r["certificate"]) > float(r["gap_bound"])]
+    if over:
+        at = [float(r["examples"]) for r in over]
+        print("%d gaps are above their bound, the first at %g examples" % (len(at), at[0]))
+    shoot(page([{"title": title or "Duality gap", "x": {"label": "examples", "log": True},
+                 "y": {"label": "regularized loss", "log": True, "min": low / 1.5, "max": high * 1.5}, "series": lines}]), out)
+
+
+def growth(path, out):
+    table, charts = rows(path), []
+    for column, title, label, log in (("cpu_seconds", "tsgs3vm: time", "processor seconds", True), ("rss_mib", "tsgs3vm: memory", "peak memory, MiB", False)):
+        lines = {}
+        for r in table:
+            s = lines.setdefault(r["learner"], {"name": r["learner"], "x": [], "y": []})
+            s["x"].append(float(r["examples"]))
+            s["y"].append(float(r[column]))
+        charts.append({"title": title, "x": {"label": "examples", "log": True}, "y": {"label": label, "log": log, "zero": True}, "series": list(lines.values())})
+    shoot(page(charts), out)
+
+
+def build(d):
+    program = os.path.join(d, "streamsvm")
+    subprocess.run(["go", "build", "-o", program, "./cmd/streamsvm"], cwd=ROOT, check=True)
+    return program
+
+
+def demo(out):
+    with tempfile.TemporaryDirectory() as d:
+        subprocess.run([build(d), "demo", "--report", d], check=True, stdout=subprocess.DEVNULL)
+        chart(os.path.join(d, "index.html"), out)
+
+
+def status(out, seconds):
+    """Takes a picture of the status page of a trainer that has run for so long."""
+    broker, listen = "127.0.0.1:19292", "127.0.0.1:19293"
+    with tempfile.TemporaryDirectory() as d:
+        program, started = build(d), []
+
+        def start(*args):
+            started.append(subprocess.Popen([program, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=d))
+            return started[-1]
+
+        try:
+            start("broker", "--data", "b", "--addr", broker)
+            time.sleep(2)
+            start("generate", "checkerboard", "--topic", "examples", "--partitions", "4", "--count", "1000000", "--rate", "2500", "--brokers", broker)
+            time.sleep(2)
+            start("train", "--topics", "examples", "--model-topic", "models", "--checkpoint", "state", "--brokers", broker,
+                  "--listen", listen)
+            time.sleep(seconds)
+            urllib.request.urlopen("http://" + listen).read()
+            screenshot("http://" + listen, out, 1100, 1255, "--timeout=3000")
+        finally:
+            for p in reversed(started):
+                p.send_signal(signal.SIGTERM)
+                p.wait()
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = ap.add_subparsers(dest="what", required=True)
+    for name in ("chart", "gap", "growth", "demo", "status"):
+        p = sub.add_parser(name)
+        if name in ("chart", "gap", "growth"):
+            p.add_argument("path")
+        p.add_argument("out")
+        if name in ("chart", "gap"):
+            p.add_argument("--title", default="", help="how the chart's title begins" if name == "chart" else "")
+        if name == "status":
+            p.add_argument("--seconds", type=float, default=90)
+    args = vars(ap.parse_args())
+    {"chart": chart, "gap": gap, "growth": growth, "demo": demo, "status": status}[args.pop("what")](**args)
+
+
+if __name__ == "__main__":
+    main()
