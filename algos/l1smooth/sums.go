@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
@@ -235,11 +236,6 @@ func total(xs []float64) float64 {
 	return s
 }
 
-// A square is a symmetric matrix, its lower triangle row by row.
-type square []float64
-
-func (s square) row(i int) []float64 { return s[i*(i+1)/2 : (i+1)*(i+2)/2] }
-
 // places says where each coordinate stands in the active set, −1 for not at
 // all.
 type places struct {
@@ -262,7 +258,7 @@ func (p *places) set(active []int32, size int) {
 
 // hessian sets H = Σ h_i x_i x_i^T over the active coordinates; rows with h_i ≤
 // least are left out.
-func (d *data) hessian(H square, p *places, h []float64, least float64, scratch *[][]float64) {
+func (d *data) hessian(H linear.Lower, p *places, h []float64, least float64, scratch *[][]float64) {
 	n := len(p.active)
 	work := 0
 	for k := range d.blocks {
@@ -300,7 +296,7 @@ func (d *data) hessian(H square, p *places, h []float64, least float64, scratch 
 
 // outer adds h_i x_i x_i^T for the rows of a sparse block. pos and val have
 // room for a row.
-func (b *block) outer(H square, p *places, h []float64, least, bias float64, pos []int32, val []float64) {
+func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float64, pos []int32, val []float64) {
 	at := p.at[1:]
 	from := int32(0)
 	for i, to := range b.end {
@@ -317,7 +313,7 @@ func (b *block) outer(H square, p *places, h []float64, least, bias float64, pos
 					}
 				}
 				for a, r := range pos {
-					row := H.row(int(r))
+					row := H.Row(int(r))
 					for _, c := range pos[:a+1] {
 						row[c] += h[i]
 					}
@@ -340,7 +336,7 @@ func (b *block) outer(H square, p *places, h []float64, least, bias float64, pos
 				}
 			}
 			for a, r := range pos {
-				row, hv := H.row(int(r)), float64(h[i]*val[a])
+				row, hv := H.Row(int(r)), float64(h[i]*val[a])
 				for k, c := range pos[:a+1] {
 					row[c] += float64(hv * val[k])
 				}
@@ -352,7 +348,7 @@ func (b *block) outer(H square, p *places, h []float64, least, bias float64, pos
 
 // outerDense is outer for a dense block: the rows that count become columns of
 // an |active|-by-m matrix, whose rows are multiplied with each other.
-func (b *block) outerDense(H square, p *places, h []float64, least, bias float64, cols []float64) {
+func (b *block) outerDense(H linear.Lower, p *places, h []float64, least, bias float64, cols []float64) {
 	m := 0
 	for i := range b.y {
 		if h[i] > least {
@@ -389,7 +385,7 @@ func (b *block) outerDense(H square, p *places, h []float64, least, bias float64
 				k++
 			}
 		}
-		row := H.row(a)
+		row := H.Row(a)
 		for c := range a + 1 {
 			row[c] += vec.Dot64(weighted, cols[c*blockRows:][:m])
 		}

@@ -9,9 +9,9 @@ import (
 	"sort"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -37,7 +37,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Linear,
 	Tasks:   []algos.Task{algos.Regress, algos.Classify},
 	Presets: map[string]map[string]string{"drift": {"keep": "window", "buffer": "500", "refresh": "0.02"}},
-}, nil, newLearner, linear.Decode)
+}, nil, newLearner, model.DecodeLinear)
 
 // Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count, and at
 // a refresh minimises
@@ -63,7 +63,7 @@ type Learner struct {
 	wait   int // examples since the last refresh
 	steps  uint64
 	w      []float64
-	model  *linear.Model
+	model  *model.Linear
 	note   note
 }
 
@@ -261,7 +261,7 @@ func (l *Learner) renew() {
 	for j, v := range x {
 		w[l.seen[j]] = v
 	}
-	l.model = linear.NewModel(w, bias)
+	l.model = model.NewLinear(w, bias)
 }
 
 // Report describes the last solution. The certificate is norm²/(2λ), which

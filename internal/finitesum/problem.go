@@ -1,21 +1,22 @@
-// Package vr minimises regularised finite sums over linear models by
+// Package finitesum minimises regularised finite sums over linear models by
 // stochastic gradients of reduced variance:
 //
 //	F(x) = 1/n Σ loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
 //
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
-// logistic loss. The methods are those of Shang, Liu, Zhou, Cheng, Ng,
-// Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
+// logistic loss. The methods, one a file, are those of Shang, Liu, Zhou, Cheng,
+// Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
 // Gradient Optimization" (AISTATS 2018, arXiv 1802.09933) and the ones it
-// compares itself with; Gram solves ridge problems directly.
+// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. Each
+// is a function that runs an epoch; walk.go holds the step that all but
+// Katyusha share, decrease.go the sufficient decrease of the SD methods, and
+// solver.go what happens between epochs. Gram solves ridge problems directly.
 //
 // Everything is deterministic: an epoch is a function of the solver's state,
 // the rows and the seed. Nothing here knows of streams.
 package finitesum
 
 import (
-	"errors"
-	"fmt"
 	"math"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -75,6 +76,15 @@ func (p *Problem) Set(i int, a stream.Vec, b float64) {
 	p.dim = max(p.dim, a.Dim()+p.first())
 }
 
+// sparse reports whether lazy updates pay.
+func (p *Problem) sparse() bool { return 8*p.nnz < p.Len()*p.Dim() }
+
+// full reports whether row i spells out every feature.
+func (p *Problem) full(i int) bool {
+	r := &p.rows[i]
+	return r.Idx == nil && len(r.Val) == p.Dim()-p.first()
+}
+
 // dot returns a_iᵀx. Its bits depend on the row and on x only.
 func (p *Problem) dot(x []float64, i int) float64 {
 	r, s := &p.rows[i], 0.0
@@ -125,10 +135,6 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 		y[k] += float64(c * float64(v))
 	}
 }
-
-// Lipschitz returns L = curvature · max ‖a_i‖² + λ1, a bound on the curvature
-// of every summand.
-func (p *Problem) Lipschitz() float64 { return float64(p.Loss.Curvature()*p.maxNorm2()) + p.Ridge }
 
 // smoothness bounds the curvature of F's smooth part: the largest eigenvalue
 // of AᵀA/n is at most its trace.
@@ -238,17 +244,6 @@ func (p *Problem) Gradient(x []float64) []float64 {
 	return g
 }
 
-// TransposeMean returns 1/n Σ v_i a_i.
-func (p *Problem) TransposeMean(v []float64) []float64 {
-	g := make([]float64, p.Dim())
-	p.gradient(g, v)
-	return g
-}
-
-// Subgradient returns the norm of the smallest subgradient of F at x, which is
-// 0 at a minimum.
-func (p *Problem) Subgradient(x []float64) float64 { return p.subgradient(x, p.Gradient(x)) }
-
 // soft returns sign(v) max(|v|−t, 0), the prox of t|·|; NaN stays NaN.
 func soft(v, t float64) float64 {
 	if v > t {
@@ -261,147 +256,4 @@ func soft(v, t float64) float64 {
 		return v
 	}
 	return 0
-}
-
-// Method names an algorithm.
-type Method uint8
-
-// The methods; section numbers are the paper's.
-const (
-	SVRGSD   Method = iota // Algorithm 2
-	SAGASD                 // Algorithm 3
-	SVRG                   // Johnson and Zhang 2013, option I; λ2 must be 0
-	ProxSVRG               // Xiao and Zhang 2014
-	SAGA                   // Defazio, Bach, Lacoste-Julien 2014
-	Katyusha               // Allen-Zhu 2017, Algorithm 1 and 2, option II
-)
-
-// String returns the name under which users know the method.
-func (m Method) String() string {
-	return [...]string{"svrg-sd", "saga-sd", "svrg", "prox-svrg", "saga", "katyusha"}[m]
-}
-
-func (m Method) table() bool { return m == SAGASD || m == SAGA }
-func (m Method) decreases() bool {
-	return m == SVRGSD || m == SAGASD
-}
-
-// Variant is where an epoch of SVRG-SD starts.
-type Variant uint8
-
-const (
-	Auto     Variant = iota // Convex where λ1 = 0, else Strongly
-	Strongly                // at the snapshot: Algorithm 2, strongly convex case
-	Convex                  // variant A: at y~, Algorithm 2 as printed for the merely convex case
-	ConvexB                 // variant B: at σ y~ + (1−σ) x~ with momentum from x~, as Theorem 1 needs it
-)
-
-// Snapshot is what an epoch of the SVRG family ends with.
-type Snapshot uint8
-
-const (
-	Usual    Snapshot = iota // the method's own
-	MeanHat                  // mean of x^_1 … x^_m, the points that momentum refers to
-	MeanNext                 // mean of x_1 … x_m
-	Last                     // x_m
-)
-
-// Params are a method's settings. The zero value of a field means the
-// method's usual setting unless the field says otherwise.
-type Params struct {
-	Method Method
-	// Rate is the step size times L, the largest curvature of a summand (see
-	// Weighted). Usual: 1 for SVRG-SD and Katyusha (whose
-	// steps it multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for
-	// Prox-SVRG.
-	Rate float64
-	// Sigma in (0,1] is 1 minus the momentum; usual: 1/2 for the SD methods.
-	Sigma float64
-	// Delta > 0 and Zeta ≥ 0 set the penalty of a sufficient-decrease step,
-	// ζ (1−θ)² ‖p‖²/2. Usual ζ: δ η / max(1 − L η, 0.1) with δ = 0.1.
-	// NoPenalty makes it 0.
-	Delta, Zeta float64
-	NoPenalty   bool
-	// Inner is the number of gradients of summands in an epoch as a multiple
-	// of n; usual: 2, and 1 for SAGA and SAGA-SD.
-	Inner float64
-	// Decrease in [0,1] is the share of inner steps that are sufficient-decrease
-	// steps, at least one an epoch unless it is 0: momentum alone. There is no
-	// usual value.
-	Decrease float64
-	Theta    Rule
-	// Weighted draws long rows more often, such that L is at most twice the mean
-	// curvature of a summand, not the largest.
-	Weighted bool
-	// Batch is the number of summands a step; usual: 1.
-	Batch    int
-	Variant  Variant
-	Snapshot Snapshot
-	// Dense updates every coordinate in every step, which lazy updates avoid
-	// on sparse rows. It changes results by rounding only.
-	Dense bool
-	Seed  uint64
-}
-
-// filled returns p with the usual settings where there are none.
-func (p Params) filled(lambda1 float64) Params {
-	set := func(v *float64, usual float64) {
-		if *v == 0 {
-			*v = usual
-		}
-	}
-	set(&p.Rate, [...]float64{1, 1. / 3, .4, .25, 1. / 3, 1}[p.Method])
-	if p.Method.decreases() {
-		set(&p.Sigma, .5)
-	} else {
-		p.Sigma, p.Decrease = 1, 0
-	}
-	set(&p.Delta, .1)
-	inner := 2.0
-	if p.Method.table() {
-		inner = 1
-	}
-	set(&p.Inner, inner)
-	p.Batch = max(p.Batch, 1)
-	if p.Variant == Auto {
-		p.Variant = Strongly
-		if lambda1 == 0 {
-			p.Variant = Convex
-		}
-	}
-	if p.Method != SVRGSD {
-		p.Variant = Strongly
-	}
-	if p.Snapshot == Usual {
-		p.Snapshot = [...]Snapshot{MeanHat, MeanHat, Last, MeanNext, Last, Usual}[p.Method]
-	}
-	return p
-}
-
-var errLasso = errors.New("svrg has no prox step: use prox-svrg with a Lasso term")
-
-// Validate checks the parameters against the problem.
-func (p Params) Validate(prob *Problem) error {
-	bad := func(name string, v float64, bound string) error {
-		return fmt.Errorf("%s = %g is outside %s", name, v, bound)
-	}
-	switch {
-	case p.Method > Katyusha:
-		return fmt.Errorf("no method %d", p.Method)
-	case p.Method == SVRG && prob.Lasso != 0:
-		return errLasso
-	case !(p.Rate >= 0) || math.IsInf(p.Rate, 1):
-		return bad("rate", p.Rate, "(0,inf)")
-	case !(p.Sigma >= 0 && p.Sigma <= 1):
-		return bad("sigma", p.Sigma, "(0,1]")
-	case !(p.Decrease >= 0 && p.Decrease <= 1):
-		return bad("decrease", p.Decrease, "[0,1]")
-	case !(p.Delta >= 0) || !(p.Zeta >= 0):
-		return bad("zeta", min(p.Zeta, p.Delta), "[0,inf)")
-	case !(p.Inner >= 0) || math.IsInf(p.Inner, 1):
-		return bad("inner", p.Inner, "(0,inf)")
-	case !(prob.Ridge >= 0) || !(prob.Lasso >= 0):
-		return bad("lambda", min(prob.Ridge, prob.Lasso), "[0,inf)")
-	}
-	return nil
 }
