@@ -97,7 +97,7 @@ func TestE6(t *testing.T) {
 		whole := append([]int32(nil), s.set...)
 		s.places.set(whole, s.size())
 		s.H = resize(s.H, len(whole)*(len(whole)+1)/2)
-		s.hessian(s.H, &s.places, s.pt.h, 0, &s.squares)
+		s.hessian(s.H, &s.places, s.pt.h, 0)
 		s.H.Shift(len(whole), s.lambda)
 		s.factor()
 		x := make([]float64, len(whole))

@@ -69,7 +69,6 @@ type solver struct {
 	set     []int32 // A, then the support of d
 	places  places
 	H, F    linear.Lower
-	squares [][]float64
 	q, q2   []float64
 	dw      []float64
 	ws, ds  []float64
@@ -223,7 +222,7 @@ func (s *solver) direction(alpha float64) {
 	n := len(s.set)
 	s.H = resize(s.H, linear.Triangle(n))
 	s.places.set(s.set, s.size())
-	s.hessian(s.H, &s.places, s.pt.h, least, &s.squares)
+	s.hessian(s.H, &s.places, s.pt.h, least)
 	s.H.Shift(n, s.lambda)
 	for {
 		s.factor()

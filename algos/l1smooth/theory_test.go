@@ -123,8 +123,7 @@ func TestDerivatives(t *testing.T) {
 		var pl places
 		pl.set(set, m)
 		H := make(linear.Lower, linear.Triangle(len(set)))
-		var scratch [][]float64
-		s.hessian(H, &pl, pt.h, 0, &scratch)
+		s.hessian(H, &pl, pt.h, 0)
 		at := func(a, b int) float64 { return H.Row(max(a, b))[min(a, b)] }
 		for b, j := range set {
 			const h = 1e-5
@@ -148,8 +147,7 @@ func TestDerivatives(t *testing.T) {
 			for _, j := range set {
 				v[j] = r.NormFloat64()
 			}
-			var parts [][]float64
-			s.times(out, v, pt.h, 0, &parts)
+			s.times(out, v, pt.h, 0)
 			var quad, most float64
 			for a, i := range set {
 				sum := 0.0

@@ -121,8 +121,9 @@ func (a *accelerated) couple(k int32) {
 	a.touch = a.touch[:0]
 	switch {
 	case !a.sparse:
+		x, y, z := a.x[:len(a.snap)], a.y[:len(a.snap)], a.z[:len(a.snap)]
 		for j, v := range a.snap {
-			a.x[j] = float64(a.t1*a.z[j]) + float64(a.t2*v) + float64(a.t3*a.y[j])
+			x[j] = float64(a.t1*z[j]) + float64(a.t2*v) + float64(a.t3*y[j])
 		}
 	case a.p.first() == 1:
 		a.ready(0, k)
@@ -151,23 +152,29 @@ func (a *accelerated) reach(i int, k int32) {
 // move takes step k, where rows are sparse of the batch's coordinates.
 func (a *accelerated) move(k int32) {
 	if !a.sparse {
-		for j := range a.u {
-			a.moveOne(j)
+		n := len(a.u)
+		y, z, sum, grad, snap := a.y[:n], a.z[:n], a.sum[:n], a.grad[:n], a.snap[:n]
+		first, lasso := a.p.first(), float64(a.al*a.p.Lasso)
+		for j, c := range a.u {
+			t := lasso
+			if j < first {
+				t = 0
+			}
+			y[j], z[j] = a.stay(y[j], z[j], c+grad[j], snap[j], t)
+			sum[j] = sum[j]/a.omega + y[j]
 		}
+		clear(a.u)
 		return
 	}
 	for _, j := range a.touch {
-		if a.done[j] <= k { // a batch may hold a feature more than once
-			a.done[j] = k + 1
-			a.moveOne(int(j))
+		if a.done[j] > k {
+			continue // a batch may hold a feature more than once
 		}
+		a.done[j] = k + 1
+		a.y[j], a.z[j] = a.stay(a.y[j], a.z[j], a.u[j]+a.grad[j], a.snap[j], float64(a.al*a.lasso(int(j))))
+		a.sum[j] = a.sum[j]/a.omega + a.y[j]
+		a.u[j] = 0
 	}
-}
-
-func (a *accelerated) moveOne(j int) {
-	a.y[j], a.z[j] = a.stay(a.y[j], a.z[j], a.u[j]+a.grad[j], a.snap[j], float64(a.al*a.lasso(j)))
-	a.sum[j] = a.sum[j]/a.omega + a.y[j]
-	a.u[j] = 0
 }
 
 // lasso returns λ2 for coordinate j.

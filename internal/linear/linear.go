@@ -4,6 +4,7 @@
 package linear
 
 import (
+	"iter"
 	"math"
 
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -89,4 +90,22 @@ func Grow(w []float64, n int) []float64 {
 		return w
 	}
 	return append(w, make([]float64, n-len(w))...)
+}
+
+// Nonzeros yields the features of x that are not 0, in order.
+func Nonzeros(x stream.Vec) iter.Seq2[int, float32] {
+	return func(yield func(int, float32) bool) {
+		for k, v := range x.Val {
+			if v == 0 {
+				continue
+			}
+			j := k
+			if x.Idx != nil {
+				j = int(x.Idx[k])
+			}
+			if !yield(j, v) {
+				return
+			}
+		}
+	}
 }
