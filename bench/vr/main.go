@@ -102,6 +102,11 @@ func (c *curve) behind(best *curve) bool {
 func measure(ctx context.Context, o *optimum, par finitesum.Params, limit float64, better *curve) (*curve, error) {
 	begin := clock()
 	s := finitesum.NewSolver(o.p, par)
+	if par.Decrease > 0 && o.p.Dim() <= finitesum.MaxGram {
+		g := new(finitesum.Gram)
+		g.Rebuild(o.p)
+		s.UseGram(g)
+	}
 	spent := clock() - begin
 	first := o.gap(s.X())
 	c := &curve{[]float64{0}, []float64{0}, []float64{first}}

@@ -7,17 +7,15 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// Rule is how θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, is found.
+// Rule is how θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, is found where there
+// is no Gram matrix, which gives it exactly in O(d²).
 type Rule uint8
 
 const (
-	// ByGram: exactly, from the Gram matrix; squared loss, up to MaxGram
-	// coordinates. O(d²) a step. Where it cannot be, AtStart stands in.
-	ByGram Rule = iota
 	// AtStart: exactly, but in the first inner step of an epoch alone, where
 	// the margins are known from the full gradient (Convex and ConvexB starts
 	// cost a pass for them).
-	AtStart
+	AtStart Rule = iota
 	// ByPass: exactly, by a pass over all rows each time.
 	ByPass
 	// ByRows: approximately, on up to 1,024 rows spread over the problem.
@@ -109,10 +107,8 @@ func (r *ray) quadratic(q, h float64) float64 {
 // decrease is what the sufficient-decrease steps of an epoch need.
 type decrease struct {
 	zeta   float64
-	rule   Rule
 	places []int   // the steps that are to come, ascending
 	lo, hi float64 // the range of θ so far, and 1
-	built  bool    // the Gram matrix is the solver's own
 	z, b   []float64
 }
 
@@ -125,40 +121,24 @@ func (d *decrease) due(k int) bool {
 	return true
 }
 
-// prepareDecrease chooses the steps among m and how θ is found. L is l.
+// prepareDecrease chooses the steps among m. L is l.
 func (s *Solver) prepareDecrease(l float64, m int) {
-	d, p := &s.decrease, s.prob
+	d := &s.decrease
 	d.zeta = s.par.Delta * s.eta / max(1-float64(l*s.eta), 0.1)
 	d.lo, d.hi = 1, 1
-	d.rule, d.places = s.par.Theta, nil
-	if s.par.Decrease == 0 {
-		return
-	}
-	if d.rule == ByGram {
-		switch {
-		case p.Loss.Kind != Squared || p.Dim() > MaxGram:
-			d.rule = AtStart
-		case s.gram == nil || s.gram.Len() != p.Len() || s.gram.Dim() != p.Dim():
-			s.gram, d.built = new(Gram), true
-			s.gram.Rebuild(p)
-		}
-	}
 	d.places = s.places(m)
 }
 
 // places returns the positions of the decrease steps among m, ascending.
 func (s *Solver) places(m int) []int {
-	if s.decrease.rule == AtStart {
+	switch {
+	case s.par.Decrease == 0:
+		return nil
+	case s.gram == nil && s.par.Theta == AtStart:
 		return []int{0}
 	}
 	n := min(max(int(s.par.Decrease*float64(m)), 1), m)
 	out := make([]int, 0, n)
-	if n == m {
-		for k := range m {
-			out = append(out, k)
-		}
-		return out
-	}
 	// Floyd's algorithm: every subset of n equally likely.
 	r := s.draws("vr.decrease")
 	seen := make(map[int]bool, n)
@@ -188,11 +168,11 @@ func (s *Solver) findTheta(x []float64, snapshot bool, pp float64) float64 {
 	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b}
 	r.two, r.one = p.norms(x)
 	switch {
-	case d.rule == ByGram:
+	case s.gram != nil:
 		return r.quadratic(s.gram.forms(x))
 	case snapshot && s.valid >= theMargins:
 		r.z = s.margins
-	case d.rule == ByRows:
+	case s.par.Theta == ByRows:
 		n := min(p.Len(), sampleRows)
 		d.z, d.b = linear.Grow(d.z, n), linear.Grow(d.b, n)
 		r.z, r.b = d.z[:n], d.b[:n]

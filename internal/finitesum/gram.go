@@ -21,8 +21,8 @@ type Gram struct {
 	low linear.Lower
 	h   []float64
 	n   int
-	row []float64
-	idx []int32
+	row []float64 // scratch: a row as numbers in float64, 0 between two calls
+	idx []int32   // its coordinates that are not 0
 }
 
 // Dim returns the number of coordinates.
@@ -33,8 +33,7 @@ func (g *Gram) Len() int { return g.n }
 
 func (g *Gram) widen(dim int) {
 	if dim > len(g.h) {
-		g.h = linear.Grow(g.h, dim)
-		g.low = linear.Grow(g.low, linear.Triangle(dim))
+		g.h, g.low = linear.Grow(g.h, dim), linear.Grow(g.low, linear.Triangle(dim))
 	}
 }
 
@@ -56,23 +55,15 @@ func (g *Gram) Rebuild(p *Problem) {
 
 func (g *Gram) update(p *Problem, i int, sign float64) {
 	g.widen(p.Dim())
-	g.row = linear.Grow(g.row, p.Dim())
-	// The row as numbers in float64, at its nonzero coordinates.
-	a, r := g.row, &p.rows[i]
-	g.idx = g.idx[:0]
+	g.row, g.idx = linear.Grow(g.row, p.Dim()), g.idx[:0]
+	a := g.row
 	if p.Bias != 0 {
 		a[0] = p.Bias
 		g.idx = append(g.idx, 0)
 	}
-	for k, v := range r.Val {
-		j := int32(k + p.first())
-		if r.Idx != nil {
-			j = r.Idx[k] + int32(p.first())
-		}
-		if v != 0 {
-			a[j] = float64(v)
-			g.idx = append(g.idx, j)
-		}
+	for j, v := range linear.Nonzeros(p.rows[i]) {
+		a[j+p.first()] = float64(v)
+		g.idx = append(g.idx, int32(j+p.first()))
 	}
 	full := len(g.idx) > p.Dim()/2
 	for k, j := range g.idx {

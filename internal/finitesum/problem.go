@@ -178,11 +178,11 @@ func (p *Problem) norms(x []float64) (two, one float64) {
 	return two, one
 }
 
-// meanLoss returns the mean loss at scale·z.
-func (p *Problem) meanLoss(z []float64, scale float64) float64 {
+// meanLoss returns the mean loss at the margins z.
+func (p *Problem) meanLoss(z []float64) float64 {
 	s := 0.0
 	for i, v := range z {
-		s += p.Loss.value(float64(scale*v), p.b[i])
+		s += p.Loss.value(v, p.b[i])
 	}
 	return s / float64(max(len(z), 1))
 }
@@ -191,11 +191,11 @@ func (p *Problem) meanLoss(z []float64, scale float64) float64 {
 func (p *Problem) Objective(x []float64) float64 {
 	z := make([]float64, p.Len())
 	p.Margins(z, x)
-	return p.meanLoss(z, 1) + p.penalty(x)
+	return p.meanLoss(z) + p.penalty(x)
 }
 
 // AtZero returns F(0).
-func (p *Problem) AtZero() float64 { return p.meanLoss(make([]float64, p.Len()), 1) }
+func (p *Problem) AtZero() float64 { return p.meanLoss(make([]float64, p.Len())) }
 
 // gradient sets g to 1/n Σ d_i a_i, the gradient of the mean loss where the
 // losses have the derivatives d.

@@ -62,7 +62,7 @@ type Params struct {
 type Solver struct {
 	prob *Problem
 	par  Params
-	gram *Gram // for ByGram; its owner keeps it in step with the rows
+	gram *Gram // see UseGram
 
 	// What an epoch leaves behind; see Method for what is there.
 	snap   []float64 // x~
@@ -148,7 +148,7 @@ func (s *Solver) Changed(slots ...int) {
 	for _, c := range s.vectors() {
 		*c.v = linear.Grow(*c.v, c.want)
 	}
-	s.forget()
+	s.valid, s.sample.n = nothing, 0
 	clear(s.sum)
 	s.summed = 0
 	if !s.par.Method.table {
@@ -169,14 +169,6 @@ func (s *Solver) Changed(slots ...int) {
 	s.passes++
 }
 
-// forget drops what was made of the rows.
-func (s *Solver) forget() {
-	s.valid, s.sample.n = nothing, 0
-	if s.decrease.built { // and so not kept in step with the rows
-		s.gram, s.decrease.built = nil, false
-	}
-}
-
 // Restart begins Katyusha's momentum for merely convex problems again.
 func (s *Solver) Restart() {
 	s.segs = 0
@@ -184,14 +176,10 @@ func (s *Solver) Restart() {
 	copy(s.z, s.snap)
 }
 
-// UseGram gives the solver the matrix that its owner keeps in step with the
-// rows; with nil θ is found in the first step of an epoch instead.
-func (s *Solver) UseGram(g *Gram) {
-	s.gram, s.decrease.built, s.par.Theta = g, false, ByGram
-	if g == nil {
-		s.par.Theta = AtStart
-	}
-}
+// UseGram gives the solver the matrix of a problem with the squared loss, from
+// which θ is then found. Its owner keeps it in step with the rows. nil takes it
+// away.
+func (s *Solver) UseGram(g *Gram) { s.gram = g }
 
 // X returns x~, which is the solver's and changes with the next epoch.
 func (s *Solver) X() []float64 { return s.snap }
@@ -214,7 +202,7 @@ func (s *Solver) evaluate(gradient bool) {
 	if s.valid < theMargins {
 		s.margins = slices.Grow(s.margins[:0], n)[:n]
 		p.Margins(s.margins, s.snap)
-		s.value = p.meanLoss(s.margins, 1) + p.penalty(s.snap)
+		s.value = p.meanLoss(s.margins) + p.penalty(s.snap)
 		s.zero = p.AtZero()
 		s.valid = theMargins
 	}
@@ -398,6 +386,6 @@ func (s *Solver) Restored() error {
 	if s.summed < 0 || s.halved < 0 || s.halved > 2000 || !(s.passes >= 0) || math.IsInf(s.passes, 1) {
 		return fmt.Errorf("%d summed, %d halved, %g passes", s.summed, s.halved, s.passes)
 	}
-	s.forget()
+	s.valid, s.sample.n = nothing, 0
 	return nil
 }

@@ -48,9 +48,9 @@ func TestProperty1(t *testing.T) {
 		ridge, lasso, bias float64
 		rules              []Rule
 	}{
-		{Squared, .01, 0, 0, []Rule{ByGram, ByPass, AtStart}},
-		{Squared, 0, .01, 0, []Rule{ByGram, ByPass, AtStart}},
-		{Squared, .01, .01, 1, []Rule{ByGram, ByPass, AtStart}},
+		{Squared, .01, 0, 0, []Rule{byGram, ByPass, AtStart}},
+		{Squared, 0, .01, 0, []Rule{byGram, ByPass, AtStart}},
+		{Squared, .01, .01, 1, []Rule{byGram, ByPass, AtStart}},
 		{Hinge, .01, .002, 1, []Rule{ByPass, AtStart}},
 		{Logistic, .001, .002, 0, []Rule{ByPass, AtStart}},
 	} {
@@ -214,7 +214,7 @@ func TestVariance(t *testing.T) {
 func TestZForm(t *testing.T) {
 	p := generate(100, 8, 1, 3).with(Squared, 0, .01, 0)
 	for _, variant := range []Variant{Convex, ConvexB} {
-		s := solver(p, Params{Variant: variant, Decrease: .1, Seed: 2})
+		s := solver(p, Params{Variant: variant, Decrease: .1, Theta: byGram, Seed: 2})
 		var x, xh, z []float64
 		for epoch := range 5 {
 			if epoch > 0 && largest(z, s.y) > 1e-15 {
@@ -333,7 +333,7 @@ func TestFixedPoint(t *testing.T) {
 	p := generate(100, 6, 1, 8).with(Squared, .05, 0, 0)
 	opt := ridgeOptimum(t, p)
 	for _, m := range methods {
-		s := solver(p, Params{Method: m, Decrease: .05, Seed: 1})
+		s := solver(p, Params{Method: m, Decrease: .05, Theta: byGram, Seed: 1})
 		copy(s.snap, opt)
 		s.Restart()
 		if m.table {
@@ -357,7 +357,7 @@ func TestContraction(t *testing.T) {
 			run(t, far, 100)
 			best := p.Objective(far.Output())
 			l := lipschitz(p)
-			s := solver(p, Params{Rate: 1. / 19, Decrease: 1, Inner: math.Ceil(57 * l / p.Ridge / float64(p.Len())), Seed: seed})
+			s := solver(p, Params{Rate: 1. / 19, Decrease: 1, Theta: byGram, Inner: math.Ceil(57 * l / p.Ridge / float64(p.Len())), Seed: seed})
 			for range 2 {
 				before := s.Value() - best
 				run(t, s, 1)
@@ -394,7 +394,6 @@ func TestPlaces(t *testing.T) {
 	s := solver(p, Params{Decrease: .1, Theta: ByPass, Seed: 3})
 	hits := make([]int, 100)
 	for s.epoch = range 5000 {
-		s.decrease.rule = ByPass
 		at := s.places(100)
 		if len(at) != 10 || !slices.IsSorted(at) || len(slices.Compact(slices.Clone(at))) != 10 {
 			t.Fatalf("epoch %d: %v", s.epoch, at)

@@ -88,6 +88,63 @@ func TestDotAndAxpy(t *testing.T) {
 	}
 }
 
+func TestExpNeg(t *testing.T) {
+	for x := 0.0; x < 750; x += 0.0371 {
+		if got, want := ExpNeg(x), math.Exp(-x); math.Abs(got-want) > 2e-15*want && x < 700 || x >= 700 && got != 0 {
+			t.Fatalf("exp(-%g) = %g, want %g", x, got, want)
+		}
+	}
+}
+
+// A factor solves the system that it was made of, and leaves coordinates out
+// that depend on others.
+func TestCholesky(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 1))
+	const n = 12
+	for _, singular := range []bool{false, true} {
+		var x [20][n]float64
+		a := make(Lower, Triangle(n))
+		for k := range x {
+			for j := range x[k] {
+				x[k][j] = r.NormFloat64()
+			}
+			if singular {
+				x[k][7] = x[k][2]
+			}
+			for i := range n {
+				for j := range a.Row(i) {
+					a.Row(i)[j] += x[k][i] * x[k][j]
+				}
+			}
+		}
+		want, b := make([]float64, n), make([]float64, n)
+		for j := range want {
+			want[j] = r.NormFloat64()
+		}
+		if singular {
+			want[7] = 0
+		}
+		for i := range n {
+			for j, v := range a.Row(i) {
+				b[i] += v * want[j]
+				if j < i {
+					b[j] += v * want[i]
+				}
+			}
+		}
+		if f := append(Lower(nil), a...); f.Cholesky(n, 1e-12, false) == singular {
+			t.Fatalf("singular %v", singular)
+		}
+		a.Cholesky(n, 1e-12, true)
+		a.Solve(b)
+		for j := range want {
+			if math.Abs(b[j]-want[j]) > 1e-11 {
+				t.Errorf("singular %v: x[%d] = %g, want %g", singular, j, b[j], want[j])
+			}
+		}
+	}
+}
+
 func BenchmarkDot(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 8))
 	w := weights(r, 124, 1)
