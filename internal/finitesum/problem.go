@@ -19,6 +19,7 @@ package finitesum
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -79,12 +80,6 @@ func (p *Problem) Set(i int, a stream.Vec, b float64) {
 // sparse reports whether lazy updates pay.
 func (p *Problem) sparse() bool { return 8*p.nnz < p.Len()*p.Dim() }
 
-// full reports whether row i spells out every feature.
-func (p *Problem) full(i int) bool {
-	r := &p.rows[i]
-	return r.Idx == nil && len(r.Val) == p.Dim()-p.first()
-}
-
 // dot returns a_iᵀx. Its bits depend on the row and on x only.
 func (p *Problem) dot(x []float64, i int) float64 {
 	r, s := &p.rows[i], 0.0
@@ -128,6 +123,10 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 		for k, j := range r.Idx {
 			y[j] += float64(c * float64(val[k]))
 		}
+		return
+	}
+	if len(r.Val) >= 32 {
+		vec.AxpyMixed(c, r.Val, y)
 		return
 	}
 	y = y[:len(r.Val)]

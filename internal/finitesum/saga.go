@@ -33,7 +33,8 @@ func (s *Solver) saga(ctx context.Context, m int) error {
 // a batch holds twice counts once.
 func (s *Solver) store(rows []drawn) {
 	n := float64(s.prob.Len())
-	for _, r := range rows {
+	for k := range rows {
+		r := &rows[k]
 		s.prob.axpy((r.d-s.table[r.i])/n, r.i, s.mean)
 		s.table[r.i] = r.d
 	}

@@ -34,6 +34,7 @@ type walk struct {
 	m, k   int // steps in all, steps done
 	batch  []drawn
 	u      []float64
+	single bool // one row a step, dense
 	sparse bool
 	lazy
 
@@ -62,6 +63,7 @@ func (s *Solver) start(m int, x, known, grad []float64) *walk {
 	if len(w.batch) != s.par.Batch {
 		w.batch = make([]drawn, s.par.Batch)
 	}
+	w.single = len(w.batch) == 1 && !w.sparse && w.observe == nil
 	return w
 }
 
@@ -73,12 +75,13 @@ func (w *walk) draw(ctx context.Context) error {
 	if w.sparse {
 		w.begin()
 	}
+	p := w.p
 	for b := range w.batch {
 		i, weight := w.sample.next(w.rows)
 		if w.sparse {
 			w.reach(i)
 		}
-		d := w.p.Loss.deriv(w.p.dot(w.x, i), w.p.b[i])
+		d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
 		w.batch[b] = drawn{i, float64(weight * (d - w.known[i])), d}
 	}
 	return nil
@@ -86,17 +89,19 @@ func (w *walk) draw(ctx context.Context) error {
 
 // step is the step with θ = 1.
 func (w *walk) step() {
-	switch {
-	case w.sparse:
-		w.gather()
-		w.lazyStep()
-	case len(w.batch) == 1 && w.observe == nil && w.p.full(w.batch[0].i):
-		w.sweep(w.batch[0].c, w.p.rows[w.batch[0].i].Val)
-	default:
-		w.gather()
+	if w.single {
+		if r := &w.p.rows[w.batch[0].i]; r.Idx == nil && len(r.Val) == len(w.x)-w.p.first() {
+			w.sweep(w.batch[0].c, r.Val)
+			w.k++
+			return
+		}
+	}
+	w.gather()
+	if !w.sparse {
 		w.scaledStep(1)
 		return
 	}
+	w.lazyStep()
 	w.k++
 }
 
