@@ -73,7 +73,8 @@ func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float6
 		if p.at[0] >= 0 {
 			pos, val = append(pos, p.at[0]), append(val, bias)
 		}
-		idx := b.idx[b.start(i):b.end[i]]
+		from := b.start(i)
+		idx := b.idx[from:b.end[i]]
 		if ones {
 			for _, j := range idx {
 				if k := at[j]; k >= 0 {
@@ -92,9 +93,10 @@ func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float6
 			if r := at[j]; r >= 0 {
 				v := 1.0
 				if b.val != nil {
-					v = float64(b.val[int(b.start(i))+k])
+					v = float64(b.val[int(from)+k])
 				}
-				pos, val = append(pos, r), append(val, v)
+				pos = append(pos, r)
+				val = append(val, v)
 			}
 		}
 		for a, r := range pos {

@@ -78,7 +78,7 @@ type solver struct {
 }
 
 // restart begins a solve at level k on changed data: the margins are unknown
-// and the active set is made anew (Algorithm 1, lines 2 to 4).
+// and the active set is made again (Algorithm 1, lines 2 to 4).
 func (s *solver) restart(k int) {
 	s.k, s.adjust, s.begin, s.enlarged, s.known = k, true, true, 0, false
 }

@@ -16,7 +16,7 @@ import (
 type Method struct {
 	name        string
 	rate, inner float64 // usual settings
-	// What it keeps from epoch to epoch beside x~: the vectors y and z, the sum
+	// What it keeps from epoch to epoch besides x~: the vectors y and z, the sum
 	// of the snapshots, and SAGA's table of derivatives with its mean.
 	y, z, sum, table bool
 	// epoch runs m inner steps. After an error all that Solver.Fields names is
