@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -75,14 +76,20 @@ func newOrigin(u *stream.Update) *origin {
 // wraps a *plain.LimitError where the model is too large, and another one where
 // it holds numbers that are not finite.
 func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
-	m, ok := p.model.(plain.Exporter)
-	if !ok {
-		return fmt.Errorf("export: models of %s have no plain form", p.learner)
-	}
 	if o.MaxNumbers == 0 {
 		o.MaxNumbers = MaxNumbers
 	}
-	model, err := m.Export(plain.Options{Features: p.transform.Features(), Numbers: o.MaxNumbers})
+	limits := plain.Options{Features: p.transform.Features(), Numbers: o.MaxNumbers}
+	var form any
+	var err error
+	switch m := p.model.(type) {
+	case *model.Linear:
+		form, err = exportLinear(m, limits)
+	case plain.Exporter:
+		form, err = m.Export(limits)
+	default:
+		err = fmt.Errorf("models of %s have no plain form", p.learner)
+	}
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
@@ -103,7 +110,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		{"options", options},
 		{"origin", newOrigin(o.Update)},
 		{"preprocessing", p.transform.Export()},
-		{"model", model},
+		{"model", form},
 	} {
 		data, err := json.Marshal(f.value)
 		var bad *json.UnsupportedValueError
@@ -119,4 +126,20 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	b.WriteString("\n}\n")
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// linearForm is the plain form of a linear model: f(x) = bias + Σ_j weights[j]·x_j.
+type linearForm struct {
+	Kind     string  `json:"kind"`
+	Bias     float64 `json:"bias"`
+	Features int     `json:"features"`
+	Weights  any     `json:"weights"`
+}
+
+func exportLinear(m *model.Linear, o plain.Options) (any, error) {
+	w := m.Weights()
+	if err := o.Check("the weights", 1, min(2*m.Info().Nonzero, len(w))); err != nil {
+		return nil, err
+	}
+	return linearForm{Kind: "linear", Bias: m.Bias(), Features: len(w), Weights: plain.Vector(w)}, nil
 }

@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -306,7 +306,7 @@ func TestExportRefuses(t *testing.T) {
 	of := func(m algos.Model) *predictor.Predictor {
 		return predictor.New(spec, algos.Classify, nil, new(prep.Transform), m)
 	}
-	err = of(linear.NewModel([]float64{1, math.Inf(1)}, 0)).Export(&b, predictor.ExportOptions{})
+	err = of(model.NewLinear([]float64{1, math.Inf(1)}, 0)).Export(&b, predictor.ExportOptions{})
 	if err == nil || !strings.Contains(err.Error(), "+Inf") {
 		t.Errorf("an infinite weight: %v", err)
 	}

@@ -10,10 +10,7 @@ const (
 )
 
 // cg is the scratch of conjugate gradients.
-type cg struct {
-	diag, r, p, z, x, out []float64
-	parts                 [][]float64
-}
+type cg struct{ diag, r, p, z, x, out []float64 }
 
 // conjugate is direction by conjugate gradients with the diagonal as
 // preconditioner, for large active sets: the Hessian is never formed. Every
@@ -40,8 +37,7 @@ func (s *solver) conjugate(least float64) bool {
 	}
 	stop := norm * cgTolerance * cgTolerance
 	for range cgMost {
-		clear(c.out)
-		s.times(c.out, c.p, s.pt.h, least, &c.parts)
+		s.times(c.out, c.p, s.pt.h, least)
 		s.products++
 		var curve float64
 		for _, j := range s.set {

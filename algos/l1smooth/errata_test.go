@@ -97,14 +97,14 @@ func TestE6(t *testing.T) {
 		whole := append([]int32(nil), s.set...)
 		s.places.set(whole, s.size())
 		s.H = resize(s.H, len(whole)*(len(whole)+1)/2)
-		s.hessian(s.H, &s.places, s.pt.h, 0, &s.squares)
-		s.H.shift(len(whole), s.lambda)
+		s.hessian(s.H, &s.places, s.pt.h, 0)
+		s.H.Shift(len(whole), s.lambda)
 		s.factor()
 		x := make([]float64, len(whole))
 		for a, j := range whole {
 			x[a] = -s.g[j]
 		}
-		s.F.solve(x)
+		s.F.Solve(x)
 		d := make([]float64, s.size())
 		against := 0
 		for a, j := range whole {

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -57,7 +57,7 @@ type Learner struct {
 	limited uint64 // of these, stopped at Options.Steps
 
 	stale []bool // blocks to be packed again
-	model *linear.Model
+	model *model.Linear
 }
 
 // leastEvery is the least number of arrivals between solutions with every
@@ -320,9 +320,9 @@ func (l *Learner) Report() algos.Report {
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		if len(l.s.w) == 0 {
-			return linear.NewModel(nil, 0)
+			return model.NewLinear(nil, 0)
 		}
-		l.model = linear.NewModel(slices.Clone(l.s.w[1:]), float64(l.opt.Bias*l.s.w[0]))
+		l.model = model.NewLinear(slices.Clone(l.s.w[1:]), float64(l.opt.Bias*l.s.w[0]))
 	}
 	return l.model
 }

@@ -68,8 +68,7 @@ type solver struct {
 	d       []float64
 	set     []int32 // A, then the support of d
 	places  places
-	H, F    square
-	squares [][]float64
+	H, F    linear.Lower
 	q, q2   []float64
 	dw      []float64
 	ws, ds  []float64
@@ -79,7 +78,7 @@ type solver struct {
 }
 
 // restart begins a solve at level k on changed data: the margins are unknown
-// and the active set is made anew (Algorithm 1, lines 2 to 4).
+// and the active set is made again (Algorithm 1, lines 2 to 4).
 func (s *solver) restart(k int) {
 	s.k, s.adjust, s.begin, s.enlarged, s.known = k, true, true, 0, false
 }
@@ -221,17 +220,17 @@ func (s *solver) direction(alpha float64) {
 		return
 	}
 	n := len(s.set)
-	s.H = resize(s.H, n*(n+1)/2)
+	s.H = resize(s.H, linear.Triangle(n))
 	s.places.set(s.set, s.size())
-	s.hessian(s.H, &s.places, s.pt.h, least, &s.squares)
-	s.H.shift(n, s.lambda)
+	s.hessian(s.H, &s.places, s.pt.h, least)
+	s.H.Shift(n, s.lambda)
 	for {
 		s.factor()
 		x := s.ds[:0]
 		for _, j := range s.set {
 			x = append(x, -s.g[j])
 		}
-		s.F.solve(x)
+		s.F.Solve(x)
 		s.ds = x
 		if !s.drop(x) || len(s.set) == 0 {
 			return
@@ -243,18 +242,18 @@ func (s *solver) direction(alpha float64) {
 // takes.
 func (s *solver) factor() {
 	n := len(s.set)
-	s.F = resize(s.F, n*(n+1)/2)
+	s.F = resize(s.F, linear.Triangle(n))
 	tau := 0.0
 	for {
 		for a, j := range s.set {
-			from, to := s.H.row(int(s.places.at[j])), s.F.row(a)
+			from, to := s.H.Row(int(s.places.at[j])), s.F.Row(a)
 			for c, i := range s.set[:a+1] {
 				to[c] = from[s.places.at[i]]
 			}
 		}
-		t := s.F.trace(n)
-		s.F.shift(n, tau)
-		if cholesky(s.F, n) {
+		t := s.F.Trace(n)
+		s.F.Shift(n, tau)
+		if s.F.Cholesky(n, 1e-14, false) {
 			return
 		}
 		if tau == 0 {
@@ -300,7 +299,7 @@ func (s *solver) predict(alpha float64) bool {
 	for _, j := range s.set {
 		x = append(x, float64((alpha-next)*s.pt.grad[j])-s.g[j])
 	}
-	s.F.solve(x)
+	s.F.Solve(x)
 	s.ds = x
 	for a, j := range s.set {
 		s.d[j] = x[a]

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/algos/model"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -51,7 +51,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"alpha_min": "1e-6", "beta": "0.1", "kkt": "faithful", "search": "halve", "direct": "20000"},
 	},
-}, check, newLearner, linear.Decode)
+}, check, newLearner, model.DecodeLinear)
 
 func check(o *Options) error {
 	if o.AlphaMin > o.Alpha0 {

@@ -1,6 +1,7 @@
 package l1smooth
 
 import (
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 )
@@ -34,16 +35,9 @@ func pack(s samplers.Sample, lo, hi int) block {
 		e := s.At(lo + i)
 		b.y[i] = e.Y
 		row := 0
-		for k, v := range e.X.Val {
-			if v == 0 {
-				continue
-			}
+		for j, v := range linear.Nonzeros(e.X) {
 			row++
 			unit = unit && v == 1
-			j := k
-			if e.X.Idx != nil {
-				j = int(e.X.Idx[k])
-			}
 			dim = max(dim, j+1)
 		}
 		nnz += row
@@ -54,7 +48,9 @@ func pack(s samplers.Sample, lo, hi int) block {
 		b.val = make([]float32, n*dim)
 		for i := range n {
 			row := b.val[i*dim : (i+1)*dim]
-			each(s, lo+i, func(j int, v float32) { row[j] = v })
+			for j, v := range linear.Nonzeros(s.At(lo + i).X) {
+				row[j] = v
+			}
 		}
 		b.pairs = n * dim * dim
 		return b
@@ -65,29 +61,15 @@ func pack(s samplers.Sample, lo, hi int) block {
 		b.val = make([]float32, 0, nnz)
 	}
 	for i := range n {
-		each(s, lo+i, func(j int, v float32) {
+		for j, v := range linear.Nonzeros(s.At(lo + i).X) {
 			b.idx = append(b.idx, int32(j))
 			if !unit {
 				b.val = append(b.val, v)
 			}
-		})
+		}
 		b.end = append(b.end, int32(len(b.idx)))
 	}
 	return b
-}
-
-// each calls f for the nonzero features of the example in a slot, in order.
-func each(s samplers.Sample, slot int, f func(j int, v float32)) {
-	x := s.At(slot).X
-	for k, v := range x.Val {
-		switch {
-		case v == 0:
-		case x.Idx != nil:
-			f(int(x.Idx[k]), v)
-		default:
-			f(k, v)
-		}
-	}
 }
 
 // dim returns one more than the largest feature of the block.
@@ -114,17 +96,14 @@ func (b *block) start(i int) int32 {
 func (b *block) dots(s, w []float64, bias float64) {
 	w0 := float64(w[0] * bias)
 	w = w[1:]
-	switch {
-	case b.width > 0:
-		w = w[:b.width]
-		for i := range b.y {
-			s[i] = w0 + vec.DotMixed(b.val[i*b.width:(i+1)*b.width], w)
+	for i := range b.y {
+		if b.width > 0 {
+			s[i] = w0 + vec.DotMixed(b.val[i*b.width:(i+1)*b.width], w[:b.width])
+			continue
 		}
-	case b.val == nil:
-		from := int32(0)
-		for i, to := range b.end {
-			idx := b.idx[from:to]
-			s0, s1 := w0, 0.0
+		from, to := b.start(i), b.end[i]
+		idx, s0, s1 := b.idx[from:to], w0, 0.0
+		if b.val == nil {
 			for len(idx) >= 4 {
 				s0 += w[idx[0]] + w[idx[1]]
 				s1 += w[idx[2]] + w[idx[3]]
@@ -133,14 +112,8 @@ func (b *block) dots(s, w []float64, bias float64) {
 			for _, j := range idx {
 				s0 += w[j]
 			}
-			s[i] = s0 + s1
-			from = to
-		}
-	default:
-		from := int32(0)
-		for i, to := range b.end {
-			idx, val := b.idx[from:to], b.val[from:to]
-			s0, s1 := w0, 0.0
+		} else {
+			val := b.val[from:to]
 			for len(idx) >= 4 && len(val) >= 4 {
 				s0 += float64(w[idx[0]]*float64(val[0])) + float64(w[idx[1]]*float64(val[1]))
 				s1 += float64(w[idx[2]]*float64(val[2])) + float64(w[idx[3]]*float64(val[3]))
@@ -149,9 +122,8 @@ func (b *block) dots(s, w []float64, bias float64) {
 			for k, j := range idx {
 				s0 += float64(w[j] * float64(val[k]))
 			}
-			s[i] = s0 + s1
-			from = to
 		}
+		s[i] = s0 + s1
 	}
 }
 

@@ -15,7 +15,7 @@ var (
 )
 
 // AppendBinary appends the complete state. Margins and gradients are not in
-// it: every iteration makes them anew from weights and examples.
+// it: every iteration makes them from weights and examples.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
 // UnmarshalBinary restores what AppendBinary wrote; after an error the state is

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
 // TestSmooth is T1, and compares with arithmetic of 400 bits.
@@ -120,10 +122,9 @@ func TestDerivatives(t *testing.T) {
 		}
 		var pl places
 		pl.set(set, m)
-		H := make(square, len(set)*(len(set)+1)/2)
-		var scratch [][]float64
-		s.hessian(H, &pl, pt.h, 0, &scratch)
-		at := func(a, b int) float64 { return H.row(max(a, b))[min(a, b)] }
+		H := make(linear.Lower, linear.Triangle(len(set)))
+		s.hessian(H, &pl, pt.h, 0)
+		at := func(a, b int) float64 { return H.Row(max(a, b))[min(a, b)] }
 		for b, j := range set {
 			const h = 1e-5
 			up, down := append([]float64(nil), w...), append([]float64(nil), w...)
@@ -146,8 +147,7 @@ func TestDerivatives(t *testing.T) {
 			for _, j := range set {
 				v[j] = r.NormFloat64()
 			}
-			var parts [][]float64
-			s.times(out, v, pt.h, 0, &parts)
+			s.times(out, v, pt.h, 0)
 			var quad, most float64
 			for a, i := range set {
 				sum := 0.0

@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
-	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
 // Options are those of all methods of the family; the tags say what they mean.
@@ -48,6 +48,13 @@ type SDOptions struct {
 // the usual smoothed hinge.
 const width = 1
 
+// sigma is 1 minus the momentum, delta the factor of the penalty
+// ζ = δη/max(1 − Lη, 0.1) on scales other than 1.
+const (
+	sigma = .5
+	delta = .1
+)
+
 var gone = map[string]string{
 	"smooth": "the hinge is smoothed over a width of 1; loss chooses another loss",
 	"inner":  "an epoch takes a gradient for each example held with saga and saga-sd, otherwise two; see epochs",
@@ -55,46 +62,27 @@ var gone = map[string]string{
 	"delta":  "the factor of the penalty on scales other than 1 is 0.1",
 }
 
-// config is what the options come to.
-type config struct {
-	par                 finitesum.Params
-	lossName            string
-	loss                finitesum.Loss // lossName, for a task
-	c, lambda, l1, bias float64
-	buffer              int
-	keep                string
-	refresh             float64
-	epochs, final       int
-	tol                 float64
-	features            int
-	autoTheta, gram     bool
-}
-
-func (o Options) config() config {
-	return config{
-		par:      finitesum.Params{Rate: zero(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long"},
-		lossName: o.Loss,
-		c:        o.C, lambda: o.Lambda, l1: o.L1, bias: math.Sqrt(o.Bias),
-		buffer: o.Buffer, keep: o.Keep, refresh: o.Refresh, epochs: o.Epochs, final: o.Final, tol: o.Tol, features: o.Features,
+// params returns the options of a method in the solver's terms, where 0 is the
+// method's usual value.
+func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
+	auto := func(v float64) float64 {
+		if math.IsNaN(v) {
+			return 0
+		}
+		return v
+	}
+	return finitesum.Params{
+		Method: m, Seed: seed, Rate: auto(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long",
+		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
+		Theta:    map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta],
+		Variant:  map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant],
 	}
 }
 
-func (o SDOptions) config() config {
-	c := o.Options.config()
-	c.par.Decrease = o.Decrease
-	c.par.Theta = map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta]
-	c.autoTheta, c.gram = o.Theta == "auto", o.Theta == "auto" || o.Theta == "gram"
-	c.par.Variant = map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant]
-	return c
-}
-
-// zero maps "auto" to the zero value of finitesum.Params.
-func zero(v float64) float64 {
-	if math.IsNaN(v) {
-		return 0
-	}
-	return v
-}
+// sufficient and plain give the options of all methods one type; without
+// momentum those that plain ones lack are not looked at.
+func sufficient(o SDOptions) SDOptions { return o }
+func plain(o Options) SDOptions        { return SDOptions{Options: o} }
 
 // lossOf returns the loss for a task.
 func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
@@ -115,28 +103,18 @@ func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
 // spec makes the Spec of a method with the options O.
-func spec[O interface{ config() config }](m finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error) algos.Spec {
+func spec[O any](m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error, all func(O) SDOptions) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
 		Tasks:   []algos.Task{algos.Classify, algos.Regress},
 		Presets: presets, Gone: gone,
-	}, validate, func(env algos.Env, o O) (algos.Learner, error) {
-		c := o.config()
-		var err error
-		if c.loss, err = lossOf(c.lossName, env.Task); err != nil {
-			return nil, err
-		}
-		c.par.Method, c.par.Seed = m, env.Seed
-		return newLearner(env, c)
-	}, linear.Decode)
+	}, validate, func(env algos.Env, o O) (algos.Learner, error) { return newLearner(env, m, all(o)) }, model.DecodeLinear)
 }
-
-var literal = map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tol": "0"}
 
 // with returns the presets: the paper's with further options, and one for
 // streams that change quickly.
 func with(more map[string]string) map[string]map[string]string {
-	p := maps.Clone(literal)
+	p := map[string]string{"loss": "squared", "draw": "uniform", "bias": "0", "lambda": "0.0001", "final": "100", "tol": "0"}
 	maps.Copy(p, more)
 	return map[string]map[string]string{
 		"paper": p,
@@ -146,25 +124,25 @@ func with(more map[string]string) map[string]map[string]string {
 
 // The learners that the registry lists.
 var (
-	SD = spec[SDOptions](finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
+	SD = spec(finitesum.SVRGSD, "linear model by variance-reduced gradients with momentum and sufficient decrease",
 		"linear ridge, Lasso and elastic-net models for classification and regression, to an optimum with a certificate, on a window or a sample of the stream",
-		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil)
-	SAGASD = spec[SDOptions](finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
+		paper+"Algorithm 2", with(map[string]string{"theta": "gram", "rate": "1"}), nil, sufficient)
+	SAGASD = spec(finitesum.SAGASD, "linear model by SAGA with momentum and sufficient decrease",
 		"as svrg-sd, with a number for each example instead of full gradients",
-		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil)
-	SVRG = spec[Options](finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, sufficient)
+	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
 		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *Options) error {
 			if o.L1 != 0 {
 				return errL1
 			}
 			return nil
-		})
-	ProxSVRG = spec[Options](finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil)
-	SAGA = spec[Options](finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
-		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil)
-	Katyusha = spec[Options](finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
-		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil)
+		}, plain)
+	ProxSVRG = spec(finitesum.ProxSVRG, "sparse linear model by proximal variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
+		"Xiao, Zhang: A Proximal Stochastic Gradient Method with Progressive Variance Reduction, SIAM J. Optim. 2014", with(nil), nil, plain)
+	SAGA = spec(finitesum.SAGA, "linear model by incremental gradients with a table", "a baseline that needs no full gradients",
+		"Defazio, Bach, Lacoste-Julien: SAGA, NIPS 2014", with(nil), nil, plain)
+	Katyusha = spec(finitesum.Katyusha, "linear model by accelerated variance-reduced gradients", "ill-conditioned problems, that is a small ridge weight",
+		"Allen-Zhu: Katyusha: The First Direct Acceleration of Stochastic Gradient Methods, STOC 2017, Algorithms 1 and 2, option II", with(nil), nil, plain)
 )
 
 var errL1 = errors.New("option l1 is not for svrg: prox-svrg has the prox step that it takes")

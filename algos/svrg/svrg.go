@@ -1,6 +1,6 @@
 // Package svrg learns linear models from a stream by variance-reduced
-// gradients on a sample of it. The methods are those of package vr; this is
-// what makes learners of them.
+// gradients on a sample of it. The methods are those of package finitesum;
+// this is what makes learners of them.
 package svrg
 
 import (
@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -25,13 +25,15 @@ import (
 // option bias and β b the model's bias. A refresh takes the arrivals in, which
 // is one step, and runs epochs on the sample that then stays as it is, which
 // are one step each; the next refresh begins where this one ended. An epoch
-// that is interrupted starts anew from its snapshot.
+// that is interrupted starts again from its snapshot.
 //
 // Memory: the examples, for SAGA a number for each, about 12 vectors, and up
 // to 64 coordinates (1,000 on request) half a Gram matrix.
 // Not safe for concurrent use.
 type Learner struct {
-	cfg    config
+	opt    SDOptions
+	par    finitesum.Params
+	loss   finitesum.Loss
 	task   algos.Task
 	buf    *samplers.Deferred
 	prob   *finitesum.Problem
@@ -43,7 +45,7 @@ type Learner struct {
 	fresh bool // examples have come in since Finish
 	steps uint64
 	note  note
-	model *linear.Model
+	model *model.Linear
 	w     []float64
 }
 
@@ -55,38 +57,44 @@ const (
 	maxLabel = 1e100 // its square must not overflow
 )
 
-func newLearner(env algos.Env, c config) (*Learner, error) {
-	s, err := samplers.New(samplers.Policy(c.keep), c.buffer, env.Seed)
+func newLearner(env algos.Env, m *finitesum.Method, o SDOptions) (algos.Learner, error) {
+	loss, err := lossOf(o.Loss, env.Task)
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{cfg: c, task: env.Task, buf: samplers.NewDeferred(s, int(math.Ceil(c.refresh*float64(c.buffer))))}
+	s, err := samplers.New(samplers.Policy(o.Keep), o.Buffer, env.Seed)
+	if err != nil {
+		return nil, err
+	}
 	nan := math.NaN()
-	l.note = note{nan, nan, nan, nan, 1, 1}
-	l.model = linear.NewModel(nil, 0)
-	return l, l.begin()
+	l := &Learner{
+		opt: o, par: o.params(m, env.Seed), loss: loss, task: env.Task,
+		buf:   samplers.NewDeferred(s, int(math.Ceil(o.Refresh*float64(o.Buffer)))),
+		note:  note{nan, nan, nan, nan, 1, 1},
+		model: model.NewLinear(nil, 0),
+	}
+	l.begin()
+	return l, nil
 }
 
 // begin makes an empty problem and a solver at 0.
-func (l *Learner) begin() (err error) {
-	c := &l.cfg
-	l.prob = &finitesum.Problem{Loss: c.loss, Lasso: c.l1, Bias: c.bias}
+func (l *Learner) begin() {
+	l.prob = &finitesum.Problem{Loss: l.loss, Lasso: l.opt.L1, Bias: math.Sqrt(l.opt.Bias)}
 	l.weigh()
-	l.solver, err = finitesum.NewSolver(l.prob, c.par, nil)
-	return err
+	l.solver = finitesum.NewSolver(l.prob, l.par)
 }
 
 // weigh sets λ for the present number of examples.
 func (l *Learner) weigh() {
-	l.prob.Ridge = l.cfg.lambda
-	if math.IsNaN(l.cfg.lambda) {
-		l.prob.Ridge = 1 / (l.cfg.c * float64(max(l.prob.Len(), 1)))
+	l.prob.Ridge = l.opt.Lambda
+	if math.IsNaN(l.opt.Lambda) {
+		l.prob.Ridge = 1 / (l.opt.C * float64(max(l.prob.Len(), 1)))
 	}
 }
 
 // Limits implements algos.Limited.
 func (l *Learner) Limits() algos.Limits {
-	return algos.Limits{Features: l.cfg.features, Option: "dims"}
+	return algos.Limits{Features: l.opt.Features, Option: "dims"}
 }
 
 // Add keeps a labelled example for the next refresh; unlabelled ones go by.
@@ -109,8 +117,8 @@ func (l *Learner) refuse(x *stream.Example) error {
 		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not within ±%g", x.Y, maxLabel)}
 	case x.X.CheckFinite() >= 0:
 		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite")}
-	case x.X.Dim() > l.cfg.features:
-		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond the limit of %d (option dims)", x.X.Dim(), l.cfg.features)}
+	case x.X.Dim() > l.opt.Features:
+		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond the limit of %d (option dims)", x.X.Dim(), l.opt.Features)}
 	}
 	return nil
 }
@@ -120,8 +128,8 @@ func (l *Learner) Need() algos.Need {
 	if l.due > 0 {
 		return algos.Need{Steps: l.due}
 	}
-	want := max(int(math.Ceil(l.cfg.refresh*float64(l.prob.Len()))), 1)
-	return algos.Need{Fresh: max(want-l.buf.Waiting(), 0), Steps: 1 + l.cfg.epochs}
+	want := max(int(math.Ceil(l.opt.Refresh*float64(l.prob.Len()))), 1)
+	return algos.Need{Fresh: max(want-l.buf.Waiting(), 0), Steps: 1 + l.opt.Epochs}
 }
 
 // Step takes the arrivals in, or runs an epoch.
@@ -131,7 +139,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	}
 	if l.due == 0 {
 		l.take()
-		l.due = l.cfg.epochs
+		l.due = l.opt.Epochs
 		return l.Report(), nil
 	}
 	if err := l.epoch(ctx); err != nil {
@@ -170,22 +178,26 @@ func (l *Learner) take() {
 	l.keepGram()
 	l.solver.Changed(slots...)
 	if l.prob.Ridge == 0 {
-		l.solver.Restart() // or Katyusha's steps would shrink for ever
+		l.solver.Restart() // or Katyusha's steps would shrink without end
 	}
+}
+
+// byGram reports whether θ may come from a Gram matrix.
+func (l *Learner) byGram() bool {
+	return (l.opt.Theta == "auto" || l.opt.Theta == "gram") && l.par.Decrease > 0 && l.loss.Kind == finitesum.Squared
 }
 
 // keepGram starts the Gram matrix, renews it once as many rows were taken out
 // as it holds, and gives it up where there are too many coordinates.
 func (l *Learner) keepGram() {
-	limit := finitesum.MaxGram
-	if l.cfg.autoTheta {
-		limit = autoGram
-	}
-	d := l.prob.Dim()
-	if !l.cfg.gram || l.cfg.par.Decrease == 0 || l.cfg.loss.Kind != finitesum.Squared {
+	if !l.byGram() {
 		return
 	}
-	switch {
+	limit := finitesum.MaxGram
+	if l.opt.Theta == "auto" {
+		limit = autoGram
+	}
+	switch d := l.prob.Dim(); {
 	case d > limit:
 		l.gram = nil
 	case l.gram == nil || l.stale >= l.prob.Len() || l.gram.Dim() != d:
@@ -220,10 +232,10 @@ func (l *Learner) epoch(ctx context.Context) error {
 // renew makes the model of the weights.
 func (l *Learner) renew() {
 	w, bias := l.w, 0.0
-	if l.cfg.bias != 0 && len(w) > 0 {
-		w, bias = w[1:], float64(l.cfg.bias*w[0])
+	if l.prob.Bias != 0 && len(w) > 0 {
+		w, bias = w[1:], float64(l.prob.Bias*w[0])
 	}
-	l.model = linear.NewModel(w, bias)
+	l.model = model.NewLinear(w, bias)
 }
 
 // Finish takes the arrivals in and runs the final epochs.
@@ -234,7 +246,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	l.take()
 	if l.fresh {
 		l.fresh = false
-		l.due = max(l.due, l.cfg.final)
+		l.due = max(l.due, l.opt.Final)
 	}
 	for l.due > 0 {
 		if err := l.epoch(ctx); err != nil {
@@ -242,7 +254,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 		}
 		l.due--
 		// NaN bounds nothing.
-		if n := &l.note; l.prob.Len() == 0 || n.norm == 0 || n.bound <= float64(l.cfg.tol*n.objective) {
+		if n := &l.note; l.prob.Len() == 0 || n.norm == 0 || n.bound <= float64(l.opt.Tol*n.objective) {
 			l.due = 0
 		}
 	}
@@ -276,7 +288,7 @@ func (l *Learner) UnmarshalBinary(data []byte) error { return state.Decode(data,
 
 func (l *Learner) fields(f *state.Fields) {
 	if f.Decoding() {
-		f.Fail("solver", l.begin())
+		l.begin()
 	}
 	f.Group("solver", l.solver.Fields)
 	l.buf.Fields(f)
@@ -314,7 +326,7 @@ func (l *Learner) fields(f *state.Fields) {
 		f.Fail("sums", fmt.Errorf("of %d rows, %d coordinates", l.gram.Len(), l.gram.Dim()))
 		return
 	}
-	if len(l.w) > dim || l.due < 0 || l.due > max(l.cfg.epochs, l.cfg.final) || l.stale < 0 {
+	if len(l.w) > dim || l.due < 0 || l.due > max(l.opt.Epochs, l.opt.Final) || l.stale < 0 {
 		f.Fail("w", fmt.Errorf("%d weights, %d epochs due, %d rows out", len(l.w), l.due, l.stale))
 		return
 	}
@@ -325,7 +337,7 @@ func (l *Learner) fields(f *state.Fields) {
 		}
 	}
 	l.w = slices.Clone(l.w) // the model before may still be in use
-	if l.cfg.gram && l.cfg.par.Decrease > 0 && l.cfg.loss.Kind == finitesum.Squared {
+	if l.byGram() {
 		l.solver.UseGram(l.gram)
 	}
 	l.renew()
@@ -342,7 +354,7 @@ func (l *Learner) restore() error {
 		return l.refuse(x)
 	}
 	bias := 0
-	if l.cfg.bias != 0 {
+	if l.prob.Bias != 0 {
 		bias = 1
 	}
 	for i := range l.buf.Sampler.Len() {

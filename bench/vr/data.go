@@ -126,11 +126,11 @@ func generate(n, d int) *table {
 	return t
 }
 
-// problem returns the squared loss on the rows.
-func (t *table) problem(ridge, lasso float64) *finitesum.Problem {
+// problem returns the squared loss on the rows, the targets times scale.
+func (t *table) problem(ridge, lasso, scale float64) *finitesum.Problem {
 	p := &finitesum.Problem{Ridge: ridge, Lasso: lasso}
 	for i, x := range t.rows {
-		p.Append(x, t.b[i])
+		p.Append(x, scale*t.b[i])
 	}
 	p.Widen(t.dim)
 	return p

@@ -44,7 +44,7 @@ func contenders() []contender {
 	lasso := func(p *finitesum.Problem) bool { return p.Lasso > 0 }
 	small := func(p *finitesum.Problem) bool { return p.Dim() <= finitesum.MaxGram && p.Len() < 200000 } // each step costs d²/2
 	convex := func(p *finitesum.Problem) bool { return p.Ridge == 0 }
-	return []contender{
+	all := []contender{
 		{"svrg", finitesum.Params{Method: finitesum.SVRG}, ridge},
 		{"prox-svrg", finitesum.Params{Method: finitesum.ProxSVRG}, lasso},
 		{"saga", finitesum.Params{Method: finitesum.SAGA}, any},
@@ -57,6 +57,10 @@ func contenders() []contender {
 		{"saga-sd", finitesum.Params{Method: finitesum.SAGASD, Decrease: .001}, any},
 		{"saga-sd, m1 = 0", finitesum.Params{Method: finitesum.SAGASD}, any},
 	}
+	for i := range all {
+		all[i].par.Sigma, all[i].par.Delta = .5, .1
+	}
+	return all
 }
 
 // curve is a run: the gap after each epoch.
@@ -98,9 +102,11 @@ func (c *curve) behind(best *curve) bool {
 // the gap does not count.
 func measure(ctx context.Context, o *optimum, par finitesum.Params, limit float64, better *curve) (*curve, error) {
 	begin := clock()
-	s, err := finitesum.NewSolver(o.p, par, nil)
-	if err != nil {
-		return nil, err
+	s := finitesum.NewSolver(o.p, par)
+	if par.Decrease > 0 && o.p.Dim() <= finitesum.MaxGram {
+		g := new(finitesum.Gram)
+		g.Rebuild(o.p)
+		s.UseGram(g)
 	}
 	spent := clock() - begin
 	first := o.gap(s.X())
@@ -188,7 +194,7 @@ func main() {
 			if !strings.Contains(w.name, *only) {
 				continue
 			}
-			if err := b.compare(t, w.name, t.problem(w.ridge, w.lasso)); err != nil {
+			if err := b.compare(t, w.name, t.problem(w.ridge, w.lasso, 1)); err != nil {
 				log.Fatalf("%s, %s: %v", t.name, w.name, err)
 			}
 			if err := b.write(); err != nil { // after each, since it takes long
@@ -207,7 +213,7 @@ func columns(what string) string {
 }
 
 func (b *bench) compare(t *table, problem string, p *finitesum.Problem) error {
-	o, err := solve(b.ctx, p)
+	o, err := solve(b.ctx, p, t.problem(p.Ridge, p.Lasso, 0))
 	if err != nil {
 		return err
 	}
@@ -215,7 +221,7 @@ func (b *bench) compare(t *table, problem string, p *finitesum.Problem) error {
 	var scout *optimum
 	small := &table{name: t.name + ", first rows", rows: t.rows[:len(t.rows)/20], b: t.b, dim: t.dim}
 	if p.Len() > scoutRows {
-		if scout, err = solve(b.ctx, small.problem(p.Ridge, p.Lasso)); err != nil {
+		if scout, err = solve(b.ctx, small.problem(p.Ridge, p.Lasso, 1), small.problem(p.Ridge, p.Lasso, 0)); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 //
 // where g is the gradient of the smooth part at x*, and no summand is negative.
 type optimum struct {
-	p       *finitesum.Problem
+	p, zero *finitesum.Problem // zero: with targets 0
 	x, g    []float64
 	f       float64
 	support int
@@ -48,9 +48,9 @@ func (o *optimum) gap(x []float64) float64 {
 
 // solve finds the minimum: by conjugate gradients on the coordinates that are
 // not 0, which a stochastic method tells.
-func solve(ctx context.Context, p *finitesum.Problem) (*optimum, error) {
+func solve(ctx context.Context, p, zero *finitesum.Problem) (*optimum, error) {
 	d := p.Dim()
-	o := &optimum{p: p, x: make([]float64, d), diff: make([]float64, d), z: make([]float64, p.Len())}
+	o := &optimum{p: p, zero: zero, x: make([]float64, d), diff: make([]float64, d), z: make([]float64, p.Len())}
 	sign := make([]float64, d)
 	for j := range sign {
 		sign[j] = 1 // for a ridge all are free; the value is not used
@@ -63,10 +63,7 @@ func solve(ctx context.Context, p *finitesum.Problem) (*optimum, error) {
 	for round := 0; ; round++ {
 		if p.Lasso > 0 {
 			if s == nil {
-				var err error
-				if s, err = finitesum.NewSolver(p, finitesum.Params{Method: finitesum.SVRGSD, Seed: 99}, nil); err != nil {
-					return nil, err
-				}
+				s = finitesum.NewSolver(p, finitesum.Params{Method: finitesum.SVRGSD, Sigma: .5, Seed: 99})
 			}
 			for range epochs {
 				if err := s.Epoch(ctx); err != nil {
@@ -112,8 +109,7 @@ func (o *optimum) conjugate(sign []float64) {
 	p := o.p
 	d := p.Dim()
 	apply := func(v []float64) []float64 { // the Hessian, restricted
-		p.Margins(o.z, v)
-		h := p.TransposeMean(o.z)
+		h := o.zero.Gradient(v)
 		for j := range h {
 			h[j] += p.Ridge * v[j]
 			if sign[j] == 0 {

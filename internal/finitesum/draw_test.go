@@ -53,7 +53,7 @@ func TestWeighted(t *testing.T) {
 	}
 	want := ridgeOptimum(t, p)
 	for _, m := range methods {
-		even, odd := solver(t, p, Params{Method: m, Seed: 1}), solver(t, p, Params{Method: m, Weighted: true, Seed: 1})
+		even, odd := solver(p, Params{Method: m, Seed: 1}), solver(p, Params{Method: m, Weighted: true, Seed: 1})
 		run(t, even, 120)
 		run(t, odd, 120)
 		a, b := largest(even.X(), want), largest(odd.X(), want)

@@ -59,7 +59,7 @@ func TestRidgeSingular(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := p.Subgradient(x); n > 1e-12 {
+	if n := p.subgradient(x, p.Gradient(x)); n > 1e-12 {
 		t.Errorf("gradient %g at %v", n, x)
 	}
 	if fmt.Sprintf("%.6f", x[3]) != "-2.000000" || x[2] != 0 {

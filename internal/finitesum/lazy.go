@@ -1,11 +1,8 @@
 package finitesum
 
 import (
-	"context"
 	"math"
 	"slices"
-
-	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
 // lazy holds what sparse rows need to leave the coordinates alone that a row
@@ -19,12 +16,11 @@ import (
 // |g| ≤ λ2 stays there; one on its way there, which soft sends to 0 while its
 // momentum dies away, follows a linear map, too.
 type lazy struct {
-	last  []int32 // the step that a coordinate has come to
+	done  []int32 // the steps that a coordinate has taken
 	jump  []leap  // by number of steps
 	fade  []leap  // by number of steps that soft sends to 0
-	rec   recipe  // for which jump was made
-	touch []int32
-	u     []float64 // of Katyusha: c a_i
+	rec   recipe  // for which jump and fade were made
+	touch []int32 // coordinates of the batch
 }
 
 // leap is what k steps make of a coordinate: x is a x + b x^ + c g, the sum of
@@ -38,25 +34,12 @@ type recipe struct {
 	n               int
 }
 
-// vanished is what a coordinate that momentum alone keeps from 0 is taken for
-// 0 at; it would else take a thousand steps to get there.
+// vanished is the size below which a coordinate that only momentum keeps from 0
+// is set to 0. It would take a thousand more steps to get there.
 const vanished = 1e-40
 
 // maxLeap is the longest leap tabulated; longer gaps take several.
 const maxLeap = 1024
-
-func (l *lazy) prepare(r recipe, d int) {
-	if len(l.last) < d {
-		l.last = make([]int32, d)
-	}
-	clear(l.last)
-	if l.rec == r {
-		return
-	}
-	l.rec = r
-	l.jump = r.table(l.jump, 0)
-	l.fade = r.table(l.fade, math.Inf(1))
-}
 
 // table makes leaps by running the recurrence on unit inputs.
 func (r recipe) table(t []leap, lasso float64) []leap {
@@ -87,26 +70,92 @@ func (r recipe) table(t []leap, lasso float64) []leap {
 	return t
 }
 
+// begin prepares a step; in the first one also the tables.
+func (w *walk) begin() {
+	if w.k == 0 {
+		if len(w.done) < len(w.x) {
+			w.done = make([]int32, len(w.x))
+		}
+		clear(w.done)
+		if r := (recipe{w.eta, w.p.Ridge, w.mom, w.sumNext, min(w.m, maxLeap)}); w.rec != r {
+			w.rec = r
+			w.jump = r.table(w.jump, 0)
+			w.fade = r.table(w.fade, math.Inf(1))
+		}
+	}
+	w.touch = w.touch[:0]
+	if w.p.first() == 1 {
+		w.catchUp(0, int32(w.k))
+	}
+}
+
+// reach brings the coordinates of row i up to date.
+func (w *walk) reach(i int) {
+	r, first, at := &w.p.rows[i], w.p.first(), int32(w.k)
+	if r.Idx != nil {
+		for _, j := range r.Idx {
+			w.catchUp(int(j)+first, at)
+		}
+		w.touch = append(w.touch, r.Idx...)
+		return
+	}
+	for j := range r.Val {
+		w.catchUp(j+first, at)
+		w.touch = append(w.touch, int32(j))
+	}
+}
+
+// flush brings every coordinate up to date.
+func (w *walk) flush() {
+	for j := range w.x {
+		w.catchUp(j, int32(w.k))
+	}
+}
+
+// lazyStep is the step of the coordinates of the batch.
+func (w *walk) lazyStep() {
+	first := w.p.first()
+	if first == 1 {
+		w.move(0, 0)
+	}
+	for _, j := range w.touch {
+		w.move(int(j)+first, w.lasso)
+	}
+}
+
+// move is the step of coordinate j.
+func (w *walk) move(j int, lasso float64) {
+	if int(w.done[j]) > w.k {
+		return // a batch may hold a feature more than once
+	}
+	w.done[j] = int32(w.k + 1)
+	x, h := step(w.x[j], w.hat[j], w.u[j]+w.grad[j], w.eta, w.p.Ridge, lasso, w.mom, 1)
+	w.u[j] = 0
+	w.x[j], w.hat[j] = x, h
+	if w.sumNext {
+		h = x
+	}
+	w.sum[j] += h
+}
+
 // catchUp brings coordinate j to step k.
-func (s *Solver) catchUp(j int, k int32, grad []float64) {
-	l := &s.lazy
-	gap := int(k - l.last[j])
+func (w *walk) catchUp(j int, k int32) {
+	gap := int(k - w.done[j])
 	if gap == 0 {
 		return
 	}
-	l.last[j] = k
-	x, xh, acc, g := s.x[j], s.xh[j], s.acc[j], grad[j]
-	lambda := s.prob.Lasso
-	if lambda == 0 || j < s.prob.first() {
+	w.done[j] = k
+	x, xh, acc, g, r := w.x[j], w.hat[j], w.sum[j], w.grad[j], &w.rec
+	lambda := w.p.Lasso
+	if lambda == 0 || j < w.p.first() {
 		for gap > 0 {
-			h := min(gap, l.rec.n)
-			x, xh, acc = hop(l.jump, h, x, xh, acc, g)
+			h := min(gap, r.n)
+			x, xh, acc = hop(w.jump, h, x, xh, acc, g)
 			gap -= h
 		}
-		s.x[j], s.xh[j], s.acc[j] = x, xh, acc
+		w.x[j], w.hat[j], w.sum[j] = x, xh, acc
 		return
 	}
-	r := &l.rec
 	for gap > 0 {
 		if x == 0 && xh == 0 && math.Abs(g) <= lambda {
 			break
@@ -119,7 +168,7 @@ func (s *Solver) catchUp(j int, k int32, grad []float64) {
 				break
 			}
 			h = min(gap, r.n)
-			x, xh, acc = hop(l.fade, h, x, xh, acc, 0)
+			x, xh, acc = hop(w.fade, h, x, xh, acc, 0)
 			gap -= h
 			continue
 		}
@@ -135,7 +184,7 @@ func (s *Solver) catchUp(j int, k int32, grad []float64) {
 				h = min(h, r.n)
 			}
 			if h >= 4 {
-				x, xh, acc = hop(l.jump, h, x, xh, acc, g+side)
+				x, xh, acc = hop(w.jump, h, x, xh, acc, g+side)
 				gap -= h
 				continue
 			}
@@ -150,7 +199,7 @@ func (s *Solver) catchUp(j int, k int32, grad []float64) {
 			gap--
 		}
 	}
-	s.x[j], s.xh[j], s.acc[j] = x, xh, acc
+	w.x[j], w.hat[j], w.sum[j] = x, xh, acc
 }
 
 // hop takes 1 ≤ h < len(table) steps at once.
@@ -159,83 +208,4 @@ func hop(table []leap, h int, x, xh, acc, g float64) (float64, float64, float64)
 	return float64(t.a*x) + float64(t.b*xh) + float64(t.c*g),
 		float64(u.a*x) + float64(u.b*xh) + float64(u.c*g),
 		acc + (float64(t.p*x) + float64(t.q*xh) + float64(t.r*g))
-}
-
-// flush brings every coordinate to step k.
-func (s *Solver) flush(k int, grad []float64) {
-	for j := range s.x {
-		s.catchUp(j, int32(k), grad)
-	}
-}
-
-// sparseRun runs m inner steps that touch the coordinates of their rows only.
-func (s *Solver) sparseRun(ctx context.Context, m int, places []int, draw *rng.Source, grad []float64) error {
-	p, l := s.prob, &s.lazy
-	first, batch := p.first(), s.par.Batch
-	next := s.par.Snapshot == MeanNext
-	lasso := float64(s.eta * p.Lasso)
-	l.prepare(recipe{s.eta, p.Ridge, s.mom, next, min(m, maxLeap)}, len(s.x))
-	share := 1 / float64(batch)
-	s.rows = slices.Grow(s.rows[:0], batch)[:batch]
-	for k := range m {
-		if k%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		at := int32(k)
-		if first == 1 {
-			s.catchUp(0, at, grad)
-		}
-		l.touch = l.touch[:0]
-		for b := range s.rows {
-			i, w := s.sample.next(draw)
-			r := &p.rows[i]
-			if r.Idx != nil {
-				for _, j := range r.Idx {
-					s.catchUp(int(j)+first, at, grad)
-				}
-				l.touch = append(l.touch, r.Idx...)
-			} else {
-				for j := range r.Val {
-					s.catchUp(j+first, at, grad)
-					l.touch = append(l.touch, int32(j))
-				}
-			}
-			s.rows[b] = s.at(i, w)
-			p.axpy(float64(share*s.rows[b].c), i, s.rowF)
-		}
-		if len(places) > 0 && places[0] == k {
-			places = places[1:]
-			s.flush(k, grad)
-			s.general(s.rowF, grad, s.thetaHere(k, s.rowF))
-			for j := range s.x {
-				l.last[j] = at + 1
-			}
-			clear(s.rowF)
-		} else {
-			if first == 1 {
-				s.move(0, at, grad, 0, next)
-			}
-			for _, j := range l.touch {
-				s.move(int(j)+first, at, grad, lasso, next)
-			}
-		}
-		s.store(s.rows...)
-	}
-	s.flush(m, grad)
-	return nil
-}
-
-// move is the step of coordinate j with what the scratch holds for it.
-func (s *Solver) move(j int, at int32, grad []float64, lasso float64, next bool) {
-	if s.lazy.last[j] > at {
-		return // a batch may hold a feature more than once
-	}
-	s.lazy.last[j] = at + 1
-	x, h := step(s.x[j], s.xh[j], s.rowF[j]+grad[j], s.eta, s.prob.Ridge, lasso, s.mom, 1)
-	s.rowF[j] = 0
-	s.x[j], s.xh[j] = x, h
-	if next {
-		h = x
-	}
-	s.acc[j] += h
 }

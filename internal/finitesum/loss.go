@@ -1,6 +1,10 @@
 package finitesum
 
-import "math"
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
 
 // Kind names a loss.
 type Kind uint8
@@ -45,7 +49,7 @@ func (l Loss) value(z, b float64) float64 {
 		return 1 - m - l.Width/2
 	case Logistic:
 		m := float64(z * b)
-		return max(-m, 0) + log1p(exp(-math.Abs(m)))
+		return max(-m, 0) + log1p(linear.ExpNeg(math.Abs(m)))
 	}
 	return float64((z-b)*(z-b)) / 2
 }
@@ -63,12 +67,7 @@ func (l Loss) deriv(z, b float64) float64 {
 		}
 		return b * (m - m - 1) // NaN for NaN
 	case Logistic:
-		m := float64(z * b)
-		e := exp(-math.Abs(m))
-		if m < 0 {
-			return -b / (1 + e)
-		}
-		return -b * (e / (1 + e))
+		return -b * linear.Sigmoid(-float64(z*b))
 	}
 	return z - b
 }
@@ -82,40 +81,14 @@ func (l Loss) second(z, b float64) float64 {
 		}
 		return 0
 	case Logistic:
-		e := exp(-math.Abs(float64(z * b)))
+		e := linear.ExpNeg(math.Abs(float64(z * b)))
 		return e / float64((1+e)*(1+e))
 	}
 	return 1
 }
 
-// The standard library's Exp and Log have assembly on some architectures, and
-// its Go code may be fused on others. These give the same bits everywhere.
-
-// exp returns e^t for t ≤ 0 within 1.5 ulp; 0 below −708.
-func exp(t float64) float64 {
-	if !(t >= -708) {
-		if t != t {
-			return t
-		}
-		return 0
-	}
-	const (
-		log2e = 1.4426950408889634
-		hi    = 6.93147180369123816490e-01 // ln 2 in two parts, hi with zeros behind
-		lo    = 1.90821492927058770002e-10
-		magic = 0x1.8p52
-	)
-	k := float64(t*log2e) + magic - magic
-	r := (t - float64(k*hi)) - float64(k*lo)
-	// Taylor's series: |r| ≤ 0.347, so the next term is below 2^-58.
-	p := 1.0 / 6227020800
-	for _, c := range [...]float64{1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880, 1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1, 1} {
-		p = float64(p*r) + c
-	}
-	return p * math.Float64frombits(uint64(int64(k)+1023)<<52)
-}
-
-// log1p returns log(1+u) for u in [0,1] within 2 ulp.
+// log1p returns log(1+u) for u in [0,1] within 2 ulp, with the same bits on every
+// machine.
 func log1p(u float64) float64 {
 	base := 0.0
 	if u > .4375 {

@@ -2,22 +2,71 @@ package finitesum
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
+
+// A Method is an algorithm: one of the variables that the files of this
+// package define.
+type Method struct {
+	name        string
+	rate, inner float64 // usual settings
+	// What it keeps from epoch to epoch besides x~: the vectors y and z, the sum
+	// of the snapshots, and SAGA's table of derivatives with its mean.
+	y, z, sum, table bool
+	// epoch runs m inner steps. After an error all that Solver.Fields names is
+	// as it was, but for the passes.
+	epoch func(s *Solver, ctx context.Context, m int) error
+}
+
+// String returns the name under which users know the method.
+func (m *Method) String() string { return m.name }
+
+// Params are a method's settings. Those of the last group are for SVRGSD and
+// SAGASD alone.
+type Params struct {
+	Method *Method
+	Seed   uint64
+	// Rate is the step size times L, the largest curvature of a summand (see
+	// Weighted). 0 is the usual one: 1 for SVRG-SD and Katyusha (whose steps it
+	// multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for Prox-SVRG.
+	Rate float64
+	// Inner is the number of gradients of summands in an epoch as a multiple
+	// of n. 0 is the usual one: 2, and 1 for SAGA and SAGA-SD.
+	Inner float64
+	// Weighted draws long rows more often, such that L is at most twice the mean
+	// curvature of a summand, not the largest.
+	Weighted bool
+	// Batch is the number of summands a step; 0 is 1.
+	Batch int
+
+	// Sigma in (0,1] is 1 minus the momentum.
+	Sigma float64
+	// Decrease in [0,1] is the share of inner steps that are sufficient-decrease
+	// steps, at least one an epoch unless it is 0: momentum alone.
+	Decrease float64
+	// Delta ≥ 0 sets the penalty ζ (1−θ)² ‖p‖²/2 of a sufficient-decrease step:
+	// ζ = δ η / max(1 − L η, 0.1).
+	Delta   float64
+	Theta   Rule
+	Variant Variant // of SVRGSD
+}
 
 // Solver runs one method on one problem, whose rows may change between epochs:
 // call Changed then. Not safe for concurrent use.
 type Solver struct {
 	prob *Problem
 	par  Params
-	gram *Gram // for ByGram; its owner keeps it in step with the rows
+	gram *Gram // see UseGram
 
-	// What an epoch leaves behind.
+	// What an epoch leaves behind; see Method for what is there.
 	snap   []float64 // x~
-	y      []float64 // y~ of Convex and ConvexB; Katyusha: y
+	y      []float64 // SVRG-SD: y~ of Convex and ConvexB; Katyusha: y
 	z      []float64 // Katyusha: z
 	sum    []float64 // of the snapshots since the rows last changed
 	summed int
@@ -25,7 +74,8 @@ type Solver struct {
 	segs   uint64    // epochs since the start or Restart, Katyusha's s
 	halved int       // times that the step was halved
 	table  []float64 // SAGA: the derivatives e_i
-	gbar   []float64 // SAGA: mean of e_i a_i
+	mean   []float64 // SAGA: mean of e_i a_i
+	passes float64
 
 	// What is known of the snapshot; valid says how much.
 	valid      validity
@@ -34,21 +84,13 @@ type Solver struct {
 	value      float64   // F(x~)
 	zero       float64   // F(0)
 
-	// Of the present epoch.
-	eta, mom, zeta     float64
-	rule               Rule
-	x, xh, acc         []float64
-	backE, backG       []float64
-	rowF               []float64
-	lazy               lazy
-	kat                katyusha
-	rows               []drawn
-	sample             sampling
-	built              bool // gram is the solver's own
-	roomZ, roomB       []float64
-	passes             float64
-	thetaMin, thetaMax float64
-	observe            func(k int, x, xh, y []float64, theta float64) // of tests
+	// Scratch of an epoch.
+	eta      float64
+	sample   sampling
+	walk     walk
+	decrease decrease
+	kat      accelerated
+	saved    []float64 // SAGA: table and mean as they were
 }
 
 type validity uint8
@@ -59,38 +101,57 @@ const (
 	theGradient
 )
 
-// NewSolver returns a solver that starts at x = 0. gram may be nil: it is then
-// built where the rule for θ wants it; otherwise the caller keeps it in step
-// with the rows.
-func NewSolver(prob *Problem, par Params, gram *Gram) (*Solver, error) {
-	if err := par.Validate(prob); err != nil {
-		return nil, err
+// NewSolver returns a solver that starts at x = 0. The parameters are in their
+// ranges, and SVRG has no Lasso term.
+func NewSolver(prob *Problem, par Params) *Solver {
+	if par.Rate == 0 {
+		par.Rate = par.Method.rate
 	}
-	s := &Solver{prob: prob, par: par.filled(prob.Ridge), gram: gram}
+	if par.Inner == 0 {
+		par.Inner = par.Method.inner
+	}
+	par.Batch = max(par.Batch, 1)
+	if par.Variant == Auto {
+		par.Variant = Strongly
+		if par.Method == SVRGSD && prob.Ridge == 0 {
+			par.Variant = Convex
+		}
+	}
+	s := &Solver{prob: prob, par: par, decrease: decrease{lo: 1, hi: 1}}
 	s.Changed()
-	return s, nil
+	return s
+}
+
+// vector is one that an epoch leaves behind.
+type vector struct {
+	name string
+	v    *[]float64
+	want int // its length
+}
+
+// vectors lists those as wide as the problem.
+func (s *Solver) vectors() []vector {
+	d, m := s.prob.Dim(), s.par.Method
+	wide := func(has bool) int {
+		if has {
+			return d
+		}
+		return 0
+	}
+	return []vector{{"snapshot", &s.snap, d}, {"y", &s.y, wide(m.y)}, {"z", &s.z, wide(m.z)}, {"sum", &s.sum, wide(m.sum)}, {"mean", &s.mean, wide(m.table)}}
 }
 
 // Changed says that rows or weights of the problem are not what they were. The
 // entries of SAGA's table for the rows listed, and for new rows, are taken at
 // the present point.
 func (s *Solver) Changed(slots ...int) {
-	for _, c := range []struct {
-		v    *[]float64
-		want int
-	}{{&s.snap, s.prob.Dim()}, {&s.y, s.wide(SVRGSD, Katyusha)}, {&s.z, s.wide(Katyusha)}, {&s.sum, s.wide(SVRGSD)}, {&s.gbar, s.wide(SAGA, SAGASD)}} {
-		if have := len(*c.v); have < c.want {
-			*c.v = append(*c.v, make([]float64, c.want-have)...)
-		}
+	for _, c := range s.vectors() {
+		*c.v = linear.Grow(*c.v, c.want)
 	}
-	s.room0()
 	s.valid, s.sample.n = nothing, 0
-	if s.built { // and so not kept in step with the rows
-		s.gram, s.built = nil, false
-	}
 	clear(s.sum)
 	s.summed = 0
-	if !s.par.Method.table() {
+	if !s.par.Method.table {
 		return
 	}
 	p := s.prob
@@ -104,25 +165,21 @@ func (s *Solver) Changed(slots ...int) {
 	for i := known; i < p.Len(); i++ {
 		s.table[i] = p.Loss.deriv(p.dot(s.snap, i), p.b[i])
 	}
-	p.gradient(s.gbar, s.table)
+	p.gradient(s.mean, s.table)
 	s.passes++
 }
 
-// Restart makes Katyusha's momentum for merely convex problems begin anew.
+// Restart begins Katyusha's momentum for merely convex problems again.
 func (s *Solver) Restart() {
 	s.segs = 0
 	copy(s.y, s.snap)
 	copy(s.z, s.snap)
 }
 
-// UseGram gives the solver the matrix that its owner keeps in step with the
-// rows; with nil θ is found in the first step of an epoch instead.
-func (s *Solver) UseGram(g *Gram) {
-	s.gram, s.built, s.par.Theta = g, false, ByGram
-	if g == nil {
-		s.par.Theta = AtStart
-	}
-}
+// UseGram gives the solver the matrix of a problem with the squared loss, from
+// which θ is then found. Its owner keeps it in step with the rows. nil takes it
+// away.
+func (s *Solver) UseGram(g *Gram) { s.gram = g }
 
 // X returns x~, which is the solver's and changes with the next epoch.
 func (s *Solver) X() []float64 { return s.snap }
@@ -145,7 +202,7 @@ func (s *Solver) evaluate(gradient bool) {
 	if s.valid < theMargins {
 		s.margins = slices.Grow(s.margins[:0], n)[:n]
 		p.Margins(s.margins, s.snap)
-		s.value = p.meanLoss(s.margins, 1) + p.penalty(s.snap)
+		s.value = p.meanLoss(s.margins) + p.penalty(s.snap)
 		s.zero = p.AtZero()
 		s.valid = theMargins
 	}
@@ -154,9 +211,16 @@ func (s *Solver) evaluate(gradient bool) {
 		for i, z := range s.margins {
 			s.d[i] = p.Loss.deriv(z, p.b[i])
 		}
+		s.grad = linear.Grow(s.grad, p.Dim())
 		p.gradient(s.grad, s.d)
 		s.valid = theGradient
 	}
+}
+
+// fullGradient is evaluate as an epoch of the SVRG family begins.
+func (s *Solver) fullGradient() {
+	s.evaluate(true)
+	s.passes++
 }
 
 // Value returns F(x~).
@@ -183,66 +247,36 @@ func (s *Solver) Epoch(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p, n := s.prob, s.prob.Len()
+	n := s.prob.Len()
 	if n == 0 {
 		return nil
 	}
 	if s.sample.n == 0 {
-		s.sample.prepare(p, s.par.Weighted)
+		s.sample.prepare(s.prob, s.par.Weighted)
 	}
-	l := float64(p.Loss.Curvature() * s.sample.most)
-	if s.par.Method != Katyusha {
-		l += p.Ridge
-	}
-	if !(l > 0) {
-		l = 1 // all rows are 0
-	}
-	s.eta = math.Ldexp(s.par.Rate/l, -s.halved)
-	s.mom = 1 - s.par.Sigma
-	s.zeta = s.par.Zeta
-	if s.zeta == 0 && !s.par.NoPenalty {
-		s.zeta = s.par.Delta * s.eta / max(1-float64(l*s.eta), 0.1)
-	}
-	s.thetaMin, s.thetaMax = math.Inf(1), math.Inf(-1)
-	s.rule = s.par.Theta
-	if s.rule == ByGram && s.par.Decrease > 0 {
-		s.useGram()
-	}
-	if !s.par.Method.table() {
-		s.evaluate(true)
-		s.passes++
-	}
-	var err error
-	switch {
-	case s.par.Method == Katyusha:
-		err = s.katyushaEpoch(ctx)
-	default:
-		err = s.descend(ctx)
-	}
-	if err != nil {
+	passes := s.passes
+	// Two steps at least: the mean of x^_1 alone is where the epoch began.
+	m := max(int(math.Round(s.par.Inner*float64(n)/float64(s.par.Batch))), 2)
+	if err := s.par.Method.epoch(s, ctx, m); err != nil {
+		s.passes = passes
 		return err
 	}
+	s.passes += float64(m) * float64(s.par.Batch) / float64(n)
 	s.epoch++
 	s.segs++
-	if len(s.sum) > 0 {
-		for j, v := range s.snap {
-			s.sum[j] += v
-		}
-		s.summed++
-	}
 	s.valid = nothing
 	return nil
 }
 
-// useGram makes sure that there is a Gram matrix, or chooses another rule.
-func (s *Solver) useGram() {
-	switch {
-	case s.prob.Loss.Kind != Squared || s.prob.Dim() > MaxGram:
-		s.rule = AtStart
-	case s.gram == nil || s.gram.Len() != s.prob.Len() || s.gram.Dim() != s.prob.Dim():
-		s.gram, s.built = new(Gram), true
-		s.gram.Rebuild(s.prob)
+// setStep sets η for summands with a ridge part of this curvature, and returns
+// L.
+func (s *Solver) setStep(ridge float64) (l float64) {
+	l = float64(s.prob.Loss.Curvature()*s.sample.most) + ridge
+	if !(l > 0) {
+		l = 1 // all rows are 0
 	}
+	s.eta = math.Ldexp(s.par.Rate/l, -s.halved)
+	return l
 }
 
 // Guard halves the step and goes back to the point before, from the last
@@ -258,7 +292,7 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 	copy(s.snap, before)
 	s.valid = nothing
 	s.Restart()
-	if s.par.Method.table() {
+	if s.par.Method.table {
 		s.table = s.table[:0]
 		s.Changed()
 	}
@@ -316,39 +350,42 @@ func (s *Solver) draws(name string) *rng.Source {
 	return rng.New(z^z>>31, name)
 }
 
-// places returns the positions of the decrease steps among m, ascending.
-func (s *Solver) places(m int) []int {
-	if !s.par.Method.decreases() || s.par.Decrease == 0 || m == 0 {
-		return nil
-	}
-	if s.rule == AtStart {
-		return []int{0}
-	}
-	n := min(max(int(s.par.Decrease*float64(m)), 1), m)
-	out := make([]int, 0, n)
-	if n == m {
-		for k := range m {
-			out = append(out, k)
-		}
-		return out
-	}
-	// Floyd's algorithm: every subset of n equally likely.
-	r := s.draws("vr.decrease")
-	seen := make(map[int]bool, n)
-	for j := m - n; j < m; j++ {
-		k := r.IntN(j + 1)
-		if seen[k] {
-			k = j
-		}
-		seen[k] = true
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+// Fields describes what an epoch leaves behind. After decoding, and once the
+// problem holds the rows that it held, and is as wide as X is long, Restored
+// must be called.
+func (s *Solver) Fields(f *state.Fields) {
+	f.Float64s("snapshot", &s.snap)
+	f.Float64s("y", &s.y)
+	f.Float64s("z", &s.z)
+	f.Float64s("sum", &s.sum)
+	f.Int("summed", &s.summed)
+	f.Uint64("epoch", &s.epoch)
+	f.Uint64("segment", &s.segs)
+	f.Int("halved", &s.halved)
+	f.Float64s("table", &s.table)
+	f.Float64s("mean", &s.mean)
+	f.Float64("passes", &s.passes)
 }
 
-// inner returns the number of steps of an epoch: two at least, since the mean
-// of x^_1 alone is where the epoch began.
-func (s *Solver) inner() int {
-	return max(int(math.Round(s.par.Inner*float64(s.prob.Len())/float64(s.par.Batch))), 2)
+// Restored checks what Fields has read and makes the solver ready.
+func (s *Solver) Restored() error {
+	rows := 0
+	if s.par.Method.table {
+		rows = s.prob.Len()
+	}
+	for _, c := range append(s.vectors(), vector{"table", &s.table, rows}) {
+		if len(*c.v) != c.want {
+			return fmt.Errorf("%s: %d numbers, want %d", c.name, len(*c.v), c.want)
+		}
+		for _, v := range *c.v {
+			if v-v != 0 {
+				return fmt.Errorf("%s: a value is %g", c.name, v)
+			}
+		}
+	}
+	if s.summed < 0 || s.halved < 0 || s.halved > 2000 || !(s.passes >= 0) || math.IsInf(s.passes, 1) {
+		return fmt.Errorf("%d summed, %d halved, %g passes", s.summed, s.halved, s.passes)
+	}
+	s.valid, s.sample.n = nothing, 0
+	return nil
 }

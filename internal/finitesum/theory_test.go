@@ -48,24 +48,24 @@ func TestProperty1(t *testing.T) {
 		ridge, lasso, bias float64
 		rules              []Rule
 	}{
-		{Squared, .01, 0, 0, []Rule{ByGram, ByPass, AtStart}},
-		{Squared, 0, .01, 0, []Rule{ByGram, ByPass, AtStart}},
-		{Squared, .01, .01, 1, []Rule{ByGram, ByPass, AtStart}},
+		{Squared, .01, 0, 0, []Rule{byGram, ByPass, AtStart}},
+		{Squared, 0, .01, 0, []Rule{byGram, ByPass, AtStart}},
+		{Squared, .01, .01, 1, []Rule{byGram, ByPass, AtStart}},
 		{Hinge, .01, .002, 1, []Rule{ByPass, AtStart}},
 		{Logistic, .001, .002, 0, []Rule{ByPass, AtStart}},
 	} {
 		p := base.with(c.kind, c.ridge, c.lasso, c.bias)
 		for _, rule := range c.rules {
-			for _, m := range []Method{SVRGSD, SAGASD} {
+			for _, m := range []*Method{SVRGSD, SAGASD} {
 				for seed := range uint64(3) {
 					par := Params{Method: m, Theta: rule, Decrease: 1, Seed: seed}
 					if m == SAGASD {
 						par.Rate = .25
 					}
-					s := solver(t, p, par)
+					s := solver(p, par)
 					before := make([]float64, p.Dim())
 					last := -1
-					s.observe = func(k int, x, xh, u []float64, theta float64) {
+					s.walk.observe = func(k int, x, xh, u []float64, theta float64) {
 						switch {
 						case k > 0:
 						case s.par.Variant == Convex:
@@ -83,7 +83,7 @@ func TestProperty1(t *testing.T) {
 								}
 								pp += v * v
 							}
-							pen := func(th float64) float64 { return s.zeta * (1 - th) * (1 - th) * pp / 2 }
+							pen := func(th float64) float64 { return s.decrease.zeta * (1 - th) * (1 - th) * pp / 2 }
 							fx, ft := objective(p, before), objective(p, times(theta, before))
 							tol := 1e-13 * (1 + fx)
 							if ft+pen(theta) > fx+tol {
@@ -177,24 +177,24 @@ func TestVariance(t *testing.T) {
 	for seed := range uint64(20) {
 		p := generate(150, 10, 1, seed).with(Squared, .01, 0, 0)
 		best := p.Objective(ridgeOptimum(t, p))
-		s := solver(t, p, Params{Seed: seed})
+		s := solver(p, Params{Seed: seed})
 		run(t, s, 1)
 		s.evaluate(true)
 		r := rand.New(rand.NewPCG(seed, 9))
-		copy(s.x, s.snap)
-		for j := range s.x {
-			s.x[j] += .1 * r.NormFloat64()
+		x := slices.Clone(s.snap)
+		for j := range x {
+			x[j] += .1 * r.NormFloat64()
 		}
-		full := p.Gradient(s.x)
+		full := p.Gradient(x)
 		for j := range full {
-			full[j] += p.Ridge * s.x[j]
+			full[j] += p.Ridge * x[j]
 		}
 		mean, spread := make([]float64, p.Dim()), 0.0
 		for i := range p.Len() {
 			v := make([]float64, p.Dim())
-			p.axpy(s.at(i, 1).c, i, v)
+			p.axpy(p.Loss.deriv(p.dot(x, i), p.b[i])-s.d[i], i, v)
 			for j := range v {
-				v[j] += s.grad[j] + p.Ridge*s.x[j]
+				v[j] += s.grad[j] + p.Ridge*x[j]
 				mean[j] += v[j] / float64(p.Len())
 				spread += (v[j] - full[j]) * (v[j] - full[j]) / float64(p.Len())
 			}
@@ -202,7 +202,7 @@ func TestVariance(t *testing.T) {
 		if e := largest(mean, full); e > 1e-14 {
 			t.Errorf("seed %d: the mean of the estimates is off by %g", seed, e)
 		}
-		bound := 4 * p.Lipschitz() * (p.Objective(s.x) - best + p.Objective(s.snap) - best)
+		bound := 4 * lipschitz(p) * (p.Objective(x) - best + p.Objective(s.snap) - best)
 		if !(spread > 0) || spread > bound {
 			t.Errorf("seed %d: variance %g, bound %g", seed, spread, bound)
 		}
@@ -214,13 +214,13 @@ func TestVariance(t *testing.T) {
 func TestZForm(t *testing.T) {
 	p := generate(100, 8, 1, 3).with(Squared, 0, .01, 0)
 	for _, variant := range []Variant{Convex, ConvexB} {
-		s := solver(t, p, Params{Variant: variant, Decrease: .1, Seed: 2})
+		s := solver(p, Params{Variant: variant, Decrease: .1, Theta: byGram, Seed: 2})
 		var x, xh, z []float64
 		for epoch := range 5 {
 			if epoch > 0 && largest(z, s.y) > 1e-15 {
 				t.Fatalf("y~ is not the last z: %g apart", largest(z, s.y))
 			}
-			s.observe = func(k int, xn, xhn, u []float64, theta float64) {
+			s.walk.observe = func(k int, xn, xhn, u []float64, theta float64) {
 				sigma := s.par.Sigma
 				if k == 0 {
 					x, xh = slices.Clone(s.y), slices.Clone(s.y)
@@ -258,86 +258,85 @@ func TestZForm(t *testing.T) {
 	}
 }
 
-// proxSVRG is Prox-SVRG as its paper has it, and nothing else.
-func proxSVRG(p *Problem, eta float64, m, epochs int, draw func(epoch uint64) *rng.Source) (iterates [][]float64, snap []float64) {
-	d := p.Dim()
-	snap = make([]float64, d)
-	for e := range epochs {
-		mu := p.Gradient(snap)
-		x, sum := slices.Clone(snap), make([]float64, d)
-		r := draw(uint64(e))
-		for range m {
-			i := r.IntN(p.Len())
-			c := p.Loss.deriv(p.dot(x, i), p.b[i]) - p.Loss.deriv(p.dot(snap, i), p.b[i])
-			a := make([]float64, d)
-			p.axpy(1, i, a)
-			for j := range x {
-				g := c*a[j] + mu[j] + p.Ridge*x[j]
-				x[j] = soft(x[j]-eta*g, eta*p.Lasso)
-				sum[j] += x[j]
-			}
-			iterates = append(iterates, slices.Clone(x))
+// proxSVRG is an epoch of Prox-SVRG as its paper has it, and nothing else. It
+// returns x_0 … x_m.
+func proxSVRG(p *Problem, snap []float64, eta float64, m int, r *rng.Source) [][]float64 {
+	mu, x := p.Gradient(snap), slices.Clone(snap)
+	iterates := [][]float64{snap}
+	for range m {
+		i := r.IntN(p.Len())
+		c := p.Loss.deriv(p.dot(x, i), p.b[i]) - p.Loss.deriv(p.dot(snap, i), p.b[i])
+		a := make([]float64, p.Dim())
+		p.axpy(1, i, a)
+		for j := range x {
+			g := c*a[j] + mu[j] + p.Ridge*x[j]
+			x[j] = soft(x[j]-eta*g, eta*p.Lasso)
 		}
-		for j := range snap {
-			snap[j] = sum[j] / float64(m)
-		}
+		iterates = append(iterates, slices.Clone(x))
 	}
-	return iterates, snap
+	return iterates
 }
 
-// T5: with σ = 1 and without decrease steps SVRG-SD is Prox-SVRG, bit for bit,
-// once the snapshot rule is the same; with decrease steps but σ = 1 only the
-// average changes; at the optimum all stands still.
+func mean(xs [][]float64) []float64 {
+	out := make([]float64, len(xs[0]))
+	for _, x := range xs {
+		for j, v := range x {
+			out[j] += v
+		}
+	}
+	for j := range out {
+		out[j] /= float64(len(xs))
+	}
+	return out
+}
+
+// T5: with σ = 1 SVRG-SD takes the steps of Prox-SVRG, bit for bit, with and
+// without decrease steps, and ends an epoch at the mean of the points before
+// each step; Prox-SVRG ends it at the mean of the points after.
 func TestReductions(t *testing.T) {
 	for _, w := range []struct{ ridge, lasso float64 }{{.01, 0}, {.01, .01}} {
 		p := generate(90, 9, 1, 5).with(Squared, w.ridge, w.lasso, 0)
-		par := Params{Method: SVRGSD, Sigma: 1, Snapshot: MeanNext, Rate: .3, Seed: 77}
-		s := solver(t, p, par)
-		const epochs = 4
-		want, snap := proxSVRG(p, .3/p.Lipschitz(), 2*p.Len(), epochs, func(e uint64) *rng.Source {
-			c := *s
-			c.epoch = e
-			return c.draws("vr.row")
-		})
-		k := 0
-		s.observe = func(_ int, x, _, _ []float64, _ float64) {
-			if !slices.Equal(x, want[k]) {
-				t.Fatalf("%+v: step %d differs", w, k)
+		par := Params{Method: SVRGSD, Sigma: 1, Rate: .3, Seed: 77}
+		sd, prox := solver(p, par), solver(p, Params{Method: ProxSVRG, Rate: .3, Seed: 77})
+		par.Decrease, par.Theta = .2, ByPass
+		scaled := solver(p, par)
+		for epoch := range 4 {
+			want := proxSVRG(p, slices.Clone(sd.X()), .3/lipschitz(p), 2*p.Len(), sd.draws("vr.row"))
+			after := proxSVRG(p, slices.Clone(prox.X()), .3/lipschitz(p), 2*p.Len(), prox.draws("vr.row"))
+			k := 0
+			same := func(_ int, x, _, _ []float64, _ float64) {
+				if k++; !slices.Equal(x, want[k]) {
+					t.Fatalf("%+v: step %d of epoch %d differs", w, k, epoch)
+				}
 			}
-			k++
-		}
-		run(t, s, epochs)
-		if k != len(want) || !slices.Equal(s.X(), snap) {
-			t.Fatalf("%+v: %d steps, snapshots %g apart", w, k, largest(s.X(), snap))
-		}
-		// The one-sweep code and the method's own name give the same bits.
-		own := solver(t, p, Params{Method: ProxSVRG, Rate: .3, Seed: 77})
-		run(t, own, epochs)
-		if !slices.Equal(own.X(), snap) {
-			t.Errorf("%+v: prox-svrg differs by %g", w, largest(own.X(), snap))
-		}
-		// Enabling decrease steps shifts no row.
-		k = 0
-		par.Decrease, par.Snapshot = .2, MeanHat
-		sd := solver(t, p, par)
-		sd.observe = func(_ int, x, _, _ []float64, _ float64) {
-			if k < 2*p.Len() && !slices.Equal(x, want[k]) {
-				t.Fatalf("%+v: with σ = 1 θ reached x in step %d", w, k)
+			if epoch == 0 { // later ones begin where θ took the mean
+				scaled.walk.observe = same
+				run(t, scaled, 1)
+				k = 0
 			}
-			k++
+			sd.walk.observe = same
+			run(t, sd, 1)
+			if m := len(want) - 1; k != m || !slices.Equal(sd.X(), mean(want[:m])) {
+				t.Fatalf("%+v: %d steps, snapshots %g apart", w, k, largest(sd.X(), mean(want[:m])))
+			}
+			// The code for one sweep over the coordinates gives the same bits.
+			run(t, prox, 1)
+			if !slices.Equal(prox.X(), mean(after[1:])) {
+				t.Errorf("%+v: prox-svrg differs by %g", w, largest(prox.X(), mean(after[1:])))
+			}
 		}
-		run(t, sd, 1)
 	}
 }
 
+// At the optimum all stands still.
 func TestFixedPoint(t *testing.T) {
 	p := generate(100, 6, 1, 8).with(Squared, .05, 0, 0)
 	opt := ridgeOptimum(t, p)
 	for _, m := range methods {
-		s := solver(t, p, Params{Method: m, Decrease: .05, Seed: 1})
+		s := solver(p, Params{Method: m, Decrease: .05, Theta: byGram, Seed: 1})
 		copy(s.snap, opt)
 		s.Restart()
-		if m.table() {
+		if m.table {
 			s.table = s.table[:0]
 			s.Changed()
 		}
@@ -354,11 +353,11 @@ func TestContraction(t *testing.T) {
 		ratio, runs := 0.0, 0
 		for seed := range uint64(20) {
 			p := generate(100, 10, 1, seed).with(Squared, .2, lasso, 0)
-			far := solver(t, p, Params{Seed: 1})
+			far := solver(p, Params{Seed: 1})
 			run(t, far, 100)
 			best := p.Objective(far.Output())
-			l := p.Lipschitz()
-			s := solver(t, p, Params{Rate: 1. / 19, Decrease: 1, Inner: math.Ceil(57 * l / p.Ridge / float64(p.Len())), Seed: seed})
+			l := lipschitz(p)
+			s := solver(p, Params{Rate: 1. / 19, Decrease: 1, Theta: byGram, Inner: math.Ceil(57 * l / p.Ridge / float64(p.Len())), Seed: seed})
 			for range 2 {
 				before := s.Value() - best
 				run(t, s, 1)
@@ -375,15 +374,15 @@ func TestContraction(t *testing.T) {
 // E1: the penalty is finite and not negative at any step size.
 func TestPenaltyIsClamped(t *testing.T) {
 	p := generate(50, 4, 1, 1).with(Squared, .01, 0, 0)
-	l := p.Lipschitz()
+	l := lipschitz(p)
 	for _, rate := range []float64{.1, .5, .95, 1, 1.01, 10} {
-		s := solver(t, p, Params{Rate: rate, Seed: 1})
+		s := solver(p, Params{Rate: rate, Seed: 1})
 		if err := s.Epoch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want := .1 * rate / l / max(1-rate, .1)
-		if math.Abs(s.zeta-want) > 1e-12*want {
-			t.Errorf("rate %g: ζ = %g, want %g", rate, s.zeta, want)
+		if math.Abs(s.decrease.zeta-want) > 1e-12*want {
+			t.Errorf("rate %g: ζ = %g, want %g", rate, s.decrease.zeta, want)
 		}
 	}
 }
@@ -392,10 +391,9 @@ func TestPenaltyIsClamped(t *testing.T) {
 // still makes one decrease step, and every position is as likely.
 func TestPlaces(t *testing.T) {
 	p := generate(50, 4, 1, 1)
-	s := solver(t, p, Params{Decrease: .1, Theta: ByPass, Seed: 3})
+	s := solver(p, Params{Decrease: .1, Theta: ByPass, Seed: 3})
 	hits := make([]int, 100)
 	for s.epoch = range 5000 {
-		s.rule = ByPass
 		at := s.places(100)
 		if len(at) != 10 || !slices.IsSorted(at) || len(slices.Compact(slices.Clone(at))) != 10 {
 			t.Fatalf("epoch %d: %v", s.epoch, at)
@@ -423,10 +421,10 @@ func TestPlaces(t *testing.T) {
 // ByRows is so.
 func TestByRowsIsApproximate(t *testing.T) {
 	p := generate(3000, 6, 1, 1).with(Squared, 1e-4, 0, 0)
-	s := solver(t, p, Params{Theta: ByRows, Decrease: 1, Inner: .02, Seed: 1})
+	s := solver(p, Params{Theta: ByRows, Decrease: 1, Inner: .02, Seed: 1})
 	worse := 0
 	for range 15 {
-		s.observe = func(k int, x, xh, u []float64, theta float64) {
+		s.walk.observe = func(k int, x, xh, u []float64, theta float64) {
 			if p.Objective(xh) > p.Objective(times(1/theta, xh))+1e-12 {
 				worse++
 			}

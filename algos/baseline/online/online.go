@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -63,16 +64,13 @@ type Learner struct {
 	touched, left uint64  // features visited, and updates, since the last sweep
 	mean          float64 // progressive mean of the loss, over Gauge "loss"
 
-	model *linear.Model
+	model *model.Linear
 	d     []float64 // scratch: D_j of the example's features
 }
 
 // sweepEvery is the least distance of sweeps in updates: with few features a
 // sweep would otherwise come with each of them.
 const sweepEvery = 16
-
-// tooLarge bounds features and labels, so that no square overflows.
-const tooLarge = 1e18
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	k, err := lossOf(o, env.Task)
@@ -100,11 +98,11 @@ func (l *Learner) check(x *stream.Example) error {
 	if !l.regress && x.Y != 1 && x.Y != -1 {
 		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
 	}
-	if !(math.Abs(x.Y) < tooLarge) {
+	if !(math.Abs(x.Y) < algos.TooLarge) {
 		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not finite or too large", x.Y)}
 	}
 	for _, v := range x.X.Val {
-		if !(v < tooLarge && v > -tooLarge) {
+		if !(v < algos.TooLarge && v > -algos.TooLarge) {
 			return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
 		}
 	}
@@ -194,10 +192,10 @@ func (l *Learner) widen(n int) {
 // renew makes the view of the model.
 func (l *Learner) renew() {
 	if l.opt.Average != "none" {
-		l.model = linear.NewModel(l.avg, float64(l.avgB*l.z))
+		l.model = model.NewLinear(l.avg, float64(l.avgB*l.z))
 		return
 	}
-	l.model = linear.NewModel(l.w, float64(l.b*l.z))
+	l.model = model.NewLinear(l.w, float64(l.b*l.z))
 }
 
 // label takes a number to be predicted into the statistics. The bias starts
@@ -360,6 +358,6 @@ func (l *Learner) Model() algos.Model {
 	if l.opt.Average != "none" {
 		bias = l.avgB
 	}
-	l.model.SetBias(float64(bias * l.z))
+	*l.model = *model.NewLinear(l.model.Weights(), float64(bias*l.z))
 	return l.model
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/algos/model"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -36,7 +36,7 @@ var Spec = algos.Define(algos.SpecInfo{
 		"pa1": {"update": "pa", "loss": "hinge"},
 		"pa2": {"update": "pa", "loss": "squared_hinge"},
 	},
-}, check, newLearner, linear.Decode)
+}, check, newLearner, model.DecodeLinear)
 
 // check refuses what a range cannot say.
 func check(o *Options) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -93,9 +94,9 @@ func power(x, p float64) float64 {
 	}
 	log := 2*float64(s*sum) + float64(float64(e)*math.Ln2)
 	if v := float64(p * log); v <= 0 {
-		return expNeg(-v)
+		return linear.ExpNeg(-v)
 	} else {
-		return 1 / expNeg(v)
+		return 1 / linear.ExpNeg(v)
 	}
 }
 

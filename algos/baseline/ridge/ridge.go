@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
 	"github.com/streamsvm/streamsvm/internal/linear"
@@ -38,7 +39,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Linear,
 	Tasks:   []algos.Task{algos.Regress, algos.Classify},
 	Presets: map[string]map[string]string{"drift": {"keep": "window", "buffer": "500", "refresh": "0.02"}},
-}, nil, newLearner, linear.Decode)
+}, nil, newLearner, model.DecodeLinear)
 
 // Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count, and at
 // a refresh minimises
@@ -64,7 +65,7 @@ type Learner struct {
 	wait   int // examples since the last refresh
 	steps  uint64
 	w      []float64
-	model  *linear.Model
+	model  *model.Linear
 	note   note
 }
 
@@ -147,29 +148,15 @@ func (l *Learner) refuse(x *stream.Example) error {
 		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite")}
 	}
 	room := l.opt.Features - len(l.seen)
-	each(x.X, func(feature int32, _ float32) {
-		if _, known := l.place[feature]; !known {
+	for feature := range linear.Nonzeros(x.X) {
+		if _, known := l.place[int32(feature)]; !known {
 			room--
 		}
-	})
+	}
 	if room < 0 {
 		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("more than %d features in all (option dims); svrg-sd takes millions", l.opt.Features)}
 	}
 	return nil
-}
-
-// each visits the features that are not 0.
-func each(x stream.Vec, visit func(feature int32, v float32)) {
-	for k, v := range x.Val {
-		if v == 0 {
-			continue
-		}
-		if x.Idx != nil {
-			visit(x.Idx[k], v)
-		} else {
-			visit(int32(k), v)
-		}
-	}
 }
 
 // mapped returns x in the coordinates of the sums; features not seen before
@@ -177,16 +164,16 @@ func each(x stream.Vec, visit func(feature int32, v float32)) {
 func (l *Learner) mapped(x stream.Vec) stream.Vec {
 	out := stream.Vec{Idx: make([]int32, 0, len(x.Val)), Val: make([]float32, 0, len(x.Val))}
 	ascending := true
-	each(x, func(feature int32, v float32) {
-		j, known := l.place[feature]
+	for feature, v := range linear.Nonzeros(x) {
+		j, known := l.place[int32(feature)]
 		if !known {
 			j = int32(len(l.seen))
-			l.place[feature] = j
-			l.seen = append(l.seen, feature)
+			l.place[int32(feature)] = j
+			l.seen = append(l.seen, int32(feature))
 		}
 		ascending = ascending && (len(out.Idx) == 0 || out.Idx[len(out.Idx)-1] < j)
 		out.Idx, out.Val = append(out.Idx, j), append(out.Val, v)
-	})
+	}
 	if !ascending {
 		sort.Sort(byIndex(out))
 	}
@@ -262,7 +249,7 @@ func (l *Learner) renew() {
 	for j, v := range x {
 		w[l.seen[j]] = v
 	}
-	l.model = linear.NewModel(w, bias)
+	l.model = model.NewLinear(w, bias)
 }
 
 // Report describes the last solution. The certificate is norm²/(2λ), which

@@ -14,9 +14,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -202,7 +202,7 @@ func (d *Description) model(weights int) error {
 	if info.Support >= 0 {
 		d.Support = &info.Support
 	}
-	if m, ok := p.Model().(*linear.Model); ok {
+	if m, ok := p.Model().(*model.Linear); ok {
 		bias := m.Bias()
 		d.Bias, d.Hashed = &bias, p.HashDim()
 		for _, w := range m.Largest(weights) {

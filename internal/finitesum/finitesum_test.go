@@ -72,14 +72,35 @@ func (p *Problem) with(kind Kind, ridge, lasso, bias float64) *Problem {
 	return q
 }
 
-func solver(t *testing.T, p *Problem, par Params) *Solver {
-	t.Helper()
-	s, err := NewSolver(p, par, nil)
-	if err != nil {
-		t.Fatal(err)
+// byGram asks solver for a Gram matrix.
+const byGram Rule = 99
+
+// solver returns a solver with the usual settings where par has none.
+func solver(p *Problem, par Params) *Solver {
+	if par.Method == nil {
+		par.Method = SVRGSD
+	}
+	if par.Sigma == 0 {
+		par.Sigma = .5
+	}
+	if par.Delta == 0 {
+		par.Delta = .1
+	}
+	gram := par.Theta == byGram
+	if gram {
+		par.Theta = AtStart
+	}
+	s := NewSolver(p, par)
+	if gram && p.Loss.Kind == Squared {
+		g := new(Gram)
+		g.Rebuild(p)
+		s.UseGram(g)
 	}
 	return s
 }
+
+// lipschitz returns a bound on the curvature of every summand.
+func lipschitz(p *Problem) float64 { return p.Loss.Curvature()*p.maxNorm2() + p.Ridge }
 
 func run(t *testing.T, s *Solver, epochs int) {
 	t.Helper()
@@ -123,7 +144,7 @@ func largest(a, b []float64) float64 {
 	return m
 }
 
-var methods = []Method{SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha}
+var methods = []*Method{SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha}
 
 // Every method finds the minimum of the ridge problem that the normal
 // equations give, on dense and on sparse rows, with and without a bias.
@@ -143,8 +164,8 @@ func TestRidgeOptimum(t *testing.T) {
 				t.Errorf("density %g, bias %g: the direct solution is off by %g", density, bias, e)
 			}
 			best := p.Objective(want)
-			for _, m := range methods {
-				s := solver(t, p, Params{Method: m, Decrease: .01, Theta: Rule(int(m) % 3), Seed: 3})
+			for k, m := range methods {
+				s := solver(p, Params{Method: m, Decrease: .01, Theta: []Rule{byGram, AtStart, ByPass}[k%3], Seed: 3})
 				run(t, s, 150)
 				if e := largest(s.X(), want); e > 1e-10 {
 					t.Errorf("%s, density %g, bias %g: off by %g", m, density, bias, e)
@@ -160,11 +181,11 @@ func TestRidgeOptimum(t *testing.T) {
 // In the first epochs the bound must bind, too, and not be absurd.
 func TestBoundIsAbove(t *testing.T) {
 	p := generate(300, 20, 1, 2).with(Squared, .01, .002, 1)
-	for _, m := range []Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
-		far := solver(t, p, Params{Method: m, Seed: 9})
+	for _, m := range []*Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+		far := solver(p, Params{Method: m, Seed: 9})
 		run(t, far, 200)
 		best := far.Value()
-		s := solver(t, p, Params{Method: m, Seed: 5})
+		s := solver(p, Params{Method: m, Seed: 5})
 		for k := range 12 {
 			_, bound := s.Gap()
 			if gap := s.Value() - best; !(bound >= gap-1e-13) {
@@ -227,11 +248,11 @@ func TestLassoAndElasticNet(t *testing.T) {
 		for _, w := range []struct{ ridge, lasso, bias float64 }{{0, .01, 0}, {0, .01, 1}, {.01, .01, 0}, {.01, .005, 1}} {
 			p, best := base.with(Squared, w.ridge, w.lasso, w.bias), 0.0
 			for _, par := range []Params{
-				{Method: SVRGSD, Decrease: .001}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: ConvexB, Decrease: .01},
+				{Method: SVRGSD, Decrease: .001, Theta: byGram}, {Method: SVRGSD, Decrease: .05, Theta: AtStart}, {Method: SVRGSD, Variant: ConvexB, Decrease: .01, Theta: byGram},
 				{Method: SVRGSD, Variant: Strongly}, {Method: SAGASD, Decrease: .01, Theta: ByRows}, {Method: ProxSVRG}, {Method: SAGA}, {Method: Katyusha},
 			} {
 				par.Seed = 8
-				s := solver(t, p, par)
+				s := solver(p, par)
 				if par.Method == Katyusha && w.ridge == 0 {
 					run(t, s, 100)
 					// O(1/S²) only, and for F.
@@ -257,7 +278,7 @@ func TestMarginLosses(t *testing.T) {
 				if m == SVRG && lasso > 0 {
 					continue
 				}
-				s := solver(t, p, Params{Method: m, Decrease: .02, Theta: ByPass, Seed: 2})
+				s := solver(p, Params{Method: m, Decrease: .02, Theta: ByPass, Seed: 2})
 				run(t, s, 150)
 				kkt(t, fmt.Sprint(m, kind, lasso), p, s.Output(), 1e-10)
 			}
@@ -275,7 +296,8 @@ func TestLazyIsDense(t *testing.T) {
 	base.Set(40, stream.Vec{Idx: []int32{7, 150}, Val: []float32{.5, -.5}}, 1)
 	base.Set(41, stream.Vec{Val: []float32{.25, 0, .5}}, -1)
 	for _, w := range []struct{ ridge, lasso, bias float64 }{{.01, 0, 0}, {1e-4, 0, 1}, {0, .004, 1}, {.003, .002, 0}, {.5, .001, 1}} {
-		p := base.with(Squared, w.ridge, w.lasso, w.bias)
+		p, spelt := base.with(Squared, w.ridge, w.lasso, w.bias), base.with(Squared, w.ridge, w.lasso, w.bias)
+		spelt.nnz = math.MaxInt / 8 // taken for dense
 		for _, m := range methods {
 			if m == SVRG && w.lasso > 0 {
 				continue
@@ -284,16 +306,14 @@ func TestLazyIsDense(t *testing.T) {
 				for _, decrease := range []float64{0, .01} {
 					for _, inner := range []float64{0, 9} { // longer than a leap
 						par := Params{Method: m, Batch: batch, Decrease: decrease, Theta: ByPass, Inner: inner, Seed: 11}
-						lazy := solver(t, p, par)
-						par.Dense = true
-						dense := solver(t, p, par)
-						if !lazy.sparse() || dense.sparse() {
+						lazy, dense := solver(p, par), solver(spelt, par)
+						if !p.sparse() || spelt.sparse() {
 							t.Fatal("the test does not compare what it should")
 						}
 						for e := range 6 {
 							run(t, lazy, 1)
 							run(t, dense, 1)
-							for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.z, dense.z}, {lazy.gbar, dense.gbar}} {
+							for _, c := range [][2][]float64{{lazy.snap, dense.snap}, {lazy.y, dense.y}, {lazy.z, dense.z}, {lazy.mean, dense.mean}} {
 								if d := largest(c[0], c[1]); !(d < 1e-10) {
 									t.Fatalf("%s %+v batch %d decrease %g epoch %d: %g apart", m, w, batch, decrease, e, d)
 								}
@@ -306,20 +326,16 @@ func TestLazyIsDense(t *testing.T) {
 	}
 }
 
-// The arithmetic functions agree with the standard library's.
-func TestExpAndLog(t *testing.T) {
+// log1p agrees with the standard library's.
+func TestLog1p(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200000 {
-		x := -r.Float64() * math.Pow(2, float64(r.IntN(12)-2))
-		if want := math.Exp(x); x > -708 && math.Abs(exp(x)-want) > 4e-16*want {
-			t.Fatalf("exp(%g) = %g, want %g", x, exp(x), want)
-		}
 		u := r.Float64() * math.Pow(2, -float64(r.IntN(60)))
 		if want := math.Log1p(u); math.Abs(log1p(u)-want) > 5e-16*want {
 			t.Fatalf("log1p(%g) = %g, want %g", u, log1p(u), want)
 		}
 	}
-	if exp(0) != 1 || exp(-800) != 0 || exp(math.Inf(-1)) != 0 || exp(math.NaN()) == exp(math.NaN()) || log1p(0) != 0 || math.Abs(log1p(1)-math.Ln2) > 1e-16 {
+	if log1p(0) != 0 || math.Abs(log1p(1)-math.Ln2) > 1e-16 {
 		t.Error("exact values")
 	}
 }
@@ -355,8 +371,8 @@ func TestLossDerivatives(t *testing.T) {
 // A cancelled epoch leaves the solver as it was.
 func TestCancel(t *testing.T) {
 	p := generate(3000, 10, 1, 1).with(Squared, 1e-3, 1e-4, 0)
-	for _, m := range []Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
-		a, b := solver(t, p, Params{Method: m, Seed: 1, Decrease: .001}), solver(t, p, Params{Method: m, Seed: 1, Decrease: .001})
+	for _, m := range []*Method{SVRGSD, SAGASD, ProxSVRG, SAGA, Katyusha} {
+		a, b := solver(p, Params{Method: m, Seed: 1, Decrease: .001, Theta: byGram}), solver(p, Params{Method: m, Seed: 1, Decrease: .001, Theta: byGram})
 		for range 4 {
 			for asks := 1; ; asks++ {
 				ctx := &countdown{t.Context(), asks}
@@ -390,7 +406,7 @@ func TestGuard(t *testing.T) {
 	p := generate(400, 10, 1, 3).with(Squared, 1e-2, 0, 0)
 	best := p.Objective(ridgeOptimum(t, p))
 	for _, m := range methods {
-		s := solver(t, p, Params{Method: m, Rate: 64, Seed: 4})
+		s := solver(p, Params{Method: m, Rate: 64, Seed: 4})
 		for range 400 {
 			before, value := slices.Clone(s.X()), s.Value()
 			run(t, s, 1)
@@ -402,17 +418,5 @@ func TestGuard(t *testing.T) {
 		if s.Halvings() == 0 || s.Halvings() > 12 || s.Value()-best > 1e-9 {
 			t.Errorf("%s: %d halvings, gap %g", m, s.Halvings(), s.Value()-best)
 		}
-	}
-}
-
-func TestValidate(t *testing.T) {
-	p := generate(5, 2, 1, 1)
-	for _, par := range []Params{{Method: 9}, {Rate: -1}, {Rate: math.NaN()}, {Sigma: 2}, {Decrease: -1}, {Zeta: math.NaN()}, {Inner: math.Inf(1)}} {
-		if _, err := NewSolver(p, par, nil); err == nil {
-			t.Errorf("%+v accepted", par)
-		}
-	}
-	if _, err := NewSolver(p.with(Squared, 0, 1, 0), Params{Method: SVRG}, nil); err == nil {
-		t.Error("svrg took a Lasso term")
 	}
 }

@@ -1,18 +1,21 @@
 package finitesum
 
-import "math"
+import (
+	"math"
+	"slices"
 
-// Rule is how θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, is found.
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
+
+// Rule is how θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, is found where there
+// is no Gram matrix, which gives it exactly in O(d²).
 type Rule uint8
 
 const (
-	// ByGram: exactly, from the Gram matrix; squared loss, up to MaxGram
-	// coordinates. O(d²) a step. Where it cannot be, AtStart stands in.
-	ByGram Rule = iota
 	// AtStart: exactly, but in the first inner step of an epoch alone, where
 	// the margins are known from the full gradient (Convex and ConvexB starts
 	// cost a pass for them).
-	AtStart
+	AtStart Rule = iota
 	// ByPass: exactly, by a pass over all rows each time.
 	ByPass
 	// ByRows: approximately, on up to 1,024 rows spread over the problem.
@@ -101,32 +104,91 @@ func (r *ray) quadratic(q, h float64) float64 {
 	return soft((h+pen)/den, float64(r.p.Lasso*r.one)/den)
 }
 
-// theta returns θ for the point x, of which margins are known if they are
-// given, and pp = ‖p‖².
-func (s *Solver) theta(x, margins []float64, pp float64) float64 {
-	p := s.prob
-	r := ray{p: p, zeta: s.zeta, pp: pp, z: margins, b: p.b}
+// decrease is what the sufficient-decrease steps of an epoch need.
+type decrease struct {
+	zeta   float64
+	places []int   // the steps that are to come, ascending
+	lo, hi float64 // the range of θ so far, and 1
+	z, b   []float64
+}
+
+// due reports whether step k is one of them. It is asked once a step.
+func (d *decrease) due(k int) bool {
+	if len(d.places) == 0 || d.places[0] != k {
+		return false
+	}
+	d.places = d.places[1:]
+	return true
+}
+
+// prepareDecrease chooses the steps among m. L is l.
+func (s *Solver) prepareDecrease(l float64, m int) {
+	d := &s.decrease
+	d.zeta = s.par.Delta * s.eta / max(1-float64(l*s.eta), 0.1)
+	d.lo, d.hi = 1, 1
+	d.places = s.places(m)
+}
+
+// places returns the positions of the decrease steps among m, ascending.
+func (s *Solver) places(m int) []int {
+	switch {
+	case s.par.Decrease == 0:
+		return nil
+	case s.gram == nil && s.par.Theta == AtStart:
+		return []int{0}
+	}
+	n := min(max(int(s.par.Decrease*float64(m)), 1), m)
+	out := make([]int, 0, n)
+	// Floyd's algorithm: every subset of n equally likely.
+	r := s.draws("vr.decrease")
+	seen := make(map[int]bool, n)
+	for j := m - n; j < m; j++ {
+		k := r.IntN(j + 1)
+		if seen[k] {
+			k = j
+		}
+		seen[k] = true
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// theta returns θ for the point x, which is the snapshot or not, and pp =
+// ‖p~‖².
+func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
+	theta := s.findTheta(x, snapshot, pp)
+	d := &s.decrease
+	d.lo, d.hi = min(d.lo, theta), max(d.hi, theta)
+	return theta
+}
+
+func (s *Solver) findTheta(x []float64, snapshot bool, pp float64) float64 {
+	p, d := s.prob, &s.decrease
+	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b}
 	r.two, r.one = p.norms(x)
 	switch {
-	case s.rule == ByGram:
-		q, h := s.gram.forms(x)
-		return s.note(r.quadratic(q, h))
-	case margins != nil:
-	case s.rule == ByRows:
+	case s.gram != nil:
+		return r.quadratic(s.gram.forms(x))
+	case snapshot && s.valid >= theMargins:
+		r.z = s.margins
+	case s.par.Theta == ByRows:
 		n := min(p.Len(), sampleRows)
-		r.z, r.b = s.room(n), s.roomB[:n]
+		d.z, d.b = linear.Grow(d.z, n), linear.Grow(d.b, n)
+		r.z, r.b = d.z[:n], d.b[:n]
 		for k := range n {
 			i := k * p.Len() / n
 			r.z[k], r.b[k] = p.dot(x, i), p.b[i]
 		}
 		s.passes += float64(n) / float64(p.Len())
 	default:
-		r.z = s.room(p.Len())
+		d.z = linear.Grow(d.z, p.Len())
+		r.z = d.z[:p.Len()]
 		p.Margins(r.z, x)
 		s.passes++
 	}
 	if p.Loss.Kind != Squared {
-		return s.note(r.search())
+		return r.search()
 	}
 	var q, h float64
 	for i, z := range r.z {
@@ -134,19 +196,8 @@ func (s *Solver) theta(x, margins []float64, pp float64) float64 {
 		h += float64(z * r.b[i])
 	}
 	n := float64(max(len(r.z), 1))
-	return s.note(r.quadratic(q/n, h/n))
+	return r.quadratic(q/n, h/n)
 }
 
-// note keeps the range of θ for the report.
-func (s *Solver) note(theta float64) float64 {
-	s.thetaMin, s.thetaMax = min(s.thetaMin, theta), max(s.thetaMax, theta)
-	return theta
-}
-
-// room returns scratch for n margins, and roomB for as many targets.
-func (s *Solver) room(n int) []float64 {
-	if len(s.roomZ) < n {
-		s.roomZ, s.roomB = make([]float64, n), make([]float64, n)
-	}
-	return s.roomZ[:n]
-}
+// ThetaRange returns the range of θ, and 1, in the last epoch.
+func (s *Solver) ThetaRange() (lo, hi float64) { return s.decrease.lo, s.decrease.hi }

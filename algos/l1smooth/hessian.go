@@ -1,0 +1,146 @@
+package l1smooth
+
+import (
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
+
+// places says where each coordinate stands in the active set, −1 for not at
+// all.
+type places struct {
+	at     []int32
+	active []int32 // ascending
+}
+
+func (p *places) set(active []int32, size int) {
+	for _, j := range p.active {
+		p.at[j] = -1
+	}
+	for len(p.at) < size {
+		p.at = append(p.at, -1)
+	}
+	p.active = append(p.active[:0], active...)
+	for k, j := range active {
+		p.at[j] = int32(k)
+	}
+}
+
+// hessian sets H = Σ h_i x_i x_i^T over the active coordinates; rows with h_i ≤
+// least are left out.
+func (d *data) hessian(H linear.Lower, p *places, h []float64, least float64) {
+	n := len(p.active)
+	work := 0
+	for k := range d.blocks {
+		work += d.blocks[k].pairs
+	}
+	groups := max(1, min(maxSquares, work/(4*len(H)+1), len(d.blocks)))
+	d.run(groups, work, func(g int) {
+		part := H
+		if g > 0 {
+			d.squares[g] = resize(d.squares[g], len(H))
+			part = d.squares[g]
+		}
+		clear(part)
+		lo, hi := d.span(g, groups)
+		pos, val := make([]int32, 0, n), make([]float64, 0, n)
+		var cols []float64
+		for k := lo; k < hi; k++ {
+			b, at := &d.blocks[k], k*blockRows
+			h := h[at : at+len(b.y)]
+			if b.width > 0 {
+				cols = resize(cols, n*blockRows)
+				b.outerDense(part, p, h, least, d.bias, cols)
+			} else {
+				b.outer(part, p, h, least, d.bias, pos, val)
+			}
+		}
+	})
+	for g := 1; g < groups; g++ {
+		vec.Axpy64(1, d.squares[g][:len(H)], H)
+	}
+}
+
+// outer adds h_i x_i x_i^T for the rows of a sparse block. pos and val have
+// room for a row.
+func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float64, pos []int32, val []float64) {
+	at := p.at[1:]
+	ones := b.val == nil && (p.at[0] < 0 || bias == 1)
+	for i := range b.y {
+		if !(h[i] > least) {
+			continue
+		}
+		pos, val = pos[:0], val[:0]
+		if p.at[0] >= 0 {
+			pos, val = append(pos, p.at[0]), append(val, bias)
+		}
+		from := b.start(i)
+		idx := b.idx[from:b.end[i]]
+		if ones {
+			for _, j := range idx {
+				if k := at[j]; k >= 0 {
+					pos = append(pos, k)
+				}
+			}
+			for a, r := range pos {
+				row := H.Row(int(r))
+				for _, c := range pos[:a+1] {
+					row[c] += h[i]
+				}
+			}
+			continue
+		}
+		for k, j := range idx {
+			if r := at[j]; r >= 0 {
+				v := 1.0
+				if b.val != nil {
+					v = float64(b.val[int(from)+k])
+				}
+				pos = append(pos, r)
+				val = append(val, v)
+			}
+		}
+		for a, r := range pos {
+			row, hv := H.Row(int(r)), float64(h[i]*val[a])
+			for k, c := range pos[:a+1] {
+				row[c] += float64(hv * val[k])
+			}
+		}
+	}
+}
+
+// outerDense is outer for a dense block: the rows that count become columns of
+// an |active|-by-m matrix, whose rows are multiplied with each other.
+func (b *block) outerDense(H linear.Lower, p *places, h []float64, least, bias float64, cols []float64) {
+	rows := make([]int, 0, blockRows)
+	for i := range b.y {
+		if h[i] > least {
+			rows = append(rows, i)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	for k, j := range p.active {
+		col := cols[k*blockRows:][:len(rows)]
+		for r, i := range rows {
+			switch {
+			case j == 0:
+				col[r] = bias
+			case int(j) <= b.width:
+				col[r] = float64(b.val[i*b.width+int(j)-1])
+			default:
+				col[r] = 0
+			}
+		}
+	}
+	weighted := make([]float64, len(rows), blockRows)
+	for a := range p.active {
+		ca, row := cols[a*blockRows:], H.Row(a)
+		for r, i := range rows {
+			weighted[r] = float64(h[i] * ca[r])
+		}
+		for c := range row {
+			row[c] += vec.Dot64(weighted, cols[c*blockRows:][:len(rows)])
+		}
+	}
+}

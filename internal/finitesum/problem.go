@@ -1,0 +1,258 @@
+// Package finitesum minimises regularised finite sums over linear models by
+// stochastic gradients of reduced variance:
+//
+//	F(x) = 1/n Σ loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
+//
+// with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
+// logistic loss. The methods, one a file, are those of Shang, Liu, Zhou, Cheng,
+// Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
+// Gradient Optimization" (AISTATS 2018, arXiv 1802.09933) and the ones it
+// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. Each
+// is a function that runs an epoch; walk.go holds the step that all but
+// Katyusha share, decrease.go the sufficient decrease of the SD methods, and
+// solver.go what happens between epochs. Gram solves ridge problems directly.
+//
+// Everything is deterministic: an epoch is a function of the solver's state,
+// the rows and the seed. Nothing here knows of streams.
+package finitesum
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Problem is a finite sum with its regularisation. Rows keep the memory that
+// they are given.
+type Problem struct {
+	Loss  Loss
+	Ridge float64 // λ1 ≥ 0, part of every summand
+	Lasso float64 // λ2 ≥ 0
+	// Bias is the value of a constant feature, which is coordinate 0 and free
+	// of λ2; feature j is then coordinate j+1. 0 means that there is none and
+	// that feature j is coordinate j.
+	Bias float64
+
+	rows  []stream.Vec
+	b     []float64
+	norm2 []float64 // ‖a_i‖², constant feature included
+	nnz   int
+	dim   int // coordinates
+}
+
+// Len returns the number of rows n, Dim the number of coordinates d.
+func (p *Problem) Len() int { return len(p.rows) }
+
+// Dim returns the number of coordinates: what has been seen of the features,
+// and the bias. It never falls.
+func (p *Problem) Dim() int { return max(p.dim, p.first()) }
+
+// first returns the coordinate of feature 0.
+func (p *Problem) first() int {
+	if p.Bias != 0 {
+		return 1
+	}
+	return 0
+}
+
+// Widen makes room for dim coordinates at least.
+func (p *Problem) Widen(dim int) { p.dim = max(p.dim, dim) }
+
+// Append adds a row with the target b.
+func (p *Problem) Append(a stream.Vec, b float64) {
+	p.rows = append(p.rows, stream.Vec{})
+	p.b, p.norm2 = append(p.b, 0), append(p.norm2, 0)
+	p.Set(len(p.rows)-1, a, b)
+}
+
+// Set replaces row i.
+func (p *Problem) Set(i int, a stream.Vec, b float64) {
+	p.nnz += len(a.Val) - len(p.rows[i].Val)
+	p.rows[i], p.b[i] = a, b
+	p.norm2[i] = float64(p.Bias * p.Bias)
+	for _, v := range a.Val {
+		p.norm2[i] += float64(float64(v) * float64(v))
+	}
+	p.dim = max(p.dim, a.Dim()+p.first())
+}
+
+// sparse reports whether lazy updates pay.
+func (p *Problem) sparse() bool { return 8*p.nnz < p.Len()*p.Dim() }
+
+// dot returns a_iᵀx. Its bits depend on the row and on x only.
+func (p *Problem) dot(x []float64, i int) float64 {
+	r, s := &p.rows[i], 0.0
+	if p.Bias != 0 {
+		s = float64(p.Bias * x[0])
+		x = x[1:]
+	}
+	if r.Idx != nil {
+		val := r.Val[:len(r.Idx)]
+		for k, j := range r.Idx {
+			s += float64(float64(val[k]) * x[j])
+		}
+		return s
+	}
+	val := r.Val
+	x = x[:len(val)]
+	var s1, s2, s3 float64
+	k := 0
+	for ; k+4 <= len(val); k += 4 {
+		v, w := val[k:k+4:k+4], x[k:k+4:k+4]
+		s += float64(float64(v[0]) * w[0])
+		s1 += float64(float64(v[1]) * w[1])
+		s2 += float64(float64(v[2]) * w[2])
+		s3 += float64(float64(v[3]) * w[3])
+	}
+	for ; k < len(val); k++ {
+		s += float64(float64(val[k]) * x[k])
+	}
+	return (s + s1) + (s2 + s3)
+}
+
+// axpy sets y += c·a_i.
+func (p *Problem) axpy(c float64, i int, y []float64) {
+	r := &p.rows[i]
+	if p.Bias != 0 {
+		y[0] += float64(c * p.Bias)
+		y = y[1:]
+	}
+	if r.Idx != nil {
+		val := r.Val[:len(r.Idx)]
+		for k, j := range r.Idx {
+			y[j] += float64(c * float64(val[k]))
+		}
+		return
+	}
+	if len(r.Val) >= 32 {
+		vec.AxpyMixed(c, r.Val, y)
+		return
+	}
+	y = y[:len(r.Val)]
+	for k, v := range r.Val {
+		y[k] += float64(c * float64(v))
+	}
+}
+
+// smoothness bounds the curvature of F's smooth part: the largest eigenvalue
+// of AᵀA/n is at most its trace.
+func (p *Problem) smoothness() float64 {
+	s := 0.0
+	for _, v := range p.norm2 {
+		s += v
+	}
+	return float64(p.Loss.Curvature()*s)/float64(max(p.Len(), 1)) + p.Ridge
+}
+
+func (p *Problem) maxNorm2() float64 {
+	m := 0.0
+	for _, v := range p.norm2 {
+		m = max(m, v)
+	}
+	return m
+}
+
+// Margins sets z[i] = a_iᵀx.
+func (p *Problem) Margins(z, x []float64) {
+	for i := range z {
+		z[i] = p.dot(x, i)
+	}
+}
+
+// penalty returns λ1/2 ‖x‖² + λ2 ‖x‖₁.
+func (p *Problem) penalty(x []float64) float64 {
+	two, one := p.norms(x)
+	return float64(p.Ridge/2*two) + float64(p.Lasso*one)
+}
+
+// norms returns ‖x‖² and the part of ‖x‖₁ that λ2 weighs.
+func (p *Problem) norms(x []float64) (two, one float64) {
+	for j, v := range x {
+		two += float64(v * v)
+		if j >= p.first() {
+			one += math.Abs(v)
+		}
+	}
+	return two, one
+}
+
+// meanLoss returns the mean loss at the margins z.
+func (p *Problem) meanLoss(z []float64) float64 {
+	s := 0.0
+	for i, v := range z {
+		s += p.Loss.value(v, p.b[i])
+	}
+	return s / float64(max(len(z), 1))
+}
+
+// Objective returns F(x). It is 0 without rows.
+func (p *Problem) Objective(x []float64) float64 {
+	z := make([]float64, p.Len())
+	p.Margins(z, x)
+	return p.meanLoss(z) + p.penalty(x)
+}
+
+// AtZero returns F(0).
+func (p *Problem) AtZero() float64 { return p.meanLoss(make([]float64, p.Len())) }
+
+// gradient sets g to 1/n Σ d_i a_i, the gradient of the mean loss where the
+// losses have the derivatives d.
+func (p *Problem) gradient(g, d []float64) {
+	clear(g)
+	for i, v := range d {
+		if v != 0 {
+			p.axpy(v, i, g)
+		}
+	}
+	for j := range g {
+		g[j] /= float64(max(len(d), 1))
+	}
+}
+
+// subgradient returns the norm of the smallest subgradient of F at x, 0 at a
+// minimum, given the gradient of the mean loss there. For λ1 > 0
+// F(x) − F* ≤ norm²/(2 λ1).
+func (p *Problem) subgradient(x, grad []float64) float64 {
+	s := 0.0
+	for j, v := range x {
+		g := grad[j] + float64(p.Ridge*v)
+		if j >= p.first() {
+			switch {
+			case v > 0:
+				g += p.Lasso
+			case v < 0:
+				g -= p.Lasso
+			default:
+				g = soft(g, p.Lasso)
+			}
+		}
+		s += float64(g * g)
+	}
+	return math.Sqrt(s)
+}
+
+// Gradient returns the gradient of the mean loss at x.
+func (p *Problem) Gradient(x []float64) []float64 {
+	z, g := make([]float64, p.Len()), make([]float64, len(x))
+	p.Margins(z, x)
+	for i := range z {
+		z[i] = p.Loss.deriv(z[i], p.b[i])
+	}
+	p.gradient(g, z)
+	return g
+}
+
+// soft returns sign(v) max(|v|−t, 0), the prox of t|·|; NaN stays NaN.
+func soft(v, t float64) float64 {
+	if v > t {
+		return v - t
+	}
+	if v < -t {
+		return v + t
+	}
+	if v != v {
+		return v
+	}
+	return 0
+}

@@ -1,0 +1,202 @@
+package finitesum
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/rng"
+)
+
+// checkEvery is the number of inner steps between looks at the context.
+const checkEvery = 512
+
+// A walk is the iterate of all methods but Katyusha on its way through an
+// epoch. Its step is (8), (5) and (7) of Shang et al.; without momentum and
+// with θ = 1 that is a proximal gradient step:
+//
+//	y_k  = soft(x_{k−1} − η (u + grad + λ1 x_{k−1}), η λ2),  u = mean of c a_i over the batch
+//	x^_k = θ x_{k−1}
+//	x_k  = y_k + mom (x^_k − x^_{k−1})
+//
+// Where rows are sparse, coordinates that the batch does not have are brought
+// up to date when they are looked at (see lazy).
+type walk struct {
+	p      *Problem
+	sample *sampling
+	rows   *rng.Source
+	known  []float64 // of each row: the derivative that its c is the difference from
+	grad   []float64 // mean of known[i] a_i
+
+	eta, lasso, mom float64 // lasso: η λ2
+	sumNext         bool    // sum is of x_k, not of x^_k
+	x, hat, sum     []float64
+
+	m, k   int // steps in all, steps done
+	batch  []drawn
+	u      []float64
+	single bool // one row a step, dense
+	sparse bool
+	lazy
+
+	observe func(k int, x, hat, u []float64, theta float64) // of tests
+}
+
+// drawn is a row of a batch, its derivative d at x, and the weighted
+// difference c of d from what was known.
+type drawn struct {
+	i    int
+	c, d float64
+}
+
+// start begins an epoch of m steps at x_0 = x^_0 = x.
+func (s *Solver) start(m int, x, known, grad []float64) *walk {
+	w, p := &s.walk, s.prob
+	w.p, w.sample, w.rows, w.known, w.grad = p, &s.sample, s.draws("vr.row"), known, grad
+	w.eta, w.lasso, w.mom, w.sumNext = s.eta, float64(s.eta*p.Lasso), 0, false
+	for _, v := range []*[]float64{&w.x, &w.hat, &w.sum, &w.u} {
+		*v = linear.Grow(*v, p.Dim())
+	}
+	copy(w.x, x)
+	copy(w.hat, x)
+	clear(w.sum)
+	w.m, w.k, w.sparse = m, 0, p.sparse()
+	if len(w.batch) != s.par.Batch {
+		w.batch = make([]drawn, s.par.Batch)
+	}
+	w.single = len(w.batch) == 1 && !w.sparse && w.observe == nil
+	return w
+}
+
+// draw draws the batch of the next step.
+func (w *walk) draw(ctx context.Context) error {
+	if w.k%checkEvery == 0 && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if w.sparse {
+		w.begin()
+	}
+	p := w.p
+	for b := range w.batch {
+		i, weight := w.sample.next(w.rows)
+		if w.sparse {
+			w.reach(i)
+		}
+		d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
+		w.batch[b] = drawn{i, float64(weight * (d - w.known[i])), d}
+	}
+	return nil
+}
+
+// step is the step with θ = 1.
+func (w *walk) step() {
+	if w.single {
+		if r := &w.p.rows[w.batch[0].i]; r.Idx == nil && len(r.Val) == len(w.x)-w.p.first() {
+			w.sweep(w.batch[0].c, r.Val)
+			w.k++
+			return
+		}
+	}
+	w.gather()
+	if !w.sparse {
+		w.scaledStep(1)
+		return
+	}
+	w.lazyStep()
+	w.k++
+}
+
+// direction returns u for a scaledStep, and brings x up to date.
+func (w *walk) direction() []float64 {
+	if w.sparse {
+		w.flush()
+	}
+	w.gather()
+	return w.u
+}
+
+func (w *walk) gather() {
+	share := 1 / float64(len(w.batch))
+	for _, r := range w.batch {
+		w.p.axpy(float64(share*r.c), r.i, w.u)
+	}
+}
+
+// scaledStep is the step with any θ, after direction.
+func (w *walk) scaledStep(theta float64) {
+	first := w.p.first()
+	for j, v := range w.u {
+		t := w.lasso
+		if j < first {
+			t = 0
+		}
+		x, h := step(w.x[j], w.hat[j], v+w.grad[j], w.eta, w.p.Ridge, t, w.mom, theta)
+		w.x[j], w.hat[j] = x, h
+		if w.sumNext {
+			h = x
+		}
+		w.sum[j] += h
+	}
+	if w.observe != nil {
+		w.observe(w.k, w.x, w.hat, w.u, theta)
+	}
+	clear(w.u)
+	w.k++
+	if w.sparse {
+		for j := range w.x {
+			w.done[j] = int32(w.k)
+		}
+	}
+}
+
+// sweep is the step with one row that spells out every feature, in one pass
+// over the coordinates.
+func (w *walk) sweep(c float64, val []float32) {
+	first := w.p.first()
+	eta, ridge, lasso, mom, next := w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
+	if first == 1 {
+		x, h := step(w.x[0], w.hat[0], float64(c*w.p.Bias)+w.grad[0], eta, ridge, 0, mom, 1)
+		w.x[0], w.hat[0] = x, h
+		if next {
+			h = x
+		}
+		w.sum[0] += h
+	}
+	x, hat, sum, g := w.x[first:][:len(val)], w.hat[first:][:len(val)], w.sum[first:][:len(val)], w.grad[first:][:len(val)]
+	for j, a := range val {
+		t := x[j]
+		y := t - float64(eta*((float64(c*float64(a))+g[j])+float64(ridge*t)))
+		if lasso != 0 {
+			y = soft(y, lasso)
+		}
+		y += float64(mom * (t - hat[j]))
+		x[j], hat[j] = y, t
+		if next {
+			t = y
+		}
+		sum[j] += t
+	}
+}
+
+// last returns x_m.
+func (w *walk) last() []float64 {
+	if w.sparse {
+		w.flush()
+	}
+	return w.x
+}
+
+// mean sets dst to the mean of x^_1 … x^_m, or of x_1 … x_m with sumNext.
+func (w *walk) mean(dst []float64) {
+	w.last()
+	for j, v := range w.sum {
+		dst[j] = v / float64(w.m)
+	}
+}
+
+// step is the update of one coordinate: (8), then (5) and (7).
+// g is the gradient estimate without its ridge part; lasso is η λ2.
+func step(x, xh, g, eta, ridge, lasso, mom, theta float64) (next, hat float64) {
+	y := soft(x-float64(eta*(g+float64(ridge*x))), lasso)
+	hat = float64(theta * x)
+	return y + float64(mom*(hat-xh)), hat
+}
