@@ -2,7 +2,7 @@ package sbp
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
 )
@@ -14,7 +14,7 @@ type Options struct {
 	Nu     float64 `opt:"nu" default:"auto" range:"[0,inf)" auto:"what belongs to lambda" paper:"nu, eq 2.3" doc:"slack an example for a function of norm 1: the hyper-parameter of the slack-constrained problem"`
 	Pilot  int     `opt:"pilot" default:"0" range:"[0,4000]" paper:"nu from an optimum known beforehand" doc:"with nu auto: examples of a pilot solution by dual ascent that fixes nu; 0 adapts nu at each restart of the average instead"`
 
-	hinge.KernelOptions
+	kernel.Options
 	Bias      float64 `opt:"bias" default:"0" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 	Intercept bool    `opt:"intercept" default:"true" paper:"both" doc:"give the model an unregularised bias, eq 3.9"`
 
@@ -51,7 +51,7 @@ var Spec = algos.Define(algos.SpecInfo{
 		// Few examples, each of which is learned from thoroughly before it goes.
 		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001"},
 	},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func (o Options) sampler(seed uint64) samplers.Sampler {
 	switch o.Keep {

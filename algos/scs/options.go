@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -12,7 +12,7 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C |S|) as the sample S grows; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C |S|)" paper:"eq 1, where it is 1" doc:"ridge weight"`
 
-	hinge.KernelOptions
+	kernel.Options
 	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 
 	Geometry string `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha; E-12" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`

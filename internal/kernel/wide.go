@@ -57,33 +57,3 @@ func l1Distance(x, z stream.Vec) float64 {
 	}
 	return s
 }
-
-// wideError bounds the error of K(p,q) of wide, relative to √(K(p,p)·K(q,q)).
-func (b *Basis) wideError() float64 {
-	const u = 0x1p-53
-	d := float64(b.Dim())
-	if b.rows != nil {
-		// Of the features, only those that a row has are summed.
-		most := 0
-		for i := range b.rows.len() {
-			most = max(most, len(b.rows.row(i).Val))
-		}
-		d = float64(2 * most)
-	}
-	switch {
-	case b.Func.Kind == vec.Polynomial:
-		// By the Cauchy-Schwarz inequality for (√γ·x, √c), (γ|x||z|+c)^degree is no
-		// larger than √(K(x,x)·K(z,z)).
-		return float64(float64((d+8)*float64(2*b.Func.Degree)) * u)
-	case b.rows == nil:
-		return vec.WideError(int(d))
-	case b.Func.Kind == vec.RBF:
-		// |x|²+|z|²−2⟨x,z⟩ has the error of its terms, however small it is itself.
-		largest := 0.0
-		for _, v := range b.rows.sq {
-			largest = max(largest, v)
-		}
-		return vec.WideError(int(d)) + float64(float64((d+4)*4*u)*float64(float64(b.Func.Gamma)*largest))
-	}
-	return vec.WideError(int(d))
-}

@@ -2,7 +2,7 @@ package pegasos
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
@@ -11,7 +11,7 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) as the number n of examples grows; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
 
-	hinge.KernelOptions
+	kernel.Options
 	Bias float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 
 	Batch   int     `opt:"batch" default:"1" range:"[1,100000]" paper:"k" doc:"examples a step"`
@@ -35,6 +35,6 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "1", "bias": "0", "average": "none", "removal": "smallest"},
 	},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func check(o *Options) error { return o.Check() }

@@ -2,7 +2,7 @@ package smo
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
 )
@@ -12,7 +12,7 @@ type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
 
-	hinge.KernelOptions
+	kernel.Options
 	Bias      float64 `opt:"bias" default:"0" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 	Intercept bool    `opt:"intercept" default:"true" paper:"both" doc:"give the model an unregularised bias, for which coefficients change in pairs"`
 
@@ -34,7 +34,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:   "Fan, Chen, Lin: Working Set Selection Using Second Order Information for Training SVM, JMLR 6 (2005), WSS 2",
 	Kind:    algos.Kernel,
 	Presets: map[string]map[string]string{"paper": {"updates": "1000000", "final": "100000"}},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func (o Options) sampler(seed uint64) samplers.Sampler {
 	if o.Keep == "window" {

@@ -25,6 +25,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
@@ -36,7 +37,7 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
-	hinge.KernelOptions
+	kernel.Options
 	Bias      float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel; 0 for none"`
 	Geometry  string  `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps"`
 	Initial   int     `opt:"initial" default:"256" range:"[1,1000000]" doc:"examples before the first step; the next steps are due at doubled sizes"`
@@ -66,7 +67,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "1", "bias": "0", "geometry": "alpha"},
 	},
-}, (*Options).validate, New, kernel.DecodeExpansion)
+}, (*Options).validate, New, expansion.Decode)
 
 // Learner runs the method. Not safe for concurrent use.
 type Learner struct {
@@ -79,7 +80,7 @@ type Learner struct {
 	k     uint64
 	norm  float64
 	step  float64
-	model *kernel.Expansion
+	model *expansion.Expansion
 }
 
 var _ algos.Learner = (*Learner)(nil)
@@ -228,9 +229,9 @@ func (l *Learner) Report() algos.Report {
 // Model returns the expansion over the points with non-zero coefficients.
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
-		l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
+		l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
 		if l.p != nil {
-			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+			l.model = expansion.New(l.p.Basis, l.p.Alpha, 0)
 		}
 	}
 	return l.model

@@ -52,15 +52,12 @@ func New(b *kernel.Basis, bytes int) *Cache {
 }
 
 // Direct reports whether rows cost the same one at a time as in blocks, which
-// is so while all points are binary, and where a table has the rows. It depends
-// on the points alone.
-func (r *Cache) Direct() bool { return r.fromBits() || r.basis.WholeRows() }
-
-func (r *Cache) fromBits() bool { return r.bits.active() && !r.basis.Tabulated() }
+// is so while all points are binary. It depends on the points alone.
+func (r *Cache) Direct() bool { return r.bits.active() }
 
 // compute sets dst to the columns of the row of point i from from on.
 func (r *Cache) compute(dst []float32, i, from int) {
-	if r.fromBits() {
+	if r.Direct() {
 		r.bits.row(dst, i, from)
 	} else {
 		r.basis.Between(dst, len(dst), []int32{int32(i)}, from, from+len(dst))
@@ -114,12 +111,8 @@ func (r *Cache) drop(h int32) {
 func (r *Cache) Has(i int32) bool { return r.where[i] > 0 }
 
 // Row returns the kernel row of point i. It is valid until the next call of Row
-// or Fetch. A row of a table counts whenever it is used.
+// or Fetch.
 func (r *Cache) Row(i int) []float32 {
-	if k := r.basis.Whole(i); k != nil {
-		r.Evals += int64(len(k))
-		return k
-	}
 	if !r.Has(int32(i)) {
 		r.Fetch([]int32{int32(i)})
 	}
@@ -172,7 +165,7 @@ func (r *Cache) Fetch(idx []int32) {
 	if len(idx) == 0 {
 		return
 	}
-	direct := r.fromBits()
+	direct := r.Direct()
 	if !direct {
 		if len(r.block) < len(idx)*n {
 			r.block = make([]float32, len(idx)*n)
