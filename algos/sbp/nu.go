@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 

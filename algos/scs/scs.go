@@ -237,7 +237,7 @@ func (l *Learner) Report() algos.Report {
 			r.Certificate = l.p.Certificate()
 		}
 		r.Sample = l.p.Len()
-		r.KernelEvals = l.p.Rows.Evals() + l.evals
+		r.KernelEvals = l.p.Rows.Evals + l.evals
 		r.Gauges = l.gauges()
 	}
 	return r

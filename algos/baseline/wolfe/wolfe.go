@@ -221,7 +221,7 @@ func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.GradNorm, r.StepSize, r.KernelEvals, r.Sample = l.k, l.norm, l.step, 0, l.size()
 	if l.p != nil && l.p.Len() > 0 {
-		r.Objective, r.Certificate, r.KernelEvals = l.p.Objective(), l.p.Certificate(), l.p.Rows.Evals()
+		r.Objective, r.Certificate, r.KernelEvals = l.p.Objective(), l.p.Certificate(), l.p.Rows.Evals
 	}
 	return r
 }
