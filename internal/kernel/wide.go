@@ -1,11 +1,6 @@
 package kernel
 
-import (
-	"math"
-
-	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/stream"
-)
+import "github.com/streamsvm/streamsvm/internal/vec"
 
 // wide sets dst[j-from] = K(point i, point j), without Bias and in float64, for
 // from ≤ j < Len; from is a multiple of vec.Width, and dst has room for whole
@@ -24,7 +19,7 @@ func (b *Basis) wide(scratch []float32, dst []float64, i, from int) []float32 {
 	switch b.Func.Kind {
 	case vec.Laplacian:
 		for j := range dst {
-			dst[j] = l1Distance(x, c.row(from+j))
+			dst[j] = distance(x, c.row(from+j), true)
 		}
 	case vec.RBF:
 		c.post.dots(dst, x, from)
@@ -36,24 +31,4 @@ func (b *Basis) wide(scratch []float32, dst []float64, i, from int) []float32 {
 	}
 	b.Func.ApplyWide(dst)
 	return scratch
-}
-
-// l1Distance is for sparse vectors.
-func l1Distance(x, z stream.Vec) float64 {
-	s, k := 0.0, 0
-	for i, g := range x.Idx {
-		for ; k < len(z.Idx) && z.Idx[k] < g; k++ {
-			s += math.Abs(float64(z.Val[k]))
-		}
-		v := float64(x.Val[i])
-		if k < len(z.Idx) && z.Idx[k] == g {
-			v -= float64(z.Val[k])
-			k++
-		}
-		s += math.Abs(v)
-	}
-	for ; k < len(z.Idx); k++ {
-		s += math.Abs(float64(z.Val[k]))
-	}
-	return s
 }
