@@ -18,10 +18,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -310,10 +308,12 @@ func TestExportRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "+Inf") {
 		t.Errorf("an infinite weight: %v", err)
 	}
-	basis := kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 1}})
-	basis.Append(stream.Vec{Val: []float32{1, 2, 3}})
-	basis.Append(stream.Vec{Val: []float32{1, 2, 4}})
-	big := of(kernel.NewExpansion(basis, []float64{1, -1}))
+	points := []stream.Vec{{Val: []float32{1, 2, 3}}, {Val: []float32{1, 2, 4}}}
+	expansion, err := model.NewExpansion(model.Kernel{Name: "rbf", Gamma: 1}, points, []float64{1, -1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := of(expansion)
 	var limit *plain.LimitError
 	if err := big.Export(&b, predictor.ExportOptions{MaxNumbers: 5}); !errors.As(err, &limit) || limit.Numbers != 6 {
 		t.Errorf("6 numbers of 5: %v", err)

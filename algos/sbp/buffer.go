@@ -3,8 +3,8 @@ package sbp
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )

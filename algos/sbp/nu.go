@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 )
 
 // nuStep bounds the factor by which ν changes at a time, since early averages

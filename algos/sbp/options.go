@@ -2,7 +2,7 @@ package sbp
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
 )
@@ -11,7 +11,7 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda and nu are auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda, eq 2.2" doc:"ridge weight, from which nu is found; used while nu is auto"`
-	hinge.KernelOptions
+	kernel.Options
 	Buffer    int    `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
 	Keep      string `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
 	Updates   int    `opt:"updates" default:"16" range:"[1,1e6]" doc:"updates a step"`
@@ -59,7 +59,7 @@ var Spec = algos.Define(algos.SpecInfo{
 		// Few examples, each of which is learned from thoroughly before it goes.
 		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001"},
 	},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func (o Options) sampler(seed uint64) samplers.Sampler {
 	switch o.Keep {

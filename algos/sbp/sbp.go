@@ -8,9 +8,10 @@ import (
 	"math/bits"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/intake"
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -91,7 +92,7 @@ type Learner struct {
 	gap          float64
 	uncertified  int
 
-	model *kernel.Expansion
+	model *expansion.Expansion
 	depth int // of the look-ahead
 	reach int // updates since it was made
 
@@ -121,11 +122,6 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	l.rows = rows.New(l.basis, o.CacheMB<<20)
 	return l, nil
 }
-
-// Tabulate has kernel values come from a table, in which the only feature of an
-// example is its number. It comes before the first Add; the state then cannot be
-// stored.
-func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
 
 // Need asks for Every examples or, before the first step, for those from which
 // gamma is set.
@@ -207,7 +203,8 @@ func (l *Learner) batch(ctx context.Context, n int) error {
 // anew in Refine: before that, iterates are of no use.
 const firstRestart = 128
 
-// Refine takes the pending examples in and does n updates. Unless restarts are
+// Refine takes the pending examples in and does n updates: for work on a fixed set
+// of examples, as in the paper's experiments. Unless restarts are
 // turned off, ν is adapted whenever the number of updates reaches a power of
 // two, and an even average begins anew.
 func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
@@ -308,9 +305,9 @@ func (l *Learner) Model() algos.Model {
 	return l.model
 }
 
-func (l *Learner) expansion() *kernel.Expansion {
+func (l *Learner) expansion() *expansion.Expansion {
 	if l.step == 0 {
-		return kernel.NewOffset(kernel.New(l.basis.Func), nil, l.only)
+		return expansion.New(kernel.New(l.basis.Func), nil, l.only)
 	}
 	size := 1.0
 	if g := l.bar.gamma * l.barUnit; g > 0 {
@@ -332,7 +329,7 @@ func (l *Learner) expansion() *kernel.Expansion {
 			c = append(c, size*l.coef(a, l.coldLag[i]))
 		}
 	}
-	return kernel.NewOffset(b, c, size*l.bar.bias*l.barUnit)
+	return expansion.New(b, c, size*l.bar.bias*l.barUnit)
 }
 
 // Report describes the present state. The objective is −γ of the average.

@@ -6,9 +6,9 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos/internal/intake"
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 

@@ -3,7 +3,7 @@ package sbp
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 

@@ -39,7 +39,7 @@
 //   - It has at most budget support vectors. Where it would have more, the sample
 //     gives up its oldest points and grows no further.
 //   - Where at most a third of its support vectors, and at most 512, give the same
-//     decisions, they are what is put into use (kernel.ReduceNear): at no support
+//     decisions, they are what is put into use (kernel.Reduce): at no support
 //     vector does the decision move by more than reduce.
 //
 // # Growth

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -298,7 +298,7 @@ func TestReducedModel(t *testing.T) {
 			return
 		}
 		reduced++
-		all := kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+		all := expansion.New(l.p.Basis, l.p.Alpha, 0)
 		if n, m := len(all.Coef()), l.Model().Info().Support; 3*m > n {
 			t.Fatalf("%d of %d support vectors are left", m, n)
 		}

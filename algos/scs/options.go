@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C |S|) for a sample S; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C |S|)" paper:"eq 1, where it is 1" doc:"ridge weight"`
-	hinge.KernelOptions
+	kernel.Options
 	MaxSample int    `opt:"max_sample" default:"100000" range:"[2,1e8]" paper:"7 (i)" doc:"largest sample S, in examples"`
 	Full      string `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii)" doc:"a full sample stays; or new examples replace old ones that matter little; or always the oldest, for streams that drift"`
 	Budget    int    `opt:"budget" default:"20000" range:"[0,1e8]" paper:"7 (iii)" doc:"most support vectors of a model in use, which bounds the sample too; 0 for no limit"`

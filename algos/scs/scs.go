@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
@@ -23,7 +24,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Kernel,
 	Presets: presets,
 	Gone:    gone,
-}, (*Options).validate, New, kernel.DecodeExpansion)
+}, (*Options).validate, New, expansion.Decode)
 
 // Learner runs SCS; see the package documentation. Not safe for concurrent
 // use.
@@ -41,10 +42,10 @@ type Learner struct {
 	moved  bool    // the candidate differs from the incumbent
 	counts counters
 
-	model *kernel.Expansion // in use; without the guard nil where the iterate has changed
-	pace  pace              // whether the sample grows
-	proof proof             // of the model in use
-	seq   []uint64          // Seq of the points of S_k
+	model *expansion.Expansion // in use; without the guard nil where the iterate has changed
+	pace  pace                 // whether the sample grows
+	proof proof                // of the model in use
+	seq   []uint64             // Seq of the points of S_k
 
 	shuffle *samplers.Shuffle
 	log     *slog.Logger
@@ -210,13 +211,13 @@ func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		switch {
 		case l.p == nil || l.guarded() && !l.proof.given:
-			l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
+			l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
 		case l.o.asPaper():
-			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha0)
+			l.model = expansion.New(l.p.Basis, l.p.Alpha0, 0)
 		case l.proof.reduced: // as when it came into use: the search did not rest
 			l.model = l.reduce()
 		default:
-			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+			l.model = expansion.New(l.p.Basis, l.p.Alpha, 0)
 		}
 	}
 	return l.model
@@ -239,7 +240,7 @@ func (l *Learner) Report() algos.Report {
 			r.Certificate = l.p.Certificate()
 		}
 		r.Sample = l.p.Len()
-		r.KernelEvals = l.p.Rows.Evals() + l.evals
+		r.KernelEvals = l.p.Rows.Evals + l.evals
 		r.Gauges = l.gauges()
 	}
 	return r

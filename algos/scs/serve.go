@@ -3,8 +3,8 @@ package scs
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -70,7 +70,7 @@ func (l *Learner) serve(test []*stream.Example) {
 	}
 	known := l.proof
 	next := l.reduce()
-	if known.given && worse(next, l.Model().(*kernel.Expansion), test) {
+	if known.given && worse(next, l.Model().(*expansion.Expansion), test) {
 		l.counts.rejected++
 		known.skip, known.idle = l.proof.skip, l.proof.idle
 		l.proof = known
@@ -97,8 +97,8 @@ func (l *Learner) outdate() {
 // reduce returns the model of the present coefficients: a reduced set of its
 // support vectors where a small one does, and otherwise all of them. Each time
 // that none is found, the search rests for twice as many models, up to 16.
-func (l *Learner) reduce() *kernel.Expansion {
-	all := kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+func (l *Learner) reduce() *expansion.Expansion {
+	all := expansion.New(l.p.Basis, l.p.Alpha, 0)
 	n := len(all.Coef())
 	f := &l.proof
 	f.reduced, f.near = false, 0
@@ -115,7 +115,7 @@ func (l *Learner) reduce() *kernel.Expansion {
 			scores = append(scores, l.p.S[i])
 		}
 	}
-	set, near, _, ok := all.ReduceNear(scores, l.o.Reduce, min(n/3, reduceMost))
+	set, near, ok := all.Reduce(scores, l.o.Reduce, min(n/3, reduceMost))
 	if !ok {
 		f.idle = min(max(1, 2*f.idle), 16)
 		f.skip = f.idle
@@ -127,7 +127,7 @@ func (l *Learner) reduce() *kernel.Expansion {
 
 // worse reports whether next has a larger hinge loss than old on the test
 // draws by more than three standard errors, and more errors.
-func worse(next, old *kernel.Expansion, test []*stream.Example) bool {
+func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	n := len(test)
 	if n < testLeast {
 		return false
@@ -193,10 +193,10 @@ func (l *Learner) modelFields(f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	m, err := kernel.DecodeExpansion(data)
+	m, err := expansion.Decode(data)
 	if err != nil {
 		f.Fail("model", err)
 		return
 	}
-	l.model = m.(*kernel.Expansion)
+	l.model = m.(*expansion.Expansion)
 }

@@ -70,7 +70,7 @@ func (l *Learner) ascend(n int, final bool) {
 			break // no more digits are to be had
 		}
 	}
-	l.evals += sub.Rows.Evals()
+	l.evals += sub.Rows.Evals
 	l.moved = true
 	l.outdate()
 }
@@ -97,7 +97,7 @@ func (l *Learner) settle() {
 	l.dual.Block, l.dual.Pairs = l.o.Block, pairs
 	l.dual.Whole(sub)
 	l.adopt(sub)
-	l.evals += sub.Rows.Evals()
+	l.evals += sub.Rows.Evals
 }
 
 // pairs bounds the pair steps on a block, per point of it; far fewer are the

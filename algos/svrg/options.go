@@ -74,8 +74,8 @@ func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	return finitesum.Params{
 		Method: m, Seed: seed, Rate: auto(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long",
 		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
-		Theta:    map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta],
-		Variant:  map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant],
+		Theta:   map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta],
+		Variant: map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant],
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -15,10 +14,6 @@ import (
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// warmup is the number of examples, with or without labels, from which gamma
-// is first set: their 8,128 distances have a median known to a few per cent.
-const warmup = 128
 
 // Learner is the part that all solvers share: pools, schedule, features and
 // the choice of gamma and c.
@@ -81,7 +76,7 @@ type solver interface {
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	o.Block = min(o.Block, o.Features)
-	pools, err := samplers.NewPools(samplers.Policy(o.Keep), o.Labels, o.BatchU+warmup, env.Seed)
+	pools, err := samplers.NewPools(samplers.Policy(o.Keep), o.Labels, o.BatchU+kernel.Warmup, env.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +123,7 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 	}
 	if l.gamma == 0 {
 		l.warm = append(l.warm, x)
-		if len(l.warm) >= warmup {
+		if len(l.warm) >= kernel.Warmup {
 			l.endWarmup()
 		}
 		return algos.Learned, nil
@@ -153,7 +148,7 @@ func (l *Learner) endWarmup() {
 	}
 	// Distances of finite points are positive and finite: the width is valid
 	// unless they are absurd, in which case 1 will do.
-	if l.setGamma(hinge.Gamma(xs, l.opt.Kernel == "laplacian")) != nil {
+	if l.setGamma(kernel.AutoGamma(xs, l.opt.Kernel == "laplacian")) != nil {
 		_ = l.setGamma(1)
 	}
 	warm := l.warm
@@ -183,7 +178,7 @@ func (l *Learner) admit(x *stream.Example) algos.Fate {
 // Need asks for whichever minibatch is nearer to completion.
 func (l *Learner) Need() algos.Need {
 	if l.gamma == 0 {
-		return algos.Need{Fresh: warmup - len(l.warm), Steps: 1}
+		return algos.Need{Fresh: kernel.Warmup - len(l.warm), Steps: 1}
 	}
 	trigger := min(max(int(min(l.labelled, 1<<20))/8, 1), l.opt.BatchL)
 	fresh := trigger - len(l.pending)
@@ -381,7 +376,7 @@ func (l *Learner) check(f *state.Fields) {
 	l.feats = nil
 	if l.gamma != 0 {
 		f.Fail("gamma", l.setGamma(l.gamma))
-	} else if l.step > 0 || len(l.warm) >= warmup || l.pools.Labelled.Len() > 0 || len(l.pending) > 0 {
+	} else if l.step > 0 || len(l.warm) >= kernel.Warmup || l.pools.Labelled.Len() > 0 || len(l.pending) > 0 {
 		f.Fail("gamma", fmt.Errorf("not set after %d steps", l.step))
 	}
 	if l.step == 0 && l.pools.Labelled.Len() > 0 || l.labelled < uint64(l.pools.Labelled.Len()) {

@@ -3,7 +3,7 @@ package tsgs3vm
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
@@ -53,7 +53,7 @@ func (l *Learner) tune(last bool) {
 	}
 	gammas, cs := []float64{l.gamma}, []float64{l.c}
 	if openGamma {
-		center := hinge.Gamma(g.xs, l.opt.Kernel == string(rff.Laplacian))
+		center := kernel.AutoGamma(g.xs, l.opt.Kernel == string(rff.Laplacian))
 		gammas = gammas[:0]
 		for _, w := range tuneWidth {
 			gammas = append(gammas, center*w)

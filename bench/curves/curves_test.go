@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -12,11 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // file writes a data set that a small kernel machine learns: the sign of a
@@ -165,91 +160,8 @@ func TestRefuses(t *testing.T) {
 	if c.setRFF("64") == nil {
 		t.Error("-rff was accepted without gamma")
 	}
-	c.gram = true
-	if c.parse([]string{"sbp"}, []string{"c=1"}) == nil {
-		t.Error("-gram was accepted without gamma")
-	}
-	c.gamma = 1
-	if c.parse([]string{"sbp"}, []string{"gamma=2"}) == nil {
-		t.Error("-gram was accepted with another kernel")
-	}
 	c = ok
 	if err := c.parse([]string{"sbp"}, []string{"c=1"}); err != nil {
 		t.Error(err)
 	}
-}
-
-// With the kernel values computed beforehand every learner does what it does
-// without, but for the order in which sums are made, and a value counts as often
-// as it is used.
-func TestGram(t *testing.T) {
-	c := config{
-		train: file(t, "train.libsvm", 300, 1), test: file(t, "test.libsvm", 500, 2),
-		scale: 1, runs: 1, seed: 1, epochs: 2, grow: 1.3, gamma: 4,
-	}
-	train, err1 := read(t.Context(), c.train, 0, 1)
-	test, err2 := read(t.Context(), c.test, 0, 1)
-	g, err3 := newGram(t.Context(), train, test, c.gamma)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
-	defer g.close()
-	b := kernel.New(kernel.Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 4}})
-	for _, x := range train {
-		b.Append(x.X)
-	}
-	want := make([]float32, len(train))
-	for i, x := range append(train[:len(train):len(train)], test...) {
-		b.Block(want, len(want), []stream.Vec{x.X}, 0, len(want))
-		for j, v := range g.Values(i) {
-			if math.Float32bits(v) != math.Float32bits(want[j]) {
-				t.Fatalf("K(%d,%d) is %g, want %g", i, j, v, want[j])
-			}
-		}
-	}
-	for bias, near := range map[string]float64{"0": 1e-9, "0.5": 1e-5} { // which is added in single precision
-		sets := []string{"gamma=4", "c=10", "cache=0", "intercept=false", "bias=" + bias}
-		learners := []string{"sbp nu=0.01 restart=0", "pegasos passes=2", "sdca", "smo", "perceptron"}
-		c.gram, c.learners = true, nil
-		c.out = "unused"
-		if err := c.parse(learners, sets); err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range c.learners {
-			c.values = nil
-			plain, err1 := c.finish(t.Context(), k, train)
-			c.values = g
-			tabled, err2 := c.finish(t.Context(), k, train.numbered(0))
-			if err := errors.Join(err1, err2); err != nil {
-				t.Fatalf("%s: %v", k.label, err)
-			}
-			n := len(train)
-			for i, x := range test {
-				f := plain.Model().Decision(x.X)
-				if d := tabled.Model().Decision(stream.Vec{Val: []float32{float32(n + i)}}) - f; !(math.Abs(d) < near*(1+math.Abs(f))) {
-					t.Fatalf("%s, bias %s, test point %d: %g, off by %g", k.label, bias, i, f, d)
-				}
-			}
-			a, b := plain.Report(), tabled.Report()
-			if a.Step != b.Step || k.label != "sbp" && k.label != "smo" && a.KernelEvals != b.KernelEvals {
-				t.Errorf("%s: %d and %d iterations, %d and %d kernel values", k.label, a.Step, b.Step, a.KernelEvals, b.KernelEvals)
-			}
-			if uses := int64(b.Step) * int64(n); bias == "0" && (k.label == "sbp" || k.label == "smo") && b.KernelEvals != uses {
-				t.Errorf("%s: %d kernel values in %d iterations on %d examples", k.label, b.KernelEvals, b.Step, n)
-			}
-		}
-	}
-}
-
-// finish runs a learner on the examples in their order.
-func (c *config) finish(ctx context.Context, k contender, train set) (algos.Learner, error) {
-	l, err := c.create(k, len(train), 1)
-	if err != nil {
-		return nil, err
-	}
-	m := meter{config: c, learner: l, test: train[:1]}
-	if r, ok := l.(algos.Refiner); ok {
-		return l, m.refine(ctx, r, train)
-	}
-	return l, m.stream(ctx, train, rng.New(1, "curves.order"))
 }

@@ -9,23 +9,14 @@
 // A learner is a name of the registry, followed by options and preceded, if it
 // is to be called something else, by a label and a colon. Options of -set go to
 // every learner that has them; a buffer that is not given holds all examples. A
-// learner that can refine its solution (algos.Refiner) is given all examples at
-// once, as the papers on batch methods have it, and then iterates; the others
+// learner with a method Refine is given all examples at once, as the papers on
+// batch methods have it, and then iterates; the others
 // see the file again and again, shuffled anew. One epoch is as many iterations,
 // or examples, as the file has. Runs differ in their seeds and in the order of
 // the examples.
 //
 // -holdout F sets a share of the training file aside and tests on it instead,
 // which is how options are to be chosen.
-//
-// -gram computes the kernel values of all pairs of points beforehand, the same
-// to the last bit, and hands them to all learners and all runs, so that many
-// epochs take as long as a walk through memory. A value still counts as one
-// evaluation whenever a learner uses it. It needs 4n(n+m) bytes for n training
-// and m test points, and -set gamma= of a Gaussian kernel without a bias. The
-// learners that are given all examples at once get them in the order of the
-// file; runs then differ by the draws, and a learner that draws nothing runs
-// twice and no more. Seconds are without the kernel.
 //
 // A long experiment can be made in parts: -add takes the measurements of an
 // earlier run in.
@@ -74,9 +65,7 @@ type config struct {
 	libsvm      string
 	reference   float64 // seconds of svm-train, 0 if it was not run
 	rff         []int
-	gamma       float64 // of the random features and of gram
-	gram        bool
-	values      *gram
+	gamma       float64 // of the random features
 	grow        float64
 	add         list
 	out, title  string
@@ -105,7 +94,6 @@ func main() {
 	flag.Float64Var(&c.evals, "evals", 0, "a run ends after so many kernel evaluations; 0 for no limit")
 	flag.Float64Var(&c.seconds, "seconds", 0, "a run ends after so many processor seconds; 0 for no limit")
 	flag.Float64Var(&c.grow, "grow", 1.3, "factor of kernel evaluations or seconds between two tests of a model")
-	flag.BoolVar(&c.gram, "gram", false, "compute the kernel values of all pairs of points beforehand, for all runs")
 	flag.StringVar(&c.libsvm, "libsvm", "", "flags of svm-train, to run it as well")
 	flag.Var(&c.add, "add", "curves.csv of an earlier run on the same data, to be drawn as well; repeat for several")
 	rff := flag.String("rff", "", "numbers of pairs of random Fourier features, ascending and comma-separated, for a linear model to compare with")
@@ -177,9 +165,6 @@ func (c *config) parse(learners, sets []string) error {
 			k.options[name] = value
 		}
 		if err := k.spec.Check(k.options); err != nil {
-			return err
-		}
-		if err := c.checkGram(k); err != nil {
 			return err
 		}
 		c.learners = append(c.learners, k)

@@ -35,11 +35,16 @@ func fourier(k, dim int, gamma float64, seed uint64) *vec.Panels {
 func (s set) mapped(w *vec.Panels) set {
 	norm := float32(1 / math.Sqrt(float64(w.Len())))
 	out := make(set, len(s))
-	row := make([]float32, w.Dim())
+	row, k := make([]float32, w.Dim()), w.Len()
+	cosine, sine := make([]float32, k), make([]float32, k) // phases
+	for j := range sine {
+		sine[j] = -0.25
+	}
 	for i, x := range s {
 		x.X.Dense(row)
-		z := make([]float32, 2*w.Len())
-		vec.CosSin(z, len(z), row, 1, w)
+		z := make([]float32, 2*k)
+		vec.Cos(z[:k], k, row, 1, w, cosine, 0, k)
+		vec.Cos(z[k:], k, row, 1, w, sine, 0, k)
 		for j := range z {
 			z[j] *= norm
 		}

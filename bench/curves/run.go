@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -91,29 +90,11 @@ func (c *config) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	if c.gram {
-		if c.values, err = newGram(ctx, train, test, c.gamma); err != nil {
-			return err
-		}
-		defer c.values.close()
-		train, test = train.numbered(0), test.numbered(len(train))
-		log.Printf("%d kernel values after %.0f s", len(c.values.values), cpu())
-	}
-	// What a learner that draws nothing did in its first run.
-	first := map[string][]point{}
 	for r := range c.runs {
 		for _, k := range c.learners {
-			if first[k.label] != nil && r > 1 {
-				continue
-			}
 			points, err := c.measure(ctx, k, train, test, c.seed+uint64(r))
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.label, err)
-			}
-			if r == 0 {
-				first[k.label] = points
-			} else if r == 1 && !same(points, first[k.label]) {
-				delete(first, k.label)
 			}
 			all = append(all, curve{k.label, r, points})
 			if n := len(points); n > 0 {
@@ -130,15 +111,6 @@ func (c *config) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// same reports whether two runs ended the same way.
-func same(a, b []point) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return len(a) == len(b)
-	}
-	p, q := a[len(a)-1], b[len(b)-1]
-	return p.iterations == q.iterations && p.evals == q.evals && p.err == q.err
-}
-
 // create returns a learner for n examples.
 func (c *config) create(k contender, n int, seed uint64) (algos.Learner, error) {
 	options := map[string]string{}
@@ -150,16 +122,7 @@ func (c *config) create(k contender, n int, seed uint64) (algos.Learner, error) 
 	for name, value := range k.options {
 		options[name] = value
 	}
-	l, err := k.spec.New(algos.Env{Seed: seed}, options)
-	if err != nil || c.values == nil {
-		return l, err
-	}
-	t, ok := l.(tabulated)
-	if !ok {
-		return nil, errors.New("the learner takes no kernel values from -gram")
-	}
-	t.Tabulate(c.values)
-	return l, nil
+	return k.spec.New(algos.Env{Seed: seed}, options)
 }
 
 // measure runs a learner once.
@@ -171,15 +134,21 @@ func (c *config) measure(ctx context.Context, k contender, train, test set, seed
 	shuffle := rng.New(seed, "curves.order")
 	m := meter{config: c, learner: l, test: test}
 	m.start = cpu()
-	if r, ok := l.(algos.Refiner); ok {
-		if c.values == nil { // whose rows are in one order
-			train = train.shuffled(shuffle)
-		}
-		err = m.refine(ctx, r, train)
+	if r, ok := l.(refiner); ok {
+		err = m.refine(ctx, r, train.shuffled(shuffle))
 	} else {
 		err = m.stream(ctx, train, shuffle)
 	}
 	return m.points, err
+}
+
+// refiner is a learner that can go on optimising over the examples it holds.
+// Refine takes pending examples in, without the iterations that their arrival
+// would make due, and does n further iterations, or fewer if there is nothing
+// left to improve: Report.Step counts those done.
+type refiner interface {
+	algos.Learner
+	Refine(ctx context.Context, n int) (algos.Report, error)
 }
 
 // meter measures a learner as it goes.
@@ -192,7 +161,7 @@ type meter struct {
 }
 
 // refine gives the learner all examples and has it iterate.
-func (m *meter) refine(ctx context.Context, r algos.Refiner, train set) error {
+func (m *meter) refine(ctx context.Context, r refiner, train set) error {
 	for _, x := range train {
 		if _, err := r.Add(x); err != nil {
 			return err

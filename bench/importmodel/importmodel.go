@@ -15,10 +15,9 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -98,18 +97,13 @@ func read(r io.Reader) (*predictor.Predictor, error) {
 	if want := head["total_sv"]; strconv.Itoa(len(coef)) != want {
 		return nil, fmt.Errorf("%d support vectors, the header says %s", len(coef), want)
 	}
-	f := kernel.Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: float32(gamma)}}
-	basis := kernel.New(f)
-	if kernel.SparsePays(f, rows) { // as the learners decide
-		basis = kernel.NewSparse(f)
-	}
-	for _, x := range rows {
-		basis.Append(x)
+	m, err := model.NewExpansion(model.Kernel{Name: "rbf", Gamma: gamma}, rows, coef, -sign*rho)
+	if err != nil {
+		return nil, err
 	}
 	spec, err := registry.Lookup("pegasos") // whose models are kernel expansions
 	if err != nil {
 		return nil, err
 	}
-	model := kernel.NewOffset(basis, coef, -sign*rho)
-	return predictor.New(spec, algos.Classify, nil, new(prep.Transform), model), nil
+	return predictor.New(spec, algos.Classify, nil, new(prep.Transform), m), nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-const model = `svm_type c_svc
+const libsvmModel = `svm_type c_svc
 kernel_type rbf
 gamma 0.5
 nr_class 2
@@ -27,7 +27,7 @@ func TestDecisions(t *testing.T) {
 	k := func(d2 float64) float64 { return math.Exp(-0.5 * d2) }
 	want := k(0.25+0.25+9) + 0.5*k(0.25+1+1) - 1.5*k(2.25+2.25+1) + 0.25
 	for labels, sign := range map[string]float64{"1 -1": 1, "-1 1": -1} {
-		p, err := read(strings.NewReader(strings.ReplaceAll(model, "%s", labels)))
+		p, err := read(strings.NewReader(strings.ReplaceAll(libsvmModel, "%s", labels)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	good := strings.ReplaceAll(model, "%s", "1 -1")
+	good := strings.ReplaceAll(libsvmModel, "%s", "1 -1")
 	for _, change := range [][2]string{
 		{"c_svc", "nu_svc"}, {"rbf", "linear"}, {"1 -1", "1 2"}, {"total_sv 3", "total_sv 4"}, {"gamma 0.5", "gamma x"}, {"2:0.5", "2:x"},
 	} {

@@ -33,15 +33,13 @@ import (
 const rowsAtOnce = 48
 
 // learner is a linear classifier over random Fourier features (Rahimi and
-// Recht, "Random features for large-scale kernel machines", NIPS 2007), the
-// cosine and the sine of each frequency: for the Gaussian kernel they
-// approximate it better than as many cosines of random phase (Sutherland and
-// Schneider, "On the error of random Fourier features", UAI 2015), and take half
-// the inner products. It is trained by the steps of SGDClassifier: w ← (1 − ηα)w + η·y·z if y·f(x) < 1, with
-// Bottou's η = 1/(α(t₀+t)), and a bias that is not shrunk.
+// Recht, "Random features for large-scale kernel machines", NIPS 2007), cosines
+// of random phase. It is trained by the steps of SGDClassifier:
+// w ← (1 − ηα)w + η·y·z if y·f(x) < 1, with Bottou's η = 1/(α(t₀+t)), and a bias
+// that is not shrunk.
 type learner struct {
 	freq  *vec.Panels
-	phase []float32 // of cosines alone; nil for pairs
+	phase []float32
 	alpha float64
 	t     float64 // t₀ and the rows seen
 	v     []float64
@@ -51,20 +49,15 @@ type learner struct {
 	norm  float64   // features are norm·cos(…)
 }
 
-func newLearner(dim, features int, pairs bool, gamma, alpha float64, seed uint64) *learner {
+func newLearner(dim, features int, gamma, alpha float64, seed uint64) *learner {
 	l := &learner{
 		freq: vec.NewPanels(dim), alpha: alpha,
 		v: make([]float64, features), scale: 1,
 		z: make([]float32, rowsAtOnce*features), norm: math.Sqrt(2 / float64(features)),
-	}
-	frequencies := features
-	if pairs {
-		frequencies /= 2
-	} else {
-		l.phase = make([]float32, features)
+		phase: make([]float32, features),
 	}
 	row := make([]float32, dim)
-	for j := range frequencies {
+	for j := range features {
 		vec.Normals(row, seed, uint64(j*dim))
 		for k := range row {
 			// The kernel's spectrum is normal with variance 2γ; in turns.
@@ -118,11 +111,7 @@ func (l *learner) each(x []float32, n int, f func(i int, z []float32)) {
 	m, d := len(l.v), l.freq.Dim()
 	for from := 0; from < n; from += rowsAtOnce {
 		k := min(rowsAtOnce, n-from)
-		if rows := x[from*d : (from+k)*d]; l.phase == nil {
-			vec.CosSin(l.z, m, rows, k, l.freq)
-		} else {
-			vec.Cos(l.z, m, rows, k, l.freq, l.phase, 0, m)
-		}
+		vec.Cos(l.z, m, x[from*d:(from+k)*d], k, l.freq, l.phase, 0, m)
 		for i := range k {
 			f(from+i, l.z[i*m:(i+1)*m])
 		}
@@ -154,7 +143,6 @@ type result struct {
 	Rows     int     `json:"rows"`
 	Dim      int     `json:"dim"`
 	Features int     `json:"features"`
-	Pairs    bool    `json:"pairs"`
 	Gamma    float64 `json:"gamma"`
 	Alpha    float64 `json:"alpha"`
 	Rate     float64 `json:"rows_per_second"`
@@ -167,21 +155,17 @@ func main() {
 	dim := flag.Int("dim", 28, "features of a row")
 	features := flag.Int("features", 1024, "random features")
 	batch := flag.Int("batch", 256, "rows handed over at a time")
-	pairs := flag.Bool("pairs", true, "cosine and sine of half as many frequencies, not cosines of random phase")
 	gamma := flag.Float64("gamma", 0.1, "kernel width")
 	alpha := flag.Float64("alpha", 1e-5, "ridge weight")
 	out := flag.String("out", "", "directory for the rows: train.x, train.y, test.x, test.y, float32")
 	flag.Parse()
-	if err := run(*rows, *tests, *dim, *features, *batch, *pairs, *gamma, *alpha, *out); err != nil {
+	if err := run(*rows, *tests, *dim, *features, *batch, *gamma, *alpha, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "rff:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rows, tests, dim, features, batch int, pairs bool, gamma, alpha float64, out string) error {
-	if pairs && features%(2*vec.Width) != 0 {
-		return fmt.Errorf("%d features, want a multiple of %d for pairs", features, 2*vec.Width)
-	}
+func run(rows, tests, dim, features, batch int, gamma, alpha float64, out string) error {
 	x, y, err := draw(rows, dim, 1, 0)
 	if err != nil {
 		return err
@@ -197,7 +181,7 @@ func run(rows, tests, dim, features, batch int, pairs bool, gamma, alpha float64
 		}
 	}
 	runtime.GOMAXPROCS(1)
-	l := newLearner(dim, features, pairs, gamma, alpha, 1)
+	l := newLearner(dim, features, gamma, alpha, 1)
 	start := time.Now()
 	for from := 0; from < rows; from += batch {
 		to := min(from+batch, rows)
@@ -205,7 +189,7 @@ func run(rows, tests, dim, features, batch int, pairs bool, gamma, alpha float64
 	}
 	took := time.Since(start)
 	return json.NewEncoder(os.Stdout).Encode(result{
-		Rows: rows, Dim: dim, Features: features, Pairs: pairs, Gamma: gamma, Alpha: alpha,
+		Rows: rows, Dim: dim, Features: features, Gamma: gamma, Alpha: alpha,
 		Rate: float64(rows) / took.Seconds(), Accuracy: l.accuracy(tx, ty),
 	})
 }

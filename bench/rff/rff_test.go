@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -10,34 +9,19 @@ import (
 // TestStepsEqualFormulas compares the learner with the formulas of its doc
 // comment, written down with math.Cos and without a scale.
 func TestStepsEqualFormulas(t *testing.T) {
-	for _, pairs := range []bool{false, true} {
-		stepsEqualFormulas(t, pairs)
-	}
-}
-
-func stepsEqualFormulas(t *testing.T, pairs bool) {
 	const dim, features, rows = 5, 128, 1000
 	x, y, err := draw(rows, dim, 3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLearner(dim, features, pairs, 0.1, 1e-3, 9)
+	l := newLearner(dim, features, 0.1, 1e-3, 9)
 	w, bias, step := make([]float64, features), 0.0, l.t
 	for i := range rows {
 		z, f := make([]float64, features), bias
 		freq := make([]float32, dim)
 		for j := range z {
-			s := 0.0
-			switch {
-			case !pairs:
-				l.freq.Row(freq, j)
-				s = float64(l.phase[j])
-			case j < features/2:
-				l.freq.Row(freq, j)
-			default:
-				l.freq.Row(freq, j-features/2)
-				s = -0.25 // a sine
-			}
+			l.freq.Row(freq, j)
+			s := float64(l.phase[j])
 			for k, v := range freq {
 				s += float64(v) * float64(x[i*dim+k])
 			}
@@ -84,17 +68,15 @@ func TestFeaturesApproximateTheKernel(t *testing.T) {
 		want += d * d
 	}
 	want = math.Exp(-gamma * want)
-	for _, pairs := range []bool{false, true} {
-		l := newLearner(dim, features, pairs, gamma, 1, 2)
-		var rows [2][]float32
-		l.each(x, 2, func(i int, z []float32) { rows[i] = slices.Clone(z) })
-		got := 0.0
-		for j := range features {
-			got += l.norm * l.norm * float64(rows[0][j]) * float64(rows[1][j])
-		}
-		if math.Abs(got-want) > 5/math.Sqrt(features) {
-			t.Errorf("pairs %v: %g, want %g", pairs, got, want)
-		}
+	l := newLearner(dim, features, gamma, 1, 2)
+	var rows [2][]float32
+	l.each(x, 2, func(i int, z []float32) { rows[i] = slices.Clone(z) })
+	got := 0.0
+	for j := range features {
+		got += l.norm * l.norm * float64(rows[0][j]) * float64(rows[1][j])
+	}
+	if math.Abs(got-want) > 5/math.Sqrt(features) {
+		t.Errorf("%g, want %g", got, want)
 	}
 }
 
@@ -105,16 +87,12 @@ func BenchmarkSGD(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, pairs := range []bool{false, true} {
-		b.Run(fmt.Sprintf("pairs=%v", pairs), func(b *testing.B) {
-			l := newLearner(dim, features, pairs, 0.1, 1e-5, 1)
-			b.ReportAllocs()
-			for b.Loop() {
-				for from := 0; from < rows; from += batch {
-					l.learn(x[from*dim:(from+batch)*dim], y[from:from+batch])
-				}
-			}
-			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-		})
+	l := newLearner(dim, features, 0.1, 1e-5, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		for from := 0; from < rows; from += batch {
+			l.learn(x[from*dim:(from+batch)*dim], y[from:from+batch])
+		}
 	}
+	b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }

@@ -1,5 +1,6 @@
-// Package kernel holds sets of points in the form in which kernel values are
-// computed fast, and the kernel expansions that are models over them.
+// Package kernel holds kernel functions and their options, sets of points in the
+// form in which kernel values are computed fast, and what is computed from them:
+// decisions of expansions over the points and reduced sets of them.
 package kernel
 
 import (
@@ -11,53 +12,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// Func is a kernel function plus a constant: K(x,z) + Bias. A positive Bias
-// gives the expansion a regularised bias term.
-type Func struct {
-	vec.Kernel
-	Bias float32
-}
-
-func (f *Func) fields(s *state.Fields) {
-	kind := uint64(f.Kind)
-	s.Uint64("kind", &kind)
-	s.Float32("gamma", &f.Gamma)
-	s.Float32("coef0", &f.Coef0)
-	s.Int("degree", &f.Degree)
-	s.Float32("bias", &f.Bias)
-	if !s.Decoding() {
-		return
-	}
-	f.Kind = vec.KernelKind(kind)
-	switch {
-	case kind > uint64(vec.Laplacian):
-		s.Fail("kind", fmt.Errorf("unknown kernel %d", kind))
-	case f.Kind == vec.Polynomial && (f.Degree < 1 || f.Degree > 64):
-		s.Fail("degree", fmt.Errorf("%d is outside [1,64]", f.Degree))
-	case f.Degree < 0: // of no use to the others, but package vec panics
-		s.Fail("degree", fmt.Errorf("%d is negative", f.Degree))
-	}
-}
-
-// String names the kernel and its parameters.
-func (f Func) String() string {
-	name := ""
-	switch f.Kind {
-	case vec.RBF:
-		name = fmt.Sprintf("rbf gamma=%.4g", f.Gamma)
-	case vec.Linear:
-		name = "linear"
-	case vec.Polynomial:
-		name = fmt.Sprintf("polynomial gamma=%.4g coef0=%.4g degree=%d", f.Gamma, f.Coef0, f.Degree)
-	case vec.Laplacian:
-		name = fmt.Sprintf("laplacian gamma=%.4g", f.Gamma)
-	}
-	if f.Bias != 0 {
-		name += fmt.Sprintf(" bias=%.4g", f.Bias)
-	}
-	return name
-}
 
 // denseLimit is the number of features up to which points are kept in packed
 // dense panels. Streaming zeros through the vector units beats gathering the
@@ -72,7 +26,6 @@ type Basis struct {
 	Func   Func
 	panels *vec.Panels // dense layout
 	rows   *csr        // sparse layout; exactly one of the two is set
-	list   *listed     // if set, it has the points instead of either
 
 	x []float32 // scratch: the rows of one Block call
 }
@@ -82,9 +35,6 @@ func New(f Func) *Basis { return &Basis{Func: f, panels: vec.NewPanels(0)} }
 
 // Len returns the number of points, Dim the number of features seen.
 func (b *Basis) Len() int {
-	if b.list != nil {
-		return len(b.list.ids)
-	}
 	if b.rows != nil {
 		return b.rows.len()
 	}
@@ -105,9 +55,6 @@ func (b *Basis) Sparse() bool { return b.rows != nil }
 
 // Append adds a copy of x and returns its index.
 func (b *Basis) Append(x stream.Vec) int {
-	if b.list != nil {
-		return b.list.append(x)
-	}
 	b.admit(x.Dim())
 	if b.rows != nil {
 		return b.rows.append(x)
@@ -119,10 +66,6 @@ func (b *Basis) Append(x stream.Vec) int {
 
 // Set replaces point i by a copy of x.
 func (b *Basis) Set(i int, x stream.Vec) {
-	if b.list != nil {
-		b.list.set(i, x)
-		return
-	}
 	b.admit(x.Dim())
 	if b.rows != nil {
 		b.rows.set(i, x)
@@ -161,9 +104,6 @@ func (b *Basis) toSparse() {
 
 // Row returns a copy of point i, sparse where that is its layout.
 func (b *Basis) Row(i int) stream.Vec {
-	if b.list != nil {
-		return b.list.row(i)
-	}
 	if b.rows != nil {
 		return b.rows.row(i).Clone()
 	}
@@ -174,10 +114,6 @@ func (b *Basis) Row(i int) stream.Vec {
 
 // Truncate drops the points from n on.
 func (b *Basis) Truncate(n int) {
-	if b.list != nil {
-		b.list.ids = b.list.ids[:n]
-		return
-	}
 	if b.rows != nil {
 		b.rows.truncate(n)
 		return
@@ -189,10 +125,6 @@ func (b *Basis) Truncate(n int) {
 // layout.
 func (b *Basis) Subset(idx []int32) *Basis {
 	s := &Basis{Func: b.Func}
-	if b.list != nil {
-		s.panels, s.list = vec.NewPanels(0), b.list.subset(idx)
-		return s
-	}
 	if b.rows != nil {
 		s.rows = &csr{dim: b.rows.dim, post: postings{}}
 		for _, i := range idx {
@@ -218,13 +150,6 @@ func (b *Basis) Block(dst []float32, ld int, xs []stream.Vec, from, to int) {
 // Between is Block for points of the Basis itself: row r belongs to point
 // idx[r].
 func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
-	if b.list != nil {
-		for r, i := range idx {
-			b.list.values(dst[r*ld:], b.list.ids[i], from, to)
-		}
-		b.addBias(dst, ld, len(idx), to-from)
-		return
-	}
 	if b.rows != nil {
 		for r, i := range idx {
 			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, b.rows.row(int(i)), from)
@@ -242,13 +167,6 @@ func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
 
 // block is Block with the caller's scratch, which it returns, grown.
 func (b *Basis) block(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
-	if b.list != nil {
-		for r, x := range xs {
-			b.list.values(dst[r*ld:], number(x), from, to)
-		}
-		b.addBias(dst, ld, len(xs), to-from)
-		return scratch
-	}
 	if b.rows != nil {
 		for r, x := range xs {
 			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, x, from)
@@ -312,11 +230,6 @@ func (b *Basis) addBias(dst []float32, ld, n, m int) {
 	}
 }
 
-// packs reports whether kernel values of x are computed from packed panels.
-func (b *Basis) packs(x stream.Vec) bool {
-	return b.rows == nil && b.list == nil && x.Dim() <= b.panels.Dim()
-}
-
 // Diag returns K(p,p) + Bias for point i.
 func (b *Basis) Diag(i int) float64 {
 	if b.Func.Kind == vec.RBF || b.Func.Kind == vec.Laplacian {
@@ -334,13 +247,18 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
+// Numbers returns how many numbers describe the points: their features or, in
+// sparse rows, indices and values.
+func (b *Basis) Numbers() int {
+	if b.rows != nil {
+		return 2 * len(b.rows.val)
+	}
+	return b.Len() * b.Dim()
+}
+
 // Fields describes the points, for checkpoints and models. Rows are stored
 // sparse where that is shorter.
 func (b *Basis) Fields(f *state.Fields) {
-	if b.list != nil {
-		f.Fail("points", errStored)
-		return
-	}
 	f.Group("kernel", b.Func.fields)
 	dim, n, sparse := b.Dim(), b.Len(), b.rows != nil
 	f.Int("dim", &dim)

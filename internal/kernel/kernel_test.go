@@ -127,67 +127,6 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestExpansion: decisions agree with the sum they stand for, do not depend on
-// their company, and survive encoding to the bit.
-func TestExpansion(t *testing.T) {
-	for _, f := range funcs {
-		for _, dim := range []int{2, 30, 1500} {
-			r := rand.New(rand.NewPCG(uint64(dim), 2))
-			b := New(f)
-			var points []stream.Vec
-			var coef []float64
-			for i := range 1300 {
-				x := random(r, dim, i%2 == 0 || dim > denseLimit)
-				points = append(points, x)
-				b.Append(x)
-				c := r.NormFloat64()
-				if i%3 == 0 {
-					c = 0
-				}
-				coef = append(coef, c)
-			}
-			e := NewExpansion(b, coef)
-			data, err := e.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := DecodeExpansion(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := m.AppendBinary(nil)
-			if err != nil || string(again) != string(data) {
-				t.Fatalf("%v dim %d: encoding is not stable: %v", f, dim, err)
-			}
-			var xs []stream.Vec
-			for i := range 150 {
-				xs = append(xs, random(r, dim+i%20/19, i%4 == 0))
-			}
-			got := make([]float64, len(xs))
-			e.Decisions(got, xs)
-			other := make([]float64, len(xs))
-			m.Decisions(other, xs)
-			for i, x := range xs {
-				if one := e.Decision(x); one != got[i] || other[i] != got[i] {
-					t.Fatalf("%v dim %d: decision %d is %v in company, %v alone, %v decoded", f, dim, i, got[i], one, other[i])
-				}
-				if i%30 != 0 {
-					continue
-				}
-				want, size := 0.0, 0.0
-				for j, c := range coef {
-					k := exact(f, x, points[j])
-					want += c * k
-					size += math.Abs(c * k)
-				}
-				if math.Abs(got[i]-want) > 1e-5*(1+size) {
-					t.Errorf("%v dim %d: decision %d is %v, want %v", f, dim, i, got[i], want)
-				}
-			}
-		}
-	}
-}
-
 // TestDecodeHostile truncates and flips an encoded basis everywhere: errors or
 // valid results, never a panic.
 func TestDecodeHostile(t *testing.T) {

@@ -25,82 +25,57 @@ import (
 //
 // and point j lowers ‖f−f'‖² by r_j²/d_j.
 //
-// The constant that Bias and the offset add to every decision is kept as it is.
 // Everything is computed in float64, with kernel values of wide.
 
-// Reduce returns an expansion over few of e's points with
+// Reduce returns few of the points, with coefficients, such that
 //
-//	|f(x) − f'(x)| ≤ bound·√K(x,x)  for every x
+//	|f(z_j) − f'(z_j)| ≤ tol  at every point z_j
 //
-// and bound ≤ tol, or ok = false if it does not find one of at most that many
-// points; it tries to notice early that there is none. K is the kernel without
-// Bias, so the root is 1 for the kernels that depend on a distance. The bound is
-// on the functions, and counts all rounding of its own computation. A decision
-// that is computed from float32 kernel values is off by a few 1e-7 of the sum of
-// its coefficients' absolute values, before and after.
+// of f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, whose values at the points are
+// scores. near is the largest such difference. The points of an expansion are
+// where its decisions are close to 0; of other points of the same source, the
+// largest difference is of the same size, and was up to twice that on public data.
+// It returns ok = false if it does not find such points, most of them at most; it
+// tries to notice early that there are none. The new Basis has no Bias.
 //
-// The cost is that of all kernel values between the points, in float64, plus about
-// Len·most²/2 operations; giving up after a look at some of the points is cheaper.
-// Reduce is a function of e alone, and leaves it as it is.
-//
-// The bound is the norm of f−f', which is far from attained where f has small
-// coefficients in many places: see ReduceNear.
-func (e *Expansion) Reduce(tol float64, most int) (reduced *Expansion, bound float64, ok bool) {
-	reduced, _, bound, ok = e.reduce(nil, tol, 0, most)
-	return reduced, bound, ok
-}
-
-// ReduceNear is Reduce with the demand that no decision at one of e's own
-// points moves by more than tol, which takes far fewer points. near is the
-// largest such move and bound that of Reduce. Support vectors are where
-// decisions are close; of other points of the same source, the largest move is of
-// the same size, and was up to twice that on public data. What is certain, but for
-// rounding, is |f(x)−f'(x)| ≤ bound·P(x), where P(x), the distance of K(x,·) from
-// the span of the new points, is at most √K(x,x) and small near them.
-//
-// scores, if not nil, are e's decisions at its own points, which then need not be
-// computed, half of the cost. As float32 kernel values went into them, they
-// cannot vouch for a bound, which is NaN then.
-func (e *Expansion) ReduceNear(scores []float64, tol float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
-	return e.reduce(scores, 0, tol, most)
-}
-
-// reduce demands bound ≤ wantBound or near ≤ wantNear; the other one is 0.
-func (e *Expansion) reduce(scores []float64, wantBound, wantNear float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
-	b := e.basis
-	tolBound, tolNear := wantBound, wantNear
+// The cost is that of the kernel values between all points and those chosen, in
+// float64, plus about Len·most²/2 operations; giving up after a look at some of the
+// points is cheaper. Reduce is a function of its arguments alone.
+func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	most = min(most, b.Len())
 	switch {
-	case !(wantBound+wantNear > 0) || most < 0 || b.list != nil:
-		return nil, 0, 0, false
+	case !(tol > 0) || most < 0:
+		return nil, nil, 0, false
 	case b.Func.Kind == vec.Linear:
-		return e.weights(wantBound, wantNear, most)
+		return weights(b, coef, tol, most)
 	case b.Func.Kind == vec.Polynomial && (b.Func.Coef0 < 0 || b.Func.Gamma < 0):
-		return nil, 0, 0, false // has no Hilbert space
+		return nil, nil, 0, false // has no Hilbert space
 	}
-	if points := min(probePoints, b.Len()/3); points >= 4*probeSteps && most > probeSteps && most < b.Len() {
+	if n := min(probePoints, b.Len()/3); n >= 4*probeSteps && most > probeSteps && most < b.Len() {
 		// If f' is not near f at some of the points, neither is it at all of them.
-		g := newProbe(e, points)
-		if g.run(0, wantBound+wantNear, probeSteps, most, probeSlack); g.hopeless {
-			return nil, 0, 0, false
+		g := newProbe(b, coef, n)
+		if g.run(tol, probeSteps, most, probeSlack); g.hopeless {
+			return nil, nil, 0, false
 		}
 	}
-	g := newGreedy(e, scores)
+	g := &greedy{basis: b, all: true, f: scores}
+	g.start()
+	aim := tol
 	for range 4 {
-		if !g.run(tolBound, tolNear, most, most, slack) {
+		if !g.run(aim, most, most, slack) {
 			break
 		}
-		reduced, near, bound = g.finish(e.constant())
-		if near-near != 0 || scores == nil && bound-bound != 0 {
+		points, reduced, near = g.finish()
+		if near-near != 0 {
 			break
 		}
-		if (wantBound == 0 || bound <= wantBound) && (wantNear == 0 || near <= wantNear) {
-			return reduced, near, bound, true
+		if near <= tol {
+			return points, reduced, near, true
 		}
 		// Rounding that only the coefficients tell is in the way: aim lower.
-		tolBound, tolNear = tolBound*0.9, tolNear*0.9
+		aim *= 0.9
 	}
-	return nil, 0, 0, false
+	return nil, nil, 0, false
 }
 
 const (
@@ -115,28 +90,23 @@ const (
 	independent = 0x1p-34 // least d_j/K(z_j,z_j) of a pivot
 )
 
-// scoreDoubt keeps the choice from points whose d_j is so small that r_j²/d_j is
-// mostly the rounding of scores that came from float32 kernel values: pivots of
-// that kind make f' worse instead of better.
-const scoreDoubt = 0x1p-10
+// doubt keeps the choice from points whose d_j is so small that r_j²/d_j is mostly
+// the rounding of scores that came from float32 kernel values: pivots of that kind
+// make f' worse instead of better.
+const doubt = 0x1p-10
 
 // greedy chooses points among those of a Basis.
 type greedy struct {
 	basis *Basis    // the candidates
-	doubt float64   // see scoreDoubt
-	alpha []float64 // f's coefficients, if the candidates are all its points
+	all   bool      // they are all points
 	diag  []float64 // K(z_j,z_j)
-	f     []float64 // f(z_j), without constants
+	f     []float64 // f(z_j)
 	d, r  []float64
-	tail  float64 // ‖f−f'‖², if the candidates are all points
 
 	pivots []int32
 	factor [][]float64 // a column for each pivot
 	c      []float64   // f' in the orthonormal basis that the factor belongs to
 
-	old      float64 // Σ_i |α_i|·√K(z_i,z_i)
-	depth    float64 // additions that a sum in f went through
-	rounding float64 // wideError
 	hopeless bool
 	history  []float64 // how large f−f' is, before and after each step
 
@@ -145,17 +115,17 @@ type greedy struct {
 	x    []float32
 }
 
-// newProbe starts with some of e's points, evenly spaced, and with float32 kernel
-// values, for a look at how fast f−f' falls.
-func newProbe(e *Expansion, points int) *greedy {
+// newProbe starts with some of the points, evenly spaced, for a look at how fast
+// f−f' falls.
+func newProbe(b *Basis, coef []float64, points int) *greedy {
 	idx, xs := make([]int32, points), make([]stream.Vec, points)
 	for k := range idx {
-		idx[k] = int32(k * e.basis.Len() / points)
-		xs[k] = e.basis.Row(int(idx[k]))
+		idx[k] = int32(k * b.Len() / points)
+		xs[k] = b.Row(int(idx[k]))
 	}
-	g := &greedy{basis: e.basis.Subset(idx), f: make([]float64, points), doubt: scoreDoubt}
-	e.Decisions(g.f, xs)
-	constant := e.constant()
+	g := &greedy{basis: b.Subset(idx), f: make([]float64, points)}
+	b.Decide(g.f, xs, coef, 0)
+	constant := constant(b, coef)
 	for k := range g.f {
 		g.f[k] -= constant
 	}
@@ -163,37 +133,13 @@ func newProbe(e *Expansion, points int) *greedy {
 	return g
 }
 
-// newGreedy starts with all points.
-func newGreedy(e *Expansion, scores []float64) *greedy {
-	n := e.basis.Len()
-	g := &greedy{basis: e.basis, alpha: e.coef, f: make([]float64, n), rounding: e.basis.wideError()}
-	if scores != nil {
-		g.rounding, g.doubt = math.NaN(), scoreDoubt
-		constant := e.constant()
-		for i, s := range scores {
-			g.f[i] = s - constant
-		}
-		g.start()
-		return g
+// constant is what Bias adds to every decision.
+func constant(b *Basis, coef []float64) float64 {
+	s := 0.0
+	for _, v := range coef {
+		s += v
 	}
-	row, sums := make([]float64, n+vec.Width), make([]float64, n)
-	for from := 0; from < n; from += vec.Width {
-		// The kernel matrix is symmetric: of the rows of a panel, only the columns
-		// from that panel on are computed. What they give the points below is summed
-		// panel by panel, so that no sum is a long chain.
-		to := min(n, from+vec.Width)
-		for i := from; i < to; i++ {
-			g.x = e.basis.wide(g.x, row, i, from)
-			g.f[i] += vec.Dot64(row[:n-from], e.coef[from:])
-			vec.Axpy64(e.coef[i], row[to-from:n-from], sums[to:])
-		}
-		vec.Axpy64(1, sums[to:], g.f[to:])
-		clear(sums[to:])
-	}
-	g.depth = float64(n/32 + n/vec.Width + vec.Width + 8)
-	g.tail = vec.Dot64(g.f, e.coef)
-	g.start()
-	return g
+	return float64(float64(b.Func.Bias) * s)
 }
 
 func (g *greedy) start() {
@@ -209,17 +155,12 @@ func (g *greedy) start() {
 		}
 	}
 	g.d, g.r = slices.Clone(g.diag), slices.Clone(g.f)
-	for j, v := range g.alpha {
-		g.old += float64(math.Abs(v) * math.Sqrt(g.diag[j]))
-	}
 }
 
-// run adds points until a tolerance that is not 0 is met, and reports whether it
-// is. It gives up at steps of them, or, setting hopeless, where the decay seen so
+// run adds points until the tolerance is met, and reports whether it is. It gives up at steps of them, or, setting hopeless, where the decay seen so
 // far, with its rate taken times slack, does not meet it within most.
-func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) bool {
-	tol := max(tolBound, tolNear)
-	value := g.measure(tolBound > 0)
+func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
+	value := g.measure()
 	first := min(steps, 2*probeSteps) // look at the decay
 	for value > tol && len(g.pivots) < steps {
 		before := len(g.factor)
@@ -229,11 +170,11 @@ func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) 
 		}
 		for b, p := range chosen {
 			g.add(p, columns[b], before)
-			if value = g.measure(tolBound > 0); value <= tol {
+			if value = g.measure(); value <= tol {
 				break
 			}
 			m := len(g.pivots)
-			if m < first || m%32 != 0 || most >= len(g.f) && g.alpha != nil {
+			if m < first || m%32 != 0 || most >= len(g.f) && g.all {
 				continue // with all points there is nothing left
 			}
 			// For smooth kernels f−f' falls about like exp(−a·m^(1/k)) in k dimensions,
@@ -257,16 +198,9 @@ func (g *greedy) run(tolBound, tolNear float64, steps, most int, slack float64) 
 	return value <= tol
 }
 
-// measure returns what is to fall below the tolerance, and records how far f' has
-// come: by the norm, or by the mean square of f−f' at the points, which falls
-// more steadily than the largest.
-func (g *greedy) measure(norm bool) float64 {
-	if norm {
-		// The error of the norm, were the new coefficients as large as the old ones.
-		v := math.Sqrt(max(0, g.tail) + g.error(2*g.old))
-		g.history = append(g.history[:len(g.pivots)], v)
-		return v
-	}
+// measure returns the largest |f−f'| at the points, and records the mean square,
+// which falls more steadily.
+func (g *greedy) measure() float64 {
 	near := 0.0
 	for _, v := range g.r {
 		near = max(near, math.Abs(v))
@@ -353,7 +287,7 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 // distance from it can be told.
 func (g *greedy) gain(r, d float64, j int) float64 {
 	if d > float64(independent*g.diag[j]) {
-		return float64(r*r) / (d + float64(g.doubt*g.diag[j]))
+		return float64(r*r) / (d + float64(doubt*g.diag[j]))
 	}
 	return 0
 }
@@ -372,7 +306,6 @@ func (g *greedy) add(p int32, column []float64, before int) {
 		g.d[j] -= float64(l[j] * l[j])
 	}
 	vec.Axpy64(-c, l, g.r)
-	g.tail -= float64(c * c)
 	g.d[p] = 0
 	g.pivots, g.factor, g.c = append(g.pivots, p), append(g.factor, l), append(g.c, c)
 	for _, q := range g.pivots {
@@ -380,16 +313,9 @@ func (g *greedy) add(p int32, column []float64, before int) {
 	}
 }
 
-// error bounds the rounding of the squared norm of Σ_i a_i K(z_i,·), of its
-// kernel values and of the sums, for size = Σ_i |a_i|·√K(z_i,z_i).
-func (g *greedy) error(size float64) float64 {
-	const u = 0x1p-53
-	return float64(float64(float64(g.rounding+float64(2*g.depth*u))*size) * size)
-}
-
-// finish returns f' over the pivots, and what it can vouch for: with the
-// coefficients as they came out, all from f−f' anew.
-func (g *greedy) finish(constant float64) (reduced *Expansion, near, bound float64) {
+// finish returns f' over the pivots and the largest |f−f'| at the points, computed
+// again with the coefficients as they came out.
+func (g *greedy) finish() (points *Basis, coef []float64, near float64) {
 	m, n := len(g.pivots), len(g.f)
 	beta := slices.Clone(g.c)
 	for q := m - 1; q >= 0; q-- {
@@ -403,7 +329,8 @@ func (g *greedy) finish(constant float64) (reduced *Expansion, near, bound float
 		order[k] = k
 	}
 	slices.SortFunc(order, func(a, b int) int { return int(g.pivots[a] - g.pivots[b]) })
-	idx, coef := make([]int32, m), make([]float64, m)
+	idx := make([]int32, m)
+	coef = make([]float64, m)
 	left := slices.Clone(g.f) // f−f' at all points
 	row, sums := make([]float64, n+vec.Width), make([]float64, n)
 	for k, o := range order {
@@ -415,43 +342,21 @@ func (g *greedy) finish(constant float64) (reduced *Expansion, near, bound float
 			clear(sums)
 		}
 	}
-	size, newSize := g.old, 0.0
-	norm := vec.Dot64(left, g.alpha)
-	for k, i := range idx {
-		newSize += float64(math.Abs(coef[k]) * math.Sqrt(g.diag[i]))
-		norm -= float64(coef[k] * left[i])
-	}
 	for _, v := range left {
 		near = max(near, math.Abs(v))
 	}
-	g.depth += float64(m/vec.Width + vec.Width)
-	err := g.error(size + newSize)
-	bound = math.Sqrt(max(norm, 0) + err)
-	if all := size + newSize; all > 0 && err-err == 0 {
-		near += float64(err / all * math.Sqrt(slices.Max(g.diag))) // a value's part of it
-	}
-	b := g.basis.Subset(idx)
-	b.Func.Bias = 0
-	return &Expansion{basis: b, coef: coef, offset: constant}, near, bound
+	points = g.basis.Subset(idx)
+	points.Func.Bias = 0
+	return points, coef, near
 }
 
-// constant is what e adds to Σ_i α_i K(z_i,x) without Bias.
-func (e *Expansion) constant() float64 {
-	s := 0.0
-	for _, v := range e.coef {
-		s += v
-	}
-	return e.offset + float64(float64(e.basis.Func.Bias)*s)
-}
-
-// weights is reduce for the linear kernel, for which one point is enough: the
+// weights is Reduce for the linear kernel, for which one point is enough: the
 // weight vector Σ_i α_i z_i, but for its rounding to float32.
-func (e *Expansion) weights(tolBound, tolNear float64, most int) (reduced *Expansion, near, bound float64, ok bool) {
+func weights(b *Basis, coef []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	const u = 0x1p-53
-	b := e.basis
 	w := map[int32]float64{}
 	size, largest := 0.0, 0.0
-	for i, a := range e.coef {
+	for i, a := range coef {
 		x := b.Row(i)
 		for k, v := range x.Val {
 			g := int32(k)
@@ -471,28 +376,27 @@ func (e *Expansion) weights(tolBound, tolNear float64, most int) (reduced *Expan
 		point.Idx = append(point.Idx, g)
 	}
 	slices.Sort(point.Idx)
+	off := 0.0 // by which the point differs from the weight vector
 	for _, g := range point.Idx {
 		v := float32(w[g])
 		point.Val = append(point.Val, v)
 		d := w[g] - float64(v)
-		bound += float64(d * d)
+		off += float64(d * d)
 	}
-	bound = float64(math.Sqrt(bound)*(1+0x1p-40)) + float64(float64(float64(len(e.coef)+4)*u)*size)
-	near = bound * largest
+	off = float64(math.Sqrt(off)*(1+0x1p-40)) + float64(float64(float64(len(coef)+4)*u)*size)
+	near = off * largest
 	f := b.Func
 	f.Bias = 0
-	s := New(f)
+	points = New(f)
 	if b.rows != nil {
-		s = NewSparse(f)
+		points = NewSparse(f)
 	}
-	var coef []float64
 	if len(point.Idx) > 0 {
-		s.Append(point)
-		coef = []float64{1}
+		points.Append(point)
+		reduced = []float64{1}
 	}
-	ok = Finite(point) && len(coef) <= most && (tolBound == 0 || bound <= tolBound) && (tolNear == 0 || near <= tolNear)
-	if !ok {
-		return nil, 0, 0, false
+	if !Finite(point) || len(reduced) > most || !(near <= tol) {
+		return nil, nil, 0, false
 	}
-	return &Expansion{basis: s, coef: coef, offset: e.constant()}, near, bound, true
+	return points, reduced, near, true
 }

@@ -434,3 +434,11 @@ func (t *Transform) check() error {
 	}
 	return nil
 }
+
+// index returns the feature at position k.
+func index(x stream.Vec, k int) int {
+	if x.Idx == nil {
+		return k
+	}
+	return int(x.Idx[k])
+}

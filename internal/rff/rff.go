@@ -171,7 +171,14 @@ func (f *Features) draw(row []float32, key uint64, j int) {
 	}
 }
 
-func (f *Features) phases(block uint64) []float32 {
+// Frequencies sets dst[i], for all Block features of the block, to the
+// frequency of feature i at coordinate j ≥ 0, in turns. It keeps nothing.
+func (f *Features) Frequencies(dst []float32, block uint64, j int) {
+	f.draw(dst[:f.block], f.key(block, frequencySalt), j)
+}
+
+// Phases returns the phases b of the block's features, in turns on [0,1).
+func (f *Features) Phases(block uint64) []float32 {
 	b := make([]float32, f.block)
 	z := f.key(block, phaseSalt)
 	for i := range b {
@@ -341,7 +348,7 @@ func (f *Features) packed(block uint64, dim int) (*vec.Panels, []float32) {
 	if k != nil {
 		fresh.phase, fresh.far = k.phase, k.far
 	} else {
-		fresh.phase = f.phases(block)
+		fresh.phase = f.Phases(block)
 	}
 	f.draws += int64(f.block * dim)
 	extra := fresh.bytes()
@@ -417,7 +424,7 @@ func (f *Features) phaseOf(block uint64) []float32 {
 	if k = f.kept[block]; k != nil {
 		return k.phase
 	}
-	k = &frequencies{phase: f.phases(block)}
+	k = &frequencies{phase: f.Phases(block)}
 	if n := k.bytes(); f.held+n <= f.budget {
 		f.held += n
 		f.kept[block] = k

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -46,7 +46,11 @@ func candidates(spec algos.Spec, env algos.Env, fixed map[string]string, example
 			a.n, a.list = len(list), true
 		}
 		if o.Name == "gamma" && o.Auto != "" {
-			center := gammaCenter * prep.MedianGamma(examples, gammaPairs, env.Seed)
+			vecs := make([]stream.Vec, len(examples))
+			for i, x := range examples {
+				vecs[i] = x.X
+			}
+			center := gammaCenter * kernel.SampledGamma(vecs, gammaPairs, env.Seed)
 			a.values = func(n int) []string { return around(center, n) }
 			a.n = gammaSteps
 		}

@@ -20,7 +20,7 @@ const group = 16
 // blockAsm cuts the columns into whole panels, whole groups, and pieces, which
 // go through a buffer.
 func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
-	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim, sin: to - from}
+	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
 	var pad [Width]float32
 	for j := from; j < to; {
 		out, panel := dst[j-from:], p.data[j/Width*Width*b.d:]
@@ -82,7 +82,6 @@ type block struct {
 	d   int
 	// phase is for the columns at hand, nil but for Fourier features.
 	phase []float32
-	sin   int // of pairs, the distance of the sines from the cosines
 }
 
 // panels computes n rows of m whole panels.
@@ -197,9 +196,6 @@ func (b *block) finish(out []float32, n, w, ld, at int) {
 			powerAVX512(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
 		case fourier:
 			cosTurnsAVX512(p, n, w, 4*ld, &b.phase[at : at+w][0])
-		case pairs:
-			_ = out[(n-1)*ld+w-1+b.sin]
-			cosSinAVX512(p, n, w, 4*ld, 4*b.sin)
 		default:
 			canonicalAVX512(p, n, w, 4*ld)
 		}
@@ -212,9 +208,6 @@ func (b *block) finish(out []float32, n, w, ld, at int) {
 		powerAVX2(p, n, w, 4*ld, k.Gamma, k.Coef0, k.Degree)
 	case fourier:
 		cosTurnsAVX2(p, n, w, 4*ld, &b.phase[at : at+w][0])
-	case pairs:
-		_ = out[(n-1)*ld+w-1+b.sin]
-		cosSinAVX2(p, n, w, 4*ld, 4*b.sin)
 	default:
 		canonicalAVX2(p, n, w, 4*ld)
 	}

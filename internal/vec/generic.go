@@ -19,13 +19,6 @@ func (k Kernel) blockGeneric(dst []float32, ld int, x []float32, n int, p *Panel
 				}
 				continue
 			}
-			if k.Kind == pairs {
-				sin := dst[r*ld+to-from+j-from:][:w]
-				for i, s := range out {
-					out[i], sin[i] = cosTurns(s), sinTurns(s)
-				}
-				continue
-			}
 			k.finish(out, e)
 		}
 		j += w

@@ -83,12 +83,6 @@ func powerAVX512(p *float32, rows int, width int, stride int, gamma float32, coe
 //go:noescape
 func cosTurnsAVX512(p *float32, rows int, width int, stride int, phase *float32)
 
-// cosSinAVX512 replaces each s of a block by cos(2πs) and sets the element sin bytes
-// further on to sin(2πs).
-//
-//go:noescape
-func cosSinAVX512(p *float32, rows int, width int, stride int, sin int)
-
 // normalsAVX512 sets 32·blocks numbers to standard normals.
 //
 //go:noescape
@@ -250,12 +244,6 @@ func powerAVX2(p *float32, rows int, width int, stride int, gamma float32, coef0
 //
 //go:noescape
 func cosTurnsAVX2(p *float32, rows int, width int, stride int, phase *float32)
-
-// cosSinAVX2 replaces each s of a block by cos(2πs) and sets the element sin bytes
-// further on to sin(2πs).
-//
-//go:noescape
-func cosSinAVX2(p *float32, rows int, width int, stride int, sin int)
 
 // normalsAVX2 sets 32·blocks numbers to standard normals.
 //

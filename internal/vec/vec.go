@@ -138,11 +138,7 @@ func (k Kernel) cut(c code, dst []float32, ld int, x []float32, n int, p *Panels
 	if n == 0 || from == to {
 		return
 	}
-	size := (n-1)*ld + to - from
-	if k.Kind == pairs {
-		size += to - from
-	}
-	x, dst = x[:n*p.dim], dst[:size]
+	x, dst = x[:n*p.dim], dst[:(n-1)*ld+to-from]
 	if c == generic || p.dim == 0 { // without features no element has an address
 		k.blockGeneric(dst, ld, x, n, p, phase, from, to)
 		return

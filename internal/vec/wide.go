@@ -8,8 +8,8 @@ import (
 // Wide sets dst[j-from] = K(x, p_j) for one row x of Dim features and from ≤ j
 // < to, in float64 throughout: the differences, products and sums of the
 // features, in order, and what turns a sum into a kernel value, which is off by
-// a few units in the last place beside the effect of the sum's rounding (see
-// WideError). from is a multiple of Width, and dst has room for whole panels;
+// a few units in the last place in addition to the effect of the sum's rounding.
+// from is a multiple of Width, and dst has room for whole panels;
 // what it holds behind column to is of no meaning. Features must be finite.
 //
 // It costs a few times what Block costs and is for what must be told apart
@@ -65,13 +65,6 @@ func (k Kernel) applyWideOn(c code, s []float64) {
 		}
 	}
 }
-
-// WideError bounds the error of a value of Wide for RBF and Laplacian over dim
-// features: a sum s is off by less than (dim+4)u·s, u = 2^-53, which moves
-// exp(−γs) by less than that part of γs·exp(−γs) ≤ 1/e; the rest is for the
-// rounding of γ·log₂e·s, likewise relative, and of the polynomial. It leaves a
-// factor of about two.
-func WideError(dim int) float64 { return float64(float64(dim+24) * 0x1p-53) }
 
 func wideExp2(t float64) float64 {
 	t = max(t, -1000)

@@ -2,7 +2,7 @@ package pegasos
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
@@ -10,7 +10,7 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for n examples so far; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
-	hinge.KernelOptions
+	kernel.Options
 	Budget int `opt:"budget" default:"50000" range:"[1,1e8]" doc:"most support vectors"`
 
 	_       struct{} `group:"expert"`
@@ -36,6 +36,6 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "1", "bias": "0", "average": "none", "removal": "smallest"},
 	},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func check(o *Options) error { return o.Check() }

@@ -3,11 +3,11 @@ package pegasos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -85,13 +85,9 @@ type Learner struct {
 	violations, removals uint64
 	hinge                float64 // progressive mean, over Gauge "hinge"
 
-	model *kernel.Expansion
+	model *expansion.Expansion
 	block []float32 // scratch
 }
-
-// warmup is the number of examples from which gamma is set when it is auto.
-// 128 examples make 8,128 distances, whose median is known to a few per cent.
-const warmup = 128
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{
@@ -102,11 +98,6 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 		index:  map[uint64]int{},
 	}, nil
 }
-
-// Tabulate has kernel values come from a table, in which the only feature of an
-// example is its number. It comes before the first Add; the state then cannot be
-// stored.
-func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
 
 // Add takes a labelled example in; unlabelled ones go by.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
@@ -128,7 +119,7 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 func (l *Learner) Need() algos.Need {
 	want := l.opt.Batch
 	if !l.ready {
-		want = max(want, warmup)
+		want = max(want, kernel.Warmup)
 	}
 	if len(l.pending) < want {
 		return algos.Need{Fresh: want - len(l.pending), Steps: max(1, want/l.opt.Batch)}
@@ -175,34 +166,6 @@ func (l *Learner) take(n int) {
 	for range l.opt.Passes - 1 {
 		l.iterate(l.draw(n), false)
 	}
-}
-
-var errPasses = errors.New("pegasos: with one pass there is no buffer to draw from: set passes to 2 or more")
-
-// Refine takes the pending examples into the buffer and does n iterations on
-// batches drawn from it.
-func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
-	if l.opt.Passes == 1 {
-		return algos.Report{}, errPasses
-	}
-	if !l.ready && len(l.pending) > 0 {
-		l.setGamma()
-	}
-	l.n += uint64(len(l.pending))
-	l.seen += float64(len(l.pending))
-	for _, x := range l.pending {
-		l.buffer.Add(x)
-	}
-	l.pending = nil
-	for range n {
-		if err := ctx.Err(); err != nil {
-			return algos.Report{}, err
-		}
-		if l.buffer.Len() > 0 {
-			l.iterate(l.draw(l.opt.Batch), false)
-		}
-	}
-	return l.Report(), nil
 }
 
 // draw draws n examples from the buffer.
@@ -429,7 +392,7 @@ func (l *Learner) scores(batch []*stream.Example) []float64 {
 
 // between returns K(x,z) for two examples outside the basis.
 func (l *Learner) between(x, z *stream.Example) float64 {
-	b := l.basis.Like()
+	b := kernel.New(l.basis.Func)
 	b.Append(x.X)
 	var k [1]float32
 	b.Block(k[:], 1, []stream.Vec{z.X}, 0, 1)
@@ -468,7 +431,7 @@ func (l *Learner) Model() algos.Model {
 				c[j] = (float64(a*l.sum) - l.lag[j]) / l.weight
 			}
 		}
-		l.model = kernel.View(l.basis, c)
+		l.model = expansion.View(l.basis, c)
 	}
 	return l.model
 }

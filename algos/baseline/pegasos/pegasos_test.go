@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -400,12 +401,12 @@ func TestExcessBound(t *testing.T) {
 func TestWarmupSetsGamma(t *testing.T) {
 	xs := moons(400, .1, 6)
 	l := learner(t, nil)
-	if n := l.Need(); n.Fresh != warmup {
-		t.Fatalf("needs %d examples first, want %d", n.Fresh, warmup)
+	if n := l.Need(); n.Fresh != kernel.Warmup {
+		t.Fatalf("needs %d examples first, want %d", n.Fresh, kernel.Warmup)
 	}
 	feed(t, l, xs)
 	var ds []float64
-	for i := range warmup {
+	for i := range kernel.Warmup {
 		for j := range i {
 			ds = append(ds, -math.Log(k(1, 0, xs[i], xs[j])))
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -16,7 +16,7 @@ import (
 
 // Options are the learner's options; the tags say what they mean.
 type Options struct {
-	hinge.KernelOptions
+	kernel.Options
 	Budget int `opt:"budget" default:"20000" range:"[1,1e8]" doc:"most support vectors; beyond that the oldest one goes"`
 
 	_       struct{} `group:"expert"`
@@ -33,7 +33,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:   "Freund, Schapire: Large Margin Classification Using the Perceptron Algorithm, Machine Learning 37 (1999)",
 	Kind:    algos.Kernel,
 	Presets: map[string]map[string]string{"paper": {"bias": "0", "average": "false", "removal": "oldest"}},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func check(o *Options) error { return o.Check() }
 
@@ -70,18 +70,13 @@ type Learner struct {
 	sum, weight float64
 	lag         []float64
 
-	model *kernel.Expansion
+	model *expansion.Expansion
 	row   []float32
 }
 
 func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{opt: o, basis: kernel.New(o.Func(o.Bias, nil)), Queue: intake.Queue{Ready: o.Known()}}, nil
 }
-
-// Tabulate has kernel values come from a table, in which the only feature of an
-// example is its number. It comes before the first Add; the state then cannot be
-// stored.
-func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
 
 // Need asks for one example or, before the first step, for those from which
 // gamma is set.
@@ -182,7 +177,7 @@ func (l *Learner) Model() algos.Model {
 				c[i] = (float64(a*l.sum) - l.lag[i]) / l.weight
 			}
 		}
-		l.model = kernel.View(l.basis, c)
+		l.model = expansion.View(l.basis, c)
 	}
 	return l.model
 }

@@ -3,6 +3,7 @@ package sdca
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
@@ -74,7 +75,7 @@ func (l *Learner) forget() {
 	l.past, l.pastLead, l.pastNext = kernel.New(l.basis.Func), nil, 0
 }
 
-func (l *Learner) expansion() *kernel.Expansion {
+func (l *Learner) expansion() *expansion.Expansion {
 	least := leastShare * l.bound()
 	var idx []int32
 	var c []float64
@@ -92,7 +93,7 @@ func (l *Learner) expansion() *kernel.Expansion {
 			c = append(c, v)
 		}
 	}
-	return kernel.View(b, c)
+	return expansion.View(b, c)
 }
 
 func finite(xs []float64) bool {

@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
@@ -21,7 +21,7 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
-	hinge.KernelOptions
+	kernel.Options
 	Buffer int `opt:"buffer" default:"5000" range:"[1,1e8]" paper:"n" doc:"examples held: the last ones"`
 	Every  int `opt:"every" default:"8" range:"[1,1e8]" paper:"1" doc:"examples a step, between which the model stays as it is"`
 	Visits int `opt:"visits" default:"3" range:"[0,1e5]" doc:"examples of the buffer visited after each arrival"`
@@ -45,7 +45,7 @@ var Spec = algos.Define(algos.SpecInfo{
 		// The last iterate leans to the latest labels.
 		"drift": {"every": "1", "visits": "2", "choice": "1", "average": "0", "buffer": "2000"},
 	},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func check(o *Options) error { return o.Check() }
 
@@ -91,7 +91,7 @@ type Learner struct {
 	pastNext int // the oldest once the room is used up
 
 	w     []float64 // α_i y_i
-	model *kernel.Expansion
+	model *expansion.Expansion
 	row   []float32
 }
 
@@ -102,11 +102,6 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 		Queue: intake.Queue{Ready: o.Known()},
 	}, nil
 }
-
-// Tabulate has kernel values come from a table, in which the only feature of an
-// example is its number. It comes before the first Add; the state then cannot be
-// stored.
-func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
 
 // Need asks for Every examples or, before the first step, for those from which
 // gamma is set.
@@ -168,25 +163,6 @@ func (l *Learner) setKernel() {
 		f := l.opt.Func(l.opt.Bias, l.Vecs())
 		l.basis, l.past, l.Ready = kernel.New(f), kernel.New(f), true
 	}
-}
-
-// Refine takes the pending examples in and makes n random visits.
-func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
-	l.setKernel()
-	for _, x := range l.Pending {
-		l.place(x)
-	}
-	l.Pending = nil
-	l.forget()
-	for range n {
-		if err := ctx.Err(); err != nil {
-			return algos.Report{}, err
-		}
-		if len(l.y) > 0 {
-			l.visit(l.rng.IntN(len(l.y)), nil)
-		}
-	}
-	return l.Report(), nil
 }
 
 // Finish takes the pending examples in and makes the final visits.
@@ -277,10 +253,6 @@ func (l *Learner) change(i int, a float64, k []float32) {
 
 func (l *Learner) kernelRow(i int) []float32 {
 	n := len(l.y)
-	if k := l.basis.Whole(i); k != nil {
-		l.evals += int64(n)
-		return k
-	}
 	if len(l.row) < n {
 		l.row = make([]float32, 2*n)
 	}

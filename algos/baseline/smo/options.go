@@ -2,7 +2,7 @@ package smo
 
 import (
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
 )
@@ -11,7 +11,7 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
-	hinge.KernelOptions
+	kernel.Options
 	Buffer    int    `opt:"buffer" default:"5000" range:"[1,1e8]" paper:"n" doc:"examples held"`
 	Keep      string `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
 	Updates   int    `opt:"updates" default:"32" range:"[0,1e8]" doc:"most iterations a step"`
@@ -33,7 +33,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:   "Fan, Chen, Lin: Working Set Selection Using Second Order Information for Training SVM, JMLR 6 (2005), WSS 2",
 	Kind:    algos.Kernel,
 	Presets: map[string]map[string]string{"paper": {"updates": "1000000", "final": "100000"}},
-}, check, newLearner, kernel.DecodeExpansion)
+}, check, newLearner, expansion.Decode)
 
 func (o Options) sampler(seed uint64) samplers.Sampler {
 	if o.Keep == "window" {

@@ -6,9 +6,10 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/intake"
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -58,7 +59,7 @@ type Learner struct {
 	fresh   bool    // there may be something to improve
 	removed uint64
 
-	model *kernel.Expansion
+	model *expansion.Expansion
 }
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
@@ -69,11 +70,6 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	l.rows = rows.New(l.basis, o.CacheMB<<20)
 	return l, nil
 }
-
-// Tabulate has kernel values come from a table, in which the only feature of an
-// example is its number. It comes before the first Add; the state then cannot be
-// stored.
-func (l *Learner) Tabulate(t kernel.Table) { l.basis.Tabulate(t) }
 
 // Need asks for Every examples or, before the first step, for those from which
 // gamma is set.
@@ -245,7 +241,7 @@ func (l *Learner) Model() algos.Model {
 		for i, a := range l.alpha {
 			c[i] = a * l.y[i]
 		}
-		l.model = kernel.NewOffset(l.basis, c, l.b)
+		l.model = expansion.New(l.basis, c, l.b)
 	}
 	return l.model
 }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rows"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 )
 
 var (

@@ -25,6 +25,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
@@ -36,7 +37,7 @@ import (
 type Options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
-	hinge.KernelOptions
+	kernel.Options
 	MaxSample int `opt:"max_sample" default:"20000" range:"[1,1e7]" doc:"largest sample; examples that come later are skipped"`
 
 	_       struct{} `group:"expert"`
@@ -71,7 +72,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "1", "bias": "0", "geometry": "alpha"},
 	},
-}, nil, New, kernel.DecodeExpansion)
+}, nil, New, expansion.Decode)
 
 // Learner runs the method. Not safe for concurrent use.
 type Learner struct {
@@ -84,7 +85,7 @@ type Learner struct {
 	k     uint64
 	norm  float64
 	step  float64
-	model *kernel.Expansion
+	model *expansion.Expansion
 }
 
 var _ algos.Learner = (*Learner)(nil)
@@ -225,7 +226,7 @@ func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.GradNorm, r.StepSize, r.KernelEvals, r.Sample = l.k, l.norm, l.step, 0, l.size()
 	if l.p != nil && l.p.Len() > 0 {
-		r.Objective, r.Certificate, r.KernelEvals = l.p.Objective(), l.p.Certificate(), l.p.Rows.Evals()
+		r.Objective, r.Certificate, r.KernelEvals = l.p.Objective(), l.p.Certificate(), l.p.Rows.Evals
 	}
 	return r
 }
@@ -233,9 +234,9 @@ func (l *Learner) Report() algos.Report {
 // Model returns the expansion over the points with non-zero coefficients.
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
-		l.model = kernel.NewExpansion(kernel.New(kernel.Func{}), nil)
+		l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
 		if l.p != nil {
-			l.model = kernel.NewExpansion(l.p.Basis, l.p.Alpha)
+			l.model = expansion.New(l.p.Basis, l.p.Alpha, 0)
 		}
 	}
 	return l.model

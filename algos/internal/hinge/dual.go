@@ -180,7 +180,7 @@ func (s *Dual) solve(p *Problem, tol float64) {
 	}
 	s.gram = s.gram[:n*n]
 	p.Basis.Subset(s.set).Between(s.gram, n, seq(n), 0, n)
-	p.Rows.evals += int64(n * n)
+	p.Rows.Evals += int64(n * n)
 	for _, v := range []*[]float64{&s.g, &s.a, &s.lo, &s.hi} {
 		*v = extend(*v, n)[:n]
 	}

@@ -12,6 +12,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -36,7 +37,7 @@ type Problem struct {
 	// tested; see Mark.
 	Alpha0, S0 []float64
 
-	Rows *Rows
+	Rows *rows.Cache
 
 	idx   []int32 // scratch
 	flip  []int32
@@ -46,10 +47,9 @@ type Problem struct {
 	push  func(r, at int, k []float32)
 }
 
-// New returns the empty problem over the empty b with a row cache of at most
-// cacheBytes.
+// New returns the empty problem over the empty b with a row cache of cacheBytes.
 func New(b *kernel.Basis, cacheBytes int) *Problem {
-	p := &Problem{Basis: b, Rows: NewRows(b, cacheBytes)}
+	p := &Problem{Basis: b, Rows: rows.New(b, cacheBytes)}
 	p.add = p.addFlipped
 	p.push = p.pushSegment
 	return p
@@ -206,23 +206,24 @@ func (p *Problem) Advance(rest []int32) {
 }
 
 func (p *Problem) advance(others *kernel.Basis, rest []int32) {
+	const rowsAtOnce, colsAtOnce = 64, 2048 // as in rows.Each
 	p.part = extend(p.part[:0], len(rest))
-	block := make([]float32, groupLen*pageLen)
-	xs := make([]stream.Vec, 0, groupLen)
+	block := make([]float32, rowsAtOnce*colsAtOnce)
+	xs := make([]stream.Vec, 0, rowsAtOnce)
 	for idx := p.idx; len(idx) > 0; {
-		n := min(len(idx), groupLen)
+		n := min(len(idx), rowsAtOnce)
 		xs = xs[:0]
 		for _, i := range idx[:n] {
 			xs = append(xs, p.Basis.Row(int(i)))
 		}
-		for lo := 0; lo < len(rest); lo += pageLen {
-			hi := min(len(rest), lo+pageLen)
+		for lo := 0; lo < len(rest); lo += colsAtOnce {
+			hi := min(len(rest), lo+colsAtOnce)
 			others.Block(block, hi-lo, xs, lo, hi)
 			for r, i := range idx[:n] {
 				vec.AxpyMixed(p.D[i], block[r*(hi-lo):(r+1)*(hi-lo)], p.part[lo:hi])
 			}
 		}
-		p.Rows.evals += int64(n * len(rest))
+		p.Rows.Evals += int64(n * len(rest))
 		idx = idx[n:]
 	}
 	for r, i := range rest {

@@ -49,5 +49,5 @@ func (p *Problem) FieldsWith(f *state.Fields, waiting int) {
 			return
 		}
 	}
-	p.Rows = NewRows(p.Basis, p.Rows.limit*4*pageLen)
+	p.Rows.Restart(p.Basis)
 }

@@ -13,13 +13,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Warmup is the number of examples from which gamma is set when it is auto.
-// 128 examples make 8,128 distances, whose median is known to a few per cent.
-const Warmup = 128
-
 // Queue holds examples that have been added and not been learned from.
 type Queue struct {
-	// Ready says that the kernel is known. Before that, Warmup examples are
+	// Ready says that the kernel is known. Before that, kernel.Warmup examples are
 	// wanted.
 	Ready   bool
 	Pending []*stream.Example
@@ -49,7 +45,7 @@ func (q *Queue) Add(x *stream.Example) (algos.Fate, error) {
 // NeedEvery is the Need of a learner that does a step every so many examples.
 func (q *Queue) NeedEvery(every int) algos.Need {
 	if !q.Ready {
-		every = max(every, Warmup)
+		every = max(every, kernel.Warmup)
 	}
 	return algos.Need{Fresh: max(0, every-len(q.Pending)), Steps: 1}
 }

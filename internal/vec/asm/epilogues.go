@@ -20,11 +20,6 @@ var cosine = []float64{
 	45.468035677172153441, -21.071105627681628647, 6.5286581628295605739,
 }
 
-// sine holds those of sin(2πr)/r.
-var sine = []float64{
-	2.2505604295401134, -24.225130063445494, 56.50197885125052, -57.89478785428984, 33.535855924277655, -12.271261185324473,
-}
-
 const epilogueArgs = "p *float32, rows, width, stride int"
 
 // epilogue emits a loop over a block of rows × width elements, whose rows are
@@ -238,58 +233,4 @@ func cosTurns(s isa) {
 	JNZ(LabelRef("row"))
 	VZEROUPPER()
 	RET()
-}
-
-// cosSin emits what ends a pair of random Fourier features.
-func cosSin(s isa) {
-	s.text("cosSin", "func("+epilogueArgs+", sin int)",
-		"replaces each s of a block by cos(2πs) and sets the element sin bytes\nfurther on to sin(2πs).")
-	sin, eighth := Load(Param("sin"), GP64()), s.vec()
-	VMOVUPS(float32s(0.125), eighth)
-	// AVX2 has registers for one polynomial's coefficients.
-	c, d := make([]Op, len(cosine)-1), make([]Op, len(sine)-1)
-	for i := range c {
-		r := s.vec()
-		VMOVUPS(float32s(cosine[i]), r)
-		c[i] = r
-	}
-	for i := range d {
-		d[i] = float32s(sine[i])
-		if s.wide() {
-			r := s.vec()
-			VMOVUPS(float32s(sine[i]), r)
-			d[i] = r
-		}
-	}
-	epilogue(s, func(p Mem) {
-		r, n, q, y, z := s.vec(), s.vec(), s.vec(), s.vec(), s.vec()
-		VMOVUPS(p, r)
-		s.round(r, n)
-		VSUBPS(n, r, r) // exact
-		VMOVAPS(r, q)
-		VFMSUB213PS(eighth, r, q)
-		VMOVUPS(float32s(cosine[len(cosine)-1]), y)
-		VMOVUPS(float32s(sine[len(sine)-1]), z)
-		for i := len(c) - 1; i >= 0; i-- {
-			VFMADD213PS(c[i], q, y)
-			if i < len(d) {
-				VFMADD213PS(d[i], q, z)
-			}
-		}
-		VMULPS(r, z, z)
-		// Both are NaN or none.
-		if s.wide() {
-			k := K()
-			VCMPPS(Imm(3), y, y, k)
-			VMOVUPS(bits32(nan32), k, y)
-			VMOVUPS(bits32(nan32), k, z)
-		} else {
-			VCMPPS(Imm(3), y, y, n)
-			VBLENDVPS(n, bits32(nan32), y, y)
-			VBLENDVPS(n, bits32(nan32), z, z)
-		}
-		VMOVUPS(y, p)
-		p.Index, p.Scale = sin, 1
-		VMOVUPS(z, p)
-	})
 }

@@ -142,7 +142,6 @@ func main() {
 		shift(s)
 		power(s)
 		cosTurns(s)
-		cosSin(s)
 		normals(s)
 		cauchys(s)
 		dotLanes(s, true)

@@ -3,7 +3,6 @@ package kernel
 import (
 	"sync"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -14,12 +13,15 @@ const (
 	packValues = 16 << 20 // 64 MiB
 )
 
-// scored is an Expansion with a vec.Score, for vectors that it takes.
-type scored struct {
-	*Expansion
-	score   *vec.Score
-	offset  float64   // what is added to each of its decisions
-	batches sync.Pool // of *scoreBatch
+// Compiled is f(x) = Σ_j coef[j]·(K(point j, x) + Bias) + offset with an RBF kernel
+// as a vec.Score, for vectors that it takes. It is immutable.
+type Compiled struct {
+	basis    *Basis
+	coef     []float64
+	offset   float64
+	score    *vec.Score
+	constant float64   // what is added to each of its decisions
+	batches  sync.Pool // of *scoreBatch
 }
 
 type scoreBatch struct {
@@ -32,21 +34,19 @@ type scoreBatch struct {
 	othersAt []int
 }
 
-// Compile returns the same function in a form that decides several times
-// faster: for an RBF kernel by vec.Score, where its range allows, so that
-// decisions differ from e's by about 1e-7 of the sum of the coefficients'
-// absolute values. Decision and Decisions of the result agree in every bit. e
-// must not change as long as the result is in use.
-func (e *Expansion) Compile() algos.Model {
-	b := e.basis
+// Compile returns the function of the points, which must not change as long as
+// it is in use, in a form that decides several times faster than Decide, or nil if
+// there is none. Its decisions differ by about 1e-7 of the sum of the
+// coefficients' absolute values.
+func Compile(b *Basis, coef []float64, offset float64) *Compiled {
 	n, dim := b.Len(), b.Dim()
 	if b.Func.Kind != vec.RBF || n == 0 {
-		return e
+		return nil
 	}
 	p := b.panels
 	if p == nil {
 		if dim > packDim || n > packValues/max(dim, 1) {
-			return e
+			return nil
 		}
 		p = vec.NewPanels(dim)
 		row := make([]float32, dim)
@@ -55,26 +55,20 @@ func (e *Expansion) Compile() algos.Model {
 			p.Append(row)
 		}
 	}
-	s := vec.NewScore(b.Func.Gamma, p, e.coef)
+	s := vec.NewScore(b.Func.Gamma, p, coef)
 	if s == nil {
-		return e
+		return nil
 	}
 	sum := 0.0
-	for _, c := range e.coef {
+	for _, c := range coef {
 		sum += c
 	}
-	return &scored{Expansion: e, score: s, offset: e.offset + float64(float64(b.Func.Bias)*sum)}
+	return &Compiled{basis: b, coef: coef, offset: offset, score: s, constant: offset + float64(float64(b.Func.Bias)*sum)}
 }
 
-// Decision returns f(x).
-func (s *scored) Decision(x stream.Vec) float64 {
-	var f [1]float64
-	s.Decisions(f[:], []stream.Vec{x})
-	return f[0]
-}
-
-// Decisions sets dst[i] = f(xs[i]).
-func (s *scored) Decisions(dst []float64, xs []stream.Vec) {
+// Decide sets dst[i] = f(xs[i]). The bits of dst[i] do not depend on the other
+// vectors. Decide is safe for concurrent use.
+func (s *Compiled) Decide(dst []float64, xs []stream.Vec) {
 	b, _ := s.batches.Get().(*scoreBatch)
 	if b == nil {
 		b = new(scoreBatch)
@@ -93,7 +87,7 @@ func (s *scored) Decisions(dst []float64, xs []stream.Vec) {
 	s.flush(b, dst)
 	if len(b.others) > 0 {
 		f := b.room(len(b.others))
-		s.Expansion.Decisions(f, b.others)
+		s.basis.Decide(f, b.others, s.coef, s.offset)
 		for k, i := range b.othersAt {
 			dst[i] = f[k]
 		}
@@ -110,11 +104,11 @@ func (b *scoreBatch) room(n int) []float64 {
 	return b.f[:n]
 }
 
-func (s *scored) flush(b *scoreBatch, dst []float64) {
+func (s *Compiled) flush(b *scoreBatch, dst []float64) {
 	f := b.room(b.rows.Len())
 	s.score.Decide(f, &b.rows)
 	for k, i := range b.at {
-		dst[i] = f[k] + s.offset
+		dst[i] = f[k] + s.constant
 	}
 	b.rows.Reset()
 	b.at = b.at[:0]

@@ -1,4 +1,4 @@
-module github.com/streamsvm/streamsvm/algos/internal/rows/asm
+module github.com/streamsvm/streamsvm/internal/kernel/rows/asm
 
 go 1.26.0
 

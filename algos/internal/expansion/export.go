@@ -1,9 +1,6 @@
-package kernel
+package expansion
 
-import (
-	"github.com/streamsvm/streamsvm/internal/plain"
-	"github.com/streamsvm/streamsvm/internal/vec"
-)
+import "github.com/streamsvm/streamsvm/internal/plain"
 
 var _ plain.Exporter = (*Expansion)(nil)
 
@@ -27,25 +24,16 @@ type exportedKernel struct {
 	Degree int     `json:"degree"`
 }
 
-// kernelNames are those of the plain form.
-var kernelNames = map[vec.KernelKind]string{
-	vec.RBF: "rbf", vec.Linear: "linear", vec.Polynomial: "polynomial", vec.Laplacian: "laplacian",
-}
-
 // Export returns the plain form of the expansion.
 func (e *Expansion) Export(o plain.Options) (any, error) {
 	b, f := e.basis, e.basis.Func
-	n, width := b.Len(), b.Dim()
-	if b.rows != nil {
-		if err := o.Check("the support vectors", 2, len(b.rows.val)); err != nil {
-			return nil, err
-		}
-	} else if err := o.Check("the support vectors", n, width); err != nil {
+	n := b.Len()
+	if err := o.Check("the support vectors", 1, b.Numbers()); err != nil {
 		return nil, err
 	}
 	x := exported{
-		Kind: "kernel", Kernel: exportedKernel{Name: kernelNames[f.Kind], Gamma: f.Gamma, Coef0: f.Coef0, Degree: f.Degree},
-		Bias: f.Bias, Offset: e.offset, Features: width,
+		Kind: "kernel", Kernel: exportedKernel{Name: f.Name(), Gamma: f.Gamma, Coef0: f.Coef0, Degree: f.Degree},
+		Bias: f.Bias, Offset: e.offset, Features: b.Dim(),
 		Coef: append([]float64{}, e.coef...), Points: make([]any, n),
 	}
 	for i := range n {

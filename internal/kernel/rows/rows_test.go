@@ -2,8 +2,10 @@ package rows
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -98,6 +100,116 @@ func TestBits(t *testing.T) {
 	}
 }
 
+// Pieces of rows have the values of the points whatever is held, while points are
+// appended and truncated, and more rows are asked for than there is room for.
+func TestEach(t *testing.T) {
+	for _, bytes := range []int{0, 40 * 4 * 5000, 1 << 30} {
+		r := rng.New(uint64(bytes), "rows.each")
+		b := kernel.New(kernels[1])
+		c := New(b, bytes)
+		last := int64(0)
+		for step := range 12 {
+			old := b.Len()
+			if step%4 == 3 {
+				old -= 1500
+				c.Truncate(old)
+				b.Truncate(old)
+			}
+			for range 500 + r.IntN(1000) {
+				x := stream.Vec{Val: make([]float32, 3)}
+				for k := range x.Val {
+					x.Val[k] = r.Float32()
+				}
+				b.Append(x)
+			}
+			n := b.Len()
+			for _, from := range []int{old, 0} {
+				var idx []int32
+				for i := range n {
+					if i < 100 || r.IntN(20) == 0 {
+						idx = append(idx, int32(i))
+					}
+				}
+				want := make([]float32, n)
+				next := make([]int, len(idx))
+				for i := range next {
+					next[i] = from
+				}
+				c.Each(idx, from, n, true, func(i, at int, k []float32) {
+					if next[i] != at {
+						t.Fatalf("row %d: columns from %d, want %d", i, at, next[i])
+					}
+					next[i] += len(k)
+					b.Between(want, n, []int32{idx[i]}, at, at+len(k))
+					for j, v := range k {
+						if v != want[j] {
+							t.Fatalf("K(%d,%d) is %g, want %g", idx[i], at+j, v, want[j])
+						}
+					}
+				})
+				for i, to := range next {
+					if to != n {
+						t.Fatalf("row %d ends at %d of %d", i, to, n)
+					}
+				}
+			}
+			if c.held > c.limit() {
+				t.Fatalf("%d rows held, limit %d", c.held, c.limit())
+			}
+			if c.Evals == last {
+				t.Error("no value was computed")
+			}
+			last = c.Evals
+		}
+	}
+}
+
+// A restored cache counts the same values as the one that was stored, and
+// delivers the same.
+func TestRestore(t *testing.T) {
+	r := rng.New(3, "rows.restore")
+	b := kernel.New(kernels[1])
+	point := func() stream.Vec { return stream.Vec{Val: []float32{r.Float32(), r.Float32()}} }
+	c := New(b, 30*4*60)
+	for round := range 40 {
+		c.Tick()
+		for range 3 {
+			if i := r.IntN(60); i < b.Len() {
+				b.Set(i, point())
+				c.Changed(i)
+			} else {
+				c.Changed(b.Append(point()))
+			}
+		}
+		c.Sync()
+		d := New(b, 30*4*60)
+		data, err := state.Append(nil, c.Fields)
+		if err == nil {
+			err = state.Decode(data, d.Fields)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			i := r.IntN(b.Len())
+			if round%2 == 0 && !c.Has(int32(i)) {
+				c.Fetch([]int32{int32(i)})
+				d.Fetch([]int32{int32(i)})
+			}
+			x, y := c.Row(i), d.Row(i)
+			want := make([]float32, b.Len())
+			b.Between(want, len(want), []int32{int32(i)}, 0, len(want))
+			if !slices.Equal(x, want) || !slices.Equal(y, want) {
+				t.Fatalf("round %d: row %d is wrong", round, i)
+			}
+		}
+		if c.Evals != d.Evals {
+			t.Fatalf("round %d: %d values, %d after a restart", round, c.Evals, d.Evals)
+		}
+		c = d
+	}
+}
+
 func BenchmarkRow(b *testing.B) {
 	for _, direct := range []bool{false, true} {
 		name := "panels"
@@ -127,9 +239,7 @@ func BenchmarkRow(b *testing.B) {
 					idx[q] = int32(r.IntN(32768/Block)*Block + q)
 				}
 				c.Fetch(idx)
-				for len(c.held) > 0 {
-					c.drop(0)
-				}
+				c.clear()
 			}
 			b.ReportMetric(float64(Block*32768)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gvalues/s")
 		})

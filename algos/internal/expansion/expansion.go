@@ -1,0 +1,137 @@
+// Package expansion is the model of the kernel learners. Package algos/model makes
+// one from plain rows, for learners outside this module; this package is apart from
+// it since a kernel.Basis must not be seen there.
+package expansion
+
+import (
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Expansion is the model f(x) = Σ_j Coef[j]·(K(p_j, x) + Bias) + Offset over
+// the points of a kernel.Basis. It implements algos.Model and is immutable.
+type Expansion struct {
+	basis  *kernel.Basis
+	coef   []float64
+	offset float64
+}
+
+var _ algos.Model = (*Expansion)(nil)
+
+// New returns the expansion over the points of b whose coefficient is not 0. It
+// copies them. coef may be shorter than b; the rest is 0. offset is an
+// unregularised bias: a finite constant that is added to every decision.
+func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
+	var idx []int32
+	var c []float64
+	for i, v := range coef {
+		if v != 0 {
+			idx = append(idx, int32(i))
+			c = append(c, v)
+		}
+	}
+	return &Expansion{basis: b.Subset(idx), coef: c, offset: offset}
+}
+
+// View returns the expansion over all points of b. It shares b and coef, of
+// equal length, and is valid until either changes.
+func View(b *kernel.Basis, coef []float64) *Expansion { return &Expansion{basis: b, coef: coef} }
+
+// Coef returns the coefficients; they must not be changed.
+func (e *Expansion) Coef() []float64 { return e.coef }
+
+// Decision returns f(x).
+func (e *Expansion) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	e.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] = f(xs[i]).
+func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
+	e.basis.Decide(dst, xs, e.coef, e.offset)
+}
+
+// Reduce returns an expansion over few of the points (kernel.Reduce) that moves no
+// decision at a point of e by more than tol, with most points at most, and the
+// largest such move, or ok = false. scores are e's decisions at its points. The
+// constant that Bias and the offset add to every decision is kept as it is.
+func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Expansion, near float64, ok bool) {
+	constant := 0.0
+	for _, c := range e.coef {
+		constant += c
+	}
+	constant = e.offset + float64(float64(e.basis.Func.Bias)*constant)
+	f := make([]float64, len(scores))
+	for i, s := range scores {
+		f[i] = s - constant
+	}
+	points, coef, near, ok := kernel.Reduce(e.basis, e.coef, f, tol, most)
+	if !ok {
+		return nil, 0, false
+	}
+	return &Expansion{basis: points, coef: coef, offset: constant}, near, true
+}
+
+// compiled is an Expansion in a form that decides faster.
+type compiled struct {
+	*Expansion
+	fast *kernel.Compiled
+}
+
+// Compile returns the same function in a form that decides several times faster
+// (kernel.Compile), or e where there is none. Decision and Decisions of the result
+// agree in every bit. e must not change as long as the result is in use.
+func (e *Expansion) Compile() algos.Model {
+	if fast := kernel.Compile(e.basis, e.coef, e.offset); fast != nil {
+		return &compiled{e, fast}
+	}
+	return e
+}
+
+// Decision returns f(x).
+func (c *compiled) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	c.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] = f(xs[i]).
+func (c *compiled) Decisions(dst []float64, xs []stream.Vec) { c.fast.Decide(dst, xs) }
+
+// Info describes the expansion.
+func (e *Expansion) Info() algos.Info {
+	return algos.Info{Kind: algos.Kernel, Dim: e.basis.Dim(), Support: len(e.coef), Nonzero: len(e.coef), Text: e.basis.Func.String()}
+}
+
+func (e *Expansion) fields(f *state.Fields) {
+	f.Group("points", e.basis.Fields)
+	f.Float64s("coef", &e.coef)
+	if f.Decoding() && f.Err() == nil && len(e.coef) != e.basis.Len() {
+		f.Fail("coef", fmt.Errorf("%d coefficients for %d points", len(e.coef), e.basis.Len()))
+	}
+	// Models without an offset are stored as they were before there was one.
+	if f.Decoding() && !f.More() || !f.Decoding() && e.offset == 0 {
+		return
+	}
+	f.Float64("offset", &e.offset)
+	if f.Decoding() && (e.offset == 0 || e.offset-e.offset != 0) {
+		f.Fail("offset", fmt.Errorf("%g", e.offset))
+	}
+}
+
+// AppendBinary appends the encoded model.
+func (e *Expansion) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, e.fields) }
+
+// Decode reads what AppendBinary wrote.
+func Decode(data []byte) (algos.Model, error) {
+	e := &Expansion{basis: kernel.New(kernel.Func{})}
+	if err := state.Decode(data, e.fields); err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,315 @@
+package expansion
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// random returns a vector of up to dim features, dense or sparse.
+func random(r *rand.Rand, dim int, sparse bool) stream.Vec {
+	if !sparse {
+		v := make([]float32, dim)
+		for j := range v {
+			v[j] = float32(r.NormFloat64())
+		}
+		return stream.Vec{Val: v}
+	}
+	x := stream.Vec{Idx: []int32{}}
+	for j := range dim {
+		if r.IntN(8) == 0 {
+			x.Idx = append(x.Idx, int32(j))
+			x.Val = append(x.Val, float32(r.NormFloat64()))
+		}
+	}
+	return x
+}
+
+// exact computes a kernel value from its definition, in float64.
+func exact(f kernel.Func, x, z stream.Vec) float64 {
+	at := func(x stream.Vec) map[int]float64 {
+		m := map[int]float64{}
+		for k, v := range x.Val {
+			if x.Idx == nil {
+				m[k] = float64(v)
+			} else {
+				m[int(x.Idx[k])] = float64(v)
+			}
+		}
+		return m
+	}
+	a, b := at(x), at(z)
+	for j := range b {
+		a[j] += 0
+	}
+	var dot, sq, l1 float64
+	for j, u := range a {
+		v := b[j]
+		dot += u * v
+		sq += (u - v) * (u - v)
+		l1 += math.Abs(u - v)
+	}
+	g, bias := float64(f.Gamma), float64(f.Bias)
+	switch f.Kind {
+	case vec.RBF:
+		return math.Exp(-g*sq) + bias
+	case vec.Laplacian:
+		return math.Exp(-g*l1) + bias
+	case vec.Polynomial:
+		return math.Pow(g*dot+float64(f.Coef0), float64(f.Degree)) + bias
+	}
+	return dot + bias
+}
+
+var funcs = []kernel.Func{
+	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.05}, Bias: 1},
+	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.5}},
+	{Kernel: vec.Kernel{Kind: vec.Linear, Gamma: 1}, Bias: 0.5},
+	{Kernel: vec.Kernel{Kind: vec.Polynomial, Gamma: 0.1, Coef0: 1, Degree: 3}},
+	{Kernel: vec.Kernel{Kind: vec.Laplacian, Gamma: 0.1}, Bias: 1},
+}
+
+// TestExpansion: decisions agree with the sum they stand for, do not depend on
+// their company, and survive encoding to the bit.
+func TestExpansion(t *testing.T) {
+	for _, f := range funcs {
+		for _, dim := range []int{2, 30, 1500} {
+			r := rand.New(rand.NewPCG(uint64(dim), 2))
+			b := kernel.New(f)
+			var points []stream.Vec
+			var coef []float64
+			for i := range 1300 {
+				x := random(r, dim, i%2 == 0 || dim > 1024)
+				points = append(points, x)
+				b.Append(x)
+				c := r.NormFloat64()
+				if i%3 == 0 {
+					c = 0
+				}
+				coef = append(coef, c)
+			}
+			e := New(b, coef, 0)
+			data, err := e.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := m.AppendBinary(nil)
+			if err != nil || string(again) != string(data) {
+				t.Fatalf("%v dim %d: encoding is not stable: %v", f, dim, err)
+			}
+			var xs []stream.Vec
+			for i := range 150 {
+				xs = append(xs, random(r, dim+i%20/19, i%4 == 0))
+			}
+			got := make([]float64, len(xs))
+			e.Decisions(got, xs)
+			other := make([]float64, len(xs))
+			m.Decisions(other, xs)
+			for i, x := range xs {
+				if one := e.Decision(x); one != got[i] || other[i] != got[i] {
+					t.Fatalf("%v dim %d: decision %d is %v in company, %v alone, %v decoded", f, dim, i, got[i], one, other[i])
+				}
+				if i%30 != 0 {
+					continue
+				}
+				want, size := 0.0, 0.0
+				for j, c := range coef {
+					k := exact(f, x, points[j])
+					want += c * k
+					size += math.Abs(c * k)
+				}
+				if math.Abs(got[i]-want) > 1e-5*(1+size) {
+					t.Errorf("%v dim %d: decision %d is %v, want %v", f, dim, i, got[i], want)
+				}
+			}
+		}
+	}
+}
+
+// An offset is added to every decision, alone and in company, and survives
+// encoding; without one the encoding is that of models that know of none.
+func TestOffset(t *testing.T) {
+	for _, dim := range []int{2, 1500} {
+		r := rand.New(rand.NewPCG(uint64(dim), 3))
+		b := kernel.New(funcs[0])
+		var coef []float64
+		for range 130 {
+			b.Append(random(r, dim, dim > 10))
+			coef = append(coef, r.NormFloat64())
+		}
+		xs := []stream.Vec{{}, random(r, dim, true), random(r, dim, false), random(r, dim+9, true)}
+		plain := New(b, coef, 0)
+		base, err := plain.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, offset := range []float64{0, -2.5, 1e-9} {
+			e := New(b, coef, offset)
+			data, err := e.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if offset == 0 != bytes.Equal(data, base) || !bytes.HasPrefix(data, base) {
+				t.Fatalf("offset %g: %d bytes, %d without", offset, len(data), len(base))
+			}
+			m, err := Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := m.(*Expansion).offset; got != offset {
+				t.Fatalf("offset %g, decoded %g", offset, got)
+			}
+			want, got := make([]float64, len(xs)), make([]float64, len(xs))
+			plain.Decisions(want, xs)
+			m.Decisions(got, xs)
+			for i, x := range xs {
+				if got[i] != want[i]+offset || e.Decision(x) != got[i] {
+					t.Errorf("dim %d, offset %g: f(x_%d) = %g in company, %g alone, want %g", dim, offset, i, got[i], e.Decision(x), want[i]+offset)
+				}
+			}
+			if offset == 0 {
+				continue
+			}
+			for n := len(base) + 1; n < len(data); n++ {
+				if _, err := Decode(data[:n]); err == nil {
+					t.Errorf("%d of %d bytes decode", n, len(data))
+				}
+			}
+		}
+		for _, offset := range []float64{math.NaN(), math.Inf(-1)} {
+			data, err := New(b, coef, offset).AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Decode(data); err == nil {
+				t.Errorf("an offset of %g is accepted", offset)
+			}
+		}
+	}
+}
+
+// A degree that no kernel has is refused with any kernel: package vec panics at
+// negative ones.
+func TestDecodeDegree(t *testing.T) {
+	for kind, f := range funcs {
+		f.Degree = -3
+		b := kernel.New(f)
+		b.Append(stream.Vec{Val: []float32{1}})
+		data, err := View(b, []float64{1}).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(data); err == nil {
+			t.Errorf("kernel %d of degree %d is accepted", kind, f.Degree)
+		}
+	}
+}
+
+// squaredDistance returns ‖x−z‖² for a dense z.
+func squaredDistance(x stream.Vec, z []float32) float64 {
+	s := 0.0
+	for _, v := range z {
+		s += float64(v) * float64(v)
+	}
+	for k, v := range x.Val {
+		g := k
+		if x.Idx != nil {
+			g = int(x.Idx[k])
+		}
+		w := 0.0
+		if g < len(z) {
+			w = float64(z[g])
+		}
+		s += (float64(v)-w)*(float64(v)-w) - w*w
+	}
+	return s
+}
+
+// A compiled expansion is the same function, within rounding, in both layouts
+// and for vectors of any kind; a decision has the same bits in any company.
+func TestCompile(t *testing.T) {
+	for round, dim := range []int{1, 7, 90, 300, 1500, 5000} {
+		r := rand.New(rand.NewPCG(41, uint64(dim)))
+		f := kernel.Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 2 / float32(dim)}, Bias: float32(round % 2)}
+		b := kernel.New(f)
+		if dim == 300 { // the sparse layout below its limit
+			b = kernel.NewSparse(f)
+		}
+		var coef []float64
+		var points [][]float32
+		size := 0.0
+		for range 150 {
+			p := random(r, dim, dim > 50)
+			b.Append(p)
+			points = append(points, make([]float32, dim))
+			p.Dense(points[len(points)-1])
+			coef = append(coef, r.NormFloat64())
+			size += math.Abs(coef[len(coef)-1])
+		}
+		xs := []stream.Vec{
+			{}, {Idx: []int32{}}, {Val: []float32{0, float32(math.Copysign(0, -1))}},
+			{Idx: []int32{0, 1 << 30}, Val: []float32{1, 0.5}}, {Val: []float32{100}}, {Idx: []int32{1 << 30}, Val: []float32{100}},
+		}
+		for i := range 300 {
+			xs = append(xs, random(r, dim+i%3, i%4 != 0))
+		}
+		e := New(b, coef, -0.25)
+		m := e.Compile()
+		if _, compiled := m.(*compiled); compiled != (dim < 5000) {
+			t.Fatalf("dim %d: %T", dim, m)
+		}
+		got := make([]float64, len(xs))
+		m.Decisions(got, xs)
+		for i, x := range xs {
+			want := -0.25
+			for j, c := range coef {
+				want += c * (math.Exp(-float64(b.Func.Gamma)*squaredDistance(x, points[j])) + float64(b.Func.Bias))
+			}
+			if math.Abs(got[i]-want) > 1e-6*size {
+				t.Errorf("dim %d: f(x_%d) = %g, want %g", dim, i, got[i], want)
+			}
+			if f := m.Decision(x); math.Float64bits(f) != math.Float64bits(got[i]) {
+				t.Errorf("dim %d: f(x_%d) = %v in company, %v alone", dim, i, got[i], f)
+			}
+		}
+		part := make([]float64, len(xs))
+		for from := 0; from < len(xs); from += 97 {
+			to := min(from+97, len(xs))
+			m.Decisions(part[from:to], xs[from:to])
+		}
+		for i := range xs {
+			if math.Float64bits(part[i]) != math.Float64bits(got[i]) {
+				t.Errorf("dim %d: f(x_%d) = %v among 97, %v among all", dim, i, part[i], got[i])
+			}
+		}
+		data, err := m.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Decode(data); err != nil || d.Decision(xs[9]) != e.Decision(xs[9]) {
+			t.Errorf("dim %d: a compiled model is not encoded as it was: %v", dim, err)
+		}
+	}
+	for _, f := range funcs {
+		b := kernel.New(f)
+		b.Append(stream.Vec{Val: []float32{1, 2}})
+		e := New(b, []float64{2}, 0)
+		x := stream.Vec{Val: []float32{0.5, 1}}
+		if got, want := e.Compile().Decision(x), e.Decision(x); math.Abs(got-want) > 1e-6*math.Abs(want) {
+			t.Errorf("%v: %g, want %g", f, got, want)
+		}
+	}
+	e := New(kernel.New(funcs[0]), nil, 0)
+	if f := e.Compile().Decision(stream.Vec{Val: []float32{1}}); f != 0 {
+		t.Errorf("without points: %g", f)
+	}
+}
