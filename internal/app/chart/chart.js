@@ -84,7 +84,7 @@
 		return {
 			stroke: css("--soft"), font, label: a.label || undefined, labelFont: font, labelSize: 22, labelGap: 2, gap: 6, side,
 			grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1, size: 5},
-			space: (u, i, min, max) => side === 3 ? 36 : 12 + 7 * Math.max(format(a, min, (max - min) / 5).length, format(a, max, (max - min) / 5).length, 5),
+			space: (u, i, min, max) => side === 3 ? 36 : 12 + 7 * Math.max(5, ...[min, max].map(v => format(a, v, a.time ? (max - min) / 5 : 0).length)),
 			values: (u, splits, i, space, step) => splits.map(v => v === null ? "" : format(a, v, step || 1)),
 			size: room, ...a.log && {splits: ticks, filter: (u, splits) => splits},
 		};
