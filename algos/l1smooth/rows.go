@@ -2,7 +2,7 @@ package l1smooth
 
 import (
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // blockRows is the number of examples in a block: few enough that a block
@@ -24,14 +24,13 @@ type block struct {
 	pairs int       // Σ nnz², the work of a Hessian over all rows
 }
 
-// pack returns the examples from slot lo to hi as a block.
-func pack(s samplers.Sample, lo, hi int) block {
-	n := hi - lo
+// pack returns the examples of consecutive slots as a block.
+func pack(xs []*stream.Example) block {
+	n := len(xs)
 	b := block{y: make([]float64, n)}
 	nnz, dim := 0, 0
 	unit := true
-	for i := range n {
-		e := s.At(lo + i)
+	for i, e := range xs {
 		b.y[i] = e.Y
 		row := 0
 		for k, v := range e.X.Val {
@@ -52,9 +51,9 @@ func pack(s samplers.Sample, lo, hi int) block {
 	if float64(nnz) >= denseShare*float64(n)*float64(dim) && dim > 0 {
 		b.width = dim
 		b.val = make([]float32, n*dim)
-		for i := range n {
+		for i, e := range xs {
 			row := b.val[i*dim : (i+1)*dim]
-			each(s, lo+i, func(j int, v float32) { row[j] = v })
+			each(e.X, func(j int, v float32) { row[j] = v })
 		}
 		b.pairs = n * dim * dim
 		return b
@@ -64,8 +63,8 @@ func pack(s samplers.Sample, lo, hi int) block {
 	if !unit {
 		b.val = make([]float32, 0, nnz)
 	}
-	for i := range n {
-		each(s, lo+i, func(j int, v float32) {
+	for _, e := range xs {
+		each(e.X, func(j int, v float32) {
 			b.idx = append(b.idx, int32(j))
 			if !unit {
 				b.val = append(b.val, v)
@@ -76,9 +75,8 @@ func pack(s samplers.Sample, lo, hi int) block {
 	return b
 }
 
-// each calls f for the nonzero features of the example in a slot, in order.
-func each(s samplers.Sample, slot int, f func(j int, v float32)) {
-	x := s.At(slot).X
+// each calls f for the nonzero features of x, in order.
+func each(x stream.Vec, f func(j int, v float32)) {
 	for k, v := range x.Val {
 		switch {
 		case v == 0:

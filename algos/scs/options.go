@@ -57,8 +57,8 @@ type Options struct {
 	CacheMB int `opt:"cache" default:"256" range:"[0,1000000]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
 }
 
-// validate checks what a range cannot say and resolves what "auto" means.
-func (o *Options) validate() error {
+// check checks what a range cannot say and resolves what "auto" means.
+func check(o *Options) error {
 	if o.C1 >= o.C2 {
 		return fmt.Errorf("option c1 = %g: not below c2 = %g", o.C1, o.C2)
 	}

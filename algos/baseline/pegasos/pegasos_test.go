@@ -115,7 +115,7 @@ type naive struct {
 	came   float64
 	// Effective numbers of steps and examples, and λ t as of the last step.
 	steps, seen, before float64
-	buffer              *samplers.Reservoir
+	buffer              *samplers.Buffer
 	rng                 *rng.Source
 }
 
@@ -126,7 +126,7 @@ func newNaive(o Options, xs []*stream.Example) *naive {
 			r.kk[i] = append(r.kk[i], k(o.Gamma, o.Bias, xs[i], xs[j]))
 		}
 	}
-	r.buffer = samplers.NewReservoir(o.Buffer, false, 7)
+	r.buffer, _ = samplers.New(samplers.Options{Policy: samplers.Uniform, Size: o.Buffer, Hold: true, Seed: 7, Every: 1})
 	r.rng = rng.New(7, "pegasos.draw")
 	return r
 }
@@ -146,12 +146,15 @@ func (r *naive) add(batch []int) {
 		return
 	}
 	for _, i := range batch {
-		r.buffer.Add(r.xs[i])
+		if _, err := r.buffer.Add(r.xs[i]); err != nil {
+			panic(err)
+		}
 	}
+	r.buffer.Take()
 	for range r.o.Passes - 1 {
 		var draw []int
 		for range batch {
-			draw = append(draw, int(r.buffer.At(r.rng.IntN(r.buffer.Len())).Seq)-1)
+			draw = append(draw, int(r.buffer.Seq(r.rng.IntN(r.buffer.Len())))-1)
 		}
 		r.step(draw)
 	}
@@ -400,12 +403,12 @@ func TestExcessBound(t *testing.T) {
 func TestWarmupSetsGamma(t *testing.T) {
 	xs := moons(400, .1, 6)
 	l := learner(t, nil)
-	if n := l.Need(); n.Fresh != warmup {
-		t.Fatalf("needs %d examples first, want %d", n.Fresh, warmup)
+	if n := l.Need(); n.Fresh != 128 {
+		t.Fatalf("needs %d examples first, want %d", n.Fresh, 128)
 	}
 	feed(t, l, xs)
 	var ds []float64
-	for i := range warmup {
+	for i := range 128 {
 		for j := range i {
 			ds = append(ds, -math.Log(k(1, 0, xs[i], xs[j])))
 		}
@@ -434,7 +437,7 @@ func TestWarmupSetsGamma(t *testing.T) {
 	if l.step != 0 {
 		t.Fatal("a step before the warm-up was over")
 	}
-	if _, err := l.Finish(t.Context()); err != nil || l.step != 50 || !l.ready {
+	if _, err := l.Finish(t.Context()); err != nil || l.step != 50 || !l.Ready() {
 		t.Fatalf("after Finish: %d steps, error %v", l.step, err)
 	}
 }
@@ -450,7 +453,7 @@ func TestAddRefuses(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
-	if len(l.pending) > 0 {
+	if len(l.Pending()) > 0 {
 		t.Error("a refused example was kept")
 	}
 	if fate, err := l.Add(&stream.Example{}); fate != algos.SampledOut || err != nil {
