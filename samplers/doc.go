@@ -11,7 +11,8 @@
 //		return l.Report(), nil
 //	}
 //
-// What a sample is made of is the buffer's policy:
+// The example is a loop of one's own. What a sample is made of is the buffer's
+// policy:
 //
 //	Buffer    every example once (Everything), or a sample in slots: the last
 //	          ones (Recent), the first ones (First), a uniform sample of all

@@ -183,7 +183,7 @@ func (b *Growing) Drain() Draw {
 	if len(g.seq) == 0 {
 		return g.first(&b.Buffer, g.Max)
 	}
-	return g.test(&b.Buffer, max(1, g.limit()/2))
+	return Draw{Test: g.test(&b.Buffer, max(1, g.limit()/2))}
 }
 
 // growing is what Growing adds to a Buffer.
@@ -329,9 +329,8 @@ func (g *growing) take(b *Buffer) Draw {
 		return g.first(b, join-g.reserve(join))
 	}
 	d := g.first(b, join)
-	t := g.test(b, test-g.reserve(test))
-	t.Join = d.Join
-	return t
+	d.Test = g.test(b, test-g.reserve(test))
+	return d
 }
 
 // first makes the next n draws members.
@@ -345,13 +344,13 @@ func (g *growing) first(b *Buffer, n int) Draw {
 }
 
 // test makes the next n draws those to test on.
-func (g *growing) test(b *Buffer, n int) Draw {
-	d := Draw{Test: b.shift(n)}
+func (g *growing) test(b *Buffer, n int) []*stream.Example {
+	draws := b.shift(n)
 	g.tested = nil
-	for _, x := range d.Test {
+	for _, x := range draws {
 		g.tested = append(g.tested, x.Seq)
 	}
-	return d
+	return draws
 }
 
 func (g *growing) fields(f *state.Fields, b *Buffer) {

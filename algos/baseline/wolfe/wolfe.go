@@ -39,7 +39,7 @@ type Options struct {
 	Bias      float64 `opt:"bias" default:"1" range:"[0,inf)" paper:"absent" doc:"constant added to the kernel; 0 for none"`
 	Geometry  string  `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps"`
 	Initial   int     `opt:"initial" default:"256" range:"[1,1000000]" doc:"examples before the first step; the next steps are due at doubled sizes"`
-	MaxSample int     `opt:"max_sample" default:"20000" range:"[1,10000000]" doc:"largest sample; examples that come later are skipped"`
+	MaxSample int     `opt:"max_sample" default:"20000" range:"[1,10000000]" doc:"largest sample; examples that come later are let go by"`
 	Iter      int     `opt:"iterations" default:"300" range:"[1,10000000]" doc:"most iterations a step"`
 	Eps       float64 `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"the direction counts as zero when it is no longer than this"`
 	AccTol    float64 `opt:"acc_tol" default:"1e-3" range:"[0,inf)" doc:"total length of steps since the last reset at which a zero direction ends the run"`
