@@ -24,15 +24,14 @@ func Feed(ctx context.Context, l Learner, examples ...*stream.Example) (refused 
 
 // StepDue takes every step that is due and calls done, which may be nil, after
 // each. The error is that of a step.
-func StepDue(ctx context.Context, l Learner, done func(Report)) error {
+func StepDue(ctx context.Context, l Learner, done func()) error {
 	for n := l.Need(); n.Fresh <= 0; n = l.Need() {
 		for range max(n.Steps, 1) {
-			r, err := l.Step(ctx)
-			if err != nil {
+			if _, err := l.Step(ctx); err != nil {
 				return err
 			}
 			if done != nil {
-				done(r)
+				done()
 			}
 		}
 	}

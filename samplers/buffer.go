@@ -264,32 +264,33 @@ func (b *Buffer) Sample() []*stream.Example {
 
 // Take hands out what the next step uses, and makes it part of the sample. It
 // does so whether or not a step is due.
-func (b *Buffer) Take() Draw {
+func (b *Buffer) Take() (d Draw) {
 	switch {
 	case b.growing != nil:
-		return b.growing.take(b)
+		b.growing.take(b, &d)
 	case b.pools != nil:
-		return b.pools.take(b)
+		b.pools.take(b, &d)
 	case b.o.Batches:
-		return b.take(b.o.Every)
+		b.take(&d, b.o.Every)
+	default:
+		b.take(&d, len(b.pending))
 	}
-	return b.take(len(b.pending))
+	return d
 }
 
 // few is the number of examples up to which lists are used again. What they
 // have pointed to lives until then.
-const few = 256
+const few = 16
 
 // take hands out the n oldest examples pending.
-func (b *Buffer) take(n int) Draw {
-	d := Draw{Join: b.shift(n)}
+func (b *Buffer) take(d *Draw, n int) {
+	d.Join = b.shift(n)
 	if len(d.Join) > 0 {
 		b.ready = true
 	}
 	if b.sample != nil {
-		b.sample.take(&d)
+		b.sample.take(d)
 	}
-	return d
 }
 
 // shift removes the n oldest examples pending.

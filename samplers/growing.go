@@ -176,14 +176,16 @@ func (b *Growing) Waits() bool { return b.growing.waits }
 // Drain hands out what is pending at the end of a bounded stream: S_0 where
 // there is no sample yet, or draws that need no test, all of which Admit lets
 // join. It is called until the Draw is empty.
-func (b *Growing) Drain() Draw {
+func (b *Growing) Drain() (d Draw) {
 	g := b.growing
 	b.pending = append(b.pending, g.shuffle.drain()...)
 	g.since, g.draining = 0, true
 	if len(g.seq) == 0 {
-		return g.first(&b.Buffer, g.Max)
+		g.first(&b.Buffer, &d, g.Max)
+	} else {
+		g.test(&b.Buffer, &d, max(1, g.limit()/2))
 	}
-	return Draw{Test: g.test(&b.Buffer, max(1, g.limit()/2))}
+	return d
 }
 
 // growing is what Growing adds to a Buffer.
@@ -319,38 +321,35 @@ func (g *growing) need(b *Buffer) Need {
 }
 
 // take hands out s_k and T_k.
-func (g *growing) take(b *Buffer) Draw {
+func (g *growing) take(b *Buffer, d *Draw) {
 	join, test := g.sizes()
 	g.since, g.draining = 0, false
-	if g.waits {
-		return Draw{}
+	switch {
+	case g.waits:
+	case len(g.seq) == 0:
+		g.first(b, d, join-g.reserve(join))
+	default:
+		g.first(b, d, join)
+		g.test(b, d, test-g.reserve(test))
 	}
-	if len(g.seq) == 0 {
-		return g.first(b, join-g.reserve(join))
-	}
-	d := g.first(b, join)
-	d.Test = g.test(b, test-g.reserve(test))
-	return d
 }
 
 // first makes the next n draws members.
-func (g *growing) first(b *Buffer, n int) Draw {
-	d := Draw{Join: b.shift(n)}
+func (g *growing) first(b *Buffer, d *Draw, n int) {
+	d.Join = b.shift(n)
 	for _, x := range d.Join {
 		d.Slots = append(d.Slots, len(g.seq))
 		g.seq = append(g.seq, x.Seq)
 	}
-	return d
 }
 
 // test makes the next n draws those to test on.
-func (g *growing) test(b *Buffer, n int) []*stream.Example {
-	draws := b.shift(n)
+func (g *growing) test(b *Buffer, d *Draw, n int) {
+	d.Test = b.shift(n)
 	g.tested = nil
-	for _, x := range draws {
+	for _, x := range d.Test {
 		g.tested = append(g.tested, x.Seq)
 	}
-	return draws
 }
 
 func (g *growing) fields(f *state.Fields, b *Buffer) {

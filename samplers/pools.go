@@ -78,9 +78,11 @@ func (p *Pools) More() bool { return len(p.pending) > 0 || p.pools.queue.len() >
 
 // Drain is Take at the end of a bounded stream: the minibatches may be as small
 // as they are. It is called while there are More.
-func (p *Pools) Drain() Draw {
-	d := p.Buffer.take(len(p.pending))
-	p.pools.labels += uint64(len(d.Join))
+func (p *Pools) Drain() (d Draw) {
+	p.pools.take(&p.Buffer, &d)
+	if len(d.Unlabelled) > 0 {
+		return d
+	}
 	d.Unlabelled = p.pools.queue.take(min(p.pools.o.Batch, p.pools.queue.len()))
 	return d
 }
@@ -126,13 +128,12 @@ func (p *pools) need(b *Buffer) Need {
 	return Need{Fresh: max(fresh, 0), Steps: 1}
 }
 
-func (p *pools) take(b *Buffer) Draw {
-	d := b.take(len(b.pending))
+func (p *pools) take(b *Buffer, d *Draw) {
+	b.take(d, len(b.pending))
 	p.labels += uint64(len(d.Join))
 	if p.queue.len() >= p.o.Batch {
 		d.Unlabelled = p.queue.take(p.o.Batch)
 	}
-	return d
 }
 
 func (p *pools) fields(f *state.Fields, b *Buffer) {

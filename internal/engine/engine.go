@@ -300,7 +300,7 @@ func (e *Engine) work(ctx context.Context) error {
 
 // takeSteps takes the steps that are due.
 func (e *Engine) takeSteps(ctx context.Context) error {
-	return algos.StepDue(ctx, e.learner, func(algos.Report) { e.steps++ })
+	return algos.StepDue(ctx, e.learner, func() { e.steps++ })
 }
 
 // flush scores the examples in the block, which no step separates, and hands
