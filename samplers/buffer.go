@@ -80,6 +80,7 @@ type Buffer struct {
 	sample  *sample           // nil: none is kept
 	growing *growing          // of a Growing
 	pools   *pools            // of a Pools
+	draw    Draw              // the last one, if it was of few examples
 }
 
 // New returns an empty buffer. The error names the option that is out of range.
@@ -187,6 +188,8 @@ func (b *Buffer) check(x *stream.Example) error {
 // Need says when the next step is due.
 func (b *Buffer) Need() Need {
 	switch {
+	case b.sample == nil && b.growing == nil && !b.o.Batches && b.ready: // what costs nothing shall cost nothing
+		return Need{Fresh: max(0, b.o.Every-len(b.pending)), Steps: 1}
 	case b.growing != nil:
 		return b.growing.need(b)
 	case b.pools != nil:
@@ -264,16 +267,20 @@ func (b *Buffer) Sample() []*stream.Example {
 
 // Take hands out what the next step uses, and makes it part of the sample. It
 // does so whether or not a step is due.
-func (b *Buffer) Take() (d Draw) {
+func (b *Buffer) Take() *Draw {
+	d := &b.draw
+	if len(b.pending) > few || b.growing != nil {
+		d = new(Draw)
+	}
 	switch {
 	case b.growing != nil:
-		b.growing.take(b, &d)
+		b.growing.take(b, d)
 	case b.pools != nil:
-		b.pools.take(b, &d)
+		b.pools.take(b, d)
 	case b.o.Batches:
-		b.take(&d, b.o.Every)
+		b.take(d, b.o.Every)
 	default:
-		b.take(&d, len(b.pending))
+		b.take(d, len(b.pending))
 	}
 	return d
 }

@@ -176,14 +176,14 @@ func (b *Growing) Waits() bool { return b.growing.waits }
 // Drain hands out what is pending at the end of a bounded stream: S_0 where
 // there is no sample yet, or draws that need no test, all of which Admit lets
 // join. It is called until the Draw is empty.
-func (b *Growing) Drain() (d Draw) {
-	g := b.growing
+func (b *Growing) Drain() *Draw {
+	g, d := b.growing, new(Draw)
 	b.pending = append(b.pending, g.shuffle.drain()...)
 	g.since, g.draining = 0, true
 	if len(g.seq) == 0 {
-		g.first(&b.Buffer, &d, g.Max)
+		g.first(&b.Buffer, d, g.Max)
 	} else {
-		g.test(&b.Buffer, &d, max(1, g.limit()/2))
+		g.test(&b.Buffer, d, max(1, g.limit()/2))
 	}
 	return d
 }

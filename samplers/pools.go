@@ -78,8 +78,8 @@ func (p *Pools) More() bool { return len(p.pending) > 0 || p.pools.queue.len() >
 
 // Drain is Take at the end of a bounded stream: the minibatches may be as small
 // as they are. It is called while there are More.
-func (p *Pools) Drain() (d Draw) {
-	p.pools.take(&p.Buffer, &d)
+func (p *Pools) Drain() *Draw {
+	d := p.Take()
 	if len(d.Unlabelled) > 0 {
 		return d
 	}
@@ -131,7 +131,7 @@ func (p *pools) need(b *Buffer) Need {
 func (p *pools) take(b *Buffer, d *Draw) {
 	b.take(d, len(b.pending))
 	p.labels += uint64(len(d.Join))
-	if p.queue.len() >= p.o.Batch {
+	if d.Unlabelled = nil; p.queue.len() >= p.o.Batch {
 		d.Unlabelled = p.queue.take(p.o.Batch)
 	}
 }

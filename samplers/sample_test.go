@@ -194,9 +194,8 @@ func TestDrawLasts(t *testing.T) {
 				continue
 			}
 			first := seq - uint64(len(b.Pending())) + 1
-			d := b.Take()
-			second := b.Take()
-			for i, x := range slices.Concat(d.Join, second.Join) {
+			join := b.Take().Join
+			for i, x := range slices.Concat(join, b.Take().Join) {
 				if x.Seq != first+uint64(i) {
 					t.Fatalf("example %d in place of %d", x.Seq, first+uint64(i))
 				}

@@ -60,8 +60,7 @@ func (g *rig) admit() *rig {
 			panic(err)
 		}
 	}
-	d := g.Take()
-	g.sgd.admit(g.Learner, &d)
+	g.sgd.admit(g.Learner, g.Take())
 	return g
 }
 

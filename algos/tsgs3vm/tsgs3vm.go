@@ -154,7 +154,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 }
 
 // advance takes one step with what is handed out.
-func (l *Learner) advance(take func() samplers.Draw) {
+func (l *Learner) advance(take func() *samplers.Draw) {
 	l.model = nil
 	l.step++
 	l.dropCluster(len(l.Pending()))
@@ -171,7 +171,7 @@ func (l *Learner) advance(take func() samplers.Draw) {
 		l.dim = max(l.dim, x.X.Dim())
 	}
 	l.unlab += uint64(len(d.Unlabelled))
-	l.solver.step(l, &d)
+	l.solver.step(l, d)
 	clear(d.Unlabelled)
 	l.tune(false)
 }
