@@ -188,7 +188,7 @@ func (b *Buffer) check(x *stream.Example) error {
 // Need says when the next step is due.
 func (b *Buffer) Need() Need {
 	switch {
-	case b.sample == nil && b.growing == nil && !b.o.Batches && b.ready: // what costs nothing shall cost nothing
+	case b.sample == nil && b.growing == nil && !b.o.Batches && b.ready: // the quickest learners ask most often
 		return Need{Fresh: max(0, b.o.Every-len(b.pending)), Steps: 1}
 	case b.growing != nil:
 		return b.growing.need(b)

@@ -203,7 +203,7 @@ type growing struct {
 	draining     bool // the last draw was by Drain
 }
 
-// sizes returns |s_k| and |T_k|.
+// sizes returns |s_k| and |T_k|, which is that of S before s_k joins it.
 func (g *growing) sizes() (join, test int) {
 	m := len(g.seq)
 	if m == 0 {
