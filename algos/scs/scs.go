@@ -82,13 +82,13 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 // waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.retain()
-	d := l.Take()     // lines 9 and 12: s_k, T_k
-	l.grow(d.Join)    // lines 10 and 11: S_k, f_k
-	l.test(d.Test)    // lines 13 to 16: α_k or α_{k−1}, and δ_k
-	l.admit(d.Test)   // T_k is recycled
-	l.optimise(false) // lines 5 to 8: d_k, t_k, α_k
-	l.serve(l.Pending())
-	l.plan()
+	d := l.Take()        // lines 9 and 12: s_k, T_k
+	l.grow(d.Join)       // lines 10 and 11: S_k, f_k
+	l.test(d.Test)       // lines 13 to 16: α_k or α_{k−1}, and δ_k
+	l.admit(d.Test)      // T_k is recycled
+	l.optimise(false)    // lines 5 to 8: d_k, t_k, α_k
+	l.serve(l.Pending()) // the draws kept back test the new model
+	l.plan()             // δ_k fixes |s_{k+1}| and |T_{k+1}|
 	return l.Report(), nil
 }
 
