@@ -12,32 +12,22 @@ import (
 	"log/slog"
 	"math"
 
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Fate says what became of an example handed to a learner. Every example has
-// exactly one.
-type Fate uint8
-
-const (
-	// Learned: the learner took the example into its sample, or updated on it.
-	Learned Fate = iota
-	// SampledOut: the learner's sampling policy let the example go by, e.g. a
-	// full reservoir, or an unlabelled example at a supervised learner.
-	SampledOut
+// Fate and Need are the words of the buffer that most learners embed: see
+// package samplers.
+type (
+	Fate = samplers.Fate
+	Need = samplers.Need
 )
 
-// Need is what a learner waits for.
-type Need struct {
-	// Fresh is a lower bound on the number of further examples that must be
-	// added before a Step can be due; 0 means that a Step is due now. Between
-	// steps the model does not change, so a caller may score up to Fresh
-	// examples in one go before it adds them.
-	Fresh int
-	// Steps is how many steps are due once Fresh is 0, at least 1. It is how a
-	// learner schedules work by counts of examples, never by the clock.
-	Steps int
-}
+// What becomes of an example.
+const (
+	Learned    = samplers.Learned
+	SampledOut = samplers.SampledOut
+)
 
 // Report describes a learner after a step. Numbers that the learner has not
 // computed are NaN.
@@ -72,7 +62,8 @@ func NewReport() Report {
 // A Learner learns from a stream by reverse communication: it says how many
 // examples it wants, the loop adds them and calls Step, so that one loop owns
 // ingest, evaluation, publishing and checkpoints for all learners. A learner
-// chooses what it keeps by means of package samplers.
+// that embeds a buffer of package samplers, which decides what it keeps, has its
+// Add and Need.
 //
 // A Learner's state is a function of its options, its seed and the sequence of
 // Add, Step and Finish calls; it does not depend on time, on GOMAXPROCS or on

@@ -7,7 +7,7 @@ import (
 )
 
 // Feed adds the examples to l, in order, and takes every step that they make
-// due. Examples that l refuses are passed over; their number is returned. The
+// due. Examples that l refuses are skipped; their number is returned. The
 // error is that of a step or of ctx.
 func Feed(ctx context.Context, l Learner, examples ...*stream.Example) (refused int, err error) {
 	for _, x := range examples {
@@ -15,19 +15,23 @@ func Feed(ctx context.Context, l Learner, examples ...*stream.Example) (refused 
 			refused++
 			continue
 		}
-		if err := StepDue(ctx, l); err != nil {
+		if err := StepDue(ctx, l, nil); err != nil {
 			return refused, err
 		}
 	}
 	return refused, nil
 }
 
-// StepDue takes every step that is due.
-func StepDue(ctx context.Context, l Learner) error {
+// StepDue takes every step that is due and calls done, which may be nil, after
+// each. The error is that of a step.
+func StepDue(ctx context.Context, l Learner, done func()) error {
 	for n := l.Need(); n.Fresh <= 0; n = l.Need() {
 		for range max(n.Steps, 1) {
 			if _, err := l.Step(ctx); err != nil {
 				return err
+			}
+			if done != nil {
+				done()
 			}
 		}
 	}

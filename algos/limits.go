@@ -1,9 +1,10 @@
 package algos
 
-// TooLarge bounds the sizes of features, after preprocessing, and of labels:
-// squares of smaller ones do not overflow a float32. Learners take everything
-// below.
-const TooLarge = 1e18
+import "github.com/streamsvm/streamsvm/samplers"
+
+// TooLarge bounds the sizes of features, after preprocessing, and of labels.
+// Learners take everything below.
+const TooLarge = samplers.TooLarge
 
 // Limits say which examples a learner takes, beside those whose numbers are
 // below TooLarge and whose label is one of its task. 0 sets no limit.

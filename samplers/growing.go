@@ -1,272 +1,376 @@
 package samplers
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/stream"
-)
-
-// Rule names the way in which a growing sample chooses its next size.
-type Rule string
-
-const (
-	// Fixed adds Growth.Step examples an iteration.
-	Fixed Rule = "fixed"
-	// Geometric multiplies the size by Growth.Ratio, rounded up.
-	Geometric Rule = "geometric"
-	// Theorem takes the size for which the sample objective is close to the
-	// true one on a ball of radius δ: see Growth.N.
-	Theorem Rule = "theorem"
 )
 
 // Growth says how S_k and T_k grow.
 type Growth struct {
-	Rule  Rule
-	Step  int     // Fixed: examples an iteration, ≥ 0
-	Ratio float64 // Geometric: factor, ≥ 1
-	// Theorem: local approximation constant κ > 0, failure probability in
-	// (0,1), and bound M ≥ 0 on |f(x)|.
-	Kappa, PFail, M float64
-	Initial         int // |S_0| ≥ 1
-	Max             int // S_max ≥ Initial
-	// TMax caps |T_k|, which is |S_k| otherwise; 0 draws no validation
-	// examples.
+	// Rule chooses the next size: "fixed" adds Step members, "geometric"
+	// multiplies the size by Factor, "theorem" takes TheoremSize.
+	Rule    string
+	Initial int     // |S_0|, in [1, Max]
+	Max     int     // largest |S_k|
+	Step    int     // fixed: ≥ 0
+	Factor  float64 // geometric: > 1
+	// theorem: local approximation constant κ > 0 and failure probability in (0,1).
+	Kappa, PFail float64
+
+	// TMax bounds |T_k|, which is |S_k| otherwise; 0 sets no other bound.
 	TMax int
-	// Recycle lets T_k, once used, be the first choice for s_{k+1}. T_{k+1} is
-	// fresh again, so validation stays independent of the sample.
+	// Recycle lets T_k join S once it has been tested on. T_{k+1} is fresh again,
+	// so the test stays independent of the sample.
 	Recycle bool
-	// Refresh is the number of examples an iteration that are wanted for
-	// replacing others once |S_k| = Max; 0 leaves the sample as it is then.
-	Refresh int
+	// Full says what happens once |S_k| = Max. With "stop" the sample stays as it
+	// is. Otherwise recycled draws take the place of the oldest members, or of
+	// others that the learner gives up: of as many as a quarter of the sample at
+	// a time with "replace", of all with "window".
+	Full string
+	// Stride, ≥ 1, thins the arrivals out while the sample holds its size: each
+	// Stride-th becomes a draw, so that the sample is one of the last Stride·|S|.
+	// With Full "window" all do.
+	Stride int
+	// Reserve > 0 keeps one draw in so many back, where those kept back are at
+	// least ReserveLeast. They stay pending, so that what is learned from the others
+	// can be tested on them, and come first among the next draws. A window keeps
+	// none back.
+	Reserve, ReserveLeast int
+	// Shuffle > 0 is the size of a buffer that breaks up the order of the stream
+	// before draws are taken.
+	Shuffle int
 }
 
-// N returns the sample size of Zhang and Sen, Theorem 3.3,
-// ⌈8 ln(2/p)(M+1)²/(κ²δ⁴)⌉, or Max where that is less.
-func (g Growth) N(delta float64) int {
-	n := math.Ceil(8 * math.Log(2/g.PFail) * (g.M + 1) * (g.M + 1) / (g.Kappa * g.Kappa * delta * delta * delta * delta))
-	if n < float64(g.Max) { // false for NaN, too
-		return int(n)
-	}
-	return g.Max
-}
-
-// Size returns |S_k|, given |S_{k−1}| = size and the radius δ_{k−1}. A sample
-// never shrinks.
-func (g Growth) Size(size int, delta float64) int {
-	want := size
-	switch g.Rule {
-	case Fixed:
-		want += min(g.Step, g.Max)
-	case Geometric:
-		if x := math.Ceil(g.Ratio * float64(size)); x < float64(g.Max) {
-			want = int(x)
-		} else {
-			want = g.Max
-		}
-	case Theorem:
-		want = g.N(delta)
-	}
-	return max(size, min(want, g.Max))
-}
-
-// Validate names the first value that is out of bounds.
-func (g Growth) Validate() error {
+func (g Growth) validate() error {
 	bad := func(name string, v any, bound string) error {
 		return fmt.Errorf("growth: %s = %v is not %s", name, v, bound)
 	}
 	switch {
-	case g.Rule != Fixed && g.Rule != Geometric && g.Rule != Theorem:
+	case g.Rule != "fixed" && g.Rule != "geometric" && g.Rule != "theorem":
 		return bad("rule", g.Rule, "fixed, geometric or theorem")
 	case g.Initial < 1:
 		return bad("initial size", g.Initial, "at least 1")
 	case g.Max < g.Initial:
 		return bad("largest size", g.Max, fmt.Sprintf("at least the initial size %d", g.Initial))
+	case g.Rule == "fixed" && g.Step < 0:
+		return bad("step", g.Step, "at least 0")
+	case g.Rule == "geometric" && !(g.Factor > 1):
+		return bad("factor", g.Factor, "above 1")
+	case g.Rule == "theorem" && !(g.Kappa > 0):
+		return bad("kappa", g.Kappa, "above 0")
+	case g.Rule == "theorem" && !(g.PFail > 0 && g.PFail < 1):
+		return bad("failure probability", g.PFail, "in (0,1)")
 	case g.TMax < 0:
 		return bad("t_max", g.TMax, "at least 0")
-	case g.Refresh < 0:
-		return bad("refresh", g.Refresh, "at least 0")
-	case g.Rule == Fixed && g.Step < 0:
-		return bad("step", g.Step, "at least 0")
-	case g.Rule == Geometric && !(g.Ratio >= 1):
-		return bad("ratio", g.Ratio, "at least 1")
-	case g.Rule == Theorem && !(g.Kappa > 0):
-		return bad("kappa", g.Kappa, "above 0")
-	case g.Rule == Theorem && !(g.PFail > 0 && g.PFail < 1):
-		return bad("failure probability", g.PFail, "in (0,1)")
-	case g.Rule == Theorem && !(g.M >= 0):
-		return bad("M", g.M, "at least 0")
+	case g.Full != "stop" && g.Full != "replace" && g.Full != "window":
+		return bad("full", g.Full, "stop, replace or window")
+	case g.Stride < 1:
+		return bad("stride", g.Stride, "at least 1")
+	case g.Reserve < 0:
+		return bad("reserve", g.Reserve, "at least 0")
+	case g.Shuffle < 0:
+		return bad("shuffle", g.Shuffle, "at least 0")
 	}
 	return nil
 }
 
-// Growing draws the growing sample S_k and the validation samples T_k of a
-// stochastic method from a stream (Zhang and Sen, "A Stochastic Conjugate
-// Subgradient Algorithm for Kernelized Support Vector Machines", Algorithm 1,
-// lines 7 and 8).
-//
-// Iteration by iteration the caller
-//
-//  1. adds examples until Need is 0,
-//  2. takes s_k and T_k,
-//  3. puts each example of s_k into S with Append (or Replace),
-//  4. calls Plan with the radius δ_k, which fixes the next sizes.
-//
-// At the start S_0 is planned: Initial examples without validation draws.
-//
-// Of S only sequence numbers and labels are kept; features stay where the
-// learner has them. Memory: 16 bytes for each of at most Max members of S, and
-// the pending examples, at most |s_k| + |T_k| + min(TMax, |S_k|) of them.
-type Growing struct {
-	rule Growth
-	seq  []uint64
-	y    []float64
-	// used is T_{k−1}, from which s_k is taken first if recycled.
-	used, fresh []*stream.Example
-	join, test  int // |s_k| and |T_k| as planned
+// TheoremSize returns the sample size of Zhang and Sen, Theorem 3.3,
+// ⌈8 ln(2/p) (M+1)²/(κ² δ⁴)⌉, for which |f_S − f| ≤ κδ²/2 at a fixed point with
+// probability at least 1−p where 0 ≤ hinge ≤ M+1. It is limited to 2³¹−1.
+func TheoremSize(delta, kappa, p, bound float64) int {
+	n := math.Ceil(8 * math.Log(2/p) * (bound + 1) * (bound + 1) / (kappa * kappa * math.Pow(delta, 4)))
+	if !(n < math.MaxInt32) {
+		return math.MaxInt32
+	}
+	return int(n)
 }
 
-// NewGrowing returns an empty sample. The error is that of g.Validate.
-func NewGrowing(g Growth) (*Growing, error) {
-	if err := g.Validate(); err != nil {
+// Growing is a Buffer with the growing sample S_k and the fresh draws T_k of a
+// stochastic method (Zhang and Sen, "A Stochastic Conjugate Subgradient
+// Algorithm for Kernelized Support Vector Machines", Algorithm 1, lines 9, 10
+// and 12). A step
+//
+//  1. takes a Draw: s_k in Join and T_k in Test (the first one is S_0),
+//  2. packs both behind its sample and tests on T_k,
+//  3. asks Admit how many of T_k stay, which are recycled into S, and whose
+//     place they take, and tells Leave what has left,
+//  4. calls Plan with the radius δ_k, from which the next sizes follow.
+//
+// Members are in slots in order of age; those behind one that leaves move up. A
+// learner that finds that growth does not pay lets the sample Hold its size, and
+// Resume; one that is not done with the sample has it Wait.
+type Growing struct{ Buffer }
+
+// NewGrowing returns an empty sample. Of o only the check of examples counts.
+// The error names what is out of range.
+func NewGrowing(o Options, g Growth) (*Growing, error) {
+	if err := g.validate(); err != nil {
 		return nil, err
 	}
-	return &Growing{rule: g, join: g.Initial}, nil
+	return &Growing{Buffer{o: o, ready: true, growing: &growing{Growth: g, shuffle: newShuffle(g.Shuffle, o.Seed)}}}, nil
 }
 
-// Growth returns the rule.
-func (g *Growing) Growth() Growth { return g.rule }
+// Plan gives the radius δ_k and the bound M on |f|, from which Theorem 3.3 takes
+// the size of the next sample.
+func (b *Growing) Plan(delta, bound float64) { b.growing.delta, b.growing.bound = delta, bound }
 
-// Plan fixes the sizes of s_k and T_k for the next iteration.
-func (g *Growing) Plan(delta float64) {
-	n := len(g.seq)
-	size := max(n, g.rule.Size(n, delta))
-	g.join = size - n
-	if n >= g.rule.Max {
-		g.join = g.rule.Refresh
+// Admit says how many of the draws of the last Take that were tested on, the
+// first ones, join the sample, and which members leave for them: the oldest. The
+// learner may choose as many others. The draws are members from then on, behind
+// the others.
+func (b *Growing) Admit() (join int, gone []int) {
+	g := b.growing
+	m, n := len(g.seq), len(g.tested)
+	switch {
+	case g.draining:
+	case !g.Recycle:
+		n = 0
+	default:
+		n = min(n, g.wanted(m))
 	}
-	g.test = min(size, g.rule.TMax)
-}
-
-// Planned returns the sizes of s_k and T_k that the next Take hands out.
-func (g *Growing) Planned() (join, validate int) { return g.join, g.test }
-
-// Need returns the number of further examples to be added before Take.
-func (g *Growing) Need() int {
-	return max(0, max(0, g.join-len(g.used))+g.test-len(g.fresh))
-}
-
-// Done reports whether no further example will ever be wanted.
-func (g *Growing) Done() bool {
-	return len(g.seq) >= g.rule.Max && g.rule.Refresh == 0 && g.rule.TMax == 0
-}
-
-// Add takes x in for the next iteration and reports whether it was wanted.
-func (g *Growing) Add(x *stream.Example) bool {
-	if g.Done() {
-		return false
+	room := g.limit() - m
+	if n > room && g.Full == "stop" {
+		n = max(0, room)
 	}
-	g.fresh = append(g.fresh, x)
-	return true
-}
-
-// Take hands out s_k and T_k. Need must be 0. Recycled examples come
-// first in s_k, otherwise both are in order of arrival. The examples of T_k may
-// be handed out once more, in s_{k+1}.
-func (g *Growing) Take() (join, validate []*stream.Example) {
-	if g.Need() > 0 {
-		panic("samplers: Take before Need is 0")
+	g.seq, g.tested = append(g.seq, g.tested[:n]...), nil
+	for i := range min(n-room, m) {
+		gone = append(gone, i)
 	}
-	n := min(g.join, len(g.used))
-	join = append(join, g.used[:n]...)
-	n = g.join - n
-	join = append(join, g.fresh[:n]...)
-	validate = append(validate, g.fresh[n:n+g.test]...)
-	g.fresh = append([]*stream.Example(nil), g.fresh[n+g.test:]...)
-	g.used = nil
-	if g.rule.Recycle {
-		g.used = validate
+	return n, gone
+}
+
+// Leave takes the members in the slots listed, in ascending order, out of the
+// sample.
+func (b *Growing) Leave(slots []int) {
+	g, kept := b.growing, 0
+	for i, seq := range g.seq {
+		if len(slots) > 0 && slots[0] == i {
+			slots = slots[1:]
+			continue
+		}
+		g.seq[kept] = seq
+		kept++
 	}
-	g.join, g.test = 0, 0 // until the next Plan
-	return join, validate
+	g.seq = g.seq[:kept]
 }
 
-// Rest empties the sampler of all pending examples, recyclable ones first, and
-// returns them in order: what is left when a stream has ended. At most Max −
-// Len() are returned; the others are dropped.
-func (g *Growing) Rest() []*stream.Example {
-	all := append(append([]*stream.Example(nil), g.used...), g.fresh...)
-	g.used, g.fresh = nil, nil
-	return all[:min(len(all), max(0, g.rule.Max-len(g.seq)))]
-}
+// Hold keeps the sample at a size: from now on draws take the place of members.
+func (b *Growing) Hold(size int) { b.growing.holds, b.growing.size = true, size }
 
-// Pending returns the number of examples added and not yet handed out.
-func (g *Growing) Pending() int { return len(g.fresh) }
+// Holds reports whether the sample holds its size.
+func (b *Growing) Holds() bool { return b.growing.holds }
 
-// Append makes x the last member of S and returns its slot.
-func (g *Growing) Append(x *stream.Example) int {
-	g.seq = append(g.seq, x.Seq)
-	g.y = append(g.y, x.Y)
-	return len(g.seq) - 1
-}
+// Resume lets the sample grow again.
+func (b *Growing) Resume() { b.growing.holds, b.growing.size = false, 0 }
 
-// Replace puts x into a slot of S and returns the sequence number of the
-// example that was there.
-func (g *Growing) Replace(slot int, x *stream.Example) (evicted uint64) {
-	evicted = g.seq[slot]
-	g.seq[slot], g.y[slot] = x.Seq, x.Y
-	return evicted
-}
+// Wait says whether the next step is to go on with the sample as it is. Arrivals
+// that do not fit among the pending draws are sampled out until then.
+func (b *Growing) Wait(on bool) { b.growing.waits = on }
 
-// Keep reduces S to the given slots, in that order: afterwards slot i is what
-// slots[i] was.
-func (g *Growing) Keep(slots []int32) {
-	seq, y := make([]uint64, len(slots)), make([]float64, len(slots))
-	for i, s := range slots {
-		seq[i], y[i] = g.seq[s], g.y[s]
+// Waits reports whether the next step goes on with the sample as it is.
+func (b *Growing) Waits() bool { return b.growing.waits }
+
+// Drain hands out what is pending at the end of a bounded stream: S_0 where
+// there is no sample yet, or draws that need no test, all of which Admit lets
+// join. It is called until the Draw is empty.
+func (b *Growing) Drain() *Draw {
+	g, d := b.growing, new(Draw)
+	b.pending = append(b.pending, g.shuffle.drain()...)
+	g.since, g.draining = 0, true
+	if len(g.seq) == 0 {
+		g.first(&b.Buffer, d, g.Max)
+	} else {
+		g.test(&b.Buffer, d, max(1, g.limit()/2))
 	}
-	g.seq, g.y = seq, y
+	return d
 }
 
-// Len returns |S|.
-func (g *Growing) Len() int { return len(g.seq) }
+// growing is what Growing adds to a Buffer.
+type growing struct {
+	Growth
+	shuffle *shuffle
 
-// Seq returns the sequence number of the example in a slot of S.
-func (g *Growing) Seq(slot int) uint64 { return g.seq[slot] }
-
-// Label returns the label of the example in a slot of S.
-func (g *Growing) Label(slot int) float64 { return g.y[slot] }
-
-// Labels returns all labels, by slot. They must not be changed.
-func (g *Growing) Labels() []float64 { return g.y }
-
-// Bytes returns about how much memory is held.
-func (g *Growing) Bytes() int {
-	return 16*len(g.seq) + totalBytes(g.used) + totalBytes(g.fresh)
+	seq          []uint64 // of S, by slot
+	tested       []uint64 // of T_k, until Admit
+	delta, bound float64
+	holds        bool
+	size         int  // at which the sample holds
+	waits        bool // the sample stays as it is
+	since        int  // arrivals since the last step
+	draining     bool // the last draw was by Drain
 }
 
-// Fields describes the state.
-func (g *Growing) Fields(f *state.Fields) {
+// sizes returns |s_k| and |T_k|, which is that of S before s_k joins it.
+func (g *growing) sizes() (join, test int) {
+	m := len(g.seq)
+	if m == 0 {
+		return g.Initial, 0
+	}
+	join, test = g.grow(m), m
+	if g.TMax > 0 {
+		test = min(test, g.TMax)
+	}
+	switch {
+	case g.holds:
+		return 0, max(1, test/g.stride())
+	case !g.Recycle:
+		return join, test
+	case g.Rule == "geometric" && join > 0:
+		test = min(test, join)
+	}
+	if g.Full == "replace" && m >= g.Max {
+		// What the sample has learned must outlive the draws that come in: as many
+		// as it holds would put all of its support vectors out.
+		test = min(test, max(1, m/4))
+	}
+	return 0, test
+}
+
+// ahead returns how many draws beyond those of the next Take are waited for:
+// without recycling the s of the one after.
+func (g *growing) ahead(join int) int {
+	if g.Recycle || len(g.seq) == 0 {
+		return 0
+	}
+	return join
+}
+
+// grow returns by how many members a sample of m should grow.
+func (g *growing) grow(m int) int {
+	n := 0
+	switch g.Rule {
+	case "fixed":
+		n = g.Step
+	case "geometric":
+		n = max(1, int(math.Ceil(float64(m)*(g.Factor-1))))
+	case "theorem":
+		n = TheoremSize(g.delta, g.Kappa, g.PFail, g.bound) - m
+	}
+	return max(0, min(n, g.limit()-m))
+}
+
+// wanted returns how many recycled draws should come into a sample of m, which
+// may be more than its limit has room for.
+func (g *growing) wanted(m int) int {
+	if m >= g.limit() {
+		return m
+	}
+	return g.grow(m)
+}
+
+// limit returns the largest size that the sample may have now.
+func (g *growing) limit() int {
+	if g.holds {
+		return g.size
+	}
+	return g.Max
+}
+
+// stride returns how many arrivals there are for each draw.
+func (g *growing) stride() int {
+	if g.holds && g.Full != "window" {
+		return g.Stride
+	}
+	return 1
+}
+
+// reserve returns how many of n draws are kept back.
+func (g *growing) reserve(n int) int {
+	if g.Reserve == 0 || n < g.Reserve*g.ReserveLeast || g.Full == "window" {
+		return 0
+	}
+	return n / g.Reserve
+}
+
+// add notes an arrival, which becomes a draw or is sampled out.
+func (g *growing) add(b *Buffer, x *stream.Example) Fate {
+	g.since++
+	if g.since%g.stride() != 0 {
+		return SampledOut
+	}
+	if g.waits {
+		if join, test := g.sizes(); len(b.pending) >= join+test {
+			return SampledOut
+		}
+	}
+	if x = g.shuffle.add(x); x != nil {
+		b.pending = append(b.pending, x)
+	}
+	return Learned
+}
+
+// need says how many arrivals are missing. A step that goes on where the last
+// one was cut short comes as late as if there were draws to take in.
+func (g *growing) need(b *Buffer) Need {
+	join, test := g.sizes()
+	n := g.stride()
+	missing := join + test + g.ahead(join) - len(b.pending)
+	if missing > 0 {
+		missing += g.shuffle.free()
+	}
+	switch {
+	case g.waits:
+		missing = test*n - g.since
+	case missing > 0:
+		missing = missing*n - g.since%n
+	}
+	return Need{Fresh: max(0, missing), Steps: 1}
+}
+
+// take hands out s_k and T_k.
+func (g *growing) take(b *Buffer, d *Draw) {
+	join, test := g.sizes()
+	g.since, g.draining = 0, false
+	switch {
+	case g.waits:
+	case len(g.seq) == 0:
+		g.first(b, d, join-g.reserve(join))
+	default:
+		g.first(b, d, join)
+		g.test(b, d, test-g.reserve(test))
+	}
+}
+
+// first makes the next n draws members.
+func (g *growing) first(b *Buffer, d *Draw, n int) {
+	d.Join = b.shift(n)
+	for _, x := range d.Join {
+		d.Slots = append(d.Slots, len(g.seq))
+		g.seq = append(g.seq, x.Seq)
+	}
+}
+
+// test makes the next n draws those to test on.
+func (g *growing) test(b *Buffer, d *Draw, n int) {
+	d.Test = b.shift(n)
+	g.tested = nil
+	for _, x := range d.Test {
+		g.tested = append(g.tested, x.Seq)
+	}
+}
+
+func (g *growing) fields(f *state.Fields, b *Buffer) {
+	f.Group("shuffle", func(f *state.Fields) { g.shuffle.fields(f, b) })
 	f.Uint64s("seq", &g.seq)
-	f.Float64s("y", &g.y)
-	columns.Examples(f, "used", &g.used)
-	columns.Examples(f, "fresh", &g.fresh)
-	f.Int("join", &g.join)
-	f.Int("test", &g.test)
+	f.Float64("delta", &g.delta)
+	f.Float64("bound", &g.bound)
+	f.Bool("holds", &g.holds)
+	f.Int("size", &g.size)
+	f.Bool("waits", &g.waits)
+	f.Int("since", &g.since)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	switch {
-	case len(g.y) != len(g.seq):
-		f.Fail("y", errors.New("lengths do not agree"))
-	case len(g.seq) > g.rule.Max:
-		f.Fail("seq", fmt.Errorf("%d members in a sample of at most %d", len(g.seq), g.rule.Max))
-	case g.join < 0 || g.join > max(g.rule.Max, g.rule.Refresh):
-		f.Fail("join", fmt.Errorf("%d is out of range", g.join))
-	case g.test < 0 || g.test > g.rule.TMax:
-		f.Fail("test", fmt.Errorf("%d is out of range", g.test))
+	g.tested = nil
+	switch n := len(g.seq); {
+	case n > g.Max:
+		f.Fail("seq", fmt.Errorf("%d members in a sample of at most %d", n, g.Max))
+	case g.size < 0 || g.size > g.Max || g.holds && g.size < 1:
+		f.Fail("size", fmt.Errorf("%d is out of range", g.size))
+	case g.since < 0:
+		f.Fail("since", fmt.Errorf("%d is out of range", g.since))
 	}
 }

@@ -1,214 +1,298 @@
-package samplers_test
+package samplers
 
 import (
+	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
-
-	. "github.com/streamsvm/streamsvm/samplers"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
+// TestTheoremSize is the arithmetic of Theorem 3.3 and, by sampling, what it
+// promises: at a fixed function the sample objective is unbiased and within κδ²/2
+// with the probability asked for.
 func TestTheoremSize(t *testing.T) {
-	g := Growth{Rule: Theorem, Kappa: 1, PFail: .05, M: 1, Initial: 1, Max: math.MaxInt}
 	for _, c := range []struct {
 		delta, kappa float64
 		want         int
 	}{ // worked by hand from 8·ln(40)·4/(κ²δ⁴) = 118.04/(κ²δ⁴)
 		{1, 1, 119}, {.5, 1, 1889}, {.1, 10, 11805}, {.1, 100, 119}, {.5, 2, 473},
 	} {
-		g.Kappa = c.kappa
-		if got := g.N(c.delta); got != c.want {
-			t.Errorf("N(%g) with kappa %g = %d, want %d", c.delta, c.kappa, got, c.want)
+		if n := TheoremSize(c.delta, c.kappa, .05, 1); n != c.want {
+			t.Errorf("δ %g, κ %g: %d, want %d", c.delta, c.kappa, n, c.want)
 		}
 	}
-	g.Kappa, g.Max = 1, 5000
-	for _, delta := range []float64{.1, 0, math.NaN(), 1e-300} {
-		if got := g.N(delta); got != 5000 {
-			t.Errorf("N(%g) = %d, want the cap", delta, got)
+	for _, delta := range []float64{.001, 0, math.NaN(), 1e-300} {
+		if n := TheoremSize(delta, 1, .05, 1); n != math.MaxInt32 {
+			t.Errorf("δ %g: %d, want the limit", delta, n)
 		}
 	}
-	if got := g.Size(3000, 1); got != 3000 {
-		t.Errorf("the sample shrank to %d", got)
-	}
-}
-
-func TestGrowthValidate(t *testing.T) {
-	good := Growth{Rule: Fixed, Initial: 4, Max: 10}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(*Growth){
-		"rule = linear":           func(g *Growth) { g.Rule = "linear" },
-		"initial size = 0":        func(g *Growth) { g.Initial = 0 },
-		"largest size = 3":        func(g *Growth) { g.Max = 3 },
-		"t_max = -1":              func(g *Growth) { g.TMax = -1 },
-		"refresh = -2":            func(g *Growth) { g.Refresh = -2 },
-		"step = -5":               func(g *Growth) { g.Step = -5 },
-		"ratio = 0.5":             func(g *Growth) { g.Rule, g.Ratio = Geometric, .5 },
-		"ratio = NaN":             func(g *Growth) { g.Rule, g.Ratio = Geometric, math.NaN() },
-		"kappa = 0":               func(g *Growth) { g.Rule = Theorem },
-		"failure probability = 1": func(g *Growth) { g.Rule, g.Kappa, g.PFail = Theorem, 1, 1 },
-		"M = -1":                  func(g *Growth) { g.Rule, g.Kappa, g.PFail, g.M = Theorem, 1, .5, -1 },
-	} {
-		g := good
-		change(&g)
-		if _, err := NewGrowing(g); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q, got %v", want, err)
+	// Against exact arithmetic, but for the logarithm.
+	r := rand.New(rand.NewPCG(3, 3))
+	rat := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
+	for range 2000 {
+		delta, kappa, p, bound := .05+r.Float64(), .5+20*r.Float64(), .001+.9*r.Float64(), 100*r.Float64()
+		got := TheoremSize(delta, kappa, p, bound)
+		m, d := new(big.Rat).Add(rat(bound), rat(1)), rat(delta)
+		exact := new(big.Rat).Mul(rat(8*math.Log(2/p)), m.Mul(m, m))
+		k := rat(kappa)
+		k.Mul(k, k)
+		d.Mul(d, d)
+		exact.Quo(exact, k.Mul(k, d.Mul(d, d)))
+		// The ceiling of what is within a few roundings.
+		slack := new(big.Rat).Mul(exact, rat(1e-14))
+		low, high := new(big.Rat).Sub(exact, slack), new(big.Rat).Add(exact, slack)
+		n := rat(float64(got))
+		if got == math.MaxInt32 {
+			if exact.Cmp(rat(math.MaxInt32-1)) < 0 {
+				t.Fatalf("%g, %g, %g, %g: %d, want %s", delta, kappa, p, bound, got, exact.FloatString(3))
+			}
+			continue
 		}
+		if n.Cmp(low) < 0 || n.Cmp(high.Add(high, rat(1))) >= 0 {
+			t.Fatalf("%g, %g, %g, %g: %d, want the ceiling of %s", delta, kappa, p, bound, got, exact.FloatString(3))
+		}
+	}
+	// The margin of the fixed function is uniform in [−1,1]: hinge in [0,2],
+	// mean 1.
+	const delta, kappa, trials = .7, 1, 2000
+	n := TheoremSize(delta, kappa, .05, 1)
+	inside, mean := 0, 0.0
+	for range trials {
+		var f float64
+		for range n {
+			f += max(0, 1-(2*r.Float64()-1)) / float64(n)
+		}
+		mean += f / trials
+		if math.Abs(f-1) <= kappa*delta*delta/2 {
+			inside++
+		}
+	}
+	if inside < trials*95/100 || math.Abs(mean-1) > 5*math.Sqrt(1./3/float64(n*trials)) {
+		t.Errorf("inside %d of %d, mean %g", inside, trials, mean)
 	}
 }
 
 // The protocol of Growing against the paper's bookkeeping: sizes follow the
-// rule, T_k is fresh and disjoint from all of S up to k, s_{k+1} comes from T_k
-// first where recycling is on, and no example is used for anything else.
+// rule, T_k is fresh and disjoint from all of S up to k, what is recycled is the
+// first part of T_k, S never exceeds its limit, and what leaves are the oldest.
 func TestGrowing(t *testing.T) {
-	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		rule := Growth{
-			Rule: []Rule{Fixed, Geometric, Theorem}[seed%3], Step: 1 + random.IntN(40), Ratio: 1 + random.Float64(),
-			Kappa: 5, PFail: .1, M: 1, Initial: 1 + random.IntN(20), Max: 100 + random.IntN(200),
-			TMax: []int{0, 10, 1 << 30}[random.IntN(3)], Recycle: random.IntN(2) == 0, Refresh: random.IntN(2) * 3,
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		g := Growth{
+			Rule: []string{"fixed", "geometric", "theorem"}[seed%3], Step: r.IntN(40), Factor: 1.01 + r.Float64(),
+			Kappa: 5, PFail: .1, Initial: 1 + r.IntN(20), Max: 100 + r.IntN(200), TMax: []int{0, 10}[r.IntN(2)],
+			Recycle: r.IntN(3) > 0, Full: []string{"stop", "replace", "window"}[r.IntN(3)], Stride: 1 + r.IntN(5),
 		}
-		g, err := NewGrowing(rule)
+		if r.IntN(2) == 0 {
+			g.Reserve, g.ReserveLeast = 4, 2
+		}
+		b, err := NewGrowing(Options{}, g)
 		if err != nil {
 			t.Fatal(err)
 		}
-		inS, inT := map[uint64]bool{}, map[uint64]bool{}
-		var lastT []*stream.Example
-		var slots []uint64
-		seq, size, delta := uint64(0), 0, 1.0
-		for k := 0; k < 40 && !g.Done(); k++ {
-			wantJoin, wantTest := rule.Initial, 0
-			if k > 0 {
-				next := rule.Size(size, delta)
-				wantJoin, wantTest = next-size, min(next, rule.TMax)
-				if size == rule.Max {
-					wantJoin = rule.Refresh
-				}
+		var s []uint64 // S, by age
+		was := map[uint64]string{}
+		seq, delta, limit := uint64(0), 1.0, g.Max
+		fail := func(format string, args ...any) {
+			t.Helper()
+			t.Fatalf("seed %d, %+v: |S| = %d after %d: %s", seed, g, len(s), seq, fmt.Sprintf(format, args...))
+		}
+		size := func() int { // the paper's |S_k|
+			n := len(s)
+			switch g.Rule {
+			case "fixed":
+				n += g.Step
+			case "geometric":
+				n += max(1, int(math.Ceil(float64(n)*(g.Factor-1))))
+			default:
+				n = TheoremSize(delta, g.Kappa, g.PFail, 2)
 			}
-			if a, b := g.Planned(); a != wantJoin || b != wantTest {
-				t.Fatalf("seed %d, k %d: planned %d and %d, want %d and %d", seed, k, a, b, wantJoin, wantTest)
-			}
-			recycled := 0
-			if rule.Recycle {
-				recycled = min(wantJoin, len(lastT))
-			}
-			if got, want := g.Need(), wantJoin-recycled+wantTest; got != want {
-				t.Fatalf("seed %d, k %d: need %d, want %d", seed, k, got, want)
-			}
-			first := seq + 1
-			for g.Need() > 0 {
-				before := g.Need()
+			return max(len(s), min(n, limit))
+		}
+		for range 40 {
+			pending := len(b.Pending())
+			for b.Need().Fresh > 0 {
 				seq++
-				if !g.Add(example(seq)) || g.Need() != before-1 {
-					t.Fatalf("seed %d: example %d not taken", seed, seq)
+				if fate := add(t, b, labelled(seq)); fate == Learned {
+					pending++
+				} else if !b.Holds() {
+					fail("example %d is sampled out", seq)
 				}
 			}
-			join, test := g.Take()
-			if len(join) != wantJoin || len(test) != wantTest {
-				t.Fatalf("seed %d, k %d: took %d and %d", seed, k, len(join), len(test))
-			}
-			for i, x := range join {
-				switch {
-				case i < recycled && x != lastT[i]:
-					t.Fatalf("seed %d, k %d: s_k does not begin with T_{k-1}", seed, k)
-				case i >= recycled && x.Seq < first, inS[x.Seq]:
-					t.Fatalf("seed %d, k %d: %d joins S again, or late", seed, k, x.Seq)
+			d := b.Take()
+			for _, x := range d.Join {
+				if was[x.Seq] != "" {
+					fail("%d joins again, after %s", x.Seq, was[x.Seq])
 				}
-				inS[x.Seq] = true
-				if len(slots) < rule.Max {
-					if slot := g.Append(x); slot != len(slots) {
-						t.Fatalf("slot %d, want %d", slot, len(slots))
+				was[x.Seq] = "S"
+			}
+			for _, x := range d.Test {
+				if was[x.Seq] != "" {
+					fail("validation draw %d is not fresh, but of %s", x.Seq, was[x.Seq])
+				}
+				was[x.Seq] = "T"
+			}
+			if pending -= len(d.Join) + len(d.Test); pending != len(b.Pending()) {
+				fail("%d draws are pending, want %d", len(b.Pending()), pending)
+			}
+			grown := size()
+			switch {
+			case len(s) == 0:
+				if n := len(d.Join); n > g.Initial || n < g.Initial*3/4 || g.Reserve == 0 && n < g.Initial || len(d.Test) > 0 {
+					fail("S_0 is of %d", n)
+				}
+			case !g.Recycle && len(d.Join) != grown-len(s), g.Recycle && len(d.Join) > 0:
+				fail("%d join, want %d", len(d.Join), grown-len(s))
+			case len(d.Test) == 0:
+				fail("there are no validation draws")
+			}
+			for i, x := range d.Join {
+				if d.Slots[i] != len(s) {
+					fail("slot %d, want %d", d.Slots[i], len(s))
+				}
+				s = append(s, x.Seq)
+			}
+			if len(d.Test) > 0 {
+				delta = []float64{delta / 2, min(2*delta, 1)}[r.IntN(2)]
+				b.Plan(delta, 2)
+				want := min(len(d.Test), size()-len(s))
+				if len(s) >= limit && g.Full != "stop" {
+					want = len(d.Test)
+				}
+				if !g.Recycle {
+					want = 0
+				}
+				join, gone := b.Admit()
+				if join != want || len(gone) != max(0, len(s)+join-limit) {
+					fail("%d of %d recycled, %d leave; want %d", join, len(d.Test), len(gone), want)
+				}
+				for i, slot := range gone {
+					if slot != i {
+						fail("%d leaves before %d", slot, i)
 					}
-					slots = append(slots, x.Seq)
-				} else {
-					slot := random.IntN(len(slots))
-					if old := g.Replace(slot, x); old != slots[slot] {
-						t.Fatalf("replaced %d, want %d", old, slots[slot])
+				}
+				for _, x := range d.Test[:join] {
+					s = append(s, x.Seq)
+				}
+				if r.IntN(2) == 0 { // others instead
+					gone = gone[:len(gone):len(gone)]
+					for i := range gone {
+						gone[i] += (len(s) - join - len(gone)) / 2
 					}
-					slots[slot] = x.Seq
+				}
+				b.Leave(gone)
+				for i := range slices.Backward(gone) {
+					s = slices.Delete(s, gone[i], gone[i]+1)
 				}
 			}
-			for _, x := range test {
-				if x.Seq < first || inT[x.Seq] || inS[x.Seq] {
-					t.Fatalf("seed %d, k %d: validation draw %d is not fresh", seed, k, x.Seq)
-				}
-				inT[x.Seq] = true
+			if b.Len() != len(s) || len(s) > limit {
+				fail("%d members, want %d", b.Len(), len(s))
 			}
-			lastT = test
-			size = len(slots)
-			if g.Len() != size {
-				t.Fatalf("seed %d: %d members, want %d", seed, g.Len(), size)
-			}
-			for i, s := range slots {
-				if g.Seq(i) != s || g.Label(i) != example(s).Y || g.Labels()[i] != g.Label(i) {
-					t.Fatalf("seed %d: slot %d holds %d, want %d", seed, i, g.Seq(i), s)
+			for i, want := range s {
+				if b.Seq(i) != want {
+					fail("slot %d holds %d, want %d", i, b.Seq(i), want)
 				}
 			}
-			pending := 16 * size
-			if rule.Recycle {
-				for _, x := range test {
-					pending += x.Bytes() + 8
-				}
+			switch {
+			case r.IntN(8) == 0 && g.Recycle && g.Full != "stop" && len(s) > 0:
+				limit = len(s)
+				b.Hold(limit)
+			case r.IntN(8) == 0:
+				limit = g.Max
+				b.Resume()
 			}
-			if g.Bytes() != pending {
-				t.Fatalf("seed %d: %d bytes, want %d", seed, g.Bytes(), pending)
-			}
-			delta = []float64{delta / 2, min(2*delta, 1)}[random.IntN(2)]
-			g.Plan(delta)
-		}
-		if g.Done() != (size == rule.Max && rule.Refresh == 0 && rule.TMax == 0) {
-			t.Fatalf("seed %d: Done = %v at size %d", seed, g.Done(), size)
-		}
-		if g.Done() && g.Add(example(seq+1)) {
-			t.Fatalf("seed %d: a finished sample wants more", seed)
+			b.Plan(delta, 2)
 		}
 	}
 }
 
-func TestGrowingRest(t *testing.T) {
-	g, err := NewGrowing(Growth{Rule: Fixed, Step: 2, Initial: 3, Max: 12, TMax: 4, Recycle: true})
+// A sample that holds its size takes one arrival in so many, and one that waits
+// takes none in beyond the draws of the next step.
+func TestHoldAndWait(t *testing.T) {
+	b, err := NewGrowing(Options{}, Growth{Rule: "geometric", Factor: 2, Initial: 64, Max: 1000, Recycle: true, Full: "replace", Stride: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seq := uint64(1); seq <= 3; seq++ {
-		g.Add(example(seq))
+	seq := uint64(0)
+	fill := func() (arrivals, learned int) {
+		for b.Need().Fresh > 0 {
+			seq++
+			arrivals++
+			if add(t, b, labelled(seq)) == Learned {
+				learned++
+			}
+		}
+		return arrivals, learned
 	}
-	join, _ := g.Take()
-	for _, x := range join {
-		g.Append(x)
+	fill()
+	b.Take()
+	b.Hold(64)
+	if a, n := fill(); a != 64 || n != 4 || !b.Holds() {
+		t.Fatalf("%d of %d arrivals are draws", n, a)
 	}
-	g.Plan(1) // 2 join, 4 validate
-	for seq := uint64(4); seq <= 9; seq++ {
-		g.Add(example(seq))
+	if d := b.Take(); len(d.Test) != 4 || d.Test[0].Seq != 80 {
+		t.Fatalf("%d draws", len(d.Test))
 	}
-	join, test := g.Take() // 4 5 | 6 7 8 9
-	if names(join) != "[ 4 5]" || names(test) != "[ 6 7 8 9]" {
-		t.Fatalf("took %s and %s", names(join), names(test))
+	join, gone := b.Admit()
+	b.Leave(gone)
+	if join != 4 || len(gone) != 4 || b.Len() != 64 {
+		t.Fatalf("%d for %d", join, len(gone))
 	}
-	for _, x := range join {
-		g.Append(x)
+	b.Resume()
+	b.Wait(true)
+	if a, n := fill(); a != 64 || n != 64 || !b.Waits() {
+		t.Fatalf("%d of %d arrivals are draws", n, a)
 	}
-	g.Plan(1)
-	for seq := uint64(10); seq <= 11; seq++ {
-		g.Add(example(seq))
+	if add(t, b, labelled(1)) != SampledOut {
+		t.Fatal("there is no room")
 	}
-	if g.Pending() != 2 {
-		t.Fatalf("%d pending", g.Pending())
+	if d := b.Take(); len(d.Test)+len(d.Join) > 0 || len(b.Pending()) != 64 || b.Len() != 64 {
+		t.Fatalf("%+v", d)
 	}
-	if rest := g.Rest(); names(rest) != "[ 6 7 8 9 10 11]" || g.Pending() != 0 || g.Rest() != nil {
-		t.Fatalf("the rest is %s", names(rest))
+	b.Wait(false)
+	if n := b.Need(); n.Fresh != 0 {
+		t.Fatalf("%+v", n)
 	}
-	for seq := uint64(12); seq <= 32; seq++ {
-		g.Add(example(seq))
-	}
-	if rest := g.Rest(); len(rest) != 7 {
-		t.Fatalf("%d examples for the 7 places that are left", len(rest))
-	}
-	g.Keep([]int32{4, 0, 2})
-	if g.Len() != 3 || g.Seq(0) != 5 || g.Seq(1) != 1 || g.Label(2) != example(3).Y {
-		t.Fatalf("kept %d, %d", g.Seq(0), g.Seq(1))
+}
+
+// At the end of a bounded stream everything pending joins, in order, as far as
+// there is room.
+func TestGrowingDrain(t *testing.T) {
+	for _, full := range []string{"stop", "replace"} {
+		for _, n := range []uint64{0, 3, 20, 90} {
+			b, err := NewGrowing(Options{Seed: 1}, Growth{Rule: "fixed", Step: 100, Initial: 100, Max: 40, Full: full, Stride: 1, Shuffle: 5})
+			if err == nil {
+				t.Fatal("the first sample is larger than the largest")
+			}
+			b, err = NewGrowing(Options{Seed: 1}, Growth{Rule: "fixed", Step: 100, Initial: 40, Max: 40, Full: full, Stride: 1, Shuffle: 70})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seq := range n {
+				add(t, b, labelled(seq+1))
+			}
+			seen, rounds := map[uint64]bool{}, 0
+			for d := b.Drain(); len(d.Join)+len(d.Test) > 0; d = b.Drain() {
+				rounds++
+				for _, x := range slices.Concat(d.Join, d.Test) {
+					if seen[x.Seq] {
+						t.Fatalf("%d comes twice", x.Seq)
+					}
+					seen[x.Seq] = true
+				}
+				if len(d.Test) > 0 {
+					join, gone := b.Admit()
+					if full == "stop" && join > 0 || full == "replace" && (join != len(d.Test) || len(gone) != join) {
+						t.Fatalf("%s: %d of %d join a full sample, %d leave", full, join, len(d.Test), len(gone))
+					}
+					b.Leave(gone)
+				}
+			}
+			if len(seen) != int(n) || b.Len() != min(int(n), 40) || rounds > 5 {
+				t.Fatalf("%d of %d in %d rounds, %d members", len(seen), n, rounds, b.Len())
+			}
+		}
 	}
 }

@@ -4,183 +4,196 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/columns"
-	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Queue hands examples out in the order in which they came, each once. When it
-// is full the oldest one makes room.
-//
-// Memory: at most Cap examples.
-type Queue struct {
-	size int
-	list []*stream.Example
+// PoolOptions say what becomes of unlabelled examples.
+type PoolOptions struct {
+	// Batch is the number of unlabelled examples a step. With 0 they are sampled
+	// out.
+	Batch int
+	// Recent is the size, ≥ 1, of a sample of unlabelled examples, which are held:
+	// the last ones if Options.Policy is Recent, a uniform one otherwise.
+	Recent int
 }
 
-// NewQueue returns an empty queue for size ≥ 1 examples.
-func NewQueue(size int) *Queue { return &Queue{size: max(size, 1)} }
+// Pools is a Buffer that keeps labelled and unlabelled examples apart: the
+// labelled ones, which are few and used again and again, in the sample; the
+// unlabelled ones, which are many and used once, in a queue of minibatches.
+// Beside it is a sample of recent unlabelled ones.
+//
+// A step is due as soon as a minibatch is complete, or labelled examples have
+// come that are an eighth of those before, at most Every. So either kind may be
+// missing for as long as it likes. Before there is any label an unlabelled
+// example can only enter the sample of recent ones.
+//
+// The warm-up, of examples of either kind, ends with Begin: until then all are
+// pending and no step is due.
+type Pools struct{ Buffer }
 
-// Push appends x and returns the example that was dropped for it, or nil.
-func (q *Queue) Push(x *stream.Example) (dropped *stream.Example) {
-	if len(q.list) == q.size {
-		dropped = q.list[0]
+// NewPools returns empty pools. The error names the option that is out of
+// range.
+func NewPools(o Options, u PoolOptions) (*Pools, error) {
+	b, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Policy == Everything || u.Batch < 0 {
+		return nil, fmt.Errorf("samplers: pools with policy %q and minibatches of %d", o.Policy, u.Batch)
+	}
+	policy := Uniform
+	if o.Policy == Recent {
+		policy = Recent
+	}
+	p := &pools{o: u}
+	if p.recent, err = newSample(policy, u.Recent, true, o.Seed); err != nil {
+		return nil, err
+	}
+	b.pools = p
+	return &Pools{*b}, nil
+}
+
+// Warm reports whether the examples of the warm-up are there, for Begin.
+func (p *Pools) Warm() bool { return !p.ready && len(p.pending) >= p.o.Warmup }
+
+// Begin ends the warm-up.
+func (p *Pools) Begin() {
+	warm := p.pending
+	p.pending, p.ready = nil, true
+	for _, x := range warm {
+		p.pools.sort(&p.Buffer, x)
+	}
+}
+
+// Recent returns the sample of unlabelled examples, by slot. The list must not
+// be changed.
+func (p *Pools) Recent() []*stream.Example { return p.pools.recent.list }
+
+// Skipped returns the number of unlabelled examples that came before any label,
+// and so are in no minibatch.
+func (p *Pools) Skipped() uint64 { return p.pools.skipped }
+
+// More reports whether examples have been added and not yet handed out.
+func (p *Pools) More() bool { return len(p.pending) > 0 || p.pools.queue.len() > 0 }
+
+// Drain is Take at the end of a bounded stream: the minibatches may be as small
+// as they are. It is called while there are More.
+func (p *Pools) Drain() *Draw {
+	d := p.Take()
+	if len(d.Unlabelled) > 0 {
+		return d
+	}
+	d.Unlabelled = p.pools.queue.take(min(p.pools.o.Batch, p.pools.queue.len()))
+	return d
+}
+
+// pools is what Pools adds to a Buffer, whose pending examples are the labelled
+// ones.
+type pools struct {
+	o       PoolOptions
+	queue   queue
+	recent  *sample
+	labels  uint64 // handed out
+	skipped uint64
+}
+
+// sort puts an example where it belongs.
+func (p *pools) sort(b *Buffer, x *stream.Example) Fate {
+	if x.Labelled {
+		b.pending = append(b.pending, x)
+		return Learned
+	}
+	slot := p.recent.add(x)
+	if p.labels == 0 && len(b.pending) == 0 {
+		p.skipped++
+		if slot < 0 {
+			return SampledOut
+		}
+		return Learned
+	}
+	p.queue.push(x, p.o.Batch+b.o.Warmup)
+	return Learned
+}
+
+func (p *pools) need(b *Buffer) Need {
+	if !b.ready {
+		return Need{Fresh: max(0, b.o.Warmup-len(b.pending)), Steps: 1}
+	}
+	fresh := min(max(int(min(p.labels, 1<<20))/8, 1), b.o.Every) - len(b.pending)
+	// Where unlabelled examples are not taken, labels may come in larger groups,
+	// which are scored together.
+	if p.labels > 0 && p.o.Batch > 0 {
+		fresh = min(fresh, p.o.Batch-p.queue.len())
+	}
+	return Need{Fresh: max(fresh, 0), Steps: 1}
+}
+
+func (p *pools) take(b *Buffer, d *Draw) {
+	b.take(d, len(b.pending))
+	p.labels += uint64(len(d.Join))
+	if d.Unlabelled = nil; p.queue.len() >= p.o.Batch {
+		d.Unlabelled = p.queue.take(p.o.Batch)
+	}
+}
+
+func (p *pools) fields(f *state.Fields, b *Buffer) {
+	b.examples(f, "unlabelled", &p.queue.list)
+	f.Group("recent", func(f *state.Fields) { p.recent.fields(f, b) })
+	f.Uint64("labels", &p.labels)
+	f.Uint64("skipped", &p.skipped)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if n := p.queue.len(); n > p.o.Batch+b.o.Warmup {
+		f.Fail("unlabelled", fmt.Errorf("%d examples in a queue for %d", n, p.o.Batch+b.o.Warmup))
+	}
+	if !b.ready && (p.labels > 0 || p.queue.len() > 0 || p.recent.len() > 0 || len(b.pending) >= b.o.Warmup) {
+		f.Fail("ready", fmt.Errorf("not after %d labels", p.labels))
+	}
+	for _, x := range b.pending {
+		if b.ready && !x.Labelled {
+			f.Fail("pending", fmt.Errorf("example %d: %w", x.Seq, errNoLabel))
+			return
+		}
+	}
+	for _, x := range b.sample.list {
+		if !x.Labelled {
+			f.Fail("sample", fmt.Errorf("example %d: %w", x.Seq, errNoLabel))
+			return
+		}
+	}
+	if p.labels < uint64(b.sample.len()) {
+		f.Fail("labels", fmt.Errorf("%d labels handed out, %d held", p.labels, b.sample.len()))
+	}
+}
+
+// queue hands examples out in the order in which they came, each once.
+type queue struct {
+	list []*stream.Example
+	out  []*stream.Example // what a Draw points to
+}
+
+func (q *queue) len() int { return len(q.list) }
+
+// push appends x. In a queue of size the oldest example makes room.
+func (q *queue) push(x *stream.Example, size int) {
+	if len(q.list) >= size {
 		q.shift(1)
 	}
 	q.list = append(q.list, x)
-	return dropped
 }
 
-// Take removes the n oldest examples, or all if there are fewer, and appends
-// them to dst.
-func (q *Queue) Take(dst []*stream.Example, n int) []*stream.Example {
-	n = min(max(n, 0), len(q.list))
-	dst = append(dst, q.list[:n]...)
+// take removes the n oldest examples.
+func (q *queue) take(n int) []*stream.Example {
+	clear(q.out)
+	q.out = append(q.out[:0], q.list[:n]...)
 	q.shift(n)
-	return dst
+	return q.out
 }
 
 // shift drops the first n examples. The rest stays where it is: append moves
 // it once the array has no room behind, so each example is moved O(1) times.
-func (q *Queue) shift(n int) {
+func (q *queue) shift(n int) {
 	clear(q.list[:n]) // or the array would keep them alive
 	q.list = q.list[n:]
-}
-
-// Len returns the number of examples held.
-func (q *Queue) Len() int { return len(q.list) }
-
-// Cap returns the size of the queue.
-func (q *Queue) Cap() int { return q.size }
-
-// At returns the example that i others will leave before.
-func (q *Queue) At(i int) *stream.Example { return q.list[i] }
-
-// Bytes returns about how much memory the queue holds.
-func (q *Queue) Bytes() int { return totalBytes(q.list) }
-
-// Fields describes the state.
-func (q *Queue) Fields(f *state.Fields) {
-	columns.Examples(f, "examples", &q.list)
-	if f.Decoding() && len(q.list) > q.size {
-		f.Fail("examples", fmt.Errorf("%d examples in a queue for %d", len(q.list), q.size))
-	}
-}
-
-// Policy names the way a pool forgets.
-type Policy string
-
-const (
-	KeepUniform  Policy = "reservoir" // a uniform sample of all that came
-	KeepBalanced Policy = "balanced"  // a reservoir with equal shares of the classes
-	KeepRecent   Policy = "window"    // the last ones
-)
-
-// New returns an empty sampler with the given policy and capacity.
-func New(p Policy, size int, seed uint64) (Sampler, error) {
-	switch p {
-	case KeepUniform, KeepBalanced:
-		return NewReservoir(size, p == KeepBalanced, seed), nil
-	case KeepRecent:
-		return NewWindow(size), nil
-	}
-	return nil, fmt.Errorf("no sampling policy %q; there are %s, %s, %s", p, KeepUniform, KeepBalanced, KeepRecent)
-}
-
-// Pools keeps labelled and unlabelled examples apart: the labelled ones, which
-// are few and used again and again, in a Sampler; the unlabelled ones, which
-// are many and used once, in a Queue.
-type Pools struct {
-	Labelled   Sampler
-	Unlabelled *Queue
-}
-
-// NewPools returns pools for the given numbers of labelled and unlabelled
-// examples.
-func NewPools(p Policy, labelled, unlabelled int, seed uint64) (*Pools, error) {
-	s, err := New(p, labelled, seed)
-	if err != nil {
-		return nil, err
-	}
-	return &Pools{Labelled: s, Unlabelled: NewQueue(unlabelled)}, nil
-}
-
-// Add offers x to the pool it belongs to and reports whether x was kept.
-func (p *Pools) Add(x *stream.Example) bool {
-	if !x.Labelled {
-		p.Unlabelled.Push(x)
-		return true
-	}
-	slot, _ := p.Labelled.Add(x)
-	return slot >= 0
-}
-
-// Draw appends the slots of n labelled examples, drawn with r uniformly with
-// replacement, to dst. Without labelled examples it appends none.
-func (p *Pools) Draw(dst []int, n int, r *rng.Source) []int { return Draw(dst, p.Labelled, n, r) }
-
-// Draw appends n slots of s, drawn with r uniformly with replacement, to dst.
-// From an empty sample it draws none. The generator is the caller's, because
-// what is drawn is part of the learner's state, not of the sample's.
-func Draw(dst []int, s Sample, n int, r *rng.Source) []int {
-	if s.Len() == 0 {
-		return dst
-	}
-	for range n {
-		dst = append(dst, r.IntN(s.Len()))
-	}
-	return dst
-}
-
-// Bytes returns about how much memory the pools hold.
-func (p *Pools) Bytes() int { return p.Labelled.Bytes() + p.Unlabelled.Bytes() }
-
-// Fields describes the state.
-func (p *Pools) Fields(f *state.Fields) {
-	f.Group("labelled", p.Labelled.Fields)
-	f.Group("unlabelled", p.Unlabelled.Fields)
-}
-
-// Deferred holds arrivals back from a sampler, so that the sample stays as it
-// is while an epoch runs over it.
-//
-// Memory: the sampler's and Waiting() ≤ Cap arrivals.
-type Deferred struct {
-	Sampler Sampler
-	wait    Queue
-}
-
-// NewDeferred puts a queue for size ≥ 1 arrivals before s.
-func NewDeferred(s Sampler, size int) *Deferred {
-	return &Deferred{Sampler: s, wait: Queue{size: max(size, 1)}}
-}
-
-// Add keeps x for the next Apply. If the queue is full its oldest arrival is
-// dropped and returned.
-func (d *Deferred) Add(x *stream.Example) (dropped *stream.Example) { return d.wait.Push(x) }
-
-// Waiting returns the number of arrivals not yet applied.
-func (d *Deferred) Waiting() int { return d.wait.Len() }
-
-// Next returns the waiting example that i others will be applied before.
-func (d *Deferred) Next(i int) *stream.Example { return d.wait.At(i) }
-
-// Apply adds the waiting examples to the sampler, in order of arrival, and
-// calls changed, which may be nil, after each with what Sampler.Add returned.
-func (d *Deferred) Apply(changed func(x *stream.Example, slot int, evicted *stream.Example)) {
-	for _, x := range d.wait.Take(nil, d.wait.Len()) {
-		slot, evicted := d.Sampler.Add(x)
-		if changed != nil {
-			changed(x, slot, evicted)
-		}
-	}
-}
-
-// Bytes returns about how much memory is held.
-func (d *Deferred) Bytes() int { return d.Sampler.Bytes() + d.wait.Bytes() }
-
-// Fields describes the state.
-func (d *Deferred) Fields(f *state.Fields) {
-	f.Group("sample", d.Sampler.Fields)
-	f.Group("waiting", d.wait.Fields)
 }

@@ -119,15 +119,8 @@ func Feed(t testing.TB, l algos.Learner, xs ...*stream.Example) {
 // Step takes the steps that are due.
 func Step(t testing.TB, l algos.Learner) {
 	t.Helper()
-	for n := l.Need(); n.Fresh <= 0; n = l.Need() {
-		if n.Steps < 1 {
-			t.Fatalf("a step is due, but Need says %+v", n)
-		}
-		for range n.Steps {
-			if _, err := l.Step(context.Background()); err != nil {
-				t.Fatalf("Step: %v", err)
-			}
-		}
+	if err := algos.StepDue(context.Background(), l, nil); err != nil {
+		t.Fatalf("Step: %v", err)
 	}
 }
 

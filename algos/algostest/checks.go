@@ -109,6 +109,9 @@ func (s *suite) need(t *testing.T) {
 		}
 		xs = xs[min(n.Fresh, len(xs)):]
 		for n := l.Need(); n.Fresh <= 0; n = l.Need() {
+			if n.Steps < 1 {
+				t.Fatalf("a step is due, but Need says %+v", n)
+			}
 			Step(t, l)
 			steps++
 		}

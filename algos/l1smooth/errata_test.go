@@ -293,7 +293,7 @@ func TestWarmStart(t *testing.T) {
 					t.Fatalf("%s: the solution began at level %d, but the last one supports %d", keep, l.s.k, want)
 				}
 			}
-			if err := algos.StepDue(t.Context(), l); err != nil {
+			if err := algos.StepDue(t.Context(), l, nil); err != nil {
 				t.Fatal(err)
 			}
 			if l.solved == solved {
@@ -311,9 +311,9 @@ func TestWarmStart(t *testing.T) {
 		}
 		held := make([]float64, 0)
 		var list = xs[:0:0]
-		for i := range l.sample.Sampler.Len() {
-			list = append(list, l.sample.Sampler.At(i))
-			held = append(held, float64(list[i].Seq))
+		for _, x := range l.Sample() {
+			list = append(list, x)
+			held = append(held, float64(x.Seq))
 		}
 		if len(held) != 1000 {
 			t.Fatalf("%s: %d examples held", keep, len(held))

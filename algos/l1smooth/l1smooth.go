@@ -4,13 +4,11 @@ package l1smooth
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
-	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -44,8 +42,8 @@ import (
 // twice (as it came and packed), and |A|² numbers. Not safe for concurrent use;
 // sums run on several cores and give the same bits on any number of them.
 type Learner struct {
+	*samplers.Buffer
 	opt     Options
-	sample  *samplers.Deferred
 	s       solver
 	solving bool // between the iterations of a solution
 	full    bool // the present solution goes down to the last level
@@ -69,16 +67,13 @@ const (
 )
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
-	l := &Learner{opt: o}
-	policy := samplers.Policy(o.Keep)
-	if o.Keep == "growing" {
-		policy = samplers.KeepRecent // which never has to make room
-	}
-	s, err := samplers.New(policy, o.Buffer, env.Seed)
+	b, err := samplers.New(samplers.Options{
+		Features: o.Dim, Policy: samplers.Policy(o.Keep), Size: o.Buffer, Hold: true, Seed: env.Seed, Every: 1,
+	})
 	if err != nil {
 		return nil, err
 	}
-	l.sample = samplers.NewDeferred(s, o.Buffer)
+	l := &Learner{Buffer: b, opt: o}
 	l.s = solver{
 		data:   &data{bias: o.Bias},
 		alphas: ladder(o.Alpha0, o.AlphaMin, o.Beta),
@@ -93,28 +88,6 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 // Limits implements algos.Limited.
 func (l *Learner) Limits() algos.Limits { return algos.Limits{Features: l.opt.Dim, Option: "dims"} }
 
-// Add takes a labelled example in, to be learned from at the next solution;
-// unlabelled ones go by, and so do those beyond a growing buffer's limit.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if x.Y != 1 && x.Y != -1 {
-		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	}
-	if !kernel.Finite(x.X) {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
-	}
-	if d := x.X.Dim(); d > l.opt.Dim {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond the limit of %d", d, l.opt.Dim)}
-	}
-	if l.opt.Keep == "growing" && l.sample.Sampler.Len()+l.sample.Waiting() >= l.opt.Buffer {
-		return algos.SampledOut, nil
-	}
-	l.sample.Add(x)
-	return algos.Learned, nil
-}
-
 // Need asks for as many examples as Every says, and then for one step at a
 // time until the problem is solved.
 func (l *Learner) Need() algos.Need {
@@ -123,10 +96,9 @@ func (l *Learner) Need() algos.Need {
 	}
 	every := l.opt.Every
 	if every == 0 {
-		every = max(leastEvery, l.sample.Sampler.Len()/share)
+		every = max(leastEvery, l.Len()/share)
 	}
-	// What the queue cannot hold would be lost.
-	return algos.Need{Fresh: max(0, min(every, l.opt.Buffer)-l.sample.Waiting()), Steps: 1}
+	return l.NeedOf(min(every, l.opt.Buffer)) // more would not fit
 }
 
 // Step does one iteration of Algorithm 1. The first of a solution takes the
@@ -152,8 +124,8 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 // Refine takes the arrivals in and does up to n iterations of a solution down
 // to the smallest smoothing.
 func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
-	switch waiting := l.sample.Waiting(); {
-	case waiting > 0 || !l.solving && !l.settled:
+	switch {
+	case len(l.Pending()) > 0 || !l.solving && !l.settled:
 		l.begin(true)
 	case l.solving && !l.full:
 		l.full = true // what was under way goes on, to the end
@@ -176,12 +148,13 @@ func (l *Learner) begin(full bool) {
 	if l.n > 0 {
 		from = l.supported()
 	}
-	l.sample.Apply(func(_ *stream.Example, slot int, _ *stream.Example) {
+	d := l.Take()
+	for _, slot := range d.Slots {
 		if slot >= 0 {
 			l.touch(slot / blockRows)
 		}
 		l.settled = false
-	})
+	}
 	l.pack()
 	if l.s.n < 2 || l.s.support() > 0 && l.oneClass() {
 		return
@@ -268,15 +241,15 @@ func (l *Learner) touch(b int) {
 
 // pack brings the packed blocks in line with the sample.
 func (l *Learner) pack() {
-	d, sample := l.s.data, l.sample.Sampler
-	n := sample.Len()
+	d, sample := l.s.data, l.Sample()
+	n := len(sample)
 	for len(d.blocks)*blockRows < n {
 		d.blocks = append(d.blocks, block{})
 	}
 	changed := false
 	for b := range d.blocks {
 		if b < len(l.stale) && l.stale[b] {
-			d.blocks[b] = pack(sample, b*blockRows, min((b+1)*blockRows, n))
+			d.blocks[b] = pack(sample[b*blockRows : min((b+1)*blockRows, n)])
 			l.stale[b] = false
 			changed = true
 		}
@@ -291,7 +264,7 @@ func (l *Learner) pack() {
 // examples of the last iteration.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
-	r.Step, r.Sample = l.step, l.sample.Sampler.Len()
+	r.Step, r.Sample = l.step, l.Len()
 	r.Objective, r.Certificate = l.s.objective, l.s.gap
 	r.GradNorm, r.StepSize = math.Sqrt(math.Abs(l.s.slope)), l.s.length
 	alpha := math.NaN()

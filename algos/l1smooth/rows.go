@@ -3,7 +3,7 @@ package l1smooth
 import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // blockRows is the number of examples in a block: few enough that a block
@@ -25,14 +25,13 @@ type block struct {
 	pairs int       // Σ nnz², the work of a Hessian over all rows
 }
 
-// pack returns the examples from slot lo to hi as a block.
-func pack(s samplers.Sample, lo, hi int) block {
-	n := hi - lo
+// pack returns the examples of consecutive slots as a block.
+func pack(xs []*stream.Example) block {
+	n := len(xs)
 	b := block{y: make([]float64, n)}
 	nnz, dim := 0, 0
 	unit := true
-	for i := range n {
-		e := s.At(lo + i)
+	for i, e := range xs {
 		b.y[i] = e.Y
 		row := 0
 		for j, v := range linear.Nonzeros(e.X) {
@@ -46,9 +45,9 @@ func pack(s samplers.Sample, lo, hi int) block {
 	if float64(nnz) >= denseShare*float64(n)*float64(dim) && dim > 0 {
 		b.width = dim
 		b.val = make([]float32, n*dim)
-		for i := range n {
+		for i, e := range xs {
 			row := b.val[i*dim : (i+1)*dim]
-			for j, v := range linear.Nonzeros(s.At(lo + i).X) {
+			for j, v := range linear.Nonzeros(e.X) {
 				row[j] = v
 			}
 		}
@@ -60,8 +59,8 @@ func pack(s samplers.Sample, lo, hi int) block {
 	if !unit {
 		b.val = make([]float32, 0, nnz)
 	}
-	for i := range n {
-		for j, v := range linear.Nonzeros(s.At(lo + i).X) {
+	for _, e := range xs {
+		for j, v := range linear.Nonzeros(e.X) {
 			b.idx = append(b.idx, int32(j))
 			if !unit {
 				b.val = append(b.val, v)

@@ -2,11 +2,8 @@ package l1smooth
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 var (
@@ -26,7 +23,7 @@ func (l *Learner) UnmarshalBinary(data []byte) error {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	f.Group("sample", l.sample.Fields)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Bool("solving", &l.solving)
 	f.Bool("full", &l.full)
 	f.Bool("settled", &l.settled)
@@ -64,7 +61,7 @@ func (s *solver) fields(f *state.Fields) {
 
 // check refuses a state that cannot have been stored, and packs the examples.
 func (l *Learner) check(f *state.Fields) {
-	s, sample := &l.s, l.sample.Sampler
+	s := &l.s
 	if len(s.w) != len(s.active) || len(s.w) > l.opt.Dim+1 {
 		f.Fail("w", errLength)
 		return
@@ -79,32 +76,15 @@ func (l *Learner) check(f *state.Fields) {
 		f.Fail("k", errNumber)
 		return
 	}
-	if l.solving && (s.k == len(s.alphas) || l.n != sample.Len() || l.n < 2) {
+	if l.solving && (s.k == len(s.alphas) || l.n != l.Len() || l.n < 2) {
 		f.Fail("solving", errNumber)
 		return
-	}
-	valid := func(x *stream.Example) bool {
-		if x.Labelled && (x.Y == 1 || x.Y == -1) && kernel.Finite(x.X) && x.X.Dim() <= l.opt.Dim {
-			return true
-		}
-		f.Fail("sample", fmt.Errorf("example %d cannot have been accepted", x.Seq))
-		return false
-	}
-	for i := range sample.Len() {
-		if !valid(sample.At(i)) {
-			return
-		}
-	}
-	for i := range l.sample.Waiting() {
-		if !valid(l.sample.Next(i)) {
-			return
-		}
 	}
 	s.blocks, s.known = nil, false
 	s.dim = max(len(s.w)-1, 0)
 	n := len(s.w)
 	l.stale = nil
-	for b := 0; b*blockRows < sample.Len(); b++ {
+	for b := 0; b*blockRows < l.Len(); b++ {
 		l.touch(b)
 	}
 	l.pack()

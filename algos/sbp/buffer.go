@@ -14,36 +14,28 @@ import (
 // those that have come. Neither changes a response of the others but by the
 // share of what left.
 func (l *Learner) arrive() {
-	if len(l.Pending) == 0 {
+	if len(l.Pending()) == 0 {
 		return
 	}
-	if !l.Ready {
+	if !l.Ready() {
 		l.setGamma()
 	}
 	l.rows.Tick()
-	// A slot may change hands twice; what counts is who has it in the end.
-	last := map[int]*stream.Example{}
-	var slots []int
-	for _, x := range l.Pending {
-		slot, _ := l.sampler.Add(&stream.Example{Seq: x.Seq, Y: x.Y, Labelled: true})
-		if slot < 0 {
-			continue
+	d := l.Take()
+	for _, slot := range d.Slots {
+		if slot >= 0 {
+			l.since++
 		}
-		if last[slot] == nil {
-			slots = append(slots, slot)
-		}
-		last[slot] = x
-		l.since++
 	}
-	l.Pending = nil
+	slots, examples := d.Last()
 	if len(slots) == 0 {
 		return
 	}
 	l.fresh = true
-	l.evict(slots)
+	l.evict(d.Gone)
 	xs := make([]stream.Vec, len(slots))
 	for q, i := range slots {
-		x := last[i]
+		x := examples[q]
 		xs[q] = x.X
 		if i < len(l.y) {
 			l.basis.Set(i, x.X)
@@ -83,16 +75,15 @@ func (l *Learner) setGamma() {
 	f := l.opt.Func(l.opt.Bias, l.Vecs())
 	l.basis, l.cold = kernel.New(f), kernel.New(f)
 	l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
-	l.Ready = true
 }
 
-// evict prepares slots for new examples. Those without coefficients leave for
-// nothing.
+// evict takes the members that leave out of the model. Those without
+// coefficients cost nothing.
 func (l *Learner) evict(slots []int) {
 	var with []int
 	var miss []int32
 	for _, i := range slots {
-		if i < len(l.y) && (l.a[i] != 0 || l.lag[i] != 0) {
+		if l.a[i] != 0 || l.lag[i] != 0 {
 			with = append(with, i)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/samplers"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -60,13 +59,5 @@ var Spec = algos.Define(algos.SpecInfo{
 		"drift": {"buffer": "1000", "frozen": "1000", "updates": "64", "restart": "0.001"},
 	},
 }, check, newLearner, expansion.Decode)
-
-func (o Options) sampler(seed uint64) samplers.Sampler {
-	switch o.Keep {
-	case "reservoir", "balanced":
-		return samplers.NewReservoir(o.Buffer, o.Keep == "balanced", seed)
-	}
-	return samplers.NewWindow(o.Buffer)
-}
 
 func check(o *Options) error { return o.Check() }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
-	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/rng"
@@ -53,12 +52,11 @@ import (
 // each support vector an arrival. Memory: Buffer examples in packed form, the
 // cache, 72 bytes an example. Not safe for concurrent use.
 type Learner struct {
-	intake.Queue
-	opt     Options
-	sampler samplers.Sampler // of stubs without features: the points are in basis
-	rng     *rng.Source
+	*samplers.Buffer
+	opt Options
+	rng *rng.Source
 
-	// The buffer, by slot of the sampler.
+	// The members of the buffer, by slot.
 	basis *kernel.Basis
 	y     []float64
 	a     []float64 // coefficients are scale·a·y
@@ -110,22 +108,19 @@ const coldSpans = 5
 const firstNu = 0.01
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	b, err := samplers.New(samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Buffer, Seed: env.Seed, Every: o.Every, Warmup: o.Warmup()})
 	l := &Learner{
-		Queue: intake.Queue{Ready: o.Known()},
-		opt:   o, basis: kernel.New(o.Func(o.Bias, nil)), cold: kernel.New(o.Func(o.Bias, nil)),
-		sampler: o.sampler(env.Seed), rng: rng.New(env.Seed, "sbp.draw"),
+		Buffer: b,
+		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), cold: kernel.New(o.Func(o.Bias, nil)),
+		rng:   rng.New(env.Seed, "sbp.draw"),
 		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu), gap: math.NaN(),
 	}
 	if !l.fixed {
 		l.nu = firstNu
 	}
 	l.rows = rows.New(l.basis, o.CacheMB<<20)
-	return l, nil
+	return l, err
 }
-
-// Need asks for Every examples or, before the first step, for those from which
-// gamma is set.
-func (l *Learner) Need() algos.Need { return l.NeedEvery(l.opt.Every) }
 
 // Step takes the pending examples into the buffer and does Updates updates for
 // every Every of them.
@@ -133,7 +128,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	updates := l.opt.Updates * max(1, len(l.Pending)/l.opt.Every)
+	updates := l.opt.Updates * max(1, len(l.Pending())/l.opt.Every)
 	removed := l.removed
 	l.arrive()
 	switch {
@@ -156,7 +151,7 @@ var finalParts = [...]float64{1. / 8, 1. / 8, 1. / 4, 1. / 2}
 
 // Finish takes the pending examples in and does the final updates.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
-	if len(l.Pending) > 0 {
+	if len(l.Pending()) > 0 {
 		l.arrive()
 		l.settle()
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
@@ -36,8 +35,7 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
-	l.Queue.Fields(f)
-	f.Group("sampler", l.sampler.Fields)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Binary("rng", l.rng)
 	f.Group("points", l.basis.Fields)
 	f.Float64s("y", &l.y)
@@ -106,13 +104,13 @@ func (l *Learner) check(f *state.Fields) {
 			}
 		}
 	}
-	if l.basis.Len() != n || l.sampler.Len() != n || len(l.ptSum) != 0 && len(l.ptSum) != n {
+	if l.basis.Len() != n || l.Len() != n || len(l.ptSum) != 0 && len(l.ptSum) != n {
 		f.Fail("points", errLength)
 		return
 	}
 	for i, y := range l.y {
-		if y != 1 && y != -1 || l.sampler.At(i).Y != y {
-			f.Fail("y", fmt.Errorf("%w: %g", intake.ErrLabel, y))
+		if y != 1 && y != -1 {
+			f.Fail("y", fmt.Errorf("label of example %d is %g", i, y))
 			return
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// evict takes n of the first m points out of the sample: the oldest. Only a
-// sample that is full keeps its support vectors beyond their age, and lets points
-// without a coefficient go in their place: so it is a sample of a longer stretch
-// of the stream, of which what does not matter is not kept. Where more than a
-// fifth of the support vectors are on the wrong side it does not: they are noise,
-// and kept without the points that outvote it they would bend the boundary more
-// with every step. It returns how many went.
-func (l *Learner) evict(m, n int) int {
+// evict takes the oldest points, which are listed, out of the sample, or as many
+// others of the first m. Only a sample that is full keeps its support vectors
+// beyond their age, and lets points without a coefficient go in their place: so it
+// is a sample of a longer stretch of the stream, of which what does not matter is
+// not kept. Where more than a fifth of the support vectors are on the wrong side
+// it does not: they are noise, and kept without the points that outvote it they
+// would bend the boundary more with every step.
+func (l *Learner) evict(m int, out []int) {
 	p := l.p
 	wrong := 0
 	for i, a := range p.Alpha[:m] {
@@ -23,22 +23,22 @@ func (l *Learner) evict(m, n int) int {
 			wrong++
 		}
 	}
-	all := l.o.Full == "window" || l.pace.holds || 5*wrong > l.support()
-	var out []int32
-	for pass := range 2 {
-		for i := range int32(m) { // points stand in order of age
-			if len(out) < n && (all || (p.Alpha[i] == 0 && !p.Active[i]) == (pass == 0)) {
-				out = append(out, i)
+	all := l.opt.Full == "window" || l.Holds() || 5*wrong > l.support()
+	if !all {
+		n := len(out)
+		out = out[:0]
+		for pass := range 2 {
+			for i := range m { // points are in order of age
+				if len(out) < n && (p.Alpha[i] == 0 && !p.Active[i]) == (pass == 0) {
+					out = append(out, i)
+				}
 			}
 		}
-		if all {
-			break
-		}
+		slices.Sort(out)
 	}
-	slices.Sort(out)
 	clear(p.D)
 	l.pass(m, out)
-	return l.remove(out)
+	l.remove(out)
 }
 
 // pass hands the coefficients of the points listed, which leave, to the points
@@ -46,10 +46,11 @@ func (l *Learner) evict(m, n int) int {
 // and has a loss itself. Coefficients of opposite sign balance each other over
 // the whole sample; without an heir for those that leave, all would have to
 // move.
-func (l *Learner) pass(m int, out []int32) {
+func (l *Learner) pass(m int, out []int) {
 	p := l.p
 	for _, sign := range [2]float64{1, -1} {
-		var heirs, leave []int32
+		var heirs []int32
+		var leave []int
 		for j := m; j < p.Len(); j++ {
 			if w := p.W[j]; w == sign && w*p.S[j] < 1 {
 				heirs = append(heirs, int32(j))
@@ -63,7 +64,7 @@ func (l *Learner) pass(m int, out []int32) {
 		like := p.Basis.Subset(heirs)
 		row := make([]float32, len(heirs))
 		for _, i := range leave[:min(len(leave), len(heirs))] {
-			like.Block(row, len(row), []stream.Vec{p.Basis.Row(int(i))}, 0, len(row))
+			like.Block(row, len(row), []stream.Vec{p.Basis.Row(i)}, 0, len(row))
 			best := -1
 			for r, k := range row {
 				if p.Alpha[heirs[r]] == 0 && (best < 0 || k > row[best]) {
@@ -76,27 +77,21 @@ func (l *Learner) pass(m int, out []int32) {
 	}
 }
 
-// remove takes the points listed, in ascending order, out of the sample and
-// returns how many they were.
-func (l *Learner) remove(out []int32) int {
+// remove takes the points listed, in ascending order, out of the sample.
+func (l *Learner) remove(out []int) {
 	p := l.p
 	l.forget(out)
+	l.Leave(out)
 	p.Mark()
 	keep := make([]int32, 0, p.Len())
 	for i := range int32(p.Len()) {
-		if len(out) > 0 && out[0] == i {
+		if len(out) > 0 && out[0] == int(i) {
 			out = out[1:]
 			continue
 		}
 		keep = append(keep, i)
 	}
-	gone := p.Len() - len(keep)
-	for r, i := range keep {
-		l.seq[r] = l.seq[i]
-	}
-	l.seq = l.seq[:len(keep)]
 	p.Keep(keep)
-	return gone
 }
 
 // shrink takes the oldest points out of a sample whose model has more support
@@ -104,13 +99,13 @@ func (l *Learner) remove(out []int32) int {
 // there were any. The sample holds its size from then on.
 func (l *Learner) shrink() bool {
 	support, m := l.support(), l.p.Len()
-	if !l.guarded() || l.o.Budget == 0 || support <= l.o.Budget || m < 2 {
+	if !l.guarded() || l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
 		return false
 	}
-	n := min(m-1, (support-l.o.Budget)*m/support+m/20+1)
-	out := make([]int32, n)
+	n := min(m-1, (support-l.opt.Budget)*m/support+m/20+1)
+	out := make([]int, n)
 	for i := range out {
-		out[i] = int32(i)
+		out[i] = i
 	}
 	clear(l.p.D)
 	l.remove(out)
@@ -133,31 +128,31 @@ func (l *Learner) support() (n int) {
 // guard: those that contribute least go.
 func (l *Learner) trim() {
 	support := l.support()
-	if l.o.Budget == 0 || support <= l.o.Budget {
+	if l.opt.Budget == 0 || support <= l.opt.Budget {
 		return
 	}
 	l.outdate()
 	clear(l.p.D)
-	l.forget(l.least(l.p.Len(), support-l.o.Budget))
+	l.forget(l.least(l.p.Len(), support-l.opt.Budget))
 	l.refresh()
 }
 
 // least lists the n of the first m points with a coefficient whose |α_j|·√K_jj
 // is least, in order of that and then of age.
-func (l *Learner) least(m, n int) []int32 {
+func (l *Learner) least(m, n int) []int {
 	p := l.p
 	type entry struct {
-		i int32
+		i int
 		v float64
 	}
 	var all []entry
 	for i, a := range p.Alpha[:m] {
 		if a != 0 {
-			all = append(all, entry{int32(i), math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))})
+			all = append(all, entry{i, math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))})
 		}
 	}
 	slices.SortFunc(all, func(x, y entry) int { return cmp.Or(cmp.Compare(x.v, y.v), cmp.Compare(x.i, y.i)) })
-	out := make([]int32, 0, n)
+	out := make([]int, 0, n)
 	for _, e := range all[:min(n, len(all))] {
 		out = append(out, e.i)
 	}
@@ -167,13 +162,13 @@ func (l *Learner) least(m, n int) []int32 {
 // forget sets the coefficients of the points listed to 0 and brings the scores
 // up to date, also with changes of others that are in D. The decision changes
 // at z by at most √K(z,z) times the sum of their |α_j|·√K_jj, which is counted.
-func (l *Learner) forget(out []int32) {
+func (l *Learner) forget(out []int) {
 	p := l.p
 	clear(p.P)
 	l.fresh = true
 	for _, i := range out {
 		if a := p.Alpha[i]; a != 0 {
-			l.counts.forgotten += math.Abs(a) * math.Sqrt(max(p.Basis.Diag(int(i)), 0))
+			l.counts.forgotten += math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))
 			p.D[i], p.Alpha[i] = -a, 0
 		}
 	}

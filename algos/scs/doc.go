@@ -8,9 +8,9 @@
 //
 // over the coefficients of f(z) = Σ_j α_j (K(z_j, z) + bias). A step
 //
-//	takes fresh draws T_k                                         (lines 8 to 12)
-//	lets S grow by them (recycling), or tests on them first       (line 7)
-//	d_k = −Nr{−d_{k−1}, g_k},  t_k by line search,  α += t_k d_k   (lines 4 to 6), some times over
+//	takes the draws s_k and T_k from the buffer                    (lines 9 and 12)
+//	lets S grow by s_k, tests on T_k, recycles T_k into S          (lines 10 to 16)
+//	d_k = −Nr{−d_{k−1}, g_k},  t_k by line search,  α += t_k d_k   (lines 5 to 8), some times over
 //	in the default preset, ascends in the dual block by block.
 //
 // In the paper's loop the search precedes the draws and the test; here a step

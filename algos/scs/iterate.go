@@ -16,7 +16,7 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 		if t == 0 {
 			l.counts.null++
 			l.step = 0
-			if l.fresh || l.o.Restart == "never" {
+			if l.fresh || l.opt.Restart == "never" {
 				// The subgradient itself gives no descent, or nothing would change
 				// before the sample does.
 				break
@@ -35,7 +35,7 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 // direction sets d to −Nr{−d, g}, the shortest vector between the old
 // direction and the negative subgradient, in the metric in use.
 func (l *Learner) direction(p *hinge.Problem) {
-	if l.o.Geometry == "alpha" {
+	if l.opt.Geometry == "alpha" {
 		l.norm = p.TurnAlpha(l.fresh)
 	} else {
 		l.norm = p.TurnRKHS(l.fresh)
@@ -45,7 +45,7 @@ func (l *Learner) direction(p *hinge.Problem) {
 // search returns the step along d.
 func (l *Learner) search(p *hinge.Problem) float64 {
 	line := p.Line()
-	if !l.o.asPaper() {
+	if !l.opt.asPaper() {
 		var t float64
 		t, l.breaks = line.Exact(l.breaks)
 		return t

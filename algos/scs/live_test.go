@@ -254,7 +254,7 @@ func TestGrowthEndsWhereItDoesNotPay(t *testing.T) {
 	if size != sizes[len(sizes)/2] || l.gauge(t, "grow_total") != 0 {
 		t.Errorf("the sample is %d, after half of the stream %d; it grew again %g times", size, sizes[len(sizes)/2], l.gauge(t, "grow_total"))
 	}
-	if oldest := int(l.Learner.seq[0]); oldest < n-refresh*(size+1024) {
+	if oldest := int(l.Seq(0)); oldest < n-stride*(size+1024) {
 		t.Errorf("the oldest example is number %d of %d in a sample of %d", oldest, n, size)
 	}
 	side = -1

@@ -70,8 +70,8 @@ func (o *Options) largeRadius() float64 {
 // Otherwise the line search is exact.
 func (o *Options) asPaper() bool { return o.Accept == "ratio" || o.Accept == "printed" }
 
-// validate checks what a range cannot say and resolves what "auto" means.
-func (o *Options) validate() error {
+// check checks what a range cannot say and resolves what "auto" means.
+func check(o *Options) error {
 	if math.IsNaN(o.Delta0) {
 		o.Delta0 = 1
 		if o.Geometry == "alpha" {

@@ -9,20 +9,12 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// refresh: a sample that holds its size takes every refresh-th labelled
-// arrival in, so that it is made of the last refresh·|S| of them.
-const refresh = 16
-
 // pace decides from the draws T_k whether the sample grows. What a doubling
 // gains follows a power law: with excess error a·m^-½ each gains 1/√2 of what
 // the one before did. The estimate is that of a filter: the gain foretold by
 // the doublings before, whose variance is doubled since the law is rough,
 // combined with the gain measured on T_k.
 type pace struct {
-	holds  bool
-	size   int     // at which the sample holds
-	waits  bool    // the model lacks its gap: the sample does not change
-	since  int     // labelled arrivals since the last step
 	anchor int     // size of the sample that the last doubling began with
 	gain   float64 // accuracy that the last doubling gained
 	spread float64 // variance of gain
@@ -70,7 +62,7 @@ func (g *pace) judge(l *Learner, m int) {
 		}
 	}
 	n := float64(p.Len() - m)
-	if g.holds {
+	if l.Holds() {
 		g.watch(l, m, wrong, n)
 		return
 	}
@@ -89,8 +81,8 @@ func (g *pace) judge(l *Learner, m int) {
 			spread *= weight
 		}
 		g.gain, g.spread = gain, spread
-		enough := min(l.o.Gain, (wrong+1)/n/errorShare)
-		if l.o.Full == "replace" && m >= l.holdLeast() && g.expected() < enough {
+		enough := min(l.opt.Gain, (wrong+1)/n/errorShare)
+		if l.opt.Full == "replace" && m >= l.holdLeast() && g.expected() < enough {
 			g.level, g.levelN, g.recent, g.recentN = wrong, n, wrong, n
 			g.hold(l, m, "gain")
 		}
@@ -102,20 +94,19 @@ func (g *pace) judge(l *Learner, m int) {
 // holdLeast is the smallest sample that may stop growing for want of a gain:
 // below, a doubling costs next to nothing and few draws measure what it gains.
 func (l *Learner) holdLeast() int {
-	if l.o.TMax == 0 {
+	if l.opt.TMax == 0 {
 		return 16384
 	}
-	return 2 * l.o.TMax
+	return 2 * l.opt.TMax
 }
 
 // hold stops the growth.
 func (g *pace) hold(l *Learner, size int, why string) {
-	g.size = size
-	if !g.holds {
-		g.holds = true
+	if !l.Holds() {
 		g.held++
 		l.log.Info("hold", slog.String("learner", "scs"), slog.Int("sample", size), slog.String("limit", why), slog.Float64("expected_gain", g.expected()))
 	}
+	l.Hold(size)
 }
 
 // watch lets a sample that holds its size grow again where the error has risen.
@@ -129,48 +120,16 @@ func (g *pace) watch(l *Learner, m int, wrong, n float64) {
 	mean := g.level / g.levelN
 	deviation := math.Sqrt(float64(mean*(1-mean))*(1/g.levelN+1/g.recentN)) + 1/g.recentN
 	if g.recent/g.recentN-mean > alarm*deviation {
-		*g = pace{since: g.since, spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
+		*g = pace{spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
+		l.Resume()
 		l.p.Mark()
 		l.log.Info("grow", slog.String("learner", "scs"), slog.Int("sample", m))
 	}
 }
 
-// admits notes a labelled arrival and reports whether it becomes a draw.
-func (l *Learner) admits() bool {
-	g := &l.pace
-	g.since++
-	if g.since%l.stride() != 0 {
-		return false
-	}
-	grow, test := l.draws()
-	return !g.waits || len(l.pend) < grow+test
-}
-
-// arrivals returns how many labelled arrivals the next step waits for, of
-// which missing are to become draws. A step that goes on where the last one
-// was cut short comes as late as if there were draws to take in.
-func (l *Learner) arrivals(missing, test int) int {
-	g, n := &l.pace, l.stride()
-	switch {
-	case g.waits:
-		return test*n - g.since
-	case missing <= 0:
-		return 0
-	}
-	return missing*n - g.since%n
-}
-
-// stride returns how many labelled arrivals there are for each draw.
-func (l *Learner) stride() int {
-	if l.pace.holds && l.o.Full != "window" {
-		return refresh
-	}
-	return 1
-}
-
-func (g *pace) gauges() []stream.Measure {
-	holds := 0.0
-	if g.holds {
+func (l *Learner) paceGauges() []stream.Measure {
+	g, holds := &l.pace, 0.0
+	if l.Holds() {
 		holds = 1
 	}
 	return []stream.Measure{
@@ -182,10 +141,6 @@ func (g *pace) gauges() []stream.Measure {
 }
 
 func (g *pace) fields(f *state.Fields) {
-	f.Bool("holds", &g.holds)
-	f.Bool("waits", &g.waits)
-	f.Int("size", &g.size)
-	f.Int("since", &g.since)
 	f.Int("anchor", &g.anchor)
 	f.Float64("gain", &g.gain)
 	f.Float64("spread", &g.spread)
@@ -195,7 +150,7 @@ func (g *pace) fields(f *state.Fields) {
 	f.Float64("recent_n", &g.recentN)
 	f.Uint64("grown", &g.grown)
 	f.Uint64("held", &g.held)
-	if f.Decoding() && f.Err() == nil && (g.since < 0 || g.size < 0 || g.anchor < 0 || !(g.spread >= 0)) {
-		f.Fail("pace", fmt.Errorf("%d, %d, %g", g.since, g.anchor, g.spread))
+	if f.Decoding() && f.Err() == nil && (g.anchor < 0 || !(g.spread >= 0)) {
+		f.Fail("pace", fmt.Errorf("%d, %g", g.anchor, g.spread))
 	}
 }

@@ -264,39 +264,6 @@ func correlation(x, y []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// TestTheoremSize is the arithmetic of theorem 3.3 and, by sampling, P-10 and
-// P-17: at a fixed function the sample objective is unbiased and within κδ²/2
-// with the probability promised.
-func TestTheoremSize(t *testing.T) {
-	for _, c := range []struct {
-		delta, kappa float64
-		want         int
-	}{{1, 1, 119}, {.5, 1, 1889}, {.1, 10, 11805}, {.1, 100, 119}} {
-		if n := scs.TheoremSize(c.delta, c.kappa, .05, 1); n != c.want {
-			t.Errorf("δ %g, κ %g: %d, want %d", c.delta, c.kappa, n, c.want)
-		}
-	}
-	// The margin of the fixed function is uniform in [−1,1]: hinge in [0,2],
-	// mean 1.
-	const delta, kappa, trials = .7, 1, 2000
-	n := scs.TheoremSize(delta, kappa, .05, 1)
-	r := rng.New(5, "coverage")
-	inside, mean := 0, 0.0
-	for range trials {
-		var f float64
-		for range n {
-			f += max(0, 1-(2*r.Float64()-1)) / float64(n)
-		}
-		mean += f / trials
-		if math.Abs(f-1) <= kappa*delta*delta/2 {
-			inside++
-		}
-	}
-	if inside < trials*95/100 || math.Abs(mean-1) > 5*math.Sqrt(1./3/float64(n*trials)) {
-		t.Errorf("inside %d of %d, mean %g", inside, trials, mean)
-	}
-}
-
 func TestTheoremGrowthNeverShrinks(t *testing.T) {
 	l := paper(t, map[string]string{"growth": "theorem", "kappa": "20", "delta_0": "0.3", "t_max": "64", "accept": "ratio"})
 	size, grown := 0, 0

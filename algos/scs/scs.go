@@ -2,8 +2,6 @@ package scs
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 
@@ -24,15 +22,15 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Kernel,
 	Presets: presets,
 	Gone:    gone,
-}, (*Options).validate, New, expansion.Decode)
+}, check, newLearner, expansion.Decode)
 
 // Learner runs SCS; see the package documentation. Not safe for concurrent
 // use.
 type Learner struct {
-	o Options
+	*samplers.Growing // S_k and T_k, by number: the points are in p
+	opt               Options
 
-	p    *hinge.Problem    // S_k, the iterate and the direction; nil before S_0 is there
-	pend []*stream.Example // arrivals not yet used: T_k, and s_k unless recycled
+	p *hinge.Problem // on S_k, the iterate and the direction; nil before S_0 is there
 
 	k      uint64  // iterations
 	delta  float64 // radius
@@ -45,11 +43,9 @@ type Learner struct {
 	model *expansion.Expansion // in use; without the guard nil where the iterate has changed
 	pace  pace                 // whether the sample grows
 	proof proof                // of the model in use
-	seq   []uint64             // Seq of the points of S_k
 
-	shuffle *samplers.Shuffle
-	log     *slog.Logger
-	evals   int64 // kernel values computed for problems that are gone
+	log   *slog.Logger
+	evals int64 // kernel values computed for problems that are gone
 
 	// Scratch.
 	breaks []hinge.Break
@@ -62,148 +58,123 @@ type Learner struct {
 
 var _ algos.Learner = (*Learner)(nil)
 
-// New returns a learner that has seen nothing.
-func New(env algos.Env, o Options) (algos.Learner, error) {
-	return &Learner{
-		o: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN(),
-		shuffle: samplers.NewShuffle(o.Shuffle, env.Seed),
-	}, nil
-}
+// stride thins out the arrivals at a sample that holds its size, so that it is
+// made of the last stride·|S| of them.
+const stride = 16
 
-var (
-	errLabel   = errors.New("label is neither +1 nor -1")
-	errFeature = errors.New("a feature is not finite, or is too large for single precision kernels")
-)
-
-// Add takes x as one of the draws that make up the next samples. Examples
-// without a label are let go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
+func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	g := samplers.Growth{
+		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
+		TMax: o.TMax, Recycle: !o.asPaper(), Full: o.Full, Stride: stride, Shuffle: o.Shuffle,
 	}
-	if x.Y != 1 && x.Y != -1 {
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "y", Err: fmt.Errorf("%w: %g", errLabel, x.Y)}
-	}
-	if !kernel.Finite(x.X) {
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "x", Err: errFeature}
-	}
-	if l.guarded() && !l.admits() {
-		return algos.SampledOut, nil
-	}
-	if x = l.shuffle.Add(x); x != nil {
-		l.pend = append(l.pend, x)
-	}
-	return algos.Learned, nil
-}
-
-// Need says how many draws are missing for the next step.
-func (l *Learner) Need() algos.Need {
-	grow, test := l.draws()
-	missing := grow + test - len(l.pend)
-	if missing > 0 {
-		missing += l.shuffle.Free()
-	}
+	l := &Learner{opt: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
 	if l.guarded() {
-		missing = l.arrivals(missing, test)
+		g.Reserve, g.ReserveLeast = 16, testLeast
 	}
-	return algos.Need{Fresh: max(0, missing), Steps: 1}
+	var err error
+	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed}, g)
+	return l, err
 }
 
-// Step lets the sample grow by the draws that have come and optimises on it:
-// one turn of the loop of Algorithm 1. With the guard, the model in use changes
-// only if the new one has its duality gap and passes the test; otherwise the
-// sample waits.
+// Step is one turn of the loop of Algorithm 1, from the draws on: it optimises
+// on the sample that they leave behind, which is where the next turn begins. With
+// the guard, the model in use changes only if the new one has its duality gap
+// and passes the test on the draws that were kept back; otherwise the sample
+// waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
-	if l.guarded() {
-		l.guardedStep()
-		return l.Report(), nil
-	}
-	grow, test := l.draws()
-	if l.p == nil {
-		l.begin(grow)
-	} else {
-		l.take(grow, test)
-	}
-	l.optimise(l.o.Iterations, false)
+	l.retain()
+	d := l.Take()        // lines 9 and 12: s_k, T_k
+	l.grow(d.Join)       // lines 10 and 11: S_k, f_k
+	l.test(d.Test)       // lines 13 to 16: α_k or α_{k−1}, and δ_k
+	l.admit(d.Test)      // T_k is recycled
+	l.optimise(false)    // lines 5 to 8: d_k, t_k, α_k
+	l.serve(l.Pending()) // the draws kept back test the new model
+	l.plan()             // δ_k fixes |s_{k+1}| and |T_{k+1}|
 	return l.Report(), nil
 }
 
 // Finish takes the pending draws into the sample and completes the
 // optimisation.
 func (l *Learner) Finish(context.Context) (algos.Report, error) {
-	if l.o.Final == 0 {
+	if l.opt.Final == 0 {
 		return l.Report(), nil
 	}
-	l.pend = append(l.pend, l.shuffle.Drain()...)
-	l.Model() // as in guardedStep
-	if l.p == nil {
-		if len(l.pend) == 0 {
-			return l.Report(), nil
+	l.retain()
+	for d := l.Drain(); len(d.Join)+len(d.Test) > 0; d = l.Drain() {
+		l.grow(d.Join)
+		if len(d.Test) > 0 {
+			l.extend(d.Test)
+			l.p.Mark()
+			l.admit(d.Test)
 		}
-		l.begin(min(len(l.pend), l.o.MaxSample))
 	}
-	for len(l.pend) > 0 {
-		m, n := l.p.Len(), min(len(l.pend), max(1, l.limit()/2))
-		l.extend(n)
-		l.p.Mark()
-		l.absorb(m, n)
+	if l.p == nil {
+		return l.Report(), nil
 	}
-	l.optimise(l.o.Final, true)
-	if l.o.asPaper() {
+	l.optimise(true)
+	if l.opt.asPaper() {
 		l.p.Mark() // no draws are left to test on
 	}
-	if l.guarded() {
-		l.pace.since, l.proof.latest = 0, false
-		l.serve(nil)
-	}
+	l.serve(nil)
+	l.plan()
 	return l.Report(), nil
 }
 
-// begin makes S_0 of the first n draws.
-func (l *Learner) begin(n int) {
-	xs := make([]stream.Vec, n)
-	for i := range xs {
-		xs[i] = l.pend[i].X
+// plan says from which radius and bound the next sample size follows. M bounds
+// |f(z)|: for K(z,z) ≤ 1 the norm of an iterate at least as good as 0 is at most
+// √(2/λ), near the optimum at most 1/√λ.
+func (l *Learner) plan() { l.Plan(l.delta, 1/math.Sqrt(l.p.Lambda)) }
+
+// grow puts new points into the sample.
+func (l *Learner) grow(draws []*stream.Example) {
+	if len(draws) == 0 {
+		return
 	}
-	o := l.o
-	f := o.Func(o.Bias, xs)
+	if l.p == nil {
+		l.begin(draws)
+	}
+	l.extend(draws)
+	l.refresh()
+}
+
+// begin makes the problem for S_0.
+func (l *Learner) begin(draws []*stream.Example) {
+	xs := make([]stream.Vec, len(draws))
+	for i, x := range draws {
+		xs[i] = x.X
+	}
+	f := l.opt.Func(l.opt.Bias, xs)
 	basis := kernel.New(f)
 	if kernel.SparsePays(f, xs) {
 		basis = kernel.NewSparse(f)
 	}
-	l.p = hinge.New(basis, o.CacheMB<<20)
-	l.extend(n)
-	l.refresh()
+	l.p = hinge.New(basis, l.opt.CacheMB<<20)
 }
 
 // refresh brings the active set of the whole sample up to date, which only
 // iterations on the whole sample need.
 func (l *Learner) refresh() {
-	if l.o.Margin == 0 {
+	if l.opt.Margin == 0 {
 		l.p.Refresh()
 	}
 }
 
-// extend moves the first n pending draws into the sample.
-func (l *Learner) extend(n int) {
-	w := make([]float64, n)
-	for i, e := range l.pend[:n] {
-		l.p.Basis.Append(e.X)
-		w[i] = e.Y
-		l.seq = append(l.seq, e.Seq)
+// extend packs draws behind the sample.
+func (l *Learner) extend(draws []*stream.Example) {
+	w := make([]float64, len(draws))
+	for i, x := range draws {
+		l.p.Basis.Append(x.X)
+		w[i] = x.Y
 	}
 	l.p.Extend(w)
-	left := copy(l.pend, l.pend[n:])
-	clear(l.pend[left:])
-	l.pend = l.pend[:left]
 	l.p.Lambda = l.lambda()
 }
 
 func (l *Learner) lambda() float64 {
-	if math.IsNaN(l.o.Lambda) {
-		return 1 / (l.o.C * float64(l.p.Len()))
+	if math.IsNaN(l.opt.Lambda) {
+		return 1 / (l.opt.C * float64(l.p.Len()))
 	}
-	return l.o.Lambda
+	return l.opt.Lambda
 }
 
 // Model returns the expansion in use.
@@ -212,7 +183,7 @@ func (l *Learner) Model() algos.Model {
 		switch {
 		case l.p == nil || l.guarded() && !l.proof.given:
 			l.model = expansion.New(kernel.New(kernel.Func{}), nil, 0)
-		case l.o.asPaper():
+		case l.opt.asPaper():
 			l.model = expansion.New(l.p.Basis, l.p.Alpha0, 0)
 		case l.proof.reduced: // as when it came into use: the search did not rest
 			l.model = l.reduce()
@@ -236,7 +207,7 @@ func (l *Learner) Report() algos.Report {
 			}
 		case ok:
 			r.Certificate = gap
-		case l.o.Margin == 0:
+		case l.opt.Margin == 0:
 			r.Certificate = l.p.Certificate()
 		}
 		r.Sample = l.p.Len()

@@ -10,7 +10,7 @@ import (
 
 // guarded reports whether a model must have its duality gap and pass a test
 // before it is in use.
-func (l *Learner) guarded() bool { return l.o.Accept == "guard" }
+func (l *Learner) guarded() bool { return l.opt.Accept == "guard" }
 
 // proof is what is known of the model in use.
 type proof struct {
@@ -22,49 +22,29 @@ type proof struct {
 	skip, idle int     // expansions not to be reduced: of those, how many are to come
 }
 
-// guardedStep takes the draws in, optimises, and puts the result into use if
-// it may be.
-func (l *Learner) guardedStep() {
-	grow, test := l.draws()
-	l.Model() // the one in use, while there are the coefficients to make it from
-	l.pace.since = 0
-	switch {
-	case l.p == nil:
-		l.begin(grow - l.reserve(grow))
-	case !l.pace.waits:
-		m := l.p.Len()
-		test -= l.reserve(test)
-		l.tentative(test)
-		l.pace.judge(l, m)
-		l.absorb(m, min(test, l.wanted(m)))
+// retain makes the model in use, while there are the coefficients to make it
+// from.
+func (l *Learner) retain() {
+	if l.guarded() {
+		l.Model()
+		l.proof.latest = false
 	}
-	l.proof.latest = false
-	l.optimise(l.o.Iterations, false)
-	l.serve(l.pend)
 }
 
 // testLeast is the least number of draws that can tell two models apart.
 const testLeast = 30
 
-// reserve returns how many of n draws are kept for the test of the model that is
-// made from the others. They are taken in with the next ones. None is kept where
-// they would be too few for a test, and from a window, whose model is asked to
-// follow the newest examples, whatever they are.
-func (l *Learner) reserve(n int) int {
-	if n < 16*testLeast || l.o.Full == "window" {
-		return 0
-	}
-	return n / 16
-}
-
 // serve puts the model of the present coefficients into use if its gap is
 // within its bound and test, draws that neither it nor the one in use has seen,
 // does not show that it is worse.
 func (l *Learner) serve(test []*stream.Example) {
+	if !l.guarded() {
+		return
+	}
 	gap, ok := l.p.Gap()
 	bound := l.gapBound(false)
-	l.pace.waits = !ok || gap > bound
-	if l.pace.waits {
+	l.Wait(!ok || gap > bound)
+	if l.Waits() {
 		l.counts.waited++
 		return
 	}
@@ -103,7 +83,7 @@ func (l *Learner) reduce() *expansion.Expansion {
 	f := &l.proof
 	f.reduced, f.near = false, 0
 	switch {
-	case l.o.Reduce == 0 || n < reduceLeast:
+	case l.opt.Reduce == 0 || n < reduceLeast:
 		return all
 	case f.skip > 0:
 		f.skip--
@@ -115,7 +95,7 @@ func (l *Learner) reduce() *expansion.Expansion {
 			scores = append(scores, l.p.S[i])
 		}
 	}
-	set, near, ok := all.Reduce(scores, l.o.Reduce, min(n/3, reduceMost))
+	set, near, ok := all.Reduce(scores, l.opt.Reduce, min(n/3, reduceMost))
 	if !ok {
 		f.idle = min(max(1, 2*f.idle), 16)
 		f.skip = f.idle

@@ -6,10 +6,14 @@ import (
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 )
 
-// optimise works on the sample as it is: n conjugate subgradient iterations,
-// then, with a margin, ascent in the dual until the gap is small enough.
-func (l *Learner) optimise(n int, final bool) {
-	if l.o.Margin == 0 {
+// optimise works on the sample as it is: conjugate subgradient iterations, then,
+// with a margin, ascent in the dual until the gap is small enough.
+func (l *Learner) optimise(final bool) {
+	n := l.opt.Iterations
+	if final {
+		n = l.opt.Final
+	}
+	if l.opt.Margin == 0 {
 		l.iterate(l.p, n)
 		l.trim()
 		return
@@ -38,7 +42,7 @@ func (l *Learner) ascend(n int, final bool) {
 	l.settle()
 	l.near = l.near[:0]
 	for i, w := range p.W {
-		if p.Alpha[i] != 0 || w*p.S[i] < 1+l.o.Margin {
+		if p.Alpha[i] != 0 || w*p.S[i] < 1+l.opt.Margin {
 			l.near = append(l.near, int32(i))
 		}
 	}
@@ -49,8 +53,8 @@ func (l *Learner) ascend(n int, final bool) {
 		l.iterate(sub, n)
 	}
 	sub.Clip()
-	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.o.Block, pairs, tol
-	left := l.o.Blocks
+	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.opt.Block, pairs, tol
+	left := l.opt.Blocks
 	if final {
 		left = math.MaxInt
 	}
@@ -81,20 +85,20 @@ func (l *Learner) ascend(n int, final bool) {
 func (l *Learner) settle() {
 	p, n := l.p, l.came
 	l.came = 0
-	if n == 0 || n > 2*l.o.Block {
+	if n == 0 || n > 2*l.opt.Block {
 		return
 	}
 	box := 1 / (p.Lambda * p.Count())
 	l.near = l.near[:0]
 	for i, a := range p.Alpha {
 		a = math.Abs(a)
-		if i >= p.Len()-n || a > 0 && a < box && len(l.near) < 3*l.o.Block-n {
+		if i >= p.Len()-n || a > 0 && a < box && len(l.near) < 3*l.opt.Block-n {
 			l.near = append(l.near, int32(i))
 		}
 	}
 	sub := l.restrict()
 	sub.Clip()
-	l.dual.Block, l.dual.Pairs = l.o.Block, pairs
+	l.dual.Block, l.dual.Pairs = l.opt.Block, pairs
 	l.dual.Whole(sub)
 	l.adopt(sub)
 	l.evals += sub.Rows.Evals
@@ -119,7 +123,7 @@ func (l *Learner) gapBound(final bool) float64 {
 	}
 	m := float64(max(1, p.Len()))
 	deviation := math.Sqrt(max(0, square/m-float64(sum/m*sum/m)) / m)
-	b := l.o.Gap * max(deviation, l.p.Objective()/50)
+	b := l.opt.Gap * max(deviation, l.p.Objective()/50)
 	if final {
 		b /= 5
 	}
@@ -129,7 +133,7 @@ func (l *Learner) gapBound(final bool) float64 {
 // restrict returns the problem on the points near, as if there were no others.
 func (l *Learner) restrict() *hinge.Problem {
 	p := l.p
-	sub := hinge.New(p.Basis.Subset(l.near), l.o.CacheMB<<20)
+	sub := hinge.New(p.Basis.Subset(l.near), l.opt.CacheMB<<20)
 	sub.Lambda, sub.Total = p.Lambda, p.Len()
 	w := make([]float64, len(l.near))
 	for r, i := range l.near {

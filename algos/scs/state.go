@@ -6,7 +6,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
@@ -28,8 +27,7 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
-	columns.Examples(f, "pending", &l.pend)
-	f.Group("shuffle", l.shuffle.Fields)
+	f.Group("buffer", l.Growing.Fields)
 	f.Uint64("k", &l.k)
 	f.Float64("delta", &l.delta)
 	f.Bool("fresh", &l.fresh)
@@ -47,16 +45,18 @@ func (l *Learner) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil && !(l.delta > 0) {
 		f.Fail("delta", errRadius)
 	}
+	if f.Decoding() && f.Err() == nil && !begun && l.Len() > 0 {
+		f.Fail("buffer.seq", errSeq)
+	}
 	if !begun || f.Err() != nil {
 		return
 	}
 	if f.Decoding() {
-		l.p = hinge.New(kernel.New(kernel.Func{}), l.o.CacheMB<<20)
+		l.p = hinge.New(kernel.New(kernel.Func{}), l.opt.CacheMB<<20)
 	}
-	f.Uint64s("seq", &l.seq)
 	f.Group("problem", l.p.Fields)
-	if f.Decoding() && f.Err() == nil && len(l.seq) != l.p.Len() {
-		f.Fail("seq", errSeq)
+	if f.Decoding() && f.Err() == nil && l.Len() != l.p.Len() {
+		f.Fail("buffer.seq", errSeq)
 	}
 	if f.Decoding() && f.Err() == nil && (!(l.p.Lambda > 0) || math.IsInf(l.p.Lambda, 1)) {
 		f.Fail("problem.lambda", errRadius)

@@ -38,14 +38,15 @@ func TestWindowKeepsTheNewest(t *testing.T) {
 		if s.p == nil {
 			continue
 		}
-		for i := 1; i < len(s.seq); i++ {
-			if s.seq[i] != s.seq[i-1]+1 {
-				t.Fatalf("after %d: the sample holds %d behind %d", seq, s.seq[i], s.seq[i-1])
+		m := s.Len()
+		for i := 1; i < m; i++ {
+			if s.Seq(i) != s.Seq(i-1)+1 {
+				t.Fatalf("after %d: the sample holds %d behind %d", seq, s.Seq(i), s.Seq(i-1))
 			}
 		}
-		full = full || len(s.seq) == size
-		if full && len(s.seq) != size || s.seq[len(s.seq)-1]+chunk < seq {
-			t.Fatalf("after %d: the sample is %d…%d", seq, s.seq[0], s.seq[len(s.seq)-1])
+		full = full || m == size
+		if full && m != size || s.Seq(m-1)+chunk < seq {
+			t.Fatalf("after %d: the sample is %d…%d", seq, s.Seq(0), s.Seq(m-1))
 		}
 	}
 	if !full {
@@ -84,7 +85,7 @@ func TestFullSampleKeepsSupportVectors(t *testing.T) {
 		if s.p != nil && s.p.Len() == size {
 			for i, a := range s.p.Alpha {
 				if a != 0 {
-					before[s.seq[i]] = true
+					before[s.Seq(i)] = true
 				}
 			}
 		}
@@ -92,8 +93,8 @@ func TestFullSampleKeepsSupportVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		gone := len(before)
-		for _, q := range s.seq {
-			if before[q] {
+		for i := range s.Len() {
+			if before[s.Seq(i)] {
 				gone--
 			}
 		}

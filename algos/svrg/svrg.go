@@ -31,11 +31,10 @@ import (
 // to 64 coordinates (1,000 on request) half a Gram matrix.
 // Not safe for concurrent use.
 type Learner struct {
+	*samplers.Buffer
 	opt    SDOptions
 	par    finitesum.Params
 	loss   finitesum.Loss
-	task   algos.Task
-	buf    *samplers.Deferred
 	prob   *finitesum.Problem
 	solver *finitesum.Solver
 	gram   *finitesum.Gram // nil: θ does not come from it
@@ -52,24 +51,23 @@ type Learner struct {
 // note is what the last epoch has to report.
 type note struct{ objective, norm, bound, eta, thetaMin, thetaMax float64 }
 
-const (
-	autoGram = 64    // see option theta
-	maxLabel = 1e100 // its square must not overflow
-)
+const autoGram = 64 // see option theta
 
 func newLearner(env algos.Env, m *finitesum.Method, o SDOptions) (algos.Learner, error) {
 	loss, err := lossOf(o.Loss, env.Task)
 	if err != nil {
 		return nil, err
 	}
-	s, err := samplers.New(samplers.Policy(o.Keep), o.Buffer, env.Seed)
+	b, err := samplers.New(samplers.Options{
+		Regress: env.Task == algos.Regress, Features: o.Features,
+		Policy: samplers.Policy(o.Keep), Size: o.Buffer, Hold: true, Seed: env.Seed, Every: 1,
+	})
 	if err != nil {
 		return nil, err
 	}
 	nan := math.NaN()
 	l := &Learner{
-		opt: o, par: o.params(m, env.Seed), loss: loss, task: env.Task,
-		buf:   samplers.NewDeferred(s, int(math.Ceil(o.Refresh*float64(o.Buffer)))),
+		Buffer: b, opt: o, par: o.params(m, env.Seed), loss: loss,
 		note:  note{nan, nan, nan, nan, 1, 1},
 		model: model.NewLinear(nil, 0),
 	}
@@ -97,39 +95,14 @@ func (l *Learner) Limits() algos.Limits {
 	return algos.Limits{Features: l.opt.Features, Option: "dims"}
 }
 
-// Add keeps a labelled example for the next refresh; unlabelled ones go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if err := l.refuse(x); err != nil {
-		return 0, err
-	}
-	l.buf.Add(x)
-	return algos.Learned, nil
-}
-
-func (l *Learner) refuse(x *stream.Example) error {
-	switch {
-	case l.task == algos.Classify && x.Y != 1 && x.Y != -1:
-		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	case !(math.Abs(x.Y) <= maxLabel):
-		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not within ±%g", x.Y, maxLabel)}
-	case x.X.CheckFinite() >= 0:
-		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite")}
-	case x.X.Dim() > l.opt.Features:
-		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond the limit of %d (option dims)", x.X.Dim(), l.opt.Features)}
-	}
-	return nil
-}
-
 // Need asks for a share of what is held.
 func (l *Learner) Need() algos.Need {
 	if l.due > 0 {
 		return algos.Need{Steps: l.due}
 	}
-	want := max(int(math.Ceil(l.opt.Refresh*float64(l.prob.Len()))), 1)
-	return algos.Need{Fresh: max(want-l.buf.Waiting(), 0), Steps: 1 + l.opt.Epochs}
+	n := l.NeedOf(max(int(math.Ceil(l.opt.Refresh*float64(l.prob.Len()))), 1))
+	n.Steps += l.opt.Epochs
+	return n
 }
 
 // Step takes the arrivals in, or runs an epoch.
@@ -138,7 +111,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 		return algos.Report{}, err
 	}
 	if l.due == 0 {
-		l.take()
+		l.arrive()
 		l.due = l.opt.Epochs
 		return l.Report(), nil
 	}
@@ -149,17 +122,19 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// take applies the arrivals to sample, problem and Gram matrix.
-func (l *Learner) take() {
-	if l.buf.Waiting() == 0 {
+// arrive applies the arrivals to sample, problem and Gram matrix.
+func (l *Learner) arrive() {
+	d := l.Take()
+	if len(d.Join) == 0 {
 		return
 	}
 	l.fresh = true
 	var slots []int
-	l.buf.Apply(func(x *stream.Example, slot int, evicted *stream.Example) {
+	for i, x := range d.Join {
+		slot := d.Slots[i]
 		switch {
 		case slot < 0:
-			return
+			continue
 		case slot == l.prob.Len():
 			l.prob.Append(x.X, x.Y)
 		default:
@@ -173,7 +148,7 @@ func (l *Learner) take() {
 		if l.gram != nil {
 			l.gram.Add(l.prob, slot)
 		}
-	})
+	}
 	l.weigh()
 	l.keepGram()
 	l.solver.Changed(slots...)
@@ -243,7 +218,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	l.take()
+	l.arrive()
 	if l.fresh {
 		l.fresh = false
 		l.due = max(l.due, l.opt.Final)
@@ -291,7 +266,7 @@ func (l *Learner) fields(f *state.Fields) {
 		l.begin()
 	}
 	f.Group("solver", l.solver.Fields)
-	l.buf.Fields(f)
+	f.Group("buffer", l.Buffer.Fields)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("solver", l.restore())
 	}
@@ -343,34 +318,19 @@ func (l *Learner) fields(f *state.Fields) {
 	l.renew()
 }
 
-// restore makes the problem of the examples read, each of which must be one
-// that Add accepts, and none wider than the solver's vectors.
+// restore makes the problem of the examples read, none of which may be wider
+// than the solver's vectors.
 func (l *Learner) restore() error {
 	dim := len(l.solver.X())
-	check := func(x *stream.Example) error {
-		if !x.Labelled {
-			return fmt.Errorf("example %d is unlabelled", x.Seq)
-		}
-		return l.refuse(x)
-	}
 	bias := 0
 	if l.prob.Bias != 0 {
 		bias = 1
 	}
-	for i := range l.buf.Sampler.Len() {
-		x := l.buf.Sampler.At(i)
-		if err := check(x); err != nil {
-			return err
-		}
+	for _, x := range l.Sample() {
 		if x.X.Dim()+bias > dim {
 			return fmt.Errorf("example %d has %d features, the model %d coordinates", x.Seq, x.X.Dim(), dim)
 		}
 		l.prob.Append(x.X, x.Y)
-	}
-	for i := range l.buf.Waiting() {
-		if err := check(l.buf.Next(i)); err != nil {
-			return err
-		}
 	}
 	l.prob.Widen(dim)
 	l.weigh()

@@ -76,7 +76,7 @@ func (d *dual) choose(l *Learner, last bool) {
 	if d.opt.Serve != "auto" || len(d.arms) == 1 {
 		return
 	}
-	all := l.pools.Labelled.Len() == int(l.labelled)
+	all := l.Len() == int(l.labelled)
 	if seen := l.labelled + l.unlab; all && (last || seen >= 4*d.checked) && l.labelled >= leastTuned && d.since >= rampSteps {
 		d.checked = seen
 		d.validate(l)
@@ -104,7 +104,7 @@ const checkUpdates = 4000
 // validate compares the arms by cross-validation on the labels held: for each
 // fold, arms that learn the other labels and the recent unlabelled examples.
 func (d *dual) validate(l *Learner) {
-	pool := examples(l.pools.Labelled)
+	pool := l.Sample()
 	t := &dual{opt: d.opt, loss: d.loss, z: d.z, m: d.m, q: d.q, ready: true, fold: dealFolds(pool, checkFolds)}
 	for fold := 1; fold <= checkFolds; fold++ {
 		for _, a := range d.arms {

@@ -53,12 +53,12 @@ func (o *Options) wantsCluster() bool {
 // clusters lists the weights to choose from with the present sample of
 // unlabelled examples, and the landmarks.
 func (l *Learner) clusters() ([]float64, []*stream.Example) {
-	if !l.opt.wantsCluster() || l.recent.Len() < leastLandmarks {
+	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks {
 		return []float64{0}, nil
 	}
-	marks := make([]*stream.Example, min(l.recent.Len(), mostLandmarks))
+	marks := make([]*stream.Example, min(len(l.Recent()), mostLandmarks))
 	for i := range marks { // any part of a uniform sample is one
-		marks[i] = l.recent.At(l.recent.Len() - 1 - i)
+		marks[i] = l.Recent()[len(l.Recent())-1-i]
 	}
 	if l.opt.Cluster > 0 {
 		return []float64{l.opt.Cluster}, marks
@@ -166,10 +166,10 @@ func (l *Learner) dropCluster(fresh int) {
 // surveyDue reports whether so many more unlabelled examples have come that
 // the cluster kernel is to be chosen anew.
 func (l *Learner) surveyDue(last bool) bool {
-	if !l.opt.wantsCluster() || l.recent.Len() < leastLandmarks || l.unlab+l.skipped == l.surveyed {
+	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks || l.unlab+l.Skipped() == l.surveyed {
 		return false
 	}
-	return last || len(l.cluster.points) < mostLandmarks && l.surveyed < surveyGrowth*mostLandmarks && l.unlab+l.skipped >= surveyGrowth*l.surveyed
+	return last || len(l.cluster.points) < mostLandmarks && l.surveyed < surveyGrowth*mostLandmarks && l.unlab+l.Skipped() >= surveyGrowth*l.surveyed
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -75,7 +75,7 @@ func TestClusterOptimum(t *testing.T) {
 	}
 	q, y := make([][]float64, n), make([]float64, n)
 	for i := range n {
-		y[i] = l.pools.Labelled.At(i).Y
+		y[i] = l.Sample()[i].Y
 		q[i] = make([]float64, n)
 		for k := range n {
 			q[i][k] = (dot(d.z[i], d.z[k])+a*step(i, k)*(diag-all)/steps)/(1+a) + 1
@@ -100,7 +100,7 @@ func TestClusterOptimum(t *testing.T) {
 		for k := range n {
 			f += d.arms[0].a[k] * y[k] * q[i][k]
 		}
-		if v := l.Model().Decision(l.pools.Labelled.At(i).X); math.Abs(v-f) > 1e-3*(1+math.Abs(f)) {
+		if v := l.Model().Decision(l.Sample()[i].X); math.Abs(v-f) > 1e-3*(1+math.Abs(f)) {
 			t.Fatalf("decision %g on label %d, want %g", v, i, f)
 		}
 	}

@@ -172,11 +172,12 @@ func (d *dual) ascend(a *arm, c, alpha float64, z []float32, q, y float64) (next
 	return next, math.Abs(next-alpha) * q
 }
 
-func (d *dual) step(l *Learner, fresh, batch []*stream.Example) {
-	d.prepare(l)
-	d.takeLabelled(l, fresh)
-	if len(batch) > 0 {
-		d.takeUnlabelled(l, l.vectors(batch), nil)
+func (d *dual) labels() int { return len(d.arms[0].a) }
+
+func (d *dual) step(l *Learner, draw *samplers.Draw) {
+	d.takeLabelled(l, draw)
+	if len(draw.Unlabelled) > 0 {
+		d.takeUnlabelled(l, l.vectors(draw.Unlabelled), nil)
 	}
 	d.sweep(l, sweepLimit)
 	d.average(l)
@@ -227,12 +228,12 @@ func (d *dual) prepare(l *Learner) {
 	if d.ready {
 		return
 	}
-	n := l.pools.Labelled.Len()
+	n := l.Len()
 	d.z, d.m, d.q = make([][]float32, 0, n), make([][]float32, 0, n), make([]float64, 0, n)
 	for from := 0; from < n; from += chunk {
 		var xs []stream.Vec
 		for i := from; i < min(n, from+chunk); i++ {
-			xs = append(xs, l.pools.Labelled.At(i).X)
+			xs = append(xs, l.Sample()[i].X)
 		}
 		l.points.Pack(xs)
 		z := d.room(len(xs))
@@ -276,8 +277,8 @@ func (d *dual) box(l *Learner) float64 {
 	return c / max(n, 1)
 }
 
-func (d *dual) takeLabelled(l *Learner, fresh []*stream.Example) {
-	loss := 0.0
+func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
+	fresh, loss := draw.Join, 0.0
 	for from := 0; from < len(fresh); from += chunk {
 		part := fresh[from:min(len(fresh), from+chunk)]
 		xs := l.vectors(part)
@@ -292,7 +293,7 @@ func (d *dual) takeLabelled(l *Learner, fresh []*stream.Example) {
 		c := d.box(l)
 		for r, x := range part {
 			loss += d.compare(d.row(z, r), x.Y)
-			d.learn(l, x, d.row(z, r), d.row(m, r), c)
+			d.learn(x.Y, draw.Slots[from+r], draw.Old[from+r], d.row(z, r), d.row(m, r), c)
 		}
 		d.scored.mu.Unlock()
 	}
@@ -310,14 +311,14 @@ func (d *dual) compare(z []float32, y float64) float64 {
 	return max(0, 1-float64(y*f))
 }
 
-// learn puts a labelled example into the pool and takes its first step.
-func (d *dual) learn(l *Learner, x *stream.Example, z, m []float32, c float64) {
-	slot, evicted := l.pools.Labelled.Add(x)
+// learn takes the first step on a labelled example with features z, which is in a
+// slot of the sample that was old's.
+func (d *dual) learn(y float64, slot int, old *stream.Example, z, m []float32, c float64) {
 	if slot < 0 {
 		q := d.squared(z, m)
 		for _, a := range d.arms {
-			if next, _ := d.ascend(a, c, 0, z, q, x.Y); next > 0 {
-				d.shift(a, next*x.Y, m, true)
+			if next, _ := d.ascend(a, c, 0, z, q, y); next > 0 {
+				d.shift(a, next*y, m, true)
 			}
 		}
 		return
@@ -326,14 +327,14 @@ func (d *dual) learn(l *Learner, x *stream.Example, z, m []float32, c float64) {
 		switch {
 		case slot == len(a.a):
 			a.a = append(a.a, 0)
-		case evicted != nil && d.opt.Keep == string(samplers.KeepRecent) && a.a[slot] != 0:
-			d.shift(a, -a.a[slot]*evicted.Y, d.m[slot], true)
+		case old != nil && d.opt.Keep == string(samplers.Recent) && a.a[slot] != 0:
+			d.shift(a, -a.a[slot]*old.Y, d.m[slot], true)
 		}
 		a.a[slot] = 0
 	}
 	d.place(slot, z, m)
 	for _, a := range d.arms {
-		d.relax(a, c, slot, x.Y)
+		d.relax(a, c, slot, y)
 	}
 }
 
@@ -410,7 +411,7 @@ func (d *dual) sweep(l *Learner, limit int) float64 {
 	for range min(n, limit) {
 		i := d.cursor % n
 		d.cursor = (i + 1) % n
-		y := l.pools.Labelled.At(i).Y
+		y := l.Sample()[i].Y
 		for _, a := range d.arms {
 			worst = max(worst, d.relax(a, c, i, y))
 		}
@@ -429,7 +430,7 @@ func (d *dual) polish(l *Learner, updates int) {
 }
 
 func (d *dual) finish(l *Learner) {
-	if l.pools.Labelled.Len() < int(l.labelled) && d.arms[0].mean != nil {
+	if l.Len() < int(l.labelled) && d.arms[0].mean != nil {
 		d.choose(l, true)
 		return
 	}
@@ -449,10 +450,10 @@ const replayFloats = 1 << 24
 
 // replay learns from the recent unlabelled examples again.
 func (d *dual) replay(l *Learner) {
-	if !d.arms[len(d.arms)-1].semi || l.recent.Len() == 0 {
+	if !d.arms[len(d.arms)-1].semi || len(l.Recent()) == 0 {
 		return
 	}
-	recent := examples(l.recent)
+	recent := l.Recent()
 	var xs []stream.Vec
 	for _, x := range recent {
 		xs = append(xs, x.X)
@@ -488,7 +489,7 @@ func (d *dual) restart(l *Learner, last bool) {
 		a.b, a.bl = 0, 0
 		for i, alpha := range a.a {
 			a.a[i] = min(alpha, c)
-			d.shift(a, a.a[i]*l.pools.Labelled.At(i).Y, d.m[i], true)
+			d.shift(a, a.a[i]*l.Sample()[i].Y, d.m[i], true)
 		}
 	}
 	d.polish(l, restartUpdates)
@@ -552,8 +553,8 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	}
 	d.ready, d.z, d.m, d.q = false, nil, nil, nil
 	for _, a := range d.arms {
-		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.pools.Labelled.Len() {
-			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.pools.Labelled.Len()))
+		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.Len() {
+			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.Len()))
 		}
 		if n := len(a.mean); (n > 0) != (a.averaged > 0) || n > 0 && n != d.opt.Features {
 			f.Fail("mean", fmt.Errorf("%d coefficients of %d features after %d iterates", n, d.opt.Features, a.averaged))

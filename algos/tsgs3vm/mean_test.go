@@ -36,9 +36,9 @@ func TestMeanOfIterates(t *testing.T) {
 				}
 				steps = l.step
 				got := l.Model().Decision(probe)
-				if l.pools.Labelled.Len() <= sweepLimit {
+				if l.Len() <= sweepLimit {
 					if got != last() {
-						t.Fatalf("%g with %d labels, the last iterate is %g", got, l.pools.Labelled.Len(), last())
+						t.Fatalf("%g with %d labels, the last iterate is %g", got, l.Len(), last())
 					}
 					continue
 				}
@@ -57,7 +57,7 @@ func TestMeanOfIterates(t *testing.T) {
 				t.Fatal(err)
 			}
 			slack := .02 // for the step that takes in what was pending
-			if l.labelled == uint64(l.pools.Labelled.Len()) {
+			if l.labelled == uint64(l.Len()) {
 				want, slack = last(), 0
 			}
 			if got := l.Model().Decision(probe); math.Abs(got-want) > slack {

@@ -51,7 +51,7 @@ type sgd struct {
 	meanB          float64
 	averaged       uint64 // iterates in the mean
 	add            []float64
-	labels, unlab  []float64 // −γC times the mean of l' by slot, −γC* u'/B
+	slope, unlab   []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
 	known          []float32 // all features of the labelled points, while they are kept
 }
@@ -86,9 +86,13 @@ func (s *sgd) rate(t uint64) float64 {
 	return min(g, 1)
 }
 
-func (s *sgd) step(l *Learner, fresh, batch []*stream.Example) {
-	s.admit(l, fresh)
-	s.iterate(l, append([]stream.Vec(nil), l.vectors(batch)...), nil)
+func (s *sgd) prepare(*Learner) {}
+
+func (s *sgd) labels() int { return len(s.f) }
+
+func (s *sgd) step(l *Learner, d *samplers.Draw) {
+	s.admit(l, d)
+	s.iterate(l, append([]stream.Vec(nil), l.vectors(d.Unlabelled)...), nil)
 	s.average(l)
 }
 
@@ -97,7 +101,7 @@ func (s *sgd) averages() bool { return s.opt.Tuning > 0 && s.opt.Draw == "fixed"
 
 // average takes the iterate into the mean, with linear weights at first.
 func (s *sgd) average(l *Learner) {
-	if !s.averages() || l.pools.Labelled.Len() <= sweepLimit {
+	if !s.averages() || l.Len() <= sweepLimit {
 		return
 	}
 	if s.mean == nil {
@@ -118,9 +122,8 @@ func (s *sgd) forget() { s.mean, s.meanB, s.averaged = nil, 0, 0 }
 // nil where they are not known.
 func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 	s.t++
-	pool := l.pools.Labelled
-	s.labels = append(s.labels[:0], make([]float64, pool.Len())...)
-	labels := s.labels
+	s.slope = append(s.slope[:0], make([]float64, l.Len())...)
+	labels := s.slope
 	s.drawLabels(l, labels)
 	fu := make([]float64, len(xs))
 	if z == nil {
@@ -162,8 +165,9 @@ func (s *sgd) iterate(l *Learner, xs []stream.Vec, z []float32) {
 // defaultRho is the ρ of a solver that has no arms to choose from.
 const defaultRho = 0.1
 
-// admit puts new labels into the pool, with their decisions.
-func (s *sgd) admit(l *Learner, fresh []*stream.Example) {
+// admit takes new labels in, with their decisions.
+func (s *sgd) admit(l *Learner, d *samplers.Draw) {
+	fresh := d.Join
 	if len(fresh) == 0 {
 		return
 	}
@@ -172,8 +176,7 @@ func (s *sgd) admit(l *Learner, fresh []*stream.Example) {
 	loss := 0.0
 	for i, x := range fresh {
 		loss += hingeValue(s.opt.Hinge == "huber", f[i], x.Y)
-		slot, _ := l.pools.Labelled.Add(x)
-		switch {
+		switch slot := d.Slots[i]; {
 		case slot < 0:
 		case slot == len(s.f):
 			s.f = append(s.f, f[i])
@@ -187,15 +190,16 @@ func (s *sgd) admit(l *Learner, fresh []*stream.Example) {
 // drawLabels sets dst[slot] to the mean of l' over the labelled minibatch, the
 // share of the slot.
 func (s *sgd) drawLabels(l *Learner, dst []float64) {
-	pool, smooth := l.pools.Labelled, s.opt.Hinge == "huber"
-	slope := func(i int) float64 { return hingeSlope(smooth, s.f[i], pool.At(i).Y) }
-	if n := pool.Len(); n <= s.opt.BatchL {
+	smooth, n := s.opt.Hinge == "huber", l.Len()
+	slope := func(i int) float64 { return hingeSlope(smooth, s.f[i], l.Sample()[i].Y) }
+	if n <= s.opt.BatchL {
 		for i := range dst {
 			dst[i] = slope(i) / float64(n)
 		}
 		return
 	}
-	for _, i := range samplers.Draw(nil, pool, s.opt.BatchL, l.rng) {
+	for range s.opt.BatchL {
+		i := l.rng.IntN(n)
 		dst[i] += slope(i) / float64(s.opt.BatchL)
 	}
 }
@@ -274,7 +278,7 @@ func (s *sgd) apply(l *Learner, block uint64, coef []float64, t float64) {
 
 // eachLabelled calls visit with the block's features of each labelled point.
 func (s *sgd) eachLabelled(l *Learner, block uint64, visit func(at int, z []float32)) {
-	s.each(l, block, l.vectors(examples(l.pools.Labelled)), s.known, visit)
+	s.each(l, block, l.vectors(l.Sample()), s.known, visit)
 }
 
 // each calls visit with the block's features of each point, from all of theirs
@@ -401,7 +405,7 @@ func (s *sgd) restart(l *Learner, last bool) {
 
 // settle takes n steps on the labels and the recent unlabelled examples held.
 func (s *sgd) settle(l *Learner, n int) {
-	recent, pool := examples(l.recent), examples(l.pools.Labelled)
+	recent, pool := l.Recent(), l.Sample()
 	size := s.opt.Features
 	var z []float32
 	if s.opt.Draw == "fixed" && (len(recent)+len(pool))*size <= replayFloats {
@@ -510,8 +514,8 @@ func (s *sgd) fields(l *Learner, f *state.Fields) {
 	case s.opt.Draw != "fresh" && n != s.opt.Features,
 		s.opt.Draw == "fresh" && (n%m != 0 || w > 0 && n > w*m || s.next < uint64(n/m) || w == 0 && s.next != uint64(n/m) || w > 0 && n < w*m && s.next != uint64(n/m)):
 		f.Fail("coef", fmt.Errorf("%d coefficients in blocks of %d after %d", n, m, s.next))
-	case len(s.f) != l.pools.Labelled.Len():
-		f.Fail("f", fmt.Errorf("%d decisions for %d labels", len(s.f), l.pools.Labelled.Len()))
+	case len(s.f) != l.Len():
+		f.Fail("f", fmt.Errorf("%d decisions for %d labels", len(s.f), l.Len()))
 	case !(s.scale > 0):
 		f.Fail("scale", fmt.Errorf("%g", s.scale))
 	}

@@ -55,7 +55,12 @@ func newRig(t testing.TB, seed uint64, labels, unlabelled int, options ...string
 // admit puts the labels into the pool.
 func (g *rig) admit() *rig {
 	g.labelled = uint64(len(g.l))
-	g.sgd.admit(g.Learner, g.l)
+	for _, x := range g.l {
+		if _, err := g.Add(x); err != nil {
+			panic(err)
+		}
+	}
+	g.sgd.admit(g.Learner, g.Take())
 	return g
 }
 
@@ -153,7 +158,7 @@ func TestUnbiased(t *testing.T) {
 	x := g.u[0].X
 	m := g.opt.Block
 	points := append([]stream.Vec{x}, g.vectors(g.l)...)
-	weight := append([]float64{0}, g.sgd.labels...)
+	weight := append([]float64{0}, g.sgd.slope...)
 	for k, i := range at {
 		points, weight = append(points, g.u[i].X), append(weight, g.sgd.unlab[k])
 	}
@@ -205,7 +210,7 @@ func (w *twin) follow(g *rig, at []int) {
 	for i := range w.c {
 		w.c[i] *= 1 - g.sgd.gamma
 	}
-	for i, v := range g.sgd.labels {
+	for i, v := range g.sgd.slope {
 		w.c[i] += v
 	}
 	for k, i := range at {

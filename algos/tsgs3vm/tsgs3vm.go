@@ -19,40 +19,35 @@ import (
 // the choice of gamma and c.
 //
 // A step is due as soon as a minibatch of BatchU unlabelled examples is
-// complete, or labelled ones have come that are an eighth of those before, at
-// most BatchL. So either kind may be missing for as long as it likes: without
-// unlabelled examples the labels drive the steps, and without further labels
-// the unlabelled minibatches do, beside the labels that are kept. Before there
-// is any label an unlabelled example can only enter the sample of recent ones,
-// since f = 0 and u'(0) = 0 would not move.
+// complete, or enough labelled ones have come (see samplers.Pools). So either
+// kind may be missing for as long as it likes: without unlabelled examples the
+// labels drive the steps, and without further labels the unlabelled minibatches
+// do, beside the labels that are kept. Before there is any label an unlabelled
+// example can only enter the sample of recent ones, since f = 0 and u'(0) = 0
+// would not move.
 //
 // Not safe for concurrent use.
 type Learner struct {
+	*samplers.Pools
 	opt  Options
 	seed uint64
 
-	warm     []*stream.Example // until gamma is set
-	gamma, c float64           // as chosen; gamma is 0 until then
-	tuned    int               // labels at which gamma and c were last chosen
-	surveyed uint64            // unlabelled examples seen at that time
+	gamma, c float64 // as chosen; gamma is 0 until the warm-up is over
+	tuned    int     // labels at which gamma and c were last chosen
+	surveyed uint64  // unlabelled examples seen at that time
 	cluster  cluster
 	average  average
 	feats    *rff.Features
 
-	pools   *samplers.Pools
-	pending []*stream.Example // labelled, not yet in the pool
-	recent  samplers.Sampler  // of unlabelled examples
-	rng     *rng.Source
+	rng *rng.Source
 
 	step            uint64
 	dim             int    // of the examples in steps
 	labelled, unlab uint64 // taken in by steps
-	skipped         uint64 // unlabelled examples that were not
 	positive        uint64 // of labelled
 	solver          solver
 	model           *Model
 	points          rff.Points // scratch
-	batch           []*stream.Example
 	vecs            []stream.Vec
 	hinge, uLoss    float64 // means over the last batches
 	inside, share   float64
@@ -60,9 +55,14 @@ type Learner struct {
 
 // solver is what a step does.
 type solver interface {
+	// prepare gets ready for the sample to change, before a step.
+	prepare(l *Learner)
 	// step learns from new labelled examples and an unlabelled minibatch,
 	// either of which may be empty.
-	step(l *Learner, fresh, batch []*stream.Example)
+	step(l *Learner, d *samplers.Draw)
+	// labels returns the number of labelled examples in the objective that are
+	// held, of which a step that is under way has not seen all.
+	labels() int
 	// finish completes the optimisation.
 	finish(l *Learner)
 	// restart learns anew from what is held, with other features or weights;
@@ -76,16 +76,19 @@ type solver interface {
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	o.Block = min(o.Block, o.Features)
-	pools, err := samplers.NewPools(samplers.Policy(o.Keep), o.Labels, o.BatchU+kernel.Warmup, env.Seed)
+	opts := samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Labels, Hold: true, Seed: env.Seed, Every: o.BatchL}
+	if math.IsNaN(o.Gamma) {
+		opts.Warmup = kernel.Warmup
+	}
+	unlabelled := samplers.PoolOptions{Batch: o.BatchU, Recent: o.Recent}
+	if o.supervised() {
+		unlabelled.Batch = 0
+	}
+	pools, err := samplers.NewPools(opts, unlabelled)
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{opt: o, seed: env.Seed, pools: pools, rng: rng.New(env.Seed, "tsgs3vm.draw"), c: 1}
-	if o.Keep == string(samplers.KeepRecent) {
-		l.recent = samplers.NewWindow(o.Recent)
-	} else {
-		l.recent = samplers.NewReservoir(o.Recent, false, env.Seed)
-	}
+	l := &Learner{Pools: pools, opt: o, seed: env.Seed, rng: rng.New(env.Seed, "tsgs3vm.draw"), c: 1}
 	if !math.IsNaN(o.C) {
 		l.c = o.C
 	}
@@ -110,31 +113,17 @@ func (l *Learner) setGamma(gamma float64) error {
 	return nil
 }
 
-// Add takes an example in.
+// Add takes an example in. The one that ends the warm-up sets gamma.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if x.Labelled && x.Y != 1 && x.Y != -1 {
-		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
+	fate, err := l.Pools.Add(x)
+	if l.Warm() {
+		l.endWarmup()
 	}
-	if !kernel.Finite(x.X) {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
-	}
-	if !x.Labelled && l.supervised() {
-		return algos.SampledOut, nil
-	}
-	if l.gamma == 0 {
-		l.warm = append(l.warm, x)
-		if len(l.warm) >= kernel.Warmup {
-			l.endWarmup()
-		}
-		return algos.Learned, nil
-	}
-	return l.admit(x), nil
+	return fate, err
 }
 
 // supervised reports whether unlabelled examples are of no use.
-func (l *Learner) supervised() bool {
-	return !(l.opt.Cluster > 0) && l.opt.noLoss()
-}
+func (o *Options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
 
 // noLoss reports whether unlabelled examples have no weight in the objective.
 func (o *Options) noLoss() bool {
@@ -142,52 +131,12 @@ func (o *Options) noLoss() bool {
 }
 
 func (l *Learner) endWarmup() {
-	xs := make([]stream.Vec, len(l.warm))
-	for i, x := range l.warm {
-		xs[i] = x.X
-	}
 	// Distances of finite points are positive and finite: the width is valid
 	// unless they are absurd, in which case 1 will do.
-	if l.setGamma(kernel.AutoGamma(xs, l.opt.Kernel == "laplacian")) != nil {
+	if l.setGamma(kernel.AutoGamma(l.Vecs(), l.opt.Kernel == "laplacian")) != nil {
 		_ = l.setGamma(1)
 	}
-	warm := l.warm
-	l.warm = nil
-	for _, x := range warm {
-		l.admit(x)
-	}
-}
-
-func (l *Learner) admit(x *stream.Example) algos.Fate {
-	if x.Labelled {
-		l.pending = append(l.pending, x)
-		return algos.Learned
-	}
-	slot, _ := l.recent.Add(x)
-	if l.labelled == 0 && len(l.pending) == 0 {
-		l.skipped++
-		if slot < 0 {
-			return algos.SampledOut
-		}
-		return algos.Learned
-	}
-	l.pools.Unlabelled.Push(x)
-	return algos.Learned
-}
-
-// Need asks for whichever minibatch is nearer to completion.
-func (l *Learner) Need() algos.Need {
-	if l.gamma == 0 {
-		return algos.Need{Fresh: kernel.Warmup - len(l.warm), Steps: 1}
-	}
-	trigger := min(max(int(min(l.labelled, 1<<20))/8, 1), l.opt.BatchL)
-	fresh := trigger - len(l.pending)
-	// Where unlabelled examples are not taken, labels may come in larger groups,
-	// which are scored together.
-	if l.labelled > 0 && !l.supervised() {
-		fresh = min(fresh, l.opt.BatchU-l.pools.Unlabelled.Len())
-	}
-	return algos.Need{Fresh: max(fresh, 0), Steps: 1}
+	l.Begin()
 }
 
 // Step learns from what is pending.
@@ -195,35 +144,30 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	n := 0
-	if l.pools.Unlabelled.Len() >= l.opt.BatchU {
-		n = l.opt.BatchU
-	}
-	l.advance(n)
+	l.advance(l.Take)
 	return l.Report(), nil
 }
 
-// advance takes one step with n unlabelled examples.
-func (l *Learner) advance(n int) {
+// advance takes one step with what is handed out.
+func (l *Learner) advance(take func() *samplers.Draw) {
 	l.model = nil
 	l.step++
-	fresh := l.pending
-	l.pending = nil
-	l.batch = l.pools.Unlabelled.Take(l.batch[:0], n)
-	l.dropCluster(len(fresh))
-	l.labelled += uint64(len(fresh))
-	for _, x := range fresh {
+	l.dropCluster(len(l.Pending()))
+	l.solver.prepare(l)
+	d := take()
+	l.labelled += uint64(len(d.Join))
+	for _, x := range d.Join {
 		if x.Y > 0 {
 			l.positive++
 		}
 		l.dim = max(l.dim, x.X.Dim())
 	}
-	for _, x := range l.batch {
+	for _, x := range d.Unlabelled {
 		l.dim = max(l.dim, x.X.Dim())
 	}
-	l.unlab += uint64(n)
-	l.solver.step(l, fresh, l.batch)
-	clear(l.batch)
+	l.unlab += uint64(len(d.Unlabelled))
+	l.solver.step(l, d)
+	clear(d.Unlabelled)
 	l.tune(false)
 }
 
@@ -233,14 +177,11 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	if l.gamma == 0 && len(l.warm) > 0 {
+	if !l.Ready() && len(l.Pending()) > 0 {
 		l.endWarmup()
 	}
-	if len(l.pending) > 0 || l.labelled > 0 && l.pools.Unlabelled.Len() > 0 {
-		l.advance(min(l.pools.Unlabelled.Len(), l.opt.BatchU))
-	}
-	for l.pools.Unlabelled.Len() > 0 {
-		l.advance(min(l.pools.Unlabelled.Len(), l.opt.BatchU))
+	for l.More() {
+		l.advance(l.Drain)
 	}
 	if l.step > 0 {
 		l.model = nil
@@ -263,8 +204,8 @@ func (l *Learner) vectors(xs []*stream.Example) []stream.Vec {
 // and C*, that of an arm with the given rho.
 func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 	n = float64(l.labelled)
-	if l.opt.Keep == string(samplers.KeepRecent) {
-		n = float64(l.pools.Labelled.Len())
+	if l.opt.Keep == string(samplers.Recent) {
+		n = float64(l.solver.labels())
 	}
 	c = l.c * n
 	if !math.IsNaN(l.opt.Lambda) {
@@ -280,17 +221,17 @@ func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step = l.step
-	r.Sample = l.pools.Labelled.Len() + l.recent.Len()
+	r.Sample = l.Len() + len(l.Recent())
 	r.StepSize = l.opt.Step
 	bytes := 0
 	if l.feats != nil {
 		bytes = l.feats.Bytes()
 	}
 	r.Gauges = append([]stream.Measure{
-		{Name: "labels_held", Value: float64(l.pools.Labelled.Len())},
+		{Name: "labels_held", Value: float64(l.Len())},
 		{Name: "labelled", Value: float64(l.labelled)},
 		{Name: "unlabelled", Value: float64(l.unlab)},
-		{Name: "unlabelled_skipped", Value: float64(l.skipped)},
+		{Name: "unlabelled_skipped", Value: float64(l.Skipped())},
 		{Name: "gamma", Value: l.gamma},
 		{Name: "c", Value: l.c},
 		{Name: "cluster", Value: l.cluster.weight},
@@ -316,7 +257,7 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	columns.Examples(f, "warm", &l.warm)
+	f.Group("pools", l.Pools.Fields)
 	f.Float64("gamma", &l.gamma)
 	f.Float64("c", &l.c)
 	f.Int("tuned", &l.tuned)
@@ -325,15 +266,11 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("spread", &l.cluster.spread)
 	columns.Examples(f, "landmarks", &l.cluster.points)
 	f.Group("average", l.average.fields)
-	f.Group("pools", l.pools.Fields)
-	columns.Examples(f, "pending", &l.pending)
-	f.Group("recent", l.recent.Fields)
 	f.Binary("rng", l.rng)
 	f.Uint64("step", &l.step)
 	f.Int("dim", &l.dim)
 	f.Uint64("labelled", &l.labelled)
 	f.Uint64("unlabelled", &l.unlab)
-	f.Uint64("skipped", &l.skipped)
 	f.Uint64("positive", &l.positive)
 	f.Float64("hinge", &l.hinge)
 	f.Float64("unlabelled_loss", &l.uLoss)
@@ -350,17 +287,9 @@ func (l *Learner) fields(f *state.Fields) {
 
 // check refuses what no run can have left behind.
 func (l *Learner) check(f *state.Fields) {
-	for _, list := range [][]*stream.Example{l.warm, l.pending, l.cluster.points, examples(l.pools.Labelled), examples(l.pools.Unlabelled), examples(l.recent)} {
-		for _, x := range list {
-			if x.Labelled && x.Y*x.Y != 1 || !kernel.Finite(x.X) {
-				f.Fail("pools", fmt.Errorf("example %d cannot have been accepted", x.Seq))
-				return
-			}
-		}
-	}
-	for _, x := range append(examples(l.pools.Labelled), l.pending...) {
-		if !x.Labelled {
-			f.Fail("pools", fmt.Errorf("example %d has no label", x.Seq))
+	for _, x := range l.cluster.points {
+		if !kernel.Finite(x.X) {
+			f.Fail("landmarks", fmt.Errorf("example %d cannot have been accepted", x.Seq))
 			return
 		}
 	}
@@ -376,20 +305,12 @@ func (l *Learner) check(f *state.Fields) {
 	l.feats = nil
 	if l.gamma != 0 {
 		f.Fail("gamma", l.setGamma(l.gamma))
-	} else if l.step > 0 || len(l.warm) >= kernel.Warmup || l.pools.Labelled.Len() > 0 || len(l.pending) > 0 {
+	} else if l.step > 0 || l.Ready() {
 		f.Fail("gamma", fmt.Errorf("not set after %d steps", l.step))
 	}
-	if l.step == 0 && l.pools.Labelled.Len() > 0 || l.labelled < uint64(l.pools.Labelled.Len()) {
-		f.Fail("labelled", fmt.Errorf("%d labels seen in %d steps, %d held", l.labelled, l.step, l.pools.Labelled.Len()))
+	if l.step == 0 && l.Len() > 0 || l.labelled < uint64(l.Len()) {
+		f.Fail("labelled", fmt.Errorf("%d labels seen in %d steps, %d held", l.labelled, l.step, l.Len()))
 	}
-}
-
-func examples(s samplers.Sample) []*stream.Example {
-	out := make([]*stream.Example, s.Len())
-	for i := range out {
-		out[i] = s.At(i)
-	}
-	return out
 }
 
 // AppendBinary appends the complete state.

@@ -40,13 +40,13 @@ var (
 func (l *Learner) tune(last bool) {
 	openC := math.IsNaN(l.opt.C) && math.IsNaN(l.opt.Lambda)
 	openGamma := math.IsNaN(l.opt.Gamma)
-	n := l.pools.Labelled.Len()
+	n := l.Len()
 	due := n >= 2*l.tuned || last && n > l.tuned || l.surveyDue(last)
 	if !openC && !openGamma && !l.opt.wantsCluster() || !due || n < leastTuned || n > l.opt.Tuning || uint64(n) != l.labelled {
 		return
 	}
-	l.tuned, l.surveyed = n, l.unlab+l.skipped
-	pool := examples(l.pools.Labelled)
+	l.tuned, l.surveyed = n, l.unlab+l.Skipped()
+	pool := l.Sample()
 	g := newGrid(pool, l.opt, l.seed)
 	if g == nil {
 		return

@@ -300,15 +300,7 @@ func (e *Engine) work(ctx context.Context) error {
 
 // takeSteps takes the steps that are due.
 func (e *Engine) takeSteps(ctx context.Context) error {
-	for n := e.learner.Need(); n.Fresh <= 0; n = e.learner.Need() {
-		for range max(n.Steps, 1) {
-			if _, err := e.learner.Step(ctx); err != nil {
-				return err
-			}
-			e.steps++
-		}
-	}
-	return nil
+	return algos.StepDue(ctx, e.learner, func() { e.steps++ })
 }
 
 // flush scores the examples in the block, which no step separates, and hands

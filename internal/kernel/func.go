@@ -80,6 +80,14 @@ func (o Options) Check() error {
 // Known tells whether Func needs no examples.
 func (o Options) Known() bool { return o.Kernel == "linear" || !math.IsNaN(o.Gamma) }
 
+// Warmup returns the number of examples that Func needs.
+func (o Options) Warmup() int {
+	if o.Known() {
+		return 0
+	}
+	return Warmup
+}
+
 // Func returns the kernel function with bias added. A gamma of auto is chosen
 // by AutoGamma from xs.
 func (o Options) Func(bias float64, xs []stream.Vec) Func {

@@ -274,7 +274,7 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 		if _, err := l.Add(&c); err != nil {
 			continue // refused, as it will be in the stream
 		}
-		if err := algos.StepDue(ctx, l); err != nil {
+		if err := algos.StepDue(ctx, l, nil); err != nil {
 			return s, err
 		}
 	}

@@ -3,12 +3,12 @@ package online
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -46,12 +46,12 @@ import (
 // Memory: 8 bytes for each weight, 24 with nag, 8 more with averaging. It does
 // not depend on the number of examples. Not safe for concurrent use.
 type Learner struct {
+	*samplers.Buffer
 	opt     Options
 	loss    loss
 	regress bool
 	z       float64 // the constant feature
 
-	pending       *stream.Example
 	n, updates    uint64 // examples, and those that had a loss
 	w             []float64
 	b             float64   // weight of the constant feature
@@ -77,44 +77,13 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{opt: o, loss: k, regress: env.Task == algos.Regress, z: math.Sqrt(o.Bias)}
+	b, err := samplers.New(samplers.Options{Regress: env.Task == algos.Regress, Every: 1})
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{Buffer: b, opt: o, loss: k, regress: env.Task == algos.Regress, z: math.Sqrt(o.Bias)}
 	l.renew()
 	return l, nil
-}
-
-// Add takes a labelled example in; unlabelled ones go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if err := l.check(x); err != nil {
-		return 0, err
-	}
-	l.pending = x
-	return algos.Learned, nil
-}
-
-func (l *Learner) check(x *stream.Example) error {
-	if !l.regress && x.Y != 1 && x.Y != -1 {
-		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	}
-	if !(math.Abs(x.Y) < algos.TooLarge) {
-		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not finite or too large", x.Y)}
-	}
-	for _, v := range x.X.Val {
-		if !(v < algos.TooLarge && v > -algos.TooLarge) {
-			return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
-		}
-	}
-	return nil
-}
-
-// Need asks for the next example, or for a step once it is there.
-func (l *Learner) Need() algos.Need {
-	if l.pending == nil {
-		return algos.Need{Fresh: 1, Steps: 1}
-	}
-	return algos.Need{Steps: 1}
 }
 
 // Step learns from the example. The report it returns has no gauges.
@@ -122,8 +91,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	if x := l.pending; x != nil {
-		l.pending = nil
+	for _, x := range l.Take().Join {
 		l.update(x.X, x.Y)
 	}
 	return l.basic(), nil

@@ -5,9 +5,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // sweep does to all weights what the updates since the last sweep call for.
@@ -101,11 +99,7 @@ func power(x, p float64) float64 {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	var pending []*stream.Example
-	if l.pending != nil && !f.Decoding() {
-		pending = append(pending, l.pending)
-	}
-	columns.Examples(f, "pending", &pending)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Uint64("n", &l.n)
 	f.Uint64("updates", &l.updates)
 	f.Float64s("w", &l.w)
@@ -125,23 +119,11 @@ func (l *Learner) fields(f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	f.Fail("pending", l.restore(pending))
+	f.Fail("w", l.restore())
 }
 
 // restore completes decoding, and refuses a state that no stream leads to.
-func (l *Learner) restore(pending []*stream.Example) error {
-	l.pending = nil
-	if len(pending) > 1 {
-		return fmt.Errorf("%d examples where there is at most one", len(pending))
-	}
-	if len(pending) == 1 {
-		if l.pending = pending[0]; !l.pending.Labelled {
-			return fmt.Errorf("the example has no label")
-		}
-		if err := l.check(l.pending); err != nil {
-			return err
-		}
-	}
+func (l *Learner) restore() error {
 	n, hist, avg := len(l.w), 0, 0
 	if l.opt.Update == "nag" {
 		hist = 2 * n

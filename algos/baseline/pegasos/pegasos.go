@@ -9,7 +9,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -58,8 +57,8 @@ import (
 // vectors. Memory: at most Budget support vectors and, with more than one
 // pass, Buffer examples. Not safe for concurrent use.
 type Learner struct {
-	opt   Options
-	ready bool // gamma is known
+	*samplers.Buffer // with more than one pass, holds a sample to draw from
+	opt              Options
 
 	step, n uint64
 	t, seen float64 // effective numbers of steps and examples
@@ -76,10 +75,8 @@ type Learner struct {
 	sum, weight float64
 	lag         []float64
 
-	pending []*stream.Example
-	buffer  *samplers.Reservoir
-	rng     *rng.Source
-	index   map[uint64]int // support vector by sequence number, with a buffer only
+	rng   *rng.Source
+	index map[uint64]int // support vector by sequence number, with a buffer only
 
 	evals                int64
 	violations, removals uint64
@@ -90,41 +87,17 @@ type Learner struct {
 }
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	opts := samplers.Options{Every: o.Batch, Batches: true, Warmup: o.Warmup()}
+	if o.Passes > 1 {
+		opts.Policy, opts.Size, opts.Hold, opts.Seed = samplers.Uniform, o.Buffer, true, env.Seed
+	}
+	b, err := samplers.New(opts)
 	return &Learner{
-		opt: o, basis: kernel.New(o.Func(o.Bias, nil)), p: 1,
-		ready:  o.Known(),
-		buffer: samplers.NewReservoir(o.Buffer, false, env.Seed),
-		rng:    rng.New(env.Seed, "pegasos.draw"),
-		index:  map[uint64]int{},
-	}, nil
-}
-
-// Add takes a labelled example in; unlabelled ones go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if x.Y != 1 && x.Y != -1 {
-		return 0, &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	}
-	if !kernel.Finite(x.X) {
-		return 0, &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite or too large")}
-	}
-	l.pending = append(l.pending, x)
-	return algos.Learned, nil
-}
-
-// Need asks for a batch or, before the first step, for the examples from which
-// gamma is set.
-func (l *Learner) Need() algos.Need {
-	want := l.opt.Batch
-	if !l.ready {
-		want = max(want, kernel.Warmup)
-	}
-	if len(l.pending) < want {
-		return algos.Need{Fresh: want - len(l.pending), Steps: max(1, want/l.opt.Batch)}
-	}
-	return algos.Need{Steps: len(l.pending) / l.opt.Batch}
+		Buffer: b,
+		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), p: 1,
+		rng:   rng.New(env.Seed, "pegasos.draw"),
+		index: map[uint64]int{},
+	}, err
 }
 
 // Step does Passes iterations, the first on the oldest batch of new examples.
@@ -132,58 +105,51 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	l.take(l.opt.Batch)
+	l.learn()
 	return l.Report(), nil
 }
 
 // Finish learns from what is pending, the last batch being as small as it is.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
-	for len(l.pending) > 0 {
+	for len(l.Pending()) > 0 {
 		if err := ctx.Err(); err != nil {
 			return algos.Report{}, err
 		}
-		l.take(min(l.opt.Batch, len(l.pending)))
+		l.learn()
 	}
 	return l.Report(), nil
 }
 
-// take learns from the n oldest pending examples.
-func (l *Learner) take(n int) {
-	if !l.ready {
-		l.setGamma()
+// next hands out the oldest batch of new examples.
+func (l *Learner) next() []*stream.Example {
+	if !l.Ready() {
+		l.basis = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs()))
 	}
-	batch := l.pending[:n:n]
-	l.pending = append([]*stream.Example(nil), l.pending[n:]...)
+	return l.Take().Join
+}
+
+// learn learns from the oldest batch of new examples.
+func (l *Learner) learn() {
+	batch := l.next()
+	n := len(batch)
+	if n == 0 {
+		return
+	}
 	l.n += uint64(n)
 	l.seen += float64(n)
 	l.iterate(batch, true)
-	if l.opt.Passes == 1 {
-		return
-	}
-	for _, x := range batch {
-		l.buffer.Add(x)
-	}
 	for range l.opt.Passes - 1 {
 		l.iterate(l.draw(n), false)
 	}
 }
 
-// draw draws n examples from the buffer.
+// draw draws n examples from the sample, with replacement.
 func (l *Learner) draw(n int) []*stream.Example {
-	var draw []*stream.Example
-	for _, slot := range samplers.Draw(nil, l.buffer, n, l.rng) {
-		draw = append(draw, l.buffer.At(slot))
+	draw := make([]*stream.Example, n)
+	for i := range draw {
+		draw[i] = l.Sample()[l.rng.IntN(l.Len())]
 	}
 	return draw
-}
-
-func (l *Learner) setGamma() {
-	xs := make([]stream.Vec, len(l.pending))
-	for i, x := range l.pending {
-		xs[i] = x.X
-	}
-	l.basis = kernel.New(l.opt.Func(l.opt.Bias, xs))
-	l.ready = true
 }
 
 func (l *Learner) lambda() float64 {
@@ -404,7 +370,7 @@ func (l *Learner) between(x, z *stream.Example) float64 {
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step = l.step
-	r.Sample = len(l.coef) + l.buffer.Len()
+	r.Sample = len(l.coef) + l.Len()
 	r.KernelEvals = l.evals
 	if l.step > 0 {
 		r.StepSize = 1 / (l.lambda() * l.t)
@@ -437,7 +403,7 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	f.Bool("ready", &l.ready)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Uint64("step", &l.step)
 	f.Uint64("n", &l.n)
 	f.Float64("t", &l.t)
@@ -452,8 +418,6 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("sum", &l.sum)
 	f.Float64("weight", &l.weight)
 	f.Float64s("lag", &l.lag)
-	columns.Examples(f, "pending", &l.pending)
-	f.Group("buffer", l.buffer.Fields)
 	f.Binary("rng", l.rng)
 	f.Int64("evals", &l.evals)
 	f.Uint64("violations", &l.violations)
@@ -468,11 +432,6 @@ func (l *Learner) fields(f *state.Fields) {
 	n := l.basis.Len()
 	if len(l.coef) != n || len(l.seq) != n || len(l.lag) != n {
 		f.Fail("coef", fmt.Errorf("%d coefficients for %d support vectors", len(l.coef), n))
-	}
-	for _, x := range l.pending {
-		if !x.Labelled || x.Y*x.Y != 1 || !kernel.Finite(x.X) {
-			f.Fail("pending", fmt.Errorf("example %d cannot have been accepted", x.Seq))
-		}
 	}
 	l.index = map[uint64]int{}
 	if l.opt.Passes > 1 {

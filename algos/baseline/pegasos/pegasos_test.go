@@ -116,7 +116,7 @@ type naive struct {
 	came   float64
 	// Effective numbers of steps and examples, and λ t as of the last step.
 	steps, seen, before float64
-	buffer              *samplers.Reservoir
+	buffer              *samplers.Buffer
 	rng                 *rng.Source
 }
 
@@ -127,7 +127,7 @@ func newNaive(o Options, xs []*stream.Example) *naive {
 			r.kk[i] = append(r.kk[i], k(o.Gamma, o.Bias, xs[i], xs[j]))
 		}
 	}
-	r.buffer = samplers.NewReservoir(o.Buffer, false, 7)
+	r.buffer, _ = samplers.New(samplers.Options{Policy: samplers.Uniform, Size: o.Buffer, Hold: true, Seed: 7, Every: 1})
 	r.rng = rng.New(7, "pegasos.draw")
 	return r
 }
@@ -147,12 +147,15 @@ func (r *naive) add(batch []int) {
 		return
 	}
 	for _, i := range batch {
-		r.buffer.Add(r.xs[i])
+		if _, err := r.buffer.Add(r.xs[i]); err != nil {
+			panic(err)
+		}
 	}
+	r.buffer.Take()
 	for range r.o.Passes - 1 {
 		var draw []int
 		for range batch {
-			draw = append(draw, int(r.buffer.At(r.rng.IntN(r.buffer.Len())).Seq)-1)
+			draw = append(draw, int(r.buffer.Seq(r.rng.IntN(r.buffer.Len())))-1)
 		}
 		r.step(draw)
 	}
@@ -435,7 +438,7 @@ func TestWarmupSetsGamma(t *testing.T) {
 	if l.step != 0 {
 		t.Fatal("a step before the warm-up was over")
 	}
-	if _, err := l.Finish(t.Context()); err != nil || l.step != 50 || !l.ready {
+	if _, err := l.Finish(t.Context()); err != nil || l.step != 50 || !l.Ready() {
 		t.Fatalf("after Finish: %d steps, error %v", l.step, err)
 	}
 }
@@ -451,7 +454,7 @@ func TestAddRefuses(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
-	if len(l.pending) > 0 {
+	if len(l.Pending()) > 0 {
 		t.Error("a refused example was kept")
 	}
 	if fate, err := l.Add(&stream.Example{}); fate != algos.SampledOut || err != nil {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
-	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -55,7 +55,7 @@ func check(o *Options) error { return o.Check() }
 // Cost: as many kernel values for each example as there are support vectors.
 // Not safe for concurrent use.
 type Learner struct {
-	intake.Queue
+	*samplers.Buffer
 	opt Options
 
 	basis    *kernel.Basis
@@ -75,12 +75,9 @@ type Learner struct {
 }
 
 func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
-	return &Learner{opt: o, basis: kernel.New(o.Func(o.Bias, nil)), Queue: intake.Queue{Ready: o.Known()}}, nil
+	b, err := samplers.New(samplers.Options{Every: 1, Warmup: o.Warmup()})
+	return &Learner{opt: o, basis: kernel.New(o.Func(o.Bias, nil)), Buffer: b}, err
 }
-
-// Need asks for one example or, before the first step, for those from which
-// gamma is set.
-func (l *Learner) Need() algos.Need { return l.NeedEvery(1) }
 
 // Step learns from the pending examples.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
@@ -95,13 +92,12 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	if !l.Ready && len(l.Pending) > 0 {
-		l.basis, l.Ready = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), true
+	if !l.Ready() && len(l.Pending()) > 0 {
+		l.basis = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs()))
 	}
-	for _, x := range l.Pending {
+	for _, x := range l.Take().Join {
 		l.learn(x)
 	}
-	l.Pending = nil
 	return l.Report(), nil
 }
 
@@ -183,7 +179,7 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	l.Queue.Fields(f)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Group("support", l.basis.Fields)
 	f.Float64s("coef", &l.coef)
 	f.Float64s("lag", &l.lag)

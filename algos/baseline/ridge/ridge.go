@@ -52,9 +52,8 @@ var Spec = algos.Define(algos.SpecInfo{
 // have left it as it holds, so that rounding errors do not add up.
 // Not safe for concurrent use.
 type Learner struct {
+	*samplers.Buffer
 	opt    Options
-	task   algos.Task
-	window *samplers.Window  // nil: all count
 	seen   []int32           // the feature of each coordinate, in order of appearance
 	place  map[int32]int32   // the coordinate of a feature
 	rows   finitesum.Problem // the window's examples in these coordinates, or the one at hand
@@ -72,16 +71,18 @@ type Learner struct {
 // note is what the last solution has to report.
 type note struct{ objective, norm float64 }
 
-const (
-	maxLabel   = 1e100     // its square must not overflow
-	maxFeature = 1<<20 - 1 // bounds the model
-)
+const maxFeature = 1<<20 - 1 // bounds the model
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
-	l := &Learner{opt: o, task: env.Task, note: note{math.NaN(), math.NaN()}}
+	opts := samplers.Options{Regress: env.Task == algos.Regress, Features: maxFeature + 1, Every: 1}
 	if o.Keep == "window" {
-		l.window = samplers.NewWindow(o.Buffer)
+		opts.Policy, opts.Size, opts.Hold = samplers.Recent, o.Buffer, true
 	}
+	b, err := samplers.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{Buffer: b, opt: o, note: note{math.NaN(), math.NaN()}}
 	l.rows.Bias = math.Sqrt(o.Bias)
 	l.place = map[int32]int32{}
 	l.renew()
@@ -93,68 +94,60 @@ func (l *Learner) Limits() algos.Limits {
 	return algos.Limits{Features: maxFeature + 1, Distinct: l.opt.Features, Option: "dims"}
 }
 
-// Add takes a labelled example into the sums; unlabelled ones go by.
+// Add takes a labelled example into the sums, so that with keep = all none is
+// held.
 func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	if !x.Labelled {
-		return algos.SampledOut, nil
-	}
-	if err := l.refuse(x); err != nil {
-		return 0, err
-	}
-	slot, row := 0, l.mapped(x.X)
-	switch {
-	case l.window == nil:
-		if l.rows.Len() == 0 {
-			l.rows.Append(row, x.Y)
-		} else {
-			l.rows.Set(0, row, x.Y)
+	if x.Labelled {
+		if err := l.room(x.X); err != nil {
+			return algos.SampledOut, err
 		}
-		l.count++
-	default:
-		var old *stream.Example
-		if slot, old = l.window.Add(x); old != nil {
-			l.sums.Remove(&l.rows, slot)
-			l.square -= float64(old.Y * old.Y)
-			l.rows.Set(slot, row, x.Y)
-			l.stale++
-		} else {
+	}
+	fate, err := l.Buffer.Add(x)
+	if err != nil || fate == algos.SampledOut {
+		return fate, err
+	}
+	d := l.Take()
+	for i, x := range d.Join {
+		slot, row := 0, l.mapped(x.X)
+		switch {
+		case d.Slots == nil && l.rows.Len() > 0:
+			l.rows.Set(0, row, x.Y)
+			l.count++
+		case d.Slots == nil || d.Old[i] == nil:
+			slot = l.rows.Len()
 			l.rows.Append(row, x.Y)
 			l.count++
+		default:
+			slot = d.Slots[i]
+			l.sums.Remove(&l.rows, slot)
+			l.square -= float64(d.Old[i].Y * d.Old[i].Y)
+			l.rows.Set(slot, row, x.Y)
+			l.stale++
 		}
+		l.sums.Add(&l.rows, slot)
+		l.square += float64(x.Y * x.Y)
+		l.wait++
 	}
-	l.sums.Add(&l.rows, slot)
-	l.square += float64(x.Y * x.Y)
-	l.wait++
 	if l.stale >= l.count {
 		l.sums.Rebuild(&l.rows)
 		l.stale, l.square = 0, 0
-		for i := range l.window.Len() {
-			y := l.window.At(i).Y
-			l.square += float64(y * y)
+		for _, x := range l.Sample() {
+			l.square += float64(x.Y * x.Y)
 		}
 	}
-	return algos.Learned, nil
+	return fate, nil
 }
 
-func (l *Learner) refuse(x *stream.Example) error {
-	switch {
-	case l.task == algos.Classify && x.Y != 1 && x.Y != -1:
-		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not +1 or -1", x.Y)}
-	case !(math.Abs(x.Y) <= maxLabel):
-		return &stream.FieldError{Stage: stream.StageLabel, Field: "y", Err: fmt.Errorf("label %g is not within ±%g", x.Y, maxLabel)}
-	case x.X.Dim() > maxFeature+1:
-		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("feature %d is beyond %d", x.X.Dim(), maxFeature+1)}
-	case x.X.CheckFinite() >= 0:
-		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("a feature is not finite")}
-	}
+// room says whether there would be too many features in all.
+func (l *Learner) room(x stream.Vec) error {
 	room := l.opt.Features - len(l.seen)
-	for feature := range linear.Nonzeros(x.X) {
+	for feature := range linear.Nonzeros(x) {
 		if _, known := l.place[int32(feature)]; !known {
 			room--
 		}
 	}
 	if room < 0 {
-		return &stream.FieldError{Stage: stream.StageFeature, Field: "x", Err: fmt.Errorf("more than %d features in all (option dims); svrg-sd takes millions", l.opt.Features)}
+		return &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonLimit, Field: "x", Err: fmt.Errorf("more than %d features in all (option dims); svrg-sd takes millions", l.opt.Features)}
 	}
 	return nil
 }
@@ -276,9 +269,7 @@ func (l *Learner) UnmarshalBinary(data []byte) error { return state.Decode(data,
 func (l *Learner) fields(f *state.Fields) {
 	f.Int32s("seen", &l.seen)
 	f.Group("sums", l.sums.Fields)
-	if l.window != nil {
-		f.Group("window", l.window.Fields)
-	}
+	f.Group("buffer", l.Buffer.Fields)
 	f.Float64("square", &l.square)
 	f.Int("count", &l.count)
 	f.Int("stale", &l.stale)
@@ -313,16 +304,15 @@ func (l *Learner) restore() error {
 	if len(l.seen) > l.opt.Features || dim > known || l.count > 0 && dim < known || len(l.w) > dim {
 		return fmt.Errorf("%d features, %d coordinates, %d weights", len(l.seen), dim, len(l.w))
 	}
-	if l.window != nil {
-		for i := range l.window.Len() {
-			x := l.window.At(i)
-			if !x.Labelled || l.refuse(x) != nil {
-				return fmt.Errorf("example %d cannot have been accepted", x.Seq)
+	if l.opt.Keep == "window" {
+		for _, x := range l.Sample() {
+			if err := l.room(x.X); err != nil {
+				return err
 			}
 			l.rows.Append(l.mapped(x.X), x.Y)
 		}
-		if l.count != l.window.Len() || l.rows.Dim() > max(dim, 1) {
-			return fmt.Errorf("%d of %d examples, %d of %d coordinates", l.count, l.window.Len(), l.rows.Dim(), dim)
+		if l.count != l.Len() || l.rows.Dim() > max(dim, 1) {
+			return fmt.Errorf("%d of %d examples, %d of %d coordinates", l.count, l.Len(), l.rows.Dim(), dim)
 		}
 	}
 	if l.sums.Len() != l.count || l.count < 0 || l.wait < 0 || l.stale < 0 || l.stale > l.count || !(l.square >= 0) || math.IsInf(l.square, 1) {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
-	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -67,15 +67,14 @@ func check(o *Options) error { return o.Check() }
 // Cost: a kernel row an arrival, one an example that leaves and one a visit
 // that changes a coefficient. Not safe for concurrent use.
 type Learner struct {
-	intake.Queue
-	opt Options
-	rng *rng.Source
+	*samplers.Buffer // of the last ones, by slot
+	opt              Options
+	rng              *rng.Source
 
 	basis *kernel.Basis
 	y     []float64
 	alpha []float64
 	s     []float64 // ⟨w, Φ(x_i)⟩
-	next  int       // the oldest slot once the window is full
 	step  uint64
 	fresh bool
 	evals int64
@@ -96,16 +95,13 @@ type Learner struct {
 }
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+	b, err := samplers.New(samplers.Options{Policy: samplers.Recent, Size: o.Buffer, Every: o.Every, Warmup: o.Warmup()})
 	return &Learner{
-		opt: o, basis: kernel.New(o.Func(o.Bias, nil)), rng: rng.New(env.Seed, "sdca.draw"),
+		Buffer: b,
+		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), rng: rng.New(env.Seed, "sdca.draw"),
 		past: kernel.New(o.Func(o.Bias, nil)), fade: 1,
-		Queue: intake.Queue{Ready: o.Known()},
-	}, nil
+	}, err
 }
-
-// Need asks for Every examples or, before the first step, for those from which
-// gamma is set.
-func (l *Learner) Need() algos.Need { return l.NeedEvery(l.opt.Every) }
 
 // Step takes the pending examples in and makes Visits visits for each. Its
 // report has no objective and no gauges, which would take a look at the whole
@@ -122,15 +118,15 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 // its own.
 func (l *Learner) take() {
 	l.setKernel()
-	for _, x := range l.Pending {
-		i, k := l.place(x)
-		l.visit(i, k)
+	d := l.Take()
+	for q, x := range d.Join {
+		i := d.Slots[q]
+		l.visit(i, l.place(i, x))
 		for range l.opt.Visits {
 			l.visit(l.choose(), nil)
 		}
 		l.average()
 	}
-	l.Pending = nil
 }
 
 // choose returns the one of Choice random examples with which the dual gains
@@ -159,9 +155,9 @@ func (l *Learner) gain(i int) float64 {
 }
 
 func (l *Learner) setKernel() {
-	if !l.Ready && len(l.Pending) > 0 {
+	if !l.Ready() && len(l.Pending()) > 0 {
 		f := l.opt.Func(l.opt.Bias, l.Vecs())
-		l.basis, l.past, l.Ready = kernel.New(f), kernel.New(f), true
+		l.basis, l.past = kernel.New(f), kernel.New(f)
 	}
 }
 
@@ -181,18 +177,14 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// place puts x into the window and returns its slot and, if it was needed, its
-// kernel row.
-func (l *Learner) place(x *stream.Example) (i int, k []float32) {
+// place puts x into a slot and returns its kernel row, if that was needed.
+func (l *Learner) place(i int, x *stream.Example) []float32 {
 	l.fresh = true
-	i = len(l.y)
-	if i < l.opt.Buffer {
+	if i == len(l.y) {
 		l.basis.Append(x.X)
 		l.y, l.alpha, l.s = append(l.y, x.Y), append(l.alpha, 0), append(l.s, 0)
 		l.lead, l.w = append(l.lead, 0), append(l.w, 0)
 	} else {
-		i = l.next
-		l.next = (i + 1) % l.opt.Buffer
 		if l.alpha[i] != 0 {
 			l.change(i, 0, l.kernelRow(i))
 		}
@@ -202,11 +194,11 @@ func (l *Learner) place(x *stream.Example) (i int, k []float32) {
 	}
 	l.s[i] = 0
 	if !l.support() {
-		return i, nil
+		return nil
 	}
-	k = l.kernelRow(i)
+	k := l.kernelRow(i)
 	l.s[i] = vec.DotMixed(k, l.w)
-	return i, k
+	return k
 }
 
 // support reports whether w has any support vectors.
@@ -315,13 +307,12 @@ func (l *Learner) Model() algos.Model {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	l.Queue.Fields(f)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Binary("rng", l.rng)
 	f.Group("points", l.basis.Fields)
 	f.Float64s("y", &l.y)
 	f.Float64s("alpha", &l.alpha)
 	f.Float64s("s", &l.s)
-	f.Int("next", &l.next)
 	f.Uint64("step", &l.step)
 	f.Bool("fresh", &l.fresh)
 	f.Int64("evals", &l.evals)
@@ -335,7 +326,7 @@ func (l *Learner) fields(f *state.Fields) {
 		return
 	}
 	n := l.basis.Len()
-	if len(l.y) != n || len(l.alpha) != n || len(l.s) != n || n > l.opt.Buffer || l.next < 0 || l.next >= max(n, 1) {
+	if len(l.y) != n || len(l.alpha) != n || len(l.s) != n || l.Len() != n {
 		f.Fail("alpha", fmt.Errorf("lengths do not agree with %d examples", n))
 		return
 	}

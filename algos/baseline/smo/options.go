@@ -4,7 +4,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/samplers"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -34,12 +33,5 @@ var Spec = algos.Define(algos.SpecInfo{
 	Kind:    algos.Kernel,
 	Presets: map[string]map[string]string{"paper": {"updates": "1000000", "final": "100000"}},
 }, check, newLearner, expansion.Decode)
-
-func (o Options) sampler(seed uint64) samplers.Sampler {
-	if o.Keep == "window" {
-		return samplers.NewWindow(o.Buffer)
-	}
-	return samplers.NewReservoir(o.Buffer, o.Keep == "balanced", seed)
-}
 
 func check(o *Options) error { return o.Check() }

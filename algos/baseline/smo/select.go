@@ -222,10 +222,10 @@ func (l *Learner) setBias() {
 func (l *Learner) leave(slots []int) {
 	leaving := map[int]bool{}
 	for _, i := range slots {
-		leaving[i] = i < len(l.y)
+		leaving[i] = true
 	}
 	for _, i := range slots {
-		if i >= len(l.y) || l.alpha[i] == 0 {
+		if l.alpha[i] == 0 {
 			continue
 		}
 		l.removed++

@@ -7,7 +7,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
-	"github.com/streamsvm/streamsvm/algos/internal/intake"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -37,11 +36,10 @@ import (
 // for each support vector an arrival. Memory: Buffer examples in packed form,
 // the cache, 56 bytes an example. Not safe for concurrent use.
 type Learner struct {
-	intake.Queue
-	opt     Options
-	sampler samplers.Sampler // of stubs without features: the points are in basis
+	*samplers.Buffer
+	opt Options
 
-	// The buffer, by slot of the sampler.
+	// The members of the buffer, by slot.
 	basis *kernel.Basis
 	y     []float64
 	alpha []float64
@@ -63,17 +61,11 @@ type Learner struct {
 }
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
-	l := &Learner{
-		Queue: intake.Queue{Ready: o.Known()},
-		opt:   o, basis: kernel.New(o.Func(o.Bias, nil)), sampler: o.sampler(env.Seed),
-	}
+	b, err := samplers.New(samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Buffer, Seed: env.Seed, Every: o.Every, Warmup: o.Warmup()})
+	l := &Learner{Buffer: b, opt: o, basis: kernel.New(o.Func(o.Bias, nil))}
 	l.rows = rows.New(l.basis, o.CacheMB<<20)
-	return l, nil
+	return l, err
 }
-
-// Need asks for Every examples or, before the first step, for those from which
-// gamma is set.
-func (l *Learner) Need() algos.Need { return l.NeedEvery(l.opt.Every) }
 
 // Step takes the pending examples into the buffer and does at most Updates
 // iterations for every Every of them.
@@ -81,7 +73,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	n := l.opt.Updates * max(1, len(l.Pending)/l.opt.Every)
+	n := l.opt.Updates * max(1, len(l.Pending())/l.opt.Every)
 	l.arrive()
 	l.optimise(n)
 	return l.Report(), nil
@@ -90,7 +82,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 // Finish takes the pending examples in and iterates until nothing violates the
 // conditions by more than Tol, or Final is reached.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
-	return l.Refine(ctx, int(math.Ceil(l.opt.Final*float64(l.basis.Len()+len(l.Pending)))))
+	return l.Refine(ctx, int(math.Ceil(l.opt.Final*float64(l.basis.Len()+len(l.Pending())))))
 }
 
 // Refine takes the pending examples in and does at most n iterations.
@@ -140,36 +132,24 @@ func (l *Learner) setBound() {
 // leave first; then one sweep over the support vectors gives the responses of
 // those that have come.
 func (l *Learner) arrive() {
-	if len(l.Pending) == 0 {
+	if len(l.Pending()) == 0 {
 		return
 	}
-	if !l.Ready {
-		l.basis, l.Ready = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), true
+	if !l.Ready() {
+		l.basis = kernel.New(l.opt.Func(l.opt.Bias, l.Vecs()))
 		l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
 	}
-	// A slot may change hands twice; what counts is who has it in the end.
-	last := map[int]*stream.Example{}
-	var slots []int
-	for _, x := range l.Pending {
-		slot, _ := l.sampler.Add(&stream.Example{Seq: x.Seq, Y: x.Y, Labelled: true})
-		if slot < 0 {
-			continue
-		}
-		if last[slot] == nil {
-			slots = append(slots, slot)
-		}
-		last[slot] = x
-	}
-	l.Pending = nil
+	d := l.Take()
+	slots, xs := d.Last()
 	if len(slots) == 0 {
 		return
 	}
 	l.model, l.fresh = nil, true
-	l.leave(slots)
+	l.leave(d.Gone)
 	l.rows.Tick()
 	sparse := l.basis.Sparse()
-	for _, i := range slots {
-		x := last[i]
+	for q, i := range slots {
+		x := xs[q]
 		if i < len(l.y) {
 			l.basis.Set(i, x.X)
 			l.y[i], l.s[i] = x.Y, 0
@@ -182,7 +162,7 @@ func (l *Learner) arrive() {
 	l.rows.Sync()
 	l.measure(slots, sparse)
 	l.setBound()
-	l.respond(slots, last)
+	l.respond(slots, xs)
 }
 
 // measure computes K(x,x) of new examples, or of all if their layout, on which
@@ -204,7 +184,7 @@ func (l *Learner) measure(slots []int, sparse bool) {
 
 // respond computes the responses of new examples from their kernel values with
 // the support vectors.
-func (l *Learner) respond(slots []int, x map[int]*stream.Example) {
+func (l *Learner) respond(slots []int, examples []*stream.Example) {
 	var idx []int32
 	var c []float64
 	for i, a := range l.alpha {
@@ -222,15 +202,15 @@ func (l *Learner) respond(slots []int, x map[int]*stream.Example) {
 	for len(slots) > 0 {
 		n := min(len(slots), rows.Block)
 		xs = xs[:0]
-		for _, i := range slots[:n] {
-			xs = append(xs, x[i].X)
+		for _, x := range examples[:n] {
+			xs = append(xs, x.X)
 		}
 		support.Block(block, len(idx), xs, 0, len(idx))
 		for r, i := range slots[:n] {
 			l.s[i] = vec.DotMixed(block[r*len(idx):(r+1)*len(idx)], c)
 		}
 		l.rows.Evals += int64(n * len(idx))
-		slots = slots[n:]
+		slots, examples = slots[n:], examples[n:]
 	}
 }
 

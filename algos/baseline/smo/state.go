@@ -15,8 +15,7 @@ var (
 )
 
 func (l *Learner) fields(f *state.Fields) {
-	l.Queue.Fields(f)
-	f.Group("sampler", l.sampler.Fields)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Group("points", l.basis.Fields)
 	f.Float64s("y", &l.y)
 	f.Float64s("alpha", &l.alpha)
@@ -38,7 +37,7 @@ func finite(x float64) bool { return x-x == 0 }
 // check refuses a state that cannot have been stored.
 func (l *Learner) check(f *state.Fields) {
 	n := len(l.y)
-	if l.basis.Len() != n || l.sampler.Len() != n || len(l.alpha) != n || len(l.s) != n {
+	if l.basis.Len() != n || l.Len() != n || len(l.alpha) != n || len(l.s) != n {
 		f.Fail("points", errLength)
 		return
 	}
@@ -47,7 +46,7 @@ func (l *Learner) check(f *state.Fields) {
 		return
 	}
 	for i, y := range l.y {
-		if y != 1 && y != -1 || l.sampler.At(i).Y != y {
+		if y != 1 && y != -1 {
 			f.Fail("y", fmt.Errorf("label of example %d is %g", i, y))
 			return
 		}

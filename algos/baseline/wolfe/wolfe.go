@@ -21,16 +21,14 @@ package wolfe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/samplers"
 )
 
 // Options are the learner's options; the tags say what they mean.
@@ -72,14 +70,13 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "1", "bias": "0", "geometry": "alpha"},
 	},
-}, nil, New, expansion.Decode)
+}, nil, newLearner, expansion.Decode)
 
 // Learner runs the method. Not safe for concurrent use.
 type Learner struct {
-	o     Options
-	first []*stream.Example // until the kernel is made
-	p     *hinge.Problem
-	w     []float64 // labels of points in the basis that are not in p yet
+	*samplers.Buffer // of the first ones: the points are in p
+	opt              Options
+	p                *hinge.Problem // nil before the first step
 
 	due   int // sample size at which a step is due
 	k     uint64
@@ -90,62 +87,24 @@ type Learner struct {
 
 var _ algos.Learner = (*Learner)(nil)
 
-// New returns a learner that has seen nothing.
-func New(_ algos.Env, o Options) (algos.Learner, error) {
-	return &Learner{o: o, due: min(o.Initial, o.MaxSample), norm: math.NaN(), step: math.NaN()}, nil
-}
-
-var (
-	errLabel   = errors.New("label is neither +1 nor -1")
-	errFeature = errors.New("a feature is not finite, or is too large for single precision kernels")
-)
-
-func (l *Learner) size() int {
-	if l.p == nil {
-		return len(l.first)
-	}
-	return l.p.Basis.Len()
-}
-
-// Add collects x. Examples without a label, and those beyond the largest
-// sample, are let go by.
-func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
-	switch {
-	case !x.Labelled:
-		return algos.SampledOut, nil
-	case x.Y != 1 && x.Y != -1:
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "y", Err: fmt.Errorf("%w: %g", errLabel, x.Y)}
-	case !kernel.Finite(x.X):
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLearn, Field: "x", Err: errFeature}
-	case l.size() >= l.o.MaxSample:
-		return algos.SampledOut, nil
-	case l.p == nil:
-		l.first = append(l.first, x)
-	default:
-		l.p.Basis.Append(x.X)
-		l.w = append(l.w, x.Y)
-	}
-	return algos.Learned, nil
+func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
+	b, err := samplers.New(samplers.Options{Policy: samplers.First, Size: o.MaxSample, Every: o.Initial})
+	return &Learner{Buffer: b, opt: o, due: min(o.Initial, o.MaxSample), norm: math.NaN(), step: math.NaN()}, err
 }
 
 // Need says how many examples are missing for the next doubling.
-func (l *Learner) Need() algos.Need {
-	if l.p != nil && l.p.Len() >= l.o.MaxSample {
-		return algos.Need{Fresh: math.MaxInt32, Steps: 1}
-	}
-	return algos.Need{Fresh: max(0, l.due-l.size()), Steps: 1}
-}
+func (l *Learner) Need() algos.Need { return l.NeedOf(l.due - l.Len()) }
 
 // Step works on all examples so far.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.work()
-	l.due = min(max(l.due, 2*l.size()), l.o.MaxSample)
+	l.due = min(max(l.due, 2*l.Len()), l.opt.MaxSample)
 	return l.Report(), nil
 }
 
 // Finish works on all examples.
 func (l *Learner) Finish(context.Context) (algos.Report, error) {
-	if l.size() > 0 {
+	if l.Len()+len(l.Pending()) > 0 {
 		l.work()
 	}
 	return l.Report(), nil
@@ -153,24 +112,17 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 
 func (l *Learner) work() {
 	if l.p == nil {
-		xs := make([]stream.Vec, len(l.first))
-		for i, x := range l.first {
-			xs[i] = x.X
-		}
-		o := l.o
-		l.p = hinge.New(kernel.New(o.Func(o.Bias, xs)), o.CacheMB<<20)
-		for _, x := range l.first {
-			l.p.Basis.Append(x.X)
-			l.w = append(l.w, x.Y)
-		}
-		l.first = nil
+		l.p = hinge.New(kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), l.opt.CacheMB<<20)
 	}
-	p := l.p
-	p.Extend(l.w)
-	l.w = l.w[:0]
-	p.Lambda = l.o.Lambda
+	p, w := l.p, []float64(nil)
+	for _, x := range l.Take().Join {
+		p.Basis.Append(x.X)
+		w = append(w, x.Y)
+	}
+	p.Extend(w)
+	p.Lambda = l.opt.Lambda
 	if math.IsNaN(p.Lambda) {
-		p.Lambda = 1 / (l.o.C * float64(p.Len()))
+		p.Lambda = 1 / (l.opt.C * float64(p.Len()))
 	}
 	p.Refresh()
 	l.descend()
@@ -182,10 +134,10 @@ func (l *Learner) descend() {
 	p := l.p
 	acc, last := 0.0, 1.0
 	l.turn(true)
-	for range l.o.Iter {
+	for range l.opt.Iter {
 		l.k++
-		if l.norm <= l.o.Eps {
-			if acc <= l.o.AccTol {
+		if l.norm <= l.opt.Eps {
+			if acc <= l.opt.AccTol {
 				return
 			}
 			acc = 0
@@ -214,7 +166,7 @@ func (l *Learner) descend() {
 
 // turn sets the next direction; reset forgets the bundle.
 func (l *Learner) turn(reset bool) {
-	if l.o.Geometry == "alpha" {
+	if l.opt.Geometry == "alpha" {
 		l.norm = l.p.TurnAlpha(reset)
 	} else {
 		l.norm = l.p.TurnRKHS(reset)
@@ -224,7 +176,7 @@ func (l *Learner) turn(reset bool) {
 // Report describes the present state.
 func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
-	r.Step, r.GradNorm, r.StepSize, r.KernelEvals, r.Sample = l.k, l.norm, l.step, 0, l.size()
+	r.Step, r.GradNorm, r.StepSize, r.KernelEvals, r.Sample = l.k, l.norm, l.step, 0, l.Len()+len(l.Pending())
 	if l.p != nil && l.p.Len() > 0 {
 		r.Objective, r.Certificate, r.KernelEvals = l.p.Objective(), l.p.Certificate(), l.p.Rows.Evals
 	}
@@ -252,26 +204,26 @@ func (l *Learner) UnmarshalBinary(data []byte) error {
 }
 
 func (l *Learner) fields(f *state.Fields) {
-	columns.Examples(f, "first", &l.first)
-	f.Float64s("waiting", &l.w)
+	f.Group("buffer", l.Buffer.Fields)
 	f.Int("due", &l.due)
 	f.Uint64("k", &l.k)
 	f.Float64("norm", &l.norm)
 	f.Float64("step", &l.step)
 	begun := l.p != nil
 	f.Bool("begun", &begun)
+	if f.Decoding() && f.Err() == nil && !begun && l.Len() > 0 {
+		f.Fail("begun", errSample)
+	}
 	if !begun || f.Err() != nil {
 		return
 	}
 	if f.Decoding() {
-		l.p = hinge.New(kernel.New(kernel.Func{}), l.o.CacheMB<<20)
+		l.p = hinge.New(kernel.New(kernel.Func{}), l.opt.CacheMB<<20)
 	}
-	l.p.FieldsWith(f, len(l.w))
-	if f.Decoding() && f.Err() == nil {
-		for _, w := range l.w {
-			if w != 1 && w != -1 {
-				f.Fail("waiting", errLabel)
-			}
-		}
+	f.Group("problem", l.p.Fields)
+	if f.Decoding() && f.Err() == nil && l.Len() != l.p.Len() {
+		f.Fail("problem", errSample)
 	}
 }
+
+var errSample = errors.New("it is not on the sample")
