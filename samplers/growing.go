@@ -104,7 +104,7 @@ func TheoremSize(delta, kappa, p, bound float64) int {
 // Resume; one that is not done with the sample has it Wait.
 type Growing struct{ Buffer }
 
-// NewGrowing returns an empty sample. Of o only the check of examples counts.
+// NewGrowing returns an empty sample. Of o only Regress, Features and Seed count.
 // The error names what is out of range.
 func NewGrowing(o Options, g Growth) (*Growing, error) {
 	if err := g.validate(); err != nil {
