@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -265,6 +266,6 @@ func (d *demo) page(rows [][]string) *report.Report {
 		Lead:   "A producer wrote a drifting stream to a Kafka topic. A trainer learned from it and published models to another topic. A subscriber took each one into use and predicted examples held out from training.",
 		Tables: []report.Table{{Title: "Summary", Rows: rows}, versions},
 		Plots:  []report.Plot{curvePlot(d.engine, demoWindow), held},
-		Foot:   version(),
+		Foot:   version.Text(),
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -294,7 +294,7 @@ func TestPredictHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg := metrics.NewRegistry(engine.Version)
+	reg := metrics.NewRegistry(version.String)
 	p := &predict{dec: dec, maxBody: 1000, m: metrics.NewPredictor(reg), quality: eval.New(false, 10), current: func() *predictor.Version {
 		return &predictor.Version{Predictor: m, Update: stream.Update{Model: "m", Version: 7}}
 	}}

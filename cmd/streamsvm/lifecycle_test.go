@@ -18,8 +18,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -184,7 +184,7 @@ func firstLine(t *testing.T, p *exec.Cmd, prefix string) string {
 
 // TestListenIsLoopback: without a host, other machines are not served.
 func TestListenIsLoopback(t *testing.T) {
-	s := newServer(metrics.NewRegistry(engine.Version))
+	s := newServer(metrics.NewRegistry(version.String))
 	if err := s.start(&cli.Call{Log: slog.New(slog.DiscardHandler)}, ":0"); err != nil {
 		t.Fatal(err)
 	}

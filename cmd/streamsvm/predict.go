@@ -14,8 +14,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -87,7 +87,7 @@ not needed; where there are some, the accuracy is printed at the end.`,
 }
 
 func (p *predict) serve(ctx context.Context) error {
-	reg := metrics.NewRegistry(engine.Version)
+	reg := metrics.NewRegistry(version.String)
 	p.m = metrics.NewPredictor(reg)
 	srv := newServer(reg)
 	defer srv.stop()

@@ -8,6 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 // writeReport writes a page about a replay.
@@ -16,7 +17,7 @@ func writeReport(dir string, e *engine.Engine, r *result) error {
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
 		Tables: r.tables(),
-		Foot:   version(),
+		Foot:   version.Text(),
 	}
 	if e.Prequential().Examples() > 0 { // without labels there is no curve
 		page.Plots = []report.Plot{curvePlot(e, r.Prequential.Window.Examples)}

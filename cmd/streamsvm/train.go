@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -108,11 +109,11 @@ func (t *train) define(f *cli.Flags) {
 }
 
 func (t *train) serve(ctx context.Context) (err error) {
-	reg := metrics.NewRegistry(engine.Version)
+	reg := metrics.NewRegistry(version.String)
 	m := metrics.NewTrainer(reg)
 	p := newProgress(t.c)
 	page := status.New(status.About{
-		Version: engine.Version, Learner: t.learner, Preset: t.preset, Topics: t.topics,
+		Version: version.String, Learner: t.learner, Preset: t.preset, Topics: t.topics,
 		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
 	})
 	srv := newServer(reg)

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -30,7 +31,7 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	}
 	return &checkpoint.Snapshot{
 		Header: checkpoint.Header{
-			StreamSVM: Version, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
+			StreamSVM: version.String, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
 			Offsets: e.Offsets(), StateHash: hash(own, learner), Meta: e.meta(),
 		},
 		Sections: []checkpoint.Section{{Name: sectionEngine, Data: own}, {Name: sectionLearner, Data: learner}},
