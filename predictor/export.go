@@ -75,18 +75,18 @@ func newOrigin(u *stream.Update) *origin {
 // wraps a *plain.LimitError where the model is too large, and another one where
 // it holds numbers that are not finite.
 func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
-	m, ok := p.model.(plain.Exporter)
+	m, ok := p.pipe.Model.(plain.Exporter)
 	if !ok {
-		return fmt.Errorf("export: models of %s have no plain form", p.learner)
+		return fmt.Errorf("export: models of %s have no plain form", p.pipe.Learner)
 	}
 	if o.MaxNumbers == 0 {
 		o.MaxNumbers = MaxNumbers
 	}
-	model, err := m.Export(plain.Options{Features: p.transform.Features(), Numbers: o.MaxNumbers})
+	model, err := m.Export(plain.Options{Features: p.pipe.Transform.Features(), Numbers: o.MaxNumbers})
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	options := p.options
+	options := p.pipe.Options
 	if options == nil {
 		options = map[string]string{}
 	}
@@ -98,11 +98,11 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	}{
 		{"format", exportFormat},
 		{"version", exportVersion},
-		{"learner", p.learner},
-		{"task", p.task},
+		{"learner", p.pipe.Learner},
+		{"task", p.pipe.Task},
 		{"options", options},
 		{"origin", newOrigin(o.Update)},
-		{"preprocessing", p.transform.Export()},
+		{"preprocessing", p.pipe.Transform.Export()},
 		{"model", model},
 	} {
 		data, err := json.Marshal(f.value)

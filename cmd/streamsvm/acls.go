@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
 )
 
 func aclsCommand() *cli.Command {
@@ -106,7 +107,7 @@ func (t *train) grantsToPredict(predictions string) []grant {
 
 // grantsToReplay returns what dlq list and dlq replay need, without --to.
 func (t *train) grantsToReplay() []grant {
-	suffix, group := cmp.Or(t.dlq, ".dlq"), cmp.Or(t.group, dlqGroup)
+	suffix, group := cmp.Or(t.dlq, ".dlq"), cmp.Or(t.group, dlq.Group)
 	read := []kmsg.ACLOperation{kmsg.ACLOperationRead}
 	var out []grant
 	for _, name := range t.reads() {

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 func doctorCommand() *cli.Command {
@@ -260,3 +262,20 @@ func count(n int, what string) string {
 
 // parentOf returns the nearest directory above path that may exist.
 func parentOf(path string) string { return filepath.Dir(filepath.Clean(path)) }
+
+// same tells whether the topics are those that the checkpoint knows, as far as
+// that can be found out.
+func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
+	if snap == nil {
+		return true
+	}
+	replaced, err := trainer.ReplacedTopics(ctx, d.cfg, snap.Header, triedFor)
+	if err != nil {
+		return true // what keeps us from asking is among the findings
+	}
+	for _, name := range replaced {
+		d.fail(cli.Data, "topic "+name, "it has been deleted and created again since the checkpoint, whose offsets mean other records now",
+			"begin again with another checkpoint directory, or go on with --on-out-of-range earliest or latest")
+	}
+	return len(replaced) == 0
+}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -62,15 +61,11 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 		d.ok(subject, "there is none yet: this is a first start")
 		return nil
 	}
-	cfg, err := d.learnFlags.config(d.c)
+	opts, err := d.learnFlags.options(d.c)
 	if err != nil {
 		return snap // is among the settings' findings
 	}
-	e, err := engine.NewEngine(cfg)
-	if err == nil {
-		err = e.Restore(snap)
-	}
-	if err != nil {
+	if err := opts.Fits(snap); err != nil {
 		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm inspect "+d.checkpoint+"), or another directory")
 		return snap
 	}
@@ -331,7 +326,7 @@ const (
 
 // records decodes what train would read first.
 func (d *checkup) records(ctx context.Context, snap *checkpoint.Snapshot) {
-	learn, err := d.learnFlags.config(d.c)
+	learn, err := d.learnFlags.options(d.c)
 	if err != nil {
 		return // is among the settings' findings
 	}

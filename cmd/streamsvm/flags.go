@@ -14,11 +14,11 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // codecFlags say how values are to be understood.
@@ -122,6 +122,13 @@ func (o *kafkaFlags) define(f *cli.Flags) {
 	})
 }
 
+// defineKafka defines the flags of kafkaFlags for a command elsewhere.
+func defineKafka(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error) {
+	o := &kafkaFlags{}
+	o.define(f)
+	return o.config
+}
+
 func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Log: c.Log}
 	if o.tls {
@@ -211,31 +218,75 @@ func (o *learnFlags) define(f *cli.Flags) {
 	f.Check(o.check)
 }
 
-func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
-	cfg := engine.Config{
-		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, Span: o.span, HashDim: o.hashDim,
-		Warmup: o.warmup, Window: o.window, Log: c.Log,
-		Tune: o.tune == "on" || o.tune == "auto" && o.preset != "paper",
+// options are those of the trainer; the error is about the first that does not
+// do.
+func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
+	opts, err := o.gather(c)
+	if err == nil {
+		err = badOption(c, opts.Validate())
 	}
-	var err error
-	if cfg.Spec, err = registry.Lookup(o.learner); err != nil {
-		return cfg, c.Bad("learner", err)
+	return opts, err
+}
+
+func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
+	opts = trainer.Options{
+		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
+		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, Warmup: o.warmup, Window: o.window,
 	}
-	if _, ok := cfg.Spec.Presets[o.preset]; !ok {
-		return cfg, c.Bad("preset", fmt.Errorf("learner %s has no preset %q", o.learner, o.preset))
+	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
+		opts.Task = spec.Tasks[0]
 	}
-	if _, err = cfg.Spec.WithPreset(o.preset, cfg.Options); err != nil {
-		return cfg, c.Bad("set", err)
+	opts.Join, err = o.join.config(c)
+	return opts, err
+}
+
+// check returns everything that is wrong with what is to be learned.
+func (o *learnFlags) check(c *cli.Call) (errs []error) {
+	opts, err := o.gather(c)
+	if err != nil {
+		errs = append(errs, err)
 	}
-	cfg.Task = algos.Task(o.task)
-	if cfg.Task == "" {
-		cfg.Task = cfg.Spec.Tasks[0]
-	}
-	for name, n := range map[string]int{"hash-dim": o.hashDim, "scale-span": o.span, "warmup": o.warmup, "window": o.window} {
-		if n < 0 {
-			return cfg, c.Bad(name, fmt.Errorf("%d is negative", n))
+	for _, bad := range optionErrors(opts.Validate()) {
+		name := optionFlags[bad.Field]
+		if bad.Key != "" {
+			name += "." + bad.Key
 		}
+		errs = append(errs, c.Bad(name, bad.Err))
 	}
-	cfg.Join, err = o.join.config(c)
-	return cfg, err
+	return errs
+}
+
+// optionFlags are the flags for fields of trainer.Options and trainer.Job.
+var optionFlags = map[string]string{
+	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
+	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record",
+}
+
+// optionErrors lists the errors of the trainer about its options in err.
+func optionErrors(err error) (list []*trainer.OptionError) {
+	var bad *trainer.OptionError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			list = append(list, optionErrors(err)...)
+		}
+	} else if errors.As(err, &bad) {
+		list = append(list, bad)
+	}
+	return list
+}
+
+// badOption puts errors of the trainer in terms of flags, and gives them their
+// exit codes.
+func badOption(c *cli.Call, err error) error {
+	var state *trainer.StateError
+	if errors.As(err, &state) {
+		return cli.Fail(cli.Config, err)
+	}
+	for _, bad := range optionErrors(err) {
+		if name, ok := optionFlags[bad.Field]; ok {
+			return c.Bad(name, bad.Err)
+		}
+		return cli.Fail(cli.Usage, bad.Err)
+	}
+	return err
 }

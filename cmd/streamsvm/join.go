@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // joinFlags say where labels come from that do not come with the examples.
@@ -29,18 +30,18 @@ func (o *joinFlags) define(f *cli.Flags) {
 	})
 }
 
-func (o *joinFlags) config(c *cli.Call) (engine.Join, error) {
+func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	switch {
 	case o.by != "key" && o.topic != "":
-		return engine.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
 	case o.by != "key":
-		return engine.Join{}, nil
+		return trainer.Join{}, nil
 	case o.topic == "":
-		return engine.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
-	case o.window < 1 || o.window > engine.MaxJoinWindow:
-		return engine.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, engine.MaxJoinWindow))
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
+	case o.window < 1 || o.window > trainer.MaxJoinWindow:
+		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
 	}
-	return engine.Join{Topic: o.topic, Window: o.window}, nil
+	return trainer.Join{Topic: o.topic, Window: o.window}, nil
 }
 
 // decoder returns the decoder for labels, nil if none are joined.

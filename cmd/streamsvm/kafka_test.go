@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/internal/version"
@@ -197,8 +198,8 @@ func TestDeadLettersAndTolerance(t *testing.T) {
 		}
 		offset := []string{"30", "60"}[i]
 		if string(r.Key) != "k"+offset || string(r.Value) != `{"x":[1,"?"],"y":1}` || h["trace"] != "abc" ||
-			h[dlqHeader+"topic"] != topic || h[dlqHeader+"partition"] != "0" || h[dlqHeader+"offset"] != offset ||
-			h[dlqHeader+"stage"] != "decode" || !strings.Contains(h[dlqHeader+"message"], "x[1]") {
+			h[deadletter.Header+"topic"] != topic || h[deadletter.Header+"partition"] != "0" || h[deadletter.Header+"offset"] != offset ||
+			h[deadletter.Header+"stage"] != "decode" || !strings.Contains(h[deadletter.Header+"message"], "x[1]") {
 			t.Errorf("dead letter %d: key %s, value %s, headers %v", i, r.Key, r.Value, h)
 		}
 	}

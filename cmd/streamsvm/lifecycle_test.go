@@ -23,7 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// TestTopicMadeAnew: a topic that was deleted and made anew is noticed even
+// TestTopicMadeAnew: a topic that was deleted and created again is noticed even
 // where it has a record at the offset of the checkpoint.
 func TestTopicMadeAnew(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
@@ -37,10 +37,10 @@ func TestTopicMadeAnew(t *testing.T) {
 	kafkatest.Delete(t, brokers, topic)
 	kafkatest.Create(t, brokers, topic, 1, nil)
 	kafkatest.Produce(t, brokers, examples(topic, 70)...)
-	if code, _, errText := streamsvm(t.Context(), train...); code != int(cli.Data) || !strings.Contains(errText, "topic "+topic+" has been deleted and made anew") {
+	if code, _, errText := streamsvm(t.Context(), train...); code != int(cli.Data) || !strings.Contains(errText, "topic "+topic+" has been deleted and created again") {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
-	if code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, settings...)...); code != int(cli.Findings) || !strings.Contains(out, "FAIL  topic "+topic+": it has been deleted and made anew since the checkpoint") {
+	if code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, settings...)...); code != int(cli.Findings) || !strings.Contains(out, "FAIL  topic "+topic+": it has been deleted and created again since the checkpoint") {
 		t.Errorf("doctor: exit code %d\n%s", code, out)
 	}
 	must(t, append(train, "--on-out-of-range", "earliest")...)

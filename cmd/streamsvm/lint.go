@@ -3,49 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
-
-// check returns everything that is wrong with what is to be learned, where
-// config stops at the first error.
-func (o *learnFlags) check(c *cli.Call) []error {
-	var errs []error
-	spec, err := registry.Lookup(o.learner)
-	if err != nil {
-		var names []string
-		for _, s := range registry.All {
-			names = append(names, s.Name)
-		}
-		return []error{c.Bad("learner", fmt.Errorf("%w%s", err, spell.DidYouMean(o.learner, names)))}
-	}
-	if _, ok := spec.Presets[o.preset]; !ok {
-		var names []string
-		for name := range spec.Presets {
-			names = append(names, name)
-		}
-		errs = append(errs, c.Bad("preset", fmt.Errorf("learner %s has no preset %q%s", spec.Name, o.preset, spell.DidYouMean(o.preset, names))))
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.set)) {
-		if err := spec.Check(map[string]string{name: o.set[name]}); err != nil {
-			errs = append(errs, c.Bad("set."+name, err))
-		}
-	}
-	if len(errs) == 0 {
-		if _, err := o.config(c); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
 
 // check returns everything that is wrong with what is to be read.
 func (o *sourceFlags) check(c *cli.Call) []error {

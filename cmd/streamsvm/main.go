@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/demo"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
@@ -38,8 +40,8 @@ STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
 A flag is stronger than the environment, and that is stronger than the file.`,
 		Version: version.Text,
 		Commands: []*cli.Command{
-			demoCommand(), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
-			generateCommand(), recordCommand(), produceCommand(), dlqCommand(), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
+			demo.Command(kafkaError), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
+			generateCommand(), recordCommand(), produceCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError}), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -169,7 +170,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		return err
 	}
 	var before kafkaio.Received
-	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
+	live := predictor.Follow(ctx, sub, predictor.FollowOptions{Log: p.c.Log, OnUpdate: func(v *predictor.Version) {
 		now := sub.Received()
 		r := now.Sub(before)
 		before = now
@@ -180,7 +181,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		}
 		p.m.Updated(&v.Update, len(data))
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
-	})
+	}})
 	go func() {
 		<-live.Done()
 		sub.Close()
@@ -320,5 +321,5 @@ func writePositions(path string, o stream.Offsets) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(data, '\n'))
+	return atomicfile.Write(path, append(data, '\n'))
 }

@@ -1,9 +1,9 @@
-// Package trainer drives a learner over a stream.
+// Package engine drives a learner over a stream, behind package trainer.
 //
 // Engine is the part that decides what is learned: a state machine without
 // goroutines, clocks or input and output, so that equal streams give equal
-// bits. Runner feeds an Engine from a source through a bounded queue and
-// carries its snapshots to the checkpoint store and the model topic.
+// bits. Run feeds an Engine from a source through a bounded queue and carries
+// its snapshots to the checkpoint store and the model topic.
 package engine
 
 import (
@@ -36,7 +36,7 @@ type Config struct {
 	// Warmup is the number of first examples on which preprocessing is fitted
 	// and options are tuned before learning begins; 0 chooses it from what
 	// there is to decide. They are learned from like all others, but not
-	// scored.
+	// scored. Of a stream that ends before, the first half is the warm-up.
 	Warmup int
 	// Tune chooses the learner's tunable options that Options leaves open on
 	// the warm-up examples.
@@ -54,8 +54,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// defaultWarmup holds the warm-up sizes for tuning, for fitting a scale, and
-// for nothing.
+// The warm-up sizes for tuning and for fitting a scale.
 const (
 	tuneWarmup  = 4000
 	scaleWarmup = 1000
@@ -84,14 +83,16 @@ type Item struct {
 	// Example is empty but for Y and Labelled in a record of Join.Topic.
 	Example stream.Example
 	// Key is what labels are joined by, empty where there is none.
-	Key      string
-	Err      *stream.RecordError
-	admitted bool // Admit has seen it
+	Key string
+	Err *stream.RecordError
 }
 
 // Engine is the complete state of training.
 type Engine struct {
 	cfg Config
+	// refused, if not nil, is told of each record that cannot be used, by its
+	// index in the call of Consume, before it counts. An error ends that call.
+	refused func(i int, why *stream.RecordError) error
 
 	counts    Counts
 	offsets   stream.Offsets // but for the latest partition, see positions
@@ -182,19 +183,19 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 
 // Consume takes records in, in order, and learns from them as its schedule
 // says. Where the calls are cut does not matter to the state. The features of
-// the examples then belong to the engine, the items to the caller. An error is
-// final, except that of ctx, after which Consume may be called with the items
-// from the returned count on.
+// the examples then belong to the engine, the items to the caller. It returns
+// the number of items consumed. An error is final, except that of ctx, after
+// which Consume may be called with the items from there on.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
-		if err := e.consume(ctx, &items[i]); err != nil {
+		if err := e.consume(ctx, i, &items[i]); err != nil {
 			return i, err
 		}
 	}
 	return len(items), nil
 }
 
-func (e *Engine) consume(ctx context.Context, it *Item) error {
+func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	e.Admit(it)
 	// Nothing that can fail on ctx may come after the counters have moved, or
 	// a second try would count twice: pending work is done first.
@@ -204,6 +205,11 @@ func (e *Engine) consume(ctx context.Context, it *Item) error {
 		}
 	} else if it.Err == nil {
 		if err := e.work(ctx); err != nil {
+			return err
+		}
+	}
+	if it.Err != nil && e.refused != nil {
+		if err := e.refused(i, it.Err); err != nil {
 			return err
 		}
 	}
@@ -412,7 +418,7 @@ func (e *Engine) start(ctx context.Context) error {
 }
 
 // Settle does all work that is due, so that a snapshot holds no example that
-// has not been scored. The Runner calls it when the stream pauses and before a
+// has not been scored. Run calls it when the stream pauses and before a
 // snapshot; it does not change what the state will be later on.
 func (e *Engine) Settle(ctx context.Context) error {
 	if err := e.release(ctx); err != nil {
@@ -440,9 +446,15 @@ func (e *Engine) Finish(ctx context.Context) error {
 		e.join.end()
 	}
 	if !e.started {
+		// The warm-up must not swallow a small stream: half of it is scored.
+		half := (len(e.warm) + 1) / 2
+		rest := e.warm[half:]
+		e.warm = e.warm[:half]
 		if err := e.start(ctx); err != nil {
+			e.warm = e.warm[:half+len(rest)]
 			return err
 		}
+		e.block = append(e.block, rest...)
 	}
 	if err := e.flush(ctx); err != nil {
 		return err
