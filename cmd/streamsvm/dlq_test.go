@@ -83,7 +83,7 @@ func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []s
 		mixedRecs = append(mixedRecs, record("mixed", value))
 		if i%every == every-1 {
 			b := ways[len(wrong)%len(ways)]
-			wrong[deadletter.Origin{stream.Partition{Topic: "mixed"}, int64(len(mixedRecs))}] = b
+			wrong[deadletter.Origin{Partition: stream.Partition{Topic: "mixed"}, Offset: int64(len(mixedRecs))}] = b
 			mixedRecs = append(mixedRecs, record("mixed", b.value))
 		}
 	}

@@ -56,7 +56,7 @@ func TestDeployedQueries(t *testing.T) {
 		"grafana/dashboards/streamsvm.json": "expr",
 		"prometheus/alerts.yml":             "expr",
 	} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", file))
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", file))
 		if err != nil {
 			t.Fatal(err)
 		}
