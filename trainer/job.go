@@ -136,7 +136,7 @@ func (e *ForeignModelError) Error() string {
 //     between storing and publishing it.
 //  3. It opens the stream at the positions of the checkpoint, if its topics are
 //     still the same, and looks for dead letters sent since.
-//  4. At a first start it stores a checkpoint of where the stream begins before
+//  4. At a first start it stores a checkpoint of where the topics begin before
 //     it reads anything.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
@@ -178,7 +178,7 @@ func (r *run) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.run.Store != nil && r.snap == nil {
+	if r.run.Store != nil && r.snap == nil && len(r.run.Start) > 0 {
 		return engine.SaveFirst(ctx, r.e, r.run)
 	}
 	return nil
@@ -191,6 +191,9 @@ func (r *run) prepare() error {
 	}
 	if r.Open == nil && len(r.Kafka.Topics) == 0 {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}
+	}
+	if r.Open == nil && r.Join.Topic != "" && slices.Contains(r.Kafka.Topics, r.Join.Topic) {
+		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples too", r.Join.Topic)}
 	}
 	cfg, err := r.config()
 	if err != nil {

@@ -44,7 +44,7 @@ type Options struct {
 	// Warmup is the number of first examples that scaling and tuning look at
 	// before learning begins; 0 is 4000 with tuning, else 1000 with scaling. They
 	// are learned from like all others, but not scored. Of a stream that ends
-	// before, the first half is the warm-up.
+	// before, the first two thirds are the warm-up.
 	Warmup int
 	// Window is the number of examples in windowed measures; 0 is 1000.
 	Window int

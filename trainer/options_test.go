@@ -17,7 +17,7 @@ func TestTuneAuto(t *testing.T) {
 	for _, c := range []struct {
 		preset string
 		tune   Tune
-		want         bool
+		want   bool
 	}{
 		{"default", "auto", true}, {"drift", "auto", true}, {"paper", "auto", false},
 		{"paper", "on", true}, {"drift", "off", false}, {"default", "off", false},

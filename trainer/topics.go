@@ -71,7 +71,7 @@ func replaced(then, now map[string]string) []string {
 // topics lists the topics that are read.
 func (r *run) topics() []string {
 	topics := slices.Clone(r.Kafka.Topics)
-	if r.Join.Topic != "" && !slices.Contains(topics, r.Join.Topic) {
+	if r.Join.Topic != "" {
 		topics = append(topics, r.Join.Topic)
 	}
 	return topics

@@ -60,8 +60,8 @@ func (t *train) check(c *cli.Call) []error {
 			errs = append(errs, c.Bad("model-topic", fmt.Errorf("%s is a topic of %s too", topic, what)))
 		}
 	}
-	if err := t.learnFlags.join.addTo(c, &kafkaio.SourceOptions{Topics: t.topics}); err != nil {
-		errs = append(errs, err)
+	if j := t.learnFlags.join; j.by == "key" && slices.Contains(t.topics, j.topic) {
+		errs = append(errs, c.Bad("labels-topic", fmt.Errorf("%s is a topic of examples too", j.topic)))
 	}
 	return errs
 }

@@ -166,6 +166,9 @@ func (t *train) job() (trainer.Job, error) {
 	if job.LabelDecoder, err = t.learnFlags.join.decoder(c, &t.codecFlags, job.Task); err != nil {
 		return job, err
 	}
+	if t.modelTopic != "" && t.checkpoint == "" {
+		return job, c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
+	}
 	if t.fullEvery < 1 {
 		return job, c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
 	}

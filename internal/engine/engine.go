@@ -36,7 +36,7 @@ type Config struct {
 	// Warmup is the number of first examples on which preprocessing is fitted
 	// and options are tuned before learning begins; 0 chooses it from what
 	// there is to decide. They are learned from like all others, but not
-	// scored. Of a stream that ends before, the first half is the warm-up.
+	// scored. Of a stream that ends before, the first two thirds are the warm-up.
 	Warmup int
 	// Tune chooses the learner's tunable options that Options leaves open on
 	// the warm-up examples.
@@ -446,15 +446,19 @@ func (e *Engine) Finish(ctx context.Context) error {
 		e.join.end()
 	}
 	if !e.started {
-		// The warm-up must not swallow a small stream: half of it is scored.
-		half := (len(e.warm) + 1) / 2
-		rest := e.warm[half:]
-		e.warm = e.warm[:half]
+		// The warm-up must not swallow a small stream: two thirds of it are
+		// learned, and what that gives is scored on the last one.
+		n := (2*len(e.warm) + 2) / 3
+		rest := e.warm[n:]
+		e.warm = e.warm[:n]
 		if err := e.start(ctx); err != nil {
-			e.warm = e.warm[:half+len(rest)]
+			e.warm = e.warm[:n+len(rest)]
 			return err
 		}
 		e.block = append(e.block, rest...)
+		if _, err := e.learner.Finish(ctx); err != nil {
+			return err
+		}
 	}
 	if err := e.flush(ctx); err != nil {
 		return err
