@@ -71,9 +71,8 @@ func newOrigin(u *stream.Update) *origin {
 
 // Export writes the predictor in the plain form that docs/model-format.md
 // describes: JSON, with all numbers written out, each top-level field on a line
-// of its own. It writes nothing if it fails to make it: with an error that
-// wraps a *plain.LimitError where the model is too large, and another one where
-// it holds numbers that are not finite.
+// of its own. It writes nothing where the model is larger than MaxNumbers allows
+// or holds numbers that are not finite: those are errors.
 func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	m, ok := p.pipe.Model.(plain.Exporter)
 	if !ok {

@@ -7,6 +7,7 @@
 package predictor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -104,7 +105,7 @@ func (p *Predictor) Label(decision float64) float64 {
 }
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
-var ErrFormat = pipeline.ErrFormat
+var ErrFormat = errors.New("not an encoded predictor of a known version")
 
 // AppendBinary appends the encoded predictor, which Decode reads.
 func (p *Predictor) AppendBinary(dst []byte) ([]byte, error) { return p.pipe.AppendBinary(dst) }
@@ -114,6 +115,9 @@ func (p *Predictor) AppendBinary(dst []byte) ([]byte, error) { return p.pipe.App
 // registered, see package registry.
 func Decode(data []byte) (*Predictor, error) {
 	pipe, err := pipeline.Decode(data)
+	if errors.Is(err, pipeline.ErrFormat) {
+		return nil, ErrFormat
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -68,9 +68,9 @@ type Tolerance string
 
 // The tolerances.
 const (
-	TolerateNone Tolerance = Tolerance(engine.TolerateNone) // stop at the first one; also the zero value
-	TolerateData Tolerance = Tolerance(engine.TolerateData) // skip it, and stop if it cannot be dead-lettered
-	TolerateAll  Tolerance = Tolerance(engine.TolerateAll)  // skip it even then
+	TolerateNone Tolerance = "none" // stop at the first one; also the zero value
+	TolerateData Tolerance = "data" // skip it, and stop if it cannot be dead-lettered
+	TolerateAll  Tolerance = "all"  // skip it even then
 )
 
 // Checkpoints say where and how often the state is stored. Each checkpoint is
@@ -194,6 +194,9 @@ func (r *run) prepare() error {
 	}
 	if r.Open == nil && r.Join.Topic != "" && slices.Contains(r.Kafka.Topics, r.Join.Topic) {
 		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples too", r.Join.Topic)}
+	}
+	if !slices.Contains([]Tolerance{"", TolerateNone, TolerateData, TolerateAll}, r.Tolerance) {
+		return &OptionError{"Tolerance", "", fmt.Errorf("%q is not one of none, data, all", r.Tolerance)}
 	}
 	cfg, err := r.config()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -22,8 +23,12 @@ func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.D
 		return nil, err
 	}
 	return keepLabels(ctx, src, n, o.Seed, func(rec *stream.Record) (labelled, ok bool) {
-		x, err := check(e, dec, rec)
-		return x.Labelled, err == nil
+		var it engine.Item
+		if dec.Decode(rec.Value, &it.Example) != nil {
+			return false, false
+		}
+		e.Admit(&it)
+		return it.Example.Labelled, it.Err == nil
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
@@ -13,7 +14,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/spell"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Options say what is learned, and how: all that a state depends on besides
@@ -73,23 +73,14 @@ type Scale string
 
 // The scales.
 const (
-	ScaleAuto     Scale = prep.Auto     // one of the others, by the first examples; also the zero value
-	ScaleNone     Scale = prep.None     // x as it is
-	ScaleUnit     Scale = prep.Unit     // x / ‖x‖, for each example by itself
-	ScaleCommon   Scale = prep.Common   // x / the largest |value| of all features
-	ScaleMinMax   Scale = prep.MinMax   // each feature from its range to [0,1]
-	ScaleStandard Scale = prep.Standard // each feature to mean 0 and standard deviation 1
-	ScaleRunning  Scale = prep.Running  // each feature less its mean over the last Span examples
+	ScaleAuto     Scale = "auto"     // one of the others, by the first examples; also the zero value
+	ScaleNone     Scale = "none"     // x as it is
+	ScaleUnit     Scale = "unit"     // x / ‖x‖, for each example by itself
+	ScaleCommon   Scale = "common"   // x / the largest |value| of all features
+	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1]
+	ScaleStandard Scale = "standard" // each feature to mean 0 and standard deviation 1
+	ScaleRunning  Scale = "running"  // each feature less its mean over the last Span examples
 )
-
-// Scales lists the scales.
-func Scales() []Scale {
-	var all []Scale
-	for _, s := range prep.Scales() {
-		all = append(all, Scale(s))
-	}
-	return all
-}
 
 // Join says that labels come on a topic of their own, and are joined with the
 // examples by the keys of the records, or by their ids where they have no key.
@@ -107,7 +98,7 @@ type Join struct {
 }
 
 // MaxJoinWindow bounds Join.Window.
-const MaxJoinWindow = engine.MaxJoinWindow
+const MaxJoinWindow = 1 << 24
 
 // OptionError says which field of Options or Job cannot be used, and why.
 type OptionError struct {
@@ -168,9 +159,9 @@ func (o Options) config() (cfg engine.Config, err error) {
 	if !slices.Contains([]Tune{TuneAuto, TuneOn, TuneOff}, tune) {
 		bad("Tune", "", fmt.Errorf("%q is not one of auto, on, off", tune))
 	}
-	scale := cmp.Or(o.Scale, ScaleAuto)
-	if !slices.Contains(Scales(), scale) {
-		bad("Scale", "", fmt.Errorf("%q is not one of %v", scale, Scales()))
+	scale := cmp.Or(string(o.Scale), prep.Auto)
+	if !slices.Contains(prep.Scales(), scale) {
+		bad("Scale", "", fmt.Errorf("%q is not one of %s", scale, strings.Join(prep.Scales(), ", ")))
 	}
 	for _, f := range []struct {
 		field string
@@ -182,7 +173,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 	}
 	return engine.Config{
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
-		Scale: string(scale), Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, Warmup: o.Warmup, Window: o.Window,
+		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, Warmup: o.Warmup, Window: o.Window,
 		Tune:   tune == TuneOn || tune == TuneAuto && preset != "paper",
 		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join),
 	}, err
@@ -225,15 +216,3 @@ type StateError struct{ Err error }
 func (e *StateError) Error() string { return e.Err.Error() }
 
 func (e *StateError) Unwrap() error { return e.Err }
-
-// check returns why the engine does not take the record, or the example in it.
-func check(e *engine.Engine, dec stream.Decoder, rec *stream.Record) (stream.Example, error) {
-	it := engine.Item{Partition: stream.Partition{Topic: rec.Topic, ID: rec.Partition}, Offset: rec.Offset}
-	if err := dec.Decode(rec.Value, &it.Example); err != nil {
-		return it.Example, stream.At(rec, err)
-	}
-	if e.Admit(&it); it.Err != nil {
-		return it.Example, it.Err
-	}
-	return it.Example, nil
-}

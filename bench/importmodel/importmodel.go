@@ -15,11 +15,10 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/vec"
-	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -53,7 +52,7 @@ func run(in, out string) error {
 }
 
 // read returns the predictor whose decisions are those of the model in r.
-func read(r io.Reader) (*predictor.Predictor, error) {
+func read(r io.Reader) (*pipeline.Pipeline, error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 16<<20)
 	head := map[string]string{}
@@ -106,10 +105,7 @@ func read(r io.Reader) (*predictor.Predictor, error) {
 	for _, x := range rows {
 		basis.Append(x)
 	}
-	spec, err := registry.Lookup("pegasos") // whose models are kernel expansions
-	if err != nil {
-		return nil, err
-	}
+	// Models of pegasos are kernel expansions.
 	model := kernel.NewOffset(basis, coef, -sign*rho)
-	return predictor.New(spec, algos.Classify, nil, new(prep.Transform), model), nil
+	return &pipeline.Pipeline{Learner: "pegasos", Task: algos.Classify, Transform: new(prep.Transform), Model: model}, nil
 }
