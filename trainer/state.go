@@ -11,7 +11,8 @@ import (
 )
 
 // State is what has been learned so far, to be looked at: by a hook during its
-// call, by others when Run or Fit has returned.
+// call, by others when Run or Fit has returned. The zero State, of what has not
+// begun, is empty.
 type State struct{ e *engine.Engine }
 
 // Counts says what became of the records consumed. Consumed is the sum of
@@ -26,31 +27,55 @@ type Counts struct {
 }
 
 // Counts says what became of the records so far.
-func (s State) Counts() Counts { return Counts(s.e.Counts()) }
+func (s State) Counts() (n Counts) {
+	if s.e != nil {
+		n = Counts(s.e.Counts())
+	}
+	return n
+}
 
 // Report returns the learner's report; before the warm-up ends, an empty one.
-func (s State) Report() algos.Report { return s.e.Report() }
+func (s State) Report() algos.Report {
+	if s.e == nil {
+		return algos.NewReport()
+	}
+	return s.e.Report()
+}
 
 // Options returns the learner's complete options, tuned ones included.
-func (s State) Options() map[string]string { return s.e.Options() }
+func (s State) Options() map[string]string {
+	if s.e == nil {
+		return nil
+	}
+	return s.e.Options()
+}
 
 // Measures lists the prequential measures, over all examples and over the last
 // Options.Window, and numbers of the learner, in a fixed order. Prequential
 // means that the model was asked about each example before it learned from it.
-func (s State) Measures() []stream.Measure { return s.e.Evaluation() }
+func (s State) Measures() []stream.Measure {
+	if s.e == nil {
+		return nil
+	}
+	return s.e.Evaluation()
+}
 
 // Hash returns the xxh64 of the complete state: equal streams give equal
 // hashes.
-func (s State) Hash() (uint64, error) { return s.e.Hash() }
+func (s State) Hash() (uint64, error) {
+	if s.e == nil {
+		return 0, nil
+	}
+	return s.e.Hash()
+}
 
 // Predictor returns a copy of the present model, with its preprocessing; nil
 // before the warm-up ends.
 func (s State) Predictor() (*predictor.Predictor, error) {
-	p := s.e.Predictor()
-	if p == nil {
+	if s.e == nil || s.e.Predictor() == nil {
 		return nil, nil
 	}
-	data, err := p.AppendBinary(nil)
+	data, err := s.e.Predictor().AppendBinary(nil)
 	if err != nil {
 		return nil, err
 	}
