@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -82,6 +83,12 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 		return nil, c.Bad("codec", err)
 	}
 	return enc, nil
+}
+
+// check returns everything that is wrong with the format of the records.
+func (o *codecFlags) check(c *cli.Call) []error {
+	_, err := o.open(c, algos.Classify)
+	return []error{err}
 }
 
 // fileOptions are those of fileio for these flags.
@@ -289,4 +296,45 @@ func badOption(c *cli.Call, err error) error {
 		return cli.Fail(cli.Usage, bad.Err)
 	}
 	return err
+}
+
+// joinFlags say where labels come from that do not come with the examples.
+type joinFlags struct {
+	by, topic string
+	window    int
+}
+
+func (o *joinFlags) define(f *cli.Flags) {
+	f.Group("Labels that come later", func() {
+		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels in another topic")
+		f.Lookup("join").Usage = "key joins examples with the labels of another topic, by the keys of the records, or by id where they have none; none does not"
+		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
+		f.IntVar(&o.window, "join-window", 10000, "an example waits for its label until `N` more examples have come, a label for its example until N more labels have")
+	})
+}
+
+func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
+	switch {
+	case o.by != "key" && o.topic != "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
+	case o.by != "key":
+		return trainer.Join{}, nil
+	case o.topic == "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
+	case o.window < 1 || o.window > trainer.MaxJoinWindow:
+		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
+	}
+	return trainer.Join{Topic: o.topic, Window: o.window}, nil
+}
+
+// decoder returns the decoder for labels, nil if none are joined.
+func (o *joinFlags) decoder(c *cli.Call, co *codecFlags, task algos.Task) (stream.Decoder, error) {
+	if o.by != "key" {
+		return nil, nil
+	}
+	dec, err := codec.NewLabels(codec.Options{Labels: co.labels, Task: string(task)})
+	if err != nil {
+		return nil, c.Bad("labels", err)
+	}
+	return dec, nil
 }

@@ -318,3 +318,12 @@ func (r *result) tables() []report.Table {
 	}
 	return tables
 }
+
+// printJoin says what became of labels that came on a topic of their own.
+func printJoin(w io.Writer, s *engine.JoinStats) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(w, "labels: %d before and %d after their example, %d too late, %d for no example, %d for one that had a label; %d examples without\n",
+		s.Early, s.Joined.Sum(), s.Late.Sum(), s.Orphans, s.Duplicates, s.Missing)
+}

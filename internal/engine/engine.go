@@ -19,7 +19,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Config is everything that a state depends on besides the stream itself.
+// Config is everything that a state depends on besides the stream; see
+// trainer.Options.
 type Config struct {
 	Spec algos.Spec
 	// Preset names the learner's preset; Options overrides it, as text.
@@ -27,31 +28,21 @@ type Config struct {
 	Options map[string]string
 	Task    algos.Task
 	Seed    uint64
-	// Scale is the preprocessing, one of prep.Scales.
-	Scale string
-	// Span is that of the scale running; 0 means prep.DefaultSpan.
-	Span int
-	// HashDim, if positive, hashes all features into that many.
+	// Scale is one of prep.Scales; Span, that of the scale running, 0 is
+	// prep.DefaultSpan.
+	Scale   string
+	Span    int
 	HashDim int
-	// Warmup is the number of first examples on which preprocessing is fitted
-	// and options are tuned before learning begins; 0 chooses it from what
-	// there is to decide. They are learned from like all others, but not
-	// scored. Of a stream that ends before, the first two thirds are the warm-up.
+	// Warmup 0 is chosen from what there is to decide.
 	Warmup int
-	// Tune chooses the learner's tunable options that Options leaves open on
-	// the warm-up examples.
-	Tune bool
-	// Window is the number of examples in windowed measures.
+	Tune   bool
 	Window int
-	// Labels, if not nil, hides the label of every example for which it
-	// returns false; i counts the examples from 0.
+	// Labels hides the labels of examples; Kept describes it, so that a state
+	// does not go on under others, and is empty without.
 	Labels func(i uint64) bool
-	// Kept describes Labels, so that a state does not go on under others; empty
-	// without Labels.
-	Kept string
-	// Join says where labels come from that do not come with the examples.
-	Join Join
-	Log  *slog.Logger
+	Kept   string
+	Join   Join
+	Log    *slog.Logger
 }
 
 // The warm-up sizes for tuning and for fitting a scale.
@@ -60,19 +51,14 @@ const (
 	scaleWarmup = 1000
 )
 
-// Counts says what became of the records consumed. Consumed is the sum of
-// Learned, SampledOut, Dead, Joined, Late and Pending.
+// Counts says what became of the records consumed; see trainer.Counts.
 type Counts struct {
 	Consumed             uint64
-	Labelled, Unlabelled uint64 // of the examples, after a join
+	Labelled, Unlabelled uint64
 	Learned, SampledOut  uint64
 	Dead                 uint64
-	// Joined labels, records of Join.Topic, have met their example, Late ones
-	// have not, see JoinStats.
-	Joined, Late uint64
-	// Pending examples wait for the end of the warm-up or for their label,
-	// pending labels for their example.
-	Pending uint64
+	Joined, Late         uint64 // see JoinStats
+	Pending              uint64
 }
 
 // Item is one record on its way into an Engine: an example or the reason why

@@ -12,17 +12,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Tolerance says what to do about records that cannot be used.
+// Tolerance says what to do about records that cannot be used; see
+// trainer.Tolerance.
 type Tolerance string
 
+// The tolerances.
 const (
-	// TolerateNone stops at the first one.
 	TolerateNone Tolerance = "none"
-	// TolerateData passes over records whose content is wrong, and stops when
-	// the dead-letter topic cannot take them.
 	TolerateData Tolerance = "data"
-	// TolerateAll passes over records, and over failures to dead-letter them.
-	TolerateAll Tolerance = "all"
+	TolerateAll  Tolerance = "all"
 )
 
 // Recorder keeps a log of the records consumed.
@@ -92,8 +90,6 @@ type RunConfig struct {
 	// that is larger goes alone.
 	QueueRecords int
 	QueueBytes   int64
-	// Limit, if positive, ends the stream after so many records.
-	Limit uint64
 	// ShutdownTimeout bounds what a run still does after its context has
 	// ended, default 25 s.
 	ShutdownTimeout time.Duration
@@ -154,7 +150,6 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
 	}
-	r.in.limit = cfg.Limit
 	r.in.join, r.in.labels, r.in.labelsIn = e.join != nil, cfg.Labels, e.cfg.Join.Topic
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began
