@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -16,7 +15,6 @@ import (
 // progress prints a line when the number of examples scored reaches a power of
 // two, and at intervals. It is a hook of a run.
 type progress struct {
-	mu    sync.Mutex
 	w     io.Writer
 	log   *slog.Logger // instead of w, for JSON
 	every time.Duration
@@ -76,8 +74,6 @@ func (p *progress) Started(e *engine.Engine, _ stream.Source) {
 
 // Consumed implements engine.ConsumedHook.
 func (p *progress) Consumed(e *engine.Engine, _ int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if rows := e.Tuned(); !p.told && e.Started() {
 		p.told = true
 		if len(rows) > 0 && !p.resumed && p.log == nil {
@@ -95,11 +91,9 @@ func (p *progress) Consumed(e *engine.Engine, _ int64) {
 }
 
 // done prints a last line.
-func (p *progress) done(e *engine.Engine) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e.Prequential().Examples() > p.scored || !p.header {
-		p.line(e)
+func (p *progress) done() {
+	if p.e.Prequential().Examples() > p.scored || !p.header {
+		p.line(p.e)
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *replay) run(ctx context.Context) error {
 	if !res.Ended {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
-	p.done(p.e)
+	p.done()
 	return r.finish(ctx, p.e, res, took)
 }
 

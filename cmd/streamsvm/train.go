@@ -193,7 +193,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	case err != nil:
 		return t.failed(err)
 	}
-	p.done(t.e)
+	p.done()
 	return t.summary(res)
 }
 

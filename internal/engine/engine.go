@@ -384,6 +384,9 @@ func (e *Engine) start(ctx context.Context) error {
 			return fmt.Errorf("tuning: %w", err)
 		}
 		options, rows = res.Options, res.Table
+		if res.Note != "" {
+			e.cfg.Log.Info("no option is tuned", "why", res.Note)
+		}
 	}
 	l, err := e.cfg.Spec.New(env, options)
 	if err != nil {

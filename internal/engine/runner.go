@@ -253,6 +253,7 @@ func (r *run) due() bool {
 // consume passes a batch to the engine.
 func (r *run) consume(b *batch) error {
 	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, i, why) }
+	defer func() { r.e.refused = nil }()
 	n, err := r.e.Consume(r.after, b.items)
 	if r.Recorder != nil {
 		for i := range n {
