@@ -10,7 +10,7 @@ COPY . .
 ARG VERSION=
 # -trimpath and no build id: the same source gives the same bytes anywhere.
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-      -ldflags="-s -w -buildid= -X github.com/streamsvm/streamsvm/internal/engine.release=${VERSION}" \
+      -ldflags="-s -w -buildid= -X github.com/streamsvm/streamsvm/internal/version.release=${VERSION}" \
       -o /out/streamsvm ./cmd/streamsvm && mkdir /out/state
 
 FROM gcr.io/distroless/static-debian12:nonroot

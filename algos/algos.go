@@ -4,6 +4,8 @@
 //
 // docs/architecture.md shows how five rather different families of algorithm
 // fit this contract.
+//
+// The API is stable.
 package algos
 
 import (

@@ -20,7 +20,7 @@ kafka)
 	export STREAMSVM_TEST_BROKERS
 	;;
 esac
-go test -run '^$' -bench '^BenchmarkIngest$' -benchtime "${COUNT:-3}x" ./internal/trainer | awk '
+go test -run '^$' -bench '^BenchmarkIngest$' -benchtime "${COUNT:-3}x" ./internal/engine | awk '
 BEGIN { print "| values | records/s | bytes/record allocated | allocations/record |"; print "| --- | --- | --- | --- |" }
 /^Benchmark/ {
 	name = $1; sub(/^BenchmarkIngest\//, "", name); sub(/-[0-9]+$/, "", name)

@@ -117,7 +117,7 @@ def measure(s, exe, tmp, startup):
 
     def recording():
         out, _ = run(["go", "test", "-run", "^$", "-bench", "^BenchmarkOnline$/^%s$/^recording$" % s.name,
-                      "-benchtime", "1x", "-cpu", "1", "./internal/trainer"])
+                      "-benchtime", "1x", "-cpu", "1", "./internal/engine"])
         return n / float(re.search(r"([\d.e+]+) examples/cpu-s", out).group(1)), None
 
     def vw(args):

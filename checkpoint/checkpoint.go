@@ -6,6 +6,8 @@
 // whole; [Store.Save] adds one. After a crash at any instant the directory
 // holds either the snapshots from before the interrupted Save, or those and the
 // new one. docs/formats/checkpoint.md describes the file byte by byte.
+//
+// The API is stable.
 package checkpoint
 
 import (

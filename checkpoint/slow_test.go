@@ -50,15 +50,11 @@ func (p *progress) Consumed(e *engine.Engine, _ int64) {
 	}
 }
 
-func (p *progress) Dead(*stream.RecordError) {}
-
 func (p *progress) Checkpointed(_ string, h checkpoint.Header, _ int64, _ time.Duration) {
 	p.mu.Lock()
 	p.saved = append(p.saved, h.Examples)
 	p.mu.Unlock()
 }
-
-func (p *progress) Published(*stream.Update, time.Duration) {}
 
 // TestSlowDisk: while a checkpoint waits for the disk, learning goes on; the
 // next one is taken when it is there, and in the end nothing is lost.
@@ -84,7 +80,7 @@ func TestSlowDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := engine.RunConfig{Source: &lines{n: n}, Decoder: dec, Store: store, CheckpointEvery: 50, Observer: p}
+		cfg := engine.RunConfig{Source: &lines{n: n}, Decoder: dec, Store: store, CheckpointEvery: 50, Hooks: []any{p}}
 		if _, err := engine.Run(t.Context(), e, cfg); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func ExampleFollow() {
 		log.Fatal(err)
 	}
 	defer sub.Close()
-	live := predictor.Follow(ctx, sub, nil, nil)
+	live := predictor.Follow(ctx, sub, predictor.FollowOptions{})
 	if _, err := live.Wait(ctx); err != nil {
 		log.Fatal(err)
 	}

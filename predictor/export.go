@@ -72,28 +72,27 @@ func newOrigin(u *stream.Update) *origin {
 
 // Export writes the predictor in the plain form that docs/formats/plain.md
 // describes: JSON, with all numbers written out, each top-level field on a line
-// of its own. It writes nothing if it fails to make it: with an error that
-// wraps a *plain.LimitError where the model is too large, and another one where
-// it holds numbers that are not finite.
+// of its own. It writes nothing where the model is larger than MaxNumbers allows
+// or holds numbers that are not finite: those are errors.
 func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	if o.MaxNumbers == 0 {
 		o.MaxNumbers = MaxNumbers
 	}
-	limits := plain.Options{Features: p.transform.Features(), Numbers: o.MaxNumbers}
+	limits := plain.Options{Features: p.pipe.Transform.Features(), Numbers: o.MaxNumbers}
 	var form any
 	var err error
-	switch m := p.model.(type) {
+	switch m := p.pipe.Model.(type) {
 	case *model.Linear:
 		form, err = exportLinear(m, limits)
 	case plain.Exporter:
 		form, err = m.Export(limits)
 	default:
-		err = fmt.Errorf("models of %s have no plain form", p.learner)
+		err = fmt.Errorf("models of %s have no plain form", p.pipe.Learner)
 	}
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	options := p.options
+	options := p.pipe.Options
 	if options == nil {
 		options = map[string]string{}
 	}
@@ -105,11 +104,11 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	}{
 		{"format", exportFormat},
 		{"version", exportVersion},
-		{"learner", p.learner},
-		{"task", p.task},
+		{"learner", p.pipe.Learner},
+		{"task", p.pipe.Task},
 		{"options", options},
 		{"origin", newOrigin(o.Update)},
-		{"preprocessing", p.transform.Export()},
+		{"preprocessing", p.pipe.Transform.Export()},
 		{"model", form},
 	} {
 		data, err := json.Marshal(f.value)

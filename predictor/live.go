@@ -24,12 +24,19 @@ type Live struct {
 	err   error
 }
 
-// Follow starts following sub until ctx ends or sub fails. onUpdate, if not
-// nil, is called after each swap, on Follow's goroutine. An update that does
-// not decode is logged and passed over: the version before it stays in use.
-func Follow(ctx context.Context, sub stream.Subscriber, log *slog.Logger, onUpdate func(*Version)) *Live {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+// FollowOptions of Follow.
+type FollowOptions struct {
+	// OnUpdate, if not nil, is called after each swap, on Follow's goroutine.
+	OnUpdate func(*Version)
+	// Log is told of updates that cannot be used; nil is nobody.
+	Log *slog.Logger
+}
+
+// Follow starts following sub until ctx ends or sub fails. An update that does
+// not decode is logged and skipped: the version before it stays in use.
+func Follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) *Live {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Live{first: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -42,7 +49,7 @@ func Follow(ctx context.Context, sub stream.Subscriber, log *slog.Logger, onUpda
 			}
 			p, err := Decode(u.Payload)
 			if err != nil {
-				log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
+				o.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
 				continue
 			}
 			v := &Version{Predictor: p.Compile(), Update: *u}
@@ -50,8 +57,8 @@ func Follow(ctx context.Context, sub stream.Subscriber, log *slog.Logger, onUpda
 			if l.cur.Swap(v) == nil {
 				close(l.first)
 			}
-			if onUpdate != nil {
-				onUpdate(v)
+			if o.OnUpdate != nil {
+				o.OnUpdate(v)
 			}
 		}
 	}()

@@ -109,8 +109,10 @@ func TestFollowSwaps(t *testing.T) {
 	x := stream.Vec{Val: []float32{0.5, -0.5}}
 	var seen []float64
 	live := predictor.Follow(t.Context(), &list{[]*stream.Update{update(quadrants(1), 1), bad, update(quadrants(-1), 3)}},
-		slog.New(slog.NewTextHandler(&logged, nil)),
-		func(v *predictor.Version) { seen = append(seen, float64(v.Update.Version), v.Predict(x)) })
+		predictor.FollowOptions{
+			Log:      slog.New(slog.NewTextHandler(&logged, nil)),
+			OnUpdate: func(v *predictor.Version) { seen = append(seen, float64(v.Update.Version), v.Predict(x)) },
+		})
 	<-live.Done()
 	if !errors.Is(live.Err(), errEnd) {
 		t.Error(live.Err())
@@ -128,13 +130,13 @@ func TestFollowSwaps(t *testing.T) {
 }
 
 func TestWaitFailsWithTheSubscriber(t *testing.T) {
-	live := predictor.Follow(t.Context(), &list{}, nil, nil)
+	live := predictor.Follow(t.Context(), &list{}, predictor.FollowOptions{})
 	if v, err := live.Wait(t.Context()); v != nil || !errors.Is(err, errEnd) {
 		t.Error(v, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := predictor.Follow(t.Context(), blocked{}, nil, nil).Wait(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := predictor.Follow(t.Context(), blocked{}, predictor.FollowOptions{}).Wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

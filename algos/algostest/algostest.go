@@ -1,6 +1,8 @@
 // Package algostest checks that a learner keeps the contract of package algos,
 // as testing/fstest does for file systems. Every learner's own tests call Run,
 // and so does a table test over the registry.
+//
+// The API is stable; checks may be added.
 package algostest
 
 import (

@@ -1,4 +1,6 @@
-// Package registry lists the learners: one line each.
+// Package registry lists the learners: one line each, and those of your own.
+//
+// The API is stable.
 package registry
 
 import (
@@ -42,6 +44,20 @@ var All = []algos.Spec{
 	svrg.SAGA,
 	svrg.Katyusha,
 	ridge.Spec,
+}
+
+// Register adds a learner of your own to All, so that trainers know it by its
+// name, and predictors can read its models. Call it before either is used, such
+// as first thing in main.
+func Register(s algos.Spec) error {
+	if s.Name == "" || s.New == nil || s.DecodeModel == nil || s.Check == nil || len(s.Tasks) == 0 {
+		return fmt.Errorf("learner %q lacks a part: make it with algos.Define", s.Name)
+	}
+	if _, err := Lookup(s.Name); err == nil {
+		return fmt.Errorf("there is a learner %q already", s.Name)
+	}
+	All = append(All, s)
+	return nil
 }
 
 // Lookup returns the learner registered under name.

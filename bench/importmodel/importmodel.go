@@ -16,9 +16,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
-	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -52,7 +51,7 @@ func run(in, out string) error {
 }
 
 // read returns the predictor whose decisions are those of the model in r.
-func read(r io.Reader) (*predictor.Predictor, error) {
+func read(r io.Reader) (*pipeline.Pipeline, error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 16<<20)
 	head := map[string]string{}
@@ -101,9 +100,6 @@ func read(r io.Reader) (*predictor.Predictor, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := registry.Lookup("pegasos") // whose models are kernel expansions
-	if err != nil {
-		return nil, err
-	}
-	return predictor.New(spec, algos.Classify, nil, new(prep.Transform), m), nil
+	// Models of pegasos are kernel expansions.
+	return &pipeline.Pipeline{Learner: "pegasos", Task: algos.Classify, Transform: new(prep.Transform), Model: m}, nil
 }

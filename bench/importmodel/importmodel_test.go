@@ -31,7 +31,7 @@ func TestDecisions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Decision(x); math.Abs(got-sign*want) > 1e-6 {
+		if got := p.Model.Decision(x); math.Abs(got-sign*want) > 1e-6 {
 			t.Errorf("labels %s: %g, want %g", labels, got, sign*want)
 		}
 	}

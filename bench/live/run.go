@@ -210,7 +210,7 @@ func (m *meter) result() result {
 	e := m.t.engine
 	r := result{Learner: m.engine.Spec.Name, Options: e.Options(), Examples: m.t.n}
 	if p := e.Predictor(); p != nil {
-		r.Preprocessing = p.Preprocessing()
+		r.Preprocessing = p.Transform.String()
 	}
 	// JSON has neither NaN nor infinity.
 	value := func(v float64, ok bool) *float64 {

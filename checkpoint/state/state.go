@@ -14,6 +14,8 @@
 // read without the program that wrote it; arrays of numbers are msgpack bin
 // with little-endian elements, which keeps every bit. Maps never occur: the
 // same state always has the same bytes.
+//
+// The API is stable.
 package state
 
 import (

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -113,7 +114,7 @@ func TestBadInputs(t *testing.T) {
 		if len(letters) != 1 {
 			t.Fatalf("%s, %s: %d letters\n%s", b.codec, b.what, len(letters), errText)
 		}
-		l, err := parseLetter(&letters[0])
+		l, err := deadletter.Parse(&letters[0])
 		if err != nil || l.Topic != topic || l.Partition != 0 || l.Offset != 1 || l.Stage != string(b.stage) || l.Reason != string(b.reason) || string(letters[0].Value) != b.value {
 			t.Errorf("%s, %s: letter %+v with value %q, %v", b.codec, b.what, l, letters[0].Value, err)
 		}

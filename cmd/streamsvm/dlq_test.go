@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -59,7 +59,7 @@ func (b *brokerProcess) kill() {
 // mixed makes a stream of good records for the topic clean, and one for the
 // topic mixed with bad ones between them, one after every so many good ones, in
 // all ways in turn. wrong is what is wrong with the bad ones.
-func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []stream.Record, wrong map[letterOrigin]badValue) {
+func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []stream.Record, wrong map[deadletter.Origin]badValue) {
 	t.Helper()
 	var ways []badValue
 	for _, b := range badValues {
@@ -70,7 +70,7 @@ func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []s
 	kafkatest.Create(t, []string{addr}, "clean", 1, nil)
 	kafkatest.Create(t, []string{addr}, "mixed", 1, nil)
 	kafkatest.Create(t, []string{addr}, "mixed.dlq", 2, nil)
-	wrong = map[letterOrigin]badValue{}
+	wrong = map[deadletter.Origin]badValue{}
 	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	record := func(topic, value string) stream.Record {
 		at = at.Add(time.Millisecond)
@@ -83,7 +83,7 @@ func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []s
 		mixedRecs = append(mixedRecs, record("mixed", value))
 		if i%every == every-1 {
 			b := ways[len(wrong)%len(ways)]
-			wrong[letterOrigin{stream.Partition{Topic: "mixed"}, int64(len(mixedRecs))}] = b
+			wrong[deadletter.Origin{Partition: stream.Partition{Topic: "mixed"}, Offset: int64(len(mixedRecs))}] = b
 			mixedRecs = append(mixedRecs, record("mixed", b.value))
 		}
 	}
@@ -92,19 +92,19 @@ func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []s
 
 // checkLetters compares the letters with the records that are wrong: each has
 // one letter, with key, value, time and reason.
-func checkLetters(t *testing.T, addr string, wrong map[letterOrigin]badValue) {
+func checkLetters(t *testing.T, addr string, wrong map[deadletter.Origin]badValue) {
 	t.Helper()
-	seen := map[letterOrigin]int{}
+	seen := map[deadletter.Origin]int{}
 	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq") {
-		l, err := parseLetter(&r)
+		l, err := deadletter.Parse(&r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, ok := wrong[l.origin()]
+		b, ok := wrong[l.Origin()]
 		if !ok {
-			t.Errorf("a letter about %v, with which nothing is wrong", l.origin())
+			t.Errorf("a letter about %v, with which nothing is wrong", l.Origin())
 		}
-		if seen[l.origin()]++; l.Stage != string(b.stage) || l.Reason != string(b.reason) || string(r.Value) != b.value || len(r.Key) == 0 ||
+		if seen[l.Origin()]++; l.Stage != string(b.stage) || l.Reason != string(b.reason) || string(r.Value) != b.value || len(r.Key) == 0 ||
 			time.Since(r.Time) > 50*time.Minute || time.Since(time.UnixMilli(l.Timestamp)) < 20*time.Minute {
 			t.Errorf("letter %+v with value %q of %v, want %+v", l, r.Value, r.Time, b)
 		}
@@ -220,7 +220,7 @@ func ahead(t *testing.T, addr, dir string) (n int) {
 		t.Fatal(s, err)
 	}
 	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq") {
-		if l, err := parseLetter(&r); err == nil && l.Offset >= s.Header.Offsets[l.origin().Partition] {
+		if l, err := deadletter.Parse(&r); err == nil && l.Offset >= s.Header.Offsets[l.Origin().Partition] {
 			n++
 		}
 	}
@@ -263,55 +263,4 @@ func TestDeadLettersOutage(t *testing.T) {
 	}
 	checkLetters(t, b.addr, wrong)
 	t.Logf("%d outages, %d letters", outages, len(wrong))
-}
-
-func TestLetterFits(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_000)
-	rec := stream.Record{Topic: "t", Partition: 3, Offset: 17, Time: now.Add(-time.Hour), Key: []byte("key"), Value: bytes.Repeat([]byte("v"), 5000),
-		Headers: []stream.Header{{Key: "trace", Value: bytes.Repeat([]byte("h"), 300)}}}
-	why := &stream.RecordError{Topic: "t", Partition: 3, Offset: 17, Stage: stream.StageDecode, Reason: "unheard of", Field: "y", Err: errors.New("bad")}
-	for _, c := range []struct {
-		limit, value int
-		key, headers int
-		truncated    bool
-	}{
-		{1 << 20, 5000, 3, 1, false},
-		{4000, -1, 3, 1, true},
-		{700, 0, 0, 0, true},
-	} {
-		out := letter(&rec, why, ".dlq", now, c.limit)
-		l, err := parseLetter(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		size := letterOverhead + len(out.Key) + len(out.Value)
-		for _, h := range out.Headers {
-			size += 10 + len(h.Key) + len(h.Value)
-		}
-		if size > c.limit || c.value > 0 && len(out.Value) != c.value || !bytes.HasPrefix(rec.Value, out.Value) || len(out.Key) != c.key || len(l.headers) != c.headers || l.Truncated != c.truncated {
-			t.Errorf("limit %d: %d bytes: value %d, key %d, %+v", c.limit, size, len(out.Value), len(out.Key), l)
-		}
-		if c.value < 0 && size != c.limit {
-			t.Errorf("limit %d: only %d bytes are used", c.limit, size)
-		}
-		if out.Topic != "t.dlq" || !out.Time.Equal(now) || l.Timestamp != rec.Time.UnixMilli() || l.Reason != "other" || l.Message != "y: bad" || l.Partition != 3 || l.Offset != 17 {
-			t.Errorf("limit %d: %v %+v", c.limit, out.Time, l)
-		}
-	}
-}
-
-func TestMarks(t *testing.T) {
-	o := stream.Offsets{{Topic: "a.dlq", ID: 0}: 3, {Topic: "a.dlq", ID: 11}: 0, {Topic: "b-c_d", ID: 2}: 1 << 40}
-	text := formatMarks(o)
-	if back, err := parseMarks(text); err != nil || formatMarks(back) != text || len(back) != 3 {
-		t.Errorf("%q came back as %v, %v", text, back, err)
-	}
-	if o, err := parseMarks(""); err != nil || len(o) != 0 {
-		t.Error(o, err)
-	}
-	for _, bad := range []string{"a", "a/1", "a/x:1", "a/-1:1", "a/1:-1", "a/1:1x", "a/99999999999:1"} {
-		if _, err := parseMarks(bad); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -19,7 +21,7 @@ func letterAbout(topic string, offset int64, reason stream.Reason, value string,
 	rec := stream.Record{Topic: topic, Partition: 1, Offset: offset, Time: time.UnixMilli(1_700_000_000_000 + offset), Key: fmt.Appendf(nil, "k%d", offset),
 		Value: []byte(value), Headers: []stream.Header{{Key: "trace", Value: []byte("abc")}}}
 	why := &stream.RecordError{Topic: topic, Partition: 1, Offset: offset, Stage: stream.StageDecode, Reason: reason, Field: "x[1]", Err: errors.New("bad\x1b[2J")}
-	out := letter(&rec, why, ".dlq", time.Now(), limit)
+	out := deadletter.New(&rec, why, ".dlq", time.Now(), limit)
 	out.Partition = 0
 	return out
 }
@@ -152,7 +154,7 @@ func TestDLQUsage(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d, %q, want %q", u.args, code, u.code, errText, u.want)
 		}
 	}
-	if got := kafkatest.Committed(t, c.brokers, dlqGroup, dead); len(got) != 0 {
+	if got := kafkatest.Committed(t, c.brokers, dlq.Group, dead); len(got) != 0 {
 		t.Errorf("positions have been committed: %v", got)
 	}
 	if out := c.run("dlq", "list", "--config", file); !strings.HasSuffix(out, "1 dead letter in "+dead+": label 1\n") {

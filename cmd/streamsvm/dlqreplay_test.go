@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,9 +13,9 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // header returns the value of a record's header, and how often it is there.
@@ -83,7 +81,7 @@ func TestDLQReplayThenTrain(t *testing.T) {
 	if strings.Count(dry, "\n") != 12 || !strings.HasPrefix(dry, dead+`/0 offset 0 -> `+topic+`: "{\"x\":[0.5,`) {
 		t.Errorf("dry run:\n%s", dry)
 	}
-	if got := kafkatest.ReadAll(t, c.brokers, topic); len(got) != len(recs) || len(kafkatest.Committed(t, c.brokers, dlqGroup, dead)) != 0 {
+	if got := kafkatest.ReadAll(t, c.brokers, topic); len(got) != len(recs) || len(kafkatest.Committed(t, c.brokers, dlq.Group, dead)) != 0 {
 		t.Error("the dry run has changed something")
 	}
 	code, _, errText := streamsvm(t.Context(), append(replay, "--from", "earliest")...)
@@ -106,12 +104,12 @@ func TestDLQReplayThenTrain(t *testing.T) {
 	})
 	for i, r := range back {
 		want := mended[i]
-		from, n := header(&r, replayedFrom)
+		from, n := header(&r, "__streamsvm.replayed.from")
 		found := false
 		for _, l := range letters {
 			found = found || from == fmt.Sprintf("%s/0:%d", dead, l.Offset) && bytes.Equal(l.Key, r.Key)
 		}
-		was, _ := header(&r, replayedTimestamp)
+		was, _ := header(&r, "__streamsvm.replayed.timestamp")
 		trace, _ := header(&r, "trace")
 		if string(r.Key) != string(want.Key) || string(r.Value) != string(want.Value) || r.Partition != want.Partition || n != 1 || !found ||
 			was != fmt.Sprint(want.Time.UnixMilli()) || trace != string(want.Headers[0].Value) || len(r.Headers) != 3 || time.Since(r.Time) > 30*time.Minute {
@@ -188,105 +186,6 @@ func came(t *testing.T, brokers []string, topic string, n int) (twice, missing i
 	return twice, missing
 }
 
-// noCommit is a group that is killed instead of the commit with this number.
-type noCommit struct {
-	*kafkaio.Group
-	left    int
-	written func() int // records that the brokers hold
-	early   int        // commits of more letters than that
-}
-
-// slowProducer sends nothing before it has to.
-type slowProducer struct {
-	*kafkaio.Producer
-	held []stream.Record
-}
-
-func (p *slowProducer) Produce(_ context.Context, recs ...stream.Record) error {
-	p.held = append(p.held, recs...)
-	return nil
-}
-
-func (p *slowProducer) Flush(ctx context.Context) error {
-	if err := p.Producer.Produce(ctx, p.held...); err != nil {
-		return err
-	}
-	p.held = nil
-	return p.Producer.Flush(ctx)
-}
-
-var errKilled = errors.New("killed")
-
-func (g *noCommit) Commit(ctx context.Context, o stream.Offsets, note string) error {
-	if g.written() < int(sum(o)) {
-		g.early++
-	}
-	if g.left--; g.left < 0 {
-		return errKilled
-	}
-	return g.Group.Commit(ctx, o, note)
-}
-
-// TestDLQReplayKilledBeforeCommit ends a replay between the acknowledgement of
-// what was sent and the commit: the next one sends that batch again, and
-// nothing else.
-func TestDLQReplayKilledBeforeCommit(t *testing.T) {
-	brokers := kafkatest.Brokers(t)
-	const n, batch = 300, 70
-	topic, dead := deadTopic(t, brokers, n)
-	life := func(commits int) (*letterReplay, error) {
-		cfg := kafkaio.Config{Brokers: brokers, Log: slog.New(slog.DiscardHandler)}
-		g, err := kafkaio.OpenGroup(cfg, dead, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Close()
-		r := &letterReplay{
-			letterFlags: &letterFlags{cfg: cfg, letters: []string{dead}, suffix: ".dlq", maxDown: time.Minute, c: &cli.Call{Log: cfg.Log}},
-			from:        "earliest", outOfRange: "fail", batch: batch, positions: g,
-		}
-		src, err := r.begin(t.Context(), g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer src.Close()
-		p, err := kafkaio.NewProducer(t.Context(), kafkaio.ProducerOptions{Config: cfg, Partition: samePartition()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		r.p = &slowProducer{Producer: p}
-		killed := &noCommit{Group: g, left: commits, written: func() int { return len(kafkatest.ReadAll(t, brokers, topic)) }}
-		r.positions = killed
-		err = r.feed(t.Context(), src)
-		if killed.early > 0 {
-			t.Errorf("%d times a position was committed before its records were written", killed.early)
-		}
-		return r, err
-	}
-	for i, commits := range []int{0, 1, 0} {
-		r, err := life(commits)
-		if !errors.Is(err, errKilled) {
-			t.Fatalf("life %d: %v", i, err)
-		}
-		if r.pending > batch {
-			t.Errorf("life %d: %d letters without a commit, more than a batch", i, r.pending)
-		}
-		if twice, _ := came(t, brokers, topic, n); twice > (i+1)*batch {
-			t.Errorf("life %d: %d records twice", i, twice)
-		}
-	}
-	if _, err := life(1 << 20); err != nil {
-		t.Fatal(err)
-	}
-	if twice, missing := came(t, brokers, topic, n); missing != 0 || twice != 3*batch {
-		t.Errorf("%d records are missing, and %d there twice, want 0 and %d", missing, twice, 3*batch)
-	}
-	if r, err := life(0); err != nil || r.n.read != 0 {
-		t.Errorf("after the end: %d letters, %v", r.n.read, err)
-	}
-}
-
 // TestDLQReplayKilled kills a replay with SIGKILL in the middle of a batch.
 func TestDLQReplayKilled(t *testing.T) {
 	needShell(t)
@@ -305,8 +204,8 @@ func TestDLQReplayKilled(t *testing.T) {
 	if _, err := os.Stat(killer); err != nil {
 		t.Fatal("the repair command has not killed the replay")
 	}
-	if at := kafkatest.Committed(t, brokers, dlqGroup, dead); sum(at) != replayBatch {
-		t.Errorf("committed %v, want %d letters", at, replayBatch)
+	if at := kafkatest.Committed(t, brokers, dlq.Group, dead); sum(at) != 1000 {
+		t.Errorf("committed %v, want %d letters", at, 1000)
 	}
 	must(t, args...)
 	twice, missing := came(t, brokers, topic, n)
@@ -396,7 +295,7 @@ func TestDLQReplaySkips(t *testing.T) {
 		t.Errorf("%q have come, want %q", got, want)
 	}
 	// The position is before the letter at which the command failed.
-	if got := kafkatest.Committed(t, c.brokers, dlqGroup, dead); sum(got) != 6 {
+	if got := kafkatest.Committed(t, c.brokers, dlq.Group, dead); sum(got) != 6 {
 		t.Errorf("committed %v, want 6", got)
 	}
 
@@ -436,7 +335,7 @@ func TestDLQReplayInterrupted(t *testing.T) {
 	if code != int(cli.Temporary) {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
-	if got := kafkatest.Committed(t, c.brokers, dlqGroup, dead); sum(got) == 0 || sum(got) >= n {
+	if got := kafkatest.Committed(t, c.brokers, dlq.Group, dead); sum(got) == 0 || sum(got) >= n {
 		t.Errorf("committed %v", got)
 	}
 	must(t, args...)

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -73,7 +71,7 @@ are those of predict and subscribe.`,
 				case "predict":
 					grants = p.GrantsToPredict(predictions)
 				case "dlq":
-					p.DeadLetters, p.Group = cmp.Or(p.DeadLetters, ".dlq"), cmp.Or(p.Group, dlqGroup)
+					p.DeadLetters, p.Group = cmp.Or(p.DeadLetters, ".dlq"), cmp.Or(p.Group, dlq.Group)
 					grants = p.GrantsToReplay()
 				}
 				if len(grants) == 0 {
@@ -103,9 +101,6 @@ func (t *train) plan() *doctor.Plan {
 	return p
 }
 
-// idsFor bounds how long the ids of topics are waited for.
-const idsFor = 15 * time.Second
-
 // examine tries all that train needs, and prints what is found: without all
 // only what is not as it should be. It returns what is wrong. The error is about
 // settings without which nothing can be tried.
@@ -123,7 +118,7 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 			p.Settings = append(p.Settings, err)
 		}
 	}
-	if learn, err := t.learnFlags.config(t.c); err == nil {
+	if learn, err := t.learnFlags.options(t.c); err == nil {
 		p.Learner = &learn
 		if dec, err := t.codecFlags.open(t.c, learn.Task); err == nil {
 			p.Decoder = dec
@@ -131,14 +126,6 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 	}
 	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {
 		p.Source = &opts
-	}
-	p.Renewed = func(ctx context.Context, snap *checkpoint.Snapshot) []string {
-		then := topicsOf(snap)
-		now, err := kafkaio.TopicIDs(ctx, p.Kafka, slices.Sorted(maps.Keys(then)), idsFor)
-		if err != nil {
-			return nil // what keeps us from asking is among the findings
-		}
-		return madeAnew(then, now)
 	}
 	return doctor.Examine(ctx, p, func(f doctor.Finding) {
 		if all || f.Severity != doctor.Fine {

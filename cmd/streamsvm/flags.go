@@ -5,9 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/plain"
@@ -16,11 +14,12 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // codecFlags say how values are to be understood.
@@ -130,6 +129,13 @@ func (o *kafkaFlags) define(f *cli.Flags) {
 	})
 }
 
+// defineKafka defines the flags of kafkaFlags for a command elsewhere.
+func defineKafka(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error) {
+	o := &kafkaFlags{}
+	o.define(f)
+	return o.config
+}
+
 func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Log: c.Log}
 	if o.tls {
@@ -219,55 +225,116 @@ func (o *learnFlags) define(f *cli.Flags) {
 	f.Check(o.check)
 }
 
-func (o *learnFlags) config(c *cli.Call) (engine.Config, error) {
-	cfg := engine.Config{
-		Preset: o.preset, Options: map[string]string(o.set), Seed: o.seed, Scale: o.scale, Span: o.span, HashDim: o.hashDim,
-		Warmup: o.warmup, Window: o.window, Log: c.Log,
-		Tune: o.tune == "on" || o.tune == "auto" && o.preset != "paper",
+// options are those of the trainer; the error is about the first that does not
+// do.
+func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
+	opts, err := o.gather(c)
+	if err == nil {
+		err = badOption(c, opts.Validate())
 	}
-	var err error
-	if cfg.Spec, err = registry.Lookup(o.learner); err != nil {
-		return cfg, c.Bad("learner", err)
-	}
-	if _, err := cfg.Spec.WithPreset(o.preset, nil); err != nil {
-		return cfg, c.Bad("preset", err)
-	}
-	if _, err = cfg.Spec.WithPreset(o.preset, cfg.Options); err != nil {
-		return cfg, c.Bad("set", err)
-	}
-	cfg.Task = algos.Task(o.task)
-	if cfg.Task == "" {
-		cfg.Task = cfg.Spec.Tasks[0]
-	}
-	for name, n := range map[string]int{"hash-dim": o.hashDim, "scale-span": o.span, "warmup": o.warmup, "window": o.window} {
-		if n < 0 {
-			return cfg, c.Bad(name, fmt.Errorf("%d is negative", n))
-		}
-	}
-	cfg.Join, err = o.join.config(c)
-	return cfg, err
+	return opts, err
 }
 
-// check returns everything that is wrong with what is to be learned, where
-// config stops at the first error.
-func (o *learnFlags) check(c *cli.Call) []error {
-	var errs []error
-	spec, err := registry.Lookup(o.learner)
+func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
+	opts = trainer.Options{
+		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
+		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, Warmup: o.warmup, Window: o.window,
+	}
+	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
+		opts.Task = spec.Tasks[0]
+	}
+	opts.Join, err = o.join.config(c)
+	return opts, err
+}
+
+// check returns everything that is wrong with what is to be learned.
+func (o *learnFlags) check(c *cli.Call) (errs []error) {
+	opts, err := o.gather(c)
 	if err != nil {
-		return []error{c.Bad("learner", err)}
+		errs = append(errs, err)
 	}
-	if _, err := spec.WithPreset(o.preset, nil); err != nil {
-		errs = append(errs, c.Bad("preset", err))
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.set)) {
-		if err := spec.Check(map[string]string{name: o.set[name]}); err != nil {
-			errs = append(errs, c.Bad("set."+name, err))
+	for _, bad := range optionErrors(opts.Validate()) {
+		name := optionFlags[bad.Field]
+		if bad.Key != "" {
+			name += "." + bad.Key
 		}
-	}
-	if len(errs) == 0 {
-		if _, err := o.config(c); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.Bad(name, bad.Err))
 	}
 	return errs
+}
+
+// optionFlags are the flags for fields of trainer.Options and trainer.Job.
+var optionFlags = map[string]string{
+	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
+	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "Join": "labels-topic",
+}
+
+// optionErrors lists the errors of the trainer about its options in err.
+func optionErrors(err error) (list []*trainer.OptionError) {
+	var bad *trainer.OptionError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			list = append(list, optionErrors(err)...)
+		}
+	} else if errors.As(err, &bad) {
+		list = append(list, bad)
+	}
+	return list
+}
+
+// badOption puts errors of the trainer in terms of flags, and gives them their
+// exit codes.
+func badOption(c *cli.Call, err error) error {
+	var state *trainer.StateError
+	if errors.As(err, &state) {
+		return cli.Fail(cli.Config, err)
+	}
+	for _, bad := range optionErrors(err) {
+		if name, ok := optionFlags[bad.Field]; ok {
+			return c.Bad(name, bad.Err)
+		}
+		return cli.Fail(cli.Usage, bad.Err)
+	}
+	return err
+}
+
+// joinFlags say where labels come from that do not come with the examples.
+type joinFlags struct {
+	by, topic string
+	window    int
+}
+
+func (o *joinFlags) define(f *cli.Flags) {
+	f.Group("Labels that come later", func() {
+		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels in another topic")
+		f.Lookup("join").Usage = "key joins examples with the labels of another topic, by the keys of the records, or by id where they have none; none does not"
+		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
+		f.IntVar(&o.window, "join-window", 10000, "an example waits for its label until `N` more examples have come, a label for its example until N more labels have")
+	})
+}
+
+func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
+	switch {
+	case o.by != "key" && o.topic != "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("it is of no use without --join key"))
+	case o.by != "key":
+		return trainer.Join{}, nil
+	case o.topic == "":
+		return trainer.Join{}, c.Bad("labels-topic", errors.New("--join key needs it"))
+	case o.window < 1 || o.window > trainer.MaxJoinWindow:
+		return trainer.Join{}, c.Bad("join-window", fmt.Errorf("%d, want 1 to %d", o.window, trainer.MaxJoinWindow))
+	}
+	return trainer.Join{Topic: o.topic, Window: o.window}, nil
+}
+
+// decoder returns the decoder for labels, nil if none are joined.
+func (o *joinFlags) decoder(c *cli.Call, co *codecFlags, task algos.Task) (stream.Decoder, error) {
+	if o.by != "key" {
+		return nil, nil
+	}
+	dec, err := codec.NewLabels(codec.Options{Labels: co.labels, Task: string(task)})
+	if err != nil {
+		return nil, c.Bad("labels", err)
+	}
+	return dec, nil
 }

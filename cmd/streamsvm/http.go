@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 // server answers /metrics, /healthz, /readyz and /version, and what is added
@@ -54,7 +54,7 @@ func newServer(reg *prometheus.Registry) *server {
 	})
 	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"version": engine.Version, "go": runtime.Version()})
+		_ = json.NewEncoder(w).Encode(map[string]string{"version": version.String, "go": runtime.Version()})
 	})
 	return s
 }

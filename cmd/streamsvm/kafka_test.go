@@ -15,9 +15,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -198,8 +199,8 @@ func TestDeadLettersAndTolerance(t *testing.T) {
 		}
 		offset := []string{"30", "60"}[i]
 		if string(r.Key) != "k"+offset || string(r.Value) != `{"x":[1,"?"],"y":1}` || h["trace"] != "abc" ||
-			h[dlqHeader+"topic"] != topic || h[dlqHeader+"partition"] != "0" || h[dlqHeader+"offset"] != offset ||
-			h[dlqHeader+"stage"] != "decode" || !strings.Contains(h[dlqHeader+"message"], "x[1]") {
+			h[deadletter.Header+"topic"] != topic || h[deadletter.Header+"partition"] != "0" || h[deadletter.Header+"offset"] != offset ||
+			h[deadletter.Header+"stage"] != "decode" || !strings.Contains(h[deadletter.Header+"message"], "x[1]") {
 			t.Errorf("dead letter %d: key %s, value %s, headers %v", i, r.Key, r.Value, h)
 		}
 	}
@@ -295,7 +296,7 @@ func TestPredictHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg := metrics.NewRegistry(engine.Version)
+	reg := metrics.NewRegistry(version.String)
 	p := &predict{dec: dec, maxBody: 1000, m: metrics.NewPredictor(reg), quality: eval.New(false, 10), current: func() *predictor.Version {
 		return &predictor.Version{Predictor: m, Update: stream.Update{Model: "m", Version: 7}}
 	}}

@@ -33,7 +33,7 @@ func waitCheckpoints(t *testing.T, dir string, n uint64, done <-chan struct{}) b
 // latest returns the number of the newest checkpoint, 0 without one.
 func latest(t *testing.T, dir string) (seq uint64) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.ssc"))
+	files, err := filepath.Glob(filepath.Join(dir, "checkpoint-*.ssc"))
 	if err != nil {
 		t.Fatal(err)
 	}

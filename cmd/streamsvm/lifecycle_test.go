@@ -18,12 +18,12 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// TestTopicMadeAnew: a topic that was deleted and made anew is noticed even
+// TestTopicMadeAnew: a topic that was deleted and created again is noticed even
 // where it has a record at the offset of the checkpoint.
 func TestTopicMadeAnew(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
@@ -37,7 +37,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	kafkatest.Delete(t, brokers, topic)
 	kafkatest.Create(t, brokers, topic, 1, nil)
 	kafkatest.Produce(t, brokers, examples(topic, 70)...)
-	if code, _, errText := streamsvm(t.Context(), train...); code != int(cli.Data) || !strings.Contains(errText, "topic "+topic+" has been deleted and made anew") {
+	if code, _, errText := streamsvm(t.Context(), train...); code != int(cli.Data) || !strings.Contains(errText, "topic "+topic+" has been deleted and created again") {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
 	if code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, settings...)...); code != int(cli.Findings) || !strings.Contains(out, "FAIL  topic "+topic+": it has been deleted and created again since the checkpoint") {
@@ -184,7 +184,7 @@ func firstLine(t *testing.T, p *exec.Cmd, prefix string) string {
 
 // TestListenIsLoopback: without a host, other machines are not served.
 func TestListenIsLoopback(t *testing.T) {
-	s := newServer(metrics.NewRegistry(engine.Version))
+	s := newServer(metrics.NewRegistry(version.String))
 	if err := s.start(&cli.Call{Log: slog.New(slog.DiscardHandler)}, ":0"); err != nil {
 		t.Fatal(err)
 	}

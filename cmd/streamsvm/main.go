@@ -4,15 +4,14 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/app/demo"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 func main() {
@@ -39,23 +38,10 @@ STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
   train: {listen: 127.0.0.1:9100}   # for this command alone
 
 A flag is stronger than the environment, and that is stronger than the file.`,
-		Version: version, CodeOf: exitCode,
+		Version: version.Text, CodeOf: exitCode,
 		Commands: []*cli.Command{
-			demoCommand(), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
-			generateCommand(), recordCommand(), produceCommand(), dlqCommand(), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
+			demo.Command(kafkaError), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
+			generateCommand(), recordCommand(), produceCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError}), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
 		},
 	}
-}
-
-// version describes the program in a line.
-func version() string {
-	s := fmt.Sprintf("streamsvm %s (%s, %s/%s)", engine.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		for _, kv := range bi.Settings {
-			if kv.Key == "vcs.revision" {
-				s += " " + kv.Value
-			}
-		}
-	}
-	return s
 }

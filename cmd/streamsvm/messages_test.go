@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -144,7 +145,7 @@ func TestBadMessages(t *testing.T) {
 		letters := kafkatest.ReadAll(t, brokers, mixed+".dlq")
 		var reasons []string
 		for k, r := range letters {
-			l, err := parseLetter(&r)
+			l, err := deadletter.Parse(&r)
 			if err != nil || k >= len(bad) || string(r.Value) != bad[k] {
 				t.Fatalf("%s: letter %d of %d is %+v with %.40q, %v", codec, k, len(bad), l, r.Value, err)
 			}

@@ -15,8 +15,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -90,7 +91,7 @@ not needed; where there are some, the accuracy is printed at the end.`,
 }
 
 func (p *predict) serve(ctx context.Context) error {
-	reg := metrics.NewRegistry(engine.Version)
+	reg := metrics.NewRegistry(version.String)
 	p.m = metrics.NewPredictor(reg)
 	srv := newServer(reg)
 	defer srv.stop()
@@ -172,7 +173,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		return err
 	}
 	var before modeltopic.Received
-	live := predictor.Follow(ctx, sub, p.c.Log, func(v *predictor.Version) {
+	live := predictor.Follow(ctx, sub, predictor.FollowOptions{Log: p.c.Log, OnUpdate: func(v *predictor.Version) {
 		now := sub.Received()
 		r := now.Sub(before)
 		before = now
@@ -183,7 +184,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		}
 		p.m.Updated(&v.Update, len(data))
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
-	})
+	}})
 	go func() {
 		<-live.Done()
 		sub.Close()
@@ -319,5 +320,5 @@ func writePositions(path string, o stream.Offsets) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(data, '\n'))
+	return atomicfile.Write(path, append(data, '\n'))
 }

@@ -5,19 +5,16 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"sync"
 	"time"
 
-	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // progress prints a line when the number of examples scored reaches a power of
-// two, and at intervals. It is a engine.Observer.
+// two, and at intervals. It is a hook of a run.
 type progress struct {
-	mu    sync.Mutex
 	w     io.Writer
 	log   *slog.Logger // instead of w, for JSON
 	every time.Duration
@@ -32,6 +29,8 @@ type progress struct {
 	right        float64
 	hinge        float64
 	header, told bool
+	e            *engine.Engine // of the run, once it has started
+	began        time.Time      // then
 }
 
 // mark is how many records had been consumed at a time.
@@ -57,8 +56,12 @@ func newProgress(c *cli.Call) *progress {
 	return p
 }
 
-// resume tells the progress that e has come from a checkpoint.
-func (p *progress) resume(e *engine.Engine) {
+// Started implements engine.StartedHook.
+func (p *progress) Started(e *engine.Engine, _ stream.Source) {
+	p.e, p.began = e, p.now()
+	if e.Counts().Consumed == 0 {
+		return
+	}
 	p.resumed = true
 	p.shown = e.Counts().Consumed
 	p.marks[0].records, p.marks[1].records = p.shown, p.shown
@@ -69,10 +72,8 @@ func (p *progress) resume(e *engine.Engine) {
 	}
 }
 
-// Consumed implements engine.Observer.
+// Consumed implements engine.ConsumedHook.
 func (p *progress) Consumed(e *engine.Engine, _ int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if rows := e.Tuned(); !p.told && e.Started() {
 		p.told = true
 		if len(rows) > 0 && !p.resumed && p.log == nil {
@@ -90,11 +91,9 @@ func (p *progress) Consumed(e *engine.Engine, _ int64) {
 }
 
 // done prints a last line.
-func (p *progress) done(e *engine.Engine) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e.Prequential().Examples() > p.scored || !p.header {
-		p.line(e)
+func (p *progress) done() {
+	if p.e.Prequential().Examples() > p.scored || !p.header {
+		p.line(p.e)
 	}
 }
 
@@ -121,8 +120,8 @@ func (p *progress) line(e *engine.Engine) {
 	all, allHinge := right/float64(n), hinge/float64(n)
 	count, rep := e.Counts(), e.Report()
 	support := 0
-	if pr := e.Predictor(); pr != nil {
-		support = pr.Info().Nonzero
+	if m := e.Predictor(); m != nil {
+		support = m.Info().Nonzero
 	}
 	if now.Sub(p.marks[1].at) >= rateOver {
 		p.marks[0] = p.marks[1]
@@ -162,12 +161,3 @@ func number(v float64) any {
 	}
 	return v
 }
-
-// Dead implements engine.Observer.
-func (p *progress) Dead(*stream.RecordError) {}
-
-// Checkpointed implements engine.Observer.
-func (p *progress) Checkpointed(string, checkpoint.Header, int64, time.Duration) {}
-
-// Published implements engine.Observer.
-func (p *progress) Published(*stream.Update, time.Duration) {}

@@ -53,7 +53,8 @@ func TestProgressLines(t *testing.T) {
 		}
 		p.Consumed(e, 0)
 	}
-	p.done(e)
+	p.e = e
+	p.done()
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")[2:] // after the head
 	var at []string
 	before := point{}

@@ -5,19 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // replay holds the settings of one call of the command replay.
@@ -32,8 +30,7 @@ type replay struct {
 	tolerance                       string
 
 	c    *cli.Call
-	cfg  engine.Config
-	dec  codec.Codec
+	job  trainer.Job
 	recs []stream.Record // in memory, if they are shuffled or split
 	held []stream.Record // the part of recs that is held out
 }
@@ -81,65 +78,31 @@ func (r *replay) run(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	e, err := engine.NewEngine(r.cfg)
+	p := newProgress(r.c)
+	r.job.Hooks = []trainer.Hook{p}
+	res, err := trainer.Run(ctx, r.job)
+	took := time.Since(p.began)
 	if err != nil {
-		return cli.Fail(cli.Usage, err)
+		return badOption(r.c, err)
 	}
-	obs := newProgress(r.c)
-	rc := engine.RunConfig{
-		Decoder: r.dec, Tolerance: engine.Tolerance(r.tolerance), CheckpointEvery: r.checkpointEvery,
-		Observer: obs, Log: r.c.Log,
+	if !res.Ended {
+		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
-	if rc.Labels, err = r.learnFlags.join.decoder(r.c, &r.codecFlags, r.cfg.Task); err != nil {
-		return err
-	}
-	var start stream.Offsets
-	if r.checkpoint != "" {
-		store, snap, err := openStore(ctx, r.c, r.checkpoint, 0)
-		if err != nil {
-			return err
-		}
-		if snap != nil {
-			if err := e.Restore(snap); err != nil {
-				return cli.Fail(cli.Config, err)
-			}
-			start = snap.Header.Offsets
-			if snap.Header.Examples > 0 {
-				obs.resume(e)
-			}
-			r.c.Log.Info("going on from a checkpoint", "examples", snap.Header.Examples, "state_hash", hash(snap.Header.StateHash))
-		}
-		rc.Store = store
-	}
-	src, err := r.open(start, r.passes)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	rc.Source = &source{Source: src}
-	began := time.Now()
-	if !e.Finished() || more(ctx, rc.Source.(*source)) {
-		res, err := engine.Run(ctx, e, rc)
-		if err != nil {
-			return err
-		}
-		if !res.Ended {
-			return cli.Failf(cli.Temporary, "interrupted after %d records", e.Counts().Consumed)
-		}
-	}
-	took := time.Since(began)
-	obs.done(e)
-	return r.finish(ctx, e, took)
+	p.done()
+	return r.finish(ctx, p.e, res, took)
 }
 
 // prepare reads what has to be known beforehand.
 func (r *replay) prepare(ctx context.Context) error {
-	c := r.c
+	c, job := r.c, &r.job
 	var err error
-	if r.cfg, err = r.learnFlags.config(c); err != nil {
+	if job.Options, err = r.learnFlags.options(c); err != nil {
 		return err
 	}
-	if r.dec, err = r.codecFlags.open(c, r.cfg.Task, r.files...); err != nil {
+	if job.Decoder, err = r.codecFlags.open(c, job.Task, r.files...); err != nil {
+		return err
+	}
+	if job.LabelDecoder, err = r.learnFlags.join.decoder(c, &r.codecFlags, job.Task); err != nil {
 		return err
 	}
 	switch {
@@ -151,9 +114,12 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
 	case r.labelled < -1:
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
-	case r.cfg.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
+	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
 		return c.Bad("join", errors.New("it cannot be combined with --labelled, --shuffle, --holdout or --passes"))
 	}
+	job.Tolerance, job.Log = trainer.Tolerance(r.tolerance), c.Log
+	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
+	job.Open = func(_ context.Context, from stream.Offsets) (stream.Source, error) { return r.open(from, r.passes) }
 	if r.shuffle != 0 || r.holdout > 0 {
 		src, err := r.openFiles(r.files, nil, 1)
 		if err != nil {
@@ -169,41 +135,21 @@ func (r *replay) prepare(ctx context.Context) error {
 		n := len(r.recs) - int(float64(len(r.recs))*r.holdout+0.5)
 		r.recs, r.held = r.recs[:n:n], r.recs[n:]
 	}
-	if r.labelled >= 0 {
-		if r.cfg.Labels, err = r.mask(ctx); err != nil {
-			return err
-		}
-		if r.cfg.Labels == nil {
-			return nil
-		}
-		r.cfg.Kept = fmt.Sprintf("%d, limit %d, shuffle %d", r.labelled, r.limit, r.shuffle)
-	}
-	return nil
-}
-
-// mask chooses the labels to keep.
-func (r *replay) mask(ctx context.Context) (func(uint64) bool, error) {
-	probe, err := engine.NewEngine(r.cfg)
-	if err != nil {
-		return nil, cli.Fail(cli.Usage, err)
+	if r.labelled < 0 {
+		return nil
 	}
 	src, err := r.open(nil, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer src.Close()
-	mask, err := labelMask(ctx, src, func(rec *stream.Record) *engine.Item {
-		it := &engine.Item{Partition: stream.Partition{Topic: rec.Topic, ID: rec.Partition}, Offset: rec.Offset}
-		if err := r.dec.Decode(rec.Value, &it.Example); err != nil {
-			it.Err = stream.At(rec, err)
-		}
-		probe.Admit(it)
-		return it
-	}, r.labelled, r.seed)
-	if err != nil {
-		return nil, r.c.Bad("labelled", err)
+	if job.Labels, err = job.KeepLabels(ctx, src, job.Decoder, r.labelled); err != nil {
+		return c.Bad("labelled", err)
 	}
-	return mask, nil
+	if job.Labels != nil {
+		job.LabelsName = fmt.Sprintf("%d, limit %d, shuffle %d", r.labelled, r.limit, r.shuffle)
+	}
+	return nil
 }
 
 // open returns the stream from the given offsets on.
@@ -228,58 +174,19 @@ func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (st
 	return src, nil
 }
 
-// source is a source whose first records have been looked at.
-type source struct {
-	stream.Source
-	ahead []stream.Record
-	err   error
-}
-
-// more reports whether there is anything to read.
-func more(ctx context.Context, s *source) bool {
-	s.ahead, s.err = s.Source.Fetch(ctx, nil)
-	return !errors.Is(s.err, io.EOF)
-}
-
-func (s *source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
-	if len(s.ahead) > 0 {
-		dst, s.ahead = append(dst, s.ahead...), nil
-		return dst, nil
-	}
-	if s.err != nil {
-		return dst, s.err
-	}
-	return s.Source.Fetch(ctx, dst)
-}
-
-// Commit implements stream.Committer as far as the source does.
-func (s *source) Commit(ctx context.Context, o stream.Offsets) error {
-	if c, ok := s.Source.(stream.Committer); ok {
-		return c.Commit(ctx, o)
-	}
-	return errors.ErrUnsupported
-}
-
-// openStore claims the checkpoint directory and loads what is newest there.
-func openStore(ctx context.Context, c *cli.Call, dir string, retain int) (*checkpoint.Store, *checkpoint.Snapshot, error) {
-	store, err := checkpoint.Open(dir, checkpoint.Options{Retain: retain, Log: c.Log})
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := store.Claim(ctx); err != nil {
-		return nil, nil, err
-	}
-	snap, err := store.Load()
-	return store, snap, err
-}
-
 // finish tests the model and writes the results.
-func (r *replay) finish(ctx context.Context, e *engine.Engine, took time.Duration) error {
-	p := e.Predictor()
+func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Result, took time.Duration) error {
+	p, err := end.Predictor()
+	if err != nil {
+		return err
+	}
 	var test *eval.Test
-	if len(r.test) > 0 || r.holdout > 0 {
+	if p == nil && (len(r.test) > 0 || r.model != "") {
+		return cli.Failf(cli.Data, "there is no model: no example has come")
+	}
+	if p != nil && (len(r.test) > 0 || r.holdout > 0) {
 		src := stream.Source(newMemory(r.held, "holdout", 1, nil))
-		dec := r.dec
+		dec := r.job.Decoder
 		if len(r.test) > 0 {
 			o := r.fileOptions()
 			fs, err := fileio.Open(r.test, o)
@@ -287,22 +194,21 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, took time.Duratio
 				return cli.Fail(cli.Usage, err)
 			}
 			src = fs
-			if dec, err = r.codecFlags.open(r.c, r.cfg.Task, r.test...); err != nil {
+			if dec, err = r.codecFlags.open(r.c, r.job.Task, r.test...); err != nil {
 				return err
 			}
 		}
 		defer src.Close()
-		var err error
 		if test, err = score(ctx, p, src, dec); err != nil {
 			return fmt.Errorf("test: %w", err)
 		}
 	}
 	if r.model != "" {
-		if err := writeModel(r.model, p); err != nil {
+		if err := p.Save(r.model); err != nil {
 			return err
 		}
 	}
-	res, err := newResult(e, r.cfg, took, test)
+	res, err := newResult(e, p, r.job.Options, took, test)
 	if err != nil {
 		return err
 	}
@@ -323,26 +229,66 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, took time.Duratio
 	return nil
 }
 
-// writeModel puts an encoded model into a file, in one step.
-func writeModel(path string, p *predictor.Predictor) error {
-	data, err := p.AppendBinary(nil)
-	if err != nil {
-		return err
-	}
-	return writeFile(path, data)
+// memory is a bounded stream held in memory, for orders that a file cannot be
+// read in. Record i of pass p, both from 0, has offset p·n+i of one partition.
+type memory struct {
+	recs         []stream.Record
+	topic        string
+	pass, passes int
+	pos          int
 }
 
-// writeFile writes a file so that its name never stands for half of it.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
+// readAll reads src to its end.
+func readAll(ctx context.Context, src stream.Source) ([]stream.Record, error) {
+	var recs []stream.Record
+	for {
+		var err error
+		recs, err = src.Fetch(ctx, recs)
+		if errors.Is(err, io.EOF) {
+			return recs, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	defer os.Remove(f.Name()) // fails once it has been renamed
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
+
+// shuffle puts recs into an order that depends on seed alone.
+func shuffle(recs []stream.Record, seed uint64) {
+	rng.New(seed, "shuffle").Shuffle(len(recs), func(i, j int) { recs[i], recs[j] = recs[j], recs[i] })
+}
+
+// newMemory returns a stream of recs, passes times over, from offset start on.
+func newMemory(recs []stream.Record, topic string, passes int, start stream.Offsets) *memory {
+	m := &memory{recs: recs, topic: topic, passes: passes}
+	if n := int64(len(recs)); n > 0 {
+		next := start[stream.Partition{Topic: topic}]
+		m.pass, m.pos = int(next/n), int(next%n)
+	}
+	return m
+}
+
+// Fetch implements stream.Source.
+func (m *memory) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return dst, err
+	}
+	if m.pos == len(m.recs) {
+		m.pos, m.pass = 0, m.pass+1
+	}
+	if m.pass >= m.passes || len(m.recs) == 0 {
+		return dst, io.EOF
+	}
+	n := min(len(m.recs)-m.pos, 4096)
+	for i := range n {
+		r := m.recs[m.pos+i]
+		r.Topic, r.Partition = m.topic, 0
+		r.Offset = int64(m.pass)*int64(len(m.recs)) + int64(m.pos+i)
+		dst = append(dst, r)
+	}
+	m.pos += n
+	return dst, nil
+}
+
+// Close implements stream.Source.
+func (m *memory) Close() error { return nil }

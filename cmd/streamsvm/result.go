@@ -14,11 +14,17 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // result is what replay reports. Its JSON form is a contract: numbers that do
@@ -59,14 +65,18 @@ type trainResult struct {
 	Sample            int         `json:"sample"`
 }
 
-func newResult(e *engine.Engine, cfg engine.Config, took time.Duration, test *eval.Test) (*result, error) {
+func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took time.Duration, test *eval.Test) (*result, error) {
 	h, err := e.Hash()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := registry.Lookup(o.Learner)
 	if err != nil {
 		return nil, err
 	}
 	n, rep := e.Counts(), e.Report()
 	r := &result{
-		Learner: cfg.Spec.Name, Options: options(cfg.Spec, e.Options()), Seed: cfg.Seed,
+		Learner: spec.Name, Options: options(spec, e.Options()), Seed: o.Seed,
 		Examples: n.Labelled + n.Unlabelled, Labelled: n.Labelled, Unlabelled: n.Unlabelled, Dead: n.Dead,
 		Seconds: eval.Number(took.Seconds()), ExamplesPerSecond: eval.Number(float64(n.Labelled+n.Unlabelled) / took.Seconds()),
 		Prequential: e.Prequential().Summary(), Test: test,
@@ -79,7 +89,7 @@ func newResult(e *engine.Engine, cfg engine.Config, took time.Duration, test *ev
 	if rss := peakRSS(); rss > 0 {
 		r.PeakRSSBytes = &rss
 	}
-	if p := e.Predictor(); p != nil {
+	if p != nil {
 		data, err := p.AppendBinary(nil)
 		if err != nil {
 			return nil, err
@@ -136,7 +146,7 @@ func (r *result) write(path string, out io.Writer) error {
 		_, err = out.Write(data)
 		return err
 	}
-	return writeFile(path, data)
+	return atomicfile.Write(path, data)
 }
 
 // print writes the result for people.
@@ -266,4 +276,55 @@ func printTuning(w io.Writer, rows []tune.Row) {
 		fmt.Fprintf(w, "  and %d trials on fewer examples or with a lower score\n", n)
 	}
 	fmt.Fprintln(w)
+}
+
+// writeReport writes a page about a replay.
+func writeReport(dir string, e *engine.Engine, r *result) error {
+	page := &report.Report{
+		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
+		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
+		Tables: r.tables(),
+		Foot:   version.Text(),
+	}
+	if e.Prequential().Examples() > 0 { // without labels there is no curve
+		page.Charts = []chart.Chart{chart.Curve(e.Prequential(), e.Curve(), r.Prequential.Window.Examples)}
+	}
+	_, err := report.Write(dir, page)
+	return err
+}
+
+// tables lists the result in words.
+func (r *result) tables() []report.Table {
+	sum := report.Table{Title: "Result", Rows: r.rows()}
+	opts := report.Table{Title: "Options", Head: []string{"option", "value"}}
+	var names []string
+	for k := range r.Options {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
+	}
+	tables := []report.Table{sum, opts}
+	if len(r.tuned) > 0 {
+		t := report.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
+		for _, row := range r.tuned {
+			mark := ""
+			if row.Chosen {
+				mark = "chosen"
+			}
+			t.Rows = append(t.Rows, []string{row.Options, decimal(eval.Number(row.Score)), decimal(eval.Number(row.Loss)), fmt.Sprint(row.Examples), mark})
+		}
+		tables = append(tables, t)
+	}
+	return tables
+}
+
+// printJoin says what became of labels that came on a topic of their own.
+func printJoin(w io.Writer, s *engine.JoinStats) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(w, "labels: %d before and %d after their example, %d too late, %d for no example, %d for one that had a label; %d examples without\n",
+		s.Early, s.Joined.Sum(), s.Late.Sum(), s.Orphans, s.Duplicates, s.Missing)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -103,7 +104,7 @@ func TestLettersOfALimitedTopic(t *testing.T) {
 		t.Fatalf("%d letters, want 2", len(letters))
 	}
 	for i, r := range letters {
-		l, err := parseLetter(&r)
+		l, err := deadletter.Parse(&r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,6 +80,16 @@ func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offse
 	return so, nil
 }
 
+// check returns everything that is wrong with what is to be read.
+func (o *sourceFlags) check(c *cli.Call) []error {
+	_, err := o.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, nil)
+	var own *cli.Error
+	if err != nil && !errors.As(err, &own) {
+		err = cli.Fail(cli.Usage, err)
+	}
+	return []error{err}
+}
+
 // kafkaError gives errors of kafkaio their exit codes.
 func kafkaError(err error) error {
 	var own *cli.Error
@@ -97,14 +107,4 @@ func kafkaError(err error) error {
 		return cli.Fail(cli.Unavailable, err)
 	}
 	return err
-}
-
-// check returns everything that is wrong with what is to be read.
-func (o *sourceFlags) check(c *cli.Call) []error {
-	_, err := o.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, nil)
-	var own *cli.Error
-	if err != nil && !errors.As(err, &own) {
-		err = cli.Fail(cli.Usage, err)
-	}
-	return []error{err}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -165,7 +166,7 @@ func (s *subscribe) first(ctx context.Context, sub *modeltopic.Subscriber) (*str
 func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 	if s.save != "" {
 		for _, name := range []string{fmt.Sprintf("%s-%010d%s", u.Model, u.Version, ext), u.Model + ext} {
-			if err := writeFile(filepath.Join(s.save, name), u.Payload); err != nil {
+			if err := atomicfile.Write(filepath.Join(s.save, name), u.Payload); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -15,10 +16,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
-	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // train holds the settings of one call of the command train.
@@ -44,13 +45,10 @@ type train struct {
 	shutdown              time.Duration
 
 	c   *cli.Call
-	cfg kafkaio.Config
-	e   *engine.Engine
-	run engine.RunConfig
-	// again is the model that was published again at the start.
-	again *stream.Update
-	// closers end what start has opened, the last one first.
-	closers []func() error
+	cfg kafkaio.Config // for doctor
+	// Of the run, once it has started.
+	e     *engine.Engine
+	ready func(bool)
 }
 
 func trainCommand() *cli.Command {
@@ -112,285 +110,6 @@ func (t *train) define(f *cli.Flags) {
 	t.kafkaFlags.define(f)
 }
 
-func (t *train) serve(ctx context.Context) (err error) {
-	reg := metrics.NewRegistry(engine.Version)
-	m := metrics.NewTrainer(reg)
-	p := newProgress(t.c)
-	page := status.New(status.About{
-		Version: engine.Version, Learner: t.learner, Preset: t.preset, Topics: t.topics,
-		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
-	})
-	srv := newServer(reg)
-	srv.healthy = func() error { return page.Healthy(t.stall) }
-	srv.mux.Handle("GET /{$}", page.Page(t.stall))
-	srv.mux.HandleFunc("GET /chart.js", chart.Script)
-	if t.pprof {
-		srv.profile()
-	}
-	defer srv.stop()
-	if err := srv.start(t.c, t.listen); err != nil {
-		return err
-	}
-	// Results are kept in the order in which start opens: close in reverse.
-	defer func() {
-		for i := len(t.closers) - 1; i >= 0; i-- {
-			err = errors.Join(err, t.closers[i]())
-		}
-	}()
-	if err := t.start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return kafkaError(err)
-	}
-	if t.e.Counts().Consumed > 0 {
-		p.resume(t.e)
-	}
-	if t.again != nil {
-		m.Published(t.again, 0)
-		page.Published(t.again, 0)
-	}
-	m.SetSource(t.run.Source)
-	m.Consumed(t.e, 0)
-	page.SetSource(t.run.Source)
-	page.Consumed(t.e, 0)
-	t.run.Observer = observers{p, m, page, logObserver{t.c.Log}}
-	srv.ready.Store(true)
-
-	src := &source{Source: t.run.Source}
-	var res engine.Result
-	if t.untilEnd && (t.e.Finished() || t.e.Counts().Consumed == 0) && !more(ctx, src) {
-		// Nothing new since the stream was finished, or nothing yet: a warm-up
-		// without examples would fix scale and options for those that come later.
-		res.Ended = true
-	} else {
-		t.run.Source = src
-		res, err = engine.Run(ctx, t.e, t.run)
-	}
-	srv.ready.Store(false)
-	if err != nil {
-		return kafkaError(err)
-	}
-	p.done(t.e)
-	return t.summary(res)
-}
-
-// start opens everything, in the order in which a restart is safe: claim the
-// checkpoints before reading them, so that no zombie adds one in between; load;
-// publish again what may not have been published; store where a first start
-// begins before consuming anything.
-func (t *train) start(ctx context.Context) error {
-	c := t.c
-	learn, err := t.learnFlags.config(c)
-	if err != nil {
-		return err
-	}
-	if t.cfg, err = t.kafkaFlags.config(c); err != nil {
-		return err
-	}
-	dec, err := t.codecFlags.open(c, learn.Task)
-	if err != nil {
-		return err
-	}
-	if t.checkpoint == "" && t.record != "" {
-		c.Log.Warn("without --checkpoint a restart begins anew, and the recording must not exist then")
-	}
-	if t.fullEvery < 1 {
-		return c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
-	}
-	t.run = engine.RunConfig{
-		Decoder: dec, Model: t.modelName, FullEvery: t.fullEvery, Tolerance: engine.Tolerance(t.tolerance), CheckpointInterval: t.interval,
-		CheckpointEvery: t.every, QueueRecords: t.queue, ShutdownTimeout: t.shutdown, Log: c.Log,
-	}
-	if t.run.Labels, err = t.learnFlags.join.decoder(c, &t.codecFlags, learn.Task); err != nil {
-		return err
-	}
-	if t.e, err = engine.NewEngine(learn); err != nil {
-		return cli.Fail(cli.Usage, err)
-	}
-	var snap *checkpoint.Snapshot
-	var from stream.Offsets
-	if t.checkpoint != "" {
-		if t.run.Store, snap, err = openStore(ctx, c, t.checkpoint, t.retain); err != nil {
-			return err
-		}
-	}
-	if snap != nil {
-		if err := t.e.Restore(snap); err != nil {
-			return cli.Fail(cli.Config, err)
-		}
-		from, t.run.Version = snap.Header.Offsets, snap.Header.ModelVersion
-		c.Log.Info("going on from a checkpoint", "examples", snap.Header.Examples, "state_hash", hash(snap.Header.StateHash))
-	}
-	if err := t.openPublisher(ctx, snap); err != nil {
-		return err
-	}
-	if err := t.openRecording(snap); err != nil {
-		return err
-	}
-	opts, err := t.sourceFlags.options(c, t.cfg, from)
-	if err != nil {
-		return err
-	}
-	if err := t.learnFlags.join.addTo(c, &opts); err != nil {
-		return err
-	}
-	src, err := t.openSource(ctx, opts, snap)
-	if err != nil {
-		return err
-	}
-	t.closers = append(t.closers, src.Close)
-	t.run.Source, t.run.Start = src, src.Start()
-	if err := t.openDeadLetters(ctx, snap); err != nil {
-		return err
-	}
-	if t.run.Store != nil && snap == nil {
-		return engine.First(ctx, t.e, t.run)
-	}
-	return nil
-}
-
-// openPublisher opens the model topic. The run before may have ended between
-// storing a checkpoint and publishing its model: it is published again.
-func (t *train) openPublisher(ctx context.Context, snap *checkpoint.Snapshot) error {
-	if t.modelTopic == "" {
-		return nil
-	}
-	if t.run.Store == nil {
-		return t.c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
-	}
-	// Nothing is created for a run that has nothing to read.
-	if len(t.topics) > 0 {
-		if _, err := kafkaio.Partitions(ctx, t.cfg, t.reads(), t.wait, t.maxDown); err != nil {
-			return err
-		}
-	}
-	p, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
-		Config: t.cfg, Topic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, MaxDown: t.maxDown,
-		DeltaRing: max(t.fullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
-	})
-	if err != nil {
-		return err
-	}
-	t.run.Publisher = p
-	t.closers = append(t.closers, p.Close)
-	if err := t.succeed(ctx, p, snap); err != nil {
-		return err
-	}
-	if snap == nil {
-		return nil
-	}
-	if t.again, err = engine.Republish(t.run, t.e, snap.Header); err != nil || t.again == nil {
-		return err
-	}
-	return p.Publish(ctx, t.again)
-}
-
-// succeed makes sure that what is going to be published is newer, to the
-// subscribers, than what the topic holds. That is not so if the model there
-// comes from other checkpoints than these.
-func (t *train) succeed(ctx context.Context, p *modeltopic.Publisher, snap *checkpoint.Snapshot) error {
-	epoch, version := p.Last()
-	if epoch == 0 || snap != nil && epoch < t.run.Store.Epoch() {
-		return nil
-	}
-	if !t.replace {
-		return cli.Failf(cli.Config, "topic %s holds version %d of model %s, which does not come from the checkpoints in %s: choose another --model-name, or --replace-model",
-			t.modelTopic, version, t.modelName, t.checkpoint)
-	}
-	const most = 100000 // claims are cheap, but a damaged topic may ask for any number
-	if epoch-t.run.Store.Epoch() > most {
-		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", t.modelTopic, t.modelName, epoch)
-	}
-	for t.run.Store.Epoch() <= epoch {
-		if _, err := t.run.Store.Claim(ctx); err != nil {
-			return err
-		}
-	}
-	t.run.Version = max(t.run.Version, version)
-	return nil
-}
-
-// openRecording begins a recording, or goes on with it where the checkpoint
-// says that it was.
-func (t *train) openRecording(snap *checkpoint.Snapshot) error {
-	if t.record == "" {
-		return nil
-	}
-	var w *fileio.RecordWriter
-	var err error
-	pos := ""
-	if snap != nil {
-		for _, kv := range snap.Header.Meta {
-			if kv[0] == engine.MetaRecording {
-				pos = kv[1]
-			}
-		}
-	}
-	if pos == "" {
-		w, err = fileio.CreateRecording(t.record)
-	} else {
-		var n int64
-		if n, err = strconv.ParseInt(pos, 10, 64); err == nil {
-			w, err = fileio.Reopen(t.record, n)
-		}
-	}
-	if err != nil {
-		return t.c.Bad("record", err)
-	}
-	t.run.Recorder = w
-	t.closers = append(t.closers, func() error { return w.Close(t.e.Finished()) })
-	return nil
-}
-
-// openDeadLetters opens the topics of dead letters; with tolerance none there
-// are no letters.
-func (t *train) openDeadLetters(ctx context.Context, snap *checkpoint.Snapshot) error {
-	if t.dlq == "" || t.run.Tolerance == engine.TolerateNone {
-		return nil
-	}
-	o := dlqOptions{cfg: t.cfg, topics: t.reads(), suffix: t.dlq, maxDown: t.maxDown, log: t.c.Log}
-	if snap != nil {
-		o.restored, o.from = true, snap.Header.Offsets
-		for _, kv := range snap.Header.Meta {
-			if kv[0] == engine.MetaDeadLetters {
-				o.mark = kv[1]
-			}
-		}
-	}
-	d, err := newDeadLetters(ctx, o)
-	if err != nil {
-		return err
-	}
-	t.run.DeadLetters = d
-	t.closers = append(t.closers, d.close)
-	return nil
-}
-
-// summary says how the run ended.
-func (t *train) summary(res engine.Result) error {
-	if t.c.Quiet {
-		return nil
-	}
-	h, err := t.e.Hash()
-	if err != nil {
-		return err
-	}
-	n := t.e.Counts()
-	how := "stopped"
-	if res.Ended {
-		how = "the stream has ended"
-	}
-	joined := ""
-	if t.e.Join() != nil {
-		joined = fmt.Sprintf(" + %d joined + %d late", n.Joined, n.Late)
-	}
-	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; model version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, max(res.Version, t.run.Version), hash(h))
-	printJoin(t.c.Err, t.e.Join())
-	return nil
-}
-
 // check returns what is wrong between the settings of train.
 func (t *train) check(c *cli.Call) []error {
 	var errs []error
@@ -423,8 +142,8 @@ func (t *train) check(c *cli.Call) []error {
 			errs = append(errs, c.Bad("model-topic", fmt.Errorf("%s is a topic of %s too", topic, what)))
 		}
 	}
-	if err := t.learnFlags.join.addTo(c, &kafkaio.SourceOptions{Topics: t.topics}); err != nil {
-		errs = append(errs, err)
+	if j := t.learnFlags.join; j.by == "key" && slices.Contains(t.topics, j.topic) {
+		errs = append(errs, c.Bad("labels-topic", fmt.Errorf("%s is a topic of examples too", j.topic)))
 	}
 	return errs
 }
@@ -435,4 +154,148 @@ func bare(port string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
+}
+
+// reads lists the topics that train reads.
+func (t *train) reads() []string {
+	if t.learnFlags.join.by != "key" || t.learnFlags.join.topic == "" {
+		return t.topics
+	}
+	return append(slices.Clone(t.topics), t.learnFlags.join.topic)
+}
+
+func (t *train) serve(ctx context.Context) (err error) {
+	job, err := t.job()
+	if err != nil {
+		return err
+	}
+	reg := metrics.NewRegistry(version.String)
+	p := newProgress(t.c)
+	page := status.New(status.About{
+		Version: version.String, Learner: t.learner, Preset: t.preset, Topics: t.topics,
+		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
+	})
+	srv := newServer(reg)
+	srv.healthy = func() error { return page.Healthy(t.stall) }
+	srv.mux.Handle("GET /{$}", page.Page(t.stall))
+	srv.mux.HandleFunc("GET /chart.js", chart.Script)
+	if t.pprof {
+		srv.profile()
+	}
+	defer srv.stop()
+	if err := srv.start(t.c, t.listen); err != nil {
+		return err
+	}
+	t.ready = srv.ready.Store
+	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t}
+	res, err := trainer.Run(ctx, job)
+	srv.ready.Store(false)
+	switch {
+	case err != nil && t.e == nil && ctx.Err() != nil: // interrupted while it started
+		return nil
+	case err != nil:
+		return t.failed(err)
+	}
+	p.done()
+	return t.summary(res)
+}
+
+// Started implements engine.StartedHook.
+func (t *train) Started(e *engine.Engine, _ stream.Source) {
+	t.e = e
+	t.ready(true)
+}
+
+// job says what is to be done.
+func (t *train) job() (trainer.Job, error) {
+	c := t.c
+	var job trainer.Job
+	var err error
+	if job.Options, err = t.learnFlags.options(c); err != nil {
+		return job, err
+	}
+	if t.cfg, err = t.kafkaFlags.config(c); err != nil {
+		return job, err
+	}
+	if job.Kafka, err = t.sourceFlags.options(c, t.cfg, nil); err != nil {
+		return job, err
+	}
+	if job.Decoder, err = t.codecFlags.open(c, job.Task); err != nil {
+		return job, err
+	}
+	if job.LabelDecoder, err = t.learnFlags.join.decoder(c, &t.codecFlags, job.Task); err != nil {
+		return job, err
+	}
+	if t.modelTopic != "" && t.checkpoint == "" {
+		return job, c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
+	}
+	if t.fullEvery < 1 {
+		return job, c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
+	}
+	interval := t.interval
+	if interval == 0 {
+		interval = -1
+	}
+	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
+	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
+	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
+	job.Queue, job.ShutdownTimeout, job.Log = t.queue, t.shutdown, c.Log
+	return job, nil
+}
+
+// failed says in terms of flags what to do about an error, and gives it its
+// exit code.
+func (t *train) failed(err error) error {
+	var foreign *trainer.ForeignModelError
+	var replaced *trainer.TopicReplacedError
+	switch {
+	case errors.As(err, &foreign) && !t.replace:
+		return cli.Failf(cli.Config, "topic %s holds version %d of model %s, which does not come from the checkpoints in %s: choose another --model-name, or --replace-model",
+			foreign.Topic, foreign.Version, foreign.Model, t.checkpoint)
+	case errors.As(err, &foreign):
+		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", foreign.Topic, foreign.Model, foreign.Epoch)
+	case errors.As(err, &replaced):
+		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
+	}
+	return kafkaError(badOption(t.c, err))
+}
+
+// summary says how the run ended.
+func (t *train) summary(res trainer.Result) error {
+	if t.c.Quiet {
+		return nil
+	}
+	h, err := t.e.Hash()
+	if err != nil {
+		return err
+	}
+	n := t.e.Counts()
+	how := "stopped"
+	if res.Ended {
+		how = "the stream has ended"
+	}
+	joined := ""
+	if t.e.Join() != nil {
+		joined = fmt.Sprintf(" + %d joined + %d late", n.Joined, n.Late)
+	}
+	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; model version %d; state hash %s\n",
+		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, res.Version, hash(h))
+	printJoin(t.c.Err, t.e.Join())
+	return nil
+}
+
+// logHook logs what happens, at a level that a service is usually run without.
+type logHook struct{ log *slog.Logger }
+
+// Dead implements trainer.HookDead.
+func (l logHook) Dead(why *stream.RecordError) { l.log.Info("record refused", "err", why) }
+
+// Checkpointed implements trainer.HookCheckpointed.
+func (l logHook) Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration) {
+	l.log.Info("checkpoint", "path", path, "examples", h.Examples, "bytes", bytes, "took", took, "state_hash", hash(h.StateHash))
+}
+
+// Published implements trainer.HookPublished.
+func (l logHook) Published(u *stream.Update, took time.Duration) {
+	l.log.Info("model published", "model", u.Model, "version", u.Version, "kind", u.Kind, "examples", u.Examples, "bytes", len(u.Payload), "took", took)
 }

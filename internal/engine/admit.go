@@ -48,11 +48,11 @@ func limits(cfg Config, options map[string]string) (algos.Limits, error) {
 // Admit sets it.Err if the example, though well formed, does not suit the
 // stream, the task or the learner: dense examples must agree on their
 // dimension, numbers must be finite and below algos.TooLarge, labels be those of
-// the task, and features within the learner's limits. Consume admits what has
-// not been admitted. Records must be admitted in order.
+// the task, and features within the learner's limits. Records must be admitted
+// in order; Consume admits those that it is given.
 func (e *Engine) Admit(it *Item) {
-	if it.Err == nil && !it.admitted {
-		it.Err, it.admitted = e.check(it), true
+	if it.Err == nil {
+		it.Err = e.check(it)
 	}
 }
 

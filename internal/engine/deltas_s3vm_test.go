@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
@@ -36,7 +37,7 @@ func TestDeltaOfRandomFeatures(t *testing.T) {
 				if e.Report().Step < 1000 {
 					continue
 				}
-				u, err := e.Update()
+				u, err := new(RunConfig).update(e, 1, time.Time{})
 				if err != nil {
 					t.Fatal(err)
 				}

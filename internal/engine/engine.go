@@ -1,9 +1,9 @@
-// Package trainer drives a learner over a stream.
+// Package engine drives a learner over a stream, behind package trainer.
 //
 // Engine is the part that decides what is learned: a state machine without
 // goroutines, clocks or input and output, so that equal streams give equal
-// bits. Runner feeds an Engine from a source through a bounded queue and
-// carries its snapshots to the checkpoint store and the model topic.
+// bits. Run feeds an Engine from a source through a bounded queue and carries
+// its snapshots to the checkpoint store and the model topic.
 package engine
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Config is everything that a state depends on besides the stream itself.
+// Config is everything that a state depends on besides the stream; see
+// trainer.Options.
 type Config struct {
 	Spec algos.Spec
 	// Preset names the learner's preset; Options overrides it, as text.
@@ -27,53 +28,37 @@ type Config struct {
 	Options map[string]string
 	Task    algos.Task
 	Seed    uint64
-	// Scale is the preprocessing, one of prep.Scales.
-	Scale string
-	// Span is that of the scale running; 0 means prep.DefaultSpan.
-	Span int
-	// HashDim, if positive, hashes all features into that many.
+	// Scale is one of prep.Scales; Span, that of the scale running, 0 is
+	// prep.DefaultSpan.
+	Scale   string
+	Span    int
 	HashDim int
-	// Warmup is the number of first examples on which preprocessing is fitted
-	// and options are tuned before learning begins; 0 chooses it from what
-	// there is to decide. They are learned from like all others, but not
-	// scored.
+	// Warmup 0 is chosen from what there is to decide.
 	Warmup int
-	// Tune chooses the learner's tunable options that Options leaves open on
-	// the warm-up examples.
-	Tune bool
-	// Window is the number of examples in windowed measures.
+	Tune   bool
 	Window int
-	// Labels, if not nil, hides the label of every example for which it
-	// returns false; i counts the examples from 0.
+	// Labels hides the labels of examples; Kept describes it, so that a state
+	// does not go on under others, and is empty without.
 	Labels func(i uint64) bool
-	// Kept describes Labels, so that a state does not go on under others; empty
-	// without Labels.
-	Kept string
-	// Join says where labels come from that do not come with the examples.
-	Join Join
-	Log  *slog.Logger
+	Kept   string
+	Join   Join
+	Log    *slog.Logger
 }
 
-// defaultWarmup holds the warm-up sizes for tuning, for fitting a scale, and
-// for nothing.
+// The warm-up sizes for tuning and for fitting a scale.
 const (
 	tuneWarmup  = 4000
 	scaleWarmup = 1000
 )
 
-// Counts says what became of the records consumed. Consumed is the sum of
-// Learned, SampledOut, Dead, Joined, Late and Pending.
+// Counts says what became of the records consumed; see trainer.Counts.
 type Counts struct {
 	Consumed             uint64
-	Labelled, Unlabelled uint64 // of the examples, after a join
+	Labelled, Unlabelled uint64
 	Learned, SampledOut  uint64
 	Dead                 uint64
-	// Joined labels, records of Join.Topic, have met their example, Late ones
-	// have not, see JoinStats.
-	Joined, Late uint64
-	// Pending examples wait for the end of the warm-up or for their label,
-	// pending labels for their example.
-	Pending uint64
+	Joined, Late         uint64 // see JoinStats
+	Pending              uint64
 }
 
 // Item is one record on its way into an Engine: an example or the reason why
@@ -84,14 +69,16 @@ type Item struct {
 	// Example is empty but for Y and Labelled in a record of Join.Topic.
 	Example stream.Example
 	// Key is what labels are joined by, empty where there is none.
-	Key      string
-	Err      *stream.RecordError
-	admitted bool // Admit has seen it
+	Key string
+	Err *stream.RecordError
 }
 
 // Engine is the complete state of training.
 type Engine struct {
 	cfg Config
+	// refused, if not nil, is told of each record that cannot be used, by its
+	// index in the call of Consume, before it counts. An error ends that call.
+	refused func(i int, why *stream.RecordError) error
 
 	counts    Counts
 	offsets   stream.Offsets // but for the latest partition, see positions
@@ -182,19 +169,19 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 
 // Consume takes records in, in order, and learns from them as its schedule
 // says. Where the calls are cut does not matter to the state. The features of
-// the examples then belong to the engine, the items to the caller. An error is
-// final, except that of ctx, after which Consume may be called with the items
-// from the returned count on.
+// the examples then belong to the engine, the items to the caller. It returns
+// the number of items consumed. An error is final, except that of ctx, after
+// which Consume may be called with the items from there on.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
-		if err := e.consume(ctx, &items[i]); err != nil {
+		if err := e.consume(ctx, i, &items[i]); err != nil {
 			return i, err
 		}
 	}
 	return len(items), nil
 }
 
-func (e *Engine) consume(ctx context.Context, it *Item) error {
+func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	e.Admit(it)
 	// Nothing that can fail on ctx may come after the counters have moved, or
 	// a second try would count twice: pending work is done first.
@@ -204,6 +191,11 @@ func (e *Engine) consume(ctx context.Context, it *Item) error {
 		}
 	} else if it.Err == nil {
 		if err := e.work(ctx); err != nil {
+			return err
+		}
+	}
+	if it.Err != nil && e.refused != nil {
+		if err := e.refused(i, it.Err); err != nil {
 			return err
 		}
 	}
@@ -384,6 +376,9 @@ func (e *Engine) start(ctx context.Context) error {
 			return fmt.Errorf("tuning: %w", err)
 		}
 		options, rows = res.Options, res.Table
+		if res.Note != "" {
+			e.cfg.Log.Info("no option is tuned", "why", res.Note)
+		}
 	}
 	l, err := e.cfg.Spec.New(env, options)
 	if err != nil {
@@ -404,7 +399,7 @@ func (e *Engine) start(ctx context.Context) error {
 }
 
 // Settle does all work that is due, so that a snapshot holds no example that
-// has not been scored. The Runner calls it when the stream pauses and before a
+// has not been scored. Run calls it when the stream pauses and before a
 // snapshot; it does not change what the state will be later on.
 func (e *Engine) Settle(ctx context.Context) error {
 	if err := e.release(ctx); err != nil {
@@ -432,7 +427,17 @@ func (e *Engine) Finish(ctx context.Context) error {
 		e.join.end()
 	}
 	if !e.started {
+		// The warm-up must not swallow a small stream: two thirds of it are
+		// learned, and what that gives is scored on the last one.
+		n := (2*len(e.warm) + 2) / 3
+		rest := e.warm[n:]
+		e.warm = e.warm[:n]
 		if err := e.start(ctx); err != nil {
+			e.warm = e.warm[:n+len(rest)]
+			return err
+		}
+		e.block = append(e.block, rest...)
+		if _, err := e.learner.Finish(ctx); err != nil {
 			return err
 		}
 	}

@@ -250,7 +250,9 @@ func checkTravel(t *testing.T, e *Engine, items []Item) {
 	right := 0
 	for i := range items {
 		x := items[i].Example
-		a, b := p.Decision(x.X), q.Decision(x.X)
+		var one [1]float64
+		p.Decisions(one[:], []stream.Vec{x.X})
+		a, b := one[0], q.Decision(x.X)
 		if a != b {
 			t.Fatalf("example %d: decision %v, after travelling %v", i, a, b)
 		}

@@ -36,8 +36,7 @@ type ingest struct {
 	depth    atomic.Int64 // records in queue
 	bytes    int64        // room for the values of records in queue
 	room     *semaphore.Weighted
-	err      error  // why ingest ended; io.EOF at the end of the stream
-	limit    uint64 // deliver at most so many records, 0: all
+	err      error // why ingest ended; io.EOF at the end of the stream
 
 	// The features of consecutive examples share blocks of memory. Learners may
 	// keep examples for as long as they like, so the arena is never reset: a
@@ -65,7 +64,6 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 func (in *ingest) run(ctx context.Context) {
 	defer close(in.queue)
 	var recs []stream.Record
-	var n uint64
 	for {
 		var err error
 		recs, err = in.src.Fetch(ctx, recs[:0])
@@ -78,18 +76,11 @@ func (in *ingest) run(ctx context.Context) {
 		}
 		for rest := recs; len(rest) > 0; {
 			cut := upTo(rest[:min(len(rest), batchSize)], min(batchBytes, in.bytes))
-			if in.limit > 0 {
-				cut = min(cut, int(in.limit-n))
-			}
 			if !in.send(ctx, rest[:cut]) {
 				in.err = ctx.Err()
 				return
 			}
-			rest, n = rest[cut:], n+uint64(cut)
-			if in.limit > 0 && n >= in.limit {
-				in.err = io.EOF
-				return
-			}
+			rest = rest[cut:]
 		}
 	}
 }

@@ -93,13 +93,13 @@ func TestIngestAllocates(t *testing.T) {
 			}
 			for i := range b.items {
 				it := &b.items[i]
-				if it.Offset != next || it.Err != nil || it.admitted || it.Example.X.Val[0] != float32(next) {
+				if it.Offset != next || it.Err != nil || it.Key != "" || it.Example.X.Val[0] != float32(next) {
 					t.Fatalf("item %d is %+v", next, it)
 				}
 				if keep && b.records[i].Offset != next {
 					t.Fatalf("item %d comes with record %d", next, b.records[i].Offset)
 				}
-				it.admitted = true // must not be seen again
+				it.Key = "used" // must not be seen again
 				next++
 			}
 			in.recycle(b)

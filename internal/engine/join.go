@@ -7,24 +7,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Join says that labels come on a topic of their own. The zero value says that
-// they do not.
+// Join says that labels come on a topic of their own; see trainer.Join.
 //
-// Examples are learned in the order in which they were consumed. One that has
-// come without a label waits until a label with its key has come, or until
-// more than Window examples have come after it: then it goes on without. Those
-// behind it wait with it. A label that comes before its example is kept until
-// more than Window labels have come after it.
-//
-// So what is learned is what joining the two topics beforehand would give,
-// however they interleave, as long as no label comes more than Window examples
-// after its own and no example more than Window labels after its own.
+// What is learned is what joining the two topics beforehand would give, however
+// they interleave, as long as no label comes more than Window examples after
+// its own and no example more than Window labels after its own.
 //
 // A key names one example. Of several labels with one key the first counts, and
 // examples that share a key share its label, as when a producer has sent one
 // twice. A label that came with the example is never replaced.
 type Join struct {
-	// Topic holds the labels.
 	Topic string
 	// Window is from 1 to MaxJoinWindow. It bounds the memory: 2+Window
 	// examples, as many labels, and three times as many keys.

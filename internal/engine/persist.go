@@ -19,7 +19,8 @@ const MetaRecording = "recording_bytes"
 const MetaDeadLetters = "dead_letters"
 
 // job is what persist does for one snapshot, in this order: wait for the dead
-// letters, have the snapshot confirmed, store it, publish the model, commit the offsets for lag displays.
+// letters, have the snapshot confirmed, store it, publish the model, commit the
+// offsets for lag displays.
 type job struct {
 	snap   *checkpoint.Snapshot // nil without a store
 	update *stream.Update       // nil if the model has not changed
@@ -31,32 +32,27 @@ type job struct {
 func (r *run) snapshot() error {
 	r.last, r.lastConsumed = time.Now(), r.e.Counts().Consumed
 	j := &job{start: r.last}
-	if err := r.e.Settle(r.after); err != nil {
+	var err error
+	if r.Store == nil {
+		err = r.e.Settle(r.after)
+	} else {
+		j.snap, err = r.e.Snapshot(r.after)
+	}
+	if err != nil {
 		return err
 	}
 	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended) {
-		u, err := r.e.Update()
-		if err != nil {
-			return fmt.Errorf("encoding the model: %w", err)
-		}
-		if u != nil {
-			r.Version++
-			r.lastPublished = r.e.steps
-			u.Model, u.Version, u.Created = r.Model, r.Version, time.Now().UTC().Truncate(time.Millisecond)
-			j.update = u
-		}
-	}
-	if r.Store != nil {
-		snap, err := r.e.Snapshot(r.after)
-		if err != nil {
-			return fmt.Errorf("encoding the state: %w", err)
-		}
-		if err := r.complete(&snap.Header); err != nil {
+		if j.update, err = r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond)); err != nil {
 			return err
 		}
-		j.snap = snap
 		if j.update != nil {
-			j.update.Epoch = r.Store.Epoch()
+			r.Version++
+			r.lastPublished = r.e.steps
+		}
+	}
+	if j.snap != nil {
+		if err := r.complete(&j.snap.Header); err != nil {
+			return err
 		}
 	}
 	if j.snap == nil && j.update == nil && r.DeadLetters == nil {
@@ -90,13 +86,13 @@ func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 	return nil
 }
 
-// First stores a checkpoint of an engine before the first record, so that the
+// SaveFirst stores a checkpoint of an engine before the first record, so that the
 // positions at which a first start begins are found by the next one, however
 // early this one ends.
-func First(ctx context.Context, e *Engine, cfg RunConfig) error {
+func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	snap, err := e.Snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("encoding the state: %w", err)
+		return err
 	}
 	if err := cfg.complete(&snap.Header); err != nil {
 		return err
@@ -131,20 +127,14 @@ func (r *run) do(j *job) error {
 		if err != nil {
 			return fmt.Errorf("storing the state: %w", err)
 		}
-		if r.Observer != nil {
-			r.Observer.Checkpointed(path, j.snap.Header, j.snap.Bytes, time.Since(j.start))
-		}
+		tell(r.Hooks, func(h CheckpointedHook) { h.Checkpointed(path, j.snap.Header, j.snap.Bytes, time.Since(j.start)) })
 	}
 	if j.update != nil {
-		start := time.Now()
 		u := r.deltas.next(j.update)
-		if err := r.Publisher.Publish(r.after, u); err != nil {
-			return fmt.Errorf("publishing version %d: %w", u.Version, err)
+		if err := r.publish(r.after, u); err != nil {
+			return err
 		}
 		r.deltas.published(j.update, u)
-		if r.Observer != nil {
-			r.Observer.Published(u, time.Since(start))
-		}
 	}
 	if c, ok := r.Source.(stream.Committer); ok && j.snap != nil {
 		// Lag displays only: a failure must not stop the run.
@@ -153,22 +143,4 @@ func (r *run) do(j *job) error {
 		}
 	}
 	return nil
-}
-
-// Republish publishes the model of a restored engine again, as the version
-// that its checkpoint names: the run before may have ended between storing and
-// publishing it. Doing so needlessly is harmless.
-func Republish(cfg RunConfig, e *Engine, h checkpoint.Header) (*stream.Update, error) {
-	if cfg.Publisher == nil || h.ModelVersion == 0 {
-		return nil, nil
-	}
-	u, err := e.Update()
-	if err != nil || u == nil {
-		return nil, err
-	}
-	u.Model, u.Version, u.Created = cfg.Model, h.ModelVersion, h.Created
-	if cfg.Store != nil {
-		u.Epoch = cfg.Store.Epoch()
-	}
-	return u, nil
 }

@@ -12,17 +12,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Tolerance says what to do about records that cannot be used.
+// Tolerance says what to do about records that cannot be used; see
+// trainer.Tolerance.
 type Tolerance string
 
+// The tolerances.
 const (
-	// TolerateNone stops at the first one.
 	TolerateNone Tolerance = "none"
-	// TolerateData passes over records whose content is wrong, and stops when
-	// the dead-letter topic cannot take them.
 	TolerateData Tolerance = "data"
-	// TolerateAll passes over records, and over failures to dead-letter them.
-	TolerateAll Tolerance = "all"
+	TolerateAll  Tolerance = "all"
 )
 
 // Recorder keeps a log of the records consumed.
@@ -92,32 +90,14 @@ type RunConfig struct {
 	// that is larger goes alone.
 	QueueRecords int
 	QueueBytes   int64
-	// Limit, if positive, ends the stream after so many records.
-	Limit uint64
 	// ShutdownTimeout bounds what a run still does after its context has
 	// ended, default 25 s.
 	ShutdownTimeout time.Duration
 	// Stop says not to finish the learner when a bounded stream ends.
 	Stop bool
-	// Observer, if not nil, is told what happens.
-	Observer Observer
-	Log      *slog.Logger
-}
-
-// Observer is told what happens in a run, on the learning goroutine unless a
-// method says otherwise. It must not block.
-type Observer interface {
-	// Consumed is called after each batch; queued is the number of records
-	// that wait.
-	Consumed(e *Engine, queued int64)
-	// Dead is called for each record that cannot be used.
-	Dead(why *stream.RecordError)
-	// Checkpointed is called after a checkpoint is durable, on the persisting
-	// goroutine.
-	Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
-	// Published is called after an update is durable, on the persisting
-	// goroutine. It gets the update as it was published, full or delta.
-	Published(u *stream.Update, took time.Duration)
+	// Hooks are told what happens, see StartedHook and its like.
+	Hooks []any
+	Log   *slog.Logger
 }
 
 // Result says how a run ended.
@@ -170,13 +150,14 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
 	}
-	r.in.limit = cfg.Limit
 	r.in.join, r.in.labels, r.in.labelsIn = e.join != nil, cfg.Labels, e.cfg.Join.Topic
-	r.lastConsumed = e.Counts().Consumed
+	r.began = e.Counts().Consumed
+	r.lastConsumed = r.began
 	if r.Version > 0 {
 		r.lastPublished = e.steps
 	}
 
+	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
 	go r.in.run(inCtx)
 	go r.persist()
@@ -213,6 +194,7 @@ type run struct {
 	last          time.Time // of the last checkpoint
 	lastConsumed  uint64
 	lastPublished uint64 // steps at the last publication
+	began         uint64 // records consumed before this run
 	ended         bool
 }
 
@@ -250,9 +232,7 @@ func (r *run) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if r.Observer != nil {
-			r.Observer.Consumed(r.e, r.in.depth.Load())
-		}
+		tell(r.Hooks, func(h ConsumedHook) { h.Consumed(r.e, r.in.depth.Load()) })
 		if !r.busy && r.due() {
 			if err := r.snapshot(); err != nil {
 				return err
@@ -270,65 +250,56 @@ func (r *run) due() bool {
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }
 
-// consume passes a batch to the engine, a run of usable records at a time.
+// consume passes a batch to the engine.
 func (r *run) consume(b *batch) error {
-	refused := -1
-	for i := range b.items {
-		it := &b.items[i]
-		if r.e.Admit(it); it.Err != nil && r.Tolerance == TolerateNone {
-			refused = i
-			break
-		}
-	}
-	items := b.items
-	if refused >= 0 {
-		items = items[:refused]
-	}
-	for i := range items {
-		if items[i].Err == nil {
-			continue
-		}
-		if r.Observer != nil {
-			r.Observer.Dead(items[i].Err)
-		}
-		r.Log.Debug("record refused", "err", items[i].Err)
-		if r.DeadLetters == nil {
-			continue
-		}
-		if err := r.DeadLetters.Send(r.after, &b.records[i], items[i].Err); err != nil {
-			if r.Tolerance != TolerateAll {
-				return fmt.Errorf("dead letter: %w", err)
-			}
-			r.Log.Error("dead letter lost", "err", err, "record", items[i].Err)
-		}
-	}
+	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, i, why) }
+	defer func() { r.e.refused = nil }()
+	n, err := r.e.Consume(r.after, b.items)
 	if r.Recorder != nil {
-		for i := range items {
+		for i := range n {
 			if err := r.Recorder.Write(&b.records[i]); err != nil {
 				return fmt.Errorf("recording: %w", err)
 			}
 		}
 	}
-	if _, err := r.e.Consume(r.after, items); err != nil {
-		return err
+	return err
+}
+
+// refuse deals with record i of b, which cannot be used.
+func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
+	if r.Tolerance == TolerateNone {
+		return errStop{why}
 	}
-	if refused >= 0 {
-		return errStop{b.items[refused].Err}
+	tell(r.Hooks, func(h DeadHook) { h.Dead(why) })
+	r.Log.Debug("record refused", "err", why)
+	if r.DeadLetters == nil {
+		return nil
+	}
+	if err := r.DeadLetters.Send(r.after, &b.records[i], why); err != nil {
+		if r.Tolerance != TolerateAll {
+			return fmt.Errorf("dead letter: %w", err)
+		}
+		r.Log.Error("dead letter lost", "err", err, "record", why)
 	}
 	return nil
 }
 
 // end completes a run whose stream or context has ended.
 func (r *run) end(ctx context.Context) error {
+	n := r.e.Counts().Consumed
+	if n == r.began && ctx.Err() == nil && !r.Stop && (r.e.Finished() || n == 0 && r.Store != nil) {
+		// Nothing new since the stream was finished, or nothing yet: a warm-up
+		// without examples would fix scale and options for those that come later.
+		r.ended = true
+		return nil
+	}
 	if ctx.Err() == nil && !r.Stop {
 		if err := r.e.Finish(r.after); err != nil {
 			return err
 		}
 		r.ended = true
 	}
-	if r.Observer != nil {
-		defer r.Observer.Consumed(r.e, 0)
-	}
+	defer tell(r.Hooks, func(h ConsumedHook) { h.Consumed(r.e, 0) })
 	return r.final()
 }
 

@@ -9,14 +9,22 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Names of the sections of a snapshot.
 const (
-	sectionEngine  = "engine"
+	// The number is the version of the format of all states, learners' too.
+	sectionEngine  = "engine.2"
 	sectionLearner = "learner"
+
+	sectionBefore = "engine" // instead of sectionEngine, in version 1
 )
+
+// ErrOldState is returned for a checkpoint of a format that is not read any
+// more.
+var ErrOldState = errors.New("written by an older version of streamsvm, whose states this one does not read: train again from the topic with another checkpoint directory, or go on with the version that wrote it")
 
 // Snapshot settles the engine and copies its state into a unit that can be
 // stored while the engine goes on.
@@ -26,11 +34,11 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	}
 	own, learner, err := e.encode()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encoding the state: %w", err)
 	}
 	return &checkpoint.Snapshot{
 		Header: checkpoint.Header{
-			StreamSVM: Version, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
+			StreamSVM: version.String, Learner: e.cfg.Spec.Name, Examples: e.counts.Consumed,
 			Offsets: e.Offsets(), StateHash: hash(own, learner), Meta: e.meta(),
 		},
 		Sections: []checkpoint.Section{{Name: sectionEngine, Data: own}, {Name: sectionLearner, Data: learner}},
@@ -55,6 +63,9 @@ func (e *Engine) meta() [][2]string {
 // was taken under the same configuration. After an error the engine cannot be
 // used.
 func (e *Engine) Restore(s *checkpoint.Snapshot) error {
+	if _, old := s.Section(sectionBefore); old {
+		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, ErrOldState)
+	}
 	own, ok1 := s.Section(sectionEngine)
 	learner, ok2 := s.Section(sectionLearner)
 	if !ok1 || !ok2 {
@@ -80,24 +91,6 @@ func hash(own, learner []byte) uint64 {
 	_, _ = h.Write(own)
 	_, _ = h.Write(learner)
 	return h.Sum64()
-}
-
-// Update returns the present model as a full update, complete but for what the
-// engine does not know: name, version, epoch and time. It is nil before the
-// warm-up has ended.
-func (e *Engine) Update() (*stream.Update, error) {
-	p := e.Predictor()
-	if p == nil {
-		return nil, nil
-	}
-	payload, err := p.AppendBinary(nil)
-	if err != nil {
-		return nil, err
-	}
-	return &stream.Update{
-		Kind: stream.Full, Learner: e.cfg.Spec.Name, Step: e.Report().Step, Examples: e.counts.Learned,
-		Offsets: e.Offsets(), Evaluation: e.Evaluation(), Hash: xxhash.Sum64(payload), Payload: payload,
-	}, nil
 }
 
 // Evaluation lists the measures that describe the engine, in a fixed order.

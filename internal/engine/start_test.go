@@ -15,7 +15,7 @@ func TestStartPositionsSurvive(t *testing.T) {
 	start := stream.Offsets{{Topic: "t", ID: 0}: 0, {Topic: "t", ID: 1}: 0, {Topic: "t", ID: 2}: 77}
 	cfg := RunConfig{Decoder: plain{}, Store: openStore(t, t.TempDir()), Start: start}
 	e := newEngine(t, config(t, "pegasos"))
-	if err := First(t.Context(), e, cfg); err != nil {
+	if err := SaveFirst(t.Context(), e, cfg); err != nil {
 		t.Fatal(err)
 	}
 	snap, err := cfg.Store.Load()

@@ -5,8 +5,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/tune"
-	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -64,9 +64,9 @@ func (e *Engine) Report() algos.Report {
 // Predictor returns the present model with its preprocessing, or nil before
 // the warm-up ends. It shares memory with the engine: encode it before the
 // engine goes on.
-func (e *Engine) Predictor() *predictor.Predictor {
+func (e *Engine) Predictor() *pipeline.Pipeline {
 	if e.learner == nil {
 		return nil
 	}
-	return predictor.New(e.cfg.Spec, e.cfg.Task, e.options, e.transform, e.learner.Model())
+	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Transform: e.transform, Model: e.learner.Model()}
 }

@@ -26,6 +26,8 @@
 //     than 4 times the value's length plus 64 KiB.
 //   - A decoder holds no state: one decoder serves any number of goroutines.
 //   - DecodeIn allocates nothing that the arena has room for, but for an ID.
+//
+// The API is stable.
 package codec
 
 import (

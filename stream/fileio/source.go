@@ -1,6 +1,8 @@
 // Package fileio reads streams from files and writes them to files: data files
 // of examples, plain or compressed, and recordings of what was consumed from a
 // queue, whose format docs/formats/recording.md describes.
+//
+// The API is stable.
 package fileio
 
 import (

@@ -9,6 +9,8 @@
 // Every label is a function of the features as they are delivered, except for
 // moons, rbf and waveform, whose classes overlap by definition; then the
 // option "noise" flips labels at random. The labels of friedman are numbers.
+//
+// The API is stable.
 package synth
 
 import (

@@ -89,6 +89,15 @@ func Prequential(points []eval.Point, regress bool, window int, majority float64
 	return c
 }
 
+// Curve returns the chart of a run's prequential measure.
+func Curve(p *eval.Prequential, c *eval.Curve, window int) Chart {
+	majority, regress := math.NaN(), p.Summary().MAE != nil
+	if neg, pos := p.Classes(); !regress && neg+pos > 0 {
+		majority = float64(max(neg, pos)) / float64(neg+pos)
+	}
+	return Prequential(c.Points(p), regress, window, majority)
+}
+
 // Head is the first row of the table of numbers.
 func (c *Chart) Head() []string {
 	head := []string{cmp.Or(c.X.Label, "time")}

@@ -12,12 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // Plan is what is going to be done with a cluster. Empty fields are not used.
@@ -42,16 +41,13 @@ type Plan struct {
 
 	Checkpoint string // directory
 	Retain     int    // checkpoints to keep
-	// Renewed returns the topics that have been created again since the
-	// checkpoint, as far as that can be found out.
-	Renewed func(context.Context, *checkpoint.Snapshot) []string
 
 	// Settings is what is wrong with the settings, Summary what they are if
 	// there is nothing.
 	Settings []error
 	Summary  string
 	// Learner, Source and Decoder are nil where the settings are wrong.
-	Learner *engine.Config
+	Learner *trainer.Options
 	Source  *kafkaio.SourceOptions
 	Decoder stream.Decoder
 	Codec   string // name of Decoder

@@ -17,10 +17,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // checkpoints looks at the directory and returns the newest valid checkpoint,
@@ -65,11 +65,7 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 	if d.Learner == nil {
 		return snap // the reason is among the settings' findings
 	}
-	e, err := engine.NewEngine(*d.Learner)
-	if err == nil {
-		err = e.Restore(snap)
-	}
-	if err != nil {
+	if err := d.Learner.Fits(snap); err != nil {
 		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm inspect "+d.Checkpoint+"), or another directory")
 		return snap
 	}
@@ -273,7 +269,10 @@ func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	if snap == nil {
 		return true
 	}
-	renewed := d.Renewed(ctx, snap)
+	renewed, err := trainer.ReplacedTopics(ctx, d.Kafka, snap.Header, triedFor)
+	if err != nil {
+		return true // what keeps us from asking is among the findings
+	}
 	for _, name := range renewed {
 		d.fail(cli.Data, "topic "+name, "it has been deleted and created again since the checkpoint, whose offsets mean other records now",
 			"start over with another checkpoint directory, or go on with --on-out-of-range earliest or latest")

@@ -37,7 +37,7 @@ func NewRegistry(version string) *prometheus.Registry {
 	return reg
 }
 
-// Trainer is a engine.Observer whose observations Prometheus can collect.
+// Trainer is a hook of a run whose observations Prometheus can collect.
 type Trainer struct {
 	now  func() time.Time
 	last time.Time // on the learning goroutine
@@ -66,8 +66,6 @@ type view struct {
 	nonzero int
 	join    *engine.JoinStats // nil without
 }
-
-var _ engine.Observer = (*Trainer)(nil)
 
 // NewTrainer returns a Trainer that is registered with reg.
 func NewTrainer(reg prometheus.Registerer) *Trainer {
@@ -112,14 +110,15 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 	return t
 }
 
-// SetSource tells whose lag and skipped records are to be shown.
-func (t *Trainer) SetSource(src stream.Source) {
+// Started implements engine.StartedHook.
+func (t *Trainer) Started(e *engine.Engine, src stream.Source) {
 	t.mu.Lock()
 	t.src = src
 	t.mu.Unlock()
+	t.Consumed(e, 0)
 }
 
-// Consumed implements engine.Observer.
+// Consumed implements engine.ConsumedHook.
 func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 	now := t.now()
 	if !t.last.IsZero() && now.Sub(t.last) < refresh && queued > 0 {
@@ -134,12 +133,12 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 	t.view.Store(v)
 }
 
-// Dead implements engine.Observer.
+// Dead implements engine.DeadHook.
 func (t *Trainer) Dead(why *stream.RecordError) {
 	t.dead.WithLabelValues(string(why.Stage), string(why.Reason.Known())).Inc()
 }
 
-// Checkpointed implements engine.Observer.
+// Checkpointed implements engine.CheckpointedHook.
 func (t *Trainer) Checkpointed(_ string, h checkpoint.Header, bytes int64, took time.Duration) {
 	t.checkpoints.Inc()
 	t.checkpointTook.Observe(took.Seconds())
@@ -147,7 +146,7 @@ func (t *Trainer) Checkpointed(_ string, h checkpoint.Header, bytes int64, took 
 	t.checkpointTime.Set(unix(h.Created))
 }
 
-// Published implements engine.Observer.
+// Published implements engine.PublishedHook.
 func (t *Trainer) Published(u *stream.Update, took time.Duration) {
 	t.published.Inc()
 	t.pubTook.Observe(took.Seconds())

@@ -92,7 +92,7 @@ func TestTrainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.UnixMilli(1_700_000_000_500)
-	m.SetSource(lagging{})
+	m.src = lagging{}
 	m.Consumed(e, 12)
 	m.Checkpointed("p", checkpoint.Header{Created: at}, 1000, time.Second)
 	m.Published(&stream.Update{Kind: stream.Full, Version: 3, Created: at, Payload: make([]byte, 33)}, time.Second)

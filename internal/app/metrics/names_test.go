@@ -51,7 +51,7 @@ func everything(t *testing.T) []*prometheus.Registry {
 		}
 		reg := prometheus.NewRegistry()
 		m := NewTrainer(reg)
-		m.SetSource(lagging{})
+		m.src = lagging{}
 		m.Consumed(e, 0)
 		m.Checkpointed("p", checkpoint.Header{Created: time.Unix(1, 0)}, 1, time.Second)
 		m.Published(&stream.Update{Kind: stream.Full, Created: time.Unix(1, 0)}, time.Second)

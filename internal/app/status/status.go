@@ -30,7 +30,7 @@ const (
 	maxMarks = int(time.Hour / rateOver)
 )
 
-// Run is a engine.Observer that remembers what the page shows. Its methods
+// Run is a hook of a run that remembers what the page shows. Its methods
 // may be called at the same time.
 type Run struct {
 	about About
@@ -102,8 +102,6 @@ type deadLetter struct {
 	Why string
 }
 
-var _ engine.Observer = (*Run)(nil)
-
 // New returns the status of a run that begins now.
 func New(about About) *Run {
 	r := &Run{about: about, now: time.Now, refused: map[stream.Stage]uint64{}}
@@ -112,14 +110,15 @@ func New(about About) *Run {
 	return r
 }
 
-// SetSource tells whose lag is to be shown.
-func (r *Run) SetSource(src stream.Source) {
+// Started implements engine.StartedHook.
+func (r *Run) Started(e *engine.Engine, src stream.Source) {
 	r.mu.Lock()
 	r.src = src
 	r.mu.Unlock()
+	r.Consumed(e, 0)
 }
 
-// Consumed implements engine.Observer.
+// Consumed implements engine.ConsumedHook.
 func (r *Run) Consumed(e *engine.Engine, queued int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +184,7 @@ func (r *Run) pace() []chart.Chart {
 	return []chart.Chart{panel("Throughput", rate), panel("Lag", behind)}
 }
 
-// Dead implements engine.Observer.
+// Dead implements engine.DeadHook.
 func (r *Run) Dead(why *stream.RecordError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,14 +192,14 @@ func (r *Run) Dead(why *stream.RecordError) {
 	r.dead = newest(r.dead, deadLetter{r.now(), why.Error()})
 }
 
-// Checkpointed implements engine.Observer.
+// Checkpointed implements engine.CheckpointedHook.
 func (r *Run) Checkpointed(_ string, h checkpoint.Header, bytes int64, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.checkpoints = newest(r.checkpoints, savedCheckpoint{h.Created, h.Examples, bytes, took, h.StateHash})
 }
 
-// Published implements engine.Observer.
+// Published implements engine.PublishedHook.
 func (r *Run) Published(u *stream.Update, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -68,7 +68,7 @@ func clocked() (*Run, *time.Time) {
 func TestHealthFollowsProgress(t *testing.T) {
 	r, now := clocked()
 	src := &lagging{}
-	r.SetSource(src)
+	r.src = src
 	e := trained(t)
 	r.Consumed(e, 0)
 	*now = now.Add(time.Hour)
@@ -117,7 +117,7 @@ func get(t *testing.T, r *Run) string {
 
 func TestPage(t *testing.T) {
 	r, now := clocked()
-	r.SetSource(&lagging{n: 1234567})
+	r.src = &lagging{n: 1234567}
 	e := trained(t)
 	if body := get(t, r); !strings.Contains(body, "starting") {
 		t.Errorf("before the engine: %s", body)
@@ -159,9 +159,8 @@ func TestPage(t *testing.T) {
 func TestPace(t *testing.T) {
 	r, now := clocked()
 	src := &lagging{n: 50}
-	r.SetSource(src)
 	e := trained(t)
-	r.Consumed(e, 0)
+	r.Started(e, src)
 	if p := r.page(); p.Pace != nil {
 		t.Errorf("charts of one point: %+v", p.Pace)
 	}
@@ -197,7 +196,7 @@ func TestPace(t *testing.T) {
 // negative age, and progress is not measured by that clock.
 func TestClockSetBack(t *testing.T) {
 	r := New(About{Version: "v9", Learner: "pegasos", Topics: []string{"a"}, Model: "m"})
-	r.SetSource(&lagging{n: 5})
+	r.src = &lagging{n: 5}
 	e := trained(t)
 	feed(t, e, 100)
 	r.Consumed(e, 0)

@@ -1,10 +1,12 @@
-package main
+package demo
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
 	"sync"
 	"time"
 
@@ -13,45 +15,45 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// demoWatch sees all parts of the demo. It is the trainers' observer.
-type demoWatch struct {
+// watch sees all parts of the demo. It is a hook of the trainers.
+type watch struct {
 	d *demo
 
 	mu       sync.Mutex
 	change   *sync.Cond
 	consumed uint64
 	tuned    bool
-	topic    bool   // the model topic exists
 	last     uint64 // version published last
 	ended    bool   // there will be no other
 	saved    checkpoint.Header
 	bytes    int64 // of the newest checkpoint
 	number   int   // of checkpoints
-	versions []demoVersion
+	versions []versionRow
 	held     *eval.Prequential
-	// The subscriber's accuracy over the examples learned.
+	// Points of the subscriber's accuracy over the examples learned.
 	course chart.Series
 }
 
-// demoVersion is a model as the subscriber got it.
-type demoVersion struct {
+// versionRow is a model as the subscriber got it.
+type versionRow struct {
 	version, examples uint64
 	support           int
 	recent, held      float64
 }
 
-func newDemoWatch(d *demo) *demoWatch {
-	w := &demoWatch{d: d, held: eval.New(false, demoWindow), course: chart.Series{Name: fmt.Sprintf("last %d held out", demoWindow)}}
+func newWatch(d *demo) *watch {
+	w := &watch{d: d, held: eval.New(false, window), course: chart.Series{Name: fmt.Sprintf("last %d held out", window)}}
 	w.change = sync.NewCond(&w.mu)
 	return w
 }
 
 // wait waits until done, which is called under the lock, returns true.
-func (w *demoWatch) wait(ctx context.Context, done func() bool) error {
+func (w *watch) wait(ctx context.Context, done func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		w.change.Broadcast()
@@ -67,20 +69,23 @@ func (w *demoWatch) wait(ctx context.Context, done func() bool) error {
 }
 
 // waitConsumed waits until the trainer has consumed n records.
-func (w *demoWatch) waitConsumed(ctx context.Context, n int64) error {
+func (w *watch) waitConsumed(ctx context.Context, n int64) error {
 	return w.wait(ctx, func() bool { return int64(w.consumed) >= n })
 }
 
 // waitLast waits until the subscriber has the model of the whole stream.
-func (w *demoWatch) waitLast(ctx context.Context, live *predictor.Live) (*predictor.Version, error) {
+func (w *watch) waitLast(ctx context.Context, live *predictor.Live) (*predictor.Version, error) {
 	err := w.wait(ctx, func() bool {
 		return w.ended && live.Current().Update.Version >= w.last
 	})
 	return live.Current(), err
 }
 
-// Consumed implements engine.Observer.
-func (w *demoWatch) Consumed(e *engine.Engine, _ int64) {
+// Started implements engine.StartedHook.
+func (w *watch) Started(e *engine.Engine, _ stream.Source) { w.d.engine = e }
+
+// Consumed implements engine.ConsumedHook.
+func (w *watch) Consumed(e *engine.Engine, _ int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.consumed = e.Counts().Consumed
@@ -95,35 +100,16 @@ func (w *demoWatch) Consumed(e *engine.Engine, _ int64) {
 	}
 }
 
-// Dead implements engine.Observer.
-func (w *demoWatch) Dead(*stream.RecordError) {}
-
-// Checkpointed implements engine.Observer.
-func (w *demoWatch) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.Duration) {
+// Checkpointed implements trainer.HookCheckpointed.
+func (w *watch) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.saved, w.bytes = h, bytes
 	w.number++
 }
 
-// Published implements engine.Observer.
-func (w *demoWatch) Published(*stream.Update, time.Duration) {}
-
-// opened says that the model topic exists.
-func (w *demoWatch) opened() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.topic = true
-	w.change.Broadcast()
-}
-
-// waitOpened waits until the model topic exists.
-func (w *demoWatch) waitOpened(ctx context.Context) error {
-	return w.wait(ctx, func() bool { return w.topic })
-}
-
 // end says which version is the last one.
-func (w *demoWatch) end(version uint64) {
+func (w *watch) end(version uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last, w.ended = version, true
@@ -131,18 +117,18 @@ func (w *demoWatch) end(version uint64) {
 }
 
 // checkpoint describes the newest one.
-func (w *demoWatch) checkpoint() string {
+func (w *watch) checkpoint() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return fmt.Sprintf("%d bytes after %d examples", w.bytes, w.saved.Examples)
 }
 
 // updated is called when the subscriber has swapped its model.
-func (w *demoWatch) updated(v *predictor.Version) {
+func (w *watch) updated(v *predictor.Version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	info := v.Info()
-	dv := demoVersion{version: v.Update.Version, examples: v.Update.Examples, support: info.Support}
+	dv := versionRow{version: v.Update.Version, examples: v.Update.Examples, support: info.Support}
 	for _, m := range v.Update.Evaluation {
 		if m.Name == "prequential_accuracy_window" {
 			dv.recent = m.Value
@@ -155,12 +141,12 @@ func (w *demoWatch) updated(v *predictor.Version) {
 		w.d.say("%8s %18s %26s %30s", "version", "examples learned", "accuracy, last 1000 before", "subscriber's accuracy, last")
 		w.d.say("%8s %18s %26s %30s", "", "", "learning from them", "1000 held out")
 	}
-	w.d.say("%8d %18d %26s %30s", dv.version, dv.examples, percent(eval.Number(dv.recent)), percent(eval.Number(dv.held)))
+	w.d.say("%8d %18d %26s %30s", dv.version, dv.examples, percent(dv.recent), percent(dv.held))
 	w.change.Broadcast()
 }
 
 // score predicts the examples of src with whatever model is current.
-func (w *demoWatch) score(ctx context.Context, src stream.Source, dec stream.Decoder, live *predictor.Live) error {
+func (w *watch) score(ctx context.Context, src stream.Source, dec stream.Decoder, live *predictor.Live) error {
 	var recs []stream.Record
 	var dst []float64
 	for {
@@ -187,7 +173,7 @@ func (w *demoWatch) score(ctx context.Context, src stream.Source, dec stream.Dec
 			w.held.Add(dst[i], ys[i])
 			if n := w.held.Examples(); n%50 == 0 {
 				_, recent := w.held.Accuracy()
-				w.course.X, w.course.Y = append(w.course.X, float64(n*(demoHoldEvery-1))), append(w.course.Y, eval.Number(recent))
+				w.course.X, w.course.Y = append(w.course.X, float64(n*(holdEvery-1))), append(w.course.Y, eval.Number(recent))
 			}
 		}
 		w.mu.Unlock()
@@ -202,24 +188,23 @@ func (d *demo) finish() error {
 	n := e.Counts()
 	all, recent := e.Prequential().Accuracy()
 	heldAll, heldRecent := w.held.Accuracy()
-	number := func(v float64) string { return percent(eval.Number(v)) }
 	neg, pos := e.Prequential().Classes()
 	info := e.Predictor().Info()
 	rows := [][]string{
 		{"examples", fmt.Sprintf("%d read from the topic = %d learned + %d sampled out + %d refused", n.Consumed, n.Learned, n.SampledOut, n.Dead)},
-		{"accuracy while learning", fmt.Sprintf("%s over all, %s over the last %d, each predicted before it was learned", number(all), number(recent), demoWindow)},
-		{"accuracy of the subscriber", fmt.Sprintf("%s over all %d held out, %s over the last %d, with the model of the moment", number(heldAll), w.held.Examples(), number(heldRecent), demoWindow)},
-		{"accuracy of the last model", fmt.Sprintf("%s on the %d examples that come next (always the larger class: %s)", number(d.final.accuracy), demoFinal, number(float64(max(neg, pos))/float64(neg+pos)))},
-		{"model", fmt.Sprintf("%s, %d support vectors, learned by %s", info.Text, info.Support, d.cfg.Spec.Name)},
+		{"accuracy while learning", fmt.Sprintf("%s over all, %s over the last %d, each predicted before it was learned", percent(all), percent(recent), window)},
+		{"accuracy of the subscriber", fmt.Sprintf("%s over all %d held out, %s over the last %d, with the model of the moment", percent(heldAll), w.held.Examples(), percent(heldRecent), window)},
+		{"accuracy of the last model", fmt.Sprintf("%s on the %d examples that come next (always the larger class: %s)", percent(d.final.accuracy), lastTest, percent(float64(max(neg, pos))/float64(neg+pos)))},
+		{"model", fmt.Sprintf("%s, %d support vectors, learned by %s", info.Text, info.Support, d.learner)},
 		{"model versions", fmt.Sprintf("%d published, %d taken into use by the subscriber without a pause", w.last, len(w.versions))},
 		{"checkpoints", fmt.Sprintf("%d written, the last one %d bytes; training was stopped and resumed once", w.number, w.bytes)},
 		{"speed", fmt.Sprintf("%.0f examples/s from the topic to the model, everything else in the same process", d.rate)},
-		{"state hash", fmt.Sprintf("%s: run the demo again, it will be the same", hash(d.hash))},
+		{"state hash", fmt.Sprintf("%016x: run the demo again, it will be the same", d.hash)},
 	}
 	dir := d.report
 	if dir == "" {
 		var err error
-		if dir, err = mkdirReport(); err != nil {
+		if dir, err = os.MkdirTemp("", "streamsvm-report-"); err != nil {
 			return err
 		}
 	}
@@ -231,11 +216,11 @@ func (d *demo) finish() error {
 	for _, r := range rows {
 		fmt.Fprintf(d.c.Out, "  %-27s %s\n", r[0], r[1])
 	}
-	fmt.Fprintf(d.c.Out, "\nPlots: %s\n%s", page, demoNext)
+	fmt.Fprintf(d.c.Out, "\nPlots: %s\n%s", page, next)
 	return nil
 }
 
-const demoNext = `
+const next = `
 The same with commands of your own, in several terminals:
   streamsvm broker --data ./broker-data
   streamsvm generate checkerboard --count 100000 --topic examples --partitions 4 --rate 5000
@@ -253,7 +238,7 @@ func (d *demo) page(rows [][]string) *report.Report {
 	for _, v := range w.versions {
 		marks = append(marks, float64(v.examples))
 		versions.Rows = append(versions.Rows, []string{fmt.Sprint(v.version), fmt.Sprint(v.examples), fmt.Sprint(v.support),
-			percent(eval.Number(v.recent)), percent(eval.Number(v.held))})
+			percent(v.recent), percent(v.held)})
 	}
 	held := chart.Chart{
 		Title: "Accuracy of the subscriber", X: chart.Axis{Label: "examples in the stream"}, Y: chart.Axis{Label: "accuracy", Percent: true},
@@ -265,7 +250,14 @@ func (d *demo) page(rows [][]string) *report.Report {
 		Title:  "streamsvm demo",
 		Lead:   "A producer wrote a drifting stream to a Kafka topic. A trainer learned from it and published models to another topic. A subscriber took each one into use and predicted examples held out from training.",
 		Tables: []report.Table{{Title: "Summary", Rows: rows}, versions},
-		Charts: []chart.Chart{curveChart(d.engine, demoWindow), held},
-		Foot:   version(),
+		Charts: []chart.Chart{chart.Curve(d.engine.Prequential(), d.engine.Curve(), window), held},
+		Foot:   version.Text(),
 	}
+}
+
+func percent(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f %%", 100*v)
 }

@@ -1,4 +1,4 @@
-package main
+package dlq
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -21,7 +22,7 @@ const maxRepaired = 64 << 20
 
 // repaired sends a letter's value through a command of the shell. The code is
 // 0, or cli.Data if the command refuses the letter; any other is an error.
-func repaired(ctx context.Context, command string, rec *stream.Record, l *parsedLetter) (value []byte, code int, err error) {
+func repaired(ctx context.Context, command string, rec *stream.Record, l *deadletter.Letter) (value []byte, code int, err error) {
 	var out, said limited
 	out.most, said.most = maxRepaired, 4096
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
@@ -56,7 +57,7 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *parsed
 
 // repairEnv is the environment of a repair command: ours without our settings,
 // which may be secret, and with what the letter says.
-func repairEnv(l *parsedLetter) []string {
+func repairEnv(l *deadletter.Letter) []string {
 	var env []string
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "STREAMSVM_") {

@@ -1,17 +1,18 @@
-package main
+package trainer
 
 import (
+	"context"
+	"io"
 	"slices"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// TestLabelMask: the labels that are kept are the first of all labels in an
+// TestKeepLabels: the labels that are kept are the first of all labels in an
 // order that the seed gives, counted among the records that are examples.
-func TestLabelMask(t *testing.T) {
+func TestKeepLabels(t *testing.T) {
 	const records, seed = 1000, 7
 	refused := func(i int64) bool { return i%17 == 3 }
 	labelled := func(i int64) bool { return i%3 != 1 }
@@ -28,15 +29,9 @@ func TestLabelMask(t *testing.T) {
 	}
 	order := slices.Clone(numbers)
 	rng.New(seed, "labelled").Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	admit := func(r *stream.Record) *engine.Item {
-		it := &engine.Item{Example: stream.Example{Labelled: labelled(r.Offset)}}
-		if refused(r.Offset) {
-			it.Err = &stream.RecordError{}
-		}
-		return it
-	}
+	admit := func(r *stream.Record) (bool, bool) { return labelled(r.Offset), !refused(r.Offset) }
 	for _, keep := range []int{0, 1, 64, 200, len(numbers) - 1, len(numbers), len(numbers) + 1} {
-		mask, err := labelMask(t.Context(), newMemory(make([]stream.Record, records), "m", 1, nil), admit, keep, seed)
+		mask, err := keepLabels(t.Context(), &source{n: records}, keep, seed, admit)
 		if keep >= len(numbers) {
 			if (err != nil) != (keep > len(numbers)) || mask != nil {
 				t.Errorf("%d of %d: error %v, mask of some %v", keep, len(numbers), err, mask != nil)
@@ -53,3 +48,16 @@ func TestLabelMask(t *testing.T) {
 		}
 	}
 }
+
+// source gives n empty records, one at a time.
+type source struct{ n, at int64 }
+
+func (s *source) Fetch(_ context.Context, dst []stream.Record) ([]stream.Record, error) {
+	if s.at == s.n {
+		return dst, io.EOF
+	}
+	s.at++
+	return append(dst, stream.Record{Offset: s.at - 1}), nil
+}
+
+func (s *source) Close() error { return nil }

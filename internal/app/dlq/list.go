@@ -1,4 +1,4 @@
-package main
+package dlq
 
 import (
 	"bufio"
@@ -10,12 +10,12 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -46,7 +46,7 @@ type letterLine struct {
 		Offset    int64      `json:"offset"`
 		Time      *time.Time `json:"time"`
 	} `json:"letter"`
-	*parsedLetter
+	*about
 	// Error says why the record is no letter.
 	Error string `json:"error,omitempty"`
 	// Bytes is the length of the value that the letter holds, Whole that of the
@@ -57,15 +57,8 @@ type letterLine struct {
 	Value *textOrBytes `json:"value,omitempty"`
 }
 
-// wholeBytes is how long the value of a truncated letter's record was.
-func wholeBytes(r *stream.Record) (n int64) {
-	for _, h := range r.Headers {
-		if h.Key == dlqTruncated {
-			n, _ = strconv.ParseInt(string(h.Value), 10, 64) // 0 if it is none
-		}
-	}
-	return n
-}
+// about is what the headers of a letter say.
+type about = deadletter.Letter
 
 // textOrBytes is text in JSON if it is UTF-8, else an object with its base64.
 type textOrBytes []byte
@@ -119,7 +112,7 @@ func (l *letterList) run(ctx context.Context) error {
 // show prints a letter unless it is passed over.
 func (l *letterList) show(w io.Writer, r *stream.Record) error {
 	var line letterLine
-	p, err := parseLetter(r)
+	p, err := deadletter.Parse(r)
 	switch {
 	case err != nil:
 		if l.none++; l.filtered() {
@@ -130,7 +123,7 @@ func (l *letterList) show(w io.Writer, r *stream.Record) error {
 		l.filteredOut++
 		return nil
 	default:
-		line.parsedLetter = p
+		line.about = p
 		l.reasons[p.Reason]++
 		if p.Truncated {
 			l.truncated++
@@ -139,7 +132,10 @@ func (l *letterList) show(w io.Writer, r *stream.Record) error {
 	if !l.json {
 		return l.print(w, r, p)
 	}
-	line.Letter.Topic, line.Letter.Partition, line.Letter.Offset, line.Bytes, line.Whole = r.Topic, r.Partition, r.Offset, len(r.Value), wholeBytes(r)
+	line.Letter.Topic, line.Letter.Partition, line.Letter.Offset, line.Bytes = r.Topic, r.Partition, r.Offset, len(r.Value)
+	if p != nil {
+		line.Whole = p.Whole
+	}
 	if !r.Time.IsZero() {
 		line.Letter.Time = &r.Time
 	}
@@ -153,7 +149,7 @@ func (l *letterList) show(w io.Writer, r *stream.Record) error {
 }
 
 // print prints a record in a line; p is nil if it is no letter.
-func (l *letterList) print(w io.Writer, r *stream.Record, p *parsedLetter) error {
+func (l *letterList) print(w io.Writer, r *stream.Record, p *deadletter.Letter) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%d offset %d: ", r.Topic, r.Partition, r.Offset)
 	if p == nil {
@@ -163,7 +159,7 @@ func (l *letterList) print(w io.Writer, r *stream.Record, p *parsedLetter) error
 		if p.Truncated {
 			fmt.Fprintf(&b, "TRUNCATED: %d of ", len(r.Value))
 		}
-		fmt.Fprintf(&b, "%d bytes", cmp.Or(wholeBytes(r), int64(len(r.Value))))
+		fmt.Fprintf(&b, "%d bytes", cmp.Or(p.Whole, int64(len(r.Value))))
 		if p.Timestamp > 0 {
 			fmt.Fprintf(&b, " of %s", time.UnixMilli(p.Timestamp).UTC().Format(time.RFC3339))
 		}

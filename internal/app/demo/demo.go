@@ -1,4 +1,6 @@
-package main
+// Package demo is the command demo: broker, stream, training, checkpoints, model
+// topic and predictions in one process.
+package demo
 
 import (
 	"context"
@@ -21,29 +23,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/synth"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // What the demo runs on.
 const (
-	demoStream    = "checkerboard"
-	demoExamples  = "examples" // topics
-	demoHeldOut   = "heldout"
-	demoModels    = "models"
-	demoModel     = "demo"
-	demoHoldEvery = 6    // every 6th example is held out
-	demoAhead     = 3000 // records that the producer may be ahead of the trainer
-	demoFinal     = 5000 // examples that the last model is tested on
-	demoWindow    = 1000
+	streamName    = "checkerboard"
+	examplesTopic = "examples" // topics
+	heldOutTopic  = "heldout"
+	modelTopic    = "models"
+	modelName     = "demo"
+	holdEvery     = 6    // every 6th example is held out
+	ahead         = 3000 // records that the producer may be ahead of the trainer
+	lastTest      = 5000 // examples that the last model is tested on
+	window        = 1000
 )
 
-// demoSet makes the board turn slowly.
-var demoSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
+// streamSet makes the board turn slowly.
+var streamSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
 
-// demoOptions let scs follow the turning board: it learns from the latest
+// scsOptions let scs follow the turning board: it learns from the latest
 // examples, in small steps.
-var demoOptions = map[string]string{"max_sample": "4096", "full": "window", "t_max": "256"}
+var scsOptions = map[string]string{"max_sample": "4096", "full": "window", "t_max": "256"}
 
-func demoCommand() *cli.Command {
+// Command returns the command. exit gives errors of kafkaio their exit codes.
+func Command(exit func(error) error) *cli.Command {
 	return &cli.Command{
 		Name: "demo", Summary: "see everything at work in a minute: broker, stream, training, checkpoints, model topic, predictions",
 		Text: `
@@ -51,7 +55,7 @@ Nothing needs to be installed and nothing is left behind but a page with plots.
 All parts run in this process and talk over the Kafka protocol on the loopback
 interface, as they would to a cluster.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			d := &demo{set: cli.Pairs{}}
+			d := &demo{set: cli.Pairs{}, exit: exit}
 			f.Group("Demo", func() {
 				f.Uint64Var(&d.count, "count", 60000, "examples to learn from, at least 10000")
 				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
@@ -74,13 +78,14 @@ type demo struct {
 	learner, report string
 	set             cli.Pairs
 	c               *cli.Call
+	exit            func(error) error
 
 	start  time.Time
 	dir    string
 	kafka  kafkaio.Config
-	cfg    engine.Config
+	learn  trainer.Options
 	enc    codec.Codec
-	watch  *demoWatch
+	watch  *watch
 	engine *engine.Engine
 	rate   float64 // examples learned a second
 	hash   uint64
@@ -102,18 +107,15 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return d.c.Bad("count", fmt.Errorf("%d is less than 10000", d.count))
 	}
 	if d.learner == "scs" {
-		for k, v := range demoOptions {
+		for k, v := range scsOptions {
 			if _, ok := d.set[k]; !ok {
 				d.set[k] = v
 			}
 		}
 	}
-	lf := learnFlags{learner: d.learner, preset: "default", tune: "auto", set: d.set, seed: d.seed, scale: "auto", window: demoWindow}
-	if d.cfg, err = lf.config(d.c); err != nil {
-		return err
-	}
-	if d.cfg.Task != algos.Classify {
-		return d.c.Bad("learner", errors.New("the demo's stream is one of classification"))
+	d.learn = trainer.Options{Learner: d.learner, Set: d.set, Seed: d.seed, Task: algos.Classify, Window: window}
+	if err := d.learn.Validate(); err != nil {
+		return d.c.Bad("learner", err)
 	}
 	d.start = time.Now()
 	if d.dir, err = os.MkdirTemp("", "streamsvm-demo-"); err != nil {
@@ -132,12 +134,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.enc, err = codec.New("json", codec.Options{}); err != nil {
 		return err
 	}
-	for _, t := range []string{demoExamples, demoHeldOut} {
+	for _, t := range []string{examplesTopic, heldOutTopic} {
 		if _, err := kafkaio.CreateTopic(ctx, d.kafka, kafkaio.TopicSpec{Name: t, Partitions: 1}); err != nil {
-			return kafkaError(err)
+			return d.exit(err)
 		}
 	}
-	d.watch = newDemoWatch(d)
+	d.watch = newWatch(d)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.produce(gctx) })
 	g.Go(func() error { return d.train(gctx) })
@@ -146,7 +148,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return cli.Failf(cli.Temporary, "interrupted")
 		}
-		return kafkaError(err)
+		return d.exit(err)
 	}
 	return d.finish()
 }
@@ -155,7 +157,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 // held out. It stays only a little ahead of the trainer, so that whoever
 // predicts meets the board as it is when the model is made.
 func (d *demo) produce(ctx context.Context) error {
-	gen, err := synth.New(demoStream, d.seed, demoSet)
+	gen, err := synth.New(streamName, d.seed, streamSet)
 	if err != nil {
 		return err
 	}
@@ -164,14 +166,14 @@ func (d *demo) produce(ctx context.Context) error {
 		return err
 	}
 	defer p.Close()
-	d.say("A producer writes %d examples of a drifting stream to the topic %q: a checkerboard that turns slowly.", d.count, demoExamples)
+	d.say("A producer writes %d examples of a drifting stream to the topic %q: a checkerboard that turns slowly.", d.count, examplesTopic)
 	var batch []stream.Record
 	// Record times are the example's number in milliseconds: all runs are alike.
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for learned, i := uint64(0), uint64(0); learned < d.count; i++ {
-		topic := demoExamples
-		if i%demoHoldEvery == demoHoldEvery-1 {
-			topic = demoHeldOut
+		topic := examplesTopic
+		if i%holdEvery == holdEvery-1 {
+			topic = heldOutTopic
 		} else {
 			learned++
 		}
@@ -189,7 +191,7 @@ func (d *demo) produce(ctx context.Context) error {
 			return err
 		}
 		batch = batch[:0]
-		if err := d.watch.waitConsumed(ctx, int64(learned)-demoAhead); err != nil {
+		if err := d.watch.waitConsumed(ctx, int64(learned)-ahead); err != nil {
 			return err
 		}
 	}
@@ -197,7 +199,7 @@ func (d *demo) produce(ctx context.Context) error {
 }
 
 // held is the number of examples held out.
-func (d *demo) held() int64 { return int64((d.count - 1) / (demoHoldEvery - 1)) }
+func (d *demo) held() int64 { return int64((d.count - 1) / (holdEvery - 1)) }
 
 // train learns from the topic; half-way it stops, and a second trainer goes on
 // from the first one's checkpoint.
@@ -222,57 +224,31 @@ func (d *demo) train(ctx context.Context) error {
 }
 
 // trainUntil is what the command train does, up to the given offset.
-func (d *demo) trainUntil(ctx context.Context, end uint64) (engine.Result, error) {
-	e, err := engine.NewEngine(d.cfg)
-	if err != nil {
-		return engine.Result{}, err
-	}
-	store, snap, err := openStore(ctx, d.c, filepath.Join(d.dir, "checkpoints"), 0)
-	if err != nil {
-		return engine.Result{}, err
-	}
-	rc := engine.RunConfig{
-		Decoder: d.enc, Store: store, Model: demoModel, CheckpointEvery: 2500, Observer: d.watch,
-		Stop: end < d.count, Log: d.c.Log,
-	}
-	var from stream.Offsets
-	if snap != nil {
-		if err := e.Restore(snap); err != nil {
-			return engine.Result{}, err
-		}
-		from, rc.Version = snap.Header.Offsets, snap.Header.ModelVersion
-	}
-	pub, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
-	if err != nil {
-		return engine.Result{}, err
-	}
-	defer pub.Close()
-	d.watch.opened()
-	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
-		Config: d.kafka, Topics: []string{demoExamples}, Offsets: from, MaxWait: 20 * time.Millisecond,
-		StopAt: stream.Offsets{{Topic: demoExamples}: int64(end)},
+func (d *demo) trainUntil(ctx context.Context, end uint64) (trainer.Result, error) {
+	return trainer.Run(ctx, trainer.Job{
+		Options: d.learn,
+		Kafka: kafkaio.SourceOptions{
+			Config: d.kafka, Topics: []string{examplesTopic}, MaxWait: 20 * time.Millisecond,
+			StopAt: stream.Offsets{{Topic: examplesTopic}: int64(end)},
+		},
+		Decoder:     d.enc,
+		Checkpoints: trainer.Checkpoints{Dir: filepath.Join(d.dir, "checkpoints"), Every: 2500, Interval: -1},
+		Models:      trainer.Models{Topic: modelTopic, Name: modelName, FullEvery: 1},
+		Unfinished:  end < d.count,
+		Hooks:       []trainer.Hook{d.watch},
+		Log:         d.c.Log,
 	})
-	if err != nil {
-		return engine.Result{}, err
-	}
-	defer src.Close()
-	rc.Publisher, rc.Source = pub, src
-	d.engine = e
-	return engine.Run(ctx, e, rc)
 }
 
 // subscribe follows the model topic and predicts the examples held out, as a
 // service elsewhere would; then it tests the last model on what comes next.
 func (d *demo) subscribe(ctx context.Context) error {
-	if err := d.watch.waitOpened(ctx); err != nil {
-		return err
-	}
-	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{Config: d.kafka, Topic: demoModels, Model: demoModel})
+	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{Config: d.kafka, Topic: modelTopic, Model: modelName, TopicWait: -1})
 	if err != nil {
 		return fmt.Errorf("subscriber: %w", err)
 	}
 	fctx, stop := context.WithCancel(ctx)
-	live := predictor.Follow(fctx, sub, d.c.Log, d.watch.updated)
+	live := predictor.Follow(fctx, sub, predictor.FollowOptions{OnUpdate: d.watch.updated, Log: d.c.Log})
 	defer func() {
 		stop()
 		<-live.Done()
@@ -282,8 +258,8 @@ func (d *demo) subscribe(ctx context.Context) error {
 		return fmt.Errorf("subscriber: %w", err)
 	}
 	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
-		Config: d.kafka, Topics: []string{demoHeldOut}, MaxWait: 20 * time.Millisecond,
-		StopAt: stream.Offsets{{Topic: demoHeldOut}: d.held()},
+		Config: d.kafka, Topics: []string{heldOutTopic}, MaxWait: 20 * time.Millisecond,
+		StopAt: stream.Offsets{{Topic: heldOutTopic}: d.held()},
 	})
 	if err != nil {
 		return err
@@ -301,22 +277,19 @@ func (d *demo) subscribe(ctx context.Context) error {
 
 // test asks the last model about examples that follow those of the topics.
 func (d *demo) test(v *predictor.Version) error {
-	gen, err := synth.New(demoStream, d.seed, demoSet)
+	gen, err := synth.New(streamName, d.seed, streamSet)
 	if err != nil {
 		return err
 	}
 	gen.Skip(d.count + uint64(d.held()))
 	right := 0
-	for range demoFinal {
+	for range lastTest {
 		var ex stream.Example
 		gen.Next(&ex)
 		if v.Predict(ex.X) == ex.Y {
 			right++
 		}
 	}
-	d.final = &testOfLast{float64(right) / demoFinal, v.Update.Version}
+	d.final = &testOfLast{float64(right) / lastTest, v.Update.Version}
 	return nil
 }
-
-// mkdirReport makes a directory for a report that outlives the process.
-func mkdirReport() (string, error) { return os.MkdirTemp("", "streamsvm-report-") }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -56,14 +57,13 @@ func TestDeltasOfLearners(t *testing.T) {
 				if err := e.Settle(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				u, err := e.Update()
+				u, err := new(RunConfig).update(e, uint64(len(sent)+1), time.Time{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if u == nil {
 					continue
 				}
-				u.Version = uint64(len(sent) + 1)
 				s := d.next(u)
 				d.published(u, s)
 				sent, fulls = append(sent, *s), append(fulls, u.Payload)

@@ -1,4 +1,6 @@
-package main
+// Package dlq is the command dlq: it lists the records that could not be used,
+// and feeds them back, repaired.
+package dlq
 
 import (
 	"context"
@@ -9,18 +11,28 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// dlqVerbs are what the command dlq can do.
-var dlqVerbs = []string{"list", "replay"}
+// verbs are what the command dlq can do.
+var verbs = []string{"list", "replay"}
 
-// dlqGroup is where dlq replay keeps its position unless it is told otherwise.
-const dlqGroup = "streamsvm-dlq"
+// Group is where dlq replay keeps its position unless it is told otherwise.
+const Group = "streamsvm-dlq"
 
-func dlqCommand() *cli.Command {
+// Kafka is what the command needs to know of the program's way to a cluster.
+type Kafka struct {
+	// Define defines the flags and returns what makes the configuration of them.
+	Define func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
+	// Exit gives errors of kafkaio their exit codes.
+	Exit func(error) error
+}
+
+// Command returns the command.
+func Command(k Kafka) *cli.Command {
 	return &cli.Command{
 		Name: "dlq", Args: "list | replay [DLQ-TOPIC...]", MinArgs: 1, MaxArgs: -1,
 		Summary: "list the records that could not be used, or feed them back, repaired",
@@ -60,17 +72,17 @@ are passed over for good, so a filter needs a --group of its own.`,
 		Example: "streamsvm dlq list --config streamsvm.yaml --reason label,syntax --values\n" +
 			"streamsvm dlq replay clicks.dlq --from earliest --dry-run --repair \"sed 's/NaN/0/g'\"",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			o := &letterFlags{}
+			o := &letterFlags{exit: k.Exit}
 			list, replay := &letterList{letterFlags: o}, &letterReplay{letterFlags: o}
 			o.define(f)
 			list.define(f)
 			replay.define(f)
-			o.kafkaFlags.define(f)
+			o.config = k.Define(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				o.c = c
 				verb := c.Args[0]
-				if !slices.Contains(dlqVerbs, verb) {
-					return cli.Failf(cli.Usage, "dlq has no %q%s", verb, spell.DidYouMean(verb, dlqVerbs))
+				if !slices.Contains(verbs, verb) {
+					return cli.Failf(cli.Usage, "dlq has no %q%s", verb, spell.DidYouMean(verb, verbs))
 				}
 				for _, name := range foreignFlags[verb] {
 					if c.Origin(name).Source == cli.FromFlag {
@@ -98,12 +110,13 @@ var foreignFlags = map[string][]string{
 
 // letterFlags say which dead letters are meant.
 type letterFlags struct {
-	kafkaFlags
 	topics           []string
 	labels, suffix   string
 	reasons, origins []string
 	maxDown          time.Duration
 
+	config  func(c *cli.Call) (kafkaio.Config, error)
+	exit    func(error) error
 	c       *cli.Call
 	cfg     kafkaio.Config
 	letters []string // the topics of dead letters
@@ -160,7 +173,7 @@ func (o *letterFlags) resolve(args []string) (err error) {
 	if len(o.letters) == 0 {
 		return o.c.Bad("topics", errors.New("no topic is given, neither of dead letters nor of records"))
 	}
-	o.cfg, err = o.kafkaFlags.config(o.c)
+	o.cfg, err = o.config(o.c)
 	return err
 }
 
@@ -168,7 +181,7 @@ func (o *letterFlags) resolve(args []string) (err error) {
 func (o *letterFlags) filtered() bool { return len(o.reasons)+len(o.origins) > 0 }
 
 // wants reports whether the letter is one of those asked for.
-func (o *letterFlags) wants(l *parsedLetter) bool {
+func (o *letterFlags) wants(l *deadletter.Letter) bool {
 	return (len(o.reasons) == 0 || slices.Contains(o.reasons, l.Reason)) && (len(o.origins) == 0 || slices.Contains(o.origins, l.Topic))
 }
 
@@ -192,7 +205,7 @@ func (o *letterFlags) noTopic(err error) error {
 	if errors.As(err, &unknown) && slices.Contains(o.letters, unknown.Topic) {
 		return cli.Failf(cli.Unavailable, "%w: train makes it when it starts with --tolerance data and --dlq; is the name right?", err)
 	}
-	return kafkaError(err)
+	return o.exit(err)
 }
 
 // ended gives the end of reading letters its exit code.
@@ -200,7 +213,7 @@ func (o *letterFlags) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return cli.Failf(cli.Temporary, "interrupted")
 	}
-	return kafkaError(err)
+	return o.exit(err)
 }
 
 // printable is text from outside for a terminal: on one line, and without

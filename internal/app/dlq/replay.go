@@ -1,4 +1,4 @@
-package main
+package dlq
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -60,7 +61,7 @@ type replayCounts struct {
 func (r *letterReplay) define(f *cli.Flags) {
 	r.batch = replayBatch
 	f.Group("Replay", func() {
-		f.StringVar(&r.group, "group", dlqGroup, "consumer `GROUP` that keeps the position")
+		f.StringVar(&r.group, "group", Group, "consumer `GROUP` that keeps the position")
 		f.Choice(&r.from, "from", "", []string{"", "earliest", "latest"}, "where to begin")
 		f.Lookup("from").Usage = "where to begin if the group has no position: earliest, latest"
 		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
@@ -166,7 +167,7 @@ func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkai
 	}
 	found, err := group.Committed(ctx, parts)
 	if err != nil {
-		return nil, kafkaError(err)
+		return nil, r.exit(err)
 	}
 	from, known := stream.Offsets{}, map[string]bool{}
 	for _, p := range parts {
@@ -193,7 +194,7 @@ func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkai
 		return src, nil
 	}
 	if err := r.positions.Commit(ctx, r.next, r.note()); err != nil {
-		return nil, kafkaError(closeAfter(src, err))
+		return nil, r.exit(errors.Join(err, src.Close()))
 	}
 	return src, nil
 }
@@ -228,10 +229,10 @@ func (r *letterReplay) settle(ctx context.Context) error {
 		return nil
 	}
 	if err := r.p.Flush(ctx); err != nil {
-		return kafkaError(err)
+		return r.exit(err)
 	}
 	if err := r.positions.Commit(ctx, r.next, r.note()); err != nil {
-		return kafkaError(err)
+		return r.exit(err)
 	}
 	r.pending = 0
 	return nil
@@ -248,7 +249,7 @@ func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
 		if r.dry {
 			fmt.Fprintf(r.c.Out, "%s/%d offset %d -> %s: %q\n", rec.Topic, rec.Partition, rec.Offset, out.Topic, out.Value)
 		} else if err := r.p.Produce(ctx, *out); err != nil {
-			return notThere(err, "--to names another one")
+			return r.notThere(err)
 		}
 		r.n.sent++
 	}
@@ -268,7 +269,7 @@ func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.
 		}
 		return nil, nil
 	}
-	l, err := parseLetter(rec)
+	l, err := deadletter.Parse(rec)
 	if err != nil {
 		return skip(&r.n.others, "it is none", "err", err)
 	}
@@ -295,16 +296,16 @@ func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.
 		}
 		out.Value = value
 	}
-	if size, limit := wireSize(out), r.limits[out.Topic]; limit > 0 && size > limit {
+	if size, limit := deadletter.WireSize(out), r.limits[out.Topic]; limit > 0 && size > limit {
 		return skip(&r.n.tooLarge, "the topic does not take so large a record", "to", out.Topic, "bytes", size, "limit", limit)
 	}
 	return out, nil
 }
 
 // fedBack is the record of a letter as it goes back to its topic.
-func fedBack(rec *stream.Record, l *parsedLetter) *stream.Record {
+func fedBack(rec *stream.Record, l *deadletter.Letter) *stream.Record {
 	out := &stream.Record{Topic: l.Topic, Partition: l.Partition, Key: rec.Key, Value: rec.Value}
-	for _, h := range l.headers {
+	for _, h := range l.Headers {
 		if !strings.HasPrefix(h.Key, replayedHeader) { // a record that is fed back again
 			out.Headers = append(out.Headers, h)
 		}
@@ -316,13 +317,14 @@ func fedBack(rec *stream.Record, l *parsedLetter) *stream.Record {
 	return out
 }
 
-// wireSize is an upper bound of the batch that holds the record alone.
-func wireSize(r *stream.Record) int {
-	n := letterOverhead + len(r.Key) + len(r.Value)
-	for _, h := range r.Headers {
-		n += 10 + len(h.Key) + len(h.Value)
+// notThere says what to do about a topic to write to that does not exist, as
+// far as the user may know.
+func (r *letterReplay) notThere(err error) error {
+	var unknown *kafkaio.UnknownTopicError
+	if errors.As(err, &unknown) && unknown.Partition < 0 {
+		return cli.Failf(cli.Unavailable, "%w, or the user may not write to it: --to names another one", err)
 	}
-	return n
+	return r.exit(err)
 }
 
 // findLimits asks for the max.message.bytes of the topics that records go to,
@@ -339,11 +341,7 @@ func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
 		}
 	}
 	for _, name := range targets {
-		config, err := kafkaio.TopicConfig(ctx, r.cfg, name)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.Atoi(config["max.message.bytes"]); err == nil && n > 0 {
+		if n, err := deadletter.MessageLimit(ctx, r.cfg, name); err == nil {
 			r.limits[name], batch = n, min(batch, n)
 		}
 	}

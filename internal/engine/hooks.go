@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// A hook is told what happens in a run. It is any value with one or more of
+// the methods of these interfaces, which are called on the learning goroutine
+// unless they say otherwise. They must not block.
+type (
+	// StartedHook is told of an engine before the first record.
+	StartedHook interface {
+		Started(e *Engine, src stream.Source)
+	}
+	// ConsumedHook is told after each batch; queued is the number of records
+	// that wait.
+	ConsumedHook interface{ Consumed(e *Engine, queued int64) }
+	// DeadHook is told of each record that cannot be used.
+	DeadHook interface{ Dead(why *stream.RecordError) }
+	// CheckpointedHook is told when a checkpoint is durable, on the persisting
+	// goroutine.
+	CheckpointedHook interface {
+		Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
+	}
+	// PublishedHook is told when an update is durable, on the persisting
+	// goroutine. It gets the update as it was published, full or delta.
+	PublishedHook interface {
+		Published(u *stream.Update, took time.Duration)
+	}
+)
+
+// tell calls f with each hook that is an H.
+func tell[H any](hooks []any, f func(H)) {
+	for _, h := range hooks {
+		if h, ok := h.(H); ok {
+			f(h)
+		}
+	}
+}

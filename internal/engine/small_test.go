@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestSmallStream: of a stream that ends before its warm-up does, the last
+// third is scored, each example before it is learned from; where a run was
+// interrupted makes no difference.
+func TestSmallStream(t *testing.T) {
+	const n, scored = 569, 189
+	for _, name := range []string{"scs", "pegasos", "tsgs3vm"} {
+		cfg := config(t, name)
+		cfg.Warmup, cfg.Scale, cfg.Tune = 0, "standard", false
+		run := func(items []Item, cuts int) *Engine {
+			e := newEngine(t, cfg)
+			r := rand.New(rand.NewPCG(1, uint64(cuts)))
+			for len(items) > 0 {
+				k := len(items)
+				if cuts > 0 {
+					k = min(k, 1+r.IntN(2*n/cuts))
+				}
+				if _, err := e.Consume(t.Context(), items[:k]); err != nil {
+					t.Fatal(err)
+				}
+				items = items[k:]
+				snap, err := e.Snapshot(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				e = newEngine(t, cfg)
+				if err := e.Restore(snap); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		whole := run(rings(n, 3, false), 0)
+		all, _ := whole.Prequential().Accuracy()
+		if k := whole.Prequential().Examples(); k != scored || all < .8 || whole.Counts().Learned+whole.Counts().SampledOut != n {
+			t.Errorf("%s: %d examples scored, accuracy %.3f, %+v", name, k, all, whole.Counts())
+		}
+		if got, want := hashOf(t, run(rings(n, 3, false), 7)), hashOf(t, whole); got != want {
+			t.Errorf("%s: state %016x after interruptions, %016x without", name, got, want)
+		}
+		// A label counts only once its example has been scored.
+		flipped := rings(n, 3, false)
+		flipped[n-1].Example.Y *= -1
+		other, _ := run(flipped, 0).Prequential().Accuracy()
+		if diff := (all - other) * scored; diff < -1.001 || diff > 1.001 {
+			t.Errorf("%s: the label of the last example changes %.2f scores", name, diff)
+		}
+		for k := range 4 { // of hardly any examples, too
+			run(rings(k, 3, false), 0)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package trainer_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// The files in testdata/before were written by a version whose states had
+// another format.
+func before(name string) string { return filepath.Join("testdata", "before", name) }
+
+func lines(t *testing.T, path string, f func(line []byte)) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s := bufio.NewScanner(file)
+	for s.Scan() {
+		f(s.Bytes())
+	}
+}
+
+func libsvm(t *testing.T) codec.Codec {
+	t.Helper()
+	c, err := codec.New("libsvm", codec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestModelsFromBefore: models are still read, and decide as they did.
+func TestModelsFromBefore(t *testing.T) {
+	var rows []stream.Vec
+	lines(t, before("rows.libsvm"), func(line []byte) {
+		var x stream.Example
+		if err := libsvm(t).Decode(line, &x); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, x.X.Clone())
+	})
+	for _, name := range []string{"scs", "online", "tsgs3vm", "l1smooth"} {
+		p, err := predictor.Load(before(name + ".ssm"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		i := 0
+		lines(t, before(name+".decisions"), func(line []byte) {
+			var want struct{ Decision float64 }
+			if err := json.Unmarshal(line, &want); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Decision(rows[i]); !(math.Abs(got-want.Decision) <= 1e-5*max(1, math.Abs(want.Decision))) {
+				t.Errorf("%s, row %d: %v, before %v", name, i, got, want.Decision)
+			}
+			i++
+		})
+		if p.Learner() != name || i != len(rows) {
+			t.Errorf("%s: learner %s, %d decisions", name, p.Learner(), i)
+		}
+	}
+}
+
+// TestRecordingFromBefore: a recording is still read.
+func TestRecordingFromBefore(t *testing.T) {
+	res, err := trainer.Run(t.Context(), trainer.Job{
+		Options: trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff},
+		Decoder: libsvm(t),
+		Open: func(_ context.Context, from stream.Offsets) (stream.Source, error) {
+			return fileio.Open([]string{before("moons.ssr")}, fileio.Options{Start: from})
+		},
+	})
+	if err != nil || !res.Ended || res.Counts().Learned != 600 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+// TestCheckpointFromBefore: a checkpoint is refused, with a way out.
+func TestCheckpointFromBefore(t *testing.T) {
+	dir := t.TempDir()
+	data, err := os.ReadFile(before("checkpoint.ssc"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "checkpoint-0000000001-000000000001.ssc"), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = trainer.Run(t.Context(), trainer.Job{
+		Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Seed: 1},
+		Checkpoints: trainer.Checkpoints{Dir: dir},
+		Open: func(context.Context, stream.Offsets) (stream.Source, error) {
+			t.Error("the stream was opened")
+			return nil, os.ErrInvalid
+		},
+	})
+	var state *trainer.StateError
+	if !errors.As(err, &state) || !strings.Contains(err.Error(), "older version") || !strings.Contains(err.Error(), "train again") {
+		t.Error(err)
+	}
+}

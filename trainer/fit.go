@@ -1,0 +1,30 @@
+package trainer
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Fit learns from the examples, in their order, as Run does from a stream that
+// ends after them. Seq and ID are not looked at. The features must not be
+// changed as long as the state is in use. An example that cannot be used is an
+// error, a *stream.RecordError whose Offset is its index.
+func Fit(ctx context.Context, examples []stream.Example, o Options) (State, error) {
+	e, err := o.engine()
+	if err != nil {
+		return State{}, err
+	}
+	items := make([]engine.Item, 1)
+	for i := range examples {
+		items[0] = engine.Item{Offset: int64(i), Example: examples[i]}
+		if _, err := e.Consume(ctx, items); err != nil {
+			return State{}, err
+		}
+		if why := items[0].Err; why != nil {
+			return State{}, why
+		}
+	}
+	return State{e}, e.Finish(ctx)
+}

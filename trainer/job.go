@@ -1,0 +1,384 @@
+package trainer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
+)
+
+// Job says what Run does. Only Options influences what is learned.
+type Job struct {
+	Options
+
+	// Kafka says which topics are read, and how. Its Config also serves the
+	// model topic and the dead letters. Offsets and the topic of labels are
+	// added by Run.
+	Kafka kafkaio.SourceOptions
+	// Open, if not nil, opens another stream instead, at the offsets given; nil
+	// is its beginning.
+	Open func(ctx context.Context, from stream.Offsets) (stream.Source, error)
+	// Decoder of the records; nil is JSON.
+	Decoder stream.Decoder
+	// LabelDecoder of the records of Join.Topic; nil is codec.NewLabels.
+	LabelDecoder stream.Decoder
+
+	// Tolerance says what to do about records that cannot be used.
+	Tolerance Tolerance
+	// DeadLetters, if not empty, keeps the records that are tolerated: each
+	// goes, once, to the topic that has its own topic's name and this suffix.
+	DeadLetters string
+
+	Checkpoints Checkpoints
+	Models      Models
+	// Recording, if not empty, is a file that keeps the records consumed. It is
+	// cut back to where the checkpoint is at a restart.
+	Recording string
+
+	// Queue is the number of records that reading may run ahead of learning,
+	// within 64 MiB of their values; 0 is 65,536.
+	Queue int
+	// ShutdownTimeout bounds what is still done after the context has ended;
+	// 0 is 25 s.
+	ShutdownTimeout time.Duration
+	// Unfinished says that a stream that ends is only part of one: the learner
+	// does not complete its optimisation, and the next run goes on.
+	Unfinished bool
+
+	// Hooks are told what happens.
+	Hooks []Hook
+	// Log is told what a person should know; nil is nobody.
+	Log *slog.Logger
+}
+
+// Tolerance says what to do about records that cannot be used.
+type Tolerance string
+
+// The tolerances.
+const (
+	TolerateNone Tolerance = "none" // stop at the first one; also the zero value
+	TolerateData Tolerance = "data" // skip it, and stop if it cannot be dead-lettered
+	TolerateAll  Tolerance = "all"  // skip it even then
+)
+
+// Checkpoints say where and how often the state is stored. Each checkpoint is
+// followed by a publication.
+type Checkpoints struct {
+	// Dir is their directory, which belongs to one job at a time; empty keeps
+	// none.
+	Dir string
+	// Retain is the number to keep; 0 is 3.
+	Retain int
+	// Interval is the time, and Every the number of records, between
+	// checkpoints. Interval 0 is 10 s, negative sets none; Every 0 sets none. One
+	// is always written at the end.
+	Interval time.Duration
+	Every    uint64
+}
+
+// Models say where the model is published.
+type Models struct {
+	// Topic is the model topic; it is created, compacted, if it does not exist.
+	// Empty publishes nothing.
+	Topic string
+	// Name of the model in the topic; empty is "model".
+	Name string
+	// FullEvery publishes a full model at least every so many times, between
+	// them what has changed where that is less than half of it; 0 is 16.
+	FullEvery int
+	// MaxRecordBytes bounds a record; larger models are split. 0 is 900 KiB.
+	MaxRecordBytes int
+	// Replace says to replace a model in the topic that does not come from the
+	// job's checkpoints.
+	Replace bool
+}
+
+// Result says how a run ended, and what has been learned.
+type Result struct {
+	State
+	// Ended: the stream has ended. Otherwise the run was stopped, and can go on.
+	Ended bool
+	// Version is the version of the model published last.
+	Version uint64
+}
+
+// ForeignModelError says that the model topic holds a model that does not come
+// from the job's checkpoints, so that subscribers would not take those of the
+// job for newer.
+type ForeignModelError struct {
+	Topic, Model   string
+	Epoch, Version uint64 // of the model there
+}
+
+func (e *ForeignModelError) Error() string {
+	return fmt.Sprintf("topic %s holds version %d (epoch %d) of model %s, which does not come from these checkpoints", e.Topic, e.Version, e.Epoch, e.Model)
+}
+
+// Run does the job until the stream ends, ctx ends, or something fails. When
+// ctx ends it writes a last checkpoint, publishes, and returns a Result without
+// an error. It starts in the order in which a restart is safe at any moment:
+//
+//  1. It claims the checkpoints before it reads them, so that no run that was
+//     thought dead adds one in between, and goes on from the newest.
+//  2. It publishes that one's model again: the run before may have ended
+//     between storing and publishing it.
+//  3. It opens the stream at the positions of the checkpoint, if its topics are
+//     still the same, and looks for dead letters sent since.
+//  4. At a first start it stores a checkpoint of where the topics begin before
+//     it reads anything.
+//
+// The errors are *OptionError, *StateError, *ForeignModelError,
+// *TopicReplacedError, a *stream.RecordError if a record is not tolerated, and
+// those of the packages that read, store and publish.
+func Run(ctx context.Context, job Job) (res Result, err error) {
+	r := &run{Job: job}
+	defer func() {
+		for _, c := range slices.Backward(r.closers) {
+			err = errors.Join(err, c())
+		}
+	}()
+	if err := r.start(ctx); err != nil {
+		return Result{}, err
+	}
+	end, err := engine.Run(ctx, r.e, r.run)
+	return Result{State: State{r.e}, Ended: end.Ended, Version: end.Version}, err
+}
+
+// run is a job under way.
+type run struct {
+	Job
+	e    *engine.Engine
+	run  engine.RunConfig
+	snap *checkpoint.Snapshot // where the run goes on from; nil at a first start
+	// closers end what start has opened, the last one first.
+	closers []func() error
+}
+
+func (r *run) start(ctx context.Context) (err error) {
+	if r.Log == nil {
+		r.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{r.load, r.openModels, r.openRecording, r.openSource, r.openDeadLetters} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if r.run.Store != nil && r.snap == nil && len(r.run.Start) > 0 {
+		return engine.SaveFirst(ctx, r.e, r.run)
+	}
+	return nil
+}
+
+// prepare checks the job and makes what needs nothing from outside.
+func (r *run) prepare() error {
+	if r.Models.Topic != "" && r.Checkpoints.Dir == "" {
+		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: the versions of a model go on from them after a restart")}
+	}
+	if r.Open == nil && len(r.Kafka.Topics) == 0 {
+		return &OptionError{"Kafka", "", errors.New("no topic is given")}
+	}
+	if r.Open == nil && r.Join.Topic != "" && slices.Contains(r.Kafka.Topics, r.Join.Topic) {
+		return &OptionError{"Join", "", fmt.Errorf("%s is a topic of examples too", r.Join.Topic)}
+	}
+	if !slices.Contains([]Tolerance{"", TolerateNone, TolerateData, TolerateAll}, r.Tolerance) {
+		return &OptionError{"Tolerance", "", fmt.Errorf("%q is not one of none, data, all", r.Tolerance)}
+	}
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	cfg.Log = r.Log
+	if r.e, err = engine.NewEngine(cfg); err != nil {
+		return &OptionError{"Options", "", err}
+	}
+	if r.Decoder == nil {
+		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
+			return err
+		}
+	}
+	if r.LabelDecoder == nil && r.Join.Topic != "" {
+		if r.LabelDecoder, err = codec.NewLabels(codec.Options{Task: string(cfg.Task)}); err != nil {
+			return err
+		}
+	}
+	r.Models.Name = cmp.Or(r.Models.Name, "model")
+	r.Models.FullEvery = cmp.Or(r.Models.FullEvery, 16)
+	hooks := make([]any, len(r.Hooks))
+	for i, h := range r.Hooks {
+		if p, ok := h.(HookProgress); ok {
+			hooks = append(hooks, progress{p})
+		}
+		hooks[i] = h
+	}
+	r.run = engine.RunConfig{
+		Decoder: r.Decoder, Labels: r.LabelDecoder, Model: r.Models.Name, FullEvery: r.Models.FullEvery,
+		Tolerance: engine.Tolerance(r.Tolerance), CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
+		QueueRecords: r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
+	}
+	return nil
+}
+
+// load claims the checkpoints and restores the newest.
+func (r *run) load(ctx context.Context) error {
+	if r.Checkpoints.Dir == "" {
+		return nil
+	}
+	store, err := checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, Log: r.Log})
+	if err != nil {
+		return err
+	}
+	if _, err := store.Claim(ctx); err != nil {
+		return err
+	}
+	r.run.Store = store
+	if r.snap, err = store.Load(); err != nil || r.snap == nil {
+		return err
+	}
+	if err := restore(r.e, r.snap); err != nil {
+		return err
+	}
+	h := r.snap.Header
+	r.run.Version = h.ModelVersion
+	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
+	return nil
+}
+
+// meta returns what the checkpoint keeps under a name, or "".
+func (r *run) meta(name string) string {
+	if r.snap != nil {
+		for _, kv := range r.snap.Header.Meta {
+			if kv[0] == name {
+				return kv[1]
+			}
+		}
+	}
+	return ""
+}
+
+// openModels opens the model topic and publishes the checkpoint's model again.
+func (r *run) openModels(ctx context.Context) error {
+	if r.Models.Topic == "" {
+		return nil
+	}
+	if r.Open == nil { // nothing is created for a run that has nothing to read
+		if _, err := kafkaio.Partitions(ctx, r.Kafka.Config, r.topics(), r.Kafka.TopicWait, r.Kafka.MaxDown); err != nil {
+			return err
+		}
+	}
+	p, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
+		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown,
+		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
+	})
+	if err != nil {
+		return err
+	}
+	r.run.Publisher = p
+	r.closers = append(r.closers, p.Close)
+	if err := r.succeed(ctx, p.Last); err != nil || r.snap == nil {
+		return err
+	}
+	return engine.Republish(ctx, r.e, r.run, r.snap.Header)
+}
+
+// succeed makes sure that what is going to be published is newer, to the
+// subscribers, than what the topic holds. That is not so if the model there
+// comes from other checkpoints than these.
+func (r *run) succeed(ctx context.Context, last func() (epoch, version uint64)) error {
+	store := r.run.Store
+	epoch, version := last()
+	if epoch == 0 || r.snap != nil && epoch < store.Epoch() {
+		return nil
+	}
+	const most = 100000 // claims are cheap, but a damaged topic may ask for any number
+	if !r.Models.Replace || epoch-store.Epoch() > most {
+		return &ForeignModelError{r.Models.Topic, r.Models.Name, epoch, version}
+	}
+	for store.Epoch() <= epoch {
+		if _, err := store.Claim(ctx); err != nil {
+			return err
+		}
+	}
+	r.run.Version = max(r.run.Version, version)
+	return nil
+}
+
+// openRecording begins a recording, or goes on with it where the checkpoint
+// says that it was.
+func (r *run) openRecording(context.Context) error {
+	if r.Recording == "" {
+		return nil
+	}
+	if r.run.Store == nil {
+		r.Log.Warn("without checkpoints a restart begins again, and the recording must not exist then")
+	}
+	var w *fileio.RecordWriter
+	var err error
+	if pos := r.meta(engine.MetaRecording); pos == "" {
+		w, err = fileio.CreateRecording(r.Recording)
+	} else {
+		var n int64
+		if n, err = strconv.ParseInt(pos, 10, 64); err == nil {
+			w, err = fileio.Reopen(r.Recording, n)
+		}
+	}
+	if err != nil {
+		return &OptionError{"Recording", "", err}
+	}
+	r.run.Recorder = w
+	r.closers = append(r.closers, func() error { return w.Close(r.e.Finished()) })
+	return nil
+}
+
+// openSource opens the stream where the checkpoint ends.
+func (r *run) openSource(ctx context.Context) (err error) {
+	var from stream.Offsets
+	if r.snap != nil {
+		from = r.snap.Header.Offsets
+	}
+	if r.Open != nil {
+		r.run.Source, err = r.Open(ctx, from)
+	} else {
+		r.run.Source, err = r.openTopics(ctx, from)
+	}
+	if err == nil {
+		r.closers = append(r.closers, r.run.Source.Close)
+	}
+	return err
+}
+
+// openDeadLetters opens the topics of dead letters.
+func (r *run) openDeadLetters(ctx context.Context) error {
+	if r.DeadLetters == "" || r.run.Tolerance == engine.TolerateNone || r.run.Tolerance == "" {
+		return nil
+	}
+	o := deadletter.Options{
+		Config: r.Kafka.Config, Topics: r.topics(), Suffix: r.DeadLetters, MaxDown: r.Kafka.MaxDown, Log: r.Log,
+		Mark: r.meta(engine.MetaDeadLetters),
+	}
+	if r.snap != nil {
+		o.Restored, o.From = true, r.snap.Header.Offsets
+	}
+	d, err := deadletter.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	r.run.DeadLetters = d
+	r.closers = append(r.closers, d.Close)
+	return nil
+}

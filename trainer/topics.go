@@ -1,0 +1,149 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// metaTopic, with the topic's name after it, is the name under which a
+// checkpoint keeps the id that a topic has.
+const metaTopic = "topic_id:"
+
+// TopicReplacedError says that topics have been deleted and created again since
+// the checkpoint, whose offsets mean other records now. A run that begins so
+// can go on at Kafka.OutOfRange.
+type TopicReplacedError struct {
+	Topics []string
+	// Running: it has happened during the run. What has been read since the last
+	// checkpoint is dropped.
+	Running bool
+}
+
+func (e *TopicReplacedError) Error() string {
+	since := "since the checkpoint, whose offsets mean other records now"
+	if e.Running {
+		since = "during the run: what has been read since the last checkpoint is dropped"
+	}
+	return fmt.Sprintf("topic %s has been deleted and created again %s", strings.Join(e.Topics, ", "), since)
+}
+
+// ReplacedTopics returns the topics that have been deleted and created again
+// since a checkpoint with this header. It waits for an answer for at most
+// maxDown; 0 is as long as it takes.
+func ReplacedTopics(ctx context.Context, cfg kafkaio.Config, h checkpoint.Header, maxDown time.Duration) ([]string, error) {
+	then := topicIDs(h)
+	now, err := kafkaio.TopicIDs(ctx, cfg, slices.Sorted(maps.Keys(then)), maxDown)
+	return replaced(then, now), err
+}
+
+// topicIDs returns the ids that topics had when the checkpoint was written.
+func topicIDs(h checkpoint.Header) map[string]string {
+	out := map[string]string{}
+	for _, kv := range h.Meta {
+		if name, ok := strings.CutPrefix(kv[0], metaTopic); ok {
+			out[name] = kv[1]
+		}
+	}
+	return out
+}
+
+// replaced returns the topics that have another id now.
+func replaced(then, now map[string]string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(then)) {
+		if id, ok := now[name]; ok && id != then[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// topics lists the topics that are read.
+func (r *run) topics() []string {
+	topics := slices.Clone(r.Kafka.Topics)
+	if r.Join.Topic != "" {
+		topics = append(topics, r.Join.Topic)
+	}
+	return topics
+}
+
+// openTopics opens the topics at the positions of the checkpoint. In a topic
+// that has been created again they mean other records, even where there are
+// some: that is an error, unless OutOfRange says where to go on.
+func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Source, error) {
+	o := r.Kafka
+	o.Topics, o.Offsets = r.topics(), from
+	src, err := kafkaio.NewSource(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	r.run.Start = src.Start()
+	if r.run.Store == nil {
+		return src, nil
+	}
+	now, err := kafkaio.TopicIDs(ctx, o.Config, o.Topics, o.MaxDown)
+	if err != nil {
+		return nil, errors.Join(err, src.Close())
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		r.run.Meta = append(r.run.Meta, [2]string{metaTopic + name, now[name]})
+	}
+	r.run.Confirm = r.confirmTopics(o.Topics, now)
+	var gone []string
+	if r.snap != nil {
+		gone = replaced(topicIDs(r.snap.Header), now)
+	}
+	if len(gone) == 0 {
+		return src, nil
+	}
+	if err := src.Close(); err != nil {
+		return nil, err
+	}
+	if o.OutOfRange == kafkaio.OutOfRangeFail || o.OutOfRange == "" {
+		return nil, &TopicReplacedError{Topics: gone}
+	}
+	o.Offsets = o.Offsets.Clone()
+	maps.DeleteFunc(o.Offsets, func(p stream.Partition, _ int64) bool { return slices.Contains(gone, p.Topic) })
+	o.Start = kafkaio.StartAt(o.OutOfRange)
+	r.Log.Error("topics have been created again since the checkpoint: going on in them", "topics", gone, "at", fmt.Sprint(o.Start))
+	if src, err = kafkaio.NewSource(ctx, o); err != nil {
+		return nil, err
+	}
+	r.run.Start = src.Start()
+	return src, nil
+}
+
+// confirmFor bounds how long a checkpoint waits for the ids of the topics.
+const confirmFor = time.Second
+
+// confirmTopics returns a check that the topics are those that had the given
+// ids. One that is created again during a run, quickly enough, goes on giving
+// records to who reads by its name. A cluster that does not answer stops no
+// checkpoint.
+func (r *run) confirmTopics(topics []string, then map[string]string) func(context.Context) error {
+	cfg := r.Kafka.Config
+	cfg.Log = slog.New(slog.DiscardHandler)
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, confirmFor) // a broker may accept and say nothing
+		defer cancel()
+		now, err := kafkaio.TopicIDs(ctx, cfg, topics, confirmFor)
+		if err != nil {
+			r.Log.Debug("the ids of the topics are not known", "err", err)
+			return nil
+		}
+		if gone := replaced(then, now); len(gone) > 0 {
+			return &TopicReplacedError{gone, true}
+		}
+		return nil
+	}
+}
