@@ -3,6 +3,8 @@
 package docs
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"net/url"
 	"os"
@@ -131,4 +133,66 @@ func TestPaths(t *testing.T) {
 			t.Errorf("architecture.md names %s, which does not exist", p)
 		}
 	}
+}
+
+var (
+	promise = regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|[^|\n]*\\| (stable|may change) \\|$")
+	snippet = regexp.MustCompile("(?s)\\]\\(\\.\\./([^)]*\\.go)\\)|```go\n(.*?)```")
+)
+
+// The page on the library and the documentation of each public package agree on
+// whether its API is stable, and its programs are copied from code that is run.
+func TestLibrary(t *testing.T) {
+	text := pages(t)["docs/library.md"]
+	packages, programs := 0, 0
+	for _, m := range promise.FindAllStringSubmatch(text, -1) {
+		want := map[string]string{"stable": "The API is stable", "may change": "The API may change"}[m[2]]
+		for _, p := range code.FindAllStringSubmatch(m[1], -1) {
+			packages++
+			if doc := strings.Join(strings.Fields(packageDoc(t, p[1])), " "); !strings.Contains(doc, want) {
+				t.Errorf("package %s does not say: %s", p[1], want)
+			}
+		}
+	}
+	source := "" // the file that the page has named last
+	for _, m := range snippet.FindAllStringSubmatch(text, -1) {
+		if m[1] != "" {
+			data, err := os.ReadFile(filepath.Join("..", m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			source = string(data)
+			continue
+		}
+		programs++
+		for line := range strings.Lines(m[2]) {
+			if line = strings.TrimSpace(line); !strings.Contains(source, line) {
+				t.Errorf("this line of a program is not in the file named before it: %s", line)
+			}
+		}
+	}
+	if packages < 15 || programs < 4 {
+		t.Errorf("found %d packages and %d programs", packages, programs)
+	}
+}
+
+// packageDoc returns the documentation of a package of this module.
+func packageDoc(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("package %s: no files, %v", dir, err)
+	}
+	doc := ""
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc += f.Doc.Text()
+	}
+	return doc
 }
