@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -132,6 +133,52 @@ func TestPaths(t *testing.T) {
 		if _, err := os.Stat(filepath.Join("..", p)); err != nil {
 			t.Errorf("architecture.md names %s, which does not exist", p)
 		}
+	}
+}
+
+var (
+	floor  = regexp.MustCompile(`(?s)\{"([^"]+)", \[\]string\{([^}]*)\}\}`)
+	quoted = regexp.MustCompile(`"([^"]+)"`)
+)
+
+// The table of floors on the page on architecture is that of floors_test.go.
+func TestFloors(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join("..", "floors_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := map[string]string{} // floor by room
+	for _, m := range floor.FindAllStringSubmatch(string(src), -1) {
+		for _, r := range quoted.FindAllStringSubmatch(m[2], -1) {
+			rooms[r[1]] = m[1]
+		}
+	}
+	_, table, _ := strings.Cut(pages(t)["docs/architecture.md"], "\n| floor |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	on, named := "", map[string]bool{}
+	for _, row := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(row, "|")
+		if name := strings.TrimSpace(cells[1]); name != "" {
+			on = name
+		}
+		for _, m := range code.FindAllStringSubmatch(cells[2], -1) {
+			named[m[1]] = true
+			want := rooms[m[1]]
+			for dir := m[1]; want == "" && dir != "."; dir = path.Dir(dir) {
+				want = rooms[dir+"/..."]
+			}
+			if want != on && on != "on no floor" {
+				t.Errorf("%s is on the floor %q, the page says %q", m[1], want, on)
+			}
+		}
+	}
+	for r := range rooms {
+		if !strings.HasSuffix(r, "...") && !named[r] {
+			t.Errorf("the page does not name %s", r)
+		}
+	}
+	if len(rooms) < 20 || len(named) < 40 {
+		t.Errorf("found %d rooms and %d packages", len(rooms), len(named))
 	}
 }
 
