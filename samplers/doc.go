@@ -31,5 +31,5 @@
 // sizes given as long as the steps that are due are taken. Nothing here is safe
 // for concurrent use.
 //
-// The API may change.
+// The API may change, apart from Fate and Need, which package algos takes over.
 package samplers
