@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prequential accuracy on elec2 for every learner of the registry, beside the
-prediction that nothing changes.
+"""Prequential accuracy on elec2 for every learner of the registry, next to that
+of the prediction that nothing changes.
 
     bench/elec2.py [--data DIR] [--limit N] [learner...]
 
@@ -34,7 +34,7 @@ GRIDS = {
     "perceptron": grid(budget=[200, 1000], average=["false"], gamma=["auto", 0.02]),
     "pegasos": grid(**{"lambda": [1e-4, 1e-3], "budget": [1000], "average": ["none"], "gamma": ["auto", 0.02]}),
     "scs": grid(max_sample=[500, 2000], full=["window"], c=[1, 10]),
-    # What preset drift sets beside the buffer: on this stream the last label says most.
+    # What preset drift sets besides the buffer: on this stream the last label says most.
     "sdca": grid(buffer=[500, 2000], c=[1, 10], every=[1], visits=[2], choice=[1], average=[0]),
     "sbp": grid(buffer=[500, 2000], frozen=[1], c=[1, 10]),
     "smo": grid(buffer=[500, 2000], c=[1, 10]),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs LIBLINEAR and scikit-learn's LinearSVC beside learner l1smooth, on the
+"""Runs LIBLINEAR and scikit-learn's LinearSVC next to learner l1smooth, on the
 same rows in one go, and prints a table.
 
     bench/l1.py [--data DIR] [--times N] [SET]...

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Live accuracy in blocks on streams that do not change, beside LIBSVM's batch
+"""Live accuracy in blocks on streams that do not change, next to LIBSVM's batch
 solver.
 
     bench/live.py [--examples 500000] [--sets sea,xor5,...] [--before EXE] [--no-libsvm] [-- flags of bench/live]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs Vowpal Wabbit and River beside streamsvm's online learner, on the same
+"""Runs Vowpal Wabbit and River next to streamsvm's online learner, on the same
 rows and in one go, each on one core, and prints a table.
 
     bench/online.py [--data DIR] [--rows N] [set...]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs LIBSVM, LIBLINEAR, scikit-learn and River beside streamsvm, on the same
+"""Runs LIBSVM, LIBLINEAR, scikit-learn and River next to streamsvm, on the same
 rows and in one go, and prints tables.
 
     bench/peers.py [--data DIR] [predict] [linear] [features]

@@ -98,7 +98,7 @@ func TestFiles(t *testing.T) {
 			Offsets: stream.Offsets{{Topic: "t", ID: 0}: 3},
 			Meta:    [][2]string{{"consumed", "3"}},
 		},
-		Sections: []checkpoint.Section{{Name: "engine", Data: []byte("abc")}, {Name: "learner", Data: []byte("defg")}},
+		Sections: []checkpoint.Section{{Name: "engine.2", Data: []byte("abc")}, {Name: "learner", Data: []byte("defg")}},
 	})
 	if err != nil {
 		t.Fatal(err)

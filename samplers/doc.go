@@ -30,4 +30,6 @@
 // is decoded into a buffer made with the same options. Memory is bounded by the
 // sizes given as long as the steps that are due are taken. Nothing here is safe
 // for concurrent use.
+//
+// The API may change, apart from Fate and Need, which package algos takes over.
 package samplers

@@ -64,7 +64,7 @@ def main():
     ap.add_argument("--kills", type=int, default=5)
     ap.add_argument("--broker-kills", type=int, default=0)
     ap.add_argument("--seed", type=int, default=1)
-    # What stands behind -- goes to streamsvm as it is.
+    # What comes after -- goes to streamsvm as it is.
     own, rest = sys.argv[1:], ["--learner", "pegasos", "--tune=off", "--warmup", "1000"]
     if "--" in own:
         own, rest = own[:own.index("--")], own[own.index("--") + 1:]

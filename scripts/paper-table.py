@@ -2,7 +2,7 @@
 """The rows of the SCS paper's Table 1 for which there is public data here.
 
 Accuracy and seconds of scs, pegasos and wolfe, means over 20 shuffled splits
-with training parts of the sizes printed, beside the paper's figures. The
+with training parts of the sizes printed, next to the paper's figures. The
 published width, parameters and preparation are not known: scs chooses its own
 on the first examples, the two baselines get what scs chose.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Accuracy and time of streamsvm's default preset beside LIBSVM's svm-train.
+"""Accuracy and time of streamsvm's default preset, compared with LIBSVM's svm-train.
 
 Both learn the same training rows in the same run, one after the other, on one
 core each, and are scored on the same test rows; wall seconds include parsing.
@@ -90,7 +90,7 @@ def main():
     ap.add_argument("--runs", type=int, default=1)
     ap.add_argument("--no-libsvm", action="store_true")
     ap.add_argument("--fixed", action="store_true", help="the same rows and parameters for both")
-    # What stands behind -- goes to streamsvm as it is.
+    # What comes after -- goes to streamsvm as it is.
     own, rest = sys.argv[1:], []
     if "--" in own:
         own, rest = own[:own.index("--")], own[own.index("--") + 1:]

@@ -10,12 +10,12 @@ internal/app/chart.
 
 How the pictures of the docs came to be:
 
-    demo.png, status.png   as above
-    scs-gap.png            go run -C bench ./live -limit 1000000 -csv steps.csv "sea block=0", then
-                           gap bench/steps.csv docs/scs-gap.png --title "SEA without change, one million examples"
-    semi-growth.png        growth, of the CSV that the table in semi.md was made of
-    sbp-*.png              bench/curves as in sbp.md, then chart DIR/index.html, the first chart
-    svrg-sd.png            bench/vr as in svrg-sd.md, then the chart --title "covtype15k, ridge 1e-4"
+    docs/demo.png, docs/status.png    as above
+    docs/measured/scs-gap.png         go run -C bench ./live -limit 1000000 -csv /tmp/steps.csv "sea block=0", then
+                                      gap /tmp/steps.csv docs/measured/scs-gap.png --title "SEA without change, one million examples"
+    docs/measured/tsgs3vm-growth.png  growth, of the CSV that the table in docs/measured/tsgs3vm.md was made of
+    docs/measured/sbp-*.png           bench/curves as in docs/measured/sbp.md, then chart DIR/index.html, the first chart
+    docs/measured/svrg.png            bench/vr as in docs/measured/svrg.md, then the chart --title "covtype15k, ridge 1e-4"
 
 Needs chromium (or its path in CHROMIUM) and, for demo and status, Go.
 """

@@ -1,5 +1,7 @@
 // Package l1smooth is the smoothed active-set Newton method for linear SVMs
 // with an l1 term, on the buffer of a stream.
+//
+// Options are stable; the package has no other API.
 package l1smooth
 
 import (

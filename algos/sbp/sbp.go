@@ -1,5 +1,7 @@
 // Package sbp is the kernelized stochastic batch perceptron on the buffer of a
 // stream.
+//
+// Options are stable; the package has no other API.
 package sbp
 
 import (

@@ -99,4 +99,6 @@
 // The state is a function of options, seed and the sequence of calls; the cache
 // of kernel rows changes no bit of it and is not stored. Not safe for concurrent
 // use; a Model is immutable and may be used from anywhere.
+//
+// Options are stable; the package has no other API.
 package scs

@@ -1,6 +1,8 @@
 // Package svrg learns linear models from a stream by variance-reduced
 // gradients on a sample of it. The methods are those of package finitesum;
 // this is what makes learners of them.
+//
+// Options are stable; the package has no other API.
 package svrg
 
 import (

@@ -1,3 +1,9 @@
+// Package tsgs3vm learns kernel SVMs from few labels among many examples, with
+// random Fourier features: tsgs3vm from labelled and unlabelled examples, dsg
+// from the labelled ones alone, and frs3vm, the baseline for both, with features
+// that are drawn once.
+//
+// Options are stable; the package has no other API.
 package tsgs3vm
 
 import (

@@ -1,11 +1,14 @@
 // Package kafkaio reads and writes records on Apache Kafka: a Source, a
 // Producer, and what both need to know of topics. Models on Kafka are in package
-// modeltopic. The API is not stable yet.
+// modeltopic.
 //
 // The position of a reader belongs to the checkpoint of the program that
 // reads. So there is no consumer group here: partitions are fetched one by one
 // from the offsets given, nothing is skipped silently, and a group, if one is
 // named, is only told about progress.
+//
+// The API may change, apart from Config and SourceOptions, which package trainer
+// takes.
 package kafkaio
 
 import (

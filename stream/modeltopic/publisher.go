@@ -1,6 +1,8 @@
 // Package modeltopic publishes models to a compacted Kafka topic, follows them,
-// and describes what such a topic holds. The API is not stable yet; the format
-// of the records, see format.md, has a version.
+// and describes what such a topic holds. docs/formats/model-topic.md describes the
+// records byte by byte; that format has a version.
+//
+// The API may change.
 package modeltopic
 
 import (

@@ -1,4 +1,6 @@
 // Package online is a linear model that is updated on each example as it comes.
+//
+// Options are stable; the package has no other API.
 package online
 
 import (

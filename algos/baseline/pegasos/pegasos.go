@@ -1,4 +1,6 @@
 // Package pegasos is kernel Pegasos as a stream learner.
+//
+// Options are stable; the package has no other API.
 package pegasos
 
 import (

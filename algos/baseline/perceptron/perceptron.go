@@ -1,4 +1,6 @@
 // Package perceptron is the online kernel perceptron.
+//
+// Options are stable; the package has no other API.
 package perceptron
 
 import (

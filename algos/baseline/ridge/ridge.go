@@ -1,5 +1,7 @@
 // Package ridge solves linear ridge regression on a stream exactly, by the
 // normal equations.
+//
+// Options are stable; the package has no other API.
 package ridge
 
 import (

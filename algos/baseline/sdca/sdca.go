@@ -1,5 +1,7 @@
 // Package sdca is stochastic dual coordinate ascent with kernels on the buffer
 // of a stream.
+//
+// Options are stable; the package has no other API.
 package sdca
 
 import (

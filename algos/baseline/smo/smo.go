@@ -1,4 +1,6 @@
 // Package smo is sequential minimal optimisation on the buffer of a stream.
+//
+// Options are stable; the package has no other API.
 package smo
 
 import (

@@ -16,6 +16,8 @@
 // Examples are collected and the whole problem is worked on at doubling sample
 // sizes and at the end. Cost: one kernel row for each hinge that turns on or
 // off (a product with Q in the alpha geometry), O(m) otherwise; no m × m matrix.
+//
+// Options are stable; the package has no other API.
 package wolfe
 
 import (
