@@ -70,22 +70,16 @@ func (r recipe) table(t []leap, lasso float64) []leap {
 	return t
 }
 
-// begin prepares a step; in the first one also the tables.
-func (w *walk) begin() {
-	if w.k == 0 {
-		if len(w.done) < len(w.x) {
-			w.done = make([]int32, len(w.x))
-		}
-		clear(w.done)
-		if r := (recipe{w.eta, w.p.Ridge, w.mom, w.sumNext, min(w.m, maxLeap)}); w.rec != r {
-			w.rec = r
-			w.jump = r.table(w.jump, 0)
-			w.fade = r.table(w.fade, math.Inf(1))
-		}
+// prepare begins an epoch.
+func (w *walk) prepare() {
+	if len(w.done) < len(w.x) {
+		w.done = make([]int32, len(w.x))
 	}
-	w.touch = w.touch[:0]
-	if w.p.first() == 1 {
-		w.catchUp(0, int32(w.k))
+	clear(w.done)
+	if r := (recipe{w.eta, w.p.Ridge, w.mom, w.sumNext, min(w.m, maxLeap)}); w.rec != r {
+		w.rec = r
+		w.jump = r.table(w.jump, 0)
+		w.fade = r.table(w.fade, math.Inf(1))
 	}
 }
 

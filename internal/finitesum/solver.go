@@ -11,22 +11,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// A Method is an algorithm: one of the variables that the files of this
-// package define.
-type Method struct {
-	name        string
-	rate, inner float64 // usual settings
-	// What it keeps from epoch to epoch besides x~: the vectors y and z, the sum
-	// of the snapshots, and SAGA's table of derivatives with its mean.
-	y, z, sum, table bool
-	// epoch runs m inner steps. After an error all that Solver.Fields names is
-	// as it was, but for the passes.
-	epoch func(s *Solver, ctx context.Context, m int) error
-}
-
-// String returns the name under which users know the method.
-func (m *Method) String() string { return m.name }
-
 // Params are a method's settings. Those of the last group are for SVRGSD and
 // SAGASD alone.
 type Params struct {
@@ -111,11 +95,14 @@ func NewSolver(prob *Problem, par Params) *Solver {
 		par.Inner = par.Method.inner
 	}
 	par.Batch = max(par.Batch, 1)
-	if par.Variant == Auto {
+	if !par.Method.sd {
+		par.Sigma, par.Decrease = 1, 0
+	}
+	switch {
+	case par.Method != SVRGSD, par.Variant == Auto && prob.Ridge > 0:
 		par.Variant = Strongly
-		if par.Method == SVRGSD && prob.Ridge == 0 {
-			par.Variant = Convex
-		}
+	case par.Variant == Auto:
+		par.Variant = Convex
 	}
 	s := &Solver{prob: prob, par: par, decrease: decrease{lo: 1, hi: 1}}
 	s.Changed()

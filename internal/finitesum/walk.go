@@ -1,11 +1,6 @@
 package finitesum
 
-import (
-	"context"
-
-	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/internal/rng"
-)
+import "github.com/streamsvm/streamsvm/internal/rng"
 
 // checkEvery is the number of inner steps between looks at the context.
 const checkEvery = 512
@@ -34,11 +29,8 @@ type walk struct {
 	m, k   int // steps in all, steps done
 	batch  []drawn
 	u      []float64
-	single bool // one row a step, dense
 	sparse bool
 	lazy
-
-	observe func(k int, x, hat, u []float64, theta float64) // of tests
 }
 
 // drawn is a row of a batch, its derivative d at x, and the weighted
@@ -48,32 +40,13 @@ type drawn struct {
 	c, d float64
 }
 
-// start begins an epoch of m steps at x_0 = x^_0 = x.
-func (s *Solver) start(m int, x, known, grad []float64) *walk {
-	w, p := &s.walk, s.prob
-	w.p, w.sample, w.rows, w.known, w.grad = p, &s.sample, s.draws("vr.row"), known, grad
-	w.eta, w.lasso, w.mom, w.sumNext = s.eta, float64(s.eta*p.Lasso), 0, false
-	for _, v := range []*[]float64{&w.x, &w.hat, &w.sum, &w.u} {
-		*v = linear.Grow(*v, p.Dim())
-	}
-	copy(w.x, x)
-	copy(w.hat, x)
-	clear(w.sum)
-	w.m, w.k, w.sparse = m, 0, p.sparse()
-	if len(w.batch) != s.par.Batch {
-		w.batch = make([]drawn, s.par.Batch)
-	}
-	w.single = len(w.batch) == 1 && !w.sparse && w.observe == nil
-	return w
-}
-
 // draw draws the batch of the next step.
-func (w *walk) draw(ctx context.Context) error {
-	if w.k%checkEvery == 0 && ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (w *walk) draw() {
 	if w.sparse {
-		w.begin()
+		w.touch = w.touch[:0]
+		if w.p.first() == 1 {
+			w.catchUp(0, int32(w.k))
+		}
 	}
 	p := w.p
 	for b := range w.batch {
@@ -84,12 +57,11 @@ func (w *walk) draw(ctx context.Context) error {
 		d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
 		w.batch[b] = drawn{i, float64(weight * (d - w.known[i])), d}
 	}
-	return nil
 }
 
 // step is the step with θ = 1.
 func (w *walk) step() {
-	if w.single {
+	if len(w.batch) == 1 && !w.sparse {
 		if r := &w.p.rows[w.batch[0].i]; r.Idx == nil && len(r.Val) == len(w.x)-w.p.first() {
 			w.sweep(w.batch[0].c, r.Val)
 			w.k++
@@ -136,9 +108,6 @@ func (w *walk) scaledStep(theta float64) {
 		}
 		w.sum[j] += h
 	}
-	if w.observe != nil {
-		w.observe(w.k, w.x, w.hat, w.u, theta)
-	}
 	clear(w.u)
 	w.k++
 	if w.sparse {
@@ -174,22 +143,6 @@ func (w *walk) sweep(c float64, val []float32) {
 			t = y
 		}
 		sum[j] += t
-	}
-}
-
-// last returns x_m.
-func (w *walk) last() []float64 {
-	if w.sparse {
-		w.flush()
-	}
-	return w.x
-}
-
-// mean sets dst to the mean of x^_1 … x^_m, or of x_1 … x_m with sumNext.
-func (w *walk) mean(dst []float64) {
-	w.last()
-	for j, v := range w.sum {
-		dst[j] = v / float64(w.m)
 	}
 }
 
