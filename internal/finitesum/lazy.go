@@ -115,6 +115,8 @@ func (w *walk) lazyStep() {
 	for _, j := range w.touch {
 		w.move(int(j)+first, w.lasso)
 	}
+	w.k++
+	w.store()
 }
 
 // move is the step of coordinate j.

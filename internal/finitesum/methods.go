@@ -100,7 +100,7 @@ func (s *Solver) descend(ctx context.Context, m int) error {
 func (s *Solver) begin(m int) {
 	w, p, sigma := &s.walk, s.prob, s.par.Sigma
 	s.prepareDecrease(s.setStep(p.Ridge), m)
-	if s.par.Method.table {
+	if w.table = s.par.Method.table; w.table {
 		s.saved = append(append(s.saved[:0], s.table...), s.mean...)
 		w.known, w.grad = s.table, s.mean
 	} else {
@@ -136,29 +136,20 @@ func (s *Solver) begin(m int) {
 
 // inner is step k of an epoch.
 func (s *Solver) inner(k int) {
-	w, table := &s.walk, s.par.Method.table
+	w := &s.walk
 	w.draw()
-	if s.decrease.due(k) {
-		pp := 0.0 // ‖p~‖²
-		for j, v := range w.direction() {
-			if !table {
-				v += float64(s.prob.Ridge * (w.x[j] - s.snap[j]))
-			}
-			pp += float64(v * v)
-		}
-		w.scaledStep(s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp))
-	} else {
+	if !s.decrease.due(k) {
 		w.step()
-	}
-	if !table {
 		return
 	}
-	// A row that a batch holds twice counts once.
-	n := float64(s.prob.Len())
-	for _, r := range w.batch {
-		s.prob.axpy((r.d-s.table[r.i])/n, r.i, s.mean)
-		s.table[r.i] = r.d
+	pp := 0.0 // ‖p~‖²
+	for j, v := range w.direction() {
+		if !w.table {
+			v += float64(s.prob.Ridge * (w.x[j] - s.snap[j]))
+		}
+		pp += float64(v * v)
 	}
+	w.scaledStep(s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp))
 }
 
 // end takes the result of an epoch.

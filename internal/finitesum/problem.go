@@ -125,12 +125,17 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 		}
 		return
 	}
-	if len(r.Val) >= 32 {
-		vec.AxpyMixed(c, r.Val, y)
+	axpy(c, r.Val, y)
+}
+
+// axpy sets y += c·val. Calling vector code pays for long rows only.
+func axpy(c float64, val []float32, y []float64) {
+	if len(val) >= 32 {
+		vec.AxpyMixed(c, val, y)
 		return
 	}
-	y = y[:len(r.Val)]
-	for k, v := range r.Val {
+	y = y[:len(val)]
+	for k, v := range val {
 		y[k] += float64(c * float64(v))
 	}
 }

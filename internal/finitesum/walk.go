@@ -24,6 +24,7 @@ type walk struct {
 
 	eta, lasso, mom float64 // lasso: η λ2
 	sumNext         bool    // sum is of x_k, not of x^_k
+	table           bool    // known and grad follow the steps (SAGA)
 	x, hat, sum     []float64
 
 	m, k   int // steps in all, steps done
@@ -63,18 +64,16 @@ func (w *walk) draw() {
 func (w *walk) step() {
 	if len(w.batch) == 1 && !w.sparse {
 		if r := &w.p.rows[w.batch[0].i]; r.Idx == nil && len(r.Val) == len(w.x)-w.p.first() {
-			w.sweep(w.batch[0].c, r.Val)
-			w.k++
+			w.sweep(w.batch[0], r.Val)
 			return
 		}
 	}
 	w.gather()
-	if !w.sparse {
+	if w.sparse {
+		w.lazyStep()
+	} else {
 		w.scaledStep(1)
-		return
 	}
-	w.lazyStep()
-	w.k++
 }
 
 // direction returns u for a scaledStep, and brings x up to date.
@@ -115,13 +114,31 @@ func (w *walk) scaledStep(theta float64) {
 			w.done[j] = int32(w.k)
 		}
 	}
+	w.store()
+}
+
+// store takes the derivatives of the batch into the table and its mean. A row
+// that the batch holds twice counts once.
+func (w *walk) store() {
+	if !w.table {
+		return
+	}
+	n := float64(w.p.Len())
+	for _, r := range w.batch {
+		w.p.axpy((r.d-w.known[r.i])/n, r.i, w.grad)
+		w.known[r.i] = r.d
+	}
 }
 
 // sweep is the step with one row that spells out every feature, in one pass
 // over the coordinates.
-func (w *walk) sweep(c float64, val []float32) {
-	first := w.p.first()
-	eta, ridge, lasso, mom, next := w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
+func (w *walk) sweep(r drawn, val []float32) {
+	first, table, scale := w.p.first(), w.table, 0.0
+	if table {
+		scale = (r.d - w.known[r.i]) / float64(w.p.Len())
+		w.known[r.i] = r.d
+	}
+	c, eta, ridge, lasso, mom, next := r.c, w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
 	if first == 1 {
 		x, h := step(w.x[0], w.hat[0], float64(c*w.p.Bias)+w.grad[0], eta, ridge, 0, mom, 1)
 		w.x[0], w.hat[0] = x, h
@@ -129,6 +146,9 @@ func (w *walk) sweep(c float64, val []float32) {
 			h = x
 		}
 		w.sum[0] += h
+		if table {
+			w.grad[0] += float64(scale * w.p.Bias)
+		}
 	}
 	x, hat, sum, g := w.x[first:][:len(val)], w.hat[first:][:len(val)], w.sum[first:][:len(val)], w.grad[first:][:len(val)]
 	for j, a := range val {
@@ -143,6 +163,10 @@ func (w *walk) sweep(c float64, val []float32) {
 			t = y
 		}
 		sum[j] += t
+	}
+	w.k++
+	if table {
+		axpy(scale, val, g)
 	}
 }
 
