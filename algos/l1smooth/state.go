@@ -83,11 +83,7 @@ func (l *Learner) check(f *state.Fields) {
 	s.blocks, s.known = nil, false
 	s.dim = max(len(s.w)-1, 0)
 	n := len(s.w)
-	l.stale = nil
-	for b := 0; b*blockRows < l.Len(); b++ {
-		l.touch(b)
-	}
-	l.pack()
+	l.pack(nil)
 	if len(s.w) != n {
 		f.Fail("w", errLength)
 	}
