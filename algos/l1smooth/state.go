@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
 var (
@@ -66,11 +67,9 @@ func (l *Learner) check(f *state.Fields) {
 		f.Fail("w", errLength)
 		return
 	}
-	for _, w := range append([]float64{s.lambda, s.mu}, s.w...) {
-		if w-w != 0 {
-			f.Fail("w", errNumber)
-			return
-		}
+	if err := linear.Finite(s.w, []float64{s.lambda, s.mu}); err != nil {
+		f.Fail("w", err)
+		return
 	}
 	if s.lambda < 0 || s.mu < 0 || s.k < 0 || s.k > len(s.alphas) || s.enlarged < 0 || s.enlarged > enlargements || l.iters < 0 || l.n < 0 || l.n > l.opt.Buffer {
 		f.Fail("k", errNumber)

@@ -13,6 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -305,11 +306,9 @@ func (l *Learner) fields(f *state.Fields) {
 		f.Fail("w", fmt.Errorf("%d weights, %d epochs due, %d rows out", len(l.w), l.due, l.stale))
 		return
 	}
-	for j, v := range l.w {
-		if v-v != 0 {
-			f.Fail("w", fmt.Errorf("weight %d is %g", j, v))
-			return
-		}
+	if err := linear.Finite(l.w); err != nil {
+		f.Fail("w", err)
+		return
 	}
 	l.w = slices.Clone(l.w) // the model before may still be in use
 	if l.byGram() {

@@ -364,10 +364,8 @@ func (s *Solver) Restored() error {
 		if len(*c.v) != c.want {
 			return fmt.Errorf("%s: %d numbers, want %d", c.name, len(*c.v), c.want)
 		}
-		for _, v := range *c.v {
-			if v-v != 0 {
-				return fmt.Errorf("%s: a value is %g", c.name, v)
-			}
+		if err := linear.Finite(*c.v); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	if s.summed < 0 || s.halved < 0 || s.halved > 2000 || !(s.passes >= 0) || math.IsInf(s.passes, 1) {

@@ -48,8 +48,8 @@ var Spec = algos.Define(algos.SpecInfo{
 //
 // where β² is the option bias and β b the model's bias. In classification the
 // targets are the labels ±1. Cost: d²/2 an example, twice with a window, and
-// d³/6 a refresh. The sums of a window are taken anew once as many examples
-// have left it as it holds, so that rounding errors do not add up.
+// d³/6 a refresh. The sums of a window are computed again once as many
+// examples have left it as it holds, so that rounding errors do not add up.
 // Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
@@ -60,7 +60,7 @@ type Learner struct {
 	sums   finitesum.Gram
 	square float64 // Σ y²
 	count  int
-	stale  int // examples that have left since the sums were taken anew
+	stale  int // examples that have left since the sums were last computed from scratch
 	wait   int // examples since the last refresh
 	steps  uint64
 	w      []float64
@@ -318,10 +318,8 @@ func (l *Learner) restore() error {
 	if l.sums.Len() != l.count || l.count < 0 || l.wait < 0 || l.stale < 0 || l.stale > l.count || !(l.square >= 0) || math.IsInf(l.square, 1) {
 		return fmt.Errorf("%d examples, %d in the sums, %d waiting", l.count, l.sums.Len(), l.wait)
 	}
-	for j, v := range l.w {
-		if v-v != 0 {
-			return fmt.Errorf("weight %d is %g", j, v)
-		}
+	if err := linear.Finite(l.w); err != nil {
+		return err
 	}
 	l.rows.Widen(dim)
 	l.renew()
