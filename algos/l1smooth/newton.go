@@ -87,8 +87,7 @@ func (s *solver) advance() {
 }
 
 // support returns |Ī| as far as it has weight.
-func (s *solver) support() int {
-	n := 0
+func (s *solver) support() (n int) {
 	for _, v := range s.w {
 		if v != 0 {
 			n++

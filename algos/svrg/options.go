@@ -65,14 +65,12 @@ var gone = map[string]string{
 // params returns the options of a method in the solver's terms, where 0 is the
 // method's usual value.
 func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
-	auto := func(v float64) float64 {
-		if math.IsNaN(v) {
-			return 0
-		}
-		return v
+	rate := o.Rate
+	if math.IsNaN(rate) {
+		rate = 0
 	}
 	return finitesum.Params{
-		Method: m, Seed: seed, Rate: auto(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long",
+		Method: m, Seed: seed, Rate: rate, Batch: o.Batch, Weighted: o.Draw == "long",
 		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
 		Theta:   map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta],
 		Variant: map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant],

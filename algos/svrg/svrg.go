@@ -321,15 +321,11 @@ func (l *Learner) fields(f *state.Fields) {
 // than the solver's vectors.
 func (l *Learner) restore() error {
 	dim := len(l.solver.X())
-	bias := 0
-	if l.prob.Bias != 0 {
-		bias = 1
-	}
 	for _, x := range l.Sample() {
-		if x.X.Dim()+bias > dim {
-			return fmt.Errorf("example %d has %d features, the model %d coordinates", x.Seq, x.X.Dim(), dim)
-		}
 		l.prob.Append(x.X, x.Y)
+	}
+	if have := l.prob.Dim(); have > dim {
+		return fmt.Errorf("the examples have %d coordinates, the model %d", have, dim)
 	}
 	l.prob.Widen(dim)
 	l.weigh()

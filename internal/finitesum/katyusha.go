@@ -25,7 +25,8 @@ var Katyusha = &Method{name: "katyusha", rate: 1, inner: 2, y: true, z: true, ep
 // and x~' is the mean of the y' with weights (1 + α λ1)^k.
 func (s *Solver) katyusha(ctx context.Context, m int) error {
 	s.setStep(0)
-	s.fullGradient()
+	s.evaluate(true)
+	s.passes++
 	a, p := &s.kat, s.prob
 	a.start(s, m)
 	draw, share := s.draws("vr.row"), 1/float64(s.par.Batch)

@@ -104,7 +104,8 @@ func (s *Solver) begin(m int) {
 		s.saved = append(append(s.saved[:0], s.table...), s.mean...)
 		w.known, w.grad = s.table, s.mean
 	} else {
-		s.fullGradient()
+		s.evaluate(true)
+		s.passes++
 		w.known, w.grad = s.d, s.grad
 	}
 	w.p, w.sample, w.rows = p, &s.sample, s.draws("vr.row")
@@ -149,7 +150,9 @@ func (s *Solver) inner(k int) {
 		}
 		pp += float64(v * v)
 	}
-	w.scaledStep(s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp))
+	theta, d := s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp), &s.decrease
+	d.lo, d.hi = min(d.lo, theta), max(d.hi, theta)
+	w.scaledStep(theta)
 }
 
 // end takes the result of an epoch.

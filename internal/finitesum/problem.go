@@ -4,12 +4,12 @@
 //	F(x) = 1/n Σ loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
 //
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
-// logistic loss. The methods, one a file, are those of Shang, Liu, Zhou, Cheng,
+// logistic loss. The methods are those of Shang, Liu, Zhou, Cheng,
 // Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
 // Gradient Optimization" (AISTATS 2018, arXiv 1802.09933) and the ones it
-// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. Each
-// is a function that runs an epoch; walk.go holds the step that all but
-// Katyusha share, decrease.go the sufficient decrease of the SD methods, and
+// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. All but
+// Katyusha share an epoch (methods.go) and its step (walk.go, and lazy.go for
+// sparse rows); decrease.go holds the sufficient decrease of the SD methods, and
 // solver.go what happens between epochs. Gram solves ridge problems directly.
 //
 // Everything is deterministic: an epoch is a function of the solver's state,

@@ -204,12 +204,6 @@ func (s *Solver) evaluate(gradient bool) {
 	}
 }
 
-// fullGradient is evaluate as an epoch of the SVRG family begins.
-func (s *Solver) fullGradient() {
-	s.evaluate(true)
-	s.passes++
-}
-
 // Value returns F(x~).
 func (s *Solver) Value() float64 {
 	s.evaluate(false)
@@ -277,14 +271,9 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 	}
 	s.halved++
 	copy(s.snap, before)
-	s.valid = nothing
 	s.Restart()
-	if s.par.Method.table {
-		s.table = s.table[:0]
-		s.Changed()
-	}
-	clear(s.sum)
-	s.summed = 0
+	s.table = s.table[:0]
+	s.Changed()
 	return true
 }
 
