@@ -51,11 +51,6 @@ func (d *data) recount() {
 // size returns the number of coordinates: the bias and the features.
 func (d *data) size() int { return d.dim + 1 }
 
-// groups returns the number of groups for sums of the given length.
-func (d *data) groups(length, most int) int {
-	return max(1, min(most, d.nnz/(4*length), len(d.blocks)))
-}
-
 // span returns the blocks of group g of n.
 func (d *data) span(g, n int) (lo, hi int) {
 	return g * len(d.blocks) / n, (g + 1) * len(d.blocks) / n
@@ -93,7 +88,7 @@ type totals [3]float64
 // at-th, to vector, which is as long as out, and to t. out becomes the sum of
 // the vectors; it may be nil.
 func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []float64, t *totals)) (all totals) {
-	groups := d.groups(max(len(out), 1), maxGroups)
+	groups := max(1, min(maxGroups, d.nnz/(4*max(len(out), 1)), len(d.blocks)))
 	var each [maxGroups]totals
 	d.run(groups, work, func(g int) {
 		d.parts[g] = resize(d.parts[g], len(out))

@@ -317,7 +317,7 @@ func TestWorkers(t *testing.T) {
 			var first []byte
 			for _, workers := range []int{1, 2, 3, 8} {
 				l, _ := ready(t, random(rand.New(rand.NewPCG(10, 1)), 6000, 40, 0.2, zeros), map[string]string{"direct": direct})
-				if g := l.s.groups(l.s.size(), maxGroups); g < 4 {
+				if g := min(l.s.nnz/(4*l.s.size()), len(l.s.blocks)); g < 4 {
 					t.Fatalf("%d groups", g)
 				}
 				l.s.workers = workers

@@ -26,11 +26,8 @@ type sampling struct {
 func (s *sampling) prepare(p *Problem, weighted bool) {
 	s.n = p.Len()
 	s.weight = s.weight[:0]
-	s.most = p.maxNorm2()
-	sum := 0.0
-	for _, v := range p.norm2 {
-		sum += v
-	}
+	s.most = slices.Max(p.norm2)
+	sum := p.trace()
 	if !weighted || !(sum > 0) {
 		return
 	}

@@ -108,6 +108,7 @@ func (w *walk) flush() {
 
 // lazyStep is the step of the coordinates of the batch.
 func (w *walk) lazyStep() {
+	w.gather()
 	first := w.p.first()
 	if first == 1 {
 		w.move(0, 0)

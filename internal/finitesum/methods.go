@@ -139,10 +139,22 @@ func (s *Solver) begin(m int) {
 func (s *Solver) inner(k int) {
 	w := &s.walk
 	w.draw()
-	if !s.decrease.due(k) {
-		w.step()
-		return
+	switch {
+	case s.decrease.due(k):
+		s.decreaseStep(k)
+	case w.sparse:
+		w.lazyStep()
+	case w.full():
+		w.sweep()
+	default:
+		w.gather()
+		w.scaledStep(1)
 	}
+}
+
+// decreaseStep is step k with θ as (5) has it.
+func (s *Solver) decreaseStep(k int) {
+	w, d := &s.walk, &s.decrease
 	pp := 0.0 // ‖p~‖²
 	for j, v := range w.direction() {
 		if !w.table {
@@ -150,7 +162,7 @@ func (s *Solver) inner(k int) {
 		}
 		pp += float64(v * v)
 	}
-	theta, d := s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp), &s.decrease
+	theta := s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp)
 	d.lo, d.hi = min(d.lo, theta), max(d.hi, theta)
 	w.scaledStep(theta)
 }

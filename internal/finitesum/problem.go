@@ -143,19 +143,23 @@ func axpy(c float64, val []float32, y []float64) {
 // smoothness bounds the curvature of F's smooth part: the largest eigenvalue
 // of AᵀA/n is at most its trace.
 func (p *Problem) smoothness() float64 {
-	s := 0.0
+	return float64(p.Loss.Curvature()*p.trace())/float64(max(p.Len(), 1)) + p.Ridge
+}
+
+// trace returns Σ ‖a_i‖².
+func (p *Problem) trace() (s float64) {
 	for _, v := range p.norm2 {
 		s += v
 	}
-	return float64(p.Loss.Curvature()*s)/float64(max(p.Len(), 1)) + p.Ridge
+	return s
 }
 
-func (p *Problem) maxNorm2() float64 {
-	m := 0.0
-	for _, v := range p.norm2 {
-		m = max(m, v)
+// lasso returns λ2 for coordinate j.
+func (p *Problem) lasso(j int) float64 {
+	if j < p.first() {
+		return 0
 	}
-	return m
+	return p.Lasso
 }
 
 // Margins sets z[i] = a_iᵀx.

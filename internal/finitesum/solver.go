@@ -306,11 +306,7 @@ func (s *Solver) Output() []float64 {
 	}
 	out := make([]float64, len(x))
 	for j, v := range x {
-		t := s.prob.Lasso / l
-		if j < s.prob.first() {
-			t = 0
-		}
-		out[j] = soft(v-(grad[j]+float64(s.prob.Ridge*v))/l, t)
+		out[j] = soft(v-(grad[j]+float64(s.prob.Ridge*v))/l, s.prob.lasso(j)/l)
 	}
 	return out
 }

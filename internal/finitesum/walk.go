@@ -49,31 +49,24 @@ func (w *walk) draw() {
 			w.catchUp(0, int32(w.k))
 		}
 	}
-	p := w.p
+	p, x, known := w.p, w.x, w.known
 	for b := range w.batch {
 		i, weight := w.sample.next(w.rows)
 		if w.sparse {
 			w.reach(i)
 		}
-		d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
-		w.batch[b] = drawn{i, float64(weight * (d - w.known[i])), d}
+		d := p.Loss.deriv(p.dot(x, i), p.b[i])
+		w.batch[b] = drawn{i, float64(weight * (d - known[i])), d}
 	}
 }
 
-// step is the step with θ = 1.
-func (w *walk) step() {
-	if len(w.batch) == 1 && !w.sparse {
-		if r := &w.p.rows[w.batch[0].i]; r.Idx == nil && len(r.Val) == len(w.x)-w.p.first() {
-			w.sweep(w.batch[0], r.Val)
-			return
-		}
+// full reports whether the batch is one row that spells out every feature.
+func (w *walk) full() bool {
+	if len(w.batch) > 1 {
+		return false
 	}
-	w.gather()
-	if w.sparse {
-		w.lazyStep()
-	} else {
-		w.scaledStep(1)
-	}
+	r := &w.p.rows[w.batch[0].i]
+	return r.Idx == nil && len(r.Val) == len(w.x)-w.p.first()
 }
 
 // direction returns u for a scaledStep, and brings x up to date.
@@ -100,12 +93,7 @@ func (w *walk) scaledStep(theta float64) {
 		if j < first {
 			t = 0
 		}
-		x, h := step(w.x[j], w.hat[j], v+w.grad[j], w.eta, w.p.Ridge, t, w.mom, theta)
-		w.x[j], w.hat[j] = x, h
-		if w.sumNext {
-			h = x
-		}
-		w.sum[j] += h
+		w.update(j, v, t, theta)
 	}
 	clear(w.u)
 	w.k++
@@ -130,22 +118,28 @@ func (w *walk) store() {
 	}
 }
 
-// sweep is the step with one row that spells out every feature, in one pass
-// over the coordinates.
-func (w *walk) sweep(r drawn, val []float32) {
-	first, table, scale := w.p.first(), w.table, 0.0
+// update is the step of coordinate j, of u and λ2 η = lasso.
+func (w *walk) update(j int, u, lasso, theta float64) {
+	x, h := step(w.x[j], w.hat[j], u+w.grad[j], w.eta, w.p.Ridge, lasso, w.mom, theta)
+	w.x[j], w.hat[j] = x, h
+	if w.sumNext {
+		h = x
+	}
+	w.sum[j] += h
+}
+
+// sweep is the step with θ = 1 for a full batch, in one pass over the
+// coordinates.
+func (w *walk) sweep() {
+	r := w.batch[0]
+	val, first, table, scale := w.p.rows[r.i].Val, w.p.first(), w.table, 0.0
 	if table {
 		scale = (r.d - w.known[r.i]) / float64(w.p.Len())
 		w.known[r.i] = r.d
 	}
 	c, eta, ridge, lasso, mom, next := r.c, w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
 	if first == 1 {
-		x, h := step(w.x[0], w.hat[0], float64(c*w.p.Bias)+w.grad[0], eta, ridge, 0, mom, 1)
-		w.x[0], w.hat[0] = x, h
-		if next {
-			h = x
-		}
-		w.sum[0] += h
+		w.update(0, float64(c*w.p.Bias), 0, 1)
 		if table {
 			w.grad[0] += float64(scale * w.p.Bias)
 		}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
@@ -156,7 +156,6 @@ func (l *Learner) room(x stream.Vec) error {
 // take the next ones.
 func (l *Learner) mapped(x stream.Vec) stream.Vec {
 	out := stream.Vec{Idx: make([]int32, 0, len(x.Val)), Val: make([]float32, 0, len(x.Val))}
-	ascending := true
 	for feature, v := range linear.Nonzeros(x) {
 		j, known := l.place[int32(feature)]
 		if !known {
@@ -164,22 +163,10 @@ func (l *Learner) mapped(x stream.Vec) stream.Vec {
 			l.place[int32(feature)] = j
 			l.seen = append(l.seen, int32(feature))
 		}
-		ascending = ascending && (len(out.Idx) == 0 || out.Idx[len(out.Idx)-1] < j)
-		out.Idx, out.Val = append(out.Idx, j), append(out.Val, v)
-	}
-	if !ascending {
-		sort.Sort(byIndex(out))
+		k, _ := slices.BinarySearch(out.Idx, j)
+		out.Idx, out.Val = slices.Insert(out.Idx, k, j), slices.Insert(out.Val, k, v)
 	}
 	return out
-}
-
-type byIndex stream.Vec
-
-func (x byIndex) Len() int           { return len(x.Idx) }
-func (x byIndex) Less(i, j int) bool { return x.Idx[i] < x.Idx[j] }
-func (x byIndex) Swap(i, j int) {
-	x.Idx[i], x.Idx[j] = x.Idx[j], x.Idx[i]
-	x.Val[i], x.Val[j] = x.Val[j], x.Val[i]
 }
 
 // Need asks for a share of the examples that counted at the last refresh.
