@@ -138,14 +138,23 @@ func (s *Solver) begin(m int) {
 // inner is step k of an epoch.
 func (s *Solver) inner(k int) {
 	w := &s.walk
-	w.draw()
+	due := s.decrease.due(k)
+	if !due && !w.sparse && len(w.batch) == 1 {
+		// The usual step: its row never leaves the registers.
+		r := w.look()
+		if w.full(r.i) {
+			w.sweep(r)
+			return
+		}
+		w.batch[0] = r
+	} else {
+		w.draw()
+	}
 	switch {
-	case s.decrease.due(k):
+	case due:
 		s.decreaseStep(k)
 	case w.sparse:
 		w.lazyStep()
-	case w.full():
-		w.sweep()
 	default:
 		w.gather()
 		w.scaledStep(1)

@@ -41,6 +41,17 @@ type drawn struct {
 	c, d float64
 }
 
+// look draws a row and takes its derivative at x.
+func (w *walk) look() drawn {
+	p := w.p
+	i, weight := w.sample.next(w.rows)
+	if w.sparse {
+		w.reach(i)
+	}
+	d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
+	return drawn{i, float64(weight * (d - w.known[i])), d}
+}
+
 // draw draws the batch of the next step.
 func (w *walk) draw() {
 	if w.sparse {
@@ -49,23 +60,14 @@ func (w *walk) draw() {
 			w.catchUp(0, int32(w.k))
 		}
 	}
-	p, x, known := w.p, w.x, w.known
 	for b := range w.batch {
-		i, weight := w.sample.next(w.rows)
-		if w.sparse {
-			w.reach(i)
-		}
-		d := p.Loss.deriv(p.dot(x, i), p.b[i])
-		w.batch[b] = drawn{i, float64(weight * (d - known[i])), d}
+		w.batch[b] = w.look()
 	}
 }
 
-// full reports whether the batch is one row that spells out every feature.
-func (w *walk) full() bool {
-	if len(w.batch) > 1 {
-		return false
-	}
-	r := &w.p.rows[w.batch[0].i]
+// full reports whether row i spells out every feature.
+func (w *walk) full(i int) bool {
+	r := &w.p.rows[i]
 	return r.Idx == nil && len(r.Val) == len(w.x)-w.p.first()
 }
 
@@ -128,10 +130,9 @@ func (w *walk) update(j int, u, lasso, theta float64) {
 	w.sum[j] += h
 }
 
-// sweep is the step with θ = 1 for a full batch, in one pass over the
+// sweep is the step with θ = 1 for one full row, in one pass over the
 // coordinates.
-func (w *walk) sweep() {
-	r := w.batch[0]
+func (w *walk) sweep(r drawn) {
 	val, first, table, scale := w.p.rows[r.i].Val, w.p.first(), w.table, 0.0
 	if table {
 		scale = (r.d - w.known[r.i]) / float64(w.p.Len())
@@ -139,7 +140,12 @@ func (w *walk) sweep() {
 	}
 	c, eta, ridge, lasso, mom, next := r.c, w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
 	if first == 1 {
-		w.update(0, float64(c*w.p.Bias), 0, 1)
+		x, h := step(w.x[0], w.hat[0], float64(c*w.p.Bias)+w.grad[0], eta, ridge, 0, mom, 1)
+		w.x[0], w.hat[0] = x, h
+		if next {
+			h = x
+		}
+		w.sum[0] += h
 		if table {
 			w.grad[0] += float64(scale * w.p.Bias)
 		}
