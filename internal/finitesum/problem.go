@@ -111,6 +111,9 @@ func (p *Problem) dot(x []float64, i int) float64 {
 	return (s + s1) + (s2 + s3)
 }
 
+// longRow is the length from which on a call of vector code pays.
+const longRow = 32
+
 // axpy sets y += c·a_i.
 func (p *Problem) axpy(c float64, i int, y []float64) {
 	r := &p.rows[i]
@@ -125,17 +128,12 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 		}
 		return
 	}
-	axpy(c, r.Val, y)
-}
-
-// axpy sets y += c·val. Calling vector code pays for long rows only.
-func axpy(c float64, val []float32, y []float64) {
-	if len(val) >= 32 {
-		vec.AxpyMixed(c, val, y)
+	if len(r.Val) >= longRow {
+		vec.AxpyMixed(c, r.Val, y)
 		return
 	}
-	y = y[:len(val)]
-	for k, v := range val {
+	y = y[:len(r.Val)]
+	for k, v := range r.Val {
 		y[k] += float64(c * float64(v))
 	}
 }

@@ -1,6 +1,9 @@
 package finitesum
 
-import "github.com/streamsvm/streamsvm/internal/rng"
+import (
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
 
 // checkEvery is the number of inner steps between looks at the context.
 const checkEvery = 512
@@ -165,8 +168,14 @@ func (w *walk) sweep(r drawn) {
 		sum[j] += t
 	}
 	w.k++
-	if table {
-		axpy(scale, val, g)
+	switch {
+	case !table:
+	case len(val) >= longRow:
+		vec.AxpyMixed(scale, val, g)
+	default:
+		for j, a := range val {
+			g[j] += float64(scale * float64(a))
+		}
 	}
 }
 
