@@ -81,7 +81,7 @@ func (d *data) run(groups, work int, f func(g int)) {
 	wait.Wait()
 }
 
-// totals are the numbers that a pass may add up besides a vector.
+// totals are the numbers that a pass may add up in addition to a vector.
 type totals [3]float64
 
 // sum makes a pass: f adds the share of a block, whose first example is the

@@ -77,8 +77,8 @@ func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	}
 }
 
-// sufficient and plain give the options of all methods one type; without
-// momentum those that plain ones lack are not looked at.
+// sufficient and plain give the options of all methods one type. Methods without
+// momentum ignore those that plain lacks.
 func sufficient(o SDOptions) SDOptions { return o }
 func plain(o Options) SDOptions        { return SDOptions{Options: o} }
 

@@ -11,7 +11,7 @@ import (
 //	p_i = ½ (1/n + ‖a_i‖²/Σ‖a_k‖²)
 //
 // with its gradient divided by n p_i, which leaves the estimate unbiased. The
-// largest curvature of a summand so weighed is below twice the mean one, so
+// largest curvature of a summand so weighted is below twice the mean one, so
 // that single long rows do not dictate the step (after Xiao and Zhang 2014,
 // section 3; the uniform half keeps SAGA's table fresh).
 type sampling struct {

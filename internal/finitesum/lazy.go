@@ -14,7 +14,7 @@ import (
 // argument of soft stays on one side: k steps are then a linear map of
 // (x, x^, g), tabulated for k up to the table's length. A coordinate at 0 with
 // |g| ≤ λ2 stays there; one on its way there, which soft sends to 0 while its
-// momentum dies away, follows a linear map, too.
+// momentum dies away, also follows a linear map.
 type lazy struct {
 	done  []int32 // the steps that a coordinate has taken
 	jump  []leap  // by number of steps

@@ -10,7 +10,7 @@ import (
 type Method struct {
 	name        string
 	rate, inner float64 // usual settings
-	// What it keeps from epoch to epoch besides x~: the vectors y and z, the sum
+	// What it keeps from epoch to epoch in addition to x~: the vectors y and z, the sum
 	// of the snapshots, and SAGA's table of derivatives with its mean.
 	y, z, sum, table bool
 	sd               bool // momentum and sufficient decrease

@@ -98,7 +98,12 @@ func (w *walk) scaledStep(theta float64) {
 		if j < first {
 			t = 0
 		}
-		w.update(j, v, t, theta)
+		x, h := step(w.x[j], w.hat[j], v+w.grad[j], w.eta, w.p.Ridge, t, w.mom, theta)
+		w.x[j], w.hat[j] = x, h
+		if w.sumNext {
+			h = x
+		}
+		w.sum[j] += h
 	}
 	clear(w.u)
 	w.k++
@@ -121,16 +126,6 @@ func (w *walk) store() {
 		w.p.axpy((r.d-w.known[r.i])/n, r.i, w.grad)
 		w.known[r.i] = r.d
 	}
-}
-
-// update is the step of coordinate j, of u and λ2 η = lasso.
-func (w *walk) update(j int, u, lasso, theta float64) {
-	x, h := step(w.x[j], w.hat[j], u+w.grad[j], w.eta, w.p.Ridge, lasso, w.mom, theta)
-	w.x[j], w.hat[j] = x, h
-	if w.sumNext {
-		h = x
-	}
-	w.sum[j] += h
 }
 
 // sweep is the step with θ = 1 for one full row, in one pass over the

@@ -37,7 +37,7 @@ import (
 // loss; Y; Memory lets G, N and t decay by 1 − 1/Memory an example.
 //
 // What would touch all weights at every example, namely regularisation,
-// forgetting and averaging, is saved up and done in one sweep when as many
+// forgetting and averaging, is deferred and done in one sweep when as many
 // features have been visited as there are weights, but at least sweepEvery
 // examples apart; an update costs O(nonzeros). Regularisation of k examples
 // is the proximal step w_j ← soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is

@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// sweep does to all weights what the updates since the last sweep call for.
+// sweep applies what the updates since the last sweep deferred.
 func (l *Learner) sweep() {
 	k := float64(l.left)
 	if l.opt.L1 > 0 || l.opt.L2 > 0 {
