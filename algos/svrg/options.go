@@ -34,8 +34,8 @@ type Options struct {
 	Draw string   `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike"`
 }
 
-// SDOptions are those of svrg-sd and saga-sd, which have momentum and
-// sufficient decrease besides.
+// SDOptions are those of svrg-sd and saga-sd, which also have momentum and
+// sufficient decrease.
 type SDOptions struct {
 	Options
 	_        struct{} `group:"paper"`
