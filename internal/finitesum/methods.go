@@ -140,13 +140,13 @@ func (s *Solver) inner(k int) {
 	w := &s.walk
 	due := s.decrease.due(k)
 	if !due && !w.sparse && len(w.batch) == 1 {
-		// The usual step, which does not wait for the batch to be read back.
+		// The usual step: its row never leaves the registers.
 		r := w.look()
-		w.batch[0] = r
 		if w.full(r.i) {
 			w.sweep(r)
 			return
 		}
+		w.batch[0] = r
 	} else {
 		w.draw()
 	}

@@ -32,22 +32,24 @@ func objective(p *Problem, x []float64) float64 {
 }
 
 // observe has f called after each step of s with x_k, x^_k, θ and the mean u of
-// c a_i over its batch.
+// c a_i over its batch, of rows drawn a second time.
 func observe(s *Solver, f func(k int, x, hat, u []float64, theta float64)) {
 	method := *s.par.Method
 	method.epoch = func(s *Solver, _ context.Context, m int) error {
 		s.begin(m)
-		w, d := &s.walk, &s.decrease
+		w, d, rows := &s.walk, &s.decrease, s.draws("vr.row")
 		for k := range m {
 			d.lo, d.hi = math.Inf(1), math.Inf(-1)
+			u := make([]float64, len(w.x))
+			for range w.batch {
+				i, weight := w.sample.next(rows)
+				c := weight * (s.prob.Loss.deriv(s.prob.dot(w.x, i), s.prob.b[i]) - w.known[i])
+				s.prob.axpy(c/float64(len(w.batch)), i, u)
+			}
 			s.inner(k)
 			theta := 1.0
 			if d.lo == d.hi {
 				theta = d.lo
-			}
-			u := make([]float64, len(w.x))
-			for _, r := range w.batch {
-				s.prob.axpy(r.c/float64(len(w.batch)), r.i, u)
 			}
 			f(k, w.x, w.hat, u, theta)
 		}
