@@ -36,7 +36,7 @@ func (s *solver) conjugate(least float64) bool {
 		rz += float64(c.r[j] * c.z[j])
 	}
 	stop := norm * cgTolerance * cgTolerance
-	for range cgMost {
+	for k := range cgMost {
 		s.times(c.out, c.p, s.pt.h, least)
 		s.products++
 		var curve float64
@@ -45,7 +45,7 @@ func (s *solver) conjugate(least float64) bool {
 			curve += float64(c.p[j] * c.out[j])
 		}
 		if !(curve > 0) {
-			if norm > 0 && allZero(c.x, s.set) {
+			if norm > 0 && k == 0 {
 				copy(c.x, c.p) // no curvature at all: the gradient
 			}
 			break
@@ -75,13 +75,4 @@ func (s *solver) conjugate(least float64) bool {
 	}
 	s.ds = x
 	return s.drop(x)
-}
-
-func allZero(x []float64, set []int32) bool {
-	for _, j := range set {
-		if x[j] != 0 {
-			return false
-		}
-	}
-	return true
 }

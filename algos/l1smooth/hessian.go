@@ -5,31 +5,17 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// places says where each coordinate stands in the active set, −1 for not at
-// all.
-type places struct {
-	at     []int32
-	active []int32 // ascending
-}
-
-func (p *places) set(active []int32, size int) {
-	for _, j := range p.active {
-		p.at[j] = -1
+// hessian sets H = Σ h_i x_i x_i^T over the active coordinates, which ascend; rows
+// with h_i ≤ least are left out.
+func (d *data) hessian(H linear.Lower, active []int32, h []float64, least float64) {
+	d.at = resize(d.at, d.size())
+	for j := range d.at {
+		d.at[j] = -1
 	}
-	for len(p.at) < size {
-		p.at = append(p.at, -1)
-	}
-	p.active = append(p.active[:0], active...)
 	for k, j := range active {
-		p.at[j] = int32(k)
+		d.at[j] = int32(k)
 	}
-}
-
-// hessian sets H = Σ h_i x_i x_i^T over the active coordinates; rows with h_i ≤
-// least are left out.
-func (d *data) hessian(H linear.Lower, p *places, h []float64, least float64) {
-	n := len(p.active)
-	work := 0
+	n, work := len(active), 0
 	for k := range d.blocks {
 		work += d.blocks[k].pairs
 	}
@@ -49,9 +35,9 @@ func (d *data) hessian(H linear.Lower, p *places, h []float64, least float64) {
 			h := h[at : at+len(b.y)]
 			if b.width > 0 {
 				cols = resize(cols, n*blockRows)
-				b.outerDense(part, p, h, least, d.bias, cols)
+				b.outerDense(part, active, h, least, d.bias, cols)
 			} else {
-				b.outer(part, p, h, least, d.bias, pos, val)
+				b.outer(part, d.at, h, least, d.bias, pos, val)
 			}
 		}
 	})
@@ -62,19 +48,18 @@ func (d *data) hessian(H linear.Lower, p *places, h []float64, least float64) {
 
 // outer adds h_i x_i x_i^T for the rows of a sparse block. pos and val have
 // room for a row.
-func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float64, pos []int32, val []float64) {
-	at := p.at[1:]
-	ones := b.val == nil && (p.at[0] < 0 || bias == 1)
+func (b *block) outer(H linear.Lower, at []int32, h []float64, least, bias float64, pos []int32, val []float64) {
+	constant, at := at[0], at[1:]
+	ones := b.val == nil && (constant < 0 || bias == 1)
 	for i := range b.y {
 		if !(h[i] > least) {
 			continue
 		}
 		pos, val = pos[:0], val[:0]
-		if p.at[0] >= 0 {
-			pos, val = append(pos, p.at[0]), append(val, bias)
+		if constant >= 0 {
+			pos, val = append(pos, constant), append(val, bias)
 		}
-		from := b.start(i)
-		idx := b.idx[from:b.end[i]]
+		idx, values := b.row(i)
 		if ones {
 			for _, j := range idx {
 				if k := at[j]; k >= 0 {
@@ -92,11 +77,10 @@ func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float6
 		for k, j := range idx {
 			if r := at[j]; r >= 0 {
 				v := 1.0
-				if b.val != nil {
-					v = float64(b.val[int(from)+k])
+				if values != nil {
+					v = float64(values[k])
 				}
-				pos = append(pos, r)
-				val = append(val, v)
+				pos, val = append(pos, r), append(val, v)
 			}
 		}
 		for a, r := range pos {
@@ -110,7 +94,7 @@ func (b *block) outer(H linear.Lower, p *places, h []float64, least, bias float6
 
 // outerDense is outer for a dense block: the rows that count become columns of
 // an |active|-by-m matrix, whose rows are multiplied with each other.
-func (b *block) outerDense(H linear.Lower, p *places, h []float64, least, bias float64, cols []float64) {
+func (b *block) outerDense(H linear.Lower, active []int32, h []float64, least, bias float64, cols []float64) {
 	rows := make([]int, 0, blockRows)
 	for i := range b.y {
 		if h[i] > least {
@@ -120,7 +104,7 @@ func (b *block) outerDense(H linear.Lower, p *places, h []float64, least, bias f
 	if len(rows) == 0 {
 		return
 	}
-	for k, j := range p.active {
+	for k, j := range active {
 		col := cols[k*blockRows:][:len(rows)]
 		for r, i := range rows {
 			switch {
@@ -134,7 +118,7 @@ func (b *block) outerDense(H linear.Lower, p *places, h []float64, least, bias f
 		}
 	}
 	weighted := make([]float64, len(rows), blockRows)
-	for a := range p.active {
+	for a := range active {
 		ca, row := cols[a*blockRows:], H.Row(a)
 		for r, i := range rows {
 			weighted[r] = float64(h[i] * ca[r])

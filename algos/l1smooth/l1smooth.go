@@ -56,7 +56,6 @@ type Learner struct {
 	solved  uint64 // solutions completed
 	limited uint64 // of these, stopped at Options.Steps
 
-	stale []bool // blocks to be packed again
 	model *model.Linear
 }
 
@@ -77,11 +76,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	}
 	l := &Learner{Buffer: b, opt: o}
 	l.s = solver{
-		data:   &data{bias: o.Bias},
-		alphas: ladder(o.Alpha0, o.AlphaMin, o.Beta),
-		params: params{
-			eta: o.Eta, c1: armijo, sMin: leastTry, final: o.KKT == "final", exact: o.Search == "exact", direct: o.Direct,
-		},
+		opt: &l.opt, data: &data{bias: o.Bias}, alphas: ladder(o.Alpha0, o.AlphaMin, o.Beta),
 		objective: math.NaN(), gap: math.NaN(), slope: math.NaN(), length: math.NaN(),
 	}
 	return l, nil
@@ -150,15 +145,15 @@ func (l *Learner) begin(full bool) {
 	if l.n > 0 {
 		from = l.supported()
 	}
-	d := l.Take()
-	for _, slot := range d.Slots {
+	stale := map[int]bool{}
+	for _, slot := range l.Take().Slots {
 		if slot >= 0 {
-			l.touch(slot / blockRows)
+			stale[slot/blockRows] = true
 		}
 		l.settled = false
 	}
-	l.pack()
-	if l.s.n < 2 || l.s.support() > 0 && l.oneClass() {
+	l.pack(stale)
+	if l.s.n < 2 || l.s.support() > 0 && (l.s.positive == 0 || l.s.positive == l.s.n) {
 		return
 	}
 	l.n = l.s.n
@@ -218,48 +213,24 @@ func (l *Learner) goal() int {
 	return l.supported()
 }
 
-func (l *Learner) oneClass() bool {
-	y := 0.0
-	for i := range l.s.blocks {
-		for _, v := range l.s.blocks[i].y {
-			if y == 0 {
-				y = v
-			}
-			if v != y {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// touch marks a block for packing.
-func (l *Learner) touch(b int) {
-	for len(l.stale) <= b {
-		l.stale = append(l.stale, false)
-	}
-	l.stale[b] = true
-}
-
-// pack brings the packed blocks in line with the sample.
-func (l *Learner) pack() {
+// pack brings the packed blocks in line with the sample, of which those stale
+// and those not packed yet have changed.
+func (l *Learner) pack(stale map[int]bool) {
 	d, sample := l.s.data, l.Sample()
-	n := len(sample)
-	for len(d.blocks)*blockRows < n {
-		d.blocks = append(d.blocks, block{})
+	if len(sample) == 0 {
+		return
 	}
-	changed := false
-	for b := range d.blocks {
-		if b < len(l.stale) && l.stale[b] {
-			d.blocks[b] = pack(sample[b*blockRows : min((b+1)*blockRows, n)])
-			l.stale[b] = false
-			changed = true
+	packed := len(d.blocks)
+	for b := 0; b*blockRows < len(sample); b++ {
+		if b == len(d.blocks) {
+			d.blocks = append(d.blocks, block{})
+		}
+		if b >= packed || stale[b] {
+			d.blocks[b] = pack(sample[b*blockRows : min((b+1)*blockRows, len(sample))])
 		}
 	}
-	if changed {
-		d.recount()
-		l.s.grow()
-	}
+	d.recount()
+	l.s.grow()
 }
 
 // Report describes the present state. Objective and Certificate belong to the

@@ -6,16 +6,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// params are the constants of a solve.
-type params struct {
-	lambda, mu float64
-	eta        float64 // a level is solved once |d^T g| < eta·α
-	c1, sMin   float64 // sufficient decrease, least step
-	final      bool    // activate until nothing is left at the last level
-	exact      bool    // look for the minimum along d where the model's fails
-	direct     int     // largest active set for Cholesky
-}
-
 const (
 	// enlargements is the most activations at the last level with final (E8).
 	enlargements = 50
@@ -43,14 +33,16 @@ type work struct {
 // the corrected Algorithms 1 to 3. w, active, k, adjust, enlarged and begin
 // are its state; everything else is scratch.
 type solver struct {
-	params
+	opt *Options
 	*data
 	alphas []float64
+
+	lambda, mu float64
 
 	w      []float64
 	active []bool // Ī: w_j ≠ 0 or activated
 	k      int    // level
-	last   int    // the level at which final applies
+	last   int    // the level at which kkt = final applies
 	// adjust: the active set may still be enlarged at this level. begin: the
 	// active set is to be made from the gradient, as at the start.
 	adjust, begin bool
@@ -67,7 +59,6 @@ type solver struct {
 	ghat, g []float64
 	d       []float64
 	set     []int32 // A, then the support of d
-	places  places
 	H, F    linear.Lower
 	q, q2   []float64
 	dw      []float64
@@ -86,9 +77,7 @@ func (s *solver) restart(k int) {
 // grow gives new features the weight 0.
 func (s *solver) grow() {
 	s.w = linear.Grow(s.w, s.size())
-	for len(s.active) < len(s.w) {
-		s.active = append(s.active, false)
-	}
+	s.active = append(s.active, make([]bool, len(s.w)-len(s.active))...)
 }
 
 // advance goes to the next level.
@@ -98,8 +87,7 @@ func (s *solver) advance() {
 }
 
 // support returns |Ī| as far as it has weight.
-func (s *solver) support() int {
-	n := 0
+func (s *solver) support() (n int) {
 	for _, v := range s.w {
 		if v != 0 {
 			n++
@@ -122,12 +110,12 @@ func (s *solver) newton() bool {
 	for _, j := range s.set {
 		slope += float64(s.d[j] * s.g[j])
 	}
-	if math.Abs(slope) < s.eta*alpha {
+	if math.Abs(slope) < s.opt.Eta*alpha {
 		added := s.enlarge()
 		if added == 0 {
 			s.slope = slope
 			s.advance()
-			return s.exact && s.k <= s.last && s.predict(alpha)
+			return s.opt.Search == "exact" && s.k <= s.last && s.predict(alpha)
 		}
 		slope += added
 	}
@@ -214,15 +202,14 @@ func (s *solver) direction(alpha float64) {
 	}
 	least := negligible / (2 * alpha * float64(s.n))
 	s.hessians++
-	if len(s.set) > s.direct {
+	if len(s.set) > s.opt.Direct {
 		for s.conjugate(least) && len(s.set) > 0 {
 		}
 		return
 	}
 	n := len(s.set)
 	s.H = resize(s.H, linear.Triangle(n))
-	s.places.set(s.set, s.size())
-	s.hessian(s.H, &s.places, s.pt.h, least)
+	s.hessian(s.H, s.set, s.pt.h, least)
 	s.H.Shift(n, s.lambda)
 	for {
 		s.factor()
@@ -246,9 +233,9 @@ func (s *solver) factor() {
 	tau := 0.0
 	for {
 		for a, j := range s.set {
-			from, to := s.H.Row(int(s.places.at[j])), s.F.Row(a)
+			from, to := s.H.Row(int(s.at[j])), s.F.Row(a)
 			for c, i := range s.set[:a+1] {
-				to[c] = from[s.places.at[i]]
+				to[c] = from[s.at[i]]
 			}
 		}
 		t := s.F.Trace(n)
@@ -292,7 +279,7 @@ func (s *solver) predict(alpha float64) bool {
 	next := s.alphas[s.k]
 	s.tangent(&s.pt, alpha)
 	s.passes++
-	if len(s.set) > s.direct {
+	if len(s.set) > s.opt.Direct {
 		return false
 	}
 	x := s.ds[:0]
@@ -353,6 +340,6 @@ func (s *solver) enlarge() (slope float64) {
 		}
 	}
 	s.enlarged++
-	s.adjust = s.final && s.k >= s.last && s.enlarged < enlargements
+	s.adjust = s.opt.KKT == "final" && s.k >= s.last && s.enlarged < enlargements
 	return slope
 }

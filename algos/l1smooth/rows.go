@@ -17,32 +17,36 @@ const denseShare = 0.4
 // A block holds the examples of consecutive slots in packed form. The form
 // depends on the examples only, not on how the block came about.
 type block struct {
-	y     []float64 // +1 or −1
-	width int       // > 0: dense, row i is val[i·width:][:width]
-	end   []int32   // else row i ends at end[i] in idx and val
-	idx   []int32   // strictly increasing in a row
-	val   []float32 // nil if sparse and every value is 1
-	pairs int       // Σ nnz², the work of a Hessian over all rows
+	y        []float64 // +1 or −1
+	positive int       // number of +1
+	dim      int       // features up to the last that is not 0
+	width    int       // > 0: dense, row i is val[i·width:][:width]
+	end      []int32   // else row i ends at end[i] in idx and val
+	idx      []int32   // strictly increasing in a row
+	val      []float32 // nil if sparse and every value is 1
+	pairs    int       // Σ nnz², the work of a Hessian over all rows
 }
 
 // pack returns the examples of consecutive slots as a block.
 func pack(xs []*stream.Example) block {
 	n := len(xs)
 	b := block{y: make([]float64, n)}
-	nnz, dim := 0, 0
-	unit := true
+	nnz, unit := 0, true
 	for i, e := range xs {
 		b.y[i] = e.Y
+		if e.Y > 0 {
+			b.positive++
+		}
 		row := 0
 		for j, v := range linear.Nonzeros(e.X) {
 			row++
 			unit = unit && v == 1
-			dim = max(dim, j+1)
+			b.dim = max(b.dim, j+1)
 		}
 		nnz += row
 		b.pairs += row * row
 	}
-	if float64(nnz) >= denseShare*float64(n)*float64(dim) && dim > 0 {
+	if dim := b.dim; float64(nnz) >= denseShare*float64(n)*float64(dim) && dim > 0 {
 		b.width = dim
 		b.val = make([]float32, n*dim)
 		for i, e := range xs {
@@ -71,23 +75,16 @@ func pack(xs []*stream.Example) block {
 	return b
 }
 
-// dim returns one more than the largest feature of the block.
-func (b *block) dim() int {
-	if b.width > 0 {
-		return b.width
+// row returns a row of a sparse block; val is nil if all values are 1.
+func (b *block) row(i int) (idx []int32, val []float32) {
+	from, to := int32(0), b.end[i]
+	if i > 0 {
+		from = b.end[i-1]
 	}
-	d := int32(-1)
-	for _, j := range b.idx {
-		d = max(d, j)
+	if b.val != nil {
+		val = b.val[from:to]
 	}
-	return int(d) + 1
-}
-
-func (b *block) start(i int) int32 {
-	if i == 0 {
-		return 0
-	}
-	return b.end[i-1]
+	return b.idx[from:to], val
 }
 
 // dots sets s[i] = ⟨w, (bias, x_i)⟩. The order of the sum depends on the form
@@ -100,9 +97,9 @@ func (b *block) dots(s, w []float64, bias float64) {
 			s[i] = w0 + vec.DotMixed(b.val[i*b.width:(i+1)*b.width], w[:b.width])
 			continue
 		}
-		from, to := b.start(i), b.end[i]
-		idx, s0, s1 := b.idx[from:to], w0, 0.0
-		if b.val == nil {
+		idx, val := b.row(i)
+		s0, s1 := w0, 0.0
+		if val == nil {
 			for len(idx) >= 4 {
 				s0 += w[idx[0]] + w[idx[1]]
 				s1 += w[idx[2]] + w[idx[3]]
@@ -112,7 +109,6 @@ func (b *block) dots(s, w []float64, bias float64) {
 				s0 += w[j]
 			}
 		} else {
-			val := b.val[from:to]
 			for len(idx) >= 4 && len(val) >= 4 {
 				s0 += float64(w[idx[0]]*float64(val[0])) + float64(w[idx[1]]*float64(val[1]))
 				s1 += float64(w[idx[2]]*float64(val[2])) + float64(w[idx[3]]*float64(val[3]))
@@ -147,15 +143,14 @@ func (b *block) axpy(g []float64, i int, c float64) {
 		vec.AxpyMixed(c, b.val[i*b.width:(i+1)*b.width], g[:b.width])
 		return
 	}
-	from, to := b.start(i), b.end[i]
-	idx := b.idx[from:to]
-	if b.val == nil {
+	idx, val := b.row(i)
+	if val == nil {
 		for _, j := range idx {
 			g[j] += c
 		}
 		return
 	}
-	for k, v := range b.val[from:to] {
+	for k, v := range val {
 		g[idx[k]] += float64(c * float64(v))
 	}
 }
@@ -166,16 +161,15 @@ func (b *block) dot(w []float64, i int) float64 {
 	if b.width > 0 {
 		return vec.DotMixed(b.val[i*b.width:(i+1)*b.width], w[:b.width])
 	}
-	from, to := b.start(i), b.end[i]
+	idx, val := b.row(i)
 	var s float64
-	if b.val == nil {
-		for _, j := range b.idx[from:to] {
+	if val == nil {
+		for _, j := range idx {
 			s += w[j]
 		}
 		return s
 	}
-	idx := b.idx[from:to]
-	for k, v := range b.val[from:to] {
+	for k, v := range val {
 		s += float64(w[idx[k]] * float64(v))
 	}
 	return s

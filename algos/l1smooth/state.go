@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
 var (
@@ -61,34 +62,23 @@ func (s *solver) fields(f *state.Fields) {
 
 // check refuses a state that cannot have been stored, and packs the examples.
 func (l *Learner) check(f *state.Fields) {
-	s := &l.s
-	if len(s.w) != len(s.active) || len(s.w) > l.opt.Dim+1 {
+	s, m := &l.s, len(l.s.w)
+	f.Fail("w", linear.Finite(s.w, []float64{s.lambda, s.mu}))
+	switch {
+	case m != len(s.active) || m > l.opt.Dim+1:
 		f.Fail("w", errLength)
-		return
-	}
-	for _, w := range append([]float64{s.lambda, s.mu}, s.w...) {
-		if w-w != 0 {
-			f.Fail("w", errNumber)
-			return
-		}
-	}
-	if s.lambda < 0 || s.mu < 0 || s.k < 0 || s.k > len(s.alphas) || s.enlarged < 0 || s.enlarged > enlargements || l.iters < 0 || l.n < 0 || l.n > l.opt.Buffer {
+	case s.lambda < 0 || s.mu < 0 || s.k < 0 || s.k > len(s.alphas) || s.enlarged < 0 || s.enlarged > enlargements || l.iters < 0 || l.n < 0 || l.n > l.opt.Buffer:
 		f.Fail("k", errNumber)
-		return
-	}
-	if l.solving && (s.k == len(s.alphas) || l.n != l.Len() || l.n < 2) {
+	case l.solving && (s.k == len(s.alphas) || l.n != l.Len() || l.n < 2):
 		f.Fail("solving", errNumber)
+	}
+	if f.Err() != nil {
 		return
 	}
 	s.blocks, s.known = nil, false
-	s.dim = max(len(s.w)-1, 0)
-	n := len(s.w)
-	l.stale = nil
-	for b := 0; b*blockRows < l.Len(); b++ {
-		l.touch(b)
-	}
-	l.pack()
-	if len(s.w) != n {
+	s.dim = max(m-1, 0)
+	l.pack(nil)
+	if len(s.w) != m {
 		f.Fail("w", errLength)
 	}
 }

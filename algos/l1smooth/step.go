@@ -3,11 +3,9 @@ package l1smooth
 import "math"
 
 // search finds the step: the minimiser of the quadratic model with the l1 term
-// kept exact (section 2.4), halved until f_α falls enough. Weights whose sign
-// would change become 0 before the test, not after it (E7).
+// kept exact (section 2.4), or first > 0, halved until f_α falls enough. Weights
+// whose sign would change become 0 before the test, not after it (E7).
 func (s *solver) search(alpha, slope, first float64) bool {
-	step := first
-	var hits []int32
 	s.q = resize(s.q, s.n)
 	a := s.along(s.q, s.d, s.pt.h)
 	s.passes++
@@ -19,10 +17,12 @@ func (s *solver) search(alpha, slope, first float64) bool {
 		s.ws, s.ds = append(s.ws, s.w[j]), append(s.ds, s.d[j])
 	}
 	a /= 2
-	if first > 0 {
-	} else if s.mu == 0 {
+	step, hits := first, []int32(nil)
+	switch {
+	case first > 0:
+	case s.mu == 0:
 		step = -b / (2 * a)
-	} else {
+	default:
 		var ok bool
 		if step, hits, ok = minimise(s.ws, s.ds, a, b, s.mu, &s.cross); !ok {
 			step = 1 // the model has no minimum, but f has
@@ -34,16 +34,16 @@ func (s *solver) search(alpha, slope, first float64) bool {
 	clip := true
 	for tries := 0; ; tries++ {
 		change, mean := s.try(alpha, step, hits, clip)
-		if change <= float64(s.c1*float64(step*slope)) {
+		if change <= float64(armijo*float64(step*slope)) {
 			s.accept(mean)
 			s.length = step
 			return true
 		}
-		if step < s.sMin {
+		if step < leastTry {
 			return false
 		}
 		switch {
-		case !s.exact || tries > 1:
+		case s.opt.Search == "halve" || tries > 1:
 			step, hits, clip = step/2, nil, true
 		case tries == 0:
 			step, hits = s.minimum(alpha, slope, step)

@@ -1,6 +1,7 @@
 package l1smooth
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,36 +22,34 @@ const (
 
 // data is the finite sum: the examples of the buffer in blocks.
 type data struct {
-	blocks  []block
-	n       int     // examples
-	dim     int     // features
-	nnz     int     // stored values
-	bias    float64 // value of the constant feature, coordinate 0 of all vectors
-	workers int     // 0: as many as GOMAXPROCS
+	blocks   []block
+	n        int     // examples
+	positive int     // of these
+	dim      int     // features
+	nnz      int     // stored values
+	bias     float64 // value of the constant feature, coordinate 0 of all vectors
+	workers  int     // 0: as many as GOMAXPROCS
 
 	parts   [maxGroups][]float64  // scratch of sum
 	squares [maxSquares][]float64 // scratch of hessian
+	at      []int32               // hessian: each coordinate's place in the active set, or −1
 }
 
 // recount brings the totals up to date after a change of blocks. dim never
 // falls.
 func (d *data) recount() {
-	d.n, d.nnz = 0, 0
+	d.n, d.positive, d.nnz = 0, 0, 0
 	for i := range d.blocks {
 		b := &d.blocks[i]
 		d.n += len(b.y)
+		d.positive += b.positive
 		d.nnz += max(len(b.idx), len(b.val)) + len(b.y)
-		d.dim = max(d.dim, b.dim())
+		d.dim = max(d.dim, b.dim)
 	}
 }
 
 // size returns the number of coordinates: the bias and the features.
 func (d *data) size() int { return d.dim + 1 }
-
-// groups returns the number of groups for sums of the given length.
-func (d *data) groups(length, most int) int {
-	return max(1, min(most, d.nnz/(4*length), len(d.blocks)))
-}
 
 // span returns the blocks of group g of n.
 func (d *data) span(g, n int) (lo, hi int) {
@@ -82,14 +81,14 @@ func (d *data) run(groups, work int, f func(g int)) {
 	wait.Wait()
 }
 
-// totals are the numbers that a pass may add up besides a vector.
+// totals are the numbers that a pass may add up in addition to a vector.
 type totals [3]float64
 
 // sum makes a pass: f adds the share of a block, whose first example is the
 // at-th, to vector, which is as long as out, and to t. out becomes the sum of
 // the vectors; it may be nil.
 func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []float64, t *totals)) (all totals) {
-	groups := d.groups(max(len(out), 1), maxGroups)
+	groups := max(1, min(maxGroups, d.nnz/(4*max(len(out), 1)), len(d.blocks)))
 	var each [maxGroups]totals
 	d.run(groups, work, func(g int) {
 		d.parts[g] = resize(d.parts[g], len(out))
@@ -109,6 +108,38 @@ func (d *data) sum(out []float64, work int, f func(b *block, at int, vector []fl
 		}
 	}
 	return all
+}
+
+// smooth returns the smoothed hinge of the paper and its first two
+// derivatives, with α² given:
+//
+//	φ_α(u)  = (u + √(α²+u²))/2
+//	φ_α'(u) = (1 + u/√(α²+u²))/2 = φ_α(u)/√(α²+u²)
+//	φ_α''(u) = α²/(2 (α²+u²)^{3/2})
+//
+// For u < 0 the sum would cancel; there φ_α = α²/(2 (√(α²+u²) − u)).
+func smooth(u, alpha2 float64) (p, d1, d2 float64) {
+	r := math.Sqrt(float64(u*u) + alpha2)
+	p = phi(u, r, alpha2)
+	return p, p / r, alpha2 / (2 * float64(r*float64(r*r)))
+}
+
+// rise returns φ_α(u+δ) − φ_α(u) to full relative accuracy, as
+// δ (φ_α(u) + φ_α(u+δ)) / (√(α²+u²) + √(α²+(u+δ)²)), in which all terms but δ
+// are positive.
+func rise(u, delta, alpha2 float64) float64 {
+	v := u + delta
+	ru := math.Sqrt(float64(u*u) + alpha2)
+	rv := math.Sqrt(float64(v*v) + alpha2)
+	return delta * ((phi(u, ru, alpha2) + phi(v, rv, alpha2)) / (ru + rv))
+}
+
+// phi returns φ_α(u) where r = √(α²+u²).
+func phi(u, r, alpha2 float64) float64 {
+	if u < 0 {
+		return alpha2 / (2 * (r - u))
+	}
+	return (u + r) / 2
 }
 
 // point holds what is known of the objective at one w and α.
@@ -135,7 +166,7 @@ func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 		}
 		for i, y := range b.y {
 			_, d1, d2 := smooth(u[i], alpha2)
-			t[0] += hinge(u[i])
+			t[0] += max(u[i], 0)
 			t[1] += d1
 			h[i] = d2 / n
 			c[i] = -float64(y*d1) / n
@@ -177,7 +208,7 @@ func (d *data) rise(u, q []float64, s, alpha float64) (change, mean float64) {
 		for i := at; i < at+len(b.y); i++ {
 			delta := -float64(s * q[i])
 			t[0] += rise(u[i], delta, alpha2)
-			t[1] += hinge(u[i] + delta)
+			t[1] += max(u[i]+delta, 0)
 		}
 	})
 	return t[0] / n, t[1] / n
@@ -231,21 +262,22 @@ func (d *data) diagonal(out, h []float64, least float64) {
 				}
 				continue
 			}
-			for t := b.start(i); t < b.end[i]; t++ {
+			idx, val := b.row(i)
+			for k, j := range idx {
 				v := 1.0
-				if b.val != nil {
-					v = float64(b.val[t])
+				if val != nil {
+					v = float64(val[k])
 				}
-				out[b.idx[t]+1] += float64(h * float64(v*v))
+				out[j+1] += float64(h * float64(v*v))
 			}
 		}
 	}
 }
 
 // resize returns x with length n; what it holds is undefined.
-func resize(x []float64, n int) []float64 {
+func resize[T any](x []T, n int) []T {
 	if cap(x) < n {
-		return make([]float64, n)
+		return make([]T, n)
 	}
 	return x[:n]
 }

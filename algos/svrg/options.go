@@ -34,8 +34,8 @@ type Options struct {
 	Draw string   `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike"`
 }
 
-// SDOptions are those of svrg-sd and saga-sd, which have momentum and
-// sufficient decrease besides.
+// SDOptions are those of svrg-sd and saga-sd, which also have momentum and
+// sufficient decrease.
 type SDOptions struct {
 	Options
 	_        struct{} `group:"paper"`
@@ -65,22 +65,20 @@ var gone = map[string]string{
 // params returns the options of a method in the solver's terms, where 0 is the
 // method's usual value.
 func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
-	auto := func(v float64) float64 {
-		if math.IsNaN(v) {
-			return 0
-		}
-		return v
+	rate := o.Rate
+	if math.IsNaN(rate) {
+		rate = 0
 	}
 	return finitesum.Params{
-		Method: m, Seed: seed, Rate: auto(o.Rate), Batch: o.Batch, Weighted: o.Draw == "long",
+		Method: m, Seed: seed, Rate: rate, Batch: o.Batch, Weighted: o.Draw == "long",
 		Sigma: sigma, Decrease: o.Decrease, Delta: delta,
 		Theta:   map[string]finitesum.Rule{"auto": finitesum.AtStart, "gram": finitesum.AtStart, "start": finitesum.AtStart, "pass": finitesum.ByPass, "rows": finitesum.ByRows}[o.Theta],
 		Variant: map[string]finitesum.Variant{"auto": finitesum.Auto, "sc": finitesum.Strongly, "a": finitesum.Convex, "b": finitesum.ConvexB}[o.Variant],
 	}
 }
 
-// sufficient and plain give the options of all methods one type; without
-// momentum those that plain ones lack are not looked at.
+// sufficient and plain give the options of all methods one type. Methods without
+// momentum ignore those that plain lacks.
 func sufficient(o SDOptions) SDOptions { return o }
 func plain(o Options) SDOptions        { return SDOptions{Options: o} }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/finitesum"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -307,11 +308,9 @@ func (l *Learner) fields(f *state.Fields) {
 		f.Fail("w", fmt.Errorf("%d weights, %d epochs due, %d rows out", len(l.w), l.due, l.stale))
 		return
 	}
-	for j, v := range l.w {
-		if v-v != 0 {
-			f.Fail("w", fmt.Errorf("weight %d is %g", j, v))
-			return
-		}
+	if err := linear.Finite(l.w); err != nil {
+		f.Fail("w", err)
+		return
 	}
 	l.w = slices.Clone(l.w) // the model before may still be in use
 	if l.byGram() {
@@ -324,15 +323,11 @@ func (l *Learner) fields(f *state.Fields) {
 // than the solver's vectors.
 func (l *Learner) restore() error {
 	dim := len(l.solver.X())
-	bias := 0
-	if l.prob.Bias != 0 {
-		bias = 1
-	}
 	for _, x := range l.Sample() {
-		if x.X.Dim()+bias > dim {
-			return fmt.Errorf("example %d has %d features, the model %d coordinates", x.Seq, x.X.Dim(), dim)
-		}
 		l.prob.Append(x.X, x.Y)
+	}
+	if have := l.prob.Dim(); have > dim {
+		return fmt.Errorf("the examples have %d coordinates, the model %d", have, dim)
 	}
 	l.prob.Widen(dim)
 	l.weigh()

@@ -157,13 +157,6 @@ func (s *Solver) places(m int) []int {
 // theta returns θ for the point x, which is the snapshot or not, and pp =
 // ‖p~‖².
 func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
-	theta := s.findTheta(x, snapshot, pp)
-	d := &s.decrease
-	d.lo, d.hi = min(d.lo, theta), max(d.hi, theta)
-	return theta
-}
-
-func (s *Solver) findTheta(x []float64, snapshot bool, pp float64) float64 {
 	p, d := s.prob, &s.decrease
 	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b}
 	r.two, r.one = p.norms(x)

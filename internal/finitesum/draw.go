@@ -11,7 +11,7 @@ import (
 //	p_i = ½ (1/n + ‖a_i‖²/Σ‖a_k‖²)
 //
 // with its gradient divided by n p_i, which leaves the estimate unbiased. The
-// largest curvature of a summand so weighed is below twice the mean one, so
+// largest curvature of a summand so weighted is below twice the mean one, so
 // that single long rows do not dictate the step (after Xiao and Zhang 2014,
 // section 3; the uniform half keeps SAGA's table fresh).
 type sampling struct {
@@ -26,11 +26,8 @@ type sampling struct {
 func (s *sampling) prepare(p *Problem, weighted bool) {
 	s.n = p.Len()
 	s.weight = s.weight[:0]
-	s.most = p.maxNorm2()
-	sum := 0.0
-	for _, v := range p.norm2 {
-		sum += v
-	}
+	s.most = slices.Max(p.norm2)
+	sum := p.trace()
 	if !weighted || !(sum > 0) {
 		return
 	}

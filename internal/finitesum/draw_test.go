@@ -2,6 +2,7 @@ package finitesum
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/rng"
@@ -33,8 +34,8 @@ func TestWeighted(t *testing.T) {
 			t.Errorf("row %d: probability %g, want %g; weight %g", i, chance[i], want, s.weight[i])
 		}
 	}
-	if s.most > 2*mean || p.maxNorm2() < 9*mean {
-		t.Errorf("largest weighed ‖a‖² %g, mean %g, largest %g", s.most, mean, p.maxNorm2())
+	if s.most > 2*mean || slices.Max(p.norm2) < 9*mean {
+		t.Errorf("largest weighed ‖a‖² %g, mean %g, largest %g", s.most, mean, slices.Max(p.norm2))
 	}
 	r, hits := rng.New(1, "t"), make([]float64, p.Len())
 	const draws = 200000

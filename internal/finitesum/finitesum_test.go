@@ -100,7 +100,7 @@ func solver(p *Problem, par Params) *Solver {
 }
 
 // lipschitz returns a bound on the curvature of every summand.
-func lipschitz(p *Problem) float64 { return p.Loss.Curvature()*p.maxNorm2() + p.Ridge }
+func lipschitz(p *Problem) float64 { return p.Loss.Curvature()*slices.Max(p.norm2) + p.Ridge }
 
 func run(t *testing.T, s *Solver, epochs int) {
 	t.Helper()

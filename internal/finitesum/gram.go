@@ -118,10 +118,8 @@ func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 	c.Shift(d, lambda1)
 	c.Cholesky(d, tiny, true)
 	c.Solve(x)
-	for _, v := range x {
-		if v-v != 0 {
-			return nil, errSingular
-		}
+	if linear.Finite(x) != nil {
+		return nil, errSingular
 	}
 	return x, nil
 }
@@ -154,14 +152,6 @@ func (g *Gram) Fields(f *state.Fields) {
 	}
 	if d := len(g.h); len(g.low) != linear.Triangle(d) || g.n < 0 {
 		f.Fail("low", fmt.Errorf("%d sums for %d coordinates, %d rows", len(g.low), d, g.n))
-		return
 	}
-	for _, s := range [][]float64{g.low, g.h} {
-		for _, v := range s {
-			if v-v != 0 {
-				f.Fail("low", fmt.Errorf("a sum is %g", v))
-				return
-			}
-		}
-	}
+	f.Fail("low", linear.Finite(g.low, g.h))
 }

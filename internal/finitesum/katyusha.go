@@ -25,7 +25,8 @@ var Katyusha = &Method{name: "katyusha", rate: 1, inner: 2, y: true, z: true, ep
 // and x~' is the mean of the y' with weights (1 + α λ1)^k.
 func (s *Solver) katyusha(ctx context.Context, m int) error {
 	s.setStep(0)
-	s.fullGradient()
+	s.evaluate(true)
+	s.passes++
 	a, p := &s.kat, s.prob
 	a.start(s, m)
 	draw, share := s.draws("vr.row"), 1/float64(s.par.Batch)
@@ -171,18 +172,10 @@ func (a *accelerated) move(k int32) {
 			continue // a batch may hold a feature more than once
 		}
 		a.done[j] = k + 1
-		a.y[j], a.z[j] = a.stay(a.y[j], a.z[j], a.u[j]+a.grad[j], a.snap[j], float64(a.al*a.lasso(int(j))))
+		a.y[j], a.z[j] = a.stay(a.y[j], a.z[j], a.u[j]+a.grad[j], a.snap[j], float64(a.al*a.p.lasso(int(j))))
 		a.sum[j] = a.sum[j]/a.omega + a.y[j]
 		a.u[j] = 0
 	}
-}
-
-// lasso returns λ2 for coordinate j.
-func (a *accelerated) lasso(j int) float64 {
-	if j < a.p.first() {
-		return 0
-	}
-	return a.p.Lasso
 }
 
 // flush brings every coordinate to step k.
@@ -232,7 +225,7 @@ func (a *accelerated) catchUp(j int, k int32) {
 		return
 	}
 	a.done[j] = k
-	y, z, acc, g, xs, lambda := a.y[j], a.z[j], a.sum[j], a.grad[j], a.snap[j], a.lasso(j)
+	y, z, acc, g, xs, lambda := a.y[j], a.z[j], a.sum[j], a.grad[j], a.snap[j], a.p.lasso(j)
 	for gap > 0 {
 		h, slope := min(gap, a.n), g
 		switch {

@@ -14,7 +14,7 @@ import (
 // argument of soft stays on one side: k steps are then a linear map of
 // (x, x^, g), tabulated for k up to the table's length. A coordinate at 0 with
 // |g| ≤ λ2 stays there; one on its way there, which soft sends to 0 while its
-// momentum dies away, follows a linear map, too.
+// momentum dies away, also follows a linear map.
 type lazy struct {
 	done  []int32 // the steps that a coordinate has taken
 	jump  []leap  // by number of steps
@@ -70,22 +70,16 @@ func (r recipe) table(t []leap, lasso float64) []leap {
 	return t
 }
 
-// begin prepares a step; in the first one also the tables.
-func (w *walk) begin() {
-	if w.k == 0 {
-		if len(w.done) < len(w.x) {
-			w.done = make([]int32, len(w.x))
-		}
-		clear(w.done)
-		if r := (recipe{w.eta, w.p.Ridge, w.mom, w.sumNext, min(w.m, maxLeap)}); w.rec != r {
-			w.rec = r
-			w.jump = r.table(w.jump, 0)
-			w.fade = r.table(w.fade, math.Inf(1))
-		}
+// prepare begins an epoch.
+func (w *walk) prepare() {
+	if len(w.done) < len(w.x) {
+		w.done = make([]int32, len(w.x))
 	}
-	w.touch = w.touch[:0]
-	if w.p.first() == 1 {
-		w.catchUp(0, int32(w.k))
+	clear(w.done)
+	if r := (recipe{w.eta, w.p.Ridge, w.mom, w.sumNext, min(w.m, maxLeap)}); w.rec != r {
+		w.rec = r
+		w.jump = r.table(w.jump, 0)
+		w.fade = r.table(w.fade, math.Inf(1))
 	}
 }
 
@@ -114,6 +108,7 @@ func (w *walk) flush() {
 
 // lazyStep is the step of the coordinates of the batch.
 func (w *walk) lazyStep() {
+	w.gather()
 	first := w.p.first()
 	if first == 1 {
 		w.move(0, 0)
@@ -121,6 +116,8 @@ func (w *walk) lazyStep() {
 	for _, j := range w.touch {
 		w.move(int(j)+first, w.lasso)
 	}
+	w.k++
+	w.store()
 }
 
 // move is the step of coordinate j.

@@ -4,12 +4,12 @@
 //	F(x) = 1/n Σ loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
 //
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
-// logistic loss. The methods, one a file, are those of Shang, Liu, Zhou, Cheng,
+// logistic loss. The methods are those of Shang, Liu, Zhou, Cheng,
 // Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
 // Gradient Optimization" (AISTATS 2018, arXiv 1802.09933) and the ones it
-// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. Each
-// is a function that runs an epoch; walk.go holds the step that all but
-// Katyusha share, decrease.go the sufficient decrease of the SD methods, and
+// compares itself with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. All but
+// Katyusha share an epoch (methods.go) and its step (walk.go, and lazy.go for
+// sparse rows); decrease.go holds the sufficient decrease of the SD methods, and
 // solver.go what happens between epochs. Gram solves ridge problems directly.
 //
 // Everything is deterministic: an epoch is a function of the solver's state,
@@ -111,6 +111,9 @@ func (p *Problem) dot(x []float64, i int) float64 {
 	return (s + s1) + (s2 + s3)
 }
 
+// longRow is the length from which on a call of vector code pays.
+const longRow = 32
+
 // axpy sets y += c·a_i.
 func (p *Problem) axpy(c float64, i int, y []float64) {
 	r := &p.rows[i]
@@ -125,7 +128,7 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 		}
 		return
 	}
-	if len(r.Val) >= 32 {
+	if len(r.Val) >= longRow {
 		vec.AxpyMixed(c, r.Val, y)
 		return
 	}
@@ -138,19 +141,23 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 // smoothness bounds the curvature of F's smooth part: the largest eigenvalue
 // of AᵀA/n is at most its trace.
 func (p *Problem) smoothness() float64 {
-	s := 0.0
+	return float64(p.Loss.Curvature()*p.trace())/float64(max(p.Len(), 1)) + p.Ridge
+}
+
+// trace returns Σ ‖a_i‖².
+func (p *Problem) trace() (s float64) {
 	for _, v := range p.norm2 {
 		s += v
 	}
-	return float64(p.Loss.Curvature()*s)/float64(max(p.Len(), 1)) + p.Ridge
+	return s
 }
 
-func (p *Problem) maxNorm2() float64 {
-	m := 0.0
-	for _, v := range p.norm2 {
-		m = max(m, v)
+// lasso returns λ2 for coordinate j.
+func (p *Problem) lasso(j int) float64 {
+	if j < p.first() {
+		return 0
 	}
-	return m
+	return p.Lasso
 }
 
 // Margins sets z[i] = a_iᵀx.

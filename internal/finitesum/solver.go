@@ -11,22 +11,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// A Method is an algorithm: one of the variables that the files of this
-// package define.
-type Method struct {
-	name        string
-	rate, inner float64 // usual settings
-	// What it keeps from epoch to epoch besides x~: the vectors y and z, the sum
-	// of the snapshots, and SAGA's table of derivatives with its mean.
-	y, z, sum, table bool
-	// epoch runs m inner steps. After an error all that Solver.Fields names is
-	// as it was, but for the passes.
-	epoch func(s *Solver, ctx context.Context, m int) error
-}
-
-// String returns the name under which users know the method.
-func (m *Method) String() string { return m.name }
-
 // Params are a method's settings. Those of the last group are for SVRGSD and
 // SAGASD alone.
 type Params struct {
@@ -111,11 +95,14 @@ func NewSolver(prob *Problem, par Params) *Solver {
 		par.Inner = par.Method.inner
 	}
 	par.Batch = max(par.Batch, 1)
-	if par.Variant == Auto {
+	if !par.Method.sd {
+		par.Sigma, par.Decrease = 1, 0
+	}
+	switch {
+	case par.Method != SVRGSD, par.Variant == Auto && prob.Ridge > 0:
 		par.Variant = Strongly
-		if par.Method == SVRGSD && prob.Ridge == 0 {
-			par.Variant = Convex
-		}
+	case par.Variant == Auto:
+		par.Variant = Convex
 	}
 	s := &Solver{prob: prob, par: par, decrease: decrease{lo: 1, hi: 1}}
 	s.Changed()
@@ -217,12 +204,6 @@ func (s *Solver) evaluate(gradient bool) {
 	}
 }
 
-// fullGradient is evaluate as an epoch of the SVRG family begins.
-func (s *Solver) fullGradient() {
-	s.evaluate(true)
-	s.passes++
-}
-
 // Value returns F(x~).
 func (s *Solver) Value() float64 {
 	s.evaluate(false)
@@ -290,14 +271,9 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 	}
 	s.halved++
 	copy(s.snap, before)
-	s.valid = nothing
 	s.Restart()
-	if s.par.Method.table {
-		s.table = s.table[:0]
-		s.Changed()
-	}
-	clear(s.sum)
-	s.summed = 0
+	s.table = s.table[:0]
+	s.Changed()
 	return true
 }
 
@@ -330,11 +306,7 @@ func (s *Solver) Output() []float64 {
 	}
 	out := make([]float64, len(x))
 	for j, v := range x {
-		t := s.prob.Lasso / l
-		if j < s.prob.first() {
-			t = 0
-		}
-		out[j] = soft(v-(grad[j]+float64(s.prob.Ridge*v))/l, t)
+		out[j] = soft(v-(grad[j]+float64(s.prob.Ridge*v))/l, s.prob.lasso(j)/l)
 	}
 	return out
 }
@@ -377,10 +349,8 @@ func (s *Solver) Restored() error {
 		if len(*c.v) != c.want {
 			return fmt.Errorf("%s: %d numbers, want %d", c.name, len(*c.v), c.want)
 		}
-		for _, v := range *c.v {
-			if v-v != 0 {
-				return fmt.Errorf("%s: a value is %g", c.name, v)
-			}
+		if err := linear.Finite(*c.v); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	if s.summed < 0 || s.halved < 0 || s.halved > 2000 || !(s.passes >= 0) || math.IsInf(s.passes, 1) {

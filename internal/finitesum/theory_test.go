@@ -1,6 +1,7 @@
 package finitesum
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -28,6 +29,34 @@ func objective(p *Problem, x []float64) float64 {
 		}
 	}
 	return s
+}
+
+// observe has f called after each step of s with x_k, x^_k, θ and the mean u of
+// c a_i over its batch, of rows drawn a second time.
+func observe(s *Solver, f func(k int, x, hat, u []float64, theta float64)) {
+	method := *s.par.Method
+	method.epoch = func(s *Solver, _ context.Context, m int) error {
+		s.begin(m)
+		w, d, rows := &s.walk, &s.decrease, s.draws("vr.row")
+		for k := range m {
+			d.lo, d.hi = math.Inf(1), math.Inf(-1)
+			u := make([]float64, len(w.x))
+			for range w.batch {
+				i, weight := w.sample.next(rows)
+				c := weight * (s.prob.Loss.deriv(s.prob.dot(w.x, i), s.prob.b[i]) - w.known[i])
+				s.prob.axpy(c/float64(len(w.batch)), i, u)
+			}
+			s.inner(k)
+			theta := 1.0
+			if d.lo == d.hi {
+				theta = d.lo
+			}
+			f(k, w.x, w.hat, u, theta)
+		}
+		s.end()
+		return nil
+	}
+	s.par.Method = &method
 }
 
 func times(c float64, x []float64) []float64 {
@@ -65,7 +94,7 @@ func TestProperty1(t *testing.T) {
 					s := solver(p, par)
 					before := make([]float64, p.Dim())
 					last := -1
-					s.walk.observe = func(k int, x, xh, u []float64, theta float64) {
+					observe(s, func(k int, x, xh, u []float64, theta float64) {
 						switch {
 						case k > 0:
 						case s.par.Variant == Convex:
@@ -103,7 +132,7 @@ func TestProperty1(t *testing.T) {
 							}
 						}
 						copy(before, x)
-					}
+					})
 					run(t, s, 4)
 					if last < 0 {
 						t.Fatal("nothing was observed")
@@ -220,7 +249,7 @@ func TestZForm(t *testing.T) {
 			if epoch > 0 && largest(z, s.y) > 1e-15 {
 				t.Fatalf("y~ is not the last z: %g apart", largest(z, s.y))
 			}
-			s.walk.observe = func(k int, xn, xhn, u []float64, theta float64) {
+			observe(s, func(k int, xn, xhn, u []float64, theta float64) {
 				sigma := s.par.Sigma
 				if k == 0 {
 					x, xh = slices.Clone(s.y), slices.Clone(s.y)
@@ -252,7 +281,7 @@ func TestZForm(t *testing.T) {
 					}
 				}
 				x, xh = slices.Clone(xn), slices.Clone(xhn)
-			}
+			})
 			run(t, s, 1)
 		}
 	}
@@ -310,11 +339,11 @@ func TestReductions(t *testing.T) {
 				}
 			}
 			if epoch == 0 { // later ones begin where θ took the mean
-				scaled.walk.observe = same
+				observe(scaled, same)
 				run(t, scaled, 1)
 				k = 0
 			}
-			sd.walk.observe = same
+			observe(sd, same)
 			run(t, sd, 1)
 			if m := len(want) - 1; k != m || !slices.Equal(sd.X(), mean(want[:m])) {
 				t.Fatalf("%+v: %d steps, snapshots %g apart", w, k, largest(sd.X(), mean(want[:m])))
@@ -424,11 +453,11 @@ func TestByRowsIsApproximate(t *testing.T) {
 	s := solver(p, Params{Theta: ByRows, Decrease: 1, Inner: .02, Seed: 1})
 	worse := 0
 	for range 15 {
-		s.walk.observe = func(k int, x, xh, u []float64, theta float64) {
+		observe(s, func(k int, x, xh, u []float64, theta float64) {
 			if p.Objective(xh) > p.Objective(times(1/theta, xh))+1e-12 {
 				worse++
 			}
-		}
+		})
 		run(t, s, 1)
 	}
 	if worse == 0 {

@@ -1,10 +1,8 @@
 package finitesum
 
 import (
-	"context"
-
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
 // checkEvery is the number of inner steps between looks at the context.
@@ -29,16 +27,14 @@ type walk struct {
 
 	eta, lasso, mom float64 // lasso: η λ2
 	sumNext         bool    // sum is of x_k, not of x^_k
+	table           bool    // known and grad follow the steps (SAGA)
 	x, hat, sum     []float64
 
 	m, k   int // steps in all, steps done
 	batch  []drawn
 	u      []float64
-	single bool // one row a step, dense
 	sparse bool
 	lazy
-
-	observe func(k int, x, hat, u []float64, theta float64) // of tests
 }
 
 // drawn is a row of a batch, its derivative d at x, and the weighted
@@ -48,61 +44,34 @@ type drawn struct {
 	c, d float64
 }
 
-// start begins an epoch of m steps at x_0 = x^_0 = x.
-func (s *Solver) start(m int, x, known, grad []float64) *walk {
-	w, p := &s.walk, s.prob
-	w.p, w.sample, w.rows, w.known, w.grad = p, &s.sample, s.draws("vr.row"), known, grad
-	w.eta, w.lasso, w.mom, w.sumNext = s.eta, float64(s.eta*p.Lasso), 0, false
-	for _, v := range []*[]float64{&w.x, &w.hat, &w.sum, &w.u} {
-		*v = linear.Grow(*v, p.Dim())
+// look draws a row and takes its derivative at x.
+func (w *walk) look() drawn {
+	p := w.p
+	i, weight := w.sample.next(w.rows)
+	if w.sparse {
+		w.reach(i)
 	}
-	copy(w.x, x)
-	copy(w.hat, x)
-	clear(w.sum)
-	w.m, w.k, w.sparse = m, 0, p.sparse()
-	if len(w.batch) != s.par.Batch {
-		w.batch = make([]drawn, s.par.Batch)
-	}
-	w.single = len(w.batch) == 1 && !w.sparse && w.observe == nil
-	return w
+	d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
+	return drawn{i, float64(weight * (d - w.known[i])), d}
 }
 
 // draw draws the batch of the next step.
-func (w *walk) draw(ctx context.Context) error {
-	if w.k%checkEvery == 0 && ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (w *walk) draw() {
 	if w.sparse {
-		w.begin()
-	}
-	p := w.p
-	for b := range w.batch {
-		i, weight := w.sample.next(w.rows)
-		if w.sparse {
-			w.reach(i)
+		w.touch = w.touch[:0]
+		if w.p.first() == 1 {
+			w.catchUp(0, int32(w.k))
 		}
-		d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
-		w.batch[b] = drawn{i, float64(weight * (d - w.known[i])), d}
 	}
-	return nil
+	for b := range w.batch {
+		w.batch[b] = w.look()
+	}
 }
 
-// step is the step with θ = 1.
-func (w *walk) step() {
-	if w.single {
-		if r := &w.p.rows[w.batch[0].i]; r.Idx == nil && len(r.Val) == len(w.x)-w.p.first() {
-			w.sweep(w.batch[0].c, r.Val)
-			w.k++
-			return
-		}
-	}
-	w.gather()
-	if !w.sparse {
-		w.scaledStep(1)
-		return
-	}
-	w.lazyStep()
-	w.k++
+// full reports whether row i spells out every feature.
+func (w *walk) full(i int) bool {
+	r := &w.p.rows[i]
+	return r.Idx == nil && len(r.Val) == len(w.x)-w.p.first()
 }
 
 // direction returns u for a scaledStep, and brings x up to date.
@@ -136,9 +105,6 @@ func (w *walk) scaledStep(theta float64) {
 		}
 		w.sum[j] += h
 	}
-	if w.observe != nil {
-		w.observe(w.k, w.x, w.hat, w.u, theta)
-	}
 	clear(w.u)
 	w.k++
 	if w.sparse {
@@ -146,13 +112,31 @@ func (w *walk) scaledStep(theta float64) {
 			w.done[j] = int32(w.k)
 		}
 	}
+	w.store()
 }
 
-// sweep is the step with one row that spells out every feature, in one pass
-// over the coordinates.
-func (w *walk) sweep(c float64, val []float32) {
-	first := w.p.first()
-	eta, ridge, lasso, mom, next := w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
+// store takes the derivatives of the batch into the table and its mean. A row
+// that the batch holds twice counts once.
+func (w *walk) store() {
+	if !w.table {
+		return
+	}
+	n := float64(w.p.Len())
+	for _, r := range w.batch {
+		w.p.axpy((r.d-w.known[r.i])/n, r.i, w.grad)
+		w.known[r.i] = r.d
+	}
+}
+
+// sweep is the step with θ = 1 for one full row, in one pass over the
+// coordinates.
+func (w *walk) sweep(r drawn) {
+	val, first, table, scale := w.p.rows[r.i].Val, w.p.first(), w.table, 0.0
+	if table {
+		scale = (r.d - w.known[r.i]) / float64(w.p.Len())
+		w.known[r.i] = r.d
+	}
+	c, eta, ridge, lasso, mom, next := r.c, w.eta, w.p.Ridge, w.lasso, w.mom, w.sumNext
 	if first == 1 {
 		x, h := step(w.x[0], w.hat[0], float64(c*w.p.Bias)+w.grad[0], eta, ridge, 0, mom, 1)
 		w.x[0], w.hat[0] = x, h
@@ -160,6 +144,9 @@ func (w *walk) sweep(c float64, val []float32) {
 			h = x
 		}
 		w.sum[0] += h
+		if table {
+			w.grad[0] += float64(scale * w.p.Bias)
+		}
 	}
 	x, hat, sum, g := w.x[first:][:len(val)], w.hat[first:][:len(val)], w.sum[first:][:len(val)], w.grad[first:][:len(val)]
 	for j, a := range val {
@@ -175,21 +162,15 @@ func (w *walk) sweep(c float64, val []float32) {
 		}
 		sum[j] += t
 	}
-}
-
-// last returns x_m.
-func (w *walk) last() []float64 {
-	if w.sparse {
-		w.flush()
-	}
-	return w.x
-}
-
-// mean sets dst to the mean of x^_1 … x^_m, or of x_1 … x_m with sumNext.
-func (w *walk) mean(dst []float64) {
-	w.last()
-	for j, v := range w.sum {
-		dst[j] = v / float64(w.m)
+	w.k++
+	switch {
+	case !table:
+	case len(val) >= longRow:
+		vec.AxpyMixed(scale, val, g)
+	default:
+		for j, a := range val {
+			g[j] += float64(scale * float64(a))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 package linear
 
 import (
+	"fmt"
 	"iter"
 	"math"
 
@@ -90,6 +91,19 @@ func Grow(w []float64, n int) []float64 {
 		return w
 	}
 	return append(w, make([]float64, n-len(w))...)
+}
+
+// Finite returns an error that names the first value that is not a number or
+// infinite.
+func Finite(lists ...[]float64) error {
+	for _, list := range lists {
+		for i, v := range list {
+			if v-v != 0 {
+				return fmt.Errorf("value %d is %g", i, v)
+			}
+		}
+	}
+	return nil
 }
 
 // Nonzeros yields the features of x that are not 0, in order.

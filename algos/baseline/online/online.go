@@ -39,7 +39,7 @@ import (
 // loss; Y; Memory lets G, N and t decay by 1 − 1/Memory an example.
 //
 // What would touch all weights at every example, namely regularisation,
-// forgetting and averaging, is saved up and done in one sweep when as many
+// forgetting and averaging, is deferred and done in one sweep when as many
 // features have been visited as there are weights, but at least sweepEvery
 // examples apart; an update costs O(nonzeros). Regularisation of k examples
 // is the proximal step w_j ← soft(w_j, k L1 D_j)/(1 + k L2 D_j); the bias is
@@ -132,7 +132,7 @@ func (l *Learner) update(x stream.Vec, y float64) {
 	if l.opt.Update == "nag" {
 		l.stepEach(x, f, y, g)
 	} else {
-		d := l.common()
+		d := l.rate()
 		q := d * (float64(l.z*l.z) + linear.Square(x))
 		if q > 0 {
 			s := l.loss.step(f, y, l.opt.Epsilon, q) * d
@@ -200,47 +200,26 @@ func (l *Learner) note(f, y, g float64) {
 	l.mean += (v - l.mean) / float64(l.n)
 }
 
-// common returns D where it is the same for all weights.
-func (l *Learner) common() float64 {
-	switch {
-	case l.opt.Update == "pa":
-		return l.opt.C
-	case l.opt.Power == 0:
-		return l.opt.Rate
-	case l.opt.Power == 0.5:
-		return l.opt.Rate / math.Sqrt(float64(l.updates))
-	}
-	return l.opt.Rate * power(float64(l.updates), -l.opt.Power)
-}
-
 // rescale lets σ_j grow with the features of x and reports whether that
 // changed a weight.
 func (l *Learner) rescale(x stream.Vec) bool {
 	changed := false
-	if x.Idx == nil {
-		for j, v := range x.Val {
-			if a := math.Abs(float64(v)); a > l.hist[2*j+1] {
-				changed = l.stretch(j, a) || changed
-			}
+	for k, v := range x.Val {
+		j := k
+		if x.Idx != nil {
+			j = int(x.Idx[k])
 		}
-		return changed
-	}
-	for k, j := range x.Idx {
-		if a := math.Abs(float64(x.Val[k])); a > l.hist[2*j+1] {
-			changed = l.stretch(int(j), a) || changed
+		a, old := math.Abs(float64(v)), l.hist[2*j+1]
+		if !(a > old) {
+			continue
+		}
+		l.hist[2*j+1] = a
+		if l.w[j] != 0 {
+			l.w[j] *= old / a
+			changed = true
 		}
 	}
 	return changed
-}
-
-func (l *Learner) stretch(j int, a float64) bool {
-	old := l.hist[2*j+1]
-	l.hist[2*j+1] = a
-	if l.w[j] == 0 {
-		return false
-	}
-	l.w[j] *= old / a
-	return true
 }
 
 // stepEach is the update of nag. g is −∂L/∂f.
@@ -297,16 +276,26 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g float64) {
 	l.b += float64(s * dz)
 }
 
-// rate returns the factor that all D_j of nag share.
+// rate returns the factor that all D_j share, which is D itself but for nag.
 func (l *Learner) rate() float64 {
-	if l.norm == 0 {
-		return 0
+	switch {
+	case l.opt.Update == "nag":
+		if l.norm == 0 {
+			return 0
+		}
+		r := l.opt.Rate * math.Sqrt(l.t/l.norm)
+		if l.regress {
+			r *= math.Sqrt(l.devY / float64(l.n))
+		}
+		return r
+	case l.opt.Update == "pa":
+		return l.opt.C
+	case l.opt.Power == 0:
+		return l.opt.Rate
+	case l.opt.Power == 0.5:
+		return l.opt.Rate / math.Sqrt(float64(l.updates))
 	}
-	r := l.opt.Rate * math.Sqrt(l.t/l.norm)
-	if l.regress {
-		r *= math.Sqrt(l.devY / float64(l.n))
-	}
-	return r
+	return l.opt.Rate * power(float64(l.updates), -l.opt.Power)
 }
 
 // Report describes the present state.

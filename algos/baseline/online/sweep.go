@@ -8,7 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// sweep does to all weights what the updates since the last sweep call for.
+// sweep applies what the updates since the last sweep deferred.
 func (l *Learner) sweep() {
 	k := float64(l.left)
 	if l.opt.L1 > 0 || l.opt.L2 > 0 {
@@ -39,13 +39,7 @@ func (l *Learner) sweep() {
 
 // shrink takes the proximal step of the regularisation for k updates.
 func (l *Learner) shrink(k float64) {
-	nag := l.opt.Update == "nag"
-	var d float64
-	if nag {
-		d = l.rate()
-	} else {
-		d = l.common()
-	}
+	nag, d := l.opt.Update == "nag", l.rate()
 	for j, w := range l.w {
 		if w == 0 {
 			continue
@@ -55,13 +49,9 @@ func (l *Learner) shrink(k float64) {
 			dj = d / (l.hist[2*j+1] * math.Sqrt(l.hist[2*j]))
 		}
 		dj *= k
-		a := max(0, math.Abs(w)-float64(dj*l.opt.L1)) / (1 + float64(dj*l.opt.L2))
-		if !(a > 0) {
-			a = 0 // also where dj is not finite
-		}
-		l.w[j] = math.Copysign(a, w)
-		if a == 0 {
-			l.w[j] = 0
+		l.w[j] = 0 // also where dj is not finite
+		if a := max(0, math.Abs(w)-float64(dj*l.opt.L1)) / (1 + float64(dj*l.opt.L2)); a > 0 {
+			l.w[j] = math.Copysign(a, w)
 		}
 	}
 }
@@ -116,10 +106,9 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Uint64("touched", &l.touched)
 	f.Uint64("left", &l.left)
 	f.Float64("loss", &l.mean)
-	if !f.Decoding() || f.Err() != nil {
-		return
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("w", l.restore())
 	}
-	f.Fail("w", l.restore())
 }
 
 // restore completes decoding, and refuses a state that no stream leads to.
@@ -134,12 +123,8 @@ func (l *Learner) restore() error {
 	if len(l.hist) != hist || len(l.avg) != avg {
 		return fmt.Errorf("%d weights with %d numbers of history and %d of the average", n, len(l.hist), len(l.avg))
 	}
-	for _, list := range [][]float64{l.w, l.hist, l.avg, {l.b, l.histB, l.t, l.norm, l.meanY, l.devY, l.avgB, l.sweeps, l.mean}} {
-		for _, v := range list {
-			if v-v != 0 {
-				return fmt.Errorf("%g among the numbers", v)
-			}
-		}
+	if err := linear.Finite(l.w, l.hist, l.avg, []float64{l.b, l.histB, l.t, l.norm, l.meanY, l.devY, l.avgB, l.sweeps, l.mean}); err != nil {
+		return err
 	}
 	l.renew()
 	return nil

@@ -8,7 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
@@ -50,8 +50,8 @@ var Spec = algos.Define(algos.SpecInfo{
 //
 // where β² is the option bias and β b the model's bias. In classification the
 // targets are the labels ±1. Cost: d²/2 an example, twice with a window, and
-// d³/6 a refresh. The sums of a window are taken anew once as many examples
-// have left it as it holds, so that rounding errors do not add up.
+// d³/6 a refresh. The sums of a window are computed again once as many
+// examples have left it as it holds, so that rounding errors do not add up.
 // Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
@@ -62,7 +62,7 @@ type Learner struct {
 	sums   finitesum.Gram
 	square float64 // Σ y²
 	count  int
-	stale  int // examples that have left since the sums were taken anew
+	stale  int // examples that have left since the sums were last computed from scratch
 	wait   int // examples since the last refresh
 	steps  uint64
 	w      []float64
@@ -158,7 +158,6 @@ func (l *Learner) room(x stream.Vec) error {
 // take the next ones.
 func (l *Learner) mapped(x stream.Vec) stream.Vec {
 	out := stream.Vec{Idx: make([]int32, 0, len(x.Val)), Val: make([]float32, 0, len(x.Val))}
-	ascending := true
 	for feature, v := range linear.Nonzeros(x) {
 		j, known := l.place[int32(feature)]
 		if !known {
@@ -166,22 +165,10 @@ func (l *Learner) mapped(x stream.Vec) stream.Vec {
 			l.place[int32(feature)] = j
 			l.seen = append(l.seen, int32(feature))
 		}
-		ascending = ascending && (len(out.Idx) == 0 || out.Idx[len(out.Idx)-1] < j)
-		out.Idx, out.Val = append(out.Idx, j), append(out.Val, v)
-	}
-	if !ascending {
-		sort.Sort(byIndex(out))
+		k, _ := slices.BinarySearch(out.Idx, j)
+		out.Idx, out.Val = slices.Insert(out.Idx, k, j), slices.Insert(out.Val, k, v)
 	}
 	return out
-}
-
-type byIndex stream.Vec
-
-func (x byIndex) Len() int           { return len(x.Idx) }
-func (x byIndex) Less(i, j int) bool { return x.Idx[i] < x.Idx[j] }
-func (x byIndex) Swap(i, j int) {
-	x.Idx[i], x.Idx[j] = x.Idx[j], x.Idx[i]
-	x.Val[i], x.Val[j] = x.Val[j], x.Val[i]
 }
 
 // Need asks for a share of the examples that counted at the last refresh.
@@ -320,10 +307,8 @@ func (l *Learner) restore() error {
 	if l.sums.Len() != l.count || l.count < 0 || l.wait < 0 || l.stale < 0 || l.stale > l.count || !(l.square >= 0) || math.IsInf(l.square, 1) {
 		return fmt.Errorf("%d examples, %d in the sums, %d waiting", l.count, l.sums.Len(), l.wait)
 	}
-	for j, v := range l.w {
-		if v-v != 0 {
-			return fmt.Errorf("weight %d is %g", j, v)
-		}
+	if err := linear.Finite(l.w); err != nil {
+		return err
 	}
 	l.rows.Widen(dim)
 	l.renew()

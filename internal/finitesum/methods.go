@@ -1,0 +1,200 @@
+package finitesum
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
+
+// A Method is an algorithm: one of the variables of this package.
+type Method struct {
+	name        string
+	rate, inner float64 // usual settings
+	// What it keeps from epoch to epoch in addition to x~: the vectors y and z, the sum
+	// of the snapshots, and SAGA's table of derivatives with its mean.
+	y, z, sum, table bool
+	sd               bool // momentum and sufficient decrease
+	result           result
+	// epoch runs m inner steps. After an error all that Solver.Fields names is
+	// as it was, but for the passes.
+	epoch func(s *Solver, ctx context.Context, m int) error
+}
+
+// result is the next x~, after m steps.
+type result uint8
+
+const (
+	meanHat  result = iota // mean of x^_1 … x^_m
+	meanNext               // mean of x_1 … x_m
+	last                   // x_m
+)
+
+// String returns the name under which users know the method.
+func (m *Method) String() string { return m.name }
+
+// SVRG is the method of Johnson and Zhang, "Accelerating Stochastic Gradient
+// Descent using Predictive Variance Reduction" (NIPS 2013), option I. λ2 must
+// be 0.
+var SVRG = &Method{name: "svrg", rate: .4, inner: 2, result: last, epoch: (*Solver).descend}
+
+// ProxSVRG is the method of Xiao and Zhang, "A Proximal Stochastic Gradient
+// Method with Progressive Variance Reduction" (SIAM J. Optim. 2014).
+var ProxSVRG = &Method{name: "prox-svrg", rate: .25, inner: 2, result: meanNext, epoch: (*Solver).descend}
+
+// SVRGSD is Algorithm 2 of Shang et al.: Prox-SVRG with momentum and
+// sufficient decrease.
+var SVRGSD = &Method{name: "svrg-sd", rate: 1, inner: 2, y: true, sum: true, sd: true, epoch: (*Solver).descend}
+
+// SAGA is the method of Defazio, Bach, Lacoste-Julien, "SAGA: A Fast
+// Incremental Gradient Method with Support for Non-Strongly Convex Composite
+// Objectives" (NIPS 2014).
+var SAGA = &Method{name: "saga", rate: 1. / 3, inner: 1, table: true, result: last, epoch: (*Solver).descend}
+
+// SAGASD is Algorithm 3 of Shang et al.: SAGA with momentum and sufficient
+// decrease.
+var SAGASD = &Method{name: "saga-sd", rate: 1. / 3, inner: 1, table: true, sd: true, epoch: (*Solver).descend}
+
+// Variant is where an epoch of SVRG-SD starts.
+type Variant uint8
+
+const (
+	Auto     Variant = iota // Convex where λ1 = 0, else Strongly
+	Strongly                // at the snapshot: Algorithm 2, strongly convex case
+	Convex                  // variant A: at y~, Algorithm 2 as printed for the merely convex case
+	ConvexB                 // variant B: at σ y~ + (1−σ) x~ with momentum from x~, as Theorem 1 needs it
+)
+
+// descend is an epoch of all methods but Katyusha. With i drawn again for each
+// k and μ~ = ∇F(x~),
+//
+//	x_0   = x^_0 = x~ (but see Variant)
+//	p~    = ∇f_i(x_{k−1}) − ∇f_i(x~)
+//	y_k   = prox(x_{k−1} − η (p~ + μ~))                                    (8)
+//	x^_k  = θ x_{k−1},  θ = argmin F(θ x_{k−1}) + ζ/2 (1−θ)² ‖p~‖², or 1   (5)
+//	x_k   = y_k + (1−σ) (x^_k − x^_{k−1}),  k = 1 … m                      (7)
+//	y~'   = (x_m − (1−σ) x^_m)/σ
+//
+// where σ = 1 and θ = 1 without momentum and sufficient decrease. For SAGA,
+// e_i is the derivative that the table holds for row i, g the mean of e_i a_i,
+// and
+//
+//	d     = loss'(a_iᵀx_{k−1})
+//	p~    = (d − e_i) a_i,  μ~ = g + λ1 x_{k−1}
+//	g    += (d − e_i) a_i/n,  e_i = d
+func (s *Solver) descend(ctx context.Context, m int) error {
+	s.begin(m)
+	for k := range m {
+		if k%checkEvery == 0 && ctx.Err() != nil {
+			if s.par.Method.table {
+				copy(s.mean, s.saved[copy(s.table, s.saved):])
+			}
+			return ctx.Err()
+		}
+		s.inner(k)
+	}
+	s.end()
+	return nil
+}
+
+// begin prepares the walk of an epoch of m steps.
+func (s *Solver) begin(m int) {
+	w, p, sigma := &s.walk, s.prob, s.par.Sigma
+	s.prepareDecrease(s.setStep(p.Ridge), m)
+	if w.table = s.par.Method.table; w.table {
+		s.saved = append(append(s.saved[:0], s.table...), s.mean...)
+		w.known, w.grad = s.table, s.mean
+	} else {
+		s.evaluate(true)
+		s.passes++
+		w.known, w.grad = s.d, s.grad
+	}
+	w.p, w.sample, w.rows = p, &s.sample, s.draws("vr.row")
+	w.eta, w.lasso, w.mom = s.eta, float64(s.eta*p.Lasso), 1-sigma
+	w.sumNext = s.par.Method.result == meanNext
+	for _, v := range []*[]float64{&w.x, &w.hat, &w.sum, &w.u} {
+		*v = linear.Grow(*v, p.Dim())
+	}
+	clear(w.sum)
+	w.m, w.k, w.sparse = m, 0, p.sparse()
+	if len(w.batch) != s.par.Batch {
+		w.batch = make([]drawn, s.par.Batch)
+	}
+	copy(w.x, s.snap)
+	copy(w.hat, s.snap)
+	switch s.par.Variant {
+	case Convex:
+		copy(w.x, s.y)
+		copy(w.hat, s.y)
+	case ConvexB:
+		for j, v := range s.snap {
+			w.x[j] = float64(sigma*s.y[j]) + float64((1-sigma)*v)
+		}
+	}
+	if w.sparse {
+		w.prepare()
+	}
+}
+
+// inner is step k of an epoch.
+func (s *Solver) inner(k int) {
+	w := &s.walk
+	due := s.decrease.due(k)
+	if !due && !w.sparse && len(w.batch) == 1 {
+		// The usual step: its row never leaves the registers.
+		r := w.look()
+		if w.full(r.i) {
+			w.sweep(r)
+			return
+		}
+		w.batch[0] = r
+	} else {
+		w.draw()
+	}
+	switch {
+	case due:
+		s.decreaseStep(k)
+	case w.sparse:
+		w.lazyStep()
+	default:
+		w.gather()
+		w.scaledStep(1)
+	}
+}
+
+// decreaseStep is step k with θ as (5) has it.
+func (s *Solver) decreaseStep(k int) {
+	w, d := &s.walk, &s.decrease
+	pp := 0.0 // ‖p~‖²
+	for j, v := range w.direction() {
+		if !w.table {
+			v += float64(s.prob.Ridge * (w.x[j] - s.snap[j]))
+		}
+		pp += float64(v * v)
+	}
+	theta := s.theta(w.x, k == 0 && s.par.Variant == Strongly, pp)
+	d.lo, d.hi = min(d.lo, theta), max(d.hi, theta)
+	w.scaledStep(theta)
+}
+
+// end takes the result of an epoch.
+func (s *Solver) end() {
+	w := &s.walk
+	if w.sparse {
+		w.flush()
+	}
+	if s.par.Method.result == last {
+		copy(s.snap, w.x)
+		return
+	}
+	for j, v := range w.sum {
+		s.snap[j] = v / float64(w.m)
+	}
+	if !s.par.Method.sum {
+		return
+	}
+	for j, v := range w.x {
+		s.y[j] = (v - float64(w.mom*w.hat[j])) / s.par.Sigma
+		s.sum[j] += s.snap[j]
+	}
+	s.summed++
+}
