@@ -198,7 +198,7 @@ type RangeError struct {
 func (e *RangeError) Error() string {
 	why := "its records have been deleted, probably by retention"
 	if e.Offset > e.End {
-		why = "the topic was made anew or has lost records"
+		why = "the topic was created again or has lost records"
 	}
 	return fmt.Sprintf("kafka: topic %s partition %d: offset %d is out of range, available are %d up to %d: %s",
 		e.Partition.Topic, e.Partition.ID, e.Offset, e.First, e.End, why)
