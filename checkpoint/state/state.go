@@ -106,7 +106,7 @@ func (f *Fields) bin() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n < 0 {
+	if n <= 0 {
 		return nil, nil
 	}
 	if n > f.r.Len() {
@@ -114,9 +114,6 @@ func (f *Fields) bin() ([]byte, error) {
 	}
 	b := make([]byte, n)
 	_, err = f.r.Read(b)
-	if n == 0 {
-		err = nil
-	}
 	return b, err
 }
 
@@ -125,32 +122,28 @@ func (f *Fields) str() (string, error) {
 	return string(b), err
 }
 
-// Uint64 describes *v.
-func (f *Fields) Uint64(name string, v *uint64) {
+// scalar describes a value that the codec knows.
+func scalar[T any](f *Fields, name string, v *T, put func(*msgpack.Encoder, T) error, get func(*msgpack.Decoder) (T, error)) {
 	if !f.head(name) {
 		return
 	}
 	var err error
 	if f.Decoding() {
-		*v, err = f.dec.DecodeUint64()
+		*v, err = get(f.dec)
 	} else {
-		err = f.enc.EncodeUint64(*v)
+		err = put(f.enc, *v)
 	}
 	f.Fail(name, err)
 }
 
+// Uint64 describes *v.
+func (f *Fields) Uint64(name string, v *uint64) {
+	scalar(f, name, v, (*msgpack.Encoder).EncodeUint64, (*msgpack.Decoder).DecodeUint64)
+}
+
 // Int64 describes *v.
 func (f *Fields) Int64(name string, v *int64) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeInt64()
-	} else {
-		err = f.enc.EncodeInt64(*v)
-	}
-	f.Fail(name, err)
+	scalar(f, name, v, (*msgpack.Encoder).EncodeInt64, (*msgpack.Decoder).DecodeInt64)
 }
 
 // Int describes *v.
@@ -165,82 +158,33 @@ func (f *Fields) Int(name string, v *int) {
 
 // Bool describes *v.
 func (f *Fields) Bool(name string, v *bool) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeBool()
-	} else {
-		err = f.enc.EncodeBool(*v)
-	}
-	f.Fail(name, err)
+	scalar(f, name, v, (*msgpack.Encoder).EncodeBool, (*msgpack.Decoder).DecodeBool)
 }
 
 // Float64 describes *v, to the bit.
 func (f *Fields) Float64(name string, v *float64) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeFloat64()
-	} else {
-		err = f.enc.EncodeFloat64(*v)
-	}
-	f.Fail(name, err)
+	scalar(f, name, v, (*msgpack.Encoder).EncodeFloat64, (*msgpack.Decoder).DecodeFloat64)
 }
 
 // Float32 describes *v, to the bit.
 func (f *Fields) Float32(name string, v *float32) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeFloat32()
-	} else {
-		err = f.enc.EncodeFloat32(*v)
-	}
-	f.Fail(name, err)
+	scalar(f, name, v, (*msgpack.Encoder).EncodeFloat32, (*msgpack.Decoder).DecodeFloat32)
 }
 
 // String describes *v.
 func (f *Fields) String(name string, v *string) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.str()
-	} else {
-		err = f.enc.EncodeString(*v)
-	}
-	f.Fail(name, err)
+	scalar(f, name, v, (*msgpack.Encoder).EncodeString, func(*msgpack.Decoder) (string, error) { return f.str() })
 }
 
 // Bytes describes *v; an empty slice decodes as nil.
 func (f *Fields) Bytes(name string, v *[]byte) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.bin()
-		if len(*v) == 0 {
-			*v = nil
+	put := func(enc *msgpack.Encoder, b []byte) error {
+		if b == nil {
+			b = []byte{} // nil would be another byte
 		}
-	} else {
-		err = f.enc.EncodeBytes(nonNil(*v))
+		return enc.EncodeBytes(b)
 	}
-	f.Fail(name, err)
-}
-
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
+	scalar(f, name, v, put, func(*msgpack.Decoder) ([]byte, error) { return f.bin() })
 }
 
 // array describes a slice whose elements take size bytes.
