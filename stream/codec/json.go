@@ -60,15 +60,10 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 		seenX, seenY, seenI bool
 	)
 	for first := true; ; first = false {
-		p.space()
-		if p.eat('}') {
+		if more, err := p.more(first, '}'); err != nil {
+			return err
+		} else if !more {
 			break
-		}
-		if !first {
-			if !p.eat(',') {
-				return p.fail("", "want , or }")
-			}
-			p.space()
 		}
 		key, err := p.str("")
 		if err != nil {
@@ -104,7 +99,7 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	}
 	p.space()
 	if p.i != len(p.b) {
-		return p.fail("", "the object is over")
+		return p.fail("", "want nothing after the object")
 	}
 	if !seenX && needX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")

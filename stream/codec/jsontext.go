@@ -40,6 +40,22 @@ func (p *jsonText) eat(c byte) bool {
 	return false
 }
 
+// more skips to the next element of a list and reports whether there is one; end
+// closes the list.
+func (p *jsonText) more(first bool, end byte) (bool, error) {
+	p.space()
+	if p.eat(end) {
+		return false, nil
+	}
+	if !first {
+		if !p.eat(',') {
+			return false, p.fail("", "want , or "+string(rune(end)))
+		}
+		p.space()
+	}
+	return true, nil
+}
+
 // word passes over the literal w if it is next.
 func (p *jsonText) word(w string) bool {
 	if len(p.b)-p.i >= len(w) && string(p.b[p.i:p.i+len(w)]) == w {
@@ -184,29 +200,25 @@ func (p *jsonText) skip(depth int) error {
 	case p.word("null"), p.word("true"), p.word("false"):
 		return nil
 	case p.eat('['):
-		p.space()
-		if p.eat(']') {
-			return nil
-		}
-		for {
-			if err := p.skip(depth + 1); err != nil {
-				return err
-			}
-			p.space()
-			if p.eat(']') {
-				return nil
-			}
-			if !p.eat(',') {
-				return p.fail("", "want , or ]")
-			}
-			p.space()
-		}
+		return p.skipList(depth, ']')
 	case p.eat('{'):
-		p.space()
-		if p.eat('}') {
-			return nil
+		return p.skipList(depth, '}')
+	case p.i < len(p.b) && p.b[p.i] == '"':
+		_, _, err := p.rawString("")
+		return err
+	}
+	_, _, err := p.number("", stream.StageDecode)
+	return err
+}
+
+// skipList skips the rest of an array or, if end is '}', of an object.
+func (p *jsonText) skipList(depth int, end byte) error {
+	for first := true; ; first = false {
+		more, err := p.more(first, end)
+		if err != nil || !more {
+			return err
 		}
-		for {
+		if end == '}' {
 			if _, _, err := p.rawString(""); err != nil {
 				return err
 			}
@@ -215,22 +227,9 @@ func (p *jsonText) skip(depth int) error {
 				return p.fail("", "want :")
 			}
 			p.space()
-			if err := p.skip(depth + 1); err != nil {
-				return err
-			}
-			p.space()
-			if p.eat('}') {
-				return nil
-			}
-			if !p.eat(',') {
-				return p.fail("", "want , or }")
-			}
-			p.space()
 		}
-	case p.i < len(p.b) && p.b[p.i] == '"':
-		_, _, err := p.rawString("")
-		return err
+		if err := p.skip(depth + 1); err != nil {
+			return err
+		}
 	}
-	_, _, err := p.number("", stream.StageDecode)
-	return err
 }
