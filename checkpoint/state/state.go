@@ -122,28 +122,26 @@ func (f *Fields) str() (string, error) {
 	return string(b), err
 }
 
-// scalar describes a value that the codec knows.
-func scalar[T any](f *Fields, name string, v *T, put func(*msgpack.Encoder, T) error, get func(*msgpack.Decoder) (T, error)) {
+// value describes a value that put writes and get reads.
+func (f *Fields) value(name string, put, get func() error) {
 	if !f.head(name) {
 		return
 	}
-	var err error
 	if f.Decoding() {
-		*v, err = get(f.dec)
+		f.Fail(name, get())
 	} else {
-		err = put(f.enc, *v)
+		f.Fail(name, put())
 	}
-	f.Fail(name, err)
 }
 
 // Uint64 describes *v.
 func (f *Fields) Uint64(name string, v *uint64) {
-	scalar(f, name, v, (*msgpack.Encoder).EncodeUint64, (*msgpack.Decoder).DecodeUint64)
+	f.value(name, func() error { return f.enc.EncodeUint64(*v) }, func() (err error) { *v, err = f.dec.DecodeUint64(); return err })
 }
 
 // Int64 describes *v.
 func (f *Fields) Int64(name string, v *int64) {
-	scalar(f, name, v, (*msgpack.Encoder).EncodeInt64, (*msgpack.Decoder).DecodeInt64)
+	f.value(name, func() error { return f.enc.EncodeInt64(*v) }, func() (err error) { *v, err = f.dec.DecodeInt64(); return err })
 }
 
 // Int describes *v.
@@ -158,33 +156,32 @@ func (f *Fields) Int(name string, v *int) {
 
 // Bool describes *v.
 func (f *Fields) Bool(name string, v *bool) {
-	scalar(f, name, v, (*msgpack.Encoder).EncodeBool, (*msgpack.Decoder).DecodeBool)
+	f.value(name, func() error { return f.enc.EncodeBool(*v) }, func() (err error) { *v, err = f.dec.DecodeBool(); return err })
 }
 
 // Float64 describes *v, to the bit.
 func (f *Fields) Float64(name string, v *float64) {
-	scalar(f, name, v, (*msgpack.Encoder).EncodeFloat64, (*msgpack.Decoder).DecodeFloat64)
+	f.value(name, func() error { return f.enc.EncodeFloat64(*v) }, func() (err error) { *v, err = f.dec.DecodeFloat64(); return err })
 }
 
 // Float32 describes *v, to the bit.
 func (f *Fields) Float32(name string, v *float32) {
-	scalar(f, name, v, (*msgpack.Encoder).EncodeFloat32, (*msgpack.Decoder).DecodeFloat32)
+	f.value(name, func() error { return f.enc.EncodeFloat32(*v) }, func() (err error) { *v, err = f.dec.DecodeFloat32(); return err })
 }
 
 // String describes *v.
 func (f *Fields) String(name string, v *string) {
-	scalar(f, name, v, (*msgpack.Encoder).EncodeString, func(*msgpack.Decoder) (string, error) { return f.str() })
+	f.value(name, func() error { return f.enc.EncodeString(*v) }, func() (err error) { *v, err = f.str(); return err })
 }
 
 // Bytes describes *v; an empty slice decodes as nil.
 func (f *Fields) Bytes(name string, v *[]byte) {
-	put := func(enc *msgpack.Encoder, b []byte) error {
-		if b == nil {
-			b = []byte{} // nil would be another byte
+	f.value(name, func() error {
+		if *v == nil {
+			return f.enc.EncodeBytesLen(0) // EncodeBytes would write nil
 		}
-		return enc.EncodeBytes(b)
-	}
-	scalar(f, name, v, put, func(*msgpack.Decoder) ([]byte, error) { return f.bin() })
+		return f.enc.EncodeBytes(*v)
+	}, func() (err error) { *v, err = f.bin(); return err })
 }
 
 // array describes a slice whose elements take size bytes.

@@ -6,7 +6,7 @@
 // that it goes to, so that a number that takes a byte more, or an array that
 // has grown, does not make all that lies behind it new.
 //
-// The bytes of a patch are described in stream/modeltopic/format.md. It has the
+// The bytes of a patch are described in docs/formats/delta.md. It has the
 // hashes of base and result, so a patch that is applied to anything else than
 // what it was made for is refused.
 package delta

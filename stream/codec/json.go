@@ -19,13 +19,13 @@ import (
 // The keys of a sparse vector may come in any order; one that comes twice is
 // refused. "y" absent or null makes the example unlabelled; "id" is a string
 // or a number, whose text it becomes, or null. "ts" and every other key are
-// passed over, whatever their value; "x", "y" and "id" may come once. Nesting
+// skipped, whatever their value; "x", "y" and "id" may come once. Nesting
 // deeper than 64 is refused.
 type jsonCodec struct{ common }
 
 func (*jsonCodec) Name() string { return "json" }
 
-// maxDepth bounds the nesting of values that are passed over, in JSON and in
+// maxDepth bounds the nesting of values that are skipped, in JSON and in
 // MessagePack.
 const maxDepth = 64
 

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Records, keys and their order are described in format.md.
+// Records, keys and their order are described in docs/formats/model-topic.md.
 const (
 	formatVersion = 1
 
