@@ -52,9 +52,10 @@ type answer struct {
 }
 
 func newPart(pos position, now time.Time) *part {
-	p := &part{id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, room: make(chan struct{}, 1)}
-	p.order.init(pos.bounds.end, now)
-	return p
+	return &part{
+		id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, room: make(chan struct{}, 1),
+		order: orderState{clear: mark{newest: math.MinInt64}, seen: []seen{{pos.bounds.end, now}}},
+	}
 }
 
 func (p *part) empty() bool { return len(p.queue) == 0 }

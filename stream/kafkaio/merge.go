@@ -12,8 +12,7 @@ import (
 // merger is the state of the ordered merge; Source describes what it does. The
 // source's mutex guards it.
 type merger struct {
-	lateness int64 // ms
-	patience time.Duration
+	lateness time.Duration
 	parts    []*part
 	heads    []*part // partitions with records, smallest next record first
 	newest   int64   // largest timestamp fetched, ms
@@ -42,14 +41,8 @@ type seen struct {
 	at  time.Time
 }
 
-func (o *orderState) init(end int64, now time.Time) {
-	o.clear.newest = math.MinInt64
-	o.seen = []seen{{end, now}}
-}
-
-func (m *merger) init(lateness time.Duration) {
-	m.lateness, m.patience = lateness.Milliseconds(), lateness
-	m.newest, m.last = math.MinInt64, math.MinInt64
+func newMerger(lateness time.Duration) merger {
+	return merger{lateness: lateness, newest: math.MinInt64, last: math.MinInt64}
 }
 
 func (m *merger) mark() mark { return mark{m.newest, time.Now()} }
@@ -90,10 +83,10 @@ func (m *merger) passes(p, q *part, bounded bool) bool {
 		return false
 	}
 	// The difference cannot overflow: timestamps are at least −1 ms.
-	if clear.newest >= p.order.ts && clear.newest-p.order.ts >= m.lateness {
+	if clear.newest >= p.order.ts && clear.newest-p.order.ts >= m.lateness.Milliseconds() {
 		return true
 	}
-	return clear.at.Sub(p.order.appeared(p.position())) >= m.patience
+	return clear.at.Sub(p.order.appeared(p.position())) >= m.lateness
 }
 
 // appeared returns when the record at offset was first seen to be in the log.

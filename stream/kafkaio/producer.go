@@ -97,8 +97,6 @@ type lane struct {
 // batchOverhead is what Kafka's message format 2 adds to the records of a batch.
 const batchOverhead = 61
 
-var errProducerClosed = errors.New("kafka producer: closed")
-
 // NewProducer connects to the cluster. It blocks while no broker answers,
 // within MaxDown.
 func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
@@ -342,7 +340,7 @@ func (p *Producer) wait(ctx context.Context, f func(context.Context) error) erro
 
 // Close gives up what is not written yet: call Flush first.
 func (p *Producer) Close() error {
-	p.cancel(errProducerClosed)
+	p.cancel(errors.New("kafka producer: closed"))
 	p.kgo.Close()
 	p.c.close()
 	return nil

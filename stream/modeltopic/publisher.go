@@ -165,7 +165,7 @@ func (p *Publisher) survey(ctx context.Context) error {
 		}
 		done, err := a.add(r)
 		if err != nil {
-			return // the subscribers' affair
+			return // subscribers drop it
 		}
 		p.epoch = max(p.epoch, a.epoch)
 		if done {
