@@ -139,13 +139,10 @@ func (r *RecordReader) block(dst []stream.Record) ([]stream.Record, error) {
 	if f.raw > r.maxRaw || f.size > r.maxRaw {
 		return dst, r.corrupt(fmt.Errorf("a block of %d bytes is too large, the limit is %d", max(f.raw, f.size), r.maxRaw))
 	}
-	// Memory grows with what arrives: a file that ends early costs no more than
-	// it holds.
-	b := bytes.NewBuffer(make([]byte, 0, min(f.length(), 2*blockTarget)+bytes.MinRead))
-	if _, err := io.CopyN(b, r.r, f.length()); err != nil {
+	body, err := readAll(r.r, int(f.length()))
+	if err != nil {
 		return dst, r.short(err)
 	}
-	body := b.Bytes()
 	payload := body[:f.size]
 	if binary.LittleEndian.Uint64(body[f.size:]) != payloadSum(f.chain, payload) {
 		return dst, r.damaged(body, errors.New("the checksum of a block is wrong"))
@@ -183,6 +180,23 @@ func (r *RecordReader) damaged(part []byte, err error) error {
 			return fmt.Errorf("fileio: %s: %w", r.path, rerr)
 		}
 	}
+}
+
+// readAll reads n bytes, allocating as they arrive: a file that ends early
+// costs no more than it holds.
+func readAll(r io.Reader, n int) ([]byte, error) {
+	b := make([]byte, 0, min(n, 2*blockTarget))
+	for len(b) < n {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(n, 2*cap(b))), b...)
+		}
+		k, err := io.ReadFull(r, b[len(b):cap(b)])
+		b = b[:len(b)+k]
+		if err != nil {
+			return b, err
+		}
+	}
+	return b, nil
 }
 
 // records appends the records of a block.
