@@ -179,7 +179,7 @@ func (r *reader) left() int64 { return r.size - r.pos }
 
 // head reads and verifies everything that precedes the first section's data.
 // Where only the file's length is wrong, it returns the header and the table
-// besides the error.
+// as well as the error.
 func (r *reader) head() (h Header, table []entry, err error) {
 	prefix := make([]byte, min(prefixLen, r.left()))
 	if err = r.fill("prefix", prefix); err != nil {

@@ -1,10 +1,13 @@
 package checkpoint
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/gofrs/flock"
 )
 
 // fileSystem is what a Store needs of the operating system. Tests put one in
@@ -99,14 +102,10 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) TryLock(name string) (func() error, bool, error) {
-	f, err := os.OpenFile(filepath.Clean(name), os.O_RDWR|os.O_CREATE, 0o666)
+	l := flock.New(name, flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o666))
+	ok, err := l.TryLock()
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("lock %s: %w", name, err)
 	}
-	ok, err := tryLock(f)
-	if !ok || err != nil {
-		f.Close()
-		return nil, false, err
-	}
-	return f.Close, true, nil // closing gives the lock up
+	return l.Unlock, ok, nil
 }

@@ -23,7 +23,7 @@ type SectionInfo struct {
 
 // Inspect reads the file at path, verifies every checksum and changes nothing.
 // For a damaged file it returns an [*Error] and, as far as the header could be
-// read, the Info besides.
+// read, the Info as well.
 func Inspect(path string) (*Info, error) { return inspect(osFS{}, path) }
 
 func inspect(fs fileSystem, path string) (*Info, error) {

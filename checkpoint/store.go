@@ -53,18 +53,12 @@ type Store struct {
 // Open returns the Store in dir. It neither creates nor changes anything; dir
 // need not exist yet.
 func Open(dir string, opts Options) (*Store, error) {
-	if opts.Retain == 0 {
-		opts.Retain = 3
-	}
+	opts.Retain = cmp.Or(opts.Retain, 3)
 	if opts.Retain < 1 {
 		return nil, fmt.Errorf("checkpoint: cannot retain %d snapshots, at least 1 is needed", opts.Retain)
 	}
-	if opts.LockTimeout == 0 {
-		opts.LockTimeout = 30 * time.Second
-	}
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
+	opts.LockTimeout = cmp.Or(opts.LockTimeout, 30*time.Second)
+	opts.Log = cmp.Or(opts.Log, slog.Default())
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -75,9 +69,6 @@ func Open(dir string, opts Options) (*Store, error) {
 	_, err := s.names()
 	return s, err
 }
-
-// Dir returns the directory.
-func (s *Store) Dir() string { return s.dir }
 
 // name is the parsed name of a snapshot file.
 type name struct{ epoch, seq uint64 }
@@ -129,7 +120,7 @@ func (s *Store) Files() ([]string, error) {
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Load returns the newest snapshot that is whole: a damaged file, or one in a
-// newer format, is logged, listed by Skipped, and passed over. It returns nil
+// newer format, is logged, listed by Skipped, and skipped. It returns nil
 // where the directory has no snapshot, and an error wrapping ErrNoValid where
 // it has some but none is valid, unless Options.StartFresh is set. It changes
 // nothing on disk.

@@ -127,7 +127,7 @@ const (
 	ReasonMissing   Reason = "missing"    // the features, the label or the key are not there
 	ReasonDuplicate Reason = "duplicate"  // a key or feature comes twice
 	ReasonOrder     Reason = "order"      // indices do not increase
-	ReasonIndex     Reason = "index"      // what stands there is no index
+	ReasonIndex     Reason = "index"      // what is there is no index
 	ReasonLimit     Reason = "limit"      // more features, or a larger index, than are allowed
 	ReasonDimension Reason = "dimension"  // other than the number of features there should be
 	ReasonNotFinite Reason = "not_finite" // NaN, infinite, or too large to be finite

@@ -106,7 +106,7 @@ func (f *Fields) bin() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n < 0 {
+	if n <= 0 {
 		return nil, nil
 	}
 	if n > f.r.Len() {
@@ -114,9 +114,6 @@ func (f *Fields) bin() ([]byte, error) {
 	}
 	b := make([]byte, n)
 	_, err = f.r.Read(b)
-	if n == 0 {
-		err = nil
-	}
 	return b, err
 }
 
@@ -125,32 +122,26 @@ func (f *Fields) str() (string, error) {
 	return string(b), err
 }
 
-// Uint64 describes *v.
-func (f *Fields) Uint64(name string, v *uint64) {
+// value describes a value that put writes and get reads.
+func (f *Fields) value(name string, put, get func() error) {
 	if !f.head(name) {
 		return
 	}
-	var err error
 	if f.Decoding() {
-		*v, err = f.dec.DecodeUint64()
+		f.Fail(name, get())
 	} else {
-		err = f.enc.EncodeUint64(*v)
+		f.Fail(name, put())
 	}
-	f.Fail(name, err)
+}
+
+// Uint64 describes *v.
+func (f *Fields) Uint64(name string, v *uint64) {
+	f.value(name, func() error { return f.enc.EncodeUint64(*v) }, func() (err error) { *v, err = f.dec.DecodeUint64(); return err })
 }
 
 // Int64 describes *v.
 func (f *Fields) Int64(name string, v *int64) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeInt64()
-	} else {
-		err = f.enc.EncodeInt64(*v)
-	}
-	f.Fail(name, err)
+	f.value(name, func() error { return f.enc.EncodeInt64(*v) }, func() (err error) { *v, err = f.dec.DecodeInt64(); return err })
 }
 
 // Int describes *v.
@@ -165,82 +156,32 @@ func (f *Fields) Int(name string, v *int) {
 
 // Bool describes *v.
 func (f *Fields) Bool(name string, v *bool) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeBool()
-	} else {
-		err = f.enc.EncodeBool(*v)
-	}
-	f.Fail(name, err)
+	f.value(name, func() error { return f.enc.EncodeBool(*v) }, func() (err error) { *v, err = f.dec.DecodeBool(); return err })
 }
 
 // Float64 describes *v, to the bit.
 func (f *Fields) Float64(name string, v *float64) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeFloat64()
-	} else {
-		err = f.enc.EncodeFloat64(*v)
-	}
-	f.Fail(name, err)
+	f.value(name, func() error { return f.enc.EncodeFloat64(*v) }, func() (err error) { *v, err = f.dec.DecodeFloat64(); return err })
 }
 
 // Float32 describes *v, to the bit.
 func (f *Fields) Float32(name string, v *float32) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.dec.DecodeFloat32()
-	} else {
-		err = f.enc.EncodeFloat32(*v)
-	}
-	f.Fail(name, err)
+	f.value(name, func() error { return f.enc.EncodeFloat32(*v) }, func() (err error) { *v, err = f.dec.DecodeFloat32(); return err })
 }
 
 // String describes *v.
 func (f *Fields) String(name string, v *string) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.str()
-	} else {
-		err = f.enc.EncodeString(*v)
-	}
-	f.Fail(name, err)
+	f.value(name, func() error { return f.enc.EncodeString(*v) }, func() (err error) { *v, err = f.str(); return err })
 }
 
 // Bytes describes *v; an empty slice decodes as nil.
 func (f *Fields) Bytes(name string, v *[]byte) {
-	if !f.head(name) {
-		return
-	}
-	var err error
-	if f.Decoding() {
-		*v, err = f.bin()
-		if len(*v) == 0 {
-			*v = nil
+	f.value(name, func() error {
+		if *v == nil {
+			return f.enc.EncodeBytesLen(0) // EncodeBytes would write nil
 		}
-	} else {
-		err = f.enc.EncodeBytes(nonNil(*v))
-	}
-	f.Fail(name, err)
-}
-
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
+		return f.enc.EncodeBytes(*v)
+	}, func() (err error) { *v, err = f.bin(); return err })
 }
 
 // array describes a slice whose elements take size bytes.

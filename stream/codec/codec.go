@@ -197,10 +197,10 @@ func (c *common) indexTooLarge(field string) error {
 // labels maps labels on the wire to labels in memory.
 type labels struct {
 	regress  bool
-	neg, pos float64 // what stands for −1 and +1 on the wire
+	neg, pos float64 // what −1 and +1 are on the wire
 }
 
-// decode returns the label that v on the wire stands for.
+// decode returns the label that v on the wire means.
 func (l *labels) decode(v float64) (float64, error) {
 	switch {
 	case v-v != 0:

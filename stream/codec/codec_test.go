@@ -150,7 +150,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"json", " ", Options{}, stream.StageDecode, "", "empty"},
 		{"json", "[1]", Options{}, stream.StageDecode, "", "object"},
 		{"json", "{}", Options{}, stream.StageDecode, "x", "missing"},
-		{"json", `{"x":[1]} x`, Options{}, stream.StageDecode, "", "over"},
+		{"json", `{"x":[1]} x`, Options{}, stream.StageDecode, "", "after the object"},
 		{"json", `{"x":[1],}`, Options{}, stream.StageDecode, "", "string"},
 		{"json", `{"x":[1] "y":1}`, Options{}, stream.StageDecode, "", "want , or }"},
 		{"json", `{"x" [1]}`, Options{}, stream.StageDecode, "", "want :"},

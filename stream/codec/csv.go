@@ -23,7 +23,7 @@ type CSVOptions struct {
 	Columns []string
 	// LabelColumn is the column of the label; the default, empty, is none.
 	LabelColumn string
-	// DropColumns are columns to pass over.
+	// DropColumns are columns to ignore.
 	DropColumns []string
 	// EmptyAsZero makes an empty field the feature 0; by default it is an
 	// error. An empty label is no label either way.
@@ -38,7 +38,7 @@ type CSVOptions struct {
 //	0.5,1.25,1
 //
 // The fields that are neither label nor dropped are the features of a dense
-// vector, in their order. Blanks around a field are cut, a field may stand in
+// vector, in their order. Blanks around a field are cut, a field may be in
 // double quotes. A label that is empty or "?" makes the example unlabelled.
 // The form carries no ID.
 type csvCodec struct {

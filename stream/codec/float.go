@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// decimal is a number as it stands in a text: ±mant·10^exp, unless slow says
+// decimal is a number as a text holds it: ±mant·10^exp, unless slow says
 // that mant does not hold all digits.
 type decimal struct {
 	mant uint64

@@ -19,13 +19,13 @@ import (
 // The keys of a sparse vector may come in any order; one that comes twice is
 // refused. "y" absent or null makes the example unlabelled; "id" is a string
 // or a number, whose text it becomes, or null. "ts" and every other key are
-// passed over, whatever their value; "x", "y" and "id" may come once. Nesting
+// skipped, whatever their value; "x", "y" and "id" may come once. Nesting
 // deeper than 64 is refused.
 type jsonCodec struct{ common }
 
 func (*jsonCodec) Name() string { return "json" }
 
-// maxDepth bounds the nesting of values that are passed over, in JSON and in
+// maxDepth bounds the nesting of values that are skipped, in JSON and in
 // MessagePack.
 const maxDepth = 64
 
@@ -60,15 +60,10 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 		seenX, seenY, seenI bool
 	)
 	for first := true; ; first = false {
-		p.space()
-		if p.eat('}') {
+		if more, err := p.more(first, '}'); err != nil {
+			return err
+		} else if !more {
 			break
-		}
-		if !first {
-			if !p.eat(',') {
-				return p.fail("", "want , or }")
-			}
-			p.space()
 		}
 		key, err := p.str("")
 		if err != nil {
@@ -104,7 +99,7 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	}
 	p.space()
 	if p.i != len(p.b) {
-		return p.fail("", "the object is over")
+		return p.fail("", "want nothing after the object")
 	}
 	if !seenX && needX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")

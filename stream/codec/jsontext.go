@@ -31,7 +31,7 @@ func (p *jsonText) space() {
 	}
 }
 
-// eat passes over c if it is next.
+// eat consumes c if it is next.
 func (p *jsonText) eat(c byte) bool {
 	if p.i < len(p.b) && p.b[p.i] == c {
 		p.i++
@@ -40,7 +40,23 @@ func (p *jsonText) eat(c byte) bool {
 	return false
 }
 
-// word passes over the literal w if it is next.
+// more skips to the next element of a list and reports whether there is one; end
+// closes the list.
+func (p *jsonText) more(first bool, end byte) (bool, error) {
+	p.space()
+	if p.eat(end) {
+		return false, nil
+	}
+	if !first {
+		if !p.eat(',') {
+			return false, p.fail("", "want , or "+string(rune(end)))
+		}
+		p.space()
+	}
+	return true, nil
+}
+
+// word consumes the literal w if it is next.
 func (p *jsonText) word(w string) bool {
 	if len(p.b)-p.i >= len(w) && string(p.b[p.i:p.i+len(w)]) == w {
 		p.i += len(w)
@@ -49,7 +65,7 @@ func (p *jsonText) word(w string) bool {
 	return false
 }
 
-// number passes over a number. The stage is that of the error for NaN and
+// number reads a number. The stage is that of the error for NaN and
 // infinities, which JSON does not know but some programs write.
 func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, error) {
 	d, n := scan(p.b[p.i:])
@@ -66,7 +82,7 @@ func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, er
 	return d, text, nil
 }
 
-// value passes over a feature's value: that of the 1-based feature j, or if j
+// value reads a feature's value: that of the 1-based feature j, or if j
 // is negative of position k in a dense vector.
 func (p *jsonText) value(j, k int) (float32, error) {
 	if v, n := short32(p.b[p.i:]); n > 0 {
@@ -92,7 +108,7 @@ func (p *jsonText) value(j, k int) (float32, error) {
 	return 0, failf(stream.StageFeature, stream.ReasonNotFinite, field, "%s overflows a float32", quoted(text))
 }
 
-// str passes over a string and returns its contents, which are part of the
+// str reads a string and returns its contents, which are part of the
 // text unless it holds escapes.
 func (p *jsonText) str(field string) ([]byte, error) {
 	raw, escaped, err := p.rawString(field)
@@ -110,7 +126,7 @@ func (p *jsonText) str(field string) ([]byte, error) {
 	return s, nil
 }
 
-// rawString passes over a string and returns it with its quotes.
+// rawString reads a string and returns it with its quotes.
 func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error) {
 	start := p.i
 	if !p.eat('"') {
@@ -136,7 +152,7 @@ func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error)
 	return nil, false, p.fail(field, "want the end of a string")
 }
 
-// escape passes over what follows a backslash.
+// escape consumes what follows a backslash.
 func (p *jsonText) escape() bool {
 	if p.i == len(p.b) {
 		return false
@@ -175,7 +191,7 @@ func (p *jsonText) id() (string, error) {
 	return string(s), err
 }
 
-// skip passes over any value, which lies depth levels deep.
+// skip skips any value, which lies depth levels deep.
 func (p *jsonText) skip(depth int) error {
 	if depth > maxDepth {
 		return p.fail("", "the nesting is too deep")
@@ -184,29 +200,25 @@ func (p *jsonText) skip(depth int) error {
 	case p.word("null"), p.word("true"), p.word("false"):
 		return nil
 	case p.eat('['):
-		p.space()
-		if p.eat(']') {
-			return nil
-		}
-		for {
-			if err := p.skip(depth + 1); err != nil {
-				return err
-			}
-			p.space()
-			if p.eat(']') {
-				return nil
-			}
-			if !p.eat(',') {
-				return p.fail("", "want , or ]")
-			}
-			p.space()
-		}
+		return p.skipList(depth, ']')
 	case p.eat('{'):
-		p.space()
-		if p.eat('}') {
-			return nil
+		return p.skipList(depth, '}')
+	case p.i < len(p.b) && p.b[p.i] == '"':
+		_, _, err := p.rawString("")
+		return err
+	}
+	_, _, err := p.number("", stream.StageDecode)
+	return err
+}
+
+// skipList skips the rest of an array or, if end is '}', of an object.
+func (p *jsonText) skipList(depth int, end byte) error {
+	for first := true; ; first = false {
+		more, err := p.more(first, end)
+		if err != nil || !more {
+			return err
 		}
-		for {
+		if end == '}' {
 			if _, _, err := p.rawString(""); err != nil {
 				return err
 			}
@@ -215,22 +227,9 @@ func (p *jsonText) skip(depth int) error {
 				return p.fail("", "want :")
 			}
 			p.space()
-			if err := p.skip(depth + 1); err != nil {
-				return err
-			}
-			p.space()
-			if p.eat('}') {
-				return nil
-			}
-			if !p.eat(',') {
-				return p.fail("", "want , or }")
-			}
-			p.space()
 		}
-	case p.i < len(p.b) && p.b[p.i] == '"':
-		_, _, err := p.rawString("")
-		return err
+		if err := p.skip(depth + 1); err != nil {
+			return err
+		}
 	}
-	_, _, err := p.number("", stream.StageDecode)
-	return err
 }

@@ -15,7 +15,7 @@ type labelDecoder struct{ json jsonCodec }
 //	{"y":1,"id":"a7"}   an object as of codec json, of which only y, which must
 //	                    be there, and id are used
 //	+1                  or a number alone, as in codec libsvm; blanks around it
-//	                    and the end of a line are passed over
+//	                    and the end of a line are ignored
 //
 // It sets Y, Labelled and ID, and leaves X empty. Its errors are those of the
 // codecs, and it keeps to what they keep to.

@@ -37,7 +37,7 @@ func TestLabels(t *testing.T) {
 		{value: `{"id":"a"}`, err: "missing"},
 		{value: `{"y":"1"}`, err: "number"},
 		{value: `{"y":1,"y":1}`, err: "twice"},
-		{value: `{"y":1}}`, err: "over"},
+		{value: `{"y":1}}`, err: "after the object"},
 		{value: `{"y":1,"x":["?"]}`, err: "x[0]"},
 		{value: strings.Repeat("1", 100), opts: Options{MaxValueBytes: 99}, err: "limit"},
 		{value: "1e999", opts: Options{Task: "regress"}, err: "finite"},

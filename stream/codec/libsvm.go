@@ -13,7 +13,7 @@ import (
 //	[label] [qid:N] index:value index:value … [# comment]
 //
 // Indices start at 1 and strictly increase. A label of "?" or none at all
-// makes the example unlabelled. A query id and a comment are passed over.
+// makes the example unlabelled. A query id and a comment are ignored.
 // Fields are separated by spaces or tabs; the end of line may be included.
 // The vector is always sparse, and lists every feature that the text lists,
 // zeros too. The form carries no ID.

@@ -19,7 +19,7 @@ import (
 //
 // "y" is a float or an integer, nil or absent where the label is unknown; "id"
 // a string, a bin, an integer, or nil. Every other key, of whatever type, is
-// passed over with its value. What follows the map is refused.
+// skipped with its value. What follows the map is refused.
 //
 // The encoder writes bin.
 type msgpack struct{ common }
@@ -179,7 +179,7 @@ func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 	return x, nil
 }
 
-// list passes over the head of an array or bin and returns how many elements
+// list reads the head of an array or bin and returns how many elements
 // of width bytes it holds; an element of an array takes one byte at least.
 func (p *packed) list(field string, width int) (n int, array bool, err error) {
 	h, err := p.head()
@@ -205,7 +205,7 @@ func (p *packed) list(field string, width int) (n int, array bool, err error) {
 	return n, array, nil
 }
 
-// floats passes over a list of values, which may turn out not to be finite.
+// floats reads a list of values, which may turn out not to be finite.
 func (c *msgpack) floats(a *stream.Arena, p *packed, field string) ([]float32, error) {
 	n, array, err := p.list(field, 4)
 	if err == nil {
@@ -239,7 +239,7 @@ func (c *msgpack) floats(a *stream.Arena, p *packed, field string) ([]float32, e
 	return val, nil
 }
 
-// indices passes over a list of indices and checks their order.
+// indices reads a list of indices and checks their order.
 func (c *msgpack) indices(a *stream.Arena, p *packed) ([]int32, error) {
 	const field = "x.i"
 	n, array, err := p.list(field, 4)

@@ -76,7 +76,7 @@ func (p *packed) size(n int) (uint64, error) {
 	return u, err
 }
 
-// head passes over the head of the next value.
+// head reads the head of the next value.
 func (p *packed) head() (h head, err error) {
 	if p.i == len(p.b) {
 		return h, errShort
@@ -138,7 +138,7 @@ func (p *packed) head() (h head, err error) {
 	}
 }
 
-// bytes passes over the size bytes that follow a head.
+// bytes reads the size bytes that follow a head.
 func (p *packed) bytes(size int) ([]byte, error) {
 	if size > len(p.b)-p.i {
 		return nil, errShort
@@ -148,7 +148,7 @@ func (p *packed) bytes(size int) ([]byte, error) {
 	return b, nil
 }
 
-// skip passes over any value, which lies depth levels deep.
+// skip skips any value, which lies depth levels deep.
 func (p *packed) skip(depth int) error {
 	s := MsgpackSplitter{depth: depth}
 	n, err := s.Next(p.b[p.i:])
@@ -220,7 +220,7 @@ func (h head) number() (float64, bool) {
 	return 0, false
 }
 
-// key passes over a map's key; the name is empty if it is not a short string.
+// key reads a map's key; the name is empty if it is not a short string.
 // It is only good for comparisons while the text is at hand.
 func (p *packed) key(depth int) (string, error) {
 	start := p.i

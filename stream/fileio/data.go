@@ -81,7 +81,7 @@ func (d *dataFile) read(ctx context.Context, dst []stream.Record) ([]stream.Reco
 	}
 }
 
-// next passes over the next piece of the file if all of it is there; value is
+// next takes the next piece of the file if all of it is there; value is
 // nil if it is not a record of the stream.
 func (d *dataFile) next() (value []byte, ok bool, err error) {
 	size, err := d.split(d.buf, d.eof)

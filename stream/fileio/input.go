@@ -127,7 +127,7 @@ func (f *file) Close() error {
 	return f.raw.Close()
 }
 
-// waiter reads from a pipe or a terminal, where a read may wait for ever, in a
+// waiter reads from a pipe or a terminal, where a read may wait forever, in a
 // goroutine of its own, so that the caller can give up waiting. Nothing is lost
 // by that: the next Read takes what arrived in between.
 type waiter struct {

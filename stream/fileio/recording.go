@@ -119,7 +119,7 @@ func parseFrame(b []byte, prev uint64) (f frame, err error) {
 		ok = false
 	}
 	if !ok {
-		return f, errors.New("the head of a frame makes no sense")
+		return f, errors.New("the head of a frame is invalid")
 	}
 	return f, nil
 }

@@ -162,7 +162,7 @@ func (o *Options) codec(path string) (string, error) {
 
 // Fetch implements stream.Source. After any error but that of ctx every further
 // call returns the same error; if ctx ends while standard input is being opened
-// the source is over as well.
+// the source ends as well.
 func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
 	n := len(dst)
 	for {

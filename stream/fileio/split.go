@@ -16,10 +16,10 @@ const blockSize = 64 << 10
 // refer to them.
 type chunks struct {
 	r   io.Reader
-	buf []byte // read and not yet passed on; its spare capacity is unused
+	buf []byte // read and not yet taken; its spare capacity is unused
 	pos int64  // position of buf[0] in the decompressed file
 	eof bool
-	err error // to be returned once what came with it is passed on
+	err error // to be returned once what came with it is taken
 }
 
 // fill reads more, or finds the end of the file.
@@ -53,7 +53,7 @@ func (c *chunks) fill() error {
 	return io.ErrNoProgress
 }
 
-// take passes over n bytes and returns them.
+// take removes n bytes and returns them.
 func (c *chunks) take(n int) []byte {
 	b := c.buf[:n:n]
 	c.buf = c.buf[n:]

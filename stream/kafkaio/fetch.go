@@ -1,9 +1,11 @@
 package kafkaio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -50,9 +52,10 @@ type answer struct {
 }
 
 func newPart(pos position, now time.Time) *part {
-	p := &part{id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, room: make(chan struct{}, 1)}
-	p.order.init(pos.bounds.end, now)
-	return p
+	return &part{
+		id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, room: make(chan struct{}, 1),
+		order: orderState{clear: mark{newest: math.MinInt64}, seen: []seen{{pos.bounds.end, now}}},
+	}
 }
 
 func (p *part) empty() bool { return len(p.queue) == 0 }
@@ -270,19 +273,16 @@ func (s *Source) skipGap(p *part, from, end, base int64) (int64, error) {
 		}
 		lo += step
 	}
-	for hi-lo > 1 {
-		mid := lo + (hi-lo)/2
-		in, err := same(mid)
-		if err != nil {
-			return from, err
-		}
-		if in {
-			lo = mid
-		} else {
-			hi = mid
-		}
+	var err error
+	n := sort.Search(int(hi-lo-1), func(i int) bool {
+		in, ferr := same(lo + 1 + int64(i))
+		err = cmp.Or(err, ferr)
+		return !in
+	})
+	if err != nil {
+		return from, err
 	}
-	return hi, nil
+	return lo + 1 + int64(n), nil
 }
 
 // checkRange asks the leader whether from really is out of range, and applies

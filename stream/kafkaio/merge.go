@@ -1,7 +1,9 @@
 package kafkaio
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -10,10 +12,9 @@ import (
 // merger is the state of the ordered merge; Source describes what it does. The
 // source's mutex guards it.
 type merger struct {
-	lateness int64 // ms
-	patience time.Duration
+	lateness time.Duration
 	parts    []*part
-	heap     []*part // partitions with records, smallest next record first
+	heads    []*part // partitions with records, smallest next record first
 	newest   int64   // largest timestamp fetched, ms
 	last     int64   // largest timestamp delivered, ms
 }
@@ -40,14 +41,8 @@ type seen struct {
 	at  time.Time
 }
 
-func (o *orderState) init(end int64, now time.Time) {
-	o.clear.newest = math.MinInt64
-	o.seen = []seen{{end, now}}
-}
-
-func (m *merger) init(lateness time.Duration) {
-	m.lateness, m.patience = lateness.Milliseconds(), lateness
-	m.newest, m.last = math.MinInt64, math.MinInt64
+func newMerger(lateness time.Duration) merger {
+	return merger{lateness: lateness, newest: math.MinInt64, last: math.MinInt64}
 }
 
 func (m *merger) mark() mark { return mark{m.newest, time.Now()} }
@@ -88,10 +83,10 @@ func (m *merger) passes(p, q *part, bounded bool) bool {
 		return false
 	}
 	// The difference cannot overflow: timestamps are at least −1 ms.
-	if clear.newest >= p.order.ts && clear.newest-p.order.ts >= m.lateness {
+	if clear.newest >= p.order.ts && clear.newest-p.order.ts >= m.lateness.Milliseconds() {
 		return true
 	}
-	return clear.at.Sub(p.order.appeared(p.position())) >= m.patience
+	return clear.at.Sub(p.order.appeared(p.position())) >= m.lateness
 }
 
 // appeared returns when the record at offset was first seen to be in the log.
@@ -105,9 +100,9 @@ func (o *orderState) appeared(offset int64) time.Time {
 // takeOrdered appends the records whose turn it is. s.mu is held.
 func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
 	m := &s.merge
-	for n := 0; n < deliverMax && len(m.heap) > 0; n++ {
-		p := m.heap[0]
-		if len(m.heap) < len(m.parts) {
+	for n := 0; n < deliverMax && len(m.heads) > 0; n++ {
+		p := m.heads[0]
+		if len(m.heads) < len(m.parts) {
 			for _, q := range m.parts {
 				if q.empty() && !m.passes(p, q, s.bounded) {
 					return dst
@@ -128,14 +123,12 @@ func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
 	return dst
 }
 
-// less orders partitions by their next records. Parts stand in order of topic
-// and partition, but so that an added one does not renumber them, the names are
-// compared.
-func less(p, q *part) bool {
-	if p.order.ts != q.order.ts {
-		return p.order.ts < q.order.ts
+// compareHeads orders partitions by their next records.
+func compareHeads(p, q *part) int {
+	if c := cmp.Compare(p.order.ts, q.order.ts); c != 0 {
+		return c
 	}
-	return p.id.Compare(q.id) < 0
+	return p.id.Compare(q.id)
 }
 
 func (p *part) setHead() {
@@ -143,45 +136,29 @@ func (p *part) setHead() {
 	p.order.ts = millis(&a.recs[a.pos])
 }
 
-// push enters p, which has got its first record, into the heap.
+// push enters p, which has got its first record.
 func (m *merger) push(p *part) {
 	p.setHead()
-	m.heap = append(m.heap, p)
-	h := m.heap
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !less(h[i], h[up]) {
-			break
-		}
-		h[i], h[up] = h[up], h[i]
-		i = up
-	}
+	m.enter(p)
+}
+
+func (m *merger) enter(p *part) {
+	i, _ := slices.BinarySearchFunc(m.heads, p, compareHeads)
+	m.heads = slices.Insert(m.heads, i, p)
 }
 
 // advance puts the first partition, whose record has been taken, where its next
-// record belongs, or out of the heap.
+// record belongs, or out of the list.
 func (m *merger) advance() {
-	h := m.heap
-	if h[0].empty() {
-		h[0] = h[len(h)-1]
-		h[len(h)-1] = nil
-		m.heap = h[:len(h)-1]
-		h = m.heap
-	} else {
-		h[0].setHead()
+	p := m.heads[0]
+	if !p.empty() {
+		p.setHead()
+		if len(m.heads) == 1 || compareHeads(p, m.heads[1]) < 0 {
+			return // still the first
+		}
 	}
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= len(h) {
-			return
-		}
-		if c+1 < len(h) && less(h[c+1], h[c]) {
-			c++
-		}
-		if !less(h[c], h[i]) {
-			return
-		}
-		h[i], h[c] = h[c], h[i]
-		i = c
+	m.heads = slices.Delete(m.heads, 0, 1)
+	if !p.empty() {
+		m.enter(p)
 	}
 }

@@ -249,7 +249,7 @@ func TestOrderedIdlePartition(t *testing.T) {
 func TestOrderedMarks(t *testing.T) {
 	s := &Source{}
 	s.opt.Merge = MergeOrdered
-	s.merge.init(10 * time.Millisecond)
+	s.merge = newMerger(10 * time.Millisecond)
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	p := newPart(position{id: stream.Partition{Topic: "t", ID: 0}}, start)
@@ -308,7 +308,7 @@ func BenchmarkMerge(b *testing.B) {
 			}
 			dst := make([]stream.Record, 0, n)
 			for b.Loop() {
-				s.merge.init(time.Second)
+				s.merge = newMerger(time.Second)
 				s.merge.parts = parts
 				for i, p := range parts {
 					p.stop, p.next, p.spare = 0, 0, make([][]stream.Record, queueMax)

@@ -1,6 +1,7 @@
 package kafkaio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,29 +107,14 @@ type SourceOptions struct {
 }
 
 func (o *SourceOptions) setDefaults() {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&o.Lateness, 5*time.Second)
-	def(&o.MaxWait, 500*time.Millisecond)
-	def(&o.Discover, 10*time.Second)
-	if o.Start == "" {
-		o.Start = StartEarliest
-	}
-	if o.OutOfRange == "" {
-		o.OutOfRange = OutOfRangeFail
-	}
-	if o.Merge == "" {
-		o.Merge = MergeArrival
-	}
-	if o.FetchMaxBytes == 0 {
-		o.FetchMaxBytes = 1 << 20
-	}
-	if o.MaxBuffered == 0 {
-		o.MaxBuffered = 256 << 20
-	}
+	o.Lateness = cmp.Or(o.Lateness, 5*time.Second)
+	o.MaxWait = cmp.Or(o.MaxWait, 500*time.Millisecond)
+	o.Discover = cmp.Or(o.Discover, 10*time.Second)
+	o.Start = cmp.Or(o.Start, StartEarliest)
+	o.OutOfRange = cmp.Or(o.OutOfRange, OutOfRangeFail)
+	o.Merge = cmp.Or(o.Merge, MergeArrival)
+	o.FetchMaxBytes = cmp.Or(o.FetchMaxBytes, 1<<20)
+	o.MaxBuffered = cmp.Or(o.MaxBuffered, 256<<20)
 }
 
 // Validate returns an error that names the first option out of its range.
@@ -198,7 +184,7 @@ type RangeError struct {
 func (e *RangeError) Error() string {
 	why := "its records have been deleted, probably by retention"
 	if e.Offset > e.End {
-		why = "the topic was made anew or has lost records"
+		why = "the topic was created again or has lost records"
 	}
 	return fmt.Sprintf("kafka: topic %s partition %d: offset %d is out of range, available are %d up to %d: %s",
 		e.Partition.Topic, e.Partition.ID, e.Offset, e.First, e.End, why)

@@ -2,16 +2,19 @@ package kafkaio
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/semaphore"
 )
 
 // Partitioner chooses one of n partitions for a record.
@@ -43,13 +46,14 @@ type ProducerOptions struct {
 	Config
 	// Partition chooses the partitions; nil is ByKey().
 	Partition Partitioner
-	// BatchBytes bounds a batch before compression, unless a single record is
-	// larger; 0 is 512 KiB. A topic's max.message.bytes must allow it.
+	// BatchBytes bounds what is on its way to a partition, and with it a batch
+	// before compression, unless a single record is larger; 0 is 512 KiB. A
+	// topic's max.message.bytes must allow it.
 	BatchBytes int
 	// Compression of batches; 0 is none.
 	Compression kafka.Compression
-	// MaxDown ends producing with an error when a partition has taken nothing
-	// for so long; 0 waits forever.
+	// MaxDown ends producing with an error when a record has not been taken for
+	// so long; 0 waits forever.
 	MaxDown time.Duration
 }
 
@@ -66,37 +70,32 @@ type ProducerOptions struct {
 //   - when the broker has lost what it knew of the producer and says so, which
 //     is logged.
 //
-// The order of records inside a partition is that of Produce. A batch is sent
-// as soon as the one before is acknowledged, so batches grow with the load.
+// The order of records inside a partition is that of Produce. Batches grow with
+// the load.
 //
 // A Producer may be used by several goroutines.
 type Producer struct {
 	opt    ProducerOptions
 	c      *client
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	kgo    *kgo.Client
+	ctx    context.Context // of all records: an error ends it
+	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	change sync.Cond // a lane has become free, empty, or the producer has failed
-	topics map[string]*[]*lane
-	busy   int // lanes with anything not acknowledged
-	first  session
-	err    error
+	topics map[string][]*lane // by partition
 }
 
 // lane is the way to one partition.
 type lane struct {
-	id      stream.Partition
-	filling *batch // guarded by Producer.mu
-	sending *batch
-	work    chan struct{}
-	wire    []byte // sending, encoded
-	busy    bool   // guarded by Producer.mu: filling or sending hold records
-
-	session  session
-	sequence int32
+	id   stream.Partition
+	room *semaphore.Weighted // bytes that may be on their way
+	// Records on their way, and the time, in ns, since when none of them has been
+	// answered.
+	pending, since atomic.Int64
 }
+
+// batchOverhead is what Kafka's message format 2 adds to the records of a batch.
+const batchOverhead = 61
 
 // NewProducer connects to the cluster. It blocks while no broker answers,
 // within MaxDown.
@@ -104,9 +103,7 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	if o.BatchBytes < 0 {
 		return nil, fmt.Errorf("kafka producer: batch of %d bytes", o.BatchBytes)
 	}
-	if o.BatchBytes == 0 {
-		o.BatchBytes = 512 << 10
-	}
+	o.BatchBytes = cmp.Or(o.BatchBytes, 512<<10)
 	if o.Partition == nil {
 		o.Partition = ByKey()
 	}
@@ -114,241 +111,237 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// kafka-go tells the broker half of this as the time it may take to
-	// replicate a batch.
-	c.Client.Timeout = c.timeout
-	p := &Producer{opt: o, c: c, topics: map[string]*[]*lane{}}
-	p.change.L = &p.mu
-	p.ctx, p.cancel = context.WithCancel(context.Background())
-	if p.first, err = p.newSession(ctx); err != nil {
-		p.cancel()
-		c.close()
-		return nil, err
+	p := &Producer{opt: o, c: c, topics: map[string][]*lane{}}
+	opts := []kgo.Opt{
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		// Memory and batches are bounded by Produce, so that a record larger than
+		// a batch is the broker's to refuse.
+		kgo.BrokerMaxWriteBytes(1 << 30), kgo.ProducerBatchMaxBytes(1<<30 - 1<<20), kgo.MaxBufferedRecords(1 << 30),
+		kgo.ProducerBatchCompression([]kgo.CompressionCodec{
+			kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+		}[o.Compression]),
+		kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(c.timeout),
+		// How long to try is watch's to say: kgo's own limit counts from a record's
+		// timestamp, which may be old.
+		kgo.AllowIdempotentProduceCancellation(), kgo.UnknownTopicRetries(-1),
+		kgo.ProducerOnDataLossDetected(func(topic string, partition int32) {
+			c.log.Warn("kafka: the broker has forgotten this producer; if it had stored the batch, its records are there twice",
+				"topic", topic, "partition", partition)
+		}),
 	}
-	return p, nil
-}
-
-// newSession gets a producer id from the cluster.
-func (p *Producer) newSession(ctx context.Context) (session, error) {
-	s := session{id: -1}
-	err := retry(ctx, p.c, "get a producer id", p.opt.MaxDown, func(ctx context.Context) error {
-		resp, err := p.c.InitProducerID(ctx, &kafka.InitProducerIDRequest{ProducerID: -1, ProducerEpoch: -1})
+	// The producer id is kgo's to get, but whether that is allowed must be known
+	// before.
+	err = retry(ctx, c, "get a producer id", o.MaxDown, func(ctx context.Context) error {
+		resp, err := c.InitProducerID(ctx, &kafka.InitProducerIDRequest{ProducerID: -1, ProducerEpoch: -1})
 		if err == nil {
 			err = resp.Error
-		}
-		if err == nil {
-			s = session{int64(resp.Producer.ProducerID), int16(resp.Producer.ProducerEpoch)}
 		}
 		return err
 	})
 	if errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		p.c.log.Warn("kafka: not allowed to produce idempotently, a retry may store records twice")
-		return session{id: -1}, nil
+		c.log.Warn("kafka: not allowed to produce idempotently, a retry may store records twice")
+		opts, err = append(opts, kgo.DisableIdempotentWrite()), nil
 	}
-	return s, err
+	if err == nil {
+		p.kgo, err = c.cfg.reach().Client(opts...)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	go p.watch()
+	return p, nil
 }
 
-// lanes returns the ways to the partitions of a topic. p.mu is held, and
-// released while the cluster is asked.
+// lanes returns the ways to the partitions of a topic.
 func (p *Producer) lanes(ctx context.Context, topic string) ([]*lane, error) {
-	if l := p.topics[topic]; l != nil {
-		return *l, nil
-	}
-	p.mu.Unlock()
-	// A topic that has just been made may be missing in the cached metadata.
-	found, err := p.c.waitTopics(ctx, []string{topic}, 2*metadataTTL, p.opt.MaxDown)
 	p.mu.Lock()
+	lanes := p.topics[topic]
+	p.mu.Unlock()
+	if lanes != nil {
+		return lanes, nil
+	}
+	// A topic that has just been created may be missing in the cached metadata.
+	found, err := p.c.waitTopics(ctx, []string{topic}, 2*metadataTTL, p.opt.MaxDown)
 	if err != nil {
 		return nil, err
 	}
-	if l := p.topics[topic]; l != nil {
-		return *l, nil
-	}
-	ls := make([]*lane, len(found[topic]))
-	for i := range ls {
-		l := &lane{id: stream.Partition{Topic: topic, ID: int32(i)}, filling: new(batch), sending: new(batch),
-			work: make(chan struct{}, 1), session: p.first}
-		ls[i] = l
-		p.wg.Go(func() { p.send(l) })
-	}
-	p.topics[topic] = &ls
-	return ls, nil
-}
-
-// Produce takes over the records, in order, and returns when all are in a
-// batch, not when they are written: see Flush. It blocks while the brokers do
-// not keep up. The bytes may be reused afterwards. A zero Time becomes the
-// current one. An error of an earlier batch is returned by every later call.
-func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
-	stop := context.AfterFunc(ctx, p.wakeAll)
-	defer stop()
-	now := time.Now().UnixMilli()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var ls []*lane
-	for i := range recs {
-		r := &recs[i]
-		if i == 0 || r.Topic != recs[i-1].Topic {
+	if p.topics[topic] == nil {
+		for i := range found[topic] {
+			id := stream.Partition{Topic: topic, ID: int32(i)}
+			p.topics[topic] = append(p.topics[topic], &lane{id: id, room: semaphore.NewWeighted(p.capacity())})
+		}
+	}
+	return p.topics[topic], nil
+}
+
+func (p *Producer) capacity() int64 { return max(1, int64(p.opt.BatchBytes)-batchOverhead) }
+
+// Produce takes over the records, in order, and returns when all are on their
+// way, not when they are written: see Flush. It blocks while the brokers do not
+// keep up. The bytes may be reused afterwards. A zero Time becomes the current
+// one. An error of an earlier record is returned by every later call.
+func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
+	out := copies(recs)
+	var lanes []*lane
+	for i := range out {
+		k := &out[i]
+		if i == 0 || k.Topic != out[i-1].Topic {
 			var err error
-			if ls, err = p.lanes(ctx, r.Topic); err != nil {
+			if lanes, err = p.lanes(ctx, k.Topic); err != nil {
 				return err
 			}
 		}
-		n := p.opt.Partition(r, len(ls))
-		if n < 0 || int(n) >= len(ls) {
-			return &UnknownTopicError{Topic: r.Topic, Partition: n}
+		p.mu.Lock()
+		k.Partition = p.opt.Partition(&recs[i], len(lanes))
+		p.mu.Unlock()
+		if k.Partition < 0 || int(k.Partition) >= len(lanes) {
+			return &UnknownTopicError{Topic: k.Topic, Partition: k.Partition}
 		}
-		l := ls[n]
-		for p.err == nil && ctx.Err() == nil && l.filling.NumRecords > 0 && l.filling.size()+recordSize(r) > p.opt.BatchBytes {
-			p.change.Wait()
+		l, size := lanes[k.Partition], p.size(k)
+		if !l.room.TryAcquire(size) {
+			if err := p.wait(ctx, func(ctx context.Context) error { return l.room.Acquire(ctx, size) }); err != nil {
+				return err
+			}
 		}
-		if p.err != nil {
-			return p.err
+		if l.pending.Load() == 0 {
+			l.since.Store(time.Now().UnixNano()) // before watch sees a record
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		ms := now
-		if !r.Time.IsZero() {
-			ms = r.Time.UnixMilli()
-		}
-		l.filling.add(r, ms)
-		if !l.busy {
-			l.busy = true
-			p.busy++
-		}
-		select {
-		case l.work <- struct{}{}:
-		default:
-		}
+		l.pending.Add(1)
+		p.kgo.Produce(p.ctx, k, p.answered)
 	}
-	return p.err
+	return context.Cause(p.ctx)
 }
 
-// recordSize is an upper bound of what a record adds to a batch.
-func recordSize(r *stream.Record) int {
-	n := 32 + len(r.Key) + len(r.Value)
-	for _, h := range r.Headers {
+// answered takes note that k is written, or why it is not.
+func (p *Producer) answered(k *kgo.Record, err error) {
+	p.mu.Lock()
+	l := p.topics[k.Topic][k.Partition]
+	p.mu.Unlock()
+	if err != nil {
+		p.fail(l, err)
+	}
+	l.since.Store(time.Now().UnixNano())
+	l.pending.Add(-1)
+	l.room.Release(p.size(k))
+}
+
+// copies returns the records, still without partitions, in memory of their own.
+func copies(recs []stream.Record) []kgo.Record {
+	n := 0
+	for i := range recs {
+		n += len(recs[i].Key) + len(recs[i].Value)
+	}
+	block := make([]byte, 0, n)
+	clone := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		at := len(block)
+		block = append(block, b...)
+		return block[at:len(block):len(block)]
+	}
+	out := make([]kgo.Record, len(recs))
+	for i := range recs {
+		r := &recs[i]
+		out[i] = kgo.Record{Topic: r.Topic, Key: clone(r.Key), Value: clone(r.Value), Timestamp: r.Time}
+		for _, h := range r.Headers {
+			out[i].Headers = append(out[i].Headers, kgo.RecordHeader{Key: h.Key, Value: bytes.Clone(h.Value)})
+		}
+	}
+	return out
+}
+
+// size is an upper bound of what a record adds to a batch, but at most all the
+// room that there is.
+func (p *Producer) size(k *kgo.Record) int64 {
+	n := 32 + len(k.Key) + len(k.Value)
+	for _, h := range k.Headers {
 		n += 10 + len(h.Key) + len(h.Value)
 	}
-	return n
+	return min(int64(n), p.capacity())
 }
 
-func (p *Producer) wakeAll() {
-	p.mu.Lock()
-	p.change.Broadcast()
-	p.mu.Unlock()
-}
-
-// Flush returns when everything produced before is written, or with the error
-// that prevents it.
-func (p *Producer) Flush(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, p.wakeAll)
-	defer stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.busy > 0 && p.err == nil && ctx.Err() == nil {
-		p.change.Wait()
+// fail ends producing with the first error. What is buffered is given up, so
+// that no record is written after one that is missing.
+func (p *Producer) fail(l *lane, err error) {
+	var ke *kerr.Error
+	if errors.As(err, &ke) {
+		err = kafka.Error(ke.Code)
 	}
-	if p.err != nil {
-		return p.err
-	}
-	return ctx.Err()
+	p.cancel(fmt.Errorf("kafka: produce to topic %s partition %d: %w", l.id.Topic, l.id.ID, err))
 }
 
-// Close gives up what is not written yet: call Flush first.
-func (p *Producer) Close() error {
-	p.mu.Lock()
-	if p.err == nil {
-		p.err = errors.New("kafka producer: closed")
-	}
-	p.change.Broadcast()
-	p.mu.Unlock()
-	p.cancel()
-	p.wg.Wait()
-	p.c.close()
-	return nil
-}
+// stuckAfter is how long a partition takes nothing before that is looked into.
+const stuckAfter = 3 * time.Second
 
-// send writes the lane's batches, one at a time.
-func (p *Producer) send(l *lane) {
+// watch looks into outages: it logs them, and ends producing after MaxDown or
+// where waiting will not help.
+func (p *Producer) watch() {
+	tick := time.NewTicker(stuckAfter / 10)
+	defer tick.Stop()
+	var since, looked time.Time // of an outage
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
-		case <-l.work:
+		case <-tick.C:
 		}
-		p.mu.Lock()
-		l.filling, l.sending = l.sending, l.filling
-		p.change.Broadcast()
-		p.mu.Unlock()
-		var err error
-		if l.sending.NumRecords > 0 {
-			err = p.write(l, l.sending)
-			l.sending.reset()
+		l, down := p.slowest()
+		switch {
+		case p.opt.MaxDown > 0 && down > p.opt.MaxDown:
+			p.fail(l, fmt.Errorf("no usable answer for %v", p.opt.MaxDown))
+		case down < stuckAfter && !since.IsZero():
+			p.c.log.Info("kafka: broker is back", "doing", "produce", "down", time.Since(since).Round(time.Millisecond))
+			since = time.Time{}
+		case down >= stuckAfter && since.IsZero():
+			since = time.Now().Add(-down)
+			p.c.log.Warn("kafka: no usable answer, trying again", "doing", fmt.Sprintf("produce to %v", l.id))
 		}
-		p.mu.Lock()
-		if err != nil && p.err == nil {
-			p.err = err
-		}
-		if l.filling.NumRecords == 0 && l.busy {
-			l.busy = false
-			p.busy--
-		}
-		p.change.Broadcast()
-		p.mu.Unlock()
-		if err != nil {
-			return
+		if down >= stuckAfter && time.Since(looked) > diagnoseEvery {
+			if err := p.c.refused(p.ctx); err != nil {
+				p.cancel(err)
+			}
+			looked = time.Now()
 		}
 	}
 }
 
-// write sends one batch until it is acknowledged.
-func (p *Producer) write(l *lane, b *batch) error {
-	if err := b.seal(p.opt.Compression); err != nil {
-		return err
-	}
-	l.wire = b.encode(l.wire, l.session, l.sequence)
-	fresh := false // whether the session is new for this batch
-	lost := false  // whether an attempt got no answer
-	err := retry(p.ctx, p.c, fmt.Sprintf("produce to %v", l.id), p.opt.MaxDown, func(ctx context.Context) error {
-		resp, err := p.c.RawProduce(ctx, &kafka.RawProduceRequest{
-			Topic: l.id.Topic, Partition: int(l.id.ID), RequiredAcks: kafka.RequireAll, MessageVersion: 2,
-			RawRecords: protocol.RawRecordSet{Reader: bytes.NewReader(l.wire)},
-		})
-		if err != nil {
-			lost = true
-		} else {
-			err = resp.Error
-		}
-		var ke kafka.Error
-		if !errors.As(err, &ke) {
-			return err
-		}
-		switch {
-		case ke == kafka.DuplicateSequenceNumber:
-			return nil // stored by an attempt whose answer was lost
-		case slices.Contains([]kafka.Error{kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId, kafka.InvalidProducerEpoch, kafka.InvalidProducerIDMapping}, ke) && !fresh:
-			p.c.log.Warn("kafka: the broker has forgotten this producer; if it had stored the batch, its records are there twice",
-				"topic", l.id.Topic, "partition", l.id.ID, "records", b.NumRecords, "error", ke)
-			s, err := p.newSession(ctx)
-			if err != nil {
-				return err
+// slowest returns the partition that has taken nothing for the longest time
+// although it should, and for how long.
+func (p *Producer) slowest() (slow *lane, down time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, lanes := range p.topics {
+		for _, l := range lanes {
+			if d := time.Since(time.Unix(0, l.since.Load())); l.pending.Load() > 0 && d > down {
+				slow, down = l, d
 			}
-			fresh = true
-			l.session, l.sequence = s, 0
-			l.wire = b.encode(nil, s, 0) // an attempt that was given up may still be reading
-			return ke
 		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("kafka: produce %d records to topic %s partition %d: %w", b.NumRecords, l.id.Topic, l.id.ID, err)
 	}
-	if lost {
-		l.wire = nil // kafka-go may still be sending from it
-	}
-	// Sequence numbers run on after 2^31−1 with 0.
-	l.sequence = int32((int64(l.sequence) + int64(b.NumRecords)) & (1<<31 - 1))
+	return slow, down
+}
+
+// Flush returns when everything produced before is written, or with the error
+// that prevents it.
+func (p *Producer) Flush(ctx context.Context) error { return p.wait(ctx, p.kgo.Flush) }
+
+// wait calls f with a context that ends with ctx and where producing does.
+func (p *Producer) wait(ctx context.Context, f func(context.Context) error) error {
+	fctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	err := f(fctx)
+	return cmp.Or(context.Cause(p.ctx), err)
+}
+
+// Close gives up what is not written yet: call Flush first.
+func (p *Producer) Close() error {
+	p.cancel(errors.New("kafka producer: closed"))
+	p.kgo.Close()
+	p.c.close()
 	return nil
 }

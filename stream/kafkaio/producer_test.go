@@ -207,3 +207,31 @@ func TestCreateTopic(t *testing.T) {
 		t.Errorf("settings %v, %v", c, err)
 	}
 }
+
+// With the broker gone for longer than MaxDown, producing ends with an error
+// that says where.
+func TestProducerMaxDown(t *testing.T) {
+	b := kafkatest.Start(t)
+	brokers := []string{b.Addr}
+	topic := kafkatest.Topic(t, brokers, 1, nil)
+	p := produce(t, ProducerOptions{Config: config(brokers), MaxDown: time.Second})
+	if err := p.Produce(t.Context(), rec(topic, 0, 1, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := p.Produce(ctx, rec(topic, 0, 1, "y"))
+	if err == nil {
+		err = p.Flush(ctx)
+	}
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "topic "+topic+" partition 0") {
+		t.Errorf("%v", err)
+	}
+	if again := p.Produce(ctx, rec(topic, 0, 1, "z")); again != err {
+		t.Errorf("after an error: %v", again)
+	}
+}

@@ -109,7 +109,7 @@ func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown 
 		if wait >= 0 && time.Since(start) >= wait {
 			return nil, &UnknownTopicError{Topic: topics[i], Partition: -1}
 		}
-		// A topic that has just been made takes a moment to appear.
+		// A topic that has just been created takes a moment to appear.
 		if !warned && time.Since(start) > time.Second {
 			warned = true
 			c.log.Warn("kafka: waiting for a topic to appear", "topic", topics[i])

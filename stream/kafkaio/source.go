@@ -97,7 +97,7 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	}
 	s.start = stream.Offsets{}
 	s.maxBytes = min(o.FetchMaxBytes, max(o.MaxBuffered/(3*max(1, len(ps))), 16<<10))
-	s.merge.init(o.Lateness)
+	s.merge = newMerger(o.Lateness)
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -307,7 +307,7 @@ func TestSourceTopicMadeAnew(t *testing.T) {
 	p := stream.Partition{Topic: topic, ID: 0}
 	_, err := NewSource(t.Context(), SourceOptions{Config: config(brokers), Topics: []string{topic}, Offsets: stream.Offsets{p: 100}})
 	var re *RangeError
-	if !errors.As(err, &re) || re.End != 10 || !strings.Contains(err.Error(), "made anew") {
+	if !errors.As(err, &re) || re.End != 10 || !strings.Contains(err.Error(), "created again") {
 		t.Fatalf("%v", err)
 	}
 }

@@ -107,7 +107,7 @@ type HeldUpdate struct {
 }
 
 // Read reads a model topic from its beginning to the end that it has now,
-// and describes what it holds. It changes nothing: no topic is made, no group
+// and describes what it holds. It changes nothing: no topic is created, no group
 // told of it. It holds the newest payload of every model, and while it reads up
 // to five times as much as the largest. Its errors are those of
 // kafkaio.NewSource and of reading; what is wrong with records is part of the result.
@@ -123,24 +123,36 @@ func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
-	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
-		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, OutOfRange: kafkaio.OutOfRangeEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
-	})
+	s := &surveyor{opt: o, topic: &Contents{Topic: o.Topic}, models: map[string]*survey{}}
+	var err error
+	s.topic.First, s.topic.End, err = readAll(ctx, kafkaio.SourceOptions{
+		Config: o.Config, Topics: []string{o.Topic}, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
+	}, s.take)
 	if err != nil {
 		return nil, err
 	}
+	return s.result(), nil
+}
+
+// readAll gives take all records of the topics, from their first offsets up to
+// their present ends.
+func readAll(ctx context.Context, o kafkaio.SourceOptions, take func(*stream.Record)) (first, end stream.Offsets, err error) {
+	o.UntilEnd, o.OutOfRange = true, kafkaio.OutOfRangeEarliest
+	src, err := kafkaio.NewSource(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	defer src.Close()
-	s := &surveyor{opt: o, topic: &Contents{Topic: o.Topic, First: src.Start(), End: src.End()}, models: map[string]*survey{}}
 	var recs []stream.Record
 	for {
 		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
-			return s.result(), nil
+			return src.Start(), src.End(), nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i := range recs {
-			s.take(&recs[i])
+			take(&recs[i])
 		}
 		clear(recs)
 	}

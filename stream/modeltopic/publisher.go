@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -159,39 +158,26 @@ func modelPartition(model string, partitions int) int32 {
 // survey reads the topic to its end, to learn which slots are in use and
 // whether a newer trainer is at work.
 func (p *Publisher) survey(ctx context.Context) error {
-	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{Config: p.opt.Config, Topics: []string{p.opt.Topic}, UntilEnd: true, OutOfRange: kafkaio.OutOfRangeEarliest, MaxDown: p.opt.MaxDown})
-	if err != nil {
-		return err
-	}
-	defer src.Close()
 	a := assembler{model: p.opt.Model, limit: uint64(p.opt.MaxModelBytes)}
-	var recs []stream.Record
-	for {
-		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
-			return nil
+	o := kafkaio.SourceOptions{Config: p.opt.Config, Topics: []string{p.opt.Topic}, MaxDown: p.opt.MaxDown}
+	_, _, err := readAll(ctx, o, func(r *stream.Record) {
+		slot, full := p.fullSlot(r.Key)
+		if full && r.Value != nil {
+			p.used[slot%2] = max(p.used[slot%2], slot/2+1)
 		}
+		done, err := a.add(r)
 		if err != nil {
-			return err
+			return // subscribers drop it
 		}
-		for i := range recs {
-			r := &recs[i]
-			slot, full := p.fullSlot(r.Key)
-			if full && r.Value != nil {
-				p.used[slot%2] = max(p.used[slot%2], slot/2+1)
-			}
-			done, err := a.add(r)
-			if err != nil {
-				continue // the subscribers' affair
-			}
-			p.epoch = max(p.epoch, a.epoch)
-			if done {
-				p.last = a.cur.Version
-			}
-			if full && done {
-				p.bank = slot % 2
-			}
+		p.epoch = max(p.epoch, a.epoch)
+		if done {
+			p.last = a.cur.Version
 		}
-	}
+		if full && done {
+			p.bank = slot % 2
+		}
+	})
+	return err
 }
 
 // fullSlot returns the slot that a key of a full of this model names.

@@ -37,7 +37,6 @@ type rbfConcept struct {
 	centroids []centroid
 	total     float64 // sum of the weights
 	speed     float64
-	features  int
 }
 
 type centroid struct {
@@ -61,16 +60,16 @@ func rbf() kind {
 				Option{Name: "speed", Default: 0.0001, Max: 1, Doc: "distance that a cluster drifts per example"},
 				Option{Name: "spread", Default: 1, Min: 0, Max: 100, Doc: "largest standard deviation of a cluster"}),
 		},
-		make: newRBF,
+		make: func(s settings, r *rng.Source) concept { return concept{s.int("dim"), newRBF(s, r).example} },
 	}
 }
 
-func newRBF(s settings, r *rng.Source) (concept, error) {
-	c := &rbfConcept{speed: s["speed"], features: s.int("dim")}
+func newRBF(s settings, r *rng.Source) *rbfConcept {
+	c := &rbfConcept{speed: s["speed"]}
 	var d draw
 	d.seed(r.Uint64(), 0)
 	for k := range s.int("centroids") {
-		m := centroid{centre: make([]float64, c.features), y: sign(k%2 == 0)}
+		m := centroid{centre: make([]float64, s.int("dim")), y: sign(k%2 == 0)}
 		for j := range m.centre {
 			m.centre[j] = d.uniform()
 		}
@@ -78,12 +77,12 @@ func newRBF(s settings, r *rng.Source) (concept, error) {
 		m.weight = d.uniform()
 		c.total += m.weight
 		if k < s.int("drifting") && c.speed > 0 {
-			m.way = make([]float64, c.features)
+			m.way = make([]float64, s.int("dim"))
 			d.direction(m.way)
 		}
 		c.centroids = append(c.centroids, m)
 	}
-	return c, nil
+	return c
 }
 
 // direction sets way to a vector of length 1, drawn as MOA does: each
@@ -104,8 +103,6 @@ func (d *draw) direction(way []float64) {
 		}
 	}
 }
-
-func (c *rbfConcept) dim() int { return c.features }
 
 func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 	m := &c.centroids[len(c.centroids)-1]
@@ -136,12 +133,10 @@ func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 	return m.y
 }
 
-// waveConcept: class k of three is a random convex combination of two of three
+// waveform: class k of three is a random convex combination of two of three
 // triangular waves, sampled at 21 places with standard normal noise. The label
 // is +1 for one of the classes and −1 for the two others: the problem of the
 // book has three classes, ours two.
-type waveConcept struct{ positive, irrelevant int }
-
 func waveform() kind {
 	return kind{
 		Info: Info{
@@ -153,8 +148,21 @@ func waveform() kind {
 				Option{Name: "positive", Default: 1, Min: 1, Max: 3, Integer: true, Doc: "the class with label +1"},
 				Option{Name: "irrelevant", Max: 1 << 20, Integer: true, Doc: "further features of pure noise; 19 is usual"}),
 		},
-		make: func(s settings, _ *rng.Source) (concept, error) {
-			return &waveConcept{positive: s.int("positive") - 1, irrelevant: s.int("irrelevant")}, nil
+		make: func(s settings, _ *rng.Source) concept {
+			positive := s.int("positive") - 1
+			return concept{waves + s.int("irrelevant"), func(_ uint64, d *draw, x []float32) float64 {
+				class := d.intn(3)
+				u := d.uniform()
+				pair := wavePairs[class]
+				for k := range x {
+					v := d.normal()
+					if k < waves {
+						v += float64(u*wave(pair[0], k+1)) + float64((1-u)*wave(pair[1], k+1))
+					}
+					x[k] = float32(v)
+				}
+				return sign(class == positive)
+			}}
 		},
 	}
 }
@@ -171,19 +179,3 @@ func wave(k, m int) float64 {
 
 // wavePairs are the waves of which the classes consist.
 var wavePairs = [3][2]int{{0, 1}, {0, 2}, {1, 2}}
-
-func (c *waveConcept) dim() int { return waves + c.irrelevant }
-
-func (c *waveConcept) example(_ uint64, d *draw, x []float32) float64 {
-	class := d.intn(3)
-	u := d.uniform()
-	pair := wavePairs[class]
-	for k := range x {
-		v := d.normal()
-		if k < waves {
-			v += float64(u*wave(pair[0], k+1)) + float64((1-u)*wave(pair[1], k+1))
-		}
-		x[k] = float32(v)
-	}
-	return sign(class == c.positive)
-}

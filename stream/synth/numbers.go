@@ -2,14 +2,9 @@ package synth
 
 import "github.com/streamsvm/streamsvm/internal/rng"
 
-// friedmanConcept: x uniform in [0,1)^dim, of which five features make a number.
+// friedman: x uniform in [0,1)^dim, of which five features make a number.
 // After every block of examples the five are others: those five places further
 // on, round and round.
-type friedmanConcept struct {
-	features int
-	block    uint64
-}
-
 func friedman() kind {
 	return kind{
 		Info: Info{
@@ -25,24 +20,21 @@ func friedman() kind {
 			},
 			Regress: true,
 		},
-		make: func(s settings, _ *rng.Source) (concept, error) {
-			return &friedmanConcept{features: s.int("dim"), block: uint64(s["block"])}, nil
+		make: func(s settings, _ *rng.Source) concept {
+			block := uint64(s["block"])
+			return concept{s.int("dim"), func(i uint64, d *draw, x []float32) float64 {
+				for k := range x {
+					x[k] = float32(d.uniform())
+				}
+				shift := uint64(0)
+				if block > 0 {
+					shift = 5 * (i / block % uint64(len(x))) // of the features, without overflow
+				}
+				at := func(k uint64) float64 { return float64(x[(k+shift)%uint64(len(x))]) }
+				sin, _ := sinCos(at(0) * at(1) / 2)
+				e := at(2) - 0.5
+				return float64(10*sin) + float64(20*float64(e*e)) + float64(10*at(3)) + float64(5*at(4))
+			}}
 		},
 	}
-}
-
-func (c *friedmanConcept) dim() int { return c.features }
-
-func (c *friedmanConcept) example(i uint64, d *draw, x []float32) float64 {
-	for k := range x {
-		x[k] = float32(d.uniform())
-	}
-	shift := uint64(0)
-	if c.block > 0 {
-		shift = 5 * (i / c.block % uint64(len(x))) // of the features, without overflow
-	}
-	at := func(k uint64) float64 { return float64(x[(k+shift)%uint64(len(x))]) }
-	sin, _ := sinCos(at(0) * at(1) / 2)
-	e := at(2) - 0.5
-	return float64(10*sin) + float64(20*float64(e*e)) + float64(10*at(3)) + float64(5*at(4))
 }

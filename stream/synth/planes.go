@@ -12,14 +12,10 @@ func sign(yes bool) float64 {
 	return -1
 }
 
-// seaConcept: x uniform in [0,10)³, +1 if x₁+x₂ ≤ θ; x₃ tells nothing. θ
+// sea: x uniform in [0,10)³, +1 if x₁+x₂ ≤ θ; x₃ tells nothing. θ
 // changes abruptly after every block of examples.
-type seaConcept struct{ first, block uint64 }
-
-// seaTheta are the thresholds of the paper's four concepts.
-var seaTheta = [...]float64{8, 9, 7, 9.5}
-
 func sea() kind {
+	thetas := [...]float64{8, 9, 7, 9.5}
 	return kind{
 		Info: Info{
 			Name:    "sea",
@@ -30,28 +26,20 @@ func sea() kind {
 				Option{Name: "block", Default: 15000, Max: 1 << 53, Integer: true, Doc: "examples until theta changes; 0: never"},
 				Option{Name: "concept", Default: 1, Min: 1, Max: 4, Integer: true, Doc: "the first of the four thresholds"}),
 		},
-		make: func(s settings, _ *rng.Source) (concept, error) {
-			return &seaConcept{first: uint64(s["concept"]) - 1, block: uint64(s["block"])}, nil
+		make: func(s settings, _ *rng.Source) concept {
+			first, block := uint64(s["concept"])-1, uint64(s["block"])
+			return concept{3, func(i uint64, d *draw, x []float32) float64 {
+				for k := range x {
+					x[k] = float32(10 * d.uniform())
+				}
+				k := first
+				if block > 0 {
+					k += i / block
+				}
+				return sign(float64(x[0])+float64(x[1]) <= thetas[k%uint64(len(thetas))])
+			}}
 		},
 	}
-}
-
-func (*seaConcept) dim() int { return 3 }
-
-// theta returns the threshold for example i.
-func (c *seaConcept) theta(i uint64) float64 {
-	k := c.first
-	if c.block > 0 {
-		k += i / c.block
-	}
-	return seaTheta[k%uint64(len(seaTheta))]
-}
-
-func (c *seaConcept) example(i uint64, d *draw, x []float32) float64 {
-	for k := range x {
-		x[k] = float32(10 * d.uniform())
-	}
-	return sign(float64(x[0])+float64(x[1]) <= c.theta(i))
 }
 
 // hyperplaneConcept: x uniform in [0,1)^dim, +1 if Σ w_j x_j ≥ ½ Σ w_j. The
@@ -60,7 +48,6 @@ func (c *seaConcept) example(i uint64, d *draw, x []float32) float64 {
 type hyperplaneConcept struct {
 	w, step            []float64
 	at                 uint64 // w is that of example at
-	drifting           int
 	magnitude, reverse float64
 	r                  *rng.Source
 }
@@ -78,25 +65,23 @@ func hyperplane() kind {
 				Option{Name: "magnitude", Default: 0.001, Max: 1, Doc: "change of a drifting weight per example"},
 				Option{Name: "reverse", Default: 0.1, Max: 1, Doc: "probability per example that a weight's drift turns round"}),
 		},
-		make: func(s settings, r *rng.Source) (concept, error) {
-			dim := s.int("dim")
-			c := &hyperplaneConcept{
-				w: make([]float64, dim), drifting: min(s.int("drifting"), dim),
-				magnitude: s["magnitude"], reverse: s["reverse"], r: r,
-			}
-			for k := range c.w {
-				c.w[k] = r.Float64()
-			}
-			c.step = make([]float64, c.drifting)
-			for k := range c.step {
-				c.step[k] = c.magnitude
-			}
-			return c, nil
-		},
+		make: func(s settings, r *rng.Source) concept { return concept{s.int("dim"), newHyperplane(s, r).example} },
 	}
 }
 
-func (c *hyperplaneConcept) dim() int { return len(c.w) }
+func newHyperplane(s settings, r *rng.Source) *hyperplaneConcept {
+	c := &hyperplaneConcept{
+		w: make([]float64, s.int("dim")), step: make([]float64, min(s.int("drifting"), s.int("dim"))),
+		magnitude: s["magnitude"], reverse: s["reverse"], r: r,
+	}
+	for k := range c.w {
+		c.w[k] = r.Float64()
+	}
+	for k := range c.step {
+		c.step[k] = c.magnitude
+	}
+	return c
+}
 
 // advance lets the weights drift up to example i.
 func (c *hyperplaneConcept) advance(i uint64) {
@@ -123,10 +108,8 @@ func (c *hyperplaneConcept) example(i uint64, d *draw, x []float32) float64 {
 	return sign(f >= 0)
 }
 
-// boardConcept: x uniform in the unit square, coloured like a chequerboard
+// checkerboard: x uniform in the unit square, coloured like a chequerboard
 // that may rotate about its centre.
-type boardConcept struct{ squares, rotation float64 }
-
 func checkerboard() kind {
 	return kind{
 		Info: Info{
@@ -138,30 +121,25 @@ func checkerboard() kind {
 				Option{Name: "squares", Default: 4, Min: 1, Max: 1000, Integer: true, Doc: "squares along a side"},
 				Option{Name: "rotation", Min: -1, Max: 1, Doc: "turns of the board per example"}),
 		},
-		make: func(s settings, _ *rng.Source) (concept, error) {
-			return &boardConcept{squares: s["squares"], rotation: s["rotation"]}, nil
+		make: func(s settings, _ *rng.Source) concept {
+			squares, rotation := s["squares"], s["rotation"]
+			return concept{2, func(i uint64, d *draw, x []float32) float64 {
+				x[0], x[1] = float32(d.uniform()), float32(d.uniform())
+				a, b := float64(x[0]), float64(x[1])
+				if rotation != 0 {
+					sin, cos := sinCos(turns(rotation, i))
+					a, b = a-0.5, b-0.5
+					a, b = float64(cos*a)+float64(sin*b)+0.5, float64(cos*b)-float64(sin*a)+0.5
+				}
+				return sign((floor(a*squares)+floor(b*squares))&1 == 0)
+			}}
 		},
 	}
 }
 
-func (*boardConcept) dim() int { return 2 }
-
-func (c *boardConcept) example(i uint64, d *draw, x []float32) float64 {
-	x[0], x[1] = float32(d.uniform()), float32(d.uniform())
-	a, b := float64(x[0]), float64(x[1])
-	if c.rotation != 0 {
-		sin, cos := sinCos(turns(c.rotation, i))
-		a, b = a-0.5, b-0.5
-		a, b = float64(cos*a)+float64(sin*b)+0.5, float64(cos*b)-float64(sin*a)+0.5
-	}
-	return sign((floor(a*c.squares)+floor(b*c.squares))&1 == 0)
-}
-
-// moonsConcept: two interleaving half circles of radius 1, the upper one about
+// moons: two interleaving half circles of radius 1, the upper one about
 // (0,0) with label +1, the lower one about (1,½) with label −1, and normal
 // noise on both coordinates; all of it may rotate about (½,¼).
-type moonsConcept struct{ spread, rotation float64 }
-
 func moons() kind {
 	return kind{
 		Info: Info{
@@ -172,27 +150,24 @@ func moons() kind {
 				Option{Name: "spread", Default: 0.1, Max: 10, Doc: "standard deviation of the noise on each coordinate"},
 				Option{Name: "rotation", Min: -1, Max: 1, Doc: "turns of both per example"}),
 		},
-		make: func(s settings, _ *rng.Source) (concept, error) {
-			return &moonsConcept{spread: s["spread"], rotation: s["rotation"]}, nil
+		make: func(s settings, _ *rng.Source) concept {
+			spread, rotation := s["spread"], s["rotation"]
+			return concept{2, func(i uint64, d *draw, x []float32) float64 {
+				upper := d.intn(2) == 0
+				b, a := sinCos(d.uniform() / 2)
+				if !upper {
+					a, b = 1-a, 0.5-b
+				}
+				a += float64(spread * d.normal())
+				b += float64(spread * d.normal())
+				if rotation != 0 {
+					sin, cos := sinCos(turns(rotation, i))
+					a, b = a-0.5, b-0.25
+					a, b = float64(cos*a)-float64(sin*b)+0.5, float64(cos*b)+float64(sin*a)+0.25
+				}
+				x[0], x[1] = float32(a), float32(b)
+				return sign(upper)
+			}}
 		},
 	}
-}
-
-func (*moonsConcept) dim() int { return 2 }
-
-func (c *moonsConcept) example(i uint64, d *draw, x []float32) float64 {
-	upper := d.intn(2) == 0
-	b, a := sinCos(d.uniform() / 2)
-	if !upper {
-		a, b = 1-a, 0.5-b
-	}
-	a += float64(c.spread * d.normal())
-	b += float64(c.spread * d.normal())
-	if c.rotation != 0 {
-		sin, cos := sinCos(turns(c.rotation, i))
-		a, b = a-0.5, b-0.25
-		a, b = float64(cos*a)-float64(sin*b)+0.5, float64(cos*b)+float64(sin*a)+0.25
-	}
-	x[0], x[1] = float32(a), float32(b)
-	return sign(upper)
 }

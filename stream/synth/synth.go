@@ -16,6 +16,7 @@ package synth
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -47,18 +48,17 @@ type Info struct {
 }
 
 // concept is what one stream consists of.
-type concept interface {
-	// dim returns the number of features.
-	dim() int
+type concept struct {
+	dim int // number of features
 	// example writes the features of example i into x and returns its label,
 	// +1 or −1 or a number, before noise. The calls come with increasing i.
-	example(i uint64, d *draw, x []float32) float64
+	example func(i uint64, d *draw, x []float32) float64
 }
 
 // kind is a generator's description and constructor.
 type kind struct {
 	Info
-	make func(s settings, r *rng.Source) (concept, error)
+	make func(s settings, r *rng.Source) concept
 }
 
 // settings are the values of a generator's options.
@@ -121,9 +121,7 @@ func New(name string, seed uint64, opts map[string]string) (*Generator, error) {
 	}
 	r := rng.New(seed, "synth/"+name)
 	g := &Generator{name: name, regress: k.Regress, noise: s["noise"], unlabelled: s["unlabelled"], base: r.Uint64()}
-	if g.c, err = k.make(s, r); err != nil {
-		return nil, fmt.Errorf("synth: %s: %w", name, err)
-	}
+	g.c = k.make(s, r)
 	return g, nil
 }
 
@@ -146,20 +144,13 @@ func (k *kind) parse(opts map[string]string) (settings, error) {
 		}
 		s[o.Name] = v
 	}
-	if len(opts) > 0 {
-		names := make([]string, 0, len(opts))
-		for name := range opts {
-			if _, ok := s[name]; !ok {
-				names = append(names, name)
-			}
-		}
-		if len(names) > 0 {
-			slices.Sort(names)
+	for _, name := range slices.Sorted(maps.Keys(opts)) {
+		if _, ok := s[name]; !ok {
 			var known []string
 			for _, o := range k.Options {
 				known = append(known, o.Name)
 			}
-			return nil, fmt.Errorf("option %s is unknown, there are %s", names[0], strings.Join(known, ", "))
+			return nil, fmt.Errorf("option %s is unknown, there are %s", name, strings.Join(known, ", "))
 		}
 	}
 	return s, nil
@@ -172,12 +163,12 @@ func (g *Generator) Name() string { return g.name }
 func (g *Generator) Regress() bool { return g.regress }
 
 // Dim returns the number of features, which are dense.
-func (g *Generator) Dim() int { return g.c.dim() }
+func (g *Generator) Dim() int { return g.c.dim }
 
 // Position returns the number of the next example, from 0.
 func (g *Generator) Position() uint64 { return g.next }
 
-// Skip passes over n examples. It takes constant time, but for hyperplane,
+// Skip skips n examples. It takes constant time, but for hyperplane,
 // whose drift is a random walk: there the next example takes time proportional
 // to n, a few nanoseconds each.
 func (g *Generator) Skip(n uint64) { g.next += n }
@@ -187,7 +178,7 @@ func (g *Generator) Next(ex *stream.Example) {
 	i := g.next
 	g.next++
 	g.d.seed(g.base, i)
-	x := make([]float32, g.c.dim())
+	x := make([]float32, g.c.dim)
 	y := g.c.example(i, &g.d, x)
 	switch {
 	case g.regress:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -221,6 +222,18 @@ func TestSEA(t *testing.T) {
 	}
 }
 
+// start returns what New gives to the constructor of a concept.
+func start(t *testing.T, k kind, seed uint64, opts map[string]string) (settings, *rng.Source) {
+	t.Helper()
+	s, err := k.parse(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rng.New(seed, "synth/"+k.Name)
+	r.Uint64()
+	return s, r
+}
+
 // TestHyperplane checks that a fixed hyperplane can be found again from its
 // examples, that it halves the cube, and that it drifts if it should.
 func TestHyperplane(t *testing.T) {
@@ -228,7 +241,9 @@ func TestHyperplane(t *testing.T) {
 	// E[y (x−½)] is proportional to w to first order: each weight shows up in
 	// the mean, with its sign and size.
 	g := must(t, "hyperplane", 5, map[string]string{"magnitude": "0", "noise": "0"})
-	w := g.c.(*hyperplaneConcept).w
+	c := newHyperplane(start(t, hyperplane(), 5, map[string]string{"magnitude": "0"}))
+	g.c.example = c.example
+	w := c.w
 	mean := make([]float64, len(w))
 	positive := 0
 	for range n {
@@ -253,7 +268,8 @@ func TestHyperplane(t *testing.T) {
 	}
 
 	g = must(t, "hyperplane", 5, map[string]string{"magnitude": "0.01", "drifting": "3"})
-	c := g.c.(*hyperplaneConcept)
+	c = newHyperplane(start(t, hyperplane(), 5, map[string]string{"magnitude": "0.01", "drifting": "3"}))
+	g.c.example = c.example
 	before := slices.Clone(c.w)
 	g.Skip(1000)
 	draws(g, 1)
@@ -358,7 +374,8 @@ func TestRBF(t *testing.T) {
 	const n = 20000
 	opts := map[string]string{"centroids": "4", "dim": "5", "spread": "0.001", "speed": "0.00001", "drifting": "3"}
 	g := must(t, "rbf", 8, opts)
-	c := g.c.(*rbfConcept)
+	c := newRBF(start(t, rbf(), 8, opts))
+	g.c.example = c.example
 	count := make([]int, 4)
 	sum2 := make([]float64, 4)
 	for i, ex := range draws(g, n) {

@@ -236,8 +236,7 @@ func (d *checkup) consumerGroup(ctx context.Context) {
 	d.ok("group "+d.Group, "progress can be committed")
 }
 
-// Retention returns how long a topic with these settings keeps records; 0 is for
-// ever.
+// Retention returns how long a topic with these settings keeps records; 0 is forever.
 func Retention(config map[string]string) time.Duration {
 	if !strings.Contains(config["cleanup.policy"], "delete") {
 		return 0
