@@ -350,19 +350,9 @@ func (l *Learner) Report() algos.Report {
 		{Name: "hinge", Value: hinge},
 		{Name: "norm", Value: math.Sqrt(l.r2)},
 		{Name: "under_water", Value: float64(l.bar.under)},
-		{Name: "support", Value: float64(l.support())},
+		{Name: "support", Value: float64(expansion.Nonzero(l.a))},
 		{Name: "frozen", Value: float64(l.cold.Len())},
 		{Name: "removed", Value: float64(l.removed)},
 	}
 	return r
-}
-
-// support returns the number of examples in the buffer with a coefficient.
-func (l *Learner) support() (n int) {
-	for _, a := range l.a {
-		if a != 0 {
-			n++
-		}
-	}
-	return n
 }

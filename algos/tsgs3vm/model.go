@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -126,11 +127,7 @@ func (m *Model) Info() algos.Info {
 		i.Text = "no step yet"
 		return i
 	}
-	for _, c := range m.coef {
-		if c != 0 {
-			i.Nonzero++
-		}
-	}
+	i.Nonzero = expansion.Nonzero(m.coef)
 	i.Text = fmt.Sprintf("%s gamma=%.4g, %d random features", m.feats.Kind(), m.feats.Gamma(), len(m.coef))
 	switch {
 	case m.choice == supervised && m.cluster > 0:

@@ -65,7 +65,7 @@ type solver interface {
 	labels() int
 	// finish completes the optimisation.
 	finish(l *Learner)
-	// restart learns anew from what is held, with other features or weights;
+	// restart learns again from what is held, with other features or weights;
 	// last is set where a bounded stream has ended.
 	restart(l *Learner, last bool)
 	// view returns the present model.
@@ -104,8 +104,13 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return l, err
 }
 
+// draw returns the random features for a kernel width.
+func (o *Options) draw(gamma float64, seed uint64) (*rff.Features, error) {
+	return rff.New(rff.Spectrum(o.Kernel), gamma, o.Block, seed, o.Cache<<20)
+}
+
 func (l *Learner) setGamma(gamma float64) error {
-	feats, err := rff.New(rff.Spectrum(l.opt.Kernel), gamma, l.opt.Block, l.seed, l.opt.Cache<<20)
+	feats, err := l.opt.draw(gamma, l.seed)
 	if err != nil {
 		return err
 	}
@@ -126,9 +131,7 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 func (o *Options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
 
 // noLoss reports whether unlabelled examples have no weight in the objective.
-func (o *Options) noLoss() bool {
-	return o.Rho == 0 && !o.Ratio
-}
+func (o *Options) noLoss() bool { return o.Rho == 0 && !o.Ratio }
 
 func (l *Learner) endWarmup() {
 	// Distances of finite points are positive and finite: the width is valid
@@ -200,7 +203,24 @@ func (l *Learner) vectors(xs []*stream.Example) []stream.Vec {
 	return l.vecs
 }
 
-// weight returns n, the number of labels in the objective, and the paper's C
+// rerun hands the recent unlabelled examples out again, in n minibatches, with
+// their features, which are z or not known.
+func (l *Learner) rerun(n int, z []float32, visit func(xs []stream.Vec, z []float32)) {
+	xs, size := samplers.Vecs(l.Recent()), l.opt.Features
+	for at := 0; n > 0; n-- {
+		to := min(at+l.opt.BatchU, len(xs))
+		var part []float32
+		if z != nil {
+			part = z[at*size : to*size]
+		}
+		visit(xs[at:to], part)
+		if at = to; at == len(xs) {
+			at = 0
+		}
+	}
+}
+
+// weights returns n, the number of labels in the objective, and the paper's C
 // and C*, that of an arm with the given rho.
 func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 	n = float64(l.labelled)

@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -107,10 +108,9 @@ type settings struct {
 
 // newGrid returns nil where a class has too few labels to go by.
 func newGrid(pool []*stream.Example, o Options, seed uint64) *grid {
-	g := &grid{opt: o, seed: seed, fold: dealFolds(pool, tuneFolds)}
+	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds)}
 	positive := 0
 	for _, x := range pool {
-		g.xs = append(g.xs, x.X)
 		g.y = append(g.y, x.Y)
 		if x.Y > 0 {
 			positive++
@@ -125,7 +125,7 @@ func newGrid(pool []*stream.Example, o Options, seed uint64) *grid {
 // setGamma computes the kernel values.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
-	feats, err := rff.New(rff.Spectrum(g.opt.Kernel), gamma, m, g.seed, g.opt.Cache<<20)
+	feats, err := g.opt.draw(gamma, g.seed)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,7 @@ func (g *grid) setGamma(gamma float64) error {
 	g.z = z
 	var p rff.Points
 	p.Pack(g.xs)
-	for b := 0; b < size/m; b++ {
-		feats.Map(z[b*m:], size, &p, uint64(b))
-	}
+	mapAll(feats, z, size, &p)
 	rows := vec.NewPanels(size)
 	for i := range n {
 		rows.Append(z[i*size : (i+1)*size])

@@ -280,7 +280,7 @@ func (b *Basis) Fields(f *state.Fields) {
 			all = *b.rows
 		} else {
 			all.dim = dim
-			all.reserve(b.panels)
+			all.end = make([]int32, 0, n)
 			row := make([]float32, dim)
 			for i := range n {
 				b.panels.Row(row, i)

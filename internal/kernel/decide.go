@@ -18,6 +18,17 @@ type decideScratch struct{ block, x []float32 }
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
+// Sums sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias), up to the order of
+// the sum what Decide does without an offset.
+func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
+	w := decidePool.Get().(*decideScratch)
+	defer decidePool.Put(w)
+	for ; len(xs) > decideRows; dst, xs = dst[decideRows:], xs[decideRows:] {
+		b.decide(w, dst[:decideRows], xs[:decideRows], coef)
+	}
+	b.decide(w, dst[:len(xs)], xs, coef)
+}
+
 // Decide sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias) + offset; coef has an
 // element for each point. The bits of dst[i] do not depend on the other vectors.
 // Decide is safe for concurrent use.

@@ -215,17 +215,13 @@ func (l *Learner) common() float64 {
 // changed a weight.
 func (l *Learner) rescale(x stream.Vec) bool {
 	changed := false
-	if x.Idx == nil {
-		for j, v := range x.Val {
-			if a := math.Abs(float64(v)); a > l.hist[2*j+1] {
-				changed = l.stretch(j, a) || changed
-			}
+	for k, v := range x.Val {
+		j := k
+		if x.Idx != nil {
+			j = int(x.Idx[k])
 		}
-		return changed
-	}
-	for k, j := range x.Idx {
-		if a := math.Abs(float64(x.Val[k])); a > l.hist[2*j+1] {
-			changed = l.stretch(int(j), a) || changed
+		if a := math.Abs(float64(v)); a > l.hist[2*j+1] {
+			changed = l.stretch(j, a) || changed
 		}
 	}
 	return changed

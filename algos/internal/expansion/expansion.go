@@ -42,6 +42,16 @@ func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
 // equal length, and is valid until either changes.
 func View(b *kernel.Basis, coef []float64) *Expansion { return &Expansion{basis: b, coef: coef} }
 
+// Nonzero returns the number of coefficients that are not 0.
+func Nonzero(coef []float64) (n int) {
+	for _, v := range coef {
+		if v != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Coef returns the coefficients; they must not be changed.
 func (e *Expansion) Coef() []float64 { return e.coef }
 
@@ -66,11 +76,7 @@ func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
 // largest such move, or ok = false. scores are e's decisions at its points. The
 // constant that Bias and the offset add to every decision is kept as it is.
 func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Expansion, near float64, ok bool) {
-	constant := 0.0
-	for _, c := range e.coef {
-		constant += c
-	}
-	constant = e.offset + float64(float64(e.basis.Func.Bias)*constant)
+	constant := e.offset + e.basis.Constant(e.coef)
 	f := make([]float64, len(scores))
 	for i, s := range scores {
 		f[i] = s - constant
