@@ -14,7 +14,7 @@ const (
 	// made of; with fewer than leastLandmarks there is none.
 	mostLandmarks, leastLandmarks = 1024, 64
 	// surveyGrowth is the factor by which unlabelled examples grow until the
-	// cluster kernel is chosen anew, while the landmarks are not complete.
+	// cluster kernel is chosen again, while the landmarks are not complete.
 	surveyGrowth = 4
 )
 
@@ -163,7 +163,7 @@ func (l *Learner) dropCluster(fresh int) {
 }
 
 // surveyDue reports whether so many more unlabelled examples have come that
-// the cluster kernel is to be chosen anew.
+// the cluster kernel is to be chosen again.
 func (l *Learner) surveyDue(last bool) bool {
 	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks || l.unlab+l.Skipped() == l.surveyed {
 		return false

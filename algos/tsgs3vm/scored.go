@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/rff"
-	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -55,24 +54,17 @@ func equal(x, z stream.Vec) bool {
 
 // sumsKept is sums that keeps the features, or false if they are not to be
 // kept, or somebody else uses those that are.
-func (m *Model) sumsKept(dst []float64, xs []stream.Vec, w *scoring) bool {
+func (m *Model) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) bool {
 	if m.scored == nil || m.fresh || !m.scored.mu.TryLock() {
 		return false
 	}
 	defer m.scored.mu.Unlock()
-	size, b := len(m.coef), m.feats.Block()
-	s := m.scored
+	size, s := len(m.coef), m.scored
 	if len(s.z) < len(xs)*size {
 		s.z = make([]float32, len(xs)*size)
 	}
 	s.feats = nil // while z is being written
-	clear(dst)
-	for at := 0; at < size; at += b {
-		m.feats.Map(s.z[at:], size, &w.points, uint64(at/b))
-		for i := range dst {
-			dst[i] += vec.DotMixed(s.z[i*size+at:i*size+at+b], m.coef[at:at+b])
-		}
-	}
+	m.sums(dst, s.z, size, p)
 	s.keep(m.feats, size, xs)
 	return true
 }

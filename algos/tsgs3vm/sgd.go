@@ -25,7 +25,7 @@ const (
 //	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
 //
 // with φ_t the features of a new block, of one of W blocks in turn, or all. The
-// coefficients stand for cosines, so that the 2/m of φφ' is in them; shrinking
+// coefficients are those of cosines, so that the 2/m of φφ' is in them; shrinking
 // multiplies the scale only. The decisions on the labelled points held are kept
 // up to date with each step; unlabelled ones are new and pay the whole sum.
 //
@@ -353,7 +353,7 @@ const (
 	settleSteps, mostSteps, settleTol = 250, 8000, 0.02
 )
 
-// converge takes steps until the norm of f stands still.
+// converge takes steps until the norm of f hardly changes.
 func (s *sgd) converge(l *Learner) {
 	before := s.squared()
 	for n := 0; n < mostSteps; n += settleSteps {

@@ -22,7 +22,7 @@ import (
 // complete, or enough labelled ones have come (see samplers.Pools). So either
 // kind may be missing for as long as it likes: without unlabelled examples the
 // labels drive the steps, and without further labels the unlabelled minibatches
-// do, beside the labels that are kept. Before there is any label an unlabelled
+// do, with the labels that are kept. Before there is any label an unlabelled
 // example can only enter the sample of recent ones, since f = 0 and u'(0) = 0
 // would not move.
 //

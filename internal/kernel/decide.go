@@ -18,8 +18,8 @@ type decideScratch struct{ block, x []float32 }
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
-// Sums sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias), up to the order of
-// the sum what Decide does without an offset.
+// Sums is Decide without an offset, but for the order of the sums, which is that
+// of blocks of kernel values in either layout.
 func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
 	w := decidePool.Get().(*decideScratch)
 	defer decidePool.Put(w)

@@ -48,7 +48,7 @@ var Spec = algos.Define(algos.SpecInfo{
 //
 // where β² is the option bias and β b the model's bias. In classification the
 // targets are the labels ±1. Cost: d²/2 an example, twice with a window, and
-// d³/6 a refresh. The sums of a window are taken anew once as many examples
+// d³/6 a refresh. The sums of a window are computed again once as many examples
 // have left it as it holds, so that rounding errors do not add up.
 // Not safe for concurrent use.
 type Learner struct {
@@ -60,7 +60,7 @@ type Learner struct {
 	sums   finitesum.Gram
 	square float64 // Σ y²
 	count  int
-	stale  int // examples that have left since the sums were taken anew
+	stale  int // examples that have left since the sums were computed again
 	wait   int // examples since the last refresh
 	steps  uint64
 	w      []float64

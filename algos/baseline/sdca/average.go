@@ -67,7 +67,7 @@ func (l *Learner) leave(i int) {
 }
 
 // forget makes the model the last iterate, where the optimisation is completed
-// without arrivals, and has the next mean begin anew.
+// without arrivals, and starts a new mean.
 func (l *Learner) forget() {
 	l.model = nil
 	clear(l.lead)
