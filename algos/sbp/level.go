@@ -161,7 +161,11 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	all, negative, found := scan(u, y[:n], l.shift, lo, hi, &depth, l.found)
 	for _, i := range l.found[:found] {
 		v, sign := l.value(u[i], y[i])
-		l.collect(v, int(i), sign)
+		c := 0
+		if l.biased {
+			c = int(sign >> 63)
+		}
+		l.band[c] = append(l.band[c], rank.Entry{V: v, I: i})
 	}
 	for w := lanes / 2; w > 0; w /= 2 {
 		for j := range w {
@@ -174,14 +178,6 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	} else {
 		l.below = [2]int{all, 0}
 	}
-}
-
-func (l *level) collect(v float64, i int, sign uint64) {
-	c := 0
-	if l.biased {
-		c = int(sign >> 63)
-	}
-	l.band[c] = append(l.band[c], rank.Entry{V: v, I: int32(i)})
 }
 
 // What fill and fillPairs return: whether the level was in the band, or where
@@ -313,15 +309,11 @@ func (l *level) fillPairs(volume, hi float64, n int) int {
 	return found
 }
 
-// whole reports whether no example lies above the band.
-func (l *level) whole(n int) bool {
-	return l.below[0]+l.below[1]+len(l.band[0])+len(l.band[1]) == n
-}
-
 // more reports whether a class may have more examples than k, all those up to
 // the k-th being in the band or below.
 func (l *level) more(class, k, n int) bool {
-	return !l.whole(n) && k >= l.below[class]+len(l.band[class])
+	known := [2]int{l.below[0] + len(l.band[0]), l.below[1] + len(l.band[1])}
+	return known[0]+known[1] != n && k >= known[class]
 }
 
 // has reports whether p* has mass at an example, as of the last solution.

@@ -46,33 +46,20 @@ func check(o *Options) error {
 	return nil
 }
 
+var losses = map[string]loss{"hinge": hinge, "squared_hinge": squaredHinge, "logistic": logistic, "squared": squared, "epsilon": epsilon}
+
 // lossOf returns the loss for a task.
 func lossOf(o Options, task algos.Task) (loss, error) {
-	regress := task == algos.Regress
-	switch o.Loss {
-	case "hinge":
-		return hinge, classesOnly(o, regress)
-	case "squared_hinge":
-		return squaredHinge, classesOnly(o, regress)
-	case "logistic":
-		return logistic, classesOnly(o, regress)
-	case "squared":
-		return squared, nil
-	case "epsilon":
-		return epsilon, nil
-	}
-	switch {
+	k, named := losses[o.Loss]
+	switch regress := task == algos.Regress; {
+	case named && regress && k != squared && k != epsilon:
+		return 0, fmt.Errorf("loss %s is not for task regress; squared and epsilon are", o.Loss)
+	case named:
+		return k, nil
 	case regress:
 		return squared, nil
 	case o.Update == "pa":
 		return hinge, nil
 	}
 	return logistic, nil
-}
-
-func classesOnly(o Options, regress bool) error {
-	if regress {
-		return fmt.Errorf("loss %s is not for task regress; squared and epsilon are", o.Loss)
-	}
-	return nil
 }
