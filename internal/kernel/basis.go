@@ -27,7 +27,9 @@ type Basis struct {
 	panels *vec.Panels // dense layout
 	rows   *csr        // sparse layout; exactly one of the two is set
 
-	x []float32 // scratch: the rows of one Block call
+	// Scratch.
+	x    []float32 // the rows of one Block call
+	sums decideScratch
 }
 
 // New returns an empty Basis.

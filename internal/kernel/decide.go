@@ -19,14 +19,13 @@ type decideScratch struct{ block, x []float32 }
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
 // Sums is Decide without an offset, but for the order of the sums, which is that
-// of blocks of kernel values in either layout.
+// of blocks of kernel values in either layout. Sums is not safe for concurrent use.
 func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
-	w := decidePool.Get().(*decideScratch)
-	defer decidePool.Put(w)
-	for ; len(xs) > decideRows; dst, xs = dst[decideRows:], xs[decideRows:] {
-		b.decide(w, dst[:decideRows], xs[:decideRows], coef)
+	for len(xs) > 0 {
+		n := min(len(xs), decideRows)
+		b.decide(&b.sums, dst[:n], xs[:n], coef)
+		dst, xs = dst[n:], xs[n:]
 	}
-	b.decide(w, dst[:len(xs)], xs, coef)
 }
 
 // Decide sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias) + offset; coef has an
@@ -74,7 +73,7 @@ func (b *Basis) decidePacked(w *decideScratch, dst []float64, xs []stream.Vec, c
 // of rows, so a decision does not depend on its company.
 func (b *Basis) decide(w *decideScratch, dst []float64, xs []stream.Vec, coef []float64) {
 	clear(dst)
-	w.block = grow(w.block, decideRows*decideCols)
+	w.block = grow(w.block, len(xs)*decideCols)
 	n := b.Len()
 	for from := 0; from < n; from += decideCols {
 		to := min(n, from+decideCols)

@@ -11,7 +11,12 @@ type Entry struct {
 }
 
 // Compare orders entries by value, then by index.
-func Compare(a, b Entry) int { return cmp.Or(cmp.Compare(a.V, b.V), cmp.Compare(a.I, b.I)) }
+func Compare(a, b Entry) int {
+	if c := cmp.Compare(a.V, b.V); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.I, b.I)
+}
 
 // Nth puts the i-th least entry (from 0) in place i, lesser ones before it and
 // greater ones behind, and returns it.
