@@ -6,8 +6,8 @@ import "github.com/streamsvm/streamsvm/samplers"
 // Learners take everything below.
 const TooLarge = samplers.TooLarge
 
-// Limits say which examples a learner takes, beside those whose numbers are
-// below TooLarge and whose label is one of its task. 0 sets no limit.
+// Limits say which examples a learner takes, besides the general rule: numbers are
+// below TooLarge and the label is one of the task. 0 sets no limit.
 type Limits struct {
 	// Features is the most features of an example, counted up to its last one.
 	Features int

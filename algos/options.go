@@ -119,7 +119,7 @@ func describe(t reflect.Type, group Group, index ...int) []Option {
 }
 
 // rename returns given with the names of docs in place of their aliases; a
-// hyphen in a name stands for an underscore.
+// hyphen in a name means an underscore.
 func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {

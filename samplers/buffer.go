@@ -227,11 +227,12 @@ func (b *Buffer) Ready() bool { return b.ready }
 func (b *Buffer) Pending() []*stream.Example { return b.pending }
 
 // Vecs returns the features of the examples pending.
-func (b *Buffer) Vecs() []stream.Vec { return vecs(b.pending) }
+func (b *Buffer) Vecs() []stream.Vec { return Vecs(b.pending) }
 
-func vecs(list []*stream.Example) []stream.Vec {
-	xs := make([]stream.Vec, len(list))
-	for i, x := range list {
+// Vecs returns the features of examples.
+func Vecs(examples []*stream.Example) []stream.Vec {
+	xs := make([]stream.Vec, len(examples))
+	for i, x := range examples {
 		xs[i] = x.X
 	}
 	return xs

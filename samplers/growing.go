@@ -45,34 +45,28 @@ type Growth struct {
 }
 
 func (g Growth) validate() error {
-	bad := func(name string, v any, bound string) error {
-		return fmt.Errorf("growth: %s = %v is not %s", name, v, bound)
-	}
-	switch {
-	case g.Rule != "fixed" && g.Rule != "geometric" && g.Rule != "theorem":
-		return bad("rule", g.Rule, "fixed, geometric or theorem")
-	case g.Initial < 1:
-		return bad("initial size", g.Initial, "at least 1")
-	case g.Max < g.Initial:
-		return bad("largest size", g.Max, fmt.Sprintf("at least the initial size %d", g.Initial))
-	case g.Rule == "fixed" && g.Step < 0:
-		return bad("step", g.Step, "at least 0")
-	case g.Rule == "geometric" && !(g.Factor > 1):
-		return bad("factor", g.Factor, "above 1")
-	case g.Rule == "theorem" && !(g.Kappa > 0):
-		return bad("kappa", g.Kappa, "above 0")
-	case g.Rule == "theorem" && !(g.PFail > 0 && g.PFail < 1):
-		return bad("failure probability", g.PFail, "in (0,1)")
-	case g.TMax < 0:
-		return bad("t_max", g.TMax, "at least 0")
-	case g.Full != "stop" && g.Full != "replace" && g.Full != "window":
-		return bad("full", g.Full, "stop, replace or window")
-	case g.Stride < 1:
-		return bad("stride", g.Stride, "at least 1")
-	case g.Reserve < 0:
-		return bad("reserve", g.Reserve, "at least 0")
-	case g.Shuffle < 0:
-		return bad("shuffle", g.Shuffle, "at least 0")
+	for _, field := range []struct {
+		ok    bool
+		name  string
+		value any
+		bound string
+	}{
+		{g.Rule == "fixed" || g.Rule == "geometric" || g.Rule == "theorem", "rule", g.Rule, "fixed, geometric or theorem"},
+		{g.Initial >= 1, "initial size", g.Initial, "at least 1"},
+		{g.Max >= g.Initial, "largest size", g.Max, fmt.Sprintf("at least the initial size %d", g.Initial)},
+		{g.Rule != "fixed" || g.Step >= 0, "step", g.Step, "at least 0"},
+		{g.Rule != "geometric" || g.Factor > 1, "factor", g.Factor, "above 1"},
+		{g.Rule != "theorem" || g.Kappa > 0, "kappa", g.Kappa, "above 0"},
+		{g.Rule != "theorem" || g.PFail > 0 && g.PFail < 1, "failure probability", g.PFail, "in (0,1)"},
+		{g.TMax >= 0, "t_max", g.TMax, "at least 0"},
+		{g.Full == "stop" || g.Full == "replace" || g.Full == "window", "full", g.Full, "stop, replace or window"},
+		{g.Stride >= 1, "stride", g.Stride, "at least 1"},
+		{g.Reserve >= 0, "reserve", g.Reserve, "at least 0"},
+		{g.Shuffle >= 0, "shuffle", g.Shuffle, "at least 0"},
+	} {
+		if !field.ok {
+			return fmt.Errorf("growth: %s = %v is not %s", field.name, field.value, field.bound)
+		}
 	}
 	return nil
 }

@@ -95,12 +95,9 @@ func (s *sample) take(d *Draw) {
 			}
 			s.gone = append(s.gone, slot)
 		}
+		held, old := s.put(slot, x)
 		if s.hold {
-			var old *stream.Example
-			d.Join[i], old = s.put(slot, x)
-			s.old = append(s.old, old)
-		} else {
-			s.put(slot, x)
+			d.Join[i], s.old = held, append(s.old, old)
 		}
 	}
 	d.Slots, d.Old, d.Gone = s.slots, s.old, s.gone

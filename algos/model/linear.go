@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -44,12 +45,7 @@ func (m *Linear) Decisions(dst []float64, xs []stream.Vec) {
 
 // Info describes the model.
 func (m *Linear) Info() algos.Info {
-	n := 0
-	for _, v := range m.w {
-		if v != 0 {
-			n++
-		}
-	}
+	n := expansion.Nonzero(m.w)
 	return algos.Info{
 		Kind: algos.Linear, Dim: len(m.w), Support: -1, Nonzero: n,
 		Text: fmt.Sprintf("linear, %d of %d weights not 0, bias %.6g", n, len(m.w), m.bias),

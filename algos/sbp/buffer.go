@@ -67,7 +67,7 @@ func (l *Learner) arrive() {
 // firstScale sets the first ν once the size of the kernel's values is known.
 func (l *Learner) firstScale() {
 	if !l.fixed && l.step == 0 {
-		l.nu = firstNu * sqrt(l.maxDiag)
+		l.nu = firstNu * math.Sqrt(l.maxDiag)
 	}
 }
 
@@ -163,7 +163,7 @@ func (l *Learner) thaw(j int) {
 	own := make([]float32, len(l.coldA))
 	l.cold.Block(own, len(own), x, 0, len(own))
 	l.rows.Evals += int64(len(k) + len(own))
-	f, lag := dot(own, l.coldA), dot(own, l.coldLag)
+	f, lag := vec.DotMixed(own, l.coldA), vec.DotMixed(own, l.coldLag)
 	for i, a := range l.a {
 		if a != 0 || l.lag[i] != 0 {
 			f += float64(float64(a*l.y[i]) * float64(k[i]))
@@ -210,9 +210,9 @@ func (l *Learner) sweepOver(b *kernel.Basis, a, lag []float64, slots []int, xs [
 			b.Block(block, to-from, xs[:n], from, to)
 			for r, i := range slots[:n] {
 				k := block[r*(to-from) : (r+1)*(to-from)]
-				f := dot(k, a[from:to])
+				f := vec.DotMixed(k, a[from:to])
 				l.u[i] += f
-				l.sumU[i] += float64(l.sumS*f) - dot(k, lag[from:to])
+				l.sumU[i] += float64(l.sumS*f) - vec.DotMixed(k, lag[from:to])
 			}
 		}
 		l.rows.Evals += int64(n * len(a))

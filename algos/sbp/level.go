@@ -1,8 +1,9 @@
 package sbp
 
 import (
-	"cmp"
 	"math"
+
+	"github.com/streamsvm/streamsvm/algos/internal/rank"
 )
 
 // level solves the inner problem: the height of the water that is poured over
@@ -28,30 +29,16 @@ type level struct {
 	biased bool
 	shift  float64
 	count  [2]int // examples under water: of all in [0], or by class
-	edge   [2]entry
+	edge   [2]rank.Entry
 	under  int // of all
 
 	// Of a scan: those in the band, and of those below it the number and
 	// Σ max(0, lo − v). narrow moves the ends of the band towards the level.
-	band  [2][]entry // scratch
-	found []int32    // scratch
+	band  [2][]rank.Entry // scratch
+	found []int32         // scratch
 	lo    [2]float64
 	below [2]int
 	depth float64
-}
-
-// entry is a value and the slot it belongs to; equal values are in the order of
-// the slots.
-type entry struct {
-	v float64
-	j int32
-}
-
-func (a entry) compare(b entry) int {
-	if c := cmp.Compare(a.v, b.v); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.j, b.j)
 }
 
 // bandLow and bandHigh are the numbers of examples between which the band is
@@ -126,7 +113,7 @@ func (l *level) foresee(c float64, k []float32, y []float64) {
 	for class, band := range l.band {
 		var sum, n float64
 		for i := 0; i < len(band); i += 1 + len(band)/64 {
-			j := band[i].j
+			j := band[i].I
 			sum += float64(y[j] * float64(k[j]))
 			n++
 		}
@@ -174,7 +161,11 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	all, negative, found := scan(u, y[:n], l.shift, lo, hi, &depth, l.found)
 	for _, i := range l.found[:found] {
 		v, sign := l.value(u[i], y[i])
-		l.collect(v, int(i), sign)
+		c := 0
+		if l.biased {
+			c = int(sign >> 63)
+		}
+		l.band[c] = append(l.band[c], rank.Entry{V: v, I: i})
 	}
 	for w := lanes / 2; w > 0; w /= 2 {
 		for j := range w {
@@ -187,14 +178,6 @@ func (l *level) scan(u, y []float64, lo, hi float64) {
 	} else {
 		l.below = [2]int{all, 0}
 	}
-}
-
-func (l *level) collect(v float64, i int, sign uint64) {
-	c := 0
-	if l.biased {
-		c = int(sign >> 63)
-	}
-	l.band[c] = append(l.band[c], entry{v, int32(i)})
 }
 
 // What fill and fillPairs return: whether the level was in the band, or where
@@ -219,14 +202,14 @@ func (l *level) fill(volume, hi float64, n int) int {
 	gamma := math.NaN()
 	for _, e := range band {
 		if k > 0 {
-			rise := float64(float64(k) * (e.v - at))
+			rise := float64(float64(k) * (e.V - at))
 			if filled+rise >= volume {
 				gamma = at + (volume-filled)/float64(k)
 				break
 			}
 			filled += rise
 		}
-		at = e.v
+		at = e.V
 		k++
 	}
 	if math.IsNaN(gamma) {
@@ -236,21 +219,21 @@ func (l *level) fill(volume, hi float64, n int) int {
 		}
 	}
 	if volume == 0 {
-		gamma = band[0].v // no water: the level is the least response
+		gamma = band[0].V // no water: the level is the least response
 	}
 	l.gamma, l.bias = gamma, 0
 	// p* is uniform on c_i < γ; with no water, on the least responses.
-	l.edge[0] = entry{gamma, -1}
+	l.edge[0] = rank.Entry{V: gamma, I: -1}
 	l.count[0] = l.below[0]
 	for _, e := range band {
-		if e.v < gamma {
+		if e.V < gamma {
 			l.count[0]++
 		}
 	}
 	if l.count[0] == 0 {
-		l.edge[0].j = math.MaxInt32
+		l.edge[0].I = math.MaxInt32
 		for _, e := range band {
-			if e.v <= gamma {
+			if e.V <= gamma {
 				l.count[0]++
 			}
 		}
@@ -261,10 +244,10 @@ func (l *level) fill(volume, hi float64, n int) int {
 
 // known returns the k-th smallest value of a class, 1 ≤ k, if it is in the
 // band.
-func (l *level) known(class, k int) (entry, bool) {
+func (l *level) known(class, k int) (rank.Entry, bool) {
 	i := k - 1 - l.below[class]
 	if i < 0 || i >= len(l.band[class]) {
-		return entry{}, false
+		return rank.Entry{}, false
 	}
 	return l.band[class][i], true
 }
@@ -283,23 +266,23 @@ func (l *level) fillPairs(volume, hi float64, n int) int {
 	}
 	// The volume up to the k-th pair.
 	filled := l.depth
-	for c, e := range [2]entry{p, q} {
-		filled += float64(float64(l.below[c]) * (e.v - l.lo[c]))
+	for c, e := range [2]rank.Entry{p, q} {
+		filled += float64(float64(l.below[c]) * (e.V - l.lo[c]))
 		for i := l.below[c]; i < k-1; i++ {
-			filled += e.v - l.band[c][i-l.below[c]].v
+			filled += e.V - l.band[c][i-l.below[c]].V
 		}
 	}
 	if k > 1 && filled >= volume {
 		return missLow
 	}
-	var nextP, nextN entry
+	var nextP, nextN rank.Entry
 	for {
 		nextP, okP = l.known(0, k+1)
 		nextN, okN = l.known(1, k+1)
 		if !okP || !okN {
 			break
 		}
-		rise := float64(float64(k) * ((nextP.v - p.v) + (nextN.v - q.v)))
+		rise := float64(float64(k) * ((nextP.V - p.V) + (nextN.V - q.V)))
 		if filled+rise >= volume {
 			break
 		}
@@ -310,31 +293,27 @@ func (l *level) fillPairs(volume, hi float64, n int) int {
 	free := (volume - filled) / float64(k)
 	dp, dn := free, free
 	if okP {
-		dp = min(dp, nextP.v-p.v)
-	} else if l.more(0, k, n) && p.v+free > hi {
+		dp = min(dp, nextP.V-p.V)
+	} else if l.more(0, k, n) && p.V+free > hi {
 		return missHigh
 	}
 	if okN {
-		dn = min(dn, nextN.v-q.v)
-	} else if l.more(1, k, n) && q.v+free > hi {
+		dn = min(dn, nextN.V-q.V)
+	} else if l.more(1, k, n) && q.V+free > hi {
 		return missHigh
 	}
-	gp := p.v + (free+dp-dn)/2
-	gn := q.v + (free-dp+dn)/2
+	gp := p.V + (free+dp-dn)/2
+	gn := q.V + (free-dp+dn)/2
 	l.gamma, l.bias = (gp+gn)/2, l.shift+(gn-gp)/2
-	l.count, l.edge, l.under = [2]int{k, k}, [2]entry{p, q}, 2*k
+	l.count, l.edge, l.under = [2]int{k, k}, [2]rank.Entry{p, q}, 2*k
 	return found
-}
-
-// whole reports whether no example lies above the band.
-func (l *level) whole(n int) bool {
-	return l.below[0]+l.below[1]+len(l.band[0])+len(l.band[1]) == n
 }
 
 // more reports whether a class may have more examples than k, all those up to
 // the k-th being in the band or below.
 func (l *level) more(class, k, n int) bool {
-	return !l.whole(n) && k >= l.below[class]+len(l.band[class])
+	known := [2]int{l.below[0] + len(l.band[0]), l.below[1] + len(l.band[1])}
+	return known[0]+known[1] != n && k >= known[class]
 }
 
 // has reports whether p* has mass at an example, as of the last solution.
@@ -344,5 +323,5 @@ func (l *level) has(i int, u, y []float64) bool {
 		c = 1
 	}
 	v := y[i] * (u[i] + l.shift)
-	return v < l.edge[c].v || v == l.edge[c].v && int32(i) <= l.edge[c].j
+	return v < l.edge[c].V || v == l.edge[c].V && int32(i) <= l.edge[c].I
 }

@@ -1,6 +1,10 @@
 package sbp
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos/internal/rank"
+)
 
 // sorted is the number of entries of a class up to which they are sorted.
 const sorted = 48
@@ -23,13 +27,13 @@ func (l *level) narrow(classes int, volume float64) {
 		}
 		r := first + (end-first)/2
 		filled := l.depth
-		var at [2]entry
+		var at [2]rank.Entry
 		for c := range classes {
 			band, i := l.band[c], r-l.below[c]
-			at[c] = nth(band, i)
-			filled += float64(float64(l.below[c]) * (at[c].v - l.lo[c]))
+			at[c] = rank.Nth(band, i)
+			filled += float64(float64(l.below[c]) * (at[c].V - l.lo[c]))
 			for _, e := range band[:i] {
-				filled += at[c].v - e.v
+				filled += at[c].V - e.V
 			}
 		}
 		for c := range classes {
@@ -39,69 +43,20 @@ func (l *level) narrow(classes int, volume float64) {
 				continue
 			}
 			if classes == 1 { // those as high as the entry are not below it
-				i = partition(l.band[c][:i], entry{at[c].v, -1})
+				i = rank.Partition(l.band[c][:i], rank.Entry{V: at[c].V, I: -1})
 			}
 			if l.band[c] = l.band[c][i:]; i == 0 {
-				slices.SortFunc(l.band[c], entry.compare)
+				slices.SortFunc(l.band[c], rank.Compare)
 				return
 			}
 			l.below[c] += i
-			l.lo[c] = at[c].v
+			l.lo[c] = at[c].V
 		}
 		if filled < volume {
 			l.depth = filled
 		}
 	}
 	for c := range classes {
-		slices.SortFunc(l.band[c], entry.compare)
+		slices.SortFunc(l.band[c], rank.Compare)
 	}
 }
-
-// nth puts the i-th least entry (from 0) in place i, lesser ones before it and
-// greater ones behind, and returns it.
-func nth(s []entry, i int) entry {
-	for len(s) > 1 {
-		// The median of three.
-		a, b, c := s[0], s[len(s)/2], s[len(s)-1]
-		if b.less(a) {
-			a, b = b, a
-		}
-		if c.less(b) {
-			if b = c; b.less(a) {
-				b = a
-			}
-		}
-		k := partition(s, b)
-		if i < k {
-			s = s[:k]
-			continue
-		}
-		// b is the least of s[k:].
-		for j := k; ; j++ {
-			if s[j] == b {
-				s[k], s[j] = b, s[k]
-				break
-			}
-		}
-		if i == k {
-			return b
-		}
-		s, i = s[k+1:], i-k-1
-	}
-	return s[0]
-}
-
-// partition puts those below p first and returns their number.
-func partition(s []entry, p entry) int {
-	k := 0
-	for j, e := range s {
-		s[j] = s[k]
-		s[k] = e
-		if e.less(p) {
-			k++
-		}
-	}
-	return k
-}
-
-func (a entry) less(b entry) bool { return a.v < b.v || a.v == b.v && a.j < b.j }

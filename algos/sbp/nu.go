@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
+	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
 // nuStep bounds the factor by which ν changes at a time, since early averages
@@ -135,7 +136,7 @@ func (l *Learner) certify() {
 		l.basis.Between(block, n, idx[:k], 0, n)
 		l.rows.Evals += int64(k * n)
 		for r, i := range idx[:k] {
-			norm2 += float64(p[i] * dot(block[r*n:(r+1)*n], p))
+			norm2 += float64(p[i] * vec.DotMixed(block[r*n:(r+1)*n], p))
 		}
 		idx = idx[k:]
 	}

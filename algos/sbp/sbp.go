@@ -147,8 +147,8 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// finalParts are the shares of the final updates after which the average is
-// begun anew: it ends up being over the second half.
+// finalParts are the shares of the final updates after which a new average
+// begins: it ends up being over the second half.
 var finalParts = [...]float64{1. / 8, 1. / 8, 1. / 4, 1. / 2}
 
 // Finish takes the pending examples in and does the final updates.
@@ -196,14 +196,13 @@ func (l *Learner) batch(ctx context.Context, n int) error {
 	return nil
 }
 
-// firstRestart is the number of updates after which averages are first begun
-// anew in Refine: before that, iterates are of no use.
+// firstRestart is the number of updates after which Refine begins the first new
+// average: before that, iterates are of no use.
 const firstRestart = 128
 
 // Refine takes the pending examples in and does n updates: for work on a fixed set
-// of examples, as in the paper's experiments. Unless restarts are
-// turned off, ν is adapted whenever the number of updates reaches a power of
-// two, and an even average begins anew.
+// of examples, as in the paper's experiments. Unless restarts are turned off, ν is adapted whenever the number of updates reaches a power of
+// two, and an even average starts again.
 func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 	l.arrive()
 	for n > 0 {
@@ -227,7 +226,7 @@ func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 }
 
 // retained is the share of the average that a restart keeps while the examples
-// stay the same. Linear weights make early iterates go by themselves.
+// stay the same. Linear weights fade early iterates out by themselves.
 func (l *Learner) retained() float64 {
 	if l.opt.Average == "linear" {
 		return 1
@@ -352,19 +351,9 @@ func (l *Learner) Report() algos.Report {
 		{Name: "hinge", Value: hinge},
 		{Name: "norm", Value: math.Sqrt(l.r2)},
 		{Name: "under_water", Value: float64(l.bar.under)},
-		{Name: "support", Value: float64(l.support())},
+		{Name: "support", Value: float64(expansion.Nonzero(l.a))},
 		{Name: "frozen", Value: float64(l.cold.Len())},
 		{Name: "removed", Value: float64(l.removed)},
 	}
 	return r
-}
-
-// support returns the number of examples in the buffer with a coefficient.
-func (l *Learner) support() (n int) {
-	for _, a := range l.a {
-		if a != 0 {
-			n++
-		}
-	}
-	return n
 }

@@ -3,17 +3,11 @@ package sbp
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
-	"github.com/streamsvm/streamsvm/internal/vec"
 )
-
-func dot(k []float32, a []float64) float64 { return vec.DotMixed(k, a) }
-
-func sqrt(x float64) float64 { return math.Sqrt(max(x, 0)) }
 
 // AppendBinary appends the complete state. Responses are stored, since sums
 // made in another order would differ in rounding; kernel rows are not.

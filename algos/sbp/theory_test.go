@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -278,7 +279,7 @@ func TestCost(t *testing.T) {
 		if d := l.rows.Evals - before; d != 0 && d != int64(len(xs)) {
 			t.Fatalf("update %d took %d kernel values", i, d)
 		}
-		if n := l.support(); n > min(i+1, len(xs)) {
+		if n := expansion.Nonzero(l.a); n > min(i+1, len(xs)) {
 			t.Fatalf("%d support vectors after %d updates", n, i+1)
 		}
 	}

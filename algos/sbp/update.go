@@ -50,7 +50,7 @@ func (l *Learner) take(i int) {
 	eta := l.eta(l.t)
 	k := l.rows.Row(i)
 	// ‖w‖² from the responses before the update.
-	l.r2 += float64(2*eta*l.y[i]*float64(l.scale*l.u[i])) + float64(float64(eta*eta)*l.diag(i, k))
+	l.r2 += float64(2*eta*l.y[i]*float64(l.scale*l.u[i])) + float64(float64(eta*eta)*float64(k[i]))
 	l.sumW += float64(eta * l.y[i] * l.sumU[i])
 	d := eta / l.scale
 	l.a[i] += d
@@ -81,8 +81,6 @@ func (l *Learner) take(i int) {
 	l.sumW += float64(w * l.r2)
 	vec.Axpy64(float64(w*l.scale), l.u, l.sumU)
 }
-
-func (l *Learner) diag(i int, row []float32) float64 { return float64(row[i]) }
 
 // fold multiplies the scale into what it scales, and settles the average:
 // otherwise its sum of scales would grow as fast as projections shrink the
@@ -224,7 +222,7 @@ func (l *Learner) lookAhead(n int) {
 			out := true
 			for c := range l.cur.band {
 				if k < len(l.cur.band[c]) && len(l.ahead) < n {
-					want(l.cur.band[c][k].j)
+					want(l.cur.band[c][k].I)
 					out = false
 				}
 			}

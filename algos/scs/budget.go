@@ -1,10 +1,11 @@
 package scs
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/algos/internal/rank"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -115,14 +116,7 @@ func (l *Learner) shrink() bool {
 }
 
 // support returns the number of support vectors.
-func (l *Learner) support() (n int) {
-	for _, a := range l.p.Alpha {
-		if a != 0 {
-			n++
-		}
-	}
-	return n
-}
+func (l *Learner) support() int { return expansion.Nonzero(l.p.Alpha) }
 
 // trim brings the number of coefficients down to the budget where there is no
 // guard: those that contribute least go.
@@ -133,28 +127,23 @@ func (l *Learner) trim() {
 	}
 	l.outdate()
 	clear(l.p.D)
-	l.forget(l.least(l.p.Len(), support-l.opt.Budget))
+	l.forget(l.least(support - l.opt.Budget))
 	l.refresh()
 }
 
-// least lists the n of the first m points with a coefficient whose |α_j|·√K_jj
-// is least, in order of that and then of age.
-func (l *Learner) least(m, n int) []int {
-	p := l.p
-	type entry struct {
-		i int
-		v float64
-	}
-	var all []entry
-	for i, a := range p.Alpha[:m] {
+// least lists the n points with a coefficient whose |α_j|·√K_jj is least, in
+// order of that and then of age.
+func (l *Learner) least(n int) []int {
+	var all []rank.Entry
+	for i, a := range l.p.Alpha {
 		if a != 0 {
-			all = append(all, entry{i, math.Abs(a) * math.Sqrt(max(p.Basis.Diag(i), 0))})
+			all = append(all, rank.Entry{V: math.Abs(a) * math.Sqrt(max(l.p.Basis.Diag(i), 0)), I: int32(i)})
 		}
 	}
-	slices.SortFunc(all, func(x, y entry) int { return cmp.Or(cmp.Compare(x.v, y.v), cmp.Compare(x.i, y.i)) })
+	slices.SortFunc(all, rank.Compare)
 	out := make([]int, 0, n)
 	for _, e := range all[:min(n, len(all))] {
-		out = append(out, e.i)
+		out = append(out, int(e.I))
 	}
 	return out
 }

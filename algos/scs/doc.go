@@ -90,7 +90,7 @@
 //
 // # Cost
 //
-// Memory: the points, about 80 bytes each beside, the pending draws, the points
+// Memory: the points and about 80 bytes for each, the pending draws, the points
 // near the margin once more, and the row cache; no |S|×|S| matrix. A step takes
 // about (support + near points that move)·|S| kernel evaluations. Neither the
 // sample nor the model grows without end, so the cost of an example does not

@@ -91,20 +91,17 @@ type counters struct {
 
 func (l *Learner) gauges() []stream.Measure {
 	p := l.p
-	active, support := 0, 0
+	active := 0
 	for i, s := range p.S {
 		if p.W[i]*s < 1 {
 			active++
-		}
-		if p.Alpha[i] != 0 {
-			support++
 		}
 	}
 	common := []stream.Measure{
 		{Name: "accepted_total", Value: float64(l.counts.accepted)},
 		{Name: "rejected_total", Value: float64(l.counts.rejected)},
 		{Name: "active_fraction", Value: float64(active) / float64(max(1, p.Len()))},
-		{Name: "support", Value: float64(support)},
+		{Name: "support", Value: float64(l.support())},
 	}
 	if l.guarded() {
 		return append(common, append(l.proof.gauges(), append(l.paceGauges(),

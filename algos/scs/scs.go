@@ -139,10 +139,7 @@ func (l *Learner) grow(draws []*stream.Example) {
 
 // begin makes the problem for S_0.
 func (l *Learner) begin(draws []*stream.Example) {
-	xs := make([]stream.Vec, len(draws))
-	for i, x := range draws {
-		xs[i] = x.X
-	}
+	xs := samplers.Vecs(draws)
 	f := l.opt.Func(l.opt.Bias, xs)
 	basis := kernel.New(f)
 	if kernel.SparsePays(f, xs) {

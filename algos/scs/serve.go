@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -112,10 +113,7 @@ func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	if n < testLeast {
 		return false
 	}
-	xs := make([]stream.Vec, n)
-	for i, x := range test {
-		xs[i] = x.X
-	}
+	xs := samplers.Vecs(test)
 	a, b := make([]float64, n), make([]float64, n)
 	next.Decisions(a, xs)
 	old.Decisions(b, xs)

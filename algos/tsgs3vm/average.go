@@ -14,13 +14,13 @@ const (
 	// averageSweeps bounds the passes of a solve on all labels, averageTol ends
 	// it.
 	averageSweeps, averageTol = 300, 3e-3
-	// averagePrior and averageCaution are what tunePrior and tuneCaution are
-	// for the choice of one setting: smaller, since an average is cautious.
-	averagePrior, averageCaution = 0.5, 0.5
+	// averagePrior is what tunePrior is for the choice of one setting: smaller,
+	// since an average is cautious.
+	averagePrior = 0.5
 )
 
-// average is what the mean of the models of all good settings, those of one
-// gamma, differs by from the model of the best. The errors of 200 labels do not
+// average is a difference of models: the mean of those of all good settings of
+// one gamma, less that of the best setting. The errors of 200 labels do not
 // tell settings apart that differ by less than a standard error, some two
 // points; their mean has fewer errors than the one that happens to have the
 // fewest in cross-validation. It costs nothing in prediction: models of one
@@ -28,7 +28,7 @@ const (
 // coefficients.
 //
 // The best model goes on learning, and what it differs by fades out as labels
-// double, when the settings are compared anew.
+// double, when the settings are compared again.
 type average struct {
 	w       []float64 // coefficients by feature; nil: there is no other good setting
 	b       float64
@@ -54,26 +54,29 @@ type candidate struct {
 	share            float64 // in the average
 }
 
+// score returns the errors that a candidate counts for, where unit is their
+// standard error and prior that of the ends of an axis.
+func (v candidate) score(unit, prior float64) float64 {
+	s := v.wrong + float64(prior*unit*v.far)
+	if v.cluster.weight > 0 {
+		s += float64(caution * unit)
+	}
+	return s
+}
+
 // share sets what each candidate weighs in the average, exp(−s/(t·unit)) with
 // its score s above the least and the temperature t, to 0 for all that have
 // another gamma than the one that weighs most or are not worth the while.
 // It returns that gamma.
 func share(all []candidate, unit, t float64) float64 {
 	least := math.Inf(1)
-	score := func(v candidate) float64 {
-		s := v.wrong + float64(averagePrior*unit*v.far)
-		if v.cluster.weight > 0 {
-			s += float64(averageCaution * unit)
-		}
-		return s
-	}
 	for _, v := range all {
-		least = min(least, score(v))
+		least = min(least, v.score(unit, averagePrior))
 	}
 	most, gamma, sum := 0.0, 0.0, 0.0
 	for i := range all {
 		v := &all[i]
-		x := [1]float32{float32((score(*v) - least) / (t * unit))}
+		x := [1]float32{float32((v.score(unit, averagePrior) - least) / (t * unit))}
 		vec.Kernel{Kind: vec.RBF, Gamma: 1}.Apply(x[:]) // exp(−x), with equal bits everywhere
 		v.share = float64(x[0])
 		if i == 0 || v.gamma != all[i-1].gamma {

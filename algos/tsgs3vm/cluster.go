@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -13,7 +14,7 @@ const (
 	// made of; with fewer than leastLandmarks there is none.
 	mostLandmarks, leastLandmarks = 1024, 64
 	// surveyGrowth is the factor by which unlabelled examples grow until the
-	// cluster kernel is chosen anew, while the landmarks are not complete.
+	// cluster kernel is chosen again, while the landmarks are not complete.
 	surveyGrowth = 4
 )
 
@@ -73,20 +74,18 @@ func (l *Learner) fewLabels(n int) bool { return n <= min(l.opt.Labels, l.opt.Tu
 
 // mapped returns the features of examples, row by row.
 func mapped(feats *rff.Features, size int, xs []*stream.Example) []float32 {
-	var vs []stream.Vec
-	for _, x := range xs {
-		vs = append(vs, x.X)
-	}
 	var p rff.Points
-	p.Pack(vs)
+	p.Pack(samplers.Vecs(xs))
 	z := make([]float32, len(xs)*size)
-	if len(xs) == 0 {
-		return z
-	}
-	for b := 0; b*feats.Block() < size; b++ {
-		feats.Map(z[b*feats.Block():], size, &p, uint64(b))
-	}
+	mapAll(feats, z, size, &p)
 	return z
+}
+
+// mapAll sets z to all features of the points, row by row.
+func mapAll(feats *rff.Features, z []float32, size int, p *rff.Points) {
+	for at := 0; at < size && p.Len() > 0; at += feats.Block() {
+		feats.Map(z[at:], size, p, uint64(at/feats.Block()))
+	}
 }
 
 // affinities returns t, row by row, for n points with features z and u
@@ -164,7 +163,7 @@ func (l *Learner) dropCluster(fresh int) {
 }
 
 // surveyDue reports whether so many more unlabelled examples have come that
-// the cluster kernel is to be chosen anew.
+// the cluster kernel is to be chosen again.
 func (l *Learner) surveyDue(last bool) bool {
 	if !l.opt.wantsCluster() || len(l.Recent()) < leastLandmarks || l.unlab+l.Skipped() == l.surveyed {
 		return false

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,8 +23,6 @@ const (
 	// restartUpdates and lastUpdates bound the coordinate updates of an arm
 	// after a restart and at the end, polishTol ends them before.
 	restartUpdates, lastUpdates, polishTol = 40_000, 200_000, 3e-4
-	// meanSteps is the number of steps that the mean of the iterates is over.
-	meanSteps = 64
 )
 
 // dual learns with a fixed set of D features. Its decision functions, the
@@ -76,10 +73,7 @@ type arm struct {
 	b, bl float64
 	a     []float64 // by slot
 	score tally
-
-	mean     []float64 // of the last iterates; nil: the last one is the model
-	meanB    float64
-	averaged uint64 // iterates in the mean
+	mean  iterates // served, if there are any; else the last one is
 }
 
 func newArm(rho float64, semi bool, fold, features int) *arm {
@@ -113,24 +107,24 @@ func newDual(o Options) *dual {
 // norm turns products of cosines into kernel values.
 func (d *dual) norm() float64 { return 2 / float64(d.opt.Features) }
 
-// mapAll sets dst to all features of the points, row by row.
-func (d *dual) mapAll(l *Learner, dst []float32, p *rff.Points) {
-	for b := 0; b*d.opt.Block < d.opt.Features; b++ {
-		l.feats.Map(dst[b*d.opt.Block:], d.opt.Features, p, uint64(b))
-	}
-}
-
-func (d *dual) room(n int) []float32 {
-	if n *= d.opt.Features; len(d.buf) < n {
+// features returns all features of the points, row by row, until the next call.
+func (d *dual) features(l *Learner, xs []stream.Vec) []float32 {
+	n := len(xs) * d.opt.Features
+	if len(d.buf) < n {
 		d.buf = make([]float32, n)
 	}
+	l.points.Pack(xs)
+	mapAll(l.feats, d.buf, d.opt.Features, &l.points)
 	return d.buf[:n]
 }
 
-// decision returns f at a point with the given features.
-func (d *dual) decision(a *arm, z []float32) float64 {
-	return float64(d.norm()*vec.DotMixed(z, a.w)) + float64(d.opt.Bias*a.b)
+// value returns f at a point with features z for coefficients w and bias b.
+func (d *dual) value(w []float64, b float64, z []float32) float64 {
+	return float64(d.norm()*vec.DotMixed(z, w)) + float64(d.opt.Bias*b)
 }
+
+// decision returns the last iterate's f at a point with the given features.
+func (d *dual) decision(a *arm, z []float32) float64 { return d.value(a.w, a.b, z) }
 
 func (d *dual) squared(z, m []float32) float64 {
 	var s float64
@@ -180,32 +174,24 @@ func (d *dual) step(l *Learner, draw *samplers.Draw) {
 		d.takeUnlabelled(l, l.vectors(draw.Unlabelled), nil)
 	}
 	d.sweep(l, sweepLimit)
-	d.average(l)
+	d.average()
 	d.choose(l, false)
 }
 
-// average takes the iterates into their means, with linear weights at first.
-func (d *dual) average(l *Learner) {
+// average takes the iterates into their means.
+func (d *dual) average() {
 	if len(d.z) <= sweepLimit {
 		return
 	}
 	for _, a := range d.arms {
-		if a.mean == nil {
-			a.mean = make([]float64, len(a.w))
-		}
-		a.averaged++
-		t := max(2/float64(a.averaged+1), 1./meanSteps)
-		for j, w := range a.w {
-			a.mean[j] += float64(t * (w - a.mean[j]))
-		}
-		a.meanB += float64(t * (a.b - a.meanB))
+		a.mean.add(a.w, 1, a.b)
 	}
 }
 
 // model returns the coefficients and the bias of what an arm would serve.
 func (a *arm) model() (w []float64, b float64) {
-	if a.mean != nil {
-		return a.mean, a.meanB
+	if a.mean.n > 0 {
+		return a.mean.w, a.mean.b
 	}
 	return a.w, a.b
 }
@@ -213,13 +199,13 @@ func (a *arm) model() (w []float64, b float64) {
 // predict returns what an arm would serve at a point with the given features.
 func (d *dual) predict(a *arm, z []float32) float64 {
 	w, b := a.model()
-	return float64(d.norm()*vec.DotMixed(z, w)) + float64(d.opt.Bias*b)
+	return d.value(w, b, z)
 }
 
 // forget makes the last iterates the models.
 func (d *dual) forget() {
 	for _, a := range d.arms {
-		a.mean, a.meanB, a.averaged = nil, 0, 0
+		a.mean = iterates{}
 	}
 }
 
@@ -231,13 +217,8 @@ func (d *dual) prepare(l *Learner) {
 	n := l.Len()
 	d.z, d.m, d.q = make([][]float32, 0, n), make([][]float32, 0, n), make([]float64, 0, n)
 	for from := 0; from < n; from += chunk {
-		var xs []stream.Vec
-		for i := from; i < min(n, from+chunk); i++ {
-			xs = append(xs, l.Sample()[i].X)
-		}
-		l.points.Pack(xs)
-		z := d.room(len(xs))
-		d.mapAll(l, z, &l.points)
+		xs := samplers.Vecs(l.Sample()[from:min(n, from+chunk)])
+		z := d.features(l, xs)
 		m := d.rows(l, z, len(xs))
 		for r := range xs {
 			d.place(len(d.z), d.row(z, r), d.row(m, r))
@@ -285,9 +266,7 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 		d.scored.mu.Lock()
 		z := d.scored.find(l.feats, d.opt.Features, xs)
 		if z == nil {
-			l.points.Pack(xs)
-			z = d.room(len(part))
-			d.mapAll(l, z, &l.points)
+			z = d.features(l, xs)
 		}
 		m := d.rows(l, z, len(part))
 		c := d.box(l)
@@ -362,9 +341,7 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 		part := xs[from:min(len(xs), from+chunk)]
 		z := known[min(from*d.opt.Features, len(known)):]
 		if len(known) == 0 {
-			l.points.Pack(part)
-			z = d.room(len(part))
-			d.mapAll(l, z, &l.points)
+			z = d.features(l, part)
 		}
 		for _, a := range d.arms {
 			if !a.semi {
@@ -374,7 +351,7 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 			box := d.opt.Step * cstar * min(1, float64(d.since)/rampSteps) / float64(d.opt.BatchU)
 			last := a == d.arms[len(d.arms)-1]
 			for r := range part {
-				row := z[r*d.opt.Features : (r+1)*d.opt.Features]
+				row := d.row(z, r)
 				f := d.decision(a, row)
 				if last {
 					loss += d.loss.value(f)
@@ -430,7 +407,7 @@ func (d *dual) polish(l *Learner, updates int) {
 }
 
 func (d *dual) finish(l *Learner) {
-	if l.Len() < int(l.labelled) && d.arms[0].mean != nil {
+	if l.Len() < int(l.labelled) && d.arms[0].mean.n > 0 {
 		d.choose(l, true)
 		return
 	}
@@ -453,28 +430,14 @@ func (d *dual) replay(l *Learner) {
 	if !d.arms[len(d.arms)-1].semi || len(l.Recent()) == 0 {
 		return
 	}
-	recent := l.Recent()
-	var xs []stream.Vec
-	for _, x := range recent {
-		xs = append(xs, x.X)
-	}
 	var z []float32
-	if len(xs)*d.opt.Features <= replayFloats {
-		z = mapped(l.feats, d.opt.Features, recent)
+	if len(l.Recent())*d.opt.Features <= replayFloats {
+		z = mapped(l.feats, d.opt.Features, l.Recent())
 	}
-	at := 0
-	for range replayed {
-		to := min(at+d.opt.BatchU, len(xs))
-		if z == nil {
-			d.takeUnlabelled(l, xs[at:to], nil)
-		} else {
-			d.takeUnlabelled(l, xs[at:to], z[at*d.opt.Features:to*d.opt.Features])
-		}
+	l.rerun(replayed, z, func(xs []stream.Vec, z []float32) {
+		d.takeUnlabelled(l, xs, z)
 		d.sweep(l, sweepLimit)
-		if at = to; at == len(xs) {
-			at = 0
-		}
-	}
+	})
 }
 
 // restart learns from what is kept with new features.
@@ -541,12 +504,7 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 		f.Float64("b", &a.b)
 		f.Float64s("a", &a.a)
 		f.Group("score", a.score.fields)
-		f.Float64s("mean", &a.mean)
-		f.Float64("mean_b", &a.meanB)
-		f.Uint64("averaged", &a.averaged)
-		if f.Decoding() && a.averaged == 0 {
-			a.mean = nil
-		}
+		a.mean.fields(f, d.opt.Features)
 	}
 	if !f.Decoding() || f.Err() != nil {
 		return
@@ -555,9 +513,6 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	for _, a := range d.arms {
 		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.Len() {
 			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.Len()))
-		}
-		if n := len(a.mean); (n > 0) != (a.averaged > 0) || n > 0 && n != d.opt.Features {
-			f.Fail("mean", fmt.Errorf("%d coefficients of %d features after %d iterates", n, d.opt.Features, a.averaged))
 		}
 	}
 	if d.serve < 0 || d.serve >= len(d.arms) || d.cursor < 0 {

@@ -1,6 +1,9 @@
 package tsgs3vm
 
-import "github.com/streamsvm/streamsvm/internal/plain"
+import (
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/plain"
+)
 
 var _ plain.Exporter = (*Model)(nil)
 
@@ -29,13 +32,7 @@ func (m *Model) Export(o plain.Options) (any, error) {
 	if m.feats == nil {
 		return x, nil
 	}
-	set := 0
-	for _, c := range m.coef {
-		if c != 0 {
-			set++
-		}
-	}
-	if err := o.Check("the frequencies of random features", set, x.Features); err != nil {
+	if err := o.Check("the frequencies of random features", expansion.Nonzero(m.coef), x.Features); err != nil {
 		return nil, err
 	}
 	x.Kernel, x.Gamma, x.Scale, x.Offset = string(m.feats.Kind()), m.feats.Gamma(), m.scale, m.offset

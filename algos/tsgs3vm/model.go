@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
@@ -17,7 +18,7 @@ import (
 const modelCache = 256 << 20
 
 // Model is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
-// stand in slots of one block of features each; slot s holds block s, or, of a
+// are in slots of one block of features each; slot s holds block s, or, of a
 // window of W fresh blocks, that one of the newest whose index is s modulo W.
 // So a step that adds a block and shrinks the others changes one slot and the
 // scale, in place: the encoding has them at fixed offsets, the coefficients
@@ -94,11 +95,11 @@ func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
 		n := min(len(xs), scoreRows)
 		w.points.Pack(xs[:n])
 		b := m.feats.Block()
-		if !m.sumsKept(dst[:n], xs[:n], w) {
+		if !m.sumsKept(dst[:n], xs[:n], &w.points) {
 			if len(w.z) < n*b {
 				w.z = make([]float32, n*b)
 			}
-			m.sums(dst[:n], w)
+			m.sums(dst[:n], w.z, b, &w.points)
 		}
 		for i := range dst[:n] {
 			dst[i] = float64(m.scale*dst[i]) + m.offset
@@ -107,14 +108,17 @@ func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots.
-func (m *Model) sums(dst []float64, w *scoring) {
+// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z
+// is where the features go, in rows of one block, or of all where ld is their
+// number.
+func (m *Model) sums(dst []float64, z []float32, ld int, p *rff.Points) {
 	clear(dst)
 	b := m.feats.Block()
 	for s := 0; s*b < len(m.coef); s++ {
-		m.feats.Map(w.z, b, &w.points, m.block(s))
+		at := s * b % ld
+		m.feats.Map(z[at:], ld, p, m.block(s))
 		for i := range dst {
-			dst[i] += vec.DotMixed(w.z[i*b:(i+1)*b], m.coef[s*b:(s+1)*b])
+			dst[i] += vec.DotMixed(z[i*ld+at:][:b], m.coef[s*b:(s+1)*b])
 		}
 	}
 }
@@ -126,11 +130,7 @@ func (m *Model) Info() algos.Info {
 		i.Text = "no step yet"
 		return i
 	}
-	for _, c := range m.coef {
-		if c != 0 {
-			i.Nonzero++
-		}
-	}
+	i.Nonzero = expansion.Nonzero(m.coef)
 	i.Text = fmt.Sprintf("%s gamma=%.4g, %d random features", m.feats.Kind(), m.feats.Gamma(), len(m.coef))
 	switch {
 	case m.choice == supervised && m.cluster > 0:

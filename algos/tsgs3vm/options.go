@@ -34,7 +34,7 @@ type shared struct {
 // Options are the options of tsgs3vm and frs3vm; the tags say what they mean.
 type Options struct {
 	shared
-	Rho   float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried beside 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
+	Rho   float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
 	Serve string  `opt:"serve" default:"auto" enum:"auto,supervised,semi" paper:"semi" doc:"the model served: auto takes the one without unlabelled examples until one with them is significantly better"`
 
 	_       struct{} `group:"expert"`

@@ -25,7 +25,7 @@ const (
 //	f_{t+1} = (1 − γ_t) f_t − γ_t ζ_t
 //
 // with φ_t the features of a new block, of one of W blocks in turn, or all. The
-// coefficients stand for cosines, so that the 2/m of φφ' is in them; shrinking
+// coefficients are those of cosines, so that the 2/m of φφ' is in them; shrinking
 // multiplies the scale only. The decisions on the labelled points held are kept
 // up to date with each step; unlabelled ones are new and pay the whole sum.
 //
@@ -45,11 +45,9 @@ type sgd struct {
 	next  uint64    // blocks used so far
 	f     []float64 // decisions on the labelled points, by slot of the pool
 
-	gamma, largest float64   // of the last step
-	dropped        float64   // bound on what dropping a block changed
-	mean           []float64 // of the iterates; nil: the last one is the model
-	meanB          float64
-	averaged       uint64 // iterates in the mean
+	gamma, largest float64  // of the last step
+	dropped        float64  // bound on what dropping a block changed
+	mean           iterates // the model, if there are any; else the last one is
 	add            []float64
 	slope, unlab   []float64 // −γC times the mean of l' by slot, −γC* u'/B
 	buf            []float32
@@ -93,30 +91,16 @@ func (s *sgd) labels() int { return len(s.f) }
 func (s *sgd) step(l *Learner, d *samplers.Draw) {
 	s.admit(l, d)
 	s.iterate(l, append([]stream.Vec(nil), l.vectors(d.Unlabelled)...), nil)
-	s.average(l)
+	if s.averages() && l.Len() > sweepLimit {
+		s.mean.add(s.coef, s.scale, s.b)
+	}
 }
 
 // averages reports whether the model between steps is a mean.
 func (s *sgd) averages() bool { return s.opt.Tuning > 0 && s.opt.Draw == "fixed" }
 
-// average takes the iterate into the mean, with linear weights at first.
-func (s *sgd) average(l *Learner) {
-	if !s.averages() || l.Len() <= sweepLimit {
-		return
-	}
-	if s.mean == nil {
-		s.mean = make([]float64, len(s.coef))
-	}
-	s.averaged++
-	t := max(2/float64(s.averaged+1), 1./meanSteps)
-	for j, c := range s.coef {
-		s.mean[j] += float64(t * (float64(c*s.scale) - s.mean[j]))
-	}
-	s.meanB += float64(t * (s.b - s.meanB))
-}
-
 // forget makes the last iterate the model.
-func (s *sgd) forget() { s.mean, s.meanB, s.averaged = nil, 0, 0 }
+func (s *sgd) forget() { s.mean = iterates{} }
 
 // iterate takes one step with unlabelled points xs, whose features are z, or
 // nil where they are not known.
@@ -307,16 +291,14 @@ func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, v
 // turn lists the slots that the step just begun changes.
 func (s *sgd) turn() []int {
 	slots := len(s.coef) / s.opt.Block
-	switch s.opt.Draw {
-	case "fixed":
-		all := make([]int, slots)
-		for i := range all {
-			all[i] = i
-		}
-		return all
-	default:
+	if s.opt.Draw != "fixed" {
 		return []int{int((s.next - 1) % uint64(slots))}
 	}
+	all := make([]int, slots)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // addBlock adds the step's coefficients to a slot and brings the decisions on
@@ -371,7 +353,7 @@ const (
 	settleSteps, mostSteps, settleTol = 250, 8000, 0.02
 )
 
-// converge takes steps until the norm of f stands still.
+// converge takes steps until the norm of f hardly changes.
 func (s *sgd) converge(l *Learner) {
 	before := s.squared()
 	for n := 0; n < mostSteps; n += settleSteps {
@@ -405,25 +387,14 @@ func (s *sgd) restart(l *Learner, last bool) {
 
 // settle takes n steps on the labels and the recent unlabelled examples held.
 func (s *sgd) settle(l *Learner, n int) {
-	recent, pool := l.Recent(), l.Sample()
 	size := s.opt.Features
 	var z []float32
-	if s.opt.Draw == "fixed" && (len(recent)+len(pool))*size <= replayFloats {
-		z = mapped(l.feats, size, recent)
-		s.known = mapped(l.feats, size, pool)
+	if s.opt.Draw == "fixed" && (len(l.Recent())+l.Len())*size <= replayFloats {
+		z = mapped(l.feats, size, l.Recent())
+		s.known = mapped(l.feats, size, l.Sample())
 		defer func() { s.known = nil }()
 	}
-	for at := 0; n > 0; n-- {
-		to := min(at+s.opt.BatchU, len(recent))
-		var part []float32
-		if z != nil {
-			part = z[at*size : to*size]
-		}
-		s.iterate(l, append([]stream.Vec(nil), l.vectors(recent[at:to])...), part)
-		if at = to; at == len(recent) {
-			at = 0
-		}
-	}
+	l.rerun(n, z, func(xs []stream.Vec, z []float32) { s.iterate(l, xs, z) })
 }
 
 // decide sets dst[i] to the decision on the point with features z[i], adding
@@ -441,8 +412,8 @@ func (s *sgd) decide(dst []float64, z []float32) {
 
 func (s *sgd) view(l *Learner) *Model {
 	m := s.iterateView(l)
-	if s.mean != nil {
-		m.coef, m.scale, m.offset = s.mean, 1, float64(s.opt.Bias*s.meanB)
+	if s.mean.n > 0 {
+		m.coef, m.scale, m.offset = s.mean.w, 1, float64(s.opt.Bias*s.mean.b)
 	}
 	return m
 }
@@ -496,17 +467,9 @@ func (s *sgd) fields(l *Learner, f *state.Fields) {
 	f.Float64("largest", &s.largest)
 	f.Float64("dropped", &s.dropped)
 	if s.averages() {
-		f.Float64s("mean", &s.mean)
-		f.Float64("mean_b", &s.meanB)
-		f.Uint64("averaged", &s.averaged)
+		s.mean.fields(f, s.opt.Features)
 	}
 	if !f.Decoding() || f.Err() != nil {
-		return
-	}
-	if s.averaged == 0 {
-		s.mean = nil
-	} else if len(s.mean) != s.opt.Features {
-		f.Fail("mean", fmt.Errorf("%d coefficients of %d features", len(s.mean), s.opt.Features))
 		return
 	}
 	m, w := s.opt.Block, s.window()

@@ -28,7 +28,7 @@ import (
 // complete, or enough labelled ones have come (see samplers.Pools). So either
 // kind may be missing for as long as it likes: without unlabelled examples the
 // labels drive the steps, and without further labels the unlabelled minibatches
-// do, beside the labels that are kept. Before there is any label an unlabelled
+// do, with the labels that are kept. Before there is any label an unlabelled
 // example can only enter the sample of recent ones, since f = 0 and u'(0) = 0
 // would not move.
 //
@@ -71,7 +71,7 @@ type solver interface {
 	labels() int
 	// finish completes the optimisation.
 	finish(l *Learner)
-	// restart learns anew from what is held, with other features or weights;
+	// restart learns again from what is held, with other features or weights;
 	// last is set where a bounded stream has ended.
 	restart(l *Learner, last bool)
 	// view returns the present model.
@@ -110,8 +110,13 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return l, err
 }
 
+// draw returns the random features for a kernel width.
+func (o *Options) draw(gamma float64, seed uint64) (*rff.Features, error) {
+	return rff.New(rff.Spectrum(o.Kernel), gamma, o.Block, seed, o.Cache<<20)
+}
+
 func (l *Learner) setGamma(gamma float64) error {
-	feats, err := rff.New(rff.Spectrum(l.opt.Kernel), gamma, l.opt.Block, l.seed, l.opt.Cache<<20)
+	feats, err := l.opt.draw(gamma, l.seed)
 	if err != nil {
 		return err
 	}
@@ -132,9 +137,7 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 func (o *Options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
 
 // noLoss reports whether unlabelled examples have no weight in the objective.
-func (o *Options) noLoss() bool {
-	return o.Rho == 0 && !o.Ratio
-}
+func (o *Options) noLoss() bool { return o.Rho == 0 && !o.Ratio }
 
 func (l *Learner) endWarmup() {
 	// Distances of finite points are positive and finite: the width is valid
@@ -206,7 +209,24 @@ func (l *Learner) vectors(xs []*stream.Example) []stream.Vec {
 	return l.vecs
 }
 
-// weight returns n, the number of labels in the objective, and the paper's C
+// rerun hands the recent unlabelled examples out again, in n minibatches, with
+// their features, which are z or not known.
+func (l *Learner) rerun(n int, z []float32, visit func(xs []stream.Vec, z []float32)) {
+	xs, size := samplers.Vecs(l.Recent()), l.opt.Features
+	for at := 0; n > 0; n-- {
+		to := min(at+l.opt.BatchU, len(xs))
+		var part []float32
+		if z != nil {
+			part = z[at*size : to*size]
+		}
+		visit(xs[at:to], part)
+		if at = to; at == len(xs) {
+			at = 0
+		}
+	}
+}
+
+// weights returns n, the number of labels in the objective, and the paper's C
 // and C*, that of an arm with the given rho.
 func (l *Learner) weights(rho float64) (n, c, cstar float64) {
 	n = float64(l.labelled)

@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -20,10 +21,10 @@ const (
 	// tunePrior is how many standard errors of the error an end of an axis
 	// must be better than its middle.
 	tunePrior = 1
-	// tuneCaution is how many standard errors a cluster kernel must be better
-	// than the kernel alone, so that unlabelled examples do no harm where they
-	// are of no use.
-	tuneCaution = 0.5
+	// caution is how many standard errors a cluster kernel must be better than
+	// the kernel alone, so that unlabelled examples do no harm where they are of
+	// no use.
+	caution = 0.5
 )
 
 // tuneC are the candidates for c, tuneWidth those for gamma in units of 1/the
@@ -34,9 +35,8 @@ var (
 	tuneWidth = [...]float64{0.2, 0.6, 2, 6, 20}
 )
 
-// tune chooses c and gamma by cross-validation on the
-// labels held, where they have doubled since it last did; where last is set,
-// one more will do.
+// tune chooses c and gamma by cross-validation on the labels held, once they
+// have doubled since the last choice; where last is set, one more is enough.
 func (l *Learner) tune(last bool) {
 	openC := math.IsNaN(l.opt.C) && math.IsNaN(l.opt.Lambda)
 	openGamma := math.IsNaN(l.opt.Gamma)
@@ -81,7 +81,7 @@ func (l *Learner) tune(last bool) {
 }
 
 // grid is a cross-validation over kernel widths and weights. Kernel values are
-// those of the features, not of the kernel that they stand for: a large weight
+// those of the features, not of the kernel that they approximate: a large weight
 // fits their noise, too, and the choice should know that.
 type grid struct {
 	xs   []stream.Vec
@@ -99,18 +99,17 @@ type grid struct {
 	gram   []float32
 }
 
-// choice of gamma, c and cluster kernel.
+// settings are a choice of gamma, c and cluster kernel.
 type settings struct {
 	gamma, c float64
 	cluster  cluster
 }
 
-// newGrid returns nil where a class has too few labels to go by.
+// newGrid returns nil where a class has too few labels.
 func newGrid(pool []*stream.Example, o Options, seed uint64) *grid {
-	g := &grid{opt: o, seed: seed, fold: dealFolds(pool, tuneFolds)}
+	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds)}
 	positive := 0
 	for _, x := range pool {
-		g.xs = append(g.xs, x.X)
 		g.y = append(g.y, x.Y)
 		if x.Y > 0 {
 			positive++
@@ -125,7 +124,7 @@ func newGrid(pool []*stream.Example, o Options, seed uint64) *grid {
 // setGamma computes the kernel values.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
-	feats, err := rff.New(rff.Spectrum(g.opt.Kernel), gamma, m, g.seed, g.opt.Cache<<20)
+	feats, err := g.opt.draw(gamma, g.seed)
 	if err != nil {
 		return err
 	}
@@ -134,9 +133,7 @@ func (g *grid) setGamma(gamma float64) error {
 	g.z = z
 	var p rff.Points
 	p.Pack(g.xs)
-	for b := 0; b < size/m; b++ {
-		feats.Map(z[b*m:], size, &p, uint64(b))
-	}
+	mapAll(feats, z, size, &p)
 	rows := vec.NewPanels(size)
 	for i := range n {
 		rows.Append(z[i*size : (i+1)*size])
@@ -234,13 +231,10 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	}
 	best, low := 0, math.Inf(1)
 	for k, v := range all {
-		score := v.wrong + float64(tunePrior*unit*v.far)
-		if v.cluster.weight > 0 {
-			score += float64(tuneCaution * unit)
-		}
 		if gamma > 0 && v.gamma != gamma {
 			continue
 		}
+		score := v.score(unit, tunePrior)
 		if score < low || score == low && v.loss < all[best].loss {
 			best, low = k, score
 		}

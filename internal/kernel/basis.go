@@ -27,7 +27,9 @@ type Basis struct {
 	panels *vec.Panels // dense layout
 	rows   *csr        // sparse layout; exactly one of the two is set
 
-	x []float32 // scratch: the rows of one Block call
+	// Scratch.
+	x    []float32 // the rows of one Block call
+	sums decideScratch
 }
 
 // New returns an empty Basis.
@@ -124,21 +126,31 @@ func (b *Basis) Truncate(n int) {
 // Subset returns a new Basis of the points listed, in that order, in the same
 // layout.
 func (b *Basis) Subset(idx []int32) *Basis {
-	s := &Basis{Func: b.Func}
-	if b.rows != nil {
-		s.rows = &csr{dim: b.rows.dim, post: postings{}}
-		for _, i := range idx {
-			s.rows.append(b.rows.row(int(i)))
-		}
-		return s
-	}
-	s.panels = vec.NewPanels(b.panels.Dim())
-	row := make([]float32, b.panels.Dim())
-	for _, i := range idx {
-		b.panels.Row(row, int(i))
-		s.panels.Append(row)
-	}
+	s := New(b.Func)
+	s.Select(b, idx)
 	return s
+}
+
+// Select makes b the Subset idx of from, in the memory that b has.
+func (b *Basis) Select(from *Basis, idx []int32) {
+	b.Func = from.Func
+	if from.rows != nil {
+		b.panels, b.rows = nil, &csr{dim: from.rows.dim, post: postings{}}
+		for _, i := range idx {
+			b.rows.append(from.rows.row(int(i)))
+		}
+		return
+	}
+	d := from.panels.Dim()
+	if b.rows != nil || b.panels.Dim() != d {
+		b.panels, b.rows = vec.NewPanels(d), nil
+	}
+	b.panels.Truncate(0)
+	b.x = grow(b.x, d)
+	for _, i := range idx {
+		from.panels.Row(b.x, int(i))
+		b.panels.Append(b.x)
+	}
 }
 
 // Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and for
@@ -270,7 +282,7 @@ func (b *Basis) Fields(f *state.Fields) {
 			all = *b.rows
 		} else {
 			all.dim = dim
-			all.reserve(b.panels)
+			all.end = make([]int32, 0, n)
 			row := make([]float32, dim)
 			for i := range n {
 				b.panels.Row(row, i)

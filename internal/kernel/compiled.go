@@ -59,11 +59,7 @@ func Compile(b *Basis, coef []float64, offset float64) *Compiled {
 	if s == nil {
 		return nil
 	}
-	sum := 0.0
-	for _, c := range coef {
-		sum += c
-	}
-	return &Compiled{basis: b, coef: coef, offset: offset, score: s, constant: offset + float64(float64(b.Func.Bias)*sum)}
+	return &Compiled{basis: b, coef: coef, offset: offset, score: s, constant: offset + b.Constant(coef)}
 }
 
 // Decide sets dst[i] = f(xs[i]). The bits of dst[i] do not depend on the other

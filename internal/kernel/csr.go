@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 
-	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -64,9 +63,6 @@ func (c *csr) close() int {
 	}
 	return i
 }
-
-// reserve makes room for the rows of p.
-func (c *csr) reserve(p *vec.Panels) { c.end = make([]int32, 0, p.Len()) }
 
 func (c *csr) norms() {
 	c.sq, c.post = make([]float64, 0, len(c.end)), postings{}

@@ -18,6 +18,16 @@ type decideScratch struct{ block, x []float32 }
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
+// Sums is Decide without an offset, but for the order of the sums, which is that
+// of blocks of kernel values in either layout. Sums is not safe for concurrent use.
+func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
+	for len(xs) > 0 {
+		n := min(len(xs), decideRows)
+		b.decide(&b.sums, dst[:n], xs[:n], coef)
+		dst, xs = dst[n:], xs[n:]
+	}
+}
+
 // Decide sets dst[i] = Σ_j coef[j]·(K(point j, xs[i]) + Bias) + offset; coef has an
 // element for each point. The bits of dst[i] do not depend on the other vectors.
 // Decide is safe for concurrent use.
@@ -63,7 +73,7 @@ func (b *Basis) decidePacked(w *decideScratch, dst []float64, xs []stream.Vec, c
 // of rows, so a decision does not depend on its company.
 func (b *Basis) decide(w *decideScratch, dst []float64, xs []stream.Vec, coef []float64) {
 	clear(dst)
-	w.block = grow(w.block, decideRows*decideCols)
+	w.block = grow(w.block, len(xs)*decideCols)
 	n := b.Len()
 	for from := 0; from < n; from += decideCols {
 		to := min(n, from+decideCols)

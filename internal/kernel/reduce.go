@@ -125,7 +125,7 @@ func newProbe(b *Basis, coef []float64, points int) *greedy {
 	}
 	g := &greedy{basis: b.Subset(idx), f: make([]float64, points)}
 	b.Decide(g.f, xs, coef, 0)
-	constant := constant(b, coef)
+	constant := b.Constant(coef)
 	for k := range g.f {
 		g.f[k] -= constant
 	}
@@ -133,8 +133,8 @@ func newProbe(b *Basis, coef []float64, points int) *greedy {
 	return g
 }
 
-// constant is what Bias adds to every decision.
-func constant(b *Basis, coef []float64) float64 {
+// Constant returns what Bias adds to every decision.
+func (b *Basis) Constant(coef []float64) float64 {
 	s := 0.0
 	for _, v := range coef {
 		s += v

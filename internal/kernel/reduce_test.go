@@ -35,7 +35,7 @@ func (e *function) reduce(tol float64, most int) (reduced *function, near float6
 	for i := range xs {
 		xs[i] = e.basis.Row(i)
 	}
-	c := constant(e.basis, e.coef)
+	c := e.basis.Constant(e.coef)
 	e.basis.Decide(scores, xs, e.coef, -c)
 	points, coef, near, ok := Reduce(e.basis, e.coef, scores, tol, most)
 	if !ok {

@@ -19,7 +19,7 @@ const (
 )
 
 // Version names the generator: it changes if equal keys give other
-// features, and stands in checkpoints and models.
+// features, and is stored in checkpoints and models.
 const Version = 1
 
 const (
@@ -55,10 +55,9 @@ type Features struct {
 	scale float32 // of standard draws
 	pool  sync.Pool
 
-	mu    sync.RWMutex
-	held  int // bytes
-	kept  map[uint64]*frequencies
-	draws int64
+	mu   sync.RWMutex
+	held int // bytes
+	kept map[uint64]*frequencies
 }
 
 // frequencies is what is kept of a block.
@@ -99,14 +98,6 @@ func (f *Features) Kind() Spectrum { return f.kind }
 
 // Seed returns the master seed.
 func (f *Features) Seed() uint64 { return f.seed }
-
-// Draws returns how many frequencies have been drawn so far, again or for the
-// first time.
-func (f *Features) Draws() int64 {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.draws
-}
 
 // Bytes returns about how much memory is held.
 func (f *Features) Bytes() int {
@@ -200,7 +191,7 @@ type Points struct {
 	far      []stream.Vec
 	farAt    []int32
 	direct   bool // all are dense, in order
-	skip     bool // nonzeros stand for x
+	skip     bool // nonzeros are used instead of x
 	nonzeros vec.Sparse
 }
 
@@ -350,7 +341,6 @@ func (f *Features) packed(block uint64, dim int) (*vec.Panels, []float32) {
 	} else {
 		fresh.phase = f.Phases(block)
 	}
-	f.draws += int64(f.block * dim)
 	extra := fresh.bytes()
 	if k != nil {
 		extra -= k.bytes()
@@ -450,11 +440,12 @@ func (f *Features) far(w *work, block, key uint64, j int32) []float32 {
 		row = make([]float32, f.block)
 	}
 	f.draw(row, key, int(j))
-
+	if !room {
+		return row
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.draws += int64(f.block)
-	if k = f.kept[block]; !room || k == nil || f.held+4*f.block+rowOverhead > f.budget {
+	if k = f.kept[block]; k == nil || f.held+4*f.block+rowOverhead > f.budget {
 		return row
 	}
 	if k.far == nil {

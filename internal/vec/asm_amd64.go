@@ -240,11 +240,12 @@ func (l *lanes) add64Asm(c code, a, b []float64) {
 	}
 }
 
-// axpyMixedAsm does a multiple of 16 elements and returns their number.
+// axpyMixedAsm does a multiple of 16 elements, none in Go code, and returns their number.
 func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	n := len(k) / 16 * 16
 	switch {
-	case n == 0:
+	case n == 0 || on == generic:
+		return 0
 	case on == avx512:
 		axpyMixedAVX512(c, &k[0], &y[0], n)
 	default:
@@ -253,11 +254,12 @@ func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	return n
 }
 
-// axpy64Asm does a multiple of 16 elements and returns their number.
+// axpy64Asm does a multiple of 16 elements, none in Go code, and returns their number.
 func axpy64Asm(on code, c float64, x, y []float64) int {
 	n := len(x) / 16 * 16
 	switch {
-	case n == 0:
+	case n == 0 || on == generic:
+		return 0
 	case on == avx512:
 		axpy64AVX512(c, &x[0], &y[0], n)
 	default:
@@ -266,21 +268,23 @@ func axpy64Asm(on code, c float64, x, y []float64) int {
 	return n
 }
 
-// applyAsm does a multiple of 16 sums and returns their number.
+// applyAsm does a multiple of 16 sums, none in Go code, and returns their number.
 func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	n := len(s) / group * group
-	if n > 0 {
-		b := block{k: k, c: c, exp: e}
-		b.finish(s, 1, n, 0, 0)
+	if n == 0 || c == generic {
+		return 0
 	}
+	b := block{k: k, c: c, exp: e}
+	b.finish(s, 1, n, 0, 0)
 	return n
 }
 
-// shiftAsm does a multiple of 16 elements and returns their number.
+// shiftAsm does a multiple of 16 elements, none in Go code, and returns their number.
 func shiftAsm(on code, s []float32, c float32) int {
 	n := len(s) / group * group
 	switch {
-	case n == 0:
+	case n == 0 || on == generic:
+		return 0
 	case on == avx512:
 		shiftAVX512(&s[0], 1, n, 0, c)
 	default:
@@ -358,11 +362,12 @@ func (k Kernel) wideAsm(c code, out []float64, x, z []float32) {
 	}
 }
 
-// wideExpAsm does a multiple of 8 elements and returns their number.
+// wideExpAsm does a multiple of 8 elements, none in Go code, and returns their number.
 func wideExpAsm(c code, s []float64, scale float64) int {
 	n := len(s) / 8 * 8
 	switch {
-	case n == 0:
+	case n == 0 || c == generic:
+		return 0
 	case c == avx512:
 		wideExpAVX512(&s[0], n, scale)
 	default:

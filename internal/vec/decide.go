@@ -11,7 +11,7 @@ const (
 	decideColumns = 2048 // of one row
 )
 
-// decideScratch is what Decide needs beside its arguments.
+// decideScratch is what Decide needs besides its arguments.
 type decideScratch struct {
 	k [decideValues]float32
 	l [decideRows]lanes

@@ -2,7 +2,7 @@ package vec
 
 import "math"
 
-// The NaNs that stand for every NaN in a result.
+// The NaNs that replace every NaN in a result.
 var (
 	nan32 = math.Float32frombits(0x7fc00000)
 	nan64 = math.Float64frombits(0x7ff8000000000001)

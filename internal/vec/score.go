@@ -30,7 +30,7 @@ func (r *Rows) Features() int { return len(r.features) }
 // Score is f(x) = Σ_j coef_j·exp(−γ‖x−p_j‖²) over fixed points, for sparse x.
 //
 // It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and
-// passes over the features that x does not have, which is several times faster
+// skips the features that x does not have, which is several times faster
 // than Decide where they are many, and somewhat less accurate: a kernel value
 // loses up to the bits of γ‖x‖², so that vectors are refused beyond scoreRange,
 // where the relative error of a kernel value is about 1e-5 at worst and 1e-6

@@ -59,7 +59,7 @@ func (s *Sparse) Reset() {
 	s.split(1)
 }
 
-// Append adds a row that stands at place in the result. Its features are
+// Append adds a row whose place in the result is place. Its features are
 // val[k] at idx[k], strictly increasing, or at k if idx is nil. Pack has to be
 // called before the rows are used.
 func (s *Sparse) Append(place int, idx []int32, val []float32) {
@@ -148,7 +148,7 @@ func (s *Sparse) pair(i int, features []feature) []feature {
 	for p, n := range at {
 		at[p] = next
 		if n > 0 {
-			// The last of an odd number of features stands with the one before.
+			// The last of an odd number of features goes with the one before.
 			s.heads = append(s.heads, pairHead{int32(4 * Width * min(2*p, s.dim-2)), n})
 			run.heads++
 		}

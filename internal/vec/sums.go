@@ -15,11 +15,7 @@ func AxpyMixed(c float64, k []float32, y []float64) { axpyMixedOn(active, c, k, 
 
 func axpyMixedOn(on code, c float64, k []float32, y []float64) {
 	y = y[:len(k)]
-	done := 0
-	if on != generic {
-		done = axpyMixedAsm(on, c, k, y)
-	}
-	for i := done; i < len(k); i++ {
+	for i := axpyMixedAsm(on, c, k, y); i < len(k); i++ {
 		v := y[i] + float64(c*float64(k[i]))
 		if v != v {
 			v = nan64
@@ -55,11 +51,7 @@ func Axpy64(c float64, x, y []float64) { axpy64On(active, c, x, y) }
 
 func axpy64On(on code, c float64, x, y []float64) {
 	y = y[:len(x)]
-	done := 0
-	if on != generic {
-		done = axpy64Asm(on, c, x, y)
-	}
-	for i := done; i < len(x); i++ {
+	for i := axpy64Asm(on, c, x, y); i < len(x); i++ {
 		v := y[i] + float64(c*x[i])
 		if v != v {
 			v = nan64

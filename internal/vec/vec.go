@@ -7,7 +7,7 @@
 // bit, special values included. A NaN result is always the same NaN. The
 // fastest code that the CPU can run is chosen when the program starts;
 // the environment variable STREAMSVM_VEC (avx512, avx2 or generic) lowers that
-// choice, the build tag purego leaves nothing but Go.
+// choice, the build tag purego leaves only Go.
 package vec
 
 import (

@@ -45,11 +45,7 @@ func (k Kernel) applyWideOn(c code, s []float64) {
 	switch k.Kind {
 	case RBF, Laplacian:
 		scale := -float64(float64(k.Gamma) * math.Log2E)
-		done := 0
-		if c != generic {
-			done = wideExpAsm(c, s, scale)
-		}
-		for i := done; i < len(s); i++ {
+		for i := wideExpAsm(c, s, scale); i < len(s); i++ {
 			s[i] = wideExp2(float64(scale * s[i]))
 		}
 	case Polynomial:

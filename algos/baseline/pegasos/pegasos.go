@@ -85,7 +85,6 @@ type Learner struct {
 	hinge                float64 // progressive mean, over Gauge "hinge"
 
 	model *expansion.Expansion
-	block []float32 // scratch
 }
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
@@ -333,28 +332,11 @@ func (l *Learner) remove(j int) {
 	l.removals++
 }
 
-// scoreCols is the number of kernel values a row that are held at a time.
-const scoreCols = 1024
-
 // scores returns Σ_j coef_j K(x_j, x) for every x of the batch.
 func (l *Learner) scores(batch []*stream.Example) []float64 {
 	u := make([]float64, len(batch))
-	xs := make([]stream.Vec, len(batch))
-	for i, x := range batch {
-		xs[i] = x.X
-	}
-	if len(l.block) < len(batch)*scoreCols {
-		l.block = make([]float32, len(batch)*scoreCols)
-	}
-	n := len(l.coef)
-	for from := 0; from < n; from += scoreCols {
-		to := min(n, from+scoreCols)
-		l.basis.Block(l.block, to-from, xs, from, to)
-		for i := range u {
-			u[i] += vec.DotMixed(l.block[i*(to-from):(i+1)*(to-from)], l.coef[from:to])
-		}
-	}
-	l.evals += int64(n * len(batch))
+	l.basis.Sums(u, samplers.Vecs(batch), l.coef)
+	l.evals += int64(len(l.coef) * len(batch))
 	return u
 }
 

@@ -82,12 +82,7 @@ func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
 }
 
 // Step learns from the pending examples.
-func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
-	if err := ctx.Err(); err != nil {
-		return algos.Report{}, err
-	}
-	return l.Finish(context.Background())
-}
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) { return l.Finish(ctx) }
 
 // Finish learns from the pending examples.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {

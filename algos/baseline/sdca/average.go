@@ -67,7 +67,7 @@ func (l *Learner) leave(i int) {
 }
 
 // forget makes the model the last iterate, where the optimisation is completed
-// without arrivals, and has the next mean begin anew.
+// without arrivals, and starts a new mean.
 func (l *Learner) forget() {
 	l.model = nil
 	clear(l.lead)
@@ -77,8 +77,7 @@ func (l *Learner) forget() {
 
 func (l *Learner) expansion() *expansion.Expansion {
 	least := leastShare * l.bound()
-	var idx []int32
-	var c []float64
+	idx, c := l.idx[:0], l.coef[:0]
 	for i, a := range l.alpha {
 		v := a + float64(l.fade*l.lead[i])
 		if v != 0 && (a != 0 || math.Abs(v) >= least) {
@@ -86,14 +85,16 @@ func (l *Learner) expansion() *expansion.Expansion {
 			c = append(c, v*l.y[i])
 		}
 	}
-	b := l.basis.Subset(idx)
+	l.idx = idx
+	l.shown.Select(l.basis, idx)
 	for i, v := range l.pastLead {
 		if v *= l.fade; math.Abs(v) >= least {
-			b.Append(l.past.Row(i))
+			l.shown.Append(l.past.Row(i))
 			c = append(c, v)
 		}
 	}
-	return expansion.View(b, c)
+	l.coef = c
+	return expansion.View(l.shown, c)
 }
 
 func finite(xs []float64) bool {

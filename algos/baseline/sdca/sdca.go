@@ -91,9 +91,15 @@ type Learner struct {
 	pastLead []float64
 	pastNext int // the oldest once the room is used up
 
-	w     []float64 // α_i y_i
+	w   []float64 // α_i y_i
+	row []float32
+
+	// The model and its memory, which is used again: a model a step, of all
+	// support vectors, would be most of what there is to collect.
 	model *expansion.Expansion
-	row   []float32
+	shown *kernel.Basis
+	coef  []float64
+	idx   []int32
 }
 
 func newLearner(env algos.Env, o Options) (algos.Learner, error) {
@@ -101,7 +107,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 	return &Learner{
 		Buffer: b,
 		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), rng: rng.New(env.Seed, "sdca.draw"),
-		past: kernel.New(o.Func(o.Bias, nil)), fade: 1,
+		past: kernel.New(o.Func(o.Bias, nil)), fade: 1, shown: kernel.New(o.Func(o.Bias, nil)),
 	}, err
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// least is what stands in for the curvature of two points that the kernel
+// least replaces the curvature of two points that the kernel
 // cannot tell apart, as in LIBSVM.
 const least = 1e-12
 
@@ -208,7 +208,7 @@ func (l *Learner) setBias() {
 		return
 	}
 	switch _, most, min := l.extremes(); {
-	case math.IsInf(min, 1): // nothing but positive examples
+	case math.IsInf(min, 1): // only positive examples
 		l.b = most
 	case math.IsInf(most, -1):
 		l.b = min

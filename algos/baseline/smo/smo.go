@@ -200,19 +200,15 @@ func (l *Learner) respond(slots []int, examples []*stream.Example) {
 	}
 	support := l.basis.Subset(idx)
 	block := make([]float32, min(len(slots), rows.Block)*len(idx))
-	var xs []stream.Vec
+	xs := samplers.Vecs(examples)
 	for len(slots) > 0 {
 		n := min(len(slots), rows.Block)
-		xs = xs[:0]
-		for _, x := range examples[:n] {
-			xs = append(xs, x.X)
-		}
-		support.Block(block, len(idx), xs, 0, len(idx))
+		support.Block(block, len(idx), xs[:n], 0, len(idx))
 		for r, i := range slots[:n] {
 			l.s[i] = vec.DotMixed(block[r*len(idx):(r+1)*len(idx)], c)
 		}
 		l.rows.Evals += int64(n * len(idx))
-		slots, examples = slots[n:], examples[n:]
+		slots, xs = slots[n:], xs[n:]
 	}
 }
 

@@ -18,6 +18,7 @@ type Expansion struct {
 	basis  *kernel.Basis
 	coef   []float64
 	offset float64
+	fast   *kernel.Compiled // of a compiled one, else nil
 }
 
 var _ algos.Model = (*Expansion)(nil)
@@ -41,6 +42,16 @@ func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
 // equal length, and is valid until either changes.
 func View(b *kernel.Basis, coef []float64) *Expansion { return &Expansion{basis: b, coef: coef} }
 
+// Nonzero returns the number of coefficients that are not 0.
+func Nonzero(coef []float64) (n int) {
+	for _, v := range coef {
+		if v != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Coef returns the coefficients; they must not be changed.
 func (e *Expansion) Coef() []float64 { return e.coef }
 
@@ -53,6 +64,10 @@ func (e *Expansion) Decision(x stream.Vec) float64 {
 
 // Decisions sets dst[i] = f(xs[i]).
 func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
+	if e.fast != nil {
+		e.fast.Decide(dst, xs)
+		return
+	}
 	e.basis.Decide(dst, xs, e.coef, e.offset)
 }
 
@@ -61,11 +76,7 @@ func (e *Expansion) Decisions(dst []float64, xs []stream.Vec) {
 // largest such move, or ok = false. scores are e's decisions at its points. The
 // constant that Bias and the offset add to every decision is kept as it is.
 func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Expansion, near float64, ok bool) {
-	constant := 0.0
-	for _, c := range e.coef {
-		constant += c
-	}
-	constant = e.offset + float64(float64(e.basis.Func.Bias)*constant)
+	constant := e.offset + e.basis.Constant(e.coef)
 	f := make([]float64, len(scores))
 	for i, s := range scores {
 		f[i] = s - constant
@@ -77,31 +88,14 @@ func (e *Expansion) Reduce(scores []float64, tol float64, most int) (reduced *Ex
 	return &Expansion{basis: points, coef: coef, offset: constant}, near, true
 }
 
-// compiled is an Expansion in a form that decides faster.
-type compiled struct {
-	*Expansion
-	fast *kernel.Compiled
-}
-
 // Compile returns the same function in a form that decides several times faster
-// (kernel.Compile), or e where there is none. Decision and Decisions of the result
+// (kernel.Compile), where there is one. Decision and Decisions of the result
 // agree in every bit. e must not change as long as the result is in use.
 func (e *Expansion) Compile() algos.Model {
-	if fast := kernel.Compile(e.basis, e.coef, e.offset); fast != nil {
-		return &compiled{e, fast}
-	}
-	return e
+	c := *e
+	c.fast = kernel.Compile(e.basis, e.coef, e.offset)
+	return &c
 }
-
-// Decision returns f(x).
-func (c *compiled) Decision(x stream.Vec) float64 {
-	var f [1]float64
-	c.Decisions(f[:], []stream.Vec{x})
-	return f[0]
-}
-
-// Decisions sets dst[i] = f(xs[i]).
-func (c *compiled) Decisions(dst []float64, xs []stream.Vec) { c.fast.Decide(dst, xs) }
 
 // Info describes the expansion.
 func (e *Expansion) Info() algos.Info {

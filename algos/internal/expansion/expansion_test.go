@@ -264,7 +264,7 @@ func TestCompile(t *testing.T) {
 		}
 		e := New(b, coef, -0.25)
 		m := e.Compile()
-		if _, compiled := m.(*compiled); compiled != (dim < 5000) {
+		if compiled := m.(*Expansion).fast != nil; compiled != (dim < 5000) {
 			t.Fatalf("dim %d: %T", dim, m)
 		}
 		got := make([]float64, len(xs))

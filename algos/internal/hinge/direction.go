@@ -4,7 +4,7 @@ import "math"
 
 // TurnRKHS sets d to −Nr{−d, c} in the norm of the function space, where c are
 // the coefficients of the functional subgradient at α, or to −c if fresh is
-// set. It returns ‖d‖_H, or 0 where d is nothing but rounding. It needs no
+// set. It returns ‖d‖_H, or 0 where d is only rounding. It needs no
 // kernel values: Qc = λs − q/m.
 func (p *Problem) TurnRKHS(fresh bool) float64 {
 	var theta float64

@@ -1,10 +1,10 @@
 package hinge
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/algos/internal/rank"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
@@ -21,7 +21,7 @@ type Dual struct {
 	Rounds int     // blocks at most
 	Pairs  int     // pair steps a block at most, per point of the block
 
-	up, down []violation
+	up, down []rank.Entry // gradients that coefficients can follow, the steepest first
 	set, old []int32
 	in       []bool
 	gram     []float32
@@ -29,11 +29,6 @@ type Dual struct {
 	lo, hi   []float64
 	moved    []int32
 	delta    []float64
-}
-
-type violation struct {
-	i int32
-	v float64
 }
 
 // Whole maximises over all points of a small p as a single block.
@@ -98,26 +93,24 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 		lo, hi := bounds(w, c)
 		a := p.Alpha[i]
 		if a < hi {
-			s.up = append(s.up, violation{int32(i), g})
+			s.up = append(s.up, rank.Entry{V: -g, I: int32(i)})
 			worst = max(worst, g)
 		}
 		if a > lo {
-			s.down = append(s.down, violation{int32(i), -g})
+			s.down = append(s.down, rank.Entry{V: g, I: int32(i)})
 			worst = max(worst, -g)
 		}
 	}
-	order := func(x, y violation) int { return cmp.Or(cmp.Compare(y.v, x.v), cmp.Compare(x.i, y.i)) }
-	s.up = top(s.up, s.Block, order)
-	s.down = top(s.down, s.Block, order)
+	s.up, s.down = first(s.up, s.Block), first(s.down, s.Block)
 	// Half of the block stays from the one before, free coefficients first:
 	// without them, those would give way to every move of the others.
 	s.old = append(s.old[:0], s.set...)
 	s.set = s.set[:0]
 	for k := 0; k < len(s.up) || k < len(s.down); k++ {
-		for _, list := range [2][]violation{s.up, s.down} {
-			if k < len(list) && len(s.set) < s.Block/2 && !s.in[list[k].i] {
-				s.in[list[k].i] = true
-				s.set = append(s.set, list[k].i)
+		for _, list := range [2][]rank.Entry{s.up, s.down} {
+			if k < len(list) && len(s.set) < s.Block/2 && !s.in[list[k].I] {
+				s.in[list[k].I] = true
+				s.set = append(s.set, list[k].I)
 			}
 		}
 	}
@@ -137,38 +130,13 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	return worst, float64(p.Lambda*slack) + loss/p.Count()
 }
 
-// top returns the first n of list in the given order, sorted.
-func top(list []violation, n int, order func(x, y violation) int) []violation {
-	for lo, hi := 0, len(list); hi > n; {
-		pivot := list[lo+(hi-lo)/2]
-		i, j := lo, hi-1
-		for i <= j {
-			for order(list[i], pivot) < 0 {
-				i++
-			}
-			for order(list[j], pivot) > 0 {
-				j--
-			}
-			if i <= j {
-				list[i], list[j] = list[j], list[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case n <= j+1:
-			hi = j + 1
-		case n >= i:
-			lo = i
-		default:
-			hi = n
-		}
-		if lo >= n {
-			hi = n
-		}
+// first returns the n least entries, in order.
+func first(list []rank.Entry, n int) []rank.Entry {
+	if n < len(list) {
+		rank.Nth(list, n)
+		list = list[:n]
 	}
-	list = list[:min(n, len(list))]
-	slices.SortFunc(list, order)
+	slices.SortFunc(list, rank.Compare)
 	return list
 }
 

@@ -34,8 +34,7 @@ func (l *Line) Value(t float64) float64 {
 	return float64(l.Lambda/2*(l.A+float64(2*t*l.B)+float64(t*t*l.D))) + h/l.Count
 }
 
-// Slope returns the right-hand derivative φ'(t+) if right is set, and
-// otherwise the slope in which points exactly at the kink count as inactive.
+// Slope returns φ'(t), in which points exactly at the kink count as inactive.
 func (l *Line) Slope(t float64) float64 {
 	var g float64
 	for i, s := range l.S {

@@ -3,7 +3,7 @@
 //
 //	f(α) = λ/2 α'Qα + 1/m Σ_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
 //
-// with the products Qα, Qd and Q(a∘w) that make an iteration cost O(m) beside
+// with the products Qα, Qd and Q(a∘w) that make an iteration cost O(m) and
 // the kernel rows of points whose hinge turned on or off, and the line
 // searches and minimum-norm problems on top of them. No m × m matrix is kept.
 package hinge
@@ -23,7 +23,7 @@ type Problem struct {
 	Basis  *kernel.Basis
 	W      []float64 // labels, ±1
 	Lambda float64
-	// Total is the number of points that the mean is over; 0 stands for Len. It
+	// Total is the number of points that the mean is over; 0 means Len. It
 	// is larger where the others are known to have no loss.
 	Total int
 

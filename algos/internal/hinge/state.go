@@ -13,11 +13,7 @@ var (
 
 // Fields describes the problem: points, coefficients and the products, but not
 // the cache of rows.
-func (p *Problem) Fields(f *state.Fields) { p.FieldsWith(f, 0) }
-
-// FieldsWith is Fields for a Basis that holds waiting points behind those of
-// the problem.
-func (p *Problem) FieldsWith(f *state.Fields, waiting int) {
+func (p *Problem) Fields(f *state.Fields) {
 	f.Group("points", p.Basis.Fields)
 	f.Float64("lambda", &p.Lambda)
 	f.Float64s("w", &p.W)
@@ -32,7 +28,7 @@ func (p *Problem) FieldsWith(f *state.Fields, waiting int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	n := p.Basis.Len() - waiting
+	n := p.Basis.Len()
 	for _, v := range p.vectors() {
 		if len(*v) != n {
 			f.Fail("alpha", errLength)
