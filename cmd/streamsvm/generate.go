@@ -70,7 +70,6 @@ func (g *generate) run(ctx context.Context) error {
 		}
 		return cli.Fail(cli.Usage, err)
 	}
-	gen.Skip(g.skip)
 	if g.topic != "" && c.Given("out") {
 		return c.Bad("out", errors.New("it cannot be combined with --topic"))
 	}
@@ -92,10 +91,17 @@ func (g *generate) run(ctx context.Context) error {
 	if err != nil {
 		return c.Bad("codec", err)
 	}
-	src := &synthetic{gen: gen, enc: enc, left: g.count, endless: g.count == 0}
+	so := synth.SourceOptions{Start: stream.Offsets{{Topic: gen.Name()}: int64(g.skip)}}
+	if g.count > 0 {
+		so.Limit = g.skip + g.count
+	}
+	src, err := synth.NewSource(gen, enc, so)
+	if err != nil {
+		return err
+	}
 	pc := &pace{rate: g.rate}
 	if g.topic == "" {
-		return g.write(ctx, src, pc)
+		return g.write(ctx, src, enc, pc)
 	}
 	p, err := g.topicFlags.open(ctx, c, nil)
 	if err != nil {
@@ -103,17 +109,17 @@ func (g *generate) run(ctx context.Context) error {
 	}
 	defer p.Close()
 	err = pump(ctx, c, src, p, g.topic, pc)
-	if src.endless && ctx.Err() != nil {
+	if g.count == 0 && ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
 // write writes the stream to a file or standard output.
-func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
+func (g *generate) write(ctx context.Context, src stream.Source, enc codec.Codec, pc *pace) error {
 	var w *fileio.Writer
 	put := func(value []byte) error {
-		if src.enc.Name() != "msgpack" {
+		if enc.Name() != "msgpack" {
 			value = append(value, '\n')
 		}
 		_, err := g.c.Out.Write(value)
@@ -121,7 +127,7 @@ func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
 	}
 	if g.out != "-" {
 		var err error
-		if w, err = fileio.Create(g.out, src.enc); err != nil {
+		if w, err = fileio.Create(g.out, enc); err != nil {
 			return err
 		}
 		defer w.Close()
@@ -150,7 +156,7 @@ func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
 		if ctx.Err() == nil {
 			return err
 		}
-		if !src.endless {
+		if g.count > 0 {
 			return cli.Failf(cli.Temporary, "interrupted")
 		}
 		break
@@ -160,41 +166,6 @@ func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
 	}
 	return w.Close()
 }
-
-// synthetic is a generator as a source of records.
-type synthetic struct {
-	gen     *synth.Generator
-	enc     codec.Codec
-	left    uint64
-	endless bool
-}
-
-// Fetch implements stream.Source.
-func (s *synthetic) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
-	if err := ctx.Err(); err != nil {
-		return dst, err
-	}
-	if s.left == 0 && !s.endless {
-		return dst, io.EOF
-	}
-	for range 500 {
-		var ex stream.Example
-		at := s.gen.Position()
-		s.gen.Next(&ex)
-		value, err := s.enc.Append(nil, &ex)
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, stream.Record{Topic: s.gen.Name(), Offset: int64(at), Value: value})
-		if s.left--; s.left == 0 && !s.endless {
-			break
-		}
-	}
-	return dst, nil
-}
-
-// Close implements stream.Source.
-func (s *synthetic) Close() error { return nil }
 
 func listStreams(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
