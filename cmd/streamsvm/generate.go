@@ -27,7 +27,7 @@ func generateCommand() *cli.Command {
 			g := &generate{set: cli.Pairs{}}
 			f.Group("Stream", func() {
 				f.Uint64Var(&g.count, "count", 10000, "number of examples; 0 never ends")
-				f.Uint64Var(&g.skip, "skip", 0, "pass over the first `N` examples of the stream")
+				f.Uint64Var(&g.skip, "skip", 0, "skip the first `N` examples of the stream")
 				f.Uint64Var(&g.seed, "seed", 1, "seed of the stream")
 				f.Var(g.set, "set", "set an option of the stream, repeatable")
 				f.BoolVar(&g.describe, "describe", false, "print the stream's definition and options")

@@ -150,7 +150,7 @@ train: {listen: ":9100"}                           # settings of one command alo
 
 - ` + "`${NAME}`" + ` takes a value from the environment and fails if there is none; ` + "`${NAME:default}`" + ` has a default; ` + "`$$`" + ` is a dollar sign.
 - Lists are YAML lists, or commas: ` + "`topics: a,b`" + `. Times carry a unit: ` + "`500ms`, `10s`, `1h30m`" + `. Sizes are numbers of bytes.
-- A secret may stand in its own setting, in the environment (` + "`STREAMSVM_SASL_PASSWORD`" + `), or in a file named by a setting or by
+- A secret may be in its own setting, in the environment (` + "`STREAMSVM_SASL_PASSWORD`" + `), or in a file named by a setting or by
   the environment (` + "`STREAMSVM_SASL_PASSWORD_FILE`" + `), but not on the command line. No output shows it.
 - ` + "`streamsvm config lint FILE`" + ` finds every mistake with its line; ` + "`streamsvm config show --origin`" + ` says what holds and why;
   ` + "`streamsvm train --dry-run`" + ` and ` + "`streamsvm doctor`" + ` try it on the cluster without changing anything.

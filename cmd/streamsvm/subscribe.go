@@ -30,7 +30,7 @@ func (o *modelFlags) define(f *cli.Flags) {
 	f.Group("Model", func() {
 		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
 		f.StringVar(&o.name, "model-name", "", "`NAME` of the model; default the first one in the topic")
-		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative for ever")
+		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative forever")
 		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
 	})
 }

@@ -173,7 +173,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	p := newProgress(t.c)
 	page := status.New(status.About{
 		Version: version.String, Learner: t.learner, Preset: t.preset, Topics: t.topics,
-		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
+		ModelTopic: t.modelTopic, Model: t.modelName,
 	})
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }

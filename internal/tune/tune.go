@@ -32,7 +32,7 @@ const (
 	// keep is the share of candidates that survive a rung.
 	keep = 1. / 3
 	// leastExamples is the size of the smallest rung. Below that the error of
-	// an accuracy is some 3 %, and halving would go by luck.
+	// an accuracy is some 3 %, and halving would be luck.
 	leastExamples = 400
 	// leastMinority is the number of examples of the rarer class that a rung
 	// should have.
@@ -58,8 +58,8 @@ type Result struct {
 //
 // An option named gamma is searched around 1/median squared distance instead
 // of over its declared range. Options that have no effect given the others are
-// left alone: gamma with a linear kernel, c beside a given lambda, lambda
-// beside a given c.
+// left alone: gamma with a linear kernel, c with a given lambda, lambda
+// with a given c.
 //
 // The score is accuracy, in regression minus the mean squared error; see Row.
 // Classes are not reweighted: accuracy is what the result is used for. What a

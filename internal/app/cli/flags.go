@@ -57,7 +57,7 @@ func (f *Flags) Group(title string, define func()) {
 
 // Check adds a check of what single values cannot show: whether files exist,
 // whether settings go together. It is called once all settings are resolved,
-// by config lint; errors made by Call.Bad say where the setting stands. It must
+// by config lint; errors made by Call.Bad say where the setting is. It must
 // not change anything and must not use the network.
 func (f *Flags) Check(check func(c *Call) []error) { f.checks = append(f.checks, check) }
 

@@ -1,4 +1,4 @@
-// Package cli is the frame that the commands of a program stand in: flags,
+// Package cli is what the commands of a program have in common: flags,
 // environment and configuration file as one mechanism that knows the origin of
 // every value, help, logging, and exit codes.
 package cli
@@ -68,7 +68,7 @@ func (c *Call) Origin(name string) Origin { return c.settings.origins[name] }
 func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDefault }
 
 // Bad returns the error for a value of the flag called name that does not do:
-// a usage error if it stands on the command line, a configuration error if it
+// a usage error if it is on the command line, a configuration error if it
 // comes from elsewhere.
 func (c *Call) Bad(name string, err error) error {
 	o := c.Origin(name)
@@ -93,7 +93,7 @@ func (b *badValue) Unwrap() []error { return []error{b.Problem, b.err} }
 type Program struct {
 	Name, Summary, Text string
 	Version             func() string
-	// CodeOf returns the exit code for an error; nil stands for the function
+	// CodeOf returns the exit code for an error; nil is the function
 	// CodeOf.
 	CodeOf   func(error) Code
 	Commands []*Command

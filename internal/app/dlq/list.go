@@ -27,7 +27,7 @@ type letterList struct {
 
 	reasons           map[string]int // letters listed, by reason
 	truncated         int
-	filteredOut, none int // letters passed over, records that are no letters
+	filteredOut, none int // letters skipped, records that are no letters
 }
 
 func (l *letterList) define(f *cli.Flags) {
@@ -109,7 +109,7 @@ func (l *letterList) run(ctx context.Context) error {
 	return err
 }
 
-// show prints a letter unless it is passed over.
+// show prints a letter unless it is skipped.
 func (l *letterList) show(w io.Writer, r *stream.Record) error {
 	var line letterLine
 	p, err := deadletter.Parse(r)
@@ -194,7 +194,7 @@ func (l *letterList) summary() string {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{l.truncated, "truncated"}, {l.filteredOut, "passed over by the filter"}, {l.none, "records that are no dead letters"}} {
+	}{{l.truncated, "truncated"}, {l.filteredOut, "skipped by the filter"}, {l.none, "records that are no dead letters"}} {
 		if x.n > 0 {
 			fmt.Fprintf(&b, "; %s %d", x.what, x.n)
 		}

@@ -79,7 +79,7 @@ func (r *letterReplay) validate() error {
 	}
 	// A group of the configuration file is that of replays without a filter.
 	if r.filtered() && c.Origin("group").Source != cli.FromFlag {
-		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it passes over is passed over for good"))
+		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it skips is skipped for good"))
 	}
 	if len(r.note()) > 4000 {
 		return c.Bad("origin", errors.New("too many topics"))
@@ -95,7 +95,7 @@ func (r *letterReplay) validate() error {
 	return nil
 }
 
-// note is what the group keeps beside its positions: which letters it is for.
+// note is what the group keeps besides its positions: which letters it is for.
 func (r *letterReplay) note() string {
 	if !r.filtered() {
 		return "all letters"
@@ -360,7 +360,7 @@ func (r *letterReplay) summary() string {
 		n    int
 		what string
 	}{
-		{r.n.filtered, "passed over by the filter"}, {r.n.truncated, "truncated"}, {r.n.unrepaired, "refused by the repair command"},
+		{r.n.filtered, "skipped by the filter"}, {r.n.truncated, "truncated"}, {r.n.unrepaired, "refused by the repair command"},
 		{r.n.tooLarge, "too large"}, {r.n.others, "no letters about these topics"},
 	} {
 		if x.n > 0 {
