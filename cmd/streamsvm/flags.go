@@ -32,8 +32,7 @@ type codecFlags struct {
 
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
-		f.Choice(&o.name, "codec", "", append([]string{""}, codec.Names()...), usage)
-		f.Lookup("codec").Usage = usage + ": " + strings.Join(codec.Names(), ", ")
+		f.Choice(&o.name, "codec", "", codec.Names(), usage)
 		f.Choice(&o.labels, "labels", "pm1", []string{"pm1", "01", "12"}, "labels of a classification, negative one first")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
@@ -212,8 +211,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
 		f.Var(o.set, "set", "set an option of the learner, repeatable")
 		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
-		f.Choice(&o.task, "task", "", []string{"", string(algos.Classify), string(algos.Regress)}, "what to predict")
-		f.Lookup("task").Usage = "what to predict, classify or regress; by default what the learner does first"
+		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default what the learner does first")
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
 		f.Choice(&o.scale, "scale", "auto", prep.Scales(), "scaling of features")
 		f.IntVar(&o.span, "scale-span", prep.DefaultSpan, "about how many examples the means of --scale running go back")

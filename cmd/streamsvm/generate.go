@@ -34,8 +34,7 @@ func generateCommand() *cli.Command {
 			})
 			f.Group("Output", func() {
 				f.StringVar(&g.out, "out", "-", "`FILE`, plain, .gz or .zst; - is standard output")
-				f.Choice(&g.codec, "codec", "", append([]string{""}, codec.Names()...), "form of the examples")
-				f.Lookup("codec").Usage = "form of the examples: " + strings.Join(codec.Names(), ", ") + "; by default what the file's name says, else libsvm, in a topic " + defaultCodec
+				f.Choice(&g.codec, "codec", "", codec.Names(), "form of the examples, by default what the file's name says, else libsvm, in a topic "+defaultCodec)
 			})
 			g.topicFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {

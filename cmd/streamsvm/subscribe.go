@@ -180,7 +180,7 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 	for _, m := range u.Evaluation {
 		switch m.Name {
 		case "prequential_accuracy_window":
-			quality = ", recent accuracy " + percent(eval.Number(m.Value))
+			quality = ", recent accuracy " + eval.Percent(m.Value)
 		case "prequential_mae_window":
 			quality = ", recent mean absolute error " + decimal(eval.Number(m.Value))
 		}

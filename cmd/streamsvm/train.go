@@ -113,37 +113,25 @@ func (t *train) define(f *cli.Flags) {
 // check returns what is wrong between the settings of train.
 func (t *train) check(c *cli.Call) []error {
 	var errs []error
-	if t.modelTopic != "" && t.checkpoint == "" {
-		errs = append(errs, c.Bad("checkpoint", errors.New("model-topic needs it: the versions of a model go on from the checkpoints after a restart")))
+	bad := func(when bool, name, format string, args ...any) {
+		if when {
+			errs = append(errs, c.Bad(name, fmt.Errorf(format, args...)))
+		}
 	}
-	if t.retain < 1 {
-		errs = append(errs, c.Bad("checkpoint-retain", fmt.Errorf("%d is less than 1", t.retain)))
-	}
-	if t.queue < 1 {
-		errs = append(errs, c.Bad("queue", fmt.Errorf("%d is less than 1", t.queue)))
-	}
-	if t.interval < 0 {
-		errs = append(errs, c.Bad("checkpoint-interval", fmt.Errorf("%v is negative", t.interval)))
-	}
-	if t.shutdown <= 0 {
-		errs = append(errs, c.Bad("shutdown-timeout", fmt.Errorf("%v is not a time to do anything in", t.shutdown)))
-	}
+	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: the versions of a model go on from the checkpoints after a restart")
+	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
+	bad(t.queue < 1, "queue", "%d is less than 1", t.queue)
+	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
+	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
+	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
 	if t.listen != "" {
-		if _, _, err := net.SplitHostPort(t.listen); err != nil {
-			errs = append(errs, c.Bad("listen", fmt.Errorf("%q is not HOST:PORT%s", t.listen, bare(t.listen))))
-		}
+		_, _, err := net.SplitHostPort(t.listen)
+		bad(err != nil, "listen", "%q is not HOST:PORT%s", t.listen, bare(t.listen))
 	}
-	for _, topic := range t.reads() {
-		if topic == t.modelTopic {
-			what := "examples"
-			if !slices.Contains(t.topics, topic) {
-				what = "labels"
-			}
-			errs = append(errs, c.Bad("model-topic", fmt.Errorf("%s is a topic of %s too", topic, what)))
-		}
-	}
-	if j := t.learnFlags.join; j.by == "key" && slices.Contains(t.topics, j.topic) {
-		errs = append(errs, c.Bad("labels-topic", fmt.Errorf("%s is a topic of examples too", j.topic)))
+	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
+	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
+		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
+		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)
 	}
 	return errs
 }
@@ -154,14 +142,6 @@ func bare(port string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
-}
-
-// reads lists the topics that train reads.
-func (t *train) reads() []string {
-	if t.learnFlags.join.by != "key" || t.learnFlags.join.topic == "" {
-		return t.topics
-	}
-	return append(slices.Clone(t.topics), t.learnFlags.join.topic)
 }
 
 func (t *train) serve(ctx context.Context) (err error) {
@@ -226,11 +206,8 @@ func (t *train) job() (trainer.Job, error) {
 	if job.LabelDecoder, err = t.learnFlags.join.decoder(c, &t.codecFlags, job.Task); err != nil {
 		return job, err
 	}
-	if t.modelTopic != "" && t.checkpoint == "" {
-		return job, c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
-	}
-	if t.fullEvery < 1 {
-		return job, c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
+	if err := errors.Join(t.check(c)...); err != nil {
+		return job, err
 	}
 	interval := t.interval
 	if interval == 0 {

@@ -72,14 +72,15 @@ func (f *Flags) AlsoKnown(name string, others ...string) {
 	}
 }
 
-// Choice defines a flag that takes one of the values given.
+// Choice defines a flag that takes one of the values given, or its default.
 func (f *Flags) Choice(p *string, name, def string, values []string, usage string) {
 	*p = def
-	f.Var(&choice{p, values}, name, usage+": "+strings.Join(values, ", "))
+	f.Var(&choice{p, def, values}, name, usage+": "+strings.Join(values, ", "))
 }
 
 type choice struct {
 	p      *string
+	def    string
 	values []string
 }
 
@@ -87,8 +88,8 @@ func (c *choice) String() string { return *c.p }
 func (c *choice) Type() string   { return "name" }
 
 func (c *choice) Set(s string) error {
-	if !slices.Contains(c.values, s) {
-		return fmt.Errorf("want one of %s%s", strings.Join(slices.DeleteFunc(slices.Clone(c.values), func(v string) bool { return v == "" }), ", "), spell.DidYouMean(s, c.values))
+	if s != c.def && !slices.Contains(c.values, s) {
+		return fmt.Errorf("want one of %s%s", strings.Join(c.values, ", "), spell.DidYouMean(s, c.values))
 	}
 	*c.p = s
 	return nil

@@ -75,10 +75,7 @@ func (l *letterList) run(ctx context.Context) error {
 	l.reasons = map[string]int{}
 	src, err := l.open(ctx, nil, kafkaio.StartEarliest, kafkaio.OutOfRangeEarliest)
 	if err != nil {
-		if ctx.Err() != nil {
-			return l.ended(ctx, err)
-		}
-		return err
+		return l.ended(ctx, err)
 	}
 	defer src.Close()
 	out := bufio.NewWriter(l.c.Out)

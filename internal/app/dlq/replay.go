@@ -62,8 +62,7 @@ func (r *letterReplay) define(f *cli.Flags) {
 	r.batch = replayBatch
 	f.Group("Replay", func() {
 		f.StringVar(&r.group, "group", Group, "consumer `GROUP` that keeps the position")
-		f.Choice(&r.from, "from", "", []string{"", "earliest", "latest"}, "where to begin")
-		f.Lookup("from").Usage = "where to begin if the group has no position: earliest, latest"
+		f.Choice(&r.from, "from", "", []string{"earliest", "latest"}, "where to begin if the group has no position")
 		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
 		f.StringVar(&r.repair, "repair", "", "shell `COMMAND` that reads a value and prints the one to send")
 		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next letter does not exist any more")
@@ -123,10 +122,7 @@ func (r *letterReplay) run(ctx context.Context) error {
 	r.positions = group
 	src, err := r.begin(ctx, group)
 	if err != nil {
-		if ctx.Err() != nil {
-			return r.ended(ctx, err)
-		}
-		return err
+		return r.ended(ctx, err)
 	}
 	defer src.Close()
 	batch := r.findLimits(ctx)

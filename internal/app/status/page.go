@@ -96,7 +96,7 @@ func (r *Run) page() *page {
 		case m.MAE != nil:
 			return number(float64(*m.MAE))
 		}
-		return percent(float64(m.Accuracy))
+		return eval.Percent(m.Accuracy)
 	}
 	name := "accuracy"
 	if s.MAE != nil {
@@ -164,13 +164,6 @@ func (r *Run) learner() []named {
 		list = append(list, named{"options", strings.Join(set, " ")})
 	}
 	return list
-}
-
-func percent(v float64) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	return strconv.FormatFloat(100*v, 'f', 2, 64) + " %"
 }
 
 func number(v float64) string {
