@@ -15,7 +15,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -120,10 +119,7 @@ func (o *kafkaFlags) define(f *cli.Flags) {
 	f.AlsoKnown("tls-ca", "ssl-ca-location", "ca-file", "truststore")
 	f.AlsoKnown("sasl-username", "user")
 	f.Check(func(c *cli.Call) []error {
-		cfg, err := o.config(c)
-		if err == nil {
-			err = o.brokersValid(c, cfg)
-		}
+		_, err := o.config(c)
 		return []error{err}
 	})
 }
@@ -137,6 +133,9 @@ func defineKafka(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error) {
 
 func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Log: c.Log}
+	if err := cfg.Validate(); err != nil {
+		return cfg, c.Bad("brokers", err)
+	}
 	if o.tls {
 		t := &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.ca != "" {
@@ -185,14 +184,6 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 		return cfg, c.Bad("sasl-username", errors.New("user name or password cannot be used"))
 	}
 	return cfg, nil
-}
-
-// brokersValid names the setting when an address is none.
-func (o *kafkaFlags) brokersValid(c *cli.Call, cfg kafkaio.Config) error {
-	if err := cfg.Validate(); err != nil {
-		return c.Bad("brokers", err)
-	}
-	return nil
 }
 
 // learnFlags say what is learned, and how: everything that determines a state.
@@ -325,14 +316,20 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	return trainer.Join{Topic: o.topic, Window: o.window}, nil
 }
 
-// decoder returns the decoder for labels, nil if none are joined.
-func (o *joinFlags) decoder(c *cli.Call, co *codecFlags, task algos.Task) (stream.Decoder, error) {
-	if o.by != "key" {
-		return nil, nil
+// job is that of the trainer with options and decoders, for records of a topic
+// or of files.
+func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trainer.Job, err error) {
+	if job.Options, err = o.options(c); err != nil {
+		return job, err
 	}
-	dec, err := codec.NewLabels(codec.Options{Labels: co.labels, Task: string(task)})
-	if err != nil {
-		return nil, c.Bad("labels", err)
+	if job.Decoder, err = co.open(c, job.Task, files...); err != nil {
+		return job, err
 	}
-	return dec, nil
+	if o.join.by == "key" {
+		if job.LabelDecoder, err = codec.NewLabels(codec.Options{Labels: co.labels, Task: string(job.Task)}); err != nil {
+			return job, c.Bad("labels", err)
+		}
+	}
+	job.Log = c.Log
+	return job, nil
 }

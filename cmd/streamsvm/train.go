@@ -18,7 +18,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -44,8 +43,7 @@ type train struct {
 	queue                 int
 	shutdown              time.Duration
 
-	c   *cli.Call
-	cfg kafkaio.Config // for doctor
+	c *cli.Call
 	// Of the run, once it has started.
 	e     *engine.Engine
 	ready func(bool)
@@ -189,21 +187,15 @@ func (t *train) Started(e *engine.Engine, _ stream.Source) {
 // job says what is to be done.
 func (t *train) job() (trainer.Job, error) {
 	c := t.c
-	var job trainer.Job
-	var err error
-	if job.Options, err = t.learnFlags.options(c); err != nil {
+	job, err := t.learnFlags.job(c, &t.codecFlags)
+	if err != nil {
 		return job, err
 	}
-	if t.cfg, err = t.kafkaFlags.config(c); err != nil {
+	cfg, err := t.kafkaFlags.config(c)
+	if err != nil {
 		return job, err
 	}
-	if job.Kafka, err = t.sourceFlags.options(c, t.cfg, nil); err != nil {
-		return job, err
-	}
-	if job.Decoder, err = t.codecFlags.open(c, job.Task); err != nil {
-		return job, err
-	}
-	if job.LabelDecoder, err = t.learnFlags.join.decoder(c, &t.codecFlags, job.Task); err != nil {
+	if job.Kafka, err = t.sourceFlags.options(c, cfg, nil); err != nil {
 		return job, err
 	}
 	if err := errors.Join(t.check(c)...); err != nil {
@@ -216,7 +208,7 @@ func (t *train) job() (trainer.Job, error) {
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
-	job.Queue, job.ShutdownTimeout, job.Log = t.queue, t.shutdown, c.Log
+	job.Queue, job.ShutdownTimeout = t.queue, t.shutdown
 	return job, nil
 }
 

@@ -218,7 +218,9 @@ func (p *Program) settings(c *Command, f *Flags, io Stdio) *settings {
 	}
 	for _, c := range p.Commands {
 		f := p.Flags(c)
-		f.VisitAll(func(fl *pflag.Flag) { s.known[fl.Name] = true })
+		for _, name := range f.names() {
+			s.known[name] = true
+		}
 		maps.Copy(s.aliases, f.aliases)
 	}
 	return s

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -75,15 +74,13 @@ type settings struct {
 // from the file at path, if any.
 func (s *settings) resolve(path string) error {
 	s.start()
-	var errs []error
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		if v, ok := s.getenv(EnvName(f.Name)); ok && f.Name != "help" && f.Name != "config" {
+	for _, name := range s.flags.names() {
+		if v, ok := s.getenv(EnvName(name)); ok {
 			node := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(v, "$", "$$")}
-			errs = append(errs, s.apply(f, node, Origin{Source: FromEnv, Name: EnvName(f.Name)}))
+			if err := s.apply(s.flags.Lookup(name), node, Origin{Source: FromEnv, Name: EnvName(name)}); err != nil {
+				return err
+			}
 		}
-	})
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i]
 	}
 	if path == "" {
 		return nil
