@@ -97,15 +97,18 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		}
 		info := p.Info()
 		r.Model = &modelResult{Kind: info.Kind, Bytes: len(data)}
-		if info.Support >= 0 {
-			r.Model.Support = &info.Support
-		}
-		if info.Nonzero >= 0 {
-			r.Model.Nonzero = &info.Nonzero
-		}
+		r.Model.Support, r.Model.Nonzero = known(info.Support), known(info.Nonzero)
 		r.preprocessing, r.text = p.Preprocessing(), info.Text
 	}
 	return r, nil
+}
+
+// known is nil for a number that does not apply, -1.
+func known(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
 }
 
 // options returns all options of a learner, as chosen or by default, with

@@ -226,11 +226,8 @@ func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
 	info := p.Info()
 	l := updateLine{
 		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created,
-		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Preprocessing: p.Preprocessing(), Options: p.Options(),
+		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Support: known(info.Support), Preprocessing: p.Preprocessing(), Options: p.Options(),
 		Offsets: inspect.Positions(u.Offsets), Evaluation: map[string]eval.Number{},
-	}
-	if info.Support >= 0 {
-		l.Support = &info.Support
 	}
 	for _, m := range u.Evaluation {
 		l.Evaluation[m.Name] = eval.Number(m.Value)

@@ -188,15 +188,17 @@ func (l *letterList) summary() string {
 	if total > 0 {
 		fmt.Fprintf(&b, ": %s", strings.Join(parts, ", "))
 	}
-	for _, x := range []struct {
-		n    int
-		what string
-	}{{l.truncated, "truncated"}, {l.filteredOut, "skipped by the filter"}, {l.none, "records that are no dead letters"}} {
-		if x.n > 0 {
-			fmt.Fprintf(&b, "; %s %d", x.what, x.n)
-		}
-	}
+	some(&b, l.truncated, "; truncated %d")
+	some(&b, l.filteredOut, "; skipped by the filter %d")
+	some(&b, l.none, "; records that are no dead letters %d")
 	return b.String()
+}
+
+// some adds a count to a summary if it is not 0.
+func some(b *strings.Builder, n int, format string) {
+	if n > 0 {
+		fmt.Fprintf(b, format, n)
+	}
 }
 
 // plural is "1 letter" or "2 letters".

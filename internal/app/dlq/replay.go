@@ -352,16 +352,10 @@ func (r *letterReplay) summary() string {
 		sent = "to be fed back"
 	}
 	fmt.Fprintf(&b, "%s in %s: %d %s", plural(r.n.read, "dead letter"), strings.Join(r.letters, ", "), r.n.sent, sent)
-	for _, x := range []struct {
-		n    int
-		what string
-	}{
-		{r.n.filtered, "skipped by the filter"}, {r.n.truncated, "truncated"}, {r.n.unrepaired, "refused by the repair command"},
-		{r.n.tooLarge, "too large"}, {r.n.others, "no letters about these topics"},
-	} {
-		if x.n > 0 {
-			fmt.Fprintf(&b, " + %d %s", x.n, x.what)
-		}
-	}
+	some(&b, r.n.filtered, " + %d skipped by the filter")
+	some(&b, r.n.truncated, " + %d truncated")
+	some(&b, r.n.unrepaired, " + %d refused by the repair command")
+	some(&b, r.n.tooLarge, " + %d too large")
+	some(&b, r.n.others, " + %d no letters about these topics")
 	return b.String()
 }
