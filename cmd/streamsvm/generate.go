@@ -132,36 +132,22 @@ func (g *generate) write(ctx context.Context, src stream.Source, enc codec.Codec
 		defer w.Close()
 		put = w.WriteValue
 	}
-	var recs []stream.Record
-	for {
-		var err error
-		recs, err = src.Fetch(ctx, recs[:0])
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		for rest := recs; len(rest) > 0 && err == nil; {
-			var k int
-			if k, err = pc.wait(ctx, rest); err != nil {
-				break
+	err := paced(ctx, src, pc, func(recs []stream.Record) error {
+		for i := range recs {
+			if err := put(recs[i].Value); err != nil {
+				return err
 			}
-			for i := 0; i < k && err == nil; i++ {
-				err = put(rest[i].Value)
-			}
-			rest = rest[k:]
 		}
-		if err == nil {
-			continue
-		}
-		if ctx.Err() == nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil && ctx.Err() != nil {
 		if g.count > 0 {
 			return cli.Failf(cli.Temporary, "interrupted")
 		}
-		break
+		err = nil
 	}
-	if w == nil {
-		return nil
+	if err != nil || w == nil {
+		return err
 	}
 	return w.Close()
 }
