@@ -7,7 +7,6 @@
 package predictor
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -105,7 +104,7 @@ func (p *Predictor) Label(decision float64) float64 {
 }
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
-var ErrFormat = errors.New("not an encoded predictor of a known version")
+var ErrFormat = pipeline.ErrFormat
 
 // AppendBinary appends the encoded predictor, which Decode reads.
 func (p *Predictor) AppendBinary(dst []byte) ([]byte, error) { return p.pipe.AppendBinary(dst) }
@@ -115,9 +114,6 @@ func (p *Predictor) AppendBinary(dst []byte) ([]byte, error) { return p.pipe.App
 // registered, see package registry.
 func Decode(data []byte) (*Predictor, error) {
 	pipe, err := pipeline.Decode(data)
-	if errors.Is(err, pipeline.ErrFormat) {
-		return nil, ErrFormat
-	}
 	if err != nil {
 		return nil, err
 	}

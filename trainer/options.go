@@ -24,7 +24,7 @@ type Options struct {
 	Learner string
 	// Preset is a preset of the learner; empty is "default".
 	Preset string
-	// Set gives values to options of the learner, beside those of the preset.
+	// Set gives values to options of the learner, in addition to those of the preset.
 	// streamsvm learners NAME lists them.
 	Set map[string]string
 	// Task is what to predict; empty is what the learner does first.

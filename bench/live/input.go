@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strings"
@@ -39,7 +37,7 @@ func (in *input) open(ctx context.Context, task string) (stream.Source, codec.Co
 		if in.limit == 0 {
 			in.limit = 500_000
 		}
-		return &generated{g: g, enc: dec, limit: in.limit}, dec, nil
+		return synth.NewSource(g, dec, in.limit), dec, nil
 	}
 	dec, err := decoder(in.args[0], task)
 	if err != nil {
@@ -147,32 +145,3 @@ func (m *shuffled) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Rec
 
 // Close implements stream.Source.
 func (m *shuffled) Close() error { return nil }
-
-// generated delivers the first examples of a generator.
-type generated struct {
-	g     *synth.Generator
-	enc   stream.Encoder
-	limit uint64
-}
-
-func (s *generated) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
-	if err := ctx.Err(); err != nil {
-		return dst, err
-	}
-	if s.g.Position() == s.limit {
-		return dst, io.EOF
-	}
-	for n := min(256, s.limit-s.g.Position()); n > 0; n-- {
-		rec := stream.Record{Topic: s.g.Name(), Offset: int64(s.g.Position())}
-		var ex stream.Example
-		s.g.Next(&ex)
-		var err error
-		if rec.Value, err = s.enc.Append(nil, &ex); err != nil {
-			return dst, err
-		}
-		dst = append(dst, rec)
-	}
-	return dst, nil
-}
-
-func (*generated) Close() error { return nil }

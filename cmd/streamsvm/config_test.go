@@ -20,21 +20,6 @@ func writeConfig(t *testing.T, text string) string {
 	return path
 }
 
-// TestGeneratedDocs: what is written about settings and learners is what the
-// code says.
-func TestGeneratedDocs(t *testing.T) {
-	for name, args := range map[string][]string{"configuration.md": {"config", "reference"}, "learners.md": {"learners", "--markdown"}} {
-		want := must(t, args...)
-		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != want {
-			t.Errorf("docs/%s is stale: run go generate ./cmd/streamsvm", name)
-		}
-	}
-}
-
 // good is a configuration without a fault, the ground for those with one.
 const good = `brokers: [kafka-1:9092, kafka-2:9092]
 topics: clicks

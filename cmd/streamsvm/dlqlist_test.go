@@ -75,10 +75,10 @@ func TestDLQList(t *testing.T) {
 		offsets []int64 // of the records that letters are about
 		last    string
 	}{
-		{[]string{"--reason", "label"}, []int64{3, 9}, ": label 2; truncated 1; passed over by the filter 2; records that are no dead letters 1"},
-		{[]string{"--origin", topic, "--reason", "syntax,empty"}, []int64{5}, ": syntax 1; passed over by the filter 3; records that are no dead letters 1"},
-		{[]string{"--origin", "another"}, []int64{4}, ": syntax 1; passed over by the filter 3; records that are no dead letters 1"},
-		{[]string{"--reason", "order"}, nil, "0 dead letters in " + dead + "; passed over by the filter 4; records that are no dead letters 1"},
+		{[]string{"--reason", "label"}, []int64{3, 9}, ": label 2; truncated 1; skipped by the filter 2; records that are no dead letters 1"},
+		{[]string{"--origin", topic, "--reason", "syntax,empty"}, []int64{5}, ": syntax 1; skipped by the filter 3; records that are no dead letters 1"},
+		{[]string{"--origin", "another"}, []int64{4}, ": syntax 1; skipped by the filter 3; records that are no dead letters 1"},
+		{[]string{"--reason", "order"}, nil, "0 dead letters in " + dead + "; skipped by the filter 4; records that are no dead letters 1"},
 	} {
 		code, out, errText := streamsvm(t.Context(), append([]string{"dlq", "list", dead, "--json", "--values", "--brokers", strings.Join(c.brokers, ",")}, f.args...)...)
 		if code != 0 || !strings.HasSuffix(strings.TrimSpace(errText), f.last) {

@@ -215,7 +215,7 @@ func TestDLQReplayKilled(t *testing.T) {
 	t.Logf("%d records there twice", twice)
 }
 
-// TestDLQReplaySkips: letters that are passed over, truncated, too large or
+// TestDLQReplaySkips: letters that are skipped, truncated, too large or
 // none are counted, and named where they are lost to the replay; a command that
 // fails ends it before its letter.
 func TestDLQReplaySkips(t *testing.T) {
@@ -253,7 +253,7 @@ func TestDLQReplaySkips(t *testing.T) {
 
 	group := c.name()
 	code, errText := run("--from", "earliest", "--reason", "label", "--group", group)
-	if code != 0 || !strings.HasSuffix(errText, "7 dead letters in "+dead+": 1 fed back + 2 passed over by the filter + 1 truncated + 1 too large + 2 no letters about these topics\n") {
+	if code != 0 || !strings.HasSuffix(errText, "7 dead letters in "+dead+": 1 fed back + 2 skipped by the filter + 1 truncated + 1 too large + 2 no letters about these topics\n") {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
 	for _, want := range []string{"offset=2 origin=\"" + topic + "/1 offset 2\"", "offset=3 to=" + topic + " bytes=", "offset=4 err=", "offset=5 origin=another"} {
@@ -303,7 +303,7 @@ func TestDLQReplaySkips(t *testing.T) {
 	if code, errText := run("--group", late); code != 0 || errText != "1 dead letter in "+dead+": 1 fed back\n" {
 		t.Errorf("what came after the end: exit code %d, %s", code, errText)
 	}
-	// Letters that retention has deleted are not passed over without a word.
+	// Letters that retention has deleted are not skipped without a word.
 	kafkatest.DeleteRecords(t, c.brokers, dead, 0, 7)
 	if code, errText := run(); code != int(cli.Data) || !strings.Contains(errText, "offset 6 is out of range") {
 		t.Errorf("after retention: exit code %d, %s", code, errText)

@@ -110,9 +110,6 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 	if p.Kafka, err = t.kafkaFlags.config(t.c); err != nil {
 		return nil, err
 	}
-	if err = t.brokersValid(t.c, p.Kafka); err != nil {
-		return nil, err
-	}
 	for _, err := range slices.Concat(t.learnFlags.check(t.c), t.sourceFlags.check(t.c), t.codecFlags.check(t.c), t.check(t.c)) {
 		if err != nil {
 			p.Settings = append(p.Settings, err)

@@ -55,18 +55,18 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	ca, foreign := kafkatest.NewAuthority(t, "our CA"), kafkatest.NewAuthority(t, "another CA")
-	grants := []broker.Grant{
+	grants := []kafkatest.Grant{
 		{Resource: "TOPIC", Name: "clicks", Operation: "READ"}, {Resource: "TOPIC", Name: "models", Operation: "READ"},
 		{Resource: "TOPIC", Name: "models", Operation: "WRITE"}, {Resource: "TOPIC", Name: "models", Operation: "DESCRIBE_CONFIGS"},
 		{Resource: "TOPIC", Name: "clicks", Operation: "DESCRIBE_CONFIGS"}, {Resource: "GROUP", Name: "progress", Operation: "READ"},
 	}
 	// One mechanism for each role, since a user has one password.
-	secured := embedded(t, broker.Options{Users: []broker.User{
+	secured := embedded(t, broker.Options{More: kafkatest.Users([]kafkatest.User{
 		{Mechanism: "SCRAM-SHA-512", Name: "admin", Password: pass, Super: true},
 		{Mechanism: "PLAIN", Name: user, Password: pass, Allow: grants},
 		{Mechanism: "PLAIN", Name: "nobody", Password: pass},
 		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: grants[:2]},
-	}})
+	}...)})
 	must(t, "generate", "moons", "--count", "50", "--topic", "clicks", "--partitions", "1", "-q", "--brokers", secured[0],
 		"--sasl-mechanism", "scram-sha-512", "--sasl-username", "admin", "--sasl-password-file", secret)
 	login, err := scram.Mechanism(scram.SHA512, "admin", pass)

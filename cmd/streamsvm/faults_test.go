@@ -208,7 +208,7 @@ func (f *faults) topics() {
 	must(t, f.args(missing, state, "--until-end")...)
 	f.same("missing topic that is made later", state, f.clean(missing))
 
-	// Made anew between two runs.
+	// Created again between two runs.
 	topic, _ = f.topic(50)
 	state = f.state()
 	must(t, f.args(topic, state, "--until-end")...)
@@ -216,14 +216,14 @@ func (f *faults) topics() {
 	kafkatest.Create(t, f.brokers, topic, 1, nil)
 	kafkatest.Produce(t, f.brokers, examples(topic, 70)...)
 	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
-	f.row("topic made anew between runs", "", said, code, f.fates(state))
+	f.row("topic created again between runs", "", said, code, f.fates(state))
 	if code != int(cli.Data) {
-		t.Errorf("topic made anew: %d, %s", code, said)
+		t.Errorf("topic created again: %d, %s", code, said)
 	}
 	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end", "--on-out-of-range", "earliest")...)
 	f.row("the same", "`--on-out-of-range earliest`", said, code, f.fates(state))
 
-	// Made anew during a run.
+	// Created again during a run.
 	for _, n := range []int{30, 120} {
 		topic, _ = f.topic(50)
 		state = f.state()
@@ -235,12 +235,12 @@ func (f *faults) topics() {
 		select {
 		case <-done:
 		case <-time.After(8 * time.Second):
-			t.Errorf("topic made anew with %d records during a run: it goes on", n)
+			t.Errorf("topic created again with %d records during a run: it goes on", n)
 		}
 		code, said = stop()
-		f.row(fmt.Sprintf("topic made anew during a run, %s records than before", map[bool]string{true: "fewer", false: "more"}[n < 50]), "", said, code, f.fates(state))
+		f.row(fmt.Sprintf("topic created again during a run, %s records than before", map[bool]string{true: "fewer", false: "more"}[n < 50]), "", said, code, f.fates(state))
 		if code != int(cli.Data) {
-			t.Errorf("topic made anew during a run: %d, %s", code, said)
+			t.Errorf("topic created again during a run: %d, %s", code, said)
 		}
 	}
 

@@ -15,7 +15,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -32,13 +31,12 @@ type codecFlags struct {
 
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
-		f.Choice(&o.name, "codec", "", append([]string{""}, codec.Names()...), usage)
-		f.Lookup("codec").Usage = usage + ": " + strings.Join(codec.Names(), ", ")
+		f.Choice(&o.name, "codec", "", codec.Names(), usage)
 		f.Choice(&o.labels, "labels", "pm1", []string{"pm1", "01", "12"}, "labels of a classification, negative one first")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
-		f.StringSliceVar(&o.csv.DropColumns, "drop-columns", nil, "csv: `COLUMNS` to pass over")
+		f.StringSliceVar(&o.csv.DropColumns, "drop-columns", nil, "csv: `COLUMNS` to ignore")
 		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
 		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
 	})
@@ -121,10 +119,7 @@ func (o *kafkaFlags) define(f *cli.Flags) {
 	f.AlsoKnown("tls-ca", "ssl-ca-location", "ca-file", "truststore")
 	f.AlsoKnown("sasl-username", "user")
 	f.Check(func(c *cli.Call) []error {
-		cfg, err := o.config(c)
-		if err == nil {
-			err = o.brokersValid(c, cfg)
-		}
+		_, err := o.config(c)
 		return []error{err}
 	})
 }
@@ -138,6 +133,9 @@ func defineKafka(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error) {
 
 func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Log: c.Log}
+	if err := cfg.Validate(); err != nil {
+		return cfg, c.Bad("brokers", err)
+	}
 	if o.tls {
 		t := &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.ca != "" {
@@ -188,14 +186,6 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	return cfg, nil
 }
 
-// brokersValid names the setting when an address is none.
-func (o *kafkaFlags) brokersValid(c *cli.Call, cfg kafkaio.Config) error {
-	if err := cfg.Validate(); err != nil {
-		return c.Bad("brokers", err)
-	}
-	return nil
-}
-
 // learnFlags say what is learned, and how: everything that determines a state.
 type learnFlags struct {
 	learner, preset, task, scale, tune string
@@ -212,13 +202,12 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
 		f.Var(o.set, "set", "set an option of the learner, repeatable")
 		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
-		f.Choice(&o.task, "task", "", []string{"", string(algos.Classify), string(algos.Regress)}, "what to predict")
-		f.Lookup("task").Usage = "what to predict, classify or regress; by default what the learner does first"
+		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default what the learner does first")
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
 		f.Choice(&o.scale, "scale", "auto", prep.Scales(), "scaling of features")
 		f.IntVar(&o.span, "scale-span", prep.DefaultSpan, "about how many examples the means of --scale running go back")
 		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
-		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at; 0 chooses it")
+		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at before anything is scored; 0 chooses it. Of a shorter stream the first two thirds are the warm-up, and the last third is scored")
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
 	})
 	o.join.define(f)
@@ -327,14 +316,20 @@ func (o *joinFlags) config(c *cli.Call) (trainer.Join, error) {
 	return trainer.Join{Topic: o.topic, Window: o.window}, nil
 }
 
-// decoder returns the decoder for labels, nil if none are joined.
-func (o *joinFlags) decoder(c *cli.Call, co *codecFlags, task algos.Task) (stream.Decoder, error) {
-	if o.by != "key" {
-		return nil, nil
+// job is that of the trainer with options and decoders, for records of a topic
+// or of files.
+func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trainer.Job, err error) {
+	if job.Options, err = o.options(c); err != nil {
+		return job, err
 	}
-	dec, err := codec.NewLabels(codec.Options{Labels: co.labels, Task: string(task)})
-	if err != nil {
-		return nil, c.Bad("labels", err)
+	if job.Decoder, err = co.open(c, job.Task, files...); err != nil {
+		return job, err
 	}
-	return dec, nil
+	if o.join.by == "key" {
+		if job.LabelDecoder, err = codec.NewLabels(codec.Options{Labels: co.labels, Task: string(job.Task)}); err != nil {
+			return job, c.Bad("labels", err)
+		}
+	}
+	job.Log = c.Log
+	return job, nil
 }

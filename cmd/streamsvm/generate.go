@@ -27,15 +27,14 @@ func generateCommand() *cli.Command {
 			g := &generate{set: cli.Pairs{}}
 			f.Group("Stream", func() {
 				f.Uint64Var(&g.count, "count", 10000, "number of examples; 0 never ends")
-				f.Uint64Var(&g.skip, "skip", 0, "pass over the first `N` examples of the stream")
+				f.Uint64Var(&g.skip, "skip", 0, "skip the first `N` examples of the stream")
 				f.Uint64Var(&g.seed, "seed", 1, "seed of the stream")
 				f.Var(g.set, "set", "set an option of the stream, repeatable")
 				f.BoolVar(&g.describe, "describe", false, "print the stream's definition and options")
 			})
 			f.Group("Output", func() {
 				f.StringVar(&g.out, "out", "-", "`FILE`, plain, .gz or .zst; - is standard output")
-				f.Choice(&g.codec, "codec", "", append([]string{""}, codec.Names()...), "form of the examples")
-				f.Lookup("codec").Usage = "form of the examples: " + strings.Join(codec.Names(), ", ") + "; by default what the file's name says, else libsvm, in a topic " + defaultCodec
+				f.Choice(&g.codec, "codec", "", codec.Names(), "form of the examples, by default what the file's name says, else libsvm, in a topic "+defaultCodec)
 			})
 			g.topicFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -70,7 +69,6 @@ func (g *generate) run(ctx context.Context) error {
 		}
 		return cli.Fail(cli.Usage, err)
 	}
-	gen.Skip(g.skip)
 	if g.topic != "" && c.Given("out") {
 		return c.Bad("out", errors.New("it cannot be combined with --topic"))
 	}
@@ -92,10 +90,15 @@ func (g *generate) run(ctx context.Context) error {
 	if err != nil {
 		return c.Bad("codec", err)
 	}
-	src := &synthetic{gen: gen, enc: enc, left: g.count, endless: g.count == 0}
+	gen.Skip(g.skip)
+	end := uint64(0)
+	if g.count > 0 {
+		end = g.skip + g.count
+	}
+	src := synth.NewSource(gen, enc, end)
 	pc := &pace{rate: g.rate}
 	if g.topic == "" {
-		return g.write(ctx, src, pc)
+		return g.write(ctx, src, enc, pc)
 	}
 	p, err := g.topicFlags.open(ctx, c, nil)
 	if err != nil {
@@ -103,17 +106,17 @@ func (g *generate) run(ctx context.Context) error {
 	}
 	defer p.Close()
 	err = pump(ctx, c, src, p, g.topic, pc)
-	if src.endless && ctx.Err() != nil {
+	if g.count == 0 && ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
 // write writes the stream to a file or standard output.
-func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
+func (g *generate) write(ctx context.Context, src stream.Source, enc codec.Codec, pc *pace) error {
 	var w *fileio.Writer
 	put := func(value []byte) error {
-		if src.enc.Name() != "msgpack" {
+		if enc.Name() != "msgpack" {
 			value = append(value, '\n')
 		}
 		_, err := g.c.Out.Write(value)
@@ -121,80 +124,31 @@ func (g *generate) write(ctx context.Context, src *synthetic, pc *pace) error {
 	}
 	if g.out != "-" {
 		var err error
-		if w, err = fileio.Create(g.out, src.enc); err != nil {
+		if w, err = fileio.Create(g.out, enc); err != nil {
 			return err
 		}
 		defer w.Close()
 		put = w.WriteValue
 	}
-	var recs []stream.Record
-	for {
-		var err error
-		recs, err = src.Fetch(ctx, recs[:0])
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		for rest := recs; len(rest) > 0 && err == nil; {
-			var k int
-			if k, err = pc.wait(ctx, rest); err != nil {
-				break
+	err := paced(ctx, src, pc, func(recs []stream.Record) error {
+		for i := range recs {
+			if err := put(recs[i].Value); err != nil {
+				return err
 			}
-			for i := 0; i < k && err == nil; i++ {
-				err = put(rest[i].Value)
-			}
-			rest = rest[k:]
 		}
-		if err == nil {
-			continue
-		}
-		if ctx.Err() == nil {
-			return err
-		}
-		if !src.endless {
+		return nil
+	})
+	if err != nil && ctx.Err() != nil {
+		if g.count > 0 {
 			return cli.Failf(cli.Temporary, "interrupted")
 		}
-		break
+		err = nil
 	}
-	if w == nil {
-		return nil
+	if err != nil || w == nil {
+		return err
 	}
 	return w.Close()
 }
-
-// synthetic is a generator as a source of records.
-type synthetic struct {
-	gen     *synth.Generator
-	enc     codec.Codec
-	left    uint64
-	endless bool
-}
-
-// Fetch implements stream.Source.
-func (s *synthetic) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
-	if err := ctx.Err(); err != nil {
-		return dst, err
-	}
-	if s.left == 0 && !s.endless {
-		return dst, io.EOF
-	}
-	for range 500 {
-		var ex stream.Example
-		at := s.gen.Position()
-		s.gen.Next(&ex)
-		value, err := s.enc.Append(nil, &ex)
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, stream.Record{Topic: s.gen.Name(), Offset: int64(at), Value: value})
-		if s.left--; s.left == 0 && !s.endless {
-			break
-		}
-	}
-	return dst, nil
-}
-
-// Close implements stream.Source.
-func (s *synthetic) Close() error { return nil }
 
 func listStreams(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/pprof"
+	_ "net/http/pprof"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -62,11 +62,7 @@ func newServer(reg *prometheus.Registry) *server {
 // profile adds the handlers of net/http/pprof. Profiles tell what is in memory,
 // so they are for those who ask for them only.
 func (s *server) profile() {
-	s.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	s.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	s.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	s.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	s.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	s.mux.Handle("GET /debug/pprof/", http.DefaultServeMux) // where they register
 }
 
 // start listens on addr, unless that is empty, and answers until stop. Other

@@ -264,7 +264,7 @@ func TestTwoTopics(t *testing.T) {
 
 // TestKillAndResumeJoin kills trainers of a stream on three topics, examples,
 // their labels, and unlabelled ones, with SIGKILL, and compares with a run that
-// nobody disturbed: a learner that passes over unlabelled examples, and one
+// nobody disturbed: a learner that ignores unlabelled examples, and one
 // that learns from them.
 func TestKillAndResumeJoin(t *testing.T) {
 	t.Run("pegasos", func(t *testing.T) { killAndResumeJoin(t, learn, false) })

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,11 +21,12 @@ func learnersCommand() *cli.Command {
 		Name: "learners", Args: "[NAME]", Summary: "list the learners, or the options of one", MaxArgs: 1,
 		Example: "streamsvm learners scs\nstreamsvm learners scs --all",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var all, asJSON, markdown bool
+			var all, asJSON bool
 			f.Group("Output", func() {
 				f.BoolVar(&all, "all", false, "print all options of the learner, not only those that matter first")
 				f.BoolVar(&asJSON, "json", false, "print JSON")
-				f.BoolVar(&markdown, "markdown", false, "print the documentation of all options")
+				f.Bool("markdown", false, "")
+				f.Lookup("markdown").Hidden = true
 			})
 			return func(_ context.Context, c *cli.Call) error {
 				specs := registry.All
@@ -38,8 +40,8 @@ func learnersCommand() *cli.Command {
 				switch {
 				case asJSON:
 					return learnersJSON(c.Out, specs)
-				case markdown:
-					return learnersMarkdown(c.Out, specs)
+				case c.Given("markdown"):
+					return c.Bad("markdown", errors.New("it is gone: docs/learners.md holds this, and --json prints the same for programs"))
 				case len(c.Args) > 0:
 					return describeLearner(c.Out, specs[0], all)
 				}

@@ -162,7 +162,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"predict", "--model", other}, cli.Data, "not an encoded predictor"},
 		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
 		{[]string{"train"}, cli.Usage, "--topics: no topic"},
-		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "needs --checkpoint"},
+		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},
 		{[]string{"train", "--topics", "a", "--start", "soon"}, cli.Usage, "not earliest"},
 		{[]string{"produce", good}, cli.Usage, "--topic: no topic"},
 		{[]string{"produce", good, "--topic", "t", "--brokers", "127.0.0.1:1", "--max-down", "1ms"}, cli.Unavailable, "127.0.0.1:1"},

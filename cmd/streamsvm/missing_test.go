@@ -11,7 +11,7 @@ import (
 )
 
 // TestSubscribeOnceWithoutModel: a topic that holds no model, or not that one,
-// is not waited at for ever, and a topic that holds it is not waited at at all.
+// is not waited for forever, and a topic that holds it is not waited at at all.
 func TestSubscribeOnceWithoutModel(t *testing.T) {
 	c := newCluster(t)
 	topic, models := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 1, map[string]string{"cleanup.policy": "compact"})

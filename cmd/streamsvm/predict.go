@@ -279,7 +279,7 @@ func (p *predict) summary() error {
 		if s.MAE != nil {
 			fmt.Fprintf(p.c.Err, "mean absolute error %s, R2 %s on %d labelled examples\n", decimal(*s.MAE), decimal(*s.R2), n)
 		} else {
-			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", percent(s.Accuracy), decimal(s.AUC), n)
+			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", eval.Percent(s.Accuracy), decimal(s.AUC), n)
 		}
 	}
 	if p.refused > 0 {

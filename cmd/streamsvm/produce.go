@@ -162,37 +162,54 @@ func partitioner(by string) kafkaio.Partitioner {
 	return kafkaio.ByKey()
 }
 
-// pump copies src to the topic until it ends.
-func pump(ctx context.Context, c *cli.Call, src stream.Source, p *kafkaio.Producer, topic string, pc *pace) error {
-	start := time.Now()
-	said, n := start, 0
+// paced hands the records of src to put, when they are due, until it ends.
+func paced(ctx context.Context, src stream.Source, pc *pace, put func(recs []stream.Record) error) error {
 	var recs []stream.Record
 	for {
 		var err error
 		recs, err = src.Fetch(ctx, recs[:0])
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
+		for rest := recs; len(rest) > 0; {
+			k, err := pc.wait(ctx, rest)
+			if err == nil {
+				err = put(rest[:k])
+			}
+			if err != nil {
+				return err
+			}
+			rest = rest[k:]
+		}
+	}
+}
+
+// pump copies src to the topic until it ends.
+func pump(ctx context.Context, c *cli.Call, src stream.Source, p *kafkaio.Producer, topic string, pc *pace) error {
+	start := time.Now()
+	said, n := start, 0
+	err := paced(ctx, src, pc, func(recs []stream.Record) error {
 		for i := range recs {
 			recs[i].Topic = topic
 		}
-		for rest := recs; len(rest) > 0; {
-			k, err := pc.wait(ctx, rest)
-			if err != nil {
-				return errors.Join(cli.Failf(cli.Temporary, "interrupted after %d records", n), flush(p))
-			}
-			if err := p.Produce(ctx, rest[:k]...); err != nil {
-				return notThere(err, "--partitions N creates it, with N partitions")
-			}
-			rest, n = rest[k:], n+k
-			if now := time.Now(); !c.Quiet && now.Sub(said) >= 5*time.Second {
-				said = now
-				fmt.Fprintf(c.Err, "%d records, %.0f/s\n", n, float64(n)/now.Sub(start).Seconds())
-			}
+		if err := p.Produce(ctx, recs...); err != nil {
+			return notThere(err, "--partitions N creates it, with N partitions")
 		}
+		n += len(recs)
+		if now := time.Now(); !c.Quiet && now.Sub(said) >= 5*time.Second {
+			said = now
+			fmt.Fprintf(c.Err, "%d records, %.0f/s\n", n, float64(n)/now.Sub(start).Seconds())
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(cli.Failf(cli.Temporary, "interrupted after %d records", n), flush(p))
+	}
+	if err != nil {
+		return err
 	}
 	if err := p.Flush(ctx); err != nil {
 		return kafkaError(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -130,7 +131,7 @@ func (p *progress) line(e *engine.Engine) {
 	rate := float64(count.Consumed-p.marks[0].records) / now.Sub(p.marks[0].at).Seconds()
 	p.last, p.scored, p.right, p.hinge, p.shown = now, n, right, hinge, count.Consumed
 	if p.log != nil {
-		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", number(lastRight), "score", number(all),
+		p.log.Info("progress", "records", count.Consumed, "dead", count.Dead, "scored", n, "score_since_last", eval.Number(lastRight), "score", eval.Number(all),
 			"sample", rep.Sample, "nonzero", support, "steps", rep.Step, "examples_per_second", math.Round(rate))
 		return
 	}
@@ -152,12 +153,4 @@ func short(v float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.4f", v)
-}
-
-// number is nil for what JSON cannot hold.
-func number(v float64) any {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return v
 }

@@ -96,13 +96,7 @@ func (r *replay) run(ctx context.Context) error {
 func (r *replay) prepare(ctx context.Context) error {
 	c, job := r.c, &r.job
 	var err error
-	if job.Options, err = r.learnFlags.options(c); err != nil {
-		return err
-	}
-	if job.Decoder, err = r.codecFlags.open(c, job.Task, r.files...); err != nil {
-		return err
-	}
-	if job.LabelDecoder, err = r.learnFlags.join.decoder(c, &r.codecFlags, job.Task); err != nil {
+	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
 		return err
 	}
 	switch {
@@ -117,7 +111,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
 		return c.Bad("join", errors.New("it cannot be combined with --labelled, --shuffle, --holdout or --passes"))
 	}
-	job.Tolerance, job.Log = trainer.Tolerance(r.tolerance), c.Log
+	job.Tolerance = trainer.Tolerance(r.tolerance)
 	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
 	job.Open = func(_ context.Context, from stream.Offsets) (stream.Source, error) { return r.open(from, r.passes) }
 	if r.shuffle != 0 || r.holdout > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -96,15 +97,18 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		}
 		info := p.Info()
 		r.Model = &modelResult{Kind: info.Kind, Bytes: len(data)}
-		if info.Support >= 0 {
-			r.Model.Support = &info.Support
-		}
-		if info.Nonzero >= 0 {
-			r.Model.Nonzero = &info.Nonzero
-		}
+		r.Model.Support, r.Model.Nonzero = known(info.Support), known(info.Nonzero)
 		r.preprocessing, r.text = p.Preprocessing(), info.Text
 	}
 	return r, nil
+}
+
+// known is nil for a number that does not apply, -1.
+func known(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
 }
 
 // options returns all options of a learner, as chosen or by default, with
@@ -175,7 +179,7 @@ func (r *result) rows() [][]string {
 		if m.MAE != nil {
 			return fmt.Sprintf("MAE %.5g, RMSE %.5g, R2 %.4f", float64(*m.MAE), float64(*m.RMSE), float64(*m.R2))
 		}
-		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, hinge %s", percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.Hinge))
+		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, hinge %s", eval.Percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.Hinge))
 	}
 	row("prequential", "%s", m(r.Prequential.Measures))
 	row(fmt.Sprintf("  last %d", r.Prequential.Window.Examples), "%s", m(r.Prequential.Window.Measures))
@@ -183,7 +187,7 @@ func (r *result) rows() [][]string {
 		if t.MAE != nil {
 			row("test", "MAE %.5g, RMSE %.5g, R2 %.4f on %d examples", float64(*t.MAE), float64(*t.RMSE), float64(*t.R2), t.Examples)
 		} else {
-			row("test", "accuracy %s, AUC %s on %d examples", percent(t.Accuracy), decimal(t.AUC), t.Examples)
+			row("test", "accuracy %s, AUC %s on %d examples", eval.Percent(t.Accuracy), decimal(t.AUC), t.Examples)
 		}
 	}
 	if r.Model != nil {
@@ -196,13 +200,6 @@ func (r *result) rows() [][]string {
 	row("training", "%s", t)
 	row("state hash", "%s", r.StateHash)
 	return rows
-}
-
-func percent(v eval.Number) string {
-	if math.IsNaN(float64(v)) {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f %%", 100*float64(v))
 }
 
 func decimal(v eval.Number) string {
@@ -297,12 +294,7 @@ func writeReport(dir string, e *engine.Engine, r *result) error {
 func (r *result) tables() []report.Table {
 	sum := report.Table{Title: "Result", Rows: r.rows()}
 	opts := report.Table{Title: "Options", Head: []string{"option", "value"}}
-	var names []string
-	for k := range r.Options {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
+	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
 		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
 	}
 	tables := []report.Table{sum, opts}

@@ -39,7 +39,7 @@ func (o *sourceFlags) define(f *cli.Flags) {
 		f.BoolVar(&o.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 		f.IntVar(&o.fetchMaxBytes, "fetch-max-bytes", 1<<20, "`BYTES` to ask of a partition at a time")
 		f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
-		f.DurationVar(&o.wait, "topic-wait", 0, "how long to wait for a topic that does not exist; negative for ever")
+		f.DurationVar(&o.wait, "topic-wait", 0, "how long to wait for a topic that does not exist; negative forever")
 		f.StringVar(&o.group, "group", "", "consumer `GROUP` to tell about progress, for lag displays only")
 	})
 	f.AlsoKnown("start", "auto-offset-reset", "offset-reset", "start-at")

@@ -30,7 +30,7 @@ func (o *modelFlags) define(f *cli.Flags) {
 	f.Group("Model", func() {
 		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
 		f.StringVar(&o.name, "model-name", "", "`NAME` of the model; default the first one in the topic")
-		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative for ever")
+		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative forever")
 		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
 	})
 }
@@ -180,7 +180,7 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 	for _, m := range u.Evaluation {
 		switch m.Name {
 		case "prequential_accuracy_window":
-			quality = ", recent accuracy " + percent(eval.Number(m.Value))
+			quality = ", recent accuracy " + eval.Percent(m.Value)
 		case "prequential_mae_window":
 			quality = ", recent mean absolute error " + decimal(eval.Number(m.Value))
 		}
@@ -226,11 +226,8 @@ func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
 	info := p.Info()
 	l := updateLine{
 		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created,
-		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Preprocessing: p.Preprocessing(), Options: p.Options(),
+		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Support: known(info.Support), Preprocessing: p.Preprocessing(), Options: p.Options(),
 		Offsets: inspect.Positions(u.Offsets), Evaluation: map[string]eval.Number{},
-	}
-	if info.Support >= 0 {
-		l.Support = &info.Support
 	}
 	for _, m := range u.Evaluation {
 		l.Evaluation[m.Name] = eval.Number(m.Value)

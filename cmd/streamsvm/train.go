@@ -18,7 +18,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -44,8 +43,7 @@ type train struct {
 	queue                 int
 	shutdown              time.Duration
 
-	c   *cli.Call
-	cfg kafkaio.Config // for doctor
+	c *cli.Call
 	// Of the run, once it has started.
 	e     *engine.Engine
 	ready func(bool)
@@ -113,37 +111,25 @@ func (t *train) define(f *cli.Flags) {
 // check returns what is wrong between the settings of train.
 func (t *train) check(c *cli.Call) []error {
 	var errs []error
-	if t.modelTopic != "" && t.checkpoint == "" {
-		errs = append(errs, c.Bad("checkpoint", errors.New("model-topic needs it: the versions of a model go on from the checkpoints after a restart")))
+	bad := func(when bool, name, format string, args ...any) {
+		if when {
+			errs = append(errs, c.Bad(name, fmt.Errorf(format, args...)))
+		}
 	}
-	if t.retain < 1 {
-		errs = append(errs, c.Bad("checkpoint-retain", fmt.Errorf("%d is less than 1", t.retain)))
-	}
-	if t.queue < 1 {
-		errs = append(errs, c.Bad("queue", fmt.Errorf("%d is less than 1", t.queue)))
-	}
-	if t.interval < 0 {
-		errs = append(errs, c.Bad("checkpoint-interval", fmt.Errorf("%v is negative", t.interval)))
-	}
-	if t.shutdown <= 0 {
-		errs = append(errs, c.Bad("shutdown-timeout", fmt.Errorf("%v is not a time to do anything in", t.shutdown)))
-	}
+	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: the versions of a model go on from the checkpoints after a restart")
+	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
+	bad(t.queue < 1, "queue", "%d is less than 1", t.queue)
+	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
+	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
+	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
 	if t.listen != "" {
-		if _, _, err := net.SplitHostPort(t.listen); err != nil {
-			errs = append(errs, c.Bad("listen", fmt.Errorf("%q is not HOST:PORT%s", t.listen, bare(t.listen))))
-		}
+		_, _, err := net.SplitHostPort(t.listen)
+		bad(err != nil, "listen", "%q is not HOST:PORT%s", t.listen, bare(t.listen))
 	}
-	for _, topic := range t.reads() {
-		if topic == t.modelTopic {
-			what := "examples"
-			if !slices.Contains(t.topics, topic) {
-				what = "labels"
-			}
-			errs = append(errs, c.Bad("model-topic", fmt.Errorf("%s is a topic of %s too", topic, what)))
-		}
-	}
-	if j := t.learnFlags.join; j.by == "key" && slices.Contains(t.topics, j.topic) {
-		errs = append(errs, c.Bad("labels-topic", fmt.Errorf("%s is a topic of examples too", j.topic)))
+	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
+	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
+		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
+		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)
 	}
 	return errs
 }
@@ -156,14 +142,6 @@ func bare(port string) string {
 	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
 }
 
-// reads lists the topics that train reads.
-func (t *train) reads() []string {
-	if t.learnFlags.join.by != "key" || t.learnFlags.join.topic == "" {
-		return t.topics
-	}
-	return append(slices.Clone(t.topics), t.learnFlags.join.topic)
-}
-
 func (t *train) serve(ctx context.Context) (err error) {
 	job, err := t.job()
 	if err != nil {
@@ -173,7 +151,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	p := newProgress(t.c)
 	page := status.New(status.About{
 		Version: version.String, Learner: t.learner, Preset: t.preset, Topics: t.topics,
-		ModelTopic: t.modelTopic, Model: t.modelName, Checkpoints: t.checkpoint,
+		ModelTopic: t.modelTopic, Model: t.modelName,
 	})
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
@@ -209,28 +187,19 @@ func (t *train) Started(e *engine.Engine, _ stream.Source) {
 // job says what is to be done.
 func (t *train) job() (trainer.Job, error) {
 	c := t.c
-	var job trainer.Job
-	var err error
-	if job.Options, err = t.learnFlags.options(c); err != nil {
+	job, err := t.learnFlags.job(c, &t.codecFlags)
+	if err != nil {
 		return job, err
 	}
-	if t.cfg, err = t.kafkaFlags.config(c); err != nil {
+	cfg, err := t.kafkaFlags.config(c)
+	if err != nil {
 		return job, err
 	}
-	if job.Kafka, err = t.sourceFlags.options(c, t.cfg, nil); err != nil {
+	if job.Kafka, err = t.sourceFlags.options(c, cfg, nil); err != nil {
 		return job, err
 	}
-	if job.Decoder, err = t.codecFlags.open(c, job.Task); err != nil {
+	if err := errors.Join(t.check(c)...); err != nil {
 		return job, err
-	}
-	if job.LabelDecoder, err = t.learnFlags.join.decoder(c, &t.codecFlags, job.Task); err != nil {
-		return job, err
-	}
-	if t.modelTopic != "" && t.checkpoint == "" {
-		return job, c.Bad("model-topic", errors.New("it needs --checkpoint: the versions of a model go on from it after a restart"))
-	}
-	if t.fullEvery < 1 {
-		return job, c.Bad("full-every", fmt.Errorf("%d, want at least 1", t.fullEvery))
 	}
 	interval := t.interval
 	if interval == 0 {
@@ -239,7 +208,7 @@ func (t *train) job() (trainer.Job, error) {
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
-	job.Queue, job.ShutdownTimeout, job.Log = t.queue, t.shutdown, c.Log
+	job.Queue, job.ShutdownTimeout = t.queue, t.shutdown
 	return job, nil
 }
 

@@ -1,4 +1,4 @@
-// Package deadletter keeps the records that could not be used, in topics beside
+// Package deadletter keeps the records that could not be used, in topics of
 // their own: each letter once, whatever happens in between.
 package deadletter
 

@@ -143,7 +143,7 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 	id := Origin{stream.Partition{Topic: rec.Topic, ID: rec.Partition}, rec.Offset}
 	if at, ok := d.sent[id]; ok {
 		delete(d.sent, id)
-		// Of a topic that was made anew, another record may have the offset.
+		// In a topic that was created again, another record may have the offset.
 		if at == timestamp(rec) {
 			return nil
 		}

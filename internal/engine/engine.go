@@ -371,7 +371,7 @@ func (e *Engine) start(ctx context.Context) error {
 	options := e.options
 	var rows []tune.Row
 	if e.cfg.Tune && len(scaled) > 0 {
-		res, err := tune.Run(ctx, e.cfg.Spec, env, e.options, scaled, tune.Options{})
+		res, err := tune.Run(ctx, e.cfg.Spec, env, e.options, scaled)
 		if err != nil {
 			return fmt.Errorf("tuning: %w", err)
 		}

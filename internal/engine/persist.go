@@ -103,7 +103,7 @@ func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	return nil
 }
 
-// persist does the jobs, beside learning.
+// persist does the jobs while learning goes on.
 func (r *run) persist() {
 	defer close(r.saved)
 	for j := range r.jobs {

@@ -57,7 +57,7 @@ type RunConfig struct {
 	// keys of the records, or where they have none by ID.
 	Labels stream.Decoder
 	// Start holds where the partitions begin of which nothing has been consumed
-	// yet. Checkpoints keep these positions beside those consumed up to, so
+	// yet. Checkpoints keep these positions besides those consumed up to, so
 	// that a restart begins there too, whatever has been appended since.
 	Start stream.Offsets
 	// Meta is added to the headers of checkpoints.

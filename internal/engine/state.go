@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
@@ -59,7 +60,7 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Int("dim", &e.gate.dim)
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
-	mapFields(f, "options", &e.options)
+	pipeline.Options(f, &e.options)
 	columns.Examples(f, "warm", &e.warm)
 	columns.Examples(f, "block", &e.block)
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
@@ -120,17 +121,4 @@ func offsetFields(f *state.Fields, o *stream.Offsets) {
 	if f.Decoding() {
 		*o = read
 	}
-}
-
-func mapFields(f *state.Fields, name string, m *map[string]string) {
-	keys := slices.Sorted(maps.Keys(*m))
-	if f.Decoding() {
-		*m = map[string]string{}
-	}
-	f.List(name, len(keys), 2, func(n int) { keys = make([]string, n) }, func(f *state.Fields, i int) {
-		v := (*m)[keys[i]]
-		f.String("name", &keys[i])
-		f.String("value", &v)
-		(*m)[keys[i]] = v
-	})
 }

@@ -41,7 +41,7 @@ func (e *Engine) Options() map[string]string { return maps.Clone(e.options) }
 // Tuned returns the tuner's table, or nil.
 func (e *Engine) Tuned() []tune.Row { return e.tuned }
 
-// Started reports whether the warm-up is over.
+// Started reports whether the warm-up has ended.
 func (e *Engine) Started() bool { return e.started }
 
 // Finished reports whether Finish has been called.

@@ -34,7 +34,7 @@ func (c *Curve) Add(p *Prequential) {
 		return
 	}
 	if len(c.points) == maxPoints {
-		// Point k stands at (k+1)·stride.
+		// Point k is at (k+1)·stride.
 		for k := range maxPoints / 2 {
 			c.points[k] = c.points[2*k+1]
 		}

@@ -3,6 +3,7 @@ package eval
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -27,6 +28,14 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	return json.Unmarshal(data, (*float64)(n))
+}
+
+// Percent writes a share of 1 as "12.34 %", "-" where there is none.
+func Percent[F ~float64](v F) string {
+	if v != v {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(v), 'f', 2, 64) + " %"
 }
 
 // Measures are the numbers that describe predictions. Those that do not apply

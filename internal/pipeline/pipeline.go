@@ -64,19 +64,24 @@ func (p *Pipeline) AppendBinary(dst []byte) ([]byte, error) {
 func (p *Pipeline) fields(f *state.Fields, model *[]byte) {
 	f.String("learner", &p.Learner)
 	f.String("task", (*string)(&p.Task))
-	keys := slices.Sorted(maps.Keys(p.Options))
+	Options(f, &p.Options)
+	f.Group("transform", p.Transform.Fields)
+	f.Bytes("model", model)
+}
+
+// Options describes the options of a learner, in order of name.
+func Options(f *state.Fields, options *map[string]string) {
+	keys := slices.Sorted(maps.Keys(*options))
 	f.List("options", len(keys), 2, func(n int) {
-		keys, p.Options = make([]string, n), make(map[string]string, n)
+		keys, *options = make([]string, n), make(map[string]string, n)
 	}, func(f *state.Fields, i int) {
-		v := p.Options[keys[i]]
+		v := (*options)[keys[i]]
 		f.String("name", &keys[i])
 		f.String("value", &v)
 		if f.Decoding() {
-			p.Options[keys[i]] = v
+			(*options)[keys[i]] = v
 		}
 	})
-	f.Group("transform", p.Transform.Fields)
-	f.Bytes("model", model)
 }
 
 // Decode reads an encoded pipeline. It copes with any input.

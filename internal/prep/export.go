@@ -19,7 +19,7 @@ type Exported struct {
 }
 
 // Export returns the plain form of the transform. That of Running has the means
-// and factors as they stand.
+// and factors as they are.
 func (t *Transform) Export() Exported {
 	e := Exported{
 		Hash: t.hashDim, Scale: t.Scale(), Common: t.common, Fill: t.dense,

@@ -11,7 +11,7 @@ import (
 // DefaultSpan is the span of Running unless Options.Span says otherwise.
 const DefaultSpan = 1000
 
-// running is what the scale Running keeps beside shift, the running means, and
+// running is what the scale Running keeps besides shift, the running means, and
 // factor: for each feature the sum of its squared distances from the mean as
 // it was before.
 type running struct {
@@ -28,7 +28,7 @@ type running struct {
 // for the n-th example, with s_j the root of the mean square of all differences
 // x_j − m_j so far. It makes an example out of what is unusual about it:
 // levels that drift, as dates and prices do, stay comparable. Labels play no
-// part. Apply uses the means as they stand, so a model that has been published
+// part. Apply uses the present means, so a model that has been published
 // applies those of its last example.
 //
 // Running makes sparse examples dense, up to DenseLimit features; those beyond

@@ -11,7 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// The slow reference keeps all examples and computes every mean anew.
+// The slow reference keeps all examples and computes every mean again.
 func TestRunning(t *testing.T) {
 	const span = 20
 	tr, err := Fit(nil, Options{Scale: Running, Span: span})

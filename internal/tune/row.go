@@ -1,12 +1,6 @@
 package tune
 
-import (
-	"fmt"
-	"io"
-	"text/tabwriter"
-
-	"github.com/streamsvm/streamsvm/checkpoint/state"
-)
+import "github.com/streamsvm/streamsvm/checkpoint/state"
 
 // Row says how one candidate did at one rung.
 type Row struct {
@@ -31,18 +25,4 @@ func (r *Row) Fields(f *state.Fields) {
 	f.Float64("score", &r.Score)
 	f.Float64("loss", &r.Loss)
 	f.Bool("chosen", &r.Chosen)
-}
-
-// Print writes the table, one line a row.
-func Print(w io.Writer, table []Row) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "rung\texamples\tscore\tloss\toptions\t")
-	for _, r := range table {
-		mark := ""
-		if r.Chosen {
-			mark = "chosen"
-		}
-		fmt.Fprintf(t, "%d\t%d\t%.4f\t%.4f\t%s\t%s\n", r.Rung, r.Examples, r.Score, r.Loss, r.Options, mark)
-	}
-	return t.Flush()
 }

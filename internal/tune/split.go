@@ -14,7 +14,6 @@ import (
 // consecutive ones, each run belonging to a fold. The first runs of every fold
 // make the smaller rungs, so that rungs are nested.
 type data struct {
-	folds    int
 	blocks   [][]block // by fold, in seeded order
 	labelled int
 	minority float64 // share of the rarer class, or 1 in regression
@@ -36,8 +35,8 @@ type fold struct{ train, test []*stream.Example }
 const blocksPerFold = 64
 
 // split deals the examples out; note says why that is impossible.
-func split(examples []*stream.Example, task algos.Task, seed uint64, opt Options) (d *data, note string) {
-	d = &data{folds: opt.Folds, minority: 1}
+func split(examples []*stream.Example, task algos.Task, seed uint64) (d *data, note string) {
+	d = &data{minority: 1}
 	n, positive := 0, 0
 	for i, x := range examples {
 		if !x.Labelled {
@@ -47,7 +46,7 @@ func split(examples []*stream.Example, task algos.Task, seed uint64, opt Options
 		if x.Y > 0 {
 			positive++
 		}
-		if n == opt.MaxExamples {
+		if n == maxExamples {
 			examples = examples[:i+1]
 			break
 		}
@@ -56,14 +55,14 @@ func split(examples []*stream.Example, task algos.Task, seed uint64, opt Options
 	if task == algos.Classify {
 		rare := min(positive, n-positive)
 		d.minority = float64(rare) / float64(max(n, 1))
-		if rare < 2*d.folds {
+		if rare < 2*numFolds {
 			return nil, "too few examples of one class to tune on"
 		}
 	}
-	if n < 10*d.folds {
+	if n < 10*numFolds {
 		return nil, "too few labelled examples to tune on"
 	}
-	size := max(1, n/(d.folds*blocksPerFold))
+	size := max(1, n/(numFolds*blocksPerFold))
 	var all []block
 	for _, x := range examples {
 		if k := len(all); k == 0 || all[k-1].labelled >= size {
@@ -84,11 +83,11 @@ func split(examples []*stream.Example, task algos.Task, seed uint64, opt Options
 	r := rng.New(seed, "tune.folds")
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	slices.SortStableFunc(all, func(a, b block) int { return a.positive*b.labelled - b.positive*a.labelled })
-	d.blocks = make([][]block, d.folds)
+	d.blocks = make([][]block, numFolds)
 	for len(all) > 0 {
-		hand := all[:min(d.folds, len(all))]
+		hand := all[:min(numFolds, len(all))]
 		all = all[len(hand):]
-		for i, k := range r.Perm(d.folds) {
+		for i, k := range r.Perm(numFolds) {
 			if i < len(hand) {
 				d.blocks[k] = append(d.blocks[k], hand[i])
 			}
@@ -120,13 +119,13 @@ func spread(blocks []block, offset float64) []block {
 }
 
 // rungs returns the sizes of the rungs, in labelled examples.
-func (d *data) rungs(most, trials int) []int {
+func (d *data) rungs(trials int) []int {
 	least := max(leastExamples, int(math.Ceil(leastMinority/d.minority)))
 	sizes := []int{d.labelled}
-	for n := d.labelled / 3; n >= least && len(sizes) < most && trials > leastSurvivors; n /= 3 {
+	for n := d.labelled / 3; n >= least && len(sizes) < maxRungs && trials > leastSurvivors; n /= 3 {
 		sizes = append(sizes, n)
 	}
-	if len(sizes) == 1 && most > 1 && 2*least <= d.labelled && trials > leastSurvivors {
+	if len(sizes) == 1 && 2*least <= d.labelled && trials > leastSurvivors {
 		sizes = append(sizes, least)
 	}
 	slices.Reverse(sizes)
@@ -138,13 +137,13 @@ func (d *data) part(size int) []fold {
 	var use [][]block
 	for _, blocks := range d.blocks {
 		n, k := 0, 0
-		for k < len(blocks) && n < (size+d.folds-1)/d.folds {
+		for k < len(blocks) && n < (size+numFolds-1)/numFolds {
 			n += blocks[k].labelled
 			k++
 		}
 		use = append(use, blocks[:k])
 	}
-	folds := make([]fold, d.folds)
+	folds := make([]fold, numFolds)
 	for k := range folds {
 		var train, test []block
 		for j, blocks := range use {

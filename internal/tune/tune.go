@@ -24,44 +24,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Options bound the search. A zero value means the default.
-type Options struct {
-	// Folds of the cross-validation, at least 2, default 3.
-	Folds int
-	// Rungs is the most rounds of halving, default 3.
-	Rungs int
-	// MaxCandidates bounds the grid, default 64.
-	MaxCandidates int
-	// MaxExamples bounds the labelled examples used, default 4000: the first.
-	MaxExamples int
-	// Keep is the share of candidates that survive a rung, default 1/3.
-	Keep float64
-	// Workers is the number of trainings at a time, default GOMAXPROCS. It does
-	// not influence the outcome.
-	Workers int
-}
-
-func (o Options) withDefaults() Options {
-	def := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	def(&o.Folds, 3)
-	def(&o.Rungs, 3)
-	def(&o.MaxCandidates, 64)
-	def(&o.MaxExamples, 4000)
-	def(&o.Workers, runtime.GOMAXPROCS(0))
-	o.Folds = max(o.Folds, 2)
-	if !(o.Keep > 0 && o.Keep < 1) {
-		o.Keep = 1. / 3
-	}
-	return o
-}
-
 const (
+	numFolds      = 3    // of the cross-validation
+	maxRungs      = 3    // rounds of halving
+	maxCandidates = 64   // points of the grid
+	maxExamples   = 4000 // labelled ones: the first
+	// keep is the share of candidates that survive a rung.
+	keep = 1. / 3
 	// leastExamples is the size of the smallest rung. Below that the error of
-	// an accuracy is some 3 %, and halving would go by luck.
+	// an accuracy is some 3 %, and halving would be luck.
 	leastExamples = 400
 	// leastMinority is the number of examples of the rarer class that a rung
 	// should have.
@@ -74,16 +45,11 @@ const (
 type Result struct {
 	// Options are the options to use: those that were given and those chosen.
 	Options map[string]string
-	// Chosen is the part that was chosen; empty if there was nothing to tune
-	// or nothing to go by.
-	Chosen map[string]string
 	// Table holds a row for each candidate in each rung, in order of rung and
 	// rank.
 	Table []Row
 	// Note says in a sentence why nothing was tuned, or is empty.
 	Note string
-	// Trained is the number of examples learned from in all trainings.
-	Trained int
 }
 
 // Run chooses those options that spec declares to be tuned and fixed leaves
@@ -92,8 +58,8 @@ type Result struct {
 //
 // An option named gamma is searched around 1/median squared distance instead
 // of over its declared range. Options that have no effect given the others are
-// left alone: gamma with a linear kernel, c beside a given lambda, lambda
-// beside a given c.
+// left alone: gamma with a linear kernel, c with a given lambda, lambda
+// with a given c.
 //
 // The score is accuracy, in regression minus the mean squared error; see Row.
 // Classes are not reweighted: accuracy is what the result is used for. What a
@@ -104,21 +70,17 @@ type Result struct {
 // equal shares of the classes; a random split would reward remembering.
 //
 // The error is that of ctx, or of a learner.
-func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example, opt Options) (Result, error) {
-	opt = opt.withDefaults()
-	res := Result{Options: maps.Clone(fixed), Chosen: map[string]string{}}
-	if res.Options == nil {
-		res.Options = map[string]string{}
-	}
+func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]string, examples []*stream.Example) (Result, error) {
+	res := Result{Options: overlay(fixed, nil)}
 	if env.Task == "" {
 		env.Task = spec.Tasks[0]
 	}
-	grid, err := candidates(spec, env, fixed, examples, opt.MaxCandidates)
+	grid, err := candidates(spec, env, fixed, examples, maxCandidates)
 	if err != nil || len(grid) == 0 {
 		res.Note = "no option is left to tune"
 		return res, err
 	}
-	d, note := split(examples, env.Task, env.Seed, opt)
+	d, note := split(examples, env.Task, env.Seed)
 	if note != "" {
 		res.Note = note
 		return res, nil
@@ -129,18 +91,17 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 	for i, p := range grid {
 		alive[i] = &trial{point: p, order: i, all: overlay(fixed, p.options)}
 	}
-	sizes := d.rungs(opt.Rungs, len(alive))
+	sizes := d.rungs(len(alive))
 	for rung, size := range sizes {
-		if err := score(ctx, spec, env, d, size, alive, opt.Workers); err != nil {
+		if err := score(ctx, spec, env, d, size, alive); err != nil {
 			return res, err
 		}
 		slices.SortFunc(alive, (*trial).compare)
 		for _, t := range alive {
 			res.Table = append(res.Table, t.row(rung+1, size))
-			res.Trained += size * (d.folds - 1)
 		}
 		if rung < len(sizes)-1 {
-			n := int(math.Ceil(float64(len(alive)) * opt.Keep))
+			n := int(math.Ceil(float64(len(alive)) * keep))
 			alive = alive[:min(len(alive), max(n, leastSurvivors))]
 		}
 	}
@@ -150,8 +111,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 		return res, nil
 	}
 	res.Table[len(res.Table)-len(alive)].Chosen = true
-	maps.Copy(res.Chosen, best.options)
-	maps.Copy(res.Options, best.options)
+	res.Options = best.all
 	return res, nil
 }
 
@@ -188,11 +148,11 @@ func (t *trial) row(rung, size int) Row {
 }
 
 // score sets the scores of the trials on the first size labelled examples.
-func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial, workers int) error {
+func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial) error {
 	folds := d.part(size)
 	sums := make([]sum, len(trials)*len(folds))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range sums {
 		g.Go(func() error {
 			t := trials[i/len(folds)]

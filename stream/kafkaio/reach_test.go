@@ -54,7 +54,7 @@ func startBroker(t *testing.T, o broker.Options) string {
 func TestReachError(t *testing.T) {
 	ca, other := kafkatest.NewAuthority(t, "our CA"), kafkatest.NewAuthority(t, "another CA")
 	server, client := ca.Issue("localhost", time.Hour), ca.Issue("trainer", time.Hour)
-	users := []broker.User{
+	users := []kafkatest.User{
 		{Mechanism: "PLAIN", Name: "me", Password: password, Super: true},
 		{Mechanism: "SCRAM-SHA-512", Name: "me", Password: password, Super: true},
 	}
@@ -68,7 +68,7 @@ func TestReachError(t *testing.T) {
 	plainAddr := startBroker(t, broker.Options{})
 	tlsAddr := startBroker(t, broker.Options{TLS: with(server)})
 	mutualAddr := startBroker(t, broker.Options{TLS: mutual})
-	saslAddr := startBroker(t, broker.Options{Users: users})
+	saslAddr := startBroker(t, broker.Options{More: kafkatest.Users(users...)})
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestSecurityMatrix(t *testing.T) {
 					cfg.TLS.Certificates = []tls.Certificate{ca.Issue("trainer", time.Hour).TLS}
 				}
 				if mechanism != "" {
-					o.Users = []broker.User{{Mechanism: mechanism, Name: "me", Password: password, Super: true}}
+					o.More = kafkatest.Users(kafkatest.User{Mechanism: mechanism, Name: "me", Password: password, Super: true})
 					cfg.SASL = login(t, mechanism, "me", password)
 				}
 				cfg.Brokers = []string{startBroker(t, o)}
@@ -191,10 +191,10 @@ func roundTrip(t *testing.T, cfg Config, topic string) {
 
 // A topic that exists can be used without the permission to create it.
 func TestCreateTopicThatExists(t *testing.T) {
-	addr := startBroker(t, broker.Options{Users: []broker.User{
+	addr := startBroker(t, broker.Options{More: kafkatest.Users([]kafkatest.User{
 		{Mechanism: "PLAIN", Name: "admin", Password: password, Super: true},
-		{Mechanism: "PLAIN", Name: "writer", Password: password, Allow: []broker.Grant{{Resource: "TOPIC", Name: "there", Operation: "WRITE"}}},
-	}})
+		{Mechanism: "PLAIN", Name: "writer", Password: password, Allow: []kafkatest.Grant{{Resource: "TOPIC", Name: "there", Operation: "WRITE"}}},
+	}...)})
 	as := func(user string) Config {
 		return Config{Brokers: []string{addr}, SASL: login(t, "PLAIN", user, password), Log: slog.New(slog.DiscardHandler)}
 	}

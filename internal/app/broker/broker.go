@@ -12,10 +12,8 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Options of Start. The zero value gives a random loopback port and a log in
@@ -28,51 +26,12 @@ type Options struct {
 	// DataDir holds topics, records and group offsets over restarts, also over
 	// SIGKILL; it is created if absent. Empty keeps the whole log in memory.
 	DataDir string
-	// CompactEvery is the interval at which compacted topics are cleaned, which
-	// reads them completely; zero is 10 s. Unlike Apache Kafka, the active
-	// segment is cleaned too.
-	CompactEvery time.Duration
 	// Log receives the broker's errors and warnings; nil drops them.
 	Log *slog.Logger
 	// TLS, if not nil, makes connections encrypted.
 	TLS *tls.Config
-	// Users, if there are any, are the only ones who may use the broker, each
-	// for what it is allowed. They are for tests of that: the broker stays on
-	// the loopback interface.
-	Users []User
-}
-
-// User of a broker with authentication.
-type User struct {
-	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-	Mechanism, Name, Password string
-	// Super users may do everything.
-	Super bool
-	Allow []Grant
-}
-
-// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP or
-// CLUSTER) of that name.
-type Grant struct{ Resource, Name, Operation string }
-
-// opts are the options for authentication.
-func (u User) opts() ([]kfake.Opt, error) {
-	if u.Super {
-		return []kfake.Opt{kfake.Superuser(u.Mechanism, u.Name, u.Password)}, nil
-	}
-	var acls []kfake.ACL
-	for _, g := range u.Allow {
-		r, err := kmsg.ParseACLResourceType(g.Resource)
-		if err != nil {
-			return nil, fmt.Errorf("broker: resource %q: %w", g.Resource, err)
-		}
-		op, err := kmsg.ParseACLOperation(g.Operation)
-		if err != nil {
-			return nil, fmt.Errorf("broker: operation %q: %w", g.Operation, err)
-		}
-		acls = append(acls, kfake.ACL{Resource: r, Name: g.Name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true})
-	}
-	return []kfake.Opt{kfake.User(u.Mechanism, u.Name, u.Password, acls...)}, nil
+	// More are further options of the broker.
+	More []kfake.Opt
 }
 
 // Broker is a running broker.
@@ -100,9 +59,6 @@ func Start(o Options) (*Broker, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("broker: address %q is not a loopback address", o.Addr)
 	}
-	if o.CompactEvery <= 0 {
-		o.CompactEvery = 10 * time.Second
-	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),
@@ -110,7 +66,7 @@ func Start(o Options) (*Broker, error) {
 			return net.Listen(network, net.JoinHostPort(host, portText))
 		}),
 		kfake.BrokerConfigs(map[string]string{
-			"log.cleaner.backoff.ms":       strconv.FormatInt(max(1, o.CompactEvery.Milliseconds()), 10),
+			"log.cleaner.backoff.ms":       "10000",
 			"group.min.session.timeout.ms": "1000",
 			// Streams are replayed with their original timestamps, which may be
 			// years old; and kfake applies retention to compacted topics too.
@@ -123,20 +79,10 @@ func Start(o Options) (*Broker, error) {
 	if o.TLS != nil {
 		opts = append(opts, kfake.TLS(o.TLS))
 	}
-	if len(o.Users) > 0 {
-		opts = append(opts, kfake.EnableSASL(), kfake.EnableACLs())
-	}
-	for _, u := range o.Users {
-		more, err := u.opts()
-		if err != nil {
-			return nil, err
-		}
-		opts = append(opts, more...)
-	}
 	if o.Log != nil {
 		opts = append(opts, kfake.WithLogger(logger{o.Log}))
 	}
-	c, err := kfake.NewCluster(opts...)
+	c, err := kfake.NewCluster(append(opts, o.More...)...)
 	if err != nil {
 		return nil, fmt.Errorf("broker: cannot listen on %s: %w", o.Addr, err)
 	}

@@ -75,14 +75,10 @@ func yamlError(err error) (int, string) {
 // check looks only for unknown names.
 func (s *settings) check(path string, m *yaml.Node) {
 	for i := 0; i < len(m.Content); i += 2 {
-		if k := m.Content[i]; !s.settable(k.Value) {
+		if k := m.Content[i]; !s.known[k.Value] {
 			s.unknown(path, k, m.Content[i+1], true)
 		}
 	}
-}
-
-func (s *settings) settable(name string) bool {
-	return s.known[name] && name != "config" && name != "help"
 }
 
 func (s *settings) unknown(path string, k, v *yaml.Node, section bool) {
@@ -92,7 +88,6 @@ func (s *settings) unknown(path string, k, v *yaml.Node, section bool) {
 		names = append(names, s.commands...)
 		what = "setting or command"
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == "config" || n == "help" })
 	near, hint := spell.Nearest(k.Value, names), ""
 	if n, ok := s.aliases[spell.Canonical(k.Value)]; ok {
 		near = n
@@ -118,7 +113,7 @@ func (s *settings) mapping(path string, m *yaml.Node, section bool) {
 		f := s.flags.Lookup(k.Value)
 		switch {
 		case !section && s.section(k, v):
-		case !s.settable(k.Value):
+		case !s.known[k.Value]:
 			s.unknown(path, k, v, section)
 		case f == nil && section:
 			s.found = append(s.found, problem(at, k.Value, "the command %s has no setting %q%s", s.command, k.Value, spell.DidYouMean(k.Value, s.flags.names())))

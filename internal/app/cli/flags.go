@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,14 +16,19 @@ import (
 // shows under their titles.
 type Flags struct {
 	*pflag.FlagSet
-	groups  []group
+	Groups  []Group
 	checks  []func(*Call) []error
 	aliases map[string]string
+	run     func(context.Context, *Call) error
+	// What every command has.
+	config, level, format string
+	quiet                 bool
 }
 
-type group struct {
-	title string
-	names []string
+// Group is a group of flags by their names.
+type Group struct {
+	Title string
+	Names []string
 }
 
 func newFlags(name string) *Flags {
@@ -34,27 +40,24 @@ func newFlags(name string) *Flags {
 
 // Group defines flags by calling define and shows them under title.
 func (f *Flags) Group(title string, define func()) {
+	i := slices.IndexFunc(f.Groups, func(g Group) bool { return g.Title == title })
+	if i < 0 {
+		i = len(f.Groups)
+		f.Groups = append(f.Groups, Group{Title: title})
+	}
 	before := map[string]bool{}
 	f.VisitAll(func(fl *pflag.Flag) { before[fl.Name] = true })
 	define()
-	var names []string
 	f.VisitAll(func(fl *pflag.Flag) {
 		if !before[fl.Name] {
-			names = append(names, fl.Name)
+			f.Groups[i].Names = append(f.Groups[i].Names, fl.Name)
 		}
 	})
-	for i := range f.groups {
-		if f.groups[i].title == title {
-			f.groups[i].names = append(f.groups[i].names, names...)
-			return
-		}
-	}
-	f.groups = append(f.groups, group{title, names})
 }
 
 // Check adds a check of what single values cannot show: whether files exist,
 // whether settings go together. It is called once all settings are resolved,
-// by config lint; errors made by Call.Bad say where the setting stands. It must
+// by config lint; errors made by Call.Bad say where the setting is. It must
 // not change anything and must not use the network.
 func (f *Flags) Check(check func(c *Call) []error) { f.checks = append(f.checks, check) }
 
@@ -69,14 +72,15 @@ func (f *Flags) AlsoKnown(name string, others ...string) {
 	}
 }
 
-// Choice defines a flag that takes one of the values given.
+// Choice defines a flag that takes one of the values given, or its default.
 func (f *Flags) Choice(p *string, name, def string, values []string, usage string) {
 	*p = def
-	f.Var(&choice{p, values}, name, usage+": "+strings.Join(values, ", "))
+	f.Var(&choice{p, def, values}, name, usage+": "+strings.Join(values, ", "))
 }
 
 type choice struct {
 	p      *string
+	def    string
 	values []string
 }
 
@@ -84,8 +88,8 @@ func (c *choice) String() string { return *c.p }
 func (c *choice) Type() string   { return "name" }
 
 func (c *choice) Set(s string) error {
-	if !slices.Contains(c.values, s) {
-		return fmt.Errorf("want one of %s%s", strings.Join(slices.DeleteFunc(slices.Clone(c.values), func(v string) bool { return v == "" }), ", "), spell.DidYouMean(s, c.values))
+	if s != c.def && !slices.Contains(c.values, s) {
+		return fmt.Errorf("want one of %s%s", strings.Join(c.values, ", "), spell.DidYouMean(s, c.values))
 	}
 	*c.p = s
 	return nil
@@ -96,14 +100,11 @@ func (c *choice) Set(s string) error {
 type Pairs map[string]string
 
 func (p Pairs) String() string {
-	var b strings.Builder
-	for i, k := range slices.Sorted(maps.Keys(p)) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(k + "=" + p[k])
+	var list []string
+	for _, k := range p.keys() {
+		list = append(list, k+"="+p[k])
 	}
-	return b.String()
+	return strings.Join(list, ",")
 }
 
 func (p Pairs) keys() []string { return slices.Sorted(maps.Keys(p)) }
@@ -133,16 +134,16 @@ func (p Pairs) Set(s string) error {
 // group by group.
 func (f *Flags) usage(common []string) string {
 	var b strings.Builder
-	for _, g := range slices.Concat([]group{{"Common", common}}, f.groups) {
+	for _, g := range slices.Concat([]Group{{"Common", common}}, f.Groups) {
 		part := pflag.NewFlagSet("", pflag.ContinueOnError)
 		part.SortFlags = false
-		for _, n := range g.names {
-			if g.title == "Common" || !slices.Contains(common, n) {
+		for _, n := range g.Names {
+			if g.Title == "Common" || !slices.Contains(common, n) {
 				part.AddFlag(f.Lookup(n))
 			}
 		}
 		if part.HasFlags() {
-			fmt.Fprintf(&b, "%s:\n%s\n", g.title, part.FlagUsagesWrapped(110))
+			fmt.Fprintf(&b, "%s:\n%s\n", g.Title, part.FlagUsagesWrapped(110))
 		}
 	}
 	return b.String()

@@ -38,8 +38,7 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 		if c.Section != "" {
 			continue // its settings are another one's
 		}
-		f, _, _ := p.flags(c)
-		s := p.settings(c, f, io)
+		s := p.settings(c, p.Flags(c), io)
 		s.start()
 		if err := s.file(path); err != nil {
 			return nil, err
@@ -59,15 +58,15 @@ func (p *Program) Lint(ctx context.Context, path string, commands []string, io S
 		}
 	}
 	for _, name := range commands {
-		i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == name })
-		if i < 0 {
-			return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
+		c, err := p.command(name)
+		if err != nil {
+			return nil, err
 		}
-		f, _, _ := p.flags(p.Commands[i])
-		s := p.settings(p.Commands[i], f, io)
+		f := p.Flags(c)
+		s := p.settings(c, f, io)
 		// The file may hold problems that are known by now; the environment's are
 		// new.
-		err := s.resolve(path)
+		err = s.resolve(path)
 		var q *Problem
 		if errors.As(err, &q) && q.Origin.Source != FromFile {
 			add(q)
@@ -117,16 +116,16 @@ type Value struct {
 // the command, as it would run with them, in the order of its help; pairs are
 // listed one by one. Secrets are redacted.
 func (p *Program) Resolve(command string, args []string, io Stdio) ([]Value, error) {
-	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == command })
-	if i < 0 {
-		return nil, Failf(Usage, "no command %q%s", command, spell.DidYouMean(command, p.names()))
+	c, err := p.command(command)
+	if err != nil {
+		return nil, err
 	}
-	f, o, _ := p.flags(p.Commands[i])
+	f := p.Flags(c)
 	if err := f.parse(args); err != nil {
 		return nil, Failf(Usage, "%s: %w", command, err)
 	}
-	s := p.settings(p.Commands[i], f, io)
-	if err := s.load(o); err != nil {
+	s := p.settings(c, f, io)
+	if err := s.load(false); err != nil {
 		return nil, err
 	}
 	var out []Value

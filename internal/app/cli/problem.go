@@ -13,9 +13,9 @@ import (
 
 // Problem is one thing that is wrong with the settings.
 type Problem struct {
-	// Origin says where it stands.
+	// Origin says where it is.
 	Origin Origin
-	// Key is the setting that it is about, or what stands in its place; empty if
+	// Key is the setting that it is about, or what is in its place; empty if
 	// it is about the file as a whole.
 	Key string
 	// Text says what is wrong and, where there is one, what is nearest to it

@@ -1,4 +1,4 @@
-// Package cli is the frame that the commands of a program stand in: flags,
+// Package cli is what the commands of a program have in common: flags,
 // environment and configuration file as one mechanism that knows the origin of
 // every value, help, logging, and exit codes.
 package cli
@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -69,7 +68,7 @@ func (c *Call) Origin(name string) Origin { return c.settings.origins[name] }
 func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDefault }
 
 // Bad returns the error for a value of the flag called name that does not do:
-// a usage error if it stands on the command line, a configuration error if it
+// a usage error if it is on the command line, a configuration error if it
 // comes from elsewhere.
 func (c *Call) Bad(name string, err error) error {
 	o := c.Origin(name)
@@ -94,7 +93,7 @@ func (b *badValue) Unwrap() []error { return []error{b.Problem, b.err} }
 type Program struct {
 	Name, Summary, Text string
 	Version             func() string
-	// CodeOf returns the exit code for an error; nil stands for the function
+	// CodeOf returns the exit code for an error; nil is the function
 	// CodeOf.
 	CodeOf   func(error) Code
 	Commands []*Command
@@ -136,11 +135,21 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	case strings.HasPrefix(name, "-"):
 		return Failf(Usage, "no flag %s before the command; see %s --help", name, p.Name)
 	}
-	i := slices.IndexFunc(p.Commands, func(c *Command) bool { return c.Name == args[0] })
-	if i < 0 {
-		return Failf(Usage, "no command %q%s (see %s --help)", args[0], spell.DidYouMean(args[0], p.names()), p.Name)
+	c, err := p.command(args[0])
+	if err != nil {
+		return Failf(Usage, "%w (see %s --help)", err, p.Name)
 	}
-	return p.call(ctx, p.Commands[i], args[1:], io)
+	return p.call(ctx, c, args[1:], io)
+}
+
+// command returns the command of that name.
+func (p *Program) command(name string) (*Command, error) {
+	for _, c := range p.Commands {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
 }
 
 func (p *Program) names() []string {
@@ -151,31 +160,22 @@ func (p *Program) names() []string {
 	return names
 }
 
-// common are the settings that every command has.
-type common struct {
-	config, level, format string
-	quiet                 bool
-}
-
-// generalGroup is the title of the flags that every command has.
-const generalGroup = "General"
-
-// flags makes the flag set of a command.
-func (p *Program) flags(c *Command) (*Flags, *common, func(context.Context, *Call) error) {
-	f, o := newFlags(c.Name), &common{}
-	run := c.Setup(f)
-	f.Group(generalGroup, func() {
-		f.StringVar(&o.config, "config", "", "YAML `FILE` with settings: names of flags and their values")
-		f.Choice(&o.level, "log-level", "warn", []string{"debug", "info", "warn", "error"}, "least severe message to log")
-		f.Choice(&o.format, "log-format", "text", []string{"text", "json"}, "form of log messages")
-		f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress lines")
+// Flags defines the flags of a command.
+func (p *Program) Flags(c *Command) *Flags {
+	f := newFlags(c.Name)
+	f.run = c.Setup(f)
+	f.Group("General", func() {
+		f.StringVar(&f.config, "config", "", "YAML `FILE` with settings: names of flags and their values")
+		f.Choice(&f.level, "log-level", "warn", []string{"debug", "info", "warn", "error"}, "least severe message to log")
+		f.Choice(&f.format, "log-format", "text", []string{"text", "json"}, "form of log messages")
+		f.BoolVarP(&f.quiet, "quiet", "q", false, "no progress lines")
 		f.BoolP("help", "h", false, "show this help")
 	})
-	return f, o, run
+	return f
 }
 
 func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
-	f, o, run := p.flags(c)
+	f := p.Flags(c)
 	if err := f.parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			fmt.Fprint(io.Out, p.commandHelp(c, f))
@@ -194,14 +194,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 		return nil
 	}
 	s := p.settings(c, f, io)
-	if c.NoFile {
-		if o.config == "" {
-			o.config, _ = io.Getenv(EnvName("config"))
-		}
-		if err := s.resolve(""); err != nil {
-			return err
-		}
-	} else if err := s.load(o); err != nil {
+	if err := s.load(c.NoFile); err != nil {
 		return err
 	}
 	if n := f.NArg(); n < c.MinArgs || c.MaxArgs >= 0 && n > c.MaxArgs {
@@ -211,9 +204,9 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 		}
 		return Failf(Usage, "%s %s, got %d arguments (see %s %s --help)", c.Name, what, n, p.Name, c.Name)
 	}
-	return run(ctx, &Call{
-		Stdio: io, Args: f.Args(), Quiet: o.quiet, JSONLog: o.format == "json", settings: s,
-		Log: logger(io.Err, o.level, o.format),
+	return f.run(ctx, &Call{
+		Stdio: io, Args: f.Args(), Quiet: f.quiet, JSONLog: f.format == "json", settings: s,
+		Log: logger(io.Err, f.level, f.format),
 	})
 }
 
@@ -224,22 +217,28 @@ func (p *Program) settings(c *Command, f *Flags, io Stdio) *settings {
 		s.own = c.Name
 	}
 	for _, c := range p.Commands {
-		f, _, _ := p.flags(c)
-		f.VisitAll(func(fl *pflag.Flag) { s.known[fl.Name] = true })
+		f := p.Flags(c)
+		for _, name := range f.names() {
+			s.known[name] = true
+		}
 		maps.Copy(s.aliases, f.aliases)
 	}
 	return s
 }
 
-// load fills the settings from all sources.
-func (s *settings) load(o *common) error {
+// load fills the settings from all sources, but for the file with noFile.
+func (s *settings) load(noFile bool) error {
 	if err := s.flags.refuseSecrets(); err != nil {
 		return err
 	}
-	if o.config == "" {
-		o.config, _ = s.getenv(EnvName("config"))
+	path := &s.flags.config
+	if *path == "" {
+		*path, _ = s.getenv(EnvName("config"))
 	}
-	return s.resolve(o.config)
+	if noFile {
+		return s.resolve("")
+	}
+	return s.resolve(*path)
 }
 
 // logger returns a logger on w.

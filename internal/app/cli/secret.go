@@ -30,7 +30,7 @@ func (f *Flags) Secret(name, usage string) {
 	f.String(name+"-file", "", fmt.Sprintf("`FILE` that holds %s; or set %s, or %s in the configuration file", usage, EnvName(name), name))
 }
 
-// refuseSecrets returns an error if a secret stands on the command line.
+// refuseSecrets returns an error if a secret is on the command line.
 func (f *Flags) refuseSecrets() error {
 	var err error
 	f.VisitAll(func(fl *pflag.Flag) {

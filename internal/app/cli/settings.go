@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -75,15 +74,13 @@ type settings struct {
 // from the file at path, if any.
 func (s *settings) resolve(path string) error {
 	s.start()
-	var errs []error
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		if v, ok := s.getenv(EnvName(f.Name)); ok && f.Name != "help" && f.Name != "config" {
+	for _, name := range s.flags.names() {
+		if v, ok := s.getenv(EnvName(name)); ok {
 			node := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(v, "$", "$$")}
-			errs = append(errs, s.apply(f, node, Origin{Source: FromEnv, Name: EnvName(f.Name)}))
+			if err := s.apply(s.flags.Lookup(name), node, Origin{Source: FromEnv, Name: EnvName(name)}); err != nil {
+				return err
+			}
 		}
-	})
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i]
 	}
 	if path == "" {
 		return nil
@@ -116,40 +113,25 @@ func (s *settings) start() {
 	})
 }
 
-func list(f *pflag.Flag) bool {
-	_, pairs := f.Value.(Pairs)
-	_, slice := f.Value.(pflag.SliceValue)
-	return pairs || slice
-}
-
-func splitList(v string) []string {
-	var out []string
-	for item := range strings.SplitSeq(v, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
-	}
-	return out
-}
-
 // set gives the flag, which holds no pairs, a value unless a stronger source
 // has.
 func (s *settings) set(f *pflag.Flag, items []string, o Origin) error {
 	if s.origins[f.Name].Source != FromDefault {
 		return nil
 	}
-	bad := func(v string, err error) error {
-		if secret(f) {
-			v = redacted
-		}
-		return Fail(Config, problem(o, f.Name, "%s = %q: %v", f.Name, v, err))
-	}
+	var err error
+	text := strings.Join(items, ",")
 	if sv, ok := f.Value.(pflag.SliceValue); ok {
-		if err := sv.Replace(items); err != nil {
-			return bad(strings.Join(items, ","), plain(f, strings.Join(items, ","), err))
+		err = sv.Replace(items)
+	} else {
+		err = f.Value.Set(text)
+	}
+	if err != nil {
+		err = plain(f, text, err)
+		if secret(f) {
+			text = redacted
 		}
-	} else if err := f.Value.Set(items[0]); err != nil {
-		return bad(items[0], plain(f, items[0], err))
+		return Fail(Config, problem(o, f.Name, "%s = %q: %v", f.Name, text, err))
 	}
 	s.origins[f.Name] = o
 	return nil
@@ -175,72 +157,76 @@ func (s *settings) setPair(f *pflag.Flag, item string, o Origin) error {
 
 // apply gives f the value or values that a node holds.
 func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
-	for v.Kind == yaml.AliasNode {
-		v = v.Alias
+	type item struct {
+		text string
+		at   Origin
 	}
-	scalar := func(n *yaml.Node) (string, Origin, error) {
-		for n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
+	var items []item
+	add := func(prefix string, n *yaml.Node) error {
+		n = target(n)
 		at := Origin{o.Source, o.Name, n.Line}
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			return "", at, Fail(Config, problem(at, f.Name, "%s: want a value", f.Name))
+			return Fail(Config, problem(at, f.Name, "%s: want a value", f.Name))
 		}
 		text, err := expand(n.Value, s.getenv)
 		if err != nil {
-			err = Fail(Config, problem(at, f.Name, "%s: %v", f.Name, err))
+			return Fail(Config, problem(at, f.Name, "%s: %v", f.Name, err))
 		}
-		return text, at, err
+		items = append(items, item{prefix + text, at})
+		return nil
 	}
 	_, pairs := f.Value.(Pairs)
-	var items []string
-	switch {
+	_, slice := f.Value.(pflag.SliceValue)
+	switch v = target(v); {
 	case v.Kind == yaml.MappingNode && pairs:
 		for i := 0; i < len(v.Content); i += 2 {
-			text, at, err := scalar(v.Content[i+1])
-			if err == nil {
-				err = s.setPair(f, v.Content[i].Value+"="+text, at)
-			}
-			if err != nil {
+			if err := add(v.Content[i].Value+"=", v.Content[i+1]); err != nil {
 				return err
 			}
 		}
-		return nil
-	case v.Kind == yaml.SequenceNode && list(f):
+	case v.Kind == yaml.SequenceNode && (pairs || slice):
 		for _, n := range v.Content {
-			text, at, err := scalar(n)
-			if err == nil && pairs {
-				err = s.setPair(f, text, at)
-			}
-			if err != nil {
+			if err := add("", n); err != nil {
 				return err
 			}
-			items = append(items, text)
 		}
 	case v.Kind == yaml.ScalarNode:
-		text, at, err := scalar(v)
-		if err != nil {
+		if err := add("", v); err != nil {
 			return err
 		}
-		items = []string{text}
-		if list(f) {
-			items = splitList(text)
-		}
-		for _, item := range items {
-			if !pairs {
-				break
-			}
-			if err := s.setPair(f, item, at); err != nil {
-				return err
+		if pairs || slice {
+			whole := items[0]
+			items = nil
+			for text := range strings.SplitSeq(whole.text, ",") {
+				if text = strings.TrimSpace(text); text != "" {
+					items = append(items, item{text, whole.at})
+				}
 			}
 		}
 	default:
 		return Fail(Config, problem(o, f.Name, "%s: want a single value", f.Name))
 	}
+	var texts []string
+	for _, i := range items {
+		texts = append(texts, i.text)
+		if pairs {
+			if err := s.setPair(f, i.text, i.at); err != nil {
+				return err
+			}
+		}
+	}
 	if pairs {
 		return nil
 	}
-	return s.set(f, items, o)
+	return s.set(f, texts, o)
+}
+
+// target is the node that an alias refers to.
+func target(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
 }
 
 var variable = regexp.MustCompile(`\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)

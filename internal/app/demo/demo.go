@@ -89,13 +89,7 @@ type demo struct {
 	engine *engine.Engine
 	rate   float64 // examples learned a second
 	hash   uint64
-	final  *testOfLast
-}
-
-// testOfLast is how the last model does on examples after the stream.
-type testOfLast struct {
-	accuracy float64
-	version  uint64
+	tested float64 // accuracy of the last model on examples after the stream
 }
 
 func (d *demo) say(format string, args ...any) {
@@ -290,6 +284,6 @@ func (d *demo) test(v *predictor.Version) error {
 			right++
 		}
 	}
-	d.final = &testOfLast{float64(right) / lastTest, v.Update.Version}
+	d.tested = float64(right) / lastTest
 	return nil
 }

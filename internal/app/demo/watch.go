@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"sync"
 	"time"
@@ -141,7 +140,7 @@ func (w *watch) updated(v *predictor.Version) {
 		w.d.say("%8s %18s %26s %30s", "version", "examples learned", "accuracy, last 1000 before", "subscriber's accuracy, last")
 		w.d.say("%8s %18s %26s %30s", "", "", "learning from them", "1000 held out")
 	}
-	w.d.say("%8d %18d %26s %30s", dv.version, dv.examples, percent(dv.recent), percent(dv.held))
+	w.d.say("%8d %18d %26s %30s", dv.version, dv.examples, eval.Percent(dv.recent), eval.Percent(dv.held))
 	w.change.Broadcast()
 }
 
@@ -192,9 +191,9 @@ func (d *demo) finish() error {
 	info := e.Predictor().Info()
 	rows := [][]string{
 		{"examples", fmt.Sprintf("%d read from the topic = %d learned + %d sampled out + %d refused", n.Consumed, n.Learned, n.SampledOut, n.Dead)},
-		{"accuracy while learning", fmt.Sprintf("%s over all, %s over the last %d, each predicted before it was learned", percent(all), percent(recent), window)},
-		{"accuracy of the subscriber", fmt.Sprintf("%s over all %d held out, %s over the last %d, with the model of the moment", percent(heldAll), w.held.Examples(), percent(heldRecent), window)},
-		{"accuracy of the last model", fmt.Sprintf("%s on the %d examples that come next (always the larger class: %s)", percent(d.final.accuracy), lastTest, percent(float64(max(neg, pos))/float64(neg+pos)))},
+		{"accuracy while learning", fmt.Sprintf("%s over all, %s over the last %d, each predicted before it was learned", eval.Percent(all), eval.Percent(recent), window)},
+		{"accuracy of the subscriber", fmt.Sprintf("%s over all %d held out, %s over the last %d, with the model of the moment", eval.Percent(heldAll), w.held.Examples(), eval.Percent(heldRecent), window)},
+		{"accuracy of the last model", fmt.Sprintf("%s on the %d examples that come next (always the larger class: %s)", eval.Percent(d.tested), lastTest, eval.Percent(float64(max(neg, pos))/float64(neg+pos)))},
 		{"model", fmt.Sprintf("%s, %d support vectors, learned by %s", info.Text, info.Support, d.learner)},
 		{"model versions", fmt.Sprintf("%d published, %d taken into use by the subscriber without a pause", w.last, len(w.versions))},
 		{"checkpoints", fmt.Sprintf("%d written, the last one %d bytes; training was stopped and resumed once", w.number, w.bytes)},
@@ -238,7 +237,7 @@ func (d *demo) page(rows [][]string) *report.Report {
 	for _, v := range w.versions {
 		marks = append(marks, float64(v.examples))
 		versions.Rows = append(versions.Rows, []string{fmt.Sprint(v.version), fmt.Sprint(v.examples), fmt.Sprint(v.support),
-			percent(v.recent), percent(v.held)})
+			eval.Percent(v.recent), eval.Percent(v.held)})
 	}
 	held := chart.Chart{
 		Title: "Accuracy of the subscriber", X: chart.Axis{Label: "examples in the stream"}, Y: chart.Axis{Label: "accuracy", Percent: true},
@@ -253,11 +252,4 @@ func (d *demo) page(rows [][]string) *report.Report {
 		Charts: []chart.Chart{chart.Curve(d.engine.Prequential(), d.engine.Curve(), window), held},
 		Foot:   version.Text(),
 	}
-}
-
-func percent(v float64) string {
-	if math.IsNaN(v) {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f %%", 100*v)
 }

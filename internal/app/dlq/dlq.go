@@ -67,8 +67,8 @@ that is killed at any moment and started again loses nothing; what was sent
 since the last commit, at most 1000 records, is then there twice. One replay at
 a time may use a group. Where the group has no position, --from must say where
 to begin; brokers forget positions that have not moved for
-offsets.retention.minutes (7 days). Letters that --reason or --origin pass over
-are passed over for good, so a filter needs a --group of its own.`,
+offsets.retention.minutes (7 days). Letters that --reason or --origin skip
+are skipped for good, so a filter needs a --group of its own.`,
 		Example: "streamsvm dlq list --config streamsvm.yaml --reason label,syntax --values\n" +
 			"streamsvm dlq replay clicks.dlq --from earliest --dry-run --repair \"sed 's/NaN/0/g'\"",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
@@ -102,7 +102,7 @@ are passed over for good, so a filter needs a --group of its own.`,
 }
 
 // foreignFlags are those of the other verb: in a configuration file they may
-// stand beside each other.
+// be together.
 var foreignFlags = map[string][]string{
 	"list":   {"group", "from", "to", "repair", "on-out-of-range", "dry-run"},
 	"replay": {"json", "values"},
@@ -125,7 +125,7 @@ type letterFlags struct {
 func (o *letterFlags) define(f *cli.Flags) {
 	f.Group("Dead letters", func() {
 		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` of the records, if no topic of dead letters is given")
-		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of labels, beside them")
+		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of labels, in addition")
 		f.StringVar(&o.suffix, "dlq", ".dlq", "`SUFFIX` of the topics of dead letters")
 		f.StringSliceVar(&o.reasons, "reason", nil, "only letters with these `REASONS`: "+reasonNames())
 		f.StringSliceVar(&o.origins, "origin", nil, "only letters about records of these `TOPICS`")
@@ -177,7 +177,7 @@ func (o *letterFlags) resolve(args []string) (err error) {
 	return err
 }
 
-// filtered reports whether some letters are passed over.
+// filtered reports whether some letters are skipped.
 func (o *letterFlags) filtered() bool { return len(o.reasons)+len(o.origins) > 0 }
 
 // wants reports whether the letter is one of those asked for.

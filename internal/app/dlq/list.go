@@ -27,7 +27,7 @@ type letterList struct {
 
 	reasons           map[string]int // letters listed, by reason
 	truncated         int
-	filteredOut, none int // letters passed over, records that are no letters
+	filteredOut, none int // letters skipped, records that are no letters
 }
 
 func (l *letterList) define(f *cli.Flags) {
@@ -75,10 +75,7 @@ func (l *letterList) run(ctx context.Context) error {
 	l.reasons = map[string]int{}
 	src, err := l.open(ctx, nil, kafkaio.StartEarliest, kafkaio.OutOfRangeEarliest)
 	if err != nil {
-		if ctx.Err() != nil {
-			return l.ended(ctx, err)
-		}
-		return err
+		return l.ended(ctx, err)
 	}
 	defer src.Close()
 	out := bufio.NewWriter(l.c.Out)
@@ -109,7 +106,7 @@ func (l *letterList) run(ctx context.Context) error {
 	return err
 }
 
-// show prints a letter unless it is passed over.
+// show prints a letter unless it is skipped.
 func (l *letterList) show(w io.Writer, r *stream.Record) error {
 	var line letterLine
 	p, err := deadletter.Parse(r)
@@ -191,15 +188,17 @@ func (l *letterList) summary() string {
 	if total > 0 {
 		fmt.Fprintf(&b, ": %s", strings.Join(parts, ", "))
 	}
-	for _, x := range []struct {
-		n    int
-		what string
-	}{{l.truncated, "truncated"}, {l.filteredOut, "passed over by the filter"}, {l.none, "records that are no dead letters"}} {
-		if x.n > 0 {
-			fmt.Fprintf(&b, "; %s %d", x.what, x.n)
-		}
-	}
+	some(&b, l.truncated, "; truncated %d")
+	some(&b, l.filteredOut, "; skipped by the filter %d")
+	some(&b, l.none, "; records that are no dead letters %d")
 	return b.String()
+}
+
+// some adds a count to a summary if it is not 0.
+func some(b *strings.Builder, n int, format string) {
+	if n > 0 {
+		fmt.Fprintf(b, format, n)
+	}
 }
 
 // plural is "1 letter" or "2 letters".

@@ -62,8 +62,7 @@ func (r *letterReplay) define(f *cli.Flags) {
 	r.batch = replayBatch
 	f.Group("Replay", func() {
 		f.StringVar(&r.group, "group", Group, "consumer `GROUP` that keeps the position")
-		f.Choice(&r.from, "from", "", []string{"", "earliest", "latest"}, "where to begin")
-		f.Lookup("from").Usage = "where to begin if the group has no position: earliest, latest"
+		f.Choice(&r.from, "from", "", []string{"earliest", "latest"}, "where to begin if the group has no position")
 		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
 		f.StringVar(&r.repair, "repair", "", "shell `COMMAND` that reads a value and prints the one to send")
 		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next letter does not exist any more")
@@ -79,7 +78,7 @@ func (r *letterReplay) validate() error {
 	}
 	// A group of the configuration file is that of replays without a filter.
 	if r.filtered() && c.Origin("group").Source != cli.FromFlag {
-		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it passes over is passed over for good"))
+		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it skips is skipped for good"))
 	}
 	if len(r.note()) > 4000 {
 		return c.Bad("origin", errors.New("too many topics"))
@@ -95,7 +94,7 @@ func (r *letterReplay) validate() error {
 	return nil
 }
 
-// note is what the group keeps beside its positions: which letters it is for.
+// note is what the group keeps besides its positions: which letters it is for.
 func (r *letterReplay) note() string {
 	if !r.filtered() {
 		return "all letters"
@@ -123,10 +122,7 @@ func (r *letterReplay) run(ctx context.Context) error {
 	r.positions = group
 	src, err := r.begin(ctx, group)
 	if err != nil {
-		if ctx.Err() != nil {
-			return r.ended(ctx, err)
-		}
-		return err
+		return r.ended(ctx, err)
 	}
 	defer src.Close()
 	batch := r.findLimits(ctx)
@@ -356,16 +352,10 @@ func (r *letterReplay) summary() string {
 		sent = "to be fed back"
 	}
 	fmt.Fprintf(&b, "%s in %s: %d %s", plural(r.n.read, "dead letter"), strings.Join(r.letters, ", "), r.n.sent, sent)
-	for _, x := range []struct {
-		n    int
-		what string
-	}{
-		{r.n.filtered, "passed over by the filter"}, {r.n.truncated, "truncated"}, {r.n.unrepaired, "refused by the repair command"},
-		{r.n.tooLarge, "too large"}, {r.n.others, "no letters about these topics"},
-	} {
-		if x.n > 0 {
-			fmt.Fprintf(&b, " + %d %s", x.n, x.what)
-		}
-	}
+	some(&b, r.n.filtered, " + %d skipped by the filter")
+	some(&b, r.n.truncated, " + %d truncated")
+	some(&b, r.n.unrepaired, " + %d refused by the repair command")
+	some(&b, r.n.tooLarge, " + %d too large")
+	some(&b, r.n.others, " + %d no letters about these topics")
 	return b.String()
 }

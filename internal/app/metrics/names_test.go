@@ -19,7 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-var update = flag.Bool("update", false, "write names.golden anew")
+var update = flag.Bool("update", false, "rewrite names.golden")
 
 // everything returns a registry for each task, in which every metric has a
 // value.
@@ -65,7 +65,7 @@ func everything(t *testing.T) []*prometheus.Registry {
 
 // TestNames holds the names, types and labels of all metrics against
 // names.golden: dashboards and alerts of users depend on them. A change there
-// is a change of the interface. Write it anew with
+// is a change of the interface. Rewrite it with
 //
 //	go test ./internal/metrics -run TestNames -update
 func TestNames(t *testing.T) {

@@ -32,24 +32,15 @@ type page struct {
 	Tiles, Fates, Learner            []named
 	Course                           *chart.Chart // of the prequential measure; nil before the first
 	Pace                             []chart.Chart
-	Lags                             []lagRow
-	Checkpoints                      []checkpointRow
-	Models                           []modelRow
-	Dead                             []deadRow
+	Lags                             []lag
+	Checkpoints, Models, Dead        []event
+	now                              time.Time
 }
 
 type named struct{ Name, Value string }
 
-type lagRow struct {
-	Topic       string
-	ID, Records string
-}
-
-type checkpointRow struct{ Age, Examples, Bytes, Hash string }
-
-type modelRow struct{ Version, Age, Examples, Kind, Bytes string }
-
-type deadRow struct{ Age, Why string }
+// Age is used by the page.
+func (p *page) Age(e event) string { return short(p.now.Sub(e.at)) }
 
 // Page returns a handler that answers with the page; stall is as in Healthy.
 func (r *Run) Page(stall time.Duration) http.Handler {
@@ -75,8 +66,9 @@ func (r *Run) page() *page {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, v, s := r.now(), &r.view, &r.view.summary
-	lags, lag := r.lags()
+	lags, behind := r.lags()
 	p := &page{
+		now: now, Lags: lags, Checkpoints: slices.Clone(r.checkpoints), Models: slices.Clone(r.models), Dead: slices.Clone(r.dead),
 		Title: "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
 		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
 	}
@@ -88,7 +80,7 @@ func (r *Run) page() *page {
 		p.State = "starting: opening checkpoints and topics"
 	case !v.started:
 		p.State = "warming up: choosing scale and options on the first examples"
-	case lag == 0 && v.queued == 0:
+	case behind == 0 && v.queued == 0:
 		p.State = "up to date"
 	}
 	at := r.seen
@@ -104,19 +96,19 @@ func (r *Run) page() *page {
 		case m.MAE != nil:
 			return number(float64(*m.MAE))
 		}
-		return percent(float64(m.Accuracy))
+		return eval.Percent(m.Accuracy)
 	}
 	name := "accuracy"
 	if s.MAE != nil {
 		name = "mean absolute error"
 	}
 	p.Tiles = []named{
-		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(lag, 0)))},
+		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(behind, 0)))},
 		{name + ", last " + count(uint64(s.Window.Examples)), score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
 		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
 	}
 	if len(r.models) > 0 {
-		p.Tiles = append(p.Tiles, named{"model version", count(r.models[0].Version)})
+		p.Tiles = append(p.Tiles, named{"model version", r.models[0].Cells[0]})
 	}
 	if r.seen.IsZero() {
 		return p
@@ -129,18 +121,6 @@ func (r *Run) page() *page {
 	if v.join != nil {
 		p.Fates = append(p.Fates, named{"labels joined with their example", count(c.Joined)}, named{"labels of no use: late, for no example, or a second one", count(c.Late)},
 			named{"examples without a label", count(v.join.Missing)})
-	}
-	for _, l := range lags {
-		p.Lags = append(p.Lags, lagRow{l.Topic, strconv.Itoa(int(l.ID)), count(uint64(max(l.Records, 0)))})
-	}
-	for _, x := range r.checkpoints {
-		p.Checkpoints = append(p.Checkpoints, checkpointRow{short(now.Sub(x.At)), count(x.Examples), count(uint64(x.Bytes)), fmt.Sprintf("%016x", x.Hash)})
-	}
-	for _, x := range r.models {
-		p.Models = append(p.Models, modelRow{count(x.Version), short(now.Sub(x.At)), count(x.Examples), string(x.Kind), count(uint64(x.Bytes))})
-	}
-	for _, x := range r.dead {
-		p.Dead = append(p.Dead, deadRow{short(now.Sub(x.At)), x.Why})
 	}
 	if len(v.curve) > 0 {
 		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
@@ -184,13 +164,6 @@ func (r *Run) learner() []named {
 		list = append(list, named{"options", strings.Join(set, " ")})
 	}
 	return list
-}
-
-func percent(v float64) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	return strconv.FormatFloat(100*v, 'f', 2, 64) + " %"
 }
 
 func number(v float64) string {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -41,10 +42,8 @@ type Run struct {
 	began, seen time.Time
 	view        view
 	marks       []mark // at least rateOver apart
-	checkpoints []savedCheckpoint
-	models      []savedModel
-	dead        []deadLetter
-	refused     map[stream.Stage]uint64
+	// The latest of each kind, the newest first.
+	checkpoints, models, dead []event
 
 	// For Healthy: when the state last moved, and what it was then.
 	moved    time.Time
@@ -57,7 +56,6 @@ type About struct {
 	Version, Learner, Preset string
 	Topics                   []string
 	ModelTopic, Model        string
-	Checkpoints              string // directory
 }
 
 type view struct {
@@ -81,30 +79,15 @@ type mark struct {
 	behind  int64
 }
 
-type savedCheckpoint struct {
-	At       time.Time
-	Examples uint64
-	Bytes    int64
-	Took     time.Duration
-	Hash     uint64
-}
-
-type savedModel struct {
-	At                time.Time
-	Version, Examples uint64
-	Kind              stream.UpdateKind
-	Bytes             int
-	Took              time.Duration
-}
-
-type deadLetter struct {
-	At  time.Time
-	Why string
+// event is something that has happened, as a row of a table.
+type event struct {
+	at    time.Time
+	Cells []string
 }
 
 // New returns the status of a run that begins now.
 func New(about About) *Run {
-	r := &Run{about: about, now: time.Now, refused: map[stream.Stage]uint64{}}
+	r := &Run{about: about, now: time.Now}
 	r.began = r.now()
 	r.moved = r.began
 	return r
@@ -188,48 +171,44 @@ func (r *Run) pace() []chart.Chart {
 func (r *Run) Dead(why *stream.RecordError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refused[why.Stage]++
-	r.dead = newest(r.dead, deadLetter{r.now(), why.Error()})
+	r.dead = newest(r.dead, r.now(), why.Error())
 }
 
 // Checkpointed implements engine.CheckpointedHook.
-func (r *Run) Checkpointed(_ string, h checkpoint.Header, bytes int64, took time.Duration) {
+func (r *Run) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.checkpoints = newest(r.checkpoints, savedCheckpoint{h.Created, h.Examples, bytes, took, h.StateHash})
+	r.checkpoints = newest(r.checkpoints, h.Created, count(h.Examples), count(uint64(bytes)), fmt.Sprintf("%016x", h.StateHash))
 }
 
 // Published implements engine.PublishedHook.
-func (r *Run) Published(u *stream.Update, took time.Duration) {
+func (r *Run) Published(u *stream.Update, _ time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.models = newest(r.models, savedModel{u.Created, u.Version, u.Examples, u.Kind, len(u.Payload), took})
+	r.models = newest(r.models, u.Created, count(u.Version), count(u.Examples), string(u.Kind), count(uint64(len(u.Payload))))
 }
 
-// newest puts x before list, which keeps its most recent elements.
-func newest[T any](list []T, x T) []T {
-	list = slices.Insert(list, 0, x)
+// newest puts an event before list, which keeps its most recent elements.
+func newest(list []event, at time.Time, cells ...string) []event {
+	list = slices.Insert(list, 0, event{at, cells})
 	return list[:min(len(list), recent)]
 }
 
+// lag is how far the run is behind in a partition.
+type lag struct{ Topic, Partition, Records string }
+
 // lags returns the lag of every partition, in order, and their sum.
-func (r *Run) lags() (list []partitionLag, total int64) {
+func (r *Run) lags() (list []lag, total int64) {
 	l, ok := r.src.(stream.Lagger)
 	if !ok {
 		return nil, 0
 	}
-	lag := l.Lag()
-	for _, p := range slices.SortedFunc(maps.Keys(lag), stream.Partition.Compare) {
-		list = append(list, partitionLag{p.Topic, p.ID, lag[p]})
-		total += lag[p]
+	behind := l.Lag()
+	for _, p := range slices.SortedFunc(maps.Keys(behind), stream.Partition.Compare) {
+		list = append(list, lag{p.Topic, strconv.Itoa(int(p.ID)), count(uint64(max(behind[p], 0)))})
+		total += behind[p]
 	}
 	return list, total
-}
-
-type partitionLag struct {
-	Topic   string
-	ID      int32
-	Records int64
 }
 
 // Healthy returns nil unless records are waiting and none has been consumed,

@@ -207,7 +207,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	p := r.page()
 	for i, want := range []string{"24 h 0 min", "0s"} { // the newest first
-		if got := []string{p.Checkpoints[i].Age, p.Models[i].Age}; got[0] != want || got[1] != want {
+		if got := []string{p.Age(p.Checkpoints[i]), p.Age(p.Models[i])}; got[0] != want || got[1] != want {
 			t.Errorf("ages %q, want %q", got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -98,15 +100,15 @@ func embeddedSecure(tb testing.TB) *Secure {
 	with := func(p Pair) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{p.TLS}} }
 	mutual := with(server)
 	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
-	users := []broker.User{{Mechanism: "PLAIN", Name: "admin", Password: s.Password, Super: true}}
+	users := []User{{Mechanism: "PLAIN", Name: "admin", Password: s.Password, Super: true}}
 	for _, name := range []string{"trainer", "nobody"} {
 		for _, m := range Mechanisms {
-			users = append(users, broker.User{Mechanism: strings.ToUpper(m), Name: name, Password: s.Password})
+			users = append(users, User{Mechanism: strings.ToUpper(m), Name: name, Password: s.Password})
 		}
 	}
 	for name, o := range map[string]broker.Options{
 		"TLS": {TLS: with(server)}, "MTLS": {TLS: mutual}, "EXPIRED": {TLS: with(gone)},
-		"SASL": {Users: users}, "SASLTLS": {TLS: with(server), Users: users},
+		"SASL": {More: Users(users...)}, "SASLTLS": {TLS: with(server), More: Users(users...)},
 	} {
 		b, err := broker.Start(o)
 		if err != nil {
@@ -272,4 +274,40 @@ func (s *Secure) CreateTopic(listener, name string) {
 	if s.Real {
 		s.tb.Cleanup(func() { drop(s.tb, s.admin, name) })
 	}
+}
+
+// User of a broker with authentication.
+type User struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism, Name, Password string
+	// Super users may do everything.
+	Super bool
+	Allow []Grant
+}
+
+// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP or
+// CLUSTER) of that name.
+type Grant struct{ Resource, Name, Operation string }
+
+// Users returns the options of an embedded broker that only these users may
+// use, each for what it is allowed.
+func Users(users ...User) []kfake.Opt {
+	opts := []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs()}
+	for _, u := range users {
+		if u.Super {
+			opts = append(opts, kfake.Superuser(u.Mechanism, u.Name, u.Password))
+			continue
+		}
+		var acls []kfake.ACL
+		for _, g := range u.Allow {
+			r, err1 := kmsg.ParseACLResourceType(g.Resource)
+			op, err2 := kmsg.ParseACLOperation(g.Operation)
+			if err := errors.Join(err1, err2); err != nil {
+				panic(err)
+			}
+			acls = append(acls, kfake.ACL{Resource: r, Name: g.Name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true})
+		}
+		opts = append(opts, kfake.User(u.Mechanism, u.Name, u.Password, acls...))
+	}
+	return opts
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -22,11 +21,10 @@ the others those whose defaults suit nearly always, and those that come from the
 | --- | --- | --- | --- |
 `
 
-// learnersMarkdown writes the reference of the learners and their options.
-func learnersMarkdown(w io.Writer, specs []algos.Spec) error {
+// learnersDoc returns docs/learners.md.
+func learnersDoc(specs []algos.Spec) string {
 	var b strings.Builder
 	b.WriteString(learnersIntro)
-	cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 	for _, s := range specs {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", s.Name, strings.ToLower(s.Name), s.Kind, strings.ReplaceAll(join(s.Tasks), ",", ", "), cell(s.Summary))
 	}
@@ -58,8 +56,7 @@ func learnersMarkdown(w io.Writer, specs []algos.Spec) error {
 		}
 		b.WriteString(strings.Join(presets, "\n"))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // sentence makes a text begin and end like one.
