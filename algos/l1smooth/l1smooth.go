@@ -45,7 +45,7 @@ import (
 // sums run on several cores and give the same bits on any number of them.
 type Learner struct {
 	*samplers.Buffer
-	opt     Options
+	opt     options
 	s       solver
 	solving bool // between the iterations of a solution
 	full    bool // the present solution goes down to the last level
@@ -67,7 +67,7 @@ const (
 	share      = 4
 )
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	b, err := samplers.New(samplers.Options{
 		Features: o.Dim, Policy: samplers.Policy(o.Keep), Size: o.Buffer, Hold: true, Seed: env.Seed, Every: 1,
 	})

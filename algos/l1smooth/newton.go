@@ -33,7 +33,7 @@ type work struct {
 // the corrected Algorithms 1 to 3. w, active, k, adjust, enlarged and begin
 // are its state; everything else is scratch.
 type solver struct {
-	opt *Options
+	opt *options
 	*data
 	alphas []float64
 

@@ -7,8 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.001 100" doc:"weight of the losses as in LIBLINEAR: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda, eq 2" doc:"ridge weight"`
 	L1     float64 `opt:"l1" default:"0.1" range:"[0,inf)" doc:"weight of the absolute values relative to the ridge: mu = l1 lambda; used while mu is auto"`
@@ -53,7 +53,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 }, check, newLearner, model.DecodeLinear)
 
-func check(o *Options) error {
+func check(o *options) error {
 	if o.AlphaMin > o.Alpha0 {
 		return errors.New("option alpha_min is greater than alpha0")
 	}

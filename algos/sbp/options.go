@@ -6,8 +6,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda and nu are auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda, eq 2.2" doc:"ridge weight, from which nu is found; used while nu is auto"`
 	kernel.Options
@@ -60,4 +60,4 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 }, check, newLearner, expansion.Decode)
 
-func check(o *Options) error { return o.Check() }
+func check(o *options) error { return o.Check() }

@@ -55,7 +55,7 @@ import (
 // cache, 72 bytes an example. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
-	opt Options
+	opt options
 	rng *rng.Source
 
 	// The members of the buffer, by slot.
@@ -109,7 +109,7 @@ const coldSpans = 5
 // K(x,x) = 1.
 const firstNu = 0.01
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	b, err := samplers.New(samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Buffer, Seed: env.Seed, Every: o.Every, Warmup: o.Warmup()})
 	l := &Learner{
 		Buffer: b,

@@ -7,8 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C |S|) for a sample S; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C |S|)" paper:"eq 1, where it is 1" doc:"ridge weight"`
 	kernel.Options
@@ -57,7 +57,7 @@ const (
 
 // largeRadius is delta_max, 50 times the first radius in rkhs and 10 times that
 // in alpha, where a long step changes every coefficient.
-func (o *Options) largeRadius() float64 {
+func (o *options) largeRadius() float64 {
 	if o.Geometry == "alpha" {
 		return 1
 	}
@@ -68,10 +68,10 @@ func (o *Options) largeRadius() float64 {
 // test belongs to: T stays out of the sample, the model between steps is the
 // incumbent, and the line search is Algorithm 2, whose radius the test adapts.
 // Otherwise the line search is exact.
-func (o *Options) asPaper() bool { return o.Accept == "ratio" || o.Accept == "printed" }
+func (o *options) asPaper() bool { return o.Accept == "ratio" || o.Accept == "printed" }
 
 // check checks what a range cannot say and resolves what "auto" means.
-func check(o *Options) error {
+func check(o *options) error {
 	if math.IsNaN(o.Delta0) {
 		o.Delta0 = 1
 		if o.Geometry == "alpha" {

@@ -28,7 +28,7 @@ var Spec = algos.Define(algos.SpecInfo{
 // use.
 type Learner struct {
 	*samplers.Growing // S_k and T_k, by number: the points are in p
-	opt               Options
+	opt               options
 
 	p *hinge.Problem // on S_k, the iterate and the direction; nil before S_0 is there
 
@@ -62,7 +62,7 @@ var _ algos.Learner = (*Learner)(nil)
 // made of the last stride·|S| of them.
 const stride = 16
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	g := samplers.Growth{
 		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
 		TMax: o.TMax, Recycle: !o.asPaper(), Full: o.Full, Stride: stride, Shuffle: o.Shuffle,

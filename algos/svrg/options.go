@@ -11,8 +11,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/finitesum"
 )
 
-// Options are those of all methods of the family; the tags say what they mean.
-type Options struct {
+// options are those of all methods of the family; the tags say what they mean.
+type options struct {
 	Loss    string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
 	C       float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
 	Lambda  float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
@@ -34,10 +34,10 @@ type Options struct {
 	Draw string   `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike"`
 }
 
-// SDOptions are those of svrg-sd and saga-sd, which also have momentum and
+// sdOptions are those of svrg-sd and saga-sd, which also have momentum and
 // sufficient decrease.
-type SDOptions struct {
-	Options
+type sdOptions struct {
+	options
 	_        struct{} `group:"paper"`
 	Decrease float64  `opt:"decrease" default:"0.001" range:"[0,1]" paper:"m1/m" doc:"share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone"`
 	Theta    string   `opt:"theta" default:"auto" enum:"auto,gram,start,pass,rows" paper:"SVD" doc:"the scale comes from the Gram matrix, the first step of an epoch, a pass, or 1,024 rows; auto: gram up to 64 coordinates, else start"`
@@ -64,7 +64,7 @@ var gone = map[string]string{
 
 // params returns the options of a method in the solver's terms, where 0 is the
 // method's usual value.
-func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
+func (o *sdOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 	rate := o.Rate
 	if math.IsNaN(rate) {
 		rate = 0
@@ -79,8 +79,8 @@ func (o *SDOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 
 // sufficient and plain give the options of all methods one type. Methods without
 // momentum ignore those that plain lacks.
-func sufficient(o SDOptions) SDOptions { return o }
-func plain(o Options) SDOptions        { return SDOptions{Options: o} }
+func sufficient(o sdOptions) sdOptions { return o }
+func plain(o options) sdOptions        { return sdOptions{options: o} }
 
 // lossOf returns the loss for a task.
 func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
@@ -101,7 +101,7 @@ func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
 const paper = "Shang, Liu, Zhou, Cheng, Ng, Yoshida: Guaranteed Sufficient Decrease for Stochastic Variance Reduced Gradient Optimization, AISTATS 2018, "
 
 // spec makes the Spec of a method with the options O.
-func spec[O any](m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error, all func(O) SDOptions) algos.Spec {
+func spec[O any](m *finitesum.Method, summary, when, paper string, presets map[string]map[string]string, validate func(*O) error, all func(O) sdOptions) algos.Spec {
 	return algos.Define(algos.SpecInfo{
 		Name: m.String(), Summary: summary, When: when, Paper: paper, Kind: algos.Linear,
 		Tasks:   []algos.Task{algos.Classify, algos.Regress},
@@ -129,7 +129,7 @@ var (
 		"as svrg-sd, with a number for each example instead of full gradients",
 		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, sufficient)
 	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *Options) error {
+		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *options) error {
 			if o.L1 != 0 {
 				return errL1
 			}

@@ -35,7 +35,7 @@ import (
 // Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
-	opt    SDOptions
+	opt    sdOptions
 	par    finitesum.Params
 	loss   finitesum.Loss
 	prob   *finitesum.Problem
@@ -56,7 +56,7 @@ type note struct{ objective, norm, bound, eta, thetaMin, thetaMax float64 }
 
 const autoGram = 64 // see option theta
 
-func newLearner(env algos.Env, m *finitesum.Method, o SDOptions) (algos.Learner, error) {
+func newLearner(env algos.Env, m *finitesum.Method, o sdOptions) (algos.Learner, error) {
 	loss, err := lossOf(o.Loss, env.Task)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestAverageShares(t *testing.T) {
 func TestAverageMean(t *testing.T) {
 	const n, marks, size, a = 40, 70, 128, 3.
 	xs := algostest.Moons(n+marks, algos.Classify, 4)
-	o := Options{shared: shared{Kernel: "rbf", Features: size, Block: 32, Bias: 1, Cache: 16}}
+	o := options{shared: shared{Kernel: "rbf", Features: size, Block: 32, Bias: 1, Cache: 16}}
 	g := newGrid(xs[:n], o, 3)
 	g.marks = xs[n:]
 	if err := g.setGamma(2); err != nil {
@@ -145,8 +145,8 @@ func TestAverageServed(t *testing.T) {
 		t.Fatal("nothing is averaged")
 	}
 	x := stream.Vec{Val: []float32{0.3, 0.2}}
-	alone := (&Model{feats: l.feats, coef: d.arms[0].w, scale: d.norm(), offset: d.arms[0].b}).Decision(x)
-	adds := (&Model{feats: l.feats, coef: l.average.w, scale: d.norm(), offset: l.average.b}).Decision(x)
+	alone := (&featureModel{feats: l.feats, coef: d.arms[0].w, scale: d.norm(), offset: d.arms[0].b}).Decision(x)
+	adds := (&featureModel{feats: l.feats, coef: l.average.w, scale: d.norm(), offset: l.average.b}).Decision(x)
 	for _, c := range []struct{ more, share float64 }{{1, 1}, {1.5, 0.5}, {2, 0}, {5, 0}} {
 		l.labelled = uint64(c.more * float64(l.tuned))
 		share := 2 - float64(l.labelled)/float64(l.tuned) // an odd number does not halve

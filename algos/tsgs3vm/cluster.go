@@ -47,7 +47,7 @@ type cluster struct {
 }
 
 // wantsCluster reports whether a cluster kernel may be used at all.
-func (o *Options) wantsCluster() bool {
+func (o *options) wantsCluster() bool {
 	return o.Solver == "dual" && o.Serve != "supervised" && o.Cluster != 0
 }
 

@@ -47,7 +47,7 @@ const (
 // A label that leaves the pool leaves its coefficient behind in w_L, unless the
 // pool is a window, in which case its share is taken back.
 type dual struct {
-	opt  Options
+	opt  options
 	loss loss
 	arms []*arm
 
@@ -85,7 +85,7 @@ func newArm(rho float64, semi bool, fold, features int) *arm {
 	return a
 }
 
-func newDual(o Options) *dual {
+func newDual(o options) *dual {
 	d := &dual{opt: o, loss: loss{name: o.Loss, printed: o.Print}}
 	rhos := []float64{defaultRho}
 	switch {
@@ -461,14 +461,14 @@ func (d *dual) restart(l *Learner, last bool) {
 	}
 }
 
-func (d *dual) view(l *Learner) *Model {
+func (d *dual) view(l *Learner) *featureModel {
 	a := d.arms[d.serve]
 	w, b := a.model()
 	k := l.cluster.weight
 	if d.serve == 0 {
 		w, b, k = l.averaged(w, b)
 	}
-	m := &Model{feats: l.feats, dim: l.dim, coef: w, scale: d.norm(), offset: float64(d.opt.Bias * b), rho: a.rho, cluster: k, scored: &d.scored}
+	m := &featureModel{feats: l.feats, dim: l.dim, coef: w, scale: d.norm(), offset: float64(d.opt.Bias * b), rho: a.rho, cluster: k, scored: &d.scored}
 	if len(d.arms) > 1 {
 		m.choice = supervised
 		if d.serve > 0 {

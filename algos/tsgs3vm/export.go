@@ -5,7 +5,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/plain"
 )
 
-var _ plain.Exporter = (*Model)(nil)
+var _ plain.Exporter = (*featureModel)(nil)
 
 // exported is the plain form of a Model, without the features whose coefficient
 // is 0:
@@ -27,7 +27,7 @@ type exported struct {
 // features have been drawn as. Random features have a frequency for every
 // feature of x, seen or not; the export has those of the features that the
 // model has seen, and o.Features at least.
-func (m *Model) Export(o plain.Options) (any, error) {
+func (m *featureModel) Export(o plain.Options) (any, error) {
 	x := exported{Kind: "features", Features: max(m.dim, o.Features), Coef: []float64{}, Phases: []float32{}, Frequencies: []any{}}
 	if m.feats == nil {
 		return x, nil

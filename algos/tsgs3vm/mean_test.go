@@ -25,7 +25,7 @@ func TestMeanOfIterates(t *testing.T) {
 			d := l.solver.(*dual)
 			probe := stream.Vec{Val: []float32{.5, .2}}
 			last := func() float64 {
-				m := &Model{feats: l.feats, dim: l.dim, coef: d.arms[0].w, scale: d.norm(), offset: d.opt.Bias * d.arms[0].b}
+				m := &featureModel{feats: l.feats, dim: l.dim, coef: d.arms[0].w, scale: d.norm(), offset: d.opt.Bias * d.arms[0].b}
 				return m.Decision(probe)
 			}
 			mean, k, apart, steps := 0.0, 0.0, 0.0, l.step

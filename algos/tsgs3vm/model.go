@@ -17,13 +17,13 @@ import (
 // frequencies.
 const modelCache = 256 << 20
 
-// Model is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
+// featureModel is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
 // are in slots of one block of features each; slot s holds block s, or, of a
 // window of W fresh blocks, that one of the newest whose index is s modulo W.
 // So a step that adds a block and shrinks the others changes one slot and the
 // scale, in place: the encoding has them at fixed offsets, the coefficients
 // last.
-type Model struct {
+type featureModel struct {
 	feats   *rff.Features // nil: f = 0
 	dim     int
 	fresh   bool
@@ -47,10 +47,10 @@ const (
 	semi                     // one that uses unlabelled examples is served
 )
 
-var _ algos.Model = (*Model)(nil)
+var _ algos.Model = (*featureModel)(nil)
 
 // block returns the index of the block in slot s.
-func (m *Model) block(s int) uint64 {
+func (m *featureModel) block(s int) uint64 {
 	if !m.fresh {
 		return uint64(s)
 	}
@@ -65,7 +65,7 @@ func blockIn(s, next, w uint64) uint64 {
 }
 
 // Decision returns f(x).
-func (m *Model) Decision(x stream.Vec) float64 {
+func (m *featureModel) Decision(x stream.Vec) float64 {
 	var f [1]float64
 	m.Decisions(f[:], []stream.Vec{x})
 	return f[0]
@@ -81,7 +81,7 @@ type scoring struct {
 }
 
 // Decisions sets dst[i] = f(xs[i]).
-func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
+func (m *featureModel) Decisions(dst []float64, xs []stream.Vec) {
 	if m.feats == nil {
 		clear(dst[:len(xs)])
 		return
@@ -111,7 +111,7 @@ func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
 // sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z
 // is where the features go, in rows of one block, or of all where ld is their
 // number.
-func (m *Model) sums(dst []float64, z []float32, ld int, p *rff.Points) {
+func (m *featureModel) sums(dst []float64, z []float32, ld int, p *rff.Points) {
 	clear(dst)
 	b := m.feats.Block()
 	for s := 0; s*b < len(m.coef); s++ {
@@ -124,7 +124,7 @@ func (m *Model) sums(dst []float64, z []float32, ld int, p *rff.Points) {
 }
 
 // Info describes the model.
-func (m *Model) Info() algos.Info {
+func (m *featureModel) Info() algos.Info {
 	i := algos.Info{Kind: algos.Features, Dim: m.dim, Support: -1}
 	if m.feats == nil {
 		i.Text = "no step yet"
@@ -143,7 +143,7 @@ func (m *Model) Info() algos.Info {
 	return i
 }
 
-func (m *Model) fields(f *state.Fields) {
+func (m *featureModel) fields(f *state.Fields) {
 	version := uint64(rff.Version)
 	empty := m.feats == nil
 	f.Uint64("generator", &version)
@@ -201,10 +201,10 @@ func (m *Model) fields(f *state.Fields) {
 }
 
 // AppendBinary appends the encoded model.
-func (m *Model) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+func (m *featureModel) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
 
 func decodeModel(data []byte) (algos.Model, error) {
-	m := &Model{}
+	m := &featureModel{}
 	if err := state.Decode(data, m.fields); err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ type shared struct {
 	Hinge    string   `opt:"hinge" default:"hinge" enum:"hinge,huber" doc:"sgd: loss of labelled examples; the Huber hinge is smooth"`
 }
 
-// Options are the options of tsgs3vm and frs3vm; the tags say what they mean.
-type Options struct {
+// options are the options of tsgs3vm and frs3vm; the tags say what they mean.
+type options struct {
 	shared
 	Rho   float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
 	Serve string  `opt:"serve" default:"auto" enum:"auto,supervised,semi" paper:"semi" doc:"the model served: auto takes the one without unlabelled examples until one with them is significantly better"`
@@ -50,8 +50,8 @@ type Options struct {
 	Print bool     `opt:"printed" default:"false" paper:"true" doc:"use the derivatives as printed, which lack the sign of f: for demonstration"`
 }
 
-// DSGOptions are those of dsg, where there are no unlabelled examples.
-type DSGOptions struct {
+// dsgOptions are those of dsg, where there are no unlabelled examples.
+type dsgOptions struct {
 	shared
 	_     struct{} `group:"expert"`
 	Batch int      `opt:"batch" alias:"batch_labelled" default:"64" range:"[1,65536]" doc:"examples a step"`
@@ -60,8 +60,8 @@ type DSGOptions struct {
 	Step float64  `opt:"step" default:"0.1" range:"(0,1e6]" paper:"theta" doc:"sgd: size of a step"`
 }
 
-func (d *DSGOptions) options() *Options {
-	return &Options{shared: d.shared, Step: d.Step, BatchL: d.Batch, BatchU: 1, Recent: 1, Loss: "shg", Serve: "supervised"}
+func (d *dsgOptions) options() *options {
+	return &options{shared: d.shared, Step: d.Step, BatchL: d.Batch, BatchU: 1, Recent: 1, Loss: "shg", Serve: "supervised"}
 }
 
 // level is that of the test by which a model that uses unlabelled examples
@@ -106,7 +106,7 @@ var DSG = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{
 		"paper": {"lambda": "0.1", "bias": "0", "tuning": "0", "solver": "sgd", "draw": "fresh", "schedule": "decay", "step": "1"},
 	},
-}, func(d *DSGOptions) error { return check(d.options()) }, func(e algos.Env, d DSGOptions) (algos.Learner, error) {
+}, func(d *dsgOptions) error { return check(d.options()) }, func(e algos.Env, d dsgOptions) (algos.Learner, error) {
 	return newLearner(e, *d.options())
 }, decodeModel)
 
@@ -128,7 +128,7 @@ var FRS3VM = algos.Define(algos.SpecInfo{
 }, check, newLearner, decodeModel)
 
 // check refuses what the ranges cannot.
-func check(o *Options) error {
+func check(o *options) error {
 	if o.Draw != "fresh" && o.Features%min(o.Block, o.Features) != 0 {
 		return fmt.Errorf("option features = %d is no multiple of block = %d", o.Features, o.Block)
 	}

@@ -54,7 +54,7 @@ func equal(x, z stream.Vec) bool {
 
 // sumsKept is sums that keeps the features, or false if they are not to be
 // kept, or somebody else uses those that are.
-func (m *Model) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) bool {
+func (m *featureModel) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) bool {
 	if m.scored == nil || m.fresh || !m.scored.mu.TryLock() {
 		return false
 	}

@@ -35,7 +35,7 @@ const (
 // steps is a mean of the iterates; the paper's, which has fresh ones, is the
 // last, and so is that after Finish, which lets the steps shrink.
 type sgd struct {
-	opt  Options
+	opt  options
 	loss loss
 
 	coef  []float64 // by slot, to be multiplied by scale
@@ -54,7 +54,7 @@ type sgd struct {
 	known          []float32 // all features of the labelled points, while they are kept
 }
 
-func newSGD(o Options) *sgd {
+func newSGD(o options) *sgd {
 	s := &sgd{opt: o, loss: loss{name: o.Loss, printed: o.Print}, scale: 1}
 	if o.Draw != "fresh" {
 		s.coef = make([]float64, o.Features)
@@ -410,7 +410,7 @@ func (s *sgd) decide(dst []float64, z []float32) {
 	}
 }
 
-func (s *sgd) view(l *Learner) *Model {
+func (s *sgd) view(l *Learner) *featureModel {
 	m := s.iterateView(l)
 	if s.mean.n > 0 {
 		m.coef, m.scale, m.offset = s.mean.w, 1, float64(s.opt.Bias*s.mean.b)
@@ -419,11 +419,11 @@ func (s *sgd) view(l *Learner) *Model {
 }
 
 // iterateView returns the last iterate.
-func (s *sgd) iterateView(l *Learner) *Model {
+func (s *sgd) iterateView(l *Learner) *featureModel {
 	if len(s.coef) == 0 {
-		return &Model{}
+		return &featureModel{}
 	}
-	return &Model{
+	return &featureModel{
 		feats: l.feats, dim: l.dim, fresh: s.opt.Draw == "fresh", next: s.next,
 		coef: s.coef, scale: s.scale, offset: float64(s.opt.Bias * s.b), rho: s.opt.Rho,
 	}

@@ -340,7 +340,7 @@ func TestNegation(t *testing.T) {
 		if _, err := g.Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return g.Model().(*Model).coef, g
+		return g.Model().(*featureModel).coef, g
 	}
 	for _, solver := range []string{"sgd", "dual"} {
 		for _, loss := range []string{"shg", "sshg", "ramp", "da"} {

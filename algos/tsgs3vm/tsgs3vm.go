@@ -35,7 +35,7 @@ import (
 // Not safe for concurrent use.
 type Learner struct {
 	*samplers.Pools
-	opt  Options
+	opt  options
 	seed uint64
 
 	gamma, c float64 // as chosen; gamma is 0 until the warm-up is over
@@ -52,7 +52,7 @@ type Learner struct {
 	labelled, unlab uint64 // taken in by steps
 	positive        uint64 // of labelled
 	solver          solver
-	model           *Model
+	model           *featureModel
 	points          rff.Points // scratch
 	vecs            []stream.Vec
 	hinge, uLoss    float64 // means over the last batches
@@ -75,12 +75,12 @@ type solver interface {
 	// last is set where a bounded stream has ended.
 	restart(l *Learner, last bool)
 	// view returns the present model.
-	view(l *Learner) *Model
+	view(l *Learner) *featureModel
 	fields(l *Learner, f *state.Fields)
 	gauges(l *Learner) []stream.Measure
 }
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	o.Block = min(o.Block, o.Features)
 	opts := samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Labels, Hold: true, Seed: env.Seed, Every: o.BatchL}
 	if math.IsNaN(o.Gamma) {
@@ -111,7 +111,7 @@ func newLearner(env algos.Env, o Options) (algos.Learner, error) {
 }
 
 // draw returns the random features for a kernel width.
-func (o *Options) draw(gamma float64, seed uint64) (*rff.Features, error) {
+func (o *options) draw(gamma float64, seed uint64) (*rff.Features, error) {
 	return rff.New(rff.Spectrum(o.Kernel), gamma, o.Block, seed, o.Cache<<20)
 }
 
@@ -134,10 +134,10 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 }
 
 // supervised reports whether unlabelled examples are of no use.
-func (o *Options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
+func (o *options) supervised() bool { return !(o.Cluster > 0) && o.noLoss() }
 
 // noLoss reports whether unlabelled examples have no weight in the objective.
-func (o *Options) noLoss() bool { return o.Rho == 0 && !o.Ratio }
+func (o *options) noLoss() bool { return o.Rho == 0 && !o.Ratio }
 
 func (l *Learner) endWarmup() {
 	// Distances of finite points are positive and finite: the width is valid
@@ -274,7 +274,7 @@ func (l *Learner) Report() algos.Report {
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		if l.step == 0 {
-			l.model = &Model{}
+			l.model = &featureModel{}
 		} else {
 			l.model = l.solver.view(l)
 		}

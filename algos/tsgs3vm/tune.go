@@ -85,7 +85,7 @@ func (l *Learner) tune(last bool) {
 // fits their noise, too, and the choice should know that.
 type grid struct {
 	xs   []stream.Vec
-	opt  Options
+	opt  options
 	seed uint64
 	y    []float64
 	fold []int
@@ -106,7 +106,7 @@ type settings struct {
 }
 
 // newGrid returns nil where a class has too few labels.
-func newGrid(pool []*stream.Example, o Options, seed uint64) *grid {
+func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
 	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds)}
 	positive := 0
 	for _, x := range pool {

@@ -49,7 +49,7 @@ import (
 // not depend on the number of examples. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
-	opt     Options
+	opt     options
 	loss    loss
 	regress bool
 	z       float64 // the constant feature
@@ -74,7 +74,7 @@ type Learner struct {
 // sweep would otherwise come with each of them.
 const sweepEvery = 16
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	k, err := lossOf(o, env.Task)
 	if err != nil {
 		return nil, err

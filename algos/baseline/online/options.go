@@ -7,8 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos/model"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	Update string  `opt:"update" default:"nag" enum:"nag,pa,sgd" doc:"step sizes: nag has one for each feature; pa is passive-aggressive, at most c; sgd has one that decreases"`
 	Loss   string  `opt:"loss" default:"auto" enum:"auto,hinge,squared_hinge,logistic,squared,epsilon" doc:"auto: logistic for classes (with pa: hinge), squared for numbers; pa with hinge or epsilon is PA-I, with a square PA-II"`
 	Rate   float64 `opt:"rate" default:"0.5" range:"(0,inf)" tune:"log 0.02 5" doc:"size of the steps of nag and sgd"`
@@ -39,7 +39,7 @@ var Spec = algos.Define(algos.SpecInfo{
 }, check, newLearner, model.DecodeLinear)
 
 // check refuses what a range cannot say.
-func check(o *Options) error {
+func check(o *options) error {
 	if o.Memory > 0 && o.Memory < 2 {
 		return fmt.Errorf("option memory = %g is neither 0 nor at least 2", o.Memory)
 	}
@@ -49,7 +49,7 @@ func check(o *Options) error {
 var losses = map[string]loss{"hinge": hinge, "squared_hinge": squaredHinge, "logistic": logistic, "squared": squared, "epsilon": epsilon}
 
 // lossOf returns the loss for a task.
-func lossOf(o Options, task algos.Task) (loss, error) {
+func lossOf(o options, task algos.Task) (loss, error) {
 	k, given := losses[o.Loss]
 	switch regress := task == algos.Regress; {
 	case given && regress && k < squared:

@@ -60,7 +60,7 @@ import (
 // pass, Buffer examples. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer // with more than one pass, holds a sample to draw from
-	opt              Options
+	opt              options
 
 	step, n uint64
 	t, seen float64 // effective numbers of steps and examples
@@ -87,7 +87,7 @@ type Learner struct {
 	model *expansion.Expansion
 }
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	opts := samplers.Options{Every: o.Batch, Batches: true, Warmup: o.Warmup()}
 	if o.Passes > 1 {
 		opts.Policy, opts.Size, opts.Hold, opts.Seed = samplers.Uniform, o.Buffer, true, env.Seed

@@ -106,7 +106,7 @@ func TestOnePassIsExactForLargeLambda(t *testing.T) {
 // coefficients over all examples, rescaled in full at each step, and every
 // iterate is kept for the averages.
 type naive struct {
-	o      Options
+	o      options
 	xs     []*stream.Example
 	kk     [][]float64
 	w      []float64
@@ -120,7 +120,7 @@ type naive struct {
 	rng                 *rng.Source
 }
 
-func newNaive(o Options, xs []*stream.Example) *naive {
+func newNaive(o options, xs []*stream.Example) *naive {
 	r := &naive{o: o, xs: xs, w: make([]float64, len(xs)), kk: make([][]float64, len(xs))}
 	for i := range xs {
 		for j := range xs {

@@ -16,8 +16,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	kernel.Options
 	Budget int `opt:"budget" default:"20000" range:"[1,1e8]" doc:"most support vectors; beyond that the oldest one goes"`
 
@@ -37,7 +37,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Presets: map[string]map[string]string{"paper": {"bias": "0", "average": "false", "removal": "oldest"}},
 }, check, newLearner, expansion.Decode)
 
-func check(o *Options) error { return o.Check() }
+func check(o *options) error { return o.Check() }
 
 // Learner runs the online kernel perceptron: w ← w + y Φ(x) on every example
 // with y ⟨w, Φ(x)⟩ ≤ 0.
@@ -58,7 +58,7 @@ func check(o *Options) error { return o.Check() }
 // Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
-	opt Options
+	opt options
 
 	basis    *kernel.Basis
 	coef     []float64 // signed
@@ -76,7 +76,7 @@ type Learner struct {
 	row   []float32
 }
 
-func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
+func newLearner(_ algos.Env, o options) (algos.Learner, error) {
 	b, err := samplers.New(samplers.Options{Every: 1, Warmup: o.Warmup()})
 	return &Learner{opt: o, basis: kernel.New(o.Func(o.Bias, nil)), Buffer: b}, err
 }

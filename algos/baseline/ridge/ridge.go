@@ -19,8 +19,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" doc:"ridge weight"`
 	Keep   string  `opt:"keep" default:"all" enum:"all,window" doc:"the examples that count: all, of which none is held, or the last ones"`
@@ -55,7 +55,7 @@ var Spec = algos.Define(algos.SpecInfo{
 // Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
-	opt    Options
+	opt    options
 	seen   []int32           // the feature of each coordinate, in order of appearance
 	place  map[int32]int32   // the coordinate of a feature
 	rows   finitesum.Problem // the window's examples in these coordinates, or the one at hand
@@ -75,7 +75,7 @@ type note struct{ objective, norm float64 }
 
 const maxFeature = 1<<20 - 1 // bounds the model
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	opts := samplers.Options{Regress: env.Task == algos.Regress, Features: maxFeature + 1, Every: 1}
 	if o.Keep == "window" {
 		opts.Policy, opts.Size, opts.Hold = samplers.Recent, o.Buffer, true

@@ -19,8 +19,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
 	kernel.Options
@@ -49,7 +49,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	},
 }, check, newLearner, expansion.Decode)
 
-func check(o *Options) error { return o.Check() }
+func check(o *options) error { return o.Check() }
 
 // Learner maximises, over the examples of a window,
 //
@@ -70,7 +70,7 @@ func check(o *Options) error { return o.Check() }
 // that changes a coefficient. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer // of the last ones, by slot
-	opt              Options
+	opt              options
 	rng              *rng.Source
 
 	basis *kernel.Basis
@@ -102,7 +102,7 @@ type Learner struct {
 	idx   []int32
 }
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	b, err := samplers.New(samplers.Options{Policy: samplers.Recent, Size: o.Buffer, Every: o.Every, Warmup: o.Warmup()})
 	return &Learner{
 		Buffer: b,

@@ -39,7 +39,7 @@ import (
 // the cache, 56 bytes an example. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
-	opt Options
+	opt options
 
 	// The members of the buffer, by slot.
 	basis *kernel.Basis
@@ -62,7 +62,7 @@ type Learner struct {
 	model *expansion.Expansion
 }
 
-func newLearner(env algos.Env, o Options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	b, err := samplers.New(samplers.Options{Policy: samplers.Policy(o.Keep), Size: o.Buffer, Seed: env.Seed, Every: o.Every, Warmup: o.Warmup()})
 	l := &Learner{Buffer: b, opt: o, basis: kernel.New(o.Func(o.Bias, nil))}
 	l.rows = rows.New(l.basis, o.CacheMB<<20)

@@ -33,8 +33,8 @@ import (
 	"github.com/streamsvm/streamsvm/samplers"
 )
 
-// Options are the learner's options; the tags say what they mean.
-type Options struct {
+// options are the learner's options; the tags say what they mean.
+type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
 	kernel.Options
@@ -77,7 +77,7 @@ var Spec = algos.Define(algos.SpecInfo{
 // Learner runs the method. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer // of the first ones: the points are in p
-	opt              Options
+	opt              options
 	p                *hinge.Problem // nil before the first step
 
 	due   int // sample size at which a step is due
@@ -89,7 +89,7 @@ type Learner struct {
 
 var _ algos.Learner = (*Learner)(nil)
 
-func newLearner(_ algos.Env, o Options) (algos.Learner, error) {
+func newLearner(_ algos.Env, o options) (algos.Learner, error) {
 	b, err := samplers.New(samplers.Options{Policy: samplers.First, Size: o.MaxSample, Every: o.Initial})
 	return &Learner{Buffer: b, opt: o, due: min(o.Initial, o.MaxSample), norm: math.NaN(), step: math.NaN()}, err
 }
