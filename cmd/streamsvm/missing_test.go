@@ -37,6 +37,7 @@ func TestSubscribeOnceWithoutModel(t *testing.T) {
 // TestNothingMadeForMissingTopics: without anything to read train makes no
 // topic; without a topic to write to the flag that makes it is named.
 func TestNothingMadeForMissingTopics(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	c := newCluster(t)
 	missing, models := c.name(), c.name()
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
