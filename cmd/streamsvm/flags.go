@@ -278,13 +278,14 @@ func badOption(c *cli.Call, err error) error {
 	if errors.As(err, &state) {
 		return cli.Fail(cli.Config, err)
 	}
-	for _, bad := range optionErrors(err) {
-		if name, ok := optionFlags[bad.Field]; ok {
-			return c.Bad(name, bad.Err)
-		}
-		return cli.Fail(cli.Usage, bad.Err)
+	list := optionErrors(err)
+	if len(list) == 0 {
+		return err
 	}
-	return err
+	if name, ok := optionFlags[list[0].Field]; ok {
+		return c.Bad(name, list[0].Err)
+	}
+	return cli.Fail(cli.Usage, list[0].Err)
 }
 
 // joinFlags say where labels come from that do not come with the examples.
