@@ -77,7 +77,7 @@ def run(args, rnd, tmp, exe, kafka, kdir, broker):
             p = subprocess.Popen(train("killed"), stdout=log, stderr=log)
         if kills < args.kills:
             # Early moments are drawn too: start-up and warm-up must survive as well.
-            time.sleep(rnd.uniform(0.05, 1) * max(0.5, 2.5 * plain_sec / args.kills))
+            time.sleep(rnd.uniform(0.05, 1) * max(0.5, 1.2 * plain_sec / args.kills))
             if broker_kills < len(broker_at) and kills == broker_at[broker_kills]:
                 sh(kafka, "kill", kdir)
                 time.sleep(rnd.uniform(0.2, 1))
