@@ -9,36 +9,9 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	. "github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// vector returns a random vector of dim features, a part of them 0, dense and
-// sparse; the sparse one spells some zeros out.
-func vector(r *rand.Rand, dim int) (dense, sparse stream.Vec) {
-	sparse.Idx = []int32{}
-	for j := range dim {
-		v := float32(r.NormFloat64())
-		if r.IntN(3) == 0 {
-			v = 0
-		}
-		dense.Val = append(dense.Val, v)
-		if v != 0 || r.IntN(4) == 0 {
-			sparse.Idx = append(sparse.Idx, int32(j))
-			sparse.Val = append(sparse.Val, v)
-		}
-	}
-	return dense, sparse
-}
-
-func weights(r *rand.Rand, n int, share float64) []float64 {
-	w := make([]float64, n)
-	for j := range w {
-		if r.Float64() < share {
-			w[j] = r.NormFloat64()
-		}
-	}
-	return w
-}
 
 func TestLinear(t *testing.T) {
 	m := NewLinear([]float64{0.5, 0, -2, 2}, 0.25)
@@ -71,7 +44,7 @@ func TestEncoding(t *testing.T) {
 		{0, 0, 24}, {1, 1, 32}, {4095, 0, 24 + 8*4095}, {4097, 1, 24 + 8*4097}, {4097, 0.01, 2000},
 		{1 << 18, 0.001, 40000}, {1 << 18, 0.3, 24 + 8<<18}, {1 << 22, 0, 600_000},
 	} {
-		m := NewLinear(weights(r, c.n, c.share), r.NormFloat64())
+		m := NewLinear(pointtest.Weights(r, c.n, c.share), r.NormFloat64())
 		if c.n > 0 {
 			m.Weights()[c.n-1] = math.Copysign(0, -1) // keeps its sign
 		}
@@ -89,7 +62,7 @@ func TestEncoding(t *testing.T) {
 		}
 		xs := make([]stream.Vec, 20)
 		for i := range xs {
-			xs[i], _ = vector(r, 50)
+			xs[i], _ = pointtest.Both(r, 50)
 		}
 		f := make([]float64, len(xs))
 		m.Decisions(f, xs)
@@ -103,7 +76,7 @@ func TestEncoding(t *testing.T) {
 
 // A change of one weight must stay within its eight bytes.
 func TestPlaces(t *testing.T) {
-	w := weights(rand.New(rand.NewPCG(5, 6)), 5000, 0.5)
+	w := pointtest.Weights(rand.New(rand.NewPCG(5, 6)), 5000, 0.5)
 	a, _ := NewLinear(w, 1).AppendBinary(nil)
 	w[77] = 5
 	b, _ := NewLinear(w, 1).AppendBinary(nil)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,21 +9,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
-	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/lettertest"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// letterAbout makes a letter about the record at an offset of partition 1 of
-// the topic, sent so many seconds after a fixed time.
-func letterAbout(topic string, offset int64, reason stream.Reason, value string, limit int) stream.Record {
-	rec := stream.Record{Topic: topic, Partition: 1, Offset: offset, Time: time.UnixMilli(1_700_000_000_000 + offset), Key: fmt.Appendf(nil, "k%d", offset),
-		Value: []byte(value), Headers: []stream.Header{{Key: "trace", Value: []byte("abc")}}}
-	why := &stream.RecordError{Topic: topic, Partition: 1, Offset: offset, Stage: stream.StageDecode, Reason: reason, Field: "x[1]", Err: errors.New("bad\x1b[2J")}
-	out := deadletter.New(&rec, why, ".dlq", time.Now(), limit)
-	out.Partition = 0
-	return out
-}
 
 func TestDLQList(t *testing.T) {
 	c := newCluster(t)
@@ -33,10 +21,10 @@ func TestDLQList(t *testing.T) {
 	kafkatest.Create(t, c.brokers, dead, 2, nil)
 	t.Cleanup(func() { kafkatest.Delete(t, c.brokers, dead) })
 	letters := []stream.Record{
-		letterAbout(topic, 3, stream.ReasonLabel, `{"x":[1,2],"y":7}`, 1<<20),
-		letterAbout(topic, 5, stream.ReasonSyntax, "\xff{", 1<<20),
-		letterAbout(topic, 9, stream.ReasonLabel, strings.Repeat("v", 5000), 2000),
-		letterAbout("another", 4, stream.ReasonSyntax, "", 1<<20),
+		lettertest.About(topic, 3, stream.ReasonLabel, `{"x":[1,2],"y":7}`, 1<<20),
+		lettertest.About(topic, 5, stream.ReasonSyntax, "\xff{", 1<<20),
+		lettertest.About(topic, 9, stream.ReasonLabel, strings.Repeat("v", 5000), 2000),
+		lettertest.About("another", 4, stream.ReasonSyntax, "", 1<<20),
 		{Topic: dead, Value: []byte("hello")},
 	}
 	for i := range letters {
@@ -121,7 +109,7 @@ func TestDLQUsage(t *testing.T) {
 	dead := topic + ".dlq"
 	kafkatest.Create(t, c.brokers, dead, 1, nil)
 	t.Cleanup(func() { kafkatest.Delete(t, c.brokers, dead) })
-	kafkatest.Produce(t, c.brokers, letterAbout(topic, 3, stream.ReasonLabel, "v", 1<<20))
+	kafkatest.Produce(t, c.brokers, lettertest.About(topic, 3, stream.ReasonLabel, "v", 1<<20))
 	file := writeConfig(t, "topics: "+topic+"\ndlq: .dlq\ngroup: trainers\nstart: latest\n")
 	for _, u := range []struct {
 		code cli.Code

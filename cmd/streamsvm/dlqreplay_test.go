@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/lettertest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -149,50 +150,13 @@ func cmpOr(ns ...int) int {
 	return 0
 }
 
-// deadTopic makes a topic of records with one of n letters about them, with
-// increasing values.
-func deadTopic(t *testing.T, brokers []string, n int) (topic, dead string) {
-	t.Helper()
-	topic = kafkatest.Topic(t, brokers, 2, nil)
-	dead = topic + ".dlq"
-	kafkatest.Create(t, brokers, dead, 3, nil)
-	t.Cleanup(func() { kafkatest.Delete(t, brokers, dead) })
-	var letters []stream.Record
-	for i := range n {
-		l := letterAbout(topic, int64(i), stream.Reasons()[i%4], fmt.Sprintf("v%d", i), 1<<20)
-		l.Partition, l.Time = int32(i%3), time.UnixMilli(1_750_000_000_000+int64(i))
-		letters = append(letters, l)
-	}
-	kafkatest.Produce(t, brokers, letters...)
-	return topic, dead
-}
-
-// came counts the values that the topic holds: how many are there twice, and
-// how many of n are missing.
-func came(t *testing.T, brokers []string, topic string, n int) (twice, missing int) {
-	t.Helper()
-	seen := map[string]int{}
-	for _, r := range kafkatest.ReadAll(t, brokers, topic) {
-		seen[string(r.Value)]++
-	}
-	for i := range n {
-		switch k := seen[fmt.Sprintf("v%d", i)]; {
-		case k == 0:
-			missing++
-		case k > 1:
-			twice += k - 1
-		}
-	}
-	return twice, missing
-}
-
 // TestDLQReplayKilled kills a replay with SIGKILL in the middle of a batch.
 func TestDLQReplayKilled(t *testing.T) {
 	needShell(t)
 	b := newBrokerProcess(t)
 	brokers := []string{b.addr}
 	const n = 1150
-	topic, dead := deadTopic(t, brokers, n)
+	topic, dead := lettertest.Topic(t, brokers, n)
 	killer := filepath.Join(t.TempDir(), "killed")
 	// The shell's parent is the replay. Once the file is there it lives on.
 	command := fmt.Sprintf(`if [ "$DLQ_OFFSET" = 1100 ] && ! [ -e %[1]s ]; then : >%[1]s; kill -9 $PPID; sleep 10; fi; exec cat`, killer)
@@ -208,7 +172,7 @@ func TestDLQReplayKilled(t *testing.T) {
 		t.Errorf("committed %v, want %d letters", at, 1000)
 	}
 	must(t, args...)
-	twice, missing := came(t, brokers, topic, n)
+	twice, missing := lettertest.Came(t, brokers, topic, n)
 	if missing != 0 || twice > 100 {
 		t.Errorf("%d records are missing, and %d there twice", missing, twice)
 	}
@@ -226,17 +190,17 @@ func TestDLQReplaySkips(t *testing.T) {
 	kafkatest.Create(t, c.brokers, dead, 1, nil)
 	t.Cleanup(func() { kafkatest.Delete(t, c.brokers, dead) })
 	kafkatest.Produce(t, c.brokers,
-		letterAbout(topic, 0, stream.ReasonLabel, "a", 1<<20),
-		letterAbout(topic, 1, stream.ReasonSyntax, "b", 1<<20),
-		letterAbout(topic, 2, stream.ReasonLabel, strings.Repeat("v", 5000), 2000), // truncated
-		letterAbout(topic, 3, stream.ReasonLabel, strings.Repeat("v", 2990), 1<<20),
+		lettertest.About(topic, 0, stream.ReasonLabel, "a", 1<<20),
+		lettertest.About(topic, 1, stream.ReasonSyntax, "b", 1<<20),
+		lettertest.About(topic, 2, stream.ReasonLabel, strings.Repeat("v", 5000), 2000), // truncated
+		lettertest.About(topic, 3, stream.ReasonLabel, strings.Repeat("v", 2990), 1<<20),
 		stream.Record{Topic: dead, Value: []byte("no letter")},
 		func() stream.Record {
-			r := letterAbout("another", 5, stream.ReasonLabel, "c", 1<<20)
+			r := lettertest.About("another", 5, stream.ReasonLabel, "c", 1<<20)
 			r.Topic = dead
 			return r
 		}(),
-		letterAbout(topic, 6, stream.ReasonMissing, "d", 1<<20))
+		lettertest.About(topic, 6, stream.ReasonMissing, "d", 1<<20))
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
 	run := func(args ...string) (int, string) {
 		t.Helper()
@@ -299,7 +263,7 @@ func TestDLQReplaySkips(t *testing.T) {
 		t.Errorf("committed %v, want 6", got)
 	}
 
-	kafkatest.Produce(t, c.brokers, letterAbout(topic, 9, stream.ReasonLabel, "new", 1<<20))
+	kafkatest.Produce(t, c.brokers, lettertest.About(topic, 9, stream.ReasonLabel, "new", 1<<20))
 	if code, errText := run("--group", late); code != 0 || errText != "1 dead letter in "+dead+": 1 fed back\n" {
 		t.Errorf("what came after the end: exit code %d, %s", code, errText)
 	}
@@ -318,7 +282,7 @@ func TestDLQReplayInterrupted(t *testing.T) {
 	needShell(t)
 	c := newCluster(t)
 	const n = 40
-	topic, dead := deadTopic(t, c.brokers, n)
+	topic, dead := lettertest.Topic(t, c.brokers, n)
 	mark := filepath.Join(t.TempDir(), "mark")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -339,7 +303,7 @@ func TestDLQReplayInterrupted(t *testing.T) {
 		t.Errorf("committed %v", got)
 	}
 	must(t, args...)
-	if twice, missing := came(t, c.brokers, topic, n); twice != 0 || missing != 0 {
+	if twice, missing := lettertest.Came(t, c.brokers, topic, n); twice != 0 || missing != 0 {
 		t.Errorf("%d records are missing, and %d there twice", missing, twice)
 	}
 }

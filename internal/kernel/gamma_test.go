@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -14,7 +15,7 @@ func TestGamma(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var xs []stream.Vec
 	for i := range 61 {
-		xs = append(xs, random(r, dim, i%2 == 0))
+		xs = append(xs, pointtest.Random(r, dim, i%2 == 0))
 	}
 	xs = append(xs, xs[3])
 	for _, l1 := range []bool{false, true} {

@@ -6,64 +6,10 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// random returns a vector of up to dim features, dense or sparse.
-func random(r *rand.Rand, dim int, sparse bool) stream.Vec {
-	if !sparse {
-		v := make([]float32, dim)
-		for j := range v {
-			v[j] = float32(r.NormFloat64())
-		}
-		return stream.Vec{Val: v}
-	}
-	x := stream.Vec{Idx: []int32{}}
-	for j := range dim {
-		if r.IntN(8) == 0 {
-			x.Idx = append(x.Idx, int32(j))
-			x.Val = append(x.Val, float32(r.NormFloat64()))
-		}
-	}
-	return x
-}
-
-// exact computes a kernel value from its definition, in float64.
-func exact(f Func, x, z stream.Vec) float64 {
-	at := func(x stream.Vec) map[int]float64 {
-		m := map[int]float64{}
-		for k, v := range x.Val {
-			if x.Idx == nil {
-				m[k] = float64(v)
-			} else {
-				m[int(x.Idx[k])] = float64(v)
-			}
-		}
-		return m
-	}
-	a, b := at(x), at(z)
-	for j := range b {
-		a[j] += 0
-	}
-	var dot, sq, l1 float64
-	for j, u := range a {
-		v := b[j]
-		dot += u * v
-		sq += (u - v) * (u - v)
-		l1 += math.Abs(u - v)
-	}
-	g, bias := float64(f.Gamma), float64(f.Bias)
-	switch f.Kind {
-	case vec.RBF:
-		return math.Exp(-g*sq) + bias
-	case vec.Laplacian:
-		return math.Exp(-g*l1) + bias
-	case vec.Polynomial:
-		return math.Pow(g*dot+float64(f.Coef0), float64(f.Degree)) + bias
-	}
-	return dot + bias
-}
 
 var funcs = []Func{
 	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.05}, Bias: 1},
@@ -82,16 +28,16 @@ func TestValues(t *testing.T) {
 			b := New(f)
 			var points []stream.Vec
 			for i := range 150 {
-				x := random(r, max(1, dim*(i+30)/180), i%3 == 0 || dim > denseLimit)
+				x := pointtest.Random(r, max(1, dim*(i+30)/180), i%3 == 0 || dim > denseLimit)
 				points = append(points, x)
 				if got := b.Append(x); got != i {
 					t.Fatalf("point %d has index %d", i, got)
 				}
 			}
-			replaced := random(r, dim, true)
+			replaced := pointtest.Random(r, dim, true)
 			b.Set(77, replaced)
 			points[77] = replaced
-			xs := []stream.Vec{random(r, dim, false), random(r, dim, true), random(r, dim+7, false), {Idx: []int32{}}, points[5]}
+			xs := []stream.Vec{pointtest.Random(r, dim, false), pointtest.Random(r, dim, true), pointtest.Random(r, dim+7, false), {Idx: []int32{}}, points[5]}
 			if dim == 3 { // an index far out must not cost more than one nearby
 				xs = append(xs, stream.Vec{Idx: []int32{0, 50_000_000}, Val: []float32{1, 0.5}})
 			}
@@ -101,7 +47,7 @@ func TestValues(t *testing.T) {
 				b.Block(got, ld, xs, from, to)
 				for i, x := range xs {
 					for j := from; j < to; j++ {
-						want := exact(f, x, points[j])
+						want := pointtest.Kernel(f.Kernel, x, points[j]) + float64(f.Bias)
 						if d := math.Abs(float64(got[i*ld+j-from]) - want); !(d <= 2e-5*(1+math.Abs(want))) {
 							t.Fatalf("%v dim %d: K(%d, %d) = %v, want %v", f, dim, i, j, got[i*ld+j-from], want)
 						}
@@ -119,7 +65,7 @@ func TestValues(t *testing.T) {
 						t.Fatalf("%v dim %d: Between and Block differ at (%d, %d)", f, dim, p, j)
 					}
 				}
-				if want := exact(f, points[p], points[p]); math.Abs(b.Diag(int(p))-want) > 1e-5*(1+want) {
+				if want := pointtest.Kernel(f.Kernel, points[p], points[p]) + float64(f.Bias); math.Abs(b.Diag(int(p))-want) > 1e-5*(1+want) {
 					t.Errorf("%v: Diag(%d) = %v, want %v", f, p, b.Diag(int(p)), want)
 				}
 			}
@@ -134,7 +80,7 @@ func TestDecodeHostile(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 1))
 		b := New(funcs[0])
 		for range 5 {
-			b.Append(random(r, dim, dim > 10))
+			b.Append(pointtest.Random(r, dim, dim > 10))
 		}
 		data, err := state.Append(nil, b.Fields)
 		if err != nil {

@@ -7,43 +7,16 @@ import (
 	"testing"
 
 	. "github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// vector returns a random vector of dim features, a part of them 0, dense and
-// sparse; the sparse one spells some zeros out.
-func vector(r *rand.Rand, dim int) (dense, sparse stream.Vec) {
-	sparse.Idx = []int32{}
-	for j := range dim {
-		v := float32(r.NormFloat64())
-		if r.IntN(3) == 0 {
-			v = 0
-		}
-		dense.Val = append(dense.Val, v)
-		if v != 0 || r.IntN(4) == 0 {
-			sparse.Idx = append(sparse.Idx, int32(j))
-			sparse.Val = append(sparse.Val, v)
-		}
-	}
-	return dense, sparse
-}
-
-func weights(r *rand.Rand, n int, share float64) []float64 {
-	w := make([]float64, n)
-	for j := range w {
-		if r.Float64() < share {
-			w[j] = r.NormFloat64()
-		}
-	}
-	return w
-}
 
 func TestDotAndAxpy(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		n, d := r.IntN(200), r.IntN(200)
-		w := weights(r, n, 0.8)
-		x, s := vector(r, d)
+		w := pointtest.Weights(r, n, 0.8)
+		x, s := pointtest.Both(r, d)
 		got := Dot(w, x)
 		if other := Dot(w, s); math.Float64bits(other) != math.Float64bits(got) {
 			t.Fatalf("%d weights, %d features: %g dense, %g sparse", n, d, got, other)
@@ -147,8 +120,8 @@ func TestCholesky(t *testing.T) {
 
 func BenchmarkDot(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 8))
-	w := weights(r, 124, 1)
-	dense, sparse := vector(r, 20)
+	w := pointtest.Weights(r, 124, 1)
+	dense, sparse := pointtest.Both(r, 20)
 	for name, x := range map[string]stream.Vec{"dense": dense, "sparse": sparse} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -7,64 +7,10 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-// random returns a vector of up to dim features, dense or sparse.
-func random(r *rand.Rand, dim int, sparse bool) stream.Vec {
-	if !sparse {
-		v := make([]float32, dim)
-		for j := range v {
-			v[j] = float32(r.NormFloat64())
-		}
-		return stream.Vec{Val: v}
-	}
-	x := stream.Vec{Idx: []int32{}}
-	for j := range dim {
-		if r.IntN(8) == 0 {
-			x.Idx = append(x.Idx, int32(j))
-			x.Val = append(x.Val, float32(r.NormFloat64()))
-		}
-	}
-	return x
-}
-
-// exact computes a kernel value from its definition, in float64.
-func exact(f kernel.Func, x, z stream.Vec) float64 {
-	at := func(x stream.Vec) map[int]float64 {
-		m := map[int]float64{}
-		for k, v := range x.Val {
-			if x.Idx == nil {
-				m[k] = float64(v)
-			} else {
-				m[int(x.Idx[k])] = float64(v)
-			}
-		}
-		return m
-	}
-	a, b := at(x), at(z)
-	for j := range b {
-		a[j] += 0
-	}
-	var dot, sq, l1 float64
-	for j, u := range a {
-		v := b[j]
-		dot += u * v
-		sq += (u - v) * (u - v)
-		l1 += math.Abs(u - v)
-	}
-	g, bias := float64(f.Gamma), float64(f.Bias)
-	switch f.Kind {
-	case vec.RBF:
-		return math.Exp(-g*sq) + bias
-	case vec.Laplacian:
-		return math.Exp(-g*l1) + bias
-	case vec.Polynomial:
-		return math.Pow(g*dot+float64(f.Coef0), float64(f.Degree)) + bias
-	}
-	return dot + bias
-}
 
 var funcs = []kernel.Func{
 	{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.05}, Bias: 1},
@@ -84,7 +30,7 @@ func TestExpansion(t *testing.T) {
 			var points []stream.Vec
 			var coef []float64
 			for i := range 1300 {
-				x := random(r, dim, i%2 == 0 || dim > 1024)
+				x := pointtest.Random(r, dim, i%2 == 0 || dim > 1024)
 				points = append(points, x)
 				b.Append(x)
 				c := r.NormFloat64()
@@ -108,7 +54,7 @@ func TestExpansion(t *testing.T) {
 			}
 			var xs []stream.Vec
 			for i := range 150 {
-				xs = append(xs, random(r, dim+i%20/19, i%4 == 0))
+				xs = append(xs, pointtest.Random(r, dim+i%20/19, i%4 == 0))
 			}
 			got := make([]float64, len(xs))
 			e.Decisions(got, xs)
@@ -123,7 +69,7 @@ func TestExpansion(t *testing.T) {
 				}
 				want, size := 0.0, 0.0
 				for j, c := range coef {
-					k := exact(f, x, points[j])
+					k := pointtest.Kernel(f.Kernel, x, points[j]) + float64(f.Bias)
 					want += c * k
 					size += math.Abs(c * k)
 				}
@@ -143,10 +89,10 @@ func TestOffset(t *testing.T) {
 		b := kernel.New(funcs[0])
 		var coef []float64
 		for range 130 {
-			b.Append(random(r, dim, dim > 10))
+			b.Append(pointtest.Random(r, dim, dim > 10))
 			coef = append(coef, r.NormFloat64())
 		}
-		xs := []stream.Vec{{}, random(r, dim, true), random(r, dim, false), random(r, dim+9, true)}
+		xs := []stream.Vec{{}, pointtest.Random(r, dim, true), pointtest.Random(r, dim, false), pointtest.Random(r, dim+9, true)}
 		plain := New(b, coef, 0)
 		base, err := plain.AppendBinary(nil)
 		if err != nil {
@@ -248,7 +194,7 @@ func TestCompile(t *testing.T) {
 		var points [][]float32
 		size := 0.0
 		for range 150 {
-			p := random(r, dim, dim > 50)
+			p := pointtest.Random(r, dim, dim > 50)
 			b.Append(p)
 			points = append(points, make([]float32, dim))
 			p.Dense(points[len(points)-1])
@@ -260,7 +206,7 @@ func TestCompile(t *testing.T) {
 			{Idx: []int32{0, 1 << 30}, Val: []float32{1, 0.5}}, {Val: []float32{100}}, {Idx: []int32{1 << 30}, Val: []float32{100}},
 		}
 		for i := range 300 {
-			xs = append(xs, random(r, dim+i%3, i%4 != 0))
+			xs = append(xs, pointtest.Random(r, dim+i%3, i%4 != 0))
 		}
 		e := New(b, coef, -0.25)
 		m := e.Compile()

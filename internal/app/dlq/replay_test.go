@@ -3,65 +3,16 @@ package dlq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/lettertest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
-
-// letterAbout makes a letter about the record at an offset of partition 1 of
-// the topic, sent so many seconds after a fixed time.
-func letterAbout(topic string, offset int64, reason stream.Reason, value string, limit int) stream.Record {
-	rec := stream.Record{Topic: topic, Partition: 1, Offset: offset, Time: time.UnixMilli(1_700_000_000_000 + offset), Key: fmt.Appendf(nil, "k%d", offset),
-		Value: []byte(value), Headers: []stream.Header{{Key: "trace", Value: []byte("abc")}}}
-	why := &stream.RecordError{Topic: topic, Partition: 1, Offset: offset, Stage: stream.StageDecode, Reason: reason, Field: "x[1]", Err: errors.New("bad\x1b[2J")}
-	out := deadletter.New(&rec, why, ".dlq", time.Now(), limit)
-	out.Partition = 0
-	return out
-}
-
-// deadTopic makes a topic of records with one of n letters about them, with
-// increasing values.
-func deadTopic(t *testing.T, brokers []string, n int) (topic, dead string) {
-	t.Helper()
-	topic = kafkatest.Topic(t, brokers, 2, nil)
-	dead = topic + ".dlq"
-	kafkatest.Create(t, brokers, dead, 3, nil)
-	t.Cleanup(func() { kafkatest.Delete(t, brokers, dead) })
-	var letters []stream.Record
-	for i := range n {
-		l := letterAbout(topic, int64(i), stream.Reasons()[i%4], fmt.Sprintf("v%d", i), 1<<20)
-		l.Partition, l.Time = int32(i%3), time.UnixMilli(1_750_000_000_000+int64(i))
-		letters = append(letters, l)
-	}
-	kafkatest.Produce(t, brokers, letters...)
-	return topic, dead
-}
-
-// came counts the values that the topic holds: how many are there twice, and
-// how many of n are missing.
-func came(t *testing.T, brokers []string, topic string, n int) (twice, missing int) {
-	t.Helper()
-	seen := map[string]int{}
-	for _, r := range kafkatest.ReadAll(t, brokers, topic) {
-		seen[string(r.Value)]++
-	}
-	for i := range n {
-		switch k := seen[fmt.Sprintf("v%d", i)]; {
-		case k == 0:
-			missing++
-		case k > 1:
-			twice += k - 1
-		}
-	}
-	return twice, missing
-}
 
 func sum(o stream.Offsets) (n int64) {
 	for _, at := range o {
@@ -115,7 +66,7 @@ func (g *noCommit) Commit(ctx context.Context, o stream.Offsets, note string) er
 func TestDLQReplayKilledBeforeCommit(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	const n, batch = 300, 70
-	topic, dead := deadTopic(t, brokers, n)
+	topic, dead := lettertest.Topic(t, brokers, n)
 	life := func(commits int) (*letterReplay, error) {
 		cfg := kafkaio.Config{Brokers: brokers, Log: slog.New(slog.DiscardHandler)}
 		g, err := kafkaio.OpenGroup(cfg, dead, time.Minute)
@@ -154,14 +105,14 @@ func TestDLQReplayKilledBeforeCommit(t *testing.T) {
 		if r.pending > batch {
 			t.Errorf("life %d: %d letters without a commit, more than a batch", i, r.pending)
 		}
-		if twice, _ := came(t, brokers, topic, n); twice > (i+1)*batch {
+		if twice, _ := lettertest.Came(t, brokers, topic, n); twice > (i+1)*batch {
 			t.Errorf("life %d: %d records twice", i, twice)
 		}
 	}
 	if _, err := life(1 << 20); err != nil {
 		t.Fatal(err)
 	}
-	if twice, missing := came(t, brokers, topic, n); missing != 0 || twice != 3*batch {
+	if twice, missing := lettertest.Came(t, brokers, topic, n); missing != 0 || twice != 3*batch {
 		t.Errorf("%d records are missing, and %d there twice, want 0 and %d", missing, twice, 3*batch)
 	}
 	if r, err := life(0); err != nil || r.n.read != 0 {
