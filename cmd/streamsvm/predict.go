@@ -55,7 +55,11 @@ The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
 preference, the records of --topics, whose predictions go to --predictions-topic;
 what is posted to /predict on --listen; the FILEs; standard input. Labels are
-not needed; where there are some, the accuracy is printed at the end.`,
+not needed; where there are some, the accuracy is printed at the end.
+
+While the topic holds no model, what it holds instead is said now and then;
+after --topic-wait the exit code is 69. A service that starts before its trainer
+wants --topic-wait -1s.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
 			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
@@ -188,14 +192,14 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	go func() {
 		<-live.Done()
 		sub.Close()
-		cancel(live.Err())
+		cancel(p.modelFlags.failed(live.Err()))
 	}()
 	p.current = live.Current
-	if !p.c.Quiet && live.Current() == nil {
-		p.c.Log.Info("waiting for a model", "topic", p.modelFlags.topic)
+	if _, err = live.Wait(ctx); err != nil {
+		<-live.Done() // for a reason that ctx does not have
+		return p.modelFlags.failed(live.Err())
 	}
-	_, err = live.Wait(ctx)
-	return err
+	return nil
 }
 
 // scoreTopics scores topics into the predictions topic.

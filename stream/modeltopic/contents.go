@@ -62,7 +62,8 @@ type Model struct {
 	Newest *stream.Update
 	// Updates are those of which there is a record, in order of epoch, version
 	// and kind. Offsets and Evaluation are those of updates that are not
-	// StateSuperseded only.
+	// StateSuperseded only. There is none of a model that a trainer has announced
+	// and not published yet.
 	Updates []HeldUpdate
 }
 
@@ -208,6 +209,10 @@ func (s *surveyor) take(r *stream.Record) {
 	if m == nil {
 		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true}, held: map[updateKey]*held{}}
 		s.models[e.Model] = m
+	}
+	if e.claim() {
+		_, _ = m.a.add(r) // it may end the epochs before
+		return
 	}
 	h := m.record(r, e)
 	done, err := m.a.add(r)

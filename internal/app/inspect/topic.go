@@ -160,9 +160,9 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 // full that is not complete may be on its way.
 func (m *topicModel) damage() string {
 	var found []string
-	if m.Newest == nil {
+	if m.Newest == nil && len(m.Updates) > 0 {
 		found = append(found, "there is no full that a subscriber could use")
-	} else if m.Newest.Damage != "" {
+	} else if m.Newest != nil && m.Newest.Damage != "" {
 		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
 	}
 	for _, s := range []modeltopic.State{modeltopic.StateDamaged, modeltopic.StateUnchained} {
@@ -202,6 +202,9 @@ func (t *topicDescription) print(row func(name, format string, args ...any)) {
 
 func (m *topicModel) print(row func(name, format string, args ...any)) {
 	row("model "+m.Name, "")
+	if len(m.Updates) == 0 {
+		row("  claimed", "by a trainer that has not published a version yet")
+	}
 	if n := m.Newest; n != nil {
 		row("  newest", "version %d, epoch %d, step %d, %d examples, %d bytes, hash %s, verified", n.Version, n.Epoch, n.Step, n.Examples, n.Bytes, n.Hash)
 		row("  created", "%s", n.Created.Format(time.RFC3339Nano))
