@@ -75,6 +75,9 @@ func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offse
 			return so, c.Bad("start", fmt.Errorf("%q is not earliest, latest, a time like 2026-01-31T12:00:00Z, or milliseconds", o.start))
 		}
 	}
+	if err := badMaxDown(c, o.maxDown); err != nil {
+		return so, err
+	}
 	if err := so.Validate(); err != nil {
 		return so, cli.Fail(cli.Usage, err)
 	}

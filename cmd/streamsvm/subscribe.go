@@ -39,6 +39,9 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 	if o.topic == "" {
 		return nil, c.Bad("model-topic", errors.New("no topic is given"))
 	}
+	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name)); err != nil {
+		return nil, err
+	}
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
 		Config: cfg, Topic: o.topic, Model: o.name, TopicWait: o.wait, MaxDown: o.down,
 	})
@@ -99,6 +102,9 @@ type subscribe struct {
 }
 
 func (s *subscribe) run(ctx context.Context) error {
+	if s.once && s.until > 0 {
+		return s.c.Bad("until", errors.New("it cannot be combined with --once"))
+	}
 	cfg, err := s.kafkaFlags.config(s.c)
 	if err != nil {
 		return err

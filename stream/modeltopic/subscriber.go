@@ -33,6 +33,9 @@ type SubscriberOptions struct {
 	MaxDown time.Duration
 }
 
+// CheckName returns why no model can have the name, nil if one can.
+func CheckName(model string) error { return checkName(model) }
+
 // Subscriber follows a model on its topic. It implements stream.Subscriber and
 // is used by one goroutine at a time.
 //
