@@ -2,6 +2,7 @@ package predictor_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -97,7 +98,7 @@ func (v *versions) next() *stream.Update {
 	return u
 }
 
-// BenchmarkFollow lets 100 subscribers follow one model topic. An operation is a
+// BenchmarkFollow lets 1 and 100 subscribers follow one model topic. An operation is a
 // version: from its publication to the last subscriber that has it in use. It
 // reports, for fulls and deltas, how long after the call of Publish a
 // subscriber has the version in use, and how many bytes a subscriber receives
@@ -107,14 +108,22 @@ func BenchmarkFollow(b *testing.B) {
 		name       string
 		dim, bytes int
 	}{{"50kB", 10, 50_000}, {"5MB", 100, 5_000_000}} {
-		b.Run(c.name, func(b *testing.B) { follow(b, growing(b, c.dim, c.bytes)) })
+		var models *versions
+		for _, subscribers := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/%d", c.name, subscribers), func(b *testing.B) {
+				if models == nil {
+					models = growing(b, c.dim, c.bytes)
+				}
+				follow(b, models, subscribers)
+			})
+		}
 	}
 }
 
-func follow(b *testing.B, models *versions) {
-	const subscribers = 100
+func follow(b *testing.B, models *versions, subscribers int) {
 	brokers := kafkatest.Brokers(b)
 	topic := kafkatest.Name(b, brokers)
+	wired := newWired(brokers)
 	ctx, cancel := context.WithCancel(context.Background())
 	cfg := kafkaio.Config{Brokers: brokers, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	pub, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{Config: cfg, Topic: topic, Model: "m"})
@@ -170,7 +179,7 @@ func follow(b *testing.B, models *versions) {
 		b.StopTimer()
 		u := models.next()
 		time.Sleep(300 * time.Millisecond) // a trainer does not publish without a pause
-		before := received(brokers)
+		before := wired.received()
 		b.StartTimer()
 		start := time.Now()
 		if err := pub.Publish(ctx, u); err != nil {
@@ -178,7 +187,7 @@ func follow(b *testing.B, models *versions) {
 		}
 		ack += time.Since(start)
 		await(u.Version, func(at time.Time) { took[u.Kind] = append(took[u.Kind], at.Sub(start)) })
-		wire[u.Kind] += received(brokers) - before
+		wire[u.Kind] += wired.received() - before
 		payload[u.Kind] += len(u.Payload)
 		published[u.Kind]++
 	}

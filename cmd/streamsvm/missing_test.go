@@ -43,8 +43,8 @@ func TestWithoutModel(t *testing.T) {
 					if code != int(cli.Unavailable) || out != "" || !strings.Contains(lastLine(said), w.want) || !strings.Contains(lastLine(said), " in "+wait+" (--topic-wait)") {
 						t.Errorf("exit code %d, %s%s, want %s", code, out, said, w.want)
 					}
-					// Of a missing topic the pauses between two looks are longer.
-					if n := strings.Count(said, "\n"); n != messages && w.topic != missing {
+					// A busy machine may sleep until the end.
+					if n := strings.Count(said, "\n"); n > messages {
 						t.Errorf("%d messages, want %d:\n%s", n, messages, said)
 					}
 				})
