@@ -326,8 +326,7 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		return err
 	}
 	r.closers = append(r.closers, r.models.Close)
-	// A copy of the directory may have gone on, in later epochs.
-	if c, _ := r.models.Last(); c.Epoch > 0 && c.Owner != "" && (c.Owner != id || c.Epoch > epoch) {
+	if c, _ := r.models.Last(); c.Foreign(id, epoch) {
 		return r.foreign()
 	}
 	return nil

@@ -156,7 +156,7 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 			t.Certificates = []tls.Certificate{pair}
 		}
 		cfg.TLS = t
-	} else if o.ca != "" || o.cert != "" {
+	} else if o.ca != "" || o.cert != "" || o.key != "" {
 		return cfg, c.Bad("tls", errors.New("certificates are given, but connections are not encrypted"))
 	}
 	if o.mechanism == "none" {

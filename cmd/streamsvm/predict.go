@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +56,11 @@ The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
 preference, the records of --topics, whose predictions go to --predictions-topic;
 what is posted to /predict on --listen; the FILEs; standard input. Labels are
-not needed; where there are some, the accuracy is printed at the end.`,
+not needed; where there are some, the accuracy is printed at the end.
+
+While the topic holds no model, what it holds instead is said now and then;
+after --topic-wait the exit code is 69. A service that starts before its trainer
+wants --topic-wait -1s.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
 			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
@@ -95,7 +100,10 @@ func (p *predict) serve(ctx context.Context) error {
 	p.m = metrics.NewPredictor(reg)
 	srv := newServer(reg)
 	defer srv.stop()
-	var err error
+	err := p.check()
+	if err != nil {
+		return err
+	}
 	if p.cfg, err = p.kafkaFlags.config(p.c); err != nil {
 		return err
 	}
@@ -150,6 +158,48 @@ func (p *predict) ended(ctx context.Context) error {
 	return nil
 }
 
+// check finds what is wrong with the settings before a model is waited for.
+func (p *predict) check() error {
+	c := p.c
+	// The task is not known yet, but it takes no part in what can be wrong.
+	if _, err := p.codecFlags.open(c, algos.Classify, c.Args...); err != nil {
+		return err
+	}
+	if p.maxBody < 1 {
+		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if err := badListen(c, p.listen); err != nil {
+		return err
+	}
+	if p.modelFile != "" {
+		if err := alone(c, "--model-topic", "model-name"); err != nil {
+			return err
+		}
+	}
+	if len(p.topics) == 0 {
+		for _, path := range c.Args {
+			if _, err := os.Stat(path); path != "-" && err != nil {
+				return err
+			}
+		}
+		return alone(c, "--topics", "predictions-topic", "positions", "until-end")
+	}
+	switch {
+	case p.predictions == "":
+		return c.Bad("predictions-topic", errors.New("no topic is given"))
+	case slices.Contains(p.topics, p.predictions):
+		return c.Bad("predictions-topic", fmt.Errorf("%s is scored too", p.predictions))
+	case p.modelFlags.topic != "" && (p.predictions == p.modelFlags.topic || slices.Contains(p.topics, p.modelFlags.topic)):
+		return c.Bad("model-topic", fmt.Errorf("%s holds what is scored, or the predictions", p.modelFlags.topic))
+	}
+	if _, err := readPositions(p.positions); err != nil {
+		return c.Bad("positions", err)
+	}
+	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
+	p.sourceFlags.wait, p.sourceFlags.maxDown = p.modelFlags.wait, p.modelFlags.down
+	return errors.Join(p.sourceFlags.check(c)...)
+}
+
 // follow gets the model, waiting for the first one in a topic. When following
 // fails later on it ends the command by cancel.
 func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) error {
@@ -188,27 +238,22 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	go func() {
 		<-live.Done()
 		sub.Close()
-		cancel(live.Err())
+		cancel(p.modelFlags.failed(live.Err()))
 	}()
 	p.current = live.Current
-	if !p.c.Quiet && live.Current() == nil {
-		p.c.Log.Info("waiting for a model", "topic", p.modelFlags.topic)
+	if _, err = live.Wait(ctx); err != nil {
+		<-live.Done() // for a reason that ctx does not have
+		return p.modelFlags.failed(live.Err())
 	}
-	_, err = live.Wait(ctx)
-	return err
+	return nil
 }
 
 // scoreTopics scores topics into the predictions topic.
 func (p *predict) scoreTopics(ctx context.Context) error {
-	if p.predictions == "" {
-		return p.c.Bad("predictions-topic", errors.New("no topic is given"))
-	}
 	from, err := readPositions(p.positions)
 	if err != nil {
 		return p.c.Bad("positions", err)
 	}
-	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
-	p.sourceFlags.wait = p.modelFlags.wait
 	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
 	if err != nil {
 		return err

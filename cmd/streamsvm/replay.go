@@ -102,7 +102,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	switch {
 	case r.passes < 1:
 		return c.Bad("passes", fmt.Errorf("%d passes, want at least 1", r.passes))
-	case r.holdout < 0 || r.holdout >= 1:
+	case !(r.holdout >= 0 && r.holdout < 1):
 		return c.Bad("holdout", fmt.Errorf("%v is not in [0,1)", r.holdout))
 	case r.holdout > 0 && len(r.test) > 0:
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))

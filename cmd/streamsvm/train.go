@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -122,24 +120,16 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
-	if t.listen != "" {
-		_, _, err := net.SplitHostPort(t.listen)
-		bad(err != nil, "listen", "%q is not HOST:PORT%s", t.listen, bare(t.listen))
-	}
+	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
+	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
+	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
+	errs = append(errs, badListen(c, t.listen), badModelName(c, t.modelName))
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
 		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)
 	}
 	return errs
-}
-
-// bare suggests an address where only a port is given.
-func bare(port string) string {
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
 }
 
 func (t *train) serve(ctx context.Context) (err error) {

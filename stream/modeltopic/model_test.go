@@ -43,8 +43,12 @@ func publisher(t testing.TB, o PublisherOptions) *Publisher {
 	return p
 }
 
+// subscriber waits for a model as long as the test does unless o says otherwise.
 func subscriber(t testing.TB, o SubscriberOptions) *Subscriber {
 	t.Helper()
+	if o.TopicWait == 0 {
+		o.TopicWait = -1
+	}
 	if o.Log == nil {
 		o.Log = quiet
 	}

@@ -60,6 +60,13 @@ type Claim struct {
 	At time.Time
 }
 
+// Foreign reports whether a model so claimed comes from something else than
+// owner, whose epochs up to epoch are its own: another owner, or a copy of it
+// that has gone on.
+func (c Claim) Foreign(owner string, epoch uint64) bool {
+	return c.Owner != "" && (c.Owner != owner || c.Epoch > epoch)
+}
+
 // FencedError says that somebody else writes the model.
 type FencedError struct {
 	Topic, Model string

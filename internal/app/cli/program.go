@@ -127,6 +127,8 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	case name == "--help" || name == "-h" || name == "help" && len(args) == 1:
 		fmt.Fprint(io.Out, p.help())
 		return nil
+	case (name == "--version" || name == "version") && len(args) > 1:
+		return Failf(Usage, "%s takes no argument, got %d", name, len(args)-1)
 	case name == "--version" || name == "version":
 		fmt.Fprintln(io.Out, p.Version())
 		return nil
