@@ -30,6 +30,9 @@ type (
 	PublishedHook interface {
 		Published(u *stream.Update, took time.Duration)
 	}
+	// FailedHook is told why a run cannot go on, before what may still be done
+	// is done.
+	FailedHook interface{ Failed(err error) }
 )
 
 // tell calls f with each hook that is an H.
