@@ -354,12 +354,12 @@ func (r *run) end(ctx context.Context) error {
 
 // fail completes a run that cannot go on: if the state is sound, it is kept.
 func (r *run) fail(err error) error {
-	tell(r.Hooks, func(h FailedHook) { h.Failed(err) })
-	var stop errStop
-	if errors.As(err, &stop) {
-		return errors.Join(stop.error, r.final())
+	sound := r.in.err != nil && errors.Is(err, r.in.err)
+	if stop := (errStop{}); errors.As(err, &stop) {
+		sound, err = true, stop.error
 	}
-	if r.in.err != nil && errors.Is(err, r.in.err) {
+	tell(r.Hooks, func(h FailedHook) { h.Failed(err) })
+	if sound {
 		return errors.Join(err, r.final())
 	}
 	return err
