@@ -21,7 +21,7 @@ func (e *DeadError) Error() string {
 		s = fmt.Sprintf("1 of the last %d records cannot be used", e.Records)
 	}
 	if e.Example != nil {
-		s += fmt.Sprintf(", %d of them for the same reason as %v", e.Alike, e.Example)
+		s += fmt.Sprintf(", most often (%d times) as in %v", e.Alike, e.Example)
 	}
 	return s
 }

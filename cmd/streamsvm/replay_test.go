@@ -32,7 +32,7 @@ var contract = strings.Fields(`
 	dead examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
 	prequential prequential.accuracy prequential.auc prequential.error prequential.hinge prequential.kappa prequential.kappa_t
 	prequential.window seconds seed state_hash test test.accuracy test.auc test.error test.examples
-	train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled`)
+	tombstones train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled`)
 
 func TestReplayJSONContract(t *testing.T) {
 	train, test := moons(t, "train.libsvm.gz", 1200, 0), moons(t, "test.libsvm.gz", 300, 5000)

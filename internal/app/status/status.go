@@ -49,6 +49,7 @@ type Run struct {
 	moved    time.Time
 	consumed uint64
 	steps    uint64
+	failed   error
 }
 
 // About is what does not change during a run.
@@ -70,6 +71,7 @@ type view struct {
 	model            string
 	support, nonzero int
 	started          bool
+	oneLabel         *stream.OneLabelError // why there is no model, or nil
 }
 
 // mark is how far the run was at a time.
@@ -115,7 +117,7 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 	r.seen = now
 	v := view{
 		counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(),
-		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(),
+		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(), oneLabel: e.OneLabel(),
 	}
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
@@ -211,11 +213,36 @@ func (r *Run) lags() (list []lag, total int64) {
 	return list, total
 }
 
-// Healthy returns nil unless records are waiting and none has been consumed,
-// nor a step taken, for longer than stall.
+// Failed implements engine.FailedHook.
+func (r *Run) Failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = err
+}
+
+// Waiting says why there is no model, although examples have come; "" if that
+// is not so.
+func (r *Run) Waiting() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting()
+}
+
+func (r *Run) waiting() string {
+	if r.view.oneLabel == nil {
+		return ""
+	}
+	return "no model yet: " + r.view.oneLabel.Seen()
+}
+
+// Healthy returns nil unless the run cannot go on, or records are waiting and
+// none has been consumed, nor a step taken, for longer than stall.
 func (r *Run) Healthy(stall time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failed != nil {
+		return r.failed
+	}
 	still := r.now().Sub(r.moved)
 	if still < stall {
 		return nil
