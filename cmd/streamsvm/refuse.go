@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,82 +65,66 @@ func (o *refuseFlags) Dead(why *stream.RecordError) {
 func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) error {
 	var dead *stream.DeadError
 	var one *stream.OneLabelError
-	var b strings.Builder
+	var do string
 	switch {
 	case errors.As(err, &dead):
 		if bad := (*codec.LabelError)(nil); dead.Example != nil && errors.As(dead.Example, &bad) {
-			o.Dead(dead.Example)
-			b.WriteString(o.convention(co, again))
+			do = o.convention(co, again, bad.Label)
 		}
-		fmt.Fprintf(&b, "; this is more than --max-dead %v allows", o.maxDead)
-		if doctor != "" {
-			fmt.Fprintf(&b, ": see what they are with %s", doctor)
-		} else {
-			b.WriteString(": are --codec and --labels right?")
+		if do == "" && doctor != "" {
+			do = "; see what they are with " + doctor
+		} else if do == "" {
+			do = "; is --codec right?"
 		}
+		do = fmt.Sprintf(": more than --max-dead %v allows%s", o.maxDead, do)
 	case errors.As(err, &one):
-		b.WriteString(o.missing(one, co, again))
+		do = o.missing(one, co, again)
 	default:
 		return err
 	}
-	return cli.Failf(cli.Data, "%w%s", err, b.String())
+	return cli.Failf(cli.Data, "%w%s", err, do)
 }
 
 // missing says why labels may be missing.
 func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again string) string {
 	switch {
-	case one.Regress && one.Labelled > 0:
-		return ""
 	case one.Labelled == 0 && co.name == "csv":
 		return "; --label-column says where labels are"
 	case one.Labelled == 0:
 		return "; labels that come on a topic of their own are joined with --join key --labels-topic TOPIC"
+	case one.Regress:
+		return ""
 	}
 	only := wireLabels[co.labels][0]
 	if one.Label > 0 {
 		only = wireLabels[co.labels][1]
 	}
-	if len(o.refused) > 0 {
-		return o.convention(co, again, only)
+	var b strings.Builder
+	if co.labels != "pm1" {
+		fmt.Fprintf(&b, "; with --labels %s, label %+g is %v in the records", co.labels, one.Label, only)
 	}
-	if names := otherLabels(co.labels, only); len(names) > 0 {
-		return fmt.Sprintf("; with --labels %s, label %+v is %v in the records: if they have other labels, say so with --labels %s%s",
-			co.labels, one.Label, only, strings.Join(names, " or --labels "), again)
+	for _, y := range slices.Sorted(maps.Keys(o.refused)) {
+		fmt.Fprintf(&b, "; label %v was refused %d times", y, o.refused[y])
 	}
-	return ""
+	return b.String() + o.convention(co, again, only)
 }
 
-// convention says under which other flag the labels refused, and those seen,
-// could be read.
-func (o *refuseFlags) convention(co *codecFlags, again string, seen ...float64) string {
-	var b strings.Builder
-	var refused []float64
-	for y := range o.refused {
-		refused = append(refused, y)
+// convention says with which flag the labels given, and those refused, could
+// be read; "" if there is none.
+func (o *refuseFlags) convention(co *codecFlags, again string, given ...float64) string {
+	given = slices.AppendSeq(given, maps.Keys(o.refused))
+	var list []string
+	for _, name := range []string{"pm1", "01", "12"} {
+		pair := wireLabels[name]
+		if name != co.labels && !slices.ContainsFunc(given, func(y float64) bool { return y != pair[0] && y != pair[1] }) {
+			list = append(list, fmt.Sprintf("if the labels are %v and %v, type --labels %s", pair[0], pair[1], name))
+		}
 	}
-	slices.Sort(refused)
-	for i, y := range refused {
-		b.WriteString([]string{"; ", ", "}[min(i, 1)])
-		fmt.Fprintf(&b, "label %v was refused %d times", y, o.refused[y])
+	if len(list) == 0 {
+		return ""
 	}
-	if names := otherLabels(co.labels, append(refused, seen...)...); len(names) > 0 {
-		pair := wireLabels[names[0]]
-		fmt.Fprintf(&b, ": if the labels are %v and %v, type --labels %s%s", pair[0], pair[1], names[0], again)
-	}
-	return b.String()
+	return "; " + strings.Join(list, ", or ") + again
 }
 
 // wireLabels are the negative and the positive label by the value of --labels.
 var wireLabels = map[string][2]float64{"pm1": {-1, 1}, "01": {0, 1}, "12": {1, 2}}
-
-// otherLabels lists the values of --labels, but for the one in force, under
-// which all of the labels can be read.
-func otherLabels(inForce string, labels ...float64) (names []string) {
-	for _, name := range []string{"pm1", "01", "12"} {
-		pair := wireLabels[name]
-		if name != inForce && !slices.ContainsFunc(labels, func(y float64) bool { return y != pair[0] && y != pair[1] }) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
