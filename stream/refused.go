@@ -20,7 +20,10 @@ func (e *DeadError) Error() string {
 	case e.Dead == 1:
 		s = fmt.Sprintf("1 of the last %d records cannot be used", e.Records)
 	}
-	if e.Example != nil {
+	switch {
+	case e.Alike == 1:
+		s += fmt.Sprintf(", such as %v", e.Example)
+	case e.Alike > 1:
 		s += fmt.Sprintf(", most often (%d times) as in %v", e.Alike, e.Example)
 	}
 	return s
@@ -52,7 +55,14 @@ func (e *OneLabelError) Error() string {
 	case e.Labelled == 0:
 		return fmt.Sprintf("there is no model: none of the %d examples has a label", e.Examples)
 	case e.Regress:
-		return fmt.Sprintf("there is no model: the target %v has come %d times, and no other", e.Label, e.Labelled)
+		return fmt.Sprintf("there is no model: the target %v has come %s, and no other", e.Label, times(e.Labelled))
 	}
-	return fmt.Sprintf("there is no model: label %+g has come %d times, label %+g never", e.Label, e.Labelled, -e.Label)
+	return fmt.Sprintf("there is no model: label %+g has come %s, label %+g never", e.Label, times(e.Labelled), -e.Label)
+}
+
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

@@ -223,7 +223,7 @@ func TestInspectDamage(t *testing.T) {
 // TestReportWithoutLabels: nothing to draw is no error.
 func TestReportWithoutLabels(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"empty.libsvm": "", "unlabelled.libsvm": "? 1:1\n? 1:2\n"} {
+	for name, text := range map[string]string{"empty.libsvm": "", "unlabelled.libsvm": "+1 1:1\n-1 1:2\n? 1:3\n"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
