@@ -43,17 +43,24 @@ type OneLabelError struct {
 func (e *OneLabelError) Seen() string {
 	switch {
 	case e.Labelled == 0:
-		return fmt.Sprintf("no label seen in %d examples", e.Examples)
+		return fmt.Sprintf("no label seen in %s", e.examples())
 	case e.Regress:
-		return fmt.Sprintf("only the target %v seen in %d examples", e.Label, e.Examples)
+		return fmt.Sprintf("only the target %v seen in %s", e.Label, e.examples())
 	}
-	return fmt.Sprintf("only label %+g seen in %d examples", e.Label, e.Examples)
+	return fmt.Sprintf("only label %+g seen in %s", e.Label, e.examples())
+}
+
+func (e *OneLabelError) examples() string {
+	if e.Examples == 1 {
+		return "1 example"
+	}
+	return fmt.Sprintf("%d examples", e.Examples)
 }
 
 func (e *OneLabelError) Error() string {
 	switch {
 	case e.Labelled == 0:
-		return fmt.Sprintf("there is no model: none of the %d examples has a label", e.Examples)
+		return fmt.Sprintf("there is no model: none of %s has a label", e.examples())
 	case e.Regress:
 		return fmt.Sprintf("there is no model: the target %v has come %s, and no other", e.Label, times(e.Labelled))
 	}

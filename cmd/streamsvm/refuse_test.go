@@ -127,8 +127,8 @@ func TestNoLabelAtAll(t *testing.T) {
 		}
 		return path
 	}
-	fails(t, append([]string{"replay", write("a.jsonl", strings.Repeat("{\"x\":[1,2]}\n", 120))}, quick...), "none of the 120 examples has a label", "--labels-topic")
-	fails(t, append([]string{"replay", write("a.csv", strings.Repeat("1,2\n", 120)), "--codec", "csv"}, quick...), "none of the 120 examples has a label", "--label-column")
+	fails(t, append([]string{"replay", write("a.jsonl", strings.Repeat("{\"x\":[1,2]}\n", 120))}, quick...), "none of 120 examples has a label", "--labels-topic")
+	fails(t, append([]string{"replay", write("a.csv", strings.Repeat("1,2\n", 120)), "--codec", "csv"}, quick...), "none of 120 examples has a label", "--label-column")
 	fails(t, []string{"replay", write("b.jsonl", strings.Repeat("{\"x\":[1,2],\"y\":3}\n", 120)), "--learner", "online", "--task", "regress"}, "the target 3 has come 120 times")
 	fails(t, append([]string{"replay", write("c.libsvm", strings.Repeat("nonsense\n", 20)), "--tolerance", "all"}, quick...), "none of the last 20 records can be used", "c.libsvm/0 offset 0: label, y", "is --codec right?")
 }
@@ -158,6 +158,11 @@ func TestWrongFormatStopsTraining(t *testing.T) {
 			t.Errorf("checkpoint %v", m)
 		}
 	}
+	config := filepath.Join(dir, "streamsvm.yaml")
+	if err := os.WriteFile(config, []byte("topics: ["+topic+"]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, append(slices.Delete(slices.Clone(args), 1, 3), "--config", config), `see what they are with "streamsvm doctor --config `+config+`"`)
 	fails(t, append(args, "--max-dead", "0.9"), "901 of the last 1000 records cannot be used", "more than --max-dead 0.9 allows")
 	must(t, append(args, "--max-dead", "1", "-q")...)
 	if m := newest(t, state).Meta; m["consumed"] != fmt.Sprint(len(recs)) || m["dead"] != fmt.Sprint(avro) || m["learned"] != fmt.Sprint(good+after) {

@@ -241,6 +241,9 @@ func (t *train) failed(err error) error {
 
 // doctorCommand is the command that looks at the records of the topics.
 func (t *train) doctorCommand() string {
+	if o := t.c.Origin("topics"); o.Source == cli.FromFile {
+		return fmt.Sprintf(`"streamsvm doctor --config %s"`, o.Name)
+	}
 	return fmt.Sprintf(`"streamsvm doctor --brokers %s --topics %s --codec %s"`, strings.Join(t.brokers, ","), strings.Join(t.topics, ","), cmp.Or(t.codecFlags.name, defaultCodec))
 }
 
