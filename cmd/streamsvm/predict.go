@@ -24,6 +24,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // predict holds the settings of one call of the command predict.
@@ -35,6 +36,7 @@ type predict struct {
 	modelFile, output      string
 	predictions, positions string
 	listen                 string
+	tombstones             string
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
 
@@ -45,6 +47,7 @@ type predict struct {
 	m       *metrics.Predictor
 
 	refused int
+	skipped int               // tombstones
 	quality *eval.Prequential // of the predictions whose label is known
 }
 
@@ -77,6 +80,7 @@ wants --topic-wait -1s.`,
 				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to score")
 				f.StringVar(&p.start, "start", "earliest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
@@ -292,6 +296,11 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			}
 			return errors.Join(err, keep())
 		}
+		for i := range b.recs {
+			r := &b.recs[i]
+			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
+		}
+		b.recs = p.withValues(b.recs)
 		b.v = p.current()
 		p.score(b)
 		p.count(b.rows)
@@ -299,7 +308,6 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		values := make([]byte, 0, 96*len(b.recs))
 		for i := range b.recs {
 			r := &b.recs[i]
-			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
 			from := len(values)
 			values = b.rows[i].append(values, b.v, r)
 			err := prod.Produce(ctx, stream.Record{
@@ -317,6 +325,20 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	}
 }
 
+// withValues returns the records that are to be scored: all, or those that are
+// no tombstones.
+func (p *predict) withValues(recs []stream.Record) []stream.Record {
+	if p.tombstones != string(trainer.TombstonesSkip) {
+		return recs
+	}
+	n := len(recs)
+	recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return r.Value == nil })
+	n -= len(recs)
+	p.skipped += n
+	p.m.Skipped(n)
+	return recs
+}
+
 // summary prints how good the predictions were, where that is known.
 func (p *predict) summary() error {
 	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
@@ -326,6 +348,9 @@ func (p *predict) summary() error {
 		} else {
 			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", eval.Percent(s.Accuracy), decimal(s.AUC), n)
 		}
+	}
+	if p.skipped > 0 && !p.c.Quiet {
+		fmt.Fprintf(p.c.Err, "%d tombstones skipped\n", p.skipped)
 	}
 	if p.refused > 0 {
 		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)

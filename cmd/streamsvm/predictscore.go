@@ -155,6 +155,7 @@ func (p *predict) read(ctx context.Context, src stream.Source, waits bool, work,
 		for size := 0; err == nil && len(b.recs) < batchRecords && size < batchBytes; {
 			had := len(b.recs)
 			b.recs, err = src.Fetch(ctx, b.recs)
+			b.recs = b.recs[:had+len(p.withValues(b.recs[had:]))]
 			for i := range b.recs[had:] {
 				size += len(b.recs[had+i].Value)
 			}

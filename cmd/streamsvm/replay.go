@@ -22,6 +22,7 @@ import (
 type replay struct {
 	learnFlags
 	codecFlags
+	refuseFlags
 	files, test                     []string
 	passes, labelled                int
 	limit, shuffle, checkpointEvery uint64
@@ -58,6 +59,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
 			})
+			r.refuseFlags.define(f)
 			r.learnFlags.define(f)
 			f.Group("Output", func() {
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
@@ -79,11 +81,15 @@ func (r *replay) run(ctx context.Context) error {
 		return err
 	}
 	p := newProgress(r.c)
-	r.job.Hooks = []trainer.Hook{p}
+	r.job.Hooks = []trainer.Hook{p, &r.refuseFlags}
 	res, err := trainer.Run(ctx, r.job)
 	took := time.Since(p.began)
 	if err != nil {
-		return badOption(r.c, err)
+		again := ""
+		if r.checkpoint != "" {
+			again = ", and begin again with another --checkpoint"
+		}
+		return badOption(r.c, r.refuseFlags.explain(err, &r.codecFlags, "", again))
 	}
 	if !res.Ended {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
@@ -110,6 +116,9 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
 	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
 		return c.Bad("join", errors.New("it cannot be combined with --labelled, --shuffle, --holdout or --passes"))
+	}
+	if err := r.refuseFlags.apply(c, job); err != nil {
+		return err
 	}
 	job.Tolerance = trainer.Tolerance(r.tolerance)
 	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
@@ -193,7 +202,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Resul
 			}
 		}
 		defer src.Close()
-		if test, err = score(ctx, p, src, dec); err != nil {
+		if test, err = score(ctx, p, src, dec, r.job.Tombstones == trainer.TombstonesSkip); err != nil {
 			return fmt.Errorf("test: %w", err)
 		}
 	}

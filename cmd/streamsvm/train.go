@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -24,6 +26,7 @@ type train struct {
 	sourceFlags
 	codecFlags
 	learnFlags
+	refuseFlags
 	kafkaFlags
 	modelTopic, modelName string
 	replace               bool
@@ -82,6 +85,9 @@ func (t *train) define(f *cli.Flags) {
 	t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
 	f.Group("Input", func() {
 		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
+	})
+	t.refuseFlags.define(f)
+	f.Group("Input", func() {
 		f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
 		f.Lookup("dlq").NoOptDefVal = ".dlq"
 		f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead, within 64 MiB of their values")
@@ -145,6 +151,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	})
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
+	srv.waiting = page.Waiting
 	srv.mux.Handle("GET /{$}", page.Page(t.stall))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
@@ -155,7 +162,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t}
+	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
@@ -195,6 +202,9 @@ func (t *train) job() (trainer.Job, error) {
 	if interval == 0 {
 		interval = -1
 	}
+	if err := t.refuseFlags.apply(c, &job); err != nil {
+		return job, err
+	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
@@ -216,7 +226,15 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
 	}
-	return kafkaError(badOption(t.c, err))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(err, &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
+}
+
+// doctorCommand is the command that looks at the records of the topics.
+func (t *train) doctorCommand() string {
+	if o := t.c.Origin("topics"); o.Source == cli.FromFile {
+		return fmt.Sprintf(`"streamsvm doctor --config %s"`, o.Name)
+	}
+	return fmt.Sprintf(`"streamsvm doctor --brokers %s --topics %s --codec %s"`, strings.Join(t.brokers, ","), strings.Join(t.topics, ","), cmp.Or(t.codecFlags.name, defaultCodec))
 }
 
 // summary says how the run ended.
@@ -233,12 +251,18 @@ func (t *train) summary(res trainer.Result) error {
 	if res.Ended {
 		how = "the stream has ended"
 	}
-	joined := ""
+	joined, no := "", ""
 	if t.e.Join() != nil {
 		joined = fmt.Sprintf(" + %d joined + %d late", n.Joined, n.Late)
 	}
-	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; model version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, res.Version, hash(h))
+	if n.Tombstones > 0 {
+		joined = fmt.Sprintf(" + %d tombstones%s", n.Tombstones, joined)
+	}
+	if one := res.OneLabel(); one != nil {
+		no = "no model yet, " + one.Seen() + "; "
+	}
+	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
+		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
 	printJoin(t.c.Err, t.e.Join())
 	return nil
 }

@@ -177,7 +177,7 @@ func (g *gate) see(x stream.Vec) {
 
 // fields describes seen, which is part of a state only where it is not empty.
 func (g *gate) fields(f *state.Fields) {
-	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.More() {
+	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return
 	}
 	var list []int32

@@ -56,6 +56,9 @@ func (e *Engine) meta() [][2]string {
 	if e.join != nil {
 		list = append(list, [2]string{"joined", fmt.Sprint(c.Joined)}, [2]string{"late", fmt.Sprint(c.Late)})
 	}
+	if c.Tombstones > 0 {
+		list = append(list, [2]string{"tombstones", fmt.Sprint(c.Tombstones)})
+	}
 	return list
 }
 

@@ -75,6 +75,7 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
 	e.moreFields(f)
+	e.sightFields(f)
 }
 
 // fields describes the configuration. When reading, each value must be the one

@@ -212,7 +212,15 @@ func (l *labels) decode(v float64) (float64, error) {
 	case v == l.neg:
 		return -1, nil
 	}
-	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want %v or %v", v, l.neg, l.pos)
+	return 0, fail(stream.StageLabel, stream.ReasonLabel, "y", &LabelError{Label: v, Negative: l.neg, Positive: l.pos})
+}
+
+// LabelError is the cause of a stream.FieldError about a number that is neither
+// of the two labels.
+type LabelError struct{ Label, Negative, Positive float64 }
+
+func (e *LabelError) Error() string {
+	return fmt.Sprintf("the label is %v, want %v or %v", e.Label, e.Negative, e.Positive)
 }
 
 // encode is decode's inverse.
