@@ -203,14 +203,14 @@ func (r *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	cfg.Log = r.Log
-	if r.e, err = engine.NewEngine(cfg); err != nil {
-		return &OptionError{"Options", "", err}
-	}
 	if r.Decoder == nil {
 		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
 			return err
 		}
+	}
+	cfg.Log, cfg.Signature = r.Log, codec.SignatureOf(r.Decoder)
+	if r.e, err = engine.NewEngine(cfg); err != nil {
+		return &OptionError{"Options", "", err}
 	}
 	if r.LabelDecoder == nil && r.Join.Topic != "" {
 		if r.LabelDecoder, err = codec.NewLabels(codec.Options{Task: string(cfg.Task)}); err != nil {

@@ -282,8 +282,11 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	if alone {
 		label, drop = noColumn, nil
 	}
-	val := a.Val(min(max(n, len(c.o.Features)), c.maxDim))
+	val := a.Val(min(n, c.maxDim))
 	if c.to != nil {
+		if n < len(c.to) { // or a short record could take much memory
+			return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", n, len(c.to))
+		}
 		val = val[:len(c.o.Features)]
 	}
 	y, labelled, found := 0.0, false, label == noColumn

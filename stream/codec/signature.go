@@ -2,7 +2,6 @@ package codec
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -92,14 +91,11 @@ func (s *Signature) Label(y float64) any {
 }
 
 // Check returns a *stream.FieldError for a dense vector that is not as long as
-// those that the model was made for. A sparse one may list any features: those
-// that the model does not know count for nothing, as in LIBSVM.
+// those that the model was made for. A sparse one may list features that the
+// model has not seen, as in LIBSVM.
 func (s *Signature) Check(x stream.Vec) error {
 	if x.Idx == nil && s.Dim > 0 && len(x.Val) != s.Dim {
 		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features where the model has %d", len(x.Val), s.Dim)
 	}
 	return nil
 }
-
-// LabelText returns the two labels as people write them, "no, yes".
-func (s *Signature) LabelText() string { return strings.ReplaceAll(s.Labels, ",", ", ") }
