@@ -20,7 +20,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -39,7 +38,8 @@ type predict struct {
 
 	c       *cli.Call
 	cfg     kafkaio.Config
-	dec     codec.Codec
+	forms   atomic.Pointer[modelForm]
+	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
 
@@ -115,7 +115,7 @@ func (p *predict) serve(ctx context.Context) error {
 		return err
 	}
 	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
-	if p.dec, err = p.codecFlags.open(p.c, p.current().Task(), p.c.Args...); err != nil {
+	if _, err := p.form(p.current(), nil); err != nil {
 		return err
 	}
 	srv.ready.Store(true)
@@ -248,6 +248,9 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			return errors.Join(err, keep())
 		}
 		b.v = p.current()
+		if b.form, err = p.form(b.v, nil); err != nil {
+			return errors.Join(err, keep())
+		}
 		p.score(b)
 		p.count(b.rows)
 		// The values of a batch share memory that belongs to the producer then.
@@ -256,7 +259,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			r := &b.recs[i]
 			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
 			from := len(values)
-			values = b.rows[i].append(values, b.v, r)
+			values = b.rows[i].append(values, b.form, b.v, r)
 			err := prod.Produce(ctx, stream.Record{
 				Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key, Value: values[from:len(values):len(values)],
 			})

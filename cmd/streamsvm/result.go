@@ -214,7 +214,7 @@ func decimal(v eval.Number) string {
 const scoreRows = 256
 
 // score asks p about every labelled example of src.
-func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec stream.Decoder) (*eval.Test, error) {
+func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decode func(value []byte, ex *stream.Example) error) (*eval.Test, error) {
 	var scores, labels []float64
 	var recs []stream.Record
 	var xs []stream.Vec
@@ -237,7 +237,7 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec s
 		}
 		for i := range recs {
 			var ex stream.Example
-			if err := dec.Decode(recs[i].Value, &ex); err != nil {
+			if err := decode(recs[i].Value, &ex); err != nil {
 				return nil, stream.At(&recs[i], err)
 			}
 			if ex.Labelled {

@@ -134,7 +134,7 @@ func (c *csvCodec) order() error {
 		c.to[k] = j
 	}
 	if missing != nil {
-		return fmt.Errorf("Features: there is no column %s, there are %s", strings.Join(missing, ", "), strings.Join(c.o.Columns, ", "))
+		return fmt.Errorf("there is no column %s, there are %s", strings.Join(missing, ", "), strings.Join(c.o.Columns, ", "))
 	}
 	return nil
 }
@@ -341,7 +341,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		val = append(val, v)
 	}
 	if want := len(c.o.Columns); want > 0 && k != want && !alone {
-		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", k, want)
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d%s", k, want, c.orAlone())
 	}
 	if !found && label == lastColumn {
 		return failf(stream.StageLabel, stream.ReasonDimension, c.name(k-1), "the last column is one of those to drop")
@@ -350,14 +350,18 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		return failf(stream.StageLabel, stream.ReasonMissing, c.name(label), "missing, there are %d fields", k)
 	}
 	if want := c.o.Dim; want > 0 && c.to == nil && len(val) != want {
-		or := ""
-		if label != noColumn || drop != nil {
-			or = fmt.Sprintf(", or the %d features alone", want)
-		}
-		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", k, k-len(val)+want, or)
+		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", k, k-len(val)+want, c.orAlone())
 	}
 	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Val: val}), y, labelled
 	return nil
+}
+
+// orAlone says how many fields a record of features alone has.
+func (c *csvCodec) orAlone() string {
+	if c.o.Dim == 0 || c.to != nil || c.label == noColumn && c.drop == nil {
+		return ""
+	}
+	return fmt.Sprintf(", or the %d features alone", c.o.Dim)
 }
 
 // value returns the feature that column k holds.
