@@ -140,7 +140,7 @@ func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature, h *csvHeader) (co
 		}
 	}
 	features := sig.Features()
-	csv.Dim = sig.Dim
+	csv.Dim = sig.Length()
 	if h == nil {
 		return csv, nil
 	}

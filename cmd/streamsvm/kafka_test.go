@@ -351,7 +351,7 @@ func TestPredictHTTP(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/metrics": "streamsvm_predictions_total 4", "/healthz": "ok", "/version": `"version"`, "/readyz": "ready",
+		"/metrics": "streamsvm_predictions_total 3", "/healthz": "ok", "/version": `"version"`, "/readyz": "ready",
 	} {
 		resp, err := http.Get(srv.URL + path)
 		if err != nil {

@@ -17,10 +17,12 @@ import (
 // Names of the sections of a snapshot.
 const (
 	// The number is the version of the format of all states, learners' too.
-	sectionEngine  = "engine.2"
+	sectionEngine  = "engine.3"
 	sectionLearner = "learner"
 
-	sectionBefore = "engine" // instead of sectionEngine, in version 1
+	// Instead of sectionEngine, in older versions.
+	sectionEngine2 = "engine.2" // without the largest index
+	sectionBefore  = "engine"
 )
 
 // ErrOldState is returned for a checkpoint of a format that is not read any
@@ -93,6 +95,11 @@ func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, ErrOldState)
 	}
 	own, ok1 := s.Section(sectionEngine)
+	if !ok1 {
+		own, ok1 = s.Section(sectionEngine2)
+		e.version2 = true
+		defer func() { e.version2 = false }()
+	}
 	learner, ok2 := s.Section(sectionLearner)
 	if !ok1 || !ok2 {
 		return errors.New("the checkpoint lacks a section; it was not written by a trainer")

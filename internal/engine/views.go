@@ -69,6 +69,6 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 		return nil
 	}
 	sig := e.cfg.Signature
-	sig.Dim = e.gate.dim
+	sig.Dim, sig.Index = e.gate.dim, e.gate.index
 	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
 }

@@ -99,12 +99,13 @@ func signature(f *state.Fields, s *codec.Signature) {
 	f.String("labels", &s.Labels)
 	f.Int("max_features", &s.MaxFeatures)
 	f.Int("dim", &s.Dim)
+	f.Int("index", &s.Index)
 	if s.Labels != "" {
 		_, _, err := codec.ParseLabels(s.Labels)
 		f.Fail("labels", err)
 	}
-	if s.Dim < 0 || s.Dim > math.MaxInt32 {
-		f.Fail("dim", fmt.Errorf("%d features", s.Dim))
+	if s.Dim < 0 || s.Dim > s.Index || s.Index > math.MaxInt32 {
+		f.Fail("dim", fmt.Errorf("dimension %d, largest index %d", s.Dim, s.Index))
 	}
 	if s.Codec != "csv" {
 		return

@@ -164,6 +164,10 @@ func TestSignature(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	s.Dim, s.Index = 0, 2
+	if err := s.Check(dense(1)); err == nil {
+		t.Error("a dense vector that is shorter than the sparse ones were is accepted")
+	}
 	dec, err := NewLabels(Options{})
 	if err != nil || SignatureOf(dec).Codec != "" {
 		t.Error("a decoder of labels has a signature")

@@ -11,7 +11,7 @@ import (
 // need not be told, and cannot be told otherwise.
 type Signature struct {
 	// Codec is the name of the codec that the examples came in; empty where they
-	// came in none, and what follows, but for Dim, is not known.
+	// came in none, and what follows, but for Dim and Index, is not known.
 	Codec string
 	// Labels is Options.Labels in full, such as "0,1" or "\"no\",\"yes\""; empty
 	// for a regression.
@@ -23,10 +23,13 @@ type Signature struct {
 	CSV CSVOptions
 	// Dim is the number of features of every dense example, 0 if there was none.
 	Dim int
+	// Index is the largest index of a feature, from 1 on, of all examples; 0 if it
+	// is not known.
+	Index int
 }
 
 // SignatureOf returns the signature of examples that come through d: that of a
-// Codec of this package but for Dim, of others an empty one.
+// Codec of this package but for Dim and Index, of others an empty one.
 func SignatureOf(d stream.Decoder) Signature {
 	c, ok := d.(interface{ signature(*Signature) })
 	if !ok {
@@ -90,12 +93,21 @@ func (s *Signature) Label(y float64) any {
 	return neg
 }
 
+// Length is that of dense vectors: Dim, or where all examples were sparse Index,
+// or 0 if it is not known.
+func (s *Signature) Length() int {
+	if s.Dim > 0 {
+		return s.Dim
+	}
+	return s.Index
+}
+
 // Check returns a *stream.FieldError for a dense vector that is not as long as
 // those that the model was made for. A sparse one may list features that the
 // model has not seen, as in LIBSVM.
 func (s *Signature) Check(x stream.Vec) error {
-	if x.Idx == nil && s.Dim > 0 && len(x.Val) != s.Dim {
-		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features where the model has %d", len(x.Val), s.Dim)
+	if want := s.Length(); x.Idx == nil && want > 0 && len(x.Val) != want {
+		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features where the model has %d", len(x.Val), want)
 	}
 	return nil
 }

@@ -76,15 +76,16 @@ type signature struct {
 	Codec    string   `json:"codec,omitempty"`
 	Labels   []any    `json:"labels,omitempty"` // the negative one first
 	Dim      int      `json:"dim,omitempty"`    // of dense examples
+	Index    int      `json:"index,omitempty"`  // the largest of a feature, from 1 on
 	Features []string `json:"features,omitempty"`
 }
 
 func newSignature(s codec.Signature) *signature {
-	out := &signature{Codec: s.Codec, Dim: s.Dim, Features: s.Features()}
+	out := &signature{Codec: s.Codec, Dim: s.Dim, Index: s.Index, Features: s.Features()}
 	if s.Labels != "" {
 		out.Labels = []any{s.Label(-1), s.Label(1)}
 	}
-	if out.Codec == "" && out.Dim == 0 {
+	if out.Codec == "" && out.Index == 0 {
 		return nil
 	}
 	return out
@@ -99,6 +100,8 @@ func (s *signature) print(row func(name, format string, args ...any)) {
 	}
 	if s.Dim > 0 {
 		row("dimension", "%d", s.Dim)
+	} else if s.Index > 0 {
+		row("largest index", "%d", s.Index)
 	}
 	if s.Features != nil {
 		row("columns", "%s", strings.Join(s.Features, ", "))
