@@ -55,10 +55,16 @@ The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
 preference, the records of --topics, whose predictions go to --predictions-topic;
 what is posted to /predict on --listen; the FILEs; standard input. Labels are
-not needed; where there are some, the accuracy is printed at the end.`,
+not needed; where there are some, the accuracy is printed at the end.
+
+The model says what data it was made for: format, labels, number of features,
+names of columns. Records are read accordingly and answered in the same labels;
+JSON is understood besides. A dense vector of another length is an error of its
+record. Columns of csv files count by their names, whatever their order; others
+are ignored.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
-			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
+			"streamsvm predict --model model.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 		Common:  []string{"brokers", "model-topic", "model", "topics", "predictions-topic", "listen", "codec", "output"},
 		MaxArgs: -1,
@@ -76,7 +82,7 @@ not needed; where there are some, the accuracy is printed at the end.`,
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 			})
-			p.codecFlags.define(f, "format of what is scored (default: by file name, else "+defaultCodec+")")
+			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
