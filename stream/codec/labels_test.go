@@ -176,3 +176,34 @@ func TestSignature(t *testing.T) {
 		t.Errorf("%s, %v", b, err)
 	}
 }
+
+// FuzzWords decodes any value with labels that are no numbers, and columns by
+// name.
+func FuzzWords(f *testing.F) {
+	var all []Codec
+	for _, labels := range []string{"no,yes", "false,true"} {
+		for _, name := range Names() {
+			c, err := New(name, Options{Labels: labels, CSV: CSVOptions{LabelColumn: "first"}})
+			if err != nil {
+				f.Fatal(err)
+			}
+			all = append(all, c)
+		}
+	}
+	named, err := New("csv", Options{CSV: CSVOptions{Columns: []string{"c", "y", "b", "x", "a"}, Features: []string{"a", "b", "c"}, LabelColumn: "y", Dim: 3}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{"yes 1:2", "no,1,2", `{"x":[1],"y":"yes"}`, `{"x":[1],"y":false}`, "\x82\xa1x\x91\x01\xa1y\xa2no", "\x82\xa1x\x91\x01\xa1y\xc3", "3,1,2,,1", "3,1,2,"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		for _, c := range all {
+			decodeChecked(t, c, value)
+		}
+		var ex stream.Example
+		if err := named.Decode(value, &ex); err == nil && len(ex.X.Val) != 3 || ex.X.CheckFinite() >= 0 {
+			t.Errorf("%q: %+v", value, ex)
+		}
+	})
+}
