@@ -58,14 +58,28 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	if !c.Given("max-features") {
 		opts.MaxFeatures = max(opts.MaxFeatures, f.sig.MaxFeatures)
 	}
+	file := "" // that h is of, where others do not say so
 	if name == "csv" {
-		if opts.CSV, err = o.csvFor(c, &f.sig, h); err != nil {
+		if opts.CSV, err = o.csvFor(c, &f.sig); err != nil {
 			return nil, err
+		}
+		if h == nil && opts.CSV.Header && len(files) > 0 && files[0] != "-" {
+			line, err := fileio.Header(files[0])
+			if err != nil {
+				return nil, err
+			}
+			if h, err = parseHeader(line, opts.CSV.Comma); err != nil {
+				return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", files[0], err))
+			}
+			file = files[0] + ": "
+		}
+		if h != nil {
+			o.byName(c, &opts.CSV, &f.sig, h)
 		}
 	}
 	if f.dec, err = codec.New(name, opts); err != nil {
 		if h != nil {
-			return nil, cli.Fail(cli.Data, fmt.Errorf("the header: %w; --csv-header=false reads csv without one", err))
+			return nil, cli.Fail(cli.Data, fmt.Errorf("%sthe header: %w; --csv-header=false reads csv without one", file, err))
 		}
 		return nil, c.Bad("codec", err)
 	}
@@ -118,8 +132,8 @@ func (o *codecFlags) codecFor(c *cli.Call, trained string, files []string) (stri
 }
 
 // csvFor returns what the columns are: those of the data that the model was made
-// for, but for what flags say. Where both have names it is the names that count.
-func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature, h *csvHeader) (codec.CSVOptions, error) {
+// for, but for what flags say.
+func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature) (codec.CSVOptions, error) {
 	if len(o.comma) != 1 {
 		return o.csv, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
 	}
@@ -139,23 +153,23 @@ func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature, h *csvHeader) (co
 			}
 		}
 	}
-	features := sig.Features()
 	csv.Dim = sig.Length()
-	if h == nil {
-		return csv, nil
-	}
+	return csv, nil
+}
+
+// byName makes the columns those of a header. Where those of the model have
+// names too, it is these that count.
+func (o *codecFlags) byName(c *cli.Call, csv *codec.CSVOptions, sig *codec.Signature, h *csvHeader) {
 	csv.Columns = h.names
-	if features == nil {
-		return csv, nil
+	if csv.Features = sig.Features(); csv.Features == nil {
+		return
 	}
-	csv.Features = features
 	if !c.Given("label-column") && !slices.Contains(h.names, csv.LabelColumn) {
 		csv.LabelColumn = ""
 	}
 	if !c.Given("drop-columns") {
 		csv.DropColumns = nil
 	}
-	return csv, nil
 }
 
 // files completes the options for reading files, of which first is the first
@@ -166,7 +180,7 @@ func (f *form) files(o *fileio.Options, first string, found func(*csvHeader) err
 	}
 	o.Header = codec.SignatureOf(f.dec).CSV.Header
 	o.OnHeader = func(_ string, line []byte) error {
-		h, err := f.parseHeader(line)
+		h, err := parseHeader(line, codec.SignatureOf(f.dec).CSV.Comma)
 		if err == nil {
 			err = found(h)
 		}
@@ -175,11 +189,11 @@ func (f *form) files(o *fileio.Options, first string, found func(*csvHeader) err
 }
 
 // parseHeader returns what the first line of a csv file says.
-func (f *form) parseHeader(line []byte) (*csvHeader, error) {
+func parseHeader(line []byte, comma byte) (*csvHeader, error) {
 	if len(line) > 0 && line[0] == '{' {
 		return nil, cli.Failf(cli.Data, "this is JSON, not the header of a csv file: say --codec json")
 	}
-	names, err := codec.ParseHeader(line, codec.SignatureOf(f.dec).CSV.Comma)
+	names, err := codec.ParseHeader(line, comma)
 	if err != nil {
 		return nil, cli.Fail(cli.Data, err)
 	}

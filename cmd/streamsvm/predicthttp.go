@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // answer is what POST /predict returns: a prediction for each example, in
@@ -119,7 +120,7 @@ func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
 		values = append(values, bytes.TrimRight(line, "\r\n"))
 	}
 	if name == "csv" && b.form.names(values[0]) {
-		h, err := b.form.parseHeader(values[0])
+		h, err := parseHeader(values[0], codec.SignatureOf(b.form.dec).CSV.Comma)
 		if err == nil {
 			b.form, err = p.form(b.v, h)
 		}

@@ -284,6 +284,10 @@ func TestPredictBatch(t *testing.T) {
 func TestModelWithoutSignature(t *testing.T) {
 	model := filepath.Join("..", "..", "trainer", "testdata", "before", "online.ssm")
 	in := save(t, "in.json", `{"x":[1],"y":0}`+"\n")
+	named := save(t, "in.csv", "a,class\n1,0\n2,1\n")
+	if code, list, errText := answers(t, "--model", model, "--labels", "01", "--csv-header", "--label-column", "class", named); code != 0 || len(list) != 2 || list[1].Y != 1. {
+		t.Errorf("csv: exit code %d, %+v, %s", code, list, errText)
+	}
 	code, list, errText := answers(t, "--model", model, "--labels", "01", in)
 	if code != 0 || len(list) != 1 || list[0].Y != 0. || list[0].Label != 0. && list[0].Label != 1. {
 		t.Errorf("exit code %d, %+v, %s", code, list, errText)

@@ -90,7 +90,7 @@ type Engine struct {
 	next      int64
 	ahead     bool // at and next are not in offsets yet
 	gate      gate
-	version2  bool           // the state that is read is of version 2
+	version2  bool // the state that is read is of version 2
 	finished  bool
 	warm      []*stream.Example // non-nil until learning begins
 	started   bool

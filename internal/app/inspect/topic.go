@@ -60,6 +60,7 @@ type newestModel struct {
 	Model         string                 `json:"model,omitempty"`
 	ModelKind     string                 `json:"model_kind,omitempty"`
 	Preprocessing string                 `json:"preprocessing,omitempty"`
+	Signature     *signature             `json:"signature,omitempty"`
 	Options       map[string]string      `json:"options,omitempty"`
 	Offsets       []Partition            `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
@@ -152,7 +153,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	}
 	info := p.Info()
 	m.Newest.Task, m.Newest.Model, m.Newest.ModelKind = string(p.Task()), info.Text, string(info.Kind)
-	m.Newest.Preprocessing, m.Newest.Options = p.Preprocessing(), p.Options()
+	m.Newest.Preprocessing, m.Newest.Options, m.Newest.Signature = p.Preprocessing(), p.Options(), newSignature(p.Signature())
 	return m
 }
 
@@ -209,6 +210,9 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  learner", "%s (%s)", n.Learner, n.Task)
 			row("  model", "%s", n.Model)
 			row("  preprocessing", "%s", n.Preprocessing)
+			if n.Signature != nil {
+				n.Signature.print(func(name, format string, args ...any) { row("  "+name, format, args...) })
+			}
 		} else {
 			row("  learner", "%s", n.Learner)
 		}
