@@ -243,14 +243,14 @@ func (r *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	cfg.Log = r.Log
-	if r.e, err = engine.NewEngine(cfg); err != nil {
-		return &OptionError{"Options", "", err}
-	}
 	if r.Decoder == nil {
 		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
 			return err
 		}
+	}
+	cfg.Log, cfg.Signature = r.Log, codec.SignatureOf(r.Decoder)
+	if r.e, err = engine.NewEngine(cfg); err != nil {
+		return &OptionError{"Options", "", err}
 	}
 	if r.LabelDecoder == nil && r.Join.Topic != "" {
 		if r.LabelDecoder, err = codec.NewLabels(codec.Options{Task: string(cfg.Task)}); err != nil {
@@ -378,7 +378,7 @@ func (r *run) claimModels(ctx context.Context) error {
 		return nil
 	}
 	c, version := r.models.Last()
-	if version > 0 && r.snap == nil || c.Epoch >= r.store.Epoch() {
+	if version > 0 && (r.snap == nil || c.Epoch >= r.store.Epoch()) {
 		if err := r.foreign(); err != nil {
 			return err
 		}
@@ -395,11 +395,25 @@ func (r *run) claimModels(ctx context.Context) error {
 		return err
 	}
 	r.run.Publisher = r.models
+	r.closers = append(r.closers, func() error { return r.release(ctx) })
 	if r.snap == nil {
 		return nil
 	}
 	return engine.Republish(ctx, r.e, r.run, r.snap.Header)
 }
+
+// release gives up the claim of a run that ends and has published nothing.
+func (r *run) release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
+	defer cancel()
+	if err := r.models.Release(ctx); err != nil {
+		r.Log.Warn("the claim on the model is not given up: a trainer of other checkpoints must replace it", "model", r.Models.Name, "err", err)
+	}
+	return nil
+}
+
+// releaseFor bounds how long an end waits for a claim to be given up.
+const releaseFor = 5 * time.Second
 
 // openRecording begins a recording, or goes on with it where the checkpoint
 // says that it was.

@@ -21,7 +21,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/trainer"
@@ -42,7 +41,8 @@ type predict struct {
 
 	c       *cli.Call
 	cfg     kafkaio.Config
-	dec     codec.Codec
+	forms   atomic.Pointer[modelForm]
+	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
 
@@ -61,12 +61,18 @@ preference, the records of --topics, whose predictions go to --predictions-topic
 what is posted to /predict on --listen; the FILEs; standard input. Labels are
 not needed; where there are some, the accuracy is printed at the end.
 
+The model says what data it was made for: format, labels, number of features,
+names of columns. Records are read accordingly and answered in the same labels;
+JSON is understood besides. A dense vector of another length is an error of its
+record. Columns of csv files count by their names, whatever their order; others
+are ignored.
+
 While the topic holds no model, what it holds instead is said now and then;
 after --topic-wait the exit code is 69. A service that starts before its trainer
 wants --topic-wait -1s.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
-			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
+			"streamsvm predict --model model.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 		Common:  []string{"brokers", "model-topic", "model", "topics", "predictions-topic", "listen", "codec", "output"},
 		MaxArgs: -1,
@@ -85,7 +91,7 @@ wants --topic-wait -1s.`,
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 			})
-			p.codecFlags.define(f, "format of what is scored (default: by file name, else "+defaultCodec+")")
+			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
@@ -127,7 +133,7 @@ func (p *predict) serve(ctx context.Context) error {
 		return err
 	}
 	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
-	if p.dec, err = p.codecFlags.open(p.c, p.current().Task(), p.c.Args...); err != nil {
+	if _, err := p.form(p.current(), nil); err != nil {
 		return err
 	}
 	srv.ready.Store(true)
@@ -302,6 +308,9 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		}
 		b.recs = p.withValues(b.recs)
 		b.v = p.current()
+		if b.form, err = p.form(b.v, nil); err != nil {
+			return errors.Join(err, keep())
+		}
 		p.score(b)
 		p.count(b.rows)
 		// The values of a batch share memory that belongs to the producer then.
@@ -309,7 +318,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		for i := range b.recs {
 			r := &b.recs[i]
 			from := len(values)
-			values = b.rows[i].append(values, b.v, r)
+			values = b.rows[i].append(values, b.form, b.v, r)
 			err := prod.Produce(ctx, stream.Record{
 				Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key, Value: values[from:len(values):len(values)],
 			})

@@ -20,7 +20,7 @@ type refuseFlags struct {
 	maxDead    float64
 	tombstones string
 
-	refused map[float64]uint64 // how often labels were refused, by the number that they are
+	refused map[string]uint64 // how often labels were refused
 }
 
 func (o *refuseFlags) define(f *cli.Flags) {
@@ -45,7 +45,7 @@ func (o *refuseFlags) check(c *cli.Call) error {
 
 // apply sets what the flags say in a job, and has it tell o of refused records.
 func (o *refuseFlags) apply(c *cli.Call, job *trainer.Job) error {
-	o.refused = map[float64]uint64{}
+	o.refused = map[string]uint64{}
 	job.MaxDead, job.Tombstones = o.maxDead, trainer.Tombstones(o.tombstones)
 	return o.check(c)
 }
@@ -95,30 +95,34 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	case one.Regress:
 		return ""
 	}
-	only := wireLabels[co.labels][0]
+	only := words(co.labels)[0]
 	if one.Label > 0 {
-		only = wireLabels[co.labels][1]
+		only = words(co.labels)[1]
 	}
 	var b strings.Builder
 	if co.labels != "pm1" {
-		fmt.Fprintf(&b, "; with --labels %s, label %+g is %v in the records", co.labels, one.Label, only)
+		fmt.Fprintf(&b, "; with --labels %s, label %+g is %s in the records", co.labels, one.Label, only)
 	}
 	for _, y := range slices.Sorted(maps.Keys(o.refused)) {
-		fmt.Fprintf(&b, "; label %v was refused %d times", y, o.refused[y])
+		fmt.Fprintf(&b, "; label %s was refused %d times", y, o.refused[y])
 	}
 	return b.String() + o.convention(co, again, only)
 }
 
 // convention says with which flag the labels given, and those refused, could
 // be read; "" if there is none.
-func (o *refuseFlags) convention(co *codecFlags, again string, given ...float64) string {
-	given = slices.AppendSeq(given, maps.Keys(o.refused))
+func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) string {
+	given := slices.Sorted(maps.Keys(o.refused))
+	given = slices.Compact(slices.Sorted(slices.Values(append(given, seen...))))
 	var list []string
 	for _, name := range []string{"pm1", "01", "12"} {
-		pair := wireLabels[name]
-		if name != co.labels && !slices.ContainsFunc(given, func(y float64) bool { return y != pair[0] && y != pair[1] }) {
-			list = append(list, fmt.Sprintf("if the labels are %v and %v, type --labels %s", pair[0], pair[1], name))
+		pair := words(name)
+		if name != co.labels && !slices.ContainsFunc(given, func(y string) bool { return y != pair[0] && y != pair[1] }) {
+			list = append(list, fmt.Sprintf("if the labels are %s and %s, type --labels %s", pair[0], pair[1], name))
 		}
+	}
+	if len(list) == 0 && len(given) == 2 {
+		list = append(list, fmt.Sprintf("if the labels are %s and %s, type --labels %s,%s or %s,%s, the negative one first", given[0], given[1], given[0], given[1], given[1], given[0]))
 	}
 	if len(list) == 0 {
 		return ""
@@ -126,5 +130,11 @@ func (o *refuseFlags) convention(co *codecFlags, again string, given ...float64)
 	return "; " + strings.Join(list, ", or ") + again
 }
 
-// wireLabels are the negative and the positive label by the value of --labels.
-var wireLabels = map[string][2]float64{"pm1": {-1, 1}, "01": {0, 1}, "12": {1, 2}}
+// words returns what --labels calls the two labels in the records.
+func words(labels string) [2]string {
+	negative, positive, err := codec.ParseLabels(labels)
+	if err != nil {
+		return [2]string{"-1", "1"} // it has been refused
+	}
+	return [2]string{fmt.Sprint(negative), fmt.Sprint(positive)}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -170,6 +173,18 @@ func (r *replay) open(start stream.Offsets, passes int) (stream.Source, error) {
 func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (stream.Source, error) {
 	o := r.fileOptions()
 	o.Start, o.Limit, o.Passes = start, r.limit, passes
+	if trained := codec.SignatureOf(r.job.Decoder); len(trained.CSV.Columns) > 0 {
+		o.OnHeader = func(path string, line []byte) error {
+			names, err := codec.ParseHeader(line, trained.CSV.Comma)
+			if err == nil && !slices.Equal(names, trained.CSV.Columns) {
+				err = fmt.Errorf("the columns are %s, those of %s %s", strings.Join(names, ", "), files[0], strings.Join(trained.CSV.Columns, ", "))
+			}
+			if err != nil {
+				err = cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
+			}
+			return err
+		}
+	}
 	src, err := fileio.Open(files, o)
 	if err != nil {
 		return nil, cli.Fail(cli.Usage, err)
@@ -189,20 +204,14 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Resul
 	}
 	if p != nil && (len(r.test) > 0 || r.holdout > 0) {
 		src := stream.Source(newMemory(r.held, "holdout", 1, nil))
-		dec := r.job.Decoder
+		decode := r.job.Decoder.Decode
 		if len(r.test) > 0 {
-			o := r.fileOptions()
-			fs, err := fileio.Open(r.test, o)
-			if err != nil {
-				return cli.Fail(cli.Usage, err)
-			}
-			src = fs
-			if dec, err = r.codecFlags.open(r.c, r.job.Task, r.test...); err != nil {
+			if src, decode, err = r.openTest(p); err != nil {
 				return err
 			}
 		}
 		defer src.Close()
-		if test, err = score(ctx, p, src, dec, r.job.Tombstones == trainer.TombstonesSkip); err != nil {
+		if test, err = score(ctx, p, src, decode, r.job.Tombstones == trainer.TombstonesSkip); err != nil {
 			return fmt.Errorf("test: %w", err)
 		}
 	}
@@ -230,6 +239,27 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Resul
 		printJoin(r.c.Out, e.Join())
 	}
 	return nil
+}
+
+// openTest opens the files to test the model on, whose records are read as those
+// of predict are.
+func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, *stream.Example) error, error) {
+	// The flags are about the files that were learned from.
+	form := func(h *csvHeader) (*form, error) { return r.codecFlags.form(&cli.Call{}, p, h, r.test...) }
+	f, err := form(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := r.fileOptions()
+	f.files(&o, r.test[0], func(h *csvHeader) (err error) {
+		f, err = form(h)
+		return err
+	})
+	src, err := fileio.Open(r.test, o)
+	if err != nil {
+		return nil, nil, cli.Fail(cli.Usage, err)
+	}
+	return src, func(value []byte, ex *stream.Example) error { return f.decode(nil, value, ex) }, nil
 }
 
 // memory is a bounded stream held in memory, for orders that a file cannot be

@@ -219,7 +219,7 @@ const scoreRows = 256
 
 // score asks p about every labelled example of src; skip passes over records
 // without a value.
-func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec stream.Decoder, skip bool) (*eval.Test, error) {
+func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decode func(value []byte, ex *stream.Example) error, skip bool) (*eval.Test, error) {
 	var scores, labels []float64
 	var recs []stream.Record
 	var xs []stream.Vec
@@ -245,7 +245,7 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec s
 			if skip && recs[i].Value == nil {
 				continue
 			}
-			if err := dec.Decode(recs[i].Value, &ex); err != nil {
+			if err := decode(recs[i].Value, &ex); err != nil {
 				return nil, stream.At(&recs[i], err)
 			}
 			if ex.Labelled {

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Config is everything that a state depends on besides the stream; see
@@ -42,7 +43,10 @@ type Config struct {
 	Labels func(i uint64) bool
 	Kept   string
 	Join   Join
-	Log    *slog.Logger
+	// Signature goes into the models, with the dimension of the stream. It is no
+	// part of the state: the same examples may come in another codec.
+	Signature codec.Signature
+	Log       *slog.Logger
 }
 
 // The warm-up sizes for tuning and for fitting a scale.
@@ -90,6 +94,7 @@ type Engine struct {
 	next      int64
 	ahead     bool // at and next are not in offsets yet
 	gate      gate
+	version2  bool // the state that is read is of version 2
 	finished  bool
 	warm      []*stream.Example // non-nil until learning begins
 	started   bool

@@ -58,6 +58,11 @@ func (e *Engine) fields(f *state.Fields) {
 	e.positions()
 	offsetFields(f, &e.offsets)
 	f.Int("dim", &e.gate.dim)
+	if e.version2 {
+		e.gate.index = e.gate.dim
+	} else {
+		f.Int("index", &e.gate.index)
+	}
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
 	pipeline.Options(f, &e.options)

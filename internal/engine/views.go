@@ -68,5 +68,7 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	if e.learner == nil || !e.sight.differ {
 		return nil
 	}
-	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Transform: e.transform, Model: e.learner.Model()}
+	sig := e.cfg.Signature
+	sig.Dim, sig.Index = e.gate.dim, e.gate.index
+	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
 }

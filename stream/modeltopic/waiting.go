@@ -83,8 +83,8 @@ func (w *waiting) saw(r *stream.Record, e *envelope) {
 		switch {
 		case w.model != "" && w.model != e.Model:
 		case e.Kind == claim:
-			if w.claimed == nil || e.Epoch >= w.claimed.Epoch {
-				w.claimed = e
+			if w.claimed = e; e.owner == "" { // given up
+				w.claimed = nil
 			}
 		default:
 			w.pieces++

@@ -69,6 +69,7 @@ type newestModel struct {
 	Model         string                 `json:"model,omitempty"`
 	ModelKind     string                 `json:"model_kind,omitempty"`
 	Preprocessing string                 `json:"preprocessing,omitempty"`
+	Signature     *signature             `json:"signature,omitempty"`
 	Options       map[string]string      `json:"options,omitempty"`
 	Offsets       []Partition            `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
@@ -132,7 +133,7 @@ func Topic(t *modeltopic.Contents) (*Description, error) {
 
 func newTopicModel(c *modeltopic.Model) topicModel {
 	m := topicModel{Name: c.Name, Updates: []heldUpdate{}}
-	if w := c.Claim; w.Epoch > 0 {
+	if w := c.Claim; w.Owner != "" {
 		m.Claim = &claim{w.Epoch, w.Owner, w.By, w.At}
 	}
 	for _, u := range c.Updates {
@@ -164,7 +165,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	}
 	info := p.Info()
 	m.Newest.Task, m.Newest.Model, m.Newest.ModelKind = string(p.Task()), info.Text, string(info.Kind)
-	m.Newest.Preprocessing, m.Newest.Options = p.Preprocessing(), p.Options()
+	m.Newest.Preprocessing, m.Newest.Options, m.Newest.Signature = p.Preprocessing(), p.Options(), newSignature(p.Signature())
 	return m
 }
 
@@ -227,6 +228,9 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  learner", "%s (%s)", n.Learner, n.Task)
 			row("  model", "%s", n.Model)
 			row("  preprocessing", "%s", n.Preprocessing)
+			if n.Signature != nil {
+				n.Signature.print(func(name, format string, args ...any) { row("  "+name, format, args...) })
+			}
 		} else {
 			row("  learner", "%s", n.Learner)
 		}
