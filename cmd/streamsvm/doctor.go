@@ -117,10 +117,11 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 	}
 	if learn, err := t.learnFlags.options(t.c); err == nil {
 		p.Learner = &learn
-		if dec, err := t.codecFlags.open(t.c, learn.Task); err == nil {
-			p.Decoder = dec
-		}
 	}
+	if p.Format, err = t.codecFlags.options(t.c); err != nil {
+		p.Learner = nil // the error is among the settings
+	}
+	p.Train = func(change map[string]string) string { return t.c.Line("streamsvm train", change, "dry-run") }
 	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {
 		p.Source = &opts
 	}

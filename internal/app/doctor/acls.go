@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
 // Grant is a permission on one resource, in the words of kafka-acls.sh.
@@ -65,11 +67,11 @@ func (p *Plan) GrantsToReplay() []Grant {
 // Command is what gives the grant to the principal, such as User:trainer.
 func (p *Plan) Command(principal string, g Grant) string {
 	var b strings.Builder
-	b.WriteString(p.tool("kafka-acls.sh") + " --add --allow-principal " + quoted(principal))
+	b.WriteString(p.tool("kafka-acls.sh") + " --add --allow-principal " + cli.Quote(principal))
 	for _, op := range g.Operations {
 		b.WriteString(" --operation " + op)
 	}
-	fmt.Fprintf(&b, " --%s %s", g.Resource, quoted(g.Name))
+	fmt.Fprintf(&b, " --%s %s", g.Resource, cli.Quote(g.Name))
 	return b.String()
 }
 
@@ -87,16 +89,6 @@ func (p *Plan) tool(name string) string {
 	s := name + " --bootstrap-server " + strings.Join(p.Kafka.Brokers, ",")
 	if p.Secure {
 		s += " --command-config admin.properties"
-	}
-	return s
-}
-
-// quoted is a word for a shell.
-func quoted(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:=/,", r))
-	}) {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -330,67 +329,5 @@ func (d *checkup) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 	}
 	if good {
 		d.ok("checkpoint "+d.Checkpoint, "the topics still have what comes next")
-	}
-}
-
-// tried bounds how many records are decoded, and for how long they are waited
-// for.
-const (
-	triedRecords = 1000
-	triedFor     = 15 * time.Second
-)
-
-// records decodes what train would read first.
-func (d *checkup) records(ctx context.Context, snap *checkpoint.Snapshot) {
-	if d.Source == nil || d.Decoder == nil {
-		return // the reason is among the settings' findings
-	}
-	opts := *d.Source
-	if snap != nil {
-		opts.Offsets = snap.Header.Offsets
-	}
-	// Nothing is told to the group, and there may be nothing after the latest.
-	opts.Group, opts.UntilEnd, opts.MaxDown, opts.OutOfRange = "", true, triedFor, kafkaio.OutOfRangeEarliest
-	if opts.Start == kafkaio.StartLatest {
-		opts.Start = kafkaio.StartEarliest
-	}
-	ctx, cancel := context.WithTimeout(ctx, triedFor)
-	defer cancel()
-	src, err := kafkaio.NewSource(ctx, opts)
-	if err != nil {
-		d.fail(cli.Unavailable, "records", err.Error(), "")
-		return
-	}
-	defer src.Close()
-	var recs []stream.Record
-	var ex stream.Example
-	n, bad := 0, 0
-	var firstBad string
-	for n < triedRecords {
-		if recs, err = src.Fetch(ctx, recs[:0]); err != nil {
-			break
-		}
-		for i := range recs {
-			n++
-			if err := d.Decoder.Decode(recs[i].Value, &ex); err != nil {
-				if bad++; bad == 1 {
-					firstBad = fmt.Sprintf("%s/%d offset %d: %v", recs[i].Topic, recs[i].Partition, recs[i].Offset, err)
-				}
-			}
-		}
-	}
-	switch {
-	case err != nil && err != io.EOF && !errors.Is(err, context.DeadlineExceeded):
-		d.fail(cli.Unavailable, "records", err.Error(), "")
-	case n == 0:
-		d.warn("records", "there is none to try the codec on", "")
-	case bad == n:
-		d.fail(cli.Data, "records", fmt.Sprintf("none of the first %d can be read as %s: %s", n, d.Codec, firstBad), "set codec (libsvm, json, msgpack, csv) and labels (pm1, 01, 12) to what the topic holds")
-	case bad > 0 && !d.Tolerant:
-		d.fail(cli.Data, "records", fmt.Sprintf("%d of the first %d cannot be read as %s: %s", bad, n, d.Codec, firstBad), "set tolerance: data to go on after them, and dlq to keep them")
-	case bad > 0:
-		d.warn("records", fmt.Sprintf("%d of the first %d cannot be read as %s: %s", bad, n, d.Codec, firstBad), "")
-	default:
-		d.ok("records", "the first %d can be read as %s", n, d.Codec)
 	}
 }
