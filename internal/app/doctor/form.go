@@ -249,10 +249,16 @@ func isNumber(s string) bool {
 // JSON does not have, as null. The error is io.ErrUnexpectedEOF if s is cut
 // off, errTrailing if something follows.
 func parseJSON(s string) (any, error) {
-	d := json.NewDecoder(strings.NewReader(bareNaN.ReplaceAllString(s, "${1}null")))
-	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	err := d.Decode(&v)
+	if err != nil && bareNaN.MatchString(s) {
+		d = json.NewDecoder(strings.NewReader(bareNaN.ReplaceAllString(s, "${1}null")))
+		d.UseNumber()
+		err = d.Decode(&v)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {

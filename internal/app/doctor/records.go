@@ -139,13 +139,17 @@ func (d *checkup) labelsTopic(ctx context.Context, c *cluster, recs []stream.Rec
 	if len(keys) == 0 || c == nil {
 		return "", nil
 	}
-	tried := 0
+	var near []string
 	for _, name := range c.topics {
-		near := strings.Contains(name, d.Topics[0]) || strings.Contains(strings.ToLower(name), "label")
-		if !near || slices.Contains(d.Topics, name) || name == d.ModelTopic || strings.HasPrefix(name, "__") || tried == 5 {
-			continue
+		likely := strings.Contains(name, d.Topics[0]) || strings.Contains(strings.ToLower(name), "label")
+		if likely && !slices.Contains(d.Topics, name) && name != d.ModelTopic && !strings.HasPrefix(name, "__") {
+			near = append(near, name)
 		}
-		tried++
+	}
+	slices.SortStableFunc(near, func(a, b string) int {
+		return cmp.Compare(strings.Index(b, d.Topics[0]), strings.Index(a, d.Topics[0]))
+	})
+	for _, name := range near[:min(len(near), 5)] {
 		others, _, err := d.sample(ctx, []string{name}, nil)
 		if err != nil || len(others) == 0 {
 			continue
@@ -195,6 +199,8 @@ type study struct {
 
 	values []string // of the main form
 	table  *table   // of csv
+	of     []label  // of each record
+	labels tally    // of all, those of the topic of labels too
 }
 
 // unsupported reports records of which nothing can be learned as they are.
@@ -203,7 +209,7 @@ func (s *study) unsupported(text, remedy string) {
 }
 
 // of says how many of the records that have been looked at n are.
-func (s *study) of(n int) string {
+func (s *study) share(n int) string {
 	if s.whole {
 		return fmt.Sprintf("%d of the %d", n, len(s.recs))
 	}
@@ -228,7 +234,7 @@ func (s *study) judge() {
 	}
 	if dead > 0 && !s.SkipTombstones {
 		s.change["tombstones"] = "skip"
-		s.notes = append(s.notes, s.of(dead)+" records are tombstones (no value), which have to be skipped")
+		s.notes = append(s.notes, s.share(dead)+" records are tombstones (no value), which have to be skipped")
 	}
 	mainForm := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b form) int { return cmp.Compare(count[a], count[b]) })
 	if mainForm == formLibSVM || mainForm == formCSV {
@@ -246,7 +252,7 @@ func (s *study) judge() {
 		}
 	}
 	if !slices.Contains(codec.Names(), string(mainForm)) {
-		s.unsupported(s.of(count[mainForm])+" records are "+string(mainForm)+s.why(mainForm), s.cure(mainForm))
+		s.unsupported(s.share(count[mainForm])+" records are "+string(mainForm)+s.why(mainForm), s.cure(mainForm))
 		return
 	}
 	if s.codec != string(mainForm) {
@@ -363,14 +369,15 @@ func (s *study) labelOf(value []byte) label {
 
 // readLabels finds out which labels there are, and what reads them.
 func (s *study) readLabels() bool {
-	all := &tally{}
+	all := &s.labels
 	if len(s.labelRecs) > 0 {
 		for i := range s.labelRecs {
 			all.add(bareLabel(s.labelRecs[i].Value))
 		}
 	}
-	for _, v := range s.values {
-		all.add(s.labelOf([]byte(v)))
+	for i := range s.recs {
+		s.of = append(s.of, s.labelOf(s.recs[i].Value))
+		all.add(s.of[i])
 	}
 	if s.table != nil && s.table.headers != nil && s.table.label >= 0 {
 		for _, h := range s.table.headers { // what stands there is a name
@@ -508,7 +515,7 @@ func (s *study) try() {
 			continue
 		}
 		live++
-		text := s.labelOf(r.Value).text
+		text := s.of[i].text
 		if byLabel[text] == nil {
 			byLabel[text] = &lost{}
 		}
@@ -545,7 +552,7 @@ func (s *study) try() {
 		}
 	}
 	if reasons[stream.ReasonIndex] > 0 && (s.codec == "libsvm" || s.codec == "json") {
-		s.unsupported(fmt.Sprintf("%s records have a feature 0, so features are numbered from 0, and codec %s numbers them from 1: %s", s.of(reasons[stream.ReasonIndex]), s.codec, first), s.renumber())
+		s.unsupported(fmt.Sprintf("%s records have a feature 0, so features are numbered from 0, and codec %s numbers them from 1: %s", s.share(reasons[stream.ReasonIndex]), s.codec, first), s.renumber())
 		return
 	}
 	common, most := 0, 0
@@ -566,7 +573,7 @@ func (s *study) try() {
 	}
 	s.report(dec, bad, live, unlabelled, first, func() string {
 		for text, l := range byLabel {
-			if text != "" && l.bad > 0 && l.bad*5 > l.all {
+			if s.labels.n[text] > 0 && l.bad*5 > l.all {
 				return text
 			}
 		}
@@ -672,10 +679,10 @@ func (s *study) order() {
 		}
 	}
 	if !few(twice, len(s.recs)) && len(s.recs) >= 100 {
-		s.warn("records", s.of(twice)+" are copies of others: each is learned from as often as it comes", "if a producer sends again after an error, set its enable.idempotence=true")
+		s.warn("records", s.share(twice)+" are copies of others: each is learned from as often as it comes", "if a producer sends again after an error, set its enable.idempotence=true")
 	}
 	if s.Source.Merge == kafkaio.MergeOrdered && back > 0 {
-		s.warn("records", fmt.Sprintf("the timestamps of %s are before that of a record in front of them, by up to %v: --merge ordered keeps the order inside a partition, so a late record holds its partition's next ones back", s.of(back), by),
+		s.warn("records", fmt.Sprintf("the timestamps of %s are before that of a record in front of them, by up to %v: --merge ordered keeps the order inside a partition, so a late record holds its partition's next ones back", s.share(back), by),
 			"the order is the same in every run, and need not be mended; to have it by arrival, set --merge arrival")
 	}
 }
