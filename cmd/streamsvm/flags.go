@@ -15,7 +15,6 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -33,8 +32,7 @@ type codecFlags struct {
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
 		f.Choice(&o.name, "codec", "", codec.Names(), usage)
-		o.labels = "pm1"
-		f.Var((*labelNames)(&o.labels), "labels", "labels of a classification, negative one first: pm1, 01, 12, or any two, such as no,yes")
+		f.Choice(&o.labels, "labels", "pm1", []string{"pm1", "01", "12"}, "labels of a classification, negative one first")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
@@ -43,23 +41,6 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
 	})
 	f.Check(o.check)
-}
-
-// labelNames is the value of the flag labels.
-type labelNames string
-
-func (l *labelNames) String() string { return string(*l) }
-
-// Type names the flag's argument in help.
-func (l *labelNames) Type() string { return "name" }
-
-// Set takes what the codecs take.
-func (l *labelNames) Set(s string) error {
-	if _, _, err := codec.LabelNames(s); err != nil {
-		return fmt.Errorf("%w%s", err, spell.DidYouMean(s, []string{"pm1", "01", "12"}))
-	}
-	*l = labelNames(s)
-	return nil
 }
 
 // defaultCodec is how values in topics and recordings are read unless a flag

@@ -56,10 +56,8 @@ type Codec interface {
 // selects its default.
 type Options struct {
 	// Labels says which two labels a classification stream uses: "pm1" (−1 and
-	// +1, the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or
-	// both by name, the negative one first: "no,yes", "false,true", "3,5". A
-	// name may be in quotes or not, and in any case (No, NO). The mapping is
-	// never guessed from the data. It does not apply to regression.
+	// +1, the default), "01" (0 means −1) or "12" (1 means −1, 2 means +1). The
+	// mapping is never guessed from the data. It does not apply to regression.
 	Labels string
 	// Task is "classify" (the default) or "regress": there every finite label
 	// is accepted as it is.
@@ -91,9 +89,6 @@ func New(name string, o Options) (Codec, error) {
 	}
 	switch name {
 	case "libsvm":
-		if strings.ContainsAny(strings.Join(c.labels.names, ""), " :#") {
-			return nil, fmt.Errorf("codec libsvm: %q cannot name labels: no blank, : or # can be part of one", c.labels.names)
-		}
 		return &libsvm{c}, nil
 	case "json":
 		return &jsonCodec{c}, nil
@@ -150,8 +145,15 @@ func (o Options) common() (common, error) {
 	if c.maxBytes < 1 {
 		return c, fmt.Errorf("MaxValueBytes is %d, want at least 1", o.MaxValueBytes)
 	}
-	if err := c.labels.name(o.Labels); err != nil {
-		return c, err
+	switch o.Labels {
+	case "", "pm1":
+		c.labels.neg, c.labels.pos = -1, 1
+	case "01":
+		c.labels.neg, c.labels.pos = 0, 1
+	case "12":
+		c.labels.neg, c.labels.pos = 1, 2
+	default:
+		return c, fmt.Errorf("option Labels is %q, want pm1, 01 or 12", o.Labels)
 	}
 	switch o.Task {
 	case "", "classify":
@@ -195,9 +197,7 @@ func (c *common) indexTooLarge(field string) error {
 // labels maps labels on the wire to labels in memory.
 type labels struct {
 	regress  bool
-	neg, pos float64 // what −1 and +1 are on the wire; NaN for a word
-	// names are what they are called on the wire; nil if they are numbers only.
-	names []string
+	neg, pos float64 // what −1 and +1 are on the wire
 }
 
 // decode returns the label that v on the wire means.
@@ -212,7 +212,7 @@ func (l *labels) decode(v float64) (float64, error) {
 	case v == l.neg:
 		return -1, nil
 	}
-	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want %s", v, l.wanted())
+	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want %v or %v", v, l.neg, l.pos)
 }
 
 // encode is decode's inverse.

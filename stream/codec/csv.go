@@ -60,9 +60,6 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 	if strings.IndexByte("\"\r\n +-.?0123456789eE", o.Comma) >= 0 || o.Comma >= 0x80 {
 		return nil, fmt.Errorf("option Comma is %q, which cannot separate numbers", o.Comma)
 	}
-	if strings.IndexByte(strings.Join(c.labels.names, ""), o.Comma) >= 0 {
-		return nil, fmt.Errorf("%q cannot name labels: %q separates fields", c.labels.names, o.Comma)
-	}
 	d := &csvCodec{common: c, o: o, label: noColumn}
 	if o.LabelColumn != "" {
 		k, err := o.column(o.LabelColumn)
@@ -249,15 +246,12 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 			if len(f) == 0 || len(f) == 1 && f[0] == '?' {
 				continue
 			}
-			var err error
-			if c.labels.named() {
-				y, err = c.labels.text(c.name(k), f)
-			} else if d, n := scan(f); n == 0 || n != len(f) {
-				err = failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
-			} else {
-				y, err = c.labels.decode(d.float64(f))
+			d, n := scan(f)
+			if n == 0 || n != len(f) {
+				return failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
 			}
-			if err != nil {
+			var err error
+			if y, err = c.labels.decode(d.float64(f)); err != nil {
 				return err
 			}
 			labelled = true
@@ -356,10 +350,11 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		switch {
 		case isLabel:
 			if ex.Labelled {
-				var err error
-				if out, err = c.labels.append(out, ex.Y, false); err != nil {
+				y, err := c.labels.encode(ex.Y)
+				if err != nil {
 					return dst, err
 				}
+				out = appendFloat64(out, y)
 			}
 		case dropped:
 		default:

@@ -121,9 +121,6 @@ func (c *jsonCodec) label(p *jsonText) (y float64, labelled bool, err error) {
 	if p.word("null") {
 		return 0, false, nil
 	}
-	if y, ok, err := c.labels.jsonWord(p); ok || err != nil {
-		return y, err == nil, err
-	}
 	d, text, err := p.number("y", stream.StageLabel)
 	if err != nil {
 		return 0, false, err
@@ -285,10 +282,12 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		out = append(out, '}')
 	}
 	if ex.Labelled {
-		var err error
-		if out, err = c.labels.append(append(out, `,"y":`...), ex.Y, true); err != nil {
+		y, err := c.labels.encode(ex.Y)
+		if err != nil {
 			return dst, err
 		}
+		out = append(out, `,"y":`...)
+		out = appendFloat64(out, y)
 	}
 	if ex.ID != "" {
 		if !utf8.ValidString(ex.ID) {

@@ -14,7 +14,7 @@ type labelDecoder struct{ json jsonCodec }
 //
 //	{"y":1,"id":"a7"}   an object as of codec json, of which only y, which must
 //	                    be there, and id are used
-//	+1                  or a label alone, as in codec libsvm; blanks around it
+//	+1                  or a number alone, as in codec libsvm; blanks around it
 //	                    and the end of a line are ignored
 //
 // It sets Y, Labelled and ID, and leaves X empty. Its errors are those of the
@@ -48,13 +48,6 @@ func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
 		}
 		ex.ID, ex.X, ex.Y, ex.Labelled = all.ID, stream.Vec{}, all.Y, true
 		return nil
-	}
-	if c.labels.named() {
-		y, err := c.labels.text("y", b[i:])
-		if err == nil {
-			ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{}, y, true
-		}
-		return err
 	}
 	d, n := scan(b[i:])
 	if n == 0 || skipBlank(b, i+n) != len(b) {

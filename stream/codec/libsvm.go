@@ -73,14 +73,7 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 		}
 		labelled = true
 		i += n
-	} else if t := token(b, i); bytes.IndexByte(t, ':') < 0 && c.labels.named() {
-		var err error
-		if y, err = c.labels.text("y", t); err != nil {
-			return err
-		}
-		labelled = true
-		i += len(t)
-	} else if bytes.IndexByte(t, ':') < 0 {
+	} else if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
 		return failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or ?", quoted(t))
 	}
 
@@ -160,13 +153,14 @@ func (c *libsvm) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	if !ex.Labelled {
 		dst = append(dst, '?')
 	} else {
-		if ex.Y == 1 && !c.labels.regress && c.labels.neg == -1 && c.labels.pos == 1 {
-			dst = append(dst, '+')
-		}
-		var err error
-		if dst, err = c.labels.append(dst, ex.Y, false); err != nil {
+		y, err := c.labels.encode(ex.Y)
+		if err != nil {
 			return dst, err
 		}
+		if y > 0 && !c.labels.regress && c.labels.neg < 0 {
+			dst = append(dst, '+')
+		}
+		dst = appendFloat64(dst, y)
 	}
 	for k, v := range ex.X.Val {
 		j := k

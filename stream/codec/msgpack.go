@@ -97,9 +97,6 @@ func (c *msgpack) label(p *packed) (y float64, labelled bool, err error) {
 	if h.kind == kindNil {
 		return 0, false, nil
 	}
-	if y, ok, err := c.labels.packedWord(p, h); ok || err != nil {
-		return y, err == nil, err
-	}
 	v, ok := h.number()
 	if !ok {
 		return 0, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a number", h.kind)
@@ -308,9 +305,16 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 	}
 	if ex.Labelled {
-		var err error
-		if out, err = c.labels.appendPacked(append(out, 0xa1, 'y'), ex.Y); err != nil {
+		y, err := c.labels.encode(ex.Y)
+		if err != nil {
 			return dst, err
+		}
+		out = append(out, 0xa1, 'y')
+		if c.labels.regress {
+			out = append(out, 0xcb)
+			out = binary.BigEndian.AppendUint64(out, math.Float64bits(y))
+		} else {
+			out = append(out, byte(int8(y))) // a fixint: −1, 0, 1 or 2
 		}
 	}
 	if ex.ID != "" {
