@@ -127,7 +127,7 @@ func TestDoctor(t *testing.T) {
 		{"partition", append(at(plain...), "--partitions", "5"), "topic clicks: it has no partition 5, only 2", ""},
 		{"deleted models", append(at(plain...), "--model-topic", "fading"), "topic fading: cleanup.policy is delete: the model is deleted after 24h", "--entity-name fading --add-config cleanup.policy=compact"},
 		{"record limit", append(at(plain...), "--model-topic", "small"), "topic small: max.message.bytes is 100000, but records of the model have up to 921600 bytes", "max.message.bytes=925696\n         or set max-record-bytes: 95904"},
-		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "set codec"},
+		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "-> streamsvm train --topics text --codec libsvm "},
 		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it goes on at offset 60, but the topic begins at 100; 40 records are lost", "--on-out-of-range earliest"},
 		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "lambda=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},

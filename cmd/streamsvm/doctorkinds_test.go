@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,10 +180,11 @@ func kinds() []kindOf {
 		{name: "JSON, labels 0.0 and 1.0", value: func(e *item) string { return e.json(e.of("0.0", "1.0")) }, trains: true, advice: []string{"--labels 01"}},
 		{name: "JSON, labels true and false", value: func(e *item) string { return e.json(e.of("false", "true")) }, trains: true, advice: []string{"--labels false,true"}},
 		{name: "JSON, labels yes and no", value: func(e *item) string { return e.json(e.of(`"no"`, `"yes"`)) }, trains: true, advice: []string{"--labels no,yes"}},
-		{name: "JSON, labels True and False, as Python writes them", value: func(e *item) string { return e.json(e.of(`"False"`, `"True"`)) }, trains: true, advice: []string{"--labels false,true"}},
+		{name: "JSON, labels True and False, as Python writes them", value: func(e *item) string { return e.json(e.of(`"False"`, `"True"`)) }, trains: true, advice: []string{"--labels False,True"}},
 		{name: "JSON, labels of two words", value: func(e *item) string { return e.json(e.of(`"will not buy"`, `"will buy"`)) },
-			edit: func(recs []stream.Record) []stream.Record { return recs }, trains: true, advice: []string{"--labels 'will buy,will not buy'"}},
-		{name: "JSON, labels in quotes", value: func(e *item) string { return e.json(e.of(`"-1"`, `"1"`)) }, trains: true, advice: []string{"--labels=-1,1"}},
+			trains: true, advice: []string{"--labels 'will buy,will not buy'"}},
+		{name: "JSON, labels in quotes", value: func(e *item) string { return e.json(e.of(`"-1"`, `"1"`)) }, trains: true, advice: []string{`--labels '"-1","1"'`}},
+		{name: "JSON, labels \"true\" and \"false\"", value: func(e *item) string { return e.json(e.of(`"false"`, `"true"`)) }, trains: true, advice: []string{`--labels '"false","true"'`}},
 		{name: "JSON, labels 0 and 1, read with --labels 12", value: func(e *item) string { return e.json(e.y0()) }, args: []string{"--labels", "12"}, trains: true, advice: []string{"--labels 01"}},
 		{name: "JSON, half of it without labels", value: (*item).pm, edit: every(2, func(r *stream.Record) {
 			r.Value = bytes.Replace(bytes.Replace(r.Value, []byte(`"y":-1`), []byte(`"y":null`), 1), []byte(`"y":1`), []byte(`"y":null`), 1)
@@ -244,6 +246,8 @@ func kinds() []kindOf {
 			}
 			return e.json(e.y0())
 		}, says: "there are 3 classes"},
+		{name: "labels yes, Yes and NO", value: func(e *item) string { return e.json(e.of(`"NO"`, []string{`"yes"`, `"Yes"`}[e.i%2])) }, says: "the same labels are written in several ways: NO (303), Yes"},
+		{name: "labels 1 and \"1\"", value: func(e *item) string { return e.json(e.of("0", []string{"1", `"1"`}[e.i%2])) }, says: "tonumber else . end"},
 		{name: "CSV with several columns of two values", value: func(e *item) string { return fmt.Sprintf("%d,%s,%s", e.i%2, e.csv(","), e.y0()) }, says: "columns 1,4 have two values each"},
 		{name: "a topic of labels", value: func(e *item) string { return fmt.Sprintf(`{"id":"a%d","y":%s}`, e.i, e.y0()) }, says: "labels without features"},
 
@@ -252,7 +256,7 @@ func kinds() []kindOf {
 		{name: "nested fields", value: func(e *item) string {
 			return fmt.Sprintf(`{"user":{"age":%v,"home size":"%v"},"event":{"outcome":%s}}`, e.x[0], e.x[1], e.y0())
 		}, says: `{x:[.user.age,(.user["home size"]|tonumber)],y:.event.outcome}`},
-		{name: "x and a label of another name", value: func(e *item) string { return fmt.Sprintf(`{"x":[%v,%v],"label":%s}`, e.x[0], e.x[1], e.y0()) }, says: "{x:[.x[]],y:.label}"},
+		{name: "x and a label of another name", value: func(e *item) string { return fmt.Sprintf(`{"x":[%v,%v],"label":%s}`, e.x[0], e.x[1], e.y0()) }, says: "{x,y:.label}"},
 		{name: "features and a label of other names", value: func(e *item) string { return fmt.Sprintf(`{"features":[%v,%v],"target":%s}`, e.x[0], e.x[1], e.y0()) }, says: "{x:[.features[]],y:.target}"},
 		{name: "features with names in x", value: func(e *item) string { return fmt.Sprintf(`{"x":{"age":%v,"size":%v},"y":%s}`, e.x[0], e.x[1], e.y0()) }, says: "{x:[.x.age,.x.size],y:.y}"},
 		{name: "numbers in quotes", value: func(e *item) string { return fmt.Sprintf(`{"x":["%v","%v"],"y":%s}`, e.x[0], e.x[1], e.y1()) }, says: ".x|=map(tonumber)"},
@@ -456,8 +460,10 @@ func (k *kindOf) check(t *testing.T, brokers []string) string {
 		args = append(args, "--learner", "pegasos")
 	}
 	code, out, errText := streamsvm(t.Context(), append([]string{"doctor"}, args...)...)
-	said, advice := adviceIn(out)
-	shown := func(s string) string { return strings.NewReplacer(topic, "TOPIC", "|", `\|`).Replace(s) }
+	advice := adviceIn(out)
+	shown := func(s string) string {
+		return strings.NewReplacer(topic, "TOPIC", "|", `\|`, strings.Join(brokers, ","), "BROKER").Replace(s)
+	}
 	row := func(outcome, todo string) string {
 		first := "nothing"
 		if len(recs) > 0 {
@@ -469,8 +475,7 @@ func (k *kindOf) check(t *testing.T, brokers []string) string {
 		if advice != nil || !strings.Contains(out, k.says) || code == 0 != (len(recs) == 0) || len(recs) > 0 && !strings.Contains(out, "not supported") {
 			t.Errorf("exit code %d, %s\n%swant: not supported, %s", code, errText, out, k.says)
 		}
-		_, why, _ := strings.Cut(said, "records: ")
-		return row("not supported", "`"+strings.ReplaceAll(firstOf(why, 160), "`", "'")+"`")
+		return row("not supported", inBrief(strings.ReplaceAll(out, topic, "TOPIC")))
 	}
 	for _, want := range k.advice {
 		if !strings.Contains(out, want) {
@@ -552,21 +557,41 @@ func (k *kindOf) score(t *testing.T, brokers []string, models, dir string, examp
 	}
 }
 
-// adviceIn returns what doctor says about the records and the command line that
-// it advises, without the name of the program.
-func adviceIn(out string) (said string, args []string) {
-	at := strings.Index(out, "  records: ")
-	if at < 0 {
-		return "", nil
-	}
-	said = out[at:]
+// adviceIn returns the command line that doctor advises, without the name of
+// the program.
+func adviceIn(out string) (args []string) {
 	for line := range strings.Lines(out) {
 		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "-> streamsvm train "); ok && args == nil {
 			args = append([]string{"train"}, words(command)...)
 		}
 	}
-	said, _, _ = strings.Cut(said, "\n")
-	return said, args
+	return args
+}
+
+// convertedBy matches commands that convert a topic.
+var convertedBy = regexp.MustCompile(`convert it: kcat [^|]* \| (.*) \| streamsvm produce .*`)
+
+// inBrief is what doctor says about records that are not supported, and the
+// first thing that it says to do.
+func inBrief(out string) string {
+	_, said, _ := strings.Cut(out, "  records: ")
+	lines := strings.Split(said, "\n")
+	said = strings.TrimPrefix(lines[0], "not supported: ")
+	said = strings.TrimPrefix(said, fmt.Sprintf("%d of the %[1]d records are ", kindExamples))
+	said, _, _ = strings.Cut(said, ", which no codec reads: ")
+	said, _, _ = strings.Cut(said, ": TOPIC/0")
+	if len(lines) > 1 {
+		for _, line := range lines[1:] {
+			todo := strings.TrimPrefix(strings.TrimSpace(line), "-> ")
+			if m := convertedBy.FindStringSubmatch(todo); m != nil {
+				return said + ": convert them with `" + m[1] + "`"
+			}
+		}
+		if todo := strings.TrimPrefix(strings.TrimSpace(lines[1]), "-> "); todo != "" {
+			said += ": " + todo
+		}
+	}
+	return strings.NewReplacer("<", `\<`, "[", `\[`, "*", `\*`).Replace(said)
 }
 
 // words splits a command line as a shell does.
@@ -602,9 +627,9 @@ func shownRecord(r *stream.Record) string {
 	if len(r.Value) == 0 {
 		return "empty"
 	}
-	if text := string(r.Value); !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0xfffd }) {
+	if text := string(r.Value); !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0xfffd || r == 0xfeff }) {
 		return "`" + firstOf(text, 64) + "`"
-	} else if quoted, err := json.Marshal(text); err == nil && !bytes.Contains(quoted, []byte(`\ufffd`)) && !bytes.Contains(quoted, []byte(`\u00`)) {
+	} else if quoted, err := json.Marshal(text); err == nil && !bytes.Contains(quoted, []byte("\ufeff")) && !bytes.Contains(quoted, []byte(`\ufffd`)) && !bytes.Contains(quoted, []byte(`\u00`)) {
 		return "`" + firstOf(text[:0]+strings.NewReplacer("\n", "\\n", "\t", "\\t", "\r", "\\r").Replace(text), 64) + "`"
 	}
 	return fmt.Sprintf("`%x` (hex)", r.Value[:min(len(r.Value), 20)])

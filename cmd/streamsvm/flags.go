@@ -32,7 +32,7 @@ type codecFlags struct {
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
 		f.Choice(&o.name, "codec", "", codec.Names(), usage)
-		f.Choice(&o.labels, "labels", "pm1", []string{"pm1", "01", "12"}, "labels of a classification, negative one first")
+		f.StringVar(&o.labels, "labels", "pm1", "`LABELS` of a classification, negative one first: pm1 (-1 and 1), 01, 12, or any two such as no,yes or false,true")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
@@ -87,6 +87,9 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 func (o *codecFlags) options(c *cli.Call) (codec.Options, error) {
 	if len(o.comma) != 1 {
 		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
+	}
+	if _, _, err := codec.ParseLabels(o.labels); err != nil {
+		return codec.Options{}, c.Bad("labels", err)
 	}
 	opts := codec.Options{Labels: o.labels, MaxFeatures: o.maxFeatures, CSV: o.csv}
 	opts.CSV.Comma = o.comma[0]

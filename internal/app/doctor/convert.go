@@ -76,7 +76,7 @@ func (f *fields) add(path string, v any) {
 	}
 	l := f.n[path]
 	if l == nil {
-		l = &leaf{name: path}
+		l = &leaf{name: path, values: tally{}}
 		f.n[path] = l
 	}
 	switch x := v.(type) {
@@ -104,7 +104,7 @@ func (f *fields) label() string {
 		if labelName(l.name) {
 			return path
 		}
-		if len(l.values.n) == 2 && l.values.total()*10 > f.objects*9 {
+		if len(l.values) == 2 && l.values.total()*10 > f.objects*9 {
 			two = append(two, path)
 		}
 	}
@@ -153,7 +153,7 @@ func (f *fields) filter(prefix string) (filter, says string) {
 }
 
 // inQuotes reports whether the numbers at the path are in quotes.
-func (f *fields) inQuotes(path string) bool { return f.n[path].values.wordy }
+func (f *fields) inQuotes(path string) bool { return f.n[path].values.has(word) }
 
 // fieldsOf collects the fields of the objects that values hold, each as dig
 // finds it.

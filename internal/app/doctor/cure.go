@@ -1,7 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -152,4 +155,41 @@ func (s *study) mend(reasons map[stream.Reason]int) string {
 		return "if features are missing, put a number in place of them, such as 0 or the mean: " + s.pipe(jq(".x|=map(if type==\"number\" and (isnan|not) then . else 0 end)"))
 	}
 	return "have the producer write them as the others; a feature that is missing needs a number in its place, such as 0 or the mean"
+}
+
+// oneAgainstRest says what to do about more classes than two.
+func (s *study) oneAgainstRest(all tally) string {
+	by := slices.SortedStableFunc(slices.Values(all.sorted()), func(a, b label) int { return cmp.Compare(all[b], all[a]) })
+	cure := "train a model for each class against the rest, from topics in which that class is 1 and the others are -1"
+	if s.codec == "json" {
+		cure += "\n" + s.pipe(jq(".y|=(if .=="+jsonText(by[0])+" then 1 else -1 end)"))
+	}
+	rest := all.total() - all[by[0]] - all[by[1]]
+	switch {
+	case few(rest, all.total()):
+		two := tally{by[0]: 1, by[1]: 1}
+		cure += fmt.Sprintf("\nif all but %s and %s are mistakes, %d of %d, a run with --labels %s --tolerance data --dlq puts them aside", by[0].text, by[1].text, rest, all.total(), cli.Quote(two.convention(s.format.Labels)))
+	case !all.has(word) && !all.has(boolean):
+		cure += "\nif they are quantities, predict them: --task regress --learner online"
+	}
+	return cure
+}
+
+// jsonText is a label as JSON has it.
+func jsonText(l label) string {
+	if l.kind == word {
+		return strconv.Quote(l.text)
+	}
+	return l.text
+}
+
+// sameLabels says what to do about labels that are written in several ways.
+func (s *study) sameLabels(all tally) string {
+	if s.codec != "json" || s.Labels != "" {
+		return "have the producers write each in one way"
+	}
+	if all.has(number) {
+		return s.pipe(jq(".y|=(if type==\"string\" then tonumber else . end)"))
+	}
+	return s.pipe(jq(".y|=(tostring|ascii_downcase)"))
 }

@@ -320,16 +320,14 @@ func objectForm(m map[string]any) form {
 		if len(x) > 0 && !slices.ContainsFunc(x, func(e any) bool { s, ok := e.(string); return !ok || !isNumber(s) }) {
 			return formTextNumber
 		}
-		if !labelledElsewhere(m) {
-			return formJSON
-		}
+		return formJSON
 	case map[string]any:
 		named := false
 		for k := range x {
 			_, err := strconv.Atoi(k)
 			named = named || err != nil
 		}
-		if !named && !labelledElsewhere(m) {
+		if !named {
 			return formJSON
 		}
 	case nil:
@@ -340,19 +338,6 @@ func objectForm(m map[string]any) form {
 		}
 	}
 	return formFields
-}
-
-// labelledElsewhere tells an example whose label is not called y.
-func labelledElsewhere(m map[string]any) bool {
-	if _, ok := m["y"]; ok {
-		return false
-	}
-	for k := range m {
-		if labelName(k) && k != "y" {
-			return true
-		}
-	}
-	return false
 }
 
 // isChange tells an event of Debezium.

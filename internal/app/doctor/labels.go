@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -16,106 +15,130 @@ import (
 // label is what a record has where its label is expected. Two that a codec
 // takes for the same are equal.
 type label struct {
-	text  string // a number in its shortest form; a word in small letters
-	wordy bool   // it is a word, or a number in quotes
+	kind labelKind
+	text string // of numbers in their shortest form
 }
+
+type labelKind uint8
+
+const (
+	number labelKind = iota + 1
+	boolean
+	word // a number in quotes, too, where the form has them
+)
 
 // noLabel is where there is none.
 var noLabel = label{}
 
-// numberLabel is a label that is a number, without quotes where the form has
-// them.
+// numberLabel is a label that is a number.
 func numberLabel(s string) (label, bool) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || v-v != 0 {
 		return noLabel, false
 	}
-	return label{text: strconv.FormatFloat(v, 'g', -1, 64)}, true
+	return label{number, strconv.FormatFloat(v+0, 'g', -1, 64)}, true // -0 becomes 0
 }
 
-// textLabel is the label that a text means.
+// textLabel is the label that a text means in forms that are text.
 func textLabel(s string) label {
 	s = strings.TrimSpace(s)
-	if s == "" || s == "?" {
+	switch s {
+	case "", "?":
 		return noLabel
+	case "true", "false":
+		return label{boolean, s}
 	}
 	if l, ok := numberLabel(s); ok {
 		return l
 	}
-	return label{text: strings.ToLower(s), wordy: true}
+	return label{word, s}
 }
 
 // valueLabel is the label that a value of JSON or MessagePack is.
 func valueLabel(v any) label {
 	switch v := v.(type) {
 	case bool:
-		return label{text: strconv.FormatBool(v), wordy: true}
-	case json.Number:
-		l, _ := numberLabel(v.String())
-		return l
+		return label{boolean, strconv.FormatBool(v)}
 	case string:
-		l := textLabel(v)
-		l.wordy = l != noLabel
-		return l
+		return label{word, v}
 	case nil:
 		return noLabel
 	}
 	l, ok := numberLabel(fmt.Sprint(v)) // MessagePack has numbers of many types
 	if !ok {
-		l = label{text: "an object or a list", wordy: true}
+		l = label{word, "an object or a list"}
 	}
 	return l
 }
 
-// tally counts labels by their text.
-type tally struct {
-	n     map[string]int
-	wordy bool // one of them is
+// tally counts labels.
+type tally map[label]int
+
+func (t tally) add(l label) {
+	if l != noLabel {
+		t[l]++
+	}
 }
 
-func (t *tally) add(l label) {
-	if l == noLabel {
-		return
-	}
-	if t.n == nil {
-		t.n = map[string]int{}
-	}
-	t.n[l.text]++
-	t.wordy = t.wordy || l.wordy
-}
-
-func (t *tally) total() (n int) {
-	for _, k := range t.n {
+func (t tally) total() (n int) {
+	for _, k := range t {
 		n += k
 	}
 	return n
 }
 
-// texts are those of the labels that are there, numbers first, in order.
-func (t *tally) texts() []string {
-	return slices.SortedFunc(maps.Keys(t.n), func(a, b string) int {
-		x, errX := strconv.ParseFloat(a, 64)
-		y, errY := strconv.ParseFloat(b, 64)
-		switch {
-		case errX == nil && errY == nil:
+// sorted lists the labels, numbers first.
+func (t tally) sorted() []label {
+	return slices.SortedFunc(maps.Keys(t), func(a, b label) int {
+		if a.kind == number && b.kind == number {
+			x, _ := strconv.ParseFloat(a.text, 64) // a number it is
+			y, _ := strconv.ParseFloat(b.text, 64)
 			return cmp.Compare(x, y)
-		case errX == nil:
-			return -1
-		case errY == nil:
-			return 1
 		}
-		return cmp.Compare(a, b)
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.text, b.text))
 	})
 }
 
-func (t *tally) String() string {
+// has reports whether there is a label of that kind.
+func (t tally) has(k labelKind) bool {
+	for l := range t {
+		if l.kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+// mixed reports whether there are labels of several kinds.
+func (t tally) mixed() bool {
+	kinds := map[labelKind]bool{}
+	for l := range t {
+		kinds[l.kind] = true
+	}
+	return len(kinds) > 1
+}
+
+// folded is how many labels there are without regard to case and quotes.
+func (t tally) folded() int {
+	all := map[string]bool{}
+	for l := range t {
+		all[strings.ToLower(strings.TrimSpace(l.text))] = true
+	}
+	return len(all)
+}
+
+func (t tally) String() string {
 	var list []string
-	for i, text := range t.texts() {
+	for i, l := range t.sorted() {
 		if i == 6 {
-			list = append(list, fmt.Sprintf("and %d more", len(t.n)-i))
+			list = append(list, fmt.Sprintf("and %d more", len(t)-i))
 			break
 		}
-		list = append(list, fmt.Sprintf("%s (%d)", text, t.n[text]))
+		text := l.text
+		if l.kind == word && textLabel(text).kind != word {
+			text = strconv.Quote(text)
+		}
+		list = append(list, fmt.Sprintf("%s (%d)", text, t[l]))
 	}
 	return strings.Join(list, ", ")
 }
@@ -128,38 +151,37 @@ var polarities = [][2]string{
 
 // convention returns the setting labels for the two labels that there are;
 // present is the one that holds, and stays if it reads them.
-func (t *tally) convention(present string) string {
+func (t tally) convention(present string) string {
 	if t.readBy(present) {
 		return present
 	}
-	two := t.texts()
+	two := t.sorted()
 	neg, pos := two[0], two[1]
 	for _, p := range polarities {
-		if p[0] == pos && p[1] == neg {
+		if p[0] == strings.ToLower(pos.text) && p[1] == strings.ToLower(neg.text) {
 			neg, pos = pos, neg
 		}
 	}
-	if !t.wordy {
-		switch neg + "," + pos {
-		case "-1,1":
-			return "pm1"
-		case "0,1":
-			return "01"
-		case "1,2":
-			return "12"
-		}
+	bare := neg.text + "," + pos.text
+	switch {
+	case neg.kind == number && pos.kind == number && bare == "-1,1":
+		return "pm1"
+	case neg.kind == number && pos.kind == number && (bare == "0,1" || bare == "1,2"):
+		return strings.ReplaceAll(bare, ",", "")
+	case t.readBy(bare):
+		return bare
 	}
-	return neg + "," + pos
+	return strconv.Quote(neg.text) + "," + strconv.Quote(pos.text)
 }
 
 // readBy reports whether the setting labels reads all of them.
-func (t *tally) readBy(setting string) bool {
-	neg, pos, err := codec.LabelNames(setting)
-	if err != nil || t.wordy && !strings.Contains(setting, ",") {
+func (t tally) readBy(setting string) bool {
+	neg, pos, err := codec.ParseLabels(setting)
+	if err != nil {
 		return false
 	}
-	for text := range t.n {
-		if text != textLabel(neg).text && text != textLabel(pos).text {
+	for l := range t {
+		if l != valueLabel(neg) && l != valueLabel(pos) {
 			return false
 		}
 	}
@@ -168,18 +190,17 @@ func (t *tally) readBy(setting string) bool {
 
 // quantities reports whether the labels look like values to predict, not like
 // the names of classes.
-func (t *tally) quantities() bool {
+func (t tally) quantities() bool {
 	whole := 0
-	for text := range t.n {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || t.wordy {
+	for l := range t {
+		if l.kind != number {
 			return false
 		}
-		if v == math.Trunc(v) {
+		if v, _ := strconv.ParseFloat(l.text, 64); v == math.Trunc(v) {
 			whole++
 		}
 	}
-	return whole < len(t.n) || len(t.n) > 100
+	return whole < len(t) || len(t) > 100
 }
 
 // labelName tells names that people give to labels.

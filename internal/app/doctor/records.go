@@ -27,6 +27,7 @@ import (
 // train would read first, and for how long they are waited for.
 const (
 	triedRecords = 2000
+	triedBytes   = 64 << 20
 	triedFor     = 15 * time.Second
 )
 
@@ -53,12 +54,12 @@ func (d *checkup) records(ctx context.Context, c *cluster, snap *checkpoint.Snap
 		d.warn("records", "there is none to try the codec on", "run doctor again when there are some: until then nobody knows whether codec and labels are right")
 		return
 	}
-	s := &study{checkup: d, recs: recs, whole: whole, fresh: snap == nil, change: map[string]string{}, codec: d.Codec, format: d.Format, task: d.Learner.Task}
+	s := &study{checkup: d, recs: recs, whole: whole, fresh: snap == nil, change: map[string]string{}, labels: tally{}, codec: d.Codec, format: d.Format, task: d.Learner.Task}
 	if d.Labels != "" {
 		// What cannot be read here is reported for the topic of examples.
 		s.labelRecs, _, _ = d.sample(ctx, []string{d.Labels}, from)
 	} else {
-		s.labelled = func() (string, *tally) { return d.labelsTopic(ctx, c, recs) }
+		s.labelled = func() (string, tally) { return d.labelsTopic(ctx, c, recs) }
 	}
 	s.judge()
 	s.order()
@@ -115,11 +116,17 @@ func (d *checkup) sample(ctx context.Context, topics []string, from stream.Offse
 	return recs, whole, nil
 }
 
-// take reads up to n records of a bounded source, and closes it.
+// take reads up to n records of a bounded source, fewer if they are large, and
+// closes it.
 func take(ctx context.Context, src *kafkaio.Source, n int) (recs []stream.Record, err error) {
 	defer src.Close()
-	for len(recs) < n && err == nil {
+	bytes := 0
+	for len(recs) < n && bytes < triedBytes && err == nil {
+		before := len(recs)
 		recs, err = src.Fetch(ctx, recs)
+		for i := range recs[before:] {
+			bytes += len(recs[before+i].Value)
+		}
 	}
 	if err == io.EOF {
 		err = nil
@@ -129,7 +136,7 @@ func take(ctx context.Context, src *kafkaio.Source, n int) (recs []stream.Record
 
 // labelsTopic looks for a topic that holds the labels of these records, which
 // have none, by their keys.
-func (d *checkup) labelsTopic(ctx context.Context, c *cluster, recs []stream.Record) (string, *tally) {
+func (d *checkup) labelsTopic(ctx context.Context, c *cluster, recs []stream.Record) (string, tally) {
 	keys := map[string]bool{}
 	for i := range recs {
 		if len(recs[i].Key) > 0 {
@@ -154,7 +161,7 @@ func (d *checkup) labelsTopic(ctx context.Context, c *cluster, recs []stream.Rec
 		if err != nil || len(others) == 0 {
 			continue
 		}
-		met, all := 0, &tally{}
+		met, all := 0, tally{}
 		for i := range others {
 			if keys[string(others[i].Key)] {
 				met++
@@ -188,7 +195,7 @@ type study struct {
 	whole     bool            // they are all that there are
 	fresh     bool            // train would begin with them
 	labelRecs []stream.Record // of the topic of labels
-	labelled  func() (topic string, all *tally)
+	labelled  func() (topic string, all tally)
 
 	// What reads the records best.
 	codec  string
@@ -369,57 +376,60 @@ func (s *study) labelOf(value []byte) label {
 
 // readLabels finds out which labels there are, and what reads them.
 func (s *study) readLabels() bool {
-	all := &s.labels
-	if len(s.labelRecs) > 0 {
-		for i := range s.labelRecs {
-			all.add(bareLabel(s.labelRecs[i].Value))
-		}
+	for i := range s.labelRecs {
+		s.labels.add(bareLabel(s.labelRecs[i].Value))
+	}
+	if n := len(s.labelRecs); n > 0 && !few(n-s.labels.total(), n) {
+		s.unsupported(fmt.Sprintf("%d of %d records of the topic of labels, %s, are none: %s", n-s.labels.total(), n, s.Labels, shown(string(s.labelRecs[0].Value))),
+			`write the labels as {"y":1}, with "id" where the record has no key, or alone`)
+		return false
 	}
 	for i := range s.recs {
 		s.of = append(s.of, s.labelOf(s.recs[i].Value))
-		all.add(s.of[i])
+		s.labels.add(s.of[i])
 	}
-	if s.table != nil && s.table.headers != nil && s.table.label >= 0 {
+	if s.table != nil && s.table.label >= 0 {
 		for _, h := range s.table.headers { // what stands there is a name
-			delete(all.n, textLabel(h[s.table.label]).text)
+			delete(s.labels, textLabel(h[s.table.label]))
 		}
-		all.wordy = s.table.labels(s.table.label).wordy
 	}
-	if len(all.n) == 0 && s.Labels == "" {
+	switch {
+	case len(s.labels) > 0:
+		return s.tell(s.labels)
+	case s.Labels == "":
 		return s.noLabels()
 	}
-	return len(all.n) == 0 || s.tell(all)
+	return true // the topic of labels is empty, too
 }
 
+// textual reports whether the codec takes labels as text, be they numbers or
+// words.
+func (s *study) textual() bool { return s.codec == "csv" || s.codec == "libsvm" }
+
 // tell says what reads the labels, all of which are given.
-func (s *study) tell(all *tally) bool {
+func (s *study) tell(all tally) bool {
 	if s.task == algos.Regress {
-		if all.wordy {
-			s.unsupported("a regression needs labels that are numbers without quotes: "+all.String(), "send them as numbers, or train a classification (--task classify)")
+		if all.has(word) || all.has(boolean) {
+			s.unsupported("a regression needs labels that are numbers, without quotes: "+all.String(), "send them as numbers, or train a classification (--task classify)")
 			return false
 		}
 		return true
 	}
+	if all.mixed() && !s.textual() || len(all) > 2 && all.folded() == 2 {
+		s.unsupported("the same labels are written in several ways: "+all.String(), s.sameLabels(all))
+		return false
+	}
 	switch {
-	case len(all.n) == 1:
-		text := fmt.Sprintf("every label is %s: nothing can be told apart until there is another one", all.texts()[0])
+	case len(all) == 1:
+		text := fmt.Sprintf("every label is %s: nothing can be told apart until there is another one", all.sorted()[0].text)
 		if s.whole && all.total() >= 50 {
 			s.unsupported(text, "send records of both classes, in no particular order; if those of the other class have no label, give them one")
 			return false
 		}
 		s.warn("records", text, "")
 		return true
-	case len(all.n) == 2:
-		if set := all.convention(s.format.Labels); set != cmp.Or(s.format.Labels, "pm1") {
-			s.format.Labels, s.change["labels"] = set, set
-			neg, pos, err := codec.LabelNames(set)
-			if err != nil {
-				s.unsupported(fmt.Sprintf("the labels %s cannot be named in a setting: %v", all, err), "send them as 0 and 1")
-				return false
-			}
-			s.notes = append(s.notes, fmt.Sprintf("the labels are %s: %s is taken as the negative one, %s as the positive", all, neg, pos))
-		}
-		return true
+	case len(all) == 2:
+		return s.convention(all)
 	case all.quantities():
 		s.change["task"], s.task = string(algos.Regress), algos.Regress
 		if spec, err := registry.Lookup(s.Learner.Learner); err != nil || !slices.Contains(spec.Tasks, algos.Regress) {
@@ -428,37 +438,34 @@ func (s *study) tell(all *tally) bool {
 		s.notes = append(s.notes, "the labels are quantities, which take a regression: "+all.String())
 		return true
 	}
-	// Two of them, and the rest.
-	texts := all.texts()
-	slices.SortStableFunc(texts, func(a, b string) int { return cmp.Compare(all.n[b], all.n[a]) })
-	hint, y := "", "a label"
-	if rest := all.total() - all.n[texts[0]] - all.n[texts[1]]; few(rest, all.total()) {
-		two := &tally{n: map[string]int{texts[0]: 1, texts[1]: 1}, wordy: all.wordy}
-		hint = fmt.Sprintf("\nif all but %s and %s are mistakes, %s of %d, a run with --labels %s --tolerance data --dlq puts them aside", texts[0], texts[1],
-			strconv.Itoa(rest), all.total(), two.convention(s.format.Labels))
-	} else if !all.wordy {
-		hint = "\nif they are quantities, predict them: --task regress --learner online"
-	}
-	if s.codec == "json" {
-		y = ".y==" + texts[0]
-		if all.wordy {
-			y = fmt.Sprintf(".y==%q", texts[0])
-		}
-		hint = "\n" + s.pipe(jq(".y|=(if "+strings.TrimPrefix(y, ".y")+" then 1 else -1 end)")) + hint
-		hint = strings.Replace(hint, "(if ==", "(if .==", 1)
-	}
-	s.unsupported(fmt.Sprintf("there are %d classes, %s, and a model tells two apart", len(all.n), all), "train one model for each class against the rest, from topics in which that class is 1 and the others are -1"+hint)
+	s.unsupported(fmt.Sprintf("there are %d classes, %s, and a model tells two apart", len(all), all), s.oneAgainstRest(all))
 	return false
+}
+
+// convention sets what reads two labels.
+func (s *study) convention(all tally) bool {
+	set := all.convention(s.format.Labels)
+	if set == s.format.Labels {
+		return true
+	}
+	neg, pos, err := codec.ParseLabels(set)
+	if err != nil {
+		s.unsupported(fmt.Sprintf("the labels %s cannot be given in a setting: %v", all, err), "send them as 0 and 1")
+		return false
+	}
+	s.format.Labels, s.change["labels"] = set, set
+	s.notes = append(s.notes, fmt.Sprintf("the labels are %s: %v is taken as the negative one, %v as the positive", all, neg, pos))
+	return true
 }
 
 // noLabels says where labels might be if there is none.
 func (s *study) noLabels() bool {
-	keys, headers := &tally{}, map[string]*tally{}
+	keys, headers := tally{}, map[string]tally{}
 	for i := range s.recs {
 		keys.add(textLabel(string(s.recs[i].Key)))
 		for _, h := range s.recs[i].Headers {
 			if headers[h.Key] == nil {
-				headers[h.Key] = &tally{}
+				headers[h.Key] = tally{}
 			}
 			headers[h.Key].add(textLabel(string(h.Value)))
 		}
@@ -471,13 +478,23 @@ func (s *study) noLabels() bool {
 		}
 	}
 	what := fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(s.recs))
+	if s.codec == "json" {
+		others := fieldsOf(s.values, func(m map[string]any) any {
+			delete(m, "x")
+			return m
+		})
+		if path := others.label(); path != "" {
+			s.unsupported(what+"; the label seems to be "+path+`, where codec json wants it as "y"`, s.pipe(jq("{x,y:"+path+"}")))
+			return false
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if all := headers[name]; len(all.n) == 2 || labelName(name) && len(all.n) > 0 {
+		if all := headers[name]; len(all) == 2 || labelName(name) && len(all) > 0 {
 			s.unsupported(fmt.Sprintf("%s; the label seems to be in the header %s, with the values %s, and headers are not read", what, name, all), "have the producer put it into the value, as "+labelPlace[s.codec])
 			return false
 		}
 	}
-	if len(keys.n) == 2 {
+	if len(keys) == 2 {
 		s.unsupported(fmt.Sprintf("%s; the label seems to be the key, with the values %s, and keys are not read as labels", what, keys), "have the producer put it into the value, as "+labelPlace[s.codec])
 		return false
 	}
@@ -488,6 +505,15 @@ func (s *study) noLabels() bool {
 // labelPlace says where the codecs have labels.
 var labelPlace = map[string]string{"json": `"y"`, "msgpack": `"y"`, "libsvm": "the first word", "csv": "a column (--label-column)"}
 
+// outcome is what came of reading records.
+type outcome struct {
+	live, bad, unlabelled int
+	first                 string // the first error, and where
+	reasons               map[stream.Reason]int
+	// lost is a class of which too many records cannot be read.
+	lost string
+}
+
 // try reads all records with the settings found, as train would.
 func (s *study) try() {
 	format := s.format
@@ -497,139 +523,146 @@ func (s *study) try() {
 		s.unsupported(err.Error(), "")
 		return
 	}
-	type lost struct{ bad, all int }
-	var (
-		ex              stream.Example
-		bad, live       int
-		first           string
-		reasons         = map[stream.Reason]int{}
-		byLabel         = map[string]*lost{}
-		dims            = map[int]int{}
-		dim, firstOfDim int
-		classes         = map[float64]bool{}
-		unlabelled      int
-	)
+	exs, errs := make([]stream.Example, len(s.recs)), make([]error, len(s.recs))
+	dims := map[int]int{}
 	for i := range s.recs {
-		r := &s.recs[i]
+		if errs[i] = dec.Decode(s.recs[i].Value, &exs[i]); errs[i] == nil && !exs[i].X.Sparse() {
+			dims[len(exs[i].X.Val)]++
+		}
+	}
+	// The first record says how many features a stream has.
+	common := 0
+	for n, k := range dims {
+		if k > dims[common] || k == dims[common] && n < common {
+			common = n
+		}
+	}
+	if at := s.odd(exs, errs, common); at >= 0 || !few(sum(dims)-dims[common], len(s.recs)) {
+		text := "the numbers of features differ, " + dimensions(dims)
+		if at >= 0 {
+			r := &s.recs[at]
+			text += fmt.Sprintf("; a stream has as many as its first record, and %s/%d offset %d has %d", r.Topic, r.Partition, r.Offset, len(exs[at].X.Val))
+		}
+		s.unsupported(text, s.sparse(common))
+		return
+	}
+	o := &outcome{reasons: map[stream.Reason]int{}}
+	classes := map[label][2]int{} // how many cannot be read, and all
+	for i := range s.recs {
+		r, ex, err := &s.recs[i], &exs[i], errs[i]
 		if r.Value == nil && (s.SkipTombstones || s.change["tombstones"] != "") {
 			continue
 		}
-		live++
-		text := s.of[i].text
-		if byLabel[text] == nil {
-			byLabel[text] = &lost{}
-		}
-		byLabel[text].all++
-		err := dec.Decode(r.Value, &ex)
-		if err == nil && !ex.X.Sparse() {
-			dims[len(ex.X.Val)]++
-			if dim == 0 {
-				dim, firstOfDim = len(ex.X.Val), i
-			}
-			if len(ex.X.Val) != dim {
-				err = &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonDimension, Field: "x", Err: fmt.Errorf("%d features where the stream has %d", len(ex.X.Val), dim)}
-			}
-		}
-		if err == nil && slices.ContainsFunc(ex.X.Val, func(v float32) bool { return math.Abs(float64(v)) >= algos.TooLarge }) {
+		o.live++
+		class := classes[s.of[i]]
+		class[1]++
+		switch {
+		case err != nil:
+		case !ex.X.Sparse() && len(ex.X.Val) != common:
+			err = &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonDimension, Field: "x", Err: fmt.Errorf("%d features where the stream has %d", len(ex.X.Val), common)}
+		case slices.ContainsFunc(ex.X.Val, func(v float32) bool { return math.Abs(float64(v)) >= algos.TooLarge }):
 			err = &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonNotFinite, Field: "x", Err: fmt.Errorf("a feature is not below %g", algos.TooLarge)}
+		case !ex.Labelled:
+			o.unlabelled++
 		}
 		if err != nil {
-			bad++
-			byLabel[text].bad++
+			class[0]++
+			if o.bad++; o.bad == 1 {
+				o.first = fmt.Sprintf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
+			}
 			var field *stream.FieldError
 			if errors.As(err, &field) {
-				reasons[field.Reason]++
+				o.reasons[field.Reason]++
 			}
-			if bad == 1 {
-				first = fmt.Sprintf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
-			}
+		}
+		classes[s.of[i]] = class
+	}
+	if n := o.reasons[stream.ReasonIndex]; n > 0 && (s.codec == "libsvm" || s.codec == "json") {
+		s.unsupported(fmt.Sprintf("%s records have a feature 0, so features are numbered from 0, and codec %s numbers them from 1: %s", s.share(n), s.codec, o.first), s.renumber())
+		return
+	}
+	for _, l := range s.labels.sorted() {
+		if n := classes[l]; s.task != algos.Regress && n[0]*5 > n[1] {
+			o.lost = l.text
+		}
+	}
+	s.report(o)
+}
+
+func sum(n map[int]int) (all int) {
+	for _, k := range n {
+		all += k
+	}
+	return all
+}
+
+// dimensions lists numbers of features, and how many records have them.
+func dimensions(dims map[int]int) string {
+	var list []string
+	for _, n := range slices.Sorted(maps.Keys(dims)) {
+		list = append(list, fmt.Sprintf("%d (%d)", n, dims[n]))
+	}
+	return strings.Join(list[:min(len(list), 6)], ", ")
+}
+
+// odd returns the first record that train would begin a partition with if it
+// has not as many features as most have, or -1.
+func (s *study) odd(exs []stream.Example, errs []error, common int) int {
+	seen := map[stream.Partition]bool{}
+	for i := range s.recs {
+		p := stream.Partition{Topic: s.recs[i].Topic, ID: s.recs[i].Partition}
+		if !s.fresh || seen[p] || errs[i] != nil || exs[i].X.Sparse() {
 			continue
 		}
-		if !ex.Labelled {
-			unlabelled++
-		} else {
-			classes[ex.Y] = true
+		seen[p] = true
+		if len(exs[i].X.Val) != common {
+			return i
 		}
 	}
-	if reasons[stream.ReasonIndex] > 0 && (s.codec == "libsvm" || s.codec == "json") {
-		s.unsupported(fmt.Sprintf("%s records have a feature 0, so features are numbered from 0, and codec %s numbers them from 1: %s", s.share(reasons[stream.ReasonIndex]), s.codec, first), s.renumber())
-		return
-	}
-	common, most := 0, 0
-	for n, k := range dims {
-		if k > most {
-			common, most = n, k
-		}
-	}
-	if len(dims) > 1 && (common != dim || !few(reasons[stream.ReasonDimension], live)) {
-		var list []string
-		for _, n := range slices.Sorted(maps.Keys(dims)) {
-			list = append(list, fmt.Sprintf("%d (%d)", n, dims[n]))
-		}
-		r := &s.recs[firstOfDim]
-		s.unsupported(fmt.Sprintf("the numbers of features differ, %s, and a stream has as many as its first record, %s/%d offset %d: %d", strings.Join(list[:min(len(list), 6)], ", "), r.Topic, r.Partition, r.Offset, dim),
-			s.sparse(common))
-		return
-	}
-	s.report(dec, bad, live, unlabelled, first, func() string {
-		for text, l := range byLabel {
-			if s.labels.n[text] > 0 && l.bad*5 > l.all {
-				return text
-			}
-		}
-		if s.task == algos.Classify && len(classes) < 2 && unlabelled == 0 {
-			return "one"
-		}
-		return ""
-	}, reasons)
+	return -1
 }
 
 // report says how many records are read by the settings found, and what has to
-// be set. lost names a class that bad records would take too much of.
-func (s *study) report(dec codec.Codec, bad, live, unlabelled int, first string, lost func() string, reasons map[stream.Reason]int) {
-	subject := "records"
-	present, presentFirst := s.present()
-	if bad == 0 && len(s.change) == 0 {
+// be set.
+func (s *study) report(o *outcome) {
+	const subject = "records"
+	if o.bad == 0 && len(s.change) == 0 {
 		text := fmt.Sprintf("the first %d can be read as %s", len(s.recs), s.codec)
-		if unlabelled > 0 && s.Labels == "" {
-			text += fmt.Sprintf("; %d have no label", unlabelled)
+		if o.unlabelled > 0 && s.Labels == "" {
+			text += fmt.Sprintf("; %d have no label", o.unlabelled)
 		}
 		s.ok(subject, "%s", text)
 		return
 	}
-	class := lost()
+	present, first := s.present()
 	switch {
-	case bad > 0 && (!few(bad, live) || class != ""):
-		also := ""
-		if class != "" && few(bad, live) {
-			also = fmt.Sprintf(", and they are too many of the class %s to be left out", class)
-		}
-		s.unsupported(fmt.Sprintf("%d of the first %d cannot be read as %s%s: %s", bad, len(s.recs), s.codec, also, first), s.mend(reasons))
+	case o.bad > 0 && !few(o.bad, o.live):
+		s.unsupported(fmt.Sprintf("%d of the first %d cannot be read as %s: %s", o.bad, len(s.recs), s.codec, o.first), s.mend(o.reasons))
 		return
-	case bad > 0 && !s.Tolerant:
+	case o.bad > 0 && o.lost != "":
+		s.unsupported(fmt.Sprintf("%d of the first %d cannot be read as %s, and they are too many of the class %s to be left out: %s", o.bad, len(s.recs), s.codec, o.lost, o.first), s.mend(o.reasons))
+		return
+	case o.bad > 0 && !s.Tolerant:
 		s.change["tolerance"] = "data"
 		if s.DeadLetters == "" {
 			s.change["dlq"] = ".dlq"
 		}
-		s.notes = append(s.notes, fmt.Sprintf("%d of %d records then become dead letters", bad, live))
+		s.notes = append(s.notes, fmt.Sprintf("%d of %d records then become dead letters: %s", o.bad, o.live, o.first))
 	}
-	remedy := strings.Join(s.notes, "\n")
-	if len(s.change) > 0 {
-		remedy = s.Train(s.change)
-		if len(s.notes) > 0 {
-			remedy += "\n" + strings.Join(s.notes, "\n")
-		}
+	if len(s.change) == 0 { // tolerated
+		s.warn(subject, fmt.Sprintf("%d of the first %d cannot be read as %s: %s", o.bad, len(s.recs), s.codec, o.first), "")
+		return
 	}
+	text := fmt.Sprintf("the first %d can be read as %s, but not learned from as they are meant", len(s.recs), s.Codec)
 	switch {
-	case present == live && present > 0:
-		s.fail(cli.Data, subject, fmt.Sprintf("none of the first %d can be read as %s: %s", len(s.recs), s.Codec, presentFirst), remedy)
-	case len(s.change) == 0: // tolerated
-		s.warn(subject, fmt.Sprintf("%d of the first %d cannot be read as %s: %s", bad, len(s.recs), s.codec, first), remedy)
+	case present == len(s.recs):
+		text = fmt.Sprintf("none of the first %d can be read as %s: %s", present, s.Codec, first)
 	case present > 0:
-		s.fail(cli.Data, subject, fmt.Sprintf("%d of the first %d cannot be read as %s: %s", present, len(s.recs), s.Codec, presentFirst), remedy)
-	default:
-		s.fail(cli.Data, subject, fmt.Sprintf("the first %d can be read as %s, but not learned from as they are meant", len(s.recs), s.Codec), remedy)
+		text = fmt.Sprintf("%d of the first %d cannot be read as %s: %s", present, len(s.recs), s.Codec, first)
+	case s.change["tolerance"] != "":
+		text = fmt.Sprintf("%d of the first %d cannot be learned from: %s", o.bad, len(s.recs), o.first)
 	}
+	s.fail(cli.Data, subject, text, strings.Join(append([]string{s.Train(s.change)}, s.notes...), "\n"))
 }
 
 // present reads the records with the settings that hold, and returns how many

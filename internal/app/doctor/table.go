@@ -116,8 +116,8 @@ func (t *table) count(k int, is func(string) bool) (n int) {
 }
 
 // labels counts the labels that column k would hold.
-func (t *table) labels(k int) *tally {
-	all := &tally{}
+func (t *table) labels(k int) tally {
+	all := tally{}
 	for _, row := range t.rows {
 		all.add(textLabel(row[k]))
 	}
@@ -150,7 +150,7 @@ func (t *table) findLabel(present codec.CSVOptions) {
 	}
 	var two []int
 	for k := range t.columns {
-		if len(t.labels(k).n) == 2 {
+		if len(t.labels(k)) == 2 {
 			two = append(two, k)
 		}
 	}
@@ -191,7 +191,7 @@ func numbers(ks []int) string {
 // likely says which column could be a label of several classes or a quantity.
 func (t *table) likely() string {
 	for _, k := range []int{t.columns - 1, 0} {
-		if all := t.labels(k); len(all.n) > 2 && len(all.n) <= 20 {
+		if all := t.labels(k); len(all) > 2 && len(all) <= 20 {
 			return fmt.Sprintf("; the %s one has the values %s", t.column(k), all)
 		}
 	}
