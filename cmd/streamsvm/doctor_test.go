@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,13 +60,15 @@ func TestDoctor(t *testing.T) {
 		{Resource: "TOPIC", Name: "clicks", Operation: "READ"}, {Resource: "TOPIC", Name: "models", Operation: "READ"},
 		{Resource: "TOPIC", Name: "models", Operation: "WRITE"}, {Resource: "TOPIC", Name: "models", Operation: "DESCRIBE_CONFIGS"},
 		{Resource: "TOPIC", Name: "clicks", Operation: "DESCRIBE_CONFIGS"}, {Resource: "GROUP", Name: "progress", Operation: "READ"},
+		{Resource: "TRANSACTIONAL_ID", Name: "streamsvm.", Operation: "WRITE", Prefixed: true},
 	}
 	// One mechanism for each role, since a user has one password.
 	secured := embedded(t, broker.Options{More: kafkatest.Users([]kafkatest.User{
 		{Mechanism: "SCRAM-SHA-512", Name: "admin", Password: pass, Super: true},
 		{Mechanism: "PLAIN", Name: user, Password: pass, Allow: grants},
 		{Mechanism: "PLAIN", Name: "nobody", Password: pass},
-		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: grants[:2]},
+		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: slices.Concat(grants[:2], grants[len(grants)-1:])},
+		{Mechanism: "PLAIN", Name: "outsider", Password: pass, Allow: grants[:len(grants)-1]},
 	}...)})
 	must(t, "generate", "moons", "--count", "50", "--topic", "clicks", "--partitions", "1", "-q", "--brokers", secured[0],
 		"--sasl-mechanism", "scram-sha-512", "--sasl-username", "admin", "--sasl-password-file", secret)
@@ -133,6 +136,8 @@ func TestDoctor(t *testing.T) {
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},
 		{"no permission at all", as("nobody", secret), "topic clicks: user nobody may not even see it", "--add --allow-principal User:nobody --operation Read --topic clicks"},
 		{"no permission to write", as("reader", secret), "topic models: user reader has no permission WRITE, which it needs to publish the model", "--add --allow-principal User:reader --operation Write --topic models"},
+		{"no permission for transactions", as("outsider", secret), "transactions: user outsider has no permission WRITE on transactional ids that begin with streamsvm., which it needs to publish", "--operation Write --transactional-id streamsvm. --resource-pattern-type prefixed"},
+		{"too few brokers for transactions", at(replicating(t, 3)...), "transactions: transaction.state.log.replication.factor is 3 at broker 0, and there are 1 brokers", "set transaction.state.log.replication.factor=1"},
 		{"no permission for the group", append(as(user, secret), "--group", "other"), "group other: user trainer has no permission READ", "--operation Read --group other"},
 		{"learner", append(at(plain...), "--learner", "pegasus"), `settings: --learner: no learner "pegasus"`, ""},
 	} {
@@ -224,6 +229,36 @@ func misadvertised(t *testing.T, elsewhere string) string {
 	return c.ListenAddrs()[0]
 }
 
+// replicating starts a broker that says that it wants its log of transactions on
+// so many brokers.
+func replicating(t *testing.T, factor int) []string {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	kafkatest.Create(t, c.ListenAddrs(), "clicks", 2, nil)
+	kafkatest.Produce(t, c.ListenAddrs(), examples("clicks", 50)...)
+	kafkatest.Create(t, c.ListenAddrs(), "models", 1, map[string]string{"cleanup.policy": "compact"})
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		ask := req.(*kmsg.DescribeConfigsRequest).Resources[0]
+		if ask.ResourceType != kmsg.ConfigResourceTypeBroker {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		r := kmsg.NewDescribeConfigsResponseResource()
+		r.ResourceType, r.ResourceName = ask.ResourceType, ask.ResourceName
+		one, value := kmsg.NewDescribeConfigsResponseResourceConfig(), fmt.Sprint(factor)
+		one.Name, one.Value = "transaction.state.log.replication.factor", &value
+		r.Configs = append(r.Configs, one)
+		resp.Resources = append(resp.Resources, r)
+		return resp, nil, true
+	})
+	return c.ListenAddrs()
+}
+
 // TestDryRun: all is tried and nothing is changed, by train's exit codes.
 func TestDryRun(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
@@ -272,6 +307,7 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic m
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic a.dlq
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic 'b c.dlq'
+kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Write --transactional-id streamsvm. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --group g
 `
 	if out != want {

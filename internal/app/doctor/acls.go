@@ -9,7 +9,7 @@ import (
 
 // Grant is a permission on one resource, in the words of kafka-acls.sh.
 type Grant struct {
-	Resource, Name string // topic or group
+	Resource, Name string // topic, group or transactional-id
 	Operations     []string
 }
 
@@ -32,11 +32,25 @@ func (p *Plan) GrantsToTrain() []Grant {
 			out = append(out, Grant{"topic", name + p.DeadLetters, toKeep})
 		}
 	}
+	if p.transacts() {
+		out = append(out, Grant{transactionalID, transactionalIDs, []string{"Write"}})
+	}
 	if p.Group != "" {
 		out = append(out, Grant{"group", p.Group, toRead})
 	}
 	return out
 }
+
+// transactionalIDs begins the ids of all transactions: streamsvm.model.TOPIC.NAME
+// for models, streamsvm.letters.ID for dead letters. Grants on a
+// transactionalID are for all that begin so; Write implies Describe.
+const (
+	transactionalID  = "transactional-id"
+	transactionalIDs = "streamsvm."
+)
+
+// transacts reports whether anything is written in transactions.
+func (p *Plan) transacts() bool { return p.ModelTopic != "" || p.DeadLetters != "" }
 
 // GrantsToPredict returns what predict and subscribe need.
 func (p *Plan) GrantsToPredict(predictions string) []Grant {
@@ -72,6 +86,9 @@ func (p *Plan) Command(principal string, g Grant) string {
 		b.WriteString(" --operation " + op)
 	}
 	fmt.Fprintf(&b, " --%s %s", g.Resource, cli.Quote(g.Name))
+	if g.Resource == transactionalID {
+		b.WriteString(" --resource-pattern-type prefixed")
+	}
 	return b.String()
 }
 

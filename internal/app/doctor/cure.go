@@ -141,9 +141,12 @@ func (s *study) renumber() string {
 }
 
 // sparse says what to do about numbers of features that differ.
-func (s *study) sparse(common int) string {
+func (s *study) sparse(common int, dims map[int]int) string {
+	if n := sum(dims) - dims[common]; s.codec == "json" && few(n, sum(dims)) {
+		return fmt.Sprintf("if the others, %d of %d, are mistakes, leave them out: ", n, sum(dims)) + s.pipe(jq(fmt.Sprintf("select(.x|length==%d)", common)))
+	}
 	if s.codec == "json" {
-		return fmt.Sprintf("if some are mistakes, leave them out: %s\nif features that are missing at the end are 0, write them by number: {\"x\":{\"1\":0.5},\"y\":1}", s.pipe(jq(fmt.Sprintf("select(.x|length==%d)", common))))
+		return "if features that are missing at the end are 0, number them and " + s.pipe(jq(".x|=(to_entries|map({key:(.key+1|tostring),value})|from_entries)"))
 	}
 	return "write as many features in each record; where those at the end may be missing, write them by number: +1 1:0.5 3:1.25 (libsvm)"
 }

@@ -144,6 +144,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	reachable := d.advertised(ctx, cluster)
 	readable := d.inputs(ctx, cluster)
 	d.outputs(ctx)
+	d.transactions(ctx, cluster)
 	d.consumerGroup(ctx)
 	if readable && reachable && d.same(ctx, snap) {
 		d.retention(ctx, snap)

@@ -543,7 +543,7 @@ func (s *study) try() {
 			r := &s.recs[at]
 			text += fmt.Sprintf("; a stream has as many as its first record, and %s/%d offset %d has %d", r.Topic, r.Partition, r.Offset, len(exs[at].X.Val))
 		}
-		s.unsupported(text, s.sparse(common))
+		s.unsupported(text, s.sparse(common, dims))
 		return
 	}
 	o := &outcome{reasons: map[stream.Reason]int{}}

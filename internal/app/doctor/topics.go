@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -233,6 +235,56 @@ func (d *checkup) consumerGroup(ctx context.Context) {
 		return
 	}
 	d.ok("group "+d.Group, "progress can be committed")
+}
+
+// transactions checks what the transactions need in which models and dead
+// letters are written: permission, and a topic in which the brokers can note
+// them.
+func (d *checkup) transactions(ctx context.Context, c *cluster) {
+	if !d.transacts() {
+		return
+	}
+	const subject = "transactions"
+	if len(c.leaderless) > 0 {
+		d.fail(cli.Unavailable, subject, fmt.Sprintf("partitions %v of %s have no leader: their brokers are down", c.leaderless, transactionLog), d.tool("kafka-topics.sh")+" --describe --unavailable-partitions")
+		return
+	}
+	if !c.transactions && !d.logsTransactions(ctx, c) {
+		return
+	}
+	if err := d.mayTransact(ctx, transactionalIDs+"model."+d.ModelTopic); err != nil {
+		principal := "User:" + cmp.Or(d.User, "...")
+		d.fail(cli.Unavailable, subject, fmt.Sprintf("%s has no permission WRITE on transactional ids that begin with %s, which it needs to publish", d.who(), transactionalIDs),
+			d.Command(principal, Grant{transactionalID, transactionalIDs, []string{"Write"}}))
+		return
+	}
+	d.ok(subject, "models and dead letters can be written in transactions")
+}
+
+// logsTransactions tells, before the first transaction, whether the brokers
+// will be able to note it, as far as they say.
+func (d *checkup) logsTransactions(ctx context.Context, c *cluster) bool {
+	for id := range c.brokers {
+		config, err := d.config(ctx, kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(id)))
+		if err != nil {
+			return true // that is for administrators
+		}
+		replicas, err := strconv.Atoi(config["transaction.state.log.replication.factor"])
+		if err != nil {
+			continue
+		}
+		if replicas > len(c.brokers) {
+			d.fail(cli.Unavailable, "transactions", fmt.Sprintf("transaction.state.log.replication.factor is %d at broker %d, and there are %d brokers: no transaction can begin", replicas, id, len(c.brokers)),
+				fmt.Sprintf("set transaction.state.log.replication.factor=%d in the brokers' settings, or start more brokers", len(c.brokers)))
+			return false
+		}
+		if least, err := strconv.Atoi(config["transaction.state.log.min.isr"]); err == nil && least > replicas {
+			d.fail(cli.Unavailable, "transactions", fmt.Sprintf("transaction.state.log.min.isr is %d at broker %d, and transaction.state.log.replication.factor only %d: no transaction can begin", least, id, replicas),
+				fmt.Sprintf("set transaction.state.log.min.isr=%d in the brokers' settings", max(1, replicas-1)))
+			return false
+		}
+	}
+	return true
 }
 
 // Retention returns how long a topic with these settings keeps records; 0 is forever.
