@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -259,8 +260,8 @@ func kinds() []kindOf {
 
 		// JSON of another form.
 		{name: "named fields", value: func(e *item) string {
-			return fmt.Sprintf(`{"width":%v,"height":%v,"color":"red","fraud":%s}`, e.x[0], e.x[1], e.of("false", "true"))
-		}, says: "{x:[.height,.width],y:.fraud}"},
+			return fmt.Sprintf(`{"age":%v,"size":%v,"color":"red","fraud":%s}`, e.x[0], e.x[1], e.of("false", "true"))
+		}, says: "{x:[.age,.size],y:.fraud}"},
 		{name: "nested fields", value: func(e *item) string {
 			return fmt.Sprintf(`{"user":{"age":%v,"home size":"%v"},"event":{"outcome":%s}}`, e.x[0], e.x[1], e.y0())
 		}, says: `{x:[.user.age,(.user["home size"]|tonumber)],y:.event.outcome}`},
@@ -283,7 +284,7 @@ func kinds() []kindOf {
 		{name: "Kafka Connect's schema and payload", value: func(e *item) string { return `{"schema":{"type":"struct"},"payload":` + e.pm() + `}` }, says: "jq -c --unbuffered '.payload'"},
 		{name: "CloudEvents", value: func(e *item) string { return `{"specversion":"1.0","type":"t","data":` + e.pm() + `}` }, says: "jq -c --unbuffered '.data'"},
 		{name: "JSON, features numbered from 0", value: func(e *item) string { return fmt.Sprintf(`{"x":{"0":%v,"1":%v},"y":%s}`, e.x[0], e.x[1], e.y1()) }, says: "numbered from 0"},
-		{name: "JSON, vectors of several lengths", value: func(e *item) string { return strings.Replace(e.pm(), "[", "["+strings.Repeat("1,", e.i%3), 1) }, says: "the numbers of features differ, 2 (200), 3 (200), 4 (200)"},
+		{name: "JSON, vectors of several lengths", value: func(e *item) string { return strings.Replace(e.pm(), "]", strings.Repeat(",1", e.i%3)+"]", 1) }, says: "the numbers of features differ, 2 (200), 3 (200), 4 (200)"},
 		{name: "JSON, the first vector is of another length", value: (*item).pm, edit: before(`{"x":[1,2,3],"y":1}`), says: "the numbers of features differ, 2 (600), 3 (1)"},
 		{name: "JSON, NaN in many records", value: func(e *item) string {
 			if e.i%3 == 0 {
@@ -447,13 +448,10 @@ func TestDoctorKinds(t *testing.T) {
 	}
 }
 
-// check makes a topic, asks doctor, follows its advice, and returns a row of
-// the table.
-func (k *kindOf) check(t *testing.T, brokers []string) string {
-	topic := kafkatest.Topic(t, brokers, max(1, k.parts), k.config)
-	examples := dataSet(k.regress)
-	var recs []stream.Record
-	for i, e := range examples[:kindExamples] {
+// topic makes a topic of the kind and returns its records.
+func (k *kindOf) topic(t *testing.T, brokers []string) (topic string, recs []stream.Record) {
+	topic = kafkatest.Topic(t, brokers, max(1, k.parts), k.config)
+	for i, e := range dataSet(k.regress)[:kindExamples] {
 		recs = append(recs, stream.Record{Topic: topic, Partition: int32(i % max(1, k.parts)), Value: []byte(k.value(e)), Time: time.UnixMilli(1_700_000_000_000 + int64(i)).UTC()})
 	}
 	if k.edit != nil {
@@ -464,6 +462,14 @@ func (k *kindOf) check(t *testing.T, brokers []string) string {
 	} else {
 		kafkatest.Produce(t, brokers, recs...)
 	}
+	return topic, recs
+}
+
+// check makes a topic, asks doctor, follows its advice, and returns a row of
+// the table.
+func (k *kindOf) check(t *testing.T, brokers []string) string {
+	topic, recs := k.topic(t, brokers)
+	examples := dataSet(k.regress)
 	models, dir := kafkatest.Name(t, brokers), t.TempDir()
 	state := filepath.Join(dir, "state")
 	args := slices.Concat([]string{"--topics", topic}, k.args, []string{"--brokers", strings.Join(brokers, ","), "--checkpoint", state, "--model-topic", models, "--until-end", "--tune=off", "--warmup", "50"})
@@ -654,4 +660,85 @@ func firstOf(s string, n int) string {
 		return s[:n] + "…"
 	}
 	return s
+}
+
+// TestDoctorLooksEverywhere: the labels and the format of a long topic are not
+// those of its first records alone.
+func TestDoctorLooksEverywhere(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	for _, c := range []struct{ late, want string }{
+		{`{"x":[1,2],"y":1}`, "--labels 01"},
+		{"1 1:1 2:2", "the formats are mixed: "},
+	} {
+		topic := kafkatest.Topic(t, brokers, 2, nil)
+		var recs []stream.Record
+		for i := range 9000 {
+			value := `{"x":[1,2],"y":0}`
+			if i >= 5000 {
+				value = c.late
+			}
+			recs = append(recs, stream.Record{Topic: topic, Partition: int32(i % 2), Value: []byte(value)})
+		}
+		kafkatest.Produce(t, brokers, recs...)
+		_, out, _ := streamsvm(t.Context(), "doctor", "--brokers", strings.Join(brokers, ","), "--topics", topic)
+		if !strings.Contains(out, c.want) {
+			t.Errorf("doctor does not say %s:\n%s", c.want, out)
+		}
+	}
+}
+
+// TestDoctorConversions follows doctor where it says how to convert a topic that
+// is not supported, as far as the programs that it names are here: what comes of
+// it trains, or doctor says what else it takes.
+func TestDoctorConversions(t *testing.T) {
+	for _, program := range []string{"sh", "kcat", "jq", "sed", "awk", "grep"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	brokers := kafkatest.Brokers(t)
+	for _, k := range kinds() {
+		if k.trains {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			topic, _ := k.topic(t, brokers)
+			base := []string{"--brokers", strings.Join(brokers, ","), "--until-end", "--tune=off", "--warmup", "50", "--learner", "pegasos"}
+			_, out, _ := streamsvm(t.Context(), slices.Concat([]string{"doctor", "--topics", topic}, base)...)
+			at := strings.Index(out, "convert it: kcat ")
+			if at < 0 {
+				t.Skip("there is nothing to convert")
+			}
+			line, _, _ := strings.Cut(out[at+len("convert it: "):], "\n")
+			cut := strings.LastIndex(line, " | streamsvm ")
+			// At the end of the topic this one stops, where a service would wait.
+			lines, err := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(line[:cut], "kcat -C", "kcat -C -e", 1)).Output()
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			file := filepath.Join(t.TempDir(), "converted")
+			write(t, file, string(lines))
+			produce := words(line[cut+len(" | streamsvm "):])
+			produce[slices.Index(produce, "-")] = file
+			must(t, append(produce, "-q")...)
+			converted := topic + "-converted"
+			t.Cleanup(func() { kafkatest.Delete(t, brokers, converted) })
+			codec := produce[slices.Index(produce, "--codec")+1]
+			models, dir := kafkatest.Name(t, brokers), t.TempDir()
+			args := slices.Concat([]string{"--topics", converted, "--codec", codec, "--checkpoint", filepath.Join(dir, "state"), "--model-topic", models}, base)
+			code, out, _ := streamsvm(t.Context(), append([]string{"doctor"}, args...)...)
+			advice := adviceIn(out)
+			switch {
+			case code == 0:
+				advice = append([]string{"train"}, args...)
+			case advice == nil:
+				t.Fatalf("%s\nmakes of it\n%.300s\n%s", line, lines, out)
+			}
+			must(t, append(advice, "-q")...)
+			if !strings.Contains(k.name, "class") { // others learn nothing of the moons
+				k.score(t, brokers, models, dir, dataSet(false)[kindExamples:])
+			}
+		})
+	}
 }

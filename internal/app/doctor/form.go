@@ -293,9 +293,10 @@ func jsonForm(s string) form {
 		}
 		return formArray
 	case string:
-		switch f := textForm(strings.TrimSpace(v + " ")); {
-		case v == "":
+		if v = strings.TrimSpace(v); v == "" {
 			return formEmpty
+		}
+		switch f := textForm(v); {
 		case f == formBase64:
 			return f
 		case strings.HasPrefix(v, "{"):
