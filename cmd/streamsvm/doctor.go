@@ -20,8 +20,10 @@ func doctorCommand() *cli.Command {
 		Text: `
 Takes the settings of train and tries everything that it needs, from the names
 of the brokers to the retention of the topics, without changing anything. What
-is wrong is named, with a command that repairs it where there is one. Exit code
-1 says that train would not work.`,
+is wrong is named, with a command that repairs it where there is one. If the
+records are not what the settings say, that is the command line of train that
+learns from them, or it says that they are not supported and what to do instead.
+Exit code 1 says that train would not work.`,
 		Example: "streamsvm doctor --config streamsvm.yaml",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
