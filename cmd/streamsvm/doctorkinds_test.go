@@ -597,7 +597,7 @@ func inBrief(out string) string {
 	_, said, _ := strings.Cut(out, "  records: ")
 	lines := strings.Split(said, "\n")
 	said = strings.TrimPrefix(lines[0], "not supported: ")
-	said = strings.TrimPrefix(said, fmt.Sprintf("%d of the %[1]d records are ", kindExamples))
+	said = strings.TrimPrefix(said, fmt.Sprintf("all %d records are ", kindExamples))
 	said, _, _ = strings.Cut(said, ", which no codec reads: ")
 	said, _, _ = strings.Cut(said, ": TOPIC/0")
 	if len(lines) > 1 {

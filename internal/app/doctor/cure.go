@@ -80,7 +80,8 @@ func (s *study) cure(f form) string {
 		}
 		return s.named(s.values, "."+key+"|", func(m map[string]any) any { return m[key] })
 	case formFields:
-		return s.named(s.values, "", whole)
+		filter, _ := fieldsOf(s.values, whole).filter("")
+		return s.pipe(jq(filter))
 	case formTextNumber:
 		return s.pipe(jq(".x|=map(tonumber)"))
 	case formArray:

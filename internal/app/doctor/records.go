@@ -217,10 +217,13 @@ func (s *study) unsupported(text, remedy string) {
 
 // of says how many of the records that have been looked at n are.
 func (s *study) share(n int) string {
-	if s.whole {
-		return fmt.Sprintf("%d of the %d", n, len(s.recs))
+	switch {
+	case s.whole && n == len(s.recs):
+		return fmt.Sprintf("all %d records", n)
+	case s.whole:
+		return fmt.Sprintf("%d of the %d records", n, len(s.recs))
 	}
-	return fmt.Sprintf("%d of %d looked at", n, len(s.recs))
+	return fmt.Sprintf("%d of %d records looked at", n, len(s.recs))
 }
 
 // judge reports what the records are, and what has to be set to learn from
@@ -241,7 +244,7 @@ func (s *study) judge() {
 	}
 	if dead > 0 && !s.SkipTombstones {
 		s.change["tombstones"] = "skip"
-		s.notes = append(s.notes, s.share(dead)+" records are tombstones (no value), which have to be skipped")
+		s.notes = append(s.notes, s.share(dead)+" are tombstones (no value), which have to be skipped")
 	}
 	mainForm := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b form) int { return cmp.Compare(count[a], count[b]) })
 	if mainForm == formLibSVM || mainForm == formCSV {
@@ -259,7 +262,7 @@ func (s *study) judge() {
 		}
 	}
 	if !slices.Contains(codec.Names(), string(mainForm)) {
-		s.unsupported(s.share(count[mainForm])+" records are "+string(mainForm)+s.why(mainForm), s.cure(mainForm))
+		s.unsupported(s.share(count[mainForm])+" are "+string(mainForm)+s.why(mainForm), s.cure(mainForm))
 		return
 	}
 	if s.codec != string(mainForm) {
@@ -578,7 +581,7 @@ func (s *study) try() {
 		classes[s.of[i]] = class
 	}
 	if n := o.reasons[stream.ReasonIndex]; n > 0 && (s.codec == "libsvm" || s.codec == "json") {
-		s.unsupported(fmt.Sprintf("%s records have a feature 0, so features are numbered from 0, and codec %s numbers them from 1: %s", s.share(n), s.codec, o.first), s.renumber())
+		s.unsupported(fmt.Sprintf("%s have a feature 0, so features are numbered from 0, and codec %s numbers them from 1: %s", s.share(n), s.codec, o.first), s.renumber())
 		return
 	}
 	for _, l := range s.labels.sorted() {
