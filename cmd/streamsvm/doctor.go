@@ -20,8 +20,10 @@ func doctorCommand() *cli.Command {
 		Text: `
 Takes the settings of train and tries everything that it needs, from the names
 of the brokers to the retention of the topics, without changing anything. What
-is wrong is named, with a command that repairs it where there is one. Exit code
-1 says that train would not work.`,
+is wrong is named, with a command that repairs it where there is one. If the
+records are not what the settings say, that is the command line of train that
+learns from them, or it says that they are not supported and what to do instead.
+Exit code 1 says that train would not work.`,
 		Example: "streamsvm doctor --config streamsvm.yaml",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
@@ -91,7 +93,7 @@ func (t *train) plan() *doctor.Plan {
 	p := &doctor.Plan{
 		Code: exitCode, Kafka: kafkaio.Config{Brokers: t.brokers}, User: t.username, Secure: t.tls || t.mechanism != "none",
 		Topics: t.topics, Partitions: t.partitions, Start: t.sourceFlags.start, Group: t.group,
-		ModelTopic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Tolerant: t.tolerance != "none",
+		ModelTopic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Tolerant: t.tolerance != "none", SkipTombstones: t.tombstones == "skip",
 		Checkpoint: t.checkpoint, Retain: t.retain, Codec: cmp.Or(t.codecFlags.name, defaultCodec),
 		Summary: fmt.Sprintf("learner %s, preset %s", t.learner, t.preset),
 	}
@@ -117,10 +119,11 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 	}
 	if learn, err := t.learnFlags.options(t.c); err == nil {
 		p.Learner = &learn
-		if dec, err := t.codecFlags.open(t.c, learn.Task); err == nil {
-			p.Decoder = dec
-		}
 	}
+	if p.Format, err = t.codecFlags.options(t.c); err != nil {
+		p.Learner = nil // the error is among the settings
+	}
+	p.Train = func(change map[string]string) string { return t.c.Line("streamsvm train", change, "dry-run") }
 	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {
 		p.Source = &opts
 	}

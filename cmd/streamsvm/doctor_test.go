@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestDoctor(t *testing.T) {
 		{Mechanism: "SCRAM-SHA-512", Name: "admin", Password: pass, Super: true},
 		{Mechanism: "PLAIN", Name: user, Password: pass, Allow: grants},
 		{Mechanism: "PLAIN", Name: "nobody", Password: pass},
-		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: append(grants[:2:2], grants[len(grants)-1])},
+		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: slices.Concat(grants[:2], grants[len(grants)-1:])},
 	}...)})
 	must(t, "generate", "moons", "--count", "50", "--topic", "clicks", "--partitions", "1", "-q", "--brokers", secured[0],
 		"--sasl-mechanism", "scram-sha-512", "--sasl-username", "admin", "--sasl-password-file", secret)
@@ -128,13 +129,14 @@ func TestDoctor(t *testing.T) {
 		{"partition", append(at(plain...), "--partitions", "5"), "topic clicks: it has no partition 5, only 2", ""},
 		{"deleted models", append(at(plain...), "--model-topic", "fading"), "topic fading: cleanup.policy is delete: the model is deleted after 24h", "--entity-name fading --add-config cleanup.policy=compact"},
 		{"record limit", append(at(plain...), "--model-topic", "small"), "topic small: max.message.bytes is 100000, but records of the model have up to 921600 bytes", "max.message.bytes=925696\n         or set max-record-bytes: 95904"},
-		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "set codec"},
+		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "-> streamsvm train --topics text --codec libsvm "},
 		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it goes on at offset 60, but the topic begins at 100; 40 records are lost", "--on-out-of-range earliest"},
 		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "lambda=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},
 		{"no permission at all", as("nobody", secret), "topic clicks: user nobody may not even see it", "--add --allow-principal User:nobody --operation Read --topic clicks"},
 		{"no permission to write", as("reader", secret), "topic models: user reader has no permission WRITE, which it needs to publish the model", "--add --allow-principal User:reader --operation Write --topic models"},
-		{"no permission on the model", append(as(user, secret), "--model-name", "other"), "transactional id streamsvm.model.models.other: user trainer has no permission WRITE", "--operation Write --transactional-id streamsvm.model.models.other"},
+		{"no permission on the model", append(as(user, secret), "--model-name", "other"), "transactions: user trainer has no permission WRITE on transactional id streamsvm.model.models.other", "--operation Write --transactional-id streamsvm.model.models.other"},
+		{"too few brokers for transactions", at(replicating(t, 3)...), "transactions: transaction.state.log.replication.factor is 3 at broker 0, and there are 1 brokers", "set transaction.state.log.replication.factor=1"},
 		{"no permission for the group", append(as(user, secret), "--group", "other"), "group other: user trainer has no permission READ", "--operation Read --group other"},
 		{"learner", append(at(plain...), "--learner", "pegasus"), `settings: --learner: no learner "pegasus"`, ""},
 	} {
@@ -224,6 +226,36 @@ func misadvertised(t *testing.T, elsewhere string) string {
 		return resp, nil, true
 	})
 	return c.ListenAddrs()[0]
+}
+
+// replicating starts a broker that says that it wants its log of transactions on
+// so many brokers.
+func replicating(t *testing.T, factor int) []string {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	kafkatest.Create(t, c.ListenAddrs(), "clicks", 2, nil)
+	kafkatest.Produce(t, c.ListenAddrs(), examples("clicks", 50)...)
+	kafkatest.Create(t, c.ListenAddrs(), "models", 1, map[string]string{"cleanup.policy": "compact"})
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		ask := req.(*kmsg.DescribeConfigsRequest).Resources[0]
+		if ask.ResourceType != kmsg.ConfigResourceTypeBroker {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		r := kmsg.NewDescribeConfigsResponseResource()
+		r.ResourceType, r.ResourceName = ask.ResourceType, ask.ResourceName
+		one, value := kmsg.NewDescribeConfigsResponseResourceConfig(), fmt.Sprint(factor)
+		one.Name, one.Value = "transaction.state.log.replication.factor", &value
+		r.Configs = append(r.Configs, one)
+		resp.Resources = append(resp.Resources, r)
+		return resp, nil, true
+	})
+	return c.ListenAddrs()
 }
 
 // TestDryRun: all is tried and nothing is changed, by train's exit codes.

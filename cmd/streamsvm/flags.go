@@ -62,14 +62,11 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 			name = byName
 		}
 	}
-	if len(o.comma) != 1 {
-		return nil, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
+	opts, err := o.options(c)
+	if err != nil {
+		return nil, err
 	}
-	if _, _, err := codec.ParseLabels(o.labels); err != nil {
-		return nil, c.Bad("labels", err)
-	}
-	opts := codec.Options{Labels: o.labels, Task: string(task), MaxFeatures: o.maxFeatures, CSV: o.csv}
-	opts.CSV.Comma = o.comma[0]
+	opts.Task = string(task)
 	if name == "csv" && o.csv.Header && len(files) > 0 && files[0] != "-" {
 		line, err := fileio.Header(files[0])
 		if err != nil {
@@ -89,6 +86,19 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 // noCodec is the error for a file whose name does not say its format.
 func (*codecFlags) noCodec(c *cli.Call, file string) error {
 	return c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", file, strings.Join(codec.Names(), ", ")))
+}
+
+// options are those of the codec, but for the task.
+func (o *codecFlags) options(c *cli.Call) (codec.Options, error) {
+	if len(o.comma) != 1 {
+		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
+	}
+	if _, _, err := codec.ParseLabels(o.labels); err != nil {
+		return codec.Options{}, c.Bad("labels", err)
+	}
+	opts := codec.Options{Labels: o.labels, MaxFeatures: o.maxFeatures, CSV: o.csv}
+	opts.CSV.Comma = o.comma[0]
+	return opts, nil
 }
 
 // check returns everything that is wrong with the format of the records.

@@ -95,9 +95,9 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	case one.Regress:
 		return ""
 	}
-	only := words(co.labels)[0]
+	only := labelWords(co.labels)[0]
 	if one.Label > 0 {
-		only = words(co.labels)[1]
+		only = labelWords(co.labels)[1]
 	}
 	var b strings.Builder
 	if co.labels != "pm1" {
@@ -116,7 +116,7 @@ func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) s
 	given = slices.Compact(slices.Sorted(slices.Values(append(given, seen...))))
 	var list []string
 	for _, name := range []string{"pm1", "01", "12"} {
-		pair := words(name)
+		pair := labelWords(name)
 		if name != co.labels && !slices.ContainsFunc(given, func(y string) bool { return y != pair[0] && y != pair[1] }) {
 			list = append(list, fmt.Sprintf("if the labels are %s and %s, type --labels %s", pair[0], pair[1], name))
 		}
@@ -130,8 +130,8 @@ func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) s
 	return "; " + strings.Join(list, ", or ") + again
 }
 
-// words returns what --labels calls the two labels in the records.
-func words(labels string) [2]string {
+// labelWords returns what --labels calls the two labels in the records.
+func labelWords(labels string) [2]string {
 	negative, positive, err := codec.ParseLabels(labels)
 	if err != nil {
 		return [2]string{"-1", "1"} // it has been refused

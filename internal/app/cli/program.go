@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -71,6 +72,61 @@ func (c *Call) Origin(name string) Origin {
 
 // Given reports whether the flag called name has been set by anybody.
 func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDefault }
+
+// Line returns a command line that begins with command and gives the settings
+// of this one's, of which change holds those that are to be other; a setting
+// that is to be empty, and those in drop, are left out. What comes from the
+// environment or the file stays there.
+func (c *Call) Line(command string, change map[string]string, drop ...string) string {
+	line := []string{command}
+	add := func(f *pflag.Flag, value string) {
+		word := "--" + f.Name
+		switch {
+		case f.Value.Type() == "bool" && value == "true":
+		case f.NoOptDefVal != "" || strings.HasPrefix(value, "-"):
+			word += "=" + value
+		default:
+			word += " " + Quote(value)
+			line = append(line, word)
+			return
+		}
+		line = append(line, Quote(word))
+	}
+	c.settings.flags.VisitAll(func(f *pflag.Flag) {
+		value, other := change[f.Name]
+		pairs, several := f.Value.(Pairs)
+		switch {
+		case slices.Contains(drop, f.Name):
+		case other && value != "":
+			add(f, value)
+		case other || c.Origin(f.Name).Source != FromFlag:
+		case several:
+			for _, k := range pairs.keys() {
+				if c.Origin(f.Name+"."+k).Source == FromFlag {
+					add(f, k+"="+pairs[k])
+				}
+			}
+		default:
+			add(f, text(f))
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(change)) {
+		if c.settings.flags.Lookup(name) == nil {
+			line = append(line, "--"+name+" "+Quote(change[name]))
+		}
+	}
+	return strings.Join(line, " ")
+}
+
+// Quote returns s as a word for a shell.
+func Quote(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:=/,+@%", r))
+	}) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
 
 // Bad returns the error for a value of the flag called name that does not do:
 // a usage error if it is on the command line, a configuration error if it

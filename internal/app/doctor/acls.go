@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -24,9 +25,9 @@ func onTopic(name string, operations []string) Grant {
 	return Grant{Resource: "topic", Name: name, Operations: operations}
 }
 
-// transactions returns the grants on the ids under which models and dead letters
+// grantsOnTransactions returns the grants on the ids under which models and dead letters
 // are written. Who holds them can stop the trainer that writes.
-func (p *Plan) transactions() (out []Grant) {
+func (p *Plan) grantsOnTransactions() (out []Grant) {
 	write := []string{"Write"}
 	if p.ModelTopic != "" {
 		out = append(out, Grant{Resource: "transactional-id", Name: modeltopic.TransactionalID(p.ModelTopic, p.Model), Operations: write})
@@ -51,7 +52,7 @@ func (p *Plan) GrantsToTrain() []Grant {
 			out = append(out, onTopic(name+p.DeadLetters, toKeep))
 		}
 	}
-	out = append(out, p.transactions()...)
+	out = append(out, p.grantsOnTransactions()...)
 	if p.Group != "" {
 		out = append(out, Grant{Resource: "group", Name: p.Group, Operations: toRead})
 	}
@@ -87,11 +88,11 @@ func (p *Plan) GrantsToReplay() []Grant {
 // Command is what gives the grant to the principal, such as User:trainer.
 func (p *Plan) Command(principal string, g Grant) string {
 	var b strings.Builder
-	b.WriteString(p.tool("kafka-acls.sh") + " --add --allow-principal " + quoted(principal))
+	b.WriteString(p.tool("kafka-acls.sh") + " --add --allow-principal " + cli.Quote(principal))
 	for _, op := range g.Operations {
 		b.WriteString(" --operation " + op)
 	}
-	fmt.Fprintf(&b, " --%s %s", g.Resource, quoted(g.Name))
+	fmt.Fprintf(&b, " --%s %s", g.Resource, cli.Quote(g.Name))
 	if g.Prefix {
 		b.WriteString(" --resource-pattern-type prefixed")
 	}
@@ -117,16 +118,6 @@ func (p *Plan) tool(name string) string {
 	s := name + " --bootstrap-server " + strings.Join(p.Kafka.Brokers, ",")
 	if p.Secure {
 		s += " --command-config admin.properties"
-	}
-	return s
-}
-
-// quoted is a word for a shell.
-func quoted(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:=/,", r))
-	}) {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
 	return s
 }

@@ -24,7 +24,15 @@ type cluster struct {
 	id      string
 	brokers map[int32]string // addresses at which clients are told to find them
 	topics  []string         // that the user may see
+	// transactions says that there is the topic in which brokers note them, and
+	// leaderless which partitions of it cannot be used now.
+	transactions bool
+	leaderless   []int32
 }
+
+// transactionLog is the topic in which brokers note transactions. It is made
+// for the first one.
+const transactionLog = "__transaction_state"
 
 func (d *checkup) cluster(ctx context.Context) (*cluster, error) {
 	// The broker of the connection is asked, whatever it tells of others: they
@@ -43,6 +51,14 @@ func (d *checkup) cluster(ctx context.Context) (*cluster, error) {
 	for _, t := range m.Topics {
 		if t.Topic != nil && t.ErrorCode == 0 && !t.IsInternal {
 			c.topics = append(c.topics, *t.Topic)
+		}
+		if t.Topic != nil && t.ErrorCode == 0 && *t.Topic == transactionLog {
+			c.transactions = true
+			for _, p := range t.Partitions {
+				if p.Leader < 0 {
+					c.leaderless = append(c.leaderless, p.Partition)
+				}
+			}
 		}
 	}
 	return c, nil
@@ -85,17 +101,21 @@ func (d *checkup) describe(ctx context.Context, name string) (*topicInfo, error)
 		}
 	}
 	if info.err == nil {
-		info.config, info.configErr = d.config(ctx, name)
+		info.config, info.configErr = d.config(ctx, kmsg.ConfigResourceTypeTopic, name)
 	}
 	return info, nil
 }
 
-func (d *checkup) config(ctx context.Context, topic string) (map[string]string, error) {
+func (d *checkup) config(ctx context.Context, of kmsg.ConfigResourceType, name string) (map[string]string, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	r.ResourceType, r.ResourceName = of, name
 	req.Resources = append(req.Resources, r)
-	resp, err := req.RequestWith(ctx, d.conn.Seed)
+	var to kmsg.Requestor = d.conn.Seed
+	if of == kmsg.ConfigResourceTypeBroker {
+		to = d.conn.Client // a broker knows its own only
+	}
+	resp, err := req.RequestWith(ctx, to)
 	if err != nil {
 		return nil, err
 	}
@@ -137,32 +157,6 @@ func (d *checkup) mayCreate(ctx context.Context, name string) error {
 // groupFor bounds how long the coordinator of a group is waited for.
 const groupFor = 20 * time.Second
 
-// findCoordinator asks who coordinates the transactions of an id. The first
-// question of a cluster's life is answered when their topic has been made.
-func (d *checkup) findCoordinator(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, groupFor)
-	defer cancel()
-	for {
-		req := kmsg.NewPtrFindCoordinatorRequest()
-		req.CoordinatorKey, req.CoordinatorKeys, req.CoordinatorType = id, []string{id}, 1
-		resp, err := req.RequestWith(ctx, d.conn.Client)
-		if err == nil {
-			err = kerr.ErrorForCode(resp.ErrorCode)
-		}
-		if err == nil && len(resp.Coordinators) > 0 {
-			err = kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
-		}
-		if err == nil || !kerr.IsRetriable(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
 // groupAllows returns what the user may do to the consumer group, which need
 // not exist. It waits a little for the group's coordinator: the first one of a
 // cluster takes seconds to come.
@@ -192,4 +186,22 @@ func (d *checkup) groupAllows(ctx context.Context, group string) (int32, error) 
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// mayTransact asks whether the user may use a transactional id, which need not
+// have been used. kerr.TransactionalIDAuthorizationFailed says no; nil also says
+// that the broker does not tell.
+func (d *checkup) mayTransact(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, groupFor)
+	defer cancel()
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{id}
+	resp, err := req.RequestWith(ctx, d.conn.Client)
+	if err == nil && len(resp.TransactionStates) == 1 {
+		err = kerr.ErrorForCode(resp.TransactionStates[0].ErrorCode)
+	}
+	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+		return err
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/reach"
-	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -47,13 +47,18 @@ type Plan struct {
 	// there is nothing.
 	Settings []error
 	Summary  string
-	// Learner, Source and Decoder are nil where the settings are wrong.
+	// Learner and Source are nil where the settings are wrong.
 	Learner *trainer.Options
 	Source  *kafkaio.SourceOptions
-	Decoder stream.Decoder
-	Codec   string // name of Decoder
-	// Tolerant says that records which cannot be read do not end the run.
-	Tolerant bool
+	// Codec is the name of the one that reads the records, Format its options.
+	Codec  string
+	Format codec.Options
+	// Tolerant says that records which cannot be read do not end the run,
+	// SkipTombstones that those without a value are skipped.
+	Tolerant, SkipTombstones bool
+	// Train returns the command line of train with other settings; one that is
+	// empty is left out.
+	Train func(change map[string]string) string
 }
 
 // reads lists the topics that are read.
@@ -140,11 +145,11 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	reachable := d.advertised(ctx, cluster)
 	readable := d.inputs(ctx, cluster)
 	d.outputs(ctx)
-	d.transactional(ctx)
+	d.transactions(ctx, cluster)
 	d.consumerGroup(ctx)
 	if readable && reachable && d.same(ctx, snap) {
 		d.retention(ctx, snap)
-		d.records(ctx, snap)
+		d.records(ctx, cluster, snap)
 	}
 	return d.failed, ctx.Err()
 }

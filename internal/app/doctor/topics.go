@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -219,30 +219,6 @@ func (d *checkup) modelSettings(t *topicInfo) {
 // model.
 const batchOverhead = 4 << 10
 
-// transactional checks whether models and dead letters may be written under
-// their transactional ids. That somebody may describe an id is all that can be
-// asked without taking it; who may write may describe.
-func (d *checkup) transactional(ctx context.Context) {
-	good := true
-	for _, g := range d.transactions() {
-		err := d.findCoordinator(ctx, g.Name)
-		if err == nil {
-			continue
-		}
-		good = false
-		subject := "transactional id " + g.Name
-		if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
-			d.fail(cli.Unavailable, subject, d.who()+" has no permission WRITE, which it needs to publish or dead-letter under it", d.grant(g))
-			continue
-		}
-		d.fail(cli.Unavailable, subject, "no broker coordinates transactions: "+err.Error(),
-			"with fewer than three brokers, they need transaction.state.log.replication.factor=1 and transaction.state.log.min.isr=1")
-	}
-	if good && len(d.transactions()) > 0 {
-		d.ok("transactions", "can be written")
-	}
-}
-
 // consumerGroup checks the group that is told about progress.
 func (d *checkup) consumerGroup(ctx context.Context) {
 	if d.Group == "" {
@@ -258,6 +234,57 @@ func (d *checkup) consumerGroup(ctx context.Context) {
 		return
 	}
 	d.ok("group "+d.Group, "progress can be committed")
+}
+
+// transactions checks what the transactions need in which models and dead
+// letters are written: permission, and a topic in which the brokers can note
+// them.
+func (d *checkup) transactions(ctx context.Context, c *cluster) {
+	grants := d.grantsOnTransactions()
+	if len(grants) == 0 {
+		return
+	}
+	const subject = "transactions"
+	if len(c.leaderless) > 0 {
+		d.fail(cli.Unavailable, subject, fmt.Sprintf("partitions %v of %s have no leader: their brokers are down", c.leaderless, transactionLog), d.tool("kafka-topics.sh")+" --describe --unavailable-partitions")
+		return
+	}
+	if !c.transactions && !d.logsTransactions(ctx, c) {
+		return
+	}
+	for _, g := range grants {
+		if err := d.mayTransact(ctx, g.Name); err != nil {
+			d.fail(cli.Unavailable, subject, fmt.Sprintf("%s has no permission WRITE on transactional id %s, which it needs to write", d.who(), g.Name), d.grant(g))
+			return
+		}
+	}
+	d.ok(subject, "models and dead letters can be written in transactions")
+}
+
+// logsTransactions tells, before the first transaction, whether the brokers
+// will be able to note it, as far as they say.
+func (d *checkup) logsTransactions(ctx context.Context, c *cluster) bool {
+	for id := range c.brokers {
+		config, err := d.config(ctx, kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(id)))
+		if err != nil {
+			return true // that is for administrators
+		}
+		replicas, err := strconv.Atoi(config["transaction.state.log.replication.factor"])
+		if err != nil {
+			continue
+		}
+		if replicas > len(c.brokers) {
+			d.fail(cli.Unavailable, "transactions", fmt.Sprintf("transaction.state.log.replication.factor is %d at broker %d, and there are %d brokers: no transaction can begin", replicas, id, len(c.brokers)),
+				fmt.Sprintf("set transaction.state.log.replication.factor=%d in the brokers' settings, or start more brokers", len(c.brokers)))
+			return false
+		}
+		if least, err := strconv.Atoi(config["transaction.state.log.min.isr"]); err == nil && least > replicas {
+			d.fail(cli.Unavailable, "transactions", fmt.Sprintf("transaction.state.log.min.isr is %d at broker %d, and transaction.state.log.replication.factor only %d: no transaction can begin", least, id, replicas),
+				fmt.Sprintf("set transaction.state.log.min.isr=%d in the brokers' settings", max(1, replicas-1)))
+			return false
+		}
+	}
+	return true
 }
 
 // Retention returns how long a topic with these settings keeps records; 0 is forever.
@@ -354,67 +381,5 @@ func (d *checkup) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 	}
 	if good {
 		d.ok("checkpoint "+d.Checkpoint, "the topics still have what comes next")
-	}
-}
-
-// tried bounds how many records are decoded, and for how long they are waited
-// for.
-const (
-	triedRecords = 1000
-	triedFor     = 15 * time.Second
-)
-
-// records decodes what train would read first.
-func (d *checkup) records(ctx context.Context, snap *checkpoint.Snapshot) {
-	if d.Source == nil || d.Decoder == nil {
-		return // the reason is among the settings' findings
-	}
-	opts := *d.Source
-	if snap != nil {
-		opts.Offsets = snap.Header.Offsets
-	}
-	// Nothing is told to the group, and there may be nothing after the latest.
-	opts.Group, opts.UntilEnd, opts.MaxDown, opts.OutOfRange = "", true, triedFor, kafkaio.OutOfRangeEarliest
-	if opts.Start == kafkaio.StartLatest {
-		opts.Start = kafkaio.StartEarliest
-	}
-	ctx, cancel := context.WithTimeout(ctx, triedFor)
-	defer cancel()
-	src, err := kafkaio.NewSource(ctx, opts)
-	if err != nil {
-		d.fail(cli.Unavailable, "records", err.Error(), "")
-		return
-	}
-	defer src.Close()
-	var recs []stream.Record
-	var ex stream.Example
-	n, bad := 0, 0
-	var firstBad string
-	for n < triedRecords {
-		if recs, err = src.Fetch(ctx, recs[:0]); err != nil {
-			break
-		}
-		for i := range recs {
-			n++
-			if err := d.Decoder.Decode(recs[i].Value, &ex); err != nil {
-				if bad++; bad == 1 {
-					firstBad = fmt.Sprintf("%s/%d offset %d: %v", recs[i].Topic, recs[i].Partition, recs[i].Offset, err)
-				}
-			}
-		}
-	}
-	switch {
-	case err != nil && err != io.EOF && !errors.Is(err, context.DeadlineExceeded):
-		d.fail(cli.Unavailable, "records", err.Error(), "")
-	case n == 0:
-		d.warn("records", "there is none to try the codec on", "")
-	case bad == n:
-		d.fail(cli.Data, "records", fmt.Sprintf("none of the first %d can be read as %s: %s", n, d.Codec, firstBad), "set codec (libsvm, json, msgpack, csv) and labels (pm1, 01, 12) to what the topic holds")
-	case bad > 0 && !d.Tolerant:
-		d.fail(cli.Data, "records", fmt.Sprintf("%d of the first %d cannot be read as %s: %s", bad, n, d.Codec, firstBad), "set tolerance: data to go on after them, and dlq to keep them")
-	case bad > 0:
-		d.warn("records", fmt.Sprintf("%d of the first %d cannot be read as %s: %s", bad, n, d.Codec, firstBad), "")
-	default:
-		d.ok("records", "the first %d can be read as %s", n, d.Codec)
 	}
 }

@@ -289,9 +289,12 @@ type User struct {
 	Allow []Grant
 }
 
-// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP or
-// CLUSTER) of that name.
-type Grant struct{ Resource, Name, Operation string }
+// Grant allows an operation, such as READ, on a resource (TOPIC, GROUP, CLUSTER
+// or TRANSACTIONAL_ID) of that name, or on all whose names begin with it.
+type Grant struct {
+	Resource, Name, Operation string
+	Prefixed                  bool
+}
 
 // Users returns the options of an embedded broker that only these users may
 // use, each for what it is allowed.
@@ -309,7 +312,11 @@ func Users(users ...User) []kfake.Opt {
 			if err := errors.Join(err1, err2); err != nil {
 				panic(err)
 			}
-			acls = append(acls, kfake.ACL{Resource: r, Name: g.Name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true})
+			pattern := kmsg.ACLResourcePatternTypeLiteral
+			if g.Prefixed {
+				pattern = kmsg.ACLResourcePatternTypePrefixed
+			}
+			acls = append(acls, kfake.ACL{Resource: r, Name: g.Name, Pattern: pattern, Operation: op, Allow: true})
 		}
 		opts = append(opts, kfake.User(u.Mechanism, u.Name, u.Password, acls...))
 	}
