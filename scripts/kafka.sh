@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs one real Apache Kafka node (KRaft, loopback only) for tests and trials.
+# Runs real Apache Kafka (KRaft, loopback only) for tests and trials.
 #
 #   scripts/kafka.sh fetch                 download the broker (Maven artifacts), once
 #   scripts/kafka.sh start [DIR [PORT]]    start or restart the broker of DIR; prints host:port
 #   scripts/kafka.sh secure [DIR]          the same with TLS, SASL and ACLs; prints DIR/secure.env
+#   scripts/kafka.sh cluster DIR           start three brokers that are one cluster; prints their host:port
 #   scripts/kafka.sh stop|kill [DIR]       SIGTERM or SIGKILL, and wait until it is gone
 #   scripts/kafka.sh status [DIR]          print host:port if it answers, else fail
-#   scripts/kafka.sh clean [DIR]           kill the broker and remove its data
+#   scripts/kafka.sh clean [DIR]           kill the broker, or all of a cluster, and remove the data
 #
 # DIR holds configuration, data, log and pid of one broker; default <cache>/run.
 # Without PORT a new DIR gets a free port, and keeps it over restarts.
@@ -17,6 +18,13 @@
 # are admin, trainer and nobody, with the password in DIR/tls/password; admin
 # and whoever comes over PLAINTEXT may do everything, the others what ACLs say.
 # Certificates and keys are made in DIR/tls. All of it is for this machine only.
+#
+# The brokers of a cluster are in DIR/1 to DIR/3, each of which start, stop,
+# kill and status take as any other. Each is a controller too. Topics, also those
+# of offsets and of transactions, have three replicas, two of which must have a
+# record. Besides PLAINTEXT each has a listener VIA, which it advertises at a port
+# where nothing listens: there somebody may forward connections, or not. DIR/via
+# has a line "advertised-port port" for each broker.
 #
 # Cache: $STREAMSVM_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/streamsvm.
 # Needs Java 17 or newer, Maven for fetch, and OpenSSL for secure. KAFKA_HEAP (default 512m) sets the heap.
@@ -105,16 +113,16 @@ java_run() { # class, arguments…
 	java -Dlog4j2.configurationFile="$home/log4j2.properties" "${jvm[@]}" -cp "$home/libs/*" "$@"
 }
 
+# configure ID PORT VOTERS PORT-OF-CONTROLLER
 configure() {
-	local port=$1 controller=$2
 	mkdir -p "$dir"
 	cat >"$dir/server.properties" <<-CONF
 		process.roles=broker,controller
-		node.id=1
-		controller.quorum.voters=1@127.0.0.1:$controller
+		node.id=$1
+		controller.quorum.voters=$3
 		controller.listener.names=CONTROLLER
-		listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
-		advertised.listeners=PLAINTEXT://127.0.0.1:$port
+		listeners=PLAINTEXT://127.0.0.1:$2,CONTROLLER://127.0.0.1:$4
+		advertised.listeners=PLAINTEXT://127.0.0.1:$2
 		listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 		inter.broker.listener.name=PLAINTEXT
 		log.dirs=$dir/data
@@ -135,7 +143,23 @@ configure() {
 		broker.heartbeat.interval.ms=500
 		initial.broker.registration.timeout.ms=60000
 	CONF
-	echo "$port" >"$dir/port"
+	echo "$2" >"$dir/port"
+}
+
+# configure_cluster PORT ADVERTISED adds to the configuration of a node; the
+# later of two lines for one setting counts. Timeouts are Kafka's defaults.
+configure_cluster() {
+	sed -i -e "s|^listeners=.*|&,VIA://127.0.0.1:$1|" -e "s|^advertised.listeners=.*|&,VIA://127.0.0.1:$2|" \
+		-e "s|^listener.security.protocol.map=.*|&,VIA:PLAINTEXT|" -e '/^broker\.\(session\|heartbeat\)/d' -e '/^#/d' \
+		-e 's/replication.factor=1/replication.factor=3/' -e 's/min.isr=1/min.isr=2/' "$dir/server.properties"
+	cat >>"$dir/server.properties" <<-CONF
+		default.replication.factor=3
+		min.insync.replicas=2
+		# Tests say when.
+		auto.leader.rebalance.enable=false
+	CONF
+	# Three share a machine, and start often.
+	echo "-Xmx256m -Xms256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1" >"$dir/jvm"
 }
 
 # issue NAME SUBJECT: a key and a certificate of our authority, for the loopback
@@ -217,33 +241,22 @@ configure_secure() {
 }
 
 scram_users=()
-start() {
-	fetch
-	command -v java >/dev/null || die "Java is missing (Debian: apt-get install openjdk-17-jre-headless)"
-	local want=${1:-} id
-	# Copied log files of a killed broker would be recovered; a half-formatted
-	# directory would not, hence the marker.
-	if [ ! -f "$dir/formatted" ]; then
-		mkdir -p "$dir"
-		rm -rf "$dir/data"
-		local ports
-		mapfile -t ports < <(free_ports 7)
-		configure "${want:-${ports[0]}}" "${ports[1]}"
-		if [ "$cmd" = secure ]; then
-			certificates
-			configure_secure "${ports[@]:2}"
-		fi
-		jvm=(-Xmx128m -XX:TieredStopAtLevel=1)
-		id=$(java_run kafka.tools.StorageTool random-uuid 2>>"$dir/log" | tail -1)
-		java_run kafka.tools.StorageTool format -t "$id" -c "$dir/server.properties" "${scram_users[@]}" >>"$dir/log" 2>&1 ||
-			die "cannot format $dir/data: $(tail -3 "$dir/log")"
-		: >"$dir/formatted"
-	fi
-	if alive; then
-		status || die "the broker of $dir runs but does not answer"
-		return
-	fi
+
+# format ID makes the node's storage, of the cluster of that id.
+format() {
+	jvm=(-Xmx128m -XX:TieredStopAtLevel=1)
+	java_run kafka.tools.StorageTool format -t "$1" -c "$dir/server.properties" "${scram_users[@]}" >>"$dir/log" 2>&1 ||
+		die "cannot format $dir/data: $(tail -3 "$dir/log")"
+	: >"$dir/formatted"
+}
+
+cluster_id() { # 16 bytes in base64url
+	head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d '='
+}
+
+launch() {
 	jvm=("-Xmx${KAFKA_HEAP:-512m}" "-Xms${KAFKA_HEAP:-512m}" -XX:+UseG1GC -XX:MaxGCPauseMillis=20)
+	[ ! -f "$dir/jvm" ] || read -ra jvm <"$dir/jvm"
 	(
 		cd "$dir"
 		# shellcheck disable=SC2094
@@ -251,15 +264,81 @@ start() {
 			-cp "$home/libs/*" kafka.Kafka "$dir/server.properties" </dev/null >>"$dir/log" 2>&1 &
 		echo $! >"$dir/pid"
 	)
+	# Until it has become java, it does not look like our broker.
 	local i
-	for ((i = 0; i < 1200; i++)); do
+	for ((i = 0; i < 100; i++)); do
+		alive && break
+		sleep 0.1
+	done
+}
+
+await() {
+	local i
+	for ((i = 0; i < 480; i++)); do
 		if status 2>/dev/null; then
 			return
 		fi
 		alive || die "the broker ended while starting: $(tail -5 "$dir/log")"
-		sleep 0.1
+		sleep 0.25 # each look starts processes, which a busy machine feels
 	done
 	die "the broker is not ready after 120 s: $(tail -5 "$dir/log")"
+}
+
+need_java() { command -v java >/dev/null || die "Java is missing (Debian: apt-get install openjdk-17-jre-headless)"; }
+
+start() {
+	fetch
+	need_java
+	local want=${1:-}
+	# Copied log files of a killed broker would be recovered; a half-formatted
+	# directory would not, hence the marker.
+	if [ ! -f "$dir/formatted" ]; then
+		mkdir -p "$dir"
+		rm -rf "$dir/data"
+		local ports
+		mapfile -t ports < <(free_ports 7)
+		configure 1 "${want:-${ports[0]}}" "1@127.0.0.1:${ports[1]}" "${ports[1]}"
+		if [ "$cmd" = secure ]; then
+			certificates
+			configure_secure "${ports[@]:2}"
+		fi
+		format "$(cluster_id)"
+	fi
+	if alive; then
+		status || die "the broker of $dir runs but does not answer"
+		return
+	fi
+	launch
+	await
+}
+
+cluster() {
+	fetch
+	need_java
+	local all=$dir n id ports voters
+	if [ ! -f "$all/3/formatted" ]; then
+		mkdir -p "$all"
+		rm -rf "$all"/[123] "$all/via"
+		mapfile -t ports < <(free_ports 12)
+		voters=1@127.0.0.1:${ports[0]},2@127.0.0.1:${ports[1]},3@127.0.0.1:${ports[2]}
+		id=$(cluster_id)
+		for n in 1 2 3; do
+			dir=$all/$n
+			configure $n "${ports[n + 2]}" "$voters" "${ports[n - 1]}"
+			configure_cluster "${ports[n + 5]}" "${ports[n + 8]}"
+			echo "${ports[n + 8]} ${ports[n + 5]}" >>"$all/via"
+			format "$id"
+		done
+	fi
+	# None answers before there is a majority of them.
+	for n in 1 2 3; do
+		dir=$all/$n
+		alive || launch
+	done
+	for n in 1 2 3; do
+		dir=$all/$n
+		await
+	done
 }
 
 # status sends an ApiVersions request (key 18, version 0, correlation id 1, no
@@ -305,12 +384,19 @@ secure)
 	[ -f "$dir/secure.env" ] || die "the broker of $dir is not a secure one"
 	cat "$dir/secure.env"
 	;;
+cluster)
+	[ -n "${2:-}" ] || die "cluster needs a directory"
+	cluster
+	;;
 stop) end TERM ;;
 kill) end KILL ;;
 status) status || die "no broker of $dir answers" ;;
 clean)
-	end KILL
-	rm -rf "$dir"
+	all=$dir
+	for dir in "$all" "$all"/[123]; do
+		end KILL
+	done
+	rm -rf "$all"
 	;;
 *)
 	sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2

@@ -343,10 +343,6 @@ func (r *run) openModels(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	id, epoch, err := r.store.Last()
-	if err != nil {
-		return err
-	}
 	r.models, err = modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
 		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown,
 		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
@@ -355,6 +351,12 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		return err
 	}
 	r.closers = append(r.closers, r.models.Close)
+	// The directory is claimed before the model. So, looked at in this order, it
+	// knows of every claim of another run on it.
+	id, epoch, err := r.store.Last()
+	if err != nil {
+		return err
+	}
 	if c, _ := r.models.Last(); c.Foreign(id, epoch) {
 		return r.foreign()
 	}

@@ -28,10 +28,7 @@ func TestEveryLearnerOnABroker(t *testing.T) {
 				c := &cluster{t, c.brokers}
 				models, dir := c.name(), t.TempDir()
 				state, recording, saved := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr"), filepath.Join(dir, "models")
-				how := []string{"--learner", spec.Name, "--task", string(task), "--tune=off", "--warmup", "200", "-q"}
-				if spec.Kind == algos.Features {
-					how = append(how, "--set", "features=256", "--set", "block=64", "--set", "tuning=100")
-				}
+				how := cheap(spec, task)
 				c.run(append([]string{"train", "--topics", topics[task], "--merge", "ordered", "--until-end", "--model-topic", models,
 					"--checkpoint", state, "--checkpoint-every", "150", "--record", recording}, how...)...)
 
@@ -62,4 +59,13 @@ func TestEveryLearnerOnABroker(t *testing.T) {
 			})
 		}
 	}
+}
+
+// cheap are the flags with which a learner has little to do.
+func cheap(spec algos.Spec, task algos.Task) []string {
+	how := []string{"--learner", spec.Name, "--task", string(task), "--tune=off", "--warmup", "200", "-q"}
+	if spec.Kind == algos.Features {
+		how = append(how, "--set", "features=256", "--set", "block=64", "--set", "tuning=100")
+	}
+	return how
 }

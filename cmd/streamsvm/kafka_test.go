@@ -139,6 +139,15 @@ func TestRecordProduceRecord(t *testing.T) {
 // recorded lists the records of a recording, without their topic.
 func recorded(t *testing.T, path string) []string {
 	t.Helper()
+	var out []string
+	for _, r := range recordedRecords(t, path) {
+		out = append(out, fmt.Sprintf("%d/%d %v %s %s\n", r.Partition, r.Offset, r.Time, r.Key, r.Value))
+	}
+	return out
+}
+
+func recordedRecords(t *testing.T, path string) []stream.Record {
+	t.Helper()
 	r := &replay{files: []string{path}}
 	src, err := r.openFiles(r.files, nil, 1)
 	if err != nil {
@@ -149,11 +158,7 @@ func recorded(t *testing.T, path string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
-	for _, r := range recs {
-		out = append(out, fmt.Sprintf("%d/%d %v %s %s\n", r.Partition, r.Offset, r.Time, r.Key, r.Value))
-	}
-	return out
+	return recs
 }
 
 // TestDeadLettersAndTolerance: refused records arrive in the dead-letter topic

@@ -20,6 +20,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // writer is a trainer in a process of its own.
@@ -296,5 +298,31 @@ func TestSupervisedTrainersOnOneDirectory(t *testing.T) {
 	second := <-ends
 	if second.code != 0 || first.starts+second.starts > 4 || claimed.Epoch > 4 {
 		t.Errorf("the other ends with %d; %d and %d starts, %d epochs", second.code, first.starts, second.starts, claimed.Epoch)
+	}
+}
+
+// TestKilledWhilePublishing: a trainer that died in the middle of a publication
+// leaves a transaction open. The next one ends it, and does not wait until the
+// brokers do so after a minute.
+func TestKilledWhilePublishing(t *testing.T) {
+	c := newCluster(t)
+	topic, models := c.name(), c.name()
+	args := append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state")}, learn...)
+	generate := []string{"generate", "moons", "--count", "300", "--topic", topic, "--partitions", "1", "-q"}
+	c.run(generate...)
+	c.run(args...)
+	dead := kafkatest.Client(t, c.brokers, kgo.TransactionalID(modeltopic.TransactionalID(models, "model")), kgo.TransactionTimeout(time.Minute))
+	if err := dead.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.ProduceWith(t, dead, stream.Record{Topic: models, Key: []byte("model/full/0"), Value: []byte("half of it")})
+	c.run(generate...)
+	start := time.Now()
+	c.run(args...)
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("the next trainer took %v", took)
+	}
+	if u := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json")); u.Examples != 600 {
+		t.Errorf("the model has learned from %d examples", u.Examples)
 	}
 }

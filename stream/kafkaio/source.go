@@ -39,9 +39,10 @@ import (
 // has reached the end of the partition. So the order is still a function of
 // the contents alone as long as producers append no record more than Lateness
 // after a record of another partition that belongs behind it, be that measured
-// by timestamps or, in a pause, by the clock. Nothing but the offsets is needed
-// to resume. Late counts the records that were delivered after a record with a
-// larger timestamp.
+// by timestamps or, in a pause, by the clock, and as no partition is added:
+// until it is found (Discover) the others do not wait for it. Nothing but the
+// offsets is needed to resume. Late counts the records that were delivered after
+// a record with a larger timestamp.
 type Source struct {
 	opt       SourceOptions
 	c         *client

@@ -201,7 +201,7 @@ func Create(tb testing.TB, brokers []string, name string, partitions int, config
 	defer cancel()
 	req := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(partitions), 1
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(partitions), -1
 	all := map[string]string{"retention.ms": "-1"}
 	maps.Copy(all, config)
 	for k, v := range all {
@@ -376,7 +376,7 @@ func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
 
 // ReadAll returns every record that the topic holds now, partition by
 // partition, as franz-go reads them.
-func ReadAll(tb testing.TB, brokers []string, topic string) []stream.Record {
+func ReadAll(tb testing.TB, brokers []string, topic string, opts ...kgo.Opt) []stream.Record {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -395,7 +395,7 @@ func ReadAll(tb testing.TB, brokers []string, topic string) []stream.Record {
 	if len(ends) == 0 {
 		return nil
 	}
-	c := dial(tb, brokers, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchMaxWait(100*time.Millisecond), kgo.KeepControlRecords())
+	c := dial(tb, brokers, append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchMaxWait(100*time.Millisecond), kgo.KeepControlRecords())...)
 	defer c.Close()
 	var out []stream.Record
 	for len(ends) > 0 {
