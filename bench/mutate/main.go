@@ -1,0 +1,251 @@
+// Command mutate measures what the tests notice. It changes the source in one
+// place at a time, a mutant, in an overlay of the build, and runs the tests of
+// the mutant's package, then those of the packages that most directly depend on
+// it. A mutant that none of them notices is a survivor.
+//
+//	go run -C bench ./mutate -seed 1 checkpoint=20 samplers=20
+//
+// draws 20 mutants of each of two packages. What is drawn depends on the seed
+// and the mutated function alone, so the rest of the draw stays when code
+// changes elsewhere. With -again FILE, results of an earlier run, the mutants
+// killed there are not run again.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// dependents are the tests to run where those of a package notice nothing, in
+// order: a folder, and after a colon which tests.
+var dependents = map[string][]string{
+	"checkpoint":                {"internal/engine:Resume|Golden|Runner|Start", "trainer"},
+	"checkpoint/state":          {"samplers", "checkpoint", "internal/engine:Golden|Resume"},
+	"samplers":                  {"internal/engine:Golden", "algos/scs", "algos/sbp", "internal/engine"},
+	"stream/kafkaio":            {"stream/modeltopic", "trainer", "internal/app/doctor"},
+	"stream/modeltopic":         {"predictor", "trainer", "internal/app/inspect"},
+	"trainer":                   {"cmd/streamsvm"},
+	"internal/engine":           {"trainer", "cmd/streamsvm"},
+	"algos/internal/hinge":      {"internal/engine:Golden", "algos/scs", "algos/baseline/wolfe"},
+	"algos/internal/expansion":  {"internal/engine:Golden", "algos/sbp", "algos/baseline/smo"},
+	"internal/kernel":           {"internal/engine:Golden", "algos/internal/expansion", "algos/scs"},
+	"internal/kernel/rows":      {"internal/engine:Golden", "algos/scs", "algos/baseline/smo"},
+	"internal/finitesum":        {"internal/engine:Golden", "algos/svrg"},
+	"algos/scs":                 {"internal/engine", "algos/registry"},
+	"algos/sbp":                 {"internal/engine", "algos/registry"},
+	"algos/svrg":                {"internal/engine:Golden", "algos/registry"},
+	"algos/tsgs3vm":             {"internal/engine", "algos/registry"},
+	"algos/l1smooth":            {"internal/engine:Golden", "algos/registry"},
+	"algos/baseline/online":     {"internal/engine:Golden|Online", "algos/registry"},
+	"algos/baseline/pegasos":    {"internal/engine:Golden", "algos/registry"},
+	"algos/baseline/perceptron": {"internal/engine:Golden", "algos/registry"},
+	"algos/baseline/ridge":      {"internal/engine:Golden", "algos/registry"},
+	"algos/baseline/sdca":       {"internal/engine:Golden", "algos/registry"},
+	"algos/baseline/smo":        {"internal/engine:Golden", "algos/registry"},
+	"algos/baseline/wolfe":      {"internal/engine:Golden", "algos/registry"},
+}
+
+type result struct {
+	Mutant
+	Verdict string // killed, timeout, survived, or void: does not compile
+	By      string // the tests that noticed
+	Seconds float64
+}
+
+func main() {
+	log.SetFlags(0)
+	root := flag.String("root", "..", "root of the module")
+	seed := flag.Uint64("seed", 1, "seed of the draw")
+	workers := flag.Int("workers", 1, "mutants tested at the same time")
+	limit := flag.Duration("limit", 150*time.Second, "time after which a run of tests is a timeout")
+	skip := flag.String("skip", `_(other|amd64)\.go`, "what to leave out: an expression for file and function")
+	again := flag.String("again", "", "results of an earlier run, whose kills are kept")
+	out := flag.String("o", "mutants.jsonl", "results, a line each")
+	list := flag.Bool("list", false, "print the draw and stop")
+	flag.Parse()
+	*root, _ = filepath.Abs(*root)
+
+	kept := map[string]result{}
+	if *again != "" {
+		f, err := os.Open(*again)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for s := bufio.NewScanner(f); s.Scan(); {
+			var r result
+			if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+				log.Fatal(err)
+			}
+			kept[r.key()] = r
+		}
+	}
+	type queue struct {
+		pkg  string
+		want int
+		all  []Mutant
+	}
+	var queues []queue
+	for _, arg := range flag.Args() {
+		pkg, count, _ := strings.Cut(arg, "=")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			log.Fatalf("%s: want folder=count", arg)
+		}
+		all, err := mutants(*root, pkg, regexp.MustCompile(*skip))
+		if err != nil {
+			log.Fatal(err)
+		}
+		rank := func(m Mutant) uint64 {
+			h := sha256.Sum256(fmt.Append(nil, *seed, m.key()))
+			return binary.BigEndian.Uint64(h[:])
+		}
+		slices.SortFunc(all, func(a, b Mutant) int {
+			if rank(a) < rank(b) {
+				return -1
+			}
+			return 1
+		})
+		queues = append(queues, queue{pkg, n, all})
+	}
+	if *list {
+		for _, q := range queues {
+			fmt.Printf("%s: %d possible\n", q.pkg, len(q.all))
+			for _, m := range q.all[:min(q.want, len(q.all))] {
+				fmt.Println("  ", m)
+			}
+		}
+		return
+	}
+
+	f, err := os.Create(*out)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var mu sync.Mutex
+	score := map[string]map[string]int{}
+	slots := make(chan struct{}, *workers)
+	var wg sync.WaitGroup
+	for _, q := range queues {
+		score[q.pkg] = map[string]int{}
+		// One that does not compile is none, and the next in the draw takes its
+		// place: of those that run at once each waits for the verdict before it.
+		next, running := 0, 0
+		done := sync.NewCond(&mu)
+		mu.Lock()
+		for {
+			good := score[q.pkg]["killed"] + score[q.pkg]["timeout"] + score[q.pkg]["survived"]
+			if next == len(q.all) || good >= q.want {
+				break
+			}
+			if good+running >= q.want {
+				done.Wait()
+				continue
+			}
+			m := q.all[next]
+			next, running = next+1, running+1
+			mu.Unlock()
+			slots <- struct{}{}
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				start := time.Now()
+				r, ok := kept[m.key()]
+				if !ok || r.Verdict == "survived" {
+					r = result{Mutant: m}
+					r.Verdict, r.By = try(*root, m, *limit)
+					r.Seconds = time.Since(start).Seconds()
+				}
+				<-slots
+				mu.Lock()
+				defer mu.Unlock()
+				running--
+				score[q.pkg][r.Verdict]++
+				json.NewEncoder(f).Encode(r)
+				if r.Verdict != "void" {
+					fmt.Printf("%-8s %5.1f s  %v  %s\n", r.Verdict, r.Seconds, m, r.By)
+				}
+				done.Broadcast()
+			}()
+			mu.Lock()
+		}
+		mu.Unlock()
+	}
+	wg.Wait()
+	fmt.Printf("\n| package | killed | of them by time | of |\n| --- | ---: | ---: | ---: |\n")
+	all := [3]int{}
+	for _, q := range queues {
+		s := score[q.pkg]
+		row := [3]int{s["killed"] + s["timeout"], s["timeout"], s["killed"] + s["timeout"] + s["survived"]}
+		fmt.Printf("| `%s` | %d | %d | %d |\n", q.pkg, row[0], row[1], row[2])
+		for i := range all {
+			all[i] += row[i]
+		}
+	}
+	fmt.Printf("| all | %d | %d | %d |\n", all[0], all[1], all[2])
+}
+
+// try runs the tests that might notice m, until some do.
+func try(root string, m Mutant, limit time.Duration) (verdict, by string) {
+	dir, err := os.MkdirTemp("", "mutate-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	source := filepath.Join(root, m.File)
+	text, err := os.ReadFile(source)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text = slices.Concat(text[:m.From], []byte(m.New), text[m.To:])
+	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	replace, _ := json.Marshal(map[string]any{"Replace": map[string]string{source: mutated}})
+	if err := errors.Join(os.WriteFile(mutated, text, 0o666), os.WriteFile(overlay, replace, 0o666)); err != nil {
+		log.Fatal(err)
+	}
+	pkg := filepath.Dir(m.File)
+	for _, tests := range append([]string{pkg}, dependents[pkg]...) {
+		folder, run, _ := strings.Cut(tests, ":")
+		ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Minute)
+		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-timeout", limit.String(), "-run", run, "./"+folder)
+		cmd.Dir = root
+		// Tests that build commands build mutants, too.
+		cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+overlay)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		output, err := cmd.CombinedOutput()
+		late := ctx.Err() != nil || bytes.Contains(output, []byte("panic: test timed out"))
+		cancel()
+		switch {
+		case err == nil:
+		case bytes.Contains(output, []byte("[build failed]")):
+			return "void", ""
+		case late:
+			return "timeout", tests
+		default:
+			by := regexp.MustCompile(`--- FAIL: (\w+)`).FindSubmatch(output)
+			if by == nil {
+				by = [][]byte{nil, []byte("a panic or exit")}
+			}
+			return "killed", folder + " " + string(by[1])
+		}
+	}
+	return "survived", ""
+}
