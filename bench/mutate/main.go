@@ -37,31 +37,18 @@ import (
 // dependents are the tests to run where those of a package notice nothing, in
 // order: a folder, and after a colon which tests.
 var dependents = map[string][]string{
-	"checkpoint":                {"internal/engine:Resume|Golden|Runner|Start", "trainer"},
-	"checkpoint/state":          {"samplers", "checkpoint", "internal/engine:Golden|Resume"},
-	"samplers":                  {"internal/engine:Golden", "algos/scs", "algos/sbp", "internal/engine"},
-	"stream/kafkaio":            {"stream/modeltopic", "trainer", "internal/app/doctor"},
-	"stream/modeltopic":         {"predictor", "trainer", "internal/app/inspect"},
-	"trainer":                   {"cmd/streamsvm"},
-	"internal/engine":           {"trainer", "cmd/streamsvm"},
-	"algos/internal/hinge":      {"internal/engine:Golden", "algos/scs", "algos/baseline/wolfe"},
-	"algos/internal/expansion":  {"internal/engine:Golden", "algos/sbp", "algos/baseline/smo"},
-	"internal/kernel":           {"internal/engine:Golden", "algos/internal/expansion", "algos/scs"},
-	"internal/kernel/rows":      {"internal/engine:Golden", "algos/scs", "algos/baseline/smo"},
-	"internal/finitesum":        {"internal/engine:Golden", "algos/svrg"},
-	"algos/scs":                 {"internal/engine", "algos/registry"},
-	"algos/sbp":                 {"internal/engine", "algos/registry"},
-	"algos/svrg":                {"internal/engine:Golden", "algos/registry"},
-	"algos/tsgs3vm":             {"internal/engine", "algos/registry"},
-	"algos/l1smooth":            {"internal/engine:Golden", "algos/registry"},
-	"algos/baseline/online":     {"internal/engine:Golden|Online", "algos/registry"},
-	"algos/baseline/pegasos":    {"internal/engine:Golden", "algos/registry"},
-	"algos/baseline/perceptron": {"internal/engine:Golden", "algos/registry"},
-	"algos/baseline/ridge":      {"internal/engine:Golden", "algos/registry"},
-	"algos/baseline/sdca":       {"internal/engine:Golden", "algos/registry"},
-	"algos/baseline/smo":        {"internal/engine:Golden", "algos/registry"},
-	"algos/baseline/wolfe":      {"internal/engine:Golden", "algos/registry"},
+	"checkpoint":        {"trainer"},
+	"checkpoint/state":  {"samplers", "checkpoint"},
+	"samplers":          {golden, "algos/sbp"},
+	"stream/kafkaio":    {"stream/modeltopic"},
+	"stream/modeltopic": {"predictor"},
+	"trainer":           {"cmd/streamsvm:Train|Replay"},
+	"internal/engine":   {"trainer"},
 }
+
+// golden are the states of all learners after a fixed stream: what notices a
+// learner's mutants, and those of what learners share, where nothing else does.
+const golden = "internal/engine:TestGoldenStates/avx512"
 
 type result struct {
 	Mutant
@@ -75,13 +62,19 @@ func main() {
 	root := flag.String("root", "..", "root of the module")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
 	workers := flag.Int("workers", 1, "mutants tested at the same time")
-	limit := flag.Duration("limit", 150*time.Second, "time after which a run of tests is a timeout")
+	limit := flag.Duration("limit", 5*time.Minute, "time after which a run of tests is a timeout")
+	cpu := flag.Uint64("cpu", 90, "seconds of processor time after which a test is a timeout")
 	skip := flag.String("skip", `_(other|amd64)\.go`, "what to leave out: an expression for file and function")
 	again := flag.String("again", "", "results of an earlier run, whose kills are kept")
 	out := flag.String("o", "mutants.jsonl", "results, a line each")
 	list := flag.Bool("list", false, "print the draw and stop")
 	flag.Parse()
 	*root, _ = filepath.Abs(*root)
+	// Every process started from here on has this much for itself, however busy
+	// the machine is.
+	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: *cpu, Max: *cpu}); err != nil {
+		log.Fatal(err)
+	}
 
 	kept := map[string]result{}
 	if *again != "" {
@@ -221,7 +214,11 @@ func try(root string, m Mutant, limit time.Duration) (verdict, by string) {
 		log.Fatal(err)
 	}
 	pkg := filepath.Dir(m.File)
-	for _, tests := range append([]string{pkg}, dependents[pkg]...) {
+	next := dependents[pkg]
+	if next == nil {
+		next = []string{golden}
+	}
+	for _, tests := range append([]string{pkg}, next...) {
 		folder, run, _ := strings.Cut(tests, ":")
 		ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Minute)
 		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-timeout", limit.String(), "-run", run, "./"+folder)
@@ -231,7 +228,7 @@ func try(root string, m Mutant, limit time.Duration) (verdict, by string) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		output, err := cmd.CombinedOutput()
-		late := ctx.Err() != nil || bytes.Contains(output, []byte("panic: test timed out"))
+		late := ctx.Err() != nil || bytes.Contains(output, []byte("panic: test timed out")) || bytes.Contains(output, []byte("SIGXCPU"))
 		cancel()
 		switch {
 		case err == nil:
