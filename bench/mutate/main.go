@@ -67,6 +67,7 @@ func main() {
 	skip := flag.String("skip", `_(other|amd64)\.go`, "what to leave out: an expression for file and function")
 	again := flag.String("again", "", "results of an earlier run, whose kills are kept")
 	out := flag.String("o", "mutants.jsonl", "results, a line each")
+	own := flag.Bool("own", false, "run the tests of the mutant's own package only")
 	list := flag.Bool("list", false, "print the draw and stop")
 	flag.Parse()
 	*root, _ = filepath.Abs(*root)
@@ -163,7 +164,7 @@ func main() {
 				r, ok := kept[m.key()]
 				if !ok || r.Verdict == "survived" {
 					r = result{Mutant: m}
-					r.Verdict, r.By = try(*root, m, *limit)
+					r.Verdict, r.By = try(*root, m, *limit, *own)
 					r.Seconds = time.Since(start).Seconds()
 				}
 				<-slots
@@ -196,7 +197,7 @@ func main() {
 }
 
 // try runs the tests that might notice m, until some do.
-func try(root string, m Mutant, limit time.Duration) (verdict, by string) {
+func try(root string, m Mutant, limit time.Duration, own bool) (verdict, by string) {
 	dir, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
 		log.Fatal(err)
@@ -217,6 +218,9 @@ func try(root string, m Mutant, limit time.Duration) (verdict, by string) {
 	next := dependents[pkg]
 	if next == nil {
 		next = []string{golden}
+	}
+	if own {
+		next = nil
 	}
 	for _, tests := range append([]string{pkg}, next...) {
 		folder, run, _ := strings.Cut(tests, ":")
