@@ -384,3 +384,19 @@ func TestStateDamage(t *testing.T) {
 		}
 	}
 }
+
+// The quickest learners step after each example: that allocates nothing.
+func TestStepsOfOneAllocateNothing(t *testing.T) {
+	for _, o := range []Options{{Every: 1}, {Every: 1, Policy: Recent, Size: 5}} {
+		b, x := buffer(t, o), labelled(1)
+		step := func() {
+			add(t, b, x)
+			if d := b.Take(); len(d.Join) != 1 {
+				t.Fatal(d)
+			}
+		}
+		if n := testing.AllocsPerRun(100, step); n > 0 {
+			t.Errorf("%+v: %g allocations a step", o, n)
+		}
+	}
+}

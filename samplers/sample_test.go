@@ -330,6 +330,27 @@ func TestPools(t *testing.T) {
 	if n := p.Need(); n.Fresh != 3 { // a minibatch is nearer
 		t.Fatalf("%+v", n)
 	}
+	// Before there is a label, what does not enter the sample of recent ones is
+	// sampled out.
+	early, err := NewPools(Options{Policy: Uniform, Size: 4, Hold: true, Every: 4}, PoolOptions{Batch: 3, Recent: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := 0
+	for s := uint64(1); s <= 40; s++ {
+		x := example(5 * s) // without a label
+		fate := add(t, early, x)
+		entered := slices.ContainsFunc(early.Recent(), func(r *stream.Example) bool { return r.Seq == x.Seq })
+		if entered != (fate == Learned) {
+			t.Fatalf("example %d: fate %d", s, fate)
+		}
+		if !entered {
+			out++
+		}
+	}
+	if out == 0 || early.Skipped() != 40 {
+		t.Fatalf("%d sampled out, %d skipped", out, early.Skipped())
+	}
 	none, err := NewPools(Options{Policy: Uniform, Size: 4, Hold: true, Every: 4}, PoolOptions{Recent: 6})
 	if err != nil {
 		t.Fatal(err)

@@ -139,48 +139,48 @@ func main() {
 	var wg sync.WaitGroup
 	for _, q := range queues {
 		score[q.pkg] = map[string]int{}
-		// One that does not compile is none, and the next in the draw takes its
-		// place: of those that run at once each waits for the verdict before it.
+	}
+	for _, q := range queues {
+		// A mutant that does not compile is none: the next in the draw takes its
+		// place, once it is known that there is need for one.
 		next, running := 0, 0
 		done := sync.NewCond(&mu)
-		mu.Lock()
-		for {
-			good := score[q.pkg]["killed"] + score[q.pkg]["timeout"] + score[q.pkg]["survived"]
-			if next == len(q.all) || good >= q.want {
-				break
-			}
-			if good+running >= q.want {
-				done.Wait()
-				continue
-			}
-			m := q.all[next]
-			next, running = next+1, running+1
-			mu.Unlock()
-			slots <- struct{}{}
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				start := time.Now()
-				r, ok := kept[m.key()]
-				if !ok || r.Verdict == "survived" {
-					r = result{Mutant: m}
-					r.Verdict, r.By = try(*root, m, *limit, *own)
-					r.Seconds = time.Since(start).Seconds()
-				}
-				<-slots
-				mu.Lock()
-				defer mu.Unlock()
-				running--
-				score[q.pkg][r.Verdict]++
-				json.NewEncoder(f).Encode(r)
-				if r.Verdict != "void" {
-					fmt.Printf("%-8s %5.1f s  %v  %s\n", r.Verdict, r.Seconds, m, r.By)
-				}
-				done.Broadcast()
-			}()
+		wg.Go(func() {
 			mu.Lock()
-		}
-		mu.Unlock()
+			defer mu.Unlock()
+			for next < len(q.all) {
+				tested := score[q.pkg]["killed"] + score[q.pkg]["timeout"] + score[q.pkg]["survived"]
+				if tested == q.want {
+					return
+				}
+				if tested+running == q.want {
+					done.Wait()
+					continue
+				}
+				m := q.all[next]
+				next, running = next+1, running+1
+				wg.Go(func() {
+					slots <- struct{}{}
+					start := time.Now()
+					r, ok := kept[m.key()]
+					if !ok || r.Verdict == "survived" {
+						r = result{Mutant: m}
+						r.Verdict, r.By = try(*root, m, *limit, *own)
+						r.Seconds = time.Since(start).Seconds()
+					}
+					<-slots
+					mu.Lock()
+					defer mu.Unlock()
+					running--
+					score[q.pkg][r.Verdict]++
+					json.NewEncoder(f).Encode(r)
+					if r.Verdict != "void" {
+						fmt.Printf("%-8s %5.1f s  %v  %s\n", r.Verdict, r.Seconds, m, r.By)
+					}
+					done.Signal()
+				})
+			}
+		})
 	}
 	wg.Wait()
 	fmt.Printf("\n| package | killed | of them by time | of |\n| --- | ---: | ---: | ---: |\n")
