@@ -1,7 +1,7 @@
 // Command mutate measures what the tests notice. It changes the source in one
-// place at a time, a mutant, in an overlay of the build, and runs the tests of
-// the mutant's package, then those of the packages that most directly depend on
-// it. A mutant that none of them notices is a survivor.
+// place, a mutant, and runs the tests of the mutant's package, then those of the
+// packages that most directly depend on it, until one fails. A mutant that none
+// of them notices is a survivor.
 //
 //	go run -C bench ./mutate -seed 1 checkpoint=20 samplers=20
 //
@@ -9,12 +9,14 @@
 // and the mutated function alone, so the rest of the draw stays when code
 // changes elsewhere. With -again FILE, results of an earlier run, the mutants
 // killed there are not run again.
+//
+// All mutants are built at once, into an overlay of the build: a function that
+// has some begins with a switch on the environment to its mutated bodies.
 package main
 
 import (
 	"bufio"
-	"bytes"
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -23,7 +25,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -34,8 +35,8 @@ import (
 	"time"
 )
 
-// dependents are the tests to run where those of a package notice nothing, in
-// order: a folder, and after a colon which tests.
+// dependents are the tests to run where those of a package notice nothing: a
+// folder, and after a colon which tests.
 var dependents = map[string][]string{
 	"checkpoint":        {"trainer"},
 	"checkpoint/state":  {"samplers", "checkpoint"},
@@ -52,8 +53,8 @@ const golden = "internal/engine:TestGoldenStates/avx512"
 
 type result struct {
 	Mutant
-	Verdict string // killed, timeout, survived, or void: does not compile
-	By      string // the tests that noticed
+	Verdict string // killed, timeout or survived
+	By      string // the test that noticed
 	Seconds float64
 }
 
@@ -61,42 +62,21 @@ func main() {
 	log.SetFlags(0)
 	root := flag.String("root", "..", "root of the module")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
-	workers := flag.Int("workers", 1, "mutants tested at the same time")
-	limit := flag.Duration("limit", 5*time.Minute, "time after which a run of tests is a timeout")
-	cpu := flag.Uint64("cpu", 90, "seconds of processor time after which a test is a timeout")
+	workers := flag.Int("workers", 2, "mutants tested at the same time")
+	limit := flag.Duration("limit", 5*time.Minute, "time after which tests are a timeout")
+	cpu := flag.Uint64("cpu", 90, "seconds of processor time after which they are one")
 	skip := flag.String("skip", `_(other|amd64)\.go`, "what to leave out: an expression for file and function")
 	again := flag.String("again", "", "results of an earlier run, whose kills are kept")
-	out := flag.String("o", "mutants.jsonl", "results, a line each")
 	own := flag.Bool("own", false, "run the tests of the mutant's own package only")
+	out := flag.String("o", "mutants.jsonl", "results, a line each")
 	list := flag.Bool("list", false, "print the draw and stop")
 	flag.Parse()
 	*root, _ = filepath.Abs(*root)
-	// Every process started from here on has this much for itself, however busy
-	// the machine is.
-	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: *cpu, Max: *cpu}); err != nil {
-		log.Fatal(err)
-	}
+	kept := earlier(*again)
 
-	kept := map[string]result{}
-	if *again != "" {
-		f, err := os.Open(*again)
-		if err != nil {
-			log.Fatal(err)
-		}
-		for s := bufio.NewScanner(f); s.Scan(); {
-			var r result
-			if err := json.Unmarshal(s.Bytes(), &r); err != nil {
-				log.Fatal(err)
-			}
-			kept[r.key()] = r
-		}
-	}
-	type queue struct {
-		pkg  string
-		want int
-		all  []Mutant
-	}
-	var queues []queue
+	draw := map[string][]*Mutant{}
+	want := map[string]int{}
+	var packages []string
 	for _, arg := range flag.Args() {
 		pkg, count, _ := strings.Cut(arg, "=")
 		n, err := strconv.Atoi(count)
@@ -107,27 +87,38 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		rank := func(m Mutant) uint64 {
+		for _, m := range all {
 			h := sha256.Sum256(fmt.Append(nil, *seed, m.key()))
-			return binary.BigEndian.Uint64(h[:])
+			m.rank = binary.BigEndian.Uint64(h[:])
 		}
-		slices.SortFunc(all, func(a, b Mutant) int {
-			if rank(a) < rank(b) {
-				return -1
-			}
-			return 1
-		})
-		queues = append(queues, queue{pkg, n, all})
+		slices.SortFunc(all, func(a, b *Mutant) int { return cmp.Compare(a.rank, b.rank) })
+		// Those that do not compile are none: spare ones take their places.
+		packages, want[pkg], draw[pkg] = append(packages, pkg), n, all[:min(2*n+5, len(all))]
+	}
+	// Every process started from here on has this much for itself, however busy
+	// the machine is.
+	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: *cpu, Max: *cpu}); err != nil {
+		log.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "mutate-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	b := &builder{root: *root, dir: dir}
+	b.dropVoid(packages, draw)
+	for pkg, n := range want {
+		draw[pkg] = draw[pkg][:min(n, len(draw[pkg]))]
 	}
 	if *list {
-		for _, q := range queues {
-			fmt.Printf("%s: %d possible\n", q.pkg, len(q.all))
-			for _, m := range q.all[:min(q.want, len(q.all))] {
-				fmt.Println("  ", m)
+		for _, pkg := range packages {
+			for _, m := range draw[pkg] {
+				fmt.Println(m)
 			}
 		}
 		return
 	}
+	b.write(draw)
 
 	f, err := os.Create(*out)
 	if err != nil {
@@ -135,118 +126,95 @@ func main() {
 	}
 	var mu sync.Mutex
 	score := map[string]map[string]int{}
+	report := func(r result) {
+		mu.Lock()
+		defer mu.Unlock()
+		score[filepath.Dir(r.File)][r.Verdict]++
+		fmt.Printf("%-8s %5.1f s  %v  %s\n", r.Verdict, r.Seconds, &r.Mutant, r.By)
+		if err := json.NewEncoder(f).Encode(r); err != nil {
+			log.Fatal(err)
+		}
+	}
 	slots := make(chan struct{}, *workers)
 	var wg sync.WaitGroup
-	for _, q := range queues {
-		score[q.pkg] = map[string]int{}
+	for _, pkg := range packages {
+		score[pkg] = map[string]int{}
 	}
-	for _, q := range queues {
-		// A mutant that does not compile is none: the next in the draw takes its
-		// place, once it is known that there is need for one.
-		next, running := 0, 0
-		done := sync.NewCond(&mu)
-		wg.Go(func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for next < len(q.all) {
-				tested := score[q.pkg]["killed"] + score[q.pkg]["timeout"] + score[q.pkg]["survived"]
-				if tested == q.want {
-					return
-				}
-				if tested+running == q.want {
-					done.Wait()
-					continue
-				}
-				m := q.all[next]
-				next, running = next+1, running+1
-				wg.Go(func() {
-					slots <- struct{}{}
-					start := time.Now()
-					r, ok := kept[m.key()]
-					if !ok || r.Verdict == "survived" {
-						r = result{Mutant: m}
-						r.Verdict, r.By = try(*root, m, *limit, *own)
-						r.Seconds = time.Since(start).Seconds()
-					}
-					<-slots
-					mu.Lock()
-					defer mu.Unlock()
-					running--
-					score[q.pkg][r.Verdict]++
-					json.NewEncoder(f).Encode(r)
-					if r.Verdict != "void" {
-						fmt.Printf("%-8s %5.1f s  %v  %s\n", r.Verdict, r.Seconds, m, r.By)
-					}
-					done.Signal()
-				})
+	for _, pkg := range packages {
+		var left []*Mutant
+		for _, m := range draw[pkg] {
+			if r, ok := kept[m.key()]; ok && r.Verdict != "survived" {
+				r.Mutant = *m
+				report(r)
+			} else {
+				left = append(left, m)
 			}
-		})
+		}
+		if len(left) == 0 {
+			continue
+		}
+		tests := []string{pkg}
+		if next := dependents[pkg]; next != nil {
+			tests = append(tests, next...)
+		} else {
+			tests = append(tests, golden)
+		}
+		if *own {
+			tests = tests[:1]
+		}
+		for _, m := range left {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				r, start := result{Mutant: *m}, time.Now()
+				for _, t := range tests {
+					if r.Verdict, r.By = b.try(t, m.ID, *limit); r.Verdict != "survived" {
+						break
+					}
+				}
+				r.Seconds = time.Since(start).Seconds()
+				report(r)
+			})
+		}
 	}
 	wg.Wait()
+
 	fmt.Printf("\n| package | killed | of them by time | of |\n| --- | ---: | ---: | ---: |\n")
-	all := [3]int{}
-	for _, q := range queues {
-		s := score[q.pkg]
+	var sum [3]int
+	for _, pkg := range packages {
+		s := score[pkg]
 		row := [3]int{s["killed"] + s["timeout"], s["timeout"], s["killed"] + s["timeout"] + s["survived"]}
-		fmt.Printf("| `%s` | %d | %d | %d |\n", q.pkg, row[0], row[1], row[2])
-		for i := range all {
-			all[i] += row[i]
+		fmt.Printf("| `%s` | %d | %d | %d |\n", pkg, row[0], row[1], row[2])
+		for i := range sum {
+			sum[i] += row[i]
 		}
 	}
-	fmt.Printf("| all | %d | %d | %d |\n", all[0], all[1], all[2])
+	fmt.Printf("| all | %d | %d | %d |\n", sum[0], sum[1], sum[2])
 }
 
-// try runs the tests that might notice m, until some do.
-func try(root string, m Mutant, limit time.Duration, own bool) (verdict, by string) {
-	dir, err := os.MkdirTemp("", "mutate-")
+// earlier reads the results of an earlier run.
+func earlier(name string) map[string]result {
+	kept := map[string]result{}
+	if name == "" {
+		return kept
+	}
+	f, err := os.Open(name)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	source := filepath.Join(root, m.File)
-	text, err := os.ReadFile(source)
-	if err != nil {
-		log.Fatal(err)
-	}
-	text = slices.Concat(text[:m.From], []byte(m.New), text[m.To:])
-	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	replace, _ := json.Marshal(map[string]any{"Replace": map[string]string{source: mutated}})
-	if err := errors.Join(os.WriteFile(mutated, text, 0o666), os.WriteFile(overlay, replace, 0o666)); err != nil {
-		log.Fatal(err)
-	}
-	pkg := filepath.Dir(m.File)
-	next := dependents[pkg]
-	if next == nil {
-		next = []string{golden}
-	}
-	if own {
-		next = nil
-	}
-	for _, tests := range append([]string{pkg}, next...) {
-		folder, run, _ := strings.Cut(tests, ":")
-		ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Minute)
-		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-timeout", limit.String(), "-run", run, "./"+folder)
-		cmd.Dir = root
-		// Tests that build commands build mutants, too.
-		cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+overlay)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-		output, err := cmd.CombinedOutput()
-		late := ctx.Err() != nil || bytes.Contains(output, []byte("panic: test timed out")) || bytes.Contains(output, []byte("SIGXCPU"))
-		cancel()
-		switch {
-		case err == nil:
-		case bytes.Contains(output, []byte("[build failed]")):
-			return "void", ""
-		case late:
-			return "timeout", tests
-		default:
-			by := regexp.MustCompile(`--- FAIL: (\w+)`).FindSubmatch(output)
-			if by == nil {
-				by = [][]byte{nil, []byte("a panic or exit")}
-			}
-			return "killed", folder + " " + string(by[1])
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		var r result
+		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+			log.Fatal(err)
+		}
+		if r.Verdict != "void" {
+			kept[r.key()] = r
 		}
 	}
-	return "survived", ""
+	if err := errors.Join(s.Err()); err != nil {
+		log.Fatal(err)
+	}
+	return kept
 }

@@ -18,13 +18,20 @@ type Mutant struct {
 	Line, From, To int
 	Old, New       string
 	Nth            int // among the same changes in Func
+	ID             int // in this run
+
+	pkg        string
+	begin, end int // of the function's body, between the braces
+	results    bool
+	labels     []string
+	rank       uint64
 }
 
-func (m Mutant) key() string {
+func (m *Mutant) key() string {
 	return fmt.Sprintf("%s %s %s %q %q %d", m.File, m.Func, m.Op, m.Old, m.New, m.Nth)
 }
 
-func (m Mutant) String() string {
+func (m *Mutant) String() string {
 	short := func(s string) string {
 		s = strings.Join(strings.Fields(s), " ")
 		if len(s) > 60 {
@@ -49,12 +56,12 @@ var swaps = map[token.Token][]string{
 var words = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min"}
 
 // mutants returns what may be changed in the functions of a package.
-func mutants(root, pkg string, skip *regexp.Regexp) ([]Mutant, error) {
+func mutants(root, pkg string, skip *regexp.Regexp) ([]*Mutant, error) {
 	p, err := build.ImportDir(filepath.Join(root, pkg), 0)
 	if err != nil {
 		return nil, err
 	}
-	var all []Mutant
+	var all []*Mutant
 	for _, name := range p.GoFiles {
 		file := filepath.Join(pkg, name)
 		src, err := os.ReadFile(filepath.Join(root, file))
@@ -68,7 +75,7 @@ func mutants(root, pkg string, skip *regexp.Regexp) ([]Mutant, error) {
 		}
 		for _, d := range tree.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Body == nil {
+			if !ok || f.Body == nil || f.Name.Name == "init" {
 				continue
 			}
 			name := f.Name.Name
@@ -78,9 +85,20 @@ func mutants(root, pkg string, skip *regexp.Regexp) ([]Mutant, error) {
 			if skip.MatchString(file + " " + name) {
 				continue
 			}
+			var labels []string
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				if l, ok := n.(*ast.LabeledStmt); ok {
+					labels = append(labels, l.Label.Name)
+				}
+				return true
+			})
 			nth := map[string]int{}
 			add := func(op string, from, to token.Pos, text string) {
-				m := Mutant{File: file, Func: name, Op: op, Line: set.Position(from).Line, From: set.Position(from).Offset, To: set.Position(to).Offset, New: text}
+				m := &Mutant{
+					File: file, Func: name, Op: op, Line: set.Position(from).Line, From: set.Position(from).Offset, To: set.Position(to).Offset, New: text,
+					pkg: tree.Name.Name, begin: set.Position(f.Body.Lbrace).Offset + 1, end: set.Position(f.Body.Rbrace).Offset,
+					results: f.Type.Results != nil, labels: labels,
+				}
 				m.Old = string(src[m.From:m.To])
 				m.Nth = nth[m.key()]
 				nth[m.key()]++
