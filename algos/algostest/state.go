@@ -76,6 +76,7 @@ func (s *suite) resume(t *testing.T) {
 			t.Fatalf("seed %d: the state after %d examples changes as it is restored", s.seed, i+1)
 		}
 	}
+	parts = s.restore(t, Bytes(t, parts)) // what only Finish needs has been stored, too
 	for _, l := range []algos.Learner{whole, parts} {
 		if _, err := l.Finish(t.Context()); err != nil {
 			t.Fatal(err)

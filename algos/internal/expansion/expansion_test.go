@@ -143,6 +143,27 @@ func TestOffset(t *testing.T) {
 	}
 }
 
+// Coefficients and points that do not agree in number are refused, and zeros
+// are not counted.
+func TestLengths(t *testing.T) {
+	b := kernel.New(funcs[0])
+	for i := range 3 {
+		b.Append(stream.Vec{Val: []float32{float32(i), 1}})
+	}
+	for _, coef := range [][]float64{{1, 2, 3}, {1, 2}, {1, 2, 3, 4}, nil} {
+		data, err := View(b, coef).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(data); (err == nil) != (len(coef) == 3) {
+			t.Errorf("%d coefficients for 3 points: %v", len(coef), err)
+		}
+	}
+	if n := Nonzero([]float64{0, 1, 0, -1e-300, math.Copysign(0, -1)}); n != 2 {
+		t.Errorf("%d coefficients are not 0, want 2", n)
+	}
+}
+
 // A degree that no kernel has is refused with any kernel: package vec panics at
 // negative ones.
 func TestDecodeDegree(t *testing.T) {

@@ -210,6 +210,44 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// Directories that do not fit the points, or themselves, are refused.
+func TestRestoreRefuses(t *testing.T) {
+	b := kernel.New(kernels[1])
+	for i := range 3 {
+		b.Append(stream.Vec{Val: []float32{float32(i), 1}})
+	}
+	for _, c := range []struct {
+		held          []int32
+		tick, changed []uint64
+		ok            bool
+	}{
+		{[]int32{2, 0}, []uint64{1, 1}, []uint64{1, 1, 1}, true},
+		{[]int32{2, 0}, []uint64{1}, []uint64{1, 1, 1}, false},
+		{[]int32{2}, []uint64{1, 1}, []uint64{1, 1, 1}, false},
+		{[]int32{2, 0}, []uint64{1, 1}, []uint64{1, 1}, false},
+		{[]int32{2, 0}, []uint64{1, 1}, []uint64{1, 1, 1, 1}, false},
+		{[]int32{0, 1, 2, 0}, []uint64{1, 1, 1, 1}, []uint64{1, 1, 1}, false},
+		{[]int32{2, 2}, []uint64{1, 1}, []uint64{1, 1, 1}, false},
+		{[]int32{3}, []uint64{1}, []uint64{1, 1, 1}, false},
+		{[]int32{-1}, []uint64{1}, []uint64{1, 1, 1}, false},
+	} {
+		data, err := state.Append(nil, func(f *state.Fields) {
+			now, evals := uint64(1), int64(0)
+			f.Int32s("held", &c.held)
+			f.Uint64s("tick", &c.tick)
+			f.Uint64s("changed", &c.changed)
+			f.Uint64("now", &now)
+			f.Int64("evals", &evals)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Decode(data, New(b, 1<<20).Fields); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 func BenchmarkRow(b *testing.B) {
 	for _, direct := range []bool{false, true} {
 		name := "panels"
