@@ -146,11 +146,11 @@ func TestDirectionsAreTheShortest(t *testing.T) {
 				norm := turn(k == 0)
 				size := math.Sqrt(inner(g, g))
 				for i, d := range p.D {
-					if want := theta*sum[i] - g[i]; math.Abs(d-want) > 1e-9*size {
+					if want := theta*sum[i] - g[i]; !(math.Abs(d-want) <= 1e-9*size) {
 						t.Fatalf("%s, seed %d, turn %d: d[%d] = %g, want %g", geometry, seed, k, i, d, want)
 					}
 				}
-				if want := math.Sqrt(inner(p.D, p.D)); math.Abs(norm-want) > 1e-9*size {
+				if want := math.Sqrt(inner(p.D, p.D)); !(math.Abs(norm-want) <= 1e-9*size) {
 					t.Fatalf("%s, seed %d, turn %d: ‖d‖ = %g, want %g", geometry, seed, k, norm, want)
 				}
 				p.check(t, geometry)
