@@ -20,10 +20,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,6 +67,7 @@ func main() {
 	cpu := flag.Uint64("cpu", 90, "seconds of processor time after which they are one")
 	skip := flag.String("skip", `_(other|amd64)\.go`, "what to leave out: an expression for file and function")
 	again := flag.String("again", "", "results of an earlier run, whose kills are kept")
+	resume := flag.Bool("resume", false, "the earlier run was interrupted: keep its survivors, too")
 	own := flag.Bool("own", false, "run the tests of the mutant's own package only")
 	out := flag.String("o", "mutants.jsonl", "results, a line each")
 	list := flag.Bool("list", false, "print the draw and stop")
@@ -140,29 +141,27 @@ func main() {
 	for _, pkg := range packages {
 		score[pkg] = map[string]int{}
 	}
-	for _, pkg := range packages {
-		var left []*Mutant
-		for _, m := range draw[pkg] {
-			if r, ok := kept[m.key()]; ok && r.Verdict != "survived" {
+	// In turns, or all workers would wait for the tests of one package to be built.
+	for i := range slices.Max(slices.Collect(maps.Values(want))) {
+		for _, pkg := range packages {
+			if i >= len(draw[pkg]) {
+				continue
+			}
+			m := draw[pkg][i]
+			if r, ok := kept[m.key()]; ok && (*resume || r.Verdict != "survived") {
 				r.Mutant = *m
 				report(r)
-			} else {
-				left = append(left, m)
+				continue
 			}
-		}
-		if len(left) == 0 {
-			continue
-		}
-		tests := []string{pkg}
-		if next := dependents[pkg]; next != nil {
-			tests = append(tests, next...)
-		} else {
-			tests = append(tests, golden)
-		}
-		if *own {
-			tests = tests[:1]
-		}
-		for _, m := range left {
+			tests := []string{pkg}
+			if next := dependents[pkg]; next != nil {
+				tests = append(tests, next...)
+			} else {
+				tests = append(tests, golden)
+			}
+			if *own {
+				tests = tests[:1]
+			}
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
@@ -213,7 +212,7 @@ func earlier(name string) map[string]result {
 			kept[r.key()] = r
 		}
 	}
-	if err := errors.Join(s.Err()); err != nil {
+	if err := s.Err(); err != nil {
 		log.Fatal(err)
 	}
 	return kept
