@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -231,6 +232,26 @@ func TestNormsWithFrozen(t *testing.T) {
 		}
 		if o["eviction"] == "freeze" && l.removed == 0 {
 			t.Errorf("%v: no frozen example was taken out", o)
+		}
+	}
+}
+
+// The bias reported is that of the model: its decision where no kernel reaches.
+func TestReportedBias(t *testing.T) {
+	for _, o := range []map[string]string{{"rate": "3"}, {"restart": "0.5"}, {"average": "linear"}} {
+		o["gamma"], o["bias"] = "2", "0"
+		l := learner(t, o)
+		for i, x := range moons(400, .3, 6) {
+			if x.Y < 0 && i%3 > 0 {
+				continue // of unequal classes
+			}
+			algostest.Feed(t, l, x)
+		}
+		want := l.Model().Decision(stream.Vec{Val: []float32{1e6, 1e6}})
+		for _, g := range l.Report().Gauges {
+			if g.Name == "bias" && !(math.Abs(g.Value-want) <= 1e-9*math.Abs(want)) || want == 0 {
+				t.Errorf("%v: %s %g, the model has %g", o, g.Name, g.Value, want)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package scs_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -280,6 +282,35 @@ func TestTheoremGrowthNeverShrinks(t *testing.T) {
 		t.Errorf("the sample grew %d times, to %d", grown, size)
 	}
 }
+
+// TestTheoremGrowthFollowsTheRadius: a sample that grows becomes no larger than
+// the theorem asks for at the radius that the last candidate's test has left.
+func TestTheoremGrowthFollowsTheRadius(t *testing.T) {
+	grown := 0
+	for _, kappa := range []float64{2, 1, .5, .2, .1, .05, .02} {
+		l := newLearner(t, fmt.Sprintf("accept=always growth=theorem kappa=%g delta_0=0.5 lambda=0.1 initial=16 margin=0", kappa))
+		size := 0
+		steps(t, l, moons(3, 1500), func(r algos.Report) {
+			if size > 0 && r.Sample > size {
+				grown++
+				most := samplers.TheoremSize(gauge(t, r, "radius"), kappa, failure, 1/math.Sqrt(.1))
+				if r.Sample > most {
+					t.Errorf("kappa %g: the sample grew from %d to %d, the theorem says %d", kappa, size, r.Sample, most)
+				}
+			}
+			if f := gauge(t, r, "active_fraction"); !(f > 0 && f <= 1) { // the classes overlap
+				t.Errorf("a fraction of %g of the points is within the margin", f)
+			}
+			size = r.Sample
+		})
+	}
+	if grown < 10 {
+		t.Errorf("samples grew %d times", grown)
+	}
+}
+
+// failure is the failure probability of the theorem.
+const failure = 0.05
 
 // TestProcessorsAndCacheLeaveNoTrace: neither GOMAXPROCS nor the size of the
 // cache shows in the state.
