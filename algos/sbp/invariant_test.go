@@ -255,3 +255,27 @@ func TestReportedBias(t *testing.T) {
 		}
 	}
 }
+
+// Levels that no solution has are refused in a state.
+func TestStateRefusesLevels(t *testing.T) {
+	for _, c := range []struct {
+		change func(*level)
+		ok     bool
+	}{
+		{func(*level) {}, true},
+		{func(v *level) { v.gamma = math.NaN() }, false},
+		{func(v *level) { v.bias = math.Inf(1) }, false},
+		{func(v *level) { v.delta = -.5 }, false},
+		{func(v *level) { v.delta = math.Inf(1) }, false},
+	} {
+		l := filled(t, map[string]string{"gamma": "2"}, moons(50, .2, 5))
+		if _, err := l.Refine(t.Context(), 20); err != nil {
+			t.Fatal(err)
+		}
+		c.change(&l.cur)
+		err := learner(t, map[string]string{"gamma": "2"}).UnmarshalBinary(algostest.Bytes(t, l))
+		if (err == nil) != c.ok {
+			t.Errorf("gamma %g, bias %g, delta %g: %v", l.cur.gamma, l.cur.bias, l.cur.delta, err)
+		}
+	}
+}
