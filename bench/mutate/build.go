@@ -32,9 +32,9 @@ type builder struct {
 
 // program is a built test program.
 type program struct {
-	once  sync.Once
-	path  string
-	quick string // an expression for the tests that are run first
+	built, timed sync.Once
+	path         string
+	quick        string // an expression for the tests that are run first
 }
 
 // write makes the overlay of all mutants in draw.
@@ -142,7 +142,7 @@ func (b *builder) dropVoid(packages []string, draw map[string][]*Mutant) {
 	}
 }
 
-// program builds the tests of a folder and times them without a mutant.
+// program builds the tests of a folder.
 func (b *builder) program(folder string) *program {
 	b.mu.Lock()
 	p := b.tests[folder]
@@ -151,14 +151,23 @@ func (b *builder) program(folder string) *program {
 		b.tests[folder] = p
 	}
 	b.mu.Unlock()
-	p.once.Do(func() {
+	p.built.Do(func() {
 		output, err := b.command(context.Background(), "go", "test", "-c", "-vet=off", "-gcflags=-e", "-o", p.path, "./"+folder).CombinedOutput()
 		if err != nil {
 			log.Fatalf("%s", output)
 		}
+	})
+	return p
+}
+
+// rounds returns the options for runs of a program, the tests that take less
+// than half a second without a mutant first.
+func (b *builder) rounds(p *program, folder string) [][]string {
+	p.timed.Do(func() {
 		cmd := b.command(context.Background(), p.path, "-test.v")
 		cmd.Dir = filepath.Join(b.root, folder)
-		if output, err = cmd.CombinedOutput(); err != nil {
+		output, err := cmd.CombinedOutput()
+		if err != nil {
 			log.Fatalf("%s fails without a mutant:\n%s", folder, output)
 		}
 		var quick []string
@@ -169,16 +178,16 @@ func (b *builder) program(folder string) *program {
 		}
 		p.quick = "^(" + strings.Join(quick, "|") + ")$"
 	})
-	return p
+	return [][]string{{"-test.run", p.quick}, {"-test.skip", p.quick}}
 }
 
 // try runs tests, those that are quick first, with a mutant.
 func (b *builder) try(tests string, id int, limit time.Duration) (verdict, by string) {
 	folder, run, _ := strings.Cut(tests, ":")
 	p := b.program(folder)
-	rounds := [][]string{{"-test.run", p.quick}, {"-test.skip", p.quick}}
-	if run != "" {
-		rounds = [][]string{{"-test.run", run}}
+	rounds := [][]string{{"-test.run", run}}
+	if run == "" {
+		rounds = b.rounds(p, folder)
 	}
 	for _, round := range rounds {
 		ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
