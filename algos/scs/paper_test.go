@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
@@ -306,6 +307,20 @@ func TestTheoremGrowthFollowsTheRadius(t *testing.T) {
 	}
 	if grown < 10 {
 		t.Errorf("samples grew %d times", grown)
+	}
+}
+
+// TestRestartMatters: a direction that is reset at each stage leads elsewhere.
+func TestRestartMatters(t *testing.T) {
+	seen := map[string]string{}
+	for _, restart := range []string{"never", "stage"} {
+		l := newLearner(t, "accept=ratio initial=64 iterations=5 margin=0 full=stop restart="+restart)
+		steps(t, l, moons(5, 1200), func(algos.Report) {})
+		model := string(algostest.Bytes(t, l.Model()))
+		if seen[model] != "" {
+			t.Errorf("restart=%s gives the model of %s", restart, seen[model])
+		}
+		seen[model] = restart
 	}
 }
 
