@@ -163,3 +163,44 @@ func TestJoinOfTopics(t *testing.T) {
 		t.Errorf("of a topic that is not there: %v", err)
 	}
 }
+
+// TestTopicMadeAgain: the positions of a checkpoint mean nothing in a topic that
+// has been deleted and made again, even where there are as many records; the job
+// goes on in it only where it has been told to.
+func TestTopicMadeAgain(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 1, nil)
+	fill := func() {
+		var recs []stream.Record
+		for _, x := range moons(200) {
+			recs = append(recs, stream.Record{Topic: topic, Value: fmt.Appendf(nil, `{"x":[%g,%g],"y":%g}`, x.X.Val[0], x.X.Val[1], x.Y)})
+		}
+		kafkatest.Produce(t, brokers, recs...)
+	}
+	fill()
+	j := trainer.Job{
+		Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Warmup: 50},
+		Kafka:       kafkaio.SourceOptions{Config: kafkaio.Config{Brokers: brokers}, Topics: []string{topic}, StopAt: stream.Offsets{{Topic: topic}: 100}},
+		Checkpoints: trainer.Checkpoints{Dir: t.TempDir()},
+		Unfinished:  true,
+	}
+	if _, err := trainer.Run(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Delete(t, brokers, topic)
+	kafkatest.Create(t, brokers, topic, 1, nil)
+	fill()
+	j.Kafka.StopAt = stream.Offsets{{Topic: topic}: 200}
+	for _, outOfRange := range []kafkaio.OutOfRange{"", kafkaio.OutOfRangeFail} {
+		j.Kafka.OutOfRange = outOfRange
+		var replaced *trainer.TopicReplacedError
+		if _, err := trainer.Run(t.Context(), j); !errors.As(err, &replaced) || len(replaced.Topics) != 1 || replaced.Topics[0] != topic {
+			t.Errorf("out of range %q: %v", outOfRange, err)
+		}
+	}
+	j.Kafka.OutOfRange = kafkaio.OutOfRangeEarliest
+	res, err := trainer.Run(t.Context(), j)
+	if c := res.Counts(); err != nil || c.Consumed != 300 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
