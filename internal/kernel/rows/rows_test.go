@@ -100,6 +100,33 @@ func TestBits(t *testing.T) {
 	}
 }
 
+// TestGroupsGo: what machines without the instructions compute is what one point
+// at a time gives.
+func TestGroupsGo(t *testing.T) {
+	for k, f := range kernels {
+		for _, dim := range []int{3, 100, 700} {
+			r := rng.New(uint64(k), "rows.groups")
+			b := kernel.New(f)
+			c := New(b, 1<<20)
+			for range 5*group + 3 {
+				c.Changed(b.Append(binary(r, dim)))
+			}
+			c.Sync()
+			if !c.Direct() {
+				t.Fatalf("kernel %v, %d features: no bits", f, dim)
+			}
+			var a [bitFeatures / 64]uint64
+			c.bits.point(&a, 7)
+			got, want := make([]float32, 5*group), make([]float32, 5*group)
+			c.bits.groupsGo(got, &a, c.bits.words[:5*group*c.bits.width()])
+			c.bits.some(want, &a, 0)
+			if !slices.Equal(got, want) {
+				t.Errorf("kernel %v, %d features: %g, want %g", f, dim, got, want)
+			}
+		}
+	}
+}
+
 // Pieces of rows have the values of the points whatever is held, while points are
 // appended and truncated, and more rows are asked for than there is room for.
 func TestEach(t *testing.T) {
