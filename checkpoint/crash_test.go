@@ -42,7 +42,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func openMem(t testing.TB, m *memFS) *Store {
 	t.Helper()
-	s, err := Open("dir", Options{Retain: 2, fs: m, Log: discard(), LockTimeout: time.Millisecond})
+	s, err := Open("above/dir", Options{Retain: 2, fs: m, Log: discard(), LockTimeout: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestCrashAnywhere(t *testing.T) {
 // not sync loses.
 func TestMemFSForgets(t *testing.T) {
 	m := newMemFS()
-	m.MkdirAll("dir")
+	m.Mkdir("dir")
 	f, _ := m.Create("dir/a")
 	io.WriteString(f, "hello")
 	f.Close()
@@ -148,6 +148,10 @@ func TestMemFSForgets(t *testing.T) {
 		t.Error("bytes survive")
 	}
 	m.SyncDir("dir")
+	if c := m.crash(loseAll, r); len(c.dirs)+len(c.now) != 0 {
+		t.Error("a directory survives that was not synced into the one above")
+	}
+	m.SyncDir(".")
 	if c := m.crash(loseAll, r); c.now["dir/b"] == nil || len(c.now["dir/b"].data) != 0 {
 		t.Error("SyncDir makes names durable, not bytes")
 	}

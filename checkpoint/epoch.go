@@ -72,7 +72,7 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.fs.MkdirAll(s.dir); err != nil {
+	if err := mkdirAll(s.fs, s.dir); err != nil {
 		return 0, fmt.Errorf("checkpoint: cannot create the directory: %w", err)
 	}
 	err := s.locked(ctx, func() error {

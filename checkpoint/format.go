@@ -50,7 +50,6 @@ func (h *Header) fields(f *state.Fields) {
 			}
 			if id != int64(int32(id)) {
 				f.Fail("partition", fmt.Errorf("%d is not a partition", id))
-				return
 			}
 			p.ID = int32(id)
 			if h.Offsets == nil {

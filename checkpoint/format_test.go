@@ -180,6 +180,27 @@ func TestCorruptions(t *testing.T) {
 	}
 }
 
+// Sizes of sections whose sum, which wraps around at 2⁶⁴, is that of the file.
+func TestSizesWrapAround(t *testing.T) {
+	le := binary.LittleEndian
+	for _, sizes := range [][]uint64{{1 << 33, 1<<64 - 1<<33}, {1 << 63, 1 << 63}, {1<<62 - 1, 1<<62 - 1, 1<<62 - 1, 1<<62 - 1, 4}} {
+		s := sample()
+		s.Sections = nil
+		for i := range sizes {
+			s.Sections = append(s.Sections, Section{Name: fmt.Sprint("empty", i)})
+		}
+		b := forge(encode(t, s), func(b []byte) {
+			for i, n := range sizes {
+				name := fmt.Sprint("empty", i)
+				le.PutUint64(b[bytes.Index(b, []byte(name))+len(name):], n)
+			}
+		})
+		if s, err := decode(b); s != nil || !errors.Is(err, ErrCorrupt) {
+			t.Errorf("sizes %d: %v, %v", sizes, s, err)
+		}
+	}
+}
+
 func TestShrinksWhileRead(t *testing.T) {
 	b := encode(t, sample())
 	for n := range b {

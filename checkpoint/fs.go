@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +15,7 @@ import (
 // fileSystem is what a Store needs of the operating system. Tests put one in
 // its place that forgets what was not synced.
 type fileSystem interface {
-	MkdirAll(dir string) error
+	Mkdir(dir string) error
 	// List returns the names of the files in dir, in no particular order.
 	List(dir string) ([]string, error)
 	// Open opens a file for reading and returns its size.
@@ -36,22 +38,25 @@ type file interface {
 
 type osFS struct{}
 
-// MkdirAll makes the directories that it creates durable.
-func (fs osFS) MkdirAll(dir string) error {
-	if _, err := os.Stat(dir); err == nil || !os.IsNotExist(err) {
-		return os.MkdirAll(dir, 0o777) // reports what is not a directory
-	}
-	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := fs.MkdirAll(parent); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
+// mkdirAll makes dir, and what is missing above it, and makes that durable.
+func mkdirAll(f fileSystem, dir string) error {
+	if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fs.SyncDir(parent)
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrNotExist}
+	}
+	if err := mkdirAll(f, parent); err != nil {
+		return err
+	}
+	if err := f.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return f.SyncDir(parent)
 }
+
+func (osFS) Mkdir(dir string) error { return os.Mkdir(dir, 0o777) }
 
 func (osFS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
@@ -94,11 +99,7 @@ func (osFS) SyncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (osFS) TryLock(name string) (func() error, bool, error) {

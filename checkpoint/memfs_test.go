@@ -16,7 +16,7 @@ import (
 // before its last SyncDir. It counts the operations that change something and
 // calls hook before each, and can fail at any of them.
 type memFS struct {
-	dirs    map[string]bool
+	dirs    map[string]bool   // directory → whether its name is durable; "." is always there
 	now     map[string]*inode // path → file, as running programs see it
 	durable map[string]*inode // as of the last SyncDir of each directory
 	locks   map[string]bool
@@ -48,7 +48,12 @@ var crashes = []string{loseAll, keepAll, keepNames, zeroBytes, keepRandom}
 // crash returns the file system that a machine finds after a power cut.
 func (m *memFS) crash(how string, r *rng.Source) *memFS {
 	c := newMemFS()
-	c.dirs = m.dirs
+	for _, dir := range sortedKeys(m.dirs) { // those above come first
+		durable := m.dirs[dir] || how != loseAll && (how != keepRandom || r.IntN(2) == 0)
+		if durable && c.exists(filepath.Dir(dir)) {
+			c.dirs[dir] = true
+		}
+	}
 	names := map[string]*inode{}
 	switch how {
 	case loseAll:
@@ -66,6 +71,9 @@ func (m *memFS) crash(how string, r *rng.Source) *memFS {
 	}
 	for _, p := range sortedKeys(names) {
 		f := names[p]
+		if !c.exists(filepath.Dir(p)) {
+			continue
+		}
 		data := bytes.Clone(f.synced)
 		switch {
 		case how == keepAll:
@@ -89,19 +97,27 @@ func (m *memFS) op(name string) error {
 	return m.hook(name, m.ops)
 }
 
-func (m *memFS) MkdirAll(dir string) error {
-	if m.dirs[dir] {
-		return nil
-	}
+func (m *memFS) exists(dir string) bool {
+	_, ok := m.dirs[dir]
+	return ok || dir == "."
+}
+
+func (m *memFS) Mkdir(dir string) error {
 	if err := m.op("mkdir"); err != nil {
 		return err
 	}
-	m.dirs[dir] = true
+	if m.exists(dir) {
+		return fs.ErrExist
+	}
+	if !m.exists(filepath.Dir(dir)) {
+		return fs.ErrNotExist
+	}
+	m.dirs[dir] = false
 	return nil
 }
 
 func (m *memFS) List(dir string) ([]string, error) {
-	if !m.dirs[dir] {
+	if !m.exists(dir) {
 		return nil, fs.ErrNotExist
 	}
 	var names []string
@@ -160,6 +176,11 @@ func (m *memFS) Remove(name string) error {
 func (m *memFS) SyncDir(dir string) error {
 	if err := m.op("syncdir"); err != nil {
 		return err
+	}
+	for d := range m.dirs {
+		if filepath.Dir(d) == dir {
+			m.dirs[d] = true
+		}
 	}
 	for _, set := range []map[string]*inode{m.durable, m.now} {
 		for p := range set {

@@ -232,6 +232,7 @@ func subjects(t *testing.T) map[string]func() subject {
 		"slots":      plain(Options{Every: 14, Policy: Balanced, Size: 9, Seed: 4}),
 		"pools":      pools(Options{Every: 8, Policy: Uniform, Size: 9, Hold: true, Seed: 4}, PoolOptions{Batch: 5, Recent: 6}),
 		"last pools": pools(Options{Every: 8, Policy: Recent, Size: 9, Hold: true}, PoolOptions{Batch: 5, Recent: 6}),
+		"warm pools": pools(Options{Every: 8, Warmup: 20, Policy: Uniform, Size: 9, Hold: true, Seed: 4}, PoolOptions{Batch: 5, Recent: 6}),
 		"labels":     pools(Options{Every: 8, Policy: Balanced, Size: 9, Hold: true}, PoolOptions{Recent: 6}),
 		"paper":      growing(Growth{Rule: "fixed", Initial: 5, Max: 60, Step: 3, Full: "stop", Stride: 16}),
 		"theorem":    growing(Growth{Rule: "theorem", Kappa: 20, PFail: .1, Initial: 5, Max: 60, TMax: 20, Full: "stop", Stride: 16}),
@@ -278,7 +279,7 @@ func TestNeedAndTakeAgree(t *testing.T) {
 				}
 				seq++
 			}
-			for n := s.Need(); n.Fresh <= 0 || kind == "pools" && !s.Ready(); n = s.Need() {
+			for n := s.Need(); n.Fresh <= 0 || strings.HasSuffix(kind, "pools") && !s.Ready(); n = s.Need() {
 				for range n.Steps {
 					used, log := s.take()
 					if pending -= used; used == 0 || pending < 0 {
@@ -319,7 +320,7 @@ func TestStateRoundTrip(t *testing.T) {
 			if a, b := step(whole, seq), step(parts, seq); a != b {
 				t.Fatalf("%s: example %d: %s uninterrupted, %s restored", kind, seq, a, b)
 			}
-			if random.IntN(9) == 0 {
+			if seq < 50 || random.IntN(9) == 0 { // while it fills, after each
 				data := encode(t, parts.Fields)
 				parts = make()
 				if err := state.Decode(data, parts.Fields); err != nil {
@@ -380,6 +381,22 @@ func TestStateDamage(t *testing.T) {
 		}
 		if refused < 1000 {
 			t.Errorf("%s: only %d of 3000 damaged states refused", kind, refused)
+		}
+	}
+}
+
+// The quickest learners step after each example: that allocates nothing.
+func TestStepsOfOneAllocateNothing(t *testing.T) {
+	for _, o := range []Options{{Every: 1}, {Every: 1, Policy: Recent, Size: 5}} {
+		b, x := buffer(t, o), labelled(1)
+		step := func() {
+			add(t, b, x)
+			if d := b.Take(); len(d.Join) != 1 {
+				t.Fatal(d)
+			}
+		}
+		if n := testing.AllocsPerRun(100, step); n > 0 {
+			t.Errorf("%+v: %g allocations a step", o, n)
 		}
 	}
 }

@@ -147,6 +147,10 @@ func TestGrowing(t *testing.T) {
 				fail("%d join, want %d", len(d.Join), grown-len(s))
 			case len(d.Test) == 0:
 				fail("there are no validation draws")
+			case g.TMax > 0 && len(d.Test) > g.TMax, len(d.Test) > len(s):
+				fail("%d validation draws", len(d.Test))
+			case !g.Recycle && !b.Holds() && g.Reserve == 0 && g.TMax == 0 && len(d.Test) != len(s):
+				fail("%d validation draws, want as many as there are members", len(d.Test))
 			}
 			for i, x := range d.Join {
 				if d.Slots[i] != len(s) {

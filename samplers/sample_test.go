@@ -2,6 +2,7 @@ package samplers
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -36,6 +37,44 @@ func TestReservoirInclusion(t *testing.T) {
 		}
 	}
 	chiSquare(t, "inclusion", counts, uniform(n, size*runs))
+}
+
+// Small samples show what single counts of large ones hide: of n examples each
+// set of size members is as likely as any other, and so are the sets of each
+// class where two classes take turns.
+func TestReservoirSubsets(t *testing.T) {
+	const size, n, runs = 2, 5, 4000
+	for _, classes := range []int{1, 2} {
+		o := Options{Policy: Uniform, Size: size}
+		if classes == 2 {
+			o = Options{Policy: Balanced, Size: 2 * size}
+		}
+		counts := make([]map[string]float64, classes)
+		for seed := range uint64(runs) {
+			o.Seed = seed
+			b := fill(t, o, uint64(classes)*n, func(seq uint64) *stream.Example {
+				return &stream.Example{Seq: seq, Labelled: true, Y: float64(1 - 2*int(seq%uint64(classes)))}
+			})
+			members := make([][]uint64, classes)
+			for i := range b.Len() {
+				c := b.Seq(i) % uint64(classes)
+				members[c] = append(members[c], b.Seq(i))
+			}
+			for c, m := range members {
+				slices.Sort(m)
+				if counts[c] == nil {
+					counts[c] = map[string]float64{}
+				}
+				counts[c][fmt.Sprint(m)]++
+			}
+		}
+		for c, m := range counts {
+			if len(m) != 10 { // 5 over 2
+				t.Fatalf("%d classes: %d sets of members, %v", classes, len(m), m)
+			}
+			chiSquare(t, fmt.Sprintf("sets of class %d of %d", c, classes), slices.Collect(maps.Values(m)), uniform(10, runs))
+		}
+	}
 }
 
 // A rare class is held completely as long as it has less than its share, and
@@ -290,6 +329,27 @@ func TestPools(t *testing.T) {
 	p.Take()
 	if n := p.Need(); n.Fresh != 3 { // a minibatch is nearer
 		t.Fatalf("%+v", n)
+	}
+	// Before there is a label, what does not enter the sample of recent ones is
+	// sampled out.
+	early, err := NewPools(Options{Policy: Uniform, Size: 4, Hold: true, Every: 4}, PoolOptions{Batch: 3, Recent: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := 0
+	for s := uint64(1); s <= 40; s++ {
+		x := example(5 * s) // without a label
+		fate := add(t, early, x)
+		entered := slices.ContainsFunc(early.Recent(), func(r *stream.Example) bool { return r.Seq == x.Seq })
+		if entered != (fate == Learned) {
+			t.Fatalf("example %d: fate %d", s, fate)
+		}
+		if !entered {
+			out++
+		}
+	}
+	if out == 0 || early.Skipped() != 40 {
+		t.Fatalf("%d sampled out, %d skipped", out, early.Skipped())
 	}
 	none, err := NewPools(Options{Policy: Uniform, Size: 4, Hold: true, Every: 4}, PoolOptions{Recent: 6})
 	if err != nil {

@@ -358,6 +358,9 @@ func (s *suite) report(t *testing.T) {
 	if last == 0 {
 		t.Fatal("no step was reported")
 	}
+	if n := l.Report().KernelEvals; s.spec.Kind == algos.Kernel && n <= 0 {
+		t.Errorf("%d kernel values were computed", n)
+	}
 }
 
 // learns: the learner does what it is for.

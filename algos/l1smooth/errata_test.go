@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // TestDescent is T4 and T5: f_α never rises, and along every direction d^T g
@@ -342,6 +343,27 @@ func TestWarmStart(t *testing.T) {
 		}
 		if mu := l.Report().Gauges[3]; mu.Name != "mu" || strconv.FormatFloat(mu.Value, 'g', -1, 64) != "0.002" {
 			t.Errorf("%s: %+v", keep, mu)
+		}
+	}
+}
+
+// TestTwoExamples: an example of each class makes a problem, one example none.
+func TestTwoExamples(t *testing.T) {
+	l, err := Spec.New(algos.Env{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, y := range []float64{1, -1} {
+		x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: y, X: stream.Vec{Val: []float32{float32(y), .5}}}
+		if _, err := algos.Feed(t.Context(), l, x); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, b := l.Model().Decision(stream.Vec{Val: []float32{1, .5}}), l.Model().Decision(stream.Vec{Val: []float32{-1, .5}})
+		if separated := a > 0 && b < 0; separated != (i == 1) || i == 0 && (a != 0 || b != 0) {
+			t.Errorf("after %d examples: decisions %g and %g", i+1, a, b)
 		}
 	}
 }

@@ -222,3 +222,71 @@ func TestLineSearch(t *testing.T) {
 		t.Error("a function without a minimum has one")
 	}
 }
+
+// TestMinimum: where the search along the true function stops, its derivative
+// is small, or changes sign at the weights that become 0 there.
+func TestMinimum(t *testing.T) {
+	forms(t, func(t *testing.T, l *Learner, p *problem) {
+		r := rand.New(rand.NewPCG(9, 1))
+		s, m := &l.s, l.s.size()
+		const alpha = 0.05
+		kinks, inside := 0, 0
+		for range 300 {
+			p.mu = []float64{0, .005, .1, 1}[r.IntN(4)]
+			s.mu = p.mu
+			w, d := make([]float64, m), make([]float64, m)
+			for j := range w {
+				w[j] = r.NormFloat64() * float64(r.IntN(4)) / 3
+			}
+			for j, g := range p.gradient(w, alpha) {
+				d[j] = -g + .05*r.NormFloat64()
+			}
+			slope := p.slope(w, d, alpha)
+			if slope >= 0 {
+				continue
+			}
+			s.set, s.ws, s.ds = s.set[:0], append(s.ws[:0], w...), append(s.ds[:0], d...)
+			for j := range m {
+				s.set = append(s.set, int32(j))
+			}
+			s.q = resize(s.q, s.n)
+			s.evaluate(&s.pt, w, alpha, false)
+			s.along(s.q, d, s.pt.h)
+			most := math.Pow(10, 3*r.Float64())
+			step, hits := s.minimum(alpha, slope, most)
+			at := func(step float64, hits []int32) (left, right float64) {
+				x, back := make([]float64, m), make([]float64, m)
+				for j := range x {
+					x[j], back[j] = w[j]+step*d[j], -d[j]
+				}
+				for _, j := range hits {
+					if math.Abs(x[j]) > 1e-12*(1+math.Abs(w[j])) {
+						t.Fatalf("weight %d is %g where it is to be 0", j, x[j])
+					}
+					x[j] = 0
+				}
+				return -p.slope(x, back, alpha), p.slope(x, d, alpha)
+			}
+			if step <= 0 || step > most {
+				t.Fatalf("step %g is not in (0, %g]", step, most)
+			}
+			left, right := at(step, hits)
+			switch _, end := at(most, nil); {
+			case len(hits) > 0:
+				kinks++
+				if left > 1e-9 || right < -1e-9 {
+					t.Fatalf("derivatives %g and %g at a kink", left, right)
+				}
+			case end < 0: // the minimum is farther than that
+			default:
+				inside++
+				if !(math.Abs(right) <= curvature*math.Abs(slope)*(1+1e-9)) {
+					t.Fatalf("derivative %g at step %g of %g, %g at the start", right, step, most, slope)
+				}
+			}
+		}
+		if kinks < 30 || inside < 60 {
+			t.Errorf("%d kinks, %d minima between them", kinks, inside)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -231,6 +232,50 @@ func TestNormsWithFrozen(t *testing.T) {
 		}
 		if o["eviction"] == "freeze" && l.removed == 0 {
 			t.Errorf("%v: no frozen example was taken out", o)
+		}
+	}
+}
+
+// The bias reported is that of the model: its decision where no kernel reaches.
+func TestReportedBias(t *testing.T) {
+	for _, o := range []map[string]string{{"rate": "3"}, {"restart": "0.5"}, {"average": "linear"}} {
+		o["gamma"], o["bias"] = "2", "0"
+		l := learner(t, o)
+		for i, x := range moons(400, .3, 6) {
+			if x.Y < 0 && i%3 > 0 {
+				continue // of unequal classes
+			}
+			algostest.Feed(t, l, x)
+		}
+		want := l.Model().Decision(stream.Vec{Val: []float32{1e6, 1e6}})
+		for _, g := range l.Report().Gauges {
+			if g.Name == "bias" && !(math.Abs(g.Value-want) <= 1e-9*math.Abs(want)) || want == 0 {
+				t.Errorf("%v: %s %g, the model has %g", o, g.Name, g.Value, want)
+			}
+		}
+	}
+}
+
+// Levels that no solution has are refused in a state.
+func TestStateRefusesLevels(t *testing.T) {
+	for _, c := range []struct {
+		change func(*level)
+		ok     bool
+	}{
+		{func(*level) {}, true},
+		{func(v *level) { v.gamma = math.NaN() }, false},
+		{func(v *level) { v.bias = math.Inf(1) }, false},
+		{func(v *level) { v.delta = -.5 }, false},
+		{func(v *level) { v.delta = math.Inf(1) }, false},
+	} {
+		l := filled(t, map[string]string{"gamma": "2"}, moons(50, .2, 5))
+		if _, err := l.Refine(t.Context(), 20); err != nil {
+			t.Fatal(err)
+		}
+		c.change(&l.cur)
+		err := learner(t, map[string]string{"gamma": "2"}).UnmarshalBinary(algostest.Bytes(t, l))
+		if (err == nil) != c.ok {
+			t.Errorf("gamma %g, bias %g, delta %g: %v", l.cur.gamma, l.cur.bias, l.cur.delta, err)
 		}
 	}
 }

@@ -104,6 +104,22 @@ func TestLevel(t *testing.T) {
 	}
 }
 
+// Values are compared by their bits, so there is one 0 only.
+func TestValueHasOneZero(t *testing.T) {
+	for _, u := range []float64{-1, math.Copysign(0, -1), 0, 1, 2.5} {
+		for _, y := range []float64{-1, 1} {
+			l := level{shift: -u}
+			if v, sign := l.value(u, y); math.Float64bits(v) != 0 || (sign != 0) != (y < 0) {
+				t.Errorf("%g(%g - %g) = %g", y, u, u, v)
+			}
+			l.shift = .5
+			if v, _ := l.value(u, y); v != y*(u+.5) {
+				t.Errorf("%g(%g + 0.5) = %g", y, u, v)
+			}
+		}
+	}
+}
+
 // biasedLP solves max γ over b and ξ ≥ 0, c_i + y_i b + ξ_i ≥ γ, Σ ξ ≤ V, by
 // the simplex method.
 func biasedLP(t *testing.T, c, y []float64, volume float64) float64 {

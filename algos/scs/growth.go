@@ -43,13 +43,13 @@ func (l *Learner) admit(draws []*stream.Example) {
 // decide tests the candidate on the points from m on.
 func (l *Learner) decide(m int) {
 	p := l.p
+	l.fresh = l.fresh || l.opt.Restart == "stage"
 	if !l.moved {
 		if l.opt.asPaper() { // a null step is never a success
 			l.counts.rejected++
 			l.delta = max(l.delta/radiusRatio, smallRadius)
 		}
 		p.Mark()
-		l.fresh = l.fresh || l.opt.Restart == "stage"
 		return
 	}
 	hingeOf := func(w, s []float64) float64 { return hinge.Loss(w, s) / float64(max(1, len(s))) }
@@ -79,7 +79,6 @@ func (l *Learner) decide(m int) {
 		l.fresh = l.fresh || l.opt.Restart == "reject"
 	}
 	l.moved = false
-	l.fresh = l.fresh || l.opt.Restart == "stage"
 	l.outdate()
 }
 

@@ -2,6 +2,7 @@ package scs_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -9,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
 	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -280,6 +283,49 @@ func TestTheoremGrowthNeverShrinks(t *testing.T) {
 		t.Errorf("the sample grew %d times, to %d", grown, size)
 	}
 }
+
+// TestTheoremGrowthFollowsTheRadius: a sample that grows becomes no larger than
+// the theorem asks for at the radius that the last candidate's test has left.
+func TestTheoremGrowthFollowsTheRadius(t *testing.T) {
+	grown := 0
+	for _, kappa := range []float64{2, 1, .5, .2, .1, .05, .02} {
+		l := newLearner(t, fmt.Sprintf("accept=always growth=theorem kappa=%g delta_0=0.5 lambda=0.1 initial=16 margin=0", kappa))
+		size := 0
+		steps(t, l, moons(3, 1500), func(r algos.Report) {
+			if size > 0 && r.Sample > size {
+				grown++
+				most := samplers.TheoremSize(gauge(t, r, "radius"), kappa, failure, 1/math.Sqrt(.1))
+				if r.Sample > most {
+					t.Errorf("kappa %g: the sample grew from %d to %d, the theorem says %d", kappa, size, r.Sample, most)
+				}
+			}
+			if f := gauge(t, r, "active_fraction"); !(f > 0 && f <= 1) { // the classes overlap
+				t.Errorf("a fraction of %g of the points is within the margin", f)
+			}
+			size = r.Sample
+		})
+	}
+	if grown < 10 {
+		t.Errorf("samples grew %d times", grown)
+	}
+}
+
+// TestRestartMatters: a direction that is reset at each stage leads elsewhere.
+func TestRestartMatters(t *testing.T) {
+	seen := map[string]string{}
+	for _, restart := range []string{"never", "stage"} {
+		l := newLearner(t, "accept=ratio initial=64 iterations=5 margin=0 full=stop restart="+restart)
+		steps(t, l, moons(5, 1200), func(algos.Report) {})
+		model := string(algostest.Bytes(t, l.Model()))
+		if seen[model] != "" {
+			t.Errorf("restart=%s gives the model of %s", restart, seen[model])
+		}
+		seen[model] = restart
+	}
+}
+
+// failure is the failure probability of the theorem.
+const failure = 0.05
 
 // TestProcessorsAndCacheLeaveNoTrace: neither GOMAXPROCS nor the size of the
 // cache shows in the state.

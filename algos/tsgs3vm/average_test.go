@@ -2,6 +2,7 @@ package tsgs3vm
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -23,8 +24,15 @@ func TestAverageShares(t *testing.T) {
 		at(3, 0, 30, 0), at(3, 0, 30, 0),
 	}
 	const unit, temperature = 2., 0.5
-	gamma := share(all, unit, temperature)
 	want := []float64{0, math.Exp(-1), math.Exp(-1.5), math.Exp(-1.5), 0, 0, 0}
+	testShares(t, all, want, unit, temperature)
+	slices.Reverse(all)
+	slices.Reverse(want)
+	testShares(t, all, want, unit, temperature)
+}
+
+func testShares(t *testing.T, all []candidate, want []float64, unit, temperature float64) {
+	gamma := share(all, unit, temperature)
 	sum := 0.0
 	for _, v := range want {
 		sum += v

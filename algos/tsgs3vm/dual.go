@@ -380,11 +380,7 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 // sweep goes over at most limit labelled points and returns the largest
 // violation.
 func (d *dual) sweep(l *Learner, limit int) float64 {
-	n := len(d.z)
-	if n == 0 {
-		return 0
-	}
-	c, worst := d.box(l), 0.0
+	n, c, worst := len(d.z), d.box(l), 0.0
 	for range min(n, limit) {
 		i := d.cursor % n
 		d.cursor = (i + 1) % n

@@ -495,6 +495,15 @@ func TestTruncation(t *testing.T) {
 			}
 		}
 	}
+	whole := newRig(t, 6, 15, 60, "step", "0.1", "draw", "fixed", "features", "64").admit()
+	for range 5 {
+		whole.iterate(4)
+	}
+	for _, q := range whole.Report().Gauges {
+		if q.Name == "truncation_bound" && q.Value != 0 {
+			t.Errorf("a bound of %g is reported where nothing is cut off", q.Value)
+		}
+	}
 }
 
 // P-16: a step adds m coefficients; without a cache nothing is kept.

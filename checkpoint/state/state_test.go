@@ -296,3 +296,30 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Arrays are binaries of little-endian elements, on every machine.
+func TestArrays(t *testing.T) {
+	for _, c := range []struct {
+		fields func(*Fields)
+		size   int
+		want   string
+	}{
+		{func(f *Fields) { f.Float64s("a", &[]float64{-2, 1}) }, 8, "\x00\x00\x00\x00\x00\x00\x00\xc0\x00\x00\x00\x00\x00\x00\xf0\x3f"},
+		{func(f *Fields) { f.Float32s("a", &[]float32{-2, 1}) }, 4, "\x00\x00\x00\xc0\x00\x00\x80\x3f"},
+		{func(f *Fields) { f.Uint64s("a", &[]uint64{1, 1 << 56}) }, 8, "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"},
+		{func(f *Fields) { f.Int32s("a", &[]int32{-2, 258}) }, 4, "\xfe\xff\xff\xff\x02\x01\x00\x00"},
+		{func(f *Fields) { f.Bools("a", &[]bool{true, false}) }, 1, "\x01\x00"},
+	} {
+		whole := func(data string) []byte { return []byte("\xa1a\xc4" + string(rune(len(data))) + data) }
+		got, err := Append(nil, c.fields)
+		if want := whole(c.want); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("encoded %x, %v, want %x", got, err, want)
+		}
+		// What does not hold whole elements is refused.
+		for n := range len(c.want) + 1 {
+			if err := Decode(whole(c.want[:n]), c.fields); (err == nil) != (n%c.size == 0) {
+				t.Errorf("%d bytes for elements of %d: %v", n, c.size, err)
+			}
+		}
+	}
+}

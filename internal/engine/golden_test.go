@@ -108,25 +108,27 @@ func TestGoldenStates(t *testing.T) {
 		return
 	}
 	for _, code := range []string{"avx512", "avx2", "generic"} {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestGoldenStates$", "-test.v")
-		cmd.Env = append(os.Environ(), goldenChild+"=1", "STREAMSVM_VEC="+code)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", code, err, out)
-		}
-		seen := 0
-		for line := range strings.Lines(string(out)) {
-			var name, hash, used string
-			if n, _ := fmt.Sscanf(line, "golden %s %s %s", &name, &hash, &used); n != 3 {
-				continue
+		t.Run(code, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestGoldenStates$", "-test.v")
+			cmd.Env = append(os.Environ(), goldenChild+"=1", "STREAMSVM_VEC="+code)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
 			}
-			seen++
-			if hash != golden[name] {
-				t.Errorf("%s on %s (asked for %s): state %s, want %s", name, used, code, hash, golden[name])
+			seen := 0
+			for line := range strings.Lines(string(out)) {
+				var name, hash, used string
+				if n, _ := fmt.Sscanf(line, "golden %s %s %s", &name, &hash, &used); n != 3 {
+					continue
+				}
+				seen++
+				if hash != golden[name] {
+					t.Errorf("%s on %s: state %s, want %s", name, used, hash, golden[name])
+				}
 			}
-		}
-		if seen != len(registry.All) {
-			t.Errorf("%s: %d learners reported, want %d\n%s", code, seen, len(registry.All), out)
-		}
+			if seen != len(registry.All) {
+				t.Errorf("%d learners reported, want %d\n%s", seen, len(registry.All), out)
+			}
+		})
 	}
 }

@@ -527,3 +527,15 @@ func BenchmarkJoin(b *testing.B) {
 		b.Fatalf("%+v", j.stats)
 	}
 }
+
+// The bounds of the classes of delays are inclusive.
+func TestDelayClasses(t *testing.T) {
+	for i, bound := range DelayBounds {
+		var d Delays
+		d.add(bound)
+		d.add(bound + 1)
+		if d[i] != 1 || d[i+1] != 1 || d.Sum() != 2 {
+			t.Errorf("delays of %d and %d are counted as %v", bound, bound+1, d)
+		}
+	}
+}

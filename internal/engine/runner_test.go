@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -306,5 +307,59 @@ func TestStopWhileWaiting(t *testing.T) {
 	snap, err := store.Load()
 	if err != nil || snap == nil || snap.Header.Examples != 900 {
 		t.Errorf("the last checkpoint is %+v, %v", snap, err)
+	}
+}
+
+// TestFirstPublication: a run that goes on from a checkpoint publishes its model
+// at once where none has been published, and otherwise when there is a newer one.
+func TestFirstPublication(t *testing.T) {
+	e := newEngine(t, config(t, "pegasos"))
+	if _, err := e.Consume(t.Context(), rings(1000, 2, false)); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := e.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range []int{1, 0} {
+		e := newEngine(t, config(t, "pegasos"))
+		if err := e.Restore(snap); err != nil {
+			t.Fatal(err)
+		}
+		pub := &topic{}
+		res, err := Run(t.Context(), e, RunConfig{
+			Source: &memory{r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Publisher: pub, Version: uint64(version), Stop: true,
+		})
+		if err != nil || len(pub.updates) != want || res.Version != 1 {
+			t.Errorf("after version %d: %d updates, version %d, %v", version, len(pub.updates), res.Version, err)
+		}
+	}
+}
+
+// unfinished is a learner that cannot Finish.
+type unfinished struct{ algos.Learner }
+
+func (unfinished) Finish(context.Context) (algos.Report, error) {
+	return algos.Report{}, errors.New("no memory")
+}
+
+func TestFailingFinishStopsTheRun(t *testing.T) {
+	cfg := config(t, "pegasos")
+	pegasos := cfg.Spec
+	cfg.Options = nil
+	cfg.Spec = algos.Define(algos.SpecInfo{Name: "unfinished", Summary: "s", When: "w", Paper: "p", Kind: pegasos.Kind}, nil,
+		func(env algos.Env, _ struct{}) (algos.Learner, error) {
+			l, err := pegasos.New(env, nil)
+			return unfinished{l}, err
+		}, pegasos.DecodeModel)
+	store := openStore(t, t.TempDir())
+	res, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
+		Source: &memory{recs: records(500, 4, false), r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Store: store,
+	})
+	if err == nil || !strings.Contains(err.Error(), "no memory") || res.Ended {
+		t.Errorf("ended %v, error %v", res.Ended, err)
+	}
+	if files, err := store.Files(); err != nil || len(files) > 0 {
+		t.Errorf("a state that is not sound was kept: %v, %v", files, err)
 	}
 }

@@ -6,7 +6,29 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/stream"
 )
+
+// Where all rows are zeros none is longer than the others.
+func TestWeightedZeros(t *testing.T) {
+	p := generate(8, 3, 1, 3).with(Squared, .01, 0, 0)
+	for i := range p.Len() {
+		p.Set(i, stream.Vec{Val: make([]float32, 3)}, p.b[i])
+	}
+	var s sampling
+	s.prepare(p, true)
+	r, hits := rng.New(1, "t"), make([]int, p.Len())
+	for range 8000 {
+		i, w := s.next(r)
+		if w != 1 {
+			t.Fatalf("weight %g", w)
+		}
+		hits[i]++
+	}
+	if slices.Min(hits) < 850 || slices.Max(hits) > 1150 { // 5 standard deviations
+		t.Errorf("draws %d", hits)
+	}
+}
 
 // Weighted sampling draws with the probabilities that it says, keeps the
 // estimate unbiased, and takes long rows out of the step size.

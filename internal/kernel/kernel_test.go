@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -67,6 +68,49 @@ func TestValues(t *testing.T) {
 				}
 				if want := pointtest.Kernel(f.Kernel, points[p], points[p]) + float64(f.Bias); math.Abs(b.Diag(int(p))-want) > 1e-5*(1+want) {
 					t.Errorf("%v: Diag(%d) = %v, want %v", f, p, b.Diag(int(p)), want)
+				}
+			}
+		}
+	}
+}
+
+// TestFieldsKeepPoints: points come back as they were, to the bit, in each form
+// that they are stored in: in full, as the non-zeros of a packed row, as a sparse
+// row.
+func TestFieldsKeepPoints(t *testing.T) {
+	for _, c := range []struct {
+		dim    int
+		sparse bool
+		forms  string
+	}{{5, false, "full"}, {60, true, "non-zeros"}, {1500, true, "sparse"}} {
+		for _, n := range []int{0, 1, 40} {
+			r := rand.New(rand.NewPCG(uint64(n), 2))
+			b := New(funcs[0])
+			for i := range n {
+				x := pointtest.Random(r, c.dim, c.sparse)
+				if c.sparse && i%3 == 0 {
+					x = stream.Vec{Idx: []int32{int32(c.dim - 1)}, Val: []float32{1}}
+				}
+				b.Append(x)
+			}
+			data, err := state.Append(nil, b.Fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := New(Func{})
+			if err := state.Decode(data, d.Fields); err != nil {
+				t.Fatalf("%s, %d points: %v", c.forms, n, err)
+			}
+			if d.Len() != n || d.Dim() != b.Dim() || d.Func != b.Func || d.Sparse() != b.Sparse() {
+				t.Fatalf("%s: %d points of %d, %v became %d of %d, %v", c.forms, n, b.Dim(), b.Func, d.Len(), d.Dim(), d.Func)
+			}
+			for i := range n {
+				x, y := b.Row(i), d.Row(i)
+				if !slices.Equal(x.Idx, y.Idx) || !slices.Equal(x.Val, y.Val) {
+					t.Errorf("%s, point %d of %d: %v became %v", c.forms, i, n, x, y)
+				}
+				if b.Diag(i) != d.Diag(i) {
+					t.Errorf("%s, point %d: K(x,x) = %g became %g", c.forms, i, b.Diag(i), d.Diag(i))
 				}
 			}
 		}

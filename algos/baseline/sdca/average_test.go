@@ -14,7 +14,13 @@ import (
 // it, also after examples have left the window; after Finish it is the last
 // iterate.
 func TestMean(t *testing.T) {
-	const buffer, share = 100, .2
+	for _, share := range []float64{.2, 1} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) { testMean(t, share) })
+	}
+}
+
+func testMean(t *testing.T, share float64) {
+	const buffer = 100
 	l, err := Spec.New(algos.Env{Seed: 1}, map[string]string{
 		"gamma": "2", "c": "2", "every": "1", "buffer": fmt.Sprint(buffer), "average": fmt.Sprint(share),
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, o := range []map[string]string{{"buffer": "60", "gamma": "2", "lambda": "0.01"}, {"kernel": "poly", "visits": "0", "buffer": "100"}} {
+	for _, o := range []map[string]string{{"buffer": "60", "gamma": "2", "lambda": "0.01"}, {"kernel": "poly", "visits": "0", "buffer": "100", "every": "1"}} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) { algostest.Run(t, Spec, algostest.With(o), algostest.Accuracy(.8)) })
 	}
 }

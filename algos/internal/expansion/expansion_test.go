@@ -2,11 +2,13 @@ package expansion
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
@@ -140,6 +142,43 @@ func TestOffset(t *testing.T) {
 				t.Errorf("an offset of %g is accepted", offset)
 			}
 		}
+	}
+}
+
+// Coefficients and points that do not agree in number are refused, and zeros
+// are not counted.
+func TestLengths(t *testing.T) {
+	b := kernel.New(funcs[0])
+	for i := range 3 {
+		b.Append(stream.Vec{Val: []float32{float32(i), 1}})
+	}
+	for _, coef := range [][]float64{{1, 2, 3}, {1, 2}, {1, 2, 3, 4}, nil} {
+		data, err := View(b, coef).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(data); (err == nil) != (len(coef) == 3) {
+			t.Errorf("%d coefficients for 3 points: %v", len(coef), err)
+		}
+	}
+	if n := Nonzero([]float64{0, 1, 0, -1e-300, math.Copysign(0, -1)}); n != 2 {
+		t.Errorf("%d coefficients are not 0, want 2", n)
+	}
+}
+
+// An export of as many numbers as are allowed is made, one of more is refused.
+func TestExportLimit(t *testing.T) {
+	b := kernel.New(funcs[0])
+	for i := range 3 {
+		b.Append(stream.Vec{Val: []float32{float32(i), 1}})
+	}
+	e := New(b, []float64{1, 2, 3}, 0)
+	if x, err := e.Export(plain.Options{Numbers: 6}); err != nil || len(x.(exported).Points) != 3 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	var limit *plain.LimitError
+	if _, err := e.Export(plain.Options{Numbers: 5}); !errors.As(err, &limit) {
+		t.Errorf("5 numbers are to describe 3 points of 2 features: %v", err)
 	}
 }
 

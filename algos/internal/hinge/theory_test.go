@@ -89,6 +89,82 @@ func TestDirectionsOverARun(t *testing.T) {
 	}
 }
 
+// TestDirectionsAreTheShortest: −d is the shortest vector between the last one and
+// the subgradient, in the norm of the geometry, by sums over the whole matrix.
+func TestDirectionsAreTheShortest(t *testing.T) {
+	const m = 50
+	for _, geometry := range []string{"rkhs", "alpha"} {
+		inside := 0
+		for seed := range uint64(4) {
+			p := newProblem(seed, m, .02, 1<<20)
+			q := p.gram()
+			times := func(x []float64) []float64 {
+				out := make([]float64, m)
+				for i := range q {
+					for j, k := range q[i] {
+						out[i] += float64(k) * x[j]
+					}
+				}
+				return out
+			}
+			inner := func(a, b []float64) (sum float64) {
+				if geometry == "rkhs" {
+					b = times(b)
+				}
+				for i := range a {
+					sum += a[i] * b[i]
+				}
+				return sum
+			}
+			turn := p.TurnRKHS
+			if geometry == "alpha" {
+				turn = p.TurnAlpha
+			}
+			for k := range 20 {
+				g := make([]float64, m) // in coefficients
+				for i, a := range p.Alpha {
+					g[i] = p.Lambda * a
+					if p.W[i]*p.S[i] < 1 {
+						g[i] -= p.W[i] / m
+					}
+				}
+				if geometry == "alpha" {
+					g = times(g)
+				}
+				// −d is g − θ(g + d).
+				sum := make([]float64, m)
+				for i, d := range p.D {
+					sum[i] = g[i] + d
+				}
+				theta := 0.0
+				if k > 0 {
+					theta = min(max(inner(g, sum)/inner(sum, sum), 0), 1)
+				}
+				if theta > 0 && theta < 1 {
+					inside++
+				}
+				norm := turn(k == 0)
+				size := math.Sqrt(inner(g, g))
+				for i, d := range p.D {
+					if want := theta*sum[i] - g[i]; !(math.Abs(d-want) <= 1e-9*size) {
+						t.Fatalf("%s, seed %d, turn %d: d[%d] = %g, want %g", geometry, seed, k, i, d, want)
+					}
+				}
+				if want := math.Sqrt(inner(p.D, p.D)); !(math.Abs(norm-want) <= 1e-9*size) {
+					t.Fatalf("%s, seed %d, turn %d: ‖d‖ = %g, want %g", geometry, seed, k, norm, want)
+				}
+				p.check(t, geometry)
+				l := p.Line()
+				step, _ := l.Exact(nil)
+				p.Move(step)
+			}
+		}
+		if inside < 20 {
+			t.Errorf("%s: θ was between 0 and 1 in %d turns only", geometry, inside)
+		}
+	}
+}
+
 // TestSubgradientInequality is P-8, in both geometries, with finite differences.
 func TestSubgradientInequality(t *testing.T) {
 	for seed := range uint64(20) {
@@ -212,5 +288,21 @@ func TestDualAscentReachesTheOptimum(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestDualOfTheWhole: one ascent after another, over problems that grow and
+// shrink, ends near the optimum of each.
+func TestDualOfTheWhole(t *testing.T) {
+	d := Dual{Tol: 1e-6, Pairs: 200}
+	for i, n := range []int{30, 60, 20, 60} {
+		p := newProblem(uint64(i), n, .05, 1<<20)
+		d.Whole(p)
+		best := p.optimum(t, 1e-8).Objective
+		if gap, ok := p.Gap(); !ok || p.Objective()-best > .01*best || gap > .02*best {
+			t.Errorf("%d points: f = %g, optimum %g, gap %g %v", n, p.Objective(), best, gap, ok)
+		}
+		p.Refresh()
+		p.check(t, "whole")
 	}
 }

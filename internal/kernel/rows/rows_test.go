@@ -100,6 +100,33 @@ func TestBits(t *testing.T) {
 	}
 }
 
+// TestGroupsGo: what machines without the instructions compute is what one point
+// at a time gives.
+func TestGroupsGo(t *testing.T) {
+	for k, f := range kernels {
+		for _, dim := range []int{3, 100, 700} {
+			r := rng.New(uint64(k), "rows.groups")
+			b := kernel.New(f)
+			c := New(b, 1<<20)
+			for range 5*group + 3 {
+				c.Changed(b.Append(binary(r, dim)))
+			}
+			c.Sync()
+			if !c.Direct() {
+				t.Fatalf("kernel %v, %d features: no bits", f, dim)
+			}
+			var a [bitFeatures / 64]uint64
+			c.bits.point(&a, 7)
+			got, want := make([]float32, 5*group), make([]float32, 5*group)
+			c.bits.groupsGo(got, &a, c.bits.words[:5*group*c.bits.width()])
+			c.bits.some(want, &a, 0)
+			if !slices.Equal(got, want) {
+				t.Errorf("kernel %v, %d features: %g, want %g", f, dim, got, want)
+			}
+		}
+	}
+}
+
 // Pieces of rows have the values of the points whatever is held, while points are
 // appended and truncated, and more rows are asked for than there is room for.
 func TestEach(t *testing.T) {
@@ -207,6 +234,44 @@ func TestRestore(t *testing.T) {
 			t.Fatalf("round %d: %d values, %d after a restart", round, c.Evals, d.Evals)
 		}
 		c = d
+	}
+}
+
+// Directories that do not fit the points, or themselves, are refused.
+func TestRestoreRefuses(t *testing.T) {
+	b := kernel.New(kernels[1])
+	for i := range 3 {
+		b.Append(stream.Vec{Val: []float32{float32(i), 1}})
+	}
+	for _, c := range []struct {
+		held          []int32
+		tick, changed []uint64
+		ok            bool
+	}{
+		{[]int32{2, 0}, []uint64{1, 1}, []uint64{1, 1, 1}, true},
+		{[]int32{2, 0}, []uint64{1}, []uint64{1, 1, 1}, false},
+		{[]int32{2}, []uint64{1, 1}, []uint64{1, 1, 1}, false},
+		{[]int32{2, 0}, []uint64{1, 1}, []uint64{1, 1}, false},
+		{[]int32{2, 0}, []uint64{1, 1}, []uint64{1, 1, 1, 1}, false},
+		{[]int32{0, 1, 2, 0}, []uint64{1, 1, 1, 1}, []uint64{1, 1, 1}, false},
+		{[]int32{2, 2}, []uint64{1, 1}, []uint64{1, 1, 1}, false},
+		{[]int32{3}, []uint64{1}, []uint64{1, 1, 1}, false},
+		{[]int32{-1}, []uint64{1}, []uint64{1, 1, 1}, false},
+	} {
+		data, err := state.Append(nil, func(f *state.Fields) {
+			now, evals := uint64(1), int64(0)
+			f.Int32s("held", &c.held)
+			f.Uint64s("tick", &c.tick)
+			f.Uint64s("changed", &c.changed)
+			f.Uint64("now", &now)
+			f.Int64("evals", &evals)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Decode(data, New(b, 1<<20).Fields); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 

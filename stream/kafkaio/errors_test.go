@@ -1,0 +1,45 @@
+package kafkaio
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Partition 0 is one like the others; a topic has the number -1.
+func TestUnknownTopicSays(t *testing.T) {
+	for partition, want := range map[int32]string{
+		-1: "kafka: topic t does not exist", 0: "kafka: topic t has no partition 0", 7: "kafka: topic t has no partition 7",
+	} {
+		if got := (&UnknownTopicError{Topic: "t", Partition: partition}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A broker that fails to say where a topic begins or ends is asked again: else
+// the topic would be taken for an empty one.
+func TestOffsetsAreAskedForAgain(t *testing.T) {
+	for failing := range 3 {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fill(t, c.ListenAddrs(), "t", 1, 20)
+		asked := 0
+		c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			asked++
+			return nil, errors.New("the connection is cut"), asked == failing
+		})
+		s := open(t, SourceOptions{Config: config(c.ListenAddrs()), Topics: []string{"t"}, UntilEnd: true})
+		same(t, take(t, s, -1), want)
+		if asked < failing {
+			t.Errorf("%d requests, want %d", asked, failing)
+		}
+		s.Close()
+		c.Close()
+	}
+}
