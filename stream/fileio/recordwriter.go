@@ -28,9 +28,14 @@ type RecordWriter struct {
 	err   error
 }
 
-// CreateRecording makes a recording at path, where no file may be yet.
+// CreateRecording makes a recording at path. A file that is there already must
+// be a recording without a record, as it is left by a writer that was killed
+// before it wrote one.
 func CreateRecording(path string) (*RecordWriter, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, os.ErrExist) && holdsNothing(path) {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fileio: %w", err)
 	}
@@ -50,6 +55,16 @@ func CreateRecording(path string) (*RecordWriter, error) {
 		return nil, fmt.Errorf("fileio: %w", err)
 	}
 	return w, nil
+}
+
+func holdsNothing(path string) bool {
+	r, err := OpenRecording(path)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	_, err = r.Next(nil)
+	return err == io.EOF
 }
 
 // Reopen cuts the recording at path off at pos, which a Sync returned, and goes
