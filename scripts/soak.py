@@ -375,7 +375,8 @@ class Round:
         with open(self.path("source.jsonl"), "w") as f:
             subprocess.run([self.exe, "generate", "checkerboard", "--count", "60000", "--codec", "json", "--seed", str(self.number + 1)], stdout=f, check=True)
         self.source = open(self.path("source.jsonl"))
-        self.procs = []
+        self.procs, self.next_sample, self.broker_rnd = [], 0, self.rnd("broker")
+        self.broker.plan(self.began, self.broker_rnd)
         self.witness = self.process("witness", "witness", lambda: self.subscribe())
         try:
             self.story()
@@ -410,8 +411,6 @@ class Round:
         return now
 
     def story(self):
-        self.broker_rnd, self.next_sample = self.rnd("broker"), 0
-        self.broker.plan(self.began, self.broker_rnd)
         trainer = self.process("trainer", "train", lambda: self.train("state", "--dlq"))
         kind = iter(lambda: ("subscribe", "predict")[len(follower.lives) % 2], None)
         follower = self.process("subscriber", "subscribe", None)
@@ -658,7 +657,8 @@ class Rivals(Round):
                 self.until((second,), lambda: self.seen() > had, "the second trainer has published nothing")
                 trainers[0].signal(signal.SIGCONT)
         self.until(both, lambda: first.gone or second.gone, "both trainers go on")
-        end = now + rnd.uniform(4, 10)
+        second.deadly = True
+        end = time.monotonic() + rnd.uniform(4, 10)
         self.until(both, lambda: time.monotonic() > end, "")
         must(not (first.gone and second.gone), "both trainers are gone, with exit codes %s and %s", first.gone, second.gone)
         must(second.gone is None or self.kind == "two directories", "the second trainer is gone, with exit code %s", second.gone)
