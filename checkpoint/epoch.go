@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -8,28 +9,31 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 
 	"github.com/cespare/xxhash/v2"
 )
 
 // epoch is the content of the file EPOCH: who may write to the directory. The
 // token tells two claims apart that have the same number, which can be where
-// EPOCH was damaged or brought back from a backup. It is an identity, not
-// state: nothing that is learned depends on it.
+// EPOCH was damaged or brought back from a backup. The id is the directory's,
+// the same in all claims. Both are identities, not state: nothing that is
+// learned depends on them.
 type epoch struct {
 	number uint64
 	token  string
+	id     string
 }
 
 const epochFile = "EPOCH"
 
 func (e epoch) String() string {
-	line := fmt.Sprintf("epoch %d token %s", e.number, e.token)
+	line := fmt.Sprintf("epoch %d token %s id %s", e.number, e.token, e.id)
 	return fmt.Sprintf("%s xxh64 %016x\n", line, xxhash.Sum64String(line))
 }
 
 func parseEpoch(text string) (e epoch, ok bool) {
-	_, err := fmt.Sscanf(text, "epoch %d token %s", &e.number, &e.token)
+	_, err := fmt.Sscanf(text, "epoch %d token %s id %s", &e.number, &e.token, &e.id)
 	return e, err == nil && e.String() == text
 }
 
@@ -48,8 +52,10 @@ func (s *Store) readEpoch() (e epoch, ok, damaged bool, err error) {
 	if _, err := io.ReadFull(f, text); err != nil {
 		return e, false, true, nil
 	}
-	e, ok = parseEpoch(string(text))
-	return e, ok, !ok, nil
+	if e, ok = parseEpoch(string(text)); !ok {
+		return epoch{}, false, true, nil
+	}
+	return e, true, false, nil
 }
 
 // Claim makes this Store the only one that can save to the directory, which it
@@ -57,19 +63,22 @@ func (s *Store) readEpoch() (e epoch, ok, damaged bool, err error) {
 // then on Save fails in every Store that claimed the directory before, in
 // whatever process. Claim first, then Load: in the other order a writer that
 // is about to be fenced could still add a snapshot after the Load.
-func (s *Store) Claim(ctx context.Context) (uint64, error) {
+func (s *Store) Claim(ctx context.Context) (uint64, error) { return s.ClaimAbove(ctx, 0) }
+
+// ClaimAbove is a Claim whose epoch is larger than above.
+func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
+	if above == math.MaxUint64 {
+		return 0, fmt.Errorf("checkpoint: there is no epoch above %d", above)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fs.MkdirAll(s.dir); err != nil {
 		return 0, fmt.Errorf("checkpoint: cannot create the directory: %w", err)
 	}
 	err := s.locked(ctx, func() error {
-		last, ok, damaged, err := s.readEpoch()
+		last, _, damaged, err := s.readEpoch()
 		if err != nil {
 			return err
-		}
-		if !ok {
-			last = epoch{}
 		}
 		names, err := s.names()
 		if err != nil {
@@ -83,25 +92,61 @@ func (s *Store) Claim(ctx context.Context) (uint64, error) {
 		if damaged {
 			s.opts.Log.Warn("epoch file is damaged, going on from the snapshots' names", "path", s.path(epochFile), "epoch", last.number)
 		}
-		var token [16]byte
-		rand.Read(token[:]) // never fails
-		claim := epoch{last.number + 1, hex.EncodeToString(token[:])}
+		claim := epoch{max(last.number, above) + 1, identity(), cmp.Or(last.id, identity())}
 		if err := s.writeEpoch(claim); err != nil {
 			return err
 		}
-		s.claim, s.next = claim, next
-		s.number.Store(claim.number)
+		s.next = next
+		s.current.Store(&claim)
 		s.removeTemps()
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	return s.claim.number, nil
+	return s.Epoch(), nil
+}
+
+// identity returns a name that nothing else has.
+func identity() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }
 
 // Epoch returns the epoch claimed, or 0. It never waits for a Save.
-func (s *Store) Epoch() uint64 { return s.number.Load() }
+func (s *Store) Epoch() uint64 {
+	if c := s.current.Load(); c != nil {
+		return c.number
+	}
+	return 0
+}
+
+// ID returns the directory's identity, or "" before Claim. Copies of the
+// directory have the same.
+func (s *Store) ID() string {
+	if c := s.current.Load(); c != nil {
+		return c.id
+	}
+	return ""
+}
+
+// Last returns the directory's identity and the epoch claimed last, by whatever
+// process. They are "" and 0 where nobody has claimed it, or it is not known.
+func (s *Store) Last() (id string, epoch uint64, err error) {
+	e, _, _, err := s.readEpoch()
+	return e.id, e.number, err
+}
+
+// Check returns an error wrapping ErrFenced if another process has claimed the
+// directory since Claim.
+func (s *Store) Check() error {
+	c := s.current.Load()
+	if c == nil {
+		return errors.New("checkpoint: the directory has not been claimed")
+	}
+	return s.check(*c)
+}
 
 func (s *Store) writeEpoch(e epoch) error {
 	fail := func(err error) error { return fmt.Errorf("checkpoint: cannot claim the directory: %w", err) }
@@ -131,17 +176,16 @@ func (s *Store) writeEpoch(e epoch) error {
 	return nil
 }
 
-// checkEpoch returns ErrFenced unless the claim in force is this Store's. The
-// caller holds the lock.
-func (s *Store) checkEpoch() error {
+// check returns ErrFenced unless the claim in force is claim.
+func (s *Store) check(claim epoch) error {
 	e, ok, _, err := s.readEpoch()
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return fmt.Errorf("%w (epoch %d: the file %s is missing or damaged)", ErrFenced, s.claim.number, s.path(epochFile))
-	case e != s.claim:
-		return fmt.Errorf("%w (epoch %d, now %d)", ErrFenced, s.claim.number, e.number)
+		return fmt.Errorf("%w (epoch %d: the file %s is missing or damaged)", ErrFenced, claim.number, s.path(epochFile))
+	case e != claim:
+		return fmt.Errorf("%w (epoch %d, now %d)", ErrFenced, claim.number, e.number)
 	}
 	return nil
 }

@@ -41,10 +41,9 @@ type Store struct {
 	opts Options
 	fs   fileSystem
 
-	number atomic.Uint64 // of claim
+	current atomic.Pointer[epoch] // the claim; nil before Claim
 
 	mu      sync.Mutex
-	claim   epoch // zero before Claim
 	next    uint64
 	bad     map[string]bool // names that Load could not read
 	skipped []*Error
@@ -210,7 +209,8 @@ func (s *Store) Skipped() []*Error {
 func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claim == (epoch{}) {
+	claim := s.current.Load()
+	if claim == nil {
 		return "", ErrNotClaimed
 	}
 	h := &snap.Header
@@ -218,7 +218,7 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 		h.Created = s.opts.Now()
 	}
 	h.Created = h.Created.Truncate(time.Millisecond).UTC()
-	h.Format, h.Epoch, h.Seq = Format, s.claim.number, s.next
+	h.Format, h.Epoch, h.Seq = Format, claim.number, s.next
 	// A number is used once, even if it is not known whether its file is there.
 	s.next++
 	n := name{h.Epoch, h.Seq}
@@ -228,7 +228,7 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 		return "", err
 	}
 	err = s.locked(ctx, func() error {
-		if err := s.checkEpoch(); err != nil {
+		if err := s.check(*claim); err != nil {
 			return err
 		}
 		if err := s.fs.Rename(temp, s.path(n.String())); err != nil {

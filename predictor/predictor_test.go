@@ -62,7 +62,7 @@ func update(p *predictor.Predictor, version uint64) *stream.Update {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return &stream.Update{Kind: stream.Full, Model: "clicks", Learner: p.Learner(), Version: version, Payload: payload, Hash: xxhash.Sum64(payload)}
+	return &stream.Update{Kind: stream.Full, Model: "clicks", Learner: p.Learner(), Version: version, Epoch: 1, Payload: payload, Hash: xxhash.Sum64(payload)}
 }
 
 // publishedModel starts a broker with a model in the topic "models".
@@ -75,6 +75,9 @@ func publishedModel() (brokers []string, stop func()) {
 	ctx := context.Background()
 	pub, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{Config: kafkaio.Config{Brokers: brokers}, Topic: "models", Model: "clicks"})
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.Claim(ctx, "a test", 1); err != nil {
 		log.Fatal(err)
 	}
 	if err := pub.Publish(ctx, update(quadrants(1), 1)); err != nil {

@@ -119,29 +119,38 @@ type Result struct {
 // from the job's checkpoints, so that subscribers would not take those of the
 // job for newer.
 type ForeignModelError struct {
-	Topic, Model   string
-	Epoch, Version uint64 // of the model there
+	Topic, Model string
+	Version      uint64           // of the model there; 0: none has been published
+	Claim        modeltopic.Claim // who has published it
 }
 
 func (e *ForeignModelError) Error() string {
-	return fmt.Sprintf("topic %s holds version %d (epoch %d) of model %s, which does not come from these checkpoints", e.Topic, e.Version, e.Epoch, e.Model)
+	by := ""
+	if e.Claim.By != "" {
+		by = fmt.Sprintf(": it was claimed by %s at %s", e.Claim.By, e.Claim.At.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("topic %s holds version %d (epoch %d) of model %s, which does not come from these checkpoints%s", e.Topic, e.Version, e.Claim.Epoch, e.Model, by)
 }
 
 // Run does the job until the stream ends, ctx ends, or something fails. When
 // ctx ends it writes a last checkpoint, publishes, and returns a Result without
 // an error. It starts in the order in which a restart is safe at any moment:
 //
-//  1. It claims the checkpoints before it reads them, so that no run that was
+//  1. It looks at the model topic: if the model there comes from other
+//     checkpoints it ends, and nobody is disturbed.
+//  2. It claims the checkpoints before it reads them, so that no run that was
 //     thought dead adds one in between, and goes on from the newest.
-//  2. It publishes that one's model again: the run before may have ended
-//     between storing and publishing it.
-//  3. It opens the stream at the positions of the checkpoint, if its topics are
+//  3. It claims the model, so that nobody else publishes it any more, and
+//     publishes the checkpoint's again: the run before may have ended between
+//     storing and publishing it.
+//  4. It opens the stream at the positions of the checkpoint, if its topics are
 //     still the same, and looks for dead letters sent since.
-//  4. At a first start it stores a checkpoint of where the topics begin before
+//  5. At a first start it stores a checkpoint of where the topics begin before
 //     it reads anything.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
-// *TopicReplacedError, a *stream.RecordError if a record is not tolerated, and
+// *TopicReplacedError, *modeltopic.FencedError or one wrapping
+// checkpoint.ErrFenced if another run has taken over, a *stream.RecordError if a record is not tolerated, and
 // those of the packages that read, store and publish.
 func Run(ctx context.Context, job Job) (res Result, err error) {
 	r := &run{Job: job}
@@ -163,6 +172,9 @@ type run struct {
 	e    *engine.Engine
 	run  engine.RunConfig
 	snap *checkpoint.Snapshot // where the run goes on from; nil at a first start
+	// store and models are nil where there are to be none.
+	store  *checkpoint.Store
+	models *modeltopic.Publisher
 	// closers end what start has opened, the last one first.
 	closers []func() error
 }
@@ -174,7 +186,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.load, r.openModels, r.openRecording, r.openSource, r.openDeadLetters} {
+	for _, step := range []func(context.Context) error{r.openStore, r.openModels, r.load, r.claimModels, r.openRecording, r.openSource, r.openDeadLetters} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -234,20 +246,25 @@ func (r *run) prepare() error {
 	return nil
 }
 
+// openStore looks at the checkpoints' directory.
+func (r *run) openStore(context.Context) (err error) {
+	if r.Checkpoints.Dir != "" {
+		r.store, err = checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, Log: r.Log})
+	}
+	return err
+}
+
 // load claims the checkpoints and restores the newest.
-func (r *run) load(ctx context.Context) error {
-	if r.Checkpoints.Dir == "" {
+func (r *run) load(ctx context.Context) (err error) {
+	if r.store == nil {
 		return nil
 	}
-	store, err := checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, Log: r.Log})
-	if err != nil {
+	if _, err := r.store.Claim(ctx); err != nil {
 		return err
 	}
-	if _, err := store.Claim(ctx); err != nil {
-		return err
-	}
-	r.run.Store = store
-	if r.snap, err = store.Load(); err != nil || r.snap == nil {
+	r.run.Store = r.store
+	r.run.Check = r.check
+	if r.snap, err = r.store.Load(); err != nil || r.snap == nil {
 		return err
 	}
 	if err := restore(r.e, r.snap); err != nil {
@@ -256,6 +273,22 @@ func (r *run) load(ctx context.Context) error {
 	h := r.snap.Header
 	r.run.Version = h.ModelVersion
 	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
+	return nil
+}
+
+// check fails if another run has taken over.
+func (r *run) check(ctx context.Context) error {
+	err := r.store.Check()
+	if err == nil && r.models != nil {
+		err = r.models.Check(ctx)
+	}
+	var fenced *modeltopic.FencedError
+	if errors.Is(err, checkpoint.ErrFenced) || errors.As(err, &fenced) {
+		return err
+	}
+	if err != nil { // what must be known will be found out when something is stored
+		r.Log.Debug("not known whether another run has taken over", "err", err)
+	}
 	return nil
 }
 
@@ -271,8 +304,8 @@ func (r *run) meta(name string) string {
 	return ""
 }
 
-// openModels opens the model topic and publishes the checkpoint's model again.
-func (r *run) openModels(ctx context.Context) error {
+// openModels looks at the model topic, before anything is claimed.
+func (r *run) openModels(ctx context.Context) (err error) {
 	if r.Models.Topic == "" {
 		return nil
 	}
@@ -281,41 +314,63 @@ func (r *run) openModels(ctx context.Context) error {
 			return err
 		}
 	}
-	p, err := modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
+	id, epoch, err := r.store.Last()
+	if err != nil {
+		return err
+	}
+	r.models, err = modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
 		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown,
 		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
 	})
 	if err != nil {
 		return err
 	}
-	r.run.Publisher = p
-	r.closers = append(r.closers, p.Close)
-	if err := r.succeed(ctx, p.Last); err != nil || r.snap == nil {
-		return err
+	r.closers = append(r.closers, r.models.Close)
+	// A copy of the directory may have gone on, in later epochs.
+	if c, _ := r.models.Last(); c.Epoch > 0 && c.Owner != "" && (c.Owner != id || c.Epoch > epoch) {
+		return r.foreign()
 	}
-	return engine.Republish(ctx, r.e, r.run, r.snap.Header)
+	return nil
 }
 
-// succeed makes sure that what is going to be published is newer, to the
-// subscribers, than what the topic holds. That is not so if the model there
-// comes from other checkpoints than these.
-func (r *run) succeed(ctx context.Context, last func() (epoch, version uint64)) error {
-	store := r.run.Store
-	epoch, version := last()
-	if epoch == 0 || r.snap != nil && epoch < store.Epoch() {
+// foreign returns the error about a model in the topic that does not come from
+// the checkpoints, unless it is to be replaced.
+func (r *run) foreign() error {
+	if r.Models.Replace {
 		return nil
 	}
-	const most = 100000 // claims are cheap, but a damaged topic may ask for any number
-	if !r.Models.Replace || epoch-store.Epoch() > most {
-		return &ForeignModelError{r.Models.Topic, r.Models.Name, epoch, version}
+	c, version := r.models.Last()
+	return &ForeignModelError{Topic: r.Models.Topic, Model: r.Models.Name, Version: version, Claim: c}
+}
+
+// claimModels makes this run the one that publishes the model, and publishes the
+// checkpoint's again.
+func (r *run) claimModels(ctx context.Context) error {
+	if r.models == nil {
+		return nil
 	}
-	for store.Epoch() <= epoch {
-		if _, err := store.Claim(ctx); err != nil {
+	c, version := r.models.Last()
+	if version > 0 && r.snap == nil || c.Epoch >= r.store.Epoch() {
+		if err := r.foreign(); err != nil {
 			return err
 		}
 	}
-	r.run.Version = max(r.run.Version, version)
-	return nil
+	if c.Owner != r.store.ID() {
+		r.run.Version = max(r.run.Version, version)
+	}
+	if c.Epoch >= r.store.Epoch() {
+		if _, err := r.store.ClaimAbove(ctx, c.Epoch); err != nil {
+			return err
+		}
+	}
+	if err := r.models.Claim(ctx, r.store.ID(), r.store.Epoch()); err != nil {
+		return err
+	}
+	r.run.Publisher = r.models
+	if r.snap == nil {
+		return nil
+	}
+	return engine.Republish(ctx, r.e, r.run, r.snap.Header)
 }
 
 // openRecording begins a recording, or goes on with it where the checkpoint
@@ -370,6 +425,9 @@ func (r *run) openDeadLetters(ctx context.Context) error {
 	o := deadletter.Options{
 		Config: r.Kafka.Config, Topics: r.topics(), Suffix: r.DeadLetters, MaxDown: r.Kafka.MaxDown, Log: r.Log,
 		Mark: r.meta(engine.MetaDeadLetters),
+	}
+	if r.store != nil {
+		o.ID, o.Owned = r.store.ID(), r.store.Check
 	}
 	if r.snap != nil {
 		o.Restored, o.From = true, r.snap.Header.Offsets

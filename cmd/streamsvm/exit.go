@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // exitCode returns the exit code for err: its own if it has one, otherwise the
@@ -15,6 +16,7 @@ func exitCode(err error) cli.Code {
 	var record *stream.RecordError
 	var field *stream.FieldError
 	var snapshot *checkpoint.Error
+	var fenced *modeltopic.FencedError
 	switch {
 	case errors.As(err, &own):
 		return own.Code
@@ -22,8 +24,8 @@ func exitCode(err error) cli.Code {
 		return cli.Data
 	case errors.Is(err, checkpoint.ErrLocked):
 		return cli.Temporary
-	case errors.Is(err, checkpoint.ErrFenced):
-		return cli.Unavailable
+	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &fenced):
+		return cli.Fenced
 	}
 	return cli.CodeOf(err)
 }

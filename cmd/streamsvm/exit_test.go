@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 func TestExitCode(t *testing.T) {
@@ -23,7 +24,8 @@ func TestExitCode(t *testing.T) {
 		{&checkpoint.Error{Err: checkpoint.ErrMagic}, cli.Data},
 		{fmt.Errorf("a: %w", checkpoint.ErrNoValid), cli.Data},
 		{fmt.Errorf("a: %w", checkpoint.ErrLocked), cli.Temporary},
-		{fmt.Errorf("a: %w", checkpoint.ErrFenced), cli.Unavailable},
+		{fmt.Errorf("a: %w", checkpoint.ErrFenced), cli.Fenced},
+		{fmt.Errorf("a: %w", &modeltopic.FencedError{}), cli.Fenced},
 		{context.Canceled, cli.Temporary},
 	} {
 		if got := exitCode(c.err); got != c.want {

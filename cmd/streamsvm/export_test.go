@@ -90,13 +90,20 @@ func TestModelTopic(t *testing.T) {
 		}
 		payloads = append(payloads, data)
 	}
+	pubs := map[string]*modeltopic.Publisher{}
 	publish := func(model string, version, base uint64, payload []byte) {
 		t.Helper()
-		pub, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
-		if err != nil {
-			t.Fatal(err)
+		if pubs[model] == nil {
+			pub, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: kafkaio.Config{Brokers: c.brokers}, Topic: topic, Model: model, MaxRecordBytes: 4000})
+			if err == nil {
+				err = pub.Claim(t.Context(), "test", 3)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { pub.Close() })
+			pubs[model] = pub
 		}
-		defer pub.Close()
 		u := &stream.Update{
 			Kind: stream.Full, Model: model, Learner: "pegasos", Version: version, Base: base, Epoch: 3, Step: 7, Examples: 100 * version,
 			Offsets: stream.Offsets{{Topic: "in", ID: 2}: 55}, Created: time.UnixMilli(1_700_000_000_000),
@@ -105,7 +112,7 @@ func TestModelTopic(t *testing.T) {
 		if base > 0 {
 			u.Kind = stream.Delta
 		}
-		if err := pub.Publish(t.Context(), u); err != nil {
+		if err := pubs[model].Publish(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -222,7 +222,7 @@ func (t *train) failed(err error) error {
 		return cli.Failf(cli.Config, "topic %s holds version %d of model %s, which does not come from the checkpoints in %s: choose another --model-name, or --replace-model",
 			foreign.Topic, foreign.Version, foreign.Model, t.checkpoint)
 	case errors.As(err, &foreign):
-		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", foreign.Topic, foreign.Model, foreign.Epoch)
+		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", foreign.Topic, foreign.Model, foreign.Claim.Epoch)
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
 	}

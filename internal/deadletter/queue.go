@@ -1,11 +1,12 @@
 package deadletter
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -24,30 +25,55 @@ import (
 // retention would soon delete what is old. It is an engine.DeadLetters and an
 // engine.Marker.
 //
-// Each letter is there once: a checkpoint says from where on the letters lie
-// that are about records after it, so that a run that goes on from there finds
-// those that the run before it has already sent.
+// Each letter is there once. Letters are written in transactions under an id of
+// the job's own, so that when a run opens its Queue, nothing more of the run
+// before comes. And a checkpoint says from where on the letters lie that are
+// about records after it, so that the run finds those that are there already.
+//
+// Send hands letters to a goroutine, which writes all that have come while it
+// wrote the ones before.
 type Queue struct {
-	p      *kafkaio.Producer
-	cfg    kafkaio.Config
-	log    *slog.Logger
-	suffix string
-	limit  map[string]int     // bytes that a record may have, by topic of letters
-	sent   map[Origin]int64   // by the run before, about records that come again; with their timestamps
-	parts  []stream.Partition // of the letters
-	mu     sync.Mutex         // guards what is below
-	news   bool               // something was sent since the marks were taken
-	marks  stream.Offsets     // letters about records that come are not before these
-	now    func() time.Time
+	opt   Options
+	t     *kafkaio.Transactor
+	limit map[string]int       // bytes that a record may have, by topic of letters
+	batch int                  // bytes of a transaction of more than one letter
+	sent  map[Origin]int64     // by the run before, about records that come again; with their timestamps
+	parts []stream.Partition   // of the letters
+	place map[string]placement // by topic of letters
+	end   context.CancelFunc
+	ended chan struct{}
+
+	mu      sync.Mutex // guards what is below
+	change  *sync.Cond
+	waiting []stream.Record
+	bytes   int    // of waiting
+	sends   uint64 // letters taken over, and
+	written uint64 // how many of them are written
+	err     error
+	news    bool           // something was sent since the marks were taken
+	marks   stream.Offsets // letters about records that come are not before these
 }
+
+// placement chooses one of n partitions for a letter.
+type placement struct {
+	choose kafkaio.Partitioner
+	n      int
+}
+
+// waitingMax bounds the letters that wait, in bytes.
+const waitingMax = 4 << 20
 
 // Options say where dead letters go.
 type Options struct {
 	Config  kafkaio.Config
 	Topics  []string // of the records
 	Suffix  string
-	MaxDown time.Duration // see kafkaio.SourceOptions
+	MaxDown time.Duration // see kafkaio.SourceOptions; for opening
 	Log     *slog.Logger
+	// ID is the job's; empty is one that nobody else has. Owned, if not nil,
+	// returns an error if another process does the job.
+	ID    string
+	Owned func() error
 	// Restored: there is a checkpoint, with these positions and this mark,
 	// which is empty if no letters were kept then.
 	Restored bool
@@ -58,12 +84,16 @@ type Options struct {
 // Open creates the topics that do not exist, and looks for letters that were
 // sent after the checkpoint.
 func Open(ctx context.Context, o Options) (*Queue, error) {
-	d := &Queue{cfg: o.Config, log: o.Log, suffix: o.Suffix, limit: map[string]int{}, sent: map[Origin]int64{}, now: time.Now}
+	d := &Queue{
+		opt: o, limit: map[string]int{}, batch: 512 << 10, sent: map[Origin]int64{}, place: map[string]placement{},
+		ended: make(chan struct{}),
+	}
+	d.change = sync.NewCond(&d.mu)
 	marks, err := parseMarks(o.Mark)
 	if err != nil {
 		return nil, &checkpoint.Error{Path: "header", Part: engine.MetaDeadLetters, Err: err}
 	}
-	batch := 512 << 10
+	largest := 0
 	var names []string
 	for _, name := range o.Topics {
 		name += o.Suffix
@@ -74,26 +104,35 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		n, err := MessageLimit(ctx, o.Config, name)
 		if err != nil {
 			n = defaultMessageBytes
-			d.log.Warn("the largest record that the topic of dead letters takes is not known: letters that it does not take stop the run", "topic", name, "assumed", n, "err", err)
+			o.Log.Warn("the largest record that the topic of dead letters takes is not known: letters that it does not take stop the run", "topic", name, "assumed", n, "err", err)
 		}
 		d.limit[name] = n
-		batch = min(batch, d.limit[name])
+		d.batch, largest = min(d.batch, n), max(largest, n)
 	}
-	so := kafkaio.SourceOptions{Config: o.Config, Topics: names, Start: kafkaio.StartLatest, UntilEnd: true, ReadUncommitted: true, TopicWait: time.Minute, MaxDown: o.MaxDown}
+	d.t, err = kafkaio.NewTransactor(kafkaio.TransactorOptions{
+		Config: o.Config, ID: "streamsvm.letters." + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
+	})
+	if err != nil {
+		return nil, err
+	}
+	so := kafkaio.SourceOptions{Config: o.Config, Topics: names, Start: kafkaio.StartLatest, TopicWait: time.Minute, MaxDown: o.MaxDown}
 	if o.Restored {
-		so.Start, so.OutOfRange, so.Offsets = kafkaio.StartEarliest, kafkaio.OutOfRangeEarliest, stream.Offsets{}
+		so.Start, so.Offsets = kafkaio.StartEarliest, stream.Offsets{}
 		for p, n := range marks {
 			if _, ok := d.limit[p.Topic]; ok {
 				so.Offsets[p] = n
 			}
 		}
 	}
-	if err := d.find(ctx, so, o); err != nil {
-		return nil, fmt.Errorf("dead letters of the run before: %w", err)
+	if err = d.t.Take(ctx); err == nil {
+		err = d.find(ctx, so)
 	}
-	if d.p, err = kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: o.Config, BatchBytes: batch}); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("dead letters of the run before: %w", err), d.t.Close())
 	}
+	run, end := context.WithCancel(context.Background())
+	d.end = end
+	go d.run(run)
 	return d, nil
 }
 
@@ -108,37 +147,35 @@ func MessageLimit(ctx context.Context, cfg kafkaio.Config, topic string) (int, e
 
 // find reads letters to their present end and remembers those about records
 // that come again. Where it starts becomes the first mark.
-func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions, o Options) error {
-	src, err := kafkaio.NewSource(ctx, so)
+func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) {
+	d.marks, _, err = kafkaio.ReadAll(ctx, so, func(r *stream.Record) {
+		// What is no letter, or one about a topic that is not read here, is
+		// somebody else's.
+		l, err := Parse(r)
+		if err == nil && l.Topic+d.opt.Suffix == r.Topic && l.Offset >= d.opt.From[l.Origin().Partition] {
+			d.sent[l.Origin()] = l.Timestamp
+		}
+	})
 	if err != nil {
 		return err
 	}
-	defer src.Close()
-	d.marks = src.Start()
 	d.parts = d.marks.Partitions()
-	var recs []stream.Record
-	for o.Restored {
-		if recs, err = src.Fetch(ctx, recs[:0]); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
+	for _, p := range d.parts {
+		l, ok := d.place[p.Topic]
+		if !ok {
+			l.choose = kafkaio.ByKey()
 		}
-		for i := range recs {
-			// What is no letter, or one about a topic that is not read here, is
-			// somebody else's.
-			l, err := Parse(&recs[i])
-			if err == nil && l.Topic+d.suffix == recs[i].Topic && l.Offset >= o.From[l.Origin().Partition] {
-				d.sent[l.Origin()] = l.Timestamp
-			}
-		}
+		l.n++
+		d.place[p.Topic] = l
 	}
 	if n := len(d.sent); n > 0 {
-		d.log.Info("dead letters sent after the checkpoint are not sent again", "letters", n)
+		d.opt.Log.Info("dead letters sent after the checkpoint are not sent again", "letters", n)
 	}
 	return nil
 }
 
-// Send implements engine.DeadLetters.
+// Send implements engine.DeadLetters. An error of an earlier letter is returned
+// by every later call.
 func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.RecordError) error {
 	id := Origin{stream.Partition{Topic: rec.Topic, ID: rec.Partition}, rec.Offset}
 	if at, ok := d.sent[id]; ok {
@@ -148,31 +185,105 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 			return nil
 		}
 	}
-	out := New(rec, why, d.suffix, d.now(), d.limit[rec.Topic+d.suffix])
+	topic := rec.Topic + d.opt.Suffix
+	out := New(rec, why, d.opt.Suffix, time.Now(), d.limit[topic])
+	out.Key, out.Value = bytes.Clone(out.Key), bytes.Clone(out.Value) // the caller's
+	for i := range out.Headers {
+		out.Headers[i].Value = bytes.Clone(out.Headers[i].Value)
+	}
+	out.Partition = d.place[topic].choose(&out, d.place[topic].n)
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.wait(ctx, func() bool { return d.bytes < waitingMax }); err != nil {
+		return err
+	}
 	d.news = true
-	d.mu.Unlock()
-	return d.p.Produce(ctx, out)
+	d.sends++
+	d.waiting = append(d.waiting, out)
+	d.bytes += WireSize(&out)
+	d.change.Broadcast()
+	return nil
+}
+
+// wait returns when f holds, or with why it will not. d.mu is held.
+func (d *Queue) wait(ctx context.Context, f func() bool) error {
+	defer context.AfterFunc(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.change.Broadcast()
+	})()
+	for d.err == nil && !f() && ctx.Err() == nil {
+		d.change.Wait()
+	}
+	return cmp.Or(d.err, ctx.Err())
+}
+
+// run writes the letters that wait, until ctx ends or something fails.
+func (d *Queue) run(ctx context.Context) {
+	defer close(d.ended)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		if d.wait(ctx, func() bool { return len(d.waiting) > 0 }) != nil {
+			return
+		}
+		n, total := 0, 0
+		for n < len(d.waiting) && (n == 0 || total+WireSize(&d.waiting[n]) <= d.batch) {
+			total += WireSize(&d.waiting[n])
+			n++
+		}
+		letters := d.waiting[:n:n]
+		d.waiting, d.bytes = d.waiting[n:], d.bytes-total
+		marks := d.marks
+		d.mu.Unlock()
+		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) { return d.look(ctx, marks, &letters[0]) }, letters...)
+		d.mu.Lock()
+		if err != nil {
+			d.err = fmt.Errorf("dead letters: %w", err)
+		}
+		d.written += uint64(n)
+		d.change.Broadcast()
+	}
+}
+
+// look reports whether the letter is there, and with it those that are written
+// together with it.
+func (d *Queue) look(ctx context.Context, marks stream.Offsets, letter *stream.Record) (found bool, err error) {
+	if d.opt.Owned != nil {
+		if err := d.opt.Owned(); err != nil {
+			return false, err
+		}
+	}
+	want, err := Parse(letter)
+	if err != nil {
+		return false, err
+	}
+	var names []string
+	for name := range d.limit {
+		names = append(names, name)
+	}
+	_, _, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{Config: d.opt.Config, Topics: names, Offsets: marks}, func(r *stream.Record) {
+		l, err := Parse(r)
+		found = found || err == nil && l.Origin() == want.Origin() && r.Time.UnixMilli() == letter.Time.UnixMilli()
+	})
+	return found, err
 }
 
 // Flush implements engine.DeadLetters.
 func (d *Queue) Flush(ctx context.Context) error {
-	if err := d.p.Flush(ctx); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	news := d.news
-	d.news = false
-	d.mu.Unlock()
-	if !news {
-		return nil
-	}
-	_, ends, err := kafkaio.Bounds(ctx, d.cfg, d.parts)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	all := d.sends
+	if err := d.wait(ctx, func() bool { return d.written >= all }); err != nil || !d.news {
+		return err
+	}
+	d.news = false
+	d.mu.Unlock()
+	_, ends, err := kafkaio.Bounds(ctx, d.opt.Config, d.parts, time.Second)
+	d.mu.Lock()
 	if err != nil {
 		// The old marks are good too, there is only more behind them to read.
-		d.log.Debug("ends of the dead letters", "err", err)
+		d.opt.Log.Debug("ends of the dead letters", "err", err)
 		d.news = true
 		return nil
 	}
@@ -189,7 +300,11 @@ func (d *Queue) Mark() string {
 }
 
 // Close gives up what is not written yet.
-func (d *Queue) Close() error { return d.p.Close() }
+func (d *Queue) Close() error {
+	d.end()
+	<-d.ended
+	return d.t.Close()
+}
 
 // formatMarks writes offsets as "topic/partition:offset topic/partition:offset".
 func formatMarks(o stream.Offsets) string {

@@ -30,6 +30,9 @@ type (
 	PublishedHook interface {
 		Published(u *stream.Update, took time.Duration)
 	}
+	// FailedHook is told, on the persisting goroutine, why the run is about to
+	// end, which may take until a step of the learner is done.
+	FailedHook interface{ Failed(err error) }
 )
 
 // tell calls f with each hook that is an H.

@@ -103,11 +103,39 @@ func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	return nil
 }
 
+// checkEvery is the time between looks whether another run has taken over.
+const checkEvery = 5 * time.Second
+
 // persist does the jobs while learning goes on.
 func (r *run) persist() {
 	defer close(r.saved)
-	for j := range r.jobs {
-		r.saved <- r.do(j)
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case j, ok := <-r.jobs:
+			if !ok {
+				return
+			}
+			err := r.do(j)
+			r.failed(err)
+			r.saved <- err
+		case <-tick.C:
+			if r.Check == nil {
+				continue
+			}
+			if err := r.Check(r.after); err != nil {
+				r.failed(err)
+				r.saved <- err
+				tick.Stop()
+			}
+		}
+	}
+}
+
+func (r *run) failed(err error) {
+	if err != nil {
+		tell(r.Hooks, func(h FailedHook) { h.Failed(err) })
 	}
 }
 

@@ -79,6 +79,9 @@ type RunConfig struct {
 	// has been read since the last one belongs to the stream. An error ends the
 	// run, with the checkpoints as they were.
 	Confirm func(ctx context.Context) error
+	// Check, if not nil, is asked every few seconds whether another run has taken
+	// over; its error ends this one.
+	Check func(ctx context.Context) error
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
 	// CheckpointInterval and CheckpointEvery say how much time and how many

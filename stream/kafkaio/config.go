@@ -187,7 +187,7 @@ func fatal(err error) bool {
 	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
 		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism, kafka.UnsupportedVersion, kafka.InvalidTopic,
 		kafka.TopicAlreadyExists, kafka.InvalidConfiguration, kafka.InvalidReplicationFactor, kafka.InvalidPartitionNumber,
-		kafka.PolicyViolation, kafka.MessageSizeTooLarge, kafka.InvalidRequest, kafka.SecurityDisabled,
+		kafka.PolicyViolation, kafka.MessageSizeTooLarge, kafka.TransactionalIDAuthorizationFailed, kafka.InvalidTransactionTimeout, kafka.InvalidRequest, kafka.SecurityDisabled,
 		kafka.UnsupportedForMessageFormat, kafka.InvalidRequiredAcks:
 		return true
 	}

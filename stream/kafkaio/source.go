@@ -330,3 +330,40 @@ func (s *Source) discoverOnce() error {
 	}
 	return nil
 }
+
+// ReadAll gives take all records up to the present ends of the topics, and
+// returns where it has begun and these ends. Unless UntilEnd or StopAt is set it
+// waits until the transactions are over that are open at the ends, so that
+// nothing committed is missing, also where it comes after something that is not.
+// What is deleted meanwhile is skipped. The records belong to take during the
+// call.
+func ReadAll(ctx context.Context, o SourceOptions, take func(*stream.Record)) (first, end stream.Offsets, err error) {
+	o.OutOfRange = OutOfRangeEarliest
+	if !o.UntilEnd && o.StopAt == nil {
+		ps, err := Partitions(ctx, o.Config, o.Topics, o.TopicWait, o.MaxDown)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, o.StopAt, err = Bounds(ctx, o.Config, ps, o.MaxDown); err != nil {
+			return nil, nil, err
+		}
+	}
+	src, err := NewSource(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer src.Close()
+	var recs []stream.Record
+	for {
+		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
+			return src.Start(), src.End(), nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range recs {
+			take(&recs[i])
+		}
+		clear(recs)
+	}
+}

@@ -162,23 +162,21 @@ func Partitions(ctx context.Context, cfg Config, topics []string, wait, maxDown 
 	return ps, nil
 }
 
-// Bounds returns the first offset and the end of every partition given. It
-// asks once.
-func Bounds(ctx context.Context, cfg Config, ps []stream.Partition) (first, end stream.Offsets, err error) {
+// Bounds returns the first offset and the end of every partition given. maxDown
+// is as in SourceOptions.
+func Bounds(ctx context.Context, cfg Config, ps []stream.Partition, maxDown time.Duration) (first, end stream.Offsets, err error) {
 	c, err := cfg.open(nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer c.close()
-	rctx, cancel := c.request(ctx, 0)
-	defer cancel()
-	bs, err := c.bounds(rctx, ps, false)
-	if err != nil {
-		return nil, nil, err
-	}
 	first, end = stream.Offsets{}, stream.Offsets{}
-	for p, b := range bs {
-		first[p], end[p] = b.first, b.end
-	}
-	return first, end, nil
+	err = retry(ctx, c, "list offsets", maxDown, func(ctx context.Context) error {
+		bs, err := c.bounds(ctx, ps, false)
+		for p, b := range bs {
+			first[p], end[p] = b.first, b.end
+		}
+		return err
+	})
+	return first, end, err
 }

@@ -31,8 +31,8 @@ type partial struct {
 }
 
 // openMax bounds the updates that are being put together at a time, and with
-// it the memory: chunks interleave only where two trainers write, or where one
-// has given up an update and begun the next.
+// it the memory. A reader of committed records finds the chunks of an update
+// side by side, or, while the topic is being compacted, some of them only.
 const openMax = 3
 
 // add takes a record and reports whether it has completed an update that is
@@ -54,7 +54,7 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	}
 	a.epoch = e.Epoch
 	a.open = slices.DeleteFunc(a.open, func(p *partial) bool { return p.head.Epoch < a.epoch })
-	if !a.wanted(e) {
+	if e.Kind == claim || !a.wanted(e) {
 		return false, nil
 	}
 	p := a.partial(e)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -57,6 +56,8 @@ const rejectionMax = 20
 // Model is what a model topic holds of one model.
 type Model struct {
 	Name string
+	// Claim is the newest, zero if there is none.
+	Claim Claim
 	// Newest is what a subscriber gets that joins now, with all deltas applied
 	// and the payload's hash verified; nil if there is no full that can be used.
 	Newest *stream.Update
@@ -125,37 +126,13 @@ func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	}
 	s := &surveyor{opt: o, topic: &Contents{Topic: o.Topic}, models: map[string]*survey{}}
 	var err error
-	s.topic.First, s.topic.End, err = readAll(ctx, kafkaio.SourceOptions{
-		Config: o.Config, Topics: []string{o.Topic}, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
+	s.topic.First, s.topic.End, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
+		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
 	}, s.take)
 	if err != nil {
 		return nil, err
 	}
 	return s.result(), nil
-}
-
-// readAll gives take all records of the topics, from their first offsets up to
-// their present ends.
-func readAll(ctx context.Context, o kafkaio.SourceOptions, take func(*stream.Record)) (first, end stream.Offsets, err error) {
-	o.UntilEnd, o.OutOfRange = true, kafkaio.OutOfRangeEarliest
-	src, err := kafkaio.NewSource(ctx, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer src.Close()
-	var recs []stream.Record
-	for {
-		if recs, err = src.Fetch(ctx, recs[:0]); err == io.EOF {
-			return src.Start(), src.End(), nil
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range recs {
-			take(&recs[i])
-		}
-		clear(recs)
-	}
 }
 
 // surveyor makes Contents of records.
@@ -170,6 +147,7 @@ type survey struct {
 	a     *assembler
 	held  map[updateKey]*held
 	chain []*held // that the newest update is made of, the full first
+	claim Claim
 }
 
 // updateKey is what chunks of one update have in common.
@@ -208,6 +186,14 @@ func (s *surveyor) take(r *stream.Record) {
 	if m == nil {
 		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true}, held: map[updateKey]*held{}}
 		s.models[e.Model] = m
+	}
+	if e.Kind == claim {
+		if _, err := m.a.add(r); err != nil {
+			s.reject(r, err)
+		} else if e.Epoch >= m.claim.Epoch {
+			m.claim = Claim{e.Epoch, e.owner, e.by, e.Created}
+		}
+		return
 	}
 	h := m.record(r, e)
 	done, err := m.a.add(r)
@@ -255,7 +241,7 @@ func (s *surveyor) reject(r *stream.Record, err error) {
 func (s *surveyor) result() *Contents {
 	for _, name := range slices.Sorted(maps.Keys(s.models)) {
 		m := s.models[name]
-		c := Model{Name: name}
+		c := Model{Name: name, Claim: m.claim}
 		if m.a.cur != nil {
 			u := *m.a.cur
 			c.Newest = &u

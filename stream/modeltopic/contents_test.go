@@ -77,7 +77,7 @@ func TestContents(t *testing.T) {
 		t.Errorf("the full is described as %+v", full)
 	}
 	p := stream.Partition{Topic: topic}
-	if c.First[p] != 0 || c.End[p] != int64(c.Records) || c.Records == 0 {
+	if c.First[p] != 0 || c.End[p] < int64(c.Records) || c.Records == 0 {
 		t.Errorf("%d records at offsets %v to %v", c.Records, c.First, c.End)
 	}
 
@@ -88,14 +88,7 @@ func TestContents(t *testing.T) {
 		t.Helper()
 		kafkatest.Produce(t, brokers, r)
 	}
-	records := func(u *stream.Update) []stream.Record {
-		t.Helper()
-		recs, err := a.records(u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return recs
-	}
+	records := func(u *stream.Update) []stream.Record { return chunks(t, a.opt, u) }
 	wrong := deltaOf(us[4], us[5])
 	wrong.Payload = bytes.Clone(wrong.Payload)
 	wrong.Payload[6] ^= 1
@@ -155,11 +148,7 @@ func TestSurveyHostile(t *testing.T) {
 	const seed = 5
 	rng := rand.New(rand.NewPCG(seed, 1))
 	u := update("m", 1, 1, 300)
-	p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1000, MaxModelBytes: 1 << 20, DeltaRing: 4}, bank: 1}
-	recs, err := p.records(u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recs := chunks(t, PublisherOptions{MaxRecordBytes: 1000}, u)
 	whole := 0
 	for range 3000 {
 		s := &surveyor{opt: ReadOptions{MaxModelBytes: 1 << 20}, topic: &Contents{}, models: map[string]*survey{}}

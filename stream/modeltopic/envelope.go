@@ -18,6 +18,10 @@ const (
 	headerType    = "content-type"
 	contentType   = "application/vnd.streamsvm.update+msgpack"
 	headerVersion = "format-version"
+
+	// claim is the kind of a record that is no update: it says who writes the
+	// model from then on.
+	claim stream.UpdateKind = "claim"
 )
 
 // envelope is the value of one record of the model topic.
@@ -27,6 +31,8 @@ type envelope struct {
 	chunk, chunks uint64 // this one, counted from 0, of so many
 	chunkHash     uint64 // xxh64 of data
 	data          []byte // this chunk's piece of the payload
+
+	owner, by string // of a claim: identity of the checkpoints, and a process for people
 }
 
 func (e *envelope) fields(f *state.Fields) {
@@ -40,6 +46,15 @@ func (e *envelope) fields(f *state.Fields) {
 	f.String("kind", &kind)
 	e.Kind = stream.UpdateKind(kind)
 	f.String("model", &e.Model)
+	created := e.Created.UnixMilli()
+	if e.Kind == claim {
+		f.Uint64("epoch", &e.Epoch)
+		f.String("owner", &e.owner)
+		f.String("by", &e.by)
+		f.Int64("created_ms", &created)
+		e.Created = time.UnixMilli(created).UTC()
+		return
+	}
 	f.String("learner", &e.Learner)
 	f.Uint64("version", &e.Version)
 	f.Uint64("base", &e.Base)
@@ -58,7 +73,6 @@ func (e *envelope) fields(f *state.Fields) {
 		ps[i].ID = int32(id)
 		e.Offsets[ps[i]] = next
 	})
-	created := e.Created.UnixMilli()
 	f.Int64("created_ms", &created)
 	e.Created = time.UnixMilli(created).UTC()
 	f.List("evaluation", len(e.Evaluation), 10, func(n int) { e.Evaluation = make([]stream.Measure, n) }, func(f *state.Fields, i int) {
@@ -85,6 +99,10 @@ func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
 	switch {
 	case e.Model == "" || len(e.Model) > maxName:
 		return nil, errors.New("model: the name is missing or too long")
+	case e.Kind == claim && (e.Epoch == 0 || e.owner == ""):
+		return nil, errors.New("epoch, owner: missing in a claim")
+	case e.Kind == claim:
+		return e, nil
 	case e.Version == 0:
 		return nil, errors.New("version: is 0")
 	case e.Kind == stream.Full && e.Base != 0:

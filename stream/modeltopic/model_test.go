@@ -2,6 +2,7 @@ package modeltopic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,13 +82,33 @@ func update(model string, epoch, version uint64, n int) *stream.Update {
 	return u
 }
 
+// publish publishes updates, after a claim of their epoch where there is none.
 func publish(t testing.TB, p *Publisher, us ...*stream.Update) {
 	t.Helper()
 	for _, u := range us {
+		if p.own.Epoch != u.Epoch {
+			if err := p.Claim(t.Context(), "test", u.Epoch); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := p.Publish(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// chunks returns the records of an update as if its epoch had been claimed.
+func chunks(t testing.TB, o PublisherOptions, u *stream.Update) []stream.Record {
+	t.Helper()
+	if o.MaxModelBytes == 0 {
+		o.MaxModelBytes = 1 << 20
+	}
+	o.Topic, o.Model, o.DeltaRing = cmp.Or(o.Topic, "t"), u.Model, cmp.Or(o.DeltaRing, 4)
+	recs, err := (&Publisher{opt: o, own: Claim{Epoch: u.Epoch}}).records(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recs
 }
 
 func sameUpdate(t testing.TB, got, want *stream.Update) {
@@ -145,35 +166,29 @@ func TestModelTopicCompacted(t *testing.T) {
 		publish(t, p, newest)
 	}
 	// A trainer dies in the middle of the next one.
-	broken := update("m", 1, 21, 9000)
-	recs, err := p.records(broken)
-	if err != nil {
-		t.Fatal(err)
+	torn := func(epoch uint64) {
+		t.Helper()
+		recs := chunks(t, PublisherOptions{Topic: topic, MaxRecordBytes: 2000}, update("m", epoch, 21, 9000))
+		kafkatest.Abort(t, brokers, recs[:len(recs)-1]...)
+		kafkatest.Produce(t, brokers, cover) // the newest batch does not count for compaction
 	}
-	kafkatest.Produce(t, brokers, recs[:len(recs)-1]...)
-	kafkatest.Produce(t, brokers, cover) // the newest batch does not count for compaction
+	torn(1)
 	b.Compact()
 	b.Compact()
 	left := kafkatest.ReadAll(t, brokers, topic)
-	if len(left) > 40 { // 2 fulls of at most 9 chunks, tombstones
+	if len(left) > 10 { // a full of two chunks, tombstones, a claim, the cover
 		t.Errorf("%d records are left", len(left))
 	}
 	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), newest)
-	// Its successor, which is told by the topic alone, does not break it either.
-	p2 := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
-	recs, err = p2.records(update("m", 2, 21, 9000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Produce(t, brokers, recs[:len(recs)-1]...)
-	kafkatest.Produce(t, brokers, cover) // the newest batch does not count for compaction
+	// Its successor does not break it either.
+	torn(2)
 	b.Compact()
-	p3 := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
-	if p3.epoch != 2 || p3.bank != p.bank {
-		t.Errorf("the topic is surveyed as epoch %d, bank %d; want 2, %d", p3.epoch, p3.bank, p.bank)
+	p2 := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+	if c, version := p2.Last(); c.Epoch != 1 || c.Owner != "test" || version != 20 {
+		t.Errorf("the topic is surveyed as %+v, version %d", c, version)
 	}
 	u := update("m", 2, 22, 100)
-	publish(t, p3, u)
+	publish(t, p2, u)
 	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), u)
 }
 
@@ -232,11 +247,11 @@ func TestModelTopicDeltas(t *testing.T) {
 	sameUpdate(t, next(t, late), v[10])
 	keys := map[string]bool{}
 	for _, r := range kafkatest.ReadAll(t, brokers, topic) {
-		if s := string(r.Key); strings.HasPrefix(s, "m/d/") {
+		if s := string(r.Key); strings.HasPrefix(s, "m/delta/") {
 			keys[s] = true
 		}
 	}
-	if !keys["m/d/0"] || !keys["m/d/3"] || keys["m/d/4"] || !keys["m/d/1/1"] {
+	if !keys["m/delta/0"] || !keys["m/delta/3"] || keys["m/delta/4"] || !keys["m/delta/1/1"] {
 		t.Errorf("delta keys %v", keys)
 	}
 	// A delta that does not fit its base does not count.
@@ -253,14 +268,6 @@ func TestModelTopicDeltas(t *testing.T) {
 // Chunks of two trainers interleave in every order; the replaced one's never
 // come out after the new one's.
 func TestAssemblerInterleaved(t *testing.T) {
-	chunks := func(u *stream.Update, bank uint64) []stream.Record {
-		p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1500, DeltaRing: 4, MaxModelBytes: 1 << 20}, bank: bank}
-		recs, err := p.records(u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return recs
-	}
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		updates := map[[2]uint64]*stream.Update{}
@@ -269,7 +276,7 @@ func TestAssemblerInterleaved(t *testing.T) {
 			for v := uint64(1); v < 5; v++ {
 				u := update("m", uint64(e+1), v, rng.IntN(5000))
 				updates[[2]uint64{u.Epoch, u.Version}] = u
-				recs := chunks(u, v%2)
+				recs := chunks(t, PublisherOptions{MaxRecordBytes: 1500}, u)
 				if rng.IntN(4) == 0 { // a torn one
 					recs = recs[:rng.IntN(len(recs))]
 				}
@@ -321,21 +328,13 @@ func TestSubscriberDropsWhatIsCorrupt(t *testing.T) {
 	p := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 1500})
 	first := update("m", 3, 1, 4000)
 	publish(t, p, first)
-	spoilt, err := p.records(update("m", 3, 2, 4000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spoilt := chunks(t, p.opt, update("m", 3, 2, 4000))
 	spoilt[1].Value = bytes.Clone(spoilt[1].Value)
 	spoilt[1].Value[len(spoilt[1].Value)-1] ^= 1
 	kafkatest.Produce(t, brokers, spoilt...)
 	kafkatest.Produce(t, brokers, stream.Record{Topic: topic, Key: []byte("m/f/0"), Value: []byte("not an envelope")})
 	// A zombie of an older epoch, with a higher version.
-	zombie := &Publisher{opt: p.opt, p: p.p}
-	old, err := zombie.records(update("m", 2, 9, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Produce(t, brokers, old...)
+	kafkatest.Produce(t, brokers, chunks(t, p.opt, update("m", 2, 9, 100))...)
 	s := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m"})
 	sameUpdate(t, next(t, s), first)
 	if s.Rejected() != 2 {
@@ -350,27 +349,42 @@ func TestPublisherFenced(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Name(t, brokers)
 	o := PublisherOptions{Config: config(brokers), Topic: topic, Model: "m"}
-	first := publisher(t, o)
-	if epoch, version := first.Last(); epoch != 0 || version != 0 {
-		t.Errorf("an empty topic has epoch %d version %d", epoch, version)
+	first, rival := publisher(t, o), publisher(t, o)
+	if c, version := first.Last(); c != (Claim{}) || version != 0 {
+		t.Errorf("an empty topic has %+v, version %d", c, version)
 	}
 	publish(t, first, update("m", 5, 1, 10))
-	p := publisher(t, o)
-	for _, q := range []*Publisher{first, p} {
-		if epoch, version := q.Last(); epoch != 5 || version != 1 {
-			t.Errorf("the topic has epoch %d version %d, want 5 and 1", epoch, version)
-		}
-	}
+	// Both have looked before either has claimed.
 	var fe *FencedError
-	if err := p.Publish(t.Context(), update("m", 4, 2, 10)); !errors.As(err, &fe) || fe.Epoch != 5 || fe.Own != 4 {
+	if err := rival.Claim(t.Context(), "other", 6); !errors.As(err, &fe) || fe.Claim.Epoch != 5 || fe.Claim.Owner != "test" || fe.Own != 0 {
 		t.Fatalf("%v", err)
 	}
-	publish(t, p, update("m", 5, 2, 10))
-	for what, u := range map[string]*stream.Update{"model": update("x", 5, 3, 1), "hash": {Model: "m", Epoch: 5, Version: 3, Kind: stream.Full}, "version": update("m", 5, 0, 0)} {
-		if err := p.Publish(t.Context(), u); err == nil || !strings.Contains(err.Error(), what) {
+	publish(t, first, update("m", 5, 2, 10)) // goes on, though the id was taken
+	// The heir has looked after, and replaces it.
+	heir := publisher(t, o)
+	if c, version := heir.Last(); c.Epoch != 5 || c.By == "" || version != 2 {
+		t.Errorf("the topic has %+v, version %d, want epoch 5, version 2", c, version)
+	}
+	if err := heir.Claim(t.Context(), "other", 5); err == nil || errors.As(err, &fe) && fe.Own != 0 {
+		t.Fatalf("an epoch claimed twice: %v", err)
+	}
+	if err := heir.Claim(t.Context(), "other", 6); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := first.Publish(t.Context(), update("m", 5, 3, 10)); !errors.As(err, &fe) || fe.Claim.Epoch != 6 || fe.Own != 5 {
+			t.Fatalf("%v", err)
+		}
+	}
+	publish(t, heir, update("m", 6, 1, 10))
+	for what, u := range map[string]*stream.Update{
+		"model": update("x", 6, 3, 1), "hash": {Model: "m", Epoch: 6, Version: 3, Kind: stream.Full}, "version": update("m", 6, 0, 0), "epoch": update("m", 5, 4, 1),
+	} {
+		if err := heir.Publish(t.Context(), u); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want an error about the %s, got %v", what, err)
 		}
 	}
+	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), update("m", 6, 1, 10))
 }
 
 func TestPublisherWarnsOfTopic(t *testing.T) {
@@ -403,16 +417,17 @@ func TestSubscriberSurvivesBroker(t *testing.T) {
 // Whatever a record claims, memory stays in proportion to its length, and what
 // is accepted is consistent.
 func FuzzEnvelope(f *testing.F) {
-	p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1500, DeltaRing: 4, MaxModelBytes: 1 << 20}}
 	for _, n := range []int{0, 10, 3000} {
-		recs, err := p.records(update("m", 1, 2, n))
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, r := range recs {
+		for _, r := range chunks(f, PublisherOptions{MaxRecordBytes: 1500}, update("m", 1, 2, n)) {
 			f.Add(r.Value)
 		}
 	}
+	claimed := envelope{Update: stream.Update{Kind: claim, Model: "m", Epoch: 3, Created: time.UnixMilli(1).UTC()}, owner: "o", by: "p"}
+	value, err := claimed.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(value)
 	// As many partitions and measures as fit into the fewest bytes.
 	e := envelope{Update: *update("m", 1, 2, 0), chunks: 1, chunkHash: xxhash.Sum64(nil)}
 	for i := range 20_000 {

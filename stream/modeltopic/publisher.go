@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,27 +47,65 @@ type PublisherOptions struct {
 // DefaultDeltaRing is the number of slots for deltas where none is given.
 const DefaultDeltaRing = 64
 
-// FencedError says that a newer trainer has published this model.
+// Claim says who writes a model.
+type Claim struct {
+	// Epoch is larger than those of the claims before. 0: nobody.
+	Epoch uint64
+	// Owner is the identity of what the model comes from, such as a directory of
+	// checkpoints. It is empty where the model has been published by a version
+	// that made no claims.
+	Owner string
+	// By names the process, At is when it began.
+	By string
+	At time.Time
+}
+
+// FencedError says that somebody else writes the model.
 type FencedError struct {
-	Model      string
-	Epoch, Own uint64
+	Topic, Model string
+	Claim        Claim  // the one in force
+	Own          uint64 // epoch; 0: none has been claimed
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("kafka: model %s has been published by epoch %d, this is epoch %d: another trainer has taken over", e.Model, e.Epoch, e.Own)
+	own := ""
+	if e.Own > 0 {
+		own = fmt.Sprintf(", this is epoch %d", e.Own)
+	}
+	return fmt.Sprintf("another trainer has taken over model %s on topic %s: %s, epoch %d, since %s%s", e.Model, e.Topic, e.Claim.By, e.Claim.Epoch,
+		e.Claim.At.Format(time.RFC3339), own)
 }
 
 // Publisher writes the updates of one model to a model topic. It implements
 // stream.Publisher and is used by one goroutine at a time.
+//
+// A model has one writer: the Publisher whose claim is the newest in the topic.
+// It writes under a transactional id that all Publishers of the model share, so
+// that the brokers refuse what another one writes, and looks for a newer claim
+// whenever the id has been taken from it. Each update is one transaction.
 type Publisher struct {
 	opt       PublisherOptions
-	p         *kafkaio.Producer
+	t         kafkaio.TakeWriter
+	close     func() error
+	read      func(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error)
 	partition int32
-	// What the topic holds of the model.
-	epoch uint64    // largest
-	last  uint64    // version of the newest update of that epoch
-	bank  uint64    // slots of the newest complete full: 2i+bank
-	used  [2]uint64 // chunks that bank 0 and 1 hold
+	by        string
+	own       Claim
+	// What the topic held when it was looked at last, up to next, and what has
+	// been written since.
+	next    stream.Offsets
+	claim   Claim // the newest
+	version uint64
+	fulls   uint64              // chunks of the largest full
+	old     map[string]struct{} // keys of format 1 before claims
+	seen    written             // the update looked for, and whether it is there
+}
+
+// written is an update and whether a topic has it.
+type written struct {
+	epoch, version uint64
+	kind           stream.UpdateKind
+	found          bool
 }
 
 var _ stream.Publisher = (*Publisher)(nil)
@@ -101,17 +142,32 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
-	p := &Publisher{opt: o, bank: 1} // the first full gets slots 0, 2, 4…
+	p := &Publisher{opt: o, by: process(), next: stream.Offsets{}, old: map[string]struct{}{}}
 	if err := p.open(ctx); err != nil {
 		return nil, err
 	}
+	p.read = p.readTopic
 	if err := p.survey(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	// One record a batch, however large records are.
-	p.p, err = kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: o.Config, Partition: kafkaio.Explicit, BatchBytes: 1, MaxDown: o.MaxDown})
-	return p, err
+	t, err := kafkaio.NewTransactor(kafkaio.TransactorOptions{
+		Config: o.Config, ID: "streamsvm.model." + o.Topic + "." + o.Model, MaxDown: o.MaxDown,
+		BatchBytes: o.MaxRecordBytes, // one record a batch, or little more
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.t, p.close = t, t.Close
+	return p, nil
+}
+
+// process names this process to people.
+func process() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s process %d", host, os.Getpid())
 }
 
 // appear is how long a topic that has just been created may be missing in what
@@ -155,92 +211,166 @@ func modelPartition(model string, partitions int) int32 {
 	return int32(xxhash.Sum64String(model) % uint64(partitions))
 }
 
-// survey reads the topic to its end, to learn which slots are in use and
-// whether a newer trainer is at work.
+// readTopic gives take the records from the offsets given, or the first, up to
+// the present ends, and returns these. It waits until all transactions are over
+// that are open there now.
+func (p *Publisher) readTopic(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
+	o := &p.opt
+	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
+		Config: o.Config, Topics: []string{o.Topic}, Offsets: from, TopicWait: appear, MaxDown: o.MaxDown,
+	}, take)
+	return ends, err
+}
+
+// survey looks at what has been added to the topic since it was looked at last.
 func (p *Publisher) survey(ctx context.Context) error {
-	a := assembler{model: p.opt.Model, limit: uint64(p.opt.MaxModelBytes)}
-	o := kafkaio.SourceOptions{Config: p.opt.Config, Topics: []string{p.opt.Topic}, MaxDown: p.opt.MaxDown}
-	_, _, err := readAll(ctx, o, func(r *stream.Record) {
-		slot, full := p.fullSlot(r.Key)
-		if full && r.Value != nil {
-			p.used[slot%2] = max(p.used[slot%2], slot/2+1)
+	next, err := p.read(ctx, p.next, func(r *stream.Record) {
+		if r.Value == nil {
+			delete(p.old, string(r.Key))
+			return
 		}
-		done, err := a.add(r)
-		if err != nil {
-			return // subscribers drop it
-		}
-		p.epoch = max(p.epoch, a.epoch)
-		if done {
-			p.last = a.cur.Version
-		}
-		if full && done {
-			p.bank = slot % 2
-		}
+		p.note(r)
 	})
+	if err == nil {
+		p.next = next
+	}
 	return err
 }
 
-// fullSlot returns the slot that a key of a full of this model names.
-func (p *Publisher) fullSlot(key []byte) (uint64, bool) {
-	s, ok := strings.CutPrefix(string(key), p.opt.Model+"/f/")
-	if !ok {
-		return 0, false
+// note takes note of a record of the topic.
+func (p *Publisher) note(r *stream.Record) {
+	e, err := decodeEnvelope(r.Value, uint64(p.opt.MaxModelBytes))
+	if err != nil || e.Model != p.opt.Model {
+		return // subscribers drop it
 	}
-	slot, err := strconv.ParseUint(s, 10, 31)
-	return slot, err == nil
+	switch {
+	case e.Kind == claim && e.Epoch >= p.claim.Epoch:
+		p.claim = Claim{e.Epoch, e.owner, e.by, e.Created}
+	case e.Kind != claim && e.Epoch > p.claim.Epoch:
+		p.claim = Claim{Epoch: e.Epoch, By: "a version of streamsvm that makes no claims", At: e.Created}
+	}
+	if e.Kind == claim {
+		return
+	}
+	if e.Epoch == p.claim.Epoch {
+		p.version = e.Version
+	}
+	if e.Kind == stream.Full {
+		p.fulls = max(p.fulls, e.chunks)
+	}
+	if key := string(r.Key); strings.HasPrefix(key, p.opt.Model+"/f/") || strings.HasPrefix(key, p.opt.Model+"/d/") {
+		p.old[key] = struct{}{}
+	}
+	if s := &p.seen; e.Epoch == s.epoch && e.Version == s.version && e.Kind == s.kind {
+		s.found = true
+	}
 }
 
-// Last returns the largest epoch that has published the model to the topic, and
-// the version of the newest complete update; both are 0 where there is none.
-func (p *Publisher) Last() (epoch, version uint64) { return p.epoch, p.last }
+// Last returns the newest claim on the model, and the version published last;
+// both are zero where there is none.
+func (p *Publisher) Last() (Claim, uint64) { return p.claim, p.version }
 
-// Publish implements stream.Publisher. It fails with a *FencedError if the
-// topic has held an update of a larger epoch when the Publisher was made.
+// Claim makes this Publisher the one that writes the model, which comes from
+// owner, under an epoch that must be larger than that of Last. It fails with a
+// *FencedError if somebody else has claimed the model since the Publisher looked.
+func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error {
+	if epoch <= p.claim.Epoch {
+		return fmt.Errorf("kafka: model %s has been claimed in epoch %d, which is not smaller than %d", p.opt.Model, p.claim.Epoch, epoch)
+	}
+	if owner == "" {
+		return errors.New("kafka: a claim without an owner")
+	}
+	c := Claim{epoch, owner, p.by, time.Now().UTC().Truncate(time.Millisecond)}
+	e := envelope{Update: stream.Update{Kind: claim, Model: p.opt.Model, Epoch: epoch, Created: c.At}, owner: c.Owner, by: c.By}
+	value, err := e.encode()
+	if err != nil {
+		return err
+	}
+	before := p.claim
+	look := func(ctx context.Context) (bool, error) {
+		if err := p.survey(ctx); err != nil {
+			return false, err
+		}
+		// One that goes on from the same, and began earlier, is replaced.
+		if p.claim != before && p.claim != c && (p.claim.Owner != owner || p.claim.Epoch >= epoch) {
+			return false, &FencedError{Topic: p.opt.Topic, Model: p.opt.Model, Claim: p.claim}
+		}
+		return p.claim == c, nil
+	}
+	if err := kafkaio.Once(ctx, p.t, look, p.record("claim", value, c.At)); err != nil {
+		return err
+	}
+	p.claim, p.own = c, c
+	return nil
+}
+
+// Publish implements stream.Publisher. It fails with a *FencedError if somebody
+// else has claimed the model.
 func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
 	recs, err := p.records(u)
 	if err != nil {
 		return err
 	}
-	if err := p.p.Produce(ctx, recs...); err != nil {
+	p.seen = written{epoch: u.Epoch, version: u.Version, kind: u.Kind}
+	if err := kafkaio.Once(ctx, p.t, p.look, recs...); err != nil {
 		return err
 	}
-	if err := p.p.Flush(ctx); err != nil {
-		return err
+	p.version = u.Version
+	if u.Kind == stream.Full {
+		clear(p.old)
+		p.fulls = 0
+		for i := range recs {
+			if recs[i].Value != nil {
+				p.fulls++
+			}
+		}
 	}
-	p.epoch, p.last = u.Epoch, u.Version
-	if u.Kind == stream.Delta {
-		return nil
-	}
-	bank := 1 - p.bank
-	n := uint64(len(recs))
-	old := p.used[bank]
-	p.bank, p.used[bank] = bank, n
-	// What a larger full has left behind in these slots cannot be taken for
-	// part of this one, but it takes space.
-	var stale []stream.Record
-	for i := n; i < old; i++ {
-		stale = append(stale, stream.Record{Topic: p.opt.Topic, Partition: p.partition, Time: u.Created, Key: p.fullKey(2*i + bank)})
-	}
-	if len(stale) == 0 {
-		return nil
-	}
-	if err := p.p.Produce(ctx, stale...); err != nil {
-		return err
-	}
-	return p.p.Flush(ctx)
+	return nil
 }
 
-func (p *Publisher) fullKey(slot uint64) []byte {
-	return fmt.Appendf(nil, "%s/f/%d", p.opt.Model, slot)
+// Check fails with a *FencedError if somebody else has claimed the model, as far
+// as that can be told without reading the topic. It changes nothing.
+func (p *Publisher) Check(ctx context.Context) error {
+	lost, err := p.t.Lost(ctx)
+	if err != nil || !lost {
+		return err
+	}
+	_, err = p.look(ctx)
+	return err
 }
 
-// records returns the update's chunks.
+// look reports whether the update sought is in the topic. It fails if this
+// Publisher must not write it.
+func (p *Publisher) look(ctx context.Context) (bool, error) {
+	if err := p.survey(ctx); err != nil {
+		return false, err
+	}
+	if p.claim != p.own {
+		return false, &FencedError{Topic: p.opt.Topic, Model: p.opt.Model, Claim: p.claim, Own: p.own.Epoch}
+	}
+	return p.seen.found, nil
+}
+
+// record returns a record of the model.
+func (p *Publisher) record(key string, value []byte, at time.Time) stream.Record {
+	r := stream.Record{Topic: p.opt.Topic, Partition: p.partition, Time: at, Key: []byte(p.opt.Model + "/" + key), Value: value}
+	if value != nil {
+		r.Headers = []stream.Header{
+			{Key: headerType, Value: []byte(contentType)},
+			{Key: headerVersion, Value: []byte(strconv.Itoa(formatVersion))},
+		}
+	}
+	return r
+}
+
+// records returns the update's chunks, and after those of a full, tombstones
+// for what it replaces.
 func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
 	if u.Model != p.opt.Model {
 		return nil, fmt.Errorf("kafka: update of model %q given to the publisher of %q", u.Model, p.opt.Model)
 	}
-	if u.Epoch < p.epoch {
-		return nil, &FencedError{Model: u.Model, Epoch: p.epoch, Own: u.Epoch}
+	if u.Epoch != p.own.Epoch {
+		return nil, fmt.Errorf("kafka: update of epoch %d given to a publisher that has claimed epoch %d", u.Epoch, p.own.Epoch)
 	}
 	if int64(len(u.Payload)) > p.opt.MaxModelBytes {
 		return nil, fmt.Errorf("kafka: model %s version %d has %d bytes, more than the limit of %d", u.Model, u.Version, len(u.Payload), p.opt.MaxModelBytes)
@@ -274,20 +404,25 @@ func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
 				return nil, fmt.Errorf("kafka: model %s version %d cannot be published: %w", u.Model, u.Version, err)
 			}
 		}
-		key := p.fullKey(2*e.chunk + 1 - p.bank)
+		key := fmt.Sprintf("full/%d", i)
 		if u.Kind == stream.Delta {
-			key = fmt.Appendf(nil, "%s/d/%d", u.Model, u.Version%uint64(p.opt.DeltaRing))
+			key = fmt.Sprintf("delta/%d", u.Version%uint64(p.opt.DeltaRing))
 			if i > 0 {
-				key = fmt.Appendf(key, "/%d", i)
+				key = fmt.Sprintf("%s/%d", key, i)
 			}
 		}
-		recs[i] = stream.Record{Topic: p.opt.Topic, Partition: p.partition, Time: u.Created, Key: key, Value: value, Headers: []stream.Header{
-			{Key: headerType, Value: []byte(contentType)},
-			{Key: headerVersion, Value: []byte(strconv.Itoa(formatVersion))},
-		}}
+		recs[i] = p.record(key, value, u.Created)
+	}
+	if u.Kind == stream.Full {
+		for i := e.chunks; i < p.fulls; i++ {
+			recs = append(recs, p.record(fmt.Sprintf("full/%d", i), nil, u.Created))
+		}
+		for _, key := range slices.Sorted(maps.Keys(p.old)) {
+			recs = append(recs, p.record(strings.TrimPrefix(key, p.opt.Model+"/"), nil, u.Created))
+		}
 	}
 	return recs, nil
 }
 
 // Close implements stream.Publisher.
-func (p *Publisher) Close() error { return p.p.Close() }
+func (p *Publisher) Close() error { return p.close() }

@@ -23,6 +23,9 @@ const (
 	IO          Code = 74 // reading or writing failed
 	Temporary   Code = 75 // try again later
 	Config      Code = 78 // the configuration file or the environment is wrong
+	// Fenced: another process has taken over. A supervisor must not start this one
+	// again, or the two take over from each other for ever. Not in sysexits.h.
+	Fenced Code = 79
 )
 
 // codes documents the exit codes in the help text.
@@ -39,6 +42,7 @@ var codes = []struct {
 	{IO, "reading or writing failed"},
 	{Temporary, "interrupted or locked: try again"},
 	{Config, "the configuration file or the environment is wrong"},
+	{Fenced, "another process has taken over: do not start this one again"},
 }
 
 // Error is an error that knows its exit code.

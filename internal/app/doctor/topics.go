@@ -296,7 +296,7 @@ func (d *checkup) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		d.warn("checkpoint "+d.Checkpoint, "it knows none of the topics: they are read from "+d.Start, "")
 		return
 	}
-	first, end, err := kafkaio.Bounds(ctx, d.Kafka, ps)
+	first, end, err := kafkaio.Bounds(ctx, d.Kafka, ps, time.Second)
 	if err != nil {
 		d.fail(cli.Unavailable, "topics", "the offsets that they hold cannot be asked for: "+err.Error(), "")
 		return

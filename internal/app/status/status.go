@@ -44,6 +44,7 @@ type Run struct {
 	marks       []mark // at least rateOver apart
 	// The latest of each kind, the newest first.
 	checkpoints, models, dead []event
+	failed                    error // why the run is about to end
 
 	// For Healthy: when the state last moved, and what it was then.
 	moved    time.Time
@@ -188,6 +189,13 @@ func (r *Run) Published(u *stream.Update, _ time.Duration) {
 	r.models = newest(r.models, u.Created, count(u.Version), count(u.Examples), string(u.Kind), count(uint64(len(u.Payload))))
 }
 
+// Failed implements engine.FailedHook.
+func (r *Run) Failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = err
+}
+
 // newest puts an event before list, which keeps its most recent elements.
 func newest(list []event, at time.Time, cells ...string) []event {
 	list = slices.Insert(list, 0, event{at, cells})
@@ -211,11 +219,15 @@ func (r *Run) lags() (list []lag, total int64) {
 	return list, total
 }
 
-// Healthy returns nil unless records are waiting and none has been consumed,
-// nor a step taken, for longer than stall.
+// Healthy returns nil unless the run is about to end because of an error, or
+// records are waiting and none has been consumed, nor a step taken, for longer
+// than stall.
 func (r *Run) Healthy(stall time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failed != nil {
+		return r.failed
+	}
 	still := r.now().Sub(r.moved)
 	if still < stall {
 		return nil

@@ -353,6 +353,27 @@ func ProduceWith(tb testing.TB, c *kgo.Client, recs ...stream.Record) {
 	}
 }
 
+// Abort writes records in a transaction that is given up.
+func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
+	tb.Helper()
+	c := dial(tb, brokers, kgo.TransactionalID("abort-"+rand.Text()))
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := c.BeginTransaction(); err != nil {
+		tb.Fatal(err)
+	}
+	for i := range recs {
+		r := &recs[i]
+		if err := c.ProduceSync(ctx, &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}).FirstErr(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := c.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // ReadAll returns every record that the topic holds now, partition by
 // partition, as franz-go reads them.
 func ReadAll(tb testing.TB, brokers []string, topic string) []stream.Record {

@@ -1,0 +1,223 @@
+package kafkaio
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TransactorOptions of NewTransactor.
+type TransactorOptions struct {
+	Config
+	// ID is the transactional id. All programs that must not write side by side
+	// share it.
+	ID string
+	// BatchBytes bounds a batch, and with it a record; 0 is 1,000,000. The
+	// topics' max.message.bytes must allow it.
+	BatchBytes int
+	// MaxDown ends an attempt with an error when there is no usable answer for
+	// so long; 0 waits forever.
+	MaxDown time.Duration
+}
+
+// Transactor writes records in transactions under an id that only one program
+// holds at a time: the last one that has taken it. It is used by one goroutine
+// at a time.
+type Transactor struct {
+	opt TransactorOptions
+	c   *client
+	kgo *kgo.Client // nil: the id is not held
+}
+
+// ErrFenced says that the id of a Transactor has been taken by another one, or
+// that the brokers have given up a transaction, which took too long. They do
+// not always tell the one from the other. Nothing has been written.
+var ErrFenced = errors.New("kafka: another program has taken over the transactional id")
+
+// transactionTimeout is how long brokers keep a transaction open whose program
+// does not answer any more. It bounds how long a trainer that dies while it
+// writes, and does not come back, holds up those that read the same partition.
+const transactionTimeout = time.Minute
+
+// NewTransactor returns a Transactor that does not hold its id yet. Nothing is
+// asked of the cluster.
+func NewTransactor(o TransactorOptions) (*Transactor, error) {
+	if o.ID == "" || o.BatchBytes < 0 {
+		return nil, fmt.Errorf("kafka: no transactional id is given, or batches of %d bytes", o.BatchBytes)
+	}
+	o.BatchBytes = cmp.Or(o.BatchBytes, 1_000_000)
+	c, err := o.Config.open(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Transactor{opt: o, c: c}, nil
+}
+
+// Take makes this Transactor the only one that holds the id. The transaction
+// that the one before had open is undone, and nothing more of that one is
+// written, not even what is on its way to the brokers. So what a reader of
+// committed records finds up to the topics' present ends is all there is, until
+// the next Write or the next Take.
+func (t *Transactor) Take(ctx context.Context) error {
+	t.drop()
+	return retry(ctx, t.c, "take the transactional id "+t.opt.ID, t.opt.MaxDown, func(ctx context.Context) error {
+		k, err := t.opt.reach().Client(
+			kgo.TransactionalID(t.opt.ID), kgo.TransactionTimeout(transactionTimeout),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
+			kgo.BrokerMaxWriteBytes(1<<30), kgo.ProducerBatchMaxBytes(int32(min(t.opt.BatchBytes, 1<<30-1<<20))), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(t.c.timeout),
+			kgo.UnknownTopicRetries(-1),
+		)
+		if err != nil {
+			return err
+		}
+		if _, _, err := k.ProducerID(ctx); err != nil {
+			k.Close()
+			return t.explain(err)
+		}
+		t.kgo = k
+		return nil
+	})
+}
+
+// Write writes the records, all or none, each to the partition that it names,
+// and returns when all in-sync replicas have them. It waits out short troubles.
+// After an error the id is not held any more, and unless that is ErrFenced it is
+// not known whether the records have been written. A zero Time becomes the
+// current one.
+func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err error) {
+	if t.kgo == nil {
+		return ErrFenced
+	}
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	defer cancel()
+	defer time.AfterFunc(stuckAfter, func() {
+		t.c.log.Warn("kafka: writing takes long", "transactional_id", t.opt.ID, "records", len(recs))
+	}).Stop()
+	defer func() {
+		if err != nil {
+			t.drop()
+			err = t.explain(err)
+		}
+	}()
+	if err := t.kgo.BeginTransaction(); err != nil {
+		return err
+	}
+	out := copies(recs)
+	all := make([]*kgo.Record, len(out))
+	for i := range out {
+		out[i].Partition = recs[i].Partition
+		all[i] = &out[i]
+	}
+	if err := t.kgo.ProduceSync(ctx, all...).FirstErr(); err != nil {
+		return err
+	}
+	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
+}
+
+// Lost reports whether somebody else has taken the id, as far as brokers say,
+// which Apache Kafka does from version 3.0 on.
+func (t *Transactor) Lost(ctx context.Context) (bool, error) {
+	if t.kgo == nil {
+		return true, nil
+	}
+	ctx, cancel := t.c.request(ctx, 0)
+	defer cancel()
+	id, epoch, err := t.kgo.ProducerID(ctx)
+	if err != nil {
+		return false, t.explain(err)
+	}
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{t.opt.ID}
+	resp, err := req.RequestWith(ctx, t.kgo)
+	if err != nil {
+		return false, t.explain(err)
+	}
+	for _, s := range resp.TransactionStates {
+		if err := kerr.ErrorForCode(s.ErrorCode); err != nil {
+			return false, t.explain(err)
+		}
+		if s.TransactionalID == t.opt.ID {
+			return s.ProducerID != id || s.ProducerEpoch != epoch, nil
+		}
+	}
+	return false, nil
+}
+
+// explain puts an error of franz-go's client in terms of this package.
+func (t *Transactor) explain(err error) error {
+	var ke *kerr.Error
+	switch {
+	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch), errors.Is(err, kerr.InvalidProducerIDMapping):
+		return ErrFenced
+	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
+		return fmt.Errorf("kafka: not allowed to write under the transactional id %s: Write on it must be granted: %w",
+			t.opt.ID, kafka.TransactionalIDAuthorizationFailed)
+	case errors.As(err, &ke):
+		return fmt.Errorf("kafka: transaction of %s: %w", t.opt.ID, kafka.Error(ke.Code))
+	}
+	return fmt.Errorf("kafka: transaction of %s: %w", t.opt.ID, err)
+}
+
+// drop gives up the id, without telling anybody.
+func (t *Transactor) drop() {
+	if t.kgo != nil {
+		t.kgo.Close()
+		t.kgo = nil
+	}
+}
+
+// Close implements io.Closer.
+func (t *Transactor) Close() error {
+	t.drop()
+	t.c.close()
+	return nil
+}
+
+// TakeWriter is a Transactor, or stands for one in a test.
+type TakeWriter interface {
+	Take(context.Context) error
+	Write(context.Context, ...stream.Record) error
+	// Held reports whether nothing has failed since the last Take.
+	Held() bool
+	Lost(context.Context) (bool, error)
+}
+
+// Held implements TakeWriter.
+func (t *Transactor) Held() bool { return t.kgo != nil }
+
+// Once writes the records exactly once, whatever happens on the way, if they
+// may be written. While the id is not held, at first and after every failure, it
+// asks look, which reads the topics up to their ends: whether the records are
+// there already, or why, as an error, they must not be written. It asks before it takes the id, so that
+// nobody is fenced in vain, and again afterwards, when the answer stays true.
+func Once(ctx context.Context, t TakeWriter, look func(context.Context) (written bool, err error), recs ...stream.Record) error {
+	var wait backoff
+	for {
+		if !t.Held() {
+			if written, err := look(ctx); written || err != nil {
+				return err
+			}
+			if err := t.Take(ctx); err != nil {
+				return err
+			}
+			if written, err := look(ctx); written || err != nil {
+				return err
+			}
+		}
+		err := t.Write(ctx, recs...)
+		if err == nil || fatal(err) || ctx.Err() != nil {
+			return err
+		}
+		if err := wait.sleep(ctx); err != nil {
+			return err
+		}
+	}
+}
