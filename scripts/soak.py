@@ -63,7 +63,8 @@ WAYS = [
     ("no features", '{"id":"N","y":1}', "decode", "missing"),
 ]
 H = "__streamsvm.errors."
-FENCED, REFUSED = 79, 78  # exit codes of a trainer that has been replaced, and of one that finds the model of another
+# Exit codes of a trainer that has been replaced, of one that finds the model of another, and of one that has to wait.
+FENCED, REFUSED, BUSY = 79, 78, 75
 PART = 400  # records a producer writes at a time
 BELONGS = re.compile(r"EPOCH|LOCK|checkpoint-\d{10}-\d{12}\.ssc")
 RETAIN = 3
@@ -161,10 +162,10 @@ class Process:
 class Victim:
     """A process that is ended at drawn moments and started again."""
 
-    def __init__(self, process, rnd, shortest, longest, deadly=True, last=()):
-        self.process, self.rnd, self.span, self.deadly = process, rnd, (shortest, longest), deadly
+    def __init__(self, soak, process, rnd, shortest, longest, deadly=True, last=(), again=()):
+        self.soak, self.process, self.rnd, self.span, self.deadly = soak, process, rnd, (shortest, longest), deadly
         self.last, self.gone = last, None  # exit codes after which it may stay away, and the one with which it does
-        self.stretch = 1
+        self.again = again  # exit codes after which it is started again
         self.due, self.next = 0, "start"
         self.counts = collections.Counter()
 
@@ -173,7 +174,7 @@ class Victim:
         self.next = "kill" if draw < .72 else "term" if draw < .84 else "stop"
         if not self.deadly:
             self.next = "stop"
-        self.due = now + self.rnd.uniform(*self.span) * self.stretch
+        self.due = now + self.rnd.uniform(*self.span) * self.soak.stretch
 
     def tick(self, now):
         """Does what is due; reports True at the end of a life."""
@@ -186,6 +187,9 @@ class Victim:
             code = p.ended("by itself")
             if code in self.last:
                 self.gone, self.due, self.next = code, float("inf"), "nothing"
+                return True
+            if code in self.again:
+                self.next, self.due = "start", now + .3
                 return True
             raise Violation("%s: ended by itself with exit code %d\n%s" % (p.name, code, p.last_words()))
         if now < self.due:
@@ -289,7 +293,7 @@ class Broker:
 
 
 class Round:
-    letters_kept, kind = True, "one trainer"
+    letters_kept, recorded, kind = True, True, "one trainer"
 
     def __init__(self, soak, number, learner):
         self.soak, self.number, self.learner = soak, number, learner
@@ -325,8 +329,9 @@ class Round:
     def train(self, directory, *more):
         return [self.exe, "train", "-q", "--brokers", self.broker.addr, "--topics", self.examples, "--codec", "json", "--merge", self.merge,
                 "--lateness", "1h", "--topic-wait", "-1s", "--tolerance", "data", "--model-topic", self.models, "--model-name", self.name,
-                "--checkpoint", self.path(directory), "--record", self.path(directory + ".ssr"), "--checkpoint-every", str(self.every),
-                "--checkpoint-interval", "1s", "--checkpoint-retain", str(RETAIN), "--listen", ""] + self.publish + self.learn + list(more)
+                "--checkpoint", self.path(directory), "--checkpoint-every", str(self.every),
+                "--checkpoint-interval", "1s", "--checkpoint-retain", str(RETAIN), "--listen", ""] + [
+                    "--record", self.path(directory + ".ssr")] * self.recorded + self.publish + self.learn + list(more)
 
     def subscribe(self, *more):
         return [self.exe, "subscribe", "--brokers", self.broker.addr, "--model-topic", self.models, "--model-name", self.name,
@@ -422,7 +427,7 @@ class Round:
             return [self.exe, "predict", "--brokers", self.broker.addr, "--model-topic", self.models, "--model-name", self.name, "--topic-wait", "-1s"]
 
         follower.argv = follow
-        self.victims = [Victim(trainer, self.rnd("trainer"), .1, 2, not self.spared), Victim(follower, self.rnd("subscriber"), .1, 3)]
+        self.victims = [Victim(self.soak, trainer, self.rnd("trainer"), .1, 2, not self.spared), Victim(self.soak, follower, self.rnd("subscriber"), .1, 3)]
         self.witness.start()
         while self.kills() < self.soak.args.round_kills and not self.soak.over(self.kills()):
             now = self.tick()
@@ -478,9 +483,9 @@ class Round:
         seq = max((int(f[-16:-4]) for f in files if f.endswith(".ssc")), default=0)
         if seq > self.seq:
             self.seq, v.process.lives[-1]["useful"] = seq, True
-            v.stretch = max(1, v.stretch / 1.3)
+            self.soak.stretch = max(1, self.soak.stretch / 1.3)
         elif self.broker.state == "up":
-            v.stretch = min(10, v.stretch * 1.3)
+            self.soak.stretch = min(10, self.soak.stretch * 1.3)
         if self.broker.state == "up" and self.broker.due - time.monotonic() > 2 and v.rnd.random() < .3 and files:
             letters = self.letters(5)
             if letters is not None:
@@ -527,6 +532,8 @@ class Round:
         records = self.read(self.examples)
         values = [v for *_, v in records]
         must(sorted(values) == sorted(self.produced), "the topic holds %d records, %d were produced", len(values), len(self.produced))
+        if not self.recorded:
+            sh(self.exe, "record", self.path(directory + ".ssr"), "--brokers", self.broker.addr, "--topics", self.examples, "--merge", self.merge, "--lateness", "1h", "--until-end", "-q")
         order = self.check_recording(directory, records)
         state = self.newest(directory)
         meta = state["meta"]
@@ -638,10 +645,16 @@ class Rivals(Round):
     def story(self):
         rnd = self.rnd("rivals")
         self.kind = rnd.choice(("two directories", "replacing", "one directory"))
-        names = ("a", "a") if self.kind == "one directory" else ("a", "b")
+        names, again = ("a", "b"), ()
+        if self.kind == "one directory":
+            # Of a recording there is one writer: the second trainer has to wait for the end of the first.
+            self.recorded = rnd.random() < .5
+            names, again = ("a", "a"), (BUSY,) * self.recorded
+            if not self.recorded:
+                self.merge, self.kind = "ordered", "one directory, no recording"
         trainers = [self.process("trainer-%d" % i, "train", lambda n=n, i=i: self.train(n, *["--replace-model"] * (i == 1 and self.kind == "replacing")))
                     for i, n in enumerate(names)]
-        first, second = (Victim(t, self.rnd(t.name), .2, 2, last=(FENCED, REFUSED)) for t in trainers)
+        first, second = (Victim(self.soak, t, self.rnd(t.name), .2, 2, last=(FENCED, REFUSED), again=again) for t in trainers)
         self.victims = both = [first, second]
         self.witness.start()
         now = self.tick()
@@ -649,12 +662,12 @@ class Rivals(Round):
             first.due, second.due = now + rnd.uniform(0, .5), now + rnd.uniform(0, .5)
         else:
             self.until((first,), lambda: self.seen() > 0, "no model has come")
-            if self.kind == "one directory":
+            if names[0] == names[1]:
                 first.spare()
                 trainers[0].signal(signal.SIGSTOP)
                 had = self.seen()
                 second.due, second.deadly = 0, False
-                self.until((second,), lambda: self.seen() > had, "the second trainer has published nothing")
+                self.until((second,), lambda: len(trainers[1].lives) > 2 if self.recorded else self.seen() > had, "the second trainer has not come")
                 trainers[0].signal(signal.SIGCONT)
         self.until(both, lambda: first.gone or second.gone, "both trainers go on")
         second.deadly = True
@@ -705,7 +718,7 @@ class Soak:
         random.Random(args.seed).shuffle(self.learners)
         self.broker, self.began = None, time.monotonic()
         self.rounds, self.brokers = [], []
-        self.kills = 0
+        self.kills, self.stretch = 0, 1  # times that lives last as long as drawn, on a busy machine
 
     def over(self, more=0):
         return self.kills + more >= self.args.kills or time.monotonic() - self.began > self.args.seconds
@@ -735,7 +748,7 @@ class Soak:
 
     def report(self, r):
         trainers = [life for p in r.procs if p.role == "train" for life in p.lives]
-        print("%3d %-10s %-20s %-8s %2d kills %2d lives, %2d with a checkpoint, %5d records %3d bad %3d versions, at most %3d MiB (undisturbed %3d) %2d fds, %3.0f s" % (
+        print("%3d %-10s %-30s %-8s %2d kills %2d lives, %2d with a checkpoint, %5d records %3d bad %3d versions, at most %3d MiB (undisturbed %3d) %2d fds, %3.0f s" % (
             r.number, r.learner, r.kind, r.merge, r.kills(), len(trainers), sum(l["useful"] for l in trainers), len(r.produced), len(r.bad), r.versions, max(l["rss"] for l in trainers) >> 10,
             r.undisturbed >> 10, max(l["fds"] for l in trainers), time.monotonic() - r.began), flush=True)
 

@@ -57,6 +57,30 @@ func TestCreateAgain(t *testing.T) {
 	}
 }
 
+// TestOneWriter: while a recording has a writer it cannot have another.
+func TestOneWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	w, err := CreateRecording(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reopen(path, headerSize); !errors.Is(err, ErrLocked) {
+		t.Error(err)
+	}
+	if _, err := CreateRecording(path); !errors.Is(err, ErrLocked) {
+		t.Error(err)
+	}
+	if err := w.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = Reopen(path, headerSize); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(false); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestReopen goes on at every position that a Sync returned, whatever became
 // of the file behind it.
 func TestReopen(t *testing.T) {
