@@ -25,7 +25,7 @@ func TestTrainPublishesDeltas(t *testing.T) {
 	}
 	deltas := func(models string) (n int) {
 		for _, r := range kafkatest.ReadAll(t, c.brokers, models) {
-			if strings.HasPrefix(string(r.Key), "model/d/") {
+			if strings.HasPrefix(string(r.Key), "model/delta/") {
 				n++
 			}
 		}

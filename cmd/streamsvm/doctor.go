@@ -91,7 +91,7 @@ func (t *train) plan() *doctor.Plan {
 	p := &doctor.Plan{
 		Code: exitCode, Kafka: kafkaio.Config{Brokers: t.brokers}, User: t.username, Secure: t.tls || t.mechanism != "none",
 		Topics: t.topics, Partitions: t.partitions, Start: t.sourceFlags.start, Group: t.group,
-		ModelTopic: t.modelTopic, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Tolerant: t.tolerance != "none",
+		ModelTopic: t.modelTopic, Model: t.modelName, MaxRecordBytes: t.maxRecordBytes, DeadLetters: t.dlq, Tolerant: t.tolerance != "none",
 		Checkpoint: t.checkpoint, Retain: t.retain, Codec: cmp.Or(t.codecFlags.name, defaultCodec),
 		Summary: fmt.Sprintf("learner %s, preset %s", t.learner, t.preset),
 	}

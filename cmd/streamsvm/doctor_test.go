@@ -59,13 +59,14 @@ func TestDoctor(t *testing.T) {
 		{Resource: "TOPIC", Name: "clicks", Operation: "READ"}, {Resource: "TOPIC", Name: "models", Operation: "READ"},
 		{Resource: "TOPIC", Name: "models", Operation: "WRITE"}, {Resource: "TOPIC", Name: "models", Operation: "DESCRIBE_CONFIGS"},
 		{Resource: "TOPIC", Name: "clicks", Operation: "DESCRIBE_CONFIGS"}, {Resource: "GROUP", Name: "progress", Operation: "READ"},
+		{Resource: "TRANSACTIONAL_ID", Name: "streamsvm.model.models.model", Operation: "WRITE"},
 	}
 	// One mechanism for each role, since a user has one password.
 	secured := embedded(t, broker.Options{More: kafkatest.Users([]kafkatest.User{
 		{Mechanism: "SCRAM-SHA-512", Name: "admin", Password: pass, Super: true},
 		{Mechanism: "PLAIN", Name: user, Password: pass, Allow: grants},
 		{Mechanism: "PLAIN", Name: "nobody", Password: pass},
-		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: grants[:2]},
+		{Mechanism: "PLAIN", Name: "reader", Password: pass, Allow: append(grants[:2:2], grants[len(grants)-1])},
 	}...)})
 	must(t, "generate", "moons", "--count", "50", "--topic", "clicks", "--partitions", "1", "-q", "--brokers", secured[0],
 		"--sasl-mechanism", "scram-sha-512", "--sasl-username", "admin", "--sasl-password-file", secret)
@@ -133,6 +134,7 @@ func TestDoctor(t *testing.T) {
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},
 		{"no permission at all", as("nobody", secret), "topic clicks: user nobody may not even see it", "--add --allow-principal User:nobody --operation Read --topic clicks"},
 		{"no permission to write", as("reader", secret), "topic models: user reader has no permission WRITE, which it needs to publish the model", "--add --allow-principal User:reader --operation Write --topic models"},
+		{"no permission on the model", append(as(user, secret), "--model-name", "other"), "transactional id streamsvm.model.models.other: user trainer has no permission WRITE", "--operation Write --transactional-id streamsvm.model.models.other"},
 		{"no permission for the group", append(as(user, secret), "--group", "other"), "group other: user trainer has no permission READ", "--operation Read --group other"},
 		{"learner", append(at(plain...), "--learner", "pegasus"), `settings: --learner: no learner "pegasus"`, ""},
 	} {
@@ -272,6 +274,8 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic m
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic a.dlq
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic 'b c.dlq'
+kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Write --transactional-id streamsvm.model.m.model
+kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Write --transactional-id streamsvm.letters.a.dlq. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --group g
 `
 	if out != want {

@@ -166,7 +166,9 @@ func TestNoSecret(t *testing.T) {
 		defer stop()
 		topic := fmt.Sprintf("nosecret-%d", time.Now().UnixNano())
 		dir := t.TempDir()
-		s.Allow("SASL", must(t, "acls", "--topics", topic, "--model-topic", topic+"-models", "--group", topic, "--principal", "User:trainer"))
+		for _, model := range []string{"plain", "scram-sha-512", "scram-sha-256"} {
+			s.Allow("SASL", must(t, "acls", "--topics", topic, "--model-topic", topic+"-models", "--model-name", model, "--group", topic, "--principal", "User:trainer"))
+		}
 		s.Allow("SASL", must(t, "acls", "--role", "predict", "--predictions-topic", topic, "--principal", "User:trainer"))
 		for _, c := range [][2]string{{"plain", "sasl-password: " + s.Password}, {"scram-sha-512", "sasl-password: ${SECRET}"}, {"scram-sha-256", "sasl-password-file: " + s.PasswordFile}} {
 			mechanism, from := c[0], c[1]

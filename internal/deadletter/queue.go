@@ -60,6 +60,10 @@ type placement struct {
 	n      int
 }
 
+// TransactionalIDs begins the ids under which the letters of a job are written
+// whose first topic of letters is topic.
+func TransactionalIDs(topic string) string { return "streamsvm.letters." + topic + "." }
+
 // waitingMax bounds the letters that wait, in bytes.
 const waitingMax = 4 << 20
 
@@ -110,7 +114,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		d.batch, largest = min(d.batch, n), max(largest, n)
 	}
 	d.t, err = kafkaio.NewTransactor(kafkaio.TransactorOptions{
-		Config: o.Config, ID: "streamsvm.letters." + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
+		Config: o.Config, ID: TransactionalIDs(names[0]) + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
 	})
 	if err != nil {
 		return nil, err

@@ -151,7 +151,7 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 		return nil, err
 	}
 	t, err := kafkaio.NewTransactor(kafkaio.TransactorOptions{
-		Config: o.Config, ID: "streamsvm.model." + o.Topic + "." + o.Model, MaxDown: o.MaxDown,
+		Config: o.Config, ID: TransactionalID(o.Topic, o.Model), MaxDown: o.MaxDown,
 		BatchBytes: o.MaxRecordBytes, // one record a batch, or little more
 	})
 	if err != nil {
@@ -160,6 +160,9 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	p.t, p.close = t, t.Close
 	return p, nil
 }
+
+// TransactionalID is the id under which the updates of a model are written.
+func TransactionalID(topic, model string) string { return "streamsvm.model." + topic + "." + model }
 
 // process names this process to people.
 func process() string {

@@ -3,12 +3,16 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/deadletter"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // Grant is a permission on one resource, in the words of kafka-acls.sh.
 type Grant struct {
-	Resource, Name string // topic or group
+	Resource, Name string // topic, group or transactional-id
 	Operations     []string
+	Prefix         bool // Name is the beginning of names
 }
 
 var (
@@ -16,22 +20,40 @@ var (
 	toKeep = []string{"Read", "Write", "Create", "DescribeConfigs"} // a topic of one's own
 )
 
+func onTopic(name string, operations []string) Grant {
+	return Grant{Resource: "topic", Name: name, Operations: operations}
+}
+
+// transactions returns the grants on the ids under which models and dead letters
+// are written. Who holds them can stop the trainer that writes.
+func (p *Plan) transactions() (out []Grant) {
+	write := []string{"Write"}
+	if p.ModelTopic != "" {
+		out = append(out, Grant{Resource: "transactional-id", Name: modeltopic.TransactionalID(p.ModelTopic, p.Model), Operations: write})
+	}
+	if p.DeadLetters != "" && len(p.reads()) > 0 {
+		out = append(out, Grant{Resource: "transactional-id", Name: deadletter.TransactionalIDs(p.reads()[0] + p.DeadLetters), Operations: write, Prefix: true})
+	}
+	return out
+}
+
 // GrantsToTrain returns what train needs.
 func (p *Plan) GrantsToTrain() []Grant {
 	var out []Grant
 	for _, name := range p.reads() {
-		out = append(out, Grant{"topic", name, toRead})
+		out = append(out, onTopic(name, toRead))
 	}
 	if p.ModelTopic != "" {
-		out = append(out, Grant{"topic", p.ModelTopic, toKeep})
+		out = append(out, onTopic(p.ModelTopic, toKeep))
 	}
 	if p.DeadLetters != "" {
 		for _, name := range p.reads() {
-			out = append(out, Grant{"topic", name + p.DeadLetters, toKeep})
+			out = append(out, onTopic(name+p.DeadLetters, toKeep))
 		}
 	}
+	out = append(out, p.transactions()...)
 	if p.Group != "" {
-		out = append(out, Grant{"group", p.Group, toRead})
+		out = append(out, Grant{Resource: "group", Name: p.Group, Operations: toRead})
 	}
 	return out
 }
@@ -41,11 +63,11 @@ func (p *Plan) GrantsToPredict(predictions string) []Grant {
 	var out []Grant
 	for _, name := range append(p.Topics[:len(p.Topics):len(p.Topics)], p.ModelTopic) {
 		if name != "" {
-			out = append(out, Grant{"topic", name, toRead})
+			out = append(out, onTopic(name, toRead))
 		}
 	}
 	if predictions != "" {
-		out = append(out, Grant{"topic", predictions, []string{"Write", "Create"}})
+		out = append(out, onTopic(predictions, []string{"Write", "Create"}))
 	}
 	return out
 }
@@ -54,12 +76,12 @@ func (p *Plan) GrantsToPredict(predictions string) []Grant {
 func (p *Plan) GrantsToReplay() []Grant {
 	var out []Grant
 	for _, name := range p.reads() {
-		out = append(out, Grant{"topic", name + p.DeadLetters, toRead}, Grant{"topic", name, []string{"Write", "DescribeConfigs"}})
+		out = append(out, onTopic(name+p.DeadLetters, toRead), onTopic(name, []string{"Write", "DescribeConfigs"}))
 	}
 	if len(out) == 0 {
 		return nil
 	}
-	return append(out, Grant{"group", p.Group, toRead})
+	return append(out, Grant{Resource: "group", Name: p.Group, Operations: toRead})
 }
 
 // Command is what gives the grant to the principal, such as User:trainer.
@@ -70,16 +92,24 @@ func (p *Plan) Command(principal string, g Grant) string {
 		b.WriteString(" --operation " + op)
 	}
 	fmt.Fprintf(&b, " --%s %s", g.Resource, quoted(g.Name))
+	if g.Prefix {
+		b.WriteString(" --resource-pattern-type prefixed")
+	}
 	return b.String()
 }
 
 // aclFor is the command that grants one operation to the present user.
 func (p *Plan) aclFor(resource, name, op string) string {
+	return p.grant(Grant{Resource: resource, Name: name, Operations: []string{op}})
+}
+
+// grant is the command that gives the grant to the present user.
+func (p *Plan) grant(g Grant) string {
 	principal := "User:" + p.User
 	if p.User == "" {
 		principal = "User:..."
 	}
-	return p.Command(principal, Grant{resource, name, []string{op}})
+	return p.Command(principal, g)
 }
 
 // tool is the beginning of a command of Apache Kafka's for this cluster.

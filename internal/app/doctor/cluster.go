@@ -137,6 +137,32 @@ func (d *checkup) mayCreate(ctx context.Context, name string) error {
 // groupFor bounds how long the coordinator of a group is waited for.
 const groupFor = 20 * time.Second
 
+// findCoordinator asks who coordinates the transactions of an id. The first
+// question of a cluster's life is answered when their topic has been made.
+func (d *checkup) findCoordinator(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, groupFor)
+	defer cancel()
+	for {
+		req := kmsg.NewPtrFindCoordinatorRequest()
+		req.CoordinatorKey, req.CoordinatorKeys, req.CoordinatorType = id, []string{id}, 1
+		resp, err := req.RequestWith(ctx, d.conn.Client)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err == nil && len(resp.Coordinators) > 0 {
+			err = kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
+		}
+		if err == nil || !kerr.IsRetriable(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
 // groupAllows returns what the user may do to the consumer group, which need
 // not exist. It waits a little for the group's coordinator: the first one of a
 // cluster takes seconds to come.

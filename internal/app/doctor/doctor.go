@@ -35,6 +35,7 @@ type Plan struct {
 	Partitions     []int32
 	Start          string
 	ModelTopic     string
+	Model          string // its name there
 	MaxRecordBytes int    // of a record in ModelTopic
 	DeadLetters    string // suffix of topics
 	Group          string // is told about progress
@@ -139,6 +140,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	reachable := d.advertised(ctx, cluster)
 	readable := d.inputs(ctx, cluster)
 	d.outputs(ctx)
+	d.transactional(ctx)
 	d.consumerGroup(ctx)
 	if readable && reachable && d.same(ctx, snap) {
 		d.retention(ctx, snap)

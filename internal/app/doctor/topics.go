@@ -219,6 +219,30 @@ func (d *checkup) modelSettings(t *topicInfo) {
 // model.
 const batchOverhead = 4 << 10
 
+// transactional checks whether models and dead letters may be written under
+// their transactional ids. That somebody may describe an id is all that can be
+// asked without taking it; who may write may describe.
+func (d *checkup) transactional(ctx context.Context) {
+	good := true
+	for _, g := range d.transactions() {
+		err := d.findCoordinator(ctx, g.Name)
+		if err == nil {
+			continue
+		}
+		good = false
+		subject := "transactional id " + g.Name
+		if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+			d.fail(cli.Unavailable, subject, d.who()+" has no permission WRITE, which it needs to publish or dead-letter under it", d.grant(g))
+			continue
+		}
+		d.fail(cli.Unavailable, subject, "no broker coordinates transactions: "+err.Error(),
+			"with fewer than three brokers, they need transaction.state.log.replication.factor=1 and transaction.state.log.min.isr=1")
+	}
+	if good && len(d.transactions()) > 0 {
+		d.ok("transactions", "can be written")
+	}
+}
+
 // consumerGroup checks the group that is told about progress.
 func (d *checkup) consumerGroup(ctx context.Context) {
 	if d.Group == "" {

@@ -236,6 +236,10 @@ func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
 			one.ResourceType, one.ResourceName = kmsg.ACLResourceTypeTopic, words[i+1]
 		case "--group":
 			one.ResourceType, one.ResourceName = kmsg.ACLResourceTypeGroup, words[i+1]
+		case "--transactional-id":
+			one.ResourceType, one.ResourceName = kmsg.ACLResourceTypeTransactionalId, words[i+1]
+		case "--resource-pattern-type":
+			one.ResourcePatternType = kmsg.ACLResourcePatternTypePrefixed
 		}
 	}
 	var out []kmsg.CreateACLsRequestCreation
