@@ -215,12 +215,14 @@ func modelPartition(model string, partitions int) int32 {
 }
 
 // readTopic gives take the records from the offsets given, or the first, up to
-// the present ends, and returns these. It waits until all transactions are over
-// that are open there now.
+// the present ends, and returns these. While the id is held it waits until all
+// transactions are over that are open there now. Before, one of them may be that
+// of a writer that died, which taking the id undoes: nobody waits for it.
 func (p *Publisher) readTopic(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
 	o := &p.opt
 	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
 		Config: o.Config, Topics: []string{o.Topic}, Offsets: from, TopicWait: appear, MaxDown: o.MaxDown,
+		UntilEnd: p.t == nil || !p.t.Held(),
 	}, take)
 	return ends, err
 }
