@@ -253,7 +253,8 @@ class Broker:
 
     def plan(self, now, rnd):
         self.next = rnd.choices(("kill", "stop", "pause"), (6, 1, 3))[0]
-        self.due = now + rnd.uniform(4, 20)
+        # On a busy machine a restart takes longer; the others need time in which it is there.
+        self.due = now + max(rnd.uniform(4, 20), 3 * self.restarts[-1] if self.restarts else 0)
 
     def tick(self, now, rnd):
         if self.embedded or now < self.due:
@@ -410,6 +411,8 @@ class Round:
             for p in self.procs:
                 if p.running():
                     p.sample()
+                    if p.role == "train" and "first" not in p.lives[-1] and self.sequence() > self.seq:
+                        p.lives[-1]["first"] = now - p.began
                     if p.role == "predict" and not p.stopped:
                         p.feed(b'{"x":[0.3,0.6]}\n')
             must(self.witness.running(), "the witness has ended\n%s", self.witness.last_words())
@@ -479,17 +482,21 @@ class Round:
 
     def account(self, v):
         """After the end of a life of the trainer: has it got anywhere? If not, the next ones are longer: the machine is busy."""
-        files = os.listdir(self.path("state")) if os.path.isdir(self.path("state")) else []
-        seq = max((int(f[-16:-4]) for f in files if f.endswith(".ssc")), default=0)
+        seq = self.sequence()
         if seq > self.seq:
             self.seq, v.process.lives[-1]["useful"] = seq, True
             self.soak.stretch = max(1, self.soak.stretch / 1.3)
         elif self.broker.state == "up":
             self.soak.stretch = min(10, self.soak.stretch * 1.3)
-        if self.broker.state == "up" and self.broker.due - time.monotonic() > 2 and v.rnd.random() < .3 and files:
+        if self.broker.state == "up" and self.broker.due - time.monotonic() > 2 and v.rnd.random() < .3 and seq:
             letters = self.letters(5)
             if letters is not None:
                 self.behind += max(0, len(letters) - int(self.newest("state")["meta"].get("dead", "0")))
+
+    def sequence(self):
+        """The number of the newest checkpoint, 0 without one."""
+        files = os.listdir(self.path("state")) if os.path.isdir(self.path("state")) else []
+        return max((int(f[-16:-4]) for f in files if f.endswith(".ssc")), default=0)
 
     # What must hold at the end.
 
@@ -589,6 +596,9 @@ class Round:
             must(r["payload"] == wrong[origin] and h.get(H + "stage") == stage and h.get(H + "reason") == reason, "%s: letter %s %s", what, h, r["payload"])
         missing, twice = [o for o in wrong if not seen[o]], [o for o in seen if seen[o] > 1]
         must(not missing and not twice, "%d bad records: %d without a letter %s, %d with more than one %s", len(wrong), len(missing), missing[:3], len(twice), twice[:3])
+        if wrong:
+            listed = sh(self.exe, "dlq", "list", self.examples + ".dlq", "--brokers", self.broker.addr).splitlines()[-1]
+            must(listed.startswith("%d dead letters" % len(wrong)), "dlq list: %s", listed)
 
     def updates(self, p):
         """What each life of a follower has printed, whole lines only."""
@@ -727,7 +737,7 @@ class Soak:
         n = 0
         while not self.over():
             # A broker of its own for some rounds, or their topics make its restarts slow.
-            if n % 8 == 0:
+            if n % 16 == 0:
                 self.renew()
             kind = Rivals if self.args.rivals and n % self.args.rivals == self.args.rivals - 1 else Round
             r = kind(self, n, self.learners[n % len(self.learners)])
@@ -778,7 +788,8 @@ class Soak:
             "records": sum(len(r.produced) for r in self.rounds), "dead_letters": sum(len(r.bad) for r in single),
             "letters_behind_a_checkpoint_at_a_kill": sum(r.behind for r in single), "versions": sum(r.versions for r in self.rounds),
             "trainer_lives_with_a_checkpoint": "%d of %d" % (sum(l["useful"] for r in single for l in r.procs[1].lives), sum(len(r.procs[1].lives) for r in single)),
-            "broker_restart_seconds": [round(f(restarts), 1) for f in (min, statistics.median, max)] if restarts else [],
+            "seconds_to_first_checkpoint_of_a_life": spread([l["first"] for r in single for l in r.procs[1].lives if "first" in l]),
+            "broker_restart_seconds": spread(restarts),
             "lives": {who: use(l) for who, l in lives.items()},
             "learners": learners,
         }
@@ -788,6 +799,10 @@ class Soak:
             self.broker.clean()
         self.broker = Broker(self.exe, os.path.join(self.tmp, "broker-%d" % len(self.brokers)), self.args.embedded)
         self.brokers.append(self.broker)
+
+
+def spread(values):
+    return [round(f(values), 1) for f in (min, statistics.median, max)] if values else []
 
 
 def use(lives):
@@ -801,7 +816,7 @@ def use(lives):
     def change(values):  # from the first to the last on the line of least squares
         return statistics.linear_regression(range(len(values)), values).slope * (len(values) - 1)
 
-    return {"lives": len(lives), "rss_mib": [round(f(rss)) for f in (min, statistics.median, max)], "fds": [round(f(fds)) for f in (min, statistics.median, max)],
+    return {"lives": len(lives), "rss_mib": spread(rss), "fds": spread(fds),
             "rss_change_percent": round(100 * change([m / usual[l["learner"]] for m, l in zip(rss, useful)]), 1), "fds_change": round(change(fds), 2)}
 
 
