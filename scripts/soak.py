@@ -126,7 +126,7 @@ class Process:
 
     def signal(self, s):
         self.sample()
-        self.stopped = s == signal.SIGSTOP
+        self.stopped, self.age = s == signal.SIGSTOP, time.monotonic() - self.began
         self.p.send_signal(s)
 
     def ended(self, how):
@@ -143,10 +143,14 @@ class Process:
 
     def terminated(self):
         """Waits for the end after a SIGTERM."""
+        try:
+            self.p.wait(GIVE_UP)
+        except subprocess.TimeoutExpired:
+            raise Violation("%s: still there %d s after SIGTERM\n%s" % (self.name, GIVE_UP, self.last_words()))
         code = self.ended("SIGTERM")
         # One that has hardly begun knows nothing of signals yet.
-        fine = (0, 75) if self.role == "predict" else (0,) # what it predicts has not come to its end
-        must(code in fine or code == -signal.SIGTERM and self.lives[-1]["seconds"] < 1, "%s: exit code %d after SIGTERM\n%s", self.name, code, self.last_words())
+        fine = (0, 75) if self.role == "predict" else (0,)  # what it predicts has not come to its end
+        must(code in fine or code == -signal.SIGTERM and self.age < 3, "%s: exit code %d after SIGTERM\n%s", self.name, code, self.last_words())
 
     def feed(self, text):
         try:
@@ -284,13 +288,15 @@ class Broker:
                 self.state = "up"
                 self.plan(now, rnd)
 
-    def clean(self):
+    def end(self, *, keep):
+        """Ends it, and removes its data unless they are to be looked at."""
         if self.embedded:
             self.p.kill()
             self.p.wait()
-            shutil.rmtree(self.dir, ignore_errors=True)
         else:
-            subprocess.run([self.kafka, "clean", self.dir])
+            subprocess.run([self.kafka, "kill", self.dir])
+        if not keep:
+            shutil.rmtree(self.dir)
 
 
 class Round:
@@ -684,8 +690,8 @@ class Rivals(Round):
         end = time.monotonic() + rnd.uniform(4, 10)
         self.until(both, lambda: time.monotonic() > end, "")
         must(not (first.gone and second.gone), "both trainers are gone, with exit codes %s and %s", first.gone, second.gone)
-        must(second.gone is None or self.kind == "two directories", "the second trainer is gone, with exit code %s", second.gone)
-        self.kind += ": %s" % (first.gone or second.gone)
+        must(second.gone is None or names[0] != names[1], "the second trainer is gone, with exit code %s", second.gone)
+        self.kind += ": %s with %s" % (("first", first.gone) if first.gone else ("second", second.gone))
         self.settle_broker()
         self.end_of_stream()
         left = second if first.gone else first
@@ -744,17 +750,14 @@ class Soak:
             try:
                 r.run()
             except BaseException as e:
-                self.complain(r, e)
+                print("\n%s in round %d (%s, %s, merge %s), seed %d; logs: %s; again: %s" % (
+                    type(e).__name__, n, r.learner, r.kind, r.merge, self.args.seed, r.dir, " ".join(sys.argv)), flush=True)
                 raise
             self.kills += r.kills()
             self.rounds.append(r)
             self.report(r)
             shutil.rmtree(r.dir)
             n += 1
-
-    def complain(self, r, e):
-        print("\n%s in round %d (%s, %s, merge %s), seed %d: %s\n\nlogs: %s\nagain: %s" % (
-            type(e).__name__, r.number, r.learner, r.kind, r.merge, self.args.seed, e, r.dir, " ".join(sys.argv)), flush=True)
 
     def report(self, r):
         trainers = [life for p in r.procs if p.role == "train" for life in p.lives]
@@ -796,7 +799,7 @@ class Soak:
 
     def renew(self):
         if self.broker is not None:
-            self.broker.clean()
+            self.broker.end(keep=False)
         self.broker = Broker(self.exe, os.path.join(self.tmp, "broker-%d" % len(self.brokers)), self.args.embedded)
         self.brokers.append(self.broker)
 
@@ -836,13 +839,15 @@ def main():
     for s in (signal.SIGTERM, signal.SIGINT):
         signal.signal(s, lambda *_: sys.exit("interrupted"))
     soak = Soak(args, tempfile.mkdtemp(prefix="soak"))
+    done = False
     try:
         soak.run()
-    except Violation:
-        sys.exit(1)
+        done = True
+    except Violation as e:
+        sys.exit(str(e))
     finally:
         if soak.broker is not None:
-            soak.broker.clean()
+            soak.broker.end(keep=not done)
     shutil.rmtree(soak.tmp)
     result = soak.summary()
     text = json.dumps(result, indent=1)
