@@ -31,8 +31,9 @@ one must go on, and the model be its.
     scripts/soak.py [--kills 1000] [--seconds S] [--seed 1] [--round-kills 20] [--learners scs,online]
         [--rivals 6] [--embedded] [--json FILE]
 
-ends after so many SIGKILLs or so many seconds, whichever is first; prints a line
-for each round, a summary, and with --json writes it to a file. The first
+ends after so many SIGKILLs or so many seconds, whichever is first, or when it is
+interrupted, with its round; prints a line for each round, a summary, and with
+--json writes it to a file. The first
 violation ends it with exit code 1, and leaves the directory with all logs. The
 broker is Apache Kafka (scripts/kafka.sh), with --embedded "streamsvm broker",
 which is not killed: it forgets producers. Needs Go, Java 17, Maven, and kcat (Debian).
@@ -836,9 +837,15 @@ def main():
     args = ap.parse_args()
     if not shutil.which("kcat"):
         sys.exit("kcat is missing (Debian: apt-get install kcat)")
-    for s in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(s, lambda *_: sys.exit("interrupted"))
     soak = Soak(args, tempfile.mkdtemp(prefix="soak"))
+
+    def interrupted(*_):
+        if args.seconds == 0:
+            sys.exit("interrupted")
+        args.seconds = 0
+
+    for s in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(s, interrupted)
     done = False
     try:
         soak.run()
