@@ -678,7 +678,9 @@ class Rivals(Round):
         if self.kind == "two directories":
             first.due, second.due = now + rnd.uniform(0, .5), now + rnd.uniform(0, .5)
         else:
+            first.deadly = False
             self.until((first,), lambda: self.seen() > 0, "no model has come")
+            first.deadly = True
             if names[0] == names[1]:
                 first.spare()
                 trainers[0].signal(signal.SIGSTOP)
