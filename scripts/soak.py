@@ -259,7 +259,7 @@ class Broker:
     def plan(self, now, rnd):
         self.next = rnd.choices(("kill", "stop", "pause"), (6, 1, 3))[0]
         # On a busy machine a restart takes longer; the others need time in which it is there.
-        self.due = now + max(rnd.uniform(4, 20), 3 * self.restarts[-1] if self.restarts else 0)
+        self.due = now + max(rnd.uniform(4, 20), self.restarts[-1] if self.restarts else 0)
 
     def tick(self, now, rnd):
         if self.embedded or now < self.due:
