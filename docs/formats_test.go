@@ -18,8 +18,10 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/delta"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
@@ -98,7 +100,7 @@ func TestFiles(t *testing.T) {
 			Offsets: stream.Offsets{{Topic: "t", ID: 0}: 3},
 			Meta:    [][2]string{{"consumed", "3"}},
 		},
-		Sections: []checkpoint.Section{{Name: "engine.2", Data: []byte("abc")}, {Name: "learner", Data: []byte("defg")}},
+		Sections: []checkpoint.Section{{Name: "engine.3", Data: []byte("abc")}, {Name: "learner", Data: []byte("defg")}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -175,13 +177,22 @@ func TestModels(t *testing.T) {
 	}
 
 	data, _ = dumps(t, "predictor.md")
-	p, err := predictor.Decode(data[0])
+	pipe, err := pipeline.Decode(data[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := p.AppendBinary(nil)
-	if err != nil || !bytes.Equal(again, data[0]) {
-		t.Errorf("written as\n%s%v", hex.Dump(again), err)
+	pipe.Signature = codec.Signature{Codec: "json", Labels: "0,1", MaxFeatures: codec.DefaultMaxFeatures, Dim: 2, Index: 2}
+	again, err := pipe.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "predictor.md", 0, again)
+	p, err := predictor.Decode(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Signature(); !reflect.DeepEqual(s, pipe.Signature) {
+		t.Errorf("signature %+v", s)
 	}
 	if got, want := p.Options(), (map[string]string{"gamma": "0.5"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("options %v, want %v", got, want)

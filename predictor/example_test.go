@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -20,8 +21,9 @@ func ExampleFollow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
-		Config: kafkaio.Config{Brokers: brokers},
-		Topic:  "models",
+		Config:    kafkaio.Config{Brokers: brokers},
+		Topic:     "models",
+		TopicWait: time.Minute, // for the topic and a first model
 	})
 	if err != nil {
 		log.Fatal(err)

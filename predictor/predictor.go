@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Predictor is a model with its preprocessing. It takes examples as they are
@@ -28,6 +29,15 @@ func (p *Predictor) Learner() string { return p.pipe.Learner }
 
 // Task returns what the model predicts.
 func (p *Predictor) Task() algos.Task { return p.pipe.Task }
+
+// Signature says what data the model was made for. The zero signature, of a
+// model of before there were signatures, is of data that is not known.
+func (p *Predictor) Signature() codec.Signature { return p.pipe.Signature }
+
+// Check returns a *stream.FieldError for a dense vector of another length than
+// those that the model was made for. A sparse one may list features that the
+// model has not seen, as LIBSVM's may. Decision and its like do not check.
+func (p *Predictor) Check(x stream.Vec) error { return p.pipe.Signature.Check(x) }
 
 // Options returns the learner's options, tuned ones included.
 func (p *Predictor) Options() map[string]string { return maps.Clone(p.pipe.Options) }
@@ -88,7 +98,7 @@ func (p *Predictor) Decisions(dst []float64, xs []stream.Vec) {
 }
 
 // Predict returns the predicted label for x: +1 or -1, or the value of a
-// regression.
+// regression. Label of Signature says what the data calls it.
 func (p *Predictor) Predict(x stream.Vec) float64 { return p.Label(p.Decision(x)) }
 
 // Label turns a decision into a prediction.

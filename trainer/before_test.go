@@ -114,3 +114,41 @@ func TestCheckpointFromBefore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStateOfVersion2: a checkpoint without the largest index goes on to the
+// state of an undisturbed run.
+func TestStateOfVersion2(t *testing.T) {
+	dir := t.TempDir()
+	data, err := os.ReadFile(before("engine2.ssc"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "checkpoint-0000000001-000000000001.ssc"), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hashes []uint64
+	for _, dir := range []string{dir, ""} {
+		res, err := trainer.Run(t.Context(), trainer.Job{
+			Options:     trainer.Options{Learner: "pegasos", Tune: trainer.TuneOff, Seed: 1},
+			Decoder:     libsvm(t),
+			Checkpoints: trainer.Checkpoints{Dir: dir},
+			Open: func(_ context.Context, from stream.Offsets) (stream.Source, error) {
+				if dir != "" && len(from) == 0 {
+					t.Error("the stream is read from its beginning")
+				}
+				return fileio.Open([]string{before("moons.ssr")}, fileio.Options{Start: from})
+			},
+		})
+		if err != nil || !res.Ended || res.Counts().Learned != 600 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		h, err := res.Hash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes = append(hashes, h)
+	}
+	if hashes[0] != hashes[1] {
+		t.Errorf("state %016x, of an undisturbed run %016x", hashes[0], hashes[1])
+	}
+}

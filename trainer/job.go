@@ -38,6 +38,15 @@ type Job struct {
 
 	// Tolerance says what to do about records that cannot be used.
 	Tolerance Tolerance
+	// MaxDead ends a run that tolerates such records when they are more than this
+	// share, in (0,1], of the latest 1,000 records, or of all, and at least of
+	// 100, if fewer have come; and, unless it is 1, at the end of a stream
+	// without an example. The run ends before the record that would be one too
+	// many, with a *stream.DeadError, and the next one begins with that record. 0
+	// is 0.5, 1 sets no limit.
+	MaxDead float64
+	// Tombstones says what records without a value are.
+	Tombstones Tombstones
 	// DeadLetters, if not empty, keeps the records that are tolerated: each
 	// goes, once, to the topic that has its own topic's name and this suffix.
 	DeadLetters string
@@ -72,6 +81,16 @@ const (
 	TolerateNone Tolerance = "none" // stop at the first one; also the zero value
 	TolerateData Tolerance = "data" // skip it, and stop if it cannot be dead-lettered
 	TolerateAll  Tolerance = "all"  // skip it even then
+)
+
+// Tombstones says what to do about records without a value, with which Kafka
+// deletes keys from compacted topics.
+type Tombstones string
+
+// What to do about tombstones.
+const (
+	TombstonesRefuse Tombstones = "refuse" // they cannot be used; also the zero value
+	TombstonesSkip   Tombstones = "skip"   // pass them over, and count them
 )
 
 // Checkpoints say where and how often the state is stored. Each checkpoint is
@@ -150,8 +169,11 @@ func (e *ForeignModelError) Error() string {
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
 // *TopicReplacedError, *modeltopic.FencedError or one wrapping
-// checkpoint.ErrFenced if another run has taken over, a *stream.RecordError if a record is not tolerated, and
-// those of the packages that read, store and publish.
+// checkpoint.ErrFenced if another run has taken over, a *stream.RecordError if a
+// record is not tolerated, a *stream.DeadError if too many are not what they
+// should be, a *stream.OneLabelError if a stream has ended in which no two labels
+// differ, and those of the packages that read, store and publish. Nothing is
+// published while no two labels differ.
 func Run(ctx context.Context, job Job) (res Result, err error) {
 	r := &run{Job: job}
 	defer func() {
@@ -211,18 +233,24 @@ func (r *run) prepare() error {
 	if !slices.Contains([]Tolerance{"", TolerateNone, TolerateData, TolerateAll}, r.Tolerance) {
 		return &OptionError{"Tolerance", "", fmt.Errorf("%q is not one of none, data, all", r.Tolerance)}
 	}
+	if !(r.MaxDead >= 0 && r.MaxDead <= 1) {
+		return &OptionError{"MaxDead", "", fmt.Errorf("%v is not in (0,1]", r.MaxDead)}
+	}
+	if !slices.Contains([]Tombstones{"", TombstonesRefuse, TombstonesSkip}, r.Tombstones) {
+		return &OptionError{"Tombstones", "", fmt.Errorf("%q is not one of refuse, skip", r.Tombstones)}
+	}
 	cfg, err := r.config()
 	if err != nil {
 		return err
-	}
-	cfg.Log = r.Log
-	if r.e, err = engine.NewEngine(cfg); err != nil {
-		return &OptionError{"Options", "", err}
 	}
 	if r.Decoder == nil {
 		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
 			return err
 		}
+	}
+	cfg.Log, cfg.Signature = r.Log, codec.SignatureOf(r.Decoder)
+	if r.e, err = engine.NewEngine(cfg); err != nil {
+		return &OptionError{"Options", "", err}
 	}
 	if r.LabelDecoder == nil && r.Join.Topic != "" {
 		if r.LabelDecoder, err = codec.NewLabels(codec.Options{Task: string(cfg.Task)}); err != nil {
@@ -240,7 +268,8 @@ func (r *run) prepare() error {
 	}
 	r.run = engine.RunConfig{
 		Decoder: r.Decoder, Labels: r.LabelDecoder, Model: r.Models.Name, FullEvery: r.Models.FullEvery,
-		Tolerance: engine.Tolerance(r.Tolerance), CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
+		Tolerance: engine.Tolerance(r.Tolerance), MaxDead: r.MaxDead, SkipTombstones: r.Tombstones == TombstonesSkip,
+		CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
 		QueueRecords: r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
 	}
 	return nil
@@ -326,8 +355,7 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		return err
 	}
 	r.closers = append(r.closers, r.models.Close)
-	// A copy of the directory may have gone on, in later epochs.
-	if c, _ := r.models.Last(); c.Epoch > 0 && c.Owner != "" && (c.Owner != id || c.Epoch > epoch) {
+	if c, _ := r.models.Last(); c.Foreign(id, epoch) {
 		return r.foreign()
 	}
 	return nil
@@ -350,7 +378,7 @@ func (r *run) claimModels(ctx context.Context) error {
 		return nil
 	}
 	c, version := r.models.Last()
-	if version > 0 && r.snap == nil || c.Epoch >= r.store.Epoch() {
+	if version > 0 && (r.snap == nil || c.Epoch >= r.store.Epoch()) {
 		if err := r.foreign(); err != nil {
 			return err
 		}
@@ -367,11 +395,25 @@ func (r *run) claimModels(ctx context.Context) error {
 		return err
 	}
 	r.run.Publisher = r.models
+	r.closers = append(r.closers, func() error { return r.release(ctx) })
 	if r.snap == nil {
 		return nil
 	}
 	return engine.Republish(ctx, r.e, r.run, r.snap.Header)
 }
+
+// release gives up the claim of a run that ends and has published nothing.
+func (r *run) release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
+	defer cancel()
+	if err := r.models.Release(ctx); err != nil {
+		r.Log.Warn("the claim on the model is not given up: a trainer of other checkpoints must replace it", "model", r.Models.Name, "err", err)
+	}
+	return nil
+}
+
+// releaseFor bounds how long an end waits for a claim to be given up.
+const releaseFor = 5 * time.Second
 
 // openRecording begins a recording, or goes on with it where the checkpoint
 // says that it was.

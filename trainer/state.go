@@ -16,12 +16,13 @@ import (
 type State struct{ e *engine.Engine }
 
 // Counts says what became of the records consumed. Consumed is the sum of
-// Learned, SampledOut, Dead, Joined, Late and Pending.
+// Learned, SampledOut, Dead, Tombstones, Joined, Late and Pending.
 type Counts struct {
 	Consumed             uint64
 	Labelled, Unlabelled uint64 // of the examples, after a join
 	Learned, SampledOut  uint64
 	Dead                 uint64 // records that could not be used
+	Tombstones           uint64 // records without a value that were skipped, see Job.Tombstones
 	Joined, Late         uint64 // labels of Join.Topic that have met their example, and that have not
 	Pending              uint64 // waiting for the end of the warm-up, or to be joined
 }
@@ -69,8 +70,18 @@ func (s State) Hash() (uint64, error) {
 	return s.e.Hash()
 }
 
+// OneLabel says why there is no model although examples have come: no two of
+// their labels differ. Otherwise it returns nil.
+func (s State) OneLabel() *stream.OneLabelError {
+	if s.e == nil {
+		return nil
+	}
+	return s.e.OneLabel()
+}
+
 // Predictor returns a copy of the present model, with its preprocessing; nil
-// before the warm-up ends.
+// before the warm-up ends, and while no two labels differ: such a model would
+// only repeat the one label.
 func (s State) Predictor() (*predictor.Predictor, error) {
 	if s.e == nil || s.e.Predictor() == nil {
 		return nil, nil
@@ -103,6 +114,12 @@ type HookDead interface {
 // goroutine of its own.
 type HookCheckpointed interface {
 	Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
+}
+
+// HookFailed is told why a run cannot go on, before its last checkpoint, on the
+// learning goroutine.
+type HookFailed interface {
+	Failed(err error)
 }
 
 // HookPublished is told of each update when it is durable, on a goroutine of

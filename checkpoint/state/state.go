@@ -24,6 +24,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -71,6 +72,20 @@ func (f *Fields) Decoding() bool { return f.r != nil }
 // More reports whether there is something left to read, for fields at the end
 // that older encodings lack. It is false when encoding.
 func (f *Fields) More() bool { return f.err == nil && f.Decoding() && f.r.Len() > 0 }
+
+// Next reports whether the field that is read next is called name: for fields
+// that are written only where they say something. It is false when encoding.
+func (f *Fields) Next(name string) bool {
+	if !f.More() {
+		return false
+	}
+	at := f.r.Size() - int64(f.r.Len())
+	got, err := f.str()
+	if _, seek := f.r.Seek(at, io.SeekStart); seek != nil {
+		err = seek
+	}
+	return err == nil && got == name
+}
 
 // Err returns the first error.
 func (f *Fields) Err() error { return f.err }

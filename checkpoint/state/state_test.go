@@ -121,6 +121,35 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestNext: a field that is written only where it says something is read where
+// it is there, whatever comes around it.
+func TestNext(t *testing.T) {
+	type some struct{ a, b, c uint64 }
+	fields := func(s *some) func(f *Fields) {
+		return func(f *Fields) {
+			for _, v := range []struct {
+				name string
+				v    *uint64
+			}{{"a", &s.a}, {"b", &s.b}, {"c", &s.c}} {
+				if f.Next(v.name) || !f.Decoding() && *v.v > 0 {
+					f.Uint64(v.name, v.v)
+				}
+			}
+		}
+	}
+	for k := range 8 {
+		want := some{uint64(k & 1), uint64(k & 2), uint64(k & 4)}
+		data, err := Append(nil, fields(&want))
+		var got some
+		if err := errors.Join(err, Decode(data, fields(&got))); err != nil || got != want {
+			t.Errorf("%v came back as %v, %v", want, got, err)
+		}
+		if err := Decode(append(data, 0xc1), fields(&got)); err == nil {
+			t.Errorf("%v with something behind it is read", want)
+		}
+	}
+}
+
 // NaN payloads survive, and arrays longer than the reading buffer.
 func TestBits(t *testing.T) {
 	nan := math.Float64frombits(0x7ff8dead0000beef)

@@ -71,8 +71,11 @@ var badValues = []badValue{
 	{"msgpack", "a label as text", hexed("82a178920101a179a131"), stream.StageLabel, stream.ReasonType},
 }
 
-// goodValues are the first records of the streams with badValues.
-var goodValues = map[string]string{"json": `{"x":[0.5,1],"y":1}`, "libsvm": "+1 1:0.5", "csv": "0.5,1,1", "msgpack": hexed("82a178920101a17901")}
+// goodValues are the records before and after badValues in their streams.
+var goodValues = map[string][2]string{
+	"json": {`{"x":[0.5,1],"y":1}`, `{"x":[1,2],"y":-1}`}, "libsvm": {"+1 1:0.5", "-1 1:1"}, "csv": {"0.5,1,1", "1,2,-1"},
+	"msgpack": {hexed("82a178920101a17901"), hexed("82a178920102a179ff")},
+}
 
 // shown is a value as the documentation prints it.
 func shown(v string) string {
@@ -87,14 +90,16 @@ func shown(v string) string {
 
 // TestBadInputs feeds every bad value to train, alone, and documents what is
 // said: without tolerance the run ends with exit code 65 and names the record;
-// with it the good record is learned and the bad one becomes a dead letter.
+// with it the good records are learned and the bad one becomes a dead letter.
 func TestBadInputs(t *testing.T) {
 	c := newCluster(t)
 	var table bytes.Buffer
 	fmt.Fprintf(&table, "| codec | | value | what is said, after topic, partition and offset | reason |\n| --- | --- | --- | --- | --- |\n")
 	for _, b := range badValues {
 		topic := kafkatest.Topic(t, c.brokers, 1, nil)
-		kafkatest.Produce(t, c.brokers, stream.Record{Topic: topic, Value: []byte(goodValues[b.codec])}, stream.Record{Topic: topic, Value: []byte(b.value)})
+		for _, v := range []string{goodValues[b.codec][0], b.value, goodValues[b.codec][1]} {
+			kafkatest.Produce(t, c.brokers, stream.Record{Topic: topic, Value: []byte(v)})
+		}
 		args := []string{"train", "--topics", topic, "--codec", b.codec, "--brokers", strings.Join(c.brokers, ","), "--until-end", "--learner", "pegasos", "--tune=off", "--warmup", "1"}
 		if b.codec == "csv" {
 			args = append(args, "--label-column", "last")
@@ -107,7 +112,7 @@ func TestBadInputs(t *testing.T) {
 			t.Errorf("%s, %s: exit code %d, %q", b.codec, b.what, code, errText)
 		}
 		code, _, errText = streamsvm(t.Context(), append(args, "--tolerance", "data", "--dlq")...)
-		if code != 0 || !strings.Contains(errText, "2 records consumed = 1 learned + 0 sampled out + 1 dead") {
+		if code != 0 || !strings.Contains(errText, "3 records consumed = 2 learned + 0 sampled out + 1 dead") {
 			t.Errorf("%s, %s, tolerated: exit code %d, %q", b.codec, b.what, code, errText)
 		}
 		letters := kafkatest.ReadAll(t, c.brokers, topic+".dlq")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/internal/app/broker"
@@ -26,6 +27,10 @@ what you cannot lose.`,
 			return func(ctx context.Context, c *cli.Call) error {
 				o.Log = c.Log
 				b, err := broker.Start(o)
+				var addr *broker.AddrError
+				if errors.As(err, &addr) {
+					return c.Bad("addr", err)
+				}
 				if err != nil {
 					return cli.Fail(cli.Unavailable, err)
 				}

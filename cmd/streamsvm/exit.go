@@ -16,12 +16,14 @@ func exitCode(err error) cli.Code {
 	var own *cli.Error
 	var record *stream.RecordError
 	var field *stream.FieldError
+	var dead *stream.DeadError
+	var one *stream.OneLabelError
 	var snapshot *checkpoint.Error
 	var fenced *modeltopic.FencedError
 	switch {
 	case errors.As(err, &own):
 		return own.Code
-	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
+	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
 		return cli.Data
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked):
 		return cli.Temporary

@@ -267,6 +267,35 @@ func (f *faults) topics() {
 	}
 	kafkatest.Delete(t, f.brokers, topic+".dlq")
 
+	// Another format than the settings say, from some record on.
+	topic = kafkatest.Topic(t, f.brokers, 1, nil)
+	avro := make([]stream.Record, 60)
+	for i := range avro {
+		avro[i] = stream.Record{Topic: topic, Value: []byte("\x00\x00\x00\x00\x07\x02ab")}
+	}
+	kafkatest.Produce(t, f.brokers, slices.Concat(examples(topic, 40), avro)...)
+	state = f.state()
+	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end", "--tolerance", "data")...)
+	f.row("records of another format, from the 41st on", "`--tolerance data`", said, code, f.fates(state))
+	if code != int(cli.Data) {
+		t.Errorf("another format: %d, %s", code, said)
+	}
+	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end", "--tolerance", "data", "--max-dead", "1")...)
+	f.row("the same, started again", "`--tolerance data --max-dead 1`", said, code, f.fates(state))
+	if code != 0 {
+		t.Errorf("any number tolerated: %d, %s", code, said)
+	}
+
+	// One class only, since the labels are other ones than the settings say.
+	topic = kafkatest.Topic(t, f.brokers, 1, nil)
+	kafkatest.Produce(t, f.brokers, slices.DeleteFunc(examples(topic, 80), func(r stream.Record) bool { return bytes.Contains(r.Value, []byte("-1")) })...)
+	state = f.state()
+	code, _, said = streamsvm(t.Context(), f.args(topic, state, "--until-end")...)
+	f.row("a stream of one class", "", said, code, f.fates(state))
+	if code != int(cli.Data) {
+		t.Errorf("one class: %d, %s", code, said)
+	}
+
 	// Retention has taken what the checkpoint needs.
 	topic, _ = f.topic(50)
 	state = f.state()

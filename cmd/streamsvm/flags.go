@@ -32,7 +32,7 @@ type codecFlags struct {
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
 		f.Choice(&o.name, "codec", "", codec.Names(), usage)
-		f.Choice(&o.labels, "labels", "pm1", []string{"pm1", "01", "12"}, "labels of a classification, negative one first")
+		f.StringVar(&o.labels, "labels", "pm1", "`LABELS` of a classification, negative one first: pm1 (-1 and 1), 01, 12, or any two such as no,yes or false,true")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
@@ -57,13 +57,16 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
 			byName, ok := codec.ByFileName(files[0])
 			if !ok {
-				return nil, c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", files[0], strings.Join(codec.Names(), ", ")))
+				return nil, o.noCodec(c, files[0])
 			}
 			name = byName
 		}
 	}
 	if len(o.comma) != 1 {
 		return nil, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
+	}
+	if _, _, err := codec.ParseLabels(o.labels); err != nil {
+		return nil, c.Bad("labels", err)
 	}
 	opts := codec.Options{Labels: o.labels, Task: string(task), MaxFeatures: o.maxFeatures, CSV: o.csv}
 	opts.CSV.Comma = o.comma[0]
@@ -81,6 +84,11 @@ func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.
 		return nil, c.Bad("codec", err)
 	}
 	return enc, nil
+}
+
+// noCodec is the error for a file whose name does not say its format.
+func (*codecFlags) noCodec(c *cli.Call, file string) error {
+	return c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", file, strings.Join(codec.Names(), ", ")))
 }
 
 // check returns everything that is wrong with the format of the records.
@@ -156,7 +164,7 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 			t.Certificates = []tls.Certificate{pair}
 		}
 		cfg.TLS = t
-	} else if o.ca != "" || o.cert != "" {
+	} else if o.ca != "" || o.cert != "" || o.key != "" {
 		return cfg, c.Bad("tls", errors.New("certificates are given, but connections are not encrypted"))
 	}
 	if o.mechanism == "none" {
@@ -255,7 +263,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "Join": "labels-topic",
+	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.

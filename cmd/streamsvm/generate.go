@@ -57,6 +57,9 @@ type generate struct {
 func (g *generate) run(ctx context.Context) error {
 	c := g.c
 	if len(c.Args) == 0 {
+		if err := alone(c, "a STREAM", "set", "describe", "out", "topic"); err != nil {
+			return err
+		}
 		return listStreams(c.Out)
 	}
 	if g.describe {
@@ -68,6 +71,14 @@ func (g *generate) run(ctx context.Context) error {
 			return c.Bad("set", err)
 		}
 		return cli.Fail(cli.Usage, err)
+	}
+	if err := g.check(c); err != nil {
+		return err
+	}
+	if g.topic == "" {
+		if err := alone(c, "--topic", "partitions"); err != nil {
+			return err
+		}
 	}
 	if g.topic != "" && c.Given("out") {
 		return c.Bad("out", errors.New("it cannot be combined with --topic"))

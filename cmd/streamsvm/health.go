@@ -22,11 +22,17 @@ The exit code is 0 if the answer is 200 OK and 69 otherwise.`,
 			var timeout time.Duration
 			f.Group("Input", func() { f.DurationVar(&timeout, "timeout", 4*time.Second, "how long to wait for the answer") })
 			return func(ctx context.Context, c *cli.Call) error {
+				if timeout <= 0 {
+					return c.Bad("timeout", fmt.Errorf("%v is not a time to answer in", timeout))
+				}
 				ctx, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Args[0], nil)
 				if err != nil {
 					return cli.Fail(cli.Usage, err)
+				}
+				if s := req.URL.Scheme; req.URL.Host == "" || s != "http" && s != "https" {
+					return cli.Failf(cli.Usage, "%q is no URL like http://127.0.0.1:8080/healthz", c.Args[0])
 				}
 				resp, err := http.DefaultClient.Do(req)
 				if err != nil {

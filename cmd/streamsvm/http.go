@@ -29,8 +29,11 @@ type server struct {
 	// ready tells whether the service does its work: not while it starts, and
 	// not any more once it stops.
 	ready atomic.Bool
-	srv   *http.Server
-	addr  string
+	// waiting, if not nil, says what the service waits for before its work is of
+	// use to others, or "". It is set before start.
+	waiting func() string
+	srv     *http.Server
+	addr    string
 }
 
 func newServer(reg *prometheus.Registry) *server {
@@ -51,6 +54,11 @@ func newServer(reg *prometheus.Registry) *server {
 			return
 		}
 		_, _ = w.Write([]byte("ready\n"))
+		if s.waiting != nil {
+			if why := s.waiting(); why != "" {
+				_, _ = w.Write([]byte(why + "\n"))
+			}
+		}
 	})
 	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

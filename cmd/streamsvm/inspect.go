@@ -98,6 +98,9 @@ func (o *modelTopicFlags) wanted(c *cli.Call) bool {
 
 // read returns what the topic holds, at least one model.
 func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Contents, error) {
+	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name)); err != nil {
+		return nil, err
+	}
 	cfg, err := o.kafkaFlags.config(c)
 	if err != nil {
 		return nil, err

@@ -167,7 +167,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"produce", good}, cli.Usage, "--topic: no topic"},
 		{[]string{"produce", good, "--topic", "t", "--brokers", "127.0.0.1:1", "--max-down", "1ms"}, cli.Unavailable, "127.0.0.1:1"},
 		{[]string{"produce", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
-		{[]string{"broker", "--addr", "192.0.2.1:9092"}, cli.Unavailable, "not a loopback address"},
+		{[]string{"broker", "--addr", "192.0.2.1:9092"}, cli.Usage, "not a loopback address"},
 		{[]string{"generate", "marbles"}, cli.Usage, "checkerboard"},
 		{[]string{"generate", "moons", "--set", "x=1"}, cli.Usage, "--set"},
 		{[]string{"learners", "nobody"}, cli.Usage, "no learner"},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,9 +21,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // predict holds the settings of one call of the command predict.
@@ -34,16 +35,19 @@ type predict struct {
 	modelFile, output      string
 	predictions, positions string
 	listen                 string
+	tombstones             string
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
 
 	c       *cli.Call
 	cfg     kafkaio.Config
-	dec     codec.Codec
+	forms   atomic.Pointer[modelForm]
+	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
 
 	refused int
+	skipped int               // tombstones
 	quality *eval.Prequential // of the predictions whose label is known
 }
 
@@ -55,10 +59,20 @@ The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
 preference, the records of --topics, whose predictions go to --predictions-topic;
 what is posted to /predict on --listen; the FILEs; standard input. Labels are
-not needed; where there are some, the accuracy is printed at the end.`,
+not needed; where there are some, the accuracy is printed at the end.
+
+The model says what data it was made for: format, labels, number of features,
+names of columns. Records are read accordingly and answered in the same labels;
+JSON is understood besides. A dense vector of another length is an error of its
+record. Columns of csv files count by their names, whatever their order; others
+are ignored.
+
+While the topic holds no model, what it holds instead is said now and then;
+after --topic-wait the exit code is 69. A service that starts before its trainer
+wants --topic-wait -1s.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
-			"streamsvm predict --model ijcnn1.ssm --listen 127.0.0.1:8080\n" +
+			"streamsvm predict --model model.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 		Common:  []string{"brokers", "model-topic", "model", "topics", "predictions-topic", "listen", "codec", "output"},
 		MaxArgs: -1,
@@ -72,11 +86,12 @@ not needed; where there are some, the accuracy is printed at the end.`,
 				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to score")
 				f.StringVar(&p.start, "start", "earliest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 			})
-			p.codecFlags.define(f, "format of what is scored (default: by file name, else "+defaultCodec+")")
+			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
@@ -95,7 +110,10 @@ func (p *predict) serve(ctx context.Context) error {
 	p.m = metrics.NewPredictor(reg)
 	srv := newServer(reg)
 	defer srv.stop()
-	var err error
+	err := p.check()
+	if err != nil {
+		return err
+	}
 	if p.cfg, err = p.kafkaFlags.config(p.c); err != nil {
 		return err
 	}
@@ -115,7 +133,7 @@ func (p *predict) serve(ctx context.Context) error {
 		return err
 	}
 	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
-	if p.dec, err = p.codecFlags.open(p.c, p.current().Task(), p.c.Args...); err != nil {
+	if _, err := p.form(p.current(), nil); err != nil {
 		return err
 	}
 	srv.ready.Store(true)
@@ -148,6 +166,48 @@ func (p *predict) ended(ctx context.Context) error {
 		return kafkaError(cause)
 	}
 	return nil
+}
+
+// check finds what is wrong with the settings before a model is waited for.
+func (p *predict) check() error {
+	c := p.c
+	// The task is not known yet, but it takes no part in what can be wrong.
+	if _, err := p.codecFlags.open(c, algos.Classify, c.Args...); err != nil {
+		return err
+	}
+	if p.maxBody < 1 {
+		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if err := badListen(c, p.listen); err != nil {
+		return err
+	}
+	if p.modelFile != "" {
+		if err := alone(c, "--model-topic", "model-name"); err != nil {
+			return err
+		}
+	}
+	if len(p.topics) == 0 {
+		for _, path := range c.Args {
+			if _, err := os.Stat(path); path != "-" && err != nil {
+				return err
+			}
+		}
+		return alone(c, "--topics", "predictions-topic", "positions", "until-end")
+	}
+	switch {
+	case p.predictions == "":
+		return c.Bad("predictions-topic", errors.New("no topic is given"))
+	case slices.Contains(p.topics, p.predictions):
+		return c.Bad("predictions-topic", fmt.Errorf("%s is scored too", p.predictions))
+	case p.modelFlags.topic != "" && (p.predictions == p.modelFlags.topic || slices.Contains(p.topics, p.modelFlags.topic)):
+		return c.Bad("model-topic", fmt.Errorf("%s holds what is scored, or the predictions", p.modelFlags.topic))
+	}
+	if _, err := readPositions(p.positions); err != nil {
+		return c.Bad("positions", err)
+	}
+	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
+	p.sourceFlags.wait, p.sourceFlags.maxDown = p.modelFlags.wait, p.modelFlags.down
+	return errors.Join(p.sourceFlags.check(c)...)
 }
 
 // follow gets the model, waiting for the first one in a topic. When following
@@ -188,27 +248,22 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	go func() {
 		<-live.Done()
 		sub.Close()
-		cancel(live.Err())
+		cancel(p.modelFlags.failed(live.Err()))
 	}()
 	p.current = live.Current
-	if !p.c.Quiet && live.Current() == nil {
-		p.c.Log.Info("waiting for a model", "topic", p.modelFlags.topic)
+	if _, err = live.Wait(ctx); err != nil {
+		<-live.Done() // for a reason that ctx does not have
+		return p.modelFlags.failed(live.Err())
 	}
-	_, err = live.Wait(ctx)
-	return err
+	return nil
 }
 
 // scoreTopics scores topics into the predictions topic.
 func (p *predict) scoreTopics(ctx context.Context) error {
-	if p.predictions == "" {
-		return p.c.Bad("predictions-topic", errors.New("no topic is given"))
-	}
 	from, err := readPositions(p.positions)
 	if err != nil {
 		return p.c.Bad("positions", err)
 	}
-	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
-	p.sourceFlags.wait = p.modelFlags.wait
 	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
 	if err != nil {
 		return err
@@ -247,16 +302,23 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			}
 			return errors.Join(err, keep())
 		}
+		for i := range b.recs {
+			r := &b.recs[i]
+			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
+		}
+		b.recs = p.withValues(b.recs)
 		b.v = p.current()
+		if b.form, err = p.form(b.v, nil); err != nil {
+			return errors.Join(err, keep())
+		}
 		p.score(b)
 		p.count(b.rows)
 		// The values of a batch share memory that belongs to the producer then.
 		values := make([]byte, 0, 96*len(b.recs))
 		for i := range b.recs {
 			r := &b.recs[i]
-			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
 			from := len(values)
-			values = b.rows[i].append(values, b.v, r)
+			values = b.rows[i].append(values, b.form, b.v, r)
 			err := prod.Produce(ctx, stream.Record{
 				Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key, Value: values[from:len(values):len(values)],
 			})
@@ -272,6 +334,20 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	}
 }
 
+// withValues returns the records that are to be scored: all, or those that are
+// no tombstones.
+func (p *predict) withValues(recs []stream.Record) []stream.Record {
+	if p.tombstones != string(trainer.TombstonesSkip) {
+		return recs
+	}
+	n := len(recs)
+	recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return r.Value == nil })
+	n -= len(recs)
+	p.skipped += n
+	p.m.Skipped(n)
+	return recs
+}
+
 // summary prints how good the predictions were, where that is known.
 func (p *predict) summary() error {
 	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
@@ -281,6 +357,9 @@ func (p *predict) summary() error {
 		} else {
 			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", eval.Percent(s.Accuracy), decimal(s.AUC), n)
 		}
+	}
+	if p.skipped > 0 && !p.c.Quiet {
+		fmt.Fprintf(p.c.Err, "%d tombstones skipped\n", p.skipped)
 	}
 	if p.refused > 0 {
 		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)

@@ -59,7 +59,7 @@ func TestOutcomeAppend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(o.append(nil, v, rec)); got != string(line) {
+		if got := string(o.append(nil, &form{}, v, rec)); got != string(line) {
 			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, line)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // answer is what POST /predict returns: a prediction for each example, in
@@ -20,14 +21,18 @@ type answer struct {
 	Predictions []scored `json:"predictions"`
 }
 
+// scored is a prediction, or the reason why there is none.
 type scored struct {
-	ID       string       `json:"id,omitempty"`
-	Decision *eval.Number `json:"decision"`
-	Label    *eval.Number `json:"label"`
+	ID       string          `json:"id,omitempty"`
+	Decision *eval.Number    `json:"decision,omitempty"`
+	Label    json.RawMessage `json:"label,omitempty"`
+	Index    *int            `json:"index,omitempty"` // with an error: which example, from 0
+	Error    string          `json:"error,omitempty"`
 }
 
 // ServeHTTP answers POST /predict. The body is an example in the codec of the
-// command line, or several: a JSON array of them, or lines of text.
+// command line, or several: a JSON array of them, or lines of text. Examples
+// that cannot be scored are errors of their own, unless none can.
 func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fail := func(code int, err error) {
@@ -48,38 +53,55 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(code, err)
 		return
 	}
-	values, err := p.split(body)
+	b := newScoring()
+	b.v = p.current()
+	if b.form, err = p.form(b.v, nil); err != nil {
+		fail(http.StatusInternalServerError, err)
+		return
+	}
+	values, err := p.split(b, body)
 	if err != nil {
 		fail(http.StatusBadRequest, err)
 		return
 	}
-	b := newScoring()
-	b.v = p.current()
 	for _, v := range values {
 		b.recs = append(b.recs, stream.Record{Value: v})
 	}
 	p.score(b)
+	if len(b.rows) > 0 && len(b.xs) == 0 {
+		err := fmt.Errorf("example 1: %w", b.rows[0].err)
+		if n := len(b.rows); n > 1 {
+			err = fmt.Errorf("none of %d examples can be scored; %w", n, err)
+		}
+		fail(http.StatusBadRequest, err)
+		return
+	}
 	a := answer{Model: b.v.Update.Model, Version: b.v.Update.Version, Predictions: make([]scored, len(b.rows))}
 	for i, o := range b.rows {
 		if o.err != nil {
-			fail(http.StatusBadRequest, fmt.Errorf("example %d: %w", i+1, o.err))
-			return
+			a.Predictions[i] = scored{ID: o.id, Index: &i, Error: o.err.Error()}
+			continue
 		}
-		d, l := eval.Number(o.decision), eval.Number(o.label)
-		a.Predictions[i] = scored{o.id, &d, &l}
+		d := eval.Number(o.decision)
+		a.Predictions[i] = scored{ID: o.id, Decision: &d, Label: b.form.appendLabel(nil, o.label)}
 	}
 	_ = json.NewEncoder(w).Encode(a)
 }
 
-// split takes a request apart into examples.
-func (p *predict) split(body []byte) ([][]byte, error) {
-	if p.dec.Name() == "msgpack" {
+// split takes a request apart into examples. The first line of csv may name the
+// columns, if those of the model have names: then it sets the form of b.
+func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
+	name := b.form.dec.Name()
+	if name == "msgpack" {
 		return [][]byte{body}, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil, errors.New("the request is empty")
 	}
-	if p.dec.Name() == "json" {
+	if b.form.json != nil && (body[0] == '{' || body[0] == '[') {
+		name = "json"
+	}
+	if name == "json" {
 		if body[0] != '[' {
 			return [][]byte{body}, nil
 		}
@@ -96,6 +118,13 @@ func (p *predict) split(body []byte) ([][]byte, error) {
 	var values [][]byte
 	for line := range bytes.Lines(body) {
 		values = append(values, bytes.TrimRight(line, "\r\n"))
+	}
+	if name == "csv" && b.form.names(values[0]) {
+		h, err := parseHeader(values[0], codec.SignatureOf(b.form.dec).CSV.Comma)
+		if err == nil {
+			b.form, err = p.form(b.v, h)
+		}
+		return values[1:], err
 	}
 	return values, nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,7 @@ type outcome struct {
 // memory that this takes, to be used again.
 type scoring struct {
 	v    *predictor.Version
+	form *form // of the records, for v
 	recs []stream.Record
 	rows []outcome
 
@@ -45,6 +47,27 @@ type scoring struct {
 
 func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
 
+// modelForm is the form of records for a model.
+type modelForm struct {
+	model  *predictor.Predictor
+	header *csvHeader
+	*form
+}
+
+// form returns the form of records for v, with the columns of h if that is not
+// nil. Each model says anew what it was made for.
+func (p *predict) form(v *predictor.Version, h *csvHeader) (*form, error) {
+	if last := p.forms.Load(); last != nil && last.model == v.Predictor && last.header == h {
+		return last.form, nil
+	}
+	f, err := p.codecFlags.form(p.c, v.Predictor, h, p.c.Args...)
+	if err != nil {
+		return nil, err
+	}
+	p.forms.Store(&modelForm{v.Predictor, h, f})
+	return f, nil
+}
+
 // score predicts the batch.
 func (p *predict) score(b *scoring) {
 	start := time.Now()
@@ -53,8 +76,8 @@ func (p *predict) score(b *scoring) {
 	for i := range b.recs {
 		ex := &b.ex
 		*ex = stream.Example{}
-		if err := p.dec.DecodeIn(&b.arena, b.recs[i].Value, ex); err != nil {
-			b.rows = append(b.rows, outcome{err: err})
+		if err := b.form.decode(&b.arena, b.recs[i].Value, ex); err != nil {
+			b.rows = append(b.rows, outcome{id: ex.ID, err: err})
 			continue
 		}
 		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, labelled: ex.Labelled})
@@ -87,11 +110,19 @@ func (p *predict) count(rows []outcome) {
 // processor decodes and decides, and this one writes, in the order of the
 // records.
 func (p *predict) files(ctx context.Context) error {
+	f, err := p.form(p.current(), nil)
+	if err != nil {
+		return err
+	}
 	files, fo := p.c.Args, p.fileOptions()
 	if len(files) == 0 {
 		files = []string{"-"}
-		fo.Codec = p.dec.Name()
 	}
+	f.files(&fo, files[0], func(h *csvHeader) error {
+		p.header = h
+		_, err := p.form(p.current(), h)
+		return err
+	})
 	src, err := fileio.Open(files, fo)
 	if err != nil {
 		return cli.Fail(cli.Usage, err)
@@ -143,6 +174,7 @@ const (
 // read hands the records of src on. From a source that never waits for data it
 // makes batches of a size that is good for the predictor.
 func (p *predict) read(ctx context.Context, src stream.Source, waits bool, work, order chan<- *scoring, spare <-chan *scoring) error {
+	var rest []stream.Record // of the next file, whose columns may be others
 	for {
 		var b *scoring
 		select {
@@ -150,19 +182,29 @@ func (p *predict) read(ctx context.Context, src stream.Source, waits bool, work,
 		default:
 			b = newScoring()
 		}
-		b.recs, b.v = b.recs[:0], p.current()
+		b.recs, b.v = append(b.recs[:0], rest...), p.current()
+		rest = nil
+		h := p.header
 		var err error
-		for size := 0; err == nil && len(b.recs) < batchRecords && size < batchBytes; {
+		for size := 0; err == nil && len(b.recs) < batchRecords && size < batchBytes && !(waits && len(b.recs) > 0); {
 			had := len(b.recs)
 			b.recs, err = src.Fetch(ctx, b.recs)
+			b.recs = b.recs[:had+len(p.withValues(b.recs[had:]))]
+			if h != p.header && had > 0 {
+				b.recs, rest = b.recs[:had], slices.Clone(b.recs[had:])
+				break
+			}
+			h = p.header
 			for i := range b.recs[had:] {
 				size += len(b.recs[had+i].Value)
 			}
-			if waits {
-				break
-			}
 		}
 		if len(b.recs) > 0 {
+			f, ferr := p.form(b.v, h)
+			if ferr != nil {
+				return ferr
+			}
+			b.form = f
 			select {
 			case order <- b:
 				work <- b // taken by a goroutine that waits for nobody
@@ -196,9 +238,11 @@ func (p *predict) format(b *scoring) {
 		o := &b.rows[i]
 		switch {
 		case p.output == "json":
-			b.out = o.append(b.out, b.v, nil)
+			b.out = o.append(b.out, b.form, b.v, nil)
 		case o.err != nil:
 			b.out = append(b.out, '?')
+		case p.output == "label" && b.form.texts[0] != "":
+			b.out = append(b.out, b.form.texts[class(o.label)]...)
 		case p.output == "label":
 			b.out = strconv.AppendFloat(b.out, o.label, 'g', -1, 64)
 		default:
@@ -221,7 +265,7 @@ func (p *predict) print(b *scoring) error {
 }
 
 // append appends o as a JSON object, with the position of r if it is not nil.
-func (o *outcome) append(b []byte, v *predictor.Version, r *stream.Record) []byte {
+func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Record) []byte {
 	b = append(b, '{')
 	text := func(key, s string) {
 		if s != "" {
@@ -236,9 +280,9 @@ func (o *outcome) append(b []byte, v *predictor.Version, r *stream.Record) []byt
 	}
 	if o.err == nil {
 		b = appendNumber(appendKey(b, "decision"), o.decision)
-		b = appendNumber(appendKey(b, "label"), o.label)
+		b = f.appendLabel(appendKey(b, "label"), o.label)
 		if o.labelled {
-			b = appendNumber(appendKey(b, "y"), o.y)
+			b = f.appendLabel(appendKey(b, "y"), o.y)
 		}
 	}
 	text("model", v.Update.Model)

@@ -33,8 +33,22 @@ func (o *topicFlags) define(f *cli.Flags) {
 	o.kafkaFlags.define(f)
 }
 
+// check finds what is wrong with single values.
+func (o *topicFlags) check(c *cli.Call) error {
+	switch {
+	case !(o.rate >= 0):
+		return c.Bad("rate", fmt.Errorf("%v is not 0 or more", o.rate))
+	case o.partitions < 0:
+		return c.Bad("partitions", fmt.Errorf("%d is negative", o.partitions))
+	}
+	return badMaxDown(c, o.maxDown)
+}
+
 // open creates the topic, if asked to, and returns a producer.
 func (o *topicFlags) open(ctx context.Context, c *cli.Call, by kafkaio.Partitioner) (*kafkaio.Producer, error) {
+	if err := o.check(c); err != nil {
+		return nil, err
+	}
 	if o.topic == "" {
 		return nil, c.Bad("topic", errors.New("no topic is given"))
 	}
@@ -128,6 +142,12 @@ with the codec of the file.`,
 				f.BoolVar(&original, "original-timing", false, "keep the distances in time that the records had")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
+				switch {
+				case fo.Passes < 1:
+					return c.Bad("passes", fmt.Errorf("%d passes, want at least 1", fo.Passes))
+				case original && o.rate != 0:
+					return c.Bad("original-timing", errors.New("it cannot be combined with --rate"))
+				}
 				src, err := fileio.Open(c.Args, fo)
 				if err != nil {
 					return cli.Fail(cli.Usage, err)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,7 +101,7 @@ func TestRegressionHTTP(t *testing.T) {
 		}
 	}
 	go io.Copy(io.Discard, out)
-	resp, err := http.Post(url, "application/json", strings.NewReader(`[{"x":[0.5,0.5,0.5,0.5,0.5],"y":17.25},{"x":{"4":1}}]`))
+	resp, err := http.Post(url, "application/json", strings.NewReader(`[{"x":[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5],"y":17.25},{"x":{"4":1}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestRegressionHTTP(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal(body, &a)); err != nil || resp.StatusCode != http.StatusOK || len(a.Predictions) != 2 {
 		t.Fatalf("%s %s, %v", resp.Status, body, err)
 	}
-	for i, x := range []stream.Vec{{Val: []float32{.5, .5, .5, .5, .5}}, {Idx: []int32{3}, Val: []float32{1}}} {
+	for i, x := range []stream.Vec{{Val: slices.Repeat([]float32{.5}, 10)}, {Idx: []int32{3}, Val: []float32{1}}} {
 		if got, want := a.Predictions[i], pr.Decision(x); got.Label != want || got.Decision != want || want == 1 {
 			t.Errorf("prediction %d is %+v, want %g", i, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -22,6 +25,7 @@ import (
 type replay struct {
 	learnFlags
 	codecFlags
+	refuseFlags
 	files, test                     []string
 	passes, labelled                int
 	limit, shuffle, checkpointEvery uint64
@@ -58,6 +62,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
 			})
+			r.refuseFlags.define(f)
 			r.learnFlags.define(f)
 			f.Group("Output", func() {
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
@@ -79,11 +84,15 @@ func (r *replay) run(ctx context.Context) error {
 		return err
 	}
 	p := newProgress(r.c)
-	r.job.Hooks = []trainer.Hook{p}
+	r.job.Hooks = []trainer.Hook{p, &r.refuseFlags}
 	res, err := trainer.Run(ctx, r.job)
 	took := time.Since(p.began)
 	if err != nil {
-		return badOption(r.c, err)
+		again := ""
+		if r.checkpoint != "" {
+			again = ", and begin again with another --checkpoint"
+		}
+		return badOption(r.c, r.refuseFlags.explain(err, &r.codecFlags, "", again))
 	}
 	if !res.Ended {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
@@ -102,7 +111,7 @@ func (r *replay) prepare(ctx context.Context) error {
 	switch {
 	case r.passes < 1:
 		return c.Bad("passes", fmt.Errorf("%d passes, want at least 1", r.passes))
-	case r.holdout < 0 || r.holdout >= 1:
+	case !(r.holdout >= 0 && r.holdout < 1):
 		return c.Bad("holdout", fmt.Errorf("%v is not in [0,1)", r.holdout))
 	case r.holdout > 0 && len(r.test) > 0:
 		return c.Bad("holdout", errors.New("it cannot be combined with --test"))
@@ -110,6 +119,9 @@ func (r *replay) prepare(ctx context.Context) error {
 		return c.Bad("labelled", fmt.Errorf("%d labels", r.labelled))
 	case job.Join.Topic != "" && (r.labelled >= 0 || r.shuffle != 0 || r.holdout > 0 || r.passes > 1):
 		return c.Bad("join", errors.New("it cannot be combined with --labelled, --shuffle, --holdout or --passes"))
+	}
+	if err := r.refuseFlags.apply(c, job); err != nil {
+		return err
 	}
 	job.Tolerance = trainer.Tolerance(r.tolerance)
 	job.Checkpoints = trainer.Checkpoints{Dir: r.checkpoint, Every: r.checkpointEvery, Interval: -1}
@@ -161,6 +173,18 @@ func (r *replay) open(start stream.Offsets, passes int) (stream.Source, error) {
 func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (stream.Source, error) {
 	o := r.fileOptions()
 	o.Start, o.Limit, o.Passes = start, r.limit, passes
+	if trained := codec.SignatureOf(r.job.Decoder); len(trained.CSV.Columns) > 0 {
+		o.OnHeader = func(path string, line []byte) error {
+			names, err := codec.ParseHeader(line, trained.CSV.Comma)
+			if err == nil && !slices.Equal(names, trained.CSV.Columns) {
+				err = fmt.Errorf("the columns are %s, those of %s %s", strings.Join(names, ", "), files[0], strings.Join(trained.CSV.Columns, ", "))
+			}
+			if err != nil {
+				err = cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
+			}
+			return err
+		}
+	}
 	src, err := fileio.Open(files, o)
 	if err != nil {
 		return nil, cli.Fail(cli.Usage, err)
@@ -180,20 +204,14 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Resul
 	}
 	if p != nil && (len(r.test) > 0 || r.holdout > 0) {
 		src := stream.Source(newMemory(r.held, "holdout", 1, nil))
-		dec := r.job.Decoder
+		decode := r.job.Decoder.Decode
 		if len(r.test) > 0 {
-			o := r.fileOptions()
-			fs, err := fileio.Open(r.test, o)
-			if err != nil {
-				return cli.Fail(cli.Usage, err)
-			}
-			src = fs
-			if dec, err = r.codecFlags.open(r.c, r.job.Task, r.test...); err != nil {
+			if src, decode, err = r.openTest(p); err != nil {
 				return err
 			}
 		}
 		defer src.Close()
-		if test, err = score(ctx, p, src, dec); err != nil {
+		if test, err = score(ctx, p, src, decode, r.job.Tombstones == trainer.TombstonesSkip); err != nil {
 			return fmt.Errorf("test: %w", err)
 		}
 	}
@@ -221,6 +239,27 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Resul
 		printJoin(r.c.Out, e.Join())
 	}
 	return nil
+}
+
+// openTest opens the files to test the model on, whose records are read as those
+// of predict are.
+func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, *stream.Example) error, error) {
+	// The flags are about the files that were learned from.
+	form := func(h *csvHeader) (*form, error) { return r.codecFlags.form(&cli.Call{}, p, h, r.test...) }
+	f, err := form(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := r.fileOptions()
+	f.files(&o, r.test[0], func(h *csvHeader) (err error) {
+		f, err = form(h)
+		return err
+	})
+	src, err := fileio.Open(r.test, o)
+	if err != nil {
+		return nil, nil, cli.Fail(cli.Usage, err)
+	}
+	return src, func(value []byte, ex *stream.Example) error { return f.decode(nil, value, ex) }, nil
 }
 
 // memory is a bounded stream held in memory, for orders that a file cannot be

@@ -32,7 +32,7 @@ var contract = strings.Fields(`
 	dead examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
 	prequential prequential.accuracy prequential.auc prequential.error prequential.hinge prequential.kappa prequential.kappa_t
 	prequential.window seconds seed state_hash test test.accuracy test.auc test.error test.examples
-	train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled`)
+	tombstones train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled`)
 
 func TestReplayJSONContract(t *testing.T) {
 	train, test := moons(t, "train.libsvm.gz", 1200, 0), moons(t, "test.libsvm.gz", 300, 5000)
@@ -223,7 +223,7 @@ func TestInspectDamage(t *testing.T) {
 // TestReportWithoutLabels: nothing to draw is no error.
 func TestReportWithoutLabels(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"empty.libsvm": "", "unlabelled.libsvm": "? 1:1\n? 1:2\n"} {
+	for name, text := range map[string]string{"empty.libsvm": "", "unlabelled.libsvm": "+1 1:1\n-1 1:2\n? 1:3\n"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -37,7 +37,8 @@ type result struct {
 	Examples          uint64         `json:"examples"` // records that are examples
 	Labelled          uint64         `json:"labelled"`
 	Unlabelled        uint64         `json:"unlabelled"`
-	Dead              uint64         `json:"dead"` // records that could not be used
+	Dead              uint64         `json:"dead"`       // records that could not be used
+	Tombstones        uint64         `json:"tombstones"` // records without a value that were skipped
 	Seconds           eval.Number    `json:"seconds"`
 	ExamplesPerSecond eval.Number    `json:"examples_per_second"`
 	Prequential       eval.Summary   `json:"prequential"`
@@ -78,7 +79,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 	n, rep := e.Counts(), e.Report()
 	r := &result{
 		Learner: spec.Name, Options: options(spec, e.Options()), Seed: o.Seed,
-		Examples: n.Labelled + n.Unlabelled, Labelled: n.Labelled, Unlabelled: n.Unlabelled, Dead: n.Dead,
+		Examples: n.Labelled + n.Unlabelled, Labelled: n.Labelled, Unlabelled: n.Unlabelled, Dead: n.Dead, Tombstones: n.Tombstones,
 		Seconds: eval.Number(took.Seconds()), ExamplesPerSecond: eval.Number(float64(n.Labelled+n.Unlabelled) / took.Seconds()),
 		Prequential: e.Prequential().Summary(), Test: test,
 		Train:     trainResult{Steps: rep.Step, Objective: eval.Number(rep.Objective), Certificate: eval.Number(rep.Certificate), Sample: rep.Sample},
@@ -172,6 +173,9 @@ func (r *result) rows() [][]string {
 	if r.Dead > 0 {
 		dead = fmt.Sprintf(", %d records could not be used", r.Dead)
 	}
+	if r.Tombstones > 0 {
+		dead += fmt.Sprintf(", %d tombstones", r.Tombstones)
+	}
 	row("examples", "%d (%d labelled, %d unlabelled%s)", r.Examples, r.Labelled, r.Unlabelled, dead)
 	row("time", "%.2f s, %.0f examples/s", float64(r.Seconds), float64(r.ExamplesPerSecond))
 	row("preprocessing", "%s", r.preprocessing)
@@ -213,8 +217,9 @@ func decimal(v eval.Number) string {
 // models are read from memory once for all of them.
 const scoreRows = 256
 
-// score asks p about every labelled example of src.
-func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec stream.Decoder) (*eval.Test, error) {
+// score asks p about every labelled example of src; skip passes over records
+// without a value.
+func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decode func(value []byte, ex *stream.Example) error, skip bool) (*eval.Test, error) {
 	var scores, labels []float64
 	var recs []stream.Record
 	var xs []stream.Vec
@@ -237,7 +242,10 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, dec s
 		}
 		for i := range recs {
 			var ex stream.Example
-			if err := dec.Decode(recs[i].Value, &ex); err != nil {
+			if skip && recs[i].Value == nil {
+				continue
+			}
+			if err := decode(recs[i].Value, &ex); err != nil {
 				return nil, stream.At(&recs[i], err)
 			}
 			if ex.Labelled {

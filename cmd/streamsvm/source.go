@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // sourceFlags say what is read from a cluster, and how.
@@ -74,6 +75,9 @@ func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offse
 			return so, c.Bad("start", fmt.Errorf("%q is not earliest, latest, a time like 2026-01-31T12:00:00Z, or milliseconds", o.start))
 		}
 	}
+	if err := badMaxDown(c, o.maxDown); err != nil {
+		return so, err
+	}
 	if err := so.Validate(); err != nil {
 		return so, cli.Fail(cli.Usage, err)
 	}
@@ -97,13 +101,14 @@ func kafkaError(err error) error {
 	var outside *kafkaio.RangeError
 	var refusal kafka.Error
 	var reach *kafkaio.ReachError
+	var model *modeltopic.NoModelError
 	var record *stream.RecordError
 	switch {
 	case err == nil, errors.As(err, &own), errors.As(err, &record): // its cause may well be io.ErrUnexpectedEOF
 		return err
 	case errors.As(err, &outside):
 		return cli.Fail(cli.Data, err)
-	case errors.As(err, &unknown), errors.As(err, &refusal), errors.As(err, &reach), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	case errors.As(err, &unknown), errors.As(err, &model), errors.As(err, &refusal), errors.As(err, &reach), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return cli.Fail(cli.Unavailable, err)
 	}
 	return err

@@ -30,7 +30,7 @@ func (o *modelFlags) define(f *cli.Flags) {
 	f.Group("Model", func() {
 		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
 		f.StringVar(&o.name, "model-name", "", "`NAME` of the model; default the first one in the topic")
-		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative forever")
+		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
 		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
 	})
 }
@@ -39,10 +39,26 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 	if o.topic == "" {
 		return nil, c.Bad("model-topic", errors.New("no topic is given"))
 	}
+	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name)); err != nil {
+		return nil, err
+	}
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
 		Config: cfg, Topic: o.topic, Model: o.name, TopicWait: o.wait, MaxDown: o.down,
 	})
-	return sub, kafkaError(err)
+	return sub, o.failed(err)
+}
+
+// failed names the flag that has ended the wait for a topic or a model, and
+// gives errors of kafkaio their exit codes.
+func (o *modelFlags) failed(err error) error {
+	var topic *kafkaio.UnknownTopicError
+	var model *modeltopic.NoModelError
+	if errors.As(err, &topic) {
+		err = fmt.Errorf("%w, and has not come in %v (--topic-wait)", err, o.wait)
+	} else if errors.As(err, &model) {
+		err = fmt.Errorf("%w (--topic-wait)", err)
+	}
+	return kafkaError(err)
 }
 
 // ext is the suffix of files that hold a model.
@@ -53,9 +69,9 @@ func subscribeCommand() *cli.Command {
 		Name: "subscribe", Summary: "follow a model topic and print, or save, every update",
 		Text: `
 The newest model in the topic comes first, then every later one. Each has been
-verified: chunks, checksum, and that it can be decoded. If the topic holds none,
-that is said, and one is waited for: with --once as long as --topic-wait, and
-then the exit code is 69.`,
+verified: chunks, checksum, and that it can be decoded. While there is none,
+what the topic holds instead is said now and then; after --topic-wait the exit
+code is 69. What starts before its trainer wants --topic-wait -1s.`,
 		Example: "streamsvm subscribe --model-topic models --save ./models",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &subscribe{}
@@ -86,6 +102,9 @@ type subscribe struct {
 }
 
 func (s *subscribe) run(ctx context.Context) error {
+	if s.once && s.until > 0 {
+		return s.c.Bad("until", errors.New("it cannot be combined with --once"))
+	}
 	cfg, err := s.kafkaFlags.config(s.c)
 	if err != nil {
 		return err
@@ -103,17 +122,15 @@ func (s *subscribe) run(ctx context.Context) error {
 		return err
 	}
 	defer sub.Close()
-	next := s.first
 	var before modeltopic.Received
 	for {
-		u, err := next(ctx, sub)
+		u, err := sub.Next(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return kafkaError(err)
+			return s.failed(err)
 		}
-		next = func(ctx context.Context, sub *modeltopic.Subscriber) (*stream.Update, error) { return sub.Next(ctx) }
 		p, err := predictor.Decode(u.Payload)
 		if err != nil {
 			s.c.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
@@ -126,39 +143,6 @@ func (s *subscribe) run(ctx context.Context) error {
 		}
 		if s.once || s.until > 0 && u.Version >= s.until {
 			return nil
-		}
-	}
-}
-
-// saySoon is after how long it is said that there is no model.
-const saySoon = 2 * time.Second
-
-// first returns the first update. Once the topic has been read to its end
-// without one, it says so, and with --once waits no longer than --topic-wait.
-func (s *subscribe) first(ctx context.Context, sub *modeltopic.Subscriber) (*stream.Update, error) {
-	what := "model"
-	if s.name != "" {
-		what += " " + s.name
-	}
-	var since time.Time // at the end
-	said := false
-	for {
-		look, cancel := context.WithTimeout(ctx, saySoon/10)
-		u, err := sub.Next(look)
-		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return u, err
-		}
-		switch now := time.Now(); {
-		case sub.Behind() > 0:
-			since = time.Time{}
-		case since.IsZero():
-			since = now
-		case s.once && s.wait >= 0 && now.Sub(since) >= s.wait:
-			return nil, cli.Failf(cli.Unavailable, "topic %s holds no complete %s, and none has come for %v (--topic-wait)", s.modelFlags.topic, what, s.wait)
-		case !said && now.Sub(since) >= saySoon:
-			said = true
-			s.c.Log.Warn("the topic holds no complete "+what+" yet: waiting for one", "topic", s.modelFlags.topic)
 		}
 	}
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -26,6 +26,7 @@ type train struct {
 	sourceFlags
 	codecFlags
 	learnFlags
+	refuseFlags
 	kafkaFlags
 	modelTopic, modelName string
 	replace               bool
@@ -84,6 +85,9 @@ func (t *train) define(f *cli.Flags) {
 	t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
 	f.Group("Input", func() {
 		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
+	})
+	t.refuseFlags.define(f)
+	f.Group("Input", func() {
 		f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
 		f.Lookup("dlq").NoOptDefVal = ".dlq"
 		f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead, within 64 MiB of their values")
@@ -122,24 +126,16 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
-	if t.listen != "" {
-		_, _, err := net.SplitHostPort(t.listen)
-		bad(err != nil, "listen", "%q is not HOST:PORT%s", t.listen, bare(t.listen))
-	}
+	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
+	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
+	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
+	errs = append(errs, badListen(c, t.listen), badModelName(c, t.modelName))
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
 		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)
 	}
 	return errs
-}
-
-// bare suggests an address where only a port is given.
-func bare(port string) string {
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
 }
 
 func (t *train) serve(ctx context.Context) (err error) {
@@ -155,6 +151,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	})
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
+	srv.waiting = page.Waiting
 	srv.mux.Handle("GET /{$}", page.Page(t.stall))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
@@ -165,7 +162,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t}
+	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
@@ -205,6 +202,9 @@ func (t *train) job() (trainer.Job, error) {
 	if interval == 0 {
 		interval = -1
 	}
+	if err := t.refuseFlags.apply(c, &job); err != nil {
+		return job, err
+	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
@@ -226,7 +226,15 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
 	}
-	return kafkaError(badOption(t.c, err))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(err, &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
+}
+
+// doctorCommand is the command that looks at the records of the topics.
+func (t *train) doctorCommand() string {
+	if o := t.c.Origin("topics"); o.Source == cli.FromFile {
+		return fmt.Sprintf(`"streamsvm doctor --config %s"`, o.Name)
+	}
+	return fmt.Sprintf(`"streamsvm doctor --brokers %s --topics %s --codec %s"`, strings.Join(t.brokers, ","), strings.Join(t.topics, ","), cmp.Or(t.codecFlags.name, defaultCodec))
 }
 
 // summary says how the run ended.
@@ -243,12 +251,18 @@ func (t *train) summary(res trainer.Result) error {
 	if res.Ended {
 		how = "the stream has ended"
 	}
-	joined := ""
+	joined, no := "", ""
 	if t.e.Join() != nil {
 		joined = fmt.Sprintf(" + %d joined + %d late", n.Joined, n.Late)
 	}
-	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; model version %d; state hash %s\n",
-		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, res.Version, hash(h))
+	if n.Tombstones > 0 {
+		joined = fmt.Sprintf(" + %d tombstones%s", n.Tombstones, joined)
+	}
+	if one := res.OneLabel(); one != nil {
+		no = "no model yet, " + one.Seen() + "; "
+	}
+	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
+		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
 	printJoin(t.c.Err, t.e.Join())
 	return nil
 }

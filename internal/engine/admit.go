@@ -17,6 +17,7 @@ import (
 type gate struct {
 	limits algos.Limits
 	dim    int // of dense examples; 0 before the first
+	index  int // the largest of a feature, from 1 on
 	// seen holds the features from dim on that have not been 0 in some example;
 	// nil unless limits.Distinct asks for it.
 	seen map[int32]struct{}
@@ -131,6 +132,7 @@ func (g *gate) pass(x stream.Vec) error {
 	if !x.Sparse() {
 		g.dim = len(x.Val)
 	}
+	g.index = max(g.index, x.Dim())
 	return nil
 }
 
@@ -177,7 +179,7 @@ func (g *gate) see(x stream.Vec) {
 
 // fields describes seen, which is part of a state only where it is not empty.
 func (g *gate) fields(f *state.Fields) {
-	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.More() {
+	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return
 	}
 	var list []int32

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Config is everything that a state depends on besides the stream; see
@@ -42,7 +43,10 @@ type Config struct {
 	Labels func(i uint64) bool
 	Kept   string
 	Join   Join
-	Log    *slog.Logger
+	// Signature goes into the models, with the dimension of the stream. It is no
+	// part of the state: the same examples may come in another codec.
+	Signature codec.Signature
+	Log       *slog.Logger
 }
 
 // The warm-up sizes for tuning and for fitting a scale.
@@ -57,6 +61,7 @@ type Counts struct {
 	Labelled, Unlabelled uint64
 	Learned, SampledOut  uint64
 	Dead                 uint64
+	Tombstones           uint64
 	Joined, Late         uint64 // see JoinStats
 	Pending              uint64
 }
@@ -71,6 +76,8 @@ type Item struct {
 	// Key is what labels are joined by, empty where there is none.
 	Key string
 	Err *stream.RecordError
+	// Tombstone: there is no value, and the record is passed over.
+	Tombstone bool
 }
 
 // Engine is the complete state of training.
@@ -81,11 +88,13 @@ type Engine struct {
 	refused func(i int, why *stream.RecordError) error
 
 	counts    Counts
+	sight     sight
 	offsets   stream.Offsets // but for the latest partition, see positions
 	at        stream.Partition
 	next      int64
 	ahead     bool // at and next are not in offsets yet
 	gate      gate
+	version2  bool // the state that is read is of version 2
 	finished  bool
 	warm      []*stream.Example // non-nil until learning begins
 	started   bool
@@ -182,6 +191,12 @@ func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 }
 
 func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
+	if it.Tombstone {
+		e.counts.Consumed++
+		e.counts.Tombstones++
+		e.pass(it)
+		return nil
+	}
 	e.Admit(it)
 	// Nothing that can fail on ctx may come after the counters have moved, or
 	// a second try would count twice: pending work is done first.
@@ -211,6 +226,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	switch {
 	case it.Err != nil:
 		e.counts.Dead++
+		e.sight.refuse(e.judged())
 	case e.isLabel(it):
 		e.join.label(it.Key, it.Example.Y)
 	default:
@@ -248,6 +264,7 @@ func (e *Engine) take(x *stream.Example) {
 	}
 	if x.Labelled {
 		e.counts.Labelled++
+		e.sight.see(x.Y, e.counts.Labelled == 1)
 	} else {
 		e.counts.Unlabelled++
 	}
@@ -415,7 +432,9 @@ func (e *Engine) Settle(ctx context.Context) error {
 }
 
 // Finish ends a bounded stream: what is pending is learned, as no label can
-// come any more, and the learner completes its optimisation.
+// come any more, and the learner completes its optimisation. If no two labels
+// differ then, it returns OneLabel, and leaves the warm-up and the learner as
+// they are.
 func (e *Engine) Finish(ctx context.Context) error {
 	if e.join != nil {
 		for e.join.examples.len() > 0 {
@@ -425,6 +444,9 @@ func (e *Engine) Finish(ctx context.Context) error {
 			e.take(e.join.next())
 		}
 		e.join.end()
+	}
+	if one := e.OneLabel(); one != nil {
+		return one
 	}
 	if !e.started {
 		// The warm-up must not swallow a small stream: two thirds of it are

@@ -30,8 +30,9 @@ type (
 	PublishedHook interface {
 		Published(u *stream.Update, took time.Duration)
 	}
-	// FailedHook is told, on the persisting goroutine, why the run is about to
-	// end, which may take until a step of the learner is done.
+	// FailedHook is told, on any goroutine and perhaps more than once, why a run
+	// cannot go on, before what may still be done is done: a step of the learner
+	// may take long.
 	FailedHook interface{ Failed(err error) }
 )
 

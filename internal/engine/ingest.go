@@ -31,6 +31,7 @@ type ingest struct {
 	join     bool                // look for keys, and for labels
 	labels   stream.Decoder      // of the records of labelsIn
 	labelsIn string
+	skip     bool // records without a value
 	queue    chan *batch
 	spare    chan *batch  // consumed batches, to be filled again
 	depth    atomic.Int64 // records in queue
@@ -109,6 +110,10 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 		r := &recs[i]
 		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
 		it := &b.items[i]
+		if in.skip && r.Value == nil {
+			it.Tombstone = true
+			continue
+		}
 		if err := in.decode(r, &it.Example); err != nil {
 			it.Err = stream.At(r, err)
 		}

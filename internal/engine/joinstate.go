@@ -10,20 +10,18 @@ import (
 )
 
 // moreFields describes what is part of a state only where it is configured, so
-// that other states are what they were before there was such a thing. It must
-// come last.
+// that other states are what they were before there was such a thing.
 func (e *Engine) moreFields(f *state.Fields) {
 	var kept string
 	var j Join
 	defer e.gate.fields(f)
-	configured := e.cfg.Kept != "" || e.join != nil
 	if !f.Decoding() {
 		kept, j = e.cfg.Kept, e.cfg.Join
-		if !configured {
+		if kept == "" && e.join == nil {
 			return
 		}
 	}
-	if !f.Decoding() || f.More() && (configured || e.gate.limits.Distinct == 0) {
+	if !f.Decoding() || f.Next("labels_kept") {
 		f.String("labels_kept", &kept)
 		f.String("labels_topic", &j.Topic)
 		f.Int("join_window", &j.Window)

@@ -49,6 +49,10 @@ func (r *run) snapshot() error {
 			r.Version++
 			r.lastPublished = r.e.steps
 		}
+		if one := r.e.OneLabel(); one != nil && !r.warned {
+			r.warned = true
+			r.Log.Warn("no model is published yet: " + one.Seen())
+		}
 	}
 	if j.snap != nil {
 		if err := r.complete(&j.snap.Header); err != nil {

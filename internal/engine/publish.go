@@ -12,8 +12,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// update returns the engine's model as a full update, or nil before the warm-up
-// has ended.
+// update returns the engine's model as a full update, or nil while there is
+// none that would say anything, see Engine.Predictor.
 func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*stream.Update, error) {
 	p := e.Predictor()
 	if p == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -22,6 +23,9 @@ const (
 	TolerateData Tolerance = "data"
 	TolerateAll  Tolerance = "all"
 )
+
+// DefaultMaxDead is what RunConfig.MaxDead is by default.
+const DefaultMaxDead = 0.5
 
 // Recorder keeps a log of the records consumed.
 type Recorder interface {
@@ -84,6 +88,11 @@ type RunConfig struct {
 	Check func(ctx context.Context) error
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
+	// MaxDead ends a run that tolerates records when more than this share of the
+	// latest ones cannot be used, see trainer.Job; 0 is DefaultMaxDead.
+	MaxDead float64
+	// SkipTombstones passes over records without a value.
+	SkipTombstones bool
 	// CheckpointInterval and CheckpointEvery say how much time and how many
 	// records may pass between checkpoints; 0 means no such limit.
 	CheckpointInterval time.Duration
@@ -131,6 +140,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if cfg.Tolerance == "" {
 		cfg.Tolerance = TolerateNone
 	}
+	if cfg.MaxDead == 0 {
+		cfg.MaxDead = DefaultMaxDead
+	}
 
 	if e.join != nil && cfg.Labels == nil {
 		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
@@ -154,6 +166,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		deltas: deltas{every: cfg.FullEvery},
 	}
 	r.in.join, r.in.labels, r.in.labelsIn = e.join != nil, cfg.Labels, e.cfg.Join.Topic
+	r.in.skip = cfg.SkipTombstones
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began
 	if r.Version > 0 {
@@ -199,9 +212,12 @@ type run struct {
 	lastPublished uint64 // steps at the last publication
 	began         uint64 // records consumed before this run
 	ended         bool
+	warned        bool // that no model is published
+
+	dead []*stream.RecordError // the latest, as far as this run has seen them
 }
 
-// errStop is why a batch is left: a record that is not tolerated.
+// errStop is what is wrong with the stream; the state is sound, up to there.
 type errStop struct{ error }
 
 func (r *run) loop(ctx context.Context) error {
@@ -273,6 +289,12 @@ func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
 	if r.Tolerance == TolerateNone {
 		return errStop{why}
 	}
+	dead, of, over := r.e.overDead(r.MaxDead)
+	r.dead = append(r.dead, why)
+	r.dead = r.dead[max(0, len(r.dead)-dead):]
+	if over {
+		return errStop{r.deadError(dead, of)}
+	}
 	tell(r.Hooks, func(h DeadHook) { h.Dead(why) })
 	r.Log.Debug("record refused", "err", why)
 	if r.DeadLetters == nil {
@@ -287,17 +309,44 @@ func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
 	return nil
 }
 
+// deadError says that dead of the latest records cannot be used, and why most
+// of them, as far as this run has seen them.
+func (r *run) deadError(dead, of int) *stream.DeadError {
+	err := &stream.DeadError{Dead: dead, Records: of}
+	type kind struct {
+		stage  stream.Stage
+		reason stream.Reason
+	}
+	n := map[kind]int{}
+	for _, why := range slices.Backward(r.dead) { // so that the example is the first of those that come last
+		k := kind{why.Stage, why.Reason}
+		if n[k]++; n[k] >= err.Alike {
+			err.Alike, err.Example = n[k], why
+		}
+	}
+	return err
+}
+
 // end completes a run whose stream or context has ended.
 func (r *run) end(ctx context.Context) error {
-	n := r.e.Counts().Consumed
-	if n == r.began && ctx.Err() == nil && !r.Stop && (r.e.Finished() || n == 0 && r.Store != nil) {
+	n := r.e.Counts()
+	ended := ctx.Err() == nil && !r.Stop
+	switch {
+	case ended && r.e.noExample() && n.Dead > 0 && r.MaxDead < 1:
+		return r.fail(errStop{r.deadError(int(n.Dead), int(r.e.judged()))})
+	case ended && (n.Consumed == r.began && r.e.Finished() || n.Consumed == n.Tombstones && r.Store != nil):
 		// Nothing new since the stream was finished, or nothing yet: a warm-up
 		// without examples would fix scale and options for those that come later.
 		r.ended = true
-		return nil
-	}
-	if ctx.Err() == nil && !r.Stop {
-		if err := r.e.Finish(r.after); err != nil {
+		if n.Consumed == r.began {
+			return nil
+		}
+	case ended:
+		err := r.e.Finish(r.after)
+		if one := (*stream.OneLabelError)(nil); errors.As(err, &one) {
+			return r.fail(errStop{err})
+		}
+		if err != nil {
 			return err
 		}
 		r.ended = true
@@ -308,11 +357,12 @@ func (r *run) end(ctx context.Context) error {
 
 // fail completes a run that cannot go on: if the state is sound, it is kept.
 func (r *run) fail(err error) error {
-	var stop errStop
-	if errors.As(err, &stop) {
-		return errors.Join(stop.error, r.final())
+	sound := r.in.err != nil && errors.Is(err, r.in.err)
+	if stop := (errStop{}); errors.As(err, &stop) {
+		sound, err = true, stop.error
 	}
-	if r.in.err != nil && errors.Is(err, r.in.err) {
+	tell(r.Hooks, func(h FailedHook) { h.Failed(err) })
+	if sound {
 		return errors.Join(err, r.final())
 	}
 	return err

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // TestSmallStream: of a stream that ends before its warm-up does, the last
@@ -34,7 +37,8 @@ func TestSmallStream(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := e.Finish(t.Context()); err != nil {
+			err := e.Finish(t.Context())
+			if one := (*stream.OneLabelError)(nil); errors.As(err, &one) != (e.OneLabel() != nil) || err != nil && one == nil {
 				t.Fatal(err)
 			}
 			return e

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -16,10 +17,12 @@ import (
 // Names of the sections of a snapshot.
 const (
 	// The number is the version of the format of all states, learners' too.
-	sectionEngine  = "engine.2"
+	sectionEngine  = "engine.3"
 	sectionLearner = "learner"
 
-	sectionBefore = "engine" // instead of sectionEngine, in version 1
+	// Instead of sectionEngine, in older versions.
+	sectionEngine2 = "engine.2" // without the largest index
+	sectionBefore  = "engine"
 )
 
 // ErrOldState is returned for a checkpoint of a format that is not read any
@@ -56,7 +59,35 @@ func (e *Engine) meta() [][2]string {
 	if e.join != nil {
 		list = append(list, [2]string{"joined", fmt.Sprint(c.Joined)}, [2]string{"late", fmt.Sprint(c.Late)})
 	}
+	if c.Tombstones > 0 {
+		list = append(list, [2]string{"tombstones", fmt.Sprint(c.Tombstones)})
+	}
+	return append(list, e.dataMeta()...)
+}
+
+// dataMeta describes the data in the header of a snapshot, as far as training
+// must not go on with other: it is no part of the state, since the same
+// examples may come in another codec.
+func (e *Engine) dataMeta() (list [][2]string) {
+	if s := &e.cfg.Signature; s.Labels != "" {
+		list = append(list, [2]string{"labels", s.Labels})
+	}
+	if names := e.cfg.Signature.Features(); names != nil {
+		list = append(list, [2]string{"columns", strings.Join(names, ",")})
+	}
 	return list
+}
+
+// sameData returns an error if the snapshot is of other data.
+func (e *Engine) sameData(s *checkpoint.Snapshot) error {
+	for _, now := range e.dataMeta() {
+		for _, was := range s.Header.Meta {
+			if was[0] == now[0] && was[1] != now[1] {
+				return fmt.Errorf("checkpoint of %d examples: its %s are %s, those of the stream now %s", s.Header.Examples, now[0], was[1], now[1])
+			}
+		}
+	}
+	return nil
 }
 
 // Restore sets the engine, which must be new, to the state of a snapshot that
@@ -67,12 +98,20 @@ func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, ErrOldState)
 	}
 	own, ok1 := s.Section(sectionEngine)
+	if !ok1 {
+		own, ok1 = s.Section(sectionEngine2)
+		e.version2 = true
+		defer func() { e.version2 = false }()
+	}
 	learner, ok2 := s.Section(sectionLearner)
 	if !ok1 || !ok2 {
 		return errors.New("the checkpoint lacks a section; it was not written by a trainer")
 	}
 	if s.Header.Learner != e.cfg.Spec.Name {
 		return fmt.Errorf("the checkpoint is of learner %s, the configuration says %s", s.Header.Learner, e.cfg.Spec.Name)
+	}
+	if err := e.sameData(s); err != nil {
+		return err
 	}
 	if err := e.decode(own, learner); err != nil {
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, err)

@@ -58,6 +58,11 @@ func (e *Engine) fields(f *state.Fields) {
 	e.positions()
 	offsetFields(f, &e.offsets)
 	f.Int("dim", &e.gate.dim)
+	if e.version2 {
+		e.gate.index = e.gate.dim
+	} else {
+		f.Int("index", &e.gate.index)
+	}
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
 	pipeline.Options(f, &e.options)
@@ -75,6 +80,7 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
 	e.moreFields(f)
+	e.sightFields(f)
 }
 
 // fields describes the configuration. When reading, each value must be the one

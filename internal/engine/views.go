@@ -62,11 +62,13 @@ func (e *Engine) Report() algos.Report {
 }
 
 // Predictor returns the present model with its preprocessing, or nil before
-// the warm-up ends. It shares memory with the engine: encode it before the
+// the warm-up ends and while no two labels differ, see OneLabel. It shares memory with the engine: encode it before the
 // engine goes on.
 func (e *Engine) Predictor() *pipeline.Pipeline {
-	if e.learner == nil {
+	if e.learner == nil || !e.sight.differ {
 		return nil
 	}
-	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Transform: e.transform, Model: e.learner.Model()}
+	sig := e.cfg.Signature
+	sig.Dim, sig.Index = e.gate.dim, e.gate.index
+	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Pipeline is a model with its preprocessing. Its methods change nothing.
@@ -23,6 +25,7 @@ type Pipeline struct {
 	Learner   string // registered name
 	Task      algos.Task
 	Options   map[string]string // of the learner, tuned ones included
+	Signature codec.Signature
 	Transform *prep.Transform
 	Model     algos.Model // takes what Transform gives
 }
@@ -40,7 +43,10 @@ func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) {
 }
 
 // magic starts an encoded pipeline; the digit is the format's version.
-const magic = "streamsvm-predictor-1\n"
+const (
+	magic   = "streamsvm-predictor-2\n"
+	magicV1 = "streamsvm-predictor-1\n" // without a signature
+)
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
 var ErrFormat = errors.New("not an encoded predictor of a known version")
@@ -54,17 +60,20 @@ func (p *Pipeline) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	dst = append(dst, magic...)
-	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, &model) })
+	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, true, &model) })
 	if err != nil {
 		return dst, err
 	}
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-func (p *Pipeline) fields(f *state.Fields, model *[]byte) {
+func (p *Pipeline) fields(f *state.Fields, signed bool, model *[]byte) {
 	f.String("learner", &p.Learner)
 	f.String("task", (*string)(&p.Task))
 	Options(f, &p.Options)
+	if signed {
+		f.Group("signature", func(f *state.Fields) { signature(f, &p.Signature) })
+	}
 	f.Group("transform", p.Transform.Fields)
 	f.Bytes("model", model)
 }
@@ -84,18 +93,57 @@ func Options(f *state.Fields, options *map[string]string) {
 	})
 }
 
+// signature describes what data the model was made for.
+func signature(f *state.Fields, s *codec.Signature) {
+	f.String("codec", &s.Codec)
+	f.String("labels", &s.Labels)
+	f.Int("max_features", &s.MaxFeatures)
+	f.Int("dim", &s.Dim)
+	f.Int("index", &s.Index)
+	if s.Labels != "" {
+		_, _, err := codec.ParseLabels(s.Labels)
+		f.Fail("labels", err)
+	}
+	if s.Dim < 0 || s.Dim > s.Index || s.Index > math.MaxInt32 {
+		f.Fail("dim", fmt.Errorf("dimension %d, largest index %d", s.Dim, s.Index))
+	}
+	if s.Codec != "csv" {
+		return
+	}
+	c := &s.CSV
+	comma := string(c.Comma)
+	f.Bool("header", &c.Header)
+	list(f, "columns", &c.Columns)
+	f.String("label_column", &c.LabelColumn)
+	list(f, "drop_columns", &c.DropColumns)
+	f.Bool("empty_as_zero", &c.EmptyAsZero)
+	f.String("separator", &comma)
+	if f.Decoding() && f.Err() == nil && len(comma) != 1 {
+		f.Fail("separator", fmt.Errorf("%q is not a single byte", comma))
+	} else if f.Decoding() && f.Err() == nil {
+		c.Comma = comma[0]
+	}
+}
+
+func list(f *state.Fields, name string, names *[]string) {
+	f.List(name, len(*names), 1, func(n int) { *names = make([]string, n) }, func(f *state.Fields, i int) {
+		f.String("name", &(*names)[i])
+	})
+}
+
 // Decode reads an encoded pipeline. It copes with any input.
 func Decode(data []byte) (*Pipeline, error) {
-	if len(data) < len(magic)+8 || string(data[:len(magic)]) != magic {
+	if len(data) < len(magic)+8 || string(data[:len(magic)]) != magic && string(data[:len(magic)]) != magicV1 {
 		return nil, ErrFormat
 	}
+	signed := string(data[:len(magic)]) == magic
 	body := data[:len(data)-8]
 	if got, want := xxhash.Sum64(body), binary.LittleEndian.Uint64(data[len(body):]); got != want {
 		return nil, fmt.Errorf("encoded predictor: checksum %016x, expected %016x", got, want)
 	}
 	p := &Pipeline{Transform: new(prep.Transform)}
 	var model []byte
-	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, &model) }); err != nil {
+	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, signed, &model) }); err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
 	spec, err := registry.Lookup(p.Learner)

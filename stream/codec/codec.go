@@ -56,8 +56,11 @@ type Codec interface {
 // selects its default.
 type Options struct {
 	// Labels says which two labels a classification stream uses: "pm1" (−1 and
-	// +1, the default), "01" (0 means −1) or "12" (1 means −1, 2 means +1). The
-	// mapping is never guessed from the data. It does not apply to regression.
+	// +1, the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any
+	// two with a comma between them, the one that means −1 first: two numbers,
+	// "false,true", or two texts such as "no,yes". What is in double quotes is a
+	// text, whatever it looks like. The mapping is never guessed from the data. It
+	// does not apply to regression.
 	Labels string
 	// Task is "classify" (the default) or "regress": there every finite label
 	// is accepted as it is.
@@ -89,6 +92,11 @@ func New(name string, o Options) (Codec, error) {
 	}
 	switch name {
 	case "libsvm":
+		for _, t := range c.labels.text {
+			if strings.ContainsAny(t, " \t:#") {
+				return nil, fmt.Errorf("codec libsvm: the label %q cannot be written in this form", t)
+			}
+		}
 		return &libsvm{c}, nil
 	case "json":
 		return &jsonCodec{c}, nil
@@ -145,15 +153,9 @@ func (o Options) common() (common, error) {
 	if c.maxBytes < 1 {
 		return c, fmt.Errorf("MaxValueBytes is %d, want at least 1", o.MaxValueBytes)
 	}
-	switch o.Labels {
-	case "", "pm1":
-		c.labels.neg, c.labels.pos = -1, 1
-	case "01":
-		c.labels.neg, c.labels.pos = 0, 1
-	case "12":
-		c.labels.neg, c.labels.pos = 1, 2
-	default:
-		return c, fmt.Errorf("option Labels is %q, want pm1, 01 or 12", o.Labels)
+	var err error
+	if c.labels, err = parseLabels(o.Labels); err != nil {
+		return c, err
 	}
 	switch o.Task {
 	case "", "classify":
@@ -192,42 +194,6 @@ func (c *common) checkDim(n int) error {
 // indexTooLarge says that a feature's 1-based index is out of range.
 func (c *common) indexTooLarge(field string) error {
 	return failf(stream.StageFeature, stream.ReasonLimit, field, "the index is above the limit of %d", c.maxDim)
-}
-
-// labels maps labels on the wire to labels in memory.
-type labels struct {
-	regress  bool
-	neg, pos float64 // what −1 and +1 are on the wire
-}
-
-// decode returns the label that v on the wire means.
-func (l *labels) decode(v float64) (float64, error) {
-	switch {
-	case v-v != 0:
-		return 0, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", v)
-	case l.regress:
-		return v, nil
-	case v == l.pos:
-		return 1, nil
-	case v == l.neg:
-		return -1, nil
-	}
-	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want %v or %v", v, l.neg, l.pos)
-}
-
-// encode is decode's inverse.
-func (l *labels) encode(y float64) (float64, error) {
-	switch {
-	case y-y != 0:
-		return 0, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", y)
-	case l.regress:
-		return y, nil
-	case y == 1:
-		return l.pos, nil
-	case y == -1:
-		return l.neg, nil
-	}
-	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want -1 or 1", y)
 }
 
 // checkVec refuses what no codec may write: features that are not finite and

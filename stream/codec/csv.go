@@ -30,6 +30,14 @@ type CSVOptions struct {
 	EmptyAsZero bool
 	// Comma separates fields, default ','.
 	Comma byte
+	// Features names the columns that are features, in the order in which they
+	// are in the vector; it needs Columns. Other columns, but for that of the
+	// label, are ignored. The default is the order of the columns. It is for
+	// decoders only.
+	Features []string
+	// Dim, if positive, is the number of features of every record. A record of
+	// just so many fields then has no label, and no columns to drop.
+	Dim int
 }
 
 // csvCodec reads and writes one record of comma-separated values (RFC 4180)
@@ -46,6 +54,7 @@ type csvCodec struct {
 	o     CSVOptions
 	label int // column of the label from 0 on, noColumn, or lastColumn
 	drop  []bool
+	to    []int // of each column the feature that it is, or -1; nil: their order
 }
 
 const (
@@ -59,6 +68,11 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 	}
 	if strings.IndexByte("\"\r\n +-.?0123456789eE", o.Comma) >= 0 || o.Comma >= 0x80 {
 		return nil, fmt.Errorf("option Comma is %q, which cannot separate numbers", o.Comma)
+	}
+	for _, t := range c.labels.text {
+		if strings.IndexByte(t, o.Comma) >= 0 {
+			return nil, fmt.Errorf("the label %q holds what separates fields", t)
+		}
 	}
 	d := &csvCodec{common: c, o: o, label: noColumn}
 	if o.LabelColumn != "" {
@@ -87,7 +101,42 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 		}
 		d.drop[k] = true
 	}
-	return d, nil
+	return d, d.order()
+}
+
+// order finds the columns of the features that have names.
+func (c *csvCodec) order() error {
+	if c.o.Features == nil {
+		return nil
+	}
+	if len(c.o.Features) > c.maxDim {
+		return fmt.Errorf("Features: %d features, the limit is %d", len(c.o.Features), c.maxDim)
+	}
+	at := make(map[string]int, len(c.o.Columns))
+	c.to = make([]int, len(c.o.Columns))
+	for k, name := range c.o.Columns {
+		at[name], c.to[k] = k, -1
+	}
+	var missing []string
+	for j, name := range c.o.Features {
+		k, ok := at[name]
+		switch {
+		case !ok:
+			missing = append(missing, strconv.Quote(name))
+			continue
+		case k == c.label:
+			return fmt.Errorf("Features: column %q holds the label", name)
+		case k < len(c.drop) && c.drop[k]:
+			return fmt.Errorf("Features: column %q is one of those to drop", name)
+		case c.to[k] >= 0:
+			return fmt.Errorf("Features: column %q comes twice", name)
+		}
+		c.to[k] = j
+	}
+	if missing != nil {
+		return fmt.Errorf("there is no column %s, there are %s", strings.Join(missing, ", "), strings.Join(c.o.Columns, ", "))
+	}
+	return nil
 }
 
 // column returns the position, from 0, of the column that s means.
@@ -228,8 +277,19 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	n := bytes.Count(b, []byte{c.o.Comma}) + 1
+	label, drop := c.label, c.drop
+	alone := n == c.o.Dim && c.to == nil && (label != noColumn || drop != nil)
+	if alone {
+		label, drop = noColumn, nil
+	}
 	val := a.Val(min(n, c.maxDim))
-	y, labelled, found := 0.0, false, c.label == noColumn
+	if c.to != nil {
+		if n < len(c.to) { // or a short record could take much memory
+			return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", n, len(c.to))
+		}
+		val = val[:len(c.o.Features)]
+	}
+	y, labelled, found := 0.0, false, label == noColumn
 	lines := bytes.IndexByte(b, '\n') >= 0
 	k := 0
 	for i := 0; i <= len(b); k++ {
@@ -238,23 +298,37 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 			return failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s has no proper end", quoted(f))
 		}
 		i = next
-		if k < len(c.drop) && c.drop[k] {
+		if k < len(drop) && drop[k] {
 			continue
 		}
-		if k == c.label || c.label == lastColumn && i > len(b) {
+		if k == label || label == lastColumn && i > len(b) {
 			found = true
 			if len(f) == 0 || len(f) == 1 && f[0] == '?' {
 				continue
 			}
-			d, n := scan(f)
-			if n == 0 || n != len(f) {
-				return failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
-			}
 			var err error
-			if y, err = c.labels.decode(d.float64(f)); err != nil {
+			if d, n := scan(f); !c.labels.number() {
+				y, err = c.labels.word(f)
+			} else if n == 0 || n != len(f) {
+				err = failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
+			} else {
+				y, err = c.labels.decode(d.float64(f))
+			}
+			if err != nil {
 				return err
 			}
 			labelled = true
+			continue
+		}
+		if c.to != nil {
+			if k >= len(c.to) || c.to[k] < 0 {
+				continue // too many fields are found below
+			}
+			v, err := c.value(f, k)
+			if err != nil {
+				return err
+			}
+			val[c.to[k]] = v
 			continue
 		}
 		if len(val) == c.maxDim {
@@ -266,17 +340,28 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		}
 		val = append(val, v)
 	}
-	if want := len(c.o.Columns); want > 0 && k != want {
-		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", k, want)
+	if want := len(c.o.Columns); want > 0 && k != want && !alone {
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d%s", k, want, c.orAlone())
 	}
-	if !found && c.label == lastColumn {
+	if !found && label == lastColumn {
 		return failf(stream.StageLabel, stream.ReasonDimension, c.name(k-1), "the last column is one of those to drop")
 	}
 	if !found {
-		return failf(stream.StageLabel, stream.ReasonMissing, c.name(c.label), "missing, there are %d fields", k)
+		return failf(stream.StageLabel, stream.ReasonMissing, c.name(label), "missing, there are %d fields", k)
+	}
+	if want := c.o.Dim; want > 0 && c.to == nil && len(val) != want {
+		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", k, k-len(val)+want, c.orAlone())
 	}
 	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Val: val}), y, labelled
 	return nil
+}
+
+// orAlone says how many fields a record of features alone has.
+func (c *csvCodec) orAlone() string {
+	if c.o.Dim == 0 || c.to != nil || c.label == noColumn && c.drop == nil {
+		return ""
+	}
+	return fmt.Sprintf(", or the %d features alone", c.o.Dim)
 }
 
 // value returns the feature that column k holds.
@@ -307,6 +392,9 @@ func (c *csvCodec) value(f []byte, k int) (float32, error) {
 // up to its last feature or as many as Columns has room for; dropped columns
 // are left empty.
 func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
+	if c.to != nil {
+		return dst, failf(stream.StageDecode, stream.ReasonOther, "", "a codec with Features only decodes")
+	}
 	if err := c.checkVec(ex.X); err != nil {
 		return dst, err
 	}
@@ -350,11 +438,10 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		switch {
 		case isLabel:
 			if ex.Labelled {
-				y, err := c.labels.encode(ex.Y)
-				if err != nil {
+				var err error
+				if out, err = c.labels.appendText(out, ex.Y); err != nil {
 					return dst, err
 				}
-				out = appendFloat64(out, y)
 			}
 		case dropped:
 		default:

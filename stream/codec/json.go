@@ -121,11 +121,34 @@ func (c *jsonCodec) label(p *jsonText) (y float64, labelled bool, err error) {
 	if p.word("null") {
 		return 0, false, nil
 	}
+	if !c.labels.number() {
+		return c.labelWord(p)
+	}
 	d, text, err := p.number("y", stream.StageLabel)
 	if err != nil {
 		return 0, false, err
 	}
 	y, err = c.labels.decode(d.float64(text))
+	return y, err == nil, err
+}
+
+// labelWord reads a label that is no number.
+func (c *jsonCodec) labelWord(p *jsonText) (y float64, labelled bool, err error) {
+	var text []byte
+	switch {
+	case c.labels.kind == texts:
+		text, err = p.str("y")
+	case p.word("true"):
+		text = []byte("true")
+	case p.word("false"):
+		text = []byte("false")
+	default:
+		err = p.fail("y", "want true or false")
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	y, err = c.labels.word(text)
 	return y, err == nil, err
 }
 
@@ -282,12 +305,10 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		out = append(out, '}')
 	}
 	if ex.Labelled {
-		y, err := c.labels.encode(ex.Y)
-		if err != nil {
+		var err error
+		if out, err = c.labels.appendJSON(append(out, `,"y":`...), ex.Y); err != nil {
 			return dst, err
 		}
-		out = append(out, `,"y":`...)
-		out = appendFloat64(out, y)
 	}
 	if ex.ID != "" {
 		if !utf8.ValidString(ex.ID) {

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -14,8 +15,8 @@ type labelDecoder struct{ json jsonCodec }
 //
 //	{"y":1,"id":"a7"}   an object as of codec json, of which only y, which must
 //	                    be there, and id are used
-//	+1                  or a number alone, as in codec libsvm; blanks around it
-//	                    and the end of a line are ignored
+//	+1                  or a label alone, a text with or without double quotes;
+//	                    blanks around it and the end of a line are ignored
 //
 // It sets Y, Labelled and ID, and leaves X empty. Its errors are those of the
 // codecs, and it keeps to what they keep to.
@@ -49,6 +50,14 @@ func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
 		ex.ID, ex.X, ex.Y, ex.Labelled = all.ID, stream.Vec{}, all.Y, true
 		return nil
 	}
+	if !c.labels.number() {
+		y, err := l.word(bytes.TrimRight(b[i:], " \t"))
+		if err != nil {
+			return err
+		}
+		ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{}, y, true
+		return nil
+	}
 	d, n := scan(b[i:])
 	if n == 0 || skipBlank(b, i+n) != len(b) {
 		return failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or an object", quoted(b[i:]))
@@ -59,4 +68,20 @@ func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
 	}
 	ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{}, y, true
 	return nil
+}
+
+// word returns the label that is alone in b and is no number.
+func (l *labelDecoder) word(b []byte) (float64, error) {
+	if b[0] == '"' {
+		p := jsonText{b: b}
+		text, err := p.str("y")
+		if err == nil && p.i < len(b) {
+			err = p.fail("y", "want nothing after the label")
+		}
+		if err != nil {
+			return 0, err
+		}
+		b = text
+	}
+	return l.json.labels.word(b)
 }

@@ -66,6 +66,15 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 	y, labelled := 0.0, false
 	if b[i] == '?' && (i+1 == len(b) || blank(b[i+1])) {
 		i++
+	} else if !c.labels.number() {
+		if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
+			var err error
+			if y, err = c.labels.word(t); err != nil {
+				return err
+			}
+			labelled = true
+			i += len(t)
+		}
 	} else if d, n := scan(b[i:]); n > 0 && (i+n == len(b) || blank(b[i+n])) {
 		var err error
 		if y, err = c.labels.decode(d.float64(b[i : i+n])); err != nil {
@@ -150,17 +159,17 @@ func (c *libsvm) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	if err := c.checkVec(ex.X); err != nil {
 		return dst, err
 	}
+	start := len(dst)
 	if !ex.Labelled {
 		dst = append(dst, '?')
 	} else {
-		y, err := c.labels.encode(ex.Y)
-		if err != nil {
-			return dst, err
-		}
-		if y > 0 && !c.labels.regress && c.labels.neg < 0 {
+		if ex.Y > 0 && c.labels.kind == numbers && !c.labels.regress && c.labels.neg < 0 && c.labels.pos > 0 {
 			dst = append(dst, '+')
 		}
-		dst = appendFloat64(dst, y)
+		var err error
+		if dst, err = c.labels.appendText(dst, ex.Y); err != nil {
+			return dst[:start], err
+		}
 	}
 	for k, v := range ex.X.Val {
 		j := k

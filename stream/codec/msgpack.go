@@ -97,11 +97,33 @@ func (c *msgpack) label(p *packed) (y float64, labelled bool, err error) {
 	if h.kind == kindNil {
 		return 0, false, nil
 	}
+	if !c.labels.number() {
+		return c.labelWord(p, h)
+	}
 	v, ok := h.number()
 	if !ok {
 		return 0, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a number", h.kind)
 	}
 	y, err = c.labels.decode(v)
+	return y, err == nil, err
+}
+
+// labelWord reads the rest of a label that is no number.
+func (c *msgpack) labelWord(p *packed, h head) (y float64, labelled bool, err error) {
+	want := kindString
+	if c.labels.kind == bools {
+		want = kindBool
+	}
+	if h.kind != want {
+		return 0, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a %s", h.kind, want)
+	}
+	var text []byte
+	if want == kindBool {
+		text = strconv.AppendBool(nil, h.n != 0)
+	} else if text, err = p.bytes(h.size); err != nil {
+		return 0, false, fail(stream.StageDecode, stream.ReasonSyntax, "y", err)
+	}
+	y, err = c.labels.word(text)
 	return y, err == nil, err
 }
 
@@ -310,31 +332,49 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 			return dst, err
 		}
 		out = append(out, 0xa1, 'y')
-		if c.labels.regress {
+		switch {
+		case !c.labels.number():
+			out = c.appendWord(out, class(ex.Y))
+		case !c.labels.regress && y >= -32 && y <= 127 && y == math.Trunc(y):
+			out = append(out, byte(int8(y))) // a fixint
+		default:
 			out = append(out, 0xcb)
 			out = binary.BigEndian.AppendUint64(out, math.Float64bits(y))
-		} else {
-			out = append(out, byte(int8(y))) // a fixint: −1, 0, 1 or 2
 		}
 	}
 	if ex.ID != "" {
 		if len(ex.ID) > math.MaxInt32 {
 			return dst, failf(stream.StageDecode, stream.ReasonTooLarge, "id", "%d bytes are too many", len(ex.ID))
 		}
-		out = append(out, 0xa2, 'i', 'd')
-		switch n := len(ex.ID); {
-		case n < 32:
-			out = append(out, 0xa0|byte(n))
-		case n < 1<<8:
-			out = append(out, 0xd9, byte(n))
-		case n < 1<<16:
-			out = binary.BigEndian.AppendUint16(append(out, 0xda), uint16(n))
-		default:
-			out = binary.BigEndian.AppendUint32(append(out, 0xdb), uint32(n))
-		}
-		out = append(out, ex.ID...)
+		out = appendStr(append(out, 0xa2, 'i', 'd'), ex.ID)
 	}
 	return out, nil
+}
+
+// appendWord appends a label that is no number.
+func (c *msgpack) appendWord(dst []byte, class int) []byte {
+	switch text := c.labels.text[class]; {
+	case c.labels.kind == texts:
+		return appendStr(dst, text)
+	case text == "true":
+		return append(dst, 0xc3)
+	default:
+		return append(dst, 0xc2)
+	}
+}
+
+func appendStr(dst []byte, s string) []byte {
+	switch n := len(s); {
+	case n < 32:
+		dst = append(dst, 0xa0|byte(n))
+	case n < 1<<8:
+		dst = append(dst, 0xd9, byte(n))
+	case n < 1<<16:
+		dst = binary.BigEndian.AppendUint16(append(dst, 0xda), uint16(n))
+	default:
+		dst = binary.BigEndian.AppendUint32(append(dst, 0xdb), uint32(n))
+	}
+	return append(dst, s...)
 }
 
 // appendBin appends the head of a bin of n bytes.

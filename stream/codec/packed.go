@@ -18,16 +18,16 @@ var errShort = io.ErrUnexpectedEOF
 type kind uint8
 
 const (
-	kindNil kind = iota
-	kindBool
-	kindInt    // head.n holds it
-	kindUint   // above the range of int64, head.n holds its bits
-	kindFloat  // head.f
-	kindString // head.size bytes follow
-	kindBin    // head.size bytes follow
-	kindExt    // head.size bytes follow, the type among them
-	kindArray  // head.size values follow
-	kindMap    // head.size pairs follow
+	kindNil    kind = iota
+	kindBool        // head.n is 0 or 1
+	kindInt         // head.n holds it
+	kindUint        // above the range of int64, head.n holds its bits
+	kindFloat       // head.f
+	kindString      // head.size bytes follow
+	kindBin         // head.size bytes follow
+	kindExt         // head.size bytes follow, the type among them
+	kindArray       // head.size values follow
+	kindMap         // head.size pairs follow
 )
 
 var kindNames = [...]string{"nil", "bool", "int", "uint", "float", "str", "bin", "ext", "array", "map"}
@@ -100,7 +100,7 @@ func (p *packed) head() (h head, err error) {
 	case c == 0xc1:
 		return h, errors.New("the byte 0xc1 begins no value")
 	case c <= 0xc3:
-		return head{kind: kindBool}, nil
+		return head{kind: kindBool, n: int64(c & 1)}, nil
 	case c <= 0xc6: // bin 8, 16, 32
 		u, err = p.size(1 << (c - 0xc4))
 		return head{kind: kindBin, size: int(u)}, err

@@ -19,6 +19,7 @@ type dataFile struct {
 	topic  string
 	offset int64
 	header bool // the next record is the header
+	told   func(path string, header []byte) error
 	limit  int
 }
 
@@ -37,7 +38,7 @@ func openData(ctx context.Context, path string, o *Options) (*dataFile, error) {
 	}
 	return &dataFile{
 		chunks: chunks{r: f}, splitter: sp, f: f, path: path, topic: o.topic(path),
-		header: o.Header && name == "csv", limit: o.MaxRecordBytes,
+		header: o.Header && name == "csv", told: o.OnHeader, limit: o.MaxRecordBytes,
 	}, nil
 }
 
@@ -102,9 +103,12 @@ func (d *dataFile) next() (value []byte, ok bool, err error) {
 	value = d.value(b)
 	if value != nil && d.header {
 		d.header = false
+		if d.told != nil {
+			err = d.told(d.path, value)
+		}
 		value = nil
 	}
-	return value[:len(value):len(value)], true, nil
+	return value[:len(value):len(value)], true, err
 }
 
 // Header returns the first record of the csv file at path, for

@@ -34,6 +34,9 @@ type Options struct {
 	// Header says that the first record of each csv file holds the names of
 	// its columns and is no record of the stream. See Header.
 	Header bool
+	// OnHeader, if not nil, is told that first record of each csv file, before
+	// Fetch returns records of the file. An error ends the stream.
+	OnHeader func(path string, header []byte) error
 	// Start is where to begin: records below these offsets are read, counted
 	// by Skipped and not delivered. Partitions it does not hold start at their
 	// first record.

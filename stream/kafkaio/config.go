@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -66,7 +67,11 @@ func (c Config) Validate() error {
 		return errors.New("kafka: no broker address given")
 	}
 	for _, b := range c.Brokers {
-		if _, port, err := net.SplitHostPort(b); err != nil || port == "" {
+		_, port, err := net.SplitHostPort(b)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
 			return fmt.Errorf("kafka: broker address %q is not host:port", b)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/remind"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -92,7 +93,7 @@ func (c *client) partitions(ctx context.Context, topics []string) (map[string][]
 func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown time.Duration) (map[string][]int32, error) {
 	start := time.Now()
 	var pause backoff
-	warned := false
+	var remind remind.Reminder
 	for {
 		var found map[string][]int32
 		err := retry(ctx, c, "metadata", maxDown, func(ctx context.Context) (err error) {
@@ -110,9 +111,8 @@ func (c *client) waitTopics(ctx context.Context, topics []string, wait, maxDown 
 			return nil, &UnknownTopicError{Topic: topics[i], Partition: -1}
 		}
 		// A topic that has just been created takes a moment to appear.
-		if !warned && time.Since(start) > time.Second {
-			warned = true
-			c.log.Warn("kafka: waiting for a topic to appear", "topic", topics[i])
+		if now := time.Now(); remind.Due(now) {
+			c.log.Warn(fmt.Sprintf("kafka: topic %s does not exist: waiting for it", topics[i]), "for", now.Sub(start).Round(time.Second))
 		}
 		if err := pause.sleep(ctx); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if a.model == "" {
+	if a.model == "" && e.Kind != claim {
 		a.model = e.Model
 	}
 	if e.Model != a.model || e.Epoch < a.epoch {

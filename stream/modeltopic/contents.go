@@ -63,7 +63,8 @@ type Model struct {
 	Newest *stream.Update
 	// Updates are those of which there is a record, in order of epoch, version
 	// and kind. Offsets and Evaluation are those of updates that are not
-	// StateSuperseded only.
+	// StateSuperseded only. There is none of a model that a trainer has announced
+	// and not published yet.
 	Updates []HeldUpdate
 }
 

@@ -32,7 +32,9 @@ type envelope struct {
 	chunkHash     uint64 // xxh64 of data
 	data          []byte // this chunk's piece of the payload
 
-	owner, by string // of a claim: identity of the checkpoints, and a process for people
+	// Of a claim: the identity of the checkpoints, empty where the claim has been
+	// given up, and a process for people.
+	owner, by string
 }
 
 func (e *envelope) fields(f *state.Fields) {
@@ -99,8 +101,8 @@ func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
 	switch {
 	case e.Model == "" || len(e.Model) > maxName:
 		return nil, errors.New("model: the name is missing or too long")
-	case e.Kind == claim && (e.Epoch == 0 || e.owner == ""):
-		return nil, errors.New("epoch, owner: missing in a claim")
+	case e.Kind == claim && e.Epoch == 0:
+		return nil, errors.New("epoch: missing in a claim")
 	case e.Kind == claim:
 		return e, nil
 	case e.Version == 0:

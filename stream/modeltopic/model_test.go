@@ -43,8 +43,12 @@ func publisher(t testing.TB, o PublisherOptions) *Publisher {
 	return p
 }
 
+// subscriber waits for a model as long as the test does unless o says otherwise.
 func subscriber(t testing.TB, o SubscriberOptions) *Subscriber {
 	t.Helper()
+	if o.TopicWait == 0 {
+		o.TopicWait = -1
+	}
 	if o.Log == nil {
 		o.Log = quiet
 	}
@@ -385,6 +389,37 @@ func TestPublisherFenced(t *testing.T) {
 		}
 	}
 	sameUpdate(t, next(t, subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic})), update("m", 6, 1, 10))
+}
+
+// A claim under which nothing has been published keeps nobody out once it is
+// given up; one with versions is not given up.
+func TestPublisherReleases(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	o := PublisherOptions{Config: config(brokers), Topic: kafkatest.Name(t, brokers), Model: "m"}
+	first := publisher(t, o)
+	if err := first.Claim(t.Context(), "first", 7); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := publisher(t, o).Last(); !c.Foreign("second", 9) || c.Foreign("first", 7) || !c.Foreign("first", 6) {
+		t.Errorf("%+v", c)
+	}
+	if err := first.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := publisher(t, o)
+	if c, version := second.Last(); c.Foreign("second", 9) || c.Epoch != 7 || version != 0 {
+		t.Errorf("%+v", c)
+	}
+	if err := second.Claim(t.Context(), "second", 7); err == nil {
+		t.Error("the epoch may be claimed again")
+	}
+	publish(t, second, update("m", 8, 1, 10)) // claims it as "test"
+	if err := errors.Join(first.Release(t.Context()), second.Release(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if c, version := publisher(t, o).Last(); c.Owner != "test" || c.Epoch != 8 || version != 1 {
+		t.Errorf("%+v, version %d", c, version)
+	}
 }
 
 func TestPublisherWarnsOfTopic(t *testing.T) {

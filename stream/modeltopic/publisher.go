@@ -52,12 +52,19 @@ type Claim struct {
 	// Epoch is larger than those of the claims before. 0: nobody.
 	Epoch uint64
 	// Owner is the identity of what the model comes from, such as a directory of
-	// checkpoints. It is empty where the model has been published by a version
-	// that made no claims.
+	// checkpoints. It is empty where the claim has been given up, or the model
+	// published by a version that made no claims.
 	Owner string
 	// By names the process, At is when it began.
 	By string
 	At time.Time
+}
+
+// Foreign reports whether a model so claimed comes from something else than
+// owner, whose epochs up to epoch are its own: another owner, or a copy of it
+// that has gone on.
+func (c Claim) Foreign(owner string, epoch uint64) bool {
+	return c.Owner != "" && (c.Owner != owner || c.Epoch > epoch)
 }
 
 // FencedError says that somebody else writes the model.
@@ -286,8 +293,7 @@ func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error
 		return errors.New("kafka: a claim without an owner")
 	}
 	c := Claim{epoch, owner, p.by, time.Now().UTC().Truncate(time.Millisecond)}
-	e := envelope{Update: stream.Update{Kind: claim, Model: p.opt.Model, Epoch: epoch, Created: c.At}, owner: c.Owner, by: c.By}
-	value, err := e.encode()
+	rec, err := p.claimRecord(c)
 	if err != nil {
 		return err
 	}
@@ -302,11 +308,36 @@ func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error
 		}
 		return p.claim == c, nil
 	}
-	if err := kafkaio.Once(ctx, p.t, look, p.record("claim", value, c.At)); err != nil {
+	if err := kafkaio.Once(ctx, p.t, look, rec); err != nil {
 		return err
 	}
 	p.claim, p.own = c, c
 	return nil
+}
+
+func (p *Publisher) claimRecord(c Claim) (stream.Record, error) {
+	e := envelope{Update: stream.Update{Kind: claim, Model: p.opt.Model, Epoch: c.Epoch, Created: c.At}, owner: c.Owner, by: c.By}
+	value, err := e.encode()
+	return p.record("claim", value, c.At), err
+}
+
+// Release gives up a claim under which nothing has been published, so that it
+// keeps nobody else from the model. It does nothing where the model has versions.
+func (p *Publisher) Release(ctx context.Context) error {
+	if p.own.Epoch == 0 || p.version > 0 {
+		return nil
+	}
+	c := p.own
+	c.Owner = ""
+	rec, err := p.claimRecord(c)
+	if err != nil {
+		return err
+	}
+	look := func(ctx context.Context) (bool, error) {
+		err := p.survey(ctx)
+		return p.claim != p.own, err // another one's, or given up
+	}
+	return kafkaio.Once(ctx, p.t, look, rec)
 }
 
 // Publish implements stream.Publisher. It fails with a *FencedError if somebody

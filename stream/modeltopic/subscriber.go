@@ -24,9 +24,17 @@ type SubscriberOptions struct {
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
 	// be held while updates are put together.
 	MaxModelBytes int64
-	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
-	TopicWait, MaxDown time.Duration
+	// TopicWait is how long a topic that does not exist is waited for before
+	// that is an error, and then how long a model is in a topic that holds no
+	// complete one; 0 not at all, negative forever. While it waits it logs what
+	// it sees, at growing intervals.
+	TopicWait time.Duration
+	// MaxDown is as in kafkaio.SourceOptions.
+	MaxDown time.Duration
 }
+
+// CheckName returns why no model can have the name, nil if one can.
+func CheckName(model string) error { return checkName(model) }
 
 // Subscriber follows a model on its topic. It implements stream.Subscriber and
 // is used by one goroutine at a time.
@@ -39,7 +47,10 @@ type Subscriber struct {
 	src      *kafkaio.Source
 	a        *assembler
 	recs     []stream.Record
-	fresh    bool // a.cur has not been delivered
+	fresh    bool     // a.cur has not been delivered
+	none     *waiting // while there has been no update
+	foreign  uint64   // records of no model
+	damaged  uint64   // records of no use that are a model's
 	rejected atomic.Uint64
 	received Received
 	log      *slog.Logger
@@ -66,7 +77,10 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if err != nil {
 		return nil, err
 	}
-	return &Subscriber{src: src, a: &assembler{model: o.Model, limit: uint64(o.MaxModelBytes), deltas: true}, log: logOf(o.Config)}, nil
+	return &Subscriber{
+		src: src, a: &assembler{model: o.Model, limit: uint64(o.MaxModelBytes), deltas: true}, log: logOf(o.Config),
+		none: &waiting{topic: o.Topic, model: o.Model, wait: o.TopicWait, log: logOf(o.Config)},
+	}, nil
 }
 
 // settle is how long Next, once it has an update, waits for records that the
@@ -74,7 +88,8 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 const settle = time.Second
 
 // Next implements stream.Subscriber. It reads to the end of the topic before
-// it returns an update, so a late joiner gets the newest one first.
+// it returns an update, so a late joiner gets the newest one first. If there is
+// no update at all within TopicWait it fails with a *NoModelError.
 func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	for {
 		if s.fresh && s.Behind() == 0 {
@@ -83,15 +98,22 @@ func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 		fctx, cancel := ctx, context.CancelFunc(func() {})
 		if s.fresh {
 			fctx, cancel = context.WithTimeout(ctx, settle)
+		} else if s.none != nil {
+			look, err := s.none.look(time.Now(), s.Behind() == 0)
+			if err != nil {
+				return nil, err
+			}
+			fctx, cancel = context.WithTimeout(ctx, look)
 		}
 		var err error
 		s.recs, err = s.src.Fetch(fctx, s.recs[:0])
 		cancel()
-		if err != nil {
-			if s.fresh && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				return s.deliver(), nil
-			}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
 			return nil, err
+		case s.fresh:
+			return s.deliver(), nil
 		}
 		for i := range s.recs {
 			s.take(&s.recs[i])
@@ -112,20 +134,39 @@ func (s *Subscriber) Behind() (n int64) {
 
 func (s *Subscriber) take(r *stream.Record) {
 	done, err := s.a.add(r)
-	if err != nil {
-		s.rejected.Add(1)
-		s.log.Warn("kafka: record of the model topic dropped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
-			"key", fmt.Sprintf("%.64q", r.Key), "error", err)
+	if err != nil || s.none != nil {
+		e := peek(r.Value)
+		if s.none != nil {
+			s.none.saw(r, e)
+		}
+		if err != nil {
+			s.reject(r, e, err)
+		}
 	}
 	if !done {
 		return
 	}
-	s.fresh = true
+	s.fresh, s.none = true, nil
 	s.received.Bytes += s.a.size
 	if s.a.kind == stream.Delta {
 		s.received.Deltas++
 	} else {
 		s.received.Fulls++
+	}
+}
+
+// reject counts a record that is dropped, and logs the 1st, 2nd, 4th, 8th and
+// so on of its kind. While there is no model, the message that says so has
+// those that are of none.
+func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
+	s.rejected.Add(1)
+	count, text := &s.damaged, "kafka: record of the model topic dropped"
+	if e == nil {
+		count, text = &s.foreign, "kafka: record in the model topic that is of no model dropped"
+	}
+	if *count++; *count&(*count-1) == 0 && (e != nil || s.none == nil) {
+		s.log.Warn(text, "so_far", *count, "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
+			"key", fmt.Sprintf("%.64q", r.Key), "error", err)
 	}
 }
 

@@ -8,6 +8,7 @@ package broker
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,6 +16,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
+
+// AddrError says that no broker can listen at an address, on any machine.
+type AddrError struct {
+	Addr string
+	Err  error
+}
+
+func (e *AddrError) Error() string { return fmt.Sprintf("broker: address %q: %v", e.Addr, e.Err) }
 
 // Options of Start. The zero value gives a random loopback port and a log in
 // memory.
@@ -47,17 +56,17 @@ func Start(o Options) (*Broker, error) {
 	}
 	host, portText, err := net.SplitHostPort(o.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("broker: address %q: %w", o.Addr, err)
+		return nil, &AddrError{o.Addr, err}
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("broker: address %q: port: %w", o.Addr, err)
+		return nil, &AddrError{o.Addr, err}
 	}
 	if host == "localhost" {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("broker: address %q is not a loopback address", o.Addr)
+		return nil, &AddrError{o.Addr, errors.New("not a loopback address")}
 	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),

@@ -124,6 +124,9 @@ func (p *Program) Resolve(command string, args []string, io Stdio) ([]Value, err
 	if err := f.parse(args); err != nil {
 		return nil, Failf(Usage, "%s: %w", command, err)
 	}
+	if n := f.NArg(); c.MaxArgs >= 0 && n > c.MaxArgs {
+		return nil, Failf(Usage, "%s: %d arguments are too many", command, n)
+	}
 	s := p.settings(c, f, io)
 	if err := s.load(false); err != nil {
 		return nil, err

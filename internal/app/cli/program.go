@@ -61,8 +61,13 @@ type Call struct {
 }
 
 // Origin says where the value of the flag called name comes from, or of the
-// pair called "flag.key".
-func (c *Call) Origin(name string) Origin { return c.settings.origins[name] }
+// pair called "flag.key". In a zero Call everything is a default.
+func (c *Call) Origin(name string) Origin {
+	if c.settings == nil {
+		return Origin{Source: FromDefault}
+	}
+	return c.settings.origins[name]
+}
 
 // Given reports whether the flag called name has been set by anybody.
 func (c *Call) Given(name string) bool { return c.Origin(name).Source != FromDefault }
@@ -127,6 +132,8 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	case name == "--help" || name == "-h" || name == "help" && len(args) == 1:
 		fmt.Fprint(io.Out, p.help())
 		return nil
+	case (name == "--version" || name == "version") && len(args) > 1:
+		return Failf(Usage, "%s takes no argument, got %d", name, len(args)-1)
 	case name == "--version" || name == "version":
 		fmt.Fprintln(io.Out, p.Version())
 		return nil

@@ -56,6 +56,7 @@ type letterReplay struct {
 type replayCounts struct {
 	read, sent                                        int
 	filtered, truncated, tooLarge, unrepaired, others int
+	tombstones                                        int
 }
 
 func (r *letterReplay) define(f *cli.Flags) {
@@ -278,6 +279,10 @@ func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.
 	if l.Truncated {
 		return skip(&r.n.truncated, "it is not all of its record", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
 	}
+	if rec.Value == nil && r.repair == "" {
+		// Sent again, it would delete what the key has got since.
+		return skip(&r.n.tombstones, "its record is a tombstone", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
+	}
 	out := fedBack(rec, l)
 	if r.to != "" {
 		out.Topic, out.Partition = r.to, -1
@@ -354,6 +359,7 @@ func (r *letterReplay) summary() string {
 	fmt.Fprintf(&b, "%s in %s: %d %s", plural(r.n.read, "dead letter"), strings.Join(r.letters, ", "), r.n.sent, sent)
 	some(&b, r.n.filtered, " + %d skipped by the filter")
 	some(&b, r.n.truncated, " + %d truncated")
+	some(&b, r.n.tombstones, " + %d tombstones")
 	some(&b, r.n.unrepaired, " + %d refused by the repair command")
 	some(&b, r.n.tooLarge, " + %d too large")
 	some(&b, r.n.others, " + %d no letters about these topics")

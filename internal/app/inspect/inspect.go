@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
@@ -53,6 +54,7 @@ type Description struct {
 	Support       *int              `json:"support,omitempty"`
 	Nonzero       *int              `json:"nonzero,omitempty"`
 	Options       map[string]string `json:"options,omitempty"`
+	Signature     *signature        `json:"signature,omitempty"`
 	// Of a linear model: its constant term, and the weights of largest magnitude.
 	// They apply to features after preprocessing; Hashed says that these are
 	// numbers of slots.
@@ -67,6 +69,43 @@ type Description struct {
 	Records  uint64 `json:"records,omitempty"`
 	Finished *bool  `json:"finished,omitempty"` // the stream came to its end
 	Torn     *bool  `json:"torn,omitempty"`     // the writer was interrupted
+}
+
+// signature says what data a model was made for, as far as it is known.
+type signature struct {
+	Codec    string   `json:"codec,omitempty"`
+	Labels   []any    `json:"labels,omitempty"` // the negative one first
+	Dim      int      `json:"dim,omitempty"`    // of dense examples
+	Index    int      `json:"index,omitempty"`  // the largest of a feature, from 1 on
+	Features []string `json:"features,omitempty"`
+}
+
+func newSignature(s codec.Signature) *signature {
+	out := &signature{Codec: s.Codec, Dim: s.Dim, Index: s.Index, Features: s.Features()}
+	if s.Labels != "" {
+		out.Labels = []any{s.Label(-1), s.Label(1)}
+	}
+	if out.Codec == "" && out.Index == 0 {
+		return nil
+	}
+	return out
+}
+
+func (s *signature) print(row func(name, format string, args ...any)) {
+	if s.Codec != "" {
+		row("made for", "%s", s.Codec)
+	}
+	if s.Labels != nil {
+		row("labels", "%v, %v", s.Labels[0], s.Labels[1])
+	}
+	if s.Dim > 0 {
+		row("dimension", "%d", s.Dim)
+	} else if s.Index > 0 {
+		row("largest index", "%d", s.Index)
+	}
+	if s.Features != nil {
+		row("columns", "%s", strings.Join(s.Features, ", "))
+	}
 }
 
 // weight is the weight of a feature, which is counted from 1 as in libsvm files.
@@ -198,6 +237,7 @@ func (d *Description) model(weights int) error {
 	}
 	info := p.Info()
 	d.Learner, d.Task, d.Preprocessing, d.Options = p.Learner(), string(p.Task()), p.Preprocessing(), p.Options()
+	d.Signature = newSignature(p.Signature())
 	d.Model, d.ModelKind, d.Features, d.Nonzero = info.Text, string(info.Kind), info.Dim, &info.Nonzero
 	if info.Support >= 0 {
 		d.Support = &info.Support
@@ -295,6 +335,9 @@ func (d *Description) Print(w io.Writer) {
 		}
 	case "model":
 		row("learner", "%s (%s)", d.Learner, d.Task)
+		if d.Signature != nil {
+			d.Signature.print(row)
+		}
 		row("model", "%s", d.Model)
 		row("features", "%d", d.Features)
 		if d.Support != nil {

@@ -41,10 +41,19 @@ type rejection struct {
 // topicModel is one model of a topic.
 type topicModel struct {
 	Name string `json:"name"`
+	// Claim says who writes the model; nil where that is not known.
+	Claim *claim `json:"claim"`
 	// Newest is what a subscriber gets, with all deltas applied.
 	Newest *newestModel `json:"newest"`
 	// Updates are all of which there is a record, oldest first.
 	Updates []heldUpdate `json:"updates"`
+}
+
+type claim struct {
+	Epoch uint64    `json:"epoch"`
+	Owner string    `json:"owner"`
+	By    string    `json:"by"`
+	At    time.Time `json:"at"`
 }
 
 type newestModel struct {
@@ -60,6 +69,7 @@ type newestModel struct {
 	Model         string                 `json:"model,omitempty"`
 	ModelKind     string                 `json:"model_kind,omitempty"`
 	Preprocessing string                 `json:"preprocessing,omitempty"`
+	Signature     *signature             `json:"signature,omitempty"`
 	Options       map[string]string      `json:"options,omitempty"`
 	Offsets       []Partition            `json:"offsets"`
 	Evaluation    map[string]eval.Number `json:"evaluation"`
@@ -123,6 +133,9 @@ func Topic(t *modeltopic.Contents) (*Description, error) {
 
 func newTopicModel(c *modeltopic.Model) topicModel {
 	m := topicModel{Name: c.Name, Updates: []heldUpdate{}}
+	if w := c.Claim; w.Owner != "" {
+		m.Claim = &claim{w.Epoch, w.Owner, w.By, w.At}
+	}
 	for _, u := range c.Updates {
 		h := heldUpdate{
 			Kind: string(u.Kind), Version: u.Version, Base: u.Base, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created,
@@ -152,7 +165,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	}
 	info := p.Info()
 	m.Newest.Task, m.Newest.Model, m.Newest.ModelKind = string(p.Task()), info.Text, string(info.Kind)
-	m.Newest.Preprocessing, m.Newest.Options = p.Preprocessing(), p.Options()
+	m.Newest.Preprocessing, m.Newest.Options, m.Newest.Signature = p.Preprocessing(), p.Options(), newSignature(p.Signature())
 	return m
 }
 
@@ -160,9 +173,9 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 // full that is not complete may be on its way.
 func (m *topicModel) damage() string {
 	var found []string
-	if m.Newest == nil {
+	if m.Newest == nil && len(m.Updates) > 0 {
 		found = append(found, "there is no full that a subscriber could use")
-	} else if m.Newest.Damage != "" {
+	} else if m.Newest != nil && m.Newest.Damage != "" {
 		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
 	}
 	for _, s := range []modeltopic.State{modeltopic.StateDamaged, modeltopic.StateUnchained} {
@@ -202,6 +215,12 @@ func (t *topicDescription) print(row func(name, format string, args ...any)) {
 
 func (m *topicModel) print(row func(name, format string, args ...any)) {
 	row("model "+m.Name, "")
+	if c := m.Claim; c != nil {
+		row("  written by", "%s, epoch %d, since %s", c.By, c.Epoch, c.At.Format(time.RFC3339))
+	}
+	if len(m.Updates) == 0 {
+		row("  versions", "none yet")
+	}
 	if n := m.Newest; n != nil {
 		row("  newest", "version %d, epoch %d, step %d, %d examples, %d bytes, hash %s, verified", n.Version, n.Epoch, n.Step, n.Examples, n.Bytes, n.Hash)
 		row("  created", "%s", n.Created.Format(time.RFC3339Nano))
@@ -209,6 +228,9 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 			row("  learner", "%s (%s)", n.Learner, n.Task)
 			row("  model", "%s", n.Model)
 			row("  preprocessing", "%s", n.Preprocessing)
+			if n.Signature != nil {
+				n.Signature.print(func(name, format string, args ...any) { row("  "+name, format, args...) })
+			}
 		} else {
 			row("  learner", "%s", n.Learner)
 		}

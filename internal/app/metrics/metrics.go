@@ -65,6 +65,7 @@ type view struct {
 	support int
 	nonzero int
 	join    *engine.JoinStats // nil without
+	waits   bool              // there is no model, since no two labels differ
 }
 
 // NewTrainer returns a Trainer that is registered with reg.
@@ -125,7 +126,7 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	t.last = now
-	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join()}
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(), waits: e.OneLabel() != nil}
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.support, v.nonzero = info.Support, info.Nonzero
@@ -203,6 +204,7 @@ var (
 	labels   = desc("examples_total", "Records that are examples, by whether they have a label.", "labelled")
 	skipped  = desc("records_skipped_total", "Records read again but not delivered, since they lie before the checkpoint.")
 	lag      = desc("lag_records", "Records between the position and the end of the partition.", "topic", "partition")
+	waits    = desc("model_waits_for_labels", "1 while nothing is published since no two labels of the examples differ, else 0.")
 	queue    = desc("queue_records", "Records fetched that wait to be learned.")
 	sample   = desc("sample_examples", "Examples that the learner holds.")
 	steps    = desc("steps_total", "Steps of the learner.")
@@ -263,6 +265,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	send(fates, counter, float64(n.Learned), "learned")
 	send(fates, counter, float64(n.SampledOut), "sampled_out")
 	send(fates, counter, float64(n.Dead), "dead")
+	send(fates, counter, float64(n.Tombstones), "tombstone")
 	send(pending, gauge, float64(n.Pending))
 	if j := v.join; j != nil {
 		send(fates, counter, float64(n.Joined), "joined")
@@ -284,6 +287,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(labels, counter, float64(n.Labelled), "true")
 	send(labels, counter, float64(n.Unlabelled), "false")
+	send(waits, gauge, map[bool]float64{true: 1}[v.waits])
 	send(queue, gauge, float64(v.queued))
 	send(sample, gauge, float64(v.report.Sample))
 	send(steps, counter, float64(v.report.Step))

@@ -10,10 +10,10 @@ import (
 
 // Predictor shows a subscriber that predicts.
 type Predictor struct {
-	updates, predictions, refused prometheus.Counter
-	fulls, deltas, received       prometheus.Counter
-	version, bytes, created       *late
-	took                          prometheus.Histogram
+	updates, predictions, refused, skipped prometheus.Counter
+	fulls, deltas, received                prometheus.Counter
+	version, bytes, created                *late
+	took                                   prometheus.Histogram
 }
 
 // NewPredictor returns a Predictor that is registered with reg.
@@ -28,6 +28,7 @@ func NewPredictor(reg prometheus.Registerer) *Predictor {
 		received:    counter("streamsvm_subscriber_received_bytes_total", "Bytes of their payloads."),
 		predictions: counter("streamsvm_predictions_total", "Predictions made."),
 		refused:     counter("streamsvm_predictions_refused_total", "Records or requests that could not be scored."),
+		skipped:     counter("streamsvm_predictions_tombstones_total", "Records without a value that were skipped."),
 		version:     newLate("streamsvm_subscriber_model_version", "Version of the model in use."),
 		bytes:       newLate("streamsvm_subscriber_model_size_bytes", "Size of the model in use."),
 		created:     newLate("streamsvm_subscriber_model_timestamp_seconds", "When the model in use was made, in Unix time."),
@@ -35,7 +36,7 @@ func NewPredictor(reg prometheus.Registerer) *Predictor {
 			Name: "streamsvm_prediction_duration_seconds", Help: "Time to score a batch.", Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10),
 		}),
 	}
-	reg.MustRegister(p.updates, p.fulls, p.deltas, p.received, p.predictions, p.refused, p.version, p.bytes, p.created, p.took)
+	reg.MustRegister(p.updates, p.fulls, p.deltas, p.received, p.predictions, p.refused, p.skipped, p.version, p.bytes, p.created, p.took)
 	return p
 }
 
@@ -54,6 +55,9 @@ func (p *Predictor) Received(fulls, deltas, bytes uint64) {
 	p.deltas.Add(float64(deltas))
 	p.received.Add(float64(bytes))
 }
+
+// Skipped says that n records without a value were skipped.
+func (p *Predictor) Skipped(n int) { p.skipped.Add(float64(n)) }
 
 // Scored says that n predictions were made in a batch and m refused.
 func (p *Predictor) Scored(n, m int, took time.Duration) {

@@ -35,6 +35,7 @@ type page struct {
 	Lags                             []lag
 	Checkpoints, Models, Dead        []event
 	now                              time.Time
+	failed                           bool // not only stalled
 }
 
 type named struct{ Name, Value string }
@@ -48,6 +49,9 @@ func (r *Run) Page(stall time.Duration) http.Handler {
 		p := r.page()
 		if err := r.Healthy(stall); err != nil {
 			p.Problem = err.Error()
+			if !p.failed {
+				p.Problem = "stalled: " + p.Problem
+			}
 		}
 		var b bytes.Buffer
 		if err := pageTemplate.Execute(&b, p); err != nil {
@@ -68,7 +72,7 @@ func (r *Run) page() *page {
 	now, v, s := r.now(), &r.view, &r.view.summary
 	lags, behind := r.lags()
 	p := &page{
-		now: now, Lags: lags, Checkpoints: slices.Clone(r.checkpoints), Models: slices.Clone(r.models), Dead: slices.Clone(r.dead),
+		now: now, failed: r.failed != nil, Lags: lags, Checkpoints: slices.Clone(r.checkpoints), Models: slices.Clone(r.models), Dead: slices.Clone(r.dead),
 		Title: "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
 		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
 	}
@@ -76,6 +80,8 @@ func (r *Run) page() *page {
 		p.Where += fmt.Sprintf(" to %q on %s", r.about.Model, r.about.ModelTopic)
 	}
 	switch {
+	case v.oneLabel != nil:
+		p.State = r.waiting()
 	case r.seen.IsZero():
 		p.State = "starting: opening checkpoints and topics"
 	case !v.started:
@@ -117,6 +123,9 @@ func (r *Run) page() *page {
 	p.Fates = []named{
 		{"learned from", count(c.Learned)}, {"sampled out", count(c.SampledOut)},
 		{"dead-lettered or dropped as unusable", count(c.Dead)}, {"waiting for the end of the warm-up, or to be joined", count(c.Pending)},
+	}
+	if c.Tombstones > 0 {
+		p.Fates = append(p.Fates, named{"tombstones, skipped", count(c.Tombstones)})
 	}
 	if v.join != nil {
 		p.Fates = append(p.Fates, named{"labels joined with their example", count(c.Joined)}, named{"labels of no use: late, for no example, or a second one", count(c.Late)},

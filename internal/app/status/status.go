@@ -44,12 +44,12 @@ type Run struct {
 	marks       []mark // at least rateOver apart
 	// The latest of each kind, the newest first.
 	checkpoints, models, dead []event
-	failed                    error // why the run is about to end
 
 	// For Healthy: when the state last moved, and what it was then.
 	moved    time.Time
 	consumed uint64
 	steps    uint64
+	failed   error
 }
 
 // About is what does not change during a run.
@@ -71,6 +71,7 @@ type view struct {
 	model            string
 	support, nonzero int
 	started          bool
+	oneLabel         *stream.OneLabelError // why there is no model, or nil
 }
 
 // mark is how far the run was at a time.
@@ -116,7 +117,7 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 	r.seen = now
 	v := view{
 		counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(),
-		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(),
+		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(), oneLabel: e.OneLabel(),
 	}
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
@@ -189,13 +190,6 @@ func (r *Run) Published(u *stream.Update, _ time.Duration) {
 	r.models = newest(r.models, u.Created, count(u.Version), count(u.Examples), string(u.Kind), count(uint64(len(u.Payload))))
 }
 
-// Failed implements engine.FailedHook.
-func (r *Run) Failed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = err
-}
-
 // newest puts an event before list, which keeps its most recent elements.
 func newest(list []event, at time.Time, cells ...string) []event {
 	list = slices.Insert(list, 0, event{at, cells})
@@ -219,9 +213,30 @@ func (r *Run) lags() (list []lag, total int64) {
 	return list, total
 }
 
-// Healthy returns nil unless the run is about to end because of an error, or
-// records are waiting and none has been consumed, nor a step taken, for longer
-// than stall.
+// Failed implements engine.FailedHook.
+func (r *Run) Failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = err
+}
+
+// Waiting says why there is no model, although examples have come; "" if that
+// is not so.
+func (r *Run) Waiting() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting()
+}
+
+func (r *Run) waiting() string {
+	if r.view.oneLabel == nil {
+		return ""
+	}
+	return "no model yet: " + r.view.oneLabel.Seen()
+}
+
+// Healthy returns nil unless the run cannot go on, or records are waiting and
+// none has been consumed, nor a step taken, for longer than stall.
 func (r *Run) Healthy(stall time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -215,3 +215,45 @@ func TestClockSetBack(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFailedRunIsUnhealthy: at once, while its last checkpoint is written.
+func TestFailedRunIsUnhealthy(t *testing.T) {
+	r, _ := clocked()
+	e := trained(t)
+	feed(t, e, 10)
+	r.Consumed(e, 0)
+	if err := r.Healthy(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	r.Failed(errors.New("501 of the last 1000 records cannot be used"))
+	if err := r.Healthy(time.Minute); err == nil || !strings.Contains(err.Error(), "501 of") {
+		t.Errorf("health after a failure: %v", err)
+	}
+	w := httptest.NewRecorder()
+	r.Page(time.Minute).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if page := w.Body.String(); !strings.Contains(page, `<span class="bad">501 of`) {
+		t.Errorf("the page does not say why:\n%s", page)
+	}
+}
+
+// TestWaitingForLabels: examples of one label give no model, and the page says so.
+func TestWaitingForLabels(t *testing.T) {
+	r, now := clocked()
+	e := trained(t)
+	feed(t, e, 1)
+	r.Consumed(e, 0)
+	if got := r.Waiting(); got != "no model yet: only label -1 seen in 1 example" {
+		t.Errorf("waiting: %q", got)
+	}
+	w := httptest.NewRecorder()
+	r.Page(time.Minute).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if page := w.Body.String(); !strings.Contains(page, "no model yet: only label -1 seen") {
+		t.Errorf("the page does not say so:\n%s", page)
+	}
+	feed(t, e, 9)
+	*now = now.Add(time.Minute)
+	r.Consumed(e, 0)
+	if got := r.Waiting(); got != "" {
+		t.Errorf("with both labels: %q", got)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
+)
+
+// badListen says what is wrong with an address to listen on, if anything; empty
+// is not to listen.
+func badListen(c *cli.Call, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return c.Bad("listen", fmt.Errorf("%q is not HOST:PORT%s", addr, bare(addr)))
+	}
+	return nil
+}
+
+// bare suggests an address where only a port is given.
+func bare(port string) string {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
+}
+
+// badMaxDown refuses a negative --max-down.
+func badMaxDown(c *cli.Call, d time.Duration) error {
+	if d < 0 {
+		return c.Bad("max-down", fmt.Errorf("%v is negative", d))
+	}
+	return nil
+}
+
+// badModelName refuses a --model-name that no model can have; empty is any.
+func badModelName(c *cli.Call, name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := modeltopic.CheckName(name); err != nil {
+		return c.Bad("model-name", err)
+	}
+	return nil
+}
+
+// alone refuses flags on the command line that would do nothing, since they
+// belong to another one.
+func alone(c *cli.Call, needs string, names ...string) error {
+	for _, name := range names {
+		if c.Origin(name).Source == cli.FromFlag {
+			return c.Bad(name, errors.New("it needs "+needs))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+)
+
+// form is how the records that a model is to score are read, and how its labels
+// are written: as in the data it was made for, unless flags say otherwise.
+type form struct {
+	dec codec.Codec
+	// json, if not nil, is for records that are JSON objects where dec expects
+	// another text.
+	json   codec.Codec
+	sig    codec.Signature
+	labels [2]string // −1 and +1 in JSON; empty for a regression
+	texts  [2]string // and as text
+}
+
+// csvHeader is the first line of a csv file, which names its columns.
+type csvHeader struct {
+	names []string
+}
+
+// errLabels says that --labels contradicts a model.
+var errLabels = errors.New("the model was made for other labels")
+
+// form returns the form of records for the model. Those of a csv file with a
+// header have columns of these names, others of a topic, of requests, or of the
+// files given.
+func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, files ...string) (*form, error) {
+	f := &form{sig: p.Signature()}
+	name, err := o.codecFor(c, f.sig.Codec, files)
+	if err != nil {
+		return nil, err
+	}
+	opts := codec.Options{Task: string(p.Task()), Labels: o.labels, MaxFeatures: o.maxFeatures}
+	if known := f.sig.Labels; known != "" {
+		if same, err := sameLabels(o.labels, known); err != nil {
+			return nil, c.Bad("labels", err)
+		} else if c.Given("labels") && !same {
+			return nil, c.Bad("labels", fmt.Errorf("%w, %s", errLabels, known))
+		}
+		opts.Labels = known
+	}
+	if !c.Given("max-features") {
+		opts.MaxFeatures = max(opts.MaxFeatures, f.sig.MaxFeatures)
+	}
+	file := "" // that h is of, where others do not say so
+	if name == "csv" {
+		if opts.CSV, err = o.csvFor(c, &f.sig); err != nil {
+			return nil, err
+		}
+		if h == nil && opts.CSV.Header && len(files) > 0 && files[0] != "-" {
+			line, err := fileio.Header(files[0])
+			if err != nil {
+				return nil, err
+			}
+			if h, err = parseHeader(line, opts.CSV.Comma); err != nil {
+				return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", files[0], err))
+			}
+			file = files[0] + ": "
+		}
+		if h != nil {
+			o.byName(c, &opts.CSV, &f.sig, h)
+		}
+	}
+	if f.dec, err = codec.New(name, opts); err != nil {
+		if h != nil {
+			return nil, cli.Fail(cli.Data, fmt.Errorf("%sthe header: %w; --csv-header=false reads csv without one", file, err))
+		}
+		return nil, c.Bad("codec", err)
+	}
+	if o.name == "" && (name == "libsvm" || name == "csv") {
+		if f.json, err = codec.New("json", codec.Options{Task: opts.Task, Labels: opts.Labels, MaxFeatures: opts.MaxFeatures}); err != nil {
+			return nil, c.Bad("codec", err)
+		}
+	}
+	if p.Task() == algos.Regress {
+		return f, nil
+	}
+	neg, pos, err := codec.ParseLabels(opts.Labels)
+	if err != nil {
+		return nil, c.Bad("labels", err)
+	}
+	for i, v := range []any{neg, pos} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		f.labels[i], f.texts[i] = string(b), string(b)
+		if s, ok := v.(string); ok {
+			f.texts[i] = s
+		}
+	}
+	return f, nil
+}
+
+func sameLabels(a, b string) (bool, error) {
+	n1, p1, err1 := codec.ParseLabels(a)
+	n2, p2, err2 := codec.ParseLabels(b)
+	return n1 == n2 && p1 == p2, cmp.Or(err1, err2)
+}
+
+// codecFor returns the codec of records: that of --codec, that which the name of
+// the first file says, that of the data the model was made for, or the default.
+func (o *codecFlags) codecFor(c *cli.Call, trained string, files []string) (string, error) {
+	if o.name != "" {
+		return o.name, nil
+	}
+	if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
+		if name, ok := codec.ByFileName(files[0]); ok {
+			return name, nil
+		}
+		if trained == "" {
+			return "", o.noCodec(c, files[0])
+		}
+	}
+	return cmp.Or(trained, defaultCodec), nil
+}
+
+// csvFor returns what the columns are: those of the data that the model was made
+// for, but for what flags say.
+func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature) (codec.CSVOptions, error) {
+	if len(o.comma) != 1 {
+		return o.csv, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
+	}
+	csv := o.csv
+	csv.Comma = o.comma[0]
+	if sig.Codec == "csv" {
+		csv = sig.CSV
+		for name, take := range map[string]func(){
+			"csv-header":        func() { csv.Header = o.csv.Header },
+			"label-column":      func() { csv.LabelColumn = o.csv.LabelColumn },
+			"drop-columns":      func() { csv.DropColumns = o.csv.DropColumns },
+			"csv-empty-as-zero": func() { csv.EmptyAsZero = o.csv.EmptyAsZero },
+			"csv-separator":     func() { csv.Comma = o.comma[0] },
+		} {
+			if c.Given(name) {
+				take()
+			}
+		}
+	}
+	csv.Dim = sig.Length()
+	return csv, nil
+}
+
+// byName makes the columns those of a header. Where those of the model have
+// names too, it is these that count.
+func (o *codecFlags) byName(c *cli.Call, csv *codec.CSVOptions, sig *codec.Signature, h *csvHeader) {
+	csv.Columns = h.names
+	if csv.Features = sig.Features(); csv.Features == nil {
+		return
+	}
+	if !c.Given("label-column") && !slices.Contains(h.names, csv.LabelColumn) {
+		csv.LabelColumn = ""
+	}
+	if !c.Given("drop-columns") {
+		csv.DropColumns = nil
+	}
+}
+
+// files completes the options for reading files, of which first is the first
+// one; found is told the columns of each csv file that begins with a header.
+func (f *form) files(o *fileio.Options, first string, found func(*csvHeader) error) {
+	if _, ok := codec.ByFileName(first); !ok {
+		o.Codec = f.dec.Name()
+	}
+	o.Header = codec.SignatureOf(f.dec).CSV.Header
+	o.OnHeader = func(_ string, line []byte) error {
+		h, err := parseHeader(line, codec.SignatureOf(f.dec).CSV.Comma)
+		if err == nil {
+			err = found(h)
+		}
+		return err
+	}
+}
+
+// parseHeader returns what the first line of a csv file says.
+func parseHeader(line []byte, comma byte) (*csvHeader, error) {
+	if len(line) > 0 && line[0] == '{' {
+		return nil, cli.Failf(cli.Data, "this is JSON, not the header of a csv file: say --codec json")
+	}
+	names, err := codec.ParseHeader(line, comma)
+	if err != nil {
+		return nil, cli.Fail(cli.Data, err)
+	}
+	return &csvHeader{names}, nil
+}
+
+// names reports whether the line holds the name of a feature of the model, as
+// no record does.
+func (f *form) names(line []byte) bool {
+	features := f.sig.Features()
+	if features == nil {
+		return false
+	}
+	names, err := codec.ParseHeader(line, codec.SignatureOf(f.dec).CSV.Comma)
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		_, number := strconv.ParseFloat(name, 64)
+		return number != nil && slices.Contains(features, name)
+	})
+}
+
+// decode reads a record and refuses a dense vector that is not for the model.
+func (f *form) decode(a *stream.Arena, value []byte, ex *stream.Example) error {
+	dec := f.dec
+	if f.json != nil && len(value) > 0 && value[0] == '{' {
+		dec = f.json
+	}
+	if err := dec.DecodeIn(a, value, ex); err != nil {
+		return err
+	}
+	return f.sig.Check(ex.X)
+}
+
+// appendLabel appends a label in JSON, in the words of the data.
+func (f *form) appendLabel(b []byte, y float64) []byte {
+	if f.labels[0] == "" {
+		return appendNumber(b, y)
+	}
+	return append(b, f.labels[class(y)]...)
+}
+
+// class is the index of the label y in labels and texts.
+func class(y float64) int {
+	if y > 0 {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// refuseFlags say how many records may be unusable, and whether those without a
+// value are.
+type refuseFlags struct {
+	maxDead    float64
+	tombstones string
+
+	refused map[string]uint64 // how often labels were refused
+}
+
+func (o *refuseFlags) define(f *cli.Flags) {
+	f.Group("Input", func() {
+		f.Float64Var(&o.maxDead, "max-dead", engine.DefaultMaxDead, "with a tolerance, stop when more than this `FRACTION` of the last 1000 records (at the start, of 100 or more) cannot be used; 1 never does")
+		defineTombstones(f, &o.tombstones)
+	})
+	f.Check(func(c *cli.Call) []error { return []error{o.check(c)} })
+}
+
+func defineTombstones(f *cli.Flags, v *string) {
+	f.Choice(v, "tombstones", string(trainer.TombstonesRefuse), []string{string(trainer.TombstonesRefuse), string(trainer.TombstonesSkip)},
+		"records without a value, as in compacted topics: like others that cannot be used, or skip and count them")
+}
+
+func (o *refuseFlags) check(c *cli.Call) error {
+	if !(o.maxDead > 0 && o.maxDead <= 1) {
+		return c.Bad("max-dead", fmt.Errorf("%v is not in (0,1]", o.maxDead))
+	}
+	return nil
+}
+
+// apply sets what the flags say in a job, and has it tell o of refused records.
+func (o *refuseFlags) apply(c *cli.Call, job *trainer.Job) error {
+	o.refused = map[string]uint64{}
+	job.MaxDead, job.Tombstones = o.maxDead, trainer.Tombstones(o.tombstones)
+	return o.check(c)
+}
+
+// Dead implements trainer.HookDead.
+func (o *refuseFlags) Dead(why *stream.RecordError) {
+	const most = 16
+	if bad := (*codec.LabelError)(nil); errors.As(why, &bad) && (len(o.refused) < most || o.refused[bad.Label] > 0) {
+		o.refused[bad.Label]++
+	}
+}
+
+// explain says in terms of flags what to do about a stream that is not what it
+// is taken for. It returns other errors, and nil, as they are. doctor is the
+// command that looks at the records, "" if none does; again, what besides a
+// changed flag makes the stream be read from its beginning.
+func (o *refuseFlags) explain(err error, co *codecFlags, doctor, again string) error {
+	var dead *stream.DeadError
+	var one *stream.OneLabelError
+	var do string
+	switch {
+	case errors.As(err, &dead):
+		if bad := (*codec.LabelError)(nil); dead.Example != nil && errors.As(dead.Example, &bad) {
+			do = o.convention(co, again, bad.Label)
+		}
+		if do == "" && doctor != "" {
+			do = "; see what they are with " + doctor
+		} else if do == "" {
+			do = "; is --codec right?"
+		}
+		do = fmt.Sprintf(": more than --max-dead %v allows%s", o.maxDead, do)
+	case errors.As(err, &one):
+		do = o.missing(one, co, again)
+	default:
+		return err
+	}
+	return cli.Failf(cli.Data, "%w%s", err, do)
+}
+
+// missing says why labels may be missing.
+func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again string) string {
+	switch {
+	case one.Labelled == 0 && co.name == "csv":
+		return "; --label-column says where labels are"
+	case one.Labelled == 0:
+		return "; labels that come on a topic of their own are joined with --join key --labels-topic TOPIC"
+	case one.Regress:
+		return ""
+	}
+	only := words(co.labels)[0]
+	if one.Label > 0 {
+		only = words(co.labels)[1]
+	}
+	var b strings.Builder
+	if co.labels != "pm1" {
+		fmt.Fprintf(&b, "; with --labels %s, label %+g is %s in the records", co.labels, one.Label, only)
+	}
+	for _, y := range slices.Sorted(maps.Keys(o.refused)) {
+		fmt.Fprintf(&b, "; label %s was refused %d times", y, o.refused[y])
+	}
+	return b.String() + o.convention(co, again, only)
+}
+
+// convention says with which flag the labels given, and those refused, could
+// be read; "" if there is none.
+func (o *refuseFlags) convention(co *codecFlags, again string, seen ...string) string {
+	given := slices.Sorted(maps.Keys(o.refused))
+	given = slices.Compact(slices.Sorted(slices.Values(append(given, seen...))))
+	var list []string
+	for _, name := range []string{"pm1", "01", "12"} {
+		pair := words(name)
+		if name != co.labels && !slices.ContainsFunc(given, func(y string) bool { return y != pair[0] && y != pair[1] }) {
+			list = append(list, fmt.Sprintf("if the labels are %s and %s, type --labels %s", pair[0], pair[1], name))
+		}
+	}
+	if len(list) == 0 && len(given) == 2 {
+		list = append(list, fmt.Sprintf("if the labels are %s and %s, type --labels %s,%s or %s,%s, the negative one first", given[0], given[1], given[0], given[1], given[1], given[0]))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(list, ", or ") + again
+}
+
+// words returns what --labels calls the two labels in the records.
+func words(labels string) [2]string {
+	negative, positive, err := codec.ParseLabels(labels)
+	if err != nil {
+		return [2]string{"-1", "1"} // it has been refused
+	}
+	return [2]string{fmt.Sprint(negative), fmt.Sprint(positive)}
+}

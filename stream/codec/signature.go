@@ -1,0 +1,113 @@
+package codec
+
+import (
+	"slices"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Signature says what data a model was made for: how its records were written,
+// and how long its vectors are. A model carries it, so that those who predict
+// need not be told, and cannot be told otherwise.
+type Signature struct {
+	// Codec is the name of the codec that the examples came in; empty where they
+	// came in none, and what follows, but for Dim and Index, is not known.
+	Codec string
+	// Labels is Options.Labels in full, such as "0,1" or "\"no\",\"yes\""; empty
+	// for a regression.
+	Labels string
+	// MaxFeatures is that of Options.
+	MaxFeatures int
+	// CSV is that of Options, for the codec csv. Where Columns has names, the
+	// others are given by name. Features and Dim are not set.
+	CSV CSVOptions
+	// Dim is the number of features of every dense example, 0 if there was none.
+	Dim int
+	// Index is the largest index of a feature, from 1 on, of all examples; 0 if it
+	// is not known.
+	Index int
+}
+
+// SignatureOf returns the signature of examples that come through d: that of a
+// Codec of this package but for Dim and Index, of others an empty one.
+func SignatureOf(d stream.Decoder) Signature {
+	c, ok := d.(interface{ signature(*Signature) })
+	if !ok {
+		return Signature{}
+	}
+	s := Signature{Codec: d.(Codec).Name()}
+	c.signature(&s)
+	return s
+}
+
+func (c *common) signature(s *Signature) {
+	s.MaxFeatures = c.maxDim
+	if !c.labels.regress {
+		s.Labels = c.labels.String()
+	}
+}
+
+func (c *csvCodec) signature(s *Signature) {
+	c.common.signature(s)
+	o := c.o
+	o.Features, o.Dim, o.DropColumns = nil, 0, nil
+	name := func(k int, given string) string {
+		if k >= 0 && k < len(o.Columns) {
+			return o.Columns[k]
+		}
+		return given
+	}
+	o.LabelColumn = name(c.label, o.LabelColumn)
+	for _, given := range c.o.DropColumns {
+		k, _ := o.column(given) // newCSV has looked it up
+		o.DropColumns = append(o.DropColumns, name(k, given))
+	}
+	s.CSV = o
+}
+
+// Features returns the names of the features, in the order in which they are in
+// a vector; nil where they have none.
+func (s *Signature) Features() []string {
+	var names []string
+	for _, name := range s.CSV.Columns {
+		if name != s.CSV.LabelColumn && !slices.Contains(s.CSV.DropColumns, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Label returns what the data calls the label y, +1 or −1: a float64, a bool or
+// a string. Of a regression it is y.
+func (s *Signature) Label(y float64) any {
+	if s.Labels == "" {
+		return y
+	}
+	neg, pos, err := ParseLabels(s.Labels)
+	switch {
+	case err != nil:
+		return y
+	case y > 0:
+		return pos
+	}
+	return neg
+}
+
+// Length is that of dense vectors: Dim, or where all examples were sparse Index,
+// or 0 if it is not known.
+func (s *Signature) Length() int {
+	if s.Dim > 0 {
+		return s.Dim
+	}
+	return s.Index
+}
+
+// Check returns a *stream.FieldError for a dense vector that is not as long as
+// those that the model was made for. A sparse one may list features that the
+// model has not seen, as in LIBSVM.
+func (s *Signature) Check(x stream.Vec) error {
+	if want := s.Length(); x.Idx == nil && want > 0 && len(x.Val) != want {
+		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features where the model has %d", len(x.Val), want)
+	}
+	return nil
+}

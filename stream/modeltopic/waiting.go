@@ -1,0 +1,205 @@
+package modeltopic
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/remind"
+	"github.com/streamsvm/streamsvm/internal/spell"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// NoModelError says that a topic holds no complete model of the name that is
+// asked for, and that none has come in the time for which one is waited for.
+type NoModelError struct {
+	Topic string
+	Model string // empty is any
+	// Waited is for how long, since all of the topic has been read or the last
+	// piece of the model has come.
+	Waited time.Duration
+	// Holds says what the topic holds instead.
+	Holds string
+	// Models are the names of models in it, in order.
+	Models []string
+}
+
+func (e *NoModelError) Error() string {
+	return fmt.Sprintf("kafka: %s, and no complete model has come in %v", e.Holds, e.Waited)
+}
+
+// peek returns what a record says of itself, be it right or not; nil if it is
+// not of a model.
+func peek(value []byte) *envelope {
+	e := new(envelope)
+	if value == nil || state.Decode(value, e.fields) != nil || e.Model == "" || len(e.Model) > maxName {
+		return nil
+	}
+	return e
+}
+
+// waiting is what a topic has shown as long as there is no model.
+type waiting struct {
+	topic, model string
+	wait         time.Duration
+	log          *slog.Logger
+
+	since    time.Time // all has been read, or the last piece of the model has come
+	reminder remind.Reminder
+	records  uint64
+	none     uint64              // records of no model
+	first    string              // the first of them
+	pieces   uint64              // records of the model
+	claimed  *envelope           // the newest claim of it
+	names    map[string]struct{} // models
+}
+
+// namesMax bounds the names that are kept, namesShown those that are told.
+const namesMax, namesShown = 10_000, 10
+
+// saw takes note of a record; e is nil if it is not of a model.
+func (w *waiting) saw(r *stream.Record, e *envelope) {
+	w.records++
+	switch {
+	case r.Value == nil:
+	case e == nil:
+		if w.none++; w.none == 1 {
+			w.first = fmt.Sprintf("the first one (partition %d, offset %d) %s", r.Partition, r.Offset, looks(r))
+		}
+	default:
+		if w.names == nil {
+			w.names = map[string]struct{}{}
+		}
+		if len(w.names) < namesMax {
+			w.names[e.Model] = struct{}{}
+		}
+		switch {
+		case w.model != "" && w.model != e.Model:
+		case e.Kind == claim:
+			if w.claimed = e; e.owner == "" { // given up
+				w.claimed = nil
+			}
+		default:
+			w.pieces++
+			if !w.since.IsZero() {
+				w.since = time.Now()
+			}
+		}
+	}
+}
+
+// look returns after what time to look again, having said what is waited for if
+// that is due. It fails once the time is over.
+func (w *waiting) look(now time.Time, atEnd bool) (time.Duration, error) {
+	if w.since.IsZero() {
+		if !atEnd {
+			return 100 * time.Millisecond, nil // the end may come without a record
+		}
+		w.since = now
+	}
+	waited := now.Sub(w.since)
+	if w.wait >= 0 && waited >= w.wait {
+		return 0, &NoModelError{Topic: w.topic, Model: w.model, Waited: w.wait, Holds: w.holds(), Models: slices.Sorted(maps.Keys(w.names))}
+	}
+	if w.reminder.Due(now) {
+		attrs := []any{"for", waited.Round(time.Second)}
+		if w.wait >= 0 {
+			attrs = append(attrs, "at_most", w.wait)
+		}
+		w.log.Warn("kafka: "+w.holds()+": waiting for "+w.what(), attrs...)
+	}
+	left := w.reminder.Next().Sub(now)
+	if w.wait >= 0 {
+		left = min(left, w.wait-waited)
+	}
+	return left, nil
+}
+
+// holds says what the topic holds.
+func (w *waiting) holds() string {
+	var s string
+	switch {
+	case w.pieces > 0:
+		s = fmt.Sprintf("topic %s holds no complete %s, but %s of one", w.topic, w.what(), count(w.pieces, "record"))
+	case w.claimed != nil:
+		s = fmt.Sprintf("topic %s holds no version of model %s yet: a trainer (%s) has claimed it at %s and has not published one",
+			w.topic, w.claimed.Model, w.claimed.by, w.claimed.Created.Format(time.RFC3339))
+	case len(w.names) > 0:
+		s = fmt.Sprintf("topic %s holds no %s, but %s", w.topic, w.what(), w.known())
+	case w.none > 0 && w.none == w.records:
+		return fmt.Sprintf("topic %s holds %s, none of them of a model: %s", w.topic, count(w.records, "record"), w.first)
+	case w.records > 0:
+		s = fmt.Sprintf("topic %s holds %s, but no model", w.topic, count(w.records, "record"))
+	default:
+		return fmt.Sprintf("topic %s is empty", w.topic)
+	}
+	if w.none > 0 {
+		s += fmt.Sprintf("; %s of no model: %s", count(w.none, "record"), w.first)
+	}
+	return s
+}
+
+// what names what is waited for.
+func (w *waiting) what() string {
+	if w.model == "" {
+		return "model"
+	}
+	return "model " + w.model
+}
+
+// known lists the models that there are, the one that is probably meant first.
+func (w *waiting) known() string {
+	names := slices.Sorted(maps.Keys(w.names))
+	meant := spell.DidYouMean(w.model, names)
+	if near := spell.Nearest(w.model, names); near != "" {
+		i := slices.Index(names, near)
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, near)
+	}
+	more := ""
+	if n := len(names) - namesShown; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names[:min(len(names), namesShown)], ", ") + more + meant
+}
+
+func count(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// looks says what a record of no model may be.
+func looks(r *stream.Record) string {
+	for _, h := range r.Headers {
+		if h.Key == headerType && string(h.Value) == contentType {
+			return "says that it is, but is of another format version or damaged"
+		}
+	}
+	if len(r.Value) == 0 {
+		return "has no value"
+	}
+	for _, name := range []string{"json", "libsvm", "csv", "msgpack"} {
+		// In a regression every label goes.
+		c, err := codec.New(name, codec.Options{Task: "regress"})
+		if err == nil && c.Decode(r.Value, new(stream.Example)) == nil {
+			return "looks like an example in " + name
+		}
+	}
+	switch {
+	case json.Valid(r.Value):
+		return "looks like JSON"
+	case len(r.Value) > 5 && r.Value[0] == 0:
+		return fmt.Sprintf("looks like Avro or the like with a schema registry's prefix, %d bytes", len(r.Value))
+	case utf8.Valid(r.Value):
+		return fmt.Sprintf("is text: %.40q", r.Value)
+	}
+	return fmt.Sprintf("has %d bytes: %.20x", len(r.Value), r.Value)
+}

@@ -1,0 +1,75 @@
+package stream
+
+import "fmt"
+
+// DeadError says that a stream is not taken for what it should be, since too
+// many of its records cannot be used.
+type DeadError struct {
+	// Dead of the latest Records could not be used, Alike of them for the same
+	// reason as Example, which is the commonest; it is nil if none is known.
+	Dead, Records int
+	Alike         int
+	Example       *RecordError
+}
+
+func (e *DeadError) Error() string {
+	s := fmt.Sprintf("%d of the last %d records cannot be used", e.Dead, e.Records)
+	switch {
+	case e.Dead == e.Records:
+		s = fmt.Sprintf("none of the last %d records can be used", e.Records)
+	case e.Dead == 1:
+		s = fmt.Sprintf("1 of the last %d records cannot be used", e.Records)
+	}
+	switch {
+	case e.Alike == 1:
+		s += fmt.Sprintf(", such as %v", e.Example)
+	case e.Alike > 1:
+		s += fmt.Sprintf(", most often (%d times) as in %v", e.Alike, e.Example)
+	}
+	return s
+}
+
+// OneLabelError says why nothing can be learned to predict: no two labels of
+// the examples differ.
+type OneLabelError struct {
+	// Examples have come, Labelled of them with a label, which was always Label.
+	Examples, Labelled uint64
+	Label              float64
+	// Regress: labels are numbers to predict, not one of −1 and +1.
+	Regress bool
+}
+
+// Seen says what has come.
+func (e *OneLabelError) Seen() string {
+	switch {
+	case e.Labelled == 0:
+		return fmt.Sprintf("no label seen in %s", e.examples())
+	case e.Regress:
+		return fmt.Sprintf("only the target %v seen in %s", e.Label, e.examples())
+	}
+	return fmt.Sprintf("only label %+g seen in %s", e.Label, e.examples())
+}
+
+func (e *OneLabelError) examples() string {
+	if e.Examples == 1 {
+		return "1 example"
+	}
+	return fmt.Sprintf("%d examples", e.Examples)
+}
+
+func (e *OneLabelError) Error() string {
+	switch {
+	case e.Labelled == 0:
+		return fmt.Sprintf("there is no model: none of %s has a label", e.examples())
+	case e.Regress:
+		return fmt.Sprintf("there is no model: the target %v has come %s, and no other", e.Label, times(e.Labelled))
+	}
+	return fmt.Sprintf("there is no model: label %+g has come %s, label %+g never", e.Label, times(e.Labelled), -e.Label)
+}
+
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
