@@ -436,6 +436,9 @@ func (r *run) openRecording(context.Context) error {
 			w, err = fileio.Reopen(r.Recording, n)
 		}
 	}
+	if errors.Is(err, fileio.ErrLocked) {
+		return err
+	}
 	if err != nil {
 		return &OptionError{"Recording", "", err}
 	}

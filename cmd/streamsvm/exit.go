@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
@@ -24,7 +25,7 @@ func exitCode(err error) cli.Code {
 		return own.Code
 	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
 		return cli.Data
-	case errors.Is(err, checkpoint.ErrLocked):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked):
 		return cli.Temporary
 	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &fenced):
 		return cli.Fenced

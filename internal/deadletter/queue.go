@@ -266,7 +266,10 @@ func (d *Queue) look(ctx context.Context, marks stream.Offsets, letter *stream.R
 	for name := range d.limit {
 		names = append(names, name)
 	}
-	_, _, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{Config: d.opt.Config, Topics: names, Offsets: marks}, func(r *stream.Record) {
+	_, _, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
+		Config: d.opt.Config, Topics: names, Offsets: marks,
+		UntilEnd: !d.t.Held(), // an open transaction may be our own, which Take undoes
+	}, func(r *stream.Record) {
 		l, err := Parse(r)
 		found = found || err == nil && l.Origin() == want.Origin() && r.Time.UnixMilli() == letter.Time.UnixMilli()
 	})

@@ -28,54 +28,91 @@ type RecordWriter struct {
 	err   error
 }
 
-// CreateRecording makes a recording at path, where no file may be yet.
+// ErrLocked: another process, or another RecordWriter, is writing the recording.
+var ErrLocked = errors.New("another process is writing it")
+
+// CreateRecording makes a recording at path. A file that is there already must
+// be a recording without a record, as it is left by a writer that was killed
+// before it wrote one.
 func CreateRecording(path string) (*RecordWriter, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return nil, fmt.Errorf("fileio: %w", err)
-	}
-	w, err := newRecordWriter(path, f)
+	w, err := openRecordWriter(path, os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
 	h := appendHeader(nil)
 	w.chain = binary.LittleEndian.Uint64(h[16:])
-	if err := w.write(h); err != nil {
-		f.Close()
+	if err := w.create(h); err != nil {
+		w.f.Close()
 		return nil, err
 	}
-	// The name must be as durable as what Sync promises.
-	if err := syncDir(filepath.Dir(path)); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("fileio: %w", err)
-	}
 	return w, nil
+}
+
+func (w *RecordWriter) create(header []byte) error {
+	if !holdsNothing(w.path) {
+		return fmt.Errorf("fileio: %w", &os.PathError{Op: "create", Path: w.path, Err: os.ErrExist})
+	}
+	if err := w.f.Truncate(0); err != nil {
+		return fmt.Errorf("fileio: %w", err)
+	}
+	if err := w.write(header); err != nil {
+		return err
+	}
+	// The name must be as durable as what Sync promises.
+	if err := syncDir(filepath.Dir(w.path)); err != nil {
+		return fmt.Errorf("fileio: %w", err)
+	}
+	return nil
+}
+
+func holdsNothing(path string) bool {
+	r, err := OpenRecording(path)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	_, err = r.Next(nil)
+	return err == io.EOF
 }
 
 // Reopen cuts the recording at path off at pos, which a Sync returned, and goes
 // on writing there. The frames up to pos must be there; the last of them is
 // checked as a whole, of the others the heads, which are chained to it.
 func Reopen(path string, pos int64) (*RecordWriter, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, fmt.Errorf("fileio: %w", err)
-	}
-	w, err := newRecordWriter(path, f)
+	w, err := openRecordWriter(path, 0)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.resume(pos); err != nil {
-		f.Close()
+		w.f.Close()
 		return nil, fmt.Errorf("fileio: %s cannot be continued at byte %d: %w", path, pos, err)
 	}
 	return w, nil
+}
+
+// openRecordWriter opens the file and locks it, where the system has such
+// locks: a writer that hung, and was replaced, would write into what its
+// successor goes on with. The lock ends with the process.
+func openRecordWriter(path string, flag int) (*RecordWriter, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|flag, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("fileio: %w", err)
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("fileio: %s: %w", path, err)
+	}
+	w, err := newRecordWriter(path, f)
+	if err != nil {
+		f.Close()
+	}
+	return w, err
 }
 
 func newRecordWriter(path string, f *os.File) (*RecordWriter, error) {
 	// The frame's own checksum covers what zstd's would.
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
 	if err != nil {
-		f.Close()
 		return nil, fmt.Errorf("fileio: %s: %w", path, err)
 	}
 	return &RecordWriter{path: path, f: f, enc: enc}, nil

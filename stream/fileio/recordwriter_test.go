@@ -2,6 +2,7 @@ package fileio
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,6 +11,75 @@ import (
 
 	"github.com/streamsvm/streamsvm/stream"
 )
+
+// TestCreateAgain: what a writer leaves that was killed before its first record
+// is no obstacle to the next one; any record is.
+func TestCreateAgain(t *testing.T) {
+	content, _, whole := smallRecording(t)
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	for length, n := range whole {
+		if err := os.WriteFile(path, content[:length], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		w, err := CreateRecording(path)
+		if n > 0 {
+			if !errors.Is(err, os.ErrExist) {
+				t.Fatalf("%d bytes with %d records: %v", length, n, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%d bytes without a record: %v", length, err)
+		}
+		if err := w.Close(false); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if recs, rr, err := readRecording(b); err != nil || len(recs) > 0 || rr.Torn() {
+			t.Fatalf("after %d bytes: %d records, %v", length, len(recs), err)
+		}
+		// Stopped in good order, without a record.
+		if w, err = CreateRecording(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("something else"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateRecording(path); !errors.Is(err, os.ErrExist) {
+		t.Error(err)
+	}
+}
+
+// TestOneWriter: while a recording has a writer it cannot have another.
+func TestOneWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ssr")
+	w, err := CreateRecording(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reopen(path, headerSize); !errors.Is(err, ErrLocked) {
+		t.Error(err)
+	}
+	if _, err := CreateRecording(path); !errors.Is(err, ErrLocked) {
+		t.Error(err)
+	}
+	if err := w.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = Reopen(path, headerSize); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(false); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // TestReopen goes on at every position that a Sync returned, whatever became
 // of the file behind it.

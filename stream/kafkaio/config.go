@@ -109,6 +109,18 @@ func (c *client) close() { c.transport.CloseIdleConnections() }
 // refused returns why no broker can be used, if that is something that waiting
 // will not change, and nil if not. kafka-go shows it as a closed connection.
 func (c *client) refused(ctx context.Context) error {
+	if c.refusal(ctx) == nil {
+		return nil
+	}
+	// A broker that dies during the look closes a connection too, but only once.
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+	return c.refusal(ctx)
+}
+
+func (c *client) refusal(ctx context.Context) error {
 	var first *reach.Error
 	for _, addr := range c.cfg.Brokers {
 		o := c.cfg.reach()

@@ -125,7 +125,8 @@ func (d *decoder) decode(p *fetch.ResponsePartition, from, stop int64, recs []st
 // control reads the marker that ends a transaction.
 func (d *decoder) control(b *protocol.ControlBatch, aborted map[int64][]int64, out *decoded) error {
 	out.next = max(out.next, b.BaseOffset+1)
-	if len(aborted[b.ProducerID]) == 0 {
+	// A transaction without a record here has a marker too, but is not listed.
+	if open := aborted[b.ProducerID]; len(open) == 0 || open[0] > b.BaseOffset {
 		return nil
 	}
 	rec, err := b.Records.ReadRecord()

@@ -60,6 +60,10 @@ func TestDecode(t *testing.T) {
 				dataBatch(7, 5, true, 5), dataBatch(7, 6, false, 6), marker(7, 7, commit), dataBatch(-1, 8, false, 8),
 				dataBatch(7, 9, true, 9), marker(7, 10, abort))
 		}, []int64{2, 5, 6, 8}, 11, 0},
+		{"one that aborts with nothing, then with records", true, 0, 100, func() *fetch.ResponsePartition {
+			return answerOf([]fetch.ResponseTransaction{{ProducerID: 7, FirstOffset: 1}},
+				marker(7, 0, abort), dataBatch(7, 1, true, 1, 2), marker(7, 3, abort), dataBatch(7, 4, true, 4), marker(7, 5, commit))
+		}, []int64{4}, 6, 0},
 		{"an aborted transaction that began before", true, 10, 100, func() *fetch.ResponsePartition {
 			return answerOf([]fetch.ResponseTransaction{{ProducerID: 7, FirstOffset: 2}}, dataBatch(7, 10, true, 10), marker(7, 11, abort), dataBatch(7, 12, true, 12))
 		}, []int64{12}, 13, 0},

@@ -11,7 +11,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // A broker that goes away and comes back loses and repeats nothing, in either
@@ -203,5 +206,52 @@ func TestSourceTransactions(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A transaction that is undone before it has written anything leaves a marker
+// all the same, which must not be taken for the end of the next one.
+func TestSourceEmptyTransaction(t *testing.T) {
+	if !kafkatest.Real() {
+		t.Skip("the embedded broker does not name the aborted transactions; set STREAMSVM_TEST_BROKERS")
+	}
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 1, nil)
+	// A producer undoes what the one before had open under its id.
+	producer := func() *kgo.Client {
+		c := kafkatest.Client(t, brokers, kgo.TransactionalID(topic), kgo.MaxVersions(kversion.V3_5_0()))
+		if _, _, err := c.ProducerID(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := producer()
+	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	var err error
+	if req.ProducerID, req.ProducerEpoch, err = c.ProducerID(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	req.TransactionalID = topic
+	req.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: topic, Partitions: []int32{0}}}
+	resp, err := req.RequestWith(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{"undone", "kept"} {
+		c = producer()
+		if err := c.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		kafkatest.ProduceWith(t, c, rec(topic, 0, 1, value))
+	}
+	if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	got := take(t, open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, UntilEnd: true}), -1)
+	if len(got) != 1 || string(got[0].Value) != "kept" {
+		t.Errorf("%d records, the first %q, want the one that was kept", len(got), got[0].Value)
 	}
 }

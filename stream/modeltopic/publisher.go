@@ -222,10 +222,9 @@ func modelPartition(model string, partitions int) int32 {
 }
 
 // readTopic gives take the records from the offsets given, or the first, up to
-// the present ends, and returns these. It waits until all transactions are over
-// that are open there now, once the id is held: before that, one of them may be
-// of a Publisher that has died, which only taking the id ends at once. What it
-// misses then is found afterwards.
+// the present ends, and returns these. While the id is held it waits until all
+// transactions are over that are open there now. Before, one of them may be that
+// of a writer that died, which taking the id undoes: nobody waits for it.
 func (p *Publisher) readTopic(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
 	o := &p.opt
 	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
