@@ -33,10 +33,10 @@ one must go on, and the model be its.
 
 ends after so many SIGKILLs or so many seconds, whichever is first, or when it is
 interrupted, with its round; prints a line for each round, a summary, and with
---json writes it to a file. The first
-violation ends it with exit code 1, and leaves the directory with all logs. The
-broker is Apache Kafka (scripts/kafka.sh), with --embedded "streamsvm broker",
-which is not killed: it forgets producers. Needs Go, Java 17, Maven, and kcat (Debian).
+--json writes it to a file. The first violation ends it with exit code 1, and
+leaves the directory with all logs and the broker's data. The broker is Apache
+Kafka (scripts/kafka.sh), with --embedded "streamsvm broker", which is not
+killed: it forgets producers. Needs Go, Java 17, Maven, and kcat (Debian).
 """
 import argparse, collections, heapq, json, os, random, re, shutil, signal, statistics, subprocess, sys, tempfile, time
 
