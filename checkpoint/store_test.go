@@ -167,6 +167,26 @@ func overwrite(t *testing.T, path string, data []byte) {
 	}
 }
 
+// Without a log of its own a store writes to that of the program.
+func TestDefaultLog(t *testing.T) {
+	var text bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	defer slog.SetDefault(before)
+	dir := t.TempDir()
+	s := open(t, dir, Options{Log: slog.Default()})
+	claim(t, s)
+	path := save(t, s, 1)
+	overwrite(t, path, nil)
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(); !errors.Is(err, ErrNoValid) || !strings.Contains(text.String(), path) {
+		t.Errorf("%v; log: %s", err, &text)
+	}
+}
+
 func TestNoneValid(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -364,5 +365,29 @@ func TestPools(t *testing.T) {
 	}
 	if fate := add(t, none, example(5)); fate != SampledOut {
 		t.Fatal("an unlabelled example is of no use there")
+	}
+}
+
+// States in which the examples held, their numbers and their classes do not
+// agree are refused.
+func TestStateRefusesWhatDisagrees(t *testing.T) {
+	o := Options{Every: 1, Policy: Balanced, Size: 4, Hold: true}
+	for what, change := range map[string]func(*sample){
+		"":                            func(*sample) {},
+		"another number":              func(s *sample) { s.seq[1] += 100 },
+		"another class":               func(s *sample) { s.class[1] ^= 1 },
+		"no class there is":           func(s *sample) { s.class[1] = 3 },
+		"a class too few":             func(s *sample) { s.class = s.class[:3] },
+		"an example too few":          func(s *sample) { s.list = s.list[:3] },
+		"fewer seen than held":        func(s *sample) { s.classes[0].seen, s.seen = 0, s.seen-s.classes[0].seen },
+		"fewer seen than by class":    func(s *sample) { s.seen-- },
+		"an example that was refused": func(s *sample) { s.list[1].Y = 3 },
+	} {
+		b := fill(t, o, 9, labelled)
+		change(b.sample)
+		err := state.Decode(encode(t, b.Fields), buffer(t, o).Fields)
+		if (err == nil) != (what == "") {
+			t.Errorf("%q: %v", what, err)
+		}
 	}
 }

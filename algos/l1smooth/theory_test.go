@@ -237,6 +237,30 @@ func TestOpening(t *testing.T) {
 }
 
 // TestKKT is T8 and E8: with final every weight obeys the conditions of
+// TestLimited: a solution that was stopped by the number of iterations, and no
+// other, counts as one that was.
+func TestLimited(t *testing.T) {
+	stopped := 0
+	xs := random(rand.New(rand.NewPCG(3, 9)), 200, 20, 0.3, 0)
+	for limit := 1; ; limit++ {
+		l, _ := ready(t, xs, map[string]string{"lambda": "1e-3", "mu": "0.01", "iterations": strconv.Itoa(limit)})
+		n := 0
+		for ; l.solving; n++ {
+			l.iterate()
+		}
+		if l.settled == (l.limited == 1) || n > limit {
+			t.Fatalf("%d of %d iterations: settled %v, %d limited", n, limit, l.settled, l.limited)
+		}
+		if l.settled {
+			break
+		}
+		stopped++
+	}
+	if stopped < 5 {
+		t.Errorf("solved in %d iterations", stopped+1)
+	}
+}
+
 // optimality; as printed, activating once a level, some do not.
 func TestKKT(t *testing.T) {
 	violations := map[string]int{}

@@ -2,6 +2,7 @@ package scs_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -386,6 +387,23 @@ func TestGapOnIJCNN1(t *testing.T) {
 		t.Logf("%s: gap %.3g at f = %.9g, %.2f s", options, r.Certificate, r.Objective, cpu()-start)
 		if !(r.Certificate <= 1e-6) {
 			t.Errorf("%s: duality gap %g", options, r.Certificate)
+		}
+	}
+}
+
+// TestStateRefusesRadius: a radius is above 0.
+func TestStateRefusesRadius(t *testing.T) {
+	l := newLearner(t, "accept=ratio initial=64")
+	steps(t, l, moons(5, 300), func(algos.Report) {})
+	data := algostest.Bytes(t, l)
+	at := bytes.LastIndex(data, []byte("\xa5delta\xcb")) + 7
+	if at < 7 {
+		t.Fatal("no radius")
+	}
+	for _, radius := range []float64{.5, 0, -1, math.NaN()} {
+		binary.BigEndian.PutUint64(data[at:], math.Float64bits(radius))
+		if err := newLearner(t, "accept=ratio initial=64").UnmarshalBinary(data); (err == nil) != (radius > 0) {
+			t.Errorf("radius %g: %v", radius, err)
 		}
 	}
 }

@@ -214,3 +214,30 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// States that no run leads to are refused.
+func TestStateRefuses(t *testing.T) {
+	options := map[string]string{"buffer": "50", "epochs": "2", "final": "3"}
+	for what, change := range map[string]func(*Learner){
+		"":                func(*Learner) {},
+		"too many due":    func(l *Learner) { l.due = 4 },
+		"fewer than none": func(l *Learner) { l.due = -1 },
+		"rows out":        func(l *Learner) { l.stale = -1 },
+		"a weight more":   func(l *Learner) { l.w = append(l.w, 1) },
+		"no number":       func(l *Learner) { l.w[0] = math.NaN() },
+	} {
+		l, err := SD.New(algos.Env{Task: algos.Regress}, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		algostest.Feed(t, l, draw(60, 4, 3)...)
+		change(l.(*Learner))
+		other, err := SD.New(algos.Env{Task: algos.Regress}, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.UnmarshalBinary(algostest.Bytes(t, l)); (err == nil) != (what == "") {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+}

@@ -176,3 +176,26 @@ func TestSurveyHostile(t *testing.T) {
 		t.Errorf("seed %d: %d of 3000 are whole", seed, whole)
 	}
 }
+
+// What a fenced writer adds late is superseded from the start, and described as
+// such.
+func TestSurveyLate(t *testing.T) {
+	s := &surveyor{opt: ReadOptions{MaxModelBytes: 1 << 20}, topic: &Contents{}, models: map[string]*survey{}}
+	for _, u := range []*stream.Update{update("m", 2, 4, 300), update("m", 1, 10, 300)} {
+		p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1000, MaxModelBytes: 1 << 20, DeltaRing: 4}, bank: 1}
+		recs, err := p.records(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range recs {
+			s.take(&r)
+		}
+	}
+	m := s.result().Models[0]
+	if got, want := states(m), "f1.10:superseded f2.4:current"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if old, now := m.Updates[0], m.Updates[1]; old.Offsets != nil || old.Evaluation != nil || now.Offsets == nil {
+		t.Errorf("described as %+v and %+v", old, now)
+	}
+}
