@@ -136,7 +136,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"initial size = 0":        func(g *Growth) { g.Initial = 0 },
 		"largest size = 3":        func(g *Growth) { g.Max = 3 },
 		"t_max = -1":              func(g *Growth) { g.TMax = -1 },
-		"step = -5":               func(g *Growth) { g.Step = -5 },
+		"step = -1":               func(g *Growth) { g.Step = -1 },
 		"factor = 1":              func(g *Growth) { g.Rule, g.Factor = "geometric", 1 },
 		"factor = NaN":            func(g *Growth) { g.Rule, g.Factor = "geometric", math.NaN() },
 		"kappa = 0":               func(g *Growth) { g.Rule = "theorem" },
@@ -144,7 +144,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"full = half":             func(g *Growth) { g.Full = "half" },
 		"stride = 0":              func(g *Growth) { g.Stride = 0 },
 		"reserve = -1":            func(g *Growth) { g.Reserve = -1 },
-		"shuffle = -2":            func(g *Growth) { g.Shuffle = -2 },
+		"shuffle = -1":            func(g *Growth) { g.Shuffle = -1 },
 	} {
 		h := g
 		change(&h)

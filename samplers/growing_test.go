@@ -261,6 +261,27 @@ func TestHoldAndWait(t *testing.T) {
 	}
 }
 
+// A sample that is to hold fewer members than it has takes none in, and gives up
+// the oldest.
+func TestHoldFewer(t *testing.T) {
+	b, err := NewGrowing(Options{}, Growth{Rule: "geometric", Factor: 2, Initial: 8, Max: 100, Recycle: true, Full: "stop", Stride: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := uint64(0)
+	for _, size := range []int{8, 4} {
+		for b.Need().Fresh > 0 {
+			seq++
+			add(t, b, labelled(seq))
+		}
+		b.Take()
+		b.Hold(size)
+	}
+	if join, gone := b.Admit(); join != 0 || !slices.Equal(gone, []int{0, 1, 2, 3}) {
+		t.Errorf("%d join, %d leave", join, gone)
+	}
+}
+
 // At the end of a bounded stream everything pending joins, in order, as far as
 // there is room.
 func TestGrowingDrain(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -256,26 +257,30 @@ func TestReportedBias(t *testing.T) {
 	}
 }
 
-// Levels that no solution has are refused in a state.
+// Levels that no solution has are refused in a state, and so is a look-ahead that
+// there is not.
 func TestStateRefusesLevels(t *testing.T) {
 	for _, c := range []struct {
-		change func(*level)
+		change func(*Learner)
 		ok     bool
 	}{
-		{func(*level) {}, true},
-		{func(v *level) { v.gamma = math.NaN() }, false},
-		{func(v *level) { v.bias = math.Inf(1) }, false},
-		{func(v *level) { v.delta = -.5 }, false},
-		{func(v *level) { v.delta = math.Inf(1) }, false},
+		{func(*Learner) {}, true},
+		{func(l *Learner) { l.cur.gamma = math.NaN() }, false},
+		{func(l *Learner) { l.cur.bias = math.Inf(1) }, false},
+		{func(l *Learner) { l.cur.delta = -.5 }, false},
+		{func(l *Learner) { l.cur.delta = math.Inf(1) }, false},
+		{func(l *Learner) { l.depth = 0 }, false},
+		{func(l *Learner) { l.depth = rows.Block + 1 }, false},
+		{func(l *Learner) { l.reach = -1 }, false},
 	} {
 		l := filled(t, map[string]string{"gamma": "2"}, moons(50, .2, 5))
 		if _, err := l.Refine(t.Context(), 20); err != nil {
 			t.Fatal(err)
 		}
-		c.change(&l.cur)
+		c.change(l)
 		err := learner(t, map[string]string{"gamma": "2"}).UnmarshalBinary(algostest.Bytes(t, l))
 		if (err == nil) != c.ok {
-			t.Errorf("gamma %g, bias %g, delta %g: %v", l.cur.gamma, l.cur.bias, l.cur.delta, err)
+			t.Errorf("gamma %g, bias %g, delta %g, depth %d, reach %d: %v", l.cur.gamma, l.cur.bias, l.cur.delta, l.depth, l.reach, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package kafkaio
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -41,5 +42,36 @@ func TestOffsetsAreAskedForAgain(t *testing.T) {
 		}
 		s.Close()
 		c.Close()
+	}
+}
+
+// Options that are wrong are an error of every call that takes some.
+func TestWrongOptions(t *testing.T) {
+	ctx, cfg := t.Context(), Config{} // no brokers
+	for call, do := range map[string]func(context.Context) error{
+		"NewSource": func(ctx context.Context) error {
+			_, err := NewSource(ctx, SourceOptions{Config: cfg, Topics: []string{"t"}})
+			return err
+		},
+		"Partitions": func(ctx context.Context) error { _, err := Partitions(ctx, cfg, []string{"t"}, 0, 0); return err },
+		"Bounds":     func(ctx context.Context) error { _, _, err := Bounds(ctx, cfg, nil); return err },
+		"TopicIDs":   func(ctx context.Context) error { _, err := TopicIDs(ctx, cfg, []string{"t"}, 0); return err },
+		"CreateTopic": func(ctx context.Context) error {
+			_, err := CreateTopic(ctx, cfg, TopicSpec{Name: "t", Partitions: 1})
+			return err
+		},
+	} {
+		if err := do(ctx); err == nil {
+			t.Errorf("%s without a broker gives no error", call)
+		}
+	}
+}
+
+// What is not given has a default that does not spin.
+func TestDefaults(t *testing.T) {
+	var o SourceOptions
+	o.setDefaults()
+	if min(o.Lateness, o.MaxWait, o.Discover) <= 0 || o.FetchMaxBytes <= 0 || o.MaxBuffered <= 0 || o.Start == "" || o.OutOfRange == "" || o.Merge == "" {
+		t.Errorf("%+v", o)
 	}
 }
