@@ -182,12 +182,7 @@ func TestSurveyHostile(t *testing.T) {
 func TestSurveyLate(t *testing.T) {
 	s := &surveyor{opt: ReadOptions{MaxModelBytes: 1 << 20}, topic: &Contents{}, models: map[string]*survey{}}
 	for _, u := range []*stream.Update{update("m", 2, 4, 300), update("m", 1, 10, 300)} {
-		p := &Publisher{opt: PublisherOptions{Topic: "t", Model: "m", MaxRecordBytes: 1000, MaxModelBytes: 1 << 20, DeltaRing: 4}, bank: 1}
-		recs, err := p.records(u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range recs {
+		for _, r := range chunks(t, PublisherOptions{MaxRecordBytes: 1000}, u) {
 			s.take(&r)
 		}
 	}
