@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -54,7 +55,7 @@ func TestWrongOptions(t *testing.T) {
 			return err
 		},
 		"Partitions": func(ctx context.Context) error { _, err := Partitions(ctx, cfg, []string{"t"}, 0, 0); return err },
-		"Bounds":     func(ctx context.Context) error { _, _, err := Bounds(ctx, cfg, nil); return err },
+		"Bounds":     func(ctx context.Context) error { _, _, err := Bounds(ctx, cfg, nil, time.Nanosecond); return err },
 		"TopicIDs":   func(ctx context.Context) error { _, err := TopicIDs(ctx, cfg, []string{"t"}, 0); return err },
 		"CreateTopic": func(ctx context.Context) error {
 			_, err := CreateTopic(ctx, cfg, TopicSpec{Name: "t", Partitions: 1})
