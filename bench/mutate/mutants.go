@@ -100,8 +100,9 @@ func mutants(root, pkg string, skip *regexp.Regexp) ([]*Mutant, error) {
 					results: f.Type.Results != nil, labels: labels,
 				}
 				m.Old = string(src[m.From:m.To])
-				m.Nth = nth[m.key()]
-				nth[m.key()]++
+				key := m.key()
+				m.Nth = nth[key]
+				nth[key]++
 				all = append(all, m)
 			}
 			text := func(n ast.Node) string {
