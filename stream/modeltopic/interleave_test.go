@@ -251,7 +251,7 @@ func (w *trainerModel) train(ctx context.Context) error {
 			return nil
 		}})
 		if err != nil {
-			return err
+			return errors.Join(err, w.p.Release(ctx))
 		}
 		up := update("m", w.epoch, v, 60)
 		if v == 1 {
@@ -283,7 +283,7 @@ func (u *universe) commit(e *event) error {
 		return err
 	}
 	if env.Kind == claim {
-		if env.Epoch <= u.newest {
+		if env.Epoch < u.newest || env.Epoch == u.newest && env.owner != "" {
 			return fmt.Errorf("epoch %d is claimed after %d", env.Epoch, u.newest)
 		}
 		u.newest = env.Epoch

@@ -302,11 +302,16 @@ func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error
 		if err := p.survey(ctx); err != nil {
 			return false, err
 		}
-		// One that goes on from the same, and began earlier, is replaced.
-		if p.claim != before && p.claim != c && (p.claim.Owner != owner || p.claim.Epoch >= epoch) {
-			return false, &FencedError{Topic: p.opt.Topic, Model: p.opt.Model, Claim: p.claim}
+		givenUp := p.claim.Owner == "" && p.version == 0
+		switch {
+		case p.claim == c:
+			return true, nil
+		case p.claim == before, p.claim.Epoch < epoch && (p.claim.Owner == owner || givenUp):
+			return false, nil // one that goes on from the same, and began earlier, is replaced
+		case givenUp:
+			return false, fmt.Errorf("kafka: model %s has been claimed in epoch %d, and given up, since it was looked at", p.opt.Model, p.claim.Epoch)
 		}
-		return p.claim == c, nil
+		return false, &FencedError{Topic: p.opt.Topic, Model: p.opt.Model, Claim: p.claim}
 	}
 	if err := kafkaio.Once(ctx, p.t, look, rec); err != nil {
 		return err
