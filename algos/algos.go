@@ -99,6 +99,22 @@ type Learner interface {
 	encoding.BinaryUnmarshaler
 }
 
+// A Sequential learner changes with every example. It can take many at a time,
+// and says what it would have predicted for each just before it learned from it.
+type Sequential interface {
+	Learner
+	// Follow does for each of xs in turn what Model().Decision, whose result goes
+	// to dst, Add and the Steps then due would do. It returns how many it has
+	// learned from, and the number of steps.
+	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
+}
+
+// A Cutter cuts its sample when the stream has changed.
+type Cutter interface {
+	// Cuts returns the number of cuts, and the latest of them.
+	Cuts() (total uint64, latest []samplers.Cut)
+}
+
 // Kind is the form of a model.
 type Kind string
 
@@ -106,6 +122,7 @@ const (
 	Kernel   Kind = "kernel"   // kernel expansion over support vectors
 	Features Kind = "features" // linear in seeded random features
 	Linear   Kind = "linear"   // linear in the inputs
+	Mixture  Kind = "mixture"  // votes of several models, each with a scaling of its own
 )
 
 // Info describes a model.

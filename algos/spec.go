@@ -33,6 +33,9 @@ type SpecInfo struct {
 	// Paper names the publication and the section implemented.
 	Paper string
 	Kind  Kind
+	// OwnScale says that the learner scales its inputs by itself, and wants them
+	// as they are.
+	OwnScale bool
 	// Tasks are those it can be given; the first one is the default. None is
 	// Classify.
 	Tasks []Task

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/adaptive"
 	"github.com/streamsvm/streamsvm/algos/baseline/online"
 	"github.com/streamsvm/streamsvm/algos/baseline/pegasos"
 	"github.com/streamsvm/streamsvm/algos/baseline/perceptron"
@@ -25,6 +26,7 @@ import (
 
 // All holds every learner, in the order in which help and tables show them.
 var All = []algos.Spec{
+	adaptive.Spec,
 	scs.Spec,
 	wolfe.Spec,
 	sbp.Spec,

@@ -133,6 +133,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if cfg.Scale == "" {
 		cfg.Scale = "auto"
 	}
+	if cfg.Scale == "auto" && cfg.Spec.OwnScale {
+		cfg.Scale = "none"
+	}
 	opts, err := cfg.Spec.WithPreset(cfg.Preset, cfg.Options)
 	if err != nil {
 		return nil, err
@@ -301,7 +304,11 @@ func (e *Engine) work(ctx context.Context) error {
 	if err := e.takeSteps(ctx); err != nil {
 		return err
 	}
-	if len(e.block) >= min(e.learner.Need().Fresh, blockSize) && len(e.block) > 0 {
+	least := blockSize
+	if _, ok := e.learner.(algos.Sequential); !ok {
+		least = min(e.learner.Need().Fresh, blockSize)
+	}
+	if len(e.block) >= least && len(e.block) > 0 {
 		return e.flush(ctx)
 	}
 	return nil
@@ -315,6 +322,9 @@ func (e *Engine) takeSteps(ctx context.Context) error {
 // flush scores the examples in the block, which no step separates, and hands
 // them to the learner; then it takes the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
+	if l, ok := e.learner.(algos.Sequential); ok {
+		return e.follow(ctx, l)
+	}
 	for len(e.block) > 0 {
 		if err := e.takeSteps(ctx); err != nil {
 			return err
@@ -331,6 +341,34 @@ func (e *Engine) flush(ctx context.Context) error {
 		e.block = e.block[:rest]
 	}
 	return e.takeSteps(ctx)
+}
+
+// follow lets a learner that changes with every example score the block and
+// learn from it.
+func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
+	if len(e.block) == 0 {
+		return nil
+	}
+	for _, x := range e.block {
+		x.X = e.transform.Next(x.X)
+	}
+	e.decs = slices.Grow(e.decs[:0], len(e.block))[:len(e.block)]
+	learned, steps, err := l.Follow(ctx, e.decs, e.block)
+	if err != nil {
+		return err
+	}
+	e.steps += uint64(steps)
+	e.counts.Learned += uint64(learned)
+	e.counts.SampledOut += uint64(len(e.block) - learned)
+	for i, x := range e.block {
+		if x.Labelled {
+			e.preq.Add(e.decs[i], x.Y)
+			e.curve.Add(e.preq)
+		}
+	}
+	clear(e.block)
+	e.block = e.block[:0]
+	return nil
 }
 
 // score applies the preprocessing to xs in place and updates the prequential

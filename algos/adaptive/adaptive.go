@@ -1,0 +1,394 @@
+package adaptive
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"strconv"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// The experts, in the order of their scores and weights.
+const (
+	growing = iota // M: all examples since the last cut
+	k64            // challengers, on the newest examples
+	k256
+	k1024
+	l1 // passive-aggressive
+	l01
+	a3 // AdaGrad
+	a1
+	r1 // passive-aggressive in random features
+	r01
+	numExperts
+)
+
+var names = [numExperts]string{"m", "k64", "k256", "k1024", "l1", "l01", "a3", "a1", "r1", "r01"}
+
+// windows are those of the challengers.
+var windows = []int{64, 256, 1024}
+
+// Learner is the panel; see the package documentation. Not safe for concurrent
+// use.
+type Learner struct {
+	*samplers.Buffer
+	opt options
+	env algos.Env
+
+	cutting  *samplers.Cutting
+	machines [1 + k1024]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
+	inputs   inputs
+	linear   [numExperts - l1]onePass
+	waves    *waves // nil: none yet, or none at all
+	vote     *vote
+
+	dim   int   // features of the widest example
+	evals int64 // kernel values computed by learners that are gone
+	tuned uint64
+	told  uint64 // when the log was told of a cut
+
+	model  *mixture
+	scores [numExperts]float64 // scratch
+	block  [1 + k1024][]float64
+	vecs   []stream.Vec
+}
+
+var (
+	_ algos.Sequential = (*Learner)(nil)
+	_ algos.Cutter     = (*Learner)(nil)
+)
+
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
+	b, err := samplers.New(samplers.Options{Every: 1})
+	if err != nil {
+		return nil, err
+	}
+	l := &Learner{Buffer: b, opt: o, env: env, vote: newVote(numExperts)}
+	if l.cutting, err = samplers.NewCutting(large+tick, windows...); err != nil {
+		return nil, err
+	}
+	for e := range l.linear {
+		x := &l.linear[e]
+		switch e + l1 {
+		case l1, r1:
+			x.rate = 1
+		case l01, r01:
+			x.rate = 0.1
+		case a3:
+			x.rate, x.adaptive = 0.3, true
+		case a1:
+			x.rate, x.adaptive = 0.1, true
+		}
+	}
+	return l, nil
+}
+
+// Step learns from the examples pending.
+func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
+		return algos.Report{}, err
+	}
+	return l.Report(), nil
+}
+
+// Follow implements algos.Sequential.
+func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
+		return 0, 0, err
+	}
+	known := make([]*stream.Example, 0, len(xs))
+	for _, x := range xs {
+		if x.Labelled {
+			known = append(known, x)
+		}
+	}
+	out := make([]float64, len(known))
+	if err := l.learn(ctx, out, known); err != nil {
+		return 0, 0, err
+	}
+	k := 0
+	for i, x := range xs {
+		if x.Labelled {
+			dst[i] = out[k]
+			k++
+		}
+	}
+	return k, k, nil
+}
+
+// Finish learns from what is pending, and lets the growing machine complete its
+// optimisation.
+func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
+	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
+		return algos.Report{}, err
+	}
+	m := l.machines[growing]
+	switch {
+	case m == nil && l.cutting.Seen() > 0:
+		if err := l.begin(ctx, int(l.cutting.Seen())); err != nil {
+			return algos.Report{}, err
+		}
+	case m != nil:
+		if _, err := m.learner.Finish(ctx); err != nil {
+			return algos.Report{}, err
+		}
+	}
+	return l.Report(), nil
+}
+
+// learn predicts each of xs, all of them labelled, into dst, which may be nil,
+// and then learns from it. Machines change at ticks only: in between, their
+// scores are computed together. It is not interrupted: there would be no state to
+// go back to.
+func (l *Learner) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
+	ctx = context.WithoutCancel(ctx)
+	for len(xs) > 0 {
+		n := min(len(xs), tick-int(l.cutting.Seen()%tick))
+		l.scoreMachines(xs[:n])
+		for i, x := range xs[:n] {
+			f, err := l.one(i, x)
+			if err != nil {
+				return err
+			}
+			if dst != nil {
+				dst[i] = f
+			}
+		}
+		xs = xs[n:]
+		if dst != nil {
+			dst = dst[n:]
+		}
+		if l.cutting.Seen()%tick == 0 {
+			if err := l.turn(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scoreMachines computes the machines' scores of a few examples.
+func (l *Learner) scoreMachines(xs []*stream.Example) {
+	l.vecs = l.vecs[:0]
+	for _, x := range xs {
+		l.vecs = append(l.vecs, x.X)
+	}
+	for e, m := range l.machines {
+		if cap(l.block[e]) < tick {
+			l.block[e] = make([]float64, tick)
+		}
+		l.block[e] = l.block[e][:len(xs)]
+		switch {
+		case m != nil:
+			m.score(l.block[e], l.vecs)
+		default: // the same as the growing one, or nothing yet
+			copy(l.block[e], l.block[growing])
+		}
+	}
+	if l.machines[growing] == nil {
+		for e := range l.block {
+			clear(l.block[e])
+		}
+	}
+}
+
+// one predicts an example, whose scores by machines are known, and learns from
+// it.
+func (l *Learner) one(i int, x *stream.Example) (float64, error) {
+	if d := x.X.Dim(); d > l.dim {
+		l.dim = d
+		if d > narrow && !l.inputs.wide || l.opt.Panel == "small" && !l.inputs.wide && d > narrow {
+			l.widen()
+		}
+	}
+	for e := range l.machines {
+		l.scores[e] = l.block[e][i]
+	}
+	z := l.inputs.apply(x.X)
+	var phi stream.Vec
+	if l.waves != nil {
+		phi = l.waves.of(z)
+	}
+	for e := range l.linear {
+		switch {
+		case e+l1 < r1:
+			l.scores[l1+e] = l.linear[e].score(z)
+		case l.waves != nil:
+			l.scores[l1+e] = l.linear[e].score(phi)
+		}
+	}
+	f := logOdds(l.vote.mix(l.scores[:]))
+
+	if l.machines[growing] != nil {
+		var wrong [len(names)]bool
+		for e := range l.machines {
+			wrong[e] = (l.scores[e] >= 0) != (x.Y > 0)
+		}
+		l.cutting.Compare(wrong[growing], wrong[k64:k1024+1])
+	}
+	l.vote.learn(l.scores[:], x.Y)
+	for e := range l.linear {
+		switch {
+		case e+l1 < r1:
+			l.linear[e].learn(z, l.scores[l1+e], x.Y)
+		case l.waves != nil:
+			l.linear[e].learn(phi, l.scores[l1+e], x.Y)
+		}
+	}
+	l.inputs.observe(x.X)
+	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && (!x.X.Sparse() || l.cutting.Seen()+1 >= first) && l.dim > 0 {
+		l.waves = newWaves(l.dim, l.env.Seed)
+	}
+	l.cutting.Add(x)
+	for _, m := range l.machines {
+		if m == nil {
+			continue
+		}
+		if err := m.add(x); err != nil {
+			return 0, err
+		}
+	}
+	return f, nil
+}
+
+// widen lets the experts begin again on wide examples.
+func (l *Learner) widen() {
+	l.inputs.widen()
+	l.waves = nil
+	for e := range l.linear {
+		l.linear[e].reset()
+		l.scores[l1+e] = 0
+	}
+}
+
+// begin makes the growing machine from the n newest examples.
+func (l *Learner) begin(ctx context.Context, n int) error {
+	m := &machine{}
+	l.machines[growing] = m
+	return l.choose(ctx, m, n)
+}
+
+// choose chooses the options of a machine on its n examples.
+func (l *Learner) choose(ctx context.Context, m *machine, n int) error {
+	if m.learner != nil {
+		l.evals += max(0, m.learner.Report().KernelEvals)
+	}
+	l.tuned++
+	return m.choose(ctx, l.env, l.cutting.Newest(n), l.dim > narrow)
+}
+
+// turn is what happens at a tick: steps that are due, the test for a cut,
+// machines that begin or are tuned anew.
+func (l *Learner) turn(ctx context.Context) error {
+	m := l.machines[growing]
+	if m == nil {
+		if l.cutting.Seen() < first {
+			return nil
+		}
+		return l.begin(ctx, first)
+	}
+	var errs [1 + k1024]error
+	parallel(len(l.machines), func(i int) {
+		if m := l.machines[i]; m != nil {
+			errs[i] = algos.StepDue(ctx, m.learner, nil)
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if cut, by, yes := l.cutting.Test(m.rows); yes {
+		if err := l.cut(ctx, cut, by); err != nil {
+			return err
+		}
+		m = l.machines[growing]
+	}
+	for i, w := range windows {
+		if l.opt.Panel == "small" && w > 256 || l.dim > narrow && w > 256 {
+			continue
+		}
+		if k := &l.machines[k64+i]; *k == nil && m.rows > w {
+			*k = m.with(w)
+			if err := (*k).build(ctx, l.env, l.cutting.Newest(w)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range l.machines {
+		if m == nil || !m.due() {
+			continue
+		}
+		if err := l.choose(ctx, m, m.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with returns a machine with a window that has the scaling and the options of m.
+func (m *machine) with(window int) *machine {
+	k := &machine{window: window, options: maps.Clone(m.options), transform: m.transform, tuned: m.tuned, since: m.since}
+	k.options["buffer"] = strconv.Itoa(window)
+	if window == 0 {
+		k.options["buffer"] = strconv.Itoa(large)
+	}
+	return k
+}
+
+// cut replaces the growing machine by one that has learned from what the
+// challenger knows.
+func (l *Learner) cut(ctx context.Context, c samplers.Cut, by int) error {
+	old, k := l.machines[growing], l.machines[k64+by]
+	l.evals += max(0, old.learner.Report().KernelEvals)
+	m := k.with(0)
+	if err := m.build(ctx, l.env, l.cutting.Newest(c.To)); err != nil {
+		return err
+	}
+	m.tuned, m.since = m.rows, 0
+	l.machines[growing] = m
+	if l.told == 0 || c.At >= l.told+256 {
+		l.told = c.At
+		l.env.Log.Info("cut", slog.String("learner", "adaptive"), slog.Uint64("at", c.At), slog.Int("from", c.From), slog.Int("to", c.To), slog.Float64("z", c.Z))
+	}
+	return nil
+}
+
+// Cuts implements algos.Cutter.
+func (l *Learner) Cuts() (total uint64, latest []samplers.Cut) { return l.cutting.Cuts() }
+
+// Report describes the present state.
+func (l *Learner) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.KernelEvals = l.cutting.Seen(), l.evals
+	for _, m := range l.machines {
+		if m != nil {
+			r.KernelEvals += max(0, m.learner.Report().KernelEvals)
+		}
+	}
+	if m := l.machines[growing]; m != nil {
+		r.Sample = m.rows
+	}
+	w := l.vote.weights()
+	for e, name := range names {
+		r.Gauges = append(r.Gauges, stream.Measure{Name: "weight_" + name, Value: w[e]})
+	}
+	total, _ := l.cutting.Cuts()
+	r.Gauges = append(r.Gauges, stream.Measure{Name: "cut_total", Value: float64(total)}, stream.Measure{Name: "tune_total", Value: float64(l.tuned)})
+	return r
+}
+
+// Model returns a view of the present panel.
+func (l *Learner) Model() algos.Model {
+	l.model = l.mixture()
+	return l.model
+}

@@ -1,0 +1,182 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// narrow is the most features of which all experts are dense. Beyond, linear
+// experts take features as they are but for their size, and there are no random
+// features.
+const narrow = 512
+
+// clip bounds standardised inputs of one-pass experts.
+const clip = 5
+
+// inputs are what the one-pass experts see of an example: each feature less its
+// mean so far, in units of its standard deviation so far; or, of wide examples,
+// divided by its largest size so far, so that zeros stay zeros.
+type inputs struct {
+	wide     bool
+	n        float64
+	mean, m2 []float64 // of each feature; the sum of squared distances from the mean
+	most     []float64 // wide: the largest |value| of each feature
+}
+
+// apply returns x as the experts see it.
+func (in *inputs) apply(x stream.Vec) stream.Vec {
+	if in.wide {
+		z := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
+		for k, v := range x.Val {
+			j := k
+			if x.Idx != nil {
+				j = int(x.Idx[k])
+			}
+			if j < len(in.most) && in.most[j] > 0 {
+				z.Val[k] = float32(min(max(float64(v)/in.most[j], -clip), clip))
+			}
+		}
+		return z
+	}
+	z := stream.Vec{Val: make([]float32, len(in.mean))}
+	k := 0
+	for j, m := range in.mean {
+		v := 0.0
+		if x.Idx == nil {
+			if j < len(x.Val) {
+				v = float64(x.Val[j])
+			}
+		} else {
+			for k < len(x.Idx) && int(x.Idx[k]) < j {
+				k++
+			}
+			if k < len(x.Idx) && int(x.Idx[k]) == j {
+				v = float64(x.Val[k])
+			}
+		}
+		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {
+			z.Val[j] = float32(min(max((v-m)/sd, -clip), clip))
+		}
+	}
+	return z
+}
+
+// observe takes x into account.
+func (in *inputs) observe(x stream.Vec) {
+	dim := x.Dim()
+	if in.wide {
+		for len(in.most) < dim {
+			in.most = append(in.most, 0)
+		}
+		for k, v := range x.Val {
+			j := k
+			if x.Idx != nil {
+				j = int(x.Idx[k])
+			}
+			in.most[j] = max(in.most[j], math.Abs(float64(v)))
+		}
+		return
+	}
+	for len(in.mean) < dim { // it was 0 in all examples before
+		in.mean, in.m2 = append(in.mean, 0), append(in.m2, 0)
+	}
+	in.n++
+	k := 0
+	for j, m := range in.mean {
+		v := 0.0
+		if x.Idx == nil {
+			if j < len(x.Val) {
+				v = float64(x.Val[j])
+			}
+		} else {
+			for k < len(x.Idx) && int(x.Idx[k]) < j {
+				k++
+			}
+			if k < len(x.Idx) && int(x.Idx[k]) == j {
+				v = float64(x.Val[k])
+			}
+		}
+		d := v - m
+		in.mean[j] = m + d/in.n
+		in.m2[j] += float64(d * (v - in.mean[j]))
+	}
+}
+
+// widen changes to wide examples.
+func (in *inputs) widen() { *in = inputs{wide: true} }
+
+func (in *inputs) fields(f *state.Fields) {
+	f.Bool("wide", &in.wide)
+	f.Float64("count", &in.n)
+	f.Float64s("mean", &in.mean)
+	f.Float64s("m2", &in.m2)
+	f.Float64s("most", &in.most)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if len(in.mean) != len(in.m2) || len(in.mean) > narrow || in.wide && len(in.mean) > 0 || !in.wide && len(in.most) > 0 || !(in.n >= 0 && in.n < math.Inf(1)) {
+		f.Fail("mean", fmt.Errorf("%d means, %d sums, %d sizes, of %g examples", len(in.mean), len(in.m2), len(in.most), in.n))
+		return
+	}
+	for j := range in.mean {
+		if m, s := in.mean[j], in.m2[j]; m-m != 0 || !(s >= 0 && s < math.Inf(1)) {
+			f.Fail("mean", fmt.Errorf("feature %d: %g, %g", j, m, s))
+			return
+		}
+	}
+	for j, v := range in.most {
+		if !(v >= 0 && v < math.Inf(1)) {
+			f.Fail("most", fmt.Errorf("feature %d: %g", j, v))
+			return
+		}
+	}
+}
+
+// cosines is the number of random features.
+const cosines = 256
+
+// waves are random Fourier features of standardised inputs (Rahimi and Recht,
+// NIPS 2007), next to the inputs themselves: for an RBF kernel with γ = 4/d.
+// They are drawn once, from the seed and the number of features.
+type waves struct {
+	dim   int // features that they are of; those beyond do not count. 0: none yet
+	freq  *vec.Panels
+	phase []float32
+}
+
+func newWaves(dim int, seed uint64) *waves {
+	w := &waves{dim: dim, freq: vec.NewPanels(dim)}
+	r := rng.New(seed, "adaptive/waves")
+	// Frequencies and phases are in turns; see vec.Cos.
+	scale := math.Sqrt(2*4/float64(dim)) / (2 * math.Pi)
+	row := make([]float32, dim)
+	for range cosines {
+		for j := range row {
+			row[j] = float32(scale * r.NormFloat64())
+		}
+		w.freq.Append(row)
+		w.phase = append(w.phase, float32(r.Float64()))
+	}
+	return w
+}
+
+// of returns the features of standardised inputs z, which are dense.
+func (w *waves) of(z stream.Vec) stream.Vec {
+	x, out := make([]float32, w.dim), make([]float32, cosines+w.dim)
+	copy(x, z.Val)
+	vec.Cos(out, cosines, x, 1, w.freq, w.phase, 0, cosines)
+	const unit = 0.08838834764831845 // √(2/256)
+	for i := range out[:cosines] {
+		out[i] *= unit
+	}
+	root := math.Sqrt(float64(w.dim))
+	for j, v := range x {
+		out[cosines+j] = float32(float64(v) / root)
+	}
+	return stream.Vec{Val: out}
+}

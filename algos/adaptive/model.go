@@ -1,0 +1,254 @@
+package adaptive
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// logOdds returns log(p/(1−p)).
+func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
+
+// mix returns the probability of +1 that the experts agree on.
+func (c *vote) mix(scores []float64) float64 {
+	for e := range scores {
+		c.p[e] = c.experts[e].p(scores[e])
+	}
+	return blend(c.weights(), c.p)
+}
+
+func blend(w, p []float64) float64 {
+	var sum float64
+	for e, v := range w {
+		sum += float64(v * p[e])
+	}
+	return sum
+}
+
+// kernelPart is a machine's part of a model.
+type kernelPart struct {
+	transform *prep.Transform
+	model     algos.Model // *expansion.Expansion
+}
+
+// mixture is the model of the panel: f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x).
+type mixture struct {
+	opinions []opinion // by expert
+	weights  []float64
+	kernels  [1 + k1024]*kernelPart // nil: as the growing one
+	inputs   *inputs
+	linear   [numExperts - l1]*onePass
+	dim      int // of the random features; 0: none
+	seed     uint64
+	waves    *waves
+}
+
+// mixture returns a view of the panel.
+func (l *Learner) mixture() *mixture {
+	x := &mixture{opinions: l.vote.experts, weights: l.vote.weights(), inputs: &l.inputs, waves: l.waves, seed: l.env.Seed}
+	for e, m := range l.machines {
+		if m != nil {
+			x.kernels[e] = &kernelPart{m.transform, m.learner.Model()}
+		}
+	}
+	for e := range l.linear {
+		x.linear[e] = &l.linear[e]
+	}
+	if l.waves != nil {
+		x.dim = l.waves.dim
+	}
+	return x
+}
+
+// Decision returns f(x).
+func (m *mixture) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] = f(xs[i]).
+func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
+	var block [1 + k1024][]float64
+	zs := make([]stream.Vec, len(xs))
+	for e, k := range m.kernels {
+		if k == nil {
+			block[e] = block[growing] // the first one is never nil where others are not
+			continue
+		}
+		block[e] = make([]float64, len(xs))
+		for i, x := range xs {
+			zs[i] = k.transform.Apply(x)
+		}
+		k.model.Decisions(block[e], zs)
+	}
+	var p [numExperts]float64
+	for i, x := range xs {
+		for e := range m.kernels {
+			s := 0.0
+			if block[e] != nil {
+				s = block[e][i]
+			}
+			p[e] = m.opinions[e].p(s)
+		}
+		z := m.inputs.apply(x)
+		var phi stream.Vec
+		if m.waves != nil {
+			phi = m.waves.of(z)
+		}
+		for e, o := range m.linear {
+			s := 0.0
+			switch {
+			case e+l1 < r1:
+				s = o.score(z)
+			case m.waves != nil:
+				s = o.score(phi)
+			}
+			p[l1+e] = m.opinions[l1+e].p(s)
+		}
+		dst[i] = logOdds(blend(m.weights, p[:]))
+	}
+}
+
+// Info describes the model.
+func (m *mixture) Info() algos.Info {
+	lead := 0
+	for e, w := range m.weights {
+		if w > m.weights[lead] {
+			lead = e
+		}
+	}
+	i := algos.Info{Kind: algos.Mixture, Dim: max(len(m.inputs.mean), len(m.inputs.most)), Support: 0}
+	for _, k := range m.kernels {
+		if k != nil {
+			info := k.model.Info()
+			i.Support += info.Support
+			i.Nonzero += info.Nonzero
+		}
+	}
+	for _, o := range m.linear {
+		i.Nonzero += expansion.Nonzero(o.w)
+	}
+	i.Text = fmt.Sprintf("%d experts, most weight on %s, %.2f", numExperts, names[lead], m.weights[lead])
+	return i
+}
+
+// Compile returns the same function in a form that decides faster.
+func (m *mixture) Compile() algos.Model {
+	c := *m
+	for e, k := range c.kernels {
+		if k == nil {
+			continue
+		}
+		if x, ok := k.model.(*expansion.Expansion); ok {
+			c.kernels[e] = &kernelPart{k.transform, x.Compile()}
+		}
+	}
+	return &c
+}
+
+func (m *mixture) fields(f *state.Fields) {
+	f.Float64s("weights", &m.weights)
+	if f.Decoding() {
+		m.opinions, m.inputs = make([]opinion, numExperts), new(inputs)
+		for e := range m.linear {
+			m.linear[e] = new(onePass)
+		}
+	}
+	for e := range m.opinions {
+		f.Float64("square", &m.opinions[e].square)
+		f.Float64("slope", &m.opinions[e].slope)
+	}
+	for e := range m.kernels {
+		there := m.kernels[e] != nil
+		f.Bool("machine", &there)
+		if !there {
+			continue
+		}
+		var data []byte
+		if f.Decoding() {
+			m.kernels[e] = &kernelPart{transform: new(prep.Transform)}
+		} else {
+			var err error
+			data, err = m.kernels[e].model.AppendBinary(nil)
+			f.Fail("model", err)
+		}
+		f.Group("transform", m.kernels[e].transform.Fields)
+		f.Bytes("model", &data)
+		if f.Decoding() && f.Err() == nil {
+			var err error
+			m.kernels[e].model, err = expansion.Decode(data)
+			f.Fail("model", err)
+		}
+	}
+	f.Group("inputs", m.inputs.fields)
+	for e := range m.linear {
+		f.Float64s("w", &m.linear[e].w)
+		f.Float64("b", &m.linear[e].b)
+	}
+	f.Int("features", &m.dim)
+	f.Uint64("seed", &m.seed)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if err := m.check(); err != nil {
+		f.Fail("weights", err)
+		return
+	}
+	if m.dim > 0 {
+		m.waves = newWaves(m.dim, m.seed)
+	}
+}
+
+func (m *mixture) check() error {
+	if len(m.weights) != numExperts {
+		return fmt.Errorf("%d weights", len(m.weights))
+	}
+	sum := 0.0
+	for e, w := range m.weights {
+		if !(w >= 0) {
+			return fmt.Errorf("weight %g", w)
+		}
+		sum += w
+		o := m.opinions[e]
+		if !(o.square >= 0 && o.slope >= 0.05 && o.square+o.slope < math.Inf(1)) {
+			return fmt.Errorf("%g, %g", o.square, o.slope)
+		}
+	}
+	if !(math.Abs(sum-1) < 1e-6) {
+		return fmt.Errorf("their sum is %g", sum)
+	}
+	for e, k := range m.kernels {
+		if k != nil && m.kernels[growing] == nil {
+			return fmt.Errorf("machine %d without the first", e)
+		}
+	}
+	for _, o := range m.linear {
+		if err := linear.Finite(o.w, []float64{o.b}); err != nil {
+			return err
+		}
+	}
+	if m.dim < 0 || m.dim > narrow || m.dim > 0 && m.inputs.wide {
+		return errors.New("random features of so many")
+	}
+	return nil
+}
+
+// AppendBinary appends the encoded model.
+func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+
+// decode reads what AppendBinary wrote.
+func decode(data []byte) (algos.Model, error) {
+	m := new(mixture)
+	if err := state.Decode(data, m.fields); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

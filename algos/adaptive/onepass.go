@@ -1,0 +1,76 @@
+package adaptive
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// onePass is a linear expert: f(z) = b + ⟨w, z⟩, updated on each example.
+type onePass struct {
+	rate     float64
+	adaptive bool // AdaGrad; else passive-aggressive
+	w        []float64
+	b        float64
+	g        []float64 // AdaGrad: sums of squared gradients
+	gb       float64
+}
+
+func (e *onePass) score(z stream.Vec) float64 { return e.b + linear.Dot(e.w, z) }
+
+// learn updates the weights with z, whose score is s. Passive-aggressive: the
+// step that would bring the margin to 1, times rate (Crammer et al., JMLR 2006,
+// PA). AdaGrad: a subgradient step on the hinge loss, of each weight at its own
+// rate (Duchi, Hazan, Singer, JMLR 2011, diagonal).
+func (e *onePass) learn(z stream.Vec, s, y float64) {
+	margin := float64(y * s)
+	if margin >= 1 {
+		return
+	}
+	e.w = linear.Grow(e.w, z.Dim())
+	if !e.adaptive {
+		step := e.rate * (1 - margin) / (1 + linear.Square(z)) * y
+		linear.Axpy(step, z, e.w)
+		e.b += step
+		return
+	}
+	e.g = linear.Grow(e.g, z.Dim())
+	for j, v := range linear.Nonzeros(z) {
+		d := float64(v)
+		e.g[j] += float64(d * d)
+		e.w[j] += float64(e.rate*y) * (d / math.Sqrt(e.g[j]))
+	}
+	e.gb++
+	e.b += float64(e.rate*y) / math.Sqrt(e.gb)
+}
+
+// reset forgets everything.
+func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive} }
+
+func (e *onePass) fields(f *state.Fields) {
+	f.Float64s("w", &e.w)
+	f.Float64("b", &e.b)
+	if e.adaptive {
+		f.Float64s("g", &e.g)
+		f.Float64("gb", &e.gb)
+	}
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if err := linear.Finite(e.w, e.g, []float64{e.b, e.gb}); err != nil {
+		f.Fail("w", err)
+	}
+	if e.adaptive && len(e.g) < len(e.w) {
+		f.Fail("g", errors.New("lengths do not agree"))
+	}
+	for j, v := range e.g {
+		if v < 0 || v == 0 && j < len(e.w) && e.w[j] != 0 {
+			f.Fail("g", fmt.Errorf("value %d is %g", j, v))
+			return
+		}
+	}
+}
