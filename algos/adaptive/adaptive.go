@@ -3,8 +3,6 @@ package adaptive
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/samplers"
@@ -44,6 +42,7 @@ type Learner struct {
 	linear   [numExperts - l1]onePass
 	waves    *waves // nil: none yet, or none at all
 	vote     *vote
+	trust    trust
 
 	dim   int   // features of the widest example
 	evals int64 // kernel values computed by learners that are gone
@@ -67,7 +66,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 		return nil, err
 	}
 	l := &Learner{Buffer: b, opt: o, env: env, vote: newVote(numExperts)}
-	if l.cutting, err = samplers.NewCutting(large+tick, windows...); err != nil {
+	if l.cutting, err = samplers.NewCutting(whole+tick, windows...); err != nil {
 		return nil, err
 	}
 	for e := range l.linear {
@@ -137,8 +136,8 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 		if err := l.begin(ctx, int(l.cutting.Seen())); err != nil {
 			return algos.Report{}, err
 		}
-	case m != nil:
-		if _, err := m.learner.Finish(ctx); err != nil {
+	case m != nil && m.scs != nil:
+		if _, err := m.scs.Finish(ctx); err != nil {
 			return algos.Report{}, err
 		}
 	}
@@ -226,14 +225,18 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 			l.scores[l1+e] = l.linear[e].score(phi)
 		}
 	}
-	f := logOdds(l.vote.mix(l.scores[:]))
-
+	p := l.vote.mix(l.scores[:])
+	f := p
 	if l.machines[growing] != nil {
-		var wrong [len(names)]bool
-		for e := range l.machines {
+		if l.trust.given() {
+			f = l.vote.experts[growing].p(l.scores[growing])
+		}
+		var wrong [1 + k1024]bool
+		for e := range wrong {
 			wrong[e] = (l.scores[e] >= 0) != (x.Y > 0)
 		}
-		l.cutting.Compare(wrong[growing], wrong[k64:k1024+1])
+		l.trust.compare(wrong[growing], (p >= 0.5) != (x.Y > 0))
+		l.cutting.Compare(wrong[growing], wrong[k64:])
 	}
 	l.vote.learn(l.scores[:], x.Y)
 	for e := range l.linear {
@@ -257,7 +260,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 			return 0, err
 		}
 	}
-	return f, nil
+	return logOdds(f), nil
 }
 
 // widen lets the experts begin again on wide examples.
@@ -279,8 +282,8 @@ func (l *Learner) begin(ctx context.Context, n int) error {
 
 // choose chooses the options of a machine on its n examples.
 func (l *Learner) choose(ctx context.Context, m *machine, n int) error {
-	if m.learner != nil {
-		l.evals += max(0, m.learner.Report().KernelEvals)
+	if m.rows > 0 {
+		l.evals += m.evals()
 	}
 	l.tuned++
 	return m.choose(ctx, l.env, l.cutting.Newest(n), l.dim > narrow)
@@ -299,7 +302,7 @@ func (l *Learner) turn(ctx context.Context) error {
 	var errs [1 + k1024]error
 	parallel(len(l.machines), func(i int) {
 		if m := l.machines[i]; m != nil {
-			errs[i] = algos.StepDue(ctx, m.learner, nil)
+			errs[i] = m.step(ctx)
 		}
 	})
 	for _, err := range errs {
@@ -308,9 +311,7 @@ func (l *Learner) turn(ctx context.Context) error {
 		}
 	}
 	if cut, by, yes := l.cutting.Test(m.rows); yes {
-		if err := l.cut(ctx, cut, by); err != nil {
-			return err
-		}
+		l.cut(cut, by)
 		m = l.machines[growing]
 	}
 	for i, w := range windows {
@@ -318,14 +319,12 @@ func (l *Learner) turn(ctx context.Context) error {
 			continue
 		}
 		if k := &l.machines[k64+i]; *k == nil && m.rows > w {
-			*k = m.with(w)
-			if err := (*k).build(ctx, l.env, l.cutting.Newest(w)); err != nil {
-				return err
-			}
+			*k = m.with(w, l.cutting.Newest(w))
 		}
 	}
+	cuts, _ := l.cutting.Cuts()
 	for _, m := range l.machines {
-		if m == nil || !m.due() {
+		if m == nil || !m.due(cuts > 0) {
 			continue
 		}
 		if err := l.choose(ctx, m, m.rows); err != nil {
@@ -335,32 +334,18 @@ func (l *Learner) turn(ctx context.Context) error {
 	return nil
 }
 
-// with returns a machine with a window that has the scaling and the options of m.
-func (m *machine) with(window int) *machine {
-	k := &machine{window: window, options: maps.Clone(m.options), transform: m.transform, tuned: m.tuned, since: m.since}
-	k.options["buffer"] = strconv.Itoa(window)
-	if window == 0 {
-		k.options["buffer"] = strconv.Itoa(large)
-	}
-	return k
-}
-
 // cut replaces the growing machine by one that has learned from what the
 // challenger knows.
-func (l *Learner) cut(ctx context.Context, c samplers.Cut, by int) error {
+func (l *Learner) cut(c samplers.Cut, by int) {
 	old, k := l.machines[growing], l.machines[k64+by]
-	l.evals += max(0, old.learner.Report().KernelEvals)
-	m := k.with(0)
-	if err := m.build(ctx, l.env, l.cutting.Newest(c.To)); err != nil {
-		return err
-	}
+	l.evals += old.evals()
+	m := k.with(0, l.cutting.Newest(c.To))
 	m.tuned, m.since = m.rows, 0
 	l.machines[growing] = m
 	if l.told == 0 || c.At >= l.told+256 {
 		l.told = c.At
 		l.env.Log.Info("cut", slog.String("learner", "adaptive"), slog.Uint64("at", c.At), slog.Int("from", c.From), slog.Int("to", c.To), slog.Float64("z", c.Z))
 	}
-	return nil
 }
 
 // Cuts implements algos.Cutter.
@@ -372,7 +357,7 @@ func (l *Learner) Report() algos.Report {
 	r.Step, r.KernelEvals = l.cutting.Seen(), l.evals
 	for _, m := range l.machines {
 		if m != nil {
-			r.KernelEvals += max(0, m.learner.Report().KernelEvals)
+			r.KernelEvals += m.evals()
 		}
 	}
 	if m := l.machines[growing]; m != nil {

@@ -1,40 +1,52 @@
 package adaptive
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/baseline/smo"
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 const (
 	tick  = 16   // examples between two steps of a machine
-	first = 64   // examples of the first one
-	large = 4000 // examples from which on the growing machine is scs, tuned as a learner is that stands alone
+	first = 64   // examples of the first machine
+	large = 2048 // examples from which on the growing machine is scs
+	whole = 4000 // examples on which its options are chosen as those of a learner that stands alone
 )
 
 // machine is a kernel expert: a learner with a scaling and options of its own,
 // which were chosen on the examples that it began with.
 type machine struct {
 	window    int // most examples that it holds; 0: all
-	large     bool
-	options   map[string]string
+	choice    choice
 	transform *prep.Transform
-	learner   algos.Learner
+	small     *window       // either this
+	scs       algos.Learner // or that
+	options   map[string]string
 	rows      int // examples that it has learned from, at most window
 	tuned     int // of those, when its options were chosen
 	since     int // examples since then
+}
+
+func (m *machine) model() algos.Model {
+	if m.scs != nil {
+		return m.scs.Model()
+	}
+	return m.small.expansion()
+}
+
+func (m *machine) evals() int64 {
+	if m.scs != nil {
+		return max(0, m.scs.Report().KernelEvals)
+	}
+	return m.small.evals
 }
 
 // score sets dst to the decisions.
@@ -43,15 +55,19 @@ func (m *machine) score(dst []float64, xs []stream.Vec) {
 	for i, x := range xs {
 		zs[i] = m.transform.Apply(x)
 	}
-	m.learner.Model().Decisions(dst, zs)
+	m.model().Decisions(dst, zs)
 }
 
 // add hands over an example.
 func (m *machine) add(x *stream.Example) error {
 	c := *x
 	c.X = m.transform.Apply(x.X)
-	if _, err := m.learner.Add(&c); err != nil {
-		return err
+	if m.scs != nil {
+		if _, err := m.scs.Add(&c); err != nil {
+			return err
+		}
+	} else {
+		m.small.add(&c)
 	}
 	m.since++
 	if m.rows++; m.window > 0 {
@@ -60,65 +76,45 @@ func (m *machine) add(x *stream.Example) error {
 	return nil
 }
 
+// step is taken at each tick.
+func (m *machine) step(ctx context.Context) error {
+	if m.scs != nil {
+		return algos.StepDue(ctx, m.scs, nil)
+	}
+	m.small.step()
+	return nil
+}
+
 // due reports whether options are to be chosen anew: where the sample has
-// doubled, or has been replaced twice.
-func (m *machine) due() bool {
+// doubled, or has been replaced twice, and once more for the whole stream.
+func (m *machine) due(cut bool) bool {
 	switch {
-	case m.large:
-		return false
-	case m.window > 0 && m.rows == m.window:
-		return m.since >= 2*m.window || m.rows >= 2*m.tuned
+	case m.scs != nil:
+		return !cut && m.rows >= whole && m.tuned < whole
+	case m.window > 0 && m.rows == m.window && m.since >= 2*m.window:
+		return true
 	}
-	return m.rows >= 2*m.tuned || m.window == 0 && m.rows >= large
+	return m.rows >= 2*m.tuned
 }
 
-func (m *machine) spec() algos.Spec {
-	if m.large {
-		return scs.Spec
-	}
-	return smo.Spec
-}
-
-// build makes the learner and lets it learn from the examples.
-func (m *machine) build(ctx context.Context, env algos.Env, xs []*stream.Example) error {
+// scaled returns copies of the examples as the machine sees them.
+func (m *machine) scaled(xs []*stream.Example) []*stream.Example {
 	own := make([]*stream.Example, len(xs))
 	for i, x := range xs {
 		c := *x
 		c.X = m.transform.Apply(x.X)
 		own[i] = &c
 	}
-	return m.learn(ctx, env, own)
+	return own
 }
 
-// learn is build with examples that are scaled.
-func (m *machine) learn(ctx context.Context, env algos.Env, own []*stream.Example) error {
-	l, err := m.spec().New(env, m.options)
-	if err != nil {
-		return err
-	}
-	if !m.large {
-		for _, x := range own {
-			if _, err := l.Add(x); err != nil {
-				return err
-			}
-		}
-		if _, err := l.Finish(ctx); err != nil {
-			return err
-		}
-	} else if _, err := algos.Feed(ctx, l, own...); err != nil {
-		return err
-	}
-	m.learner, m.rows = l, len(own)
-	return nil
-}
-
-// choose chooses the options of a machine on xs, its examples, and lets it
-// learn from them.
+// choose chooses the scaling and the options of a machine on xs, its examples,
+// and lets it learn from them.
 func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
-	m.large = m.window == 0 && len(xs) >= large
 	m.tuned, m.since = len(xs), 0
+	grown := m.window == 0 && len(xs) >= large
 	o := prep.Options{Scale: prep.Auto}
-	if wide && !m.large {
+	if wide && !grown {
 		o.Scale = prep.Unit
 	}
 	t, err := prep.Fit(xs, o)
@@ -126,100 +122,78 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 		return err
 	}
 	m.transform = t
-	own := make([]*stream.Example, len(xs))
-	for i, x := range xs {
-		c := *x
-		c.X = t.Apply(x.X)
-		own[i] = &c
+	own := m.scaled(xs)
+	if !grown {
+		m.choice = choose(own, wide, env.Seed)
+		m.learn(own)
+		return nil
 	}
-	if m.large {
+	if len(xs) >= whole {
 		res, err := tune.Run(ctx, scs.Spec, env, nil, own)
 		if err != nil {
 			return err
 		}
 		m.options = res.Options
-		return m.learn(ctx, env, own)
-	}
-	m.options = smoOptions(cmp.Or(m.window, large))
-	maps.Copy(m.options, best(ctx, env, own, wide))
-	return m.learn(ctx, env, own)
-}
-
-// smoOptions are those of a machine with a window.
-func smoOptions(window int) map[string]string {
-	return map[string]string{"buffer": strconv.Itoa(window), "every": strconv.Itoa(tick), "updates": "128", "cache": "16", "tol": "0.01", "final": "10"}
-}
-
-// block is the most examples that options are chosen on.
-const block = 1536
-
-// best chooses C and the kernel: a machine learns from the first two thirds of
-// the newest examples, and its errors on the others count. Of equal ones the
-// first in the order of γ, then C, is taken.
-func best(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) map[string]string {
-	xs = xs[max(0, len(xs)-block):]
-	n := 2 * len(xs) / 3
-	fit, test := xs[:n], xs[n:]
-	var grid []map[string]string
-	if wide {
-		for _, c := range []string{"0.1", "0.5", "2", "10", "50"} {
-			grid = append(grid, map[string]string{"kernel": "linear", "c": c})
-		}
 	} else {
-		g := gamma(fit, env.Seed)
-		for _, q := range []float64{0.25, 1, 4, 16} {
-			for _, c := range []string{"0.5", "4", "32"} {
-				grid = append(grid, map[string]string{"gamma": strconv.FormatFloat(g*q, 'g', 6, 64), "c": c})
-			}
-		}
+		m.choice = choose(own, false, env.Seed)
+		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(m.choice.gamma, 'g', -1, 64)}
 	}
-	right := make([]int, len(grid))
-	parallel(len(grid), func(i int) {
-		right[i] = rightOn(ctx, env, grid[i], fit, test)
-	})
-	k := 0
-	for i, r := range right {
-		if r > right[k] {
-			k = i
-		}
+	if m.scs, err = scs.Spec.New(env, m.options); err != nil {
+		return err
 	}
-	return grid[k]
+	m.small, m.rows = nil, len(own)
+	_, err = algos.Feed(ctx, m.scs, own...)
+	return err
 }
 
-// rightOn returns how many of test a machine with the options gets right that
-// has learned from fit.
-func rightOn(ctx context.Context, env algos.Env, options map[string]string, fit, test []*stream.Example) (n int) {
-	all := smoOptions(len(fit))
-	maps.Copy(all, options)
-	env.Log = nil
-	l, err := smo.Spec.New(env, all)
-	if err != nil {
-		return 0
+// learn makes a window of examples that are scaled.
+func (m *machine) learn(own []*stream.Example) {
+	size := m.window
+	if size == 0 {
+		size = large + tick
 	}
-	for _, x := range fit {
-		if _, err := l.Add(x); err != nil {
-			return 0
-		}
-	}
-	if _, err := l.Finish(ctx); err != nil {
-		return 0
-	}
-	out := make([]float64, len(test))
-	l.Model().Decisions(out, samplers.Vecs(test))
-	for i, x := range test {
-		if (out[i] >= 0) == (x.Y > 0) {
-			n++
-		}
-	}
-	return n
+	m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma))
+	m.small.fill(own)
+	m.rows = len(own)
+}
+
+// with returns a machine that has the scaling and the options of m, for the
+// newest examples.
+func (m *machine) with(window int, newest []*stream.Example) *machine {
+	k := &machine{window: window, choice: m.choice, transform: m.transform, tuned: m.tuned, since: m.since}
+	k.learn(k.scaled(newest))
+	return k
 }
 
 // fields describes the state.
 func (m *machine) fields(f *state.Fields, env algos.Env) {
-	f.Bool("large", &m.large)
 	f.Int("rows", &m.rows)
 	f.Int("tuned", &m.tuned)
 	f.Int("since", &m.since)
+	f.Group("choice", m.choice.fields)
+	if f.Decoding() {
+		m.transform = new(prep.Transform)
+	}
+	f.Group("transform", m.transform.Fields)
+	grown := m.scs != nil
+	f.Bool("grown", &grown)
+	if f.Decoding() && f.Err() == nil && (m.rows < 1 || m.tuned < 1 || m.since < 0 || m.window > 0 && (m.rows > m.window || grown)) {
+		f.Fail("rows", fmt.Errorf("%d, %d, %d", m.rows, m.tuned, m.since))
+	}
+	if f.Err() != nil {
+		return
+	}
+	if !grown {
+		if f.Decoding() {
+			size := m.window
+			if size == 0 {
+				size = large + tick
+			}
+			m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma))
+		}
+		f.Group("window", m.small.fields)
+		return
+	}
 	var names, values []string
 	if !f.Decoding() {
 		for _, k := range sortedKeys(m.options) {
@@ -230,34 +204,27 @@ func (m *machine) fields(f *state.Fields, env algos.Env) {
 		f.String("name", &names[i])
 		f.String("value", &values[i])
 	})
-	if f.Decoding() {
-		m.options, m.transform = map[string]string{}, new(prep.Transform)
-		for i, k := range names {
-			m.options[k] = values[i]
-		}
-	}
-	f.Group("transform", m.transform.Fields)
 	var data []byte
 	if !f.Decoding() {
 		var err error
-		data, err = m.learner.AppendBinary(nil)
-		f.Fail("learner", err)
+		data, err = m.scs.AppendBinary(nil)
+		f.Fail("scs", err)
 	}
-	f.Bytes("learner", &data)
+	f.Bytes("scs", &data)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if m.rows < 1 || m.tuned < 1 || m.since < 0 || m.window > 0 && (m.rows > m.window || m.large) {
-		f.Fail("rows", fmt.Errorf("%d, %d, %d", m.rows, m.tuned, m.since))
-		return
+	m.options = map[string]string{}
+	for i, k := range names {
+		m.options[k] = values[i]
 	}
-	l, err := m.spec().New(env, m.options)
+	l, err := scs.Spec.New(env, m.options)
 	if err == nil {
 		err = l.UnmarshalBinary(data)
 	}
 	if err != nil {
-		f.Fail("learner", errors.Join(errors.New("it cannot be restored"), err))
+		f.Fail("scs", errors.Join(errors.New("it cannot be restored"), err))
 		return
 	}
-	m.learner = l
+	m.scs = l
 }

@@ -43,26 +43,29 @@ type mixture struct {
 	opinions []opinion // by expert
 	weights  []float64
 	kernels  [1 + k1024]*kernelPart // nil: as the growing one
-	inputs   *inputs
-	linear   [numExperts - l1]*onePass
-	dim      int // of the random features; 0: none
-	seed     uint64
-	waves    *waves
+	// Of one-pass experts; nil where the growing machine speaks alone.
+	inputs *inputs
+	linear []*onePass
+	seed   uint64 // of the random features
+	waves  *waves // nil: none
 }
 
 // mixture returns a view of the panel.
 func (l *Learner) mixture() *mixture {
-	x := &mixture{opinions: l.vote.experts, weights: l.vote.weights(), inputs: &l.inputs, waves: l.waves, seed: l.env.Seed}
+	x := &mixture{opinions: l.vote.experts, seed: l.env.Seed}
+	if m := l.machines[growing]; m != nil && l.trust.given() {
+		x.kernels[growing] = &kernelPart{m.transform, m.model()}
+		x.opinions, x.weights = x.opinions[:1], []float64{1}
+		return x
+	}
+	x.weights, x.inputs, x.waves = l.vote.weights(), &l.inputs, l.waves
 	for e, m := range l.machines {
 		if m != nil {
-			x.kernels[e] = &kernelPart{m.transform, m.learner.Model()}
+			x.kernels[e] = &kernelPart{m.transform, m.model()}
 		}
 	}
 	for e := range l.linear {
-		x.linear[e] = &l.linear[e]
-	}
-	if l.waves != nil {
-		x.dim = l.waves.dim
+		x.linear = append(x.linear, &l.linear[e])
 	}
 	return x
 }
@@ -88,6 +91,12 @@ func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
 			zs[i] = k.transform.Apply(x)
 		}
 		k.model.Decisions(block[e], zs)
+	}
+	if m.inputs == nil {
+		for i, s := range block[growing] {
+			dst[i] = logOdds(m.opinions[growing].p(s))
+		}
+		return
 	}
 	var p [numExperts]float64
 	for i, x := range xs {
@@ -125,18 +134,26 @@ func (m *mixture) Info() algos.Info {
 			lead = e
 		}
 	}
-	i := algos.Info{Kind: algos.Mixture, Dim: max(len(m.inputs.mean), len(m.inputs.most)), Support: 0}
+	i := algos.Info{Kind: algos.Mixture}
 	for _, k := range m.kernels {
 		if k != nil {
 			info := k.model.Info()
+			i.Dim = max(i.Dim, info.Dim)
 			i.Support += info.Support
 			i.Nonzero += info.Nonzero
 		}
 	}
 	for _, o := range m.linear {
 		i.Nonzero += expansion.Nonzero(o.w)
+		if i.Dim = max(i.Dim, len(m.inputs.mean)); m.inputs.wide {
+			i.Dim = max(i.Dim, len(o.w))
+		}
 	}
-	i.Text = fmt.Sprintf("%d experts, most weight on %s, %.2f", numExperts, names[lead], m.weights[lead])
+	if m.inputs == nil {
+		i.Text = "of " + fmt.Sprint(numExperts) + " experts one is trusted: " + m.kernels[growing].model.Info().Text
+	} else {
+		i.Text = fmt.Sprintf("%d experts, most weight on %s, %.2f", numExperts, names[lead], m.weights[lead])
+	}
 	return i
 }
 
@@ -156,10 +173,18 @@ func (m *mixture) Compile() algos.Model {
 
 func (m *mixture) fields(f *state.Fields) {
 	f.Float64s("weights", &m.weights)
-	if f.Decoding() {
-		m.opinions, m.inputs = make([]opinion, numExperts), new(inputs)
-		for e := range m.linear {
-			m.linear[e] = new(onePass)
+	if f.Decoding() && f.Err() == nil {
+		n := len(m.weights)
+		if n != 1 && n != numExperts {
+			f.Fail("weights", fmt.Errorf("there are %d", n))
+			return
+		}
+		m.opinions = make([]opinion, n)
+		if n > 1 {
+			m.inputs = new(inputs)
+			for range numExperts - l1 {
+				m.linear = append(m.linear, new(onePass))
+			}
 		}
 	}
 	for e := range m.opinions {
@@ -167,50 +192,59 @@ func (m *mixture) fields(f *state.Fields) {
 		f.Float64("slope", &m.opinions[e].slope)
 	}
 	for e := range m.kernels {
-		there := m.kernels[e] != nil
-		f.Bool("machine", &there)
-		if !there {
-			continue
+		if e < len(m.weights) {
+			f.Group("machine", func(f *state.Fields) { m.kernelFields(f, e) })
 		}
-		var data []byte
-		if f.Decoding() {
-			m.kernels[e] = &kernelPart{transform: new(prep.Transform)}
-		} else {
-			var err error
-			data, err = m.kernels[e].model.AppendBinary(nil)
-			f.Fail("model", err)
+	}
+	if m.inputs != nil {
+		f.Group("inputs", m.inputs.fields)
+		for _, o := range m.linear {
+			f.Float64s("w", &o.w)
+			f.Float64("b", &o.b)
 		}
-		f.Group("transform", m.kernels[e].transform.Fields)
-		f.Bytes("model", &data)
+		dim := 0
+		if m.waves != nil {
+			dim = m.waves.dim
+		}
+		f.Int("random_features", &dim)
+		f.Uint64("seed", &m.seed)
 		if f.Decoding() && f.Err() == nil {
-			var err error
-			m.kernels[e].model, err = expansion.Decode(data)
-			f.Fail("model", err)
+			if dim < 0 || dim > narrow || dim > 0 && m.inputs.wide {
+				f.Fail("random_features", fmt.Errorf("of %d features", dim))
+			} else if dim > 0 {
+				m.waves = newWaves(dim, m.seed)
+			}
 		}
 	}
-	f.Group("inputs", m.inputs.fields)
-	for e := range m.linear {
-		f.Float64s("w", &m.linear[e].w)
-		f.Float64("b", &m.linear[e].b)
+	if f.Decoding() && f.Err() == nil {
+		f.Fail("weights", m.check())
 	}
-	f.Int("features", &m.dim)
-	f.Uint64("seed", &m.seed)
-	if !f.Decoding() || f.Err() != nil {
+}
+
+func (m *mixture) kernelFields(f *state.Fields, e int) {
+	there := m.kernels[e] != nil
+	f.Bool("there", &there)
+	if !there {
 		return
 	}
-	if err := m.check(); err != nil {
-		f.Fail("weights", err)
-		return
+	var data []byte
+	if f.Decoding() {
+		m.kernels[e] = &kernelPart{transform: new(prep.Transform)}
+	} else {
+		var err error
+		data, err = m.kernels[e].model.AppendBinary(nil)
+		f.Fail("model", err)
 	}
-	if m.dim > 0 {
-		m.waves = newWaves(m.dim, m.seed)
+	f.Group("transform", m.kernels[e].transform.Fields)
+	f.Bytes("model", &data)
+	if f.Decoding() && f.Err() == nil {
+		var err error
+		m.kernels[e].model, err = expansion.Decode(data)
+		f.Fail("model", err)
 	}
 }
 
 func (m *mixture) check() error {
-	if len(m.weights) != numExperts {
-		return fmt.Errorf("%d weights", len(m.weights))
-	}
 	sum := 0.0
 	for e, w := range m.weights {
 		if !(w >= 0) {
@@ -226,17 +260,14 @@ func (m *mixture) check() error {
 		return fmt.Errorf("their sum is %g", sum)
 	}
 	for e, k := range m.kernels {
-		if k != nil && m.kernels[growing] == nil {
-			return fmt.Errorf("machine %d without the first", e)
+		if k == nil && e == growing && m.inputs == nil || k != nil && m.kernels[growing] == nil {
+			return errors.New("the growing machine is missing")
 		}
 	}
 	for _, o := range m.linear {
 		if err := linear.Finite(o.w, []float64{o.b}); err != nil {
 			return err
 		}
-	}
-	if m.dim < 0 || m.dim > narrow || m.dim > 0 && m.inputs.wide {
-		return errors.New("random features of so many")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ func (l *Learner) fields(f *state.Fields) {
 	}
 	f.Int("random_features", &dim)
 	f.Group("vote", l.vote.fields)
+	f.Group("trust", l.trust.fields)
 	f.Int("features", &l.dim)
 	f.Int64("evals", &l.evals)
 	f.Uint64("tuned", &l.tuned)

@@ -5,18 +5,9 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-
-	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/samplers"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
-// gamma returns 1/median squared distance.
-func gamma(xs []*stream.Example, seed uint64) float64 {
-	return kernel.SampledGamma(samplers.Vecs(xs), 300, seed)
-}
 
 // parallel calls do for 0 ≤ i < n, on all processors.
 func parallel(n int, do func(i int)) {

@@ -1,7 +1,6 @@
 package hinge
 
 import (
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos/internal/rank"
@@ -24,9 +23,7 @@ type Dual struct {
 	up, down []rank.Entry // gradients that coefficients can follow, the steepest first
 	set, old []int32
 	in       []bool
-	gram     []float32
-	g, a     []float64
-	lo, hi   []float64
+	box      Box
 	moved    []int32
 	delta    []float64
 }
@@ -143,113 +140,26 @@ func first(list []rank.Entry, n int) []rank.Entry {
 // solve maximises over the block to tol and lists the coefficients that moved.
 func (s *Dual) solve(p *Problem, tol float64) {
 	n := len(s.set)
-	if cap(s.gram) < n*n {
-		s.gram = make([]float32, n*n)
-	}
-	s.gram = s.gram[:n*n]
-	p.Basis.Subset(s.set).Between(s.gram, n, seq(n), 0, n)
+	b := &s.box
+	b.Resize(n)
+	p.Basis.Subset(s.set).Between(b.Gram, n, seq(n), 0, n)
 	p.Rows.Evals += int64(n * n)
-	for _, v := range []*[]float64{&s.g, &s.a, &s.lo, &s.hi} {
-		*v = extend(*v, n)[:n]
-	}
 	c := p.box()
 	for r, i := range s.set {
-		s.g[r] = p.W[i] - p.S[i]
-		s.a[r] = p.Alpha[i]
-		s.lo[r], s.hi[r] = bounds(p.W[i], c)
+		b.G[r] = p.W[i] - p.S[i]
+		b.A[r] = p.Alpha[i]
+		b.Lo[r], b.Hi[r] = bounds(p.W[i], c)
 	}
-	for range s.Pairs * n {
-		i, j := s.pair()
-		gi, gj := 0.0, 0.0
-		if i >= 0 {
-			gi = s.g[i]
-		}
-		if j >= 0 {
-			gj = -s.g[j]
-		}
-		if max(gi, gj) <= tol {
-			break
-		}
-		switch {
-		case i < 0 || i == j:
-			s.single(n, j)
-		case j < 0:
-			s.single(n, i)
-		default:
-			s.double(n, i, j)
-		}
-	}
+	b.Ascend(s.Pairs*n, tol)
 	s.moved = s.moved[:0]
 	for r, i := range s.set {
-		if d := s.a[r] - p.Alpha[i]; d != 0 {
+		if d := b.A[r] - p.Alpha[i]; d != 0 {
 			s.delta[i] = d
-			p.Alpha[i] = s.a[r]
+			p.Alpha[i] = b.A[r]
 			s.moved = append(s.moved, i)
 		}
 	}
 }
-
-// pair returns the coefficient that can rise with the largest gradient and the
-// one that can fall with the smallest, or -1.
-func (s *Dual) pair() (i, j int) { return vec.Extremes(s.g, s.a, s.lo, s.hi) }
-
-func (s *Dual) single(n, i int) {
-	d := clamp(s.g[i]/max(float64(s.gram[i*n+i]), 1e-12), s.lo[i]-s.a[i], s.hi[i]-s.a[i])
-	s.shift(n, i, d)
-}
-
-// double maximises over two coefficients exactly.
-func (s *Dual) double(n, i, j int) {
-	kii, kjj, kij := float64(s.gram[i*n+i]), float64(s.gram[j*n+j]), float64(s.gram[i*n+j])
-	gi, gj := s.g[i], s.g[j]
-	il, ih := s.lo[i]-s.a[i], s.hi[i]-s.a[i]
-	jl, jh := s.lo[j]-s.a[j], s.hi[j]-s.a[j]
-	det := float64(kii*kjj) - float64(kij*kij)
-	if det > 1e-12*kii*kjj {
-		di := (float64(kjj*gi) - float64(kij*gj)) / det
-		dj := (float64(kii*gj) - float64(kij*gi)) / det
-		if di >= il && di <= ih && dj >= jl && dj <= jh {
-			s.shift(n, i, di)
-			s.shift(n, j, dj)
-			return
-		}
-	}
-	// The maximum lies on the edge of the box.
-	best, bi, bj := math.Inf(-1), 0.0, 0.0
-	try := func(di, dj float64) {
-		v := float64(gi*di) + float64(gj*dj) - (float64(kii*di*di)+float64(kjj*dj*dj))/2 - float64(kij*di*dj)
-		if v > best {
-			best, bi, bj = v, di, dj
-		}
-	}
-	for _, di := range [2]float64{il, ih} {
-		try(di, clamp((gj-float64(kij*di))/max(kjj, 1e-12), jl, jh))
-	}
-	for _, dj := range [2]float64{jl, jh} {
-		try(clamp((gi-float64(kij*dj))/max(kii, 1e-12), il, ih), dj)
-	}
-	s.shift(n, i, bi)
-	s.shift(n, j, bj)
-}
-
-// shift moves coefficient i of the block by d; a move to a bound ends on it
-// exactly.
-func (s *Dual) shift(n, i int, d float64) {
-	if d == 0 {
-		return
-	}
-	switch d {
-	case s.lo[i] - s.a[i]:
-		s.a[i] = s.lo[i]
-	case s.hi[i] - s.a[i]:
-		s.a[i] = s.hi[i]
-	default:
-		s.a[i] = clamp(s.a[i]+d, s.lo[i], s.hi[i])
-	}
-	vec.AxpyMixed(-d, s.gram[i*n:(i+1)*n], s.g)
-}
-
-func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
 
 // seq returns 0, 1, …, n−1.
 func seq(n int) []int32 {

@@ -1,0 +1,117 @@
+package hinge
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
+
+// Box is the problem to maximise Σ w_i a_i − ½ a'Ka over a box, for so few points
+// that all of K is kept. Row i of K is Gram[i·Stride : i·Stride+n], where n is
+// the number of points.
+type Box struct {
+	Stride int
+	Gram   []float32
+	G      []float64 // the gradient, w − Ka
+	A      []float64
+	Lo, Hi []float64 // bounds of A
+}
+
+// Resize makes room for n points, whose values are undefined, with a Stride of n.
+func (b *Box) Resize(n int) {
+	if cap(b.Gram) < n*n {
+		b.Gram = make([]float32, n*n)
+	}
+	b.Stride, b.Gram = n, b.Gram[:n*n]
+	for _, v := range []*[]float64{&b.G, &b.A, &b.Lo, &b.Hi} {
+		*v = extend(*v, n)[:n]
+	}
+}
+
+// Ascend maximises over pairs of coefficients, those whose gradients they can
+// follow and are the steepest, until no such gradient exceeds tol, or limit pairs
+// have moved. It returns how many have.
+func (b *Box) Ascend(limit int, tol float64) (pairs int) {
+	for ; pairs < limit; pairs++ {
+		// The coefficient that can rise with the largest gradient and the one that
+		// can fall with the smallest.
+		i, j := vec.Extremes(b.G, b.A, b.Lo, b.Hi)
+		gi, gj := 0.0, 0.0
+		if i >= 0 {
+			gi = b.G[i]
+		}
+		if j >= 0 {
+			gj = -b.G[j]
+		}
+		if max(gi, gj) <= tol {
+			break
+		}
+		switch {
+		case i < 0 || i == j:
+			b.single(j)
+		case j < 0:
+			b.single(i)
+		default:
+			b.double(i, j)
+		}
+	}
+	return pairs
+}
+
+func (b *Box) single(i int) {
+	d := clamp(b.G[i]/max(float64(b.Gram[i*b.Stride+i]), 1e-12), b.Lo[i]-b.A[i], b.Hi[i]-b.A[i])
+	b.shift(i, d)
+}
+
+// double maximises over two coefficients exactly.
+func (b *Box) double(i, j int) {
+	kii, kjj, kij := float64(b.Gram[i*b.Stride+i]), float64(b.Gram[j*b.Stride+j]), float64(b.Gram[i*b.Stride+j])
+	gi, gj := b.G[i], b.G[j]
+	il, ih := b.Lo[i]-b.A[i], b.Hi[i]-b.A[i]
+	jl, jh := b.Lo[j]-b.A[j], b.Hi[j]-b.A[j]
+	det := float64(kii*kjj) - float64(kij*kij)
+	if det > 1e-12*kii*kjj {
+		di := (float64(kjj*gi) - float64(kij*gj)) / det
+		dj := (float64(kii*gj) - float64(kij*gi)) / det
+		if di >= il && di <= ih && dj >= jl && dj <= jh {
+			b.shift(i, di)
+			b.shift(j, dj)
+			return
+		}
+	}
+	// The maximum lies on the edge of the box.
+	best, bi, bj := math.Inf(-1), 0.0, 0.0
+	try := func(di, dj float64) {
+		v := float64(gi*di) + float64(gj*dj) - (float64(kii*di*di)+float64(kjj*dj*dj))/2 - float64(kij*di*dj)
+		if v > best {
+			best, bi, bj = v, di, dj
+		}
+	}
+	for _, di := range [2]float64{il, ih} {
+		try(di, clamp((gj-float64(kij*di))/max(kjj, 1e-12), jl, jh))
+	}
+	for _, dj := range [2]float64{jl, jh} {
+		try(clamp((gi-float64(kij*dj))/max(kii, 1e-12), il, ih), dj)
+	}
+	b.shift(i, bi)
+	b.shift(j, bj)
+}
+
+// shift moves coefficient i of the block by d; a move to a bound ends on it
+// exactly.
+func (b *Box) shift(i int, d float64) {
+	if d == 0 {
+		return
+	}
+	switch d {
+	case b.Lo[i] - b.A[i]:
+		b.A[i] = b.Lo[i]
+	case b.Hi[i] - b.A[i]:
+		b.A[i] = b.Hi[i]
+	default:
+		b.A[i] = clamp(b.A[i]+d, b.Lo[i], b.Hi[i])
+	}
+	vec.AxpyMixed(-d, b.Gram[i*b.Stride:i*b.Stride+len(b.G)], b.G)
+}
+
+func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
