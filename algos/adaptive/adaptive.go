@@ -49,7 +49,6 @@ type Learner struct {
 	tuned uint64
 	told  uint64 // when the log was told of a cut
 
-	model  *mixture
 	scores [numExperts]float64 // scratch
 	block  [1 + k1024][]float64
 	vecs   []stream.Vec
@@ -229,13 +228,13 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	f := p
 	if l.machines[growing] != nil {
 		if l.trust.given() {
-			f = l.vote.experts[growing].p(l.scores[growing])
+			f = l.vote.experts[growing].p(l.scores[growing]) - 0.5
 		}
 		var wrong [1 + k1024]bool
 		for e := range wrong {
 			wrong[e] = (l.scores[e] >= 0) != (x.Y > 0)
 		}
-		l.trust.compare(wrong[growing], (p >= 0.5) != (x.Y > 0))
+		l.trust.compare(wrong[growing], (p >= 0) != (x.Y > 0))
 		l.cutting.Compare(wrong[growing], wrong[k64:])
 	}
 	l.vote.learn(l.scores[:], x.Y)
@@ -374,6 +373,5 @@ func (l *Learner) Report() algos.Report {
 
 // Model returns a view of the present panel.
 func (l *Learner) Model() algos.Model {
-	l.model = l.mixture()
-	return l.model
+	return l.mixture()
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// logOdds returns log(p/(1−p)).
-func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
+// logOdds returns log(p/(1−p)) for p = ½ + q.
+func logOdds(q float64) float64 { return math.Log((1 + 2*q) / (1 - 2*q)) }
 
-// mix returns the probability of +1 that the experts agree on.
+// mix returns the probability of +1 that the experts agree on, less ½.
 func (c *vote) mix(scores []float64) float64 {
 	for e := range scores {
 		c.p[e] = c.experts[e].p(scores[e])
@@ -27,7 +27,7 @@ func (c *vote) mix(scores []float64) float64 {
 func blend(w, p []float64) float64 {
 	var sum float64
 	for e, v := range w {
-		sum += float64(v * p[e])
+		sum += float64(v * (p[e] - 0.5))
 	}
 	return sum
 }
@@ -94,7 +94,7 @@ func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
 	}
 	if m.inputs == nil {
 		for i, s := range block[growing] {
-			dst[i] = logOdds(m.opinions[growing].p(s))
+			dst[i] = logOdds(m.opinions[growing].p(s) - 0.5)
 		}
 		return
 	}
