@@ -126,7 +126,7 @@ func (o Options) Validate() error {
 // config returns what the engine is made from.
 func (o Options) config() (cfg engine.Config, err error) {
 	bad := func(field, key string, why error) { err = errors.Join(err, &OptionError{field, key, why}) }
-	name := cmp.Or(o.Learner, "scs")
+	name := cmp.Or(o.Learner, "adaptive")
 	spec, lookup := registry.Lookup(name)
 	if lookup != nil {
 		var names []string

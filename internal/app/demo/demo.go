@@ -59,7 +59,7 @@ interface, as they would to a cluster.`,
 			f.Group("Demo", func() {
 				f.Uint64Var(&d.count, "count", 60000, "examples to learn from, at least 10000")
 				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
-				f.StringVar(&d.learner, "learner", "scs", "`NAME` of the learner")
+				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner")
 				f.Var(d.set, "set", "set an option of the learner, repeatable")
 				f.StringVar(&d.report, "report", "", "`DIR` for the page with plots; default a new temporary one")
 			})
