@@ -99,6 +99,12 @@ type Learner interface {
 	encoding.BinaryUnmarshaler
 }
 
+// A Cutter is a learner that cuts its sample where the stream has changed.
+type Cutter interface {
+	// Cuts returns how often it has done so, and the latest cuts, in order.
+	Cuts() (total uint64, latest []samplers.Cut)
+}
+
 // Kind is the form of a model.
 type Kind string
 

@@ -7,6 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -59,6 +60,15 @@ func (e *Engine) Report() algos.Report {
 		return algos.NewReport()
 	}
 	return e.learner.Report()
+}
+
+// Cuts returns how often the learner has cut its sample, and the latest cuts;
+// 0 for one that does not.
+func (e *Engine) Cuts() (total uint64, latest []samplers.Cut) {
+	if c, ok := e.learner.(algos.Cutter); ok {
+		return c.Cuts()
+	}
+	return 0, nil
 }
 
 // Predictor returns the present model with its preprocessing, or nil before

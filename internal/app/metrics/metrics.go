@@ -220,9 +220,15 @@ var (
 	measures = map[string]*prometheus.Desc{
 		"accuracy": measure("accuracy", "Share of right predictions"),
 		"hinge":    measure("hinge", "Mean hinge loss"),
+		"log_loss": measure("log_loss", "Mean logistic loss"),
 		"auc":      measure("auc", "Area under the ROC curve"),
 		"kappa":    measure("kappa", "Cohen's kappa"),
 		"kappa_t":  measure("kappa_t", "Kappa against predicting the label before"),
+
+		"balanced_accuracy": measure("balanced_accuracy", "Mean of the shares of right predictions on each class"),
+		"majority":          measure("majority", "Share of labels that are of the class more frequent before"),
+		"no_change":         measure("no_change", "Share of labels that are the label before"),
+
 		"mae":      measure("mae", "Mean absolute error"),
 		"rmse":     measure("rmse", "Root of the mean squared error"),
 		"r2":       measure("r2", "Explained share of the variance"),
@@ -312,7 +318,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {
 	for name, v := range map[string]*eval.Number{
-		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "log_loss": &m.LogLoss, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"balanced_accuracy": &m.BalancedAccuracy, "majority": &m.Baseline.Majority, "no_change": &m.Baseline.NoChange,
 		"mae": m.MAE, "rmse": m.RMSE, "r2": m.R2,
 	} {
 		if v != nil {

@@ -104,6 +104,12 @@ func (r *Run) page() *page {
 		}
 		return eval.Percent(m.Accuracy)
 	}
+	baseline := func(v eval.Number) string {
+		if v != v {
+			return "–"
+		}
+		return eval.Percent(v)
+	}
 	name := "accuracy"
 	if s.MAE != nil {
 		name = "mean absolute error"
@@ -111,8 +117,14 @@ func (r *Run) page() *page {
 	p.Tiles = []named{
 		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(behind, 0)))},
 		{name + ", last " + count(uint64(s.Window.Examples)), score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
-		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
 	}
+	if s.MAE == nil {
+		p.Tiles = append(p.Tiles, named{"larger class so far, last " + count(uint64(s.Window.Examples)), baseline(s.Window.Baseline.Majority)},
+			named{"label before, last " + count(uint64(s.Window.Examples)), baseline(s.Window.Baseline.NoChange)})
+	}
+	p.Tiles = append(p.Tiles, []named{
+		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
+	}...)
 	if len(r.models) > 0 {
 		p.Tiles = append(p.Tiles, named{"model version", r.models[0].Cells[0]})
 	}
