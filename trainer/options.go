@@ -139,7 +139,11 @@ func (o Options) config() (cfg engine.Config, err error) {
 	preset := cmp.Or(o.Preset, "default")
 	if _, ok := spec.Presets[preset]; !ok {
 		names := slices.Collect(maps.Keys(spec.Presets))
-		bad("Preset", "", fmt.Errorf("learner %s has no preset %q%s", name, preset, spell.DidYouMean(preset, names)))
+		advice := spell.DidYouMean(preset, names)
+		if preset == "drift" {
+			advice = noDrift(spec)
+		}
+		bad("Preset", "", fmt.Errorf("learner %s has no preset %q%s", name, preset, advice))
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
 		if why := spec.Check(map[string]string{key: o.Set[key]}); why != nil {
@@ -177,6 +181,23 @@ func (o Options) config() (cfg engine.Config, err error) {
 		Tune:   tune == TuneOn || tune == TuneAuto && preset != "paper",
 		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join),
 	}, err
+}
+
+// noDrift says what to use with a stream that changes in place of the preset
+// drift, which spec does not have.
+func noDrift(spec algos.Spec) string {
+	for _, o := range spec.Options {
+		if o.Name == "full" && slices.Contains(strings.Split(o.Enum, ","), "window") {
+			return ": for a stream that changes, set full=window, and max_sample to the number of newest examples to learn from; or use learner adaptive"
+		}
+	}
+	var have []string
+	for _, s := range registry.All {
+		if _, ok := s.Presets["drift"]; ok {
+			have = append(have, s.Name)
+		}
+	}
+	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
 // engine returns an engine before the first record.

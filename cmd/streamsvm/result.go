@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -119,9 +121,25 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		info := p.Info()
 		r.Model = &modelResult{Kind: info.Kind, Bytes: len(data)}
 		r.Model.Support, r.Model.Nonzero = known(info.Support), known(info.Nonzero)
-		r.preprocessing, r.text = p.Preprocessing(), info.Text
+		r.preprocessing, r.text = p.Preprocessing()+clipped(e.Clipped()), info.Text
 	}
 	return r, nil
+}
+
+// clipped says what was clipped after scaling, in words that follow those about
+// the scaling.
+func clipped(c prep.Clipped) string {
+	if c.Values == 0 {
+		return ""
+	}
+	noun, features := "feature", []string(nil)
+	if len(c.Features) > 1 {
+		noun = "features"
+	}
+	for _, j := range c.Features {
+		features = append(features, strconv.Itoa(int(j)+1))
+	}
+	return fmt.Sprintf("; clipped %d values in %d examples, first in %s %s", c.Values, c.Examples, noun, strings.Join(features, ", "))
 }
 
 // warnings says what the user should know about what has been learned.

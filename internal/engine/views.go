@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -53,6 +54,14 @@ func (e *Engine) Prequential() *eval.Prequential { return e.preq }
 
 // Curve returns the recorded course of the prequential measures.
 func (e *Engine) Curve() *eval.Curve { return e.curve }
+
+// Clipped says what the preprocessing has clipped.
+func (e *Engine) Clipped() prep.Clipped {
+	if e.transform == nil {
+		return prep.Clipped{}
+	}
+	return e.transform.Clipped()
+}
 
 // Report returns the learner's report; before the warm-up ends, an empty one.
 func (e *Engine) Report() algos.Report {
