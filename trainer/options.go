@@ -129,11 +129,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 	name := cmp.Or(o.Learner, "scs")
 	spec, lookup := registry.Lookup(name)
 	if lookup != nil {
-		var names []string
-		for _, s := range registry.All {
-			names = append(names, s.Name)
-		}
-		bad("Learner", "", fmt.Errorf("%w%s", lookup, spell.DidYouMean(name, names)))
+		bad("Learner", "", lookup)
 		return cfg, err
 	}
 	preset := cmp.Or(o.Preset, "default")

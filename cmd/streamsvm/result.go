@@ -343,15 +343,13 @@ func printTuning(w io.Writer, rows []tune.Row) {
 }
 
 // writeReport writes a page about a replay.
-func writeReport(dir string, e *engine.Engine, r *result) error {
+func writeReport(dir string, charts []chart.Chart, r *result) error {
 	page := &report.Report{
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
+		Charts: charts,
 		Tables: r.tables(),
 		Foot:   version.Text(),
-	}
-	if e.Prequential().Examples() > 0 { // without labels there is no curve
-		page.Charts = []chart.Chart{chart.Curve(e.Prequential(), e.Curve(), r.Prequential.Window.Examples)}
 	}
 	_, err := report.Write(dir, page)
 	return err
