@@ -104,12 +104,6 @@ func (r *Run) page() *page {
 		}
 		return eval.Percent(m.Accuracy)
 	}
-	baseline := func(v eval.Number) string {
-		if v != v {
-			return "–"
-		}
-		return eval.Percent(v)
-	}
 	name := "accuracy"
 	if s.MAE != nil {
 		name = "mean absolute error"
@@ -118,9 +112,9 @@ func (r *Run) page() *page {
 		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(behind, 0)))},
 		{name + ", last " + count(uint64(s.Window.Examples)), score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
 	}
-	if s.MAE == nil {
-		p.Tiles = append(p.Tiles, named{"larger class so far, last " + count(uint64(s.Window.Examples)), baseline(s.Window.Baseline.Majority)},
-			named{"label before, last " + count(uint64(s.Window.Examples)), baseline(s.Window.Baseline.NoChange)})
+	if b := s.Window.Baseline; s.MAE == nil && v.scored > 0 {
+		last := ", last " + count(uint64(s.Window.Examples))
+		p.Tiles = append(p.Tiles, named{"larger class so far" + last, eval.Percent(b.Majority)}, named{"label before" + last, eval.Percent(b.NoChange)})
 	}
 	p.Tiles = append(p.Tiles, []named{
 		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
