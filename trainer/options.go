@@ -76,10 +76,10 @@ const (
 	ScaleAuto     Scale = "auto"     // one of the others, by the first examples; also the zero value
 	ScaleNone     Scale = "none"     // x as it is
 	ScaleUnit     Scale = "unit"     // x / ‖x‖, for each example by itself
-	ScaleCommon   Scale = "common"   // x / the largest |value| of all features
-	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1]
-	ScaleStandard Scale = "standard" // each feature to mean 0 and standard deviation 1
-	ScaleRunning  Scale = "running"  // each feature less its mean over the last Span examples
+	ScaleCommon   Scale = "common"   // x / the largest |value| of all features, clipped at ±2
+	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1], clipped one range beyond
+	ScaleStandard Scale = "standard" // each feature to mean 0 and standard deviation 1, clipped at ±6
+	ScaleRunning  Scale = "running"  // each feature less its mean over the last Span examples, clipped at ±6
 )
 
 // Join says that labels come on a topic of their own, and are joined with the
