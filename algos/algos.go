@@ -109,9 +109,9 @@ type Sequential interface {
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }
 
-// A Cutter cuts its sample when the stream has changed.
+// A Cutter is a learner that cuts its sample where the stream has changed.
 type Cutter interface {
-	// Cuts returns the number of cuts, and the latest of them.
+	// Cuts returns how often it has done so, and the latest cuts, in order.
 	Cuts() (total uint64, latest []samplers.Cut)
 }
 

@@ -16,7 +16,7 @@ import (
 // The name and version that an exported predictor starts with.
 const (
 	exportFormat  = "streamsvm-model"
-	exportVersion = 1
+	exportVersion = 2
 )
 
 // MaxNumbers is the default of ExportOptions.MaxNumbers.

@@ -282,7 +282,7 @@ func TestReaderOfTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write("later.json", strings.Replace(string(data), `"version": 1`, `"version": 2`, 1))
+	write("later.json", strings.Replace(string(data), `"version": 2`, `"version": 3`, 1))
 	for name, ok := range map[string]bool{"0.json": true, "later.json": false} {
 		cmd := exec.CommandContext(t.Context(), exe, "reader.py", name)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader("[1, 2, 3]\n")

@@ -76,10 +76,10 @@ const (
 	ScaleAuto     Scale = "auto"     // one of the others, by the first examples; also the zero value
 	ScaleNone     Scale = "none"     // x as it is
 	ScaleUnit     Scale = "unit"     // x / ‖x‖, for each example by itself
-	ScaleCommon   Scale = "common"   // x / the largest |value| of all features
-	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1]
-	ScaleStandard Scale = "standard" // each feature to mean 0 and standard deviation 1
-	ScaleRunning  Scale = "running"  // each feature less its mean over the last Span examples
+	ScaleCommon   Scale = "common"   // x / the largest |value| of all features, clipped at ±2
+	ScaleMinMax   Scale = "minmax"   // each feature from its range to [0,1], clipped one range beyond
+	ScaleStandard Scale = "standard" // each feature to mean 0 and standard deviation 1, clipped at ±6
+	ScaleRunning  Scale = "running"  // each feature less its mean over the last Span examples, clipped at ±6
 )
 
 // Join says that labels come on a topic of their own, and are joined with the
@@ -129,17 +129,17 @@ func (o Options) config() (cfg engine.Config, err error) {
 	name := cmp.Or(o.Learner, "adaptive")
 	spec, lookup := registry.Lookup(name)
 	if lookup != nil {
-		var names []string
-		for _, s := range registry.All {
-			names = append(names, s.Name)
-		}
-		bad("Learner", "", fmt.Errorf("%w%s", lookup, spell.DidYouMean(name, names)))
+		bad("Learner", "", lookup)
 		return cfg, err
 	}
 	preset := cmp.Or(o.Preset, "default")
 	if _, ok := spec.Presets[preset]; !ok {
 		names := slices.Collect(maps.Keys(spec.Presets))
-		bad("Preset", "", fmt.Errorf("learner %s has no preset %q%s", name, preset, spell.DidYouMean(preset, names)))
+		advice := spell.DidYouMean(preset, names)
+		if preset == "drift" {
+			advice = noDrift(spec)
+		}
+		bad("Preset", "", fmt.Errorf("learner %s has no preset %q%s", name, preset, advice))
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
 		if why := spec.Check(map[string]string{key: o.Set[key]}); why != nil {
@@ -177,6 +177,23 @@ func (o Options) config() (cfg engine.Config, err error) {
 		Tune:   tune == TuneOn || tune == TuneAuto && preset != "paper",
 		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join),
 	}, err
+}
+
+// noDrift says what to use with a stream that changes in place of the preset
+// drift, which spec does not have.
+func noDrift(spec algos.Spec) string {
+	for _, o := range spec.Options {
+		if o.Name == "full" && slices.Contains(strings.Split(o.Enum, ","), "window") {
+			return ": for a stream that changes, set full=window, and max_sample to the number of newest examples to learn from; or use learner adaptive"
+		}
+	}
+	var have []string
+	for _, s := range registry.All {
+		if _, ok := s.Presets["drift"]; ok {
+			have = append(have, s.Name)
+		}
+	}
+	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
 // engine returns an engine before the first record.

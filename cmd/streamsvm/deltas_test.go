@@ -74,6 +74,8 @@ func TestTrainPublishesDeltas(t *testing.T) {
 	}
 	// Going on publishes a full first, which late joiners find.
 	must(t, args(models, state, "--until-end")...)
+	// The brokers answer before everybody can read a transaction.
+	until(t, "another epoch", func() bool { return one(models).Epoch > a.Epoch })
 	if again := one(models); again.Hash != a.Hash || again.Epoch <= a.Epoch || again.Received.Deltas == a.Received.Deltas && again.Received.Fulls == a.Received.Fulls {
 		t.Errorf("after another start %+v, before %+v", again, a)
 	}

@@ -49,7 +49,7 @@ func TestModelExport(t *testing.T) {
 	path := modelFile(t, 600)
 	out := must(t, "model", "export", path)
 	m := decode[exportedModel](t, out)
-	if m.Format != "streamsvm-model" || m.Version != 1 || m.Learner != "pegasos" || m.Task != "classify" || m.Origin != nil || m.Model.Kind != "kernel" || len(m.Model.Coef) == 0 {
+	if m.Format != "streamsvm-model" || m.Version != 2 || m.Learner != "pegasos" || m.Task != "classify" || m.Origin != nil || m.Model.Kind != "kernel" || len(m.Model.Coef) == 0 {
 		t.Errorf("exported %+v", m)
 	}
 	other := filepath.Join(t.TempDir(), "other")

@@ -152,6 +152,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"replay", good, "--config", config}, cli.Config, config + ":1: learner: no learner"},
 		{[]string{"replay", good, "--learner", "pegasos", "--set", "gama=1"}, cli.Usage, `did you mean "gamma"?`},
 		{[]string{"replay", good, "--learner", "pegasos", "--preset", "x"}, cli.Usage, "no preset"},
+		{[]string{"replay", good, "--learner", "scs", "--preset", "drift"}, cli.Usage, `has no preset "drift": for a stream that changes, set full=window`},
+		{[]string{"replay", good, "--learner", "online", "--preset", "drift"}, cli.Usage, "use learner adaptive, which needs no preset, or one that has it: sbp"},
 		{[]string{"replay", good, "--labelled", "51", "--learner", "pegasos"}, cli.Usage, "there are 50"},
 		{[]string{"replay", other}, cli.Usage, "--codec: the name of"},
 		{[]string{"replay", bad, "--learner", "pegasos"}, cli.Data, "bad.libsvm/0 offset 1"},

@@ -32,6 +32,7 @@ type replay struct {
 	holdout                         float64
 	json, report, checkpoint, model string
 	tolerance                       string
+	compare                         []string
 
 	c    *cli.Call
 	job  trainer.Job
@@ -65,6 +66,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 			r.refuseFlags.define(f)
 			r.learnFlags.define(f)
 			f.Group("Output", func() {
+				f.StringSliceVar(&r.compare, "compare", nil, "run several `LEARNERS` over the same stream and compare them, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
@@ -83,8 +85,11 @@ func (r *replay) run(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	p := newProgress(r.c)
-	r.job.Hooks = []trainer.Hook{p, &r.refuseFlags}
+	if len(r.compare) > 0 {
+		return r.runCompare(ctx)
+	}
+	p, course := newProgress(r.c), &course{}
+	r.job.Hooks = []trainer.Hook{p, course, &r.refuseFlags}
 	res, err := trainer.Run(ctx, r.job)
 	took := time.Since(p.began)
 	if err != nil {
@@ -98,13 +103,19 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
-	return r.finish(ctx, p.e, res, took)
+	course.Consumed(p.e, 0)
+	return r.finish(ctx, p.e, course, res, took)
 }
 
 // prepare reads what has to be known beforehand.
 func (r *replay) prepare(ctx context.Context) error {
 	c, job := r.c, &r.job
 	var err error
+	if len(r.compare) > 0 {
+		if err := r.checkCompare(); err != nil {
+			return err
+		}
+	}
 	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
 		return err
 	}
@@ -193,7 +204,7 @@ func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (st
 }
 
 // finish tests the model and writes the results.
-func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Result, took time.Duration) error {
+func (r *replay) finish(ctx context.Context, e *engine.Engine, course *course, end trainer.Result, took time.Duration) error {
 	p, err := end.Predictor()
 	if err != nil {
 		return err
@@ -225,7 +236,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, end trainer.Resul
 		return err
 	}
 	if r.report != "" {
-		if err := writeReport(r.report, e, res); err != nil {
+		if err := writeReport(r.report, course.charts(e, r.window), res); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,10 +30,12 @@ func keys(v any, prefix string, stop ...string) []string {
 
 // contract lists the keys of replay's JSON.
 var contract = strings.Fields(`
-	dead examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
-	prequential prequential.accuracy prequential.auc prequential.error prequential.hinge prequential.kappa prequential.kappa_t
+	cuts dead examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
+	prequential prequential.accuracy prequential.auc prequential.balanced_accuracy
+	prequential.baseline prequential.baseline.majority prequential.baseline.no_change
+	prequential.error prequential.hinge prequential.interval prequential.kappa prequential.kappa_t prequential.log_loss
 	prequential.window seconds seed state_hash test test.accuracy test.auc test.error test.examples
-	tombstones train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled`)
+	tombstones train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled warnings`)
 
 func TestReplayJSONContract(t *testing.T) {
 	train, test := moons(t, "train.libsvm.gz", 1200, 0), moons(t, "test.libsvm.gz", 300, 5000)
@@ -58,6 +61,32 @@ func TestReplayJSONContract(t *testing.T) {
 	}
 	if v := got["train"].(map[string]any)["certificate"]; v != nil {
 		t.Errorf("pegasos has the certificate %v", v)
+	}
+}
+
+// TestReplayWarns replays labels that come in runs of 50, and features that say
+// nothing about them.
+func TestReplayWarns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.libsvm")
+	var b strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&b, "%d 1:%d 2:%d\n", 2*(i/50%2)-1, i*7919%101-50, i*104729%97-50)
+	}
+	write(t, path, b.String())
+	out := must(t, "replay", path, "--learner", "pegasos", "--tune=off", "--warmup", "100", "-q")
+	for _, want := range []string{"kappa-temporal -", "95 % interval  accuracy ", "larger class so far ", ", label before 98.", "warning ", "Over all 1400 examples the learner is right in ", "predicting the label of the example before again in 98."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	r := replayJSON(t, path)
+	if i := r.Prequential.Interval; len(r.Warnings) == 0 ||
+		i == nil || i[0] > r.Prequential.Accuracy || i[1] < r.Prequential.Accuracy || r.Prequential.Baseline.NoChange < 0.97 {
+		t.Errorf("%+v", r)
+	}
+	r.cuts, r.Cuts = 3, []cutResult{{At: 7, From: 9, To: 8, Z: 3}, {At: 900, From: 500, To: 64, Z: 3.5}}
+	if rows := fmt.Sprint(r.rows()); !strings.Contains(rows, "[cuts 3 of the sample, the last one at example 900 from 500 to 64]") {
+		t.Error(rows)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,9 +22,11 @@ import (
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -45,11 +48,24 @@ type result struct {
 	Test              *eval.Test     `json:"test"`
 	Model             *modelResult   `json:"model"`
 	Train             trainResult    `json:"train"`
-	PeakRSSBytes      *int64         `json:"peak_rss_bytes"`
-	StateHash         string         `json:"state_hash"`
+	// Cuts are the latest of the learner's sample, in order.
+	Cuts []cutResult `json:"cuts"`
+	// Warnings are sentences about what the user should know.
+	Warnings     []string `json:"warnings"`
+	PeakRSSBytes *int64   `json:"peak_rss_bytes"`
+	StateHash    string   `json:"state_hash"`
 
 	preprocessing, text string
 	tuned               []tune.Row
+	cuts                uint64 // in all
+}
+
+// cutResult is a samplers.Cut.
+type cutResult struct {
+	At   uint64      `json:"at"`
+	From int         `json:"from"`
+	To   int         `json:"to"`
+	Z    eval.Number `json:"z"`
 }
 
 type modelResult struct {
@@ -81,9 +97,15 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Learner: spec.Name, Options: options(spec, e.Options()), Seed: o.Seed,
 		Examples: n.Labelled + n.Unlabelled, Labelled: n.Labelled, Unlabelled: n.Unlabelled, Dead: n.Dead, Tombstones: n.Tombstones,
 		Seconds: eval.Number(took.Seconds()), ExamplesPerSecond: eval.Number(float64(n.Labelled+n.Unlabelled) / took.Seconds()),
-		Prequential: e.Prequential().Summary(), Test: test,
+		Prequential: e.Prequential().Final(), Test: test,
 		Train:     trainResult{Steps: rep.Step, Objective: eval.Number(rep.Objective), Certificate: eval.Number(rep.Certificate), Sample: rep.Sample},
 		StateHash: hash(h), tuned: e.Tuned(),
+		Cuts: []cutResult{}, Warnings: warnings(e),
+	}
+	var cuts []samplers.Cut
+	r.cuts, cuts = e.Cuts()
+	for _, c := range cuts {
+		r.Cuts = append(r.Cuts, cutResult{c.At, c.From, c.To, eval.Number(c.Z)})
 	}
 	if rep.KernelEvals >= 0 {
 		r.Train.KernelEvaluations = &rep.KernelEvals
@@ -99,9 +121,31 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		info := p.Info()
 		r.Model = &modelResult{Kind: info.Kind, Bytes: len(data)}
 		r.Model.Support, r.Model.Nonzero = known(info.Support), known(info.Nonzero)
-		r.preprocessing, r.text = p.Preprocessing(), info.Text
+		r.preprocessing, r.text = p.Preprocessing()+clipped(e.Clipped()), info.Text
 	}
 	return r, nil
+}
+
+// clipped says what was clipped after scaling, in words that follow those about
+// the scaling.
+func clipped(c prep.Clipped) string {
+	if c.Values == 0 {
+		return ""
+	}
+	noun, features := "feature", []string(nil)
+	if len(c.Features) > 1 {
+		noun = "features"
+	}
+	for _, j := range c.Features {
+		features = append(features, strconv.Itoa(int(j)+1))
+	}
+	return fmt.Sprintf("; clipped %d values in %d examples, first in %s %s", c.Values, c.Examples, noun, strings.Join(features, ", "))
+}
+
+// warnings says what the user should know about what has been learned.
+func warnings(e *engine.Engine) []string {
+	s := e.Prequential().Summary()
+	return append([]string{}, s.Warnings(e.Prequential().Examples())...)
 }
 
 // known is nil for a number that does not apply, -1.
@@ -183,10 +227,18 @@ func (r *result) rows() [][]string {
 		if m.MAE != nil {
 			return fmt.Sprintf("MAE %.5g, RMSE %.5g, R2 %.4f", float64(*m.MAE), float64(*m.RMSE), float64(*m.R2))
 		}
-		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, hinge %s", eval.Percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.Hinge))
+		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, kappa-temporal %s, hinge %s", eval.Percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.KappaT), decimal(m.Hinge))
 	}
 	row("prequential", "%s", m(r.Prequential.Measures))
-	row(fmt.Sprintf("  last %d", r.Prequential.Window.Examples), "%s", m(r.Prequential.Window.Measures))
+	last := fmt.Sprintf("  last %d", r.Prequential.Window.Examples)
+	row(last, "%s", m(r.Prequential.Window.Measures))
+	if r.Prequential.MAE == nil {
+		if i := r.Prequential.Interval; i != nil {
+			row("  95 % interval", "accuracy %s to %s", eval.Percent(i[0]), eval.Percent(i[1]))
+		}
+		row("baselines", "%s", r.Prequential.Baseline)
+		row(last, "%s", r.Prequential.Window.Baseline)
+	}
 	if t := r.Test; t != nil {
 		if t.MAE != nil {
 			row("test", "MAE %.5g, RMSE %.5g, R2 %.4f on %d examples", float64(*t.MAE), float64(*t.RMSE), float64(*t.R2), t.Examples)
@@ -202,7 +254,14 @@ func (r *result) rows() [][]string {
 		t += fmt.Sprintf(", at most %s above the optimum", decimal(r.Train.Certificate))
 	}
 	row("training", "%s", t)
+	if n := len(r.Cuts); n > 0 {
+		c := r.Cuts[n-1]
+		row("cuts", "%d of the sample, the last one at example %d from %d to %d", r.cuts, c.At, c.From, c.To)
+	}
 	row("state hash", "%s", r.StateHash)
+	for _, w := range r.Warnings {
+		row("warning", "%s", w)
+	}
 	return rows
 }
 
@@ -284,15 +343,13 @@ func printTuning(w io.Writer, rows []tune.Row) {
 }
 
 // writeReport writes a page about a replay.
-func writeReport(dir string, e *engine.Engine, r *result) error {
+func writeReport(dir string, charts []chart.Chart, r *result) error {
 	page := &report.Report{
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
+		Charts: charts,
 		Tables: r.tables(),
 		Foot:   version.Text(),
-	}
-	if e.Prequential().Examples() > 0 { // without labels there is no curve
-		page.Charts = []chart.Chart{chart.Curve(e.Prequential(), e.Curve(), r.Prequential.Window.Examples)}
 	}
 	_, err := report.Write(dir, page)
 	return err
@@ -318,6 +375,17 @@ func (r *result) tables() []report.Table {
 		tables = append(tables, t)
 	}
 	return tables
+}
+
+// printPrequential says in short how a classifier has predicted, and what the
+// user should know about it.
+func printPrequential(w io.Writer, e *engine.Engine) {
+	if s := e.Prequential().Summary(); s.MAE == nil && e.Prequential().Examples() > 0 {
+		fmt.Fprintf(w, "prequential: accuracy %s, kappa-temporal %s; baselines: %s\n", eval.Percent(s.Accuracy), decimal(s.KappaT), s.Baseline)
+	}
+	for _, text := range warnings(e) {
+		fmt.Fprintln(w, "warning:", text)
+	}
 }
 
 // printJoin says what became of labels that came on a topic of their own.

@@ -261,6 +261,7 @@ func (t *train) summary(res trainer.Result) error {
 	if one := res.OneLabel(); one != nil {
 		no = "no model yet, " + one.Seen() + "; "
 	}
+	printPrequential(t.c.Err, t.e)
 	fmt.Fprintf(t.c.Err, "%s: %d records consumed = %d learned + %d sampled out + %d dead%s + %d waiting; %smodel version %d; state hash %s\n",
 		how, n.Consumed, n.Learned, n.SampledOut, n.Dead, joined, n.Pending, no, res.Version, hash(h))
 	printJoin(t.c.Err, t.e.Join())

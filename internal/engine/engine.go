@@ -106,6 +106,7 @@ type Engine struct {
 	preq      *eval.Prequential
 	curve     *eval.Curve
 	steps     uint64
+	told      int // features of which the log says that they are clipped; no part of the state
 
 	block []*stream.Example // examples not yet scored, at most blockSize
 	room  []stream.Example  // where own puts the next ones
@@ -352,6 +353,7 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 	for _, x := range e.block {
 		x.X = e.transform.Next(x.X)
 	}
+	e.tellClipped()
 	e.decs = slices.Grow(e.decs[:0], len(e.block))[:len(e.block)]
 	learned, steps, err := l.Follow(ctx, e.decs, e.block)
 	if err != nil {
@@ -381,6 +383,7 @@ func (e *Engine) score(xs []*stream.Example) {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
 	}
+	e.tellClipped()
 	e.decs = slices.Grow(e.decs, len(e.vecs))[:len(e.vecs)]
 	e.learner.Model().Decisions(e.decs, e.vecs)
 	k := 0
@@ -390,6 +393,16 @@ func (e *Engine) score(xs []*stream.Example) {
 			k++
 			e.curve.Add(e.preq)
 		}
+	}
+}
+
+// tellClipped logs the features of which a value has been clipped for the first
+// time, as far as they are remembered.
+func (e *Engine) tellClipped() {
+	features := e.transform.Clipped().Features
+	low, high := e.transform.Bounds()
+	for ; e.told < len(features); e.told++ {
+		e.cfg.Log.Info("values of a feature are clipped after scaling", "feature", features[e.told]+1, "scale", e.transform.Scale(), "least", low, "most", high)
 	}
 }
 
@@ -440,6 +453,7 @@ func (e *Engine) start(ctx context.Context) error {
 		return err
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
+	e.tellClipped()
 	for _, x := range scaled {
 		if err := e.takeSteps(ctx); err != nil {
 			return err

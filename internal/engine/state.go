@@ -81,6 +81,13 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Group("curve", e.curve.Fields)
 	e.moreFields(f)
 	e.sightFields(f)
+	// Part of a state only where something was clipped.
+	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
+		f.Group("clipped", e.transform.ClippedFields)
+	}
+	if f.Decoding() && f.Err() == nil {
+		e.told = len(e.transform.Clipped().Features)
+	}
 }
 
 // fields describes the configuration. When reading, each value must be the one

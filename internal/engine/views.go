@@ -6,7 +6,9 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
+	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -53,12 +55,29 @@ func (e *Engine) Prequential() *eval.Prequential { return e.preq }
 // Curve returns the recorded course of the prequential measures.
 func (e *Engine) Curve() *eval.Curve { return e.curve }
 
+// Clipped says what the preprocessing has clipped.
+func (e *Engine) Clipped() prep.Clipped {
+	if e.transform == nil {
+		return prep.Clipped{}
+	}
+	return e.transform.Clipped()
+}
+
 // Report returns the learner's report; before the warm-up ends, an empty one.
 func (e *Engine) Report() algos.Report {
 	if e.learner == nil {
 		return algos.NewReport()
 	}
 	return e.learner.Report()
+}
+
+// Cuts returns how often the learner has cut its sample, and the latest cuts;
+// 0 for one that does not.
+func (e *Engine) Cuts() (total uint64, latest []samplers.Cut) {
+	if c, ok := e.learner.(algos.Cutter); ok {
+		return c.Cuts()
+	}
+	return 0, nil
 }
 
 // Predictor returns the present model with its preprocessing, or nil before

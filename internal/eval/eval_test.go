@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -147,11 +148,24 @@ func TestBins(t *testing.T) {
 	}
 }
 
-// oracle computes the measures of a classifier from their definitions; before
-// is the label that precedes the first, or 0.
-func oracle(scores, labels []float64, before float64) Measures {
+// oracle computes the measures of a classifier on the examples from the given
+// one on, from their definitions.
+func oracle(scores, labels []float64, from int) Measures {
+	before := 0.0 // the label that precedes the first
+	var balance, larger float64
+	for i, y := range labels {
+		if i >= from && (balance >= 0) == (y > 0) {
+			larger++
+		}
+		if i < from {
+			before = y
+		}
+		balance += y
+	}
+	scores, labels = scores[from:], labels[from:]
 	n := float64(len(scores))
-	var right, stayed, loss float64
+	var right, stayed, loss, logLoss float64
+	hit := map[float64]float64{}
 	share := map[float64]float64{} // of predictions and labels
 	classShare := map[float64]float64{}
 	for i := range scores {
@@ -161,12 +175,18 @@ func oracle(scores, labels []float64, before float64) Measures {
 		}
 		if p == labels[i] {
 			right++
+			hit[p] += 1 / n
 		}
 		if labels[i] == before {
 			stayed++
 		}
 		before = labels[i]
 		loss += math.Max(0, 1-labels[i]*scores[i])
+		if m := labels[i] * scores[i]; m > -30 {
+			logLoss -= math.Log(1 / (1 + math.Exp(-m)))
+		} else {
+			logLoss -= m
+		}
 		share[p] += 1 / n
 		classShare[labels[i]] += 1 / n
 	}
@@ -174,16 +194,24 @@ func oracle(scores, labels []float64, before float64) Measures {
 	chance := share[1]*classShare[1] + share[-1]*classShare[-1]
 	return Measures{
 		Accuracy: Number(acc), Error: Number(1 - acc), Hinge: Number(loss / n), AUC: Number(bruteAUC(scores, labels)),
+		LogLoss: Number(logLoss / n), BalancedAccuracy: Number((hit[1]/classShare[1] + hit[-1]/classShare[-1]) / 2),
 		Kappa: Number((acc - chance) / (1 - chance)), KappaT: Number((acc - stayed/n) / (1 - stayed/n)),
+		Baseline: Baseline{Number(larger / n), Number(stayed / n)},
 	}
 }
 
 func compare(t *testing.T, where string, got, want Measures, auc float64) {
 	t.Helper()
+	if got.Baseline != want.Baseline {
+		t.Errorf("%s: baseline %v, want %v", where, got.Baseline, want.Baseline)
+	}
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
-	for i := range 6 {
-		a, b := g.Field(i).Float(), w.Field(i).Float()
+	for i := range g.NumField() {
 		name := g.Type().Field(i).Name
+		if g.Field(i).Kind() != reflect.Float64 {
+			continue
+		}
+		a, b := g.Field(i).Float(), w.Field(i).Float()
 		if name == "AUC" && math.Abs(a-b) <= auc {
 			continue
 		}
@@ -209,11 +237,7 @@ func TestPrequentialClassification(t *testing.T) {
 			s := p.Summary()
 			compare(t, where, s.Measures, oracle(scores[:n], labels[:n], 0), 0.01)
 			from := max(0, n-size)
-			before := 0.0
-			if from > 0 {
-				before = labels[from-1]
-			}
-			compare(t, where+", window", s.Window.Measures, oracle(scores[from:n], labels[from:n], before), 0)
+			compare(t, where+", window", s.Window.Measures, oracle(scores[:n], labels[:n], from), 0)
 			if s.Window.Examples != n-from || p.Examples() != uint64(n) {
 				t.Errorf("%s: %d in the window, %d in all", where, s.Window.Examples, p.Examples())
 			}
@@ -304,16 +328,21 @@ func TestJSON(t *testing.T) {
 	p := New(false, 2)
 	p.Add(1, 1)
 	p.Add(-0.5, 1)
-	want := `{"accuracy":0.5,"error":0.5,"hinge":0.75,"auc":null,"kappa":0,"kappa_t":0,` +
-		`"window":{"examples":2,"accuracy":0.5,"error":0.5,"hinge":0.75,"auc":null,"kappa":0,"kappa_t":0}}`
-	if got := encode(p.Summary()); got != want {
+	p.logLoss = 1
+	tail := `"balanced_accuracy":null,"auc":null,"kappa":0,"kappa_t":0,"baseline":{"majority":1,"no_change":0.5}`
+	want := `{"accuracy":0.5,"error":0.5,"hinge":0.75,"log_loss":0.5,` + tail + `,"interval":null,` +
+		`"window":{"examples":2,"accuracy":0.5,"error":0.5,"hinge":0.75,"log_loss":0.6436693,` + tail + `}}`
+	s := p.Summary()
+	s.Window.LogLoss = Number(math.Round(1e7*float64(s.Window.LogLoss)) / 1e7)
+	if got := encode(s); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	q := New(true, 2)
 	q.Add(1, 2)
 	q.Add(5, 4)
-	want = `{"accuracy":null,"error":null,"hinge":null,"auc":null,"kappa":null,"kappa_t":null,"mae":1,"rmse":1,"r2":0,` +
-		`"window":{"examples":2,"accuracy":null,"error":null,"hinge":null,"auc":null,"kappa":null,"kappa_t":null,"mae":1,"rmse":1,"r2":0}}`
+	none := `"accuracy":null,"error":null,"hinge":null,"log_loss":null,"balanced_accuracy":null,"auc":null,"kappa":null,"kappa_t":null,` +
+		`"baseline":{"majority":null,"no_change":null},"mae":1,"rmse":1,"r2":0`
+	want = `{` + none + `,"interval":null,"window":{"examples":2,` + none + `}}`
 	if got := encode(q.Summary()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -324,7 +353,7 @@ func TestJSON(t *testing.T) {
 	if got := encode(Evaluate(false, nil, nil)); got != `{"examples":0,"accuracy":null,"error":null,"auc":null}` {
 		t.Errorf("empty test: %s", got)
 	}
-	var s Summary
+	s = Summary{}
 	if err := json.Unmarshal([]byte(encode(p.Summary())), &s); err != nil || !math.IsNaN(float64(s.AUC)) || s.Window.Hinge != 0.75 {
 		t.Errorf("read back: %+v, %v", s, err)
 	}
@@ -341,7 +370,13 @@ func TestMeasureNames(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got := names(false); got != "examples accuracy hinge auc kappa kappa_t accuracy_window hinge_window auc_window kappa_window kappa_t_window" {
+	want := "examples"
+	for _, suffix := range []string{"", "_window"} {
+		for _, name := range []string{"accuracy", "hinge", "log_loss", "balanced_accuracy", "auc", "kappa", "kappa_t", "majority", "no_change"} {
+			want += " " + name + suffix
+		}
+	}
+	if got := names(false); got != want {
 		t.Error(got)
 	}
 	if got := names(true); got != "examples mae rmse r2 mae_window rmse_window r2_window" {
@@ -377,7 +412,7 @@ func TestStoreAndRestore(t *testing.T) {
 			if encode(p, c) != encode(q, d) {
 				t.Fatalf("regression %v: states differ after %d examples", regress, i+1)
 			}
-			if a, b := fmt.Sprint(p.Measures(), c.Points(p)), fmt.Sprint(q.Measures(), d.Points(q)); a != b {
+			if a, b := fmt.Sprint(p.Measures(), c.Points(p), p.blocks), fmt.Sprint(q.Measures(), d.Points(q), q.blocks); a != b {
 				t.Fatalf("regression %v: measures differ after %d examples:\n%s\n%s", regress, i+1, a, b)
 			}
 		}
@@ -387,6 +422,110 @@ func TestStoreAndRestore(t *testing.T) {
 				t.Error("a state of another kind is accepted")
 			}
 		}
+	}
+}
+
+// TestOlderState reads a state without what came later: that is not known over
+// all examples, and known over the window.
+func TestOlderState(t *testing.T) {
+	p := New(false, 20)
+	scores, labels := drawn(rng.New(3, "older"), 400, 0.4, 2)
+	for i := range scores {
+		p.Add(scores[i], labels[i])
+	}
+	data, err := state.Append(nil, p.Fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := state.Append(nil, p.laterFields)
+	if err != nil || !bytes.HasSuffix(data, later) {
+		t.Fatal(err, "what came later is not at the end")
+	}
+	q := New(false, 20)
+	if err := state.Decode(data[:len(data)-len(later)], q.Fields); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		p.Add(scores[i], labels[i])
+		q.Add(scores[i], labels[i])
+		if data, err = state.Append(nil, q.Fields); err != nil {
+			t.Fatal(err)
+		}
+		q = New(false, 20)
+		if err := state.Decode(data, q.Fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, got := p.Final(), q.Final()
+	if want.Interval == nil || got.Interval != nil || got.LogLoss == got.LogLoss || got.Baseline.Majority == got.Baseline.Majority {
+		t.Errorf("intervals %v, %v, loss %v, majority %v", want.Interval, got.Interval, got.LogLoss, got.Baseline.Majority)
+	}
+	if got.Window != want.Window || got.Accuracy != want.Accuracy || got.Baseline.NoChange != want.Baseline.NoChange {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestInterval draws many streams and counts how often the true accuracy lies
+// within the interval, of independent errors and of such as come in runs.
+func TestInterval(t *testing.T) {
+	for _, tt := range []struct {
+		run         float64 // mean length of a run of right or wrong predictions, in units of that of independent ones
+		n           int
+		least, most float64
+	}{{1, 400, 0.90, 0.98}, {1, 20_000, 0.92, 0.98}, {5, 20_000, 0.90, 0.98}} {
+		const streams, accuracy = 400, 0.8
+		inside, r := 0, rng.New(4, "interval")
+		for range streams {
+			p := New(false, 1)
+			right := r.Float64() < accuracy
+			for range tt.n {
+				if r.Float64() < 1/tt.run {
+					right = r.Float64() < accuracy
+				}
+				if right {
+					p.Add(1, 1)
+				} else {
+					p.Add(1, -1)
+				}
+			}
+			if len(p.blocks.right) >= maxBlocks {
+				t.Fatalf("%d blocks", len(p.blocks.right))
+			}
+			if i := p.Final().Interval; i[0] <= accuracy && accuracy <= i[1] {
+				inside++
+			}
+		}
+		if share := float64(inside) / streams; share < tt.least || share > tt.most {
+			t.Errorf("runs %v, %d examples: %.3f of the intervals hold the true accuracy", tt.run, tt.n, share)
+		} else {
+			t.Logf("runs %v, %d examples: %.3f", tt.run, tt.n, share)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	p := New(false, 100)
+	for i := range 300 { // labels in runs; the learner predicts none of the longer ones
+		y := 1.0
+		if i%60 >= 40 {
+			y = -1
+		}
+		p.Add(-1, y)
+	}
+	s := p.Summary()
+	want := []string{
+		"Over all 300 examples the learner is right in 33.33 %, always predicting the class that is more frequent so far in 66.67 %.",
+		"Over all 300 examples the learner is right in 33.33 %, predicting the label of the example before again in 96.67 %.",
+	}
+	got := s.Warnings(p.Examples())
+	if len(got) != 4 || got[0] != want[0] || got[1] != want[1] || !strings.HasPrefix(got[2], "Over the last 100 examples the learner is right in 40.00 %, always") {
+		t.Errorf("%q", got)
+	}
+	if got := s.Warnings(warnFrom - 1); len(got) != 2 {
+		t.Errorf("over few examples: %q", got)
+	}
+	if empty, regress := New(false, 100).Summary(), New(true, 100).Summary(); empty.Warnings(0) != nil || regress.Warnings(1000) != nil {
+		t.Error("warnings of nothing")
 	}
 }
 

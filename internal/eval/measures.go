@@ -2,6 +2,7 @@ package eval
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -44,6 +45,12 @@ type Measures struct {
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"` // 1 − Accuracy
 	Hinge    Number `json:"hinge"` // mean of max(0, 1 − y·f(x))
+	// LogLoss is the mean of −ln of the probability of the label, where decisions
+	// are taken as log odds: ln(1 + exp(−y·f(x))). ln 2 = 0.69 is that of a coin.
+	// The decisions of most learners are not calibrated, and pay for it.
+	LogLoss Number `json:"log_loss"`
+	// BalancedAccuracy is the mean of the accuracies on each of the two classes.
+	BalancedAccuracy Number `json:"balanced_accuracy"`
 	// AUC is the probability that a positive example has a higher score than a
 	// negative one, ties counting half. It is exact over the window; over all
 	// examples it is computed from a histogram of scores whose bins are 1/64 of
@@ -51,10 +58,28 @@ type Measures struct {
 	AUC    Number `json:"auc"`
 	Kappa  Number `json:"kappa"`   // 1: perfect, 0: as good as chance
 	KappaT Number `json:"kappa_t"` // 1: perfect, 0: as good as predicting the label before
+	// Baseline holds what the accuracy has to be compared with.
+	Baseline Baseline `json:"baseline"`
 
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
 	RMSE *Number `json:"rmse,omitempty"` // root of the mean squared error
 	R2   *Number `json:"r2,omitempty"`   // 1 − mean squared error / variance of the labels
+}
+
+// Baseline holds the accuracies, on the same examples, of two rules that do not
+// look at the features.
+type Baseline struct {
+	// Majority predicts the class that has been more frequent so far, of two that
+	// are equally so the positive one.
+	Majority Number `json:"majority"`
+	// NoChange predicts the label of the example before; on the first it counts
+	// as wrong.
+	NoChange Number `json:"no_change"`
+}
+
+// String is for people.
+func (b Baseline) String() string {
+	return fmt.Sprintf("larger class so far %s, label before %s", Percent(b.Majority), Percent(b.NoChange))
 }
 
 // Window holds measures over the latest examples.
@@ -66,7 +91,36 @@ type Window struct {
 // Summary holds measures over all examples and over the window.
 type Summary struct {
 	Measures
-	Window Window `json:"window"`
+	// Interval is a confidence interval of the accuracy, 95 %, by a bootstrap of
+	// blocks of consecutive examples, whose errors may depend on each other. nil
+	// where there are too few examples, for a regression, and unless Final made
+	// the summary.
+	Interval *[2]Number `json:"interval"`
+	Window   Window     `json:"window"`
+}
+
+// warnFrom is the number of examples from which on an accuracy says enough to
+// warn of it.
+const warnFrom = 100
+
+// Warnings returns a sentence for each baseline that is more accurate than the
+// learner, over all n examples or over the window.
+func (s *Summary) Warnings(n uint64) (list []string) {
+	for _, m := range []struct {
+		*Measures
+		n    uint64
+		over string
+	}{{&s.Measures, n, "all"}, {&s.Window.Measures, uint64(s.Window.Examples), "the last"}} {
+		for _, b := range []struct {
+			accuracy Number
+			rule     string
+		}{{m.Baseline.Majority, "always predicting the class that is more frequent so far"}, {m.Baseline.NoChange, "predicting the label of the example before again"}} {
+			if m.n >= warnFrom && b.accuracy > m.Accuracy {
+				list = append(list, fmt.Sprintf("Over %s %d examples the learner is right in %s, %s in %s.", m.over, m.n, Percent(m.Accuracy), b.rule, Percent(b.accuracy)))
+			}
+		}
+	}
+	return list
 }
 
 // Test holds the measures of a held-out set.
@@ -83,13 +137,14 @@ type Test struct {
 
 func noMeasures() Measures {
 	nan := Number(math.NaN())
-	return Measures{Accuracy: nan, Error: nan, Hinge: nan, AUC: nan, Kappa: nan, KappaT: nan}
+	return Measures{Accuracy: nan, Error: nan, Hinge: nan, LogLoss: nan, BalancedAccuracy: nan, AUC: nan, Kappa: nan, KappaT: nan, Baseline: Baseline{nan, nan}}
 }
 
-func (m *Measures) classification(t *tally, hinge, auc float64) {
+func (m *Measures) classification(t *tally, hinge, logLoss, auc float64) {
 	acc := t.accuracy()
 	m.Accuracy, m.Error = Number(acc), Number(1-acc)
-	m.Hinge, m.AUC = Number(hinge), Number(auc)
+	m.Hinge, m.LogLoss, m.AUC = Number(hinge), Number(logLoss), Number(auc)
+	m.BalancedAccuracy, m.Baseline = Number(t.balanced()), t.baseline()
 	m.Kappa, m.KappaT = Number(t.kappa()), Number(t.kappaT())
 }
 

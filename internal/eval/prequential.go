@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -19,8 +20,11 @@ type Prequential struct {
 
 	n     uint64
 	total tally
-	hinge float64 // sums over all examples
-	bins  *bins
+	// Sums over all examples. That of the logistic losses is NaN in a state of
+	// an earlier version, which did not have it.
+	hinge, logLoss float64
+	bins           *bins
+	blocks         blocks
 
 	// Regression: sums over all examples, and Welford's mean and sum of
 	// squared deviations of the labels.
@@ -32,30 +36,54 @@ type Prequential struct {
 	scores []float64
 	labels []float64
 	stayed []bool // the label was that of the example before
+	larger []bool // it was that of the class more frequent before; no part of the state
 	recent tally  // counts over the ring
 }
 
-// tally holds the counts that all measures of a classifier but hinge and AUC
+// tally holds the counts that all measures of a classifier but losses and AUC
 // are made of.
 type tally struct {
 	// hits[y][p] counts examples of class y predicted as class p; 1 stands for
 	// the positive class.
 	hits   [2][2]uint64
 	stayed uint64
+	// larger counts the labels of the class that had been more frequent before;
+	// NaN in a state of an earlier version, which did not count them.
+	larger float64
 }
 
-func (t *tally) add(y, p int, stayed bool) {
+func (t *tally) add(y, p int, stayed, larger bool) {
 	t.hits[y][p]++
 	if stayed {
 		t.stayed++
 	}
+	if larger {
+		t.larger++
+	}
 }
 
-func (t *tally) sub(y, p int, stayed bool) {
+func (t *tally) sub(y, p int, stayed, larger bool) {
 	t.hits[y][p]--
 	if stayed {
 		t.stayed--
 	}
+	if larger {
+		t.larger--
+	}
+}
+
+// classes returns how many examples are of each class.
+func (t *tally) classes() (negative, positive uint64) {
+	return t.hits[0][0] + t.hits[0][1], t.hits[1][0] + t.hits[1][1]
+}
+
+// majority returns the class that is more frequent; of two that are equally so,
+// the positive one, as for a decision of 0.
+func (t *tally) majority() int {
+	if negative, positive := t.classes(); negative > positive {
+		return 0
+	}
+	return 1
 }
 
 func (t *tally) n() uint64 {
@@ -64,6 +92,19 @@ func (t *tally) n() uint64 {
 
 func (t *tally) accuracy() float64 {
 	return float64(t.hits[0][0]+t.hits[1][1]) / float64(t.n())
+}
+
+// balanced returns the mean of the accuracies on each class, NaN where one is
+// missing.
+func (t *tally) balanced() float64 {
+	negative, positive := t.classes()
+	return (float64(t.hits[0][0])/float64(negative) + float64(t.hits[1][1])/float64(positive)) / 2
+}
+
+// baseline returns the accuracies of rules that do not look at the features.
+func (t *tally) baseline() Baseline {
+	n := float64(t.n())
+	return Baseline{Majority: Number(t.larger / n), NoChange: Number(float64(t.stayed) / n)}
 }
 
 // kappa compares the accuracy with that of guesses that have the same share of
@@ -82,7 +123,7 @@ func (t *tally) kappa() float64 {
 // temporal dependence", Machine Learning 98, 2015, section 5). On the very first
 // example it counts as wrong.
 func (t *tally) kappaT() float64 {
-	return above(t.accuracy(), float64(t.stayed)/float64(t.n()))
+	return above(t.accuracy(), float64(t.baseline().NoChange))
 }
 
 // above returns (p − base)/(1 − base), NaN where base leaves no room.
@@ -98,7 +139,7 @@ func above(p, base float64) float64 {
 func New(regress bool, size int) *Prequential {
 	p := &Prequential{regress: regress, size: max(size, 1)}
 	if !regress {
-		p.bins = new(bins)
+		p.bins, p.blocks.length = new(bins), firstBlock
 	}
 	return p
 }
@@ -111,22 +152,28 @@ func class(v float64) int {
 	return 0
 }
 
+// logLoss returns −log of the probability of the label, with the sigmoid of
+// the score as that of the positive class.
+func logLoss(score, label float64) float64 { return linear.Softplus(-float64(label * score)) }
+
 // hinge returns max(0, 1 − y·f), or NaN for a score that is NaN.
 func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
 
 // Add takes the score of an example, as computed before the example was
 // learned from, and its label: ±1 for a classifier.
 func (p *Prequential) Add(score, label float64) {
-	stayed := p.n > 0 && label == p.last
+	y, c := class(label), class(score)
+	stayed, larger := p.n > 0 && label == p.last, p.total.majority() == y
 	p.last = label
 	at := int(p.n % uint64(p.size))
 	p.n++
 	if len(p.scores) < p.size {
-		p.scores, p.labels, p.stayed = append(p.scores, 0), append(p.labels, 0), append(p.stayed, false)
+		p.scores, p.labels = append(p.scores, 0), append(p.labels, 0)
+		p.stayed, p.larger = append(p.stayed, false), append(p.larger, false)
 	} else if !p.regress {
-		p.recent.sub(class(p.labels[at]), class(p.scores[at]), p.stayed[at])
+		p.recent.sub(class(p.labels[at]), class(p.scores[at]), p.stayed[at], p.larger[at])
 	}
-	p.scores[at], p.labels[at], p.stayed[at] = score, label, stayed
+	p.scores[at], p.labels[at], p.stayed[at], p.larger[at] = score, label, stayed, larger
 
 	if p.regress {
 		d := score - label
@@ -137,21 +184,19 @@ func (p *Prequential) Add(score, label float64) {
 		p.devY += float64(d * (label - p.meanY))
 		return
 	}
-	y, c := class(label), class(score)
-	p.total.add(y, c, stayed)
-	p.recent.add(y, c, stayed)
+	p.total.add(y, c, stayed, larger)
+	p.recent.add(y, c, stayed, larger)
 	p.hinge += hinge(score, label)
+	p.logLoss += logLoss(score, label)
 	p.bins.add(score, y)
+	p.blocks.add(y == c)
 }
 
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 
 // Classes returns how many of them were negative and positive.
-func (p *Prequential) Classes() (negative, positive uint64) {
-	h := &p.total.hits
-	return h[0][0] + h[0][1], h[1][0] + h[1][1]
-}
+func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
 // score returns the measure that a curve shows, over all examples and over the
 // window: the accuracy, or the mean absolute error of a regression.
@@ -197,6 +242,7 @@ func (p *Prequential) Fields(f *state.Fields) {
 		f.Uint64("stayed_total", &p.total.stayed)
 		f.Float64("hinge", &p.hinge)
 		f.Group("bins", p.bins.fields)
+		p.laterFields(f)
 	}
 	if !f.Decoding() || f.Err() != nil {
 		return
@@ -207,10 +253,41 @@ func (p *Prequential) Fields(f *state.Fields) {
 	case uint64(len(p.scores)) != min(p.n, uint64(p.size)) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores):
 		f.Fail("scores", fmt.Errorf("%d scores, %d labels, %d flags after %d examples", len(p.scores), len(p.labels), len(p.stayed), p.n))
 	case !p.regress:
-		p.recent = tally{}
-		for i := range p.scores {
-			p.recent.add(class(p.labels[i]), class(p.scores[i]), p.stayed[i])
-		}
+		p.recount()
+	default:
+		p.larger = make([]bool, len(p.scores))
+	}
+}
+
+// laterFields describes what earlier versions did not have. Over their states
+// it is unknown.
+func (p *Prequential) laterFields(f *state.Fields) {
+	if f.Decoding() && !f.Next("log_loss") {
+		p.logLoss, p.total.larger, p.blocks = math.NaN(), math.NaN(), blocks{}
+		return
+	}
+	f.Float64("log_loss", &p.logLoss)
+	f.Float64("larger_class", &p.total.larger)
+	f.Group("blocks", func(f *state.Fields) { p.blocks.fields(f, p.n) })
+}
+
+// recount counts over the ring that has been read.
+func (p *Prequential) recount() {
+	p.recent, p.larger = tally{}, make([]bool, len(p.scores))
+	before := tally{hits: p.total.hits}
+	for i := range p.scores {
+		before.sub(class(p.labels[i]), class(p.scores[i]), false, false)
+	}
+	first := 0
+	if len(p.scores) == p.size {
+		first = int(p.n % uint64(p.size))
+	}
+	for k := range p.scores {
+		i := (first + k) % len(p.scores)
+		y, c := class(p.labels[i]), class(p.scores[i])
+		p.larger[i] = before.majority() == y
+		before.add(y, c, false, false)
+		p.recent.add(y, c, p.stayed[i], p.larger[i])
 	}
 }
 
@@ -223,12 +300,21 @@ func (p *Prequential) Summary() Summary {
 		s.Window.errors(p.scores, p.labels)
 		return s
 	}
-	s.classification(&p.total, p.hinge/float64(p.n), p.bins.auc())
-	var loss float64
+	n, w := float64(p.n), float64(len(p.scores))
+	s.classification(&p.total, p.hinge/n, p.logLoss/n, p.bins.auc())
+	var margin, logistic float64
 	for i := range p.scores {
-		loss += hinge(p.scores[i], p.labels[i])
+		margin += hinge(p.scores[i], p.labels[i])
+		logistic += logLoss(p.scores[i], p.labels[i])
 	}
-	s.Window.classification(&p.recent, loss/float64(len(p.scores)), AUC(p.scores, p.labels))
+	s.Window.classification(&p.recent, margin/w, logistic/w, AUC(p.scores, p.labels))
+	return s
+}
+
+// Final is Summary with the interval, which takes a millisecond or two.
+func (p *Prequential) Final() Summary {
+	s := p.Summary()
+	s.Interval = p.blocks.interval()
 	return s
 }
 
@@ -249,9 +335,13 @@ func (p *Prequential) Measures() []stream.Measure {
 		}
 		put("accuracy", m.Accuracy)
 		put("hinge", m.Hinge)
+		put("log_loss", m.LogLoss)
+		put("balanced_accuracy", m.BalancedAccuracy)
 		put("auc", m.AUC)
 		put("kappa", m.Kappa)
 		put("kappa_t", m.KappaT)
+		put("majority", m.Baseline.Majority)
+		put("no_change", m.Baseline.NoChange)
 	}
 	list(&s.Measures, "")
 	list(&s.Window.Measures, "_window")

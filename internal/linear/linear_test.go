@@ -61,6 +61,19 @@ func TestDotAndAxpy(t *testing.T) {
 	}
 }
 
+func TestSoftplus(t *testing.T) {
+	for x := -750.0; x < 750; x += 0.0137 {
+		e := math.Exp(-math.Abs(x))
+		want := math.Max(x, 0) + math.Log1p(e)
+		if got := Softplus(x); math.Abs(got-want) > 1e-14*want && x > -700 || x <= -700 && got != 0 {
+			t.Fatalf("%v: %v, want %v", x, got, want)
+		}
+	}
+	if Softplus(math.Inf(1)) != math.Inf(1) || Softplus(math.Inf(-1)) != 0 || !math.IsNaN(Softplus(math.NaN())) {
+		t.Errorf("%v %v %v", Softplus(math.Inf(1)), Softplus(math.Inf(-1)), Softplus(math.NaN()))
+	}
+}
+
 func TestExpNeg(t *testing.T) {
 	for x := 0.0; x < 750; x += 0.0371 {
 		if got, want := ExpNeg(x), math.Exp(-x); math.Abs(got-want) > 2e-15*want && x < 700 || x >= 700 && got != 0 {

@@ -16,6 +16,9 @@ type Exported struct {
 	Index  []int32   `json:"index"`
 	Shift  []float64 `json:"shift"`
 	Factor []float64 `json:"factor"`
+	// Clip holds the least and the largest value of a scaled feature whose factor
+	// is not 0.
+	Clip [2]float64 `json:"clip"`
 }
 
 // Export returns the plain form of the transform. That of Running has the means
@@ -25,6 +28,7 @@ func (t *Transform) Export() Exported {
 		Hash: t.hashDim, Scale: t.Scale(), Common: t.common, Fill: t.dense,
 		Index: append([]int32{}, t.idx...), Shift: append([]float64{}, t.shift...), Factor: append([]float64{}, t.factor...),
 	}
+	e.Clip[0], e.Clip[1] = t.Bounds()
 	if t.dense {
 		for j := range t.factor {
 			e.Index = append(e.Index, int32(j))

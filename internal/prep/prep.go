@@ -21,10 +21,10 @@ import (
 const (
 	None     = "none"     // x
 	Unit     = "unit"     // x / ‖x‖, for each example by itself
-	Common   = "common"   // x / the largest |value| of all features
-	MinMax   = "minmax"   // each feature from its range to [0,1]
-	Standard = "standard" // each feature to mean 0 and standard deviation 1
-	Running  = "running"  // each feature less its mean of late, see Next
+	Common   = "common"   // x / the largest |value| of all features, clipped at ±2
+	MinMax   = "minmax"   // each feature from its range to [0,1], clipped one range beyond
+	Standard = "standard" // each feature to mean 0 and standard deviation 1, clipped at ±6
+	Running  = "running"  // each feature less its mean of late, see Next, clipped at ±6
 	Auto     = "auto"     // one of the above, see Fit
 )
 
@@ -77,7 +77,9 @@ type Transform struct {
 	shift, factor []float64
 	common        float64 // the factor of Common
 	running       running
+	low, high     float64      // scaled values are clipped to them
 	arena         stream.Arena // of Next
+	clipped       Clipped      // by Next
 }
 
 // Fit decides on the preprocessing from examples, usually the first of a
@@ -93,6 +95,11 @@ type Transform struct {
 // more, are made dense by minmax and standard, which shift features. In other
 // sparse examples zeros stay zeros: standard divides by the standard deviation
 // without centring, minmax by the largest |value|.
+//
+// Scaled values are clipped: the others at ±6, minmax to [−1,2] (±2 where zeros
+// stay zeros), and common to ±2. A feature with a trend would otherwise leave
+// the region that a kernel knows for good, and a single wild value would outweigh
+// all others.
 //
 // A feature that was constant in the warm-up (or absent from it) has no known
 // scale: its difference from that constant (or from 0) is passed on limited to
@@ -110,7 +117,7 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.Span < 0 {
 		return nil, fmt.Errorf("span %d is negative", o.Span)
 	}
-	t := &Transform{hashDim: o.HashDim, scale: o.Scale, auto: o.Scale == Auto}
+	t := &Transform{hashDim: o.HashDim, scale: o.Scale, auto: o.Scale == Auto, low: -bound, high: bound}
 	for _, e := range examples {
 		if k := e.X.CheckFinite(); k >= 0 {
 			return nil, fmt.Errorf("example %d: feature %d is not finite", e.Seq, index(e.X, k))
@@ -122,6 +129,7 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	if o.Scale == Running {
 		t.dense = true
 		t.running.span = float64(cmp.Or(o.Span, DefaultSpan))
+		t.clip()
 		return t, nil
 	}
 	if len(examples) == 0 {
@@ -136,12 +144,26 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 	case Common:
 		t.common = 1
 		if m := s.largest(); m > 0 {
-			t.common = 1 / m
+			t.common, t.low, t.high = 1/m, -2, 2
 		}
 	case MinMax, Standard:
 		t.fit(s)
 	}
+	t.clip()
 	return t, nil
+}
+
+// clip sets the bounds of values of which each feature has its own scale.
+func (t *Transform) clip() {
+	switch t.scale {
+	case MinMax:
+		t.low, t.high = -1, 2
+		if !t.dense { // what was seen is in [-1,1]
+			t.low = -2
+		}
+	case Standard, Running:
+		t.low, t.high = -6, 6
+	}
 }
 
 // fit sets shift and factor.
@@ -185,10 +207,10 @@ func (t *Transform) fit(s *stats) {
 
 // Apply returns the preprocessed x. It leaves x alone; the result shares x's
 // memory where there is nothing to do, and is fresh otherwise.
-func (t *Transform) Apply(x stream.Vec) stream.Vec { return t.scaled(t.hash(x, nil)) }
+func (t *Transform) Apply(x stream.Vec) stream.Vec { return t.scaled(t.hash(x, nil), nil) }
 
-// scaled is Apply after hashing.
-func (t *Transform) scaled(x stream.Vec) stream.Vec {
+// scaled is Apply after hashing. It counts in n, which may be nil.
+func (t *Transform) scaled(x stream.Vec, n *Clipped) stream.Vec {
 	switch t.scale {
 	case Unit:
 		var s float64
@@ -198,49 +220,55 @@ func (t *Transform) scaled(x stream.Vec) stream.Vec {
 		if s == 0 {
 			return x
 		}
-		return times(x, 1/math.Sqrt(s))
+		return t.times(x, 1/math.Sqrt(s), n)
 	case Common:
-		return times(x, t.common)
+		return t.times(x, t.common, n)
 	case MinMax, Standard, Running:
 		if t.dense {
-			return t.shifted(x)
+			return t.shifted(x, n)
 		}
-		return t.stretched(x)
+		return t.stretched(x, n)
 	}
 	return x
 }
 
 // times returns c·x.
-func times(x stream.Vec, c float64) stream.Vec {
+func (t *Transform) times(x stream.Vec, c float64, n *Clipped) stream.Vec {
 	y := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
 	for k, v := range x.Val {
-		y.Val[k] = limit(float64(v) * c)
+		y.Val[k] = t.limit(index(x, k), float64(v)*c, n)
 	}
 	return y
 }
 
-// limit rounds v to float32 within ±bound.
-func limit(v float64) float32 { return float32(min(max(v, -bound), bound)) }
+// limit rounds v, of feature j, to float32 within the bounds.
+func (t *Transform) limit(j int, v float64, n *Clipped) float32 {
+	if v < t.low || v > t.high {
+		n.add(j)
+		v = min(max(v, t.low), t.high)
+	}
+	return float32(v)
+}
 
-// scaled returns (v − shift)·factor, or what stands for it in a feature of
-// unknown scale.
-func scaled(v float32, shift, factor float64) float32 {
+// one returns (v − shift)·factor of feature j, or what stands for it if its scale
+// is unknown.
+func (t *Transform) one(j int, v float32, shift, factor float64, n *Clipped) float32 {
 	d := float64(v) - shift
 	if factor == 0 {
 		return float32(min(max(d, -1), 1))
 	}
-	return limit(d * factor)
+	return t.limit(j, d*factor, n)
 }
 
 // shifted returns a vector in which every feature of the warm-up is present:
 // a dense one, unless x has features beyond DenseLimit that the warm-up had not.
-func (t *Transform) shifted(x stream.Vec) stream.Vec {
+func (t *Transform) shifted(x stream.Vec, clipped *Clipped) stream.Vec {
 	n := len(t.factor)
 	val := make([]float32, n, max(n, min(x.Dim(), DenseLimit)))
 	next := 0 // first feature not yet written
 	zeros := func(to int) {
 		for ; next < to; next++ {
-			val[next] = scaled(0, t.shift[next], t.factor[next])
+			val[next] = t.one(next, 0, t.shift[next], t.factor[next], clipped)
 		}
 	}
 	k := 0
@@ -250,7 +278,7 @@ func (t *Transform) shifted(x stream.Vec) stream.Vec {
 			break
 		}
 		zeros(j)
-		val[j] = scaled(x.Val[k], t.shift[j], t.factor[j])
+		val[j] = t.one(j, x.Val[k], t.shift[j], t.factor[j], clipped)
 		next = j + 1
 	}
 	zeros(n)
@@ -268,13 +296,13 @@ func (t *Transform) shifted(x stream.Vec) stream.Vec {
 		} else if gap := j - len(y.Val); gap > 0 {
 			y.Val = append(y.Val, make([]float32, gap)...)
 		}
-		y.Val = append(y.Val, scaled(x.Val[k], 0, 0))
+		y.Val = append(y.Val, t.one(j, x.Val[k], 0, 0, nil))
 	}
 	return y
 }
 
 // stretched returns a vector of x's form, in which zeros stay zeros.
-func (t *Transform) stretched(x stream.Vec) stream.Vec {
+func (t *Transform) stretched(x stream.Vec, n *Clipped) stream.Vec {
 	y := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
 	from := 0
 	for k, v := range x.Val {
@@ -287,7 +315,7 @@ func (t *Transform) stretched(x stream.Vec) stream.Vec {
 		if from += at; ok {
 			factor = t.factor[from]
 		}
-		y.Val[k] = scaled(v, 0, factor)
+		y.Val[k] = t.one(int(j), v, 0, factor, n)
 	}
 	return y
 }
@@ -404,6 +432,7 @@ func (t *Transform) Fields(f *state.Fields) {
 	if t.scale == Running { // others are stored as they were before there was one
 		t.running.fields(f)
 	}
+	t.clipFields(f)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("scale", t.check())
 	}
@@ -418,6 +447,9 @@ func (t *Transform) check() error {
 	}
 	if t.dense && (len(t.shift) != len(t.factor) || len(t.idx) != 0) || !t.dense && (len(t.shift) != 0 || len(t.idx) != len(t.factor)) {
 		return fmt.Errorf("%d indices, %d shifts, %d factors", len(t.idx), len(t.shift), len(t.factor))
+	}
+	if !(-bound <= t.low && t.low < t.high && t.high <= bound) {
+		return fmt.Errorf("scaled values are clipped to [%v,%v]", t.low, t.high)
 	}
 	if err := t.checkRunning(); err != nil {
 		return err

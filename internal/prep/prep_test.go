@@ -1,6 +1,7 @@
 package prep
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"reflect"
@@ -134,17 +135,17 @@ func TestAgainstColumns(t *testing.T) {
 					var want float64
 					switch {
 					case scale == Common:
-						want = v / largest
+						want = min(max(v/largest, -2), 2)
 					case lo == hi:
 						want = min(max(v-lo, -1), 1)
 					case scale == MinMax && kind.shift:
-						want = (v - lo) / (hi - lo)
+						want = min(max((v-lo)/(hi-lo), -1), 2)
 					case scale == MinMax:
-						want = v / max(-lo, hi)
+						want = min(max(v/max(-lo, hi), -2), 2)
 					case kind.shift:
-						want = (v - mean) / sd
+						want = min(max((v-mean)/sd, -6), 6)
 					default:
-						want = v / sd
+						want = min(max(v/sd, -6), 6)
 					}
 					if !scalar.EqualWithinAbsOrRel(got[i], want, 1e-6, 1e-6) {
 						t.Fatalf("seed %d, %+v, %s: feature %d of example %d: %v becomes %v, want %v", seed, kind, scale, j, i, v, got[i], want)
@@ -178,8 +179,12 @@ func TestByHand(t *testing.T) {
 		{"unit of nothing", Unit, nil, sparse(), sparse()},
 		{"unit of zeros", Unit, nil, dense(0, 0), dense(0, 0)},
 		{"common", Common, []stream.Vec{dense(1, -8), dense(0, 4)}, sparse(0, 4, 77, 16), sparse(0, 0.5, 77, 2)},
+		{"common, clipped", Common, []stream.Vec{dense(1, -8), dense(0, 4)}, sparse(0, -17, 77, 16.5), sparse(0, -2, 77, 2)},
 		{"common of zeros", Common, []stream.Vec{dense(0)}, dense(3), dense(3)},
 		{"minmax", MinMax, []stream.Vec{dense(0, 10), dense(4, 30)}, dense(1, 40), dense(0.25, 1.5)},
+		{"minmax, clipped", MinMax, []stream.Vec{dense(0, 10), dense(4, 30)}, dense(-5, 51), dense(-1, 2)},
+		{"minmax of zeros kept, clipped", MinMax, []stream.Vec{sparse(7, 2), sparse(9000, -4)}, sparse(7, -5, 9000, 9), sparse(7, -2, 9000, 2)},
+		{"standard, clipped", Standard, []stream.Vec{dense(0, 1), dense(4, 3)}, dense(15, -5), dense(6, -6)},
 		{"standard", Standard, []stream.Vec{dense(0, 1), dense(4, 3)}, dense(4, 2), dense(1, 0)},
 		{"constant", Standard, []stream.Vec{dense(5, 0), dense(5, 2)}, dense(5.5, 1), dense(0.5, 0)},
 		{"constant, far off", MinMax, []stream.Vec{dense(5, 0), dense(5, 2)}, dense(-100, 1), dense(-1, 0.5)},
@@ -300,8 +305,8 @@ func TestAlwaysFinite(t *testing.T) {
 // TestSameBits pins the results bit for bit, on every platform.
 func TestSameBits(t *testing.T) {
 	frozen := slices.DeleteFunc(Scales(), func(s string) bool { return s == Running })
-	sameBits(t, frozen, (*Transform).Apply, 0xf5e5612baee31ad0)
-	sameBits(t, []string{Running}, (*Transform).Next, 0x68d94c47f291cf2e)
+	sameBits(t, frozen, (*Transform).Apply, 0xf1dbb22dd1cdc4d)
+	sameBits(t, []string{Running}, (*Transform).Next, 0xf79ac494d83f0c40)
 }
 
 func sameBits(t *testing.T, scales []string, apply func(*Transform, stream.Vec) stream.Vec, want uint64) {
@@ -368,6 +373,80 @@ func TestStoreAndRestore(t *testing.T) {
 	}
 }
 
+// TestNotClipped reads a transform of a version that did not clip.
+func TestNotClipped(t *testing.T) {
+	for _, scale := range []string{Common, MinMax, Standard, Running} {
+		tr := fit(t, scale, dense(0, 1), dense(4, 3))
+		for range 3 {
+			tr.Next(dense(1, 2))
+			tr.Next(dense(2, 1))
+		}
+		data, err := state.Append(nil, tr.Fields)
+		clip, err2 := state.Append(nil, tr.clipFields)
+		if err != nil || err2 != nil || !bytes.HasSuffix(data, clip) || len(clip) == 0 {
+			t.Fatalf("%v, %v, bounds in %d of %d bytes", err, err2, len(clip), len(data))
+		}
+		older := new(Transform)
+		if err := state.Decode(data[:len(data)-len(clip)], older.Fields); err != nil {
+			t.Fatal(err)
+		}
+		x := dense(100, -100)
+		if now, was := tr.Apply(x), older.Apply(x); now.Val[0] >= was.Val[0] || now.Val[1] <= was.Val[1] {
+			t.Errorf("%s: %v, without clipping %v", scale, now.Val, was.Val)
+		}
+		again, err := state.Append(nil, older.Fields)
+		if err != nil || !bytes.Equal(again, data[:len(data)-len(clip)]) {
+			t.Errorf("%s: it is stored with bounds, %v", scale, err)
+		}
+		if older.Next(x); older.Clipped().Values != 0 {
+			t.Errorf("%s: %+v", scale, older.Clipped())
+		}
+	}
+}
+
+func TestClipped(t *testing.T) {
+	var warm []stream.Vec
+	for i := range 20 {
+		warm = append(warm, dense(append(make([]float32, 11), float32(i%2))...))
+		for j := range 11 {
+			warm[i].Val[j] = float32((i + j) % 2)
+		}
+	}
+	tr := fit(t, Standard, warm...)
+	tr.Apply(dense(1000)) // only what is learned from counts
+	tr.Next(dense(0, 1, 0, 90, -90, 1))
+	tr.Next(dense(0, 1, 0, 1, 90, 1))
+	tr.Next(dense(0, 1))
+	want := Clipped{Values: 3, Examples: 2, Features: []int32{3, 4}}
+	if got := tr.Clipped(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	all := make([]float32, 12)
+	for j := range all {
+		all[j] = 90
+	}
+	tr.Next(dense(all...))
+	want = Clipped{Values: 15, Examples: 3, Features: []int32{3, 4, 0, 1, 2, 5, 6, 7}}
+	if got := tr.Clipped(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	data, err := state.Append(nil, tr.ClippedFields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := new(Transform)
+	if err := state.Decode(data, back.ClippedFields); err != nil || !reflect.DeepEqual(back.Clipped(), want) {
+		t.Errorf("read back: %+v, %v", back.Clipped(), err)
+	}
+	tr.clipped.Features = make([]int32, maxClipped+1)
+	if data, err = state.Append(nil, tr.ClippedFields); err != nil {
+		t.Fatal(err)
+	}
+	if err := state.Decode(data, back.ClippedFields); err == nil {
+		t.Error("too many features are accepted")
+	}
+}
+
 func TestRefusesNonsense(t *testing.T) {
 	for name, tr := range map[string]*Transform{
 		"scale":         {scale: "log"},
@@ -380,6 +459,9 @@ func TestRefusesNonsense(t *testing.T) {
 		"negative":      {scale: MinMax, idx: []int32{-1}, factor: []float64{1}},
 		"NaN":           {scale: MinMax, idx: []int32{1}, factor: []float64{math.NaN()}},
 		"infinite":      {scale: Common, common: math.Inf(-1)},
+		"bounds":        {scale: Common, common: 1, low: 2, high: 1},
+		"far bounds":    {scale: Common, common: 1, low: -1, high: 2e15},
+		"NaN bounds":    {scale: Common, common: 1, low: math.NaN(), high: 1},
 	} {
 		data, err := state.Append(nil, tr.Fields)
 		if err != nil {

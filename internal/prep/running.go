@@ -34,10 +34,16 @@ type running struct {
 // Running makes sparse examples dense, up to DenseLimit features; those beyond
 // are limited to [-1,1].
 //
+// Next counts what is clipped, see Clipped.
+//
 // Next must not be called while other methods are running.
 func (t *Transform) Next(x stream.Vec) stream.Vec {
 	x = t.hash(x, &t.arena)
-	y := t.scaled(x)
+	values := t.clipped.Values
+	y := t.scaled(x, &t.clipped)
+	if t.clipped.Values > values {
+		t.clipped.Examples++
+	}
 	if t.scale == Running {
 		t.observe(x)
 	}

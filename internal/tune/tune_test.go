@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/algostest"
-	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -268,73 +266,6 @@ func TestBoundedWork(t *testing.T) {
 	}
 }
 
-// The outcome depends neither on the number of workers nor on anything else
-// but the arguments.
-func TestDeterministic(t *testing.T) {
-	for _, spec := range registry.All {
-		xs := algostest.Moons(700, spec.Tasks[0], 2)
-		var first Result
-		for i, workers := range []int{1, 4} {
-			before := runtime.GOMAXPROCS(workers)
-			res, err := Run(t.Context(), spec, algos.Env{Seed: 5}, nil, xs)
-			runtime.GOMAXPROCS(before)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i == 0 {
-				first = res
-			} else if !reflect.DeepEqual(first, res) {
-				t.Errorf("%s: another outcome with %d workers", spec.Name, workers)
-			}
-		}
-		for i, x := range algostest.Moons(700, spec.Tasks[0], 2) {
-			if !reflect.DeepEqual(x, xs[i]) {
-				t.Fatalf("%s: example %d was changed", spec.Name, i)
-			}
-		}
-	}
-}
-
-// Tuning a learner on two moons does not make it worse than its defaults, and
-// finds a narrow kernel where one is needed.
-func TestTunesLearners(t *testing.T) {
-	board := func(n int, seed uint64) []*stream.Example {
-		r := rand.New(rand.NewPCG(seed, 1))
-		xs := make([]*stream.Example, n)
-		for i := range xs {
-			u, v := 4*r.Float64(), 4*r.Float64()
-			x := &stream.Example{Seq: uint64(i + 1), Labelled: true, Y: 1}
-			if (int(u)+int(v))%2 == 0 {
-				x.Y = -1
-			}
-			x.X.Val = []float32{float32(u), float32(v)}
-			xs[i] = x
-		}
-		return xs
-	}
-	train, test := board(1600, 1), board(1000, 2)
-	for _, spec := range registry.All {
-		if spec.Kind != algos.Kernel {
-			continue
-		}
-		res, err := Run(t.Context(), spec, algos.Env{Seed: 1}, nil, train)
-		if err != nil {
-			t.Fatal(err)
-		}
-		accuracy := func(options map[string]string) float64 {
-			s, err := run(t.Context(), spec, algos.Env{Seed: 1, Task: algos.Classify}, options, fold{train, test})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return float64(s.right) / float64(s.n)
-		}
-		before, after := accuracy(nil), accuracy(res.Options)
-		if after < .9 || after < before {
-			t.Errorf("%s on a checkerboard: %.3f by default, %.3f with %v", spec.Name, before, after, chosenOf(res))
-		}
-	}
-}
-
 // Folds are disjoint, cover everything, have equal class shares at every rung
 // even if the stream is sorted by class, and are made of consecutive runs.
 func TestFolds(t *testing.T) {
@@ -470,7 +401,7 @@ func TestErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, registry.All[0], algos.Env{Seed: 1}, nil, algostest.Moons(500, algos.Classify, 1)); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, oracleSpec(peak(10, 1, "slow"), nil), algos.Env{Seed: 1}, nil, numbered(500, 2)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled run: %v", err)
 	}
 	// A candidate whose model is not finite loses to all others.

@@ -55,16 +55,17 @@
 		return uPlot.join(tables);
 	}
 
-	// colours gives each series its own, except that a faint one shares that of
-	// the strong one after it.
-	function colours(series) {
+	// places numbers the series, except that a faint one shares the number of the
+	// strong one after it, and that dashed ones have none.
+	function places(series) {
 		let n = -1;
 		return series.map((s, i) => {
-			if (s.look === "dashed") return "--soft";
+			if (s.look === "dashed") return -1;
 			if (i === 0 || series[i - 1].look !== "faint") n++;
-			return "--s" + n % 7;
+			return n;
 		});
 	}
+	const colours = 7; // those beyond are told apart by dashes
 
 	// ticks of a logarithmic axis: powers of ten, and what lies between them
 	// where there are few.
@@ -126,10 +127,11 @@
 		};
 
 		const last = (u, i) => u.data[i].findLast(v => v != null);
-		const colour = colours(chart.series);
+		const place = places(chart.series);
 		const series = chart.series.map((s, i) => ({
-			label: s.name, stroke: css(colour[i]), spanGaps: true, points: {show: s.x.length < 2},
-			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1, dash: s.look === "dashed" ? [6, 5] : undefined,
+			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: {show: s.x.length < 2},
+			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1,
+			dash: s.look === "dashed" ? [6, 5] : place[i] >= colours ? [10, 3, 2, 3] : undefined,
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
 		}));
 		if (chart.marks) series.push({label: chart.markName, stroke: css("--soft"), width: 1, dash: [2, 3], points: {show: false}, value: () => ""});

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -65,7 +66,8 @@ type view struct {
 	support int
 	nonzero int
 	join    *engine.JoinStats // nil without
-	waits   bool              // there is no model, since no two labels differ
+	clipped prep.Clipped
+	waits   bool // there is no model, since no two labels differ
 }
 
 // NewTrainer returns a Trainer that is registered with reg.
@@ -126,7 +128,7 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	t.last = now
-	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(), waits: e.OneLabel() != nil}
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.support, v.nonzero = info.Support, info.Nonzero
@@ -204,6 +206,8 @@ var (
 	labels   = desc("examples_total", "Records that are examples, by whether they have a label.", "labelled")
 	skipped  = desc("records_skipped_total", "Records read again but not delivered, since they lie before the checkpoint.")
 	lag      = desc("lag_records", "Records between the position and the end of the partition.", "topic", "partition")
+	clipped  = desc("clipped_values_total", "Feature values that were clipped after scaling.")
+	clipping = desc("clipped_examples_total", "Examples of which a feature value was clipped after scaling.")
 	waits    = desc("model_waits_for_labels", "1 while nothing is published since no two labels of the examples differ, else 0.")
 	queue    = desc("queue_records", "Records fetched that wait to be learned.")
 	sample   = desc("sample_examples", "Examples that the learner holds.")
@@ -220,12 +224,18 @@ var (
 	measures = map[string]*prometheus.Desc{
 		"accuracy": measure("accuracy", "Share of right predictions"),
 		"hinge":    measure("hinge", "Mean hinge loss"),
+		"log_loss": measure("log_loss", "Mean logistic loss"),
 		"auc":      measure("auc", "Area under the ROC curve"),
 		"kappa":    measure("kappa", "Cohen's kappa"),
 		"kappa_t":  measure("kappa_t", "Kappa against predicting the label before"),
-		"mae":      measure("mae", "Mean absolute error"),
-		"rmse":     measure("rmse", "Root of the mean squared error"),
-		"r2":       measure("r2", "Explained share of the variance"),
+
+		"balanced_accuracy": measure("balanced_accuracy", "Mean of the shares of right predictions on each class"),
+		"majority":          measure("majority", "Share of labels that are of the class more frequent before"),
+		"no_change":         measure("no_change", "Share of labels that are the label before"),
+
+		"mae":  measure("mae", "Mean absolute error"),
+		"rmse": measure("rmse", "Root of the mean squared error"),
+		"r2":   measure("r2", "Explained share of the variance"),
 	}
 )
 
@@ -287,6 +297,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(labels, counter, float64(n.Labelled), "true")
 	send(labels, counter, float64(n.Unlabelled), "false")
+	send(clipped, counter, float64(v.clipped.Values))
+	send(clipping, counter, float64(v.clipped.Examples))
 	send(waits, gauge, map[bool]float64{true: 1}[v.waits])
 	send(queue, gauge, float64(v.queued))
 	send(sample, gauge, float64(v.report.Sample))
@@ -312,7 +324,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {
 	for name, v := range map[string]*eval.Number{
-		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "log_loss": &m.LogLoss, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"balanced_accuracy": &m.BalancedAccuracy, "majority": &m.Baseline.Majority, "no_change": &m.Baseline.NoChange,
 		"mae": m.MAE, "rmse": m.RMSE, "r2": m.R2,
 	} {
 		if v != nil {

@@ -111,8 +111,14 @@ func (r *Run) page() *page {
 	p.Tiles = []named{
 		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(behind, 0)))},
 		{name + ", last " + count(uint64(s.Window.Examples)), score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
-		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
 	}
+	if b := s.Window.Baseline; s.MAE == nil && v.scored > 0 {
+		last := ", last " + count(uint64(s.Window.Examples))
+		p.Tiles = append(p.Tiles, named{"larger class so far" + last, eval.Percent(b.Majority)}, named{"label before" + last, eval.Percent(b.NoChange)})
+	}
+	p.Tiles = append(p.Tiles, []named{
+		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
+	}...)
 	if len(r.models) > 0 {
 		p.Tiles = append(p.Tiles, named{"model version", r.models[0].Cells[0]})
 	}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// The rules that do not look at the features, by their names in --compare.
+const (
+	ruleMajority = "majority"
+	ruleNoChange = "no-change"
+)
+
+// rival is what --compare knows of a learner, or of a rule.
+type rival struct {
+	name     string
+	rule     bool
+	unscored uint64 // labelled examples before the first one that was scored
+	scored   uint64
+	seconds  float64
+	points   []eval.Point
+	summary  eval.Summary
+}
+
+// compared is the JSON form of a rival.
+type compared struct {
+	Name        string       `json:"name"`
+	Examples    uint64       `json:"examples"` // scored
+	Seconds     eval.Number  `json:"seconds"`
+	Common      eval.Number  `json:"common"` // accuracy, or mean absolute error, on those that all have scored
+	Prequential eval.Summary `json:"prequential"`
+}
+
+// engineOf is a hook that keeps the engine of a run.
+type engineOf struct{ e *engine.Engine }
+
+// Started implements engine.StartedHook.
+func (h *engineOf) Started(e *engine.Engine, _ stream.Source) { h.e = e }
+
+// checkCompare returns what is wrong with --compare, and makes the first learner
+// in it that of the job. The learners have their own options, so none can be
+// given.
+func (r *replay) checkCompare() error {
+	c := r.c
+	for _, flag := range []string{"learner", "preset", "set", "model", "test", "holdout", "checkpoint", "join"} {
+		if c.Origin(flag).Source != cli.FromDefault {
+			return c.Bad("compare", fmt.Errorf("it cannot be combined with --%s", flag))
+		}
+	}
+	first := true
+	for i, name := range r.compare {
+		switch {
+		case slices.Contains(r.compare[:i], name):
+			return c.Bad("compare", fmt.Errorf("%s is there twice", name))
+		case name == ruleMajority && algos.Task(r.task) == algos.Regress:
+			return c.Bad("compare", errors.New("there is no majority of numbers"))
+		case name == ruleMajority || name == ruleNoChange:
+		default:
+			o := trainer.Options{Learner: name, Task: algos.Task(r.task)}
+			if list := optionErrors(o.Validate()); len(list) > 0 {
+				return c.Bad("compare", list[0].Err)
+			}
+			if first {
+				r.learner, first = name, false
+			}
+		}
+	}
+	if first {
+		return c.Bad("compare", errors.New("there is no learner among them"))
+	}
+	return nil
+}
+
+// runCompare runs all rivals over the stream, one after the other.
+func (r *replay) runCompare(ctx context.Context) error {
+	var list []*rival
+	for _, name := range r.compare {
+		v, err := r.runRival(ctx, name)
+		if err != nil {
+			return err
+		}
+		list = append(list, v)
+		if !r.c.Quiet {
+			fmt.Fprintf(r.c.Err, "%s: %.1f s\n", name, v.seconds)
+		}
+	}
+	if r.report != "" {
+		if _, err := report.Write(r.report, r.comparison(list)); err != nil {
+			return err
+		}
+	}
+	if r.json != "" {
+		var out []compared
+		for _, v := range list {
+			out = append(out, compared{v.name, v.scored, eval.Number(v.seconds), eval.Number(v.from(start(list))), v.summary})
+		}
+		data, err := json.MarshalIndent(out, "", "  ")
+		if err != nil {
+			return err
+		}
+		data = append(data, '\n')
+		if r.json == "-" {
+			_, err = r.c.Out.Write(data)
+			return err
+		}
+		if err := atomicfile.Write(r.json, data); err != nil {
+			return err
+		}
+	}
+	tw := tabwriter.NewWriter(r.c.Out, 0, 0, 2, ' ', 0)
+	head, rows := r.table(list)
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+func (r *replay) runRival(ctx context.Context, name string) (*rival, error) {
+	began := time.Now()
+	if name == ruleMajority || name == ruleNoChange {
+		v, err := r.runRule(ctx, name)
+		if v != nil {
+			v.seconds = time.Since(began).Seconds()
+		}
+		return v, err
+	}
+	job, h := r.job, &engineOf{}
+	job.Learner = name
+	job.Hooks = []trainer.Hook{h}
+	res, err := trainer.Run(ctx, job)
+	if err != nil {
+		return nil, badOption(r.c, r.refuseFlags.explain(fmt.Errorf("learner %s: %w", name, err), &r.codecFlags, "", ""))
+	}
+	if !res.Ended {
+		return nil, cli.Failf(cli.Temporary, "interrupted after %d records of learner %s", res.Counts().Consumed, name)
+	}
+	p := h.e.Prequential()
+	return &rival{
+		name: name, unscored: h.e.Counts().Labelled - p.Examples(), scored: p.Examples(), seconds: time.Since(began).Seconds(),
+		points: h.e.Curve().Points(p), summary: p.Final(),
+	}, nil
+}
+
+// runRule predicts the labels of the stream by a rule. Records that only an
+// engine would refuse count.
+func (r *replay) runRule(ctx context.Context, name string) (*rival, error) {
+	src, err := r.open(nil, r.passes)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	p, curve := eval.New(r.job.Task == algos.Regress, r.window), eval.NewCurve()
+	var last float64 // label
+	var recs []stream.Record
+	var examples uint64
+	for {
+		recs, err = src.Fetch(ctx, recs[:0])
+		if errors.Is(err, io.EOF) {
+			return &rival{name: name, rule: true, scored: p.Examples(), points: curve.Points(p), summary: p.Final()}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range recs {
+			var ex stream.Example
+			if recs[i].Value == nil || r.job.Decoder.Decode(recs[i].Value, &ex) != nil {
+				continue
+			}
+			keep := r.job.Labels == nil || r.job.Labels(examples)
+			examples++
+			if !ex.Labelled || !keep {
+				continue
+			}
+			score := last
+			switch negative, positive := p.Classes(); {
+			case name == ruleMajority && negative > positive:
+				score = -1
+			case name == ruleMajority:
+				score = 1
+			case p.Examples() == 0 && r.job.Task != algos.Regress:
+				score = -ex.Y // as in eval.Baseline
+			}
+			p.Add(score, ex.Y)
+			curve.Add(p)
+			last = ex.Y
+		}
+	}
+}
+
+// start returns how many labelled examples come before those that all have
+// scored.
+func start(list []*rival) (n uint64) {
+	for _, v := range list {
+		n = max(n, v.unscored)
+	}
+	return n
+}
+
+// from returns the accuracy, or the mean absolute error, on the examples after the
+// first n labelled ones, to the nearest point of the curve; NaN if there are
+// none.
+func (v *rival) from(n uint64) float64 {
+	if len(v.points) == 0 {
+		return math.NaN()
+	}
+	var before eval.Point
+	for _, p := range v.points {
+		if v.unscored+before.Examples >= n {
+			break
+		}
+		before = p
+	}
+	end := v.points[len(v.points)-1]
+	sum := end.All*float64(end.Examples) - before.All*float64(before.Examples)
+	return sum / float64(end.Examples-before.Examples)
+}
+
+// table lists the rivals for people.
+func (r *replay) table(list []*rival) (head []string, rows [][]string) {
+	n := start(list)
+	regress := r.job.Task == algos.Regress
+	head = []string{"", "accuracy", "of", fmt.Sprintf("after %d", n), fmt.Sprintf("last %d", r.window), "95 % interval", "kappa-temporal", "log loss", "seconds"}
+	if regress {
+		head = []string{"", "mean abs. error", "of", fmt.Sprintf("after %d", n), fmt.Sprintf("last %d", r.window), "RMSE", "R2", "seconds"}
+	}
+	for _, v := range list {
+		s := &v.summary
+		seconds := fmt.Sprintf("%.2f", v.seconds)
+		if regress {
+			rows = append(rows, []string{v.name, decimal(*s.MAE), fmt.Sprint(v.scored), decimal(eval.Number(v.from(n))), decimal(*s.Window.MAE), decimal(*s.RMSE), decimal(*s.R2), seconds})
+			continue
+		}
+		interval, loss := "-", "-"
+		if i := s.Interval; i != nil {
+			interval = eval.Percent(i[0]) + " to " + eval.Percent(i[1])
+		}
+		if !v.rule { // which gives no probability
+			loss = decimal(s.LogLoss)
+		}
+		rows = append(rows, []string{v.name, eval.Percent(s.Accuracy), fmt.Sprint(v.scored), eval.Percent(v.from(n)), eval.Percent(s.Window.Accuracy), interval, decimal(s.KappaT), loss, seconds})
+	}
+	return head, rows
+}
+
+// comparison returns a page with all rivals in one picture.
+func (r *replay) comparison(list []*rival) *report.Report {
+	c := chart.Chart{
+		Title: fmt.Sprintf("Prequential accuracy, last %d examples", r.window), X: chart.Axis{Label: "labelled examples"}, Y: chart.Axis{Label: "accuracy", Percent: true},
+		Caption: "Each example is predicted first and learned from afterwards. A learner begins when its warm-up has ended.",
+	}
+	if r.job.Task == algos.Regress {
+		c.Title, c.Y = fmt.Sprintf("Prequential mean absolute error, last %d examples", r.window), chart.Axis{Label: "mean absolute error"}
+	}
+	for _, v := range list {
+		s := chart.Series{Name: v.name}
+		for _, p := range v.points {
+			s.X, s.Y = append(s.X, float64(v.unscored+p.Examples)), append(s.Y, eval.Number(p.Window))
+		}
+		c.Series = append(c.Series, s)
+	}
+	head, rows := r.table(list)
+	return &report.Report{
+		Title: "Comparison on " + strings.Join(r.files, ", "), Lead: "Prequential evaluation: every example is predicted before it is learned from.",
+		Charts: []chart.Chart{c}, Tables: []report.Table{{Title: "Result", Head: head, Rows: rows}}, Foot: version.Text(),
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// voter is a learner with the gauges of a vote of ten, of which the weights move
+// round, and a cut after every 1,000 examples.
+type voter struct {
+	algos.Learner
+	n *uint64 // examples
+}
+
+func (v voter) Add(x *stream.Example) (algos.Fate, error) {
+	*v.n++
+	return v.Learner.Add(x)
+}
+
+func (v voter) Report() algos.Report {
+	r, sum := v.Learner.Report(), 0.0
+	weight := func(k int) float64 { return 1 + math.Sin(float64(*v.n)/3000+float64(k)) }
+	for k := range 10 {
+		sum += weight(k)
+	}
+	r.Gauges = append(r.Gauges, stream.Measure{Name: "other", Value: 7})
+	for k := range 10 {
+		r.Gauges = append(r.Gauges, stream.Measure{Name: fmt.Sprintf("weight_e%d", k), Value: weight(k) / sum})
+	}
+	return r
+}
+
+func (v voter) Cuts() (total uint64, latest []samplers.Cut) {
+	total = *v.n / 1000
+	for k := max(1, total-1); k <= total && total > 0; k++ {
+		latest = append(latest, samplers.Cut{At: 1000 * k, From: 900, To: 64, Z: 3.5})
+	}
+	return total, latest
+}
+
+func TestCourse(t *testing.T) {
+	spec, err := registry.Lookup("perceptron")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := spec.New
+	spec.New = func(env algos.Env, o map[string]string) (algos.Learner, error) {
+		l, err := inner(env, o)
+		return voter{l, new(uint64)}, err
+	}
+	e, err := engine.NewEngine(engine.Config{Spec: spec, Warmup: 1500, Window: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &course{}
+	const n = 20_000
+	for i := range n / 20 {
+		items := make([]engine.Item, 20)
+		for k := range items {
+			at := 20*i + k
+			y := float64(2*(at%2) - 1)
+			items[k] = engine.Item{Offset: int64(at), Example: stream.Example{X: stream.Vec{Val: []float32{float32(y), 1}}, Y: y, Labelled: true}}
+		}
+		if _, err := e.Consume(t.Context(), items); err != nil {
+			t.Fatal(err)
+		}
+		c.Consumed(e, 0)
+	}
+	if err := e.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Consumed(e, 0)
+	charts := c.charts(e, 100)
+	if len(charts) != 2 || len(charts[1].Series) != 10 {
+		t.Fatalf("%d charts", len(charts))
+	}
+	for _, chart := range charts {
+		// The cut at 1,000 was in the warm-up.
+		if len(chart.Marks) != n/1000-1 || chart.Marks[0] != 500 || chart.MarkName != "cuts of the sample: 20" {
+			t.Errorf("%s: %d cuts, from %v on, %s", chart.Title, len(chart.Marks), chart.Marks[:1], chart.MarkName)
+		}
+	}
+	for k, s := range charts[1].Series {
+		if s.Name != fmt.Sprintf("e%d", k) || len(s.X) < maxCourse/2 || len(s.X) > maxCourse || len(s.Y) != len(s.X) || s.X[len(s.X)-1] != n-1500 {
+			t.Errorf("%s: %d points, %d values, up to %v", s.Name, len(s.X), len(s.Y), s.X[len(s.X)-1])
+		}
+		for i := range s.X {
+			if i > 0 && s.X[i] <= s.X[i-1] {
+				t.Fatalf("%s: %v after %v", s.Name, s.X[i], s.X[i-1])
+			}
+		}
+	}
+	at := len(charts[1].Series[0].X) / 2
+	sum := 0.0
+	for _, s := range charts[1].Series {
+		sum += float64(s.Y[at])
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("the weights sum to %v", sum)
+	}
+
+	// A learner without weights has the one chart, and no marks.
+	if e, err = engine.NewEngine(engine.Config{Spec: spec, Warmup: 1, Window: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if charts := new(course).charts(e, 100); charts != nil {
+		t.Errorf("%d charts of nothing", len(charts))
+	}
+}
