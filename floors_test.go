@@ -27,12 +27,12 @@ var floors = []struct {
 		"internal/atomicfile", "internal/columns", "internal/delta", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/plain",
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/spell", "internal/vec", "internal/version",
 	}},
-	{"sampling, the contract of learners and what measures them", []string{
-		"samplers", "algos", "algos/model", "algos/internal/...", "internal/eval", "internal/prep",
+	{"sampling, the contract of learners, what measures them and chooses their options", []string{
+		"samplers", "algos", "algos/model", "algos/internal/...", "internal/eval", "internal/prep", "internal/tune",
 	}},
 	{"learners", []string{"algos/..."}},
-	{"what is read and written, and the choice of options", []string{
-		"checkpoint", "predictor", "stream/...", "internal/pipeline", "internal/tune",
+	{"what is read and written", []string{
+		"checkpoint", "predictor", "stream/...", "internal/pipeline",
 	}},
 	{"the main job", []string{"internal/deadletter", "internal/engine", "trainer"}},
 	{"applications", []string{"internal/app/..."}},
