@@ -1,0 +1,126 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/internal/prep"
+)
+
+var _ plain.Exporter = (*mixture)(nil)
+
+// exported is the plain form of a mixture, as docs/formats/plain.md describes it.
+type exported struct {
+	Kind    string           `json:"kind"`
+	Experts []exportedExpert `json:"experts"`
+}
+
+type exportedExpert struct {
+	Name          string        `json:"name"`
+	Weight        float64       `json:"weight"`
+	Slope         float64       `json:"slope"`
+	Square        float64       `json:"square"`
+	Preprocessing prep.Exported `json:"preprocessing"`
+	Model         any           `json:"model"`
+}
+
+type exportedLinear struct {
+	Kind    string  `json:"kind"`
+	Bias    float64 `json:"bias"`
+	Weights any     `json:"weights"`
+}
+
+type exportedWaves struct {
+	Kind        string    `json:"kind"`
+	Features    int       `json:"features"`
+	Offset      float64   `json:"offset"`
+	Scale       float64   `json:"scale"`
+	Coef        []float64 `json:"coef"`
+	Frequencies []any     `json:"frequencies"`
+	Phases      []float32 `json:"phases"`
+	Weights     any       `json:"weights"`
+}
+
+// constant is the factor of a feature that has not varied: as good as 0, which
+// would mean something else.
+const constant = 1e-300
+
+// Export returns the plain form of the mixture.
+func (m *mixture) Export(o plain.Options) (any, error) {
+	out := exported{Kind: "mixture"}
+	nothing := exportedLinear{"linear", 0, []float64{}}
+	for e, w := range m.weights {
+		x := exportedExpert{Name: names[e], Weight: w, Slope: m.opinions[e].slope, Square: m.opinions[e].square, Model: nothing}
+		x.Preprocessing = new(prep.Transform).Export()
+		switch {
+		case e <= k1024:
+			k := m.kernels[e]
+			if k == nil {
+				k = m.kernels[growing]
+			}
+			if k == nil {
+				break
+			}
+			x.Preprocessing = k.transform.Export()
+			exporter, ok := k.model.(*expansion.Expansion)
+			if !ok {
+				return nil, fmt.Errorf("the model of expert %s has no plain form", names[e])
+			}
+			var err error
+			if x.Model, err = exporter.Export(o); err != nil {
+				return nil, err
+			}
+		case e < r1:
+			l := m.linear[e-l1]
+			x.Preprocessing = m.inputs.export()
+			x.Model = exportedLinear{"linear", l.b, plain.Vector(l.w)}
+		case m.waves != nil:
+			x.Preprocessing = m.inputs.export()
+			x.Model = m.waves.export(m.linear[e-l1])
+		}
+		out.Experts = append(out.Experts, x)
+	}
+	return out, nil
+}
+
+// export returns the scaling as a fitted one.
+func (in *inputs) export() prep.Exported {
+	x := new(prep.Transform).Export()
+	x.Scale, x.Fill, x.Clip = prep.Standard, !in.wide, [2]float64{-clip, clip}
+	for j, m := range in.mean {
+		f := float64(constant)
+		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {
+			f = 1 / sd
+		}
+		x.Index, x.Shift, x.Factor = append(x.Index, int32(j)), append(x.Shift, m), append(x.Factor, f)
+	}
+	for j, v := range in.most {
+		f := float64(constant)
+		if v > 0 {
+			f = 1 / v
+		}
+		x.Index, x.Shift, x.Factor = append(x.Index, int32(j)), append(x.Shift, 0), append(x.Factor, f)
+	}
+	return x
+}
+
+// export returns an expert in random features.
+func (w *waves) export(l *onePass) exportedWaves {
+	x := exportedWaves{Kind: "features", Features: math.MaxInt32, Offset: l.b, Scale: math.Sqrt(2. / cosines), Coef: []float64{}, Frequencies: []any{}, Phases: []float32{}}
+	row := make([]float32, w.dim)
+	for i, c := range l.w {
+		if i == cosines {
+			break
+		}
+		w.freq.Row(row, i)
+		x.Coef, x.Phases, x.Frequencies = append(x.Coef, c), append(x.Phases, w.phase[i]), append(x.Frequencies, plain.Vector(row))
+	}
+	var rest []float64
+	for _, c := range l.w[min(cosines, len(l.w)):] {
+		rest = append(rest, c/math.Sqrt(float64(w.dim)))
+	}
+	x.Weights = plain.Vector(rest)
+	return x
+}
