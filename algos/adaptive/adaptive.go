@@ -226,8 +226,8 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	}
 	p := l.vote.mix(l.scores[:])
 	f := p
-	if l.machines[growing] != nil {
-		if l.trust.given() {
+	if m := l.machines[growing]; m != nil {
+		if l.trust.given(m.rows) {
 			f = l.vote.experts[growing].p(l.scores[growing]) - 0.5
 		}
 		var wrong [1 + k1024]bool

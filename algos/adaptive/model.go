@@ -53,7 +53,7 @@ type mixture struct {
 // mixture returns a view of the panel.
 func (l *Learner) mixture() *mixture {
 	x := &mixture{opinions: l.vote.experts, seed: l.env.Seed}
-	if m := l.machines[growing]; m != nil && l.trust.given() {
+	if m := l.machines[growing]; m != nil && l.trust.given(m.rows) {
 		x.kernels[growing] = &kernelPart{m.transform, m.model()}
 		x.opinions, x.weights = x.opinions[:1], []float64{1}
 		return x

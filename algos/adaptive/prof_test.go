@@ -67,6 +67,7 @@ func TestProf(t *testing.T) {
 	for _, x := range k {
 		at = append(at, fmt.Sprintf("%d:%d>%d", x.At, x.From, x.To))
 	}
+	t.Logf("%+v %d", l.(*Learner).trust, l.(*Learner).machines[0].rows)
 	t.Logf("%s after 4000 %.4f cuts %d %v%s", f, float64(right)/float64(n-4000), c, at[:min(len(at), 8)], out)
 }
 

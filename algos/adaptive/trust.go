@@ -24,7 +24,7 @@ const (
 	longMemory  = 4096 // likewise
 	alarm       = 2    // short at which the machine is not trusted
 	doubt       = 1    // standard errors of long above which it is not
-	leastRecord = 8    // variance below which nothing is known
+	ripe        = 1024 // examples that a machine worth trusting has learned from
 )
 
 // compare takes note of who was wrong.
@@ -42,9 +42,10 @@ func (t *trust) compare(machine, panel bool) {
 	t.square = float64(fade*fade*t.square) + float64(d*d)
 }
 
-// given reports whether the machine is trusted.
-func (t *trust) given() bool {
-	return t.short < alarm && t.square >= leastRecord && t.long <= doubt*math.Sqrt(t.square)
+// given reports whether a machine that has learned from so many examples is
+// trusted.
+func (t *trust) given(rows int) bool {
+	return rows >= ripe && t.short < alarm && t.long <= doubt*math.Sqrt(t.square)
 }
 
 func (t *trust) fields(f *state.Fields) {
