@@ -318,9 +318,12 @@ func TestTrust(t *testing.T) {
 				t.Fatalf("example %d: %+v, want %g, %g, %g", i, tr, short, long, square)
 			}
 		}
-		want := short < 2 && square >= 8 && long <= math.Sqrt(square)
-		if tr.given() != want {
-			t.Fatalf("example %d: %+v: trusted %v", i, tr, tr.given())
+		if tr.given(1023) {
+			t.Fatalf("example %d: a machine of 1,023 examples is trusted", i)
+		}
+		want := short < 2 && long <= math.Sqrt(square)
+		if tr.given(1024) != want {
+			t.Fatalf("example %d: %+v: trusted %v", i, tr, !want)
 		}
 		if want {
 			yes++
