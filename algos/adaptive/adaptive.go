@@ -247,7 +247,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		}
 	}
 	l.inputs.observe(x.X)
-	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && (!x.X.Sparse() || l.cutting.Seen()+1 >= first) && l.dim > 0 {
+	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
 		l.waves = newWaves(l.dim, l.env.Seed)
 	}
 	l.cutting.Add(x)
