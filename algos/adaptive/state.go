@@ -26,7 +26,7 @@ func (l *Learner) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil {
 		l.evals, l.waves = 0, nil
 		switch {
-		case dim < 0 || dim > narrow || dim > 0 && l.inputs.wide:
+		case dim < 0 || dim > len(l.inputs.mean):
 			f.Fail("random_features", fmt.Errorf("of %d features", dim))
 			return
 		case dim > 0:

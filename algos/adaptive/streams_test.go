@@ -391,3 +391,41 @@ func TestFollowEnded(t *testing.T) {
 		t.Error("the state has changed")
 	}
 }
+
+// FuzzState: no state makes the learner panic, and one that is accepted is written
+// as it was read and can be learned from.
+func FuzzState(f *testing.F) {
+	xs := sea(f, 200)
+	for _, n := range []int{0, 3, 70, 140} {
+		l := newPanel(f, nil)
+		followed(f, l, xs[:n], func() int { return 64 })
+		if n == 3 {
+			if _, err := l.Finish(f.Context()); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.Add(algostest.Bytes(f, l))
+	}
+	wide := newPanel(f, nil)
+	followed(f, wide, widening(30), func() int { return 64 })
+	f.Add(algostest.Bytes(f, wide))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := newPanel(t, nil)
+		if err := l.UnmarshalBinary(data); err != nil {
+			return
+		}
+		again := newPanel(t, nil)
+		stored := algostest.Bytes(t, l)
+		if err := again.UnmarshalBinary(stored); err != nil {
+			t.Fatalf("a state that was read cannot be written and read again: %v", err)
+		}
+		if !bytes.Equal(stored, algostest.Bytes(t, again)) {
+			t.Fatal("the bytes change from one reading to the next")
+		}
+		l.Report()
+		if _, _, err := l.Follow(t.Context(), make([]float64, 40), xs[160:]); err != nil {
+			t.Skip(err)
+		}
+		algostest.Bytes(t, l.Model())
+	})
+}
