@@ -145,6 +145,10 @@ func TestWaves(t *testing.T) {
 	for _, dim := range []int{1, 8, 40} {
 		const seeds, pairs = 60, 30
 		var square float64
+		var drawn []*waves
+		for seed := range uint64(seeds) {
+			drawn = append(drawn, newWaves(dim, seed))
+		}
 		for range pairs {
 			x, z := stream.Vec{Val: make([]float32, dim)}, stream.Vec{Val: make([]float32, dim)}
 			var distance, inner float64
@@ -156,8 +160,7 @@ func TestWaves(t *testing.T) {
 			}
 			want := math.Exp(-4 / float64(dim) * distance)
 			mean := 0.0
-			for seed := range uint64(seeds) {
-				w := newWaves(dim, seed)
+			for _, w := range drawn {
 				a, b := w.of(x), w.of(z)
 				if len(a.Val) != 256+dim || a.Idx != nil {
 					t.Fatalf("%d features", len(a.Val))

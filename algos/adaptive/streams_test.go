@@ -101,7 +101,7 @@ func inDense(x stream.Vec) stream.Vec {
 }
 
 func streams(t testing.TB) map[string][]*stream.Example {
-	return map[string][]*stream.Example{"jumps": jumps(4000), "sea": sea(t, 1600), "widening": widening(500)}
+	return map[string][]*stream.Example{"jumps": jumps(3700), "sea": sea(t, 1600), "widening": widening(300)}
 }
 
 func newPanel(t testing.TB, options map[string]string) *Learner {
@@ -260,7 +260,7 @@ func restored(t *testing.T, r *rand.Rand, xs []*stream.Example, want run) {
 		all = append(all, followed(t, l, xs[at:at+n], func() int { return n }).decisions...)
 		at += n
 		total, _ := l.Cuts()
-		if total == cuts && r.IntN(8) > 0 {
+		if total == cuts && r.IntN(len(xs)/200) > 0 {
 			continue
 		}
 		cuts = total
@@ -308,7 +308,7 @@ func oneByOne(t *testing.T, r *rand.Rand, xs []*stream.Example, want run) {
 		algostest.Feed(t, l, x)
 	}
 	t.Logf("models published: %v", published)
-	if len(xs) > 3000 && (published["by the panel"] < 5 || published["by the machine"] < 5 || published["after a cut"] < 2) {
+	if len(xs) > 2500 && (published["by the panel"] < 5 || published["by the machine"] < 5 || published["after a cut"] < 2) {
 		t.Errorf("models published: %v", published)
 	}
 	want.compare(t, "one by one", run{all, algostest.Bytes(t, l)})
