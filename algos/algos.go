@@ -104,8 +104,8 @@ type Learner interface {
 type Sequential interface {
 	Learner
 	// Follow does for each of xs in turn what Model().Decision, whose result goes
-	// to dst, Add and the Steps then due would do. It returns how many it has
-	// learned from, and the number of steps.
+	// to dst if the example is labelled, Add and the Steps then due would do. It
+	// returns how many it has learned from, and the number of steps.
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }
 

@@ -156,10 +156,16 @@ func (c *Cutting) Fields(f *state.Fields) {
 	c.newest = keep
 	if len(keep) > c.size || uint64(len(keep)) > c.seen || len(c.d) != len(c.windows) || len(c.v) != len(c.windows) || len(c.latest) > latestCuts {
 		f.Fail("newest", errors.New("lengths do not agree"))
+		return
 	}
-	for _, v := range append(append([]float64(nil), c.d...), c.v...) {
-		if v-v != 0 {
-			f.Fail("d", fmt.Errorf("%g", v))
+	for i, d := range c.d {
+		if v := c.v[i]; d-d != 0 || !(v >= 0 && v < math.Inf(1)) {
+			f.Fail("d", fmt.Errorf("%g, %g", d, v))
+		}
+	}
+	for _, k := range c.latest {
+		if uint64(len(c.latest)) > c.total || k.At > c.seen || k.To < 1 || k.To > k.From || k.Z-k.Z != 0 {
+			f.Fail("latest", fmt.Errorf("%+v of %d cuts in %d examples", k, c.total, c.seen))
 		}
 	}
 	for _, x := range keep {

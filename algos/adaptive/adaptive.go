@@ -45,7 +45,7 @@ type Learner struct {
 	trust    trust
 
 	dim   int   // features of the widest example
-	evals int64 // kernel values computed by learners that are gone
+	evals int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
 	tuned uint64
 	told  uint64 // when the log was told of a cut
 
@@ -202,12 +202,6 @@ func (l *Learner) scoreMachines(xs []*stream.Example) {
 // one predicts an example, whose scores by machines are known, and learns from
 // it.
 func (l *Learner) one(i int, x *stream.Example) (float64, error) {
-	if d := x.X.Dim(); d > l.dim {
-		l.dim = d
-		if d > narrow && !l.inputs.wide || l.opt.Panel == "small" && !l.inputs.wide && d > narrow {
-			l.widen()
-		}
-	}
 	for e := range l.machines {
 		l.scores[e] = l.block[e][i]
 	}
@@ -222,6 +216,8 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 			l.scores[l1+e] = l.linear[e].score(z)
 		case l.waves != nil:
 			l.scores[l1+e] = l.linear[e].score(phi)
+		default:
+			l.scores[l1+e] = 0
 		}
 	}
 	p := l.vote.mix(l.scores[:])
@@ -238,6 +234,10 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		l.cutting.Compare(wrong[growing], wrong[k64:])
 	}
 	l.vote.learn(l.scores[:], x.Y)
+	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
+		l.widen()
+		z = l.inputs.apply(x.X)
+	}
 	for e := range l.linear {
 		switch {
 		case e+l1 < r1:
@@ -247,7 +247,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		}
 	}
 	l.inputs.observe(x.X)
-	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && (!x.X.Sparse() || l.cutting.Seen()+1 >= first) && l.dim > 0 {
+	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
 		l.waves = newWaves(l.dim, l.env.Seed)
 	}
 	l.cutting.Add(x)

@@ -209,7 +209,7 @@ func (m *mixture) fields(f *state.Fields) {
 		f.Int("random_features", &dim)
 		f.Uint64("seed", &m.seed)
 		if f.Decoding() && f.Err() == nil {
-			if dim < 0 || dim > narrow || dim > 0 && m.inputs.wide {
+			if dim < 0 || dim > len(m.inputs.mean) {
 				f.Fail("random_features", fmt.Errorf("of %d features", dim))
 			} else if dim > 0 {
 				m.waves = newWaves(dim, m.seed)

@@ -21,13 +21,12 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Group("vote", l.vote.fields)
 	f.Group("trust", l.trust.fields)
 	f.Int("features", &l.dim)
-	f.Int64("evals", &l.evals)
 	f.Uint64("tuned", &l.tuned)
 	f.Uint64("told", &l.told)
 	if f.Decoding() && f.Err() == nil {
-		l.waves = nil
+		l.evals, l.waves = 0, nil
 		switch {
-		case dim < 0 || dim > narrow || dim > 0 && l.inputs.wide:
+		case dim < 0 || dim > len(l.inputs.mean):
 			f.Fail("random_features", fmt.Errorf("of %d features", dim))
 			return
 		case dim > 0:

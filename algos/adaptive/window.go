@@ -142,7 +142,6 @@ func (w *window) fields(f *state.Fields) {
 	f.Int("room", &w.box.Stride)
 	f.Int("next", &w.next)
 	f.Int("fresh", &w.fresh)
-	f.Int64("evals", &w.evals)
 	// The model is as of the last step, the coefficients may be later.
 	var data []byte
 	if !f.Decoding() {
@@ -164,9 +163,7 @@ func (w *window) fields(f *state.Fields) {
 	if f.Err() != nil {
 		return
 	}
-	evals := w.evals
 	w.gram(w.box.Stride)
-	w.evals = evals
 }
 
 // check refuses what cannot have been stored, and completes the rest.

@@ -156,6 +156,37 @@ func each(x stream.Vec, f func(j int, v float64)) {
 	}
 }
 
+func (l *toy) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := ctx.Err(); err != nil && l.fault != "tireless" {
+		return 0, 0, err
+	}
+	for i, x := range xs {
+		f := l.Model().Decision(x.X)
+		fate, err := l.Add(x)
+		if err != nil {
+			return learned, steps, err
+		}
+		if fate == algos.Learned {
+			learned++
+		}
+		before := steps
+		if err := algos.StepDue(context.WithoutCancel(ctx), l, func() { steps++ }); err != nil {
+			return learned, steps, err
+		}
+		if l.fault == "ahead" {
+			f = l.Model().Decision(x.X)
+		}
+		if l.fault == "miscounts" {
+			steps = before
+		}
+		if l.fault == "offhand" {
+			l.seen-- // a state that differs, though decisions do not
+		}
+		dst[i] = f
+	}
+	return learned, steps, nil
+}
+
 func (l *toy) Finish(ctx context.Context) (algos.Report, error) {
 	l.ended++
 	if l.fault == "late" {
@@ -311,6 +342,10 @@ func TestFaults(t *testing.T) {
 		"greedy":       "damage",
 		"panics":       "damage",
 		"careless":     "cancel",
+		"ahead":        "follow",
+		"miscounts":    "follow",
+		"offhand":      "follow",
+		"tireless":     "follow",
 		"once":         "finish",
 		"curious":      "report",
 		"fickle":       "report",

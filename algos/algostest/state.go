@@ -229,3 +229,67 @@ func (s *suite) cancel(t *testing.T) {
 		t.Error("cancelled steps left something behind")
 	}
 }
+
+// follow: a Sequential learner that follows a stream in blocks, some of them one
+// example at a time, predicts and learns what one does that is asked for its model
+// before each example.
+func (s *suite) follow(t *testing.T) {
+	l, ok := s.learner(t).(algos.Sequential)
+	if !ok {
+		t.Skip("it is not Sequential")
+	}
+	whole := s.learner(t)
+	r := rand.New(rand.NewPCG(s.seed, 4))
+	xs := odd(s.examples, s.task, s.seed)
+	other := clone(xs)
+	for at := 0; at < len(xs); {
+		n := min(1+r.IntN(1+r.IntN(100)), len(xs)-at)
+		want, got := make([]float64, n), make([]float64, n)
+		learned, steps := 0, 0
+		for i, x := range other[at : at+n] {
+			want[i] = whole.Model().Decision(x.X)
+			fate, err := whole.Add(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fate == algos.Learned {
+				learned++
+			}
+			if err := algos.StepDue(t.Context(), whole, func() { steps++ }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		block := xs[at : at+n]
+		if r.IntN(4) == 0 {
+			for i, x := range block {
+				got[i] = l.Model().Decision(x.X)
+				Feed(t, l, x)
+			}
+		} else {
+			gotLearned, gotSteps, err := l.Follow(t.Context(), got, block)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gotLearned != learned || gotSteps != steps {
+				t.Fatalf("seed %d, examples %d to %d: Follow learned from %d in %d steps, want %d in %d", s.seed, at, at+n, gotLearned, gotSteps, learned, steps)
+			}
+		}
+		for i, x := range block {
+			if x.Labelled && !sameBits(got[i], want[i]) {
+				t.Fatalf("seed %d, example %d: Follow predicts %g, the model %g", s.seed, at+i, got[i], want[i])
+			}
+		}
+		if at += n; !bytes.Equal(Bytes(t, l), Bytes(t, whole)) {
+			t.Fatalf("seed %d: states differ after %d examples", s.seed, at)
+		}
+	}
+	before := Bytes(t, l)
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := l.Follow(ended, make([]float64, len(xs)), xs); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled Follow: %v", err)
+	}
+	if !bytes.Equal(before, Bytes(t, l)) {
+		t.Error("a cancelled Follow changed the state")
+	}
+}

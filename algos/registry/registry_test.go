@@ -167,20 +167,26 @@ func FuzzDecodeModel(f *testing.F) {
 
 // decodeModel decodes a model and checks what that allocates. Points of kernel
 // expansions are packed, with their zeros, 64 at a time: room for these comes on
-// top of the bound. A model that is refused may have had that room before.
+// top of the bound. A model that is refused may have had that room before. A mixture
+// has four expansions, and random features that are drawn anew.
 func decodeModel(t *testing.T, spec algos.Spec, data []byte) (algos.Model, error) {
 	t.Helper()
 	var m algos.Model
 	var err error
 	got := alloctest.Bytes(func() { m, err = spec.DecodeModel(data) })
 	limit := alloctest.Factor*len(data) + alloctest.Free
-	if spec.Kind == algos.Kernel {
+	if spec.Kind == algos.Kernel || spec.Kind == algos.Mixture {
 		const most = 1024 // features of packed points
 		points, dim := len(data)/4, most
 		if err == nil {
 			points, dim = m.Info().Support, min(m.Info().Dim, most)
 		}
-		limit += 4 * dim * (points + 64)
+		expansions := 1
+		if spec.Kind == algos.Mixture {
+			expansions = 4
+			limit += 2 * 4 * 256 * min(dim, 512)
+		}
+		limit += 4 * dim * (points + 64*expansions)
 	}
 	if got > uint64(limit) && alloctest.Exact {
 		t.Fatalf("%s: %d bytes allocated for %d, the limit is %d", spec.Name, got, len(data), limit)

@@ -1,0 +1,238 @@
+package adaptive
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func same(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+
+// TestInputs compares with means and deviations of two passes over all that came
+// before, of dense examples and of the same ones written sparse.
+func TestInputs(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	const dim = 7
+	var dense, sparse inputs
+	var past [][]float64
+	clipped := 0
+	for i := range 1500 {
+		d := dim
+		if i < 300 {
+			d = 4 // there are more features later: they were 0 before
+		}
+		x, z := pointtest.Both(r, d)
+		for j := range d {
+			scale, shift := math.Pow(100, float64(j-3)), math.Pow(10, float64(j))
+			v := float32(scale*float64(x.Val[j]) + shift)
+			if j == 2 {
+				v = 0.25 // constant
+			}
+			if r.IntN(100) == 0 && j != 2 {
+				v *= 1000
+			}
+			x.Val[j] = v
+		}
+		z.Idx, z.Val = z.Idx[:0], z.Val[:0]
+		for j, v := range x.Val {
+			if v != 0 || r.IntN(2) == 0 {
+				z.Idx, z.Val = append(z.Idx, int32(j)), append(z.Val, v)
+			}
+		}
+		got, other := dense.apply(x), sparse.apply(z)
+		if !slices.EqualFunc(got.Val, other.Val, same) || got.Idx != nil || other.Idx != nil {
+			t.Fatalf("example %d: dense %v, sparse %v", i, got, other)
+		}
+		if i%13 == 0 && i > 0 {
+			for j, v := range got.Val {
+				var mean, square float64
+				for _, p := range past {
+					mean += p[j] / float64(len(past))
+				}
+				for _, p := range past {
+					square += (p[j] - mean) * (p[j] - mean) / float64(len(past))
+				}
+				raw := 0.0
+				if j < len(x.Val) {
+					raw = float64(x.Val[j])
+				}
+				want := (raw - mean) / math.Sqrt(square)
+				if j == 2 {
+					want = 0
+				}
+				if math.Abs(want) > 5 {
+					want = math.Copysign(5, want)
+					clipped++
+				}
+				if math.Abs(float64(v)-want) > 1e-5 {
+					t.Fatalf("example %d, feature %d: %g, want %g", i, j, v, want)
+				}
+			}
+		}
+		dense.observe(x)
+		sparse.observe(z)
+		row := make([]float64, dim)
+		for j, v := range x.Val {
+			row[j] = float64(v)
+		}
+		past = append(past, row)
+		if !slices.Equal(dense.mean, sparse.mean) || !slices.Equal(dense.m2, sparse.m2) || len(dense.mean) != d {
+			t.Fatalf("example %d: dense %+v, sparse %+v", i, dense, sparse)
+		}
+	}
+	if clipped == 0 {
+		t.Error("nothing was clipped")
+	}
+	// Features that no example has had do not count yet, and what is absent is 0.
+	if z := dense.apply(stream.Vec{Idx: []int32{3, 900}, Val: []float32{1, 1}}); len(z.Val) != dim {
+		t.Errorf("%d features", len(z.Val))
+	}
+	if a, b := dense.apply(stream.Vec{}), dense.apply(stream.Vec{Val: make([]float32, dim)}); !slices.EqualFunc(a.Val, b.Val, same) {
+		t.Errorf("nothing is %v, zeros are %v", a, b)
+	}
+}
+
+// TestWideInputs: of wide examples each feature is divided by its largest size.
+func TestWideInputs(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	var dense, sparse inputs
+	dense.n, dense.mean, dense.m2 = 3, []float64{1}, []float64{2} // forgotten
+	dense.widen()
+	sparse.widen()
+	most := map[int]float64{}
+	for i := range 300 {
+		x, z := pointtest.Both(r, 700)
+		if i%2 == 0 {
+			x.Val[5] *= 100
+			for k, j := range z.Idx {
+				z.Val[k] = x.Val[j]
+			}
+		}
+		got, other := dense.apply(x), sparse.apply(z)
+		if !slices.Equal(other.Idx, z.Idx) || got.Idx != nil || len(got.Val) != len(x.Val) {
+			t.Fatal("another form")
+		}
+		back := make([]float32, 700)
+		for k, j := range other.Idx {
+			back[j] = other.Val[k]
+		}
+		for j, v := range x.Val {
+			want := 0.0
+			if m := most[j]; m > 0 {
+				want = min(max(float64(v)/m, -5), 5)
+			}
+			if math.Abs(float64(got.Val[j])-want) > 1e-6 || got.Val[j] != back[j] {
+				t.Fatalf("example %d, feature %d: dense %g, sparse %g, want %g", i, j, got.Val[j], back[j], want)
+			}
+		}
+		dense.observe(x)
+		sparse.observe(z)
+		for j, v := range x.Val {
+			most[j] = max(most[j], math.Abs(float64(v)))
+		}
+	}
+}
+
+// TestWaves: products of random features are on average the RBF kernel of width
+// 4/d plus the product of the inputs by d; 256 of them are off by their Monte
+// Carlo error.
+func TestWaves(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, dim := range []int{1, 8, 40} {
+		const seeds, pairs = 60, 30
+		var square float64
+		var drawn []*waves
+		for seed := range uint64(seeds) {
+			drawn = append(drawn, newWaves(dim, seed))
+		}
+		for range pairs {
+			x, z := stream.Vec{Val: make([]float32, dim)}, stream.Vec{Val: make([]float32, dim)}
+			var distance, inner float64
+			for j := range dim {
+				x.Val[j] = float32(r.NormFloat64())
+				z.Val[j] = x.Val[j] + float32(0.7*r.NormFloat64())
+				distance += math.Pow(float64(x.Val[j])-float64(z.Val[j]), 2)
+				inner += float64(x.Val[j]) * float64(z.Val[j]) / float64(dim)
+			}
+			want := math.Exp(-4 / float64(dim) * distance)
+			mean := 0.0
+			for _, w := range drawn {
+				a, b := w.of(x), w.of(z)
+				if len(a.Val) != 256+dim || a.Idx != nil {
+					t.Fatalf("%d features", len(a.Val))
+				}
+				var cosines, rest float64
+				for i, v := range a.Val {
+					if i < 256 {
+						cosines += float64(v) * float64(b.Val[i])
+					} else {
+						rest += float64(v) * float64(b.Val[i])
+					}
+				}
+				if math.Abs(rest-inner) > 1e-5*(1+math.Abs(inner)) {
+					t.Fatalf("the inputs' product by d is %g, want %g", rest, inner)
+				}
+				mean += cosines / seeds
+				square += (cosines - want) * (cosines - want) / (seeds * pairs)
+			}
+			// Var 2cos·cos ≤ 1 for any pair.
+			if e := math.Abs(mean - want); e > 4.5/math.Sqrt(256*seeds) {
+				t.Errorf("%d features: %g on average, want %g", dim, mean, want)
+			}
+		}
+		if e := math.Sqrt(square); e > 1/math.Sqrt(256) || e < 0.3/math.Sqrt(256) {
+			t.Errorf("%d features: the standard error is %g, for 256 waves %g is right", dim, e, 0.7/16)
+		}
+	}
+}
+
+// TestOnePass compares the linear experts with their formulas, on dense and on
+// sparse inputs.
+func TestOnePass(t *testing.T) {
+	const dim = 9
+	for _, adaptive := range []bool{false, true} {
+		r := rand.New(rand.NewPCG(4, 4))
+		dense, sparse := onePass{rate: 0.3, adaptive: adaptive}, onePass{rate: 0.3, adaptive: adaptive}
+		w, g := make([]float64, dim+1), make([]float64, dim+1) // the last one is the bias
+		for i := range 2000 {
+			x, z := pointtest.Both(r, dim)
+			row := []float64{}
+			for _, v := range x.Val {
+				row = append(row, float64(v))
+			}
+			row = append(row, 1)
+			want, square := 0.0, 0.0
+			for j, v := range row {
+				want, square = want+w[j]*v, square+v*v
+			}
+			got := dense.score(x)
+			if other := sparse.score(z); got != other || math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
+				t.Fatalf("adaptive %v, example %d: dense %g, sparse %g, want %g", adaptive, i, got, other, want)
+			}
+			y := float64(2*r.IntN(2) - 1)
+			if x.Val[0] > 0.3 {
+				y = 1
+			}
+			dense.learn(x, got, y)
+			sparse.learn(z, got, y)
+			if y*want >= 1 {
+				continue
+			}
+			for j, v := range row {
+				if !adaptive {
+					w[j] += 0.3 * (1 - y*want) / square * y * v
+				} else if v != 0 {
+					g[j] += v * v
+					w[j] += 0.3 * y * v / math.Sqrt(g[j])
+				}
+			}
+		}
+		if !slices.Equal(dense.w, sparse.w) || dense.b != sparse.b {
+			t.Errorf("adaptive %v: dense %v, sparse %v", adaptive, dense, sparse)
+		}
+	}
+}
