@@ -26,6 +26,7 @@ import (
 type window struct {
 	size  int // most examples
 	c     float64
+	loss  loss
 	basis *kernel.Basis
 	y     []float64
 	box   hinge.Box
@@ -43,12 +44,17 @@ const (
 	ticks     = 16   // steps in which a window is replaced, if they are not closer than ticks
 )
 
-func newWindow(size int, c float64, f kernel.Func) *window {
-	return &window{size: size, c: c, basis: kernel.New(f)}
+func newWindow(size int, c float64, f kernel.Func, k loss) *window {
+	return &window{size: size, c: c, loss: k, basis: kernel.New(f)}
 }
 
 func (w *window) bounds(y float64) (lo, hi float64) {
-	if y > 0 {
+	switch {
+	case w.loss.kind == squaredLoss:
+		return math.Inf(-1), math.Inf(1)
+	case w.loss.kind == absoluteLoss:
+		return -w.c * w.loss.unit, w.c * w.loss.unit
+	case y > 0:
 		return 0, w.c
 	}
 	return -w.c, 0
@@ -67,7 +73,7 @@ func (w *window) fill(xs []*stream.Example) {
 		w.box.Lo, w.box.Hi = append(w.box.Lo, lo), append(w.box.Hi, hi)
 	}
 	w.gram(len(xs))
-	w.box.Ascend(pairsAll*len(xs), enough)
+	w.ascend(pairsAll, len(xs))
 }
 
 // gram computes all kernel values, with room for n points.
@@ -79,6 +85,7 @@ func (w *window) gram(n int) {
 		all[i] = int32(i)
 	}
 	w.basis.Between(w.box.Gram, n, all, 0, len(all))
+	w.ridge()
 	w.evals += int64(len(all) * len(all))
 }
 
@@ -109,6 +116,7 @@ func (w *window) add(x *stream.Example) {
 	}
 	row := w.row(i)
 	w.basis.Block(row, len(row), []stream.Vec{x.X}, 0, len(row))
+	row[i] += w.diagonal()
 	for j, k := range row {
 		b.Gram[j*b.Stride+i] = k
 	}
@@ -122,14 +130,14 @@ func (w *window) step() {
 	if w.fresh < max(tick, len(w.y)/ticks/tick*tick) {
 		return
 	}
-	w.box.Ascend(pairsEach*w.fresh, enough)
+	w.ascend(pairsEach, w.fresh)
 	w.fresh, w.model = 0, nil
 }
 
 // expansion returns the model as of the last step.
 func (w *window) expansion() algos.Model {
 	if w.model == nil {
-		w.model = expansion.New(w.basis, w.box.A, 0)
+		w.model = expansion.New(w.basis, w.box.A, w.loss.center)
 	}
 	return w.model
 }
@@ -177,7 +185,7 @@ func (w *window) check() error {
 	}
 	b.Lo, b.Hi = make([]float64, n), make([]float64, n)
 	for i, y := range w.y {
-		if y != 1 && y != -1 {
+		if w.loss.kind == hingeLoss && y != 1 && y != -1 || y-y != 0 {
 			return fmt.Errorf("label %g", y)
 		}
 		b.Lo[i], b.Hi[i] = w.bounds(y)
@@ -225,7 +233,7 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 	}
 	right := make([]int, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
-		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]))
+		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), loss{})
 		cross := make([]float32, len(test)*n)
 		for k, c := range cs {
 			if w.c = c; k == 0 {
