@@ -26,15 +26,14 @@ var guesserNames = append(names[:], "last", "mean")
 // regression needs all of them.
 const held = 2048
 
-// regressor is the panel for numbers. Its machines are kernel ridge regressions,
-// or with the absolute loss support vector regressions, and so is the growing
-// one, which slides once it holds as many examples as it may. Not safe for
-// concurrent use.
+// regressor is the panel for numbers. Its machines are kernel ridge regressions
+// whatever the loss, which is that of the other experts and of the average, and so
+// is the growing one, which slides once it holds as many examples as it may. Not
+// safe for concurrent use.
 type regressor struct {
 	*samplers.Buffer
-	opt  options
-	env  algos.Env
-	kind lossKind
+	opt options
+	env algos.Env
 
 	cutting  *samplers.Cutting
 	machines [1 + k1024]*machine // nil: none yet; as the growing one
@@ -64,17 +63,13 @@ func newRegressor(env algos.Env, o options) (algos.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &regressor{Buffer: b, opt: o, env: env, kind: squaredLoss}
-	if o.Loss == "absolute" {
-		l.kind = absoluteLoss
-	}
-	l.average = newAverage(l.kind)
+	l := &regressor{Buffer: b, opt: o, env: env, average: newAverage(o.Loss == "absolute")}
 	if l.cutting, err = samplers.NewCutting(held+tick, windows...); err != nil {
 		return nil, err
 	}
 	for e := range l.linear {
 		x := &l.linear[e]
-		x.kind = l.kind
+		x.absolute = o.Loss == "absolute"
 		switch e + l1 {
 		case l1, r1:
 			x.rate = 1
@@ -292,7 +287,7 @@ func (l *regressor) widen() {
 
 // begin makes the growing machine from the n newest examples.
 func (l *regressor) begin(ctx context.Context, n int) error {
-	l.machines[growing] = &machine{window: held, loss: loss{kind: l.kind}}
+	l.machines[growing] = &machine{window: held, target: target{number: true}}
 	return l.choose(ctx, l.machines[growing], n)
 }
 
@@ -424,7 +419,7 @@ func (l *regressor) fields(f *state.Fields) {
 			continue
 		}
 		if f.Decoding() {
-			l.machines[e] = &machine{window: append([]int{held}, windows...)[e], loss: loss{kind: l.kind}}
+			l.machines[e] = &machine{window: append([]int{held}, windows...)[e], target: target{number: true}}
 		}
 		f.Group("state", func(f *state.Fields) { l.machines[e].fields(f, l.env) })
 		if f.Decoding() && f.Err() == nil && (e > growing && l.machines[growing] == nil) {

@@ -14,17 +14,17 @@ import (
 // probabilities of experts with normal (Laplace) errors of that size: the mean of
 // several experts is often better than any of them.
 type average struct {
-	kind lossKind
-	w    [len(alphas)][]float64
-	v    [len(alphas)]float64
-	n    float64 // predictions so far
-	loss float64 // their mean loss, of late
+	absolute bool
+	w        [len(alphas)][]float64
+	v        [len(alphas)]float64
+	n        float64 // predictions so far
+	loss     float64 // their mean loss, of late
 }
 
 const mostLoss = 16
 
-func newAverage(kind lossKind) *average {
-	c := &average{kind: kind}
+func newAverage(absolute bool) *average {
+	c := &average{absolute: absolute}
 	for i := range alphas {
 		c.w[i] = make([]float64, numGuessers)
 		for e := range c.w[i] {
@@ -56,7 +56,7 @@ func weighted(w, f []float64) float64 {
 }
 
 func (c *average) error(f, y float64) float64 {
-	if c.kind == absoluteLoss {
+	if c.absolute {
 		return math.Abs(f - y)
 	}
 	return float64((f - y) * (f - y))
@@ -73,7 +73,7 @@ func (c *average) learn(scores []float64, f, y float64) {
 		return
 	}
 	rate := 0.25
-	if c.kind == absoluteLoss {
+	if c.absolute {
 		rate = 0.5
 	}
 	var q [numGuessers]float64

@@ -40,8 +40,8 @@ func (y *labels) fields(f *state.Fields) {
 // follower is a linear expert for numbers.
 type follower struct {
 	onePass
-	kind  lossKind
-	begun bool
+	absolute bool
+	begun    bool
 }
 
 // learn updates the weights with z, of which s was predicted. Normalised least
@@ -59,7 +59,7 @@ func (e *follower) learn(z stream.Vec, s, y, unit float64) {
 	}
 	e.w = linear.Grow(e.w, z.Dim())
 	if !e.adaptive {
-		if e.kind == absoluteLoss {
+		if e.absolute {
 			r = min(max(r, -unit), unit)
 		}
 		step := e.rate * r / (1 + linear.Square(z))
@@ -71,7 +71,7 @@ func (e *follower) learn(z stream.Vec, s, y, unit float64) {
 		return
 	}
 	r = min(max(r/unit, -1e6), 1e6) // there may be nothing but rounding in unit
-	if e.kind == absoluteLoss {
+	if e.absolute {
 		r = math.Copysign(1, r)
 	}
 	e.g = linear.Grow(e.g, z.Dim())

@@ -24,15 +24,15 @@ import (
 // new example takes the place of the oldest one and begins with a = 0; the
 // others stay where they were, which is near the maximum.
 type window struct {
-	size  int // most examples
-	c     float64
-	loss  loss
-	basis *kernel.Basis
-	y     []float64
-	box   hinge.Box
-	next  int // place of the oldest example, once all are taken
-	fresh int // examples since the last step
-	evals int64
+	size   int // most examples
+	c      float64
+	target target
+	basis  *kernel.Basis
+	y      []float64 // of numbers, less the target's mean
+	box    hinge.Box
+	next   int // place of the oldest example, once all are taken
+	fresh  int // examples since the last step
+	evals  int64
 
 	model *expansion.Expansion // nil: to be made
 }
@@ -44,16 +44,14 @@ const (
 	ticks     = 16   // steps in which a window is replaced, if they are not closer than ticks
 )
 
-func newWindow(size int, c float64, f kernel.Func, k loss) *window {
-	return &window{size: size, c: c, loss: k, basis: kernel.New(f)}
+func newWindow(size int, c float64, f kernel.Func, t target) *window {
+	return &window{size: size, c: c, target: t, basis: kernel.New(f)}
 }
 
 func (w *window) bounds(y float64) (lo, hi float64) {
 	switch {
-	case w.loss.kind == squaredLoss:
+	case w.target.number:
 		return math.Inf(-1), math.Inf(1)
-	case w.loss.kind == absoluteLoss:
-		return -w.c * w.loss.unit, w.c * w.loss.unit
 	case y > 0:
 		return 0, w.c
 	}
@@ -137,7 +135,7 @@ func (w *window) step() {
 // expansion returns the model as of the last step.
 func (w *window) expansion() algos.Model {
 	if w.model == nil {
-		w.model = expansion.New(w.basis, w.box.A, w.loss.center)
+		w.model = expansion.New(w.basis, w.box.A, w.target.center)
 	}
 	return w.model
 }
@@ -185,11 +183,11 @@ func (w *window) check() error {
 	}
 	b.Lo, b.Hi = make([]float64, n), make([]float64, n)
 	for i, y := range w.y {
-		if w.loss.kind == hingeLoss && y != 1 && y != -1 || y-y != 0 {
+		if !w.target.number && y != 1 && y != -1 || y-y != 0 {
 			return fmt.Errorf("label %g", y)
 		}
 		b.Lo[i], b.Hi[i] = w.bounds(y)
-		if a, g := b.A[i], b.G[i]; !(a >= b.Lo[i] && a <= b.Hi[i]) || g-g != 0 {
+		if a, g := b.A[i], b.G[i]; !(a >= b.Lo[i] && a <= b.Hi[i]) || a-a != 0 || g-g != 0 {
 			return fmt.Errorf("coefficient %g, gradient %g", a, g)
 		}
 	}
@@ -233,7 +231,7 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 	}
 	right := make([]int, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
-		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), loss{})
+		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
 		cross := make([]float32, len(test)*n)
 		for k, c := range cs {
 			if w.c = c; k == 0 {

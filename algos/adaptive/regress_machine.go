@@ -12,45 +12,31 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-type lossKind int
-
-const (
-	hingeLoss    lossKind = iota // of classes
-	squaredLoss                  // of numbers
-	absoluteLoss                 // likewise
-)
-
-// loss is what a machine minimises. Of numbers it takes the mean away, and knows
-// in what units they are.
-type loss struct {
-	kind         lossKind
-	center, unit float64
+// target is what a machine learns: classes, or numbers, of which it takes the mean
+// away.
+type target struct {
+	number bool
+	center float64
 }
 
-// fit sets mean and unit, the standard deviation, from a machine's examples.
-func (l *loss) fit(xs []*stream.Example) {
-	if l.kind == hingeLoss {
+// fit sets the mean from a machine's examples.
+func (t *target) fit(xs []*stream.Example) {
+	if !t.number {
 		return
 	}
-	l.center, l.unit = 0, 0
+	t.center = 0
 	for i, x := range xs {
-		l.center += (x.Y - l.center) / float64(i+1)
+		t.center += (x.Y - t.center) / float64(i+1)
 	}
-	for i, x := range xs {
-		d := x.Y - l.center
-		l.unit += (float64(d*d) - l.unit) / float64(i+1)
-	}
-	l.unit = math.Sqrt(l.unit)
 }
 
-func (l *loss) fields(f *state.Fields) {
-	if l.kind == hingeLoss {
+func (t *target) fields(f *state.Fields) {
+	if !t.number {
 		return
 	}
-	f.Float64("center", &l.center)
-	f.Float64("unit", &l.unit)
-	if f.Decoding() && f.Err() == nil && !(math.Abs(l.center) < math.Inf(1) && l.unit >= 0 && l.unit < math.Inf(1)) {
-		f.Fail("center", fmt.Errorf("%g, %g", l.center, l.unit))
+	f.Float64("center", &t.center)
+	if f.Decoding() && f.Err() == nil && t.center-t.center != 0 {
+		f.Fail("center", fmt.Errorf("%g", t.center))
 	}
 }
 
@@ -60,7 +46,7 @@ func (l *loss) fields(f *state.Fields) {
 //
 // whose maximum is kernel ridge regression, ½‖f‖² + C/2 Σ_i (y_i − f(x_i))².
 func (w *window) diagonal() float32 {
-	if w.loss.kind == squaredLoss {
+	if w.target.number {
 		return float32(1 / w.c)
 	}
 	return 0
@@ -77,14 +63,11 @@ func (w *window) ridge() {
 
 // ascend moves the coefficients towards the maximum after n examples have come.
 func (w *window) ascend(pairs, n int) {
-	switch w.loss.kind {
-	case squaredLoss:
+	if w.target.number {
 		w.descend(cgSteps)
-	case absoluteLoss:
-		w.box.Ascend(pairs*n, enough*w.loss.unit)
-	default:
-		w.box.Ascend(pairs*n, enough)
+		return
 	}
+	w.box.Ascend(pairs*n, enough)
 }
 
 const (
@@ -198,8 +181,8 @@ func (l *lowRank) solve(z, r []float64) {
 	}
 }
 
-// chooseNumber is choose for numbers: of options the ones with the least loss.
-func chooseNumber(xs []*stream.Example, k loss, wide bool, seed uint64) choice {
+// chooseNumber is choose for numbers: of options the ones with the least squared error.
+func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice {
 	xs = xs[max(0, len(xs)-block):]
 	n := 2 * len(xs) / 3
 	fit, test := xs[:n], xs[n:]
@@ -210,7 +193,7 @@ func chooseNumber(xs []*stream.Example, k loss, wide bool, seed uint64) choice {
 	}
 	losses := make([]float64, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
-		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), k)
+		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)
 		cross := make([]float32, len(test)*n)
 		for j, c := range cs {
 			before := w.diagonal()
@@ -219,19 +202,15 @@ func chooseNumber(xs []*stream.Example, k loss, wide bool, seed uint64) choice {
 				w.basis.Block(cross, n, samplers.Vecs(test), 0, n)
 			} else {
 				shift := w.diagonal() - before
-				for i, y := range w.y {
+				for i, a := range w.box.A {
 					w.row(i)[i] += shift
-					w.box.G[i] -= float64(float64(shift) * w.box.A[i])
-					w.box.Lo[i], w.box.Hi[i] = w.bounds(y)
+					w.box.G[i] -= float64(float64(shift) * a)
 				}
 				w.ascend(pairsAll, n)
 			}
 			for at, x := range test {
-				r := math.Abs(x.Y - vec.DotMixed(cross[at*n:(at+1)*n], w.box.A))
-				if k.kind == squaredLoss {
-					r *= r
-				}
-				losses[i*len(cs)+j] += r
+				r := x.Y - vec.DotMixed(cross[at*n:(at+1)*n], w.box.A)
+				losses[i*len(cs)+j] += float64(r * r)
 			}
 		}
 	})
