@@ -246,3 +246,36 @@ func TestRegression(t *testing.T) {
 		t.Errorf("%d cuts: %+v", cuts, latest)
 	}
 }
+
+// TestAbsoluteLoss: with the absolute loss a few numbers that are far out do less
+// harm.
+func TestAbsoluteLoss(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	errors := map[string]float64{"squared": 0, "absolute": 0}
+	clean := friedman(t, 1200, "0")
+	xs := make([]*stream.Example, len(clean))
+	for i, x := range clean {
+		c := *x
+		if r.IntN(20) == 0 {
+			c.Y += 200 * r.NormFloat64()
+		}
+		xs[i] = &c
+	}
+	for loss := range errors {
+		l, err := Spec.New(algos.Env{Seed: 1, Task: algos.Regress}, map[string]string{"loss": loss})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]float64, len(xs))
+		if _, _, err := l.(algos.Sequential).Follow(t.Context(), dst, xs); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range clean[600:] {
+			errors[loss] += math.Abs(dst[600+i]-x.Y) / 600
+		}
+	}
+	t.Log(errors)
+	if !(errors["absolute"] < errors["squared"]) {
+		t.Errorf("mean absolute errors: %v", errors)
+	}
+}
