@@ -85,14 +85,24 @@ func (c *Cutting) Newest(n int) []*stream.Example {
 // Compare takes note of who was wrong on an example that is to be added: the
 // learner with the whole sample, and each of the challengers.
 func (c *Cutting) Compare(whole bool, challengers []bool) {
-	for i, w := range c.windows {
-		var d float64
+	d := make([]float64, len(c.windows))
+	for i := range d {
 		switch {
 		case whole && !challengers[i]:
-			d = 1
+			d[i] = 1
 		case challengers[i] && !whole:
-			d = -1
+			d[i] = -1
 		}
+	}
+	c.CompareBy(d)
+}
+
+// CompareBy is Compare for learners of which there is more to tell than who was
+// wrong: by is above 0 for each of the challengers that was better than the one
+// with the whole sample, below 0 where it was worse; at most 1 in size.
+func (c *Cutting) CompareBy(by []float64) {
+	for i, w := range c.windows {
+		d := by[i]
 		fade := math.Exp2(-1 / float64(w))
 		c.d[i] = float64(fade*c.d[i]) + d
 		c.v[i] = float64(fade*fade*c.v[i]) + float64(d*d)

@@ -60,6 +60,9 @@ var (
 )
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
+	if env.Task == algos.Regress {
+		return newRegressor(env, o)
+	}
 	b, err := samplers.New(samplers.Options{Every: 1})
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ const (
 // which were chosen on the examples that it began with.
 type machine struct {
 	window    int // most examples that it holds; 0: all
+	target    target
 	choice    choice
 	transform *prep.Transform
 	small     *window       // either this
@@ -61,7 +62,7 @@ func (m *machine) score(dst []float64, xs []stream.Vec) {
 // add hands over an example.
 func (m *machine) add(x *stream.Example) error {
 	c := *x
-	c.X = m.transform.Apply(x.X)
+	c.X, c.Y = m.transform.Apply(x.X), x.Y-m.target.center
 	if m.scs != nil {
 		if _, err := m.scs.Add(&c); err != nil {
 			return err
@@ -102,7 +103,7 @@ func (m *machine) scaled(xs []*stream.Example) []*stream.Example {
 	own := make([]*stream.Example, len(xs))
 	for i, x := range xs {
 		c := *x
-		c.X = m.transform.Apply(x.X)
+		c.X, c.Y = m.transform.Apply(x.X), x.Y-m.target.center
 		own[i] = &c
 	}
 	return own
@@ -112,6 +113,7 @@ func (m *machine) scaled(xs []*stream.Example) []*stream.Example {
 // and lets it learn from them.
 func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
 	m.tuned, m.since = len(xs), 0
+	m.target.fit(xs)
 	grown := m.window == 0 && len(xs) >= large
 	o := prep.Options{Scale: prep.Auto}
 	if wide && !grown {
@@ -124,7 +126,11 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 	m.transform = t
 	own := m.scaled(xs)
 	if !grown {
-		m.choice = choose(own, wide, env.Seed)
+		if !m.target.number {
+			m.choice = choose(own, wide, env.Seed)
+		} else {
+			m.choice = chooseNumber(own, m.target, wide, env.Seed)
+		}
 		m.learn(own)
 		return nil
 	}
@@ -152,7 +158,7 @@ func (m *machine) learn(own []*stream.Example) {
 	if size == 0 {
 		size = large + tick
 	}
-	m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma))
+	m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
 	m.small.fill(own)
 	m.rows = len(own)
 }
@@ -160,7 +166,7 @@ func (m *machine) learn(own []*stream.Example) {
 // with returns a machine that has the scaling and the options of m, for the
 // newest examples.
 func (m *machine) with(window int, newest []*stream.Example) *machine {
-	k := &machine{window: window, choice: m.choice, transform: m.transform, tuned: m.tuned, since: m.since}
+	k := &machine{window: window, target: m.target, choice: m.choice, transform: m.transform, tuned: m.tuned, since: m.since}
 	k.learn(k.scaled(newest))
 	return k
 }
@@ -175,6 +181,7 @@ func (m *machine) fields(f *state.Fields, env algos.Env) {
 		m.transform = new(prep.Transform)
 	}
 	f.Group("transform", m.transform.Fields)
+	m.target.fields(f)
 	grown := m.scs != nil
 	f.Bool("grown", &grown)
 	if f.Decoding() && f.Err() == nil && (m.rows < 1 || m.tuned < 1 || m.since < 0 || m.window > 0 && (m.rows > m.window || grown)) {
@@ -189,7 +196,7 @@ func (m *machine) fields(f *state.Fields, env algos.Env) {
 			if size == 0 {
 				size = large + tick
 			}
-			m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma))
+			m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
 		}
 		f.Group("window", m.small.fields)
 		return

@@ -193,7 +193,7 @@ func (m *mixture) fields(f *state.Fields) {
 	}
 	for e := range m.kernels {
 		if e < len(m.weights) {
-			f.Group("machine", func(f *state.Fields) { m.kernelFields(f, e) })
+			f.Group("machine", func(f *state.Fields) { kernelFields(f, &m.kernels[e]) })
 		}
 	}
 	if m.inputs != nil {
@@ -221,25 +221,25 @@ func (m *mixture) fields(f *state.Fields) {
 	}
 }
 
-func (m *mixture) kernelFields(f *state.Fields, e int) {
-	there := m.kernels[e] != nil
+func kernelFields(f *state.Fields, k **kernelPart) {
+	there := *k != nil
 	f.Bool("there", &there)
 	if !there {
 		return
 	}
 	var data []byte
 	if f.Decoding() {
-		m.kernels[e] = &kernelPart{transform: new(prep.Transform)}
+		*k = &kernelPart{transform: new(prep.Transform)}
 	} else {
 		var err error
-		data, err = m.kernels[e].model.AppendBinary(nil)
+		data, err = (*k).model.AppendBinary(nil)
 		f.Fail("model", err)
 	}
-	f.Group("transform", m.kernels[e].transform.Fields)
+	f.Group("transform", (*k).transform.Fields)
 	f.Bytes("model", &data)
 	if f.Decoding() && f.Err() == nil {
 		var err error
-		m.kernels[e].model, err = expansion.Decode(data)
+		(*k).model, err = expansion.Decode(data)
 		f.Fail("model", err)
 	}
 }
@@ -277,8 +277,19 @@ func (m *mixture) AppendBinary(dst []byte) ([]byte, error) { return state.Append
 
 // decode reads what AppendBinary wrote.
 func decode(data []byte) (algos.Model, error) {
-	m := new(mixture)
-	if err := state.Decode(data, m.fields); err != nil {
+	var m algos.Model
+	err := state.Decode(data, func(f *state.Fields) {
+		if f.Next(guesserWeights) {
+			x := new(guesser)
+			x.fields(f)
+			m = x
+			return
+		}
+		x := new(mixture)
+		x.fields(f)
+		m = x
+	})
+	if err != nil {
 		return nil, err
 	}
 	return m, nil

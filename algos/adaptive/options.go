@@ -5,6 +5,7 @@ import "github.com/streamsvm/streamsvm/algos"
 // options are the learner's options; the tags say what they mean.
 type options struct {
 	Panel string `opt:"panel" default:"auto" enum:"auto,full,small" doc:"the experts: all; or the growing machine and the linear ones; auto is all up to 512 features"`
+	Loss  string `opt:"loss" default:"squared" enum:"squared,absolute" doc:"of a regression"`
 }
 
 // Spec registers the learner.
@@ -15,4 +16,5 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:    "Bach, Maloof: Paired learners for concept drift, ICDM 2008; Monteleoni, Jaakkola: Online learning of non-stationary sequences, NIPS 2003; base learner Zhang, Sen",
 	Kind:     algos.Mixture,
 	OwnScale: true,
+	Tasks:    []algos.Task{algos.Classify, algos.Regress},
 }, nil, newLearner, decode)

@@ -24,14 +24,15 @@ import (
 // new example takes the place of the oldest one and begins with a = 0; the
 // others stay where they were, which is near the maximum.
 type window struct {
-	size  int // most examples
-	c     float64
-	basis *kernel.Basis
-	y     []float64
-	box   hinge.Box
-	next  int // place of the oldest example, once all are taken
-	fresh int // examples since the last step
-	evals int64
+	size   int // most examples
+	c      float64
+	target target
+	basis  *kernel.Basis
+	y      []float64 // of numbers, less the target's mean
+	box    hinge.Box
+	next   int // place of the oldest example, once all are taken
+	fresh  int // examples since the last step
+	evals  int64
 
 	model *expansion.Expansion // nil: to be made
 }
@@ -43,12 +44,15 @@ const (
 	ticks     = 16   // steps in which a window is replaced, if they are not closer than ticks
 )
 
-func newWindow(size int, c float64, f kernel.Func) *window {
-	return &window{size: size, c: c, basis: kernel.New(f)}
+func newWindow(size int, c float64, f kernel.Func, t target) *window {
+	return &window{size: size, c: c, target: t, basis: kernel.New(f)}
 }
 
 func (w *window) bounds(y float64) (lo, hi float64) {
-	if y > 0 {
+	switch {
+	case w.target.number:
+		return math.Inf(-1), math.Inf(1)
+	case y > 0:
 		return 0, w.c
 	}
 	return -w.c, 0
@@ -67,7 +71,7 @@ func (w *window) fill(xs []*stream.Example) {
 		w.box.Lo, w.box.Hi = append(w.box.Lo, lo), append(w.box.Hi, hi)
 	}
 	w.gram(len(xs))
-	w.box.Ascend(pairsAll*len(xs), enough)
+	w.ascend(pairsAll, len(xs))
 }
 
 // gram computes all kernel values, with room for n points.
@@ -79,6 +83,7 @@ func (w *window) gram(n int) {
 		all[i] = int32(i)
 	}
 	w.basis.Between(w.box.Gram, n, all, 0, len(all))
+	w.ridge()
 	w.evals += int64(len(all) * len(all))
 }
 
@@ -109,6 +114,7 @@ func (w *window) add(x *stream.Example) {
 	}
 	row := w.row(i)
 	w.basis.Block(row, len(row), []stream.Vec{x.X}, 0, len(row))
+	row[i] += w.diagonal()
 	for j, k := range row {
 		b.Gram[j*b.Stride+i] = k
 	}
@@ -122,14 +128,14 @@ func (w *window) step() {
 	if w.fresh < max(tick, len(w.y)/ticks/tick*tick) {
 		return
 	}
-	w.box.Ascend(pairsEach*w.fresh, enough)
+	w.ascend(pairsEach, w.fresh)
 	w.fresh, w.model = 0, nil
 }
 
 // expansion returns the model as of the last step.
 func (w *window) expansion() algos.Model {
 	if w.model == nil {
-		w.model = expansion.New(w.basis, w.box.A, 0)
+		w.model = expansion.New(w.basis, w.box.A, w.target.center)
 	}
 	return w.model
 }
@@ -174,11 +180,11 @@ func (w *window) check() error {
 	}
 	b.Lo, b.Hi = make([]float64, n), make([]float64, n)
 	for i, y := range w.y {
-		if y != 1 && y != -1 {
+		if !w.target.number && y != 1 && y != -1 || y-y != 0 {
 			return fmt.Errorf("label %g", y)
 		}
 		b.Lo[i], b.Hi[i] = w.bounds(y)
-		if a, g := b.A[i], b.G[i]; !(a >= b.Lo[i] && a <= b.Hi[i]) || g-g != 0 {
+		if a, g := b.A[i], b.G[i]; !(a >= b.Lo[i] && a <= b.Hi[i]) || a-a != 0 || g-g != 0 {
 			return fmt.Errorf("coefficient %g, gradient %g", a, g)
 		}
 	}
@@ -222,7 +228,7 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 	}
 	right := make([]int, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
-		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]))
+		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
 		cross := make([]float32, len(test)*n)
 		for k, c := range cs {
 			if w.c = c; k == 0 {

@@ -110,7 +110,7 @@ func TestWindowOptimum(t *testing.T) {
 		{544, 300, 4, 0.5, 600, false},
 	} {
 		r := rand.New(rand.NewPCG(uint64(c.size), uint64(c.fill)))
-		w := newWindow(c.size, c.c, kernelOf(c.gamma))
+		w := newWindow(c.size, c.c, kernelOf(c.gamma), target{})
 		n := &newest{size: c.size}
 		for range c.fill {
 			n.all = append(n.all, disc(r, 0, c.sparse))
@@ -187,7 +187,7 @@ func TestWindowOptimum(t *testing.T) {
 // after is restored to the bit.
 func TestWindowLayouts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
-	w := newWindow(70, 4, kernelOf(0.5))
+	w := newWindow(70, 4, kernelOf(0.5), target{})
 	n := &newest{size: 70}
 	for range 20 {
 		n.all = append(n.all, disc(r, 0, false))
@@ -210,7 +210,7 @@ func TestWindowLayouts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := newWindow(70, 4, kernelOf(0.5))
+		again := newWindow(70, 4, kernelOf(0.5), target{})
 		if err := state.Decode(data, again.fields); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestWindowLayouts(t *testing.T) {
 func TestWindowRefuses(t *testing.T) {
 	build := func() *window {
 		r := rand.New(rand.NewPCG(9, 9))
-		w := newWindow(30, 4, kernelOf(0.5))
+		w := newWindow(30, 4, kernelOf(0.5), target{})
 		for range 45 {
 			if len(w.y) == 0 {
 				w.fill([]*stream.Example{disc(r, 0, false), disc(r, 0, false)})
@@ -269,7 +269,7 @@ func TestWindowRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := state.Decode(data, newWindow(30, 4, kernelOf(0.5)).fields); (err == nil) != c.good {
+		if err := state.Decode(data, newWindow(30, 4, kernelOf(0.5), target{}).fields); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -286,7 +286,7 @@ func TestChoose(t *testing.T) {
 		}
 		got := choose(xs, wide, 1)
 		errors := func(c choice) (n int) {
-			w := newWindow(200, c.c, kernelOf(c.gamma))
+			w := newWindow(200, c.c, kernelOf(c.gamma), target{})
 			w.fill(xs[:200])
 			w.box.Ascend(1000000, enough)
 			for _, x := range xs[200:] {

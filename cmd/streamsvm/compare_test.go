@@ -76,7 +76,7 @@ func TestCompareRegression(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	path := moons(t, "train.libsvm", 50, 0)
 	for _, tt := range []struct{ args, want string }{
-		{"--compare pegasos,pegasso", `--compare: no learner "pegasso"; there are scs`},
+		{"--compare pegasos,pegasso", `--compare: no learner "pegasso"; there are adaptive`},
 		{"--compare pegasos,online,pegasos", "pegasos is there twice"},
 		{"--compare majority,no-change", "there is no learner among them"},
 		{"--compare pegasos --learner online", "it cannot be combined with --learner"},

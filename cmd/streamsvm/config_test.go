@@ -50,7 +50,7 @@ func TestConfigTypos(t *testing.T) {
 		{"model-topic:", "modelTopic:", `5: no setting "modelTopic"; did you mean "model-topic"?`},
 		{"checkpoint:", "checkpiont:", `6: no setting "checkpiont"; did you mean "checkpoint"?`},
 		{"checkpoint-interval:", "checkpoint-intervall:", `7: no setting "checkpoint-intervall"; did you mean "checkpoint-interval"?`},
-		{"learner:", "lerner:", `8: no setting "lerner"; did you mean "learner"?`},
+		{"learner: pegasos\nset: {lambda: 1e-4, gamma: 0.5}", "lerner: pegasos", `8: no setting "lerner"; did you mean "learner"?`},
 		{"train:", "trian:", `10: no setting or command "trian"; did you mean "train"?`},
 		{"  tolerance:", "  tolerence:", `12: no setting "tolerence"; did you mean "tolerance"?`},
 		{"  tolerance: data", "  model: x", `12: the command train has no setting "model"; did you mean "model-name"?`},

@@ -1,0 +1,54 @@
+// Package adaptive is a panel of experts for streams that may change, with nothing
+// to set. It is the default learner.
+//
+// # The experts
+//
+//	m                 a kernel SVM whose sample grows, and is cut when the stream changes
+//	k64, k256, k1024  challengers: kernel SVMs on the newest 64, 256 and 1,024 examples
+//	l1, l01           linear, passive-aggressive, at full and at a tenth of the step
+//	a3, a1            linear, AdaGrad on the hinge loss, at rates 0.3 and 0.1
+//	r1, r01           as l1, l01, in 256 random Fourier features and the inputs
+//
+// m is an expansion over all kernel values (window) until it has 2,048 examples,
+// and then scs. At 64 examples, at each doubling, and after a cut, the scaling of
+// its inputs is fitted anew, and C and γ are chosen by the errors on the newest
+// third of the newest 1,536 examples of a machine that has learned from the two
+// thirds before. A stream that has not changed up to its 4,000th example has
+// the options of scs chosen as they are where that learns alone: from then on, m
+// is that learner, bit for bit. Challengers choose theirs each time that their
+// window has been replaced twice.
+//
+// The one-pass experts see each feature less its mean so far, in units of its
+// standard deviation so far. Examples with more than 512 features are not
+// centred; there are no random features then, nor k1024, and challengers are linear.
+//
+// # What changes when the stream does
+//
+// samplers.Cutting compares m with each challenger on every example, before they
+// learn from it. When a challenger has made significantly fewer errors of late, m
+// begins again with what that challenger knows.
+//
+// Nothing waits for that: all experts vote, with the weights of fixed share at
+// four rates, which are themselves weighted by their record (vote). Where nothing
+// changes a vote is a little worse than m alone, and its model is larger; so m
+// speaks alone unless it has lately made more errors than the vote (trust).
+//
+// # Model
+//
+// f(x) = log(p/(1−p)), where p is the probability of +1 that the panel agrees on:
+// the log odds. A published model is all of the panel as it was then, or m alone.
+// On a stream whose label says much about the next one, such as prices, a model
+// that has stopped learning is far behind the trainer's prequential accuracy.
+//
+// # Cost
+//
+// Memory: the newest 4,000 examples, the challengers' 4 MB of kernel values, and
+// what scs takes. An example costs what scs takes, 1,344 kernel values, and some
+// 30 microseconds with ten features.
+//
+// Machines change only at every 16th example, all else at each. The state is a
+// function of options, seed and examples: it does not matter how they are cut
+// into calls. Options are stable; the package has no other API.
+//
+// docs/measured/adaptive.md has the figures.
+package adaptive

@@ -1,0 +1,224 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// target is what a machine learns: classes, or numbers, of which it takes the mean
+// away.
+type target struct {
+	number bool
+	center float64
+}
+
+// fit sets the mean from a machine's examples.
+func (t *target) fit(xs []*stream.Example) {
+	if !t.number {
+		return
+	}
+	t.center = 0
+	for i, x := range xs {
+		t.center += (x.Y - t.center) / float64(i+1)
+	}
+}
+
+func (t *target) fields(f *state.Fields) {
+	if !t.number {
+		return
+	}
+	f.Float64("center", &t.center)
+	if f.Decoding() && f.Err() == nil && t.center-t.center != 0 {
+		f.Fail("center", fmt.Errorf("%g", t.center))
+	}
+}
+
+// diagonal is what is added to K's diagonal: with it the window maximises
+//
+//	Σ_i y_i a_i − ½ a'(K + I/C)a,
+//
+// whose maximum is kernel ridge regression, ½‖f‖² + C/2 Σ_i (y_i − f(x_i))².
+func (w *window) diagonal() float32 {
+	if w.target.number {
+		return float32(1 / w.c)
+	}
+	return 0
+}
+
+// ridge adds the diagonal.
+func (w *window) ridge() {
+	if d := w.diagonal(); d != 0 {
+		for i := range w.y {
+			w.row(i)[i] += d
+		}
+	}
+}
+
+// ascend moves the coefficients towards the maximum after n examples have come.
+func (w *window) ascend(pairs, n int) {
+	if w.target.number {
+		w.descend(cgSteps)
+		return
+	}
+	w.box.Ascend(pairs*n, enough)
+}
+
+const (
+	cgSteps  = 40   // most steps of conjugate gradients at a time
+	cgEnough = 1e-3 // residual, by the size of the labels, that is as good as none
+	cgRank   = 128  // most points that the preconditioner is made of
+)
+
+// descend takes steps of conjugate gradients on (K + I/C) a = y from where a is.
+func (w *window) descend(limit int) {
+	a, r := w.box.A, w.box.G
+	enough := cgEnough * cgEnough * vec.Dot64(w.y, w.y)
+	if vec.Dot64(r, r) <= enough {
+		return
+	}
+	near := w.precondition(min(cgRank, len(r)/4))
+	z, q := make([]float64, len(r)), make([]float64, len(r))
+	near.solve(z, r)
+	p, rz := append([]float64(nil), z...), vec.Dot64(r, z)
+	for range limit {
+		for i := range q {
+			q[i] = vec.DotMixed(w.row(i), p)
+		}
+		curve := vec.Dot64(p, q)
+		if !(curve > 0) { // rounding
+			return
+		}
+		step := rz / curve
+		vec.Axpy64(step, p, a)
+		vec.Axpy64(-step, q, r)
+		if vec.Dot64(r, r) <= enough {
+			return
+		}
+		near.solve(z, r)
+		next := vec.Dot64(r, z)
+		beta := next / rz
+		for i, v := range z {
+			p[i] = v + float64(beta*p[i])
+		}
+		rz = next
+	}
+}
+
+// lowRank is LL' + dI, which is near K + I/C.
+type lowRank struct {
+	d       float64
+	columns [][]float64  // of L
+	factor  linear.Lower // of L'L + dI
+	c       []float64    // scratch
+}
+
+// precondition makes a lowRank from a pivoted Cholesky factorisation of K that
+// ends after rank points, or when the others add nothing.
+func (w *window) precondition(rank int) *lowRank {
+	n := len(w.y)
+	l := &lowRank{d: float64(w.diagonal())}
+	left := make([]float64, n) // K's diagonal less that of LL'
+	for i := range left {
+		left[i] = float64(w.row(i)[i]) - l.d
+	}
+	for range rank {
+		at := 0
+		for i, v := range left {
+			if v > left[at] {
+				at = i
+			}
+		}
+		if left[at] <= l.d {
+			break
+		}
+		col := make([]float64, n)
+		for i, v := range w.row(at) {
+			col[i] = float64(v)
+		}
+		col[at] -= l.d
+		for _, c := range l.columns {
+			vec.Axpy64(-c[at], c, col)
+		}
+		root := math.Sqrt(left[at])
+		for i := range col {
+			col[i] /= root
+			left[i] -= float64(col[i] * col[i])
+		}
+		left[at] = 0
+		l.columns = append(l.columns, col)
+	}
+	k := len(l.columns)
+	l.c, l.factor = make([]float64, k), make(linear.Lower, linear.Triangle(k))
+	for i, a := range l.columns {
+		for j, b := range l.columns[:i+1] {
+			l.factor.Row(i)[j] = vec.Dot64(a, b)
+		}
+		l.factor.Row(i)[i] += l.d
+	}
+	l.factor.Cholesky(k, 1e-14, true)
+	return l
+}
+
+// solve sets z to (LL' + dI)⁻¹ r.
+func (l *lowRank) solve(z, r []float64) {
+	for k, c := range l.columns {
+		l.c[k] = vec.Dot64(c, r)
+	}
+	l.factor.Solve(l.c)
+	copy(z, r)
+	for k, c := range l.columns {
+		vec.Axpy64(-l.c[k], c, z)
+	}
+	for i := range z {
+		z[i] /= l.d
+	}
+}
+
+// chooseNumber is choose for numbers: of options the ones with the least squared error.
+func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice {
+	xs = xs[max(0, len(xs)-block):]
+	n := 2 * len(xs) / 3
+	fit, test := xs[:n], xs[n:]
+	gammas, cs := []float64{0}, []float64{1, 10, 100, 1000}
+	if !wide {
+		g := min(max(kernel.SampledGamma(samplers.Vecs(fit), 300, seed), 1e-30), 1e30)
+		gammas = []float64{0, g / 16, g / 4, g, 4 * g}
+	}
+	losses := make([]float64, len(gammas)*len(cs))
+	parallel(len(gammas), func(i int) {
+		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)
+		cross := make([]float32, len(test)*n)
+		for j, c := range cs {
+			before := w.diagonal()
+			if w.c = c; j == 0 {
+				w.fill(fit)
+				w.basis.Block(cross, n, samplers.Vecs(test), 0, n)
+			} else {
+				shift := w.diagonal() - before
+				for i, a := range w.box.A {
+					w.row(i)[i] += shift
+					w.box.G[i] -= float64(float64(shift) * a)
+				}
+				w.ascend(pairsAll, n)
+			}
+			for at, x := range test {
+				r := x.Y - vec.DotMixed(cross[at*n:(at+1)*n], w.box.A)
+				losses[i*len(cs)+j] += float64(r * r)
+			}
+		}
+	})
+	best := 0
+	for i, v := range losses {
+		if v < losses[best] {
+			best = i
+		}
+	}
+	return choice{c: cs[best%len(cs)], gamma: gammas[best/len(cs)]}
+}
