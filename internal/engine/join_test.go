@@ -249,11 +249,11 @@ func TestJoinEqualsReference(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		window := 1 + r.IntN(20)
-		ref, j := &reference{window: window}, newJoiner(window)
+		ref, j := &reference{window: window}, newJoiner(window, 0)
 		var got []refExample
 		release := func(end bool) {
 			for end && j.examples.len() > 0 || j.ready() {
-				x := j.next()
+				x := j.next().x
 				got = append(got, refExample{x.ID, x.Y, x.Labelled})
 			}
 		}
@@ -285,7 +285,7 @@ func TestJoinEqualsReference(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				j = newJoiner(window)
+				j = newJoiner(window, 0)
 				if err := state.Decode(data, j.fields); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
@@ -466,7 +466,7 @@ func TestOtherJoinIsRefused(t *testing.T) {
 
 // FuzzJoinState: no bytes make a join that panics or grows beyond its bounds.
 func FuzzJoinState(f *testing.F) {
-	j := newJoiner(5)
+	j := newJoiner(5, 0)
 	for i := range 20 {
 		j.example(&stream.Example{X: stream.Vec{Val: []float32{1}}}, fmt.Sprint(i%7))
 		j.label(fmt.Sprint(i%9), 1)
@@ -480,7 +480,7 @@ func FuzzJoinState(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		j := newJoiner(5)
+		j := newJoiner(5, 0)
 		var err error
 		alloctest.Check(t, len(data), func() { err = state.Decode(data, j.fields) })
 		if err != nil {
@@ -507,7 +507,7 @@ func BenchmarkJoin(b *testing.B) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("key-%08d", i)
 	}
-	j := newJoiner(10_000)
+	j := newJoiner(10_000, 0)
 	xs := make([]stream.Example, 1<<16)
 	b.ReportAllocs()
 	i := 0
