@@ -87,6 +87,7 @@ func (s *suite) run(t *testing.T) {
 		{"model", s.model},
 		{"damage", s.damage},
 		{"cancel", s.cancel},
+		{"foretell", s.foretell},
 		{"finish", s.finish},
 		{"report", s.report},
 		{"learns", s.learns},
