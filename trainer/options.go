@@ -92,8 +92,10 @@ const (
 //
 // An example without a label waits, and those behind it with it, until its
 // label has come or Window more examples have. A label that comes first waits
-// for its example until Window more labels have come. So the result does not
-// depend on how the two topics interleave.
+// for its example until Window more labels have come. So what is learned does not
+// depend on how the two topics interleave, but for learners that judge themselves
+// by what they said when an example came ([algos.Foreteller]). What is measured
+// always is what was said then, and does.
 type Join struct {
 	// Topic holds the labels.
 	Topic string

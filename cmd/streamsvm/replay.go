@@ -45,7 +45,8 @@ func replayCommand() *cli.Command {
 		Text: `
 Files are libsvm, json, csv or msgpack, plain, .gz or .zst, or recordings
 (.ssr); - is standard input. The prequential measures come from asking the model
-about every example before it learns from it. Further passes see examples that
+about every example before it learns from it, or with --delay, and with labels
+from another topic, when the example came and its label was not known. Further passes see examples that
 they know, so that with --passes only --test and --holdout tell the truth.`,
 		Example: "streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --model ijcnn1.ssm",
 		Common:  []string{"codec", "learner", "set", "test", "model", "json"},
