@@ -227,8 +227,7 @@ func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
 		p.scores[e] = l.block[e][i]
 	}
 	l.scoreLinear(p.scores[:], z, phi)
-	p.p = l.vote.mix(p.scores[:])
-	p.f = p.p
+	p.f = l.vote.mix(p.scores[:])
 	if l.machines[growing] != nil {
 		if l.trust.given() {
 			p.f = l.vote.experts[growing].p(p.scores[growing]) - 0.5
@@ -276,7 +275,8 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		for e := range wrong {
 			wrong[e] = (p.scores[e] >= 0) != (x.Y > 0)
 		}
-		l.trust.compare(wrong[growing], (p.p >= 0) != (x.Y > 0))
+		// The panel as it is weighed today: it may have learned since whom to believe.
+		l.trust.compare(wrong[growing], (l.vote.mix(p.scores[:]) >= 0) != (x.Y > 0))
 		// The errors of a machine that has been cut since say nothing of this one.
 		if cuts, _ := l.cutting.Cuts(); p.machine == 1+cuts {
 			l.cutting.Compare(wrong[growing], wrong[k64:])

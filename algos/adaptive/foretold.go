@@ -12,8 +12,7 @@ import (
 // prediction is what the experts have said of an example.
 type prediction struct {
 	scores [numExperts]float64
-	p      float64 // the panel's, less ½
-	f      float64 // decision
+	f      float64 // the panel's decision
 	// machine is 0 while there is no growing machine, else 1 and the number of
 	// cuts: which one it was.
 	machine uint64
@@ -69,13 +68,13 @@ func (l *Learner) waitingFields(f *state.Fields) {
 	if !f.Next("foretold") && (f.Decoding() || len(l.waiting) == 0) {
 		return
 	}
-	const each = numExperts + 2
+	const each = numExperts + 1
 	var seqs, machines []uint64
 	var said []float64
 	for i := range l.waiting {
 		t := &l.waiting[i]
 		seqs, machines = append(seqs, t.seq), append(machines, t.machine)
-		said = append(append(said, t.scores[:]...), t.p, t.f)
+		said = append(append(said, t.scores[:]...), t.f)
 	}
 	f.Uint64s("foretold", &seqs)
 	f.Uint64s("machines", &machines)
@@ -96,7 +95,7 @@ func (l *Learner) waitingFields(f *state.Fields) {
 		t := &l.waiting[i]
 		t.seq, t.machine = seqs[i], machines[i]
 		copy(t.scores[:], said[each*i:])
-		t.p, t.f = said[each*i+numExperts], said[each*i+numExperts+1]
+		t.f = said[each*i+numExperts]
 		if i > 0 && t.seq <= seqs[i-1] {
 			f.Fail("foretold", errors.New("examples are not in order"))
 			return
