@@ -109,6 +109,19 @@ type Sequential interface {
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }
 
+// A Foreteller judges itself, or its parts, by what it predicts. Where labels
+// come late that must be what it predicted when the example came.
+type Foreteller interface {
+	Learner
+	// Foretell returns the decision of the present model for an example that will
+	// be handed over later, with the same Seq: to be learned from if its label
+	// has come by then, or without one. The learner keeps what it has predicted
+	// until then, but not x: the features may be scaled in another way by then.
+	// Examples are foretold in the order in which they are handed over, and not
+	// all of them need be. The model does not change.
+	Foretell(x *stream.Example) float64
+}
+
 // A Cutter is a learner that cuts its sample where the stream has changed.
 type Cutter interface {
 	// Cuts returns how often it has done so, and the latest cuts, in order.

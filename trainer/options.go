@@ -50,6 +50,10 @@ type Options struct {
 	Window int
 	// Join says where labels come from that do not come with the examples.
 	Join Join
+	// Delay, to find out what late labels cost, lets the label of each example
+	// come only when so many more examples have: up to MaxJoinWindow. It cannot be
+	// combined with Join.
+	Delay int
 	// Labels, if not nil, hides the label of every example for which it returns
 	// false; i counts the examples from 0. See [Options.KeepLabels].
 	Labels func(i uint64) bool
@@ -88,8 +92,10 @@ const (
 //
 // An example without a label waits, and those behind it with it, until its
 // label has come or Window more examples have. A label that comes first waits
-// for its example until Window more labels have come. So the result does not
-// depend on how the two topics interleave.
+// for its example until Window more labels have come. So what is learned does not
+// depend on how the two topics interleave, but for learners that judge themselves
+// by what they said when an example came ([algos.Foreteller]). What is measured
+// always is what was said then, and does.
 type Join struct {
 	// Topic holds the labels.
 	Topic string
@@ -171,11 +177,16 @@ func (o Options) config() (cfg engine.Config, err error) {
 			bad(f.field, "", fmt.Errorf("%d is negative", f.n))
 		}
 	}
+	if o.Delay < 0 || o.Delay > MaxJoinWindow {
+		bad("Delay", "", fmt.Errorf("%d, want 0 to %d", o.Delay, MaxJoinWindow))
+	} else if o.Delay > 0 && o.Join.Topic != "" {
+		bad("Delay", "", errors.New("labels are joined already, and come when they come"))
+	}
 	return engine.Config{
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
 		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, Warmup: o.Warmup, Window: o.Window,
 		Tune:   tune == TuneOn || tune == TuneAuto && preset != "paper",
-		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join),
+		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
 	}, err
 }
 

@@ -49,14 +49,17 @@ type Learner struct {
 	tuned uint64
 	told  uint64 // when the log was told of a cut
 
-	scores [numExperts]float64 // scratch
-	block  [1 + k1024][]float64
-	vecs   []stream.Vec
+	waiting []foretold // in order of the examples
+
+	block [1 + k1024][]float64 // scratch
+	vecs  []stream.Vec
+	said  [tick]*prediction
 }
 
 var (
 	_ algos.Sequential = (*Learner)(nil)
 	_ algos.Cutter     = (*Learner)(nil)
+	_ algos.Foreteller = (*Learner)(nil)
 )
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
@@ -121,6 +124,8 @@ func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Exampl
 		if x.Labelled {
 			dst[i] = out[k]
 			k++
+		} else {
+			l.recall(x)
 		}
 	}
 	return k, k, nil
@@ -154,7 +159,14 @@ func (l *Learner) learn(ctx context.Context, dst []float64, xs []*stream.Example
 	ctx = context.WithoutCancel(ctx)
 	for len(xs) > 0 {
 		n := min(len(xs), tick-int(l.cutting.Seen()%tick))
-		l.scoreMachines(xs[:n])
+		fresh := false
+		for i, x := range xs[:n] {
+			l.said[i] = l.recall(x)
+			fresh = fresh || l.said[i] == nil
+		}
+		if fresh {
+			l.scoreMachines(xs[:n])
+		}
 		for i, x := range xs[:n] {
 			f, err := l.one(i, x)
 			if err != nil {
@@ -202,51 +214,83 @@ func (l *Learner) scoreMachines(xs []*stream.Example) {
 	}
 }
 
-// one predicts an example, whose scores by machines are known, and learns from
-// it.
-func (l *Learner) one(i int, x *stream.Example) (float64, error) {
-	for e := range l.machines {
-		l.scores[e] = l.block[e][i]
-	}
-	z := l.inputs.apply(x.X)
-	var phi stream.Vec
+// see returns an example as the linear experts see it, and its random features.
+func (l *Learner) see(x *stream.Example) (z, phi stream.Vec) {
+	z = l.inputs.apply(x.X)
 	if l.waves != nil {
 		phi = l.waves.of(z)
 	}
+	return z, phi
+}
+
+// predict returns what the experts say of example i of those whose scores by
+// machines are known.
+func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
+	for e := range l.machines {
+		p.scores[e] = l.block[e][i]
+	}
+	l.scoreLinear(p.scores[:], z, phi)
+	p.f = l.vote.mix(p.scores[:])
+	if m := l.machines[growing]; m != nil {
+		if l.trust.given(m.rows) {
+			p.f = l.vote.experts[growing].p(p.scores[growing]) - 0.5
+		}
+		cuts, _ := l.cutting.Cuts()
+		p.machine = 1 + cuts
+	}
+	p.f = logOdds(p.f)
+	return p
+}
+
+// scoreLinear sets the scores of linear experts.
+func (l *Learner) scoreLinear(scores []float64, z, phi stream.Vec) {
 	for e := range l.linear {
 		switch {
 		case e+l1 < r1:
-			l.scores[l1+e] = l.linear[e].score(z)
+			scores[l1+e] = l.linear[e].score(z)
 		case l.waves != nil:
-			l.scores[l1+e] = l.linear[e].score(phi)
-		default:
-			l.scores[l1+e] = 0
+			scores[l1+e] = l.linear[e].score(phi)
 		}
 	}
-	p := l.vote.mix(l.scores[:])
-	f := p
-	if m := l.machines[growing]; m != nil {
-		if l.trust.given(m.rows) {
-			f = l.vote.experts[growing].p(l.scores[growing]) - 0.5
-		}
+}
+
+// one predicts an example, whose scores by machines are known, unless it was
+// foretold, and learns from it.
+func (l *Learner) one(i int, x *stream.Example) (float64, error) {
+	z, phi := l.see(x)
+	var p prediction
+	var now [numExperts]float64
+	if l.said[i] != nil {
+		p = *l.said[i]
+		l.scoreLinear(now[:], z, phi)
+	} else {
+		p = l.predict(i, z, phi)
+		now = p.scores
+	}
+	if p.machine > 0 {
 		var wrong [1 + k1024]bool
 		for e := range wrong {
-			wrong[e] = (l.scores[e] >= 0) != (x.Y > 0)
+			wrong[e] = (p.scores[e] >= 0) != (x.Y > 0)
 		}
-		l.trust.compare(wrong[growing], (p >= 0) != (x.Y > 0))
-		l.cutting.Compare(wrong[growing], wrong[k64:])
+		// The panel as it is weighed today: it may have learned since whom to believe.
+		l.trust.compare(wrong[growing], (l.vote.mix(p.scores[:]) >= 0) != (x.Y > 0))
+		// The errors of a machine that has been cut since say nothing of this one.
+		if cuts, _ := l.cutting.Cuts(); p.machine == 1+cuts {
+			l.cutting.Compare(wrong[growing], wrong[k64:])
+		}
 	}
-	l.vote.learn(l.scores[:], x.Y)
+	l.vote.learn(p.scores[:], x.Y)
 	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
 		l.widen()
 		z = l.inputs.apply(x.X)
+		clear(now[l1:])
 	}
 	for e := range l.linear {
 		switch {
 		case e+l1 < r1:
-			l.linear[e].learn(z, l.scores[l1+e], x.Y)
+			l.linear[e].learn(z, now[l1+e], x.Y)
 		case l.waves != nil:
-			l.linear[e].learn(phi, l.scores[l1+e], x.Y)
+			l.linear[e].learn(phi, now[l1+e], x.Y)
 		}
 	}
 	l.inputs.observe(x.X)
@@ -262,7 +306,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 			return 0, err
 		}
 	}
-	return logOdds(f), nil
+	return p.f, nil
 }
 
 // widen lets the experts begin again on wide examples.
@@ -271,7 +315,6 @@ func (l *Learner) widen() {
 	l.waves = nil
 	for e := range l.linear {
 		l.linear[e].reset()
-		l.scores[l1+e] = 0
 	}
 }
 

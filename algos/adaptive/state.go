@@ -53,6 +53,7 @@ func (l *Learner) fields(f *state.Fields) {
 			f.Fail("machine", fmt.Errorf("%d without the first", e))
 		}
 	}
+	l.waitingFields(f)
 }
 
 // AppendBinary appends the complete state.

@@ -88,6 +88,7 @@ func (s *suite) run(t *testing.T) {
 		{"damage", s.damage},
 		{"cancel", s.cancel},
 		{"follow", s.follow},
+		{"foretell", s.foretell},
 		{"finish", s.finish},
 		{"report", s.report},
 		{"learns", s.learns},

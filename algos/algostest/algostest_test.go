@@ -201,6 +201,17 @@ func (l *toy) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
+func (l *toy) Foretell(x *stream.Example) float64 {
+	f := l.Model().Decision(x.X)
+	switch l.fault {
+	case "boastful":
+		return 2 * f
+	case "nervous":
+		l.w[0] += 0.01
+	}
+	return f
+}
+
 func (l *toy) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step = l.steps
@@ -346,6 +357,8 @@ func TestFaults(t *testing.T) {
 		"miscounts":    "follow",
 		"offhand":      "follow",
 		"tireless":     "follow",
+		"boastful":     "foretell",
+		"nervous":      "foretell",
 		"once":         "finish",
 		"curious":      "report",
 		"fickle":       "report",

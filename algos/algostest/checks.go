@@ -144,6 +144,68 @@ func (s *suite) addLeavesModel(t *testing.T) {
 	}
 }
 
+// foretell: what a Foreteller says is its model's decision, and changes neither
+// the model nor, if it is said just before the example is learned from, what is
+// learned. What it has said is part of its state, and forgotten when the examples
+// have come.
+func (s *suite) foretell(t *testing.T) {
+	foretell := func(l algos.Learner, x *stream.Example) float64 { return l.(algos.Foreteller).Foretell(x) }
+	plain, l := s.learner(t), s.learner(t)
+	if _, ok := l.(algos.Foreteller); !ok {
+		t.Skip("it is none")
+	}
+	late := s.examples / 10
+	xs := Moons(s.examples+late, s.task, s.seed)
+	for _, x := range xs[:s.examples] {
+		model := Bytes(t, l.Model())
+		want := l.Model().Decision(x.X)
+		if got := foretell(l, x); !sameBits(got, want) {
+			t.Fatalf("example %d: %v is foretold, the model says %v", x.Seq, got, want)
+		}
+		if !bytes.Equal(model, Bytes(t, l.Model())) {
+			t.Fatalf("foretelling example %d changed the model", x.Seq)
+		}
+		c := *x
+		Feed(t, l, x)
+		Feed(t, plain, &c)
+	}
+	if !bytes.Equal(Bytes(t, l), Bytes(t, plain)) {
+		t.Fatal("what is foretold just before it is learned changes the state")
+	}
+	rest := xs[s.examples:]
+	for _, x := range rest {
+		foretell(l, x)
+	}
+	again := s.restore(t, Bytes(t, l))
+	for _, l := range []algos.Learner{l, again} {
+		for i, x := range rest {
+			c := *x
+			if i%3 == 0 || i >= len(rest)/2 {
+				c.Labelled, c.Y = false, 0 // its label has not come
+			}
+			Feed(t, l, &c)
+		}
+	}
+	if !bytes.Equal(Bytes(t, l), Bytes(t, again)) {
+		t.Error("a restored learner has forgotten what it foretold")
+	}
+	for _, x := range Moons(s.examples, s.task, s.seed)[:late] {
+		before := Bytes(t, l)
+		c := *x
+		c.Seq += uint64(len(xs))
+		c.Labelled, c.Y = false, 0
+		foretell(l, &c)
+		Feed(t, l, &c)
+		Feed(t, again, &c)
+		if len(Bytes(t, l)) > len(before)+64 {
+			t.Fatal("what is foretold of an example is kept when it has come without a label")
+		}
+	}
+	if !bytes.Equal(Bytes(t, l), Bytes(t, again)) {
+		t.Error("what is foretold of examples without a label changes the state")
+	}
+}
+
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 // input: a learner owns the examples it is given, but does not change them.

@@ -273,7 +273,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic",
+	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.

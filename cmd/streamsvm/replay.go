@@ -27,7 +27,7 @@ type replay struct {
 	codecFlags
 	refuseFlags
 	files, test                     []string
-	passes, labelled                int
+	passes, labelled, delay         int
 	limit, shuffle, checkpointEvery uint64
 	holdout                         float64
 	json, report, checkpoint, model string
@@ -46,7 +46,8 @@ func replayCommand() *cli.Command {
 		Text: `
 Files are libsvm, json, csv or msgpack, plain, .gz or .zst, or recordings
 (.ssr); - is standard input. The prequential measures come from asking the model
-about every example before it learns from it. Further passes see examples that
+about every example before it learns from it, or with --delay, and with labels
+from another topic, when the example came and its label was not known. Further passes see examples that
 they know, so that with --passes only --test and --holdout tell the truth.`,
 		Example: "streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --model ijcnn1.ssm",
 		Common:  []string{"codec", "learner", "set", "test", "model", "json"},
@@ -59,6 +60,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.IntVar(&r.passes, "passes", 1, "how often to go through the files")
 				f.Uint64Var(&r.limit, "limit", 0, "use only the first `N` records; 0 uses all")
 				f.IntVar(&r.labelled, "labelled", -1, "keep `N` labels, chosen by the seed, and hide the others; -1 keeps all")
+				f.IntVar(&r.delay, "delay", 0, "let each label come only when `N` more examples have")
 				f.Uint64Var(&r.shuffle, "shuffle", 0, "put the records into a random order given by this `SEED`; 0 keeps theirs")
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
@@ -117,6 +119,10 @@ func (r *replay) prepare(ctx context.Context) error {
 		}
 	}
 	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
+		return err
+	}
+	job.Delay = r.delay
+	if err := badOption(c, job.Validate()); err != nil {
 		return err
 	}
 	switch {

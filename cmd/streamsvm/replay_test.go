@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func keys(v any, prefix string, stop ...string) []string {
 
 // contract lists the keys of replay's JSON.
 var contract = strings.Fields(`
-	cuts dead examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
+	cuts dead delay examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
 	prequential prequential.accuracy prequential.auc prequential.balanced_accuracy
 	prequential.baseline prequential.baseline.majority prequential.baseline.no_change
 	prequential.error prequential.hinge prequential.interval prequential.kappa prequential.kappa_t prequential.log_loss
@@ -116,6 +117,8 @@ func TestReplayFlags(t *testing.T) {
 		{args: []string{"--labelled", "200"}, examples: 1500, labels: 200},
 		{args: []string{"--labelled", "1500"}, examples: 1500, labels: 1500, same: true},
 		{args: []string{"--labelled", "10", "--passes", "2"}, examples: 3000, labels: 20},
+		{args: []string{"--delay", "100"}, examples: 1500, labels: 1500},
+		{args: []string{"--delay", "100", "--labelled", "200", "--passes", "2"}, examples: 3000, labels: 400},
 		{args: []string{"--shuffle", "7"}, examples: 1500, labels: 1500},
 		{args: []string{"--shuffle", "7", "--labelled", "77"}, examples: 1500, labels: 77},
 		{args: []string{"--checkpoint-every", "100", "--checkpoint", filepath.Join(t.TempDir(), "s")}, examples: 1500, labels: 1500, same: true},
@@ -126,6 +129,30 @@ func TestReplayFlags(t *testing.T) {
 		}
 		if (r.StateHash == base.StateHash) != c.same {
 			t.Errorf("%v: state %s, base %s, want them equal: %v", c.args, r.StateHash, base.StateHash, c.same)
+		}
+	}
+	// Late labels cost what the model cannot know yet, and nothing of what it is in
+	// the end: it is what it would be, but for the state of the wait.
+	dir := t.TempDir()
+	var models [2][]byte
+	var accuracy [2]float64
+	for i, delay := range []string{"0", "400"} {
+		model := filepath.Join(dir, delay)
+		r := replayJSON(t, train, "--learner", "online", "--tune", "off", "--warmup", "50", "--delay", delay, "--model", model)
+		if accuracy[i] = float64(r.Prequential.Accuracy); fmt.Sprint(r.Delay) != delay {
+			t.Errorf("--delay %s gives %d", delay, r.Delay)
+		}
+		var err error
+		if models[i], err = os.ReadFile(model); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(models[0], models[1]) || !(accuracy[1] < accuracy[0]) {
+		t.Errorf("with labels 400 examples later models are equal: %v, accuracies %v", bytes.Equal(models[0], models[1]), accuracy)
+	}
+	for _, args := range [][]string{{"--delay", "-1"}, {"--delay", "16777217"}, {"--delay", "1", "--join", "key", "--labels-topic", "x"}} {
+		if code, _, errText := streamsvm(t.Context(), append([]string{"replay", train}, args...)...); code != 64 || !strings.Contains(errText, "delay") {
+			t.Errorf("%v: exit code %d, %q", args, code, errText)
 		}
 	}
 	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "batch=1")

@@ -44,6 +44,7 @@ type result struct {
 	Tombstones        uint64         `json:"tombstones"` // records without a value that were skipped
 	Seconds           eval.Number    `json:"seconds"`
 	ExamplesPerSecond eval.Number    `json:"examples_per_second"`
+	Delay             int            `json:"delay"` // of labels, in examples
 	Prequential       eval.Summary   `json:"prequential"`
 	Test              *eval.Test     `json:"test"`
 	Model             *modelResult   `json:"model"`
@@ -97,7 +98,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Learner: spec.Name, Options: options(spec, e.Options()), Seed: o.Seed,
 		Examples: n.Labelled + n.Unlabelled, Labelled: n.Labelled, Unlabelled: n.Unlabelled, Dead: n.Dead, Tombstones: n.Tombstones,
 		Seconds: eval.Number(took.Seconds()), ExamplesPerSecond: eval.Number(float64(n.Labelled+n.Unlabelled) / took.Seconds()),
-		Prequential: e.Prequential().Final(), Test: test,
+		Delay: o.Delay, Prequential: e.Prequential().Final(), Test: test,
 		Train:     trainResult{Steps: rep.Step, Objective: eval.Number(rep.Objective), Certificate: eval.Number(rep.Certificate), Sample: rep.Sample},
 		StateHash: hash(h), tuned: e.Tuned(),
 		Cuts: []cutResult{}, Warnings: warnings(e),
@@ -229,7 +230,11 @@ func (r *result) rows() [][]string {
 		}
 		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, kappa-temporal %s, hinge %s", eval.Percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.KappaT), decimal(m.Hinge))
 	}
-	row("prequential", "%s", m(r.Prequential.Measures))
+	late := ""
+	if r.Delay > 0 {
+		late = fmt.Sprintf(", each label %d examples late", r.Delay)
+	}
+	row("prequential", "%s%s", m(r.Prequential.Measures), late)
 	last := fmt.Sprintf("  last %d", r.Prequential.Window.Examples)
 	row(last, "%s", m(r.Prequential.Window.Measures))
 	if r.Prequential.MAE == nil {

@@ -119,10 +119,10 @@ func TestOnlyTheLearnerRefuses(t *testing.T) {
 						}
 					}
 					e.counts.Dead = 0
-					a1, a2, a3 := parts(t, clean)
-					b1, b2, b3 := parts(t, e)
-					if !bytes.Equal(a1, b1) || !bytes.Equal(a2, b2) || !bytes.Equal(a3, b3) {
-						t.Errorf("the state is not that of the good records: learner %v, model %v, measures %v", bytes.Equal(a1, b1), bytes.Equal(a2, b2), bytes.Equal(a3, b3))
+					a1, a2, a3, a4 := parts(t, clean)
+					b1, b2, b3, b4 := parts(t, e)
+					if !bytes.Equal(a1, b1) || !bytes.Equal(a2, b2) || !bytes.Equal(a3, b3) || !bytes.Equal(a4, b4) {
+						t.Errorf("the state is not that of the good records: learner %v, model %v, counts %v, measures %v", bytes.Equal(a1, b1), bytes.Equal(a2, b2), bytes.Equal(a3, b3), bytes.Equal(a4, b4))
 					}
 				}
 

@@ -8,8 +8,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -43,6 +45,9 @@ type Config struct {
 	Labels func(i uint64) bool
 	Kept   string
 	Join   Join
+	// Delay, where there is no Join, is the number of examples that come between
+	// each example and its label; see trainer.Options.
+	Delay int
 	// Signature goes into the models, with the dimension of the stream. It is no
 	// part of the state: the same examples may come in another codec.
 	Signature codec.Signature
@@ -106,9 +111,11 @@ type Engine struct {
 	preq      *eval.Prequential
 	curve     *eval.Curve
 	steps     uint64
-	told      int // features of which the log says that they are clipped; no part of the state
+	clipTold  int // features of which the log says that they are clipped; no part of the state
 
-	block []*stream.Example // examples not yet scored, at most blockSize
+	block []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
+	told  []float64         // their decisions as foretold, or NaN
+	asked []asked           // examples that wait for the join's sake and are to be foretold
 	room  []stream.Example  // where own puts the next ones
 	decs  []float64
 	vecs  []stream.Vec
@@ -158,8 +165,13 @@ func NewEngine(cfg Config) (*Engine, error) {
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
 	}
-	if cfg.Join.Topic != "" {
-		e.join = newJoiner(cfg.Join.Window)
+	switch {
+	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
+		return nil, fmt.Errorf("labels come %d examples later, want 0 to %d", cfg.Delay, MaxJoinWindow)
+	case cfg.Delay > 0 && cfg.Join.Topic != "":
+		return nil, errors.New("labels cannot both be joined and be delayed")
+	case cfg.Delay > 0 || cfg.Join.Topic != "":
+		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
 	if e.gate.limits, err = limits(e.cfg, opts); err != nil {
 		return nil, err
@@ -208,6 +220,9 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 		if err := e.release(ctx); err != nil {
 			return err
 		}
+		if err := e.catchUp(ctx, it); err != nil {
+			return err
+		}
 	} else if it.Err == nil {
 		if err := e.work(ctx); err != nil {
 			return err
@@ -237,9 +252,13 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 		x := e.own(&it.Example)
 		x.Seq = seq
 		if e.join != nil {
+			late := e.started && e.join.waits(x, it.Key)
 			e.join.example(x, it.Key)
+			if late {
+				e.foretell(x)
+			}
 		} else {
-			e.take(x)
+			e.take(x, math.NaN())
 		}
 	}
 	return nil
@@ -247,7 +266,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 
 // isLabel reports whether the record holds the label of another one.
 func (e *Engine) isLabel(it *Item) bool {
-	return e.join != nil && it.Partition.Topic == e.cfg.Join.Topic
+	return e.cfg.Join.Topic != "" && it.Partition.Topic == e.cfg.Join.Topic
 }
 
 // release takes the examples in that wait for no label any more.
@@ -256,13 +275,14 @@ func (e *Engine) release(ctx context.Context) error {
 		if err := e.work(ctx); err != nil {
 			return err
 		}
-		e.take(e.join.next())
+		e.takeNext()
 	}
 	return nil
 }
 
-// take takes in an example that is complete.
-func (e *Engine) take(x *stream.Example) {
+// take takes in an example that is complete, with the decision that was
+// foretold, or NaN.
+func (e *Engine) take(x *stream.Example, told float64) {
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
 	}
@@ -277,7 +297,13 @@ func (e *Engine) take(x *stream.Example) {
 		e.counts.Pending++
 		return
 	}
-	e.block = append(e.block, x)
+	e.push(x, told)
+}
+
+// push puts an example into the block.
+func (e *Engine) push(x *stream.Example, told float64) {
+	x.X = e.transform.Next(x.X)
+	e.block, e.told = append(e.block, x), append(e.told, told)
 }
 
 // own returns a copy of x for the learner to keep. Copies are made in small
@@ -317,6 +343,9 @@ func (e *Engine) work(ctx context.Context) error {
 
 // takeSteps takes the steps that are due.
 func (e *Engine) takeSteps(ctx context.Context) error {
+	if e.learner.Need().Fresh == 0 {
+		e.answer()
+	}
 	return algos.StepDue(ctx, e.learner, func() { e.steps++ })
 }
 
@@ -331,7 +360,7 @@ func (e *Engine) flush(ctx context.Context) error {
 			return err
 		}
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
-		e.score(e.block[:n])
+		e.score(e.block[:n], e.told[:n])
 		for i := range n {
 			if err := e.add(e.block[i]); err != nil {
 				return err
@@ -340,6 +369,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		rest := copy(e.block, e.block[n:])
 		clear(e.block[rest:])
 		e.block = e.block[:rest]
+		e.told = append(e.told[:0], e.told[n:]...)
 	}
 	return e.takeSteps(ctx)
 }
@@ -350,9 +380,7 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 	if len(e.block) == 0 {
 		return nil
 	}
-	for _, x := range e.block {
-		x.X = e.transform.Next(x.X)
-	}
+	e.answer()
 	e.tellClipped()
 	e.decs = slices.Grow(e.decs[:0], len(e.block))[:len(e.block)]
 	learned, steps, err := l.Follow(ctx, e.decs, e.block)
@@ -364,35 +392,44 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 	e.counts.SampledOut += uint64(len(e.block) - learned)
 	for i, x := range e.block {
 		if x.Labelled {
+			if !math.IsNaN(e.told[i]) {
+				e.decs[i] = e.told[i]
+			}
 			e.preq.Add(e.decs[i], x.Y)
 			e.curve.Add(e.preq)
 		}
 	}
 	clear(e.block)
-	e.block = e.block[:0]
+	e.block, e.told = e.block[:0], e.told[:0]
 	return nil
 }
 
-// score applies the preprocessing to xs in place and updates the prequential
-// measures from the labelled ones.
-func (e *Engine) score(xs []*stream.Example) {
+// score updates the prequential measures from those of xs that are labelled: by
+// the decisions that were foretold, and where there is none by the present ones.
+func (e *Engine) score(xs []*stream.Example, told []float64) {
 	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
 	for i := range xs {
-		xs[i].X = e.transform.Next(xs[i].X)
-		if xs[i].Labelled {
+		if xs[i].Labelled && math.IsNaN(told[i]) {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
 	}
 	e.tellClipped()
-	e.decs = slices.Grow(e.decs, len(e.vecs))[:len(e.vecs)]
-	e.learner.Model().Decisions(e.decs, e.vecs)
+	if len(e.vecs) > 0 {
+		e.decs = slices.Grow(e.decs, len(e.vecs))[:len(e.vecs)]
+		e.learner.Model().Decisions(e.decs, e.vecs)
+	}
 	k := 0
-	for i := range xs {
-		if xs[i].Labelled {
-			e.preq.Add(e.decs[k], xs[i].Y)
-			k++
-			e.curve.Add(e.preq)
+	for i, x := range xs {
+		if !x.Labelled {
+			continue
 		}
+		f := told[i]
+		if math.IsNaN(f) {
+			f = e.decs[k]
+			k++
+		}
+		e.preq.Add(f, x.Y)
+		e.curve.Add(e.preq)
 	}
 }
 
@@ -401,8 +438,8 @@ func (e *Engine) score(xs []*stream.Example) {
 func (e *Engine) tellClipped() {
 	features := e.transform.Clipped().Features
 	low, high := e.transform.Bounds()
-	for ; e.told < len(features); e.told++ {
-		e.cfg.Log.Info("values of a feature are clipped after scaling", "feature", features[e.told]+1, "scale", e.transform.Scale(), "least", low, "most", high)
+	for ; e.clipTold < len(features); e.clipTold++ {
+		e.cfg.Log.Info("values of a feature are clipped after scaling", "feature", features[e.clipTold]+1, "scale", e.transform.Scale(), "least", low, "most", high)
 	}
 }
 
@@ -480,7 +517,11 @@ func (e *Engine) Settle(ctx context.Context) error {
 	if !e.started {
 		return nil
 	}
-	return e.flush(ctx)
+	if err := e.flush(ctx); err != nil {
+		return err
+	}
+	e.answer()
+	return nil
 }
 
 // Finish ends a bounded stream: what is pending is learned, as no label can
@@ -493,7 +534,7 @@ func (e *Engine) Finish(ctx context.Context) error {
 			if err := e.work(ctx); err != nil {
 				return err
 			}
-			e.take(e.join.next())
+			e.takeNext()
 		}
 		e.join.end()
 	}
@@ -510,7 +551,9 @@ func (e *Engine) Finish(ctx context.Context) error {
 			e.warm = e.warm[:n+len(rest)]
 			return err
 		}
-		e.block = append(e.block, rest...)
+		for _, x := range rest {
+			e.push(x, math.NaN())
+		}
 		if _, err := e.learner.Finish(ctx); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -98,6 +99,7 @@ func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplic
 // the order in which they come.
 type joiner struct {
 	window uint64
+	delay  uint64 // instead: every example waits for so many more
 	seq    uint64 // examples that have come
 
 	examples queue[waiting]
@@ -115,6 +117,9 @@ type waiting struct {
 	x    *stream.Example
 	key  string // "" if it does not wait for a label
 	same uint64 // an older example with this key that waited when it came, or 0
+	// told is the decision of the model of the moment in which it came; NaN: there
+	// was none yet, or it did not have to wait.
+	told float64
 }
 
 type label struct {
@@ -128,14 +133,14 @@ type missing struct {
 	example uint64
 }
 
-func newJoiner(window int) *joiner {
-	return &joiner{window: uint64(window), open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
+func newJoiner(window, delay int) *joiner {
+	return &joiner{window: uint64(window), delay: uint64(delay), open: map[string]uint64{}, known: map[string]uint64{}, gone: map[string]uint64{}}
 }
 
 // example takes an example in.
 func (j *joiner) example(x *stream.Example, key string) {
-	w := waiting{x: x}
-	if !x.Labelled && key != "" {
+	w := waiting{x: x, told: math.NaN()}
+	if j.delay == 0 && !x.Labelled && key != "" {
 		w.key = key
 	}
 	n := j.examples.last() + 1
@@ -154,6 +159,19 @@ func (j *joiner) example(x *stream.Example, key string) {
 		}
 	}
 	j.examples.push(w)
+}
+
+// waits reports whether an example that comes now would get a label, or have got
+// one, but not be learned from at once.
+func (j *joiner) waits(x *stream.Example, key string) bool {
+	switch {
+	case x.Labelled:
+		return j.delay > 0 || j.examples.len() > 0
+	case key == "" || j.delay > 0:
+		return false
+	}
+	_, known := j.known[key]
+	return !known || j.examples.len() > 0
 }
 
 // label takes a label in.
@@ -201,19 +219,22 @@ func (j *joiner) ready() bool {
 	if j.examples.len() == 0 {
 		return false
 	}
+	if j.delay > 0 {
+		return uint64(j.examples.len()) > j.delay
+	}
 	w := j.examples.at(j.examples.popped + 1)
 	return w.x.Labelled || w.key == "" || uint64(j.examples.len()) > j.window+1
 }
 
 // next takes the oldest example out; there must be one.
-func (j *joiner) next() *stream.Example {
+func (j *joiner) next() waiting {
 	w := j.examples.pop()
 	if w.x.Labelled {
-		return w.x
+		return w
 	}
 	j.stats.Missing++
 	if w.key == "" {
-		return w.x
+		return w
 	}
 	n := j.examples.popped
 	if j.open[w.key] == n {
@@ -227,7 +248,7 @@ func (j *joiner) next() *stream.Example {
 			delete(j.gone, old.key)
 		}
 	}
-	return w.x
+	return w
 }
 
 // end drops the labels that are left when a bounded stream has ended and all

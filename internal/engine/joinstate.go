@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
@@ -14,9 +15,10 @@ import (
 func (e *Engine) moreFields(f *state.Fields) {
 	var kept string
 	var j Join
+	var delay int
 	defer e.gate.fields(f)
 	if !f.Decoding() {
-		kept, j = e.cfg.Kept, e.cfg.Join
+		kept, j, delay = e.cfg.Kept, e.cfg.Join, e.cfg.Delay
 		if kept == "" && e.join == nil {
 			return
 		}
@@ -26,6 +28,9 @@ func (e *Engine) moreFields(f *state.Fields) {
 		f.String("labels_topic", &j.Topic)
 		f.Int("join_window", &j.Window)
 	}
+	if f.Next("delay") || !f.Decoding() && delay > 0 {
+		f.Int("delay", &delay)
+	}
 	if f.Err() != nil {
 		return
 	}
@@ -34,6 +39,9 @@ func (e *Engine) moreFields(f *state.Fields) {
 	}
 	if j != e.cfg.Join {
 		f.Fail("join", fmt.Errorf("the state was made with %v, the configuration says %v", j, e.cfg.Join))
+	}
+	if delay != e.cfg.Delay {
+		f.Fail("delay", fmt.Errorf("the state was made with labels that come %d examples later, the configuration says %d", delay, e.cfg.Delay))
 	}
 	if e.join != nil && f.Err() == nil {
 		f.Group("join", e.join.fields)
@@ -66,10 +74,38 @@ func (j *joiner) fields(f *state.Fields) {
 		f.Uint64("example", &missed[i].example)
 	})
 	j.stats.fields(f)
+	j.toldFields(f, waits)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	f.Fail("examples", j.restore(xs, waits, labels, missed))
+}
+
+// toldFields describes what was foretold, which is part of a state only where
+// there is something.
+func (j *joiner) toldFields(f *state.Fields, waits []waiting) {
+	told, some := make([]float64, len(waits)), false
+	for i := range waits {
+		if f.Decoding() {
+			waits[i].told = math.NaN()
+		}
+		told[i] = waits[i].told
+		some = some || !math.IsNaN(told[i])
+	}
+	if !f.Next("told") && (f.Decoding() || !some) {
+		return
+	}
+	f.Float64s("told", &told)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if len(told) != len(waits) {
+		f.Fail("told", errJoin)
+		return
+	}
+	for i := range waits {
+		waits[i].told = told[i]
+	}
 }
 
 func (s *JoinStats) fields(f *state.Fields) {
@@ -88,7 +124,7 @@ var errJoin = errors.New("the state of the join contradicts itself")
 // restore fills the queues, and the indices that follow from them.
 func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, missed []missing) error {
 	const most = 1 << 62 // of a counter
-	if len(xs) != len(waits) || uint64(len(xs)) > j.window+2 || uint64(len(labels)) > j.window+1 || uint64(len(missed)) > j.window ||
+	if len(xs) != len(waits) || uint64(len(xs)) > max(j.window, j.delay)+2 || uint64(len(labels)) > j.window+1 || uint64(len(missed)) > j.window ||
 		j.examples.popped > most || j.labels.popped > most || j.missed.popped > most {
 		return errJoin
 	}

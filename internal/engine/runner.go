@@ -144,7 +144,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		cfg.MaxDead = DefaultMaxDead
 	}
 
-	if e.join != nil && cfg.Labels == nil {
+	if e.cfg.Join.Topic != "" && cfg.Labels == nil {
 		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
 	}
 
@@ -165,7 +165,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
 	}
-	r.in.join, r.in.labels, r.in.labelsIn = e.join != nil, cfg.Labels, e.cfg.Join.Topic
+	r.in.join, r.in.labels, r.in.labelsIn = e.cfg.Join.Topic != "", cfg.Labels, e.cfg.Join.Topic
 	r.in.skip = cfg.SkipTombstones
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began

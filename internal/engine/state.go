@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -67,7 +68,10 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Bool("finished", &e.finished)
 	pipeline.Options(f, &e.options)
 	columns.Examples(f, "warm", &e.warm)
-	columns.Examples(f, "block", &e.block)
+	columns.Examples(f, "block", &e.block) // empty in every snapshot
+	if f.Decoding() {
+		e.told = slices.Repeat([]float64{math.NaN()}, len(e.block))
+	}
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
 		e.tuned[i].Fields(f)
 	})
@@ -86,7 +90,7 @@ func (e *Engine) fields(f *state.Fields) {
 		f.Group("clipped", e.transform.ClippedFields)
 	}
 	if f.Decoding() && f.Err() == nil {
-		e.told = len(e.transform.Clipped().Features)
+		e.clipTold = len(e.transform.Clipped().Features)
 	}
 }
 

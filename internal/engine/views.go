@@ -16,9 +16,8 @@ import (
 func (e *Engine) Counts() Counts {
 	c := e.counts
 	if e.join != nil {
-		s := e.Join()
-		c.Joined, c.Late = s.joined(), s.late()
-		c.Pending += s.Examples + s.Labels
+		c.Joined, c.Late = e.join.stats.joined(), e.join.stats.late()
+		c.Pending += uint64(e.join.examples.len()) + e.join.unused
 	}
 	return c
 }
@@ -26,7 +25,7 @@ func (e *Engine) Counts() Counts {
 // Join says what became of labels that come on a topic of their own; nil if
 // none do.
 func (e *Engine) Join() *JoinStats {
-	if e.join == nil {
+	if e.cfg.Join.Topic == "" {
 		return nil
 	}
 	s := e.join.stats

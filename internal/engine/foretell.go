@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Where labels come later than their examples, the prequential measures are
+// about what the model said when an example came. By the time its label is there
+// the model has learned from examples that came after it, and has an answer that
+// nobody could have had in time.
+
+// asked is an example whose decision by the present model is wanted.
+type asked struct {
+	n uint64 // in joiner.examples
+	x stream.Vec
+}
+
+// catchUp does all that the examples taken in so far make due, if it holds an
+// example that will have to wait: the model then is a function of the records
+// before it.
+func (e *Engine) catchUp(ctx context.Context, it *Item) error {
+	if it.Err != nil || e.isLabel(it) || !e.join.waits(&it.Example, it.Key) {
+		return nil
+	}
+	if err := e.work(ctx); err != nil {
+		return err
+	}
+	if _, ok := e.learner.(algos.Sequential); ok {
+		return e.flush(ctx)
+	}
+	return nil
+}
+
+// foretell asks for the decision on x, which has just begun to wait. The answer
+// is given when there are many to be given, or at last when the model is to
+// change or the example is taken in.
+func (e *Engine) foretell(x *stream.Example) {
+	n, c := e.join.examples.last(), *x
+	c.X = e.transform.Apply(x.X)
+	if l, ok := e.learner.(algos.Foreteller); ok {
+		e.join.examples.at(n).told = l.Foretell(&c)
+		return
+	}
+	if e.asked = append(e.asked, asked{n, c.X}); len(e.asked) == blockSize {
+		e.answer()
+	}
+}
+
+// answer notes the decisions that have been asked for.
+func (e *Engine) answer() {
+	if len(e.asked) == 0 {
+		return
+	}
+	e.vecs = e.vecs[:0]
+	for _, a := range e.asked {
+		e.vecs = append(e.vecs, a.x)
+	}
+	e.decs = slices.Grow(e.decs[:0], len(e.vecs))[:len(e.vecs)]
+	e.learner.Model().Decisions(e.decs, e.vecs)
+	for i, a := range e.asked {
+		e.join.examples.at(a.n).told = e.decs[i]
+	}
+	clear(e.asked)
+	e.asked = e.asked[:0]
+}
+
+// takeNext takes in the oldest example that waits.
+func (e *Engine) takeNext() {
+	if len(e.asked) > 0 && e.asked[0].n == e.join.examples.popped+1 {
+		e.answer()
+	}
+	w := e.join.next()
+	e.take(w.x, w.told)
+}
