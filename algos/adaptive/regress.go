@@ -44,7 +44,7 @@ type regressor struct {
 	average  *average
 
 	dim   int   // features of the widest example
-	evals int64 // kernel values computed by learners that are gone
+	evals int64 // kernel values computed by learners that are gone; like those of windows, since it was made or restored
 	tuned uint64
 	told  uint64 // when the log was told of a cut
 
@@ -185,12 +185,6 @@ func (l *regressor) scoreMachines(xs []*stream.Example) {
 // one predicts an example, whose predictions by machines are known, and learns
 // from it.
 func (l *regressor) one(i int, x *stream.Example) (float64, error) {
-	if d := x.X.Dim(); d > l.dim {
-		l.dim = d
-		if d > narrow && !l.inputs.wide {
-			l.widen()
-		}
-	}
 	z := l.inputs.apply(x.X)
 	var phi stream.Vec
 	if l.waves != nil {
@@ -212,6 +206,11 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 	}
 	l.average.learn(l.scores[:], f, x.Y)
 	l.labels.learn(x.Y)
+	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
+		l.widen()
+		z = l.inputs.apply(x.X)
+		clear(l.scores[l1:r01+1])
+	}
 	for e := range l.linear {
 		switch {
 		case e+l1 < r1:
@@ -221,7 +220,7 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 		}
 	}
 	l.inputs.observe(x.X)
-	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && (!x.X.Sparse() || l.cutting.Seen()+1 >= first) && l.dim > 0 {
+	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
 		l.waves = newWaves(l.dim, l.env.Seed)
 	}
 	l.cutting.Add(x)
@@ -401,11 +400,11 @@ func (l *regressor) fields(f *state.Fields) {
 	f.Group("labels", l.labels.fields)
 	f.Group("average", l.average.fields)
 	f.Int("features", &l.dim)
-	f.Int64("evals", &l.evals)
 	f.Uint64("tuned", &l.tuned)
 	f.Uint64("told", &l.told)
 	if f.Decoding() && f.Err() == nil {
 		var err error
+		l.evals = 0
 		l.waves, err = wavesOf(dim, l.inputs.wide, l.env.Seed)
 		f.Fail("random_features", err)
 	}
