@@ -152,6 +152,8 @@ class LIBSVM:
 def replay(exe, s, args):
     """What streamsvm replay says, of whatever version."""
     cmd = [exe, "replay", s.path, "-q", "--codec", "libsvm", "--json", "-", "--test", s.test]
+    if not any(a.lstrip("-") == "learner" for a in args.live):
+        cmd += ["--learner", "scs"]
     if "-shuffle" in s.flags:
         cmd += ["--shuffle", "1", "--passes", str(-(-args.examples // s.rows))]
     for name, value in zip(args.live, args.live[1:]):

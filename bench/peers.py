@@ -141,8 +141,8 @@ class Bench:
             seconds, _ = timed(["liblinear-train", "-q", "-B", "1", train, model])
             _, out = timed(["liblinear-predict", test, model, os.devnull])
             accuracy = float(re.search(r"([\d.]+)%", out).group(1))
-            own, out = timed([self.path("streamsvm"), "replay", train, "--json", "-"])
-            _, out = timed([self.path("streamsvm"), "replay", train, "--json", "-", "--test", test])
+            own, out = timed([self.path("streamsvm"), "replay", train, "--learner", "scs", "--json", "-"])
+            _, out = timed([self.path("streamsvm"), "replay", train, "--learner", "scs", "--json", "-", "--test", test])
             row(name, len(lines), "%.2f %%" % accuracy, "%.2f" % seconds,
                 "%.2f %%" % (100 * json.loads(out)["test"]["accuracy"]), "%.2f" % own)
 

@@ -128,7 +128,7 @@ def main():
             lacc = float(re.search(r"([\d.]+)%", out).group(1))
         for seed in range(1, args.runs + 1):
             # --test is scored in a run of its own, so that the seconds are those of training
-            cmd = [exe, "replay", ltr if args.fixed else ftr, "--codec", "libsvm", "--seed", str(seed), "--json", "-"]
+            cmd = [exe, "replay", ltr if args.fixed else ftr, "--learner", "scs", "--codec", "libsvm", "--seed", str(seed), "--json", "-"]
             if args.fixed:
                 cmd += ["--tune=off", "--scale", "none", "--set", "gamma=%g" % gamma, "--set", "c=%g" % c]
             cmd += args.replay
