@@ -209,7 +209,7 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
 		l.widen()
 		z = l.inputs.apply(x.X)
-		clear(l.scores[l1:r01+1])
+		clear(l.scores[l1 : r01+1])
 	}
 	for e := range l.linear {
 		switch {
