@@ -9,7 +9,10 @@ import (
 	"github.com/streamsvm/streamsvm/internal/prep"
 )
 
-var _ plain.Exporter = (*mixture)(nil)
+var (
+	_ plain.Exporter = (*mixture)(nil)
+	_ plain.Exporter = (*guesser)(nil)
+)
 
 // exported is the plain form of a mixture, as docs/formats/plain.md describes it.
 type exported struct {
@@ -63,13 +66,8 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 			if k == nil {
 				break
 			}
-			x.Preprocessing = k.transform.Export()
-			exporter, ok := k.model.(*expansion.Expansion)
-			if !ok {
-				return nil, fmt.Errorf("the model of expert %s has no plain form", names[e])
-			}
 			var err error
-			if x.Model, err = exporter.Export(o); err != nil {
+			if x.Preprocessing, x.Model, err = k.export(o); err != nil {
 				return nil, err
 			}
 		case e < r1:
@@ -78,7 +76,61 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 			x.Model = exportedLinear{"linear", l.b, plain.Vector(l.w)}
 		case m.waves != nil:
 			x.Preprocessing = m.inputs.export()
-			x.Model = m.waves.export(m.linear[e-l1])
+			x.Model = m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b)
+		}
+		out.Experts = append(out.Experts, x)
+	}
+	return out, nil
+}
+
+func (k *kernelPart) export(o plain.Options) (prep.Exported, any, error) {
+	x, ok := k.model.(*expansion.Expansion)
+	if !ok {
+		return prep.Exported{}, nil, fmt.Errorf("a %T has no plain form", k.model)
+	}
+	m, err := x.Export(o)
+	return k.transform.Export(), m, err
+}
+
+// averaged is the plain form of a guesser.
+type averaged struct {
+	Kind    string           `json:"kind"`
+	Experts []averagedExpert `json:"experts"`
+}
+
+type averagedExpert struct {
+	Name          string        `json:"name"`
+	Weight        float64       `json:"weight"`
+	Preprocessing prep.Exported `json:"preprocessing"`
+	Model         any           `json:"model"`
+}
+
+// Export returns the plain form of the average.
+func (m *guesser) Export(o plain.Options) (any, error) {
+	out := averaged{Kind: "average"}
+	for e, w := range m.weights {
+		number := m.labels.mean
+		if e == last {
+			number = m.labels.last
+		}
+		x := averagedExpert{guesserNames[e], w, new(prep.Transform).Export(), exportedLinear{"linear", number, []float64{}}}
+		switch {
+		case e <= k1024:
+			k := m.kernels[e]
+			if k == nil {
+				k = m.kernels[growing]
+			}
+			if k == nil {
+				break
+			}
+			var err error
+			if x.Preprocessing, x.Model, err = k.export(o); err != nil {
+				return nil, err
+			}
+		case e < r1:
+			x.Preprocessing, x.Model = m.inputs.export(), exportedLinear{"linear", m.linear[e-l1].b, plain.Vector(m.linear[e-l1].w)}
+		case e < numExperts && m.waves != nil:
+			x.Preprocessing, x.Model = m.inputs.export(), m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b)
 		}
 		out.Experts = append(out.Experts, x)
 	}
@@ -107,10 +159,10 @@ func (in *inputs) export() prep.Exported {
 }
 
 // export returns an expert in random features.
-func (w *waves) export(l *onePass) exportedWaves {
-	x := exportedWaves{Kind: "features", Features: math.MaxInt32, Offset: l.b, Scale: math.Sqrt(2. / cosines), Coef: []float64{}, Frequencies: []any{}, Phases: []float32{}}
+func (w *waves) export(weights []float64, bias float64) exportedWaves {
+	x := exportedWaves{Kind: "features", Features: math.MaxInt32, Offset: bias, Scale: math.Sqrt(2. / cosines), Coef: []float64{}, Frequencies: []any{}, Phases: []float32{}}
 	row := make([]float32, w.dim)
-	for i, c := range l.w {
+	for i, c := range weights {
 		if i == cosines {
 			break
 		}
@@ -118,7 +170,7 @@ func (w *waves) export(l *onePass) exportedWaves {
 		x.Coef, x.Phases, x.Frequencies = append(x.Coef, c), append(x.Phases, w.phase[i]), append(x.Frequencies, plain.Vector(row))
 	}
 	var rest []float64
-	for _, c := range l.w[min(cosines, len(l.w)):] {
+	for _, c := range weights[min(cosines, len(weights)):] {
 		rest = append(rest, c/math.Sqrt(float64(w.dim)))
 	}
 	x.Weights = plain.Vector(rest)
