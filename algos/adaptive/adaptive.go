@@ -230,15 +230,14 @@ func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
 		p.scores[e] = l.block[e][i]
 	}
 	l.scoreLinear(p.scores[:], z, phi)
-	p.f = l.vote.mix(p.scores[:])
+	p.f = logOdds(l.vote.mix(p.scores[:]))
 	if m := l.machines[growing]; m != nil {
 		if l.trust.given(m.rows) {
-			p.f = l.vote.experts[growing].p(p.scores[growing]) - 0.5
+			p.f = l.vote.experts[growing].odds(p.scores[growing])
 		}
 		cuts, _ := l.cutting.Cuts()
 		p.machine = 1 + cuts
 	}
-	p.f = logOdds(p.f)
 	return p
 }
 

@@ -36,7 +36,7 @@
 // # Model
 //
 // f(x) = log(p/(1−p)), where p is the probability of +1 that the panel agrees on:
-// the log odds. A published model is all of the panel as it was then, or m alone.
+// the log odds. Where m speaks alone, they are a multiple of its score. A published model is all of the panel as it was then, or m alone.
 // On a stream whose label says much about the next one, such as prices, a model
 // that has stopped learning is far behind the trainer's prequential accuracy.
 //

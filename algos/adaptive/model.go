@@ -94,7 +94,7 @@ func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
 	}
 	if m.inputs == nil {
 		for i, s := range block[growing] {
-			dst[i] = logOdds(m.opinions[growing].p(s) - 0.5)
+			dst[i] = m.opinions[growing].odds(s)
 		}
 		return
 	}

@@ -28,7 +28,16 @@ func (o *opinion) u(s float64) float64 {
 	return min(max(s/math.Sqrt(o.square), -3), 3)
 }
 
-// p returns the probability of +1. It is kept away from 0 and 1, so that an
+// odds returns the log odds of +1 by a score alone.
+func (o *opinion) odds(s float64) float64 {
+	unit := 1.0
+	if o.square > 0 {
+		unit = math.Sqrt(o.square)
+	}
+	return float64(o.slope * (s / unit))
+}
+
+// p returns the probability of +1 that counts in a vote. It is kept away from 0 and 1, so that an
 // expert that has failed badly can come back.
 func (o *opinion) p(s float64) float64 {
 	return min(max(linear.Sigmoid(float64(o.slope*o.u(s))), 0.02), 0.98)
