@@ -16,6 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // brokerProcess is an embedded broker that can be killed.
@@ -95,7 +96,7 @@ func mixed(t *testing.T, addr string, good, every int) (cleanRecs, mixedRecs []s
 func checkLetters(t *testing.T, addr string, wrong map[deadletter.Origin]badValue) (twice int) {
 	t.Helper()
 	seen := map[deadletter.Origin]int{}
-	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq") {
+	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq", kgo.FetchIsolationLevel(kgo.ReadCommitted())) {
 		l, err := deadletter.Parse(&r)
 		if err != nil {
 			t.Fatal(err)
