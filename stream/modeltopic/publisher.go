@@ -327,9 +327,16 @@ func (p *Publisher) claimRecord(c Claim) (stream.Record, error) {
 }
 
 // Release gives up a claim under which nothing has been published, so that it
-// keeps nobody else from the model. It does nothing where the model has versions.
+// keeps nobody else from the model. Where the model has versions it only waits
+// until the last one can be read: brokers answer a moment before.
 func (p *Publisher) Release(ctx context.Context) error {
-	if p.own.Epoch == 0 || p.version > 0 {
+	if p.own.Epoch == 0 {
+		return nil
+	}
+	if p.version > 0 {
+		if p.t.Held() {
+			_ = p.survey(ctx) // it is there, whatever the error
+		}
 		return nil
 	}
 	c := p.own
