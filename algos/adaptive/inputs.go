@@ -3,8 +3,10 @@ package adaptive
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
@@ -14,6 +16,10 @@ import (
 // experts take features as they are but for their size, and there are no random
 // features.
 const narrow = 512
+
+// widest is the most features that linear experts look at, which bounds their
+// memory: machines know those beyond.
+const widest = 1 << 20
 
 // clip bounds standardised inputs of one-pass experts.
 const clip = 5
@@ -28,9 +34,19 @@ type inputs struct {
 	most     []float64 // wide: the largest |value| of each feature
 }
 
+// known returns the features of x below widest.
+func known(x stream.Vec) stream.Vec {
+	if x.Idx == nil {
+		return stream.Vec{Val: x.Val[:min(len(x.Val), widest)]}
+	}
+	n, _ := slices.BinarySearch(x.Idx, widest)
+	return stream.Vec{Idx: x.Idx[:n], Val: x.Val[:n]}
+}
+
 // apply returns x as the experts see it.
 func (in *inputs) apply(x stream.Vec) stream.Vec {
 	if in.wide {
+		x = known(x)
 		z := stream.Vec{Idx: x.Idx, Val: make([]float32, len(x.Val))}
 		for k, v := range x.Val {
 			j := k
@@ -43,22 +59,10 @@ func (in *inputs) apply(x stream.Vec) stream.Vec {
 		}
 		return z
 	}
-	z := stream.Vec{Val: make([]float32, len(in.mean))}
-	k := 0
+	z := stream.Vec{Val: in.row(x)}
 	for j, m := range in.mean {
-		v := 0.0
-		if x.Idx == nil {
-			if j < len(x.Val) {
-				v = float64(x.Val[j])
-			}
-		} else {
-			for k < len(x.Idx) && int(x.Idx[k]) < j {
-				k++
-			}
-			if k < len(x.Idx) && int(x.Idx[k]) == j {
-				v = float64(x.Val[k])
-			}
-		}
+		v := float64(z.Val[j])
+		z.Val[j] = 0
 		if sd := math.Sqrt(in.m2[j] / max(in.n, 1)); sd > 0 {
 			z.Val[j] = float32(min(max((v-m)/sd, -clip), clip))
 		}
@@ -66,13 +70,27 @@ func (in *inputs) apply(x stream.Vec) stream.Vec {
 	return z
 }
 
+// row returns the features of x of which there is a mean.
+func (in *inputs) row(x stream.Vec) []float32 {
+	row := make([]float32, len(in.mean))
+	if x.Idx == nil {
+		copy(row, x.Val)
+	}
+	for k, j := range x.Idx {
+		if int(j) >= len(row) {
+			break
+		}
+		row[j] = x.Val[k]
+	}
+	return row
+}
+
 // observe takes x into account.
 func (in *inputs) observe(x stream.Vec) {
 	dim := x.Dim()
 	if in.wide {
-		for len(in.most) < dim {
-			in.most = append(in.most, 0)
-		}
+		x = known(x)
+		in.most = linear.Grow(in.most, x.Dim())
 		for k, v := range x.Val {
 			j := k
 			if x.Idx != nil {
@@ -86,21 +104,9 @@ func (in *inputs) observe(x stream.Vec) {
 		in.mean, in.m2 = append(in.mean, 0), append(in.m2, 0)
 	}
 	in.n++
-	k := 0
+	row := in.row(x)
 	for j, m := range in.mean {
-		v := 0.0
-		if x.Idx == nil {
-			if j < len(x.Val) {
-				v = float64(x.Val[j])
-			}
-		} else {
-			for k < len(x.Idx) && int(x.Idx[k]) < j {
-				k++
-			}
-			if k < len(x.Idx) && int(x.Idx[k]) == j {
-				v = float64(x.Val[k])
-			}
-		}
+		v := float64(row[j])
 		d := v - m
 		in.mean[j] = m + d/in.n
 		in.m2[j] += float64(d * (v - in.mean[j]))
@@ -119,7 +125,7 @@ func (in *inputs) fields(f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if len(in.mean) != len(in.m2) || len(in.mean) > narrow || in.wide && len(in.mean) > 0 || !in.wide && len(in.most) > 0 || !(in.n >= 0 && in.n < math.Inf(1)) {
+	if len(in.mean) != len(in.m2) || len(in.mean) > narrow || len(in.most) > widest || in.wide && len(in.mean) > 0 || !in.wide && len(in.most) > 0 || !(in.n >= 0 && in.n < math.Inf(1)) {
 		f.Fail("mean", fmt.Errorf("%d means, %d sums, %d sizes, of %g examples", len(in.mean), len(in.m2), len(in.most), in.n))
 		return
 	}

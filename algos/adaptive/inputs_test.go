@@ -236,3 +236,17 @@ func TestOnePass(t *testing.T) {
 		}
 	}
 }
+
+// Linear experts look at widest features at most: one index far out does not make
+// weights for all below it.
+func TestWidest(t *testing.T) {
+	in := inputs{wide: true}
+	far := stream.Vec{Idx: []int32{3, widest - 1, widest, 1 << 30}, Val: []float32{2, 1, 5, 7}}
+	in.observe(far)
+	if z := in.apply(far); len(in.most) != widest || z.Dim() != widest || len(z.Val) != 2 || z.Val[0] != 1 {
+		t.Errorf("%d sizes, %d features up to %d: %v", len(in.most), len(z.Val), z.Dim(), z.Val)
+	}
+	if z := in.apply(stream.Vec{Val: make([]float32, widest+5)}); len(z.Val) != widest {
+		t.Errorf("%d features of a dense example", len(z.Val))
+	}
+}
