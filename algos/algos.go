@@ -164,11 +164,21 @@ type Model interface {
 	encoding.BinaryAppender
 }
 
+// A Scorer is a Model of more than two classes. The predicted class is that with
+// the largest score, the first of several.
+type Scorer interface {
+	Model
+	// Classes returns the number K of classes.
+	Classes() int
+	// Scores sets dst[i*K+k] to the score of class k for xs[i].
+	Scores(dst []float64, xs []stream.Vec)
+}
+
 // Task is what a learner predicts.
 type Task string
 
 const (
-	Classify Task = "classify" // labels +1 and −1
+	Classify Task = "classify" // labels +1 and −1, or numbers of classes
 	Regress  Task = "regress"  // any finite number
 )
 
@@ -177,5 +187,8 @@ type Env struct {
 	// Seed determines all of the learner's randomness.
 	Seed uint64
 	Task Task
-	Log  *slog.Logger // never nil
+	// Classes is the number of classes, 2 or more, of a classifier; 0 stands
+	// for 2. Labels are +1 and −1 for two, 0, 1, … Classes−1 for more.
+	Classes int
+	Log     *slog.Logger // never nil
 }

@@ -77,14 +77,20 @@ type Example struct {
 	// ID is the identifier the producer gave, or empty.
 	ID string
 	X  Vec
-	// Y is the label: +1 or −1 for classification, any finite number for
-	// regression, 0 where Labelled is false.
+	// Y is the label: +1 or −1 for two classes, the number of the class, from 0
+	// on, for more, any finite number for regression, 0 where Labelled is false.
 	Y float64
 	// Labelled says whether the label is known.
 	Labelled bool
+	// Class is the label of a class that had no number yet when the example was
+	// decoded, and Y is then 0. It is empty elsewhere.
+	Class string
+	// Weight is how much the example counts, a finite number above 0; 0 stands
+	// for 1.
+	Weight float32
 }
 
 // Bytes returns about how much memory the example holds.
 func (e *Example) Bytes() int {
-	return 80 + 4*len(e.X.Idx) + 4*len(e.X.Val) + len(e.ID)
+	return 104 + 4*len(e.X.Idx) + 4*len(e.X.Val) + len(e.ID)
 }
