@@ -90,6 +90,14 @@ type Example struct {
 	Weight float32
 }
 
+// Importance returns how much the example counts: Weight, or 1 where that is 0.
+func (e *Example) Importance() float64 {
+	if e.Weight == 0 {
+		return 1
+	}
+	return float64(e.Weight)
+}
+
 // Bytes returns about how much memory the example holds.
 func (e *Example) Bytes() int {
 	return 104 + 4*len(e.X.Idx) + 4*len(e.X.Val) + len(e.ID)

@@ -39,6 +39,11 @@ type Options struct {
 	// Span is about how many examples the means of ScaleRunning go back; 0 is
 	// 1000.
 	Span int
+	// ClassWeight says how much the examples of each class count, besides their own
+	// weights: "auto", also the zero value, lets those of a rare class count more;
+	// "none" does not; a list such as "fraud=10,ok=1" gives weights to labels as the
+	// data have them, to others 1. Measures are not changed by it.
+	ClassWeight string
 	// HashDim, if positive, hashes all features into so many.
 	HashDim int
 	// Warmup is the number of first examples that scaling and tuning look at
@@ -182,9 +187,12 @@ func (o Options) config() (cfg engine.Config, err error) {
 	} else if o.Delay > 0 && o.Join.Topic != "" {
 		bad("Delay", "", errors.New("labels are joined already, and come when they come"))
 	}
+	if _, _, why := engine.ParseClassWeights(o.ClassWeight); why != nil {
+		bad("ClassWeight", "", why)
+	}
 	return engine.Config{
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
-		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, Warmup: o.Warmup, Window: o.Window,
+		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, ClassWeight: cmp.Or(o.ClassWeight, "auto"), Warmup: o.Warmup, Window: o.Window,
 		Tune:   tune == TuneOn || tune == TuneAuto && preset != "paper",
 		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
 	}, err

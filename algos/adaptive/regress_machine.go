@@ -42,21 +42,21 @@ func (t *target) fields(f *state.Fields) {
 
 // diagonal is what is added to K's diagonal: with it the window maximises
 //
-//	Σ_i y_i a_i − ½ a'(K + I/C)a,
+//	Σ_i y_i a_i − ½ a'(K + W⁻¹/C)a,
 //
-// whose maximum is kernel ridge regression, ½‖f‖² + C/2 Σ_i (y_i − f(x_i))².
-func (w *window) diagonal() float32 {
+// whose maximum is kernel ridge regression, ½‖f‖² + C/2 Σ_i w_i (y_i − f(x_i))².
+func (w *window) diagonal(i int) float32 {
 	if w.target.number {
-		return float32(1 / w.c)
+		return float32(1 / (w.c * w.weight.At(i)))
 	}
 	return 0
 }
 
 // ridge adds the diagonal.
 func (w *window) ridge() {
-	if d := w.diagonal(); d != 0 {
+	if w.target.number {
 		for i := range w.y {
-			w.row(i)[i] += d
+			w.row(i)[i] += w.diagonal(i)
 		}
 	}
 }
@@ -123,10 +123,10 @@ type lowRank struct {
 // ends after rank points, or when the others add nothing.
 func (w *window) precondition(rank int) *lowRank {
 	n := len(w.y)
-	l := &lowRank{d: float64(w.diagonal())}
+	l := &lowRank{d: float64(float32(1 / w.c))}
 	left := make([]float64, n) // K's diagonal less that of LL'
 	for i := range left {
-		left[i] = float64(w.row(i)[i]) - l.d
+		left[i] = float64(w.row(i)[i]) - float64(w.diagonal(i))
 	}
 	for range rank {
 		at := 0
@@ -142,7 +142,7 @@ func (w *window) precondition(rank int) *lowRank {
 		for i, v := range w.row(at) {
 			col[i] = float64(v)
 		}
-		col[at] -= l.d
+		col[at] -= float64(w.diagonal(at))
 		for _, c := range l.columns {
 			vec.Axpy64(-c[at], c, col)
 		}
@@ -196,13 +196,13 @@ func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)
 		cross := make([]float32, len(test)*n)
 		for j, c := range cs {
-			before := w.diagonal()
+			before := w.c
 			if w.c = c; j == 0 {
 				w.fill(fit)
 				w.basis.Block(cross, n, samplers.Vecs(test), 0, n)
 			} else {
-				shift := w.diagonal() - before
 				for i, a := range w.box.A {
+					shift := w.diagonal(i) - float32(1/(before*w.weight.At(i)))
 					w.row(i)[i] += shift
 					w.box.G[i] -= float64(float64(shift) * a)
 				}
@@ -210,7 +210,7 @@ func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice
 			}
 			for at, x := range test {
 				r := x.Y - vec.DotMixed(cross[at*n:(at+1)*n], w.box.A)
-				losses[i*len(cs)+j] += float64(r * r)
+				losses[i*len(cs)+j] += float64(x.Importance() * float64(r*r))
 			}
 		}
 	})

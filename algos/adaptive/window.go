@@ -11,6 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -18,9 +19,9 @@ import (
 // window is a kernel SVM on the newest examples, few enough that all kernel
 // values between them are kept. It maximises
 //
-//	Σ_i y_i a_i − ½ a'Ka,   0 ≤ y_i a_i ≤ C,
+//	Σ_i y_i a_i − ½ a'Ka,   0 ≤ y_i a_i ≤ C w_i,
 //
-// the dual of ½‖f‖² + C Σ_i max(0, 1 − y_i f(x_i)), by pairs of coefficients. A
+// the dual of ½‖f‖² + C Σ_i w_i max(0, 1 − y_i f(x_i)), by pairs of coefficients. A
 // new example takes the place of the oldest one and begins with a = 0; the
 // others stay where they were, which is near the maximum.
 type window struct {
@@ -29,6 +30,7 @@ type window struct {
 	target target
 	basis  *kernel.Basis
 	y      []float64 // of numbers, less the target's mean
+	weight weight.List
 	box    hinge.Box
 	next   int // place of the oldest example, once all are taken
 	fresh  int // examples since the last step
@@ -48,14 +50,16 @@ func newWindow(size int, c float64, f kernel.Func, t target) *window {
 	return &window{size: size, c: c, target: t, basis: kernel.New(f)}
 }
 
-func (w *window) bounds(y float64) (lo, hi float64) {
+// bounds returns those of coefficient i.
+func (w *window) bounds(i int) (lo, hi float64) {
+	c := w.c * w.weight.At(i)
 	switch {
 	case w.target.number:
 		return math.Inf(-1), math.Inf(1)
-	case y > 0:
-		return 0, w.c
+	case w.y[i] > 0:
+		return 0, c
 	}
-	return -w.c, 0
+	return -c, 0
 }
 
 // row returns the kernel values of a point with all.
@@ -66,7 +70,8 @@ func (w *window) fill(xs []*stream.Example) {
 	for _, x := range xs {
 		w.basis.Append(x.X)
 		w.y = append(w.y, x.Y)
-		lo, hi := w.bounds(x.Y)
+		w.weight.Set(len(w.y)-1, len(w.y), x.Importance())
+		lo, hi := w.bounds(len(w.y) - 1)
 		w.box.A, w.box.G = append(w.box.A, 0), append(w.box.G, x.Y)
 		w.box.Lo, w.box.Hi = append(w.box.Lo, lo), append(w.box.Hi, hi)
 	}
@@ -91,10 +96,11 @@ func (w *window) gram(n int) {
 func (w *window) add(x *stream.Example) {
 	i, sparse := len(w.y), w.basis.Sparse()
 	b := &w.box
-	lo, hi := w.bounds(x.Y)
 	if i < w.size {
 		w.basis.Append(x.X)
 		w.y = append(w.y, x.Y)
+		w.weight.Set(i, i+1, x.Importance())
+		lo, hi := w.bounds(i)
 		b.A, b.G, b.Lo, b.Hi = append(b.A, 0), append(b.G, 0), append(b.Lo, lo), append(b.Hi, hi)
 		if i == b.Stride {
 			w.gram(min(w.size, max(2*i, first)))
@@ -107,14 +113,16 @@ func (w *window) add(x *stream.Example) {
 			b.A[i] = 0
 		}
 		w.basis.Set(i, x.X)
-		w.y[i], b.Lo[i], b.Hi[i] = x.Y, lo, hi
+		w.y[i] = x.Y
+		w.weight.Set(i, len(w.y), x.Importance())
+		b.Lo[i], b.Hi[i] = w.bounds(i)
 	}
 	if w.basis.Sparse() != sparse { // the last bits depend on the layout
 		w.gram(b.Stride)
 	}
 	row := w.row(i)
 	w.basis.Block(row, len(row), []stream.Vec{x.X}, 0, len(row))
-	row[i] += w.diagonal()
+	row[i] += w.diagonal(i)
 	for j, k := range row {
 		b.Gram[j*b.Stride+i] = k
 	}
@@ -143,6 +151,7 @@ func (w *window) expansion() algos.Model {
 func (w *window) fields(f *state.Fields) {
 	f.Group("points", w.basis.Fields)
 	f.Float64s("y", &w.y)
+	w.weight.Fields(f, len(w.y))
 	f.Float64s("a", &w.box.A)
 	f.Float64s("g", &w.box.G)
 	f.Int("room", &w.box.Stride)
@@ -183,7 +192,7 @@ func (w *window) check() error {
 		if !w.target.number && y != 1 && y != -1 || y-y != 0 {
 			return fmt.Errorf("label %g", y)
 		}
-		b.Lo[i], b.Hi[i] = w.bounds(y)
+		b.Lo[i], b.Hi[i] = w.bounds(i)
 		if a, g := b.A[i], b.G[i]; !(a >= b.Lo[i] && a <= b.Hi[i]) || a-a != 0 || g-g != 0 {
 			return fmt.Errorf("coefficient %g, gradient %g", a, g)
 		}
@@ -226,7 +235,7 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 			gammas[i] = 0
 		}
 	}
-	right := make([]int, len(gammas)*len(cs))
+	right := make([]float64, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
 		cross := make([]float32, len(test)*n)
@@ -235,14 +244,14 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 				w.fill(fit)
 				w.basis.Block(cross, n, samplers.Vecs(test), 0, n)
 			} else {
-				for j, y := range w.y {
-					w.box.Lo[j], w.box.Hi[j] = w.bounds(y)
+				for j := range w.y {
+					w.box.Lo[j], w.box.Hi[j] = w.bounds(j)
 				}
 				w.box.Ascend(pairsAll*n, enough)
 			}
 			for j, x := range test {
 				if (vec.DotMixed(cross[j*n:(j+1)*n], w.box.A) >= 0) == (x.Y > 0) {
-					right[i*len(cs)+k]++
+					right[i*len(cs)+k] += x.Importance()
 				}
 			}
 		}

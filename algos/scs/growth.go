@@ -1,7 +1,6 @@
 package scs
 
 import (
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -52,12 +51,13 @@ func (l *Learner) decide(m int) {
 		p.Mark()
 		return
 	}
-	hingeOf := func(w, s []float64) float64 { return hinge.Loss(w, s) / float64(max(1, len(s))) }
+	n := p.Len()
+	mean := func(s []float64, lo, hi int) float64 { return p.Loss(s, lo, hi) / max(1, p.Weight(lo, hi)) }
 	ridge := float64(p.Lambda / 2 * (dot(p.Alpha[:m], p.S[:m]) - dot(p.Alpha0[:m], p.S0[:m])))
-	onS := ridge + hingeOf(p.W[:m], p.S[:m]) - hingeOf(p.W[:m], p.S0[:m])
-	onT := ridge + hingeOf(p.W[m:], p.S[m:]) - hingeOf(p.W[m:], p.S0[m:])
+	onS := ridge + mean(p.S, 0, m) - mean(p.S0, 0, m)
+	onT := ridge + mean(p.S, m, n) - mean(p.S0, m, n)
 	l.counts.dS, l.counts.dT = onS, onT
-	l.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + hingeOf(p.W[m:], p.S[m:])
+	l.counts.fT = float64(p.Lambda/2*dot(p.Alpha[:m], p.S[:m])) + mean(p.S, m, n)
 	ok := true
 	switch l.opt.Accept {
 	case "ratio":

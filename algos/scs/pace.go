@@ -48,20 +48,23 @@ func (g *pace) expected() float64 {
 // the present sample in S and of the sample before its last doubling in S0.
 func (g *pace) judge(l *Learner, m int) {
 	p := l.p
-	var wrong, mended, broken float64
+	var wrong, mended, broken, varied float64 // varied: squares of the weights of those that changed
 	for i := m; i < p.Len(); i++ {
 		before, after := p.W[i]*p.S0[i] <= 0, p.W[i]*p.S[i] <= 0
+		v := p.V.At(i)
 		if after {
-			wrong++
+			wrong += v
 		}
 		switch {
 		case before && !after:
-			mended++
+			mended += v
+			varied += float64(v * v)
 		case after && !before:
-			broken++
+			broken += v
+			varied += float64(v * v)
 		}
 	}
-	n := float64(p.Len() - m)
+	n := p.Weight(m, p.Len())
 	if l.Holds() {
 		g.watch(l, m, wrong, n)
 		return
@@ -71,7 +74,7 @@ func (g *pace) judge(l *Learner, m int) {
 	}
 	if g.anchor > 0 && n > 0 {
 		gain := (mended - broken) / n
-		spread := ((mended+broken+1)/n - float64(gain*gain)) / n
+		spread := ((varied+1)/n - float64(gain*gain)) / n
 		doublings := math.Log2(float64(m) / float64(g.anchor))
 		gain, spread = gain/doublings, spread/float64(doublings*doublings)
 		if !math.IsInf(g.spread, 1) {

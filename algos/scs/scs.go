@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -163,13 +164,13 @@ func (l *Learner) extend(draws []*stream.Example) {
 		l.p.Basis.Append(x.X)
 		w[i] = x.Y
 	}
-	l.p.Extend(w)
+	l.p.Extend(w, weight.Of(draws))
 	l.p.Lambda = l.lambda()
 }
 
 func (l *Learner) lambda() float64 {
 	if math.IsNaN(l.opt.Lambda) {
-		return 1 / (l.opt.C * float64(l.p.Len()))
+		return 1 / (l.opt.C * l.p.Mass())
 	}
 	return l.opt.Lambda
 }

@@ -118,16 +118,17 @@ func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	next.Decisions(a, xs)
 	old.Decisions(b, xs)
 	var sum, square float64
-	errors := 0
+	errors := 0.0
 	for i, x := range test {
-		d := max(0, 1-float64(x.Y*a[i])) - max(0, 1-float64(x.Y*b[i]))
+		v := x.Importance()
+		d := float64(v * (max(0, 1-float64(x.Y*a[i])) - max(0, 1-float64(x.Y*b[i]))))
 		sum += d
 		square += float64(d * d)
 		if x.Y*a[i] <= 0 {
-			errors++
+			errors += v
 		}
 		if x.Y*b[i] <= 0 {
-			errors--
+			errors -= v
 		}
 	}
 	mean := sum / float64(n)

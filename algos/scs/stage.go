@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/weight"
 )
 
 // optimise works on the sample as it is: conjugate subgradient iterations, then,
@@ -92,7 +93,7 @@ func (l *Learner) settle() {
 	l.near = l.near[:0]
 	for i, a := range p.Alpha {
 		a = math.Abs(a)
-		if i >= p.Len()-n || a > 0 && a < box && len(l.near) < 3*l.opt.Block-n {
+		if i >= p.Len()-n || a > 0 && a < p.V.At(i)*box && len(l.near) < 3*l.opt.Block-n {
 			l.near = append(l.near, int32(i))
 		}
 	}
@@ -117,11 +118,11 @@ func (l *Learner) gapBound(final bool) float64 {
 	p := l.p
 	var sum, square float64
 	for i, w := range p.W {
-		h := max(0, 1-float64(w*p.S[i]))
+		h := float64(p.V.At(i) * max(0, 1-float64(w*p.S[i])))
 		sum += h
 		square += float64(h * h)
 	}
-	m := float64(max(1, p.Len()))
+	m := max(1, p.Mass())
 	deviation := math.Sqrt(max(0, square/m-float64(sum/m*sum/m)) / m)
 	b := l.opt.Gap * max(deviation, l.p.Objective()/50)
 	if final {
@@ -134,12 +135,13 @@ func (l *Learner) gapBound(final bool) float64 {
 func (l *Learner) restrict() *hinge.Problem {
 	p := l.p
 	sub := hinge.New(p.Basis.Subset(l.near), l.opt.CacheMB<<20)
-	sub.Lambda, sub.Total = p.Lambda, p.Len()
-	w := make([]float64, len(l.near))
+	sub.Lambda, sub.Total = p.Lambda, p.Mass()
+	w, v := make([]float64, len(l.near)), weight.List(nil)
 	for r, i := range l.near {
 		w[r] = p.W[i]
+		v.Set(r, r+1, p.V.At(int(i)))
 	}
-	sub.Extend(w)
+	sub.Extend(w, v)
 	for r, i := range l.near {
 		sub.Alpha[r], sub.S[r] = p.Alpha[i], p.S[i]
 	}
@@ -172,13 +174,15 @@ func (l *Learner) adopt(sub *hinge.Problem) {
 func (l *Learner) join(sub *hinge.Problem) int {
 	p := l.p
 	var w []float64
+	var v weight.List
 	for _, i := range l.rest {
 		if p.W[i]*p.S[i] < 1 {
 			l.near = append(l.near, i)
 			sub.Basis.Append(p.Basis.Row(int(i)))
+			v.Set(len(w), len(w)+1, p.V.At(int(i)))
 			w = append(w, p.W[i])
 		}
 	}
-	sub.Extend(w)
+	sub.Extend(w, v)
 	return len(w)
 }

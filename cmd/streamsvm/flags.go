@@ -207,6 +207,7 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 // learnFlags say what is learned, and how: everything that determines a state.
 type learnFlags struct {
 	learner, preset, task, scale, tune string
+	classWeight                        string
 	set                                cli.Pairs
 	seed                               uint64
 	hashDim, span, warmup, window      int
@@ -224,6 +225,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
 		f.Choice(&o.scale, "scale", "auto", prep.Scales(), "scaling of features")
 		f.IntVar(&o.span, "scale-span", prep.DefaultSpan, "about how many examples the means of --scale running go back")
+		f.StringVar(&o.classWeight, "class-weight", "auto", "how much the examples of each class count: auto lets those of a class with less than a thirteenth of the examples count more, none does not, a `LIST` such as fraud=10,ok=1 says it")
 		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
 		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at before anything is scored; 0 chooses it. Of a shorter stream the first two thirds are the warm-up, and the last third is scored")
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
@@ -245,7 +247,7 @@ func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	opts = trainer.Options{
 		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
-		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, Warmup: o.warmup, Window: o.window,
+		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, ClassWeight: o.classWeight, Warmup: o.warmup, Window: o.window,
 	}
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
 		opts.Task = spec.Tasks[0]
@@ -273,7 +275,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
+	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.

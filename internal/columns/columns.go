@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -43,10 +44,12 @@ type columns struct {
 	val      []float32
 	idLen    []int32 // empty if no example has an ID
 	id       []byte
+	weights  weight.List
 }
 
 func (c *columns) fill(list []*stream.Example) {
-	for _, x := range list {
+	for i, x := range list {
+		c.weights.Set(i, i+1, x.Importance())
 		c.seq = append(c.seq, x.Seq)
 		c.y = append(c.y, x.Y)
 		c.labelled = append(c.labelled, x.Labelled)
@@ -72,6 +75,7 @@ func (c *columns) fields(f *state.Fields) {
 	f.Float32s("val", &c.val)
 	f.Int32s("id_len", &c.idLen)
 	f.Bytes("id", &c.id)
+	c.weights.Fields(f, len(c.seq))
 }
 
 // examples appends the examples to list, checking everything: the columns may
@@ -108,6 +112,9 @@ func (c *columns) examples(list []*stream.Example) ([]*stream.Example, error) {
 				return list, errShape
 			}
 			x.ID, id = string(id[:k]), id[k:]
+		}
+		if w := c.weights.At(i); w != 1 {
+			x.Weight = float32(w)
 		}
 		list = append(list, x)
 	}

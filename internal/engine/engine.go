@@ -36,6 +36,8 @@ type Config struct {
 	Scale   string
 	Span    int
 	HashDim int
+	// ClassWeight is what ParseClassWeights reads.
+	ClassWeight string
 	// Warmup 0 is chosen from what there is to decide.
 	Warmup int
 	Tune   bool
@@ -110,15 +112,18 @@ type Engine struct {
 	join      *joiner // nil without
 	preq      *eval.Prequential
 	curve     *eval.Curve
+	classes   classWeights
 	steps     uint64
 	clipTold  int // features of which the log says that they are clipped; no part of the state
 
-	block []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
-	told  []float64         // their decisions as foretold, or NaN
-	asked []asked           // examples that wait for the join's sake and are to be foretold
-	room  []stream.Example  // where own puts the next ones
-	decs  []float64
-	vecs  []stream.Vec
+	block   []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
+	told    []float64         // their decisions as foretold, or NaN
+	given   []float64         // their weights but for those of classes
+	inBlock int               // labelled ones among them
+	asked   []asked           // examples that wait for the join's sake and are to be foretold
+	room    []stream.Example  // where own puts the next ones
+	decs    []float64
+	vecs    []stream.Vec
 }
 
 // blockSize bounds how many examples are scored in one call.
@@ -160,10 +165,16 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if err := cfg.Join.validate(); err != nil {
 		return nil, err
 	}
+	if cfg.ClassWeight == "" {
+		cfg.ClassWeight = "auto"
+	}
 	e := &Engine{
 		cfg: cfg, options: opts, offsets: stream.Offsets{},
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
+	}
+	if err := e.checkClassWeights(); err != nil {
+		return nil, err
 	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
@@ -303,6 +314,8 @@ func (e *Engine) take(x *stream.Example, told float64) {
 // push puts an example into the block.
 func (e *Engine) push(x *stream.Example, told float64) {
 	x.X = e.transform.Next(x.X)
+	e.given = append(e.given, x.Importance())
+	e.weigh(x)
 	e.block, e.told = append(e.block, x), append(e.told, told)
 }
 
@@ -360,7 +373,7 @@ func (e *Engine) flush(ctx context.Context) error {
 			return err
 		}
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
-		e.score(e.block[:n], e.told[:n])
+		e.score(e.block[:n], e.told[:n], e.given[:n])
 		for i := range n {
 			if err := e.add(e.block[i]); err != nil {
 				return err
@@ -370,6 +383,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		clear(e.block[rest:])
 		e.block = e.block[:rest]
 		e.told = append(e.told[:0], e.told[n:]...)
+		e.given = append(e.given[:0], e.given[n:]...)
 	}
 	return e.takeSteps(ctx)
 }
@@ -396,17 +410,18 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 				e.decs[i] = e.told[i]
 			}
 			e.preq.Add(e.decs[i], x.Y)
+			e.inBlock--
 			e.curve.Add(e.preq)
 		}
 	}
 	clear(e.block)
-	e.block, e.told = e.block[:0], e.told[:0]
+	e.block, e.told, e.given = e.block[:0], e.told[:0], e.given[:0]
 	return nil
 }
 
 // score updates the prequential measures from those of xs that are labelled: by
 // the decisions that were foretold, and where there is none by the present ones.
-func (e *Engine) score(xs []*stream.Example, told []float64) {
+func (e *Engine) score(xs []*stream.Example, told, given []float64) {
 	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
 	for i := range xs {
 		if xs[i].Labelled && math.IsNaN(told[i]) {
@@ -429,6 +444,7 @@ func (e *Engine) score(xs []*stream.Example, told []float64) {
 			k++
 		}
 		e.preq.Add(f, x.Y)
+		e.inBlock--
 		e.curve.Add(e.preq)
 	}
 }
@@ -472,6 +488,7 @@ func (e *Engine) start(ctx context.Context) error {
 		c.X = tr.Next(x.X)
 		scaled[i] = &c
 	}
+	e.weighWarm(scaled)
 	env := e.env()
 	options := e.options
 	var rows []tune.Row

@@ -71,6 +71,7 @@ func (e *Engine) fields(f *state.Fields) {
 	columns.Examples(f, "block", &e.block) // empty in every snapshot
 	if f.Decoding() {
 		e.told = slices.Repeat([]float64{math.NaN()}, len(e.block))
+		e.given = slices.Repeat([]float64{1}, len(e.block))
 	}
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
 		e.tuned[i].Fields(f)
@@ -85,6 +86,7 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Group("curve", e.curve.Fields)
 	e.moreFields(f)
 	e.sightFields(f)
+	e.classes.fields(f, e.cfg.numClasses())
 	// Part of a state only where something was clipped.
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)
@@ -114,6 +116,9 @@ func (c *Config) fields(f *state.Fields) {
 		same("span", fmt.Sprint(c.Span))
 	}
 	same("hash_dim", fmt.Sprint(c.HashDim))
+	if c.ClassWeight != "auto" || f.Next("class_weight") {
+		same("class_weight", c.ClassWeight)
+	}
 	same("warmup", fmt.Sprint(c.Warmup))
 	same("tune", fmt.Sprint(c.Tune))
 	same("window", fmt.Sprint(c.Window))

@@ -198,6 +198,14 @@ func (p *Prequential) Examples() uint64 { return p.n }
 // Classes returns how many of them were negative and positive.
 func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
+// Newest returns that of the newest n of them, as far as the window goes back.
+func (p *Prequential) Newest(n int) (counts [2]int) {
+	for i := range min(max(n, 0), len(p.labels)) {
+		counts[class(p.labels[(p.n-1-uint64(i))%uint64(p.size)])]++
+	}
+	return counts
+}
+
 // score returns the measure that a curve shows, over all examples and over the
 // window: the accuracy, or the mean absolute error of a regression.
 func (p *Prequential) score() (all, window float64) {

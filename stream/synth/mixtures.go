@@ -179,3 +179,34 @@ func wave(k, m int) float64 {
 
 // wavePairs are the waves of which the classes consist.
 var wavePairs = [3][2]int{{0, 1}, {0, 2}, {1, 2}}
+
+// rare: standard normal features, around 0 for one class and around a point on
+// the diagonal for the other. The best rule is linear, and its AUC is
+// Φ(distance/√2).
+func rare() kind {
+	return kind{
+		Info: Info{
+			Name:      "rare",
+			Summary:   "two normal clouds that overlap, one of them with few examples",
+			Reference: "the textbook problem of discriminant analysis: Hastie, Tibshirani, Friedman, \"The elements of statistical learning\", 2009, section 4.3",
+			Options: append(shared(0),
+				Option{Name: "dim", Default: 4, Min: 1, Max: 1 << 20, Integer: true, Doc: "features"},
+				Option{Name: "share", Default: 0.01, Max: 1, Doc: "probability of label +1"},
+				Option{Name: "distance", Default: 1.31, Max: 100, Doc: "between the centres, in standard deviations"}),
+		},
+		make: func(s settings, _ *rng.Source) concept {
+			shift := s["distance"] / math.Sqrt(s["dim"])
+			return concept{s.int("dim"), func(_ uint64, d *draw, x []float32) float64 {
+				positive := d.uniform() < s["share"]
+				for k := range x {
+					v := d.normal()
+					if positive {
+						v += shift
+					}
+					x[k] = float32(v)
+				}
+				return sign(positive)
+			}}
+		},
+	}
+}

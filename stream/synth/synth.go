@@ -7,7 +7,7 @@
 // arithmetic is elementary: see draw.
 //
 // Every label is a function of the features as they are delivered, except for
-// moons, rbf and waveform, whose classes overlap by definition; then the
+// moons, rare, rbf and waveform, whose classes overlap by definition; then the
 // option "noise" flips labels at random. The labels of friedman are numbers.
 //
 // The API is stable.
@@ -76,7 +76,7 @@ func shared(noise float64) []Option {
 
 // kinds returns all generators, by name.
 func kinds() []kind {
-	all := []kind{sea(), hyperplane(), rbf(), checkerboard(), moons(), waveform(), friedman()}
+	all := []kind{sea(), hyperplane(), rbf(), checkerboard(), moons(), waveform(), friedman(), rare()}
 	slices.SortFunc(all, func(a, b kind) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

@@ -3,7 +3,8 @@
 // method of conjugate subgradients for minimizing nondifferentiable functions",
 // Mathematical Programming Study 3, 1975).
 //
-// It minimises f(α) = λ/2 α'Qα + 1/m Σ max(0, 1 − w_i (Qα)_i). With G the
+// It minimises f(α) = λ/2 α'Qα + 1/m Σ v_i max(0, 1 − w_i (Qα)_i), v_i being the
+// weights of the examples and m their sum. With G the
 // bundle {−d_{k−1}, g_k} an iteration is
 //
 //	d_k = −Nr(G),  t_k in L ∩ R (weak Wolfe conditions),  α_{k+1} = α_k + t_k d_k.
@@ -30,6 +31,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 )
 
@@ -116,15 +118,15 @@ func (l *Learner) work() {
 	if l.p == nil {
 		l.p = hinge.New(kernel.New(l.opt.Func(l.opt.Bias, l.Vecs())), l.opt.CacheMB<<20)
 	}
-	p, w := l.p, []float64(nil)
-	for _, x := range l.Take().Join {
+	p, w, join := l.p, []float64(nil), l.Take().Join
+	for _, x := range join {
 		p.Basis.Append(x.X)
 		w = append(w, x.Y)
 	}
-	p.Extend(w)
+	p.Extend(w, weight.Of(join))
 	p.Lambda = l.opt.Lambda
 	if math.IsNaN(p.Lambda) {
-		p.Lambda = 1 / (l.opt.C * float64(p.Len()))
+		p.Lambda = 1 / (l.opt.C * p.Mass())
 	}
 	p.Refresh()
 	l.descend()

@@ -22,7 +22,7 @@ func (p *Problem) TurnRKHS(fresh bool) float64 {
 	m := p.Count()
 	for i, d := range p.D {
 		c, qc := p.CoefGrad(i)
-		scale += float64((math.Abs(p.Lambda*p.Alpha[i]) + 1/m) * (math.Abs(p.Lambda*p.S[i]) + math.Abs(p.Q[i])/m))
+		scale += float64((math.Abs(p.Lambda*p.Alpha[i]) + p.V.At(i)/m) * (math.Abs(p.Lambda*p.S[i]) + math.Abs(p.Q[i])/m))
 		d = float64(theta*d) - float64((1-theta)*c)
 		pi := float64(theta*p.P[i]) - float64((1-theta)*qc)
 		p.D[i], p.P[i] = d, pi

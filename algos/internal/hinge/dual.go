@@ -7,7 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ 1/(λm), by decomposition: it
+// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ v_i/(λm), by decomposition: it
 // maximises the dual objective Σ w_i α_i − ½ α'Qα exactly over a block of the
 // points that violate the optimality conditions most, by pairs of coordinates
 // on the block's own small kernel matrix, and then brings s = Qα up to date
@@ -86,8 +86,8 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	for i, w := range p.W {
 		g := w - p.S[i]
 		slack -= float64(p.Alpha[i] * g)
-		loss += max(0, float64(w*g))
-		lo, hi := bounds(w, c)
+		loss += float64(p.V.At(i) * max(0, float64(w*g)))
+		lo, hi := bounds(w, p.V.At(i)*c)
 		a := p.Alpha[i]
 		if a < hi {
 			s.up = append(s.up, rank.Entry{V: -g, I: int32(i)})
@@ -113,7 +113,7 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	}
 	for _, free := range [2]bool{true, false} {
 		for _, i := range s.old {
-			lo, hi := bounds(p.W[i], c)
+			lo, hi := bounds(p.W[i], p.V.At(int(i))*c)
 			isFree := p.Alpha[i] > lo && p.Alpha[i] < hi
 			if free == isFree && len(s.set) < s.Block && !s.in[i] {
 				s.in[i] = true
@@ -148,7 +148,7 @@ func (s *Dual) solve(p *Problem, tol float64) {
 	for r, i := range s.set {
 		b.G[r] = p.W[i] - p.S[i]
 		b.A[r] = p.Alpha[i]
-		b.Lo[r], b.Hi[r] = bounds(p.W[i], c)
+		b.Lo[r], b.Hi[r] = bounds(p.W[i], p.V.At(int(i))*c)
 	}
 	b.Ascend(s.Pairs*n, tol)
 	s.moved = s.moved[:0]
@@ -170,17 +170,18 @@ func seq(n int) []int32 {
 	return s
 }
 
-// box returns 1/(λm), the largest modulus of a dual feasible coefficient.
+// box returns 1/(λm), the largest modulus of a dual feasible coefficient of
+// weight 1.
 func (p *Problem) box() float64 { return 1 / (p.Lambda * p.Count()) }
 
-// Clip moves α to the closest dual feasible point, 0 ≤ w_i α_i ≤ 1/(λm), clears
+// Clip moves α to the closest dual feasible point, 0 ≤ w_i α_i ≤ v_i/(λm), clears
 // d, and returns the number of coefficients that changed.
 func (p *Problem) Clip() int {
 	c := p.box()
 	p.idx = p.idx[:0]
 	clear(p.D)
 	for i, w := range p.W {
-		if a := w * min(max(w*p.Alpha[i], 0), c); a != p.Alpha[i] {
+		if a := w * min(max(w*p.Alpha[i], 0), p.V.At(i)*c); a != p.Alpha[i] {
 			p.D[i] = a - p.Alpha[i]
 			p.Alpha[i] = a
 			p.idx = append(p.idx, int32(i))
@@ -199,10 +200,10 @@ func (p *Problem) Gap() (float64, bool) {
 	c := p.box() * (1 + 1e-12)
 	var v float64
 	for i, a := range p.Alpha {
-		if x := p.W[i] * a; x < 0 || x > c {
+		if x := p.W[i] * a; x < 0 || x > p.V.At(i)*c {
 			return 0, false
 		}
 		v += float64(a * (p.S[i] - p.W[i]))
 	}
-	return float64(p.Lambda*v) + Loss(p.W, p.S)/p.Count(), true
+	return float64(p.Lambda*v) + p.Loss(p.S, 0, p.Len())/p.Count(), true
 }

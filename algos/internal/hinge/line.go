@@ -1,10 +1,14 @@
 package hinge
 
-import "math"
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/weight"
+)
 
 // Line is f along α + t·d:
 //
-//	φ(t) = λ/2 (A + 2tB + t²D) + 1/m Σ max(0, 1 − w_i (s_i + t p_i))
+//	φ(t) = λ/2 (A + 2tB + t²D) + 1/m Σ v_i max(0, 1 − w_i (s_i + t p_i))
 //
 // with A = α's, B = α'p, D = d'p. No evaluation needs a kernel value.
 type Line struct {
@@ -12,11 +16,12 @@ type Line struct {
 	A, B, D float64
 	Count   float64 // m
 	W, S, P []float64
+	V       weight.List
 }
 
 // Line returns f along the direction d. Its slices are the problem's own.
 func (p *Problem) Line() Line {
-	l := Line{Lambda: p.Lambda, Count: p.Count(), W: p.W, S: p.S, P: p.P}
+	l := Line{Lambda: p.Lambda, Count: p.Count(), W: p.W, S: p.S, P: p.P, V: p.V}
 	for i, a := range p.Alpha {
 		l.A += float64(a * p.S[i])
 		l.B += float64(a * p.P[i])
@@ -29,7 +34,7 @@ func (p *Problem) Line() Line {
 func (l *Line) Value(t float64) float64 {
 	var h float64
 	for i, s := range l.S {
-		h += max(0, 1-float64(l.W[i]*(s+float64(t*l.P[i]))))
+		h += float64(l.V.At(i) * max(0, 1-float64(l.W[i]*(s+float64(t*l.P[i])))))
 	}
 	return float64(l.Lambda/2*(l.A+float64(2*t*l.B)+float64(t*t*l.D))) + h/l.Count
 }
@@ -39,7 +44,7 @@ func (l *Line) Slope(t float64) float64 {
 	var g float64
 	for i, s := range l.S {
 		if float64(l.W[i]*(s+float64(t*l.P[i]))) < 1 {
-			g += float64(l.W[i] * l.P[i])
+			g += float64(l.V.At(i) * float64(l.W[i]*l.P[i]))
 		}
 	}
 	return float64(l.Lambda*(l.B+float64(t*l.D))) - g/l.Count
@@ -47,7 +52,7 @@ func (l *Line) Slope(t float64) float64 {
 
 // Exact minimises φ over t ≥ 0, exactly up to rounding. φ is piecewise
 // quadratic: the slope starts negative and rises linearly, plus a jump of
-// |p_i|/m at each breakpoint t_i = (1−w_i s_i)/(w_i p_i) > 0, so the minimum is
+// v_i |p_i|/m at each breakpoint t_i = (1−w_i s_i)/(w_i p_i) > 0, so the minimum is
 // found by selection among the breakpoints, in expected time O(m) and without
 // constants of its own. scratch is reused and returned.
 func (l *Line) Exact(scratch []Break) (float64, []Break) {
@@ -58,7 +63,7 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 		v := float64(l.W[i] * l.P[i])
 		r := 1 - float64(l.W[i]*s)
 		if r > 0 || r == 0 && v < 0 {
-			sum += v
+			sum += float64(l.V.At(i) * v)
 		}
 	}
 	slope -= sum / m
@@ -75,7 +80,7 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 		r := 1 - float64(l.W[i]*s)
 		if r > 0 && v > 0 || r < 0 && v < 0 {
 			if t := r / v; t < far {
-				bs = append(bs, Break{t, math.Abs(v) / m})
+				bs = append(bs, Break{t, float64(l.V.At(i)*math.Abs(v)) / m})
 			}
 		}
 	}

@@ -1,8 +1,9 @@
 // Package hinge holds the sample average problem that the conjugate
 // subgradient learners minimise,
 //
-//	f(α) = λ/2 α'Qα + 1/m Σ_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
+//	f(α) = λ/2 α'Qα + 1/m Σ_i v_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
 //
+// where w_i is the label of point i, v_i its weight, and m = Σ_i v_i,
 // with the products Qα, Qd and Q(a∘w) that make an iteration cost O(m) and
 // the kernel rows of points whose hinge turned on or off, and the line
 // searches and minimum-norm problems on top of them. No m × m matrix is kept.
@@ -14,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -22,15 +24,16 @@ import (
 type Problem struct {
 	Basis  *kernel.Basis
 	W      []float64 // labels, ±1
+	V      weight.List // weights
 	Lambda float64
-	// Total is the number of points that the mean is over; 0 means Len. It
-	// is larger where the others are known to have no loss.
-	Total int
+	// Total is the weight that the mean is over; 0 means that of all points. It
+	// is larger where others are known to have no loss.
+	Total float64
 
 	Alpha, S []float64 // α and s = Qα
 	D, P     []float64 // d and p = Qd
-	// Active[i] says that w_i s_i < 1; Q is Σ over those i of w_i times row i
-	// of the kernel matrix, unnormalised. (1/m)·Active∘W is u of the paper.
+	// Active[i] says that w_i s_i < 1; Q is Σ over those i of v_i w_i times row i
+	// of the kernel matrix, unnormalised. (1/m)·Active∘V∘W is u of the paper.
 	Active []bool
 	Q      []float64
 	// Alpha0 and S0 are the incumbent and Qα₀, kept while a candidate is being
@@ -39,6 +42,7 @@ type Problem struct {
 
 	Rows *rows.Cache
 
+	mass  float64 // Σ v_i
 	idx   []int32 // scratch
 	flip  []int32
 	g, qg []float64
@@ -58,21 +62,34 @@ func New(b *kernel.Basis, cacheBytes int) *Problem {
 // Len returns m, the number of points.
 func (p *Problem) Len() int { return len(p.W) }
 
-// Count returns the number of points that the mean of the losses is over.
+// Count returns the weight m that the mean of the losses is over.
 func (p *Problem) Count() float64 {
 	if p.Total > 0 {
-		return float64(p.Total)
+		return p.Total
 	}
-	return float64(p.Len())
+	return p.mass
+}
+
+// Mass returns the weight of all points.
+func (p *Problem) Mass() float64 { return p.mass }
+
+// Weight returns that of the points lo ≤ i < hi.
+func (p *Problem) Weight(lo, hi int) (sum float64) {
+	for i := lo; i < hi; i++ {
+		sum += p.V.At(i)
+	}
+	return sum
 }
 
 // Extend takes the points that were appended to Basis since the last call into
-// the sample: w are their labels. Their coefficients are 0, so no decision of
+// the sample: w are their labels, v their weights. Their coefficients are 0, so no decision of
 // the expansion changes. Whether their hinges are active is settled by the next
 // Refresh; until then Truncate can take them out again.
-func (p *Problem) Extend(w []float64) {
+func (p *Problem) Extend(w []float64, v weight.List) {
 	old := p.Len()
 	p.W = append(p.W, w...)
+	p.V.Append(old, v, len(w))
+	p.mass = p.V.Sum(p.Len())
 	m := p.Len()
 	for _, v := range p.vectors() {
 		*v = extend(*v, m)
@@ -110,7 +127,7 @@ func (p *Problem) pushSegment(r, at int, k []float32) {
 		vec.AxpyMixed(d, k, p.P[at:end])
 	}
 	if p.Active[i] {
-		vec.AxpyMixed(p.W[i], k, p.Q[at:end])
+		vec.AxpyMixed(p.V.At(int(i))*p.W[i], k, p.Q[at:end])
 	}
 }
 
@@ -121,6 +138,8 @@ func (p *Problem) Truncate(m int) {
 		*v = (*v)[:m]
 	}
 	p.W, p.Active = p.W[:m], p.Active[:m]
+	p.V.Truncate(m)
+	p.mass = p.V.Sum(m)
 	p.Rows.Truncate(m)
 	p.Basis.Truncate(m)
 }
@@ -138,6 +157,8 @@ func (p *Problem) Keep(idx []int32) {
 		p.W[r], p.Active[r] = p.W[i], p.Active[i]
 	}
 	p.W, p.Active = p.W[:len(idx)], p.Active[:len(idx)]
+	p.V.Keep(idx)
+	p.mass = p.V.Sum(len(idx))
 	p.Basis = p.Basis.Subset(idx)
 	p.Rows.Restart(p.Basis)
 }
@@ -172,7 +193,7 @@ func (p *Problem) Refresh() int {
 
 func (p *Problem) addFlipped(r, at int, k []float32) {
 	i := p.flip[r]
-	w := p.W[i]
+	w := p.V.At(int(i)) * p.W[i]
 	if !p.Active[i] {
 		w = -w
 	}
@@ -242,14 +263,14 @@ func (p *Problem) Ridge() float64 {
 
 // Objective returns f(α).
 func (p *Problem) Objective() float64 {
-	return float64(p.Lambda/2*p.Ridge()) + Loss(p.W, p.S)/p.Count()
+	return float64(p.Lambda/2*p.Ridge()) + p.Loss(p.S, 0, p.Len())/p.Count()
 }
 
-// Loss returns Σ max(0, 1 − w_i s_i).
-func Loss(w, s []float64) float64 {
+// Loss returns Σ v_i max(0, 1 − w_i s_i) over lo ≤ i < hi.
+func (p *Problem) Loss(s []float64, lo, hi int) float64 {
 	var h float64
-	for i, v := range s {
-		h += max(0, 1-float64(w[i]*v))
+	for i := lo; i < hi; i++ {
+		h += float64(p.V.At(i) * max(0, 1-float64(p.W[i]*s[i])))
 	}
 	return h
 }
@@ -260,7 +281,7 @@ func (p *Problem) CoefGrad(i int) (c, qc float64) {
 	m := p.Count()
 	c = float64(p.Lambda * p.Alpha[i])
 	if p.Active[i] {
-		c -= p.W[i] / m
+		c -= float64(p.V.At(i)*p.W[i]) / m
 	}
 	return c, float64(p.Lambda*p.S[i]) - p.Q[i]/m
 }

@@ -25,6 +25,7 @@ func (p *Problem) Fields(f *state.Fields) {
 	f.Float64s("q", &p.Q)
 	f.Float64s("alpha0", &p.Alpha0)
 	f.Float64s("s0", &p.S0)
+	p.V.Fields(f, p.Basis.Len())
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -45,5 +46,6 @@ func (p *Problem) Fields(f *state.Fields) {
 			return
 		}
 	}
+	p.mass = p.V.Sum(n)
 	p.Rows.Restart(p.Basis)
 }
