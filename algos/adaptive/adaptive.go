@@ -43,6 +43,7 @@ type Learner struct {
 	waves    *waves // nil: none yet, or none at all
 	vote     *vote
 	trust    trust
+	heaviest float64 // weight of an example; 0: all were 1
 
 	dim   int   // features of the widest example
 	evals int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
@@ -256,6 +257,7 @@ func (l *Learner) scoreLinear(scores []float64, z, phi stream.Vec) {
 // one predicts an example, whose scores by machines are known, unless it was
 // foretold, and learns from it.
 func (l *Learner) one(i int, x *stream.Example) (float64, error) {
+	share := l.weigh(x)
 	z, phi := l.see(x)
 	var p prediction
 	var now [numExperts]float64
@@ -271,27 +273,19 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		for e := range wrong {
 			wrong[e] = (p.scores[e] >= 0) != (x.Y > 0)
 		}
-		// The panel as it is weighed today: it may have learned since whom to believe.
-		l.trust.compare(wrong[growing], (l.vote.mix(p.scores[:]) >= 0) != (x.Y > 0))
+		l.judge(p.scores[:], x.Y, share)
 		// The errors of a machine that has been cut since say nothing of this one.
 		if cuts, _ := l.cutting.Cuts(); p.machine == 1+cuts {
-			l.cutting.Compare(wrong[growing], wrong[k64:])
+			l.compare(wrong, share)
 		}
 	}
-	l.vote.learn(p.scores[:], x.Y)
+	l.vote.learn(p.scores[:], x.Y, share)
 	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
 		l.widen()
 		z = l.inputs.apply(x.X)
 		clear(now[l1:])
 	}
-	for e := range l.linear {
-		switch {
-		case e+l1 < r1:
-			l.linear[e].learn(z, now[l1+e], x.Y)
-		case l.waves != nil:
-			l.linear[e].learn(phi, now[l1+e], x.Y)
-		}
-	}
+	l.learnLinear(z, phi, now[:], x)
 	l.inputs.observe(x.X)
 	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
 		l.waves = newWaves(l.dim, l.env.Seed)

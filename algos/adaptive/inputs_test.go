@@ -217,8 +217,8 @@ func TestOnePass(t *testing.T) {
 			if x.Val[0] > 0.3 {
 				y = 1
 			}
-			dense.learn(x, got, y)
-			sparse.learn(z, got, y)
+			dense.learn(x, got, y, 1)
+			sparse.learn(z, got, y, 1)
 			if y*want >= 1 {
 				continue
 			}

@@ -14,6 +14,7 @@ import (
 type onePass struct {
 	rate     float64
 	adaptive bool // AdaGrad; else passive-aggressive
+	logistic bool // the loss, instead of the hinge loss; only with AdaGrad
 	w        []float64
 	b        float64
 	g        []float64 // AdaGrad: sums of squared gradients
@@ -25,10 +26,15 @@ func (e *onePass) score(z stream.Vec) float64 { return e.b + linear.Dot(e.w, z) 
 // learn updates the weights with z, whose score is s. Passive-aggressive: the
 // step that would bring the margin to 1, times rate (Crammer et al., JMLR 2006,
 // PA). AdaGrad: a subgradient step on the hinge loss, of each weight at its own
-// rate (Duchi, Hazan, Singer, JMLR 2011, diagonal).
-func (e *onePass) learn(z stream.Vec, s, y float64) {
+// rate (Duchi, Hazan, Singer, JMLR 2011, diagonal). The gradient counts by the
+// weight of the example.
+func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	margin := float64(y * s)
-	if margin >= 1 {
+	g := weight
+	switch {
+	case e.logistic:
+		g *= linear.Sigmoid(-margin)
+	case margin >= 1:
 		return
 	}
 	e.w = linear.Grow(e.w, z.Dim())
@@ -40,16 +46,16 @@ func (e *onePass) learn(z stream.Vec, s, y float64) {
 	}
 	e.g = linear.Grow(e.g, z.Dim())
 	for j, v := range linear.Nonzeros(z) {
-		d := float64(v)
+		d := float64(g * float64(v))
 		e.g[j] += float64(d * d)
 		e.w[j] += float64(e.rate*y) * (d / math.Sqrt(e.g[j]))
 	}
-	e.gb++
-	e.b += float64(e.rate*y) / math.Sqrt(e.gb)
+	e.gb += float64(g * g)
+	e.b += float64(float64(e.rate*y)*g) / math.Sqrt(e.gb)
 }
 
 // reset forgets everything.
-func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive} }
+func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive, logistic: e.logistic} }
 
 func (e *onePass) fields(f *state.Fields) {
 	f.Float64s("w", &e.w)

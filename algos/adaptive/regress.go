@@ -214,9 +214,9 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 	for e := range l.linear {
 		switch {
 		case e+l1 < r1:
-			l.linear[e].learn(z, l.scores[l1+e], x.Y, l.labels.sd())
+			l.linear[e].learn(z, l.scores[l1+e], x.Y, l.labels.sd(), x.Importance())
 		case l.waves != nil:
-			l.linear[e].learn(phi, l.scores[l1+e], x.Y, l.labels.sd())
+			l.linear[e].learn(phi, l.scores[l1+e], x.Y, l.labels.sd(), x.Importance())
 		}
 	}
 	l.inputs.observe(x.X)

@@ -48,7 +48,7 @@ type follower struct {
 // mean squares: the step that would bring the prediction to y, times rate; with
 // the absolute loss, times unit where that is less than the residual. AdaGrad:
 // in units of the labels' standard deviation.
-func (e *follower) learn(z stream.Vec, s, y, unit float64) {
+func (e *follower) learn(z stream.Vec, s, y, unit, weight float64) {
 	if !e.begun {
 		e.begun, e.b = true, y
 		return
@@ -62,7 +62,7 @@ func (e *follower) learn(z stream.Vec, s, y, unit float64) {
 		if e.absolute {
 			r = min(max(r, -unit), unit)
 		}
-		step := e.rate * r / (1 + linear.Square(z))
+		step := min(weight*e.rate, max(1, e.rate)) * r / (1 + linear.Square(z))
 		linear.Axpy(step, z, e.w)
 		e.b += step
 		return
@@ -74,6 +74,7 @@ func (e *follower) learn(z stream.Vec, s, y, unit float64) {
 	if e.absolute {
 		r = math.Copysign(1, r)
 	}
+	r *= weight
 	e.g = linear.Grow(e.g, z.Dim())
 	for j, v := range linear.Nonzeros(z) {
 		d := float64(r * float64(v))

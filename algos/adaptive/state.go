@@ -10,6 +10,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Group("buffer", l.Buffer.Fields)
 	f.Group("cutting", l.cutting.Fields)
 	f.Group("inputs", l.inputs.fields)
+	l.weightFields(f)
 	for e := range l.linear {
 		f.Group("linear", l.linear[e].fields)
 	}

@@ -36,6 +36,11 @@ func (t *trust) compare(machine, panel bool) {
 	case panel && !machine:
 		d = -1
 	}
+	t.note(d)
+}
+
+// note takes note of by how much the machine was worse.
+func (t *trust) note(d float64) {
 	t.short = float64(math.Exp2(-1./shortMemory)*t.short) + d
 	fade := math.Exp2(-1. / longMemory)
 	t.long = float64(fade*t.long) + d

@@ -44,14 +44,14 @@ func (o *opinion) p(s float64) float64 {
 }
 
 // learn takes note of a score and of the label.
-func (o *opinion) learn(s, y float64) {
+func (o *opinion) learn(s, y, share float64) {
 	u := o.u(s)
 	target := 0.0
 	if y > 0 {
 		target = 1
 	}
 	rate := max(0.02, 0.5/math.Sqrt(o.n+10))
-	o.slope = max(0.05, o.slope-float64(rate*(linear.Sigmoid(float64(o.slope*u))-target)*u))
+	o.slope = max(0.05, o.slope-float64(share*rate*(linear.Sigmoid(float64(o.slope*u))-target)*u))
 	o.square += float64(max(0.002, 1/(o.n+1)) * (float64(s*s) - o.square))
 	o.n++
 }
@@ -99,18 +99,25 @@ func (c *vote) weights() []float64 {
 }
 
 // learn updates the weights with what the experts' scores have been worth.
-func (c *vote) learn(scores []float64, y float64) {
+//
+// An example that counts less than 1 moves them less, and as much less likely is
+// it that another expert is the best one from then on.
+func (c *vote) learn(scores []float64, y, share float64) {
 	for e := range c.experts {
 		p := c.experts[e].p(scores[e])
 		if y < 0 {
 			p = 1 - p
 		}
 		c.p[e] = p
-		c.experts[e].learn(scores[e], y)
+		if share != 1 {
+			c.p[e] = c.experts[e].power(scores[e], y, share)
+		}
+		c.experts[e].learn(scores[e], y, share)
 	}
 	var all float64
 	n := float64(len(c.p))
 	for i, alpha := range alphas {
+		alpha *= min(share, 1)
 		w := c.w[i]
 		var l float64
 		for e, p := range c.p {
@@ -123,8 +130,9 @@ func (c *vote) learn(scores []float64, y float64) {
 		c.v[i] *= l
 		all += c.v[i]
 	}
+	meta := metaRate * min(share, 1)
 	for i := range c.v {
-		c.v[i] = float64((1-metaRate)*(c.v[i]/all)) + metaRate/float64(len(alphas))
+		c.v[i] = float64((1-meta)*(c.v[i]/all)) + meta/float64(len(alphas))
 	}
 }
 

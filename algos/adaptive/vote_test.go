@@ -153,7 +153,7 @@ func TestVoteAgainstFormulas(t *testing.T) {
 			if math.Abs(got+0.5-want) > 1e-9 {
 				t.Fatalf("seed %d, example %d: p = %g, want %g", seed, i, got+0.5, want)
 			}
-			v.learn(scores, y)
+			v.learn(scores, y, 1)
 			slow.learn(scores, y)
 			sum := 0.0
 			for e, w := range v.weights() {
@@ -186,7 +186,7 @@ func TestVoteSides(t *testing.T) {
 		if p := v.mix([]float64{0}); p != 0 {
 			t.Fatalf("after %d examples: score 0, p−½ = %g", i, p)
 		}
-		v.learn([]float64{f}, float64(2*r.IntN(2)-1))
+		v.learn([]float64{f}, float64(2*r.IntN(2)-1), 1)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestVoteRegret(t *testing.T) {
 					best[k][e] -= math.Log(0.5 + y*(p-0.5))
 				}
 			}
-			v.learn(scores, y)
+			v.learn(scores, y, 1)
 		}
 		for k := range best {
 			sequence := math.Inf(1)

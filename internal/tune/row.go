@@ -9,7 +9,7 @@ type Row struct {
 	// Rung counts from 1; Examples is the number of labelled examples at it,
 	// those held out in turn included.
 	Rung, Examples int
-	// Score is the share of held-out examples that were predicted right, or
+	// Score is the share, by weight, of held-out examples that were predicted right, or
 	// minus the mean squared error. Loss, which decides between equal scores,
 	// is the mean hinge loss, or the mean squared error.
 	Score, Loss float64

@@ -61,9 +61,9 @@ type Result struct {
 // left alone: gamma with a linear kernel, c with a given lambda, lambda
 // with a given c.
 //
-// The score is accuracy, in regression minus the mean squared error; see Row.
-// Classes are not reweighted: accuracy is what the result is used for. What a
-// rare class changes is the size of the rungs, so that each has enough of it.
+// The score is accuracy, in regression minus the mean squared error, both by
+// weight, which may be that of a rare class; see Row. A rare class also changes
+// the size of the rungs, so that each has enough of it.
 //
 // The stream may be correlated in time, and neighbours nearly equal. So folds
 // are made of runs of consecutive examples, dealt out so that the folds have
@@ -174,10 +174,10 @@ func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size in
 			all.right += s.right
 			all.loss += s.loss
 		}
-		t.loss = all.loss / float64(all.n)
+		t.loss = all.loss / all.n
 		t.score = -t.loss
 		if env.Task == algos.Classify {
-			t.score = float64(all.right) / float64(all.n)
+			t.score = all.right / all.n
 		}
 		if math.IsNaN(t.loss) || math.IsInf(t.loss, 0) { // diverged
 			t.score, t.loss = math.Inf(-1), math.Inf(1)
@@ -212,10 +212,8 @@ func weigh(trials []*trial, n int, task algos.Task) {
 	}
 }
 
-type sum struct {
-	n, right int
-	loss     float64
-}
+// sum adds up weights.
+type sum struct{ n, right, loss float64 }
 
 // run trains on a fold's training part, as the training loop would, and scores
 // on the rest.
@@ -249,15 +247,16 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 	l.Model().Decisions(decisions, xs)
 	for i, x := range f.test {
 		f := decisions[i]
-		s.n++
+		w := x.Importance()
+		s.n += w
 		if env.Task == algos.Regress {
-			s.loss += float64((x.Y - f) * (x.Y - f))
+			s.loss += float64(w * float64((x.Y-f)*(x.Y-f)))
 			continue
 		}
 		if (f >= 0) == (x.Y > 0) {
-			s.right++
+			s.right += w
 		}
-		s.loss += max(0, 1-float64(x.Y*f)) // NaN if f is
+		s.loss += float64(w * max(0, 1-float64(x.Y*f))) // NaN if f is
 	}
 	return s, nil
 }

@@ -23,6 +23,11 @@ import (
 // label, whatever the step size. The bias is the weight of a constant feature
 // √Bias.
 //
+// An example of weight k has the loss k L: the step is that with k D in place of
+// D, which does not overstep the label either (so it is aware of importance:
+// Karampatziakis and Langford 2011). G_j and the numbers of examples are those of
+// an example of weight 1.
+//
 // pa: D = C. With the hinge or the ε-insensitive loss that is PA-I, with the
 // squared hinge or the squared loss PA-II (Crammer et al.).
 //
@@ -94,7 +99,7 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 		return algos.Report{}, err
 	}
 	for _, x := range l.Take().Join {
-		l.update(x.X, x.Y)
+		l.update(x.X, x.Y, x.Importance())
 	}
 	return l.basic(), nil
 }
@@ -111,7 +116,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 }
 
 // update learns from one example.
-func (l *Learner) update(x stream.Vec, y float64) {
+func (l *Learner) update(x stream.Vec, y, weight float64) {
 	l.n++
 	if n := x.Dim(); n > len(l.w) {
 		l.widen(n)
@@ -130,12 +135,12 @@ func (l *Learner) update(x stream.Vec, y float64) {
 	}
 	l.updates++
 	if l.opt.Update == "nag" {
-		l.stepEach(x, f, y, g)
+		l.stepEach(x, f, y, g, weight)
 	} else {
 		d := l.rate()
 		q := d * (float64(l.z*l.z) + linear.Square(x))
 		if q > 0 {
-			s := l.loss.step(f, y, l.opt.Epsilon, q) * d
+			s := l.loss.step(f, y, l.opt.Epsilon, weight*q) * (weight * d)
 			linear.Axpy(s, x, l.w)
 			l.b += float64(s * l.z)
 		}
@@ -223,7 +228,7 @@ func (l *Learner) rescale(x stream.Vec) bool {
 }
 
 // stepEach is the update of nag. g is −∂L/∂f.
-func (l *Learner) stepEach(x stream.Vec, f, y, g float64) {
+func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 	if cap(l.d) < len(x.Val) {
 		l.d = make([]float64, 2*len(x.Val))
 	}
@@ -262,7 +267,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g float64) {
 	if !(q > 0 && q < math.Inf(1)) {
 		return
 	}
-	s := l.loss.step(f, y, l.opt.Epsilon, q) * rate
+	s := l.loss.step(f, y, l.opt.Epsilon, weight*q) * (weight * rate)
 	for k, c := range d {
 		if c == 0 {
 			continue

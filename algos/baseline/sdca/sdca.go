@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -53,9 +54,10 @@ func check(o *options) error { return o.Check() }
 
 // Learner maximises, over the examples of a window,
 //
-//	Σ α_i − ½ Σ α_i α_j y_i y_j K(x_i,x_j),   0 ≤ α_i ≤ 1/(λ n)
+//	Σ α_i − ½ Σ α_i α_j y_i y_j K(x_i,x_j),   0 ≤ α_i ≤ w_i/(λ n)
 //
-// one coordinate at a time: each arrival first, then the best of some random
+// where w_i are the weights of the examples and n is their sum, one coordinate at
+// a time: each arrival first, then the best of some random
 // ones. It is λ times the dual of λ/2 ‖w‖² + mean hinge, w = Σ α_i y_i Φ(x_i).
 // An example that leaves the window takes its share of w along.
 //
@@ -75,6 +77,8 @@ type Learner struct {
 
 	basis *kernel.Basis
 	y     []float64
+	v     weight.List
+	mass  float64 // Σ v
 	alpha []float64
 	s     []float64 // ⟨w, Φ(x_i)⟩
 	step  uint64
@@ -200,6 +204,8 @@ func (l *Learner) place(i int, x *stream.Example) []float32 {
 		l.basis.Set(i, x.X)
 		l.y[i] = x.Y
 	}
+	l.v.Set(i, len(l.y), x.Importance())
+	l.mass = l.v.Sum(len(l.y))
 	l.s[i] = 0
 	if !l.support() {
 		return nil
@@ -238,7 +244,7 @@ func (l *Learner) best(i int, kii float64) float64 {
 	if !(kii > 0) {
 		return l.alpha[i]
 	}
-	return min(max(l.alpha[i]+(1-float64(l.y[i]*l.s[i]))/kii, 0), l.bound())
+	return min(max(l.alpha[i]+(1-float64(l.y[i]*l.s[i]))/kii, 0), l.v.At(i)*l.bound())
 }
 
 // change sets α_i to a, given the kernel row of i.
@@ -263,14 +269,14 @@ func (l *Learner) kernelRow(i int) []float32 {
 
 func (l *Learner) lambda() float64 {
 	if math.IsNaN(l.opt.Lambda) {
-		return 1 / (l.opt.C * float64(len(l.y)))
+		return 1 / (l.opt.C * l.mass)
 	}
 	return l.opt.Lambda
 }
 
-// bound returns 1/(λ n). With λ given it falls as the window fills; a
+// bound returns 1/(λ n), which is for an example of weight 1. With λ given it falls as the window fills; a
 // coefficient above it is brought down at the next visit.
-func (l *Learner) bound() float64 { return 1 / (l.lambda() * float64(len(l.y))) }
+func (l *Learner) bound() float64 { return 1 / (l.lambda() * l.mass) }
 
 func (l *Learner) counts() algos.Report {
 	r := algos.NewReport()
@@ -283,16 +289,16 @@ func (l *Learner) counts() algos.Report {
 func (l *Learner) Report() algos.Report {
 	r := l.counts()
 	support := 0
-	if n := float64(len(l.y)); n > 0 {
+	if n := l.mass; n > 0 {
 		lambda, bound := l.lambda(), l.bound()
 		var norm2, loss, sum float64
 		inside := true
 		for i, a := range l.alpha {
 			c := float64(l.y[i] * l.s[i])
 			norm2 += float64(a * c)
-			loss += max(0, 1-c)
+			loss += float64(l.v.At(i) * max(0, 1-c))
 			sum += a
-			inside = inside && a <= bound*(1+1e-12)
+			inside = inside && a <= l.v.At(i)*bound*(1+1e-12)
 			if a != 0 {
 				support++
 			}
@@ -330,6 +336,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Group("past", l.past.Fields)
 	f.Float64s("past_lead", &l.pastLead)
 	f.Int("past_next", &l.pastNext)
+	l.v.Fields(f, len(l.y))
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -338,6 +345,7 @@ func (l *Learner) fields(f *state.Fields) {
 		f.Fail("alpha", fmt.Errorf("lengths do not agree with %d examples", n))
 		return
 	}
+	l.mass = l.v.Sum(n)
 	l.w = make([]float64, n)
 	for i, y := range l.y {
 		if y != 1 && y != -1 || !(l.alpha[i] >= 0) || math.IsInf(l.alpha[i], 1) || l.s[i]-l.s[i] != 0 {

@@ -37,7 +37,7 @@ func (l *Learner) optimise(n int) {
 // the optimum no f of an up example is above that of a low one.
 func (l *Learner) up(i int) bool {
 	if l.y[i] > 0 {
-		return l.alpha[i] < l.bound
+		return l.alpha[i] < l.most(i)
 	}
 	return l.alpha[i] > 0
 }
@@ -46,7 +46,7 @@ func (l *Learner) low(i int) bool {
 	if l.y[i] > 0 {
 		return l.alpha[i] > 0
 	}
-	return l.alpha[i] < l.bound
+	return l.alpha[i] < l.most(i)
 }
 
 // sides notes for every example whether it is up and whether it is low. Which
@@ -135,7 +135,7 @@ func (l *Learner) pair() bool {
 // room returns how far y_i α_i can move in direction dir, 1 or −1.
 func (l *Learner) room(i int, dir float64) float64 {
 	if l.y[i] == dir {
-		return l.bound - l.alpha[i]
+		return l.most(i) - l.alpha[i]
 	}
 	return l.alpha[i]
 }
@@ -158,12 +158,12 @@ func (l *Learner) shift(i int, d float64) {
 	switch {
 	case math.Abs(d) >= l.room(i, math.Copysign(1, d)):
 		if a = 0; float64(l.y[i]*d) > 0 {
-			a = l.bound
+			a = l.most(i)
 		}
 	case a < 0:
 		a = 0
-	case a > l.bound:
-		a = l.bound
+	case a > l.most(i):
+		a = l.most(i)
 	}
 	l.alpha[i] = a
 }
@@ -174,12 +174,12 @@ func (l *Learner) single() bool {
 	l.worst = 0
 	for m, y := range l.y {
 		g := 1 - float64(y*l.s[m])
-		if g > 0 && l.alpha[m] == l.bound || g < 0 && l.alpha[m] == 0 || g == 0 {
+		if g > 0 && l.alpha[m] == l.most(m) || g < 0 && l.alpha[m] == 0 || g == 0 {
 			continue
 		}
 		l.worst = math.Max(l.worst, math.Abs(g))
 		kmm := math.Max(l.diag[m], least)
-		d := math.Min(math.Max(l.alpha[m]+g/kmm, 0), l.bound) - l.alpha[m]
+		d := math.Min(math.Max(l.alpha[m]+g/kmm, 0), l.most(m)) - l.alpha[m]
 		if v := float64(d*g) - float64(float64(d*d)*kmm)/2; v > gain {
 			i, gain, best = m, v, d
 		}
@@ -198,7 +198,7 @@ func (l *Learner) single() bool {
 func (l *Learner) setBias() {
 	var sum, n float64
 	for i, a := range l.alpha {
-		if a > 0 && a < l.bound {
+		if a > 0 && a < l.most(i) {
 			sum += l.y[i] - l.s[i]
 			n++
 		}

@@ -12,15 +12,17 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Learner maximises, over the n examples of a buffer,
+// Learner maximises, over the examples of a buffer,
 //
-//	Σ α_i − ½ Σ α_i α_j y_i y_j K(x_i,x_j),   0 ≤ α_i ≤ 1/(λ n)
+//	Σ α_i − ½ Σ α_i α_j y_i y_j K(x_i,x_j),   0 ≤ α_i ≤ w_i/(λ n)
 //
-// and, with an intercept b, Σ α_i y_i = 0. It is 1/λ times the dual of
+// and, with an intercept b, Σ α_i y_i = 0, where w_i are the weights of the
+// examples and n is their sum. It is 1/λ times the dual of
 // λ/2 ‖w‖² + mean_i max(0, 1 − y_i (⟨w,Φ(x_i)⟩ + b)), w = Σ α_i y_i Φ(x_i).
 //
 // An iteration with an intercept changes two coefficients: i, which violates
@@ -44,6 +46,7 @@ type Learner struct {
 	// The members of the buffer, by slot.
 	basis *kernel.Basis
 	y     []float64
+	v     weight.List
 	alpha []float64
 	s     []float64 // ⟨w, Φ(x_i)⟩
 	diag  []float64 // K(x_i, x_i)
@@ -53,7 +56,7 @@ type Learner struct {
 	notUp, notLow []float64
 
 	step    uint64
-	bound   float64 // that alpha keeps to
+	bound   float64 // that alpha keeps to, for an example of weight 1
 	b       float64
 	worst   float64 // violation at the last look
 	fresh   bool    // there may be something to improve
@@ -104,10 +107,13 @@ func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 // lambda returns the ridge weight.
 func (l *Learner) lambda() float64 {
 	if math.IsNaN(l.opt.Lambda) {
-		return 1 / (l.opt.C * float64(max(len(l.y), 1)))
+		return 1 / (l.opt.C * l.v.Sum(max(len(l.y), 1)))
 	}
 	return l.opt.Lambda
 }
+
+// most bounds α_i.
+func (l *Learner) most(i int) float64 { return l.bound * l.v.At(i) }
 
 // setBound sets the bound on coefficients to 1/(λ n). With λ given it falls as
 // the buffer fills; all coefficients fall with it, which keeps their sum 0.
@@ -116,13 +122,13 @@ func (l *Learner) setBound() {
 	if l.bound = l.opt.C; math.IsNaN(l.opt.Lambda) {
 		return
 	}
-	if l.bound = 1 / (l.opt.Lambda * float64(len(l.y))); !(l.bound < old) {
+	if l.bound = 1 / (l.opt.Lambda * l.v.Sum(len(l.y))); !(l.bound < old) {
 		return
 	}
 	q := l.bound / old
 	for i := range l.alpha {
-		if l.alpha[i] == old {
-			l.alpha[i] = l.bound
+		if l.alpha[i] == old*l.v.At(i) {
+			l.alpha[i] = l.most(i)
 		} else {
 			l.alpha[i] *= q
 		}
@@ -159,6 +165,7 @@ func (l *Learner) arrive() {
 			l.basis.Append(x.X)
 			l.y, l.alpha, l.s = append(l.y, x.Y), append(l.alpha, 0), append(l.s, 0)
 		}
+		l.v.Set(i, len(l.y), x.Importance())
 		l.rows.Changed(i)
 	}
 	l.rows.Sync()
@@ -229,12 +236,12 @@ func (l *Learner) Report() algos.Report {
 	r := algos.NewReport()
 	r.Step, r.Sample, r.KernelEvals = l.step, len(l.y), l.rows.Evals
 	support := 0
-	if n := float64(len(l.y)); n > 0 && l.step > 0 {
+	if n := l.v.Sum(len(l.y)); n > 0 && l.step > 0 {
 		lambda := l.lambda()
 		var norm2, loss, sum float64
 		for i, a := range l.alpha {
 			norm2 += float64(float64(a*l.y[i]) * l.s[i])
-			loss += max(0, 1-float64(l.y[i]*(l.s[i]+l.b)))
+			loss += float64(l.v.At(i) * max(0, 1-float64(l.y[i]*(l.s[i]+l.b))))
 			sum += a
 			if a != 0 {
 				support++

@@ -23,7 +23,7 @@ import (
 // vectors have one element for each point of the sample.
 type Problem struct {
 	Basis  *kernel.Basis
-	W      []float64 // labels, ±1
+	W      []float64   // labels, ±1
 	V      weight.List // weights
 	Lambda float64
 	// Total is the weight that the mean is over; 0 means that of all points. It

@@ -33,7 +33,7 @@ func newProblem(seed uint64, n int, lambda float64, cache int) *Problem {
 	for _, x := range xs {
 		p.Basis.Append(x)
 	}
-	p.Extend(w)
+	p.Extend(w, nil)
 	p.Refresh()
 	return p
 }
@@ -93,7 +93,7 @@ func TestProductsStayRight(t *testing.T) {
 					for _, x := range xs {
 						p.Basis.Append(x)
 					}
-					p.Extend(w)
+					p.Extend(w, nil)
 					if k%2 == 0 {
 						p.Truncate(p.Len() - len(w)/2)
 					}

@@ -242,7 +242,7 @@ func TestPadding(t *testing.T) {
 	for _, x := range xs {
 		p.Basis.Append(x)
 	}
-	p.Extend(w)
+	p.Extend(w, nil)
 	p.Refresh()
 	for i, s := range old {
 		if p.S[i] != s {
@@ -263,7 +263,7 @@ func TestAlphaMetricGrowsWithTheSample(t *testing.T) {
 	for _, x := range xs {
 		twice.Basis.Append(x)
 	}
-	twice.Extend(w)
+	twice.Extend(w, nil)
 	twice.Refresh()
 	if r := twice.TurnRKHS(true) / once.TurnRKHS(true); math.Abs(r-1) > 1e-6 {
 		t.Errorf("ratio in the function space %g", r)
