@@ -15,6 +15,8 @@ type Limits struct {
 	Distinct int
 	// Option is the name of the learner's option that sets them.
 	Option string
+	// Unweighted says that the learner takes the weight of each example for 1.
+	Unweighted bool
 }
 
 // Limited is implemented by learners that have limits. They depend on the

@@ -92,6 +92,7 @@ func (s *suite) run(t *testing.T) {
 		{"finish", s.finish},
 		{"report", s.report},
 		{"learns", s.learns},
+		{"weights", s.weights},
 		{"live", s.checkLive},
 	} {
 		t.Run(c.name, c.check)

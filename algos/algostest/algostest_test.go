@@ -132,7 +132,10 @@ func (l *toy) Step(ctx context.Context) (algos.Report, error) {
 			l.w = append(l.w, make([]float64, need-len(l.w))...)
 			l.w[need-1] = bias
 		}
-		r := rate * (x.Y - (&linear{w: l.w}).Decision(x.X))
+		r := min(rate*x.Importance(), 0.5) * (x.Y - (&linear{w: l.w}).Decision(x.X))
+		if l.fault == "deaf" {
+			r = rate * (x.Y - (&linear{w: l.w}).Decision(x.X))
+		}
 		if l.fault == "lazy" {
 			r = 0
 		}
@@ -363,6 +366,7 @@ func TestFaults(t *testing.T) {
 		"curious":      "report",
 		"fickle":       "report",
 		"lazy":         "learns",
+		"deaf":         "weights",
 		"late":         "live",
 		"tires":        "live",
 	} {

@@ -19,8 +19,9 @@ import (
 // Algorithm for l1 Support Vector Machines", arXiv 2401.09431, Algorithms 1 to
 // 4). On the N examples of its buffer it minimises
 //
-//	f(w) = λ/2 ‖w‖² + 1/N Σ max(0, 1 − y_i ⟨w, x_i⟩) + μ ‖w‖₁
+//	f(w) = λ/2 ‖w‖² + 1/N Σ v_i max(0, 1 − y_i ⟨w, x_i⟩) + μ ‖w‖₁
 //
+// where the weights v_i of examples are 1 as a rule; else N is their sum. It works
 // by Newton steps on f_α, in which max(0,u) is (u + √(α²+u²))/2, for smaller
 // and smaller α. Weights at 0 are outside the Newton system until their
 // gradient exceeds μ; the line search keeps ‖w‖₁ exact, so that weights come to
@@ -166,7 +167,7 @@ func (l *Learner) begin(full bool) {
 func (l *Learner) regularise() {
 	l.s.lambda = l.opt.Lambda
 	if math.IsNaN(l.s.lambda) {
-		l.s.lambda = 1 / float64(l.opt.C*float64(l.n))
+		l.s.lambda = 1 / float64(l.opt.C*l.s.mass)
 	}
 	l.s.mu = l.opt.Mu
 	if math.IsNaN(l.s.mu) {

@@ -3,6 +3,7 @@ package l1smooth
 import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -18,6 +19,7 @@ const denseShare = 0.4
 // depends on the examples only, not on how the block came about.
 type block struct {
 	y        []float64 // +1 or −1
+	weight   weight.List
 	positive int       // number of +1
 	dim      int       // features up to the last that is not 0
 	width    int       // > 0: dense, row i is val[i·width:][:width]
@@ -30,7 +32,7 @@ type block struct {
 // pack returns the examples of consecutive slots as a block.
 func pack(xs []*stream.Example) block {
 	n := len(xs)
-	b := block{y: make([]float64, n)}
+	b := block{y: make([]float64, n), weight: weight.Of(xs)}
 	nnz, unit := 0, true
 	for i, e := range xs {
 		b.y[i] = e.Y

@@ -24,6 +24,7 @@ const (
 type data struct {
 	blocks   []block
 	n        int     // examples
+	mass     float64 // the sum of their weights
 	positive int     // of these
 	dim      int     // features
 	nnz      int     // stored values
@@ -38,10 +39,11 @@ type data struct {
 // recount brings the totals up to date after a change of blocks. dim never
 // falls.
 func (d *data) recount() {
-	d.n, d.positive, d.nnz = 0, 0, 0
+	d.n, d.mass, d.positive, d.nnz = 0, 0, 0, 0
 	for i := range d.blocks {
 		b := &d.blocks[i]
 		d.n += len(b.y)
+		d.mass += b.weight.Sum(len(b.y))
 		d.positive += b.positive
 		d.nnz += max(len(b.idx), len(b.val)) + len(b.y)
 		d.dim = max(d.dim, b.dim)
@@ -145,8 +147,8 @@ func phi(u, r, alpha2 float64) float64 {
 // point holds what is known of the objective at one w and α.
 type point struct {
 	u     []float64 // 1 − y_i ⟨w, x_i⟩
-	h     []float64 // φ_α''(u_i)/N
-	grad  []float64 // of the smoothed mean loss alone: −1/N Σ φ_α'(u_i) y_i x_i
+	h     []float64 // w_i φ_α''(u_i)/N
+	grad  []float64 // of the smoothed mean loss alone: −1/N Σ w_i φ_α'(u_i) y_i x_i
 	hinge float64   // mean of max(0, u_i)
 	theta float64   // mean of φ_α'(u_i)
 	coef  []float64 // scratch
@@ -155,7 +157,7 @@ type point struct {
 // evaluate fills p for w and α. With margins set, p.u is that of w already.
 func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 	p.u, p.h, p.coef, p.grad = resize(p.u, d.n), resize(p.h, d.n), resize(p.coef, d.n), resize(p.grad, d.size())
-	n, alpha2 := float64(d.n), float64(alpha*alpha)
+	n, alpha2 := d.mass, float64(alpha*alpha)
 	t := d.sum(p.grad, 2*d.nnz, func(b *block, at int, grad []float64, t *totals) {
 		u, c, h := p.u[at:at+len(b.y)], p.coef[at:at+len(b.y)], p.h[at:at+len(b.y)]
 		if !margins {
@@ -166,10 +168,11 @@ func (d *data) evaluate(p *point, w []float64, alpha float64, margins bool) {
 		}
 		for i, y := range b.y {
 			_, d1, d2 := smooth(u[i], alpha2)
-			t[0] += max(u[i], 0)
-			t[1] += d1
-			h[i] = d2 / n
-			c[i] = -float64(y*d1) / n
+			w := b.weight.At(i)
+			t[0] += float64(w * max(u[i], 0))
+			t[1] += float64(w * d1)
+			h[i] = float64(w*d2) / n
+			c[i] = -float64(w*float64(y*d1)) / n
 		}
 		b.scatter(grad, c, d.bias)
 	})
@@ -203,12 +206,13 @@ func (d *data) along(q, v, h []float64) float64 {
 // rise returns the change of the smoothed mean loss, and the mean hinge, as u
 // becomes u − s·q.
 func (d *data) rise(u, q []float64, s, alpha float64) (change, mean float64) {
-	n, alpha2 := float64(d.n), float64(alpha*alpha)
+	n, alpha2 := d.mass, float64(alpha*alpha)
 	t := d.sum(nil, 8*d.n, func(b *block, at int, _ []float64, t *totals) {
 		for i := at; i < at+len(b.y); i++ {
 			delta := -float64(s * q[i])
-			t[0] += rise(u[i], delta, alpha2)
-			t[1] += max(u[i]+delta, 0)
+			w := b.weight.At(i - at)
+			t[0] += float64(w * rise(u[i], delta, alpha2))
+			t[1] += float64(w * max(u[i]+delta, 0))
 		}
 	})
 	return t[0] / n, t[1] / n
@@ -217,12 +221,13 @@ func (d *data) rise(u, q []float64, s, alpha float64) (change, mean float64) {
 // slopes returns the first and the second derivative by s of the smoothed
 // mean loss at u − s·q.
 func (d *data) slopes(u, q []float64, s, alpha float64) (d1, d2 float64) {
-	n, alpha2 := float64(d.n), float64(alpha*alpha)
+	n, alpha2 := d.mass, float64(alpha*alpha)
 	t := d.sum(nil, 8*d.n, func(b *block, at int, _ []float64, t *totals) {
 		for i := at; i < at+len(b.y); i++ {
 			_, p1, p2 := smooth(u[i]-float64(s*q[i]), alpha2)
-			t[0] -= float64(p1 * q[i])
-			t[1] += float64(p2 * float64(q[i]*q[i]))
+			w := b.weight.At(i - at)
+			t[0] -= float64(w * float64(p1*q[i]))
+			t[1] += float64(w * float64(p2*float64(q[i]*q[i])))
 		}
 	})
 	return t[0] / n, t[1] / n

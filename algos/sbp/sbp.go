@@ -124,6 +124,9 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
+// Limits implements algos.Limited: water is poured over all examples alike.
+func (l *Learner) Limits() algos.Limits { return algos.Limits{Unweighted: true} }
+
 // Step takes the pending examples into the buffer and does Updates updates for
 // every Every of them.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {

@@ -89,7 +89,11 @@ func (l *Learner) begin() {
 func (l *Learner) weigh() {
 	l.prob.Ridge = l.opt.Lambda
 	if math.IsNaN(l.opt.Lambda) {
-		l.prob.Ridge = 1 / (l.opt.C * float64(max(l.prob.Len(), 1)))
+		mass := 1.0
+		if l.prob.Len() > 0 {
+			mass = l.prob.Mass()
+		}
+		l.prob.Ridge = 1 / (l.opt.C * mass)
 	}
 }
 
@@ -140,12 +144,14 @@ func (l *Learner) arrive() {
 			continue
 		case slot == l.prob.Len():
 			l.prob.Append(x.X, x.Y)
+			l.prob.Weigh(slot, x.Importance())
 		default:
 			if l.gram != nil {
 				l.gram.Remove(l.prob, slot)
 				l.stale++
 			}
 			l.prob.Set(slot, x.X, x.Y)
+			l.prob.Weigh(slot, x.Importance())
 			slots = append(slots, slot)
 		}
 		if l.gram != nil {
@@ -323,8 +329,9 @@ func (l *Learner) fields(f *state.Fields) {
 // than the solver's vectors.
 func (l *Learner) restore() error {
 	dim := len(l.solver.X())
-	for _, x := range l.Sample() {
+	for i, x := range l.Sample() {
 		l.prob.Append(x.X, x.Y)
+		l.prob.Weigh(i, x.Importance())
 	}
 	if have := l.prob.Dim(); have > dim {
 		return fmt.Errorf("the examples have %d coordinates, the model %d", have, dim)

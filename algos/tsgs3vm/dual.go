@@ -29,7 +29,7 @@ const (
 // arms, each have w = w_L + w_U:
 //
 //	w_L = Σ_i α_i y_i z_i,   0 ≤ α_i ≤ c,   by dual coordinate ascent:
-//	      α_i ← clamp(α_i + (1 − y_i f(x_i))/‖z_i‖², 0, c)
+//	      α_i ← clamp(α_i + (1 − y_i f(x_i))/‖z_i‖², 0, c v_i),  v_i the weight of i
 //	w_U ← (1−γ) w_U − Σ_u β_u sign(u'(f)) z_u over a minibatch,
 //	      β_u = min(γ C*/B |u'(f(x_u))|, (1 − |f(x_u)|)/‖z‖²)
 //
@@ -252,7 +252,7 @@ func (d *dual) place(i int, z, m []float32) {
 	d.q[i] = d.squared(z, m)
 }
 
-// box returns the largest α.
+// box returns the largest α of an example of weight 1.
 func (d *dual) box(l *Learner) float64 {
 	n, c, _ := l.weights(0)
 	return c / max(n, 1)
@@ -272,7 +272,7 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 		c := d.box(l)
 		for r, x := range part {
 			loss += d.compare(d.row(z, r), x.Y)
-			d.learn(x.Y, draw.Slots[from+r], draw.Old[from+r], d.row(z, r), d.row(m, r), c)
+			d.learn(x.Y, draw.Slots[from+r], draw.Old[from+r], d.row(z, r), d.row(m, r), x.Importance()*c)
 		}
 		d.scored.mu.Unlock()
 	}
@@ -384,9 +384,9 @@ func (d *dual) sweep(l *Learner, limit int) float64 {
 	for range min(n, limit) {
 		i := d.cursor % n
 		d.cursor = (i + 1) % n
-		y := l.Sample()[i].Y
+		x := l.Sample()[i]
 		for _, a := range d.arms {
-			worst = max(worst, d.relax(a, c, i, y))
+			worst = max(worst, d.relax(a, x.Importance()*c, i, x.Y))
 		}
 	}
 	return worst
@@ -447,7 +447,7 @@ func (d *dual) restart(l *Learner, last bool) {
 		clear(a.wl)
 		a.b, a.bl = 0, 0
 		for i, alpha := range a.a {
-			a.a[i] = min(alpha, c)
+			a.a[i] = min(alpha, l.Sample()[i].Importance()*c)
 			d.shift(a, a.a[i]*l.Sample()[i].Y, d.m[i], true)
 		}
 	}

@@ -171,11 +171,14 @@ func (s *sgd) admit(l *Learner, d *samplers.Draw) {
 	l.hinge = loss / float64(len(fresh))
 }
 
-// drawLabels sets dst[slot] to the mean of l' over the labelled minibatch, the
+// drawLabels sets dst[slot] to the mean of l', weighed, over the labelled minibatch, the
 // share of the slot.
 func (s *sgd) drawLabels(l *Learner, dst []float64) {
 	smooth, n := s.opt.Hinge == "huber", l.Len()
-	slope := func(i int) float64 { return hingeSlope(smooth, s.f[i], l.Sample()[i].Y) }
+	slope := func(i int) float64 {
+		x := l.Sample()[i]
+		return x.Importance() * hingeSlope(smooth, s.f[i], x.Y)
+	}
 	if n <= s.opt.BatchL {
 		for i := range dst {
 			dst[i] = slope(i) / float64(n)

@@ -6,6 +6,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -88,6 +89,7 @@ type grid struct {
 	opt  options
 	seed uint64
 	y    []float64
+	v    weight.List
 	fold []int
 
 	marks  []*stream.Example
@@ -107,7 +109,7 @@ type settings struct {
 
 // newGrid returns nil where a class has too few labels.
 func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
-	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds)}
+	g := &grid{xs: samplers.Vecs(pool), opt: o, seed: seed, fold: dealFolds(pool, tuneFolds), v: weight.Of(pool)}
 	positive := 0
 	for _, x := range pool {
 		g.y = append(g.y, x.Y)
@@ -209,9 +211,9 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 							continue
 						}
 						if (s[k] >= 0) != (g.y[k] > 0) {
-							v.wrong++
+							v.wrong += g.v.At(k)
 						}
-						v.loss += max(0, 1-float64(g.y[k]*s[k]))
+						v.loss += float64(g.v.At(k) * max(0, 1-float64(g.y[k]*s[k])))
 					}
 				}
 			}
@@ -267,7 +269,7 @@ func (g *grid) solve(fold int, c float64, a, s []float64, sweeps int, tol float6
 			}
 			row := g.gram[i*n : (i+1)*n]
 			q := max(float64(row[i]), 1e-3)
-			next := min(max(a[i]+(1-float64(y*s[i]))/q, 0), c)
+			next := min(max(a[i]+(1-float64(y*s[i]))/q, 0), g.v.At(i)*c)
 			if t := next - a[i]; t != 0 {
 				a[i] = next
 				vec.AxpyMixed(t*y, row, s)

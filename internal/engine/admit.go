@@ -41,7 +41,7 @@ func limits(cfg Config, options map[string]string) (algos.Limits, error) {
 		}
 	}
 	if cfg.HashDim > 0 {
-		return algos.Limits{}, nil
+		return algos.Limits{Unweighted: lim.Unweighted}, nil
 	}
 	return lim, nil
 }
@@ -91,6 +91,9 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	if x.Labelled && math.Abs(x.Y) >= algos.TooLarge {
 		return refuse(stream.StageLabel, stream.ReasonNotFinite, "y", fmt.Errorf("%g is too large, the limit is %g", x.Y, algos.TooLarge))
 	}
+	if w := x.Importance(); !(w >= leastWeight && w <= mostWeight) {
+		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is not from %g to %g", w, leastWeight, mostWeight))
+	}
 	if e.isLabel(it) {
 		return nil
 	}
@@ -99,6 +102,12 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	}
 	return nil
 }
+
+// The weights that learners take: sums of more different ones would be rounding.
+const (
+	leastWeight = 1e-6
+	mostWeight  = 1e6
+)
 
 var errNotFinite = errors.New("not a finite number")
 

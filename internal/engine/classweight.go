@@ -106,6 +106,12 @@ func (e *Engine) checkClassWeights() (err error) {
 		c.auto = false
 		return nil
 	}
+	if e.gate.limits.Unweighted {
+		if c.given != nil {
+			return fmt.Errorf("class weights: learner %s cannot weigh examples", e.cfg.Spec.Name)
+		}
+		c.auto = false
+	}
 	if c.given == nil {
 		return nil
 	}

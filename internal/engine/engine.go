@@ -173,9 +173,6 @@ func NewEngine(cfg Config) (*Engine, error) {
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
 	}
-	if err := e.checkClassWeights(); err != nil {
-		return nil, err
-	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
 		return nil, fmt.Errorf("labels come %d examples later, want 0 to %d", cfg.Delay, MaxJoinWindow)
@@ -185,6 +182,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
 	if e.gate.limits, err = limits(e.cfg, opts); err != nil {
+		return nil, err
+	}
+	if err := e.checkClassWeights(); err != nil {
 		return nil, err
 	}
 	if cfg.Warmup == 0 {

@@ -29,9 +29,10 @@ const sampleRows = 1024
 // ray is F along the ray through the origin and x.
 type ray struct {
 	p        *Problem
-	z, b     []float64 // margins at x, targets
-	two, one float64   // ‖x‖², ‖x‖₁ as far as λ2 weighs it
-	zeta, pp float64   // ζ, ‖p‖²
+	z, b     []float64           // margins at x, targets
+	share    func(k int) float64 // weights, whose mean is 1; nil: all are
+	two, one float64             // ‖x‖², ‖x‖₁ as far as λ2 weighs it
+	zeta, pp float64             // ζ, ‖p‖²
 }
 
 // at returns F(θx) + ζ (1−θ)² ‖p‖²/2 and the part of it that has a second
@@ -39,9 +40,13 @@ type ray struct {
 func (r *ray) at(theta float64) (value, slope, curve float64) {
 	for i, z := range r.z {
 		s := float64(theta * z)
-		value += r.p.Loss.value(s, r.b[i])
-		slope += float64(z * r.p.Loss.deriv(s, r.b[i]))
-		curve += float64(float64(z*z) * r.p.Loss.second(s, r.b[i]))
+		w := 1.0
+		if r.share != nil {
+			w = r.share(i)
+		}
+		value += float64(w * r.p.Loss.value(s, r.b[i]))
+		slope += float64(w * float64(z*r.p.Loss.deriv(s, r.b[i])))
+		curve += float64(w * float64(float64(z*z)*r.p.Loss.second(s, r.b[i])))
 	}
 	n := float64(max(len(r.z), 1))
 	pen, two := float64(r.zeta*r.pp), float64(r.p.Ridge*r.two)
@@ -158,7 +163,7 @@ func (s *Solver) places(m int) []int {
 // ‖p~‖².
 func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	p, d := s.prob, &s.decrease
-	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b}
+	r := ray{p: p, zeta: d.zeta, pp: pp, b: p.b, share: p.share}
 	r.two, r.one = p.norms(x)
 	switch {
 	case s.gram != nil:
@@ -169,6 +174,7 @@ func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 		n := min(p.Len(), sampleRows)
 		d.z, d.b = linear.Grow(d.z, n), linear.Grow(d.b, n)
 		r.z, r.b = d.z[:n], d.b[:n]
+		r.share = func(k int) float64 { return p.share(k * p.Len() / n) }
 		for k := range n {
 			i := k * p.Len() / n
 			r.z[k], r.b[k] = p.dot(x, i), p.b[i]
@@ -185,8 +191,9 @@ func (s *Solver) theta(x []float64, snapshot bool, pp float64) float64 {
 	}
 	var q, h float64
 	for i, z := range r.z {
-		q += float64(z * z)
-		h += float64(z * r.b[i])
+		w := r.share(i)
+		q += float64(w * float64(z*z))
+		h += float64(w * float64(z*r.b[i]))
 	}
 	n := float64(max(len(r.z), 1))
 	return r.quadratic(q/n, h/n)

@@ -26,7 +26,10 @@ type sampling struct {
 func (s *sampling) prepare(p *Problem, weighted bool) {
 	s.n = p.Len()
 	s.weight = s.weight[:0]
-	s.most = slices.Max(p.norm2)
+	s.most = 0
+	for i := range p.norm2 {
+		s.most = max(s.most, p.size(i))
+	}
 	sum := p.trace()
 	if !weighted || !(sum > 0) {
 		return
@@ -40,7 +43,8 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 	// back.
 	s.work = slices.Grow(s.work[:0], n)[:n]
 	low, high := 0, n
-	for i, v := range p.norm2 {
+	for i := range p.norm2 {
+		v := p.size(i)
 		np := (1 + v/(sum/float64(n))) / 2
 		s.weight[i], s.keep[i], s.alias[i] = 1/np, np, int32(i)
 		s.most = max(s.most, v/np)

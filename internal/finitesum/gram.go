@@ -14,15 +14,16 @@ import (
 // MaxGram is the largest number of coordinates of which a Gram matrix is kept.
 const MaxGram = 1000
 
-// Gram holds Σ a_i a_iᵀ and Σ b_i a_i over a changing set of rows, from which
+// Gram holds Σ w_i a_i a_iᵀ and Σ w_i b_i a_i over a changing set of rows, from which
 // come the quadratic terms of the squared loss and the minimum of a ridge
 // problem. Memory: d²/2 numbers; a row costs nnz²/2.
 type Gram struct {
-	low linear.Lower
-	h   []float64
-	n   int
-	row []float64 // scratch: a row as numbers in float64, 0 between two calls
-	idx []int32   // its coordinates that are not 0
+	low  linear.Lower
+	h    []float64
+	n    int
+	over float64   // Σ (w_i − 1)
+	row  []float64 // scratch: a row as numbers in float64, 0 between two calls
+	idx  []int32   // its coordinates that are not 0
 }
 
 // Dim returns the number of coordinates.
@@ -46,7 +47,7 @@ func (g *Gram) Remove(p *Problem, i int) { g.update(p, i, -1) }
 
 // Rebuild sums all rows of p again.
 func (g *Gram) Rebuild(p *Problem) {
-	g.low, g.h, g.n = g.low[:0], g.h[:0], 0
+	g.low, g.h, g.n, g.over = g.low[:0], g.h[:0], 0, 0
 	g.widen(p.Dim())
 	for i := range p.rows {
 		g.Add(p, i)
@@ -55,6 +56,10 @@ func (g *Gram) Rebuild(p *Problem) {
 
 func (g *Gram) update(p *Problem, i int, sign float64) {
 	g.widen(p.Dim())
+	w := p.weights.At(i)
+	g.over += float64(sign * (w - 1))
+	g.n += int(sign)
+	sign *= w
 	g.row, g.idx = linear.Grow(g.row, p.Dim()), g.idx[:0]
 	a := g.row
 	if p.Bias != 0 {
@@ -81,10 +86,20 @@ func (g *Gram) update(p *Problem, i int, sign float64) {
 	for _, j := range g.idx {
 		a[j] = 0
 	}
-	g.n += int(sign)
 }
 
-// forms returns xᵀGx and hᵀx, both divided by the number of rows.
+// mass returns the weight of the rows, or 1 where there are none.
+func (g *Gram) mass() float64 {
+	if g.n == 0 {
+		return 1
+	}
+	return float64(g.n) + g.over
+}
+
+// Mass returns the weight of the rows.
+func (g *Gram) Mass() float64 { return float64(g.n) + g.over }
+
+// forms returns xᵀGx and hᵀx, both divided by the weight of the rows.
 func (g *Gram) forms(x []float64) (q, h float64) {
 	d := min(len(g.h), len(x))
 	for i, v := range x[:d] {
@@ -95,7 +110,7 @@ func (g *Gram) forms(x []float64) (q, h float64) {
 		q += float64(v * (2*vec.Dot64(line[:i], x[:i]) + float64(line[i]*v)))
 		h += float64(g.h[i] * v)
 	}
-	n := float64(max(g.n, 1))
+	n := g.mass()
 	return q / n, h / n
 }
 
@@ -107,7 +122,7 @@ var errSingular = errors.New("the ridge problem has no finite solution")
 // that is 0.
 func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 	const tiny = 1e-13
-	d, n := len(g.h), float64(max(g.n, 1))
+	d, n := len(g.h), g.mass()
 	c, x := slices.Clone(g.low), slices.Clone(g.h)
 	for i := range c {
 		c[i] /= n
@@ -127,7 +142,7 @@ func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 // At returns xᵀGx/n, hᵀx/n, and the norm of the gradient of the ridge problem
 // at x.
 func (g *Gram) At(x []float64, lambda1 float64) (q, h, norm float64) {
-	n := float64(max(g.n, 1))
+	n := g.mass()
 	r := make([]float64, len(g.h))
 	for i, v := range x[:len(g.h)] {
 		line := g.low.Row(i)
@@ -147,10 +162,16 @@ func (g *Gram) Fields(f *state.Fields) {
 	f.Float64s("low", (*[]float64)(&g.low))
 	f.Float64s("h", &g.h)
 	f.Int("n", &g.n)
+	if f.Decoding() {
+		g.over = 0
+	}
+	if f.Next("weights") || !f.Decoding() && g.over != 0 {
+		f.Float64("weights", &g.over)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if d := len(g.h); len(g.low) != linear.Triangle(d) || g.n < 0 {
+	if d := len(g.h); len(g.low) != linear.Triangle(d) || g.n < 0 || !(g.mass() > 0) {
 		f.Fail("low", fmt.Errorf("%d sums for %d coordinates, %d rows", len(g.low), d, g.n))
 	}
 	f.Fail("low", linear.Finite(g.low, g.h))

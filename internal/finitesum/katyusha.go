@@ -40,7 +40,7 @@ func (s *Solver) katyusha(ctx context.Context, m int) error {
 			if a.sparse {
 				a.reach(i, int32(k))
 			}
-			c := float64(weight * (p.Loss.deriv(p.dot(a.x, i), p.b[i]) - s.d[i]))
+			c := float64(weight * (p.deriv(p.dot(a.x, i), i) - s.d[i]))
 			p.axpy(float64(share*c), i, a.u)
 		}
 		a.move(int32(k))

@@ -1,8 +1,9 @@
 // Package finitesum minimises regularised finite sums over linear models by
 // stochastic gradients of reduced variance:
 //
-//	F(x) = 1/n Σ loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
+//	F(x) = 1/n Σ w_i loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
 //
+// where the weights w_i are 1 as a rule; else n is their sum,
 // with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
 // logistic loss. The methods are those of Shang, Liu, Zhou, Cheng,
 // Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
@@ -20,6 +21,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -33,6 +35,9 @@ type Problem struct {
 	// of λ2; feature j is then coordinate j+1. 0 means that there is none and
 	// that feature j is coordinate j.
 	Bias float64
+
+	weights weight.List
+	unit    float64 // number of rows by their weight; see balance
 
 	rows  []stream.Vec
 	b     []float64
@@ -66,7 +71,33 @@ func (p *Problem) Append(a stream.Vec, b float64) {
 	p.Set(len(p.rows)-1, a, b)
 }
 
-// Set replaces row i.
+// Weigh sets the weight of row i. It counts once the rows are complete: after
+// Solver.Changed.
+func (p *Problem) Weigh(i int, w float64) { p.weights.Set(i, p.Len(), w) }
+
+// Mass returns the sum of the weights.
+func (p *Problem) Mass() float64 { return p.weights.Sum(p.Len()) }
+
+// balance notes what the weights are to be multiplied by for a mean of 1.
+func (p *Problem) balance() { p.unit = float64(p.Len()) / p.Mass() }
+
+// share returns the weight of row i, of which the mean is 1.
+func (p *Problem) share(i int) float64 {
+	if p.weights == nil {
+		return 1
+	}
+	return p.weights.At(i) * p.unit
+}
+
+// size returns ‖a_i‖², weighed.
+func (p *Problem) size(i int) float64 { return p.share(i) * p.norm2[i] }
+
+// deriv returns the derivative of the loss of row i, weighed.
+func (p *Problem) deriv(z float64, i int) float64 {
+	return p.share(i) * p.Loss.deriv(z, p.b[i])
+}
+
+// Set replaces row i. Its weight stays.
 func (p *Problem) Set(i int, a stream.Vec, b float64) {
 	p.nnz += len(a.Val) - len(p.rows[i].Val)
 	p.rows[i], p.b[i] = a, b
@@ -144,10 +175,10 @@ func (p *Problem) smoothness() float64 {
 	return float64(p.Loss.Curvature()*p.trace())/float64(max(p.Len(), 1)) + p.Ridge
 }
 
-// trace returns Σ ‖a_i‖².
+// trace returns Σ w_i ‖a_i‖², weights having a mean of 1.
 func (p *Problem) trace() (s float64) {
-	for _, v := range p.norm2 {
-		s += v
+	for i := range p.norm2 {
+		s += p.size(i)
 	}
 	return s
 }
@@ -188,7 +219,7 @@ func (p *Problem) norms(x []float64) (two, one float64) {
 func (p *Problem) meanLoss(z []float64) float64 {
 	s := 0.0
 	for i, v := range z {
-		s += p.Loss.value(v, p.b[i])
+		s += float64(p.share(i) * p.Loss.value(v, p.b[i]))
 	}
 	return s / float64(max(len(z), 1))
 }
@@ -244,7 +275,7 @@ func (p *Problem) Gradient(x []float64) []float64 {
 	z, g := make([]float64, p.Len()), make([]float64, len(x))
 	p.Margins(z, x)
 	for i := range z {
-		z[i] = p.Loss.deriv(z[i], p.b[i])
+		z[i] = p.deriv(z[i], i)
 	}
 	p.gradient(g, z)
 	return g

@@ -138,19 +138,23 @@ func (s *Solver) Changed(slots ...int) {
 	s.valid, s.sample.n = nothing, 0
 	clear(s.sum)
 	s.summed = 0
+	s.prob.balance()
 	if !s.par.Method.table {
 		return
 	}
 	p := s.prob
 	known := min(len(s.table), p.Len())
+	if p.weights != nil {
+		known = 0 // the others have another share now
+	}
 	s.table = slices.Grow(s.table[:known], p.Len()-known)[:p.Len()]
 	for _, i := range slots {
 		if i < known {
-			s.table[i] = p.Loss.deriv(p.dot(s.snap, i), p.b[i])
+			s.table[i] = p.deriv(p.dot(s.snap, i), i)
 		}
 	}
 	for i := known; i < p.Len(); i++ {
-		s.table[i] = p.Loss.deriv(p.dot(s.snap, i), p.b[i])
+		s.table[i] = p.deriv(p.dot(s.snap, i), i)
 	}
 	p.gradient(s.mean, s.table)
 	s.passes++
@@ -196,7 +200,7 @@ func (s *Solver) evaluate(gradient bool) {
 	if gradient && s.valid < theGradient {
 		s.d = slices.Grow(s.d[:0], n)[:n]
 		for i, z := range s.margins {
-			s.d[i] = p.Loss.deriv(z, p.b[i])
+			s.d[i] = p.deriv(z, i)
 		}
 		s.grad = linear.Grow(s.grad, p.Dim())
 		p.gradient(s.grad, s.d)
@@ -357,5 +361,6 @@ func (s *Solver) Restored() error {
 		return fmt.Errorf("%d summed, %d halved, %g passes", s.summed, s.halved, s.passes)
 	}
 	s.valid, s.sample.n = nothing, 0
+	s.prob.balance()
 	return nil
 }

@@ -51,7 +51,7 @@ func (w *walk) look() drawn {
 	if w.sparse {
 		w.reach(i)
 	}
-	d := p.Loss.deriv(p.dot(w.x, i), p.b[i])
+	d := p.deriv(p.dot(w.x, i), i)
 	return drawn{i, float64(weight * (d - w.known[i])), d}
 }
 

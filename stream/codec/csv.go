@@ -352,6 +352,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	if want := c.o.Dim; want > 0 && c.to == nil && len(val) != want {
 		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", k, k-len(val)+want, c.orAlone())
 	}
+	ex.Weight = 0
 	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Val: val}), y, labelled
 	return nil
 }

@@ -18,8 +18,9 @@ import (
 //
 // The keys of a sparse vector may come in any order; one that comes twice is
 // refused. "y" absent or null makes the example unlabelled; "id" is a string
-// or a number, whose text it becomes, or null. "ts" and every other key are
-// skipped, whatever their value; "x", "y" and "id" may come once. Nesting
+// or a number, whose text it becomes, or null. "weight" is a number above 0, by
+// which the example counts, 1 where it is absent or null. "ts" and every other key
+// are skipped, whatever their value; "x", "y", "id" and "weight" may come once. Nesting
 // deeper than 64 is refused.
 type jsonCodec struct{ common }
 
@@ -57,7 +58,9 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 		y                   float64
 		id                  string
 		labelled            bool
+		weight              float32
 		seenX, seenY, seenI bool
+		seenW               bool
 	)
 	for first := true; ; first = false {
 		if more, err := p.more(first, '}'); err != nil {
@@ -90,6 +93,11 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 			if err == nil {
 				id, err = p.id()
 			}
+		case "weight":
+			err = once(&seenW, name)
+			if err == nil {
+				weight, err = p.weight()
+			}
 		default:
 			err = p.skip(1)
 		}
@@ -104,8 +112,34 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	if !seenX && needX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Weight = id, a.Take(x), y, labelled, weight
 	return nil
+}
+
+// weight reads the weight of an example.
+func (p *jsonText) weight() (float32, error) {
+	if p.word("null") {
+		return 0, nil
+	}
+	d, text, err := p.number("weight", stream.StageDecode)
+	if err != nil {
+		return 0, err
+	}
+	return weightOf(d.float64(text))
+}
+
+// weightOf returns a weight as examples have it: 0 for 1.
+func weightOf(v float64) (float32, error) {
+	w := float32(v)
+	switch {
+	case w-w != 0:
+		return 0, failf(stream.StageDecode, stream.ReasonNotFinite, "weight", "the weight is %g", v)
+	case !(w > 0):
+		return 0, failf(stream.StageDecode, stream.ReasonLimit, "weight", "the weight is %g, want a number above 0", v)
+	case w == 1:
+		return 0, nil
+	}
+	return w, nil
 }
 
 // once refuses a key that has been seen.
@@ -320,6 +354,12 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		}
 		out = append(out, `,"id":`...)
 		out = append(out, id...)
+	}
+	if ex.Weight != 0 && ex.Weight != 1 {
+		if _, err := weightOf(float64(ex.Weight)); err != nil {
+			return dst, err
+		}
+		out = appendFloat32(append(out, `,"weight":`...), ex.Weight)
 	}
 	return append(out, '}'), nil
 }

@@ -147,6 +147,7 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 		val = append(val, v)
 		i = end
 	}
+	ex.Weight = 0
 	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Idx: idx, Val: val}), y, labelled
 	return nil
 }

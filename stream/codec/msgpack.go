@@ -18,7 +18,8 @@ import (
 //	        indices must strictly increase
 //
 // "y" is a float or an integer, nil or absent where the label is unknown; "id"
-// a string, a bin, an integer, or nil. Every other key, of whatever type, is
+// a string, a bin, an integer, or nil; "weight" a number above 0, by which the
+// example counts, 1 where it is absent or nil. Every other key, of whatever type, is
 // skipped with its value. What follows the map is refused.
 //
 // The encoder writes bin.
@@ -47,7 +48,9 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 		y                   float64
 		id                  string
 		labelled            bool
+		weight              float32
 		seenX, seenY, seenI bool
+		seenW               bool
 	)
 	for range h.size {
 		name, err := p.key(1)
@@ -70,6 +73,11 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 			if err == nil {
 				id, err = p.id()
 			}
+		case "weight":
+			err = once(&seenW, name)
+			if err == nil {
+				weight, err = p.weight()
+			}
 		default:
 			if err = p.skip(1); err != nil {
 				err = fail(stream.StageDecode, stream.ReasonSyntax, "", err)
@@ -85,7 +93,7 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 	if !seenX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Weight = id, a.Take(x), y, labelled, weight
 	return nil
 }
 
@@ -125,6 +133,21 @@ func (c *msgpack) labelWord(p *packed, h head) (y float64, labelled bool, err er
 	}
 	y, err = c.labels.word(text)
 	return y, err == nil, err
+}
+
+func (p *packed) weight() (float32, error) {
+	h, err := p.head()
+	if err != nil {
+		return 0, fail(stream.StageDecode, stream.ReasonSyntax, "weight", err)
+	}
+	if h.kind == kindNil {
+		return 0, nil
+	}
+	v, ok := h.number()
+	if !ok {
+		return 0, failf(stream.StageDecode, stream.ReasonType, "weight", "the weight is of type %s, want a number", h.kind)
+	}
+	return weightOf(v)
 }
 
 func (p *packed) id() (string, error) {
@@ -313,6 +336,13 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	if ex.ID != "" {
 		size++
 	}
+	weighs := ex.Weight != 0 && ex.Weight != 1
+	if weighs {
+		if _, err := weightOf(float64(ex.Weight)); err != nil {
+			return dst, err
+		}
+		size++
+	}
 	out := append(dst, 0x80|size, 0xa1, 'x')
 	if ex.X.Idx != nil {
 		out = append(out, 0x82, 0xa1, 'i')
@@ -347,6 +377,10 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 			return dst, failf(stream.StageDecode, stream.ReasonTooLarge, "id", "%d bytes are too many", len(ex.ID))
 		}
 		out = appendStr(append(out, 0xa2, 'i', 'd'), ex.ID)
+	}
+	if weighs {
+		out = append(appendStr(out, "weight"), 0xca)
+		out = binary.BigEndian.AppendUint32(out, math.Float32bits(ex.Weight))
 	}
 	return out, nil
 }

@@ -35,6 +35,10 @@ import (
 // far, the form in which Cotter, Shalev-Shwartz and Srebro (ICML 2012, table 1)
 // compare it with their method.
 //
+// The loss of an example of weight v counts v times: a_i += v y_i/(k P). A step is
+// that of the subgradient, whatever its length; the steps 1/(λ t) begin far too
+// long anyway, and one that ends at the margin would not be of this method.
+//
 // Paper → code: α_t[j] |coef[j]|·P, t step, k Options.Batch, λ lambda(),
 // projection (eq. 6) Options.Project.
 //
@@ -137,7 +141,9 @@ func (l *Learner) learn() {
 		return
 	}
 	l.n += uint64(n)
-	l.seen += float64(n)
+	for _, x := range batch {
+		l.seen += x.Importance()
+	}
 	l.iterate(batch, true)
 	for range l.opt.Passes - 1 {
 		l.iterate(l.draw(n), false)
@@ -181,12 +187,12 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 		if l.projects() {
 			v := u[i]
 			for _, j := range added {
-				v += float64(inc * batch[j].Y * l.between(batch[j], x))
+				v += float64(inc * batch[j].Importance() * batch[j].Y * l.between(batch[j], x))
 			}
-			l.sq += float64(2*inc*x.Y*v) + float64(inc*inc*l.between(x, x))
+			l.sq += float64(2*inc*x.Importance()*x.Y*v) + float64(inc*x.Importance()*inc*x.Importance()*l.between(x, x))
 			added = append(added, i)
 		}
-		l.raise(x, float64(inc*x.Y))
+		l.raise(x, float64(inc*x.Importance()*x.Y))
 	}
 	l.fade()
 	radius := l.opt.Radius

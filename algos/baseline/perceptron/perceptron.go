@@ -42,7 +42,7 @@ func check(o *options) error { return o.Check() }
 // Learner runs the online kernel perceptron: w ← w + y Φ(x) on every example
 // with y ⟨w, Φ(x)⟩ ≤ 0.
 //
-// For any function u, the number M of mistakes is at most
+// A mistake on an example of weight v adds v y Φ(x). With weights of 1, for any function u, the number M of mistakes is at most
 // Σ l_i + r‖u‖ √(Σ l_i) + r²‖u‖², with the sums of the hinge losses l_i of u
 // over the mistakes and r² = max K(x,x).
 //
@@ -108,13 +108,14 @@ func (l *Learner) learn(x *stream.Example) {
 	l.evals += int64(m)
 	if x.Y*vec.DotMixed(l.row[:m], l.coef) <= 0 {
 		l.mistakes++
-		lag := float64(x.Y * l.sum)
+		c := x.Y * x.Importance()
+		lag := float64(c * l.sum)
 		if m < l.opt.Budget {
 			l.basis.Append(x.X)
-			l.coef, l.lag = append(l.coef, x.Y), append(l.lag, lag)
+			l.coef, l.lag = append(l.coef, c), append(l.lag, lag)
 		} else {
 			l.basis.Set(l.oldest, x.X)
-			l.coef[l.oldest], l.lag[l.oldest] = x.Y, lag
+			l.coef[l.oldest], l.lag[l.oldest] = c, lag
 			l.oldest = (l.oldest + 1) % m
 		}
 		l.fade()

@@ -46,9 +46,9 @@ var Spec = algos.Define(algos.SpecInfo{
 // Learner keeps Σ x xᵀ and Σ y x over the labelled examples that count, and at
 // a refresh minimises
 //
-//	1/(2n) Σ (wᵀx_i + β b − y_i)² + λ/2 (‖w‖² + b²)
+//	1/(2n) Σ v_i (wᵀx_i + β b − y_i)² + λ/2 (‖w‖² + b²)
 //
-// where β² is the option bias and β b the model's bias. In classification the
+// where v_i are the weights of the examples, n is their sum, β² is the option bias and β b the model's bias. In classification the
 // targets are the labels ±1. Cost: d²/2 an example, twice with a window, and
 // d³/6 a refresh. The sums of a window are computed again once as many
 // examples have left it as it holds, so that rounding errors do not add up.
@@ -114,27 +114,30 @@ func (l *Learner) Add(x *stream.Example) (algos.Fate, error) {
 		switch {
 		case d.Slots == nil && l.rows.Len() > 0:
 			l.rows.Set(0, row, x.Y)
+			l.rows.Weigh(0, x.Importance())
 			l.count++
 		case d.Slots == nil || d.Old[i] == nil:
 			slot = l.rows.Len()
 			l.rows.Append(row, x.Y)
+			l.rows.Weigh(slot, x.Importance())
 			l.count++
 		default:
 			slot = d.Slots[i]
 			l.sums.Remove(&l.rows, slot)
-			l.square -= float64(d.Old[i].Y * d.Old[i].Y)
+			l.square -= float64(d.Old[i].Importance() * float64(d.Old[i].Y*d.Old[i].Y))
 			l.rows.Set(slot, row, x.Y)
+			l.rows.Weigh(slot, x.Importance())
 			l.stale++
 		}
 		l.sums.Add(&l.rows, slot)
-		l.square += float64(x.Y * x.Y)
+		l.square += float64(x.Importance() * float64(x.Y*x.Y))
 		l.wait++
 	}
 	if l.stale >= l.count {
 		l.sums.Rebuild(&l.rows)
 		l.stale, l.square = 0, 0
 		for _, x := range l.Sample() {
-			l.square += float64(x.Y * x.Y)
+			l.square += float64(x.Importance() * float64(x.Y*x.Y))
 		}
 	}
 	return fate, nil
@@ -202,16 +205,24 @@ func (l *Learner) solve() error {
 	l.w = x
 	l.renew()
 	q, h, norm := l.sums.At(x, lambda)
-	l.note = note{max(0, (q+l.square/float64(max(l.count, 1)))/2-h), norm}
+	l.note = note{max(0, (q+l.square/l.mass())/2-h), norm}
 	for _, v := range x {
 		l.note.objective += float64(float64(v*v) * lambda / 2)
 	}
 	return nil
 }
 
+// mass returns the weight of the examples, 1 where there are none.
+func (l *Learner) mass() float64 {
+	if l.count == 0 {
+		return 1
+	}
+	return l.sums.Mass()
+}
+
 func (l *Learner) lambda() float64 {
 	if math.IsNaN(l.opt.Lambda) {
-		return 1 / (l.opt.C * float64(max(l.count, 1)))
+		return 1 / (l.opt.C * l.mass())
 	}
 	return l.opt.Lambda
 }
@@ -299,6 +310,7 @@ func (l *Learner) restore() error {
 				return err
 			}
 			l.rows.Append(l.mapped(x.X), x.Y)
+			l.rows.Weigh(l.rows.Len()-1, x.Importance())
 		}
 		if l.count != l.Len() || l.rows.Dim() > max(dim, 1) {
 			return fmt.Errorf("%d of %d examples, %d of %d coordinates", l.count, l.Len(), l.rows.Dim(), dim)

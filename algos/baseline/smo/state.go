@@ -27,6 +27,7 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64("violation", &l.worst)
 	f.Bool("fresh", &l.fresh)
 	f.Uint64("removed", &l.removed)
+	l.v.Fields(f, len(l.y))
 	if f.Decoding() && f.Err() == nil {
 		l.check(f)
 	}
@@ -50,7 +51,7 @@ func (l *Learner) check(f *state.Fields) {
 			f.Fail("y", fmt.Errorf("label of example %d is %g", i, y))
 			return
 		}
-		if !(l.alpha[i] >= 0 && l.alpha[i] <= l.bound) || !finite(l.s[i]) {
+		if !(l.alpha[i] >= 0 && l.alpha[i] <= l.most(i)) || !finite(l.s[i]) {
 			f.Fail("alpha", errNumber)
 			return
 		}

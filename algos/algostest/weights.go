@@ -1,0 +1,142 @@
+package algostest
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// weights checks that examples count as their weights say, and that weights of 1
+// change nothing.
+func (s *suite) weights(t *testing.T) {
+	if l, ok := s.learner(t).(algos.Limited); ok && l.Limits().Unweighted {
+		t.Skip("the learner cannot weigh")
+	}
+	t.Run("one", s.weightOne)
+	t.Run("resume", s.weightResume)
+	t.Run("heard", s.weightHeard)
+	t.Run("twice", s.weightTwice)
+}
+
+// fed returns a learner that has learned from xs.
+func (s *suite) fed(t *testing.T, xs []*stream.Example) algos.Learner {
+	l := s.learner(t)
+	Feed(t, l, clone(xs)...)
+	if _, err := l.Finish(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// weightOne: a weight of 1 is none.
+func (s *suite) weightOne(t *testing.T) {
+	xs := Moons(s.examples, s.task, s.seed)
+	without := Bytes(t, s.fed(t, xs))
+	for _, x := range xs {
+		x.Weight = 1
+	}
+	if !bytes.Equal(without, Bytes(t, s.fed(t, xs))) {
+		t.Error("with a weight of 1 on each example the state is another one")
+	}
+}
+
+// weightResume: weights are part of the state.
+func (s *suite) weightResume(t *testing.T) {
+	xs := Moons(s.examples, s.task, s.seed)
+	r := rand.New(rand.NewPCG(s.seed, 7))
+	for _, x := range xs {
+		x.Weight = float32(math.Exp2(4*r.Float64() - 2))
+	}
+	n := len(xs)/2 + 3
+	l := s.learner(t)
+	Feed(t, l, clone(xs[:n])...)
+	again := s.restore(t, Bytes(t, l))
+	Feed(t, l, clone(xs[n:])...)
+	Feed(t, again, clone(xs[n:])...)
+	if !bytes.Equal(Bytes(t, l), Bytes(t, again)) {
+		t.Error("a learner that was restored goes on in another way where examples have weights")
+	}
+}
+
+// overlapping returns examples with two features of which the first says a little
+// about the label.
+func overlapping(n int, task algos.Task, seed uint64) []*stream.Example {
+	r := rand.New(rand.NewPCG(seed, 11))
+	xs := make([]*stream.Example, n)
+	for i := range xs {
+		y := sign(r.IntN(2) == 0)
+		x := []float32{float32(0.7*y + r.NormFloat64()), float32(r.NormFloat64())}
+		if task == algos.Regress {
+			y += 0.5 * r.NormFloat64()
+		}
+		xs[i] = &stream.Example{Seq: uint64(i + 1), X: stream.Vec{Val: x}, Y: y, Labelled: true}
+	}
+	return xs
+}
+
+// weightHeard: where labels above 0 count eight times, decisions rise, and where
+// they count an eighth they fall.
+func (s *suite) weightHeard(t *testing.T) {
+	n := max(s.examples, 2000)
+	xs := overlapping(n, s.task, s.seed)
+	level := func(w float32) float64 {
+		for _, x := range xs {
+			if x.Weight = 0; x.Y > 0 {
+				x.Weight = w
+			}
+		}
+		m := s.fed(t, xs).Model()
+		test := overlapping(2000, s.task, s.seed+1)
+		up := 0.0
+		for _, x := range test {
+			switch f := m.Decision(x.X); {
+			case s.task == algos.Regress:
+				up += f
+			case f >= 0:
+				up++
+			}
+		}
+		return up / float64(len(test))
+	}
+	low, middle, high := level(1./8), level(1), level(8)
+	if !(low < middle-0.03 && middle+0.03 < high) {
+		t.Errorf("with labels above 0 counting 1/8, 1 and 8 times, decisions are at %.3f, %.3f and %.3f", low, middle, high)
+	}
+}
+
+// weightTwice: an example of weight 2 is two of them, for learners that say how
+// far from the optimum they are.
+func (s *suite) weightTwice(t *testing.T) {
+	once := overlapping(200, s.task, s.seed)
+	var twice []*stream.Example
+	for i, x := range once {
+		k := 1
+		if i%3 == 0 {
+			k, x.Weight = 2, 2
+		}
+		for range k {
+			c := *x
+			c.Seq, c.Weight = uint64(len(twice)+1), 0
+			twice = append(twice, &c)
+		}
+	}
+	for _, o := range s.spec.Options {
+		if _, given := s.options[o.Name]; o.Name == "gamma" && !given {
+			s.options["gamma"] = "0.5"
+			defer delete(s.options, "gamma")
+		}
+	}
+	a, b := s.fed(t, once).Report(), s.fed(t, twice).Report()
+	near := a.Certificate + b.Certificate
+	if math.IsNaN(near) || near > 0.05*b.Objective {
+		t.Skip("the learner does not say that it is near an optimum")
+	}
+	if d := math.Abs(a.Objective - b.Objective); !(d <= near+1e-6*math.Abs(b.Objective)) {
+		t.Errorf("objective %g with weights of 2, %g with the examples twice; at most %g above the optimum", a.Objective, b.Objective, near)
+	}
+}
