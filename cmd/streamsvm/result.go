@@ -58,7 +58,8 @@ type result struct {
 
 	preprocessing, text string
 	tuned               []tune.Row
-	cuts                uint64 // in all
+	cuts                uint64    // in all
+	labels              [2]string // of the classes, the negative one first
 }
 
 // cutResult is a samplers.Cut.
@@ -101,7 +102,7 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		Delay: o.Delay, Prequential: e.Prequential().Final(), Test: test,
 		Train:     trainResult{Steps: rep.Step, Objective: eval.Number(rep.Objective), Certificate: eval.Number(rep.Certificate), Sample: rep.Sample},
 		StateHash: hash(h), tuned: e.Tuned(),
-		Cuts: []cutResult{}, Warnings: warnings(e),
+		Cuts: []cutResult{}, Warnings: warnings(e), labels: e.Labels(),
 	}
 	var cuts []samplers.Cut
 	r.cuts, cuts = e.Cuts()
@@ -228,6 +229,9 @@ func (r *result) rows() [][]string {
 		if m.MAE != nil {
 			return fmt.Sprintf("MAE %.5g, RMSE %.5g, R2 %.4f", float64(*m.MAE), float64(*m.RMSE), float64(*m.R2))
 		}
+		if class, rare := m.Rare(); rare {
+			return r.rare(&m, class)
+		}
 		return fmt.Sprintf("accuracy %s, AUC %s, kappa %s, kappa-temporal %s, hinge %s", eval.Percent(m.Accuracy), decimal(m.AUC), decimal(m.Kappa), decimal(m.KappaT), decimal(m.Hinge))
 	}
 	late := ""
@@ -268,6 +272,16 @@ func (r *result) rows() [][]string {
 		row("warning", "%s", w)
 	}
 	return rows
+}
+
+// rare says how a classifier has predicted where one class is rare: accuracy alone
+// would be that of always predicting the other.
+func (r *result) rare(m *eval.Measures, class int) string {
+	text := fmt.Sprintf("AUC %s, balanced accuracy %s", decimal(m.AUC), eval.Percent(m.BalancedAccuracy))
+	for _, c := range [2]int{class, 1 - class} {
+		text += fmt.Sprintf(", label %s: recall %s, precision %s", r.labels[c], eval.Percent(m.Recall(c)), eval.Percent(m.Precision(c)))
+	}
+	return text + fmt.Sprintf("; accuracy %s, larger class %s", eval.Percent(m.Accuracy), eval.Percent(m.Baseline.Majority))
 }
 
 func decimal(v eval.Number) string {
@@ -386,7 +400,11 @@ func (r *result) tables() []report.Table {
 // user should know about it.
 func printPrequential(w io.Writer, e *engine.Engine) {
 	if s := e.Prequential().Summary(); s.MAE == nil && e.Prequential().Examples() > 0 {
-		fmt.Fprintf(w, "prequential: accuracy %s, kappa-temporal %s; baselines: %s\n", eval.Percent(s.Accuracy), decimal(s.KappaT), s.Baseline)
+		if class, rare := s.Rare(); rare {
+			fmt.Fprintf(w, "prequential: %s; label before %s\n", (&result{labels: e.Labels()}).rare(&s.Measures, class), eval.Percent(s.Baseline.NoChange))
+		} else {
+			fmt.Fprintf(w, "prequential: accuracy %s, kappa-temporal %s; baselines: %s\n", eval.Percent(s.Accuracy), decimal(s.KappaT), s.Baseline)
+		}
 	}
 	for _, text := range warnings(e) {
 		fmt.Fprintln(w, "warning:", text)

@@ -92,6 +92,10 @@ func (c *Config) classLabel(class int) string {
 	return fmt.Sprint(c.Signature.Label(y))
 }
 
+// Labels returns those of the two classes as the data have them, the negative one
+// first.
+func (e *Engine) Labels() [2]string { return [2]string{e.cfg.classLabel(0), e.cfg.classLabel(1)} }
+
 // checkClassWeights makes the weights that are given.
 func (e *Engine) checkClassWeights() (err error) {
 	c := &e.classes

@@ -118,7 +118,6 @@ type Engine struct {
 
 	block   []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
 	told    []float64         // their decisions as foretold, or NaN
-	given   []float64         // their weights but for those of classes
 	inBlock int               // labelled ones among them
 	asked   []asked           // examples that wait for the join's sake and are to be foretold
 	room    []stream.Example  // where own puts the next ones
@@ -314,7 +313,6 @@ func (e *Engine) take(x *stream.Example, told float64) {
 // push puts an example into the block.
 func (e *Engine) push(x *stream.Example, told float64) {
 	x.X = e.transform.Next(x.X)
-	e.given = append(e.given, x.Importance())
 	e.weigh(x)
 	e.block, e.told = append(e.block, x), append(e.told, told)
 }
@@ -373,7 +371,7 @@ func (e *Engine) flush(ctx context.Context) error {
 			return err
 		}
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
-		e.score(e.block[:n], e.told[:n], e.given[:n])
+		e.score(e.block[:n], e.told[:n])
 		for i := range n {
 			if err := e.add(e.block[i]); err != nil {
 				return err
@@ -383,7 +381,6 @@ func (e *Engine) flush(ctx context.Context) error {
 		clear(e.block[rest:])
 		e.block = e.block[:rest]
 		e.told = append(e.told[:0], e.told[n:]...)
-		e.given = append(e.given[:0], e.given[n:]...)
 	}
 	return e.takeSteps(ctx)
 }
@@ -415,13 +412,13 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 		}
 	}
 	clear(e.block)
-	e.block, e.told, e.given = e.block[:0], e.told[:0], e.given[:0]
+	e.block, e.told = e.block[:0], e.told[:0]
 	return nil
 }
 
 // score updates the prequential measures from those of xs that are labelled: by
 // the decisions that were foretold, and where there is none by the present ones.
-func (e *Engine) score(xs []*stream.Example, told, given []float64) {
+func (e *Engine) score(xs []*stream.Example, told []float64) {
 	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
 	for i := range xs {
 		if xs[i].Labelled && math.IsNaN(told[i]) {

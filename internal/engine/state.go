@@ -71,7 +71,6 @@ func (e *Engine) fields(f *state.Fields) {
 	columns.Examples(f, "block", &e.block) // empty in every snapshot
 	if f.Decoding() {
 		e.told = slices.Repeat([]float64{math.NaN()}, len(e.block))
-		e.given = slices.Repeat([]float64{1}, len(e.block))
 	}
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
 		e.tuned[i].Fields(f)

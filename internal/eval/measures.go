@@ -55,15 +55,42 @@ type Measures struct {
 	// negative one, ties counting half. It is exact over the window; over all
 	// examples it is computed from a histogram of scores whose bins are 1/64 of
 	// an octave wide, as if scores in one bin were tied.
-	AUC    Number `json:"auc"`
-	Kappa  Number `json:"kappa"`   // 1: perfect, 0: as good as chance
-	KappaT Number `json:"kappa_t"` // 1: perfect, 0: as good as predicting the label before
+	AUC Number `json:"auc"`
+	// Hits counts the examples of each class, the negative one first, that were
+	// predicted as each.
+	Hits   [2][2]uint64 `json:"-"`
+	Kappa  Number       `json:"kappa"`   // 1: perfect, 0: as good as chance
+	KappaT Number       `json:"kappa_t"` // 1: perfect, 0: as good as predicting the label before
 	// Baseline holds what the accuracy has to be compared with.
 	Baseline Baseline `json:"baseline"`
 
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
 	RMSE *Number `json:"rmse,omitempty"` // root of the mean squared error
 	R2   *Number `json:"r2,omitempty"`   // 1 − mean squared error / variance of the labels
+}
+
+// rarely is the share of a class below which an accuracy says little.
+const rarely = 0.2
+
+// Rare returns whether there is a class with less than a fifth of the examples,
+// and which: 0 for the negative one.
+func (m *Measures) Rare() (class int, yes bool) {
+	negative, positive := (&tally{hits: m.Hits}).classes()
+	if positive < negative {
+		class = 1
+	}
+	n := negative + positive
+	return class, n > 0 && float64(min(negative, positive)) < rarely*float64(n)
+}
+
+// Recall returns the share of the examples of a class that were predicted as such.
+func (m *Measures) Recall(class int) Number {
+	return Number(float64(m.Hits[class][class]) / float64(m.Hits[class][0]+m.Hits[class][1]))
+}
+
+// Precision returns the share of the examples predicted as of a class that were.
+func (m *Measures) Precision(class int) Number {
+	return Number(float64(m.Hits[class][class]) / float64(m.Hits[0][class]+m.Hits[1][class]))
 }
 
 // Baseline holds the accuracies, on the same examples, of two rules that do not
@@ -145,6 +172,7 @@ func (m *Measures) classification(t *tally, hinge, logLoss, auc float64) {
 	m.Accuracy, m.Error = Number(acc), Number(1-acc)
 	m.Hinge, m.LogLoss, m.AUC = Number(hinge), Number(logLoss), Number(auc)
 	m.BalancedAccuracy, m.Baseline = Number(t.balanced()), t.baseline()
+	m.Hits = t.hits
 	m.Kappa, m.KappaT = Number(t.kappa()), Number(t.kappaT())
 }
 
