@@ -17,6 +17,7 @@ func TestExamples(t *testing.T) {
 		{},
 		{Seq: 2, Labelled: true, Y: -1, X: stream.Vec{Idx: []int32{}}},
 		{Seq: 3, Labelled: true, Y: 1e300, X: stream.Vec{Idx: []int32{0, 1<<31 - 1}, Val: []float32{1, 2}}},
+		{Seq: 4, Weight: 2.5},
 	}
 	for n := range len(list) + 1 {
 		want := list[:n]
@@ -64,6 +65,6 @@ func encode(t *testing.T, fields func(*state.Fields)) []byte {
 }
 
 func same(a, b *stream.Example) bool {
-	return a.Seq == b.Seq && a.ID == b.ID && a.Y == b.Y && a.Labelled == b.Labelled &&
+	return a.Seq == b.Seq && a.ID == b.ID && a.Y == b.Y && a.Labelled == b.Labelled && a.Weight == b.Weight &&
 		a.X.Sparse() == b.X.Sparse() && slices.Equal(a.X.Idx, b.X.Idx) && slices.Equal(a.X.Val, b.X.Val)
 }

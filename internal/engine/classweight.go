@@ -229,7 +229,7 @@ func (c *classWeights) look(counts []float64) {
 		}
 		next[k] = 1
 		switch {
-		case old == 1 && others < unbalanced*(n+1+math.Sqrt(n)), others*1.5 < unbalanced*n:
+		case old == 1 && others < unbalanced*(n+2+3*math.Sqrt(n)), others*1.5 < unbalanced*n:
 			continue
 		}
 		any = true

@@ -228,7 +228,7 @@ func (p *packed) key(depth int) (string, error) {
 	if err == nil && h.kind == kindString {
 		var b []byte
 		if b, err = p.bytes(h.size); err == nil {
-			if len(b) > 2 {
+			if len(b) > len("weight") {
 				return "", nil
 			}
 			return unsafe.String(unsafe.SliceData(b), len(b)), nil

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos/registry"
+)
+
+// Weights come where a class is rare beyond doubt, go where it is not any more,
+// and stay where the counts hardly change.
+func TestClassWeightRule(t *testing.T) {
+	for _, c := range []struct {
+		counts, old, want []float64
+	}{
+		{[]float64{990, 10}, nil, []float64{1, 10}},
+		{[]float64{30, 970}, nil, []float64{6, 1}},
+		{[]float64{64, 0}, nil, []float64{1, 8}},
+		{[]float64{30, 0}, nil, []float64{1, 5}},
+		{[]float64{903, 97}, nil, nil}, // as ijcnn1, mnist8
+		{[]float64{760, 240}, nil, nil},
+		{[]float64{63, 1}, nil, nil}, // 1 of 64, which may be chance
+		{[]float64{950, 50}, []float64{1, 5}, []float64{1, 5}},
+		{[]float64{950, 50}, []float64{1, 10}, []float64{1, 4}},
+		{[]float64{800, 200}, []float64{1, 5}, nil},
+		{[]float64{500, 300, 190, 8, 2}, nil, []float64{1, 1, 1, 1, 10}},
+		{[]float64{200, 200, 200, 200, 200}, nil, nil},
+	} {
+		k := classWeights{auto: true, w: c.old}
+		if k.look(c.counts); !slices.Equal(k.w, c.want) {
+			t.Errorf("counts %v after weights %v give %v, want %v", c.counts, c.old, k.w, c.want)
+		}
+	}
+}
+
+// What is learned of a rare class does not depend on how the stream is cut into
+// calls, nor on whether a state was restored; and balanced classes have no weight.
+func TestClassWeightStream(t *testing.T) {
+	spec, err := registry.Lookup("online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := bits(3000)
+	for i := range items {
+		x := &items[i].Example
+		if x.Y > 0 && i%40 != 0 {
+			x.Y = -1
+		}
+	}
+	run := func(weights string, size int, resume bool) (*Engine, string) {
+		e, err := NewEngine(Config{Spec: spec, Preset: "default", Seed: 1, ClassWeight: weights, Warmup: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < len(items); at += size {
+			part := slices.Clone(items[at:min(at+size, len(items))])
+			if _, err := e.Consume(context.Background(), part); err != nil {
+				t.Fatal(err)
+			}
+			if resume {
+				if err := e.Settle(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				own, learner, err := e.encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				again, err := NewEngine(e.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := again.decode(own, learner); err != nil {
+					t.Fatal(err)
+				}
+				e = again
+			}
+		}
+		if err := e.Settle(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		h, err := e.Hash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, fmt.Sprint(h)
+	}
+	e, whole := run("auto", len(items), false)
+	if e.classes.w == nil || e.classes.w[1] < 6 {
+		t.Fatalf("weights %v", e.classes.w)
+	}
+	for _, size := range []int{1, 7, 100, 301} {
+		if _, got := run("auto", size, size > 7); got != whole {
+			t.Errorf("in calls of %d the state is another one", size)
+		}
+	}
+	if _, none := run("none", len(items), false); none == whole {
+		t.Error("without weights the state is the same")
+	}
+	if e, _ := run("1=3,-1=0.5", len(items), false); !slices.Equal(e.classes.w, []float64{0.5, 3}) {
+		t.Errorf("weights %v were given", e.classes.w)
+	}
+}
+
+func TestClassWeightErrors(t *testing.T) {
+	for _, s := range []string{"a", "=1", "a=0", "a=-1", "a=x", "a=NaN", "a=Inf", "a=1,a=2", "a=1,"} {
+		if _, _, err := ParseClassWeights(s); err == nil {
+			t.Errorf("%q is taken", s)
+		}
+	}
+	online, sbp := must(registry.Lookup("online")), must(registry.Lookup("sbp"))
+	for _, c := range []Config{
+		{Spec: online, ClassWeight: "spam=2"},
+		{Spec: online, Task: "regress", ClassWeight: "1=2"},
+		{Spec: sbp, ClassWeight: "1=2"},
+	} {
+		c.Preset = "default"
+		if _, err := NewEngine(c); err == nil {
+			t.Errorf("%s, %s, %s is taken", c.Spec.Name, c.Task, c.ClassWeight)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
