@@ -64,13 +64,13 @@ func (s *suite) weightResume(t *testing.T) {
 }
 
 // overlapping returns examples with two features of which the first says a little
-// about the label.
+// about the label, and a constant one for models without a bias.
 func overlapping(n int, task algos.Task, seed uint64) []*stream.Example {
 	r := rand.New(rand.NewPCG(seed, 11))
 	xs := make([]*stream.Example, n)
 	for i := range xs {
 		y := sign(r.IntN(2) == 0)
-		x := []float32{float32(0.7*y + r.NormFloat64()), float32(r.NormFloat64())}
+		x := []float32{float32(0.7*y + r.NormFloat64()), float32(r.NormFloat64()), 1}
 		if task == algos.Regress {
 			y += 0.5 * r.NormFloat64()
 		}
