@@ -104,7 +104,8 @@ func (s *suite) weightHeard(t *testing.T) {
 		return up / float64(len(test))
 	}
 	low, middle, high := level(1./8), level(1), level(8)
-	if !(low < middle-0.03 && middle+0.03 < high) {
+	// Few labels may leave all decisions on one side of the middle.
+	if !(low <= middle+0.02 && middle <= high+0.02 && low+0.06 < high) {
 		t.Errorf("with labels above 0 counting 1/8, 1 and 8 times, decisions are at %.3f, %.3f and %.3f", low, middle, high)
 	}
 }
@@ -132,6 +133,9 @@ func (s *suite) weightTwice(t *testing.T) {
 		}
 	}
 	a, b := s.fed(t, once).Report(), s.fed(t, twice).Report()
+	if a.Sample < len(once) || b.Sample < len(twice) {
+		t.Skip("the learner does not hold all examples")
+	}
 	near := a.Certificate + b.Certificate
 	if math.IsNaN(near) || near > 0.05*b.Objective {
 		t.Skip("the learner does not say that it is near an optimum")

@@ -35,9 +35,9 @@ import (
 // far, the form in which Cotter, Shalev-Shwartz and Srebro (ICML 2012, table 1)
 // compare it with their method.
 //
-// The loss of an example of weight v counts v times: a_i += v y_i/(k P). A step is
-// that of the subgradient, whatever its length; the steps 1/(λ t) begin far too
-// long anyway, and one that ends at the margin would not be of this method.
+// The loss of an example of weight v counts v times, a_i += v y_i/(k P), but where
+// that is more than the step of weight 1 it ends at the margin (Karampatziakis and
+// Langford 2011): with plain multiples a few heavy examples undo each other.
 //
 // Paper → code: α_t[j] |coef[j]|·P, t step, k Options.Batch, λ lambda(),
 // projection (eq. 6) Options.Project.
@@ -174,12 +174,15 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 	l.t++
 	inc := l.eta(batch, l.t) / (float64(len(batch)) * l.p)
 	var added []int // positions in the batch of the violators so far
+	var steps []float64
 	for i, x := range batch {
 		loss := 1 - x.Y*float64(l.scale*u[i])
 		if fresh {
 			seen := float64(l.n) - float64(len(batch)-i-1)
 			l.hinge += (max(loss, 0) - l.hinge) / seen
 		}
+		inc := l.heed(x, inc, loss)
+		steps = append(steps, inc)
 		if loss <= 0 {
 			continue
 		}
@@ -187,12 +190,12 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 		if l.projects() {
 			v := u[i]
 			for _, j := range added {
-				v += float64(inc * batch[j].Importance() * batch[j].Y * l.between(batch[j], x))
+				v += float64(steps[j] * batch[j].Y * l.between(batch[j], x))
 			}
-			l.sq += float64(2*inc*x.Importance()*x.Y*v) + float64(inc*x.Importance()*inc*x.Importance()*l.between(x, x))
+			l.sq += float64(2*inc*x.Y*v) + float64(inc*inc*l.between(x, x))
 			added = append(added, i)
 		}
-		l.raise(x, float64(inc*x.Importance()*x.Y))
+		l.raise(x, float64(inc*x.Y))
 	}
 	l.fade()
 	radius := l.opt.Radius
@@ -215,6 +218,20 @@ func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
 		l.sum += float64(w * l.scale)
 		l.weight += w
 	}
+}
+
+// heed returns by how much the coefficient of an example of that loss rises, where
+// it would be inc with a weight of 1.
+func (l *Learner) heed(x *stream.Example, inc, loss float64) float64 {
+	w := x.Importance()
+	if w <= 1 || loss <= 0 {
+		return w * inc
+	}
+	scale := l.p
+	if !l.constrained() {
+		scale /= l.lambda() * l.t
+	}
+	return min(w*inc, max(inc, loss/max(float64(scale*l.between(x, x)), 1e-300)))
 }
 
 // constrained reports whether the norm is bounded instead of penalised.
