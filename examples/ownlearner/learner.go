@@ -60,7 +60,7 @@ func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 			norm += float64(float64(v) * float64(v)) // the conversion forbids fused roundings: equal bits on any CPU
 		}
 		loss := max(0, 1-float64(x.Y*l.Model().Decision(x.X)))
-		l.move(float64(min(l.opt.C, loss/norm)*x.Y), x.X)
+		l.move(float64(min(l.opt.C*x.Importance(), loss/norm)*x.Y), x.X)
 		l.steps++
 	}
 	return l.Report(), nil

@@ -165,8 +165,8 @@ func (g *Gram) Fields(f *state.Fields) {
 	if f.Decoding() {
 		g.over = 0
 	}
-	if f.Next("weights") || !f.Decoding() && g.over != 0 {
-		f.Float64("weights", &g.over)
+	if f.Next("example_weights") || !f.Decoding() && g.over != 0 {
+		f.Float64("example_weights", &g.over)
 	}
 	if !f.Decoding() || f.Err() != nil {
 		return

@@ -78,25 +78,25 @@ func (l List) Sum(n int) float64 {
 	return s
 }
 
-// Fields describes the weights of n examples, under the name "weights". They are
+// Fields describes the weights of n examples, as "example_weights". They are
 // part of a state only where one is not 1.
 func (l *List) Fields(f *state.Fields, n int) {
 	if f.Decoding() {
 		*l = nil
 	}
-	if !f.Next("weights") && (f.Decoding() || *l == nil) {
+	if !f.Next("example_weights") && (f.Decoding() || *l == nil) {
 		return
 	}
-	f.Float32s("weights", (*[]float32)(l))
+	f.Float32s("example_weights", (*[]float32)(l))
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	if len(*l) != n {
-		f.Fail("weights", fmt.Errorf("%d for %d examples", len(*l), n))
+		f.Fail("example_weights", fmt.Errorf("%d for %d examples", len(*l), n))
 	}
 	for _, w := range *l {
 		if !(w > 0) || math.IsInf(float64(w), 1) {
-			f.Fail("weights", fmt.Errorf("%g", w))
+			f.Fail("example_weights", fmt.Errorf("%g", w))
 			return
 		}
 	}
