@@ -60,6 +60,7 @@ func TestGolden(t *testing.T) {
 		{"hyperplane", nil, 0x604310df5bdd470f},
 		{"moons", nil, 0x4da6205647a20500},
 		{"moons", map[string]string{"rotation": "0.01", "unlabelled": "0.5"}, 0x5364bba23fd2d3c4},
+		{"rare", nil, 0xb958414572ae71db},
 		{"rbf", nil, 0x94b9c2960120ada6},
 		{"sea", map[string]string{"block": "100"}, 0x8666b33d93ac63ef},
 		{"waveform", map[string]string{"irrelevant": "19"}, 0xea159b53af1123c2},
@@ -81,7 +82,7 @@ func TestGolden(t *testing.T) {
 // TestAll checks what holds for every generator.
 func TestAll(t *testing.T) {
 	list := List()
-	if len(list) != 7 || !slices.IsSortedFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) }) {
+	if len(list) != 8 || !slices.IsSortedFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%d generators", len(list))
 	}
 	for _, info := range list {
