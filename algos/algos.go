@@ -190,5 +190,8 @@ type Env struct {
 	// Classes is the number of classes, 2 or more, of a classifier; 0 stands
 	// for 2. Labels are +1 and −1 for two, 0, 1, … Classes−1 for more.
 	Classes int
-	Log     *slog.Logger // never nil
+	// Scaled says of features, by index, that their scale means something, so
+	// that a learner that scales by itself leaves them alone.
+	Scaled []bool
+	Log    *slog.Logger // never nil
 }

@@ -119,6 +119,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 	if wide && !grown {
 		o.Scale = prep.Unit
 	}
+	o.Scaled = env.Scaled
 	t, err := prep.Fit(xs, o)
 	if err != nil {
 		return err

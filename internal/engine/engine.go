@@ -48,8 +48,9 @@ type Config struct {
 	// Delay, where there is no Join, is the number of examples that come between
 	// each example and its label; see trainer.Options.
 	Delay int
-	// Signature goes into the models, with the dimension of the stream. It is no
-	// part of the state: the same examples may come in another codec.
+	// Signature goes into the models, with the dimension of the stream. But for
+	// its schema it is no part of the state: the same examples may come in another
+	// codec.
 	Signature codec.Signature
 	Log       *slog.Logger
 }
@@ -87,7 +88,8 @@ type Item struct {
 
 // Engine is the complete state of training.
 type Engine struct {
-	cfg Config
+	cfg    Config
+	scaled []bool // see algos.Env; from the schema
 	// refused, if not nil, is told of each record that cannot be used, by its
 	// index in the call of Consume, before it counts. An error ends that call.
 	refused func(i int, why *stream.RecordError) error
@@ -164,6 +166,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 		cfg: cfg, options: opts, offsets: stream.Offsets{},
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
+	}
+	if e.scaled, err = cfg.Signature.Scaled(); err != nil {
+		return nil, err
 	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
@@ -462,7 +467,7 @@ func (e *Engine) add(x *stream.Example) error {
 // start ends the warm-up: it fits the preprocessing, tunes, makes the learner
 // and feeds it the examples of the warm-up.
 func (e *Engine) start(ctx context.Context) error {
-	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim})
+	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim, Scaled: e.scaled})
 	if err != nil {
 		return fmt.Errorf("preprocessing: %w", err)
 	}
@@ -569,7 +574,11 @@ func (e *Engine) Finish(ctx context.Context) error {
 }
 
 func (e *Engine) env() algos.Env {
-	return algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+	env := algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+	if e.cfg.HashDim == 0 {
+		env.Scaled = e.scaled
+	}
+	return env
 }
 
 // pass notes that a record has been consumed. Records come in runs of one

@@ -25,6 +25,7 @@ type batch struct {
 // goroutines of its own that fetch ahead.
 type ingest struct {
 	src      stream.Source
+	first    []stream.Record // of src, read already
 	dec      stream.Decoder
 	inArena  stream.ArenaDecoder // dec, or nil if it knows no arenas
 	keep     bool                // hand the raw records on
@@ -67,7 +68,11 @@ func (in *ingest) run(ctx context.Context) {
 	var recs []stream.Record
 	for {
 		var err error
-		recs, err = in.src.Fetch(ctx, recs[:0])
+		if len(in.first) > 0 {
+			recs, in.first = in.first, nil
+		} else {
+			recs, err = in.src.Fetch(ctx, recs[:0])
+		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				err = fmt.Errorf("reading the stream: %w", err)

@@ -55,6 +55,7 @@ type Marker interface {
 // Nothing in it influences the state.
 type RunConfig struct {
 	Source  stream.Source
+	First   []stream.Record // of Source, read already
 	Decoder stream.Decoder
 	// Labels decodes the records of the topic of labels, into Y, Labelled and
 	// ID. An engine that joins needs it. Labels and examples are joined by the
@@ -166,7 +167,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		deltas: deltas{every: cfg.FullEvery},
 	}
 	r.in.join, r.in.labels, r.in.labelsIn = e.cfg.Join.Topic != "", cfg.Labels, e.cfg.Join.Topic
-	r.in.skip = cfg.SkipTombstones
+	r.in.skip, r.in.first = cfg.SkipTombstones, cfg.First
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began
 	if r.Version > 0 {

@@ -122,6 +122,9 @@ func (c *Config) fields(f *state.Fields) {
 		given += k + "=" + c.Options[k] + " "
 	}
 	same("set", given)
+	if c.Signature.Schema != "" || f.Next("schema") {
+		same("schema", c.Signature.Schema)
+	}
 }
 
 func offsetFields(f *state.Fields, o *stream.Offsets) {

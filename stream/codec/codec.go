@@ -73,6 +73,21 @@ type Options struct {
 	MaxValueBytes int
 	// CSV holds what only csv needs.
 	CSV CSVOptions
+	// Schema, if not empty, says that records of json or csv are events: objects
+	// or rows of named fields, and what becomes of each. A Discovery finds it out;
+	// it is a text in JSON.
+	Schema string
+
+	// What comes next is for a Discovery, and so is Auto for Labels.
+
+	// Events is empty where records are vectors, Auto where that is to be found
+	// out, or says in YAML what is known about the fields; docs/events.md has it.
+	Events string
+	// Label is the field of the label; the default is the first of y, label,
+	// target, class and outcome that the events have.
+	Label string
+	// Unlabelled says that events need not have a label.
+	Unlabelled bool
 }
 
 // Defaults of Options.
@@ -99,6 +114,9 @@ func New(name string, o Options) (Codec, error) {
 		}
 		return &libsvm{c}, nil
 	case "json":
+		if o.Schema != "" {
+			return newJSONEvents(c, o.Schema)
+		}
 		return &jsonCodec{c}, nil
 	case "msgpack":
 		return &msgpack{c}, nil
@@ -106,6 +124,9 @@ func New(name string, o Options) (Codec, error) {
 		d, err := newCSV(c, o.CSV)
 		if err != nil {
 			return nil, fmt.Errorf("codec csv: %w", err)
+		}
+		if o.Schema != "" {
+			return newCSVEvents(d, o.Schema)
 		}
 		return d, nil
 	}

@@ -3,6 +3,7 @@ package codec
 import (
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -21,6 +22,8 @@ type Signature struct {
 	// CSV is that of Options, for the codec csv. Where Columns has names, the
 	// others are given by name. Features and Dim are not set.
 	CSV CSVOptions
+	// Schema is that of Options.
+	Schema string
 	// Dim is the number of features of every dense example, 0 if there was none.
 	Dim int
 	// Index is the largest index of a feature, from 1 on, of all examples; 0 if it
@@ -47,6 +50,16 @@ func (c *common) signature(s *Signature) {
 	}
 }
 
+func (c *jsonEvents) signature(s *Signature) {
+	c.common.signature(s)
+	s.Schema = c.schema.String()
+}
+
+func (c *csvEvents) signature(s *Signature) {
+	c.csvCodec.signature(s)
+	s.Schema = c.schema.String()
+}
+
 func (c *csvCodec) signature(s *Signature) {
 	c.common.signature(s)
 	o := c.o
@@ -69,12 +82,28 @@ func (c *csvCodec) signature(s *Signature) {
 // a vector; nil where they have none.
 func (s *Signature) Features() []string {
 	var names []string
+	if s.Schema != "" {
+		return nil
+	}
 	for _, name := range s.CSV.Columns {
 		if name != s.CSV.LabelColumn && !slices.Contains(s.CSV.DropColumns, name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// Scaled reports of each feature of events whether its scale means something, as
+// that of a category's does; nil where records are vectors.
+func (s *Signature) Scaled() ([]bool, error) {
+	if s.Schema == "" {
+		return nil, nil
+	}
+	schema, err := event.Parse(s.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Scaled(), nil
 }
 
 // Label returns what the data calls the label y, +1 or −1: a float64, a bool or
