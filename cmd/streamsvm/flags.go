@@ -27,12 +27,15 @@ type codecFlags struct {
 	maxFeatures  int
 	csv          codec.CSVOptions
 	comma        string
+	// Of commands that learn; see defineEvents.
+	events cli.Document
+	label  string
 }
 
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
 		f.Choice(&o.name, "codec", "", codec.Names(), usage)
-		f.StringVar(&o.labels, "labels", "pm1", "`LABELS` of a classification, negative one first: pm1 (-1 and 1), 01, 12, or any two such as no,yes or false,true")
+		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
@@ -43,6 +46,15 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Check(o.check)
 }
 
+// defineEvents defines what says how events become examples.
+func (o *codecFlags) defineEvents(f *cli.Flags) {
+	o.events.Text = codec.Auto
+	f.Group("Format", func() {
+		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default y, label, target, class or outcome)")
+		f.Var(&o.events, "events", "auto takes records with named fields for events, and finds out their fields; vectors does not; or a `FILE` that describes the fields, in YAML")
+	})
+}
+
 // defaultCodec is how values in topics and recordings are read unless a flag
 // says otherwise.
 const defaultCodec = "json"
@@ -50,37 +62,67 @@ const defaultCodec = "json"
 // open returns the codec for records of a topic, or for those of files: by the
 // name of the first one unless a flag says otherwise.
 func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.Codec, error) {
-	name := o.name
-	if name == "" {
-		name = defaultCodec
-		// The first file tells for all of them.
-		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
-			byName, ok := codec.ByFileName(files[0])
-			if !ok {
-				return nil, o.noCodec(c, files[0])
-			}
-			name = byName
-		}
-	}
-	opts, err := o.options(c)
+	name, opts, err := o.resolve(c, task, files...)
 	if err != nil {
 		return nil, err
 	}
-	opts.Task = string(task)
-	if name == "csv" && o.csv.Header && len(files) > 0 && files[0] != "-" {
-		line, err := fileio.Header(files[0])
-		if err != nil {
-			return nil, err
-		}
-		if opts.CSV.Columns, err = codec.ParseHeader(line, opts.CSV.Comma); err != nil {
-			return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", files[0], err))
-		}
+	if opts.Labels == codec.Auto {
+		opts.Labels = ""
 	}
+	opts.Events, opts.Label = "", ""
 	enc, err := codec.New(name, opts)
 	if err != nil {
 		return nil, c.Bad("codec", err)
 	}
 	return enc, nil
+}
+
+// resolve returns the name and the options of the codec.
+func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (name string, opts codec.Options, err error) {
+	if name = o.name; name == "" {
+		name = defaultCodec
+		// The first file tells for all of them.
+		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
+			byName, ok := codec.ByFileName(files[0])
+			if !ok {
+				return "", opts, o.noCodec(c, files[0])
+			}
+			name = byName
+		}
+	}
+	if opts, err = o.options(c); err != nil {
+		return "", opts, err
+	}
+	opts.Task = string(task)
+	if name == "csv" && len(files) > 0 && files[0] != "-" {
+		if err := o.columns(c, &opts.CSV, files[0]); err != nil {
+			return "", opts, err
+		}
+	}
+	return name, opts, nil
+}
+
+// columns looks at the first line of a csv file for the names of the columns.
+func (o *codecFlags) columns(c *cli.Call, csv *codec.CSVOptions, file string) error {
+	if !csv.Header && !c.Given("csv-header") {
+		lines, err := fileio.Lines(file, 2)
+		if err != nil {
+			return err
+		}
+		o.csv.Header = codec.LooksLikeHeader(lines, csv.Comma)
+		csv.Header = o.csv.Header
+	}
+	if !csv.Header {
+		return nil
+	}
+	line, err := fileio.Header(file)
+	if err != nil {
+		return err
+	}
+	if csv.Columns, err = codec.ParseHeader(line, csv.Comma); err != nil {
+		return cli.Fail(cli.Data, fmt.Errorf("%s: %w", file, err))
+	}
+	return nil
 }
 
 // noCodec is the error for a file whose name does not say its format.
@@ -93,10 +135,20 @@ func (o *codecFlags) options(c *cli.Call) (codec.Options, error) {
 	if len(o.comma) != 1 {
 		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
 	}
-	if _, _, err := codec.ParseLabels(o.labels); err != nil {
-		return codec.Options{}, c.Bad("labels", err)
+	if o.labels != codec.Auto {
+		if _, _, err := codec.ParseLabels(o.labels); err != nil {
+			return codec.Options{}, c.Bad("labels", err)
+		}
 	}
-	opts := codec.Options{Labels: o.labels, MaxFeatures: o.maxFeatures, CSV: o.csv}
+	opts := codec.Options{Labels: o.labels, MaxFeatures: o.maxFeatures, CSV: o.csv, Label: o.label}
+	switch text, err := o.events.Content(); {
+	case err != nil:
+		return opts, c.Bad("events", err)
+	case text != "vectors":
+		opts.Events = text
+	case o.label != "":
+		return opts, c.Bad("label", errors.New("vectors have no fields"))
+	}
 	opts.CSV.Comma = o.comma[0]
 	return opts, nil
 }
@@ -341,14 +393,26 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 	if job.Options, err = o.options(c); err != nil {
 		return job, err
 	}
-	if job.Decoder, err = co.open(c, job.Task, files...); err != nil {
+	name, opts, err := co.resolve(c, job.Task, files...)
+	if err != nil {
 		return job, err
+	}
+	opts.Unlabelled = o.join.by == "key"
+	if job.Discovery, err = codec.NewDiscovery(name, opts); err != nil {
+		return job, c.Bad("events", err)
+	}
+	job.Log = c.Log
+	if job.Discovery.Needed() {
+		return job, nil
+	}
+	job.Discovery = nil
+	if job.Decoder, err = codec.New(name, opts); err != nil {
+		return job, c.Bad("codec", err)
 	}
 	if o.join.by == "key" {
 		if job.LabelDecoder, err = codec.NewLabels(codec.Options{Labels: co.labels, Task: string(job.Task)}); err != nil {
 			return job, c.Bad("labels", err)
 		}
 	}
-	job.Log = c.Log
 	return job, nil
 }

@@ -46,8 +46,10 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	if err != nil {
 		return nil, err
 	}
-	opts := codec.Options{Task: string(p.Task()), Labels: o.labels, MaxFeatures: o.maxFeatures}
-	if known := f.sig.Labels; known != "" {
+	opts := codec.Options{Task: string(p.Task()), Labels: o.labels, MaxFeatures: o.maxFeatures, Schema: f.sig.Schema}
+	if o.labels == codec.Auto {
+		opts.Labels = f.sig.Labels
+	} else if known := f.sig.Labels; known != "" {
 		if same, err := sameLabels(o.labels, known); err != nil {
 			return nil, c.Bad("labels", err)
 		} else if c.Given("labels") && !same {
@@ -84,7 +86,7 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 		return nil, c.Bad("codec", err)
 	}
 	if o.name == "" && (name == "libsvm" || name == "csv") {
-		if f.json, err = codec.New("json", codec.Options{Task: opts.Task, Labels: opts.Labels, MaxFeatures: opts.MaxFeatures}); err != nil {
+		if f.json, err = codec.New("json", codec.Options{Task: opts.Task, Labels: opts.Labels, MaxFeatures: opts.MaxFeatures, Schema: opts.Schema}); err != nil {
 			return nil, c.Bad("codec", err)
 		}
 	}
@@ -153,7 +155,9 @@ func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature) (codec.CSVOptions
 			}
 		}
 	}
-	csv.Dim = sig.Length()
+	if sig.Schema == "" {
+		csv.Dim = sig.Length()
+	}
 	return csv, nil
 }
 

@@ -55,6 +55,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}
 			r.codecFlags.define(f, "format of the files, by default what their names say")
+			r.codecFlags.defineEvents(f)
 			f.Group("Input", func() {
 				f.StringArrayVar(&r.test, "test", nil, "data `FILE` to score the final model on")
 				f.IntVar(&r.passes, "passes", 1, "how often to go through the files")
@@ -158,8 +159,8 @@ func (r *replay) prepare(ctx context.Context) error {
 		n := len(r.recs) - int(float64(len(r.recs))*r.holdout+0.5)
 		r.recs, r.held = r.recs[:n:n], r.recs[n:]
 	}
-	if r.labelled < 0 {
-		return nil
+	if err := r.discover(ctx); err != nil || r.labelled < 0 {
+		return err
 	}
 	src, err := r.open(nil, 1)
 	if err != nil {
@@ -172,6 +173,36 @@ func (r *replay) prepare(ctx context.Context) error {
 	if job.Labels != nil {
 		job.LabelsName = fmt.Sprintf("%d, limit %d, shuffle %d", r.labelled, r.limit, r.shuffle)
 	}
+	return nil
+}
+
+// discover finds out from the first records what has to be known about them.
+func (r *replay) discover(ctx context.Context) error {
+	job := &r.job
+	if job.Discovery == nil {
+		return nil
+	}
+	src, err := r.open(nil, 1)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	_, o, err := trainer.Discover(ctx, src, job.Discovery, job.Join.Topic)
+	if err != nil {
+		return badOption(r.c, err)
+	}
+	if job.Decoder, err = job.Discovery.Codec(o); err != nil {
+		return err
+	}
+	if job.Join.Topic != "" {
+		if job.LabelDecoder, err = codec.NewLabels(o); err != nil {
+			return err
+		}
+	}
+	if o.Labels != "" {
+		r.codecFlags.labels = o.Labels
+	}
+	job.Discovery = nil
 	return nil
 }
 

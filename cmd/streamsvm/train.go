@@ -83,6 +83,7 @@ ends with exit code 0.`,
 func (t *train) define(f *cli.Flags) {
 	t.sourceFlags.define(f)
 	t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
+	t.codecFlags.defineEvents(f)
 	f.Group("Input", func() {
 		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
 	})
@@ -178,6 +179,9 @@ func (t *train) serve(ctx context.Context) (err error) {
 // Started implements engine.StartedHook.
 func (t *train) Started(e *engine.Engine, _ stream.Source) {
 	t.e = e
+	if labels := e.Signature().Labels; labels != "" {
+		t.codecFlags.labels = labels
+	}
 	t.ready(true)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Counts returns what became of the records so far.
@@ -90,3 +91,6 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	sig.Dim, sig.Index = e.gate.dim, e.gate.index
 	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
 }
+
+// Signature says what data the engine is for; see [codec.Signature].
+func (e *Engine) Signature() codec.Signature { return e.cfg.Signature }

@@ -129,8 +129,11 @@ func (e *encoder) missing(f *Field) {
 			}
 		}
 	case Categorical, Tags, Timestamp:
-		if gap {
+		switch {
+		case gap:
 			e.set(f.at+f.width()-1, half)
+		case f.Type == Categorical && f.Hash == 0: // none was missing before
+			e.set(f.at+len(f.Categories), half)
 		}
 	}
 }

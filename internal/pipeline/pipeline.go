@@ -104,6 +104,11 @@ func signature(f *state.Fields, s *codec.Signature) {
 		_, _, err := codec.ParseLabels(s.Labels)
 		f.Fail("labels", err)
 	}
+	if s.Schema != "" || f.Next("schema") {
+		f.String("schema", &s.Schema)
+		_, err := s.Scaled()
+		f.Fail("schema", err)
+	}
 	if s.Dim < 0 || s.Dim > s.Index || s.Index > math.MaxInt32 {
 		f.Fail("dim", fmt.Errorf("dimension %d, largest index %d", s.Dim, s.Index))
 	}

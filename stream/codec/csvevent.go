@@ -208,3 +208,37 @@ func (c *csvCodec) csvFields(value []byte) (list []event.Named, err error) {
 
 // csvLabel is what a discovery calls the column of the label.
 const csvLabel = "\x00label"
+
+// LooksLikeHeader reports whether the first of the lines of a csv file names its
+// columns: it holds no number, no empty field and none twice, and the second line
+// has numbers.
+func LooksLikeHeader(lines [][]byte, comma byte) bool {
+	if len(lines) < 2 {
+		return false
+	}
+	c, err := newCSV(common{maxBytes: DefaultMaxValueBytes, maxDim: DefaultMaxFeatures}, CSVOptions{Comma: comma})
+	if err != nil {
+		return false
+	}
+	number := func(f []byte) bool {
+		_, n := scan(f)
+		return n > 0 && n == len(f)
+	}
+	seen, columns, values, numbers := map[string]bool{}, 0, 0, 0
+	head := c.split(lines[0], func(_, _ int, f []byte) error {
+		columns++
+		if number(f) || none(f) || seen[string(f)] {
+			return errEmpty
+		}
+		seen[string(f)] = true
+		return nil
+	})
+	row := c.split(lines[1], func(_, _ int, f []byte) error {
+		values++
+		if number(f) {
+			numbers++
+		}
+		return nil
+	})
+	return head == nil && row == nil && values == columns && numbers > 0
+}

@@ -441,7 +441,10 @@ func (d *Discovery) noLabel(name string, events [][]event.Named) error {
 		}
 	}
 	var list []string
-	for _, field := range slices.Sorted(maps.Keys(values)) {
+	fields := slices.SortedFunc(maps.Keys(values), func(a, b string) int {
+		return cmp.Or(len(values[a])-len(values[b]), strings.Compare(a, b))
+	})
+	for _, field := range fields {
 		if n := len(values[field]); n >= 2 && n <= 20 && field != csvLabel && len(list) < 6 {
 			words := slices.Sorted(maps.Keys(values[field]))
 			if len(words) > 3 {
