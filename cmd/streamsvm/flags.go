@@ -125,6 +125,28 @@ func (o *codecFlags) columns(c *cli.Call, csv *codec.CSVOptions, file string) er
 	return nil
 }
 
+// found takes note of labels that have been found out.
+func (o *codecFlags) found(labels string) {
+	switch {
+	case labels == "" || o.labels != codec.Auto:
+	case labels == "-1,1":
+		o.labels = "pm1"
+	case labels == "0,1", labels == "1,2":
+		o.labels = strings.ReplaceAll(labels, ",", "")
+	default:
+		o.labels = labels
+	}
+}
+
+// discoveryError gives an error about what cannot be found out its exit code.
+func discoveryError(err error) error {
+	var own *trainer.DiscoveryError
+	if errors.As(err, &own) {
+		return cli.Fail(cli.Data, own)
+	}
+	return err
+}
+
 // noCodec is the error for a file whose name does not say its format.
 func (*codecFlags) noCodec(c *cli.Call, file string) error {
 	return c.Bad("codec", fmt.Errorf("the name of %s does not say its format; give one of %s", file, strings.Join(codec.Names(), ", ")))

@@ -100,7 +100,7 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 		only = labelWords(co.labels)[1]
 	}
 	var b strings.Builder
-	if co.labels != "pm1" && co.labels != "-1,1" && co.labels != codec.Auto {
+	if co.labels != "pm1" && co.labels != codec.Auto {
 		fmt.Fprintf(&b, "; with --labels %s, label %+g is %s in the records", co.labels, one.Label, only)
 	}
 	for _, y := range slices.Sorted(maps.Keys(o.refused)) {

@@ -189,7 +189,7 @@ func (r *replay) discover(ctx context.Context) error {
 	defer src.Close()
 	_, o, err := trainer.Discover(ctx, src, job.Discovery, job.Join.Topic)
 	if err != nil {
-		return badOption(r.c, err)
+		return discoveryError(err)
 	}
 	if job.Decoder, err = job.Discovery.Codec(o); err != nil {
 		return err
@@ -199,9 +199,7 @@ func (r *replay) discover(ctx context.Context) error {
 			return err
 		}
 	}
-	if o.Labels != "" {
-		r.codecFlags.labels = o.Labels
-	}
+	r.codecFlags.found(o.Labels)
 	job.Discovery = nil
 	return nil
 }

@@ -179,9 +179,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 // Started implements engine.StartedHook.
 func (t *train) Started(e *engine.Engine, _ stream.Source) {
 	t.e = e
-	if labels := e.Signature().Labels; labels != "" {
-		t.codecFlags.labels = labels
-	}
+	t.codecFlags.found(e.Signature().Labels)
 	t.ready(true)
 }
 
@@ -230,7 +228,7 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
 	}
-	return kafkaError(badOption(t.c, t.refuseFlags.explain(err, &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
 }
 
 // doctorCommand is the command that looks at the records of the topics.

@@ -41,6 +41,7 @@ type Discovery struct {
 	plain       int // vectors, as far as the codec json can tell
 	minus, plus bool
 	events      [][]event.Named
+	values      [][]byte // of events
 	labels      labelSet
 	bad         error // of the first record that is not what the codec reads
 	refused     int
@@ -49,6 +50,17 @@ type Discovery struct {
 // NewDiscovery returns a Discovery for the codec called name. Of the options
 // Labels may be Auto, and Events Auto or a specification in YAML; see Options.
 func NewDiscovery(name string, o Options) (*Discovery, error) {
+	if name == "csv" && o.CSV.LabelColumn == "" {
+		o.CSV.LabelColumn = o.Label
+		for _, name := range usual {
+			if o.CSV.LabelColumn == "" && slices.Contains(o.CSV.Columns, name) {
+				o.CSV.LabelColumn = name
+			}
+		}
+	}
+	if name == "csv" {
+		o.Label = ""
+	}
 	d := &Discovery{name: name, o: o}
 	check := o
 	check.Schema = ""
@@ -72,6 +84,15 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		d.o.Events = ""
 	}
 	d.csv, _ = c.(*csvCodec)
+	if d.csv != nil && d.csv.label == noColumn && d.spec.Label != "" {
+		d.o.CSV.LabelColumn, d.spec.Label = d.spec.Label, ""
+		if d.csv, err = newCSV(d.csv.common, d.o.CSV); err != nil {
+			return nil, err
+		}
+	}
+	if d.csv != nil {
+		d.spec.Label = "" // it has a name of its own
+	}
 	d.spec.Label = cmp.Or(o.Label, d.spec.Label)
 	return d, nil
 }
@@ -148,7 +169,7 @@ func (d *Discovery) lookJSON(value []byte) {
 		}
 	}
 	if d.o.Events != "" || d.given() {
-		d.events = append(d.events, fields)
+		d.events, d.values = append(d.events, fields), append(d.values, value)
 	}
 }
 
@@ -177,7 +198,7 @@ func (d *Discovery) lookCSV(value []byte) {
 	plain := !d.given()
 	for i := range fields {
 		f := &fields[i]
-		if f.Name == csvLabel || d.spec.Label != "" && f.Name == d.spec.Label {
+		if f.Name == csvLabel {
 			c := f.Cell
 			if c.Kind == event.Text {
 				textLabel(&c)
@@ -197,7 +218,7 @@ func (d *Discovery) lookCSV(value []byte) {
 		d.plain++
 	}
 	if d.o.Events != "" || d.given() {
-		d.events = append(d.events, fields)
+		d.events, d.values = append(d.events, fields), append(d.values, value)
 	}
 }
 
@@ -253,44 +274,62 @@ func (d *Discovery) lookVector(value []byte) {
 	d.see(&c)
 }
 
-// leastPlain is the share of vectors from which on records are vectors, and what
-// else there is is bad.
-const leastPlain = 0.95
-
 // Decide returns the options of the codec: those of the Discovery with Labels
 // and Schema as found out. The error says what cannot be found out, and what to
 // do about it.
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
-	usable := d.records - d.refused
-	if d.given() || d.o.Events != "" && usable > 0 && float64(d.plain) < leastPlain*float64(usable) {
-		if len(d.events) == 0 {
-			if d.records == 0 {
-				return o, errors.New("there are no records to find out their fields from")
-			}
-			return o, fmt.Errorf("none of the first %d records is an event; the first error: %w", d.records, d.bad)
-		}
+	switch {
+	case d.given() && len(d.events) == 0 && d.records == 0:
+		return o, errors.New("there are no records to find out their fields from")
+	case d.given() && len(d.events) == 0:
+		return o, fmt.Errorf("none of the first %d records is an event; the first error: %w", d.records, d.bad)
+	case d.given() || len(d.events) > d.plain:
 		s, err := d.infer()
-		if err != nil {
+		if err != nil && (d.given() || d.plain == 0) {
 			return o, err
 		}
-		o.Schema = s.String()
-		if d.name == "csv" {
-			o.CSV.LabelColumn = ""
-			if d.csv.label != noColumn {
-				o.CSV.LabelColumn = d.o.CSV.LabelColumn
-			}
+		if err == nil && (d.given() || d.better(s.String())) {
+			o.Schema = s.String()
 		}
+	}
+	if o.Schema == "" && d.name == "csv" && d.csv.label == noColumn && !o.Unlabelled {
+		events, _, _ := d.shape()
+		return o, d.noLabel("", events)
 	}
 	if o.Labels == Auto {
 		var err error
-		if o.Labels, err = d.labels.decide(d.o.Task == "regress", d.name != "csv" && d.name != "libsvm"); err != nil {
+		if o.Labels, err = d.labels.decide(d.o.Task == "regress"); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
 }
+
+// better reports whether more records can be read as events of the schema than
+// as vectors.
+func (d *Discovery) better(schema string) bool {
+	o := d.o
+	o.Labels, o.Task, o.Schema, o.Events = "", "regress", schema, "" // whatever the labels are
+	c, err := New(d.name, o)
+	if err != nil {
+		return false
+	}
+	n := 0
+	var ex stream.Example
+	for _, v := range d.values {
+		err := c.Decode(v, &ex)
+		var fe *stream.FieldError
+		if err == nil || errors.As(err, &fe) && fe.Stage == stream.StageLabel {
+			n++
+		}
+	}
+	return n > d.plain
+}
+
+// Events reports whether the records are events, as far as has been seen.
+func (d *Discovery) Events() bool { return d.given() || len(d.events) > 0 && d.plain == 0 }
 
 // Known returns the options with what another Discovery of the same stream has
 // found out, as a Signature has it.
@@ -340,7 +379,7 @@ func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
 		spec.Label = csvLabel
 	}
 	for _, name := range usual {
-		if spec.Label == "" && found[name] > 0 {
+		if spec.Label == "" && found[name] > 0 && d.name != "csv" {
 			spec.Label = name
 		}
 	}
@@ -352,17 +391,13 @@ func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
 
 // eventLabels adds the labels of events to those that have been seen.
 func (d *Discovery) eventLabels(events [][]event.Named, spec event.Spec, l *labelSet) {
-	if d.name == "csv" && (d.spec.Label != "" || spec.Label == csvLabel) {
+	if d.name == "csv" {
 		return // they have been seen
 	}
 	for _, e := range events {
 		for i := range e {
 			if e[i].Name == spec.Label {
-				c := e[i].Cell
-				if d.name == "csv" && c.Kind == event.Text {
-					textLabel(&c)
-				}
-				l.add(&c)
+				l.add(&e[i].Cell)
 			}
 		}
 	}
@@ -516,33 +551,37 @@ func (l *labelSet) differ() bool {
 // mostClasses is the number of labels up to which they are classes.
 const mostClasses = 64
 
-// decide returns Options.Labels. Typed says that a text is not a number, whatever
-// it looks like.
-func (l *labelSet) decide(regress, typed bool) (string, error) {
-	numbers := slices.Sorted(maps.Keys(l.numbers))
-	texts := slices.Sorted(maps.Keys(l.texts))
+// Labels of which there are at most rare among all are taken for mistakes where
+// the others are of one type, or a pair that is usual.
+const (
+	rareKind  = 0.05 // of another type
+	rareClass = 0.005
+)
+
+// decide returns Options.Labels.
+func (l *labelSet) decide(regress bool) (string, error) {
 	truths := l.truths[0] + l.truths[1]
-	kinds := 0
-	for _, n := range []int{len(numbers), len(texts), truths} {
-		if n > 0 {
-			kinds++
-		}
-	}
+	numbers, texts := sum(l.numbers), sum(l.texts)
+	all := truths + numbers + texts + l.strange
+	most := max(truths, numbers, texts)
 	switch {
-	case regress || kinds == 0 && l.strange == 0:
+	case regress || all == 0:
 		return "", nil
-	case l.strange > 0 || kinds > 1:
+	case float64(all-most) > rareKind*float64(all):
 		return "", errors.New("the labels are of different types: say which two or more there are with --labels")
-	case truths > 0:
+	case most == truths:
 		return "false,true", nil
-	case len(numbers) > 0:
-		return numberLabels(numbers)
-	case len(texts) == 1:
-		return "", fmt.Errorf("all labels are %q: there is nothing to tell apart", texts[0])
-	case len(texts) > mostClasses:
-		return "", fmt.Errorf("there are %d different labels or more, the limit is %d classes", len(texts), mostClasses)
+	case most == numbers:
+		return l.numberLabels()
 	}
-	for i, t := range texts {
+	words := slices.Sorted(maps.Keys(l.texts))
+	switch {
+	case len(words) == 1:
+		return "", fmt.Errorf("all labels are %q: there is nothing to tell apart", words[0])
+	case len(words) > mostClasses:
+		return "", fmt.Errorf("there are %d different labels or more, the limit is %d classes", len(words), mostClasses)
+	}
+	for i, t := range words {
 		if _, _, _, err := parseLabel(t, false); err != nil {
 			return "", err
 		}
@@ -550,15 +589,25 @@ func (l *labelSet) decide(regress, typed bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		texts[i] = string(b)
+		words[i] = string(b)
 	}
-	return strings.Join(texts, ","), nil
+	return strings.Join(words, ","), nil
 }
 
-// numberLabels returns Options.Labels for numbers, which increase.
-func numberLabels(numbers []float64) (string, error) {
+func sum[K comparable](counts map[K]int) (n int) {
+	for _, k := range counts {
+		n += k
+	}
+	return n
+}
+
+// numberLabels returns Options.Labels for numbers.
+func (l *labelSet) numberLabels() (string, error) {
+	numbers, all := slices.Sorted(maps.Keys(l.numbers)), float64(sum(l.numbers))
+	// within reports whether the labels are a and b, but for mistakes.
 	within := func(a, b float64) bool {
-		return !slices.ContainsFunc(numbers, func(v float64) bool { return v != a && v != b })
+		others := slices.DeleteFunc(slices.Clone(numbers), func(v float64) bool { return v == a || v == b })
+		return len(others) < len(numbers) && !slices.ContainsFunc(others, func(v float64) bool { return float64(l.numbers[v]) > max(rareClass*all, 1) })
 	}
 	switch {
 	case within(-1, 1):

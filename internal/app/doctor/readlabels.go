@@ -90,6 +90,8 @@ func (s *study) tell(all tally) bool {
 		return true
 	case len(all) == 2:
 		return s.convention(all)
+	case strings.Count(s.format.Labels, ",") > 1:
+		return true // a list of classes
 	case all.quantities():
 		s.change["task"], s.task = string(algos.Regress), algos.Regress
 		if spec, err := registry.Lookup(s.Learner.Learner); err != nil || !slices.Contains(spec.Tasks, algos.Regress) {

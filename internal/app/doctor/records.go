@@ -58,8 +58,80 @@ func (d *checkup) records(ctx context.Context, c *cluster, snap *checkpoint.Snap
 	} else {
 		s.labelled = func() (string, tally) { return d.labelsTopic(ctx, c, recs) }
 	}
-	s.judge()
+	if !s.discover() {
+		s.judge()
+	}
 	s.order()
+}
+
+// discover finds out what train would, and reports whether there is no more to
+// be said about what the records are.
+func (s *study) discover() bool {
+	labels, events := s.Format.Labels == codec.Auto, s.Format.Events != "" || s.Format.Label != ""
+	if !labels && !events {
+		return false
+	}
+	o := s.Format
+	o.Task, o.Unlabelled = string(s.task), s.Labels != ""
+	s.Format.Events, s.Format.Label = "", ""
+	if labels {
+		s.Format.Labels = ""
+	}
+	s.format = s.Format
+	d, err := codec.NewDiscovery(s.codec, o)
+	if err != nil {
+		return false // among the settings' findings
+	}
+	for i := range s.recs {
+		if s.recs[i].Value != nil {
+			d.Look(s.recs[i].Value)
+		}
+	}
+	for i := range s.labelRecs {
+		d.LookLabel(s.labelRecs[i].Value)
+	}
+	found, err := d.Decide()
+	if err != nil {
+		if d.Events() {
+			s.fail(cli.Data, "records", err.Error(), "")
+		}
+		return d.Events()
+	}
+	s.format.Labels, s.Format.Labels = found.Labels, found.Labels
+	if found.Schema == "" {
+		return false
+	}
+	c, err := d.Codec(found)
+	if err != nil {
+		s.fail(cli.Data, "records", err.Error(), "")
+		return true
+	}
+	bad, live, first := 0, 0, ""
+	var ex stream.Example
+	for i := range s.recs {
+		r := &s.recs[i]
+		if r.Value == nil && s.SkipTombstones {
+			continue
+		}
+		live++
+		if err := c.Decode(r.Value, &ex); err != nil {
+			if bad++; bad == 1 {
+				first = fmt.Sprintf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
+			}
+		}
+	}
+	features, _ := codec.SchemaFeatures(found.Schema) // of a schema that has been read
+	text := fmt.Sprintf("the first %d are events in %s with %d features, labels %s; schema infer shows them", live, s.codec, len(features), found.Labels)
+	switch {
+	case bad == 0:
+		s.ok("records", "%s", text)
+	case few(bad, live) && s.Tolerant:
+		s.warn("records", fmt.Sprintf("%s; %d of them cannot be used: %s", text, bad, first), "")
+	default:
+		s.change["tolerance"], s.change["dlq"] = "data", ".dlq"
+		s.fail(cli.Data, "records", fmt.Sprintf("%d of the first %d cannot be used: %s", bad, live, first), s.Train(s.change))
+	}
+	return true
 }
 
 // study is what is found out about records.
