@@ -108,6 +108,12 @@ wants --topic-wait -1s.`,
 func (p *predict) serve(ctx context.Context) error {
 	reg := metrics.NewRegistry(version.String)
 	p.m = metrics.NewPredictor(reg)
+	metrics.RegisterFields(reg, func() stream.Decoder {
+		if f := p.forms.Load(); f != nil {
+			return f.dec
+		}
+		return nil
+	})
 	srv := newServer(reg)
 	defer srv.stop()
 	err := p.check()

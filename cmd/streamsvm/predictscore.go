@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
@@ -63,6 +65,11 @@ func (p *predict) form(v *predictor.Version, h *csvHeader) (*form, error) {
 	f, err := p.codecFlags.form(p.c, v.Predictor, h, p.c.Args...)
 	if err != nil {
 		return nil, err
+	}
+	// What has been noticed in the fields of events is kept from version to
+	// version.
+	if last := p.forms.Load(); last != nil && f.sig.Schema != "" && last.header == h && reflect.DeepEqual(codec.SignatureOf(last.dec), codec.SignatureOf(f.dec)) {
+		f.dec = last.dec
 	}
 	p.forms.Store(&modelForm{v.Predictor, h, f})
 	return f, nil

@@ -90,6 +90,8 @@ type Item struct {
 type Engine struct {
 	cfg    Config
 	scaled []bool // see algos.Env; from the schema
+	// decoder is that of Run; no part of the state.
+	decoder stream.Decoder
 	// refused, if not nil, is told of each record that cannot be used, by its
 	// index in the call of Consume, before it counts. An error ends that call.
 	refused func(i int, why *stream.RecordError) error

@@ -174,6 +174,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		r.lastPublished = e.steps
 	}
 
+	e.decoder = cfg.Decoder
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
 	go r.in.run(inCtx)

@@ -94,3 +94,9 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 
 // Signature says what data the engine is for; see [codec.Signature].
 func (e *Engine) Signature() codec.Signature { return e.cfg.Signature }
+
+// Fields returns what has been noticed in the fields of events since the start
+// of Run; see [codec.FieldCounts].
+func (e *Engine) Fields() (fields []codec.FieldCount, events, unlisted uint64) {
+	return codec.FieldCounts(e.decoder)
+}

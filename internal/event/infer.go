@@ -298,13 +298,16 @@ func hashFor(distinct int) int {
 
 // list decides about a column of lists.
 func (c *column) list(f *Field) {
-	numbers, texts, all := 0, 0, 0
+	numbers, texts, decimals, all := 0, 0, 0, 0
 	for _, l := range c.lists {
 		for i := range l {
 			switch l[i].Kind {
 			case Number:
 				numbers++
 			case Text:
+				if _, ok := decimal(l[i].Text); ok {
+					decimals++
+				}
 				texts++
 			case Null:
 				continue
@@ -316,9 +319,9 @@ func (c *column) list(f *Field) {
 	switch {
 	case all == 0:
 		f.Note = "its lists are empty"
-	case float64(texts) >= most*float64(all):
+	case float64(texts) >= most*float64(all) && (float64(decimals) < most*float64(all) || !one):
 		f.Type = Tags
-	case float64(numbers) < most*float64(all):
+	case float64(numbers+decimals) < most*float64(all):
 		f.Note = "its lists hold different things"
 	case !one:
 		f.Note = "its lists of numbers differ in length"

@@ -24,6 +24,10 @@ const Auto = "auto"
 // SampleSize is how many records a Discovery looks at, of a longer stream.
 const SampleSize = 1000
 
+// vectorSample is the same where the records are vectors and their labels a pair
+// that is usual: of those there is less to be found out.
+const vectorSample = 200
+
 // sampleMost bounds the records that are looked at until two labels differ.
 const sampleMost = 100 * SampleSize
 
@@ -116,6 +120,9 @@ func (d *Discovery) Look(value []byte) bool {
 	}
 	if d.minus && d.plus && d.plain == d.records && !d.given() {
 		return true // what the labels are by default, and nothing else so far
+	}
+	if d.records >= vectorSample && d.plain == d.records && !d.given() && d.labels.usual() {
+		return true
 	}
 	if d.o.Task == "regress" && d.plain == d.records && d.plain >= 10 && !d.given() {
 		return true
@@ -280,17 +287,18 @@ func (d *Discovery) lookVector(value []byte) {
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
+	sure := d.given() || d.plain == 0 || d.labelElsewhere()
 	switch {
 	case d.given() && len(d.events) == 0 && d.records == 0:
 		return o, errors.New("there are no records to find out their fields from")
 	case d.given() && len(d.events) == 0:
 		return o, fmt.Errorf("none of the first %d records is an event; the first error: %w", d.records, d.bad)
-	case d.given() || len(d.events) > d.plain:
+	case len(d.events) > 0 && (sure || len(d.events) > d.plain):
 		s, err := d.infer()
-		if err != nil && (d.given() || d.plain == 0) {
+		if err != nil && sure {
 			return o, err
 		}
-		if err == nil && (d.given() || d.better(s.String())) {
+		if err == nil && (sure || d.better(s.String())) {
 			o.Schema = s.String()
 		}
 	}
@@ -307,11 +315,17 @@ func (d *Discovery) Decide() (Options, error) {
 	return o, nil
 }
 
-// better reports whether more records can be read as events of the schema than
-// as vectors.
+// better reports whether clearly more records can be read as events of the
+// schema than as vectors, so that it is not a few bad ones.
 func (d *Discovery) better(schema string) bool {
 	o := d.o
-	o.Labels, o.Task, o.Schema, o.Events = "", "regress", schema, "" // whatever the labels are
+	o.Schema, o.Events = schema, ""
+	var err error
+	if o.Labels == Auto {
+		if o.Labels, err = d.labels.decide(o.Task == "regress"); err != nil {
+			return false
+		}
+	}
 	c, err := New(d.name, o)
 	if err != nil {
 		return false
@@ -319,13 +333,21 @@ func (d *Discovery) better(schema string) bool {
 	n := 0
 	var ex stream.Example
 	for _, v := range d.values {
-		err := c.Decode(v, &ex)
-		var fe *stream.FieldError
-		if err == nil || errors.As(err, &fe) && fe.Stage == stream.StageLabel {
+		if c.Decode(v, &ex) == nil {
 			n++
 		}
 	}
-	return n > d.plain
+	return 20*n > 21*d.plain
+}
+
+// labelElsewhere reports whether records that look like vectors have no label
+// where vectors have it, but have one under another usual name.
+func (d *Discovery) labelElsewhere() bool {
+	if d.name != "json" || d.plain == 0 || d.labels.any() || len(d.events) == 0 {
+		return false
+	}
+	_, spec, _ := d.shape()
+	return spec.Label != "" && spec.Label != usual[0]
 }
 
 // Events reports whether the records are events, as far as has been seen.
@@ -456,13 +478,14 @@ func root(found map[string]int) string {
 	return ""
 }
 
-// noLabel says which fields might hold the label.
-func (d *Discovery) noLabel(name string, events [][]event.Named) error {
-	values := map[string]map[string]int{}
+// candidates returns the fields that might hold the label, those with fewest
+// values first, and their values.
+func candidates(events [][]event.Named) (fields []string, values map[string]map[string]int) {
+	values = map[string]map[string]int{}
 	for _, e := range events {
 		for i := range e {
 			c := &e[i].Cell
-			if c.Kind != event.Text && c.Kind != event.Bool && c.Kind != event.Number {
+			if c.Kind != event.Text && c.Kind != event.Bool && c.Kind != event.Number || e[i].Name == csvLabel {
 				continue
 			}
 			m := values[e[i].Name]
@@ -475,20 +498,43 @@ func (d *Discovery) noLabel(name string, events [][]event.Named) error {
 			}
 		}
 	}
-	var list []string
-	fields := slices.SortedFunc(maps.Keys(values), func(a, b string) int {
-		return cmp.Or(len(values[a])-len(values[b]), strings.Compare(a, b))
-	})
-	for _, field := range fields {
-		if n := len(values[field]); n >= 2 && n <= 20 && field != csvLabel && len(list) < 6 {
-			words := slices.Sorted(maps.Keys(values[field]))
-			if len(words) > 3 {
-				words = append(words[:3], "...")
-			}
-			list = append(list, fmt.Sprintf("%s (%s)", field, strings.Join(words, ", ")))
+	for field, m := range values {
+		if len(m) >= 2 && len(m) <= 20 {
+			fields = append(fields, field)
 		}
 	}
+	slices.SortFunc(fields, func(a, b string) int {
+		return cmp.Or(len(values[a])-len(values[b]), strings.Compare(a, b))
+	})
+	return fields, values
+}
+
+// LabelField returns the only field of the events that has two values, and so may
+// well hold the label; "" if there is none, or several.
+func (d *Discovery) LabelField() string {
+	events, _, _ := d.shape()
+	fields, values := candidates(events)
+	if len(fields) == 0 || len(values[fields[0]]) != 2 || len(fields) > 1 && len(values[fields[1]]) == 2 {
+		return ""
+	}
+	return fields[0]
+}
+
+// noLabel says which fields might hold the label.
+func (d *Discovery) noLabel(name string, events [][]event.Named) error {
+	fields, values := candidates(events)
+	var list []string
+	for _, field := range fields[:min(len(fields), 6)] {
+		words := slices.Sorted(maps.Keys(values[field]))
+		if len(words) > 3 {
+			words = append(words[:3], "...")
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", field, strings.Join(words, ", ")))
+	}
 	what := "no field y, label or target in the events tells what to predict"
+	if d.name == "csv" {
+		what = "no column y, label or target tells what to predict"
+	}
 	if name != "" {
 		what = fmt.Sprintf("the events have no field %s to predict", name)
 	}
@@ -543,6 +589,14 @@ func (l *labelSet) add(c *event.Cell) {
 	}
 }
 
+// usual reports whether both of two labels that are usual have come, and no other.
+func (l *labelSet) usual() bool {
+	if l.truths[0] > 0 && l.truths[1] > 0 {
+		return len(l.numbers)+len(l.texts)+l.strange == 0
+	}
+	return len(l.texts)+l.strange+l.truths[0]+l.truths[1] == 0 && len(l.numbers) == 2 && l.numbers[1] > 0 && (l.numbers[0] > 0 || l.numbers[2] > 0)
+}
+
 // differ reports whether there are two labels.
 func (l *labelSet) differ() bool {
 	return len(l.numbers) > 1 || l.truths[0] > 0 && l.truths[1] > 0 || len(l.texts) > 1
@@ -577,7 +631,7 @@ func (l *labelSet) decide(regress bool) (string, error) {
 	words := slices.Sorted(maps.Keys(l.texts))
 	switch {
 	case len(words) == 1:
-		return "", fmt.Errorf("all labels are %q: there is nothing to tell apart", words[0])
+		return "", fmt.Errorf("all labels are %q: there is nothing to tell apart; is --codec right?", words[0])
 	case len(words) > mostClasses:
 		return "", fmt.Errorf("there are %d different labels or more, the limit is %d classes", len(words), mostClasses)
 	}
@@ -592,6 +646,11 @@ func (l *labelSet) decide(regress bool) (string, error) {
 		words[i] = string(b)
 	}
 	return strings.Join(words, ","), nil
+}
+
+// any reports whether there is a label.
+func (l *labelSet) any() bool {
+	return len(l.numbers)+len(l.texts)+l.strange+l.truths[0]+l.truths[1] > 0
 }
 
 func sum[K comparable](counts map[K]int) (n int) {

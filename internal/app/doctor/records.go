@@ -58,9 +58,7 @@ func (d *checkup) records(ctx context.Context, c *cluster, snap *checkpoint.Snap
 	} else {
 		s.labelled = func() (string, tally) { return d.labelsTopic(ctx, c, recs) }
 	}
-	if !s.discover() {
-		s.judge()
-	}
+	s.judge()
 	s.order()
 }
 
@@ -72,32 +70,30 @@ func (s *study) discover() bool {
 		return false
 	}
 	o := s.Format
-	o.Task, o.Unlabelled = string(s.task), s.Labels != ""
-	s.Format.Events, s.Format.Label = "", ""
+	o.CSV, o.Task, o.Unlabelled = s.format.CSV, string(s.task), s.Labels != ""
+	s.format.Events, s.format.Label = "", ""
 	if labels {
-		s.Format.Labels = ""
+		s.format.Labels = ""
 	}
-	s.format = s.Format
-	d, err := codec.NewDiscovery(s.codec, o)
-	if err != nil {
-		return false // among the settings' findings
+	d, found, err := s.look(o)
+	if d == nil {
+		return false // the error is among the settings' findings
 	}
-	for i := range s.recs {
-		if s.recs[i].Value != nil {
-			d.Look(s.recs[i].Value)
+	missing := ""
+	if err != nil && o.Label == "" && d.Events() {
+		if o.Label = d.LabelField(); o.Label != "" {
+			missing = err.Error()
+			s.change["label"] = o.Label
+			d, found, err = s.look(o)
 		}
 	}
-	for i := range s.labelRecs {
-		d.LookLabel(s.labelRecs[i].Value)
-	}
-	found, err := d.Decide()
 	if err != nil {
 		if d.Events() {
 			s.fail(cli.Data, "records", err.Error(), "")
 		}
 		return d.Events()
 	}
-	s.format.Labels, s.Format.Labels = found.Labels, found.Labels
+	s.format.Labels = found.Labels
 	if found.Schema == "" {
 		return false
 	}
@@ -110,7 +106,7 @@ func (s *study) discover() bool {
 	var ex stream.Example
 	for i := range s.recs {
 		r := &s.recs[i]
-		if r.Value == nil && s.SkipTombstones {
+		if r.Value == nil && (s.SkipTombstones || s.change["tombstones"] != "") {
 			continue
 		}
 		live++
@@ -122,16 +118,47 @@ func (s *study) discover() bool {
 	}
 	features, _ := codec.SchemaFeatures(found.Schema) // of a schema that has been read
 	text := fmt.Sprintf("the first %d are events in %s with %d features, labels %s; schema infer shows them", live, s.codec, len(features), found.Labels)
+	if bad > 0 {
+		text = fmt.Sprintf("%d of the first %d cannot be used: %s", bad, live, first)
+	}
+	if bad > 0 && !s.Tolerant {
+		s.change["tolerance"] = "data"
+		if s.DeadLetters == "" {
+			s.change["dlq"] = ".dlq"
+		}
+		s.notes = append(s.notes, fmt.Sprintf("%d of %d records then become dead letters: %s", bad, live, first))
+	}
 	switch {
-	case bad == 0:
-		s.ok("records", "%s", text)
-	case few(bad, live) && s.Tolerant:
-		s.warn("records", fmt.Sprintf("%s; %d of them cannot be used: %s", text, bad, first), "")
+	case len(s.change) > 0:
+		if missing != "" {
+			text = missing
+		}
+		s.fail(cli.Data, "records", text, strings.Join(append([]string{s.Train(s.change)}, s.notes...), "\n"))
+	case bad > 0:
+		s.warn("records", text, "")
 	default:
-		s.change["tolerance"], s.change["dlq"] = "data", ".dlq"
-		s.fail(cli.Data, "records", fmt.Sprintf("%d of the first %d cannot be used: %s", bad, live, first), s.Train(s.change))
+		s.ok("records", "%s", text)
 	}
 	return true
+}
+
+// look lets a Discovery look at the records. It is nil where the options cannot
+// be right.
+func (s *study) look(o codec.Options) (*codec.Discovery, codec.Options, error) {
+	d, err := codec.NewDiscovery(s.codec, o)
+	if err != nil {
+		return nil, o, err
+	}
+	for i := range s.recs {
+		if s.recs[i].Value != nil {
+			d.Look(s.recs[i].Value)
+		}
+	}
+	for i := range s.labelRecs {
+		d.LookLabel(s.labelRecs[i].Value)
+	}
+	found, err := d.Decide()
+	return d, found, err
 }
 
 // study is what is found out about records.
@@ -207,6 +234,14 @@ func (s *study) judge() {
 			s.values = append(s.values, string(s.recs[i].Value))
 		}
 	}
+	if fields := []form{formFields, formTextNumber, formEnvelope, formDebezium, formFramedJSON}; slices.Contains(fields, mainForm) {
+		if s.codec != string(formJSON) {
+			s.codec, s.change["codec"] = string(formJSON), string(formJSON)
+		}
+		if s.discover() {
+			return
+		}
+	}
 	if !slices.Contains(codec.Names(), string(mainForm)) {
 		s.unsupported(s.share(count[mainForm])+" are "+string(mainForm)+s.why(mainForm), s.cure(mainForm))
 		return
@@ -215,7 +250,7 @@ func (s *study) judge() {
 		s.codec = string(mainForm)
 		s.change["codec"] = s.codec
 	}
-	if s.codec == "csv" && !s.readTable() || !s.readLabels() {
+	if s.codec == "csv" && !s.readTable() || s.discover() || s.codec == "csv" && !s.numbersOnly() || !s.readLabels() {
 		return
 	}
 	s.try()
@@ -261,6 +296,12 @@ func (s *study) readTable() bool {
 		s.change["label-column"] = s.format.CSV.LabelColumn
 		s.notes = append(s.notes, fmt.Sprintf("the label seems to be column %d", t.label+1))
 	}
+	return true
+}
+
+// numbersOnly finds out which columns are no numbers.
+func (s *study) numbersOnly() bool {
+	t := s.table
 	var words []int
 	for _, k := range t.words {
 		if !slices.Contains(s.format.CSV.DropColumns, strconv.Itoa(k+1)) {

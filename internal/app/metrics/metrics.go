@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // refresh bounds how often the state of the engine is looked at: windowed
@@ -68,6 +69,9 @@ type view struct {
 	join    *engine.JoinStats // nil without
 	clipped prep.Clipped
 	waits   bool // there is no model, since no two labels differ
+	// Of events.
+	fields   []codec.FieldCount
+	unlisted uint64
 }
 
 // NewTrainer returns a Trainer that is registered with reg.
@@ -129,6 +133,7 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 	}
 	t.last = now
 	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
+	v.fields, _, v.unlisted = e.Fields()
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.support, v.nonzero = info.Support, info.Nonzero
@@ -320,6 +325,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	send(scored, gauge, float64(v.summary.Window.Examples), "window")
 	over(send, v.summary.Measures, "all")
 	over(send, v.summary.Window.Measures, "window")
+	collectFields(ch, v.fields, v.unlisted)
 }
 
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {

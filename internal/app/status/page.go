@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 //go:embed page.html
@@ -33,12 +35,43 @@ type page struct {
 	Course                           *chart.Chart // of the prequential measure; nil before the first
 	Pace                             []chart.Chart
 	Lags                             []lag
+	Fields                           []field
 	Checkpoints, Models, Dead        []event
 	now                              time.Time
 	failed                           bool // not only stalled
 }
 
 type named struct{ Name, Value string }
+
+// field is what has been noticed in a field of events.
+type field struct{ Name, Type, Missing, Unknown, Invalid, Outside, PSI string }
+
+// mostFields bounds the fields that are shown.
+const mostFields = 50
+
+// fields lists those of events, the ones that have changed most first.
+func (v *view) listFields() (list []field) {
+	sorted := slices.Clone(v.fields)
+	slices.SortStableFunc(sorted, func(a, b codec.FieldCount) int {
+		known := func(v float64) float64 {
+			if math.IsNaN(v) {
+				return -1
+			}
+			return v
+		}
+		return cmp.Compare(known(b.PSI), known(a.PSI))
+	})
+	share := func(n uint64) string {
+		if n == 0 {
+			return "–"
+		}
+		return eval.Percent(eval.Number(float64(n) / float64(max(v.events, 1))))
+	}
+	for _, f := range sorted[:min(len(sorted), mostFields)] {
+		list = append(list, field{f.Name, f.Type, share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), number(f.PSI)})
+	}
+	return list
+}
 
 // Age is used by the page.
 func (p *page) Age(e event) string { return short(p.now.Sub(e.at)) }
@@ -141,7 +174,7 @@ func (r *Run) page() *page {
 		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
 		p.Course = &c
 	}
-	p.Pace = r.pace()
+	p.Pace, p.Fields = r.pace(), v.listFields()
 	p.Learner = r.learner()
 	return p
 }
