@@ -55,6 +55,10 @@ func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 	return recs, o, nil
 }
 
+// metaGiven is the name under which a checkpoint keeps what has been said about
+// events.
+const metaGiven = "events"
+
 // discover finds out what the records are, if that is not known yet. They are
 // learned from afterwards.
 func (r *run) discover(ctx context.Context) error {
@@ -78,6 +82,9 @@ func (r *run) discover(ctx context.Context) error {
 func (r *run) decoders(o codec.Options) (err error) {
 	if r.Decoder, err = r.Discovery.Codec(o); err != nil {
 		return err
+	}
+	if given := r.Discovery.Given(); given != "" && o.Schema != "" {
+		r.run.Meta = append(r.run.Meta, [2]string{metaGiven, given})
 	}
 	return r.makeEngine(o)
 }

@@ -165,7 +165,7 @@ func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature) (codec.CSVOptions
 // names too, it is these that count.
 func (o *codecFlags) byName(c *cli.Call, csv *codec.CSVOptions, sig *codec.Signature, h *csvHeader) {
 	csv.Columns = h.names
-	if csv.Features = sig.Features(); csv.Features == nil {
+	if csv.Features = sig.Features(); csv.Features == nil && sig.Schema == "" {
 		return
 	}
 	if !c.Given("label-column") && !slices.Contains(h.names, csv.LabelColumn) {

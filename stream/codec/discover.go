@@ -101,6 +101,18 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 	return d, nil
 }
 
+// Given describes what has been said about the records, on which what is found
+// out depends; empty if nothing has.
+func (d *Discovery) Given() string {
+	said := ""
+	for _, kv := range [][2]string{{"label", d.o.Label}, {"events", d.o.Events}} {
+		if kv[1] != "" && kv[1] != Auto {
+			said += kv[0] + ": " + strings.TrimSpace(kv[1]) + "\n"
+		}
+	}
+	return strings.TrimSpace(said)
+}
+
 // Needed reports whether there is anything to be found out.
 func (d *Discovery) Needed() bool { return d.o.Labels == Auto || d.o.Events != "" }
 
