@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
@@ -91,6 +92,8 @@ type Engine struct {
 	// refused, if not nil, is told of each record that cannot be used, by its
 	// index in the call of Consume, before it counts. An error ends that call.
 	refused func(i int, why *stream.RecordError) error
+	// scored, if not nil, is told of each prequential decision.
+	scored func(decision, probability, label float64)
 
 	counts    Counts
 	sight     sight
@@ -110,6 +113,7 @@ type Engine struct {
 	join      *joiner // nil without
 	preq      *eval.Prequential
 	curve     *eval.Curve
+	calib     *calibrate.Online // nil for a regression
 	steps     uint64
 	clipTold  int // features of which the log says that they are clipped; no part of the state
 
@@ -164,6 +168,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 		cfg: cfg, options: opts, offsets: stream.Offsets{},
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
+	}
+	if cfg.Task != algos.Regress {
+		e.calib = calibrate.NewOnline()
 	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
@@ -395,8 +402,7 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			if !math.IsNaN(e.told[i]) {
 				e.decs[i] = e.told[i]
 			}
-			e.preq.Add(e.decs[i], x.Y)
-			e.curve.Add(e.preq)
+			e.judge(e.decs[i], x.Y)
 		}
 	}
 	clear(e.block)
@@ -428,8 +434,7 @@ func (e *Engine) score(xs []*stream.Example, told []float64) {
 			f = e.decs[k]
 			k++
 		}
-		e.preq.Add(f, x.Y)
-		e.curve.Add(e.preq)
+		e.judge(f, x.Y)
 	}
 }
 

@@ -173,6 +173,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		r.lastPublished = e.steps
 	}
 
+	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
 	go r.in.run(inCtx)

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Probabilities from prequential decisions: log loss and expected calibration
+error of several maps, and of other libraries' probabilities.
+
+    bench/probability.py [--data DIR] [--scores DIR] [--peers] [--learners a,b] [stream...]
+
+Needs numpy and scikit-learn; --peers needs River too.
+
+Each learner goes through each stream once (`streamsvm replay --scores`). The
+maps get its decisions and labels in their order, and say a probability for each
+decision before they learn its label. What is said of the first 1,000 scored
+examples is not counted. Of --peers, CalibratedClassifierCV around an SVC learns
+from the first half of a stream and is asked about the second, as is the model
+that streamsvm has learned from the first half; River's pipelines learn from the
+whole stream, one by one, each example predicted first.
+"""
+import argparse, math, os, subprocess, sys, tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SKIP = 1000
+CHOSEN_ON = ["usenet1", "elec2", "a9a.train", "covtype15k"]
+SHOWN = ["ijcnn1.train", "magic04", "w8a.train", "sea", "hyperplane"]
+MADE = {  # streams of `streamsvm generate`
+    "sea": ["sea", "--set", "block=5000", "--count", "20000"],
+    "hyperplane": ["hyperplane", "--count", "20000"],
+}
+
+
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+
+
+class Raw:
+    def say(self, s):
+        return sigmoid(s)
+
+    def learn(self, s, y):
+        pass
+
+
+class Platt:
+    """Fitted once, to the first examples."""
+
+    def __init__(self):
+        self.s, self.y, self.a, self.b = [], [], 1.0, 0.0
+
+    def say(self, s):
+        return sigmoid(self.a * s + self.b)
+
+    def learn(self, s, y):
+        if len(self.s) == SKIP:
+            return
+        self.s.append(s)
+        self.y.append(y)
+        if len(self.s) < SKIP:
+            return
+        from sklearn.linear_model import LogisticRegression
+        if len(set(self.y)) == 2:
+            m = LogisticRegression(C=1e3).fit(np.array(self.s)[:, None] / (np.std(self.s) + 1e-12), self.y)
+            self.a, self.b = m.coef_[0, 0] / (np.std(self.s) + 1e-12), m.intercept_[0]
+
+
+class Newton:
+    """Online Newton steps on two or three parameters, with forgetting."""
+
+    def __init__(self, slopes, span, inputs=6, least=1e-3):
+        self.slopes, self.rho, self.clip, self.least = slopes, 1 - 1 / span, inputs, least
+        self.m = self.n = 0.0
+        self.t = np.array([1.0] * slopes + [0.0])
+        self.A = np.eye(slopes + 1)
+
+    def x(self, s):
+        v = s / math.sqrt(self.m / self.n) if self.m > 0 else s
+        v = min(max(v, -self.clip), self.clip)
+        return np.array([max(v, 0), min(v, 0), 1.0] if self.slopes == 2 else [v, 1.0])
+
+    def say(self, s):
+        return sigmoid(float(self.t @ self.x(s)))
+
+    def learn(self, s, y):
+        x = self.x(s)
+        p = sigmoid(float(self.t @ x))
+        self.m, self.n = self.rho * self.m + s * s, self.rho * self.n + 1
+        self.A = self.rho * self.A + max(p * (1 - p), self.least) * np.outer(x, x) + (1 - self.rho) * np.eye(len(x))
+        t = self.t - np.linalg.solve(self.A, (p - y) * x)
+        t[:-1] = np.clip(t[:-1], 0, 20)
+        t[-1] = min(max(t[-1], -20), 20)
+        self.t = t
+
+
+class Isotonic:
+    """Fitted to the last examples, every so often."""
+
+    def __init__(self, window=4096, every=64):
+        self.window, self.every, self.s, self.y, self.m = window, every, [], [], None
+
+    def say(self, s):
+        if self.m is None:
+            return 0.5
+        # A step of the map is no better than the examples it was made of.
+        return min(max(float(np.interp(s, *self.m)), 1 / self.window), 1 - 1 / self.window)
+
+    def learn(self, s, y):
+        self.s.append(s)
+        self.y.append(y)
+        if len(self.s) % self.every == 0:
+            from sklearn.isotonic import IsotonicRegression
+            m = IsotonicRegression(out_of_bounds="clip").fit(self.s[-self.window:], self.y[-self.window:])
+            self.m = m.X_thresholds_, m.y_thresholds_
+
+
+MAPS = {
+    "sigmoid": Raw, "Platt, first 1000": Platt, "isotonic, last 4096": Isotonic,
+    "2 parameters, 1000": lambda: Newton(1, 1000), "3 parameters, 1000": lambda: Newton(2, 1000),
+}
+SPANS = {"3 parameters, %s" % n: (lambda n=n: Newton(2, n)) for n in (250, 500, 1000, 2000, 4000)}
+SPANS["3 parameters, no forgetting"] = lambda: Newton(2, 1e12)
+
+
+def log_loss(p, y):
+    q = np.where(y > 0, p, 1 - p)
+    return float(-np.log(np.maximum(q, 2.0 ** -52)).mean())
+
+
+def ece(p, y):
+    """The error in 15 bins of equal mass, and what chance makes of it."""
+    order = np.argsort(p, kind="stable")
+    error = noise = 0.0
+    for part in np.array_split(order, 15):
+        error += abs(float((p[part] - y[part]).sum()))
+        noise += math.sqrt(2 / math.pi * float((p[part] * (1 - p[part])).sum()))
+    return error / len(p), noise / len(p)
+
+
+def run_map(make, s, y):
+    m, p = make(), np.empty(len(s))
+    for i in range(len(s)):
+        p[i] = m.say(s[i])
+        m.learn(s[i], y[i])
+    return p
+
+
+def path(args, stream):
+    if stream not in MADE:
+        return os.path.join(args.data, stream + ".libsvm.gz")
+    out = os.path.join(args.scores, stream + ".libsvm.gz")
+    if not os.path.exists(out):
+        subprocess.run([args.exe, "generate"] + MADE[stream] + ["--out", out], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return out
+
+
+def scores(args, stream, learner):
+    out = os.path.join(args.scores, "%s.%s.csv" % (stream, learner))
+    if not os.path.exists(out):
+        subprocess.run([args.exe, "replay", path(args, stream), "--learner", learner, "--scores", out, "-q", "--json", "-"], check=True, stdout=subprocess.DEVNULL)
+    t = np.genfromtxt(out, delimiter=",", skip_header=1)
+    return t[:, 0], t[:, 1], (t[:, 2] > 0).astype(float)
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("--data", default=os.path.join(ROOT, "../shared/data"))
+    a.add_argument("--scores", default="")
+    a.add_argument("--learners", default="adaptive,scs,online")
+    a.add_argument("--spans", action="store_true", help="compare how far the map goes back")
+    a.add_argument("--peers", action="store_true")
+    a.add_argument("streams", nargs="*")
+    args = a.parse_args()
+    args.scores = args.scores or tempfile.mkdtemp()
+    args.exe = os.path.join(args.scores, "streamsvm")
+    subprocess.run(["go", "build", "-o", args.exe, "./cmd/streamsvm"], check=True, cwd=ROOT)
+    maps = SPANS if args.spans else MAPS
+    print("| stream | learner | " + " | ".join(maps) + " | streamsvm | noise |")
+    print("| --- | --- |" + " --- |" * (len(maps) + 2))
+    for stream in args.streams or CHOSEN_ON + SHOWN:
+        for learner in args.learners.split(","):
+            s, own, y = scores(args, stream, learner)
+            if len(s) < SKIP + 300:
+                continue
+            cells = []
+            for name, make in maps.items():
+                p = run_map(make, s, y)[SKIP:]
+                cells.append("%.4f %.4f" % (log_loss(p, y[SKIP:]), ece(p, y[SKIP:])[0]))
+            e, noise = ece(own[SKIP:], y[SKIP:])
+            cells += ["%.4f %.4f" % (log_loss(own[SKIP:], y[SKIP:]), e), "%.4f" % noise]
+            print("| %s | %s | %s |" % (stream, learner, " | ".join(cells)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
