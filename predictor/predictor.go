@@ -115,16 +115,16 @@ func (p *Predictor) Label(decision float64) float64 {
 }
 
 // Probability returns the probability that the label is positive, given the
-// decision, strictly between 0 and 1, and whether it is known: not for a
-// regression, nor before the trainer has compared 200 predictions with their
-// labels, nor for models of before there were probabilities. It increases with
-// the decision, or stays; what it is at the decision 0 depends on what the
-// labels were, so that it may be on another side of ½ than Label.
+// decision, from 0 to 1, and whether it is known: not for a regression, nor
+// before the trainer has compared 200 predictions with their labels, nor for
+// models of before there were probabilities; it then is NaN. Of two decisions the
+// larger one has no smaller probability, but for rounding. That of the decision 0 need not be ½,
+// so that Label may be the less probable one where it is a close thing.
 func (p *Predictor) Probability(decision float64) (probability float64, known bool) {
-	if p.pipe.Sigmoid == nil {
+	if p.pipe.Probability == nil {
 		return math.NaN(), false
 	}
-	return p.pipe.Sigmoid.Probability(decision), true
+	return p.pipe.Probability.Probability(decision), true
 }
 
 // ErrFormat is returned for bytes that no known version of this package wrote.

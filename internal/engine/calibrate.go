@@ -14,10 +14,10 @@ func (e *Engine) judge(decision, label float64) {
 	e.preq.Add(decision, label)
 	p := math.NaN()
 	if e.calib != nil {
-		if m, ok := e.calib.Map(); ok {
-			p = m.Probability(decision)
+		known := e.calib.Known()
+		if told := e.calib.Learn(decision, label > 0); known {
+			p = told
 		}
-		e.calib.Learn(decision, label > 0)
 	}
 	if !math.IsNaN(p) {
 		e.preq.AddProbability(p, label > 0)

@@ -89,10 +89,8 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	sig := e.cfg.Signature
 	sig.Dim, sig.Index = e.gate.dim, e.gate.index
 	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
-	if e.calib != nil {
-		if m, ok := e.calib.Map(); ok {
-			p.Sigmoid = &m
-		}
+	if e.calib != nil && e.calib.Known() {
+		p.Probability = e.calib.Map()
 	}
 	return p
 }

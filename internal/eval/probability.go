@@ -28,7 +28,8 @@ type Probability struct {
 	// probability² over negative ones.
 	Brier Number `json:"brier"`
 	// BrierSkill is 1 − Brier/that of the share of positive labels, always
-	// predicted: 1 is perfect, 0 as good as that share.
+	// predicted: 1 is perfect, 0 as good as that share. NaN where a class is
+	// missing.
 	BrierSkill Number `json:"brier_skill"`
 	// ECE, the expected calibration error, is the mean over examples of the
 	// distance between mean probability and share of positive labels in their
@@ -179,7 +180,9 @@ func (m *Probability) set(n, positive uint64, loss, brier float64) {
 	all := float64(n)
 	share := float64(positive) / all
 	m.LogLoss, m.Brier = Number(loss/all), Number(brier/all)
-	m.BrierSkill = Number(1 - brier/all/(share*(1-share)))
+	if positive > 0 && positive < n {
+		m.BrierSkill = Number(1 - brier/all/(share*(1-share)))
+	}
 }
 
 // reliability makes the table of cells, which come in the order of their

@@ -29,9 +29,9 @@ type Pipeline struct {
 	Signature codec.Signature
 	Transform *prep.Transform
 	Model     algos.Model // takes what Transform gives
-	// Sigmoid turns a decision into the probability that the label is positive;
-	// nil where that is not known.
-	Sigmoid *calibrate.Sigmoid
+	// Probability turns a decision into the probability that the label is
+	// positive; nil where that is not known.
+	Probability *calibrate.Map
 }
 
 // Info describes the model.
@@ -89,22 +89,22 @@ func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 // The forms that a map from decisions to probabilities has.
 const (
 	formNone    = "none"
-	formSigmoid = "sigmoid"
+	formLogOdds = "log_odds"
 )
 
 func (p *Pipeline) probability(f *state.Fields) {
 	form := formNone
-	if p.Sigmoid != nil {
-		form = formSigmoid
+	if p.Probability != nil {
+		form = formLogOdds
 	}
 	f.String("form", &form)
 	switch {
 	case form == formNone:
-	case form == formSigmoid && p.Task != algos.Regress:
+	case form == formLogOdds && p.Task != algos.Regress:
 		if f.Decoding() {
-			p.Sigmoid = new(calibrate.Sigmoid)
+			p.Probability = new(calibrate.Map)
 		}
-		p.Sigmoid.Fields(f)
+		p.Probability.Fields(f)
 	default:
 		f.Fail("form", fmt.Errorf("%q for the task %s", form, p.Task))
 	}

@@ -31,6 +31,7 @@ type page struct {
 	Refresh                          int
 	Tiles, Fates, Learner            []named
 	Course                           *chart.Chart // of the prequential measure; nil before the first
+	Reliability                      *chart.Chart // nil without probabilities
 	Pace                             []chart.Chart
 	Lags                             []lag
 	Checkpoints, Models, Dead        []event
@@ -141,6 +142,7 @@ func (r *Run) page() *page {
 		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
 		p.Course = &c
 	}
+	p.Reliability = chart.Reliability(s)
 	p.Pace = r.pace()
 	p.Learner = r.learner()
 	return p
