@@ -21,11 +21,13 @@ import numpy as np
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIP = 1000
 CHOSEN_ON = ["usenet1", "elec2", "a9a.train", "covtype15k"]
-SHOWN = ["ijcnn1.train", "magic04", "w8a.train", "sea", "hyperplane"]
+SHOWN = ["ijcnn1.train", "magic04", "w8a.train", "skin_nonskin", "sea", "hyperplane"]
+SORTED = {"magic04", "w8a.train"}  # files that hold one class after the other
 MADE = {  # streams of `streamsvm generate`
     "sea": ["sea", "--set", "block=5000", "--count", "20000"],
     "hyperplane": ["hyperplane", "--count", "20000"],
 }
+ROWS = 30000  # at most
 
 
 def sigmoid(z):
@@ -63,18 +65,21 @@ class Platt:
 
 
 class Newton:
-    """Online Newton steps on two or three parameters, with forgetting."""
+    """Online Newton steps with forgetting, on log odds that are straight between
+    knots; without knots on one slope and a bias."""
 
-    def __init__(self, slopes, span, inputs=6, least=1e-3):
-        self.slopes, self.rho, self.clip, self.least = slopes, 1 - 1 / span, inputs, least
+    def __init__(self, knots, span):
+        self.ends, self.rho = [-6.0] + knots + [6.0], 1 - 1 / span
         self.m = self.n = 0.0
-        self.t = np.array([1.0] * slopes + [0.0])
-        self.A = np.eye(slopes + 1)
+        d = len(self.ends) - 1
+        self.t, self.A = np.array([1.0] * d + [0.0]), np.eye(d + 1)
 
     def x(self, s):
         v = s / math.sqrt(self.m / self.n) if self.m > 0 else s
-        v = min(max(v, -self.clip), self.clip)
-        return np.array([max(v, 0), min(v, 0), 1.0] if self.slopes == 2 else [v, 1.0])
+        v = min(max(v, -6.0), 6.0)
+        if len(self.ends) == 2:
+            return np.array([v, 1.0])
+        return np.array([min(max(v - a, 0), b - a) if a >= 0 else max(min(v - b, 0), a - b) for a, b in zip(self.ends, self.ends[1:])] + [1.0])
 
     def say(self, s):
         return sigmoid(float(self.t @ self.x(s)))
@@ -83,7 +88,7 @@ class Newton:
         x = self.x(s)
         p = sigmoid(float(self.t @ x))
         self.m, self.n = self.rho * self.m + s * s, self.rho * self.n + 1
-        self.A = self.rho * self.A + max(p * (1 - p), self.least) * np.outer(x, x) + (1 - self.rho) * np.eye(len(x))
+        self.A = self.rho * self.A + max(p * (1 - p), 1e-3) * np.outer(x, x) + (1 - self.rho) * np.eye(len(x))
         t = self.t - np.linalg.solve(self.A, (p - y) * x)
         t[:-1] = np.clip(t[:-1], 0, 20)
         t[-1] = min(max(t[-1], -20), 20)
@@ -111,12 +116,13 @@ class Isotonic:
             self.m = m.X_thresholds_, m.y_thresholds_
 
 
+HALVES = [-1.0, -0.5, 0.0, 0.5, 1.0]
 MAPS = {
     "sigmoid": Raw, "Platt, first 1000": Platt, "isotonic, last 4096": Isotonic,
-    "2 parameters, 1000": lambda: Newton(1, 1000), "3 parameters, 1000": lambda: Newton(2, 1000),
+    "2 parameters": lambda: Newton([], 1000), "3 parameters": lambda: Newton([0.0], 1000), "7 parameters": lambda: Newton(HALVES, 1000),
 }
-SPANS = {"3 parameters, %s" % n: (lambda n=n: Newton(2, n)) for n in (250, 500, 1000, 2000, 4000)}
-SPANS["3 parameters, no forgetting"] = lambda: Newton(2, 1e12)
+SPANS = {str(n): (lambda n=n: Newton(HALVES, n)) for n in (250, 500, 1000, 2000, 4000)}
+SPANS["no forgetting"] = lambda: Newton(HALVES, 1e12)
 
 
 def log_loss(p, y):
@@ -154,9 +160,69 @@ def path(args, stream):
 def scores(args, stream, learner):
     out = os.path.join(args.scores, "%s.%s.csv" % (stream, learner))
     if not os.path.exists(out):
-        subprocess.run([args.exe, "replay", path(args, stream), "--learner", learner, "--scores", out, "-q", "--json", "-"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([args.exe, "replay", path(args, stream), "--learner", learner, "--scores", out, "-q", "--json", "-", "--limit", str(ROWS)]
+                       + ["--shuffle", "1"] * (stream in SORTED), check=True, stdout=subprocess.DEVNULL)
     t = np.genfromtxt(out, delimiter=",", skip_header=1)
     return t[:, 0], t[:, 1], (t[:, 2] > 0).astype(float)
+
+
+def sklearn_peer(train, test):
+    """Probabilities of an SVC that is calibrated by cross-validation."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    m = CalibratedClassifierCV(make_pipeline(StandardScaler(with_mean=False), SVC(cache_size=500)), method="sigmoid", cv=3)
+    return m.fit(*train).predict_proba(test[0])[:, 1]
+
+
+def river_peer(x, y):
+    """Prequential probabilities of logistic regression on standardised features."""
+    from river import linear_model, preprocessing
+    m = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    p = np.empty(len(y))
+    for i in range(len(y)):
+        row = dict(zip(x[i].indices, x[i].data))
+        p[i] = m.predict_proba_one(row).get(True, 0.5)
+        m.learn_one(row, bool(y[i]))
+    return p
+
+
+def peers(args, streams):
+    from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+    print("| stream | | log loss | ECE | by chance |")
+    print("| --- | --- | --- | --- | --- |")
+
+    def row(stream, name, p, y):
+        print("| %s | %s | %.4f | %.4f | %.4f |" % (stream, name, log_loss(p, y), *ece(p, y)), flush=True)
+
+    for stream in streams:
+        x, y = load_svmlight_file(path(args, stream))
+        if stream in SORTED:
+            order = np.random.default_rng(1).permutation(len(y))
+            x, y = x[order], y[order]
+        x, y = x[:args.rows].tocsr(), (y[:args.rows] > 0).astype(float)
+        n = len(y) // 2
+        files = [os.path.join(args.scores, "%s.%s.libsvm" % (stream, part)) for part in ("first", "second")]
+        for f, a, b in zip(files, (0, n), (n, len(y))):
+            dump_svmlight_file(x[a:b], 2 * y[a:b] - 1, f, zero_based=False)
+        for learner in args.learners.split(","):
+            model = os.path.join(args.scores, "model.ssm")
+            subprocess.run([args.exe, "replay", files[0], "--learner", learner, "--model", model, "-q", "--json", "-"], check=True, stdout=subprocess.DEVNULL)
+            out = subprocess.run([args.exe, "predict", "--model", model, "--output", "probability", "-q", files[1]], check=True, stdout=subprocess.PIPE, text=True)
+            row(stream, "first half, then asked: " + learner, np.array(out.stdout.split(), float), y[n:])
+        row(stream, "first half, then asked: CalibratedClassifierCV(SVC)", sklearn_peer((x[:n], y[:n]), (x[n:], y[n:])), y[n:])
+        whole = os.path.join(args.scores, stream + ".whole.libsvm")
+        dump_svmlight_file(x, 2 * y - 1, whole, zero_based=False)
+        p = river_peer(x, y)
+        for learner in args.learners.split(","):
+            out = os.path.join(args.scores, "whole.csv")
+            subprocess.run([args.exe, "replay", whole, "--learner", learner, "--scores", out, "-q", "--json", "-"], check=True, stdout=subprocess.DEVNULL)
+            t = np.genfromtxt(out, delimiter=",", skip_header=1)
+            own = t[:, 1][-n:]
+            if len(t) >= n and not np.isnan(own).any():
+                row(stream, "second half, each first predicted: " + learner, own, y[-n:])
+        row(stream, "second half, each first predicted: River", p[-n:], y[-n:])
 
 
 def main():
@@ -165,14 +231,17 @@ def main():
     a.add_argument("--scores", default="")
     a.add_argument("--learners", default="adaptive,scs,online")
     a.add_argument("--spans", action="store_true", help="compare how far the map goes back")
-    a.add_argument("--peers", action="store_true")
+    a.add_argument("--peers", action="store_true", help="compare with other libraries")
+    a.add_argument("--rows", type=int, default=10000, help="of each stream that the peers get")
     a.add_argument("streams", nargs="*")
     args = a.parse_args()
     args.scores = args.scores or tempfile.mkdtemp()
     args.exe = os.path.join(args.scores, "streamsvm")
     subprocess.run(["go", "build", "-o", args.exe, "./cmd/streamsvm"], check=True, cwd=ROOT)
+    if args.peers:
+        return peers(args, args.streams or CHOSEN_ON + SHOWN)
     maps = SPANS if args.spans else MAPS
-    print("| stream | learner | " + " | ".join(maps) + " | streamsvm | noise |")
+    print("| stream | learner | " + " | ".join(maps) + " | streamsvm | by chance |")
     print("| --- | --- |" + " --- |" * (len(maps) + 2))
     for stream in args.streams or CHOSEN_ON + SHOWN:
         for learner in args.learners.split(","):

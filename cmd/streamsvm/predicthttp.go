@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -87,7 +86,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		d := eval.Number(o.decision)
 		a.Predictions[i] = scored{ID: o.id, Decision: &d, Label: b.form.appendLabel(nil, o.label)}
-		if b.v.Task() != algos.Regress {
+		if b.form.labels[0] != "" {
 			a.Predictions[i].Probability = appendNumber(nil, o.probability)
 		}
 	}

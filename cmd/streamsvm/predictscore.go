@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -307,7 +306,7 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	}
 	if o.err == nil {
 		b = appendNumber(appendKey(b, "decision"), o.decision)
-		if v.Task() != algos.Regress {
+		if f.labels[0] != "" {
 			b = appendNumber(appendKey(b, "probability"), o.probability)
 		}
 		b = f.appendLabel(appendKey(b, "label"), o.label)

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -21,6 +22,12 @@ func Reliability(s *eval.Summary) *Chart {
 		return l
 	}
 	number := func(v eval.Number) string { return strconv.FormatFloat(float64(v), 'f', 4, 64) }
+	all := line("all examples so far", s.Reliability, Strong)
+	// It has points where that has some, for the table of numbers.
+	diagonal := Series{Name: "as predicted", X: slices.Concat([]float64{0}, all.X, []float64{1}), Look: Dashed}
+	for _, x := range diagonal.X {
+		diagonal.Y = append(diagonal.Y, eval.Number(x))
+	}
 	return &Chart{
 		Title: "Reliability of probabilities", X: Axis{Label: "probability, mean of a group", Percent: true},
 		Y: Axis{Label: "positive labels", Percent: true, Min: 0, Max: 1},
@@ -29,8 +36,7 @@ func Reliability(s *eval.Summary) *Chart {
 			number(s.ECE), number(s.ECENoise), number(s.Window.ECE), number(s.Window.ECENoise), s.Window.Examples),
 		Series: []Series{
 			line(fmt.Sprintf("last %d examples", s.Window.Examples), s.Window.Reliability, Faint),
-			line("all examples so far", s.Reliability, Strong),
-			{Name: "as predicted", X: []float64{0, 1}, Y: []eval.Number{0, 1}, Look: Dashed},
+			all, diagonal,
 		},
 	}
 }
