@@ -14,6 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 )
@@ -122,6 +123,22 @@ func TestProbabilities(t *testing.T) {
 	if want, _ := m.Probability(l.Decision); l.Probability != want || (l.Label > 0) != (want >= 0.9) {
 		t.Errorf("over HTTP: %+v, want the probability %v", l, want)
 	}
+}
+
+// learned returns an encoded predictor without its map to probabilities, which
+// comes from what was foretold where labels come late.
+func learned(t *testing.T, model []byte) []byte {
+	t.Helper()
+	p, err := pipeline.Decode(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Probability = nil
+	data, err := p.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // TestNoProbabilities: models without them answer null, and no label under a

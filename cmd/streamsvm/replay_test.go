@@ -143,10 +143,11 @@ func TestReplayFlags(t *testing.T) {
 		if accuracy[i] = float64(r.Prequential.Accuracy); fmt.Sprint(r.Delay) != delay {
 			t.Errorf("--delay %s gives %d", delay, r.Delay)
 		}
-		var err error
-		if models[i], err = os.ReadFile(model); err != nil {
+		data, err := os.ReadFile(model)
+		if err != nil {
 			t.Fatal(err)
 		}
+		models[i] = learned(t, data)
 	}
 	if !bytes.Equal(models[0], models[1]) || !(accuracy[1] < accuracy[0]) {
 		t.Errorf("with labels 400 examples later models are equal: %v, accuracies %v", bytes.Equal(models[0], models[1]), accuracy)
