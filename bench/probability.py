@@ -204,7 +204,7 @@ def river_peer(x, y):
     m = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     p = np.empty(len(y))
     for i in range(len(y)):
-        row = dict(zip(x[i].indices, x[i].data))
+        row = dict(enumerate(x[i].toarray()[0])) # with zeros, or the scaler would not know of them
         p[i] = m.predict_proba_one(row).get(True, 0.5)
         m.learn_one(row, bool(y[i]))
     return p
