@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -110,6 +111,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		{"origin", newOrigin(o.Update)},
 		{"preprocessing", p.pipe.Transform.Export()},
 		{"model", form},
+		{"probability", exportMap(p.pipe.Probability)},
 	} {
 		data, err := json.Marshal(f.value)
 		var bad *json.UnsupportedValueError
@@ -125,6 +127,19 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	b.WriteString("\n}\n")
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// mapForm is the plain form of the map to probabilities.
+type mapForm struct {
+	Decisions []float64 `json:"decisions"`
+	LogOdds   []float64 `json:"log_odds"`
+}
+
+func exportMap(m *calibrate.Map) *mapForm {
+	if m == nil {
+		return nil
+	}
+	return &mapForm{m.Decisions, m.LogOdds}
 }
 
 // linearForm is the plain form of a linear model: f(x) = bias + Σ_j weights[j]·x_j.

@@ -9,6 +9,7 @@ package predictor
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -111,6 +112,19 @@ func (p *Predictor) Label(decision float64) float64 {
 	default:
 		return -1
 	}
+}
+
+// Probability returns the probability that the label is positive, given the
+// decision, from 0 to 1, and whether it is known: not for a regression, nor
+// before the trainer has compared 200 predictions with their labels, nor for
+// models of before there were probabilities; it then is NaN. Of two decisions the
+// larger one has no smaller probability, but for rounding. That of the decision 0 need not be ½,
+// so that Label may be the less probable one where it is a close thing.
+func (p *Predictor) Probability(decision float64) (probability float64, known bool) {
+	if p.pipe.Probability == nil {
+		return math.NaN(), false
+	}
+	return p.pipe.Probability.Probability(decision), true
 }
 
 // ErrFormat is returned for bytes that no known version of this package wrote.

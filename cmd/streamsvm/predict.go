@@ -38,6 +38,7 @@ type predict struct {
 	tombstones             string
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
+	threshold              float64
 
 	c       *cli.Call
 	cfg     kafkaio.Config
@@ -49,6 +50,7 @@ type predict struct {
 	refused int
 	skipped int               // tombstones
 	quality *eval.Prequential // of the predictions whose label is known
+	right   uint64            // those of a classifier that were right
 }
 
 func predictCommand() *cli.Command {
@@ -66,6 +68,13 @@ names of columns. Records are read accordingly and answered in the same labels;
 JSON is understood besides. A dense vector of another length is an error of its
 record. Columns of csv files count by their names, whatever their order; others
 are ignored.
+
+The probability is that of the positive label, the second one of --labels; null
+where it is not known: the trainer has compared fewer than 200 predictions with
+their labels, or a version of before there were probabilities has made the
+model. The label is positive where the decision is not negative, which need not
+be where the probability is ½ or more. With --threshold P it is positive where
+the probability is P or more, and an example without a probability is an error.
 
 While the topic holds no model, what it holds instead is said now and then;
 after --topic-wait the exit code is 69. A service that starts before its trainer
@@ -94,7 +103,8 @@ wants --topic-wait -1s.`,
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
-				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
+				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
+				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
 			p.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -137,6 +147,9 @@ func (p *predict) serve(ctx context.Context) error {
 			return nil
 		}
 		return err
+	}
+	if p.current().Task() == algos.Regress && p.threshold > 0 {
+		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
 	}
 	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
 	if _, err := p.form(p.current(), nil); err != nil {
@@ -183,6 +196,9 @@ func (p *predict) check() error {
 	}
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if c.Given("threshold") && !(p.threshold > 0 && p.threshold <= 1) {
+		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
 	}
 	if err := badListen(c, p.listen); err != nil {
 		return err
@@ -361,7 +377,8 @@ func (p *predict) summary() error {
 		if s.MAE != nil {
 			fmt.Fprintf(p.c.Err, "mean absolute error %s, R2 %s on %d labelled examples\n", decimal(*s.MAE), decimal(*s.R2), n)
 		} else {
-			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", eval.Percent(s.Accuracy), decimal(s.AUC), n)
+			accuracy := float64(p.right) / float64(n)
+			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s%s on %d labelled examples\n", eval.Percent(accuracy), decimal(s.AUC), probabilities(", ", &s.Probability), n)
 		}
 	}
 	if p.skipped > 0 && !p.c.Quiet {

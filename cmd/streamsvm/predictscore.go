@@ -27,7 +27,8 @@ type outcome struct {
 	y               float64 // the true label
 	labelled        bool    // it came along
 	decision, label float64
-	err             error // why there are none
+	probability     float64 // NaN where it is not known
+	err             error   // why there are none
 }
 
 // A scoring is a batch of records on its way through the command, with all the
@@ -46,6 +47,9 @@ type scoring struct {
 	out   []byte        // lines for standard output
 	done  chan struct{} // gets an element when the batch is scored
 }
+
+// errNoProbability is why there is no label under a threshold.
+var errNoProbability = errors.New("the model has no probabilities, which --threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
 
 func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
 
@@ -95,10 +99,22 @@ func (p *predict) score(b *scoring) {
 	}
 	b.f = b.f[:len(b.xs)]
 	b.v.Decisions(b.f, b.xs)
+	scored := len(b.xs)
 	for k, i := range b.at {
-		b.rows[i].decision, b.rows[i].label = b.f[k], b.v.Label(b.f[k])
+		o := &b.rows[i]
+		o.decision, o.label = b.f[k], b.v.Label(b.f[k])
+		known := false
+		if o.probability, known = b.v.Probability(o.decision); p.threshold > 0 && !known {
+			o.err = errNoProbability
+			scored--
+		} else if p.threshold > 0 {
+			o.label = -1
+			if o.probability >= p.threshold {
+				o.label = 1
+			}
+		}
 	}
-	p.m.Scored(len(b.xs), len(b.recs)-len(b.xs), time.Since(start))
+	p.m.Scored(scored, len(b.recs)-scored, time.Since(start))
 }
 
 // count keeps what summary needs.
@@ -109,6 +125,12 @@ func (p *predict) count(rows []outcome) {
 			p.refused++
 		case rows[i].labelled:
 			p.quality.Add(rows[i].decision, rows[i].y)
+			if rows[i].label == rows[i].y {
+				p.right++
+			}
+			if q := rows[i].probability; !math.IsNaN(q) {
+				p.quality.AddProbability(q, rows[i].y > 0)
+			}
 		}
 	}
 }
@@ -252,6 +274,10 @@ func (p *predict) format(b *scoring) {
 			b.out = append(b.out, b.form.texts[class(o.label)]...)
 		case p.output == "label":
 			b.out = strconv.AppendFloat(b.out, o.label, 'g', -1, 64)
+		case p.output == "probability" && math.IsNaN(o.probability):
+			b.out = append(b.out, '?')
+		case p.output == "probability":
+			b.out = strconv.AppendFloat(b.out, o.probability, 'g', -1, 64)
 		default:
 			b.out = strconv.AppendFloat(b.out, o.decision, 'g', -1, 64)
 		}
@@ -287,6 +313,9 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	}
 	if o.err == nil {
 		b = appendNumber(appendKey(b, "decision"), o.decision)
+		if f.labels[0] != "" {
+			b = appendNumber(appendKey(b, "probability"), o.probability)
+		}
 		b = f.appendLabel(appendKey(b, "label"), o.label)
 		if o.labelled {
 			b = f.appendLabel(appendKey(b, "y"), o.y)

@@ -31,6 +31,7 @@ type replay struct {
 	limit, shuffle, checkpointEvery uint64
 	holdout                         float64
 	json, report, checkpoint, model string
+	scores                          string
 	tolerance                       string
 	compare                         []string
 
@@ -72,6 +73,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.StringSliceVar(&r.compare, "compare", nil, "run several `LEARNERS` over the same stream and compare them, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
+				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, to `FILE` as csv")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
 				f.StringVar(&r.checkpoint, "checkpoint", "", "keep checkpoints in `DIR`, and go on from the newest one there")
 				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, "records between checkpoints; 0 writes one at the end")
@@ -93,7 +95,18 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	p, course := newProgress(r.c), &course{}
 	r.job.Hooks = []trainer.Hook{p, course, &r.refuseFlags}
+	var told *scores
+	if r.scores != "" {
+		var err error
+		if told, err = newScores(r.scores); err != nil {
+			return err
+		}
+		r.job.Hooks = append(r.job.Hooks, told)
+	}
 	res, err := trainer.Run(ctx, r.job)
+	if told != nil {
+		err = errors.Join(err, told.close())
+	}
 	took := time.Since(p.began)
 	if err != nil {
 		again := ""

@@ -244,6 +244,10 @@ func (r *result) rows() [][]string {
 		row("baselines", "%s", r.Prequential.Baseline)
 		row(last, "%s", r.Prequential.Window.Baseline)
 	}
+	if p := probabilities("", &r.Prequential.Probability); p != "" {
+		row("probabilities", "%s", p)
+		row(last, "%s", probabilities("", &r.Prequential.Window.Probability))
+	}
 	if t := r.Test; t != nil {
 		if t.MAE != nil {
 			row("test", "MAE %.5g, RMSE %.5g, R2 %.4f on %d examples", float64(*t.MAE), float64(*t.RMSE), float64(*t.R2), t.Examples)
@@ -268,6 +272,16 @@ func (r *result) rows() [][]string {
 		row("warning", "%s", w)
 	}
 	return rows
+}
+
+// probabilities says in words, after before, how good probabilities are; "" where
+// there were none.
+func probabilities(before string, m *eval.Probability) string {
+	if len(m.Reliability) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%slog loss %s, Brier score %s (skill %s), calibration error %s (by chance %s)",
+		before, decimal(m.LogLoss), decimal(m.Brier), decimal(m.BrierSkill), decimal(m.ECE), decimal(m.ECENoise))
 }
 
 func decimal(v eval.Number) string {

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
@@ -95,6 +96,8 @@ type Engine struct {
 	// refused, if not nil, is told of each record that cannot be used, by its
 	// index in the call of Consume, before it counts. An error ends that call.
 	refused func(i int, why *stream.RecordError) error
+	// scored, if not nil, is told of each prequential decision.
+	scored func(decision, probability, label float64)
 
 	counts    Counts
 	sight     sight
@@ -114,6 +117,7 @@ type Engine struct {
 	join      *joiner // nil without
 	preq      *eval.Prequential
 	curve     *eval.Curve
+	calib     *calibrate.Online // nil for a regression
 	steps     uint64
 	clipTold  int // features of which the log says that they are clipped; no part of the state
 
@@ -171,6 +175,9 @@ func NewEngine(cfg Config) (*Engine, error) {
 	}
 	if e.scaled, err = cfg.Signature.Scaled(); err != nil {
 		return nil, err
+	}
+	if cfg.Task != algos.Regress {
+		e.calib = calibrate.NewOnline()
 	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
@@ -402,8 +409,7 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			if !math.IsNaN(e.told[i]) {
 				e.decs[i] = e.told[i]
 			}
-			e.preq.Add(e.decs[i], x.Y)
-			e.curve.Add(e.preq)
+			e.judge(e.decs[i], x.Y)
 		}
 	}
 	clear(e.block)
@@ -435,8 +441,7 @@ func (e *Engine) score(xs []*stream.Example, told []float64) {
 			f = e.decs[k]
 			k++
 		}
-		e.preq.Add(f, x.Y)
-		e.curve.Add(e.preq)
+		e.judge(f, x.Y)
 	}
 }
 

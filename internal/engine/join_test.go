@@ -69,7 +69,9 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if model, err = e.Predictor().AppendBinary(nil); err != nil {
+	p := e.Predictor()
+	p.Probability = nil // part of the measures here
+	if model, err = p.AppendBinary(nil); err != nil {
 		t.Fatal(err)
 	}
 	counts, err = state.Append(nil, func(f *state.Fields) {
@@ -86,6 +88,7 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 	measures, err = state.Append(nil, func(f *state.Fields) {
 		e.preq.Fields(f)
 		e.curve.Fields(f)
+		e.calib.Fields(f)
 	})
 	if err != nil {
 		t.Fatal(err)

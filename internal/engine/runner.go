@@ -175,6 +175,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	}
 
 	e.decoder = cfg.Decoder
+	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
 	go r.in.run(inCtx)

@@ -83,6 +83,7 @@ func (e *Engine) fields(f *state.Fields) {
 	}
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
+	e.calibrationFields(f)
 	e.moreFields(f)
 	e.sightFields(f)
 	// Part of a state only where something was clipped.

@@ -89,7 +89,11 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	}
 	sig := e.cfg.Signature
 	sig.Dim, sig.Index = e.gate.dim, e.gate.index
-	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
+	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
+	if e.calib != nil && e.calib.Known() {
+		p.Probability = e.calib.Map()
+	}
+	return p
 }
 
 // Signature says what data the engine is for; see [codec.Signature].

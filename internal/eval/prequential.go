@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -18,13 +17,12 @@ import (
 type Prequential struct {
 	regress bool
 
-	n     uint64
-	total tally
-	// Sums over all examples. That of the logistic losses is NaN in a state of
-	// an earlier version, which did not have it.
-	hinge, logLoss float64
-	bins           *bins
-	blocks         blocks
+	n           uint64
+	total       tally
+	hinge       float64 // sum over all examples
+	bins        *bins
+	blocks      blocks
+	calibration calibration
 
 	// Regression: sums over all examples, and Welford's mean and sum of
 	// squared deviations of the labels.
@@ -140,6 +138,7 @@ func New(regress bool, size int) *Prequential {
 	p := &Prequential{regress: regress, size: max(size, 1)}
 	if !regress {
 		p.bins, p.blocks.length = new(bins), firstBlock
+		p.calibration.size = p.size
 	}
 	return p
 }
@@ -151,10 +150,6 @@ func class(v float64) int {
 	}
 	return 0
 }
-
-// logLoss returns −log of the probability of the label, with the sigmoid of
-// the score as that of the positive class.
-func logLoss(score, label float64) float64 { return linear.Softplus(-float64(label * score)) }
 
 // hinge returns max(0, 1 − y·f), or NaN for a score that is NaN.
 func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
@@ -187,7 +182,6 @@ func (p *Prequential) Add(score, label float64) {
 	p.total.add(y, c, stayed, larger)
 	p.recent.add(y, c, stayed, larger)
 	p.hinge += hinge(score, label)
-	p.logLoss += logLoss(score, label)
 	p.bins.add(score, y)
 	p.blocks.add(y == c)
 }
@@ -262,13 +256,17 @@ func (p *Prequential) Fields(f *state.Fields) {
 // laterFields describes what earlier versions did not have. Over their states
 // it is unknown.
 func (p *Prequential) laterFields(f *state.Fields) {
-	if f.Decoding() && !f.Next("log_loss") {
-		p.logLoss, p.total.larger, p.blocks = math.NaN(), math.NaN(), blocks{}
+	if f.Next("log_loss") { // that of the sigmoids of scores
+		var before float64
+		f.Float64("log_loss", &before)
+	}
+	if f.Decoding() && !f.Next("larger_class") {
+		p.total.larger, p.blocks = math.NaN(), blocks{}
 		return
 	}
-	f.Float64("log_loss", &p.logLoss)
 	f.Float64("larger_class", &p.total.larger)
 	f.Group("blocks", func(f *state.Fields) { p.blocks.fields(f, p.n) })
+	p.calibrationFields(f)
 }
 
 // recount counts over the ring that has been read.
@@ -301,13 +299,14 @@ func (p *Prequential) Summary() Summary {
 		return s
 	}
 	n, w := float64(p.n), float64(len(p.scores))
-	s.classification(&p.total, p.hinge/n, p.logLoss/n, p.bins.auc())
-	var margin, logistic float64
+	s.classification(&p.total, p.hinge/n, p.bins.auc())
+	s.Probability = p.calibration.all()
+	var margin float64
 	for i := range p.scores {
 		margin += hinge(p.scores[i], p.labels[i])
-		logistic += logLoss(p.scores[i], p.labels[i])
 	}
-	s.Window.classification(&p.recent, margin/w, logistic/w, AUC(p.scores, p.labels))
+	s.Window.classification(&p.recent, margin/w, AUC(p.scores, p.labels))
+	s.Window.Probability = p.calibration.window()
 	return s
 }
 
@@ -336,6 +335,10 @@ func (p *Prequential) Measures() []stream.Measure {
 		put("accuracy", m.Accuracy)
 		put("hinge", m.Hinge)
 		put("log_loss", m.LogLoss)
+		put("brier", m.Brier)
+		put("brier_skill", m.BrierSkill)
+		put("ece", m.ECE)
+		put("ece_noise", m.ECENoise)
 		put("balanced_accuracy", m.BalancedAccuracy)
 		put("auc", m.AUC)
 		put("kappa", m.Kappa)

@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -28,6 +29,9 @@ type Pipeline struct {
 	Signature codec.Signature
 	Transform *prep.Transform
 	Model     algos.Model // takes what Transform gives
+	// Probability turns a decision into the probability that the label is
+	// positive; nil where that is not known.
+	Probability *calibrate.Map
 }
 
 // Info describes the model.
@@ -44,8 +48,9 @@ func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) {
 
 // magic starts an encoded pipeline; the digit is the format's version.
 const (
-	magic   = "streamsvm-predictor-2\n"
-	magicV1 = "streamsvm-predictor-1\n" // without a signature
+	magic   = "streamsvm-predictor-3\n"
+	magicV2 = "streamsvm-predictor-2\n" // without probabilities
+	magicV1 = "streamsvm-predictor-1\n" // and without a signature
 )
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
@@ -60,22 +65,49 @@ func (p *Pipeline) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	dst = append(dst, magic...)
-	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, true, &model) })
+	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, 3, &model) })
 	if err != nil {
 		return dst, err
 	}
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-func (p *Pipeline) fields(f *state.Fields, signed bool, model *[]byte) {
+func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 	f.String("learner", &p.Learner)
 	f.String("task", (*string)(&p.Task))
 	Options(f, &p.Options)
-	if signed {
+	if version > 1 {
 		f.Group("signature", func(f *state.Fields) { signature(f, &p.Signature) })
 	}
 	f.Group("transform", p.Transform.Fields)
 	f.Bytes("model", model)
+	if version > 2 {
+		f.Group("probability", p.probability)
+	}
+}
+
+// The forms that a map from decisions to probabilities has.
+const (
+	formNone    = "none"
+	formLogOdds = "log_odds"
+)
+
+func (p *Pipeline) probability(f *state.Fields) {
+	form := formNone
+	if p.Probability != nil {
+		form = formLogOdds
+	}
+	f.String("form", &form)
+	switch {
+	case form == formNone:
+	case form == formLogOdds && p.Task != algos.Regress:
+		if f.Decoding() {
+			p.Probability = new(calibrate.Map)
+		}
+		p.Probability.Fields(f)
+	default:
+		f.Fail("form", fmt.Errorf("%q for the task %s", form, p.Task))
+	}
 }
 
 // Options describes the options of a learner, in order of name.
@@ -138,17 +170,20 @@ func list(f *state.Fields, name string, names *[]string) {
 
 // Decode reads an encoded pipeline. It copes with any input.
 func Decode(data []byte) (*Pipeline, error) {
-	if len(data) < len(magic)+8 || string(data[:len(magic)]) != magic && string(data[:len(magic)]) != magicV1 {
+	version := 0
+	if len(data) >= len(magic)+8 {
+		version = 1 + slices.Index([]string{magicV1, magicV2, magic}, string(data[:len(magic)]))
+	}
+	if version == 0 {
 		return nil, ErrFormat
 	}
-	signed := string(data[:len(magic)]) == magic
 	body := data[:len(data)-8]
 	if got, want := xxhash.Sum64(body), binary.LittleEndian.Uint64(data[len(body):]); got != want {
 		return nil, fmt.Errorf("encoded predictor: checksum %016x, expected %016x", got, want)
 	}
 	p := &Pipeline{Transform: new(prep.Transform)}
 	var model []byte
-	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, signed, &model) }); err != nil {
+	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, version, &model) }); err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
 	spec, err := registry.Lookup(p.Learner)

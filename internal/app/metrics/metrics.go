@@ -229,7 +229,7 @@ var (
 	measures = map[string]*prometheus.Desc{
 		"accuracy": measure("accuracy", "Share of right predictions"),
 		"hinge":    measure("hinge", "Mean hinge loss"),
-		"log_loss": measure("log_loss", "Mean logistic loss"),
+		"log_loss": measure("log_loss", "Mean of the negative logarithms of the labels' probabilities"),
 		"auc":      measure("auc", "Area under the ROC curve"),
 		"kappa":    measure("kappa", "Cohen's kappa"),
 		"kappa_t":  measure("kappa_t", "Kappa against predicting the label before"),
@@ -237,6 +237,11 @@ var (
 		"balanced_accuracy": measure("balanced_accuracy", "Mean of the shares of right predictions on each class"),
 		"majority":          measure("majority", "Share of labels that are of the class more frequent before"),
 		"no_change":         measure("no_change", "Share of labels that are the label before"),
+
+		"brier":       measure("brier", "Mean squared error of probabilities"),
+		"brier_skill": measure("brier_skill", "How much less that is than with the share of positive labels, as a share"),
+		"ece":         measure("ece", "Expected calibration error in 15 bins"),
+		"ece_noise":   measure("ece_noise", "What the expected calibration error would be by chance"),
 
 		"mae":  measure("mae", "Mean absolute error"),
 		"rmse": measure("rmse", "Root of the mean squared error"),
@@ -331,6 +336,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {
 	for name, v := range map[string]*eval.Number{
 		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "log_loss": &m.LogLoss, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"brier": &m.Brier, "brier_skill": &m.BrierSkill, "ece": &m.ECE, "ece_noise": &m.ECENoise,
 		"balanced_accuracy": &m.BalancedAccuracy, "majority": &m.Baseline.Majority, "no_change": &m.Baseline.NoChange,
 		"mae": m.MAE, "rmse": m.RMSE, "r2": m.R2,
 	} {

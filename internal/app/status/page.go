@@ -33,6 +33,7 @@ type page struct {
 	Refresh                          int
 	Tiles, Fates, Learner            []named
 	Course                           *chart.Chart // of the prequential measure; nil before the first
+	Reliability                      *chart.Chart // nil without probabilities
 	Pace                             []chart.Chart
 	Lags                             []lag
 	Fields                           []field
@@ -174,7 +175,9 @@ func (r *Run) page() *page {
 		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
 		p.Course = &c
 	}
-	p.Pace, p.Fields = r.pace(), v.listFields()
+	p.Fields = v.listFields()
+	p.Reliability = chart.Reliability(s)
+	p.Pace = r.pace()
 	p.Learner = r.learner()
 	return p
 }
