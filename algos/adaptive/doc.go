@@ -16,7 +16,7 @@
 // thirds before. A stream that has not changed up to its 4,000th example has
 // the options of scs chosen as they are where that learns alone: from then on, m
 // is that learner, bit for bit. Challengers choose theirs each time that their
-// window has been replaced twice.
+// window has been replaced four times.
 //
 // The one-pass experts see each feature less its mean so far, in units of its
 // standard deviation so far. Examples with more than 512 features are not

@@ -87,12 +87,12 @@ func (m *machine) step(ctx context.Context) error {
 }
 
 // due reports whether options are to be chosen anew: where the sample has
-// doubled, or has been replaced twice, and once more for the whole stream.
+// doubled, or has been replaced four times, and once more for the whole stream.
 func (m *machine) due(cut bool) bool {
 	switch {
 	case m.scs != nil:
 		return !cut && m.rows >= whole && m.tuned < whole
-	case m.window > 0 && m.rows == m.window && m.since >= 2*m.window:
+	case m.window > 0 && m.rows == m.window && m.since >= 4*m.window:
 		return true
 	}
 	return m.rows >= 2*m.tuned
@@ -158,7 +158,11 @@ func (m *machine) learn(own []*stream.Example) {
 	if size == 0 {
 		size = large + tick
 	}
+	old := m.small
 	m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
+	if old != nil { // its memory is large
+		m.small.box.Gram = old.box.Gram
+	}
 	m.small.fill(own)
 	m.rows = len(own)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
@@ -81,7 +82,7 @@ func (w *window) fill(xs []*stream.Example) {
 func (w *window) gram(n int) {
 	w.room = n
 	w.box.Stride = n + line // not a power of two: columns would share cache sets
-	w.box.Gram = make([]float32, n*w.box.Stride)
+	w.box.Gram = room(w.box.Gram, n*w.box.Stride)
 	all := make([]int32, len(w.y))
 	for i := range all {
 		all[i] = int32(i)
@@ -91,8 +92,10 @@ func (w *window) gram(n int) {
 	w.evals += int64(len(all) * len(all))
 }
 
-// line is the number of kernel values in a cache line.
-const line = 16
+const (
+	line       = 16  // kernel values in a cache line
+	columnRows = 128 // rows, the lines of which stay in the cache while columns are written
+)
 
 // add takes an example in. It is learned from in the next step.
 func (w *window) add(x *stream.Example) { w.pending = append(w.pending, x) }
@@ -164,12 +167,25 @@ func (w *window) cross(xs []*stream.Example) {
 	for _, i := range w.at {
 		b.Gram[i*b.Stride+i] += w.diagonal()
 	}
-	for from := 0; from < n; from += line {
-		to := min(n, from+line)
-		for _, i := range w.at {
-			for j, k := range b.Gram[i*b.Stride+from : i*b.Stride+to] {
-				b.Gram[(from+j)*b.Stride+i] = k
+	for from := 0; from < n; from += columnRows {
+		to := min(n, from+columnRows)
+		for k := 0; k < len(w.at); {
+			i := w.at[k]
+			row := func(i int) []float32 { return b.Gram[i*b.Stride+from : i*b.Stride+to] }
+			if k+3 < len(w.at) && w.at[k+3] == i+3 { // four neighbours at a time
+				r0, r1, r2, r3 := row(i), row(i+1), row(i+2), row(i+3)
+				r1, r2, r3 = r1[:len(r0)], r2[:len(r0)], r3[:len(r0)]
+				for j, v := range r0 {
+					at := b.Gram[(from+j)*b.Stride+i:][:4]
+					at[0], at[1], at[2], at[3] = v, r1[j], r2[j], r3[j]
+				}
+				k += 4
+				continue
 			}
+			for j, v := range row(i) {
+				b.Gram[(from+j)*b.Stride+i] = v
+			}
+			k++
 		}
 	}
 }
@@ -242,6 +258,19 @@ type choice struct {
 	c, gamma float64 // gamma 0: a linear kernel
 }
 
+// scratch is the memory in which options are tried, which is large.
+type scratch struct{ gram, cross []float32 }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// room returns n numbers, in the memory of s where it suffices, of any values.
+func room(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
 // choose chooses the options: a machine learns from the first two thirds of the
 // newest examples, and its errors on the others count. Of equal ones the first
 // in the order of γ, then C, is taken.
@@ -263,7 +292,10 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 	right := make([]int, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
-		cross := make([]float32, len(test)*n)
+		s := scratches.Get().(*scratch)
+		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()
+		w.box.Gram, s.cross = s.gram, room(s.cross, len(test)*n)
+		cross := s.cross
 		for k, c := range cs {
 			if w.c = c; k == 0 {
 				w.fill(fit)
