@@ -1,8 +1,9 @@
 package adaptive
 
 import (
+	"context"
+
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -29,28 +30,12 @@ var windows = []int{64, 256, 1024}
 // Learner is the panel; see the package documentation. Not safe for concurrent
 // use.
 type Learner struct {
-	*samplers.Buffer
-	opt options
-	env algos.Env
-
-	cutting  *samplers.Cutting
-	machines [1 + k1024]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
-	inputs   inputs
-	linear   [numExperts - l1]onePass
-	waves    *waves // nil: none yet, or none at all
-	vote     *vote
-	trust    trust
-
-	dim   int   // features of the widest example
-	evals int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
-	tuned uint64
-	told  uint64 // when the log was told of a cut
-
+	*panel
+	vote    *vote
+	trust   trust
 	waiting []foretold // in order of the examples
 
-	block [1 + k1024][]float64 // scratch
-	vecs  []stream.Vec
-	said  [tick]*prediction
+	said [tick]*prediction // scratch
 }
 
 var (
@@ -63,37 +48,40 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	if env.Task == algos.Regress {
 		return newRegressor(env, o)
 	}
-	b, err := samplers.New(samplers.Options{Every: 1})
-	if err != nil {
-		return nil, err
+	l := &Learner{vote: newVote(numExperts)}
+	var err error
+	l.panel, err = makePanel(env, o, 0, l, func(x onePass) expert { return &x })
+	return l, err
+}
+
+// Follow implements algos.Sequential.
+func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if learned, steps, err = l.panel.Follow(ctx, dst, xs); err != nil {
+		return 0, 0, err
 	}
-	l := &Learner{Buffer: b, opt: o, env: env, vote: newVote(numExperts)}
-	if l.cutting, err = samplers.NewCutting(whole+tick, windows...); err != nil {
-		return nil, err
-	}
-	for e := range l.linear {
-		x := &l.linear[e]
-		switch e + l1 {
-		case l1, r1:
-			x.rate = 1
-		case l01, r01:
-			x.rate = 0.1
-		case a3:
-			x.rate, x.adaptive = 0.3, true
-		case a1:
-			x.rate, x.adaptive = 0.1, true
+	for _, x := range xs {
+		if !x.Labelled {
+			l.recall(x)
 		}
 	}
-	return l, nil
+	return learned, steps, nil
+}
+
+func (l *Learner) look(xs []*stream.Example) {
+	fresh := false
+	for i, x := range xs {
+		l.said[i] = l.recall(x)
+		fresh = fresh || l.said[i] == nil
+	}
+	if fresh {
+		l.scoreMachines(xs)
+	}
 }
 
 // predict returns what the experts say of example i of those whose scores by
 // machines are known.
 func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
-	for e := range l.machines {
-		p.scores[e] = l.block[e][i]
-	}
-	l.scoreLinear(p.scores[:], z, phi)
+	l.say(p.scores[:], i, z, phi, 0)
 	p.f = logOdds(l.vote.mix(p.scores[:]))
 	if m := l.machines[growing]; m != nil {
 		if l.trust.given(m.rows) {
@@ -105,18 +93,6 @@ func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
 	return p
 }
 
-// scoreLinear sets the scores of linear experts.
-func (l *Learner) scoreLinear(scores []float64, z, phi stream.Vec) {
-	for e := range l.linear {
-		switch {
-		case e+l1 < r1:
-			scores[l1+e] = l.linear[e].score(z)
-		case l.waves != nil:
-			scores[l1+e] = l.linear[e].score(phi)
-		}
-	}
-}
-
 // one predicts an example, whose scores by machines are known, unless it was
 // foretold, and learns from it.
 func (l *Learner) one(i int, x *stream.Example) (float64, error) {
@@ -125,7 +101,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	var now [numExperts]float64
 	if l.said[i] != nil {
 		p = *l.said[i]
-		l.scoreLinear(now[:], z, phi)
+		sayLinear(now[:], l.linear[:], z, phi, 0)
 	} else {
 		p = l.predict(i, z, phi)
 		now = p.scores
@@ -143,36 +119,8 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		}
 	}
 	l.vote.learn(p.scores[:], x.Y)
-	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
-		l.widen()
-		z = l.inputs.apply(x.X)
-		clear(now[l1:])
-	}
-	for e := range l.linear {
-		switch {
-		case e+l1 < r1:
-			l.linear[e].learn(z, now[l1+e], x.Y)
-		case l.waves != nil:
-			l.linear[e].learn(phi, now[l1+e], x.Y)
-		}
-	}
-	l.inputs.observe(x.X)
-	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
-		l.waves = newWaves(l.dim, l.env.Seed)
-	}
-	l.cutting.Add(x)
-	for _, m := range l.machines {
-		if m == nil {
-			continue
-		}
-		if err := m.add(x); err != nil {
-			return 0, err
-		}
-	}
-	return p.f, nil
+	return p.f, l.take(x, z, phi, now[:])
 }
 
-// Model returns a view of the present panel.
-func (l *Learner) Model() algos.Model {
-	return l.mixture()
-}
+// Report describes the present state.
+func (l *Learner) Report() algos.Report { return l.report(names[:], l.vote.weights()) }

@@ -56,6 +56,13 @@ func (o *opinion) learn(s, y float64) {
 	o.n++
 }
 
+func (o *opinion) check() error {
+	if !(o.n >= 0 && o.square >= 0 && o.slope >= 0.05 && o.n+o.square+o.slope < math.Inf(1)) {
+		return fmt.Errorf("%g, %g, %g", o.n, o.square, o.slope)
+	}
+	return nil
+}
+
 // alphas are the rates at which the best expert is assumed to change.
 var alphas = [...]float64{1. / 30, 1. / 300, 1. / 3000, 1. / 30000}
 
@@ -134,8 +141,8 @@ func (c *vote) fields(f *state.Fields) {
 		f.Float64("scores", &o.n)
 		f.Float64("square", &o.square)
 		f.Float64("slope", &o.slope)
-		if f.Decoding() && f.Err() == nil && !(o.n >= 0 && o.square >= 0 && o.slope >= 0.05 && o.n+o.square+o.slope < math.Inf(1)) {
-			f.Fail("slope", fmt.Errorf("%g, %g, %g", o.n, o.square, o.slope))
+		if f.Decoding() && f.Err() == nil {
+			f.Fail("slope", o.check())
 		}
 	}
 	for i := range c.w {
