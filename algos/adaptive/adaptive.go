@@ -13,6 +13,7 @@ const (
 	k64            // challengers, on the newest examples
 	k256
 	k1024
+	k2048
 	l1 // passive-aggressive
 	l01
 	a3 // AdaGrad
@@ -22,10 +23,10 @@ const (
 	numExperts
 )
 
-var names = [numExperts]string{"m", "k64", "k256", "k1024", "l1", "l01", "a3", "a1", "r1", "r01"}
+var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1", "r01"}
 
 // windows are those of the challengers.
-var windows = []int{64, 256, 1024}
+var windows = []int{64, 256, 1024, 2048}
 
 // Learner is the panel; see the package documentation. Not safe for concurrent
 // use.
@@ -48,7 +49,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	if env.Task == algos.Regress {
 		return newRegressor(env, o)
 	}
-	l := &Learner{vote: newVote(numExperts)}
+	l := &Learner{vote: newVote(priors(numExperts))}
 	var err error
 	l.panel, err = makePanel(env, o, 0, l, func(x onePass) expert { return &x })
 	return l, err
@@ -107,7 +108,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		now = p.scores
 	}
 	if p.machine > 0 {
-		var wrong [1 + k1024]bool
+		var wrong [1 + k2048]bool
 		for e := range wrong {
 			wrong[e] = (p.scores[e] >= 0) != (x.Y > 0)
 		}

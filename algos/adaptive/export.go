@@ -66,7 +66,7 @@ func (m *mixture) Export(o plain.Options) (any, error) {
 // export returns what an expert takes and is: a constant where it knows nothing.
 func (m *parts) export(e int, o plain.Options, unknown float64) (prep.Exported, any, error) {
 	switch {
-	case e <= k1024:
+	case e <= k2048:
 		k := m.kernels[e]
 		if k == nil {
 			k = m.kernels[growing]

@@ -41,7 +41,7 @@ type kernelPart struct {
 // parts are the experts of a published model, and their weights.
 type parts struct {
 	weights []float64
-	kernels [1 + k1024]*kernelPart // nil: as the growing one
+	kernels [1 + k2048]*kernelPart // nil: as the growing one
 	// Of linear experts; nil where the growing machine speaks alone.
 	inputs *inputs
 	linear []*onePass
@@ -70,7 +70,7 @@ func (m *machine) part() *kernelPart {
 
 // scoreMachines returns the machines' scores of xs, none for one that is not
 // there.
-func (m *parts) scoreMachines(xs []stream.Vec) (block [1 + k1024][]float64) {
+func (m *parts) scoreMachines(xs []stream.Vec) (block [1 + k2048][]float64) {
 	zs := make([]stream.Vec, len(xs))
 	for e, k := range m.kernels {
 		if k == nil {

@@ -22,7 +22,7 @@ type panel struct {
 
 	cutting  *samplers.Cutting
 	sizes    []int               // most examples of each machine; 0: all
-	machines [1 + k1024]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
+	machines [1 + k2048]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
 	inputs   inputs
 	linear   [numExperts - l1]expert
 	waves    *waves // nil: none yet, or none at all
@@ -32,7 +32,7 @@ type panel struct {
 	tuned uint64
 	told  uint64 // when the log was told of a cut
 
-	block [1 + k1024][]float64 // scratch
+	block [1 + k2048][]float64 // scratch
 	vecs  []stream.Vec
 }
 
@@ -204,7 +204,7 @@ func (l *panel) say(dst []float64, i int, z, phi stream.Vec, unknown float64) {
 
 // sayMachines is say for machines: one that is not there says what the growing
 // one does.
-func sayMachines(dst []float64, block *[1 + k1024][]float64, i int, unknown float64) {
+func sayMachines(dst []float64, block *[1 + k2048][]float64, i int, unknown float64) {
 	dst[growing] = unknown
 	for e, scores := range block {
 		dst[e] = dst[growing]
@@ -304,7 +304,7 @@ func (l *panel) turn(ctx context.Context) error {
 		}
 		return l.begin(ctx, first)
 	}
-	var errs [1 + k1024]error
+	var errs [1 + k2048]error
 	parallel(len(l.machines), func(i int) {
 		if m := l.machines[i]; m != nil {
 			errs[i] = m.step(ctx)
@@ -323,7 +323,14 @@ func (l *panel) turn(ctx context.Context) error {
 		if w > 256 && (l.opt.Panel == "small" || l.dim > narrow) {
 			continue
 		}
-		if k := &l.machines[k64+i]; *k == nil && m.rows > w {
+		k := &l.machines[k64+i]
+		switch {
+		case w == 2048 && m.rows > settled:
+			if *k != nil {
+				l.evals += (*k).evals()
+				*k = nil
+			}
+		case *k == nil && m.rows > w:
 			*k = m.with(w, l.cutting.Newest(w))
 		}
 	}

@@ -59,7 +59,7 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 	l.scores[last], l.scores[mean] = l.labels.last, l.labels.mean
 	f := weighted(l.average.weights(), l.scores[:])
 	if l.machines[growing] != nil {
-		var d [k1024]float64
+		var d [k2048]float64
 		for k := range d {
 			d[k] = better(l.scores[k64+k]-x.Y, l.scores[growing]-x.Y)
 		}
