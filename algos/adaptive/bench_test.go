@@ -89,12 +89,4 @@ func BenchmarkParts(b *testing.B) {
 		l.trust.compare(i%5 == 0, l.vote.mix(scores[:]) >= 0)
 		l.vote.learn(scores[:], xs[i%len(xs)].Y)
 	})
-	out := make([]float64, 256)
-	part("all", func(i int) {
-		if i %= len(xs); i%len(out) == 0 {
-			if _, _, err := l.Follow(b.Context(), out, xs[i:i+len(out)]); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
