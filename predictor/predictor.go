@@ -44,7 +44,7 @@ func (p *Predictor) Check(x stream.Vec) error { return p.pipe.Signature.Check(x)
 func (p *Predictor) Options() map[string]string { return maps.Clone(p.pipe.Options) }
 
 // Preprocessing describes the preprocessing in a line.
-func (p *Predictor) Preprocessing() string { return p.pipe.Transform.String() }
+func (p *Predictor) Preprocessing() string { return p.pipe.Preprocessing() }
 
 // HashDim returns the number of features into which all are hashed, or 0.
 func (p *Predictor) HashDim() int { return p.pipe.Transform.HashDim() }

@@ -48,6 +48,9 @@ func (e *onePass) learn(z stream.Vec, s, y float64) {
 	e.b += float64(e.rate*y) / math.Sqrt(e.gb)
 }
 
+// line returns the function.
+func (e *onePass) line() *onePass { return e }
+
 // reset forgets everything.
 func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive} }
 

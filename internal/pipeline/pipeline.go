@@ -37,6 +37,15 @@ type Pipeline struct {
 // Info describes the model.
 func (p *Pipeline) Info() algos.Info { return p.Model.Info() }
 
+// Preprocessing describes the preprocessing in a line.
+func (p *Pipeline) Preprocessing() string {
+	s := p.Transform.String()
+	if spec, err := registry.Lookup(p.Learner); err == nil && spec.OwnScale && p.Transform.Scale() == prep.None {
+		s += " (the learner scales by itself)"
+	}
+	return s
+}
+
 // Decisions sets dst[i] to the decision for xs[i].
 func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) {
 	t := make([]stream.Vec, len(xs))
