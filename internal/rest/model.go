@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// magic starts an encoded model; the digit is the format's version.
+const magic = "streamsvm-rest-1\n"
+
+// model is a view of the heads' models.
+type model struct {
+	heads []algos.Model
+	blank []bool // no step has been taken
+}
+
+var _ algos.Scorer = (*model)(nil)
+
+// Model returns a view of the present model.
+func (l *learner) Model() algos.Model {
+	m := &model{heads: make([]algos.Model, len(l.heads)), blank: make([]bool, len(l.heads))}
+	for k, h := range l.heads {
+		m.heads[k], m.blank[k] = h.Model(), h.Report().Step == 0
+	}
+	return m
+}
+
+// Classes implements algos.Scorer.
+func (m *model) Classes() int { return len(m.heads) }
+
+// Scores implements algos.Scorer.
+func (m *model) Scores(dst []float64, xs []stream.Vec) {
+	n := len(m.heads)
+	f := make([]float64, len(xs))
+	for k, h := range m.heads {
+		if !m.blank[k] {
+			h.Decisions(f, xs)
+		}
+		for i, v := range f {
+			if m.blank[k] {
+				v = blank
+			}
+			dst[i*n+k] = v
+		}
+	}
+}
+
+// Decision returns the number of the class predicted.
+func (m *model) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] to the number of the class predicted for xs[i].
+func (m *model) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
+
+// Info describes the model.
+func (m *model) Info() algos.Info {
+	all := m.heads[0].Info()
+	for _, h := range m.heads[1:] {
+		i := h.Info()
+		all.Dim = max(all.Dim, i.Dim)
+		if all.Support >= 0 {
+			all.Support += i.Support
+		}
+		all.Nonzero += i.Nonzero
+	}
+	all.Text = fmt.Sprintf("%d classes, each against the rest: %s", len(m.heads), all.Text)
+	return all
+}
+
+// Compile returns the same function in a form that decides faster.
+func (m *model) Compile() algos.Model {
+	c := &model{heads: make([]algos.Model, len(m.heads)), blank: m.blank}
+	for k, h := range m.heads {
+		if x, ok := h.(interface{ Compile() algos.Model }); ok {
+			h = x.Compile()
+		}
+		c.heads[k] = h
+	}
+	return c
+}
+
+// AppendBinary appends the encoded model.
+func (m *model) AppendBinary(dst []byte) ([]byte, error) {
+	return state.Append(append(dst, magic...), func(f *state.Fields) { m.fields(f, nil) })
+}
+
+func decode(spec algos.Spec, data []byte) (algos.Model, error) {
+	m := new(model)
+	if err := state.Decode(data, func(f *state.Fields) { m.fields(f, spec.DecodeModel) }); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
+	n := len(m.heads)
+	f.List("heads", n, 4, func(k int) {
+		n = k
+		m.heads, m.blank = make([]algos.Model, k), make([]bool, k)
+	}, func(f *state.Fields, k int) {
+		var data []byte
+		if !f.Decoding() {
+			var err error
+			data, err = m.heads[k].AppendBinary(nil)
+			f.Fail("model", err)
+		}
+		f.Bool("blank", &m.blank[k])
+		f.Bytes("model", &data)
+		if f.Decoding() && f.Err() == nil {
+			var err error
+			m.heads[k], err = decode(data)
+			f.Fail("model", err)
+		}
+	})
+	if f.Decoding() && f.Err() == nil && n < 3 {
+		f.Fail("heads", errFew)
+	}
+}
+
+// exported is the plain form: the class predicted is the first of those whose
+// decision is the largest.
+type exported struct {
+	Kind  string `json:"kind"`
+	Parts []any  `json:"parts"`
+}
+
+// Export returns the plain form of the model.
+func (m *model) Export(o plain.Options) (any, error) {
+	x := exported{Kind: "classes"}
+	for k, h := range m.heads {
+		e, ok := h.(plain.Exporter)
+		if !ok {
+			return nil, fmt.Errorf("its parts have no plain form")
+		}
+		if m.blank[k] {
+			x.Parts = append(x.Parts, map[string]any{"kind": "linear", "bias": blank, "features": 0, "weights": []float64{}})
+			continue
+		}
+		part, err := e.Export(o)
+		if err != nil {
+			return nil, err
+		}
+		x.Parts = append(x.Parts, part)
+	}
+	return x, nil
+}
