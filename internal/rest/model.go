@@ -24,7 +24,7 @@ var _ algos.Scorer = (*model)(nil)
 func (l *learner) Model() algos.Model {
 	m := &model{heads: make([]algos.Model, len(l.heads)), blank: make([]bool, len(l.heads))}
 	for k, h := range l.heads {
-		m.heads[k], m.blank[k] = h.Model(), h.Report().Step == 0
+		m.heads[k], m.blank[k] = h.Model(), !h.begun
 	}
 	return m
 }

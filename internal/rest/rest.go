@@ -71,8 +71,19 @@ type learner struct {
 	spec    algos.Spec
 	env     algos.Env // of a head
 	options map[string]string
-	heads   []algos.Learner
+	heads   []head
 	recent  []*stream.Example // the last labelled ones, with numbers of classes
+}
+
+// head tells one class from the rest.
+type head struct {
+	algos.Learner
+	begun bool // it has been asked to take a step
+}
+
+// step takes the steps that are due.
+func (h *head) step(ctx context.Context) error {
+	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
 func newLearner(spec algos.Spec, env algos.Env, options map[string]string) (algos.Learner, error) {
@@ -84,10 +95,10 @@ func newLearner(spec algos.Spec, env algos.Env, options map[string]string) (algo
 			return nil, err
 		}
 	}
-	if _, ok := l.heads[0].(algos.Sequential); !ok {
+	if _, ok := l.heads[0].Learner.(algos.Sequential); !ok {
 		return l, nil
 	}
-	if _, ok := l.heads[0].(algos.Foreteller); ok {
+	if _, ok := l.heads[0].Learner.(algos.Foreteller); ok {
 		return &foreteller{sequential{l}}, nil
 	}
 	return &sequential{l}, nil
@@ -97,7 +108,7 @@ func newLearner(spec algos.Spec, env algos.Env, options map[string]string) (algo
 func (l *learner) append() error {
 	h, err := l.spec.New(l.env, l.options)
 	if err == nil {
-		l.heads = append(l.heads, h)
+		l.heads = append(l.heads, head{Learner: h})
 	}
 	return err
 }
@@ -113,7 +124,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 			return err
 		}
 		// It is not interrupted: there would be no state to go back to.
-		if err := algos.StepDue(context.WithoutCancel(ctx), l.heads[k], nil); err != nil {
+		if err := l.heads[k].step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
@@ -197,13 +208,14 @@ func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	}
 	// A head that has begun ends, so that the state is one or the other.
 	ctx = context.WithoutCancel(ctx)
-	err := l.each(func(_ int, h algos.Learner) error { return algos.StepDue(ctx, h, nil) })
+	err := l.each(func(_ int, h *head) error { return h.step(ctx) })
 	return l.Report(), err
 }
 
 // Finish finishes every head.
 func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
-	err := l.each(func(_ int, h algos.Learner) error {
+	err := l.each(func(_ int, h *head) error {
+		h.begun = true
 		_, err := h.Finish(ctx)
 		return err
 	})
@@ -253,7 +265,7 @@ func addGauges(sum, more []stream.Measure) []stream.Measure {
 
 // Limits implements algos.Limited.
 func (l *learner) Limits() algos.Limits {
-	if limited, ok := l.heads[0].(algos.Limited); ok {
+	if limited, ok := l.heads[0].Learner.(algos.Limited); ok {
 		return limited.Limits()
 	}
 	return algos.Limits{}
@@ -262,7 +274,7 @@ func (l *learner) Limits() algos.Limits {
 // Cuts implements algos.Cutter: those of all heads, in order of time.
 func (l *learner) Cuts() (total uint64, latest []samplers.Cut) {
 	for _, h := range l.heads {
-		if c, ok := h.(algos.Cutter); ok {
+		if c, ok := h.Learner.(algos.Cutter); ok {
 			n, cuts := c.Cuts()
 			total, latest = total+n, append(latest, cuts...)
 		}
@@ -289,6 +301,8 @@ func (l *learner) fields(f *state.Fields) {
 			data, err = l.heads[k].AppendBinary(nil)
 			f.Fail("head", err)
 		}
+		begun := f.Decoding() || l.heads[k].begun
+		f.Bool("begun", &begun)
 		f.Bytes("head", &data)
 		if !f.Decoding() || f.Err() != nil {
 			return
@@ -299,6 +313,7 @@ func (l *learner) fields(f *state.Fields) {
 				return
 			}
 		}
+		l.heads[k].begun = begun
 		f.Fail("head", l.heads[k].UnmarshalBinary(data))
 	})
 	recent := l.recent[max(0, len(l.recent)-remembered):]
@@ -318,7 +333,7 @@ func (l *learner) fields(f *state.Fields) {
 
 // each calls f for every head, some at a time, and returns the first error in
 // order of the heads.
-func (l *learner) each(f func(k int, h algos.Learner) error) error {
+func (l *learner) each(f func(k int, h *head) error) error {
 	errs := make([]error, len(l.heads))
 	var next atomic.Int64
 	var others sync.WaitGroup
@@ -328,7 +343,7 @@ func (l *learner) each(f func(k int, h algos.Learner) error) error {
 			if k >= len(l.heads) {
 				return
 			}
-			errs[k] = f(k, l.heads[k])
+			errs[k] = f(k, &l.heads[k])
 		}
 	}
 	for range min(len(l.heads), runtime.GOMAXPROCS(0)) - 1 {

@@ -23,17 +23,18 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 	}
 	n := len(l.heads)
 	did := make([][2]int, n)
-	err = l.each(func(k int, h algos.Learner) error {
+	err = l.each(func(k int, h *head) error {
 		copies, list := make([]stream.Example, len(xs)), make([]*stream.Example, len(xs))
 		for i, x := range xs {
 			copies[i] = *x
 			relabel(&copies[i], k)
 			list[i] = &copies[i]
 		}
-		first := h.Report().Step == 0
+		first := !h.begun
 		f := make([]float64, len(xs))
-		learned, steps, err := h.(algos.Sequential).Follow(ctx, f, list)
+		learned, steps, err := h.Learner.(algos.Sequential).Follow(ctx, f, list)
 		did[k] = [2]int{learned, steps}
+		h.begun = h.begun || steps > 0
 		for i, x := range xs {
 			if !x.Labelled {
 				continue
@@ -60,7 +61,7 @@ type foreteller struct{ sequential }
 // ForetellScores implements algos.ScoreForeteller.
 func (l *foreteller) ForetellScores(dst []float64, x *stream.Example) {
 	for k, h := range l.heads {
-		if dst[k] = h.(algos.Foreteller).Foretell(x); h.Report().Step == 0 {
+		if dst[k] = h.Learner.(algos.Foreteller).Foretell(x); !h.begun {
 			dst[k] = blank
 		}
 	}
