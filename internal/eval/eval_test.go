@@ -460,7 +460,7 @@ func TestOlderState(t *testing.T) {
 	if want.Interval == nil || got.Interval != nil || got.LogLoss == got.LogLoss || got.Baseline.Majority == got.Baseline.Majority {
 		t.Errorf("intervals %v, %v, loss %v, majority %v", want.Interval, got.Interval, got.LogLoss, got.Baseline.Majority)
 	}
-	if got.Window != want.Window || got.Accuracy != want.Accuracy || got.Baseline.NoChange != want.Baseline.NoChange {
+	if !reflect.DeepEqual(got.Window, want.Window) || got.Accuracy != want.Accuracy || got.Baseline.NoChange != want.Baseline.NoChange {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -25,6 +25,8 @@ type Prequential struct {
 	hinge, logLoss float64
 	bins           *bins
 	blocks         blocks
+	// More than two classes: counts over all examples, and over the window.
+	classes, recentClasses *confusion
 
 	// Regression: sums over all examples, and Welford's mean and sum of
 	// squared deviations of the labels.
@@ -160,8 +162,12 @@ func logLoss(score, label float64) float64 { return linear.Softplus(-float64(lab
 func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
 
 // Add takes the score of an example, as computed before the example was
-// learned from, and its label: ±1 for a classifier.
+// learned from, and its label: ±1 for a classifier of two classes.
 func (p *Prequential) Add(score, label float64) {
+	if p.classes != nil {
+		p.addClass(score, label)
+		return
+	}
 	y, c := class(label), class(score)
 	stayed, larger := p.n > 0 && label == p.last, p.total.majority() == y
 	p.last = label
@@ -202,7 +208,7 @@ func (p *Prequential) Classes() (negative, positive uint64) { return p.total.cla
 // window: the accuracy, or the mean absolute error of a regression.
 func (p *Prequential) score() (all, window float64) {
 	if !p.regress {
-		return p.total.accuracy(), p.recent.accuracy()
+		return p.Accuracy()
 	}
 	var sum float64
 	for i := range p.scores {
@@ -214,6 +220,9 @@ func (p *Prequential) score() (all, window float64) {
 // Accuracy returns the share of right predictions, over all examples and over
 // the window; NaN before the first example and for a regression.
 func (p *Prequential) Accuracy() (all, window float64) {
+	if p.classes != nil {
+		return p.classes.accuracy(), p.recentClasses.accuracy()
+	}
 	return p.total.accuracy(), p.recent.accuracy()
 }
 
@@ -228,7 +237,9 @@ func (p *Prequential) Fields(f *state.Fields) {
 	f.Float64s("scores", &p.scores)
 	f.Float64s("labels", &p.labels)
 	f.Bools("stayed", &p.stayed)
-	if p.regress {
+	if p.classes != nil {
+		p.classFields(f)
+	} else if p.regress {
 		f.Float64("absolute_error", &p.absErr)
 		f.Float64("squared_error", &p.sqErr)
 		f.Float64("label_mean", &p.meanY)
@@ -252,6 +263,7 @@ func (p *Prequential) Fields(f *state.Fields) {
 		f.Fail("window", fmt.Errorf("the state has regression %v and window %d, here they are %v and %d", regress, size, p.regress, p.size))
 	case uint64(len(p.scores)) != min(p.n, uint64(p.size)) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores):
 		f.Fail("scores", fmt.Errorf("%d scores, %d labels, %d flags after %d examples", len(p.scores), len(p.labels), len(p.stayed), p.n))
+	case p.classes != nil:
 	case !p.regress:
 		p.recount()
 	default:
@@ -293,6 +305,9 @@ func (p *Prequential) recount() {
 
 // Summary returns all measures.
 func (p *Prequential) Summary() Summary {
+	if p.classes != nil {
+		return p.classSummary()
+	}
 	s := Summary{Measures: noMeasures(), Window: Window{Measures: noMeasures(), Examples: len(p.scores)}}
 	if p.regress {
 		n := float64(p.n)
@@ -323,6 +338,9 @@ func (p *Prequential) Final() Summary {
 func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}
+	if p.classes != nil {
+		return append(append(out, classMeasures(&s.Measures, "")...), classMeasures(&s.Window.Measures, "_window")...)
+	}
 	list := func(m *Measures, suffix string) {
 		put := func(name string, v Number) {
 			out = append(out, stream.Measure{Name: "prequential_" + name + suffix, Value: float64(v)})
