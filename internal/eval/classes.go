@@ -16,9 +16,23 @@ const maxClasses = 1 << 12
 
 // Class describes how well one of several classes is told.
 type Class struct {
+	Label     string `json:"label,omitempty"` // see Summary.Name
 	Examples  uint64 `json:"examples"`
 	Recall    Number `json:"recall"`    // share of them that are predicted to be of the class
 	Precision Number `json:"precision"` // share of those predicted to be of it that are
+}
+
+// Name sets the labels of classes to names, by number.
+func Name(classes []Class, names []string) {
+	for k := range classes[:min(len(classes), len(names))] {
+		classes[k].Label = names[k]
+	}
+}
+
+// Name sets the labels of the classes to names, by number.
+func (s *Summary) Name(names []string) {
+	Name(s.Classes, names)
+	Name(s.Window.Classes, names)
 }
 
 // NewClasses returns a Prequential for more than two classes with a window of size
@@ -101,7 +115,7 @@ func (c *confusion) list() []Class {
 	out := make([]Class, c.k)
 	for k := range out {
 		hit := float64(c.hits[k*c.k+k])
-		out[k] = Class{c.count[k], Number(hit / float64(c.count[k])), Number(hit / float64(c.predicted(k)))}
+		out[k] = Class{"", c.count[k], Number(hit / float64(c.count[k])), Number(hit / float64(c.predicted(k)))}
 	}
 	return out
 }

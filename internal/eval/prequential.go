@@ -201,6 +201,15 @@ func (p *Prequential) Add(score, label float64) {
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 
+// Majority returns the label that has been the most frequent, of two that are
+// equally so the positive one, of more the first.
+func (p *Prequential) Majority() float64 {
+	if p.classes != nil {
+		return float64(p.classes.majority())
+	}
+	return float64(2*p.total.majority() - 1)
+}
+
 // Classes returns how many of them were negative and positive.
 func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
