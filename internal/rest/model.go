@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -22,12 +23,16 @@ var _ algos.Scorer = (*model)(nil)
 
 // Model returns a view of the present model.
 func (l *learner) Model() algos.Model {
-	m := &model{heads: make([]algos.Model, len(l.heads)), blank: make([]bool, len(l.heads))}
+	heads, blank := make([]algos.Model, len(l.heads)), make([]bool, len(l.heads))
 	for k, h := range l.heads {
-		m.heads[k], m.blank[k] = h.Model(), !h.begun
+		heads[k], blank[k] = h.Model(), !h.begun
 	}
-	return m
+	return NewModel(heads, blank)
 }
+
+// NewModel returns a model of several classes, of which those that are blank have
+// the score −1 whatever their part says.
+func NewModel(parts []algos.Model, blank []bool) algos.Scorer { return &model{parts, blank} }
 
 // Classes implements algos.Scorer.
 func (m *model) Classes() int { return len(m.heads) }
@@ -91,9 +96,15 @@ func (m *model) AppendBinary(dst []byte) ([]byte, error) {
 	return state.Append(append(dst, magic...), func(f *state.Fields) { m.fields(f, nil) })
 }
 
-func decode(spec algos.Spec, data []byte) (algos.Model, error) {
+// DecodeModel reads what the AppendBinary of a model of this package wrote, whose
+// parts part reads, or with part what that of such a part wrote.
+func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Model, error) {
+	data, several := bytes.CutPrefix(data, []byte(magic))
+	if !several {
+		return part(data)
+	}
 	m := new(model)
-	if err := state.Decode(data, func(f *state.Fields) { m.fields(f, spec.DecodeModel) }); err != nil {
+	if err := state.Decode(data, func(f *state.Fields) { m.fields(f, part) }); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -15,7 +15,6 @@
 package rest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,14 +47,11 @@ func Spec(spec algos.Spec) algos.Spec {
 		if env.Classes <= 2 || env.Task != algos.Classify {
 			return inner.New(env, options)
 		}
-		return newLearner(inner, env, options)
+		k := env.Classes
+		env.Classes = 0
+		return New(k, func() (algos.Learner, error) { return inner.New(env, options) })
 	}
-	spec.DecodeModel = func(data []byte) (algos.Model, error) {
-		if own, ok := bytes.CutPrefix(data, []byte(magic)); ok {
-			return decode(inner, own)
-		}
-		return inner.DecodeModel(data)
-	}
+	spec.DecodeModel = func(data []byte) (algos.Model, error) { return DecodeModel(data, inner.DecodeModel) }
 	return spec
 }
 
@@ -68,11 +64,9 @@ const blank = -1
 
 // learner is a head for each class.
 type learner struct {
-	spec    algos.Spec
-	env     algos.Env // of a head
-	options map[string]string
-	heads   []head
-	recent  []*stream.Example // the last labelled ones, with numbers of classes
+	make   func() (algos.Learner, error) // a head
+	heads  []head
+	recent []*stream.Example // the last labelled ones, with numbers of classes
 }
 
 // head tells one class from the rest.
@@ -86,10 +80,9 @@ func (h *head) step(ctx context.Context) error {
 	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
-func newLearner(spec algos.Spec, env algos.Env, options map[string]string) (algos.Learner, error) {
-	l := &learner{spec: spec, env: env, options: options}
-	k := env.Classes
-	l.env.Classes = 0
+// New returns a learner of k classes whose heads make makes.
+func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
+	l := &learner{make: make}
 	for range k {
 		if err := l.append(); err != nil {
 			return nil, err
@@ -106,7 +99,7 @@ func newLearner(spec algos.Spec, env algos.Env, options map[string]string) (algo
 
 // append makes a head.
 func (l *learner) append() error {
-	h, err := l.spec.New(l.env, l.options)
+	h, err := l.make()
 	if err == nil {
 		l.heads = append(l.heads, head{Learner: h})
 	}
@@ -241,12 +234,18 @@ func (l *learner) Report() algos.Report {
 	}
 	all.GradNorm = math.Sqrt(square)
 	all.StepSize = math.NaN()
-	for i := range all.Gauges {
-		if g := &all.Gauges[i]; !strings.HasSuffix(g.Name, "_total") {
-			g.Value /= float64(len(l.heads))
+	all.Gauges = Mean(all.Gauges, len(l.heads))
+	return all
+}
+
+// Mean divides those of sums, of gauges of n heads, that are no totals by n.
+func Mean(sums []stream.Measure, n int) []stream.Measure {
+	for i := range sums {
+		if g := &sums[i]; !strings.HasSuffix(g.Name, "_total") {
+			g.Value /= float64(n)
 		}
 	}
-	return all
+	return sums
 }
 
 // addGauges adds the values of more to those of sum. A head without a step may
@@ -331,22 +330,23 @@ func (l *learner) fields(f *state.Fields) {
 	}
 }
 
-// each calls f for every head, some at a time, and returns the first error in
-// order of the heads.
+// each calls f for every head.
 func (l *learner) each(f func(k int, h *head) error) error {
-	errs := make([]error, len(l.heads))
+	return Each(len(l.heads), func(k int) error { return f(k, &l.heads[k]) })
+}
+
+// Each calls f for 0 to n−1, some at a time, and returns the first error in their
+// order.
+func Each(n int, f func(k int) error) error {
+	errs := make([]error, n)
 	var next atomic.Int64
 	var others sync.WaitGroup
 	work := func() {
-		for {
-			k := int(next.Add(1)) - 1
-			if k >= len(l.heads) {
-				return
-			}
-			errs[k] = f(k, &l.heads[k])
+		for k := int(next.Add(1)) - 1; k < n; k = int(next.Add(1)) - 1 {
+			errs[k] = f(k)
 		}
 	}
-	for range min(len(l.heads), runtime.GOMAXPROCS(0)) - 1 {
+	for range min(n, runtime.GOMAXPROCS(0)) - 1 {
 		others.Go(work)
 	}
 	work()
