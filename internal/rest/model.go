@@ -6,7 +6,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -47,7 +46,7 @@ func (m *model) Scores(dst []float64, xs []stream.Vec) {
 		}
 		for i, v := range f {
 			if m.blank[k] {
-				v = blank
+				v = Blank
 			}
 			dst[i*n+k] = v
 		}
@@ -135,30 +134,11 @@ func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)
 	}
 }
 
-// exported is the plain form: the class predicted is the first of those whose
-// decision is the largest.
-type exported struct {
-	Kind  string `json:"kind"`
-	Parts []any  `json:"parts"`
-}
-
-// Export returns the plain form of the model.
-func (m *model) Export(o plain.Options) (any, error) {
-	x := exported{Kind: "classes"}
-	for k, h := range m.heads {
-		e, ok := h.(plain.Exporter)
-		if !ok {
-			return nil, fmt.Errorf("its parts have no plain form")
-		}
-		if m.blank[k] {
-			x.Parts = append(x.Parts, map[string]any{"kind": "linear", "bias": blank, "features": 0, "weights": []float64{}})
-			continue
-		}
-		part, err := e.Export(o)
-		if err != nil {
-			return nil, err
-		}
-		x.Parts = append(x.Parts, part)
+// Parts returns the models of m, if it is one of this package, and which of them
+// are blank.
+func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
+	if m, ok := m.(*model); ok {
+		return m.heads, m.blank, true
 	}
-	return x, nil
+	return nil, nil, false
 }

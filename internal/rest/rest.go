@@ -59,8 +59,8 @@ func Spec(spec algos.Spec) algos.Spec {
 // enough for most learners' first steps.
 const remembered = 1024
 
-// blank is the score of a head that has taken no step.
-const blank = -1
+// Blank is the score of a head that has taken no step.
+const Blank = -1
 
 // learner is a head for each class.
 type learner struct {

@@ -40,7 +40,7 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 				continue
 			}
 			if dst[i*n+k] = f[i]; first {
-				dst[i*n+k], first = blank, false
+				dst[i*n+k], first = Blank, false
 			}
 		}
 		return err
@@ -62,7 +62,7 @@ type foreteller struct{ sequential }
 func (l *foreteller) ForetellScores(dst []float64, x *stream.Example) {
 	for k, h := range l.heads {
 		if dst[k] = h.Learner.(algos.Foreteller).Foretell(x); !h.begun {
-			dst[k] = blank
+			dst[k] = Blank
 		}
 	}
 }
