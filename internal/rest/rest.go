@@ -229,7 +229,9 @@ func (l *learner) Report() algos.Report {
 		all.Certificate += r.Certificate
 		square += float64(r.GradNorm * r.GradNorm)
 		all.Sample = max(all.Sample, r.Sample)
-		all.KernelEvals = max(all.KernelEvals, -1) + max(r.KernelEvals, 0)
+		if r.KernelEvals >= 0 {
+			all.KernelEvals += r.KernelEvals
+		}
 		all.Gauges = addGauges(all.Gauges, r.Gauges)
 	}
 	all.GradNorm = math.Sqrt(square)
