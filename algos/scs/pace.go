@@ -61,13 +61,20 @@ func (g *pace) judge(l *Learner, m int) {
 			broken++
 		}
 	}
-	n := float64(p.Len() - m)
+	if g.weigh(l, m, float64(p.Len()-m), wrong, mended, broken) {
+		p.Mark()
+	}
+}
+
+// weigh is judge with what has become of n draws: so many are wrong with the
+// present sample; the larger one has mended and broken so many. It reports whether
+// the present sample is that to compare the next one with.
+func (g *pace) weigh(l *Learner, m int, n, wrong, mended, broken float64) bool {
 	if l.Holds() {
-		g.watch(l, m, wrong, n)
-		return
+		return g.watch(l, m, wrong, n)
 	}
 	if float64(m) < nearly2*float64(g.anchor) {
-		return
+		return false
 	}
 	if g.anchor > 0 && n > 0 {
 		gain := (mended - broken) / n
@@ -88,7 +95,7 @@ func (g *pace) judge(l *Learner, m int) {
 		}
 	}
 	g.anchor = m
-	p.Mark()
+	return true
 }
 
 // holdLeast is the smallest sample that may stop growing for want of a gain:
@@ -110,21 +117,22 @@ func (g *pace) hold(l *Learner, size int, why string) {
 }
 
 // watch lets a sample that holds its size grow again where the error has risen.
-func (g *pace) watch(l *Learner, m int, wrong, n float64) {
+func (g *pace) watch(l *Learner, m int, wrong, n float64) bool {
 	g.recent, g.recentN = float64(fading*g.recent)+wrong, float64(fading*g.recentN)+n
 	rest := g.levelN + n
 	g.level, g.levelN = g.level+wrong, rest
 	if g.recentN >= rest {
-		return
+		return false
 	}
 	mean := g.level / g.levelN
 	deviation := math.Sqrt(float64(mean*(1-mean))*(1/g.levelN+1/g.recentN)) + 1/g.recentN
 	if g.recent/g.recentN-mean > alarm*deviation {
 		*g = pace{spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
 		l.Resume()
-		l.p.Mark()
 		l.log.Info("grow", slog.String("learner", "scs"), slog.Int("sample", m))
+		return true
 	}
+	return false
 }
 
 func (l *Learner) paceGauges() []stream.Measure {

@@ -35,7 +35,7 @@ type codecFlags struct {
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
 		f.Choice(&o.name, "codec", "", codec.Names(), usage)
-		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first")
+		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first; of more than two classes some, such as a,b,c: others may come")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
@@ -158,7 +158,7 @@ func (o *codecFlags) options(c *cli.Call) (codec.Options, error) {
 		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
 	}
 	if o.labels != codec.Auto {
-		if _, _, err := codec.ParseLabels(o.labels); err != nil {
+		if _, err := codec.ParseClasses(o.labels); err != nil {
 			return codec.Options{}, c.Bad("labels", err)
 		}
 	}
@@ -284,6 +284,7 @@ type learnFlags struct {
 	set                                cli.Pairs
 	seed                               uint64
 	hashDim, span, warmup, window      int
+	maxClasses                         int
 	join                               joinFlags
 }
 
@@ -301,6 +302,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
 		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at before anything is scored; 0 chooses it. Of a shorter stream the first two thirds are the warm-up, and the last third is scored")
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
+		f.IntVar(&o.maxClasses, "max-classes", trainer.DefaultMaxClasses, "most classes of a stream with more than two; records of further ones cannot be used")
 	})
 	o.join.define(f)
 	f.Check(o.check)
@@ -319,7 +321,7 @@ func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	opts = trainer.Options{
 		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
-		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, Warmup: o.warmup, Window: o.window,
+		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, Warmup: o.warmup, Window: o.window, MaxClasses: o.maxClasses,
 	}
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
 		opts.Task = spec.Tasks[0]
@@ -347,7 +349,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
+	"HashDim": "hash-dim", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.

@@ -25,8 +25,8 @@ type form struct {
 	// another text.
 	json   codec.Codec
 	sig    codec.Signature
-	labels [2]string // −1 and +1 in JSON; empty for a regression
-	texts  [2]string // and as text
+	labels []string // −1 and +1, or by number, in JSON; nil for a regression
+	texts  []string // and as text
 }
 
 // csvHeader is the first line of a csv file, which names its columns.
@@ -93,27 +93,39 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	if p.Task() == algos.Regress {
 		return f, nil
 	}
-	neg, pos, err := codec.ParseLabels(opts.Labels)
+	labels, err := codec.ParseClasses(opts.Labels)
 	if err != nil {
 		return nil, c.Bad("labels", err)
 	}
-	for i, v := range []any{neg, pos} {
+	if n := p.Classes(); n > 2 && f.sig.Labels == "" { // the classes have numbers only
+		labels = labels[:0]
+		for k := range n {
+			labels = append(labels, float64(k))
+		}
+	}
+	for _, v := range labels {
 		b, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		f.labels[i], f.texts[i] = string(b), string(b)
-		if s, ok := v.(string); ok {
-			f.texts[i] = s
+		text, ok := v.(string)
+		if !ok {
+			text = string(b)
 		}
+		f.labels, f.texts = append(f.labels, string(b)), append(f.texts, text)
 	}
 	return f, nil
 }
 
-func sameLabels(a, b string) (bool, error) {
-	n1, p1, err1 := codec.ParseLabels(a)
-	n2, p2, err2 := codec.ParseLabels(b)
-	return n1 == n2 && p1 == p2, cmp.Or(err1, err2)
+// sameLabels reports whether given are the labels of a model. To more than two,
+// others may have been added in the stream.
+func sameLabels(given, known string) (bool, error) {
+	a, err1 := codec.ParseClasses(given)
+	b, err2 := codec.ParseClasses(known)
+	if err := cmp.Or(err1, err2); err != nil {
+		return false, err
+	}
+	return (len(a) > 2) == (len(b) > 2) && len(a) <= len(b) && slices.Equal(a, b[:len(a)]), nil
 }
 
 // codecFor returns the codec of records: that of --codec, that which the name of
@@ -232,15 +244,18 @@ func (f *form) decode(a *stream.Arena, value []byte, ex *stream.Example) error {
 
 // appendLabel appends a label in JSON, in the words of the data.
 func (f *form) appendLabel(b []byte, y float64) []byte {
-	if f.labels[0] == "" {
+	if f.labels == nil {
 		return appendNumber(b, y)
 	}
-	return append(b, f.labels[class(y)]...)
+	return append(b, f.labels[f.index(y)]...)
 }
 
-// class is the index of the label y in labels and texts.
-func class(y float64) int {
-	if y > 0 {
+// index is that of the label y in labels and texts.
+func (f *form) index(y float64) int {
+	switch {
+	case len(f.labels) > 2:
+		return int(y)
+	case y > 0:
 		return 1
 	}
 	return 0

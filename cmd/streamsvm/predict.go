@@ -151,7 +151,7 @@ func (p *predict) serve(ctx context.Context) error {
 	if p.current().Task() == algos.Regress && p.threshold > 0 {
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
 	}
-	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
+	p.quality = newQuality(p.current().Task(), p.current().Classes(), 1000)
 	if _, err := p.form(p.current(), nil); err != nil {
 		return err
 	}
@@ -374,7 +374,9 @@ func (p *predict) withValues(recs []stream.Record) []stream.Record {
 func (p *predict) summary() error {
 	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
 		s := p.quality.Summary()
-		if s.MAE != nil {
+		if s.Classes != nil {
+			fmt.Fprintf(p.c.Err, "accuracy %s, balanced accuracy %s on %d labelled examples\n", eval.Percent(s.Accuracy), eval.Percent(s.BalancedAccuracy), n)
+		} else if s.MAE != nil {
 			fmt.Fprintf(p.c.Err, "mean absolute error %s, R2 %s on %d labelled examples\n", decimal(*s.MAE), decimal(*s.R2), n)
 		} else {
 			accuracy := float64(p.right) / float64(n)

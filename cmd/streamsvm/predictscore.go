@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,8 +25,10 @@ import (
 // outcome is what became of one record.
 type outcome struct {
 	id              string
-	y               float64 // the true label
-	labelled        bool    // it came along
+	y               float64   // the true label
+	class           string    // what it is called, of a class that the model does not know
+	labelled        bool      // it came along
+	scores          []float64 // of more than two classes
 	decision, label float64
 	probability     float64 // NaN where it is not known
 	err             error   // why there are none
@@ -44,6 +47,7 @@ type scoring struct {
 	xs    []stream.Vec
 	at    []int // the record of each of xs
 	f     []float64
+	score []float64     // of more than two classes
 	out   []byte        // lines for standard output
 	done  chan struct{} // gets an element when the batch is scored
 }
@@ -91,30 +95,56 @@ func (p *predict) score(b *scoring) {
 			b.rows = append(b.rows, outcome{id: ex.ID, err: err})
 			continue
 		}
-		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, labelled: ex.Labelled})
+		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, class: ex.Class, labelled: ex.Labelled})
 		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)
 	}
 	if cap(b.f) < len(b.xs) {
 		b.f = make([]float64, len(b.xs), 2*len(b.xs))
 	}
 	b.f = b.f[:len(b.xs)]
-	b.v.Decisions(b.f, b.xs)
 	scored := len(b.xs)
-	for k, i := range b.at {
-		o := &b.rows[i]
-		o.decision, o.label = b.f[k], b.v.Label(b.f[k])
-		known := false
-		if o.probability, known = b.v.Probability(o.decision); p.threshold > 0 && !known {
-			o.err = errNoProbability
-			scored--
-		} else if p.threshold > 0 {
-			o.label = -1
-			if o.probability >= p.threshold {
-				o.label = 1
+	if n := b.v.Classes(); n > 2 {
+		b.score = slices.Grow(b.score[:0], n*len(b.xs))[:n*len(b.xs)]
+		b.v.Scores(b.score, b.xs)
+		for k, i := range b.at {
+			scores := b.score[k*n : (k+1)*n]
+			best := algos.Largest(scores)
+			b.rows[i].scores, b.rows[i].label, b.rows[i].decision = scores, float64(best), scores[best]
+			b.rows[i].probability = math.NaN()
+		}
+	} else {
+		b.v.Decisions(b.f, b.xs)
+		for k, i := range b.at {
+			o := &b.rows[i]
+			o.decision, o.label = b.f[k], b.v.Label(b.f[k])
+			known := false
+			if o.probability, known = b.v.Probability(o.decision); p.threshold > 0 && !known {
+				o.err = errNoProbability
+				scored--
+			} else if p.threshold > 0 {
+				o.label = -1
+				if o.probability >= p.threshold {
+					o.label = 1
+				}
 			}
 		}
 	}
 	p.m.Scored(scored, len(b.recs)-scored, time.Since(start))
+}
+
+// said and truth are what is compared: decision and label, or numbers of classes.
+func (o *outcome) said() float64 {
+	if o.scores != nil {
+		return o.label
+	}
+	return o.decision
+}
+
+func (o *outcome) truth() float64 {
+	if o.class != "" {
+		return float64(len(o.scores)) // none of those that the model knows
+	}
+	return o.y
 }
 
 // count keeps what summary needs.
@@ -124,7 +154,7 @@ func (p *predict) count(rows []outcome) {
 		case rows[i].err != nil:
 			p.refused++
 		case rows[i].labelled:
-			p.quality.Add(rows[i].decision, rows[i].y)
+			p.quality.Add(rows[i].said(), rows[i].truth())
 			if rows[i].label == rows[i].y {
 				p.right++
 			}
@@ -270,8 +300,8 @@ func (p *predict) format(b *scoring) {
 			b.out = o.append(b.out, b.form, b.v, nil)
 		case o.err != nil:
 			b.out = append(b.out, '?')
-		case p.output == "label" && b.form.texts[0] != "":
-			b.out = append(b.out, b.form.texts[class(o.label)]...)
+		case p.output == "label" && b.form.texts != nil:
+			b.out = append(b.out, b.form.texts[b.form.index(o.label)]...)
 		case p.output == "label":
 			b.out = strconv.AppendFloat(b.out, o.label, 'g', -1, 64)
 		case p.output == "probability" && math.IsNaN(o.probability):
@@ -317,7 +347,20 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 			b = appendNumber(appendKey(b, "probability"), o.probability)
 		}
 		b = f.appendLabel(appendKey(b, "label"), o.label)
-		if o.labelled {
+		if o.scores != nil {
+			b = append(appendKey(b, "scores"), '{')
+			for k, v := range o.scores {
+				if k > 0 {
+					b = append(b, ',')
+				}
+				b = append(appendString(b, f.texts[k]), ':')
+				b = appendNumber(b, v)
+			}
+			b = append(b, '}')
+		}
+		if o.labelled && o.class != "" {
+			b = appendString(appendKey(b, "y"), o.class)
+		} else if o.labelled {
 			b = f.appendLabel(appendKey(b, "y"), o.y)
 		}
 	}

@@ -95,6 +95,9 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	case one.Regress:
 		return ""
 	}
+	if classes, err := codec.ParseClasses(co.labels); err == nil && len(classes) > 2 {
+		return ""
+	}
 	only := labelWords(co.labels)[0]
 	if one.Label > 0 {
 		only = labelWords(co.labels)[1]

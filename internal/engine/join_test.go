@@ -36,8 +36,10 @@ func apart(items []Item, r *rand.Rand, late, early int) (mixed []Item) {
 			if r.IntN(10) == 0 {
 				d = float64(late) + 0.5 // the largest delay, more often than by chance
 			}
-			events = append(events, event{float64(i) + d, labelItem(it.Key, it.Example.Y, 0)})
-			it.Example.Labelled, it.Example.Y = false, 0
+			label := labelItem(it.Key, it.Example.Y, 0)
+			label.Example.Class = it.Example.Class
+			events = append(events, event{float64(i) + d, label})
+			it.Example.Labelled, it.Example.Y, it.Example.Class = false, 0, ""
 		}
 		events = append(events, event{float64(i), it})
 	}

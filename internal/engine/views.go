@@ -89,6 +89,14 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	}
 	sig := e.cfg.Signature
 	sig.Dim, sig.Index = e.gate.dim, e.gate.index
+	if e.classes != nil {
+		for _, name := range e.classes.list[e.classes.listed:e.classes.told] {
+			if err := sig.AddClass(name); err != nil { // the decoder has let it pass
+				sig.Labels = ""
+				break
+			}
+		}
+	}
 	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
 	if e.calib != nil && e.calib.Known() {
 		p.Probability = e.calib.Map()

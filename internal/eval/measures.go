@@ -58,6 +58,11 @@ type Measures struct {
 	// Baseline holds what the accuracy has to be compared with.
 	Baseline Baseline `json:"baseline"`
 
+	// Classes describes each of more than two classes, by number. BalancedAccuracy
+	// then is the mean of the recalls of those that have come; Hinge, LogLoss and
+	// AUC do not apply.
+	Classes []Class `json:"classes,omitempty"`
+
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
 	RMSE *Number `json:"rmse,omitempty"` // root of the mean squared error
 	R2   *Number `json:"r2,omitempty"`   // 1 − mean squared error / variance of the labels
@@ -83,6 +88,9 @@ func (b Baseline) String() string {
 type Window struct {
 	Examples int `json:"examples"`
 	Measures
+	// Confusion counts, for each of more than two classes, the examples of it by
+	// the class predicted.
+	Confusion [][]uint64 `json:"confusion,omitempty"`
 }
 
 // Summary holds measures over all examples and over the window.
@@ -126,6 +134,9 @@ type Test struct {
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"`
 	AUC      Number `json:"auc"`
+	// Of more than two classes, as in Measures.
+	BalancedAccuracy Number  `json:"balanced_accuracy,omitzero"`
+	Classes          []Class `json:"classes,omitempty"`
 
 	MAE  *Number `json:"mae,omitempty"`
 	RMSE *Number `json:"rmse,omitempty"`

@@ -23,6 +23,8 @@ type Prequential struct {
 	bins        *bins
 	blocks      blocks
 	calibration calibration
+	// More than two classes: counts over all examples, and over the window.
+	classes, recentClasses *confusion
 
 	// Regression: sums over all examples, and Welford's mean and sum of
 	// squared deviations of the labels.
@@ -155,8 +157,12 @@ func class(v float64) int {
 func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
 
 // Add takes the score of an example, as computed before the example was
-// learned from, and its label: ±1 for a classifier.
+// learned from, and its label: ±1 for a classifier of two classes.
 func (p *Prequential) Add(score, label float64) {
+	if p.classes != nil {
+		p.addClass(score, label)
+		return
+	}
 	y, c := class(label), class(score)
 	stayed, larger := p.n > 0 && label == p.last, p.total.majority() == y
 	p.last = label
@@ -189,6 +195,15 @@ func (p *Prequential) Add(score, label float64) {
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 
+// Majority returns the label that has been the most frequent, of two that are
+// equally so the positive one, of more the first.
+func (p *Prequential) Majority() float64 {
+	if p.classes != nil {
+		return float64(p.classes.majority())
+	}
+	return float64(2*p.total.majority() - 1)
+}
+
 // Classes returns how many of them were negative and positive.
 func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
@@ -196,7 +211,7 @@ func (p *Prequential) Classes() (negative, positive uint64) { return p.total.cla
 // window: the accuracy, or the mean absolute error of a regression.
 func (p *Prequential) score() (all, window float64) {
 	if !p.regress {
-		return p.total.accuracy(), p.recent.accuracy()
+		return p.Accuracy()
 	}
 	var sum float64
 	for i := range p.scores {
@@ -208,6 +223,9 @@ func (p *Prequential) score() (all, window float64) {
 // Accuracy returns the share of right predictions, over all examples and over
 // the window; NaN before the first example and for a regression.
 func (p *Prequential) Accuracy() (all, window float64) {
+	if p.classes != nil {
+		return p.classes.accuracy(), p.recentClasses.accuracy()
+	}
 	return p.total.accuracy(), p.recent.accuracy()
 }
 
@@ -222,7 +240,9 @@ func (p *Prequential) Fields(f *state.Fields) {
 	f.Float64s("scores", &p.scores)
 	f.Float64s("labels", &p.labels)
 	f.Bools("stayed", &p.stayed)
-	if p.regress {
+	if p.classes != nil {
+		p.classFields(f)
+	} else if p.regress {
 		f.Float64("absolute_error", &p.absErr)
 		f.Float64("squared_error", &p.sqErr)
 		f.Float64("label_mean", &p.meanY)
@@ -246,6 +266,7 @@ func (p *Prequential) Fields(f *state.Fields) {
 		f.Fail("window", fmt.Errorf("the state has regression %v and window %d, here they are %v and %d", regress, size, p.regress, p.size))
 	case uint64(len(p.scores)) != min(p.n, uint64(p.size)) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores):
 		f.Fail("scores", fmt.Errorf("%d scores, %d labels, %d flags after %d examples", len(p.scores), len(p.labels), len(p.stayed), p.n))
+	case p.classes != nil:
 	case !p.regress:
 		p.recount()
 	default:
@@ -291,6 +312,9 @@ func (p *Prequential) recount() {
 
 // Summary returns all measures.
 func (p *Prequential) Summary() Summary {
+	if p.classes != nil {
+		return p.classSummary()
+	}
 	s := Summary{Measures: noMeasures(), Window: Window{Measures: noMeasures(), Examples: len(p.scores)}}
 	if p.regress {
 		n := float64(p.n)
@@ -322,6 +346,9 @@ func (p *Prequential) Final() Summary {
 func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}
+	if p.classes != nil {
+		return append(append(out, classMeasures(&s.Measures, "")...), classMeasures(&s.Window.Measures, "_window")...)
+	}
 	list := func(m *Measures, suffix string) {
 		put := func(name string, v Number) {
 			out = append(out, stream.Measure{Name: "prequential_" + name + suffix, Value: float64(v)})

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -46,13 +47,41 @@ func (p *Pipeline) Preprocessing() string {
 	return s
 }
 
+// Classes returns the number of classes; 0 for a regression.
+func (p *Pipeline) Classes() int {
+	m, ok := p.Model.(algos.Scorer)
+	switch {
+	case p.Task == algos.Regress:
+		return 0
+	case ok:
+		return m.Classes()
+	}
+	return 2
+}
+
 // Decisions sets dst[i] to the decision for xs[i].
-func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) {
+func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) { p.Model.Decisions(dst, p.apply(xs)) }
+
+// Scores sets dst[i*K+k] to the score of class k of K for xs[i]; of two classes
+// they are minus the decision, and the decision.
+func (p *Pipeline) Scores(dst []float64, xs []stream.Vec) {
+	if m, ok := p.Model.(algos.Scorer); ok {
+		m.Scores(dst, p.apply(xs))
+		return
+	}
+	f := make([]float64, len(xs))
+	p.Decisions(f, xs)
+	for i, v := range f {
+		dst[2*i], dst[2*i+1] = -v, v
+	}
+}
+
+func (p *Pipeline) apply(xs []stream.Vec) []stream.Vec {
 	t := make([]stream.Vec, len(xs))
 	for i, x := range xs {
 		t[i] = p.Transform.Apply(x)
 	}
-	p.Model.Decisions(dst, t)
+	return t
 }
 
 // magic starts an encoded pipeline; the digit is the format's version.
@@ -142,7 +171,7 @@ func signature(f *state.Fields, s *codec.Signature) {
 	f.Int("dim", &s.Dim)
 	f.Int("index", &s.Index)
 	if s.Labels != "" {
-		_, _, err := codec.ParseLabels(s.Labels)
+		_, err := codec.ParseClasses(s.Labels)
 		f.Fail("labels", err)
 	}
 	if s.Schema != "" || f.Next("schema") {
@@ -199,8 +228,11 @@ func Decode(data []byte) (*Pipeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
-	if p.Model, err = spec.DecodeModel(model); err != nil {
+	if p.Model, err = rest.Spec(spec).DecodeModel(model); err != nil {
 		return nil, fmt.Errorf("encoded predictor: model of %s: %w", p.Learner, err)
+	}
+	if n := p.Signature.Classes(); n > 0 && p.Task == algos.Classify && n != p.Classes() {
+		return nil, fmt.Errorf("encoded predictor: model of %s: %d labels, %d classes", p.Learner, n, p.Classes())
 	}
 	return p, nil
 }

@@ -80,7 +80,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 		res.Note = "no option is left to tune"
 		return res, err
 	}
-	d, note := split(examples, env.Task, env.Seed)
+	d, note := split(examples, env)
 	if note != "" {
 		res.Note = note
 		return res, nil
@@ -212,6 +212,29 @@ func weigh(trials []*trial, n int, task algos.Task) {
 	}
 }
 
+// scoreClasses counts the classes that are predicted right. The loss is the sum of
+// the hinge losses of each class against the rest.
+func scoreClasses(m algos.Scorer, xs []stream.Vec, test []*stream.Example) sum {
+	k := m.Classes()
+	scores := make([]float64, k*len(xs))
+	m.Scores(scores, xs)
+	var s sum
+	for i, x := range test {
+		f := scores[i*k : (i+1)*k]
+		s.n++
+		if algos.Largest(f) == int(x.Y) {
+			s.right++
+		}
+		for c, v := range f {
+			if c != int(x.Y) {
+				v = -v
+			}
+			s.loss += max(0, 1-v) // NaN if v is
+		}
+	}
+	return s
+}
+
 type sum struct {
 	n, right int
 	loss     float64
@@ -244,6 +267,9 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 	xs := make([]stream.Vec, len(f.test))
 	for i, x := range f.test {
 		xs[i] = x.X
+	}
+	if env.Classes > 2 {
+		return scoreClasses(l.Model().(algos.Scorer), xs, f.test), nil
 	}
 	decisions := make([]float64, len(xs))
 	l.Model().Decisions(decisions, xs)

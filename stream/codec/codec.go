@@ -55,12 +55,16 @@ type Codec interface {
 // Options say how values are to be understood. The zero value of each field
 // selects its default.
 type Options struct {
-	// Labels says which two labels a classification stream uses: "pm1" (−1 and
-	// +1, the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any
-	// two with a comma between them, the one that means −1 first: two numbers,
+	// Labels says which labels a classification stream uses: "pm1" (−1 and +1,
+	// the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any two
+	// with a comma between them, the one that means −1 first: two numbers,
 	// "false,true", or two texts such as "no,yes". What is in double quotes is a
 	// text, whatever it looks like. The mapping is never guessed from the data. It
 	// does not apply to regression.
+	//
+	// More than two, all numbers or all texts, are numbered from 0 on in the order
+	// given: "setosa,versicolor,virginica". Others of their kind may then come:
+	// they are in Class of their examples.
 	Labels string
 	// Task is "classify" (the default) or "regress": there every finite label
 	// is accepted as it is.
@@ -112,6 +116,7 @@ func New(name string, o Options) (Codec, error) {
 				return nil, fmt.Errorf("codec libsvm: the label %q cannot be written in this form", t)
 			}
 		}
+		c.labels.forbid = " \t:#"
 		return &libsvm{c}, nil
 	case "json":
 		if o.Schema != "" {

@@ -83,9 +83,8 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 			if none(f) {
 				return nil
 			}
-			var err error
-			out.Y, err = c.labelOf(f, c.name(k))
-			out.Labelled = err == nil
+			y, err := c.labelOf(f, c.name(k))
+			out.Y, out.Class, out.Labelled = y.y, y.class, err == nil
 			return err
 		case at == idAt:
 			out.ID = string(f)
@@ -150,13 +149,13 @@ func (c *csvCodec) split(value []byte, f func(k, of int, field []byte) error) er
 }
 
 // labelOf reads a label.
-func (c *csvCodec) labelOf(f []byte, field string) (float64, error) {
-	if !c.labels.number() {
+func (c *csvCodec) labelOf(f []byte, field string) (label, error) {
+	if !c.labels.numeric() {
 		return c.labels.word(f)
 	}
 	d, n := scan(f)
 	if n == 0 || n != len(f) {
-		return 0, failf(stream.StageLabel, stream.ReasonSyntax, field, "the label is %s, want a number", quoted(f))
+		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, field, "the label is %s, want a number", quoted(f))
 	}
 	return c.labels.decode(d.float64(f))
 }

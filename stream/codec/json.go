@@ -54,7 +54,7 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	}
 	var (
 		x                   stream.Vec
-		y                   float64
+		y                   label
 		id                  string
 		labelled            bool
 		seenX, seenY, seenI bool
@@ -104,7 +104,7 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	if !seenX && needX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = id, a.Take(x), y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class = id, a.Take(x), y.y, labelled, y.class
 	return nil
 }
 
@@ -117,23 +117,23 @@ func once(seen *bool, name string) error {
 	return nil
 }
 
-func (c *jsonCodec) label(p *jsonText) (y float64, labelled bool, err error) {
+func (c *jsonCodec) label(p *jsonText) (y label, labelled bool, err error) {
 	if p.word("null") {
-		return 0, false, nil
+		return label{}, false, nil
 	}
-	if !c.labels.number() {
+	if !c.labels.numeric() {
 		return c.labelWord(p)
 	}
 	d, text, err := p.number("y", stream.StageLabel)
 	if err != nil {
-		return 0, false, err
+		return label{}, false, err
 	}
 	y, err = c.labels.decode(d.float64(text))
 	return y, err == nil, err
 }
 
 // labelWord reads a label that is no number.
-func (c *jsonCodec) labelWord(p *jsonText) (y float64, labelled bool, err error) {
+func (c *jsonCodec) labelWord(p *jsonText) (y label, labelled bool, err error) {
 	var text []byte
 	switch {
 	case c.labels.kind == texts:
@@ -146,7 +146,7 @@ func (c *jsonCodec) labelWord(p *jsonText) (y float64, labelled bool, err error)
 		err = p.fail("y", "want true or false")
 	}
 	if err != nil {
-		return 0, false, err
+		return label{}, false, err
 	}
 	y, err = c.labels.word(text)
 	return y, err == nil, err
@@ -306,7 +306,7 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	}
 	if ex.Labelled {
 		var err error
-		if out, err = c.labels.appendJSON(append(out, `,"y":`...), ex.Y); err != nil {
+		if out, err = c.labels.appendJSON(append(out, `,"y":`...), ex); err != nil {
 			return dst, err
 		}
 	}

@@ -171,8 +171,9 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
-func (r *eventReader) label(name string) (err error) {
-	r.ex.Y, r.ex.Labelled, err = r.c.label(&r.p)
+func (r *eventReader) label(name string) error {
+	y, labelled, err := r.c.label(&r.p)
+	r.ex.Y, r.ex.Class, r.ex.Labelled = y.y, y.class, labelled
 	return renamed(err, name)
 }
 

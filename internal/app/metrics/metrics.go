@@ -132,7 +132,9 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	t.last = now
-	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
+	summary := e.Prequential().Summary()
+	summary.Name(e.Classes())
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
 	v.fields, _, v.unlisted = e.Fields()
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
@@ -225,6 +227,11 @@ var (
 	gradient = desc("gradient_norm", "Norm of the gradient or direction.")
 	stepSize = desc("step_size", "Length of the last step.")
 	gauges   = desc("learner", "Further numbers of the learner.", "name")
+	// Of more than two classes.
+	classCount = desc("class_examples", "Examples of the class in the window of the measures.", "class")
+	recall     = desc("class_recall", "Share of them that are predicted to be of the class.", "class")
+	precision  = desc("class_precision", "Share of the examples predicted to be of the class that are, in the window.", "class")
+
 	scored   = desc("prequential_examples", "Examples that the measures are over.", "over")
 	measures = map[string]*prometheus.Desc{
 		"accuracy": measure("accuracy", "Share of right predictions"),
@@ -331,6 +338,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	over(send, v.summary.Measures, "all")
 	over(send, v.summary.Window.Measures, "window")
 	collectFields(ch, v.fields, v.unlisted)
+	for _, k := range v.summary.Window.Classes {
+		send(classCount, gauge, float64(k.Examples), k.Label)
+		send(recall, gauge, float64(k.Recall), k.Label)
+		send(precision, gauge, float64(k.Precision), k.Label)
+	}
 }
 
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {

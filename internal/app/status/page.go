@@ -32,6 +32,7 @@ type page struct {
 	Problem                          string
 	Refresh                          int
 	Tiles, Fates, Learner            []named
+	Classes                          []eval.Class // over the window, of more than two
 	Course                           *chart.Chart // of the prequential measure; nil before the first
 	Reliability                      *chart.Chart // nil without probabilities
 	Pace                             []chart.Chart
@@ -73,6 +74,9 @@ func (v *view) listFields() (list []field) {
 	}
 	return list
 }
+
+// Percent is used by the page.
+func (p *page) Percent(v eval.Number) string { return eval.Percent(v) }
 
 // Age is used by the page.
 func (p *page) Age(e event) string { return short(p.now.Sub(e.at)) }
@@ -149,6 +153,9 @@ func (r *Run) page() *page {
 	if b := s.Window.Baseline; s.MAE == nil && v.scored > 0 {
 		last := ", last " + count(uint64(s.Window.Examples))
 		p.Tiles = append(p.Tiles, named{"larger class so far" + last, eval.Percent(b.Majority)}, named{"label before" + last, eval.Percent(b.NoChange)})
+	}
+	if p.Classes = s.Window.Classes; p.Classes != nil {
+		p.Tiles = append(p.Tiles, named{"balanced accuracy, last " + count(uint64(s.Window.Examples)), eval.Percent(s.Window.BalancedAccuracy)})
 	}
 	p.Tiles = append(p.Tiles, []named{
 		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},

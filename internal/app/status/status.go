@@ -118,8 +118,10 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	r.seen = now
+	summary := e.Prequential().Summary()
+	summary.Name(e.Classes())
 	v := view{
-		counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(),
+		counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(),
 		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(), oneLabel: e.OneLabel(),
 	}
 	v.fields, v.events, _ = e.Fields()
