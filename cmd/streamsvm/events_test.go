@@ -101,7 +101,7 @@ func eventTopics() []eventTopic {
 		}, label: func(e *purchase) string { return str(e.class) }, least: .85},
 		{what: "three classes", value: func(e *purchase, l bool) string {
 			return object(l, fmt.Sprintf(`,"y":%d`, 1+e.class%3), `{"x":[%v,%d]`, e.amount, e.hour)
-		}, label: func(e *purchase) string { return str(1 + e.class%3) }, least: .5},
+		}, label: func(e *purchase) string { return str(1 + e.class%3) }, least: .45},
 		{what: "missing values", value: func(e *purchase, l bool) string {
 			amount := str(e.amount)
 			if e.i%9 == 0 {
