@@ -209,10 +209,11 @@ func number(f *Field, c *Cell) (float64, *Wrong) {
 	if f.Transform != "" {
 		v = math.Copysign(math.Log1p(math.Abs(v)), v)
 	}
-	if w := float32(v); w-w != 0 {
+	w := float32(v)
+	if w-w != 0 {
 		return 0, &Wrong{f.Name, stream.ReasonNotFinite, fmt.Errorf("%g is not finite as a float32", v)}
 	}
-	return v, nil
+	return float64(w), nil
 }
 
 // decimal reads a number that is written as a text.

@@ -208,6 +208,14 @@ func (r *eventReader) cell(at, depth int) error {
 	if c.Kind != event.Absent {
 		return failf(stream.StageDecode, stream.ReasonDuplicate, f.Name, "the key comes twice")
 	}
+	if f.Type == event.Numeric && f.Transform == "" && f.Clip == nil {
+		// What number keeps of it, in a third of the time.
+		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
+			r.p.i += n
+			c.Kind, c.Num = event.Number, float64(v)
+			return nil
+		}
+	}
 	if !r.p.eat('[') {
 		return readCell(&r.p, c, f.Name, depth)
 	}
