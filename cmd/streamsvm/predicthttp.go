@@ -86,7 +86,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		d := eval.Number(o.decision)
 		a.Predictions[i] = scored{ID: o.id, Decision: &d, Label: b.form.appendLabel(nil, o.label)}
-		if b.form.labels[0] != "" {
+		if len(b.form.labels) == 2 {
 			a.Predictions[i].Probability = appendNumber(nil, o.probability)
 		}
 	}

@@ -343,7 +343,7 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	}
 	if o.err == nil {
 		b = appendNumber(appendKey(b, "decision"), o.decision)
-		if f.labels[0] != "" {
+		if len(f.labels) == 2 {
 			b = appendNumber(appendKey(b, "probability"), o.probability)
 		}
 		b = f.appendLabel(appendKey(b, "label"), o.label)

@@ -28,10 +28,11 @@ var half = float32(math.Sqrt(0.5))
 
 // An encoder makes vectors by a schema; it is for one goroutine.
 type encoder struct {
-	s    *Schema
-	seen *Seen // may be nil
-	val  []float32
-	idx  []int32 // nil where val is dense
+	s     *Schema
+	seen  *Seen // may be nil
+	share *Seen // counts parts; nil in most events
+	val   []float32
+	idx   []int32 // nil where val is dense
 	// sums of hashed features of one field
 	sums []hashed
 }
@@ -47,6 +48,9 @@ type hashed struct {
 // *Wrong.
 func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, error) {
 	e := encoder{s: s, seen: seen}
+	if seen != nil && seen.Events.Load()%partsEach == 0 {
+		e.share = seen
+	}
 	if s.dim <= DenseLimit {
 		e.val = a.Val(s.dim)[:s.dim]
 		clear(e.val)
@@ -146,7 +150,8 @@ func (e *encoder) value(i int, f *Field, row *Row, c *Cell) *Wrong {
 		if err != nil {
 			return err
 		}
-		e.seen.number(i, f, v)
+		e.seen.outside(i, f, v)
+		e.share.number(i, f, v)
 		e.set(f.at, float32(v))
 	case Boolean:
 		v, ok := truth(c)
@@ -304,7 +309,7 @@ func (e *encoder) category(i int, f *Field, c *Cell) *Wrong {
 		e.seen.unknown(i)
 		k = len(f.Categories)
 	}
-	e.seen.part(i, k)
+	e.share.part(i, k)
 	e.set(f.at+k, half)
 	return nil
 }

@@ -94,6 +94,16 @@ func (n *Seen) invalid(i int) {
 	}
 }
 
+// partsEach is of how many events one counts for the index: that takes time.
+const partsEach = 4
+
+// outside counts a number that is out of the range of its field.
+func (n *Seen) outside(i int, f *Field, v float64) {
+	if n != nil && len(f.Range) == 2 && (v < f.Range[0] || v > f.Range[1]) {
+		n.fields[i].outside.Add(1)
+	}
+}
+
 // part counts a value in part k of its field.
 func (n *Seen) part(i, k int) {
 	if n != nil && k < len(n.fields[i].parts) {
@@ -101,13 +111,10 @@ func (n *Seen) part(i, k int) {
 	}
 }
 
-// number counts a number.
+// number counts a number in its part.
 func (n *Seen) number(i int, f *Field, v float64) {
-	if n == nil || len(f.Range) == 0 {
+	if n == nil || len(f.Shares) == 0 {
 		return
-	}
-	if v < f.Range[0] || v > f.Range[1] {
-		n.fields[i].outside.Add(1)
 	}
 	k := 0
 	for k < len(f.Quantiles) && v > f.Quantiles[k] {

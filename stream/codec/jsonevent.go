@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"errors"
 	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/event"
@@ -32,8 +31,7 @@ func newEvents(text string) (events, error) {
 // encode makes the vector of a row.
 func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
 	x, err := e.schema.Encode(row, a, e.seen)
-	var wrong *event.Wrong
-	if errors.As(err, &wrong) {
+	if wrong, ok := err.(*event.Wrong); ok {
 		return x, fail(stream.StageFeature, wrong.Reason, wrong.Field, wrong.Err)
 	}
 	e.seen.Events.Add(1)
