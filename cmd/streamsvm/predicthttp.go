@@ -86,6 +86,9 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		d := eval.Number(o.decision)
 		a.Predictions[i] = scored{ID: o.id, Decision: &d, Label: b.form.appendLabel(nil, o.label)}
+		if o.scores != nil {
+			a.Predictions[i].Scores = b.form.appendScores(nil, o.scores)
+		}
 		if len(b.form.labels) == 2 {
 			a.Predictions[i].Probability = appendNumber(nil, o.probability)
 		}

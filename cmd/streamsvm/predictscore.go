@@ -348,15 +348,7 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 		}
 		b = f.appendLabel(appendKey(b, "label"), o.label)
 		if o.scores != nil {
-			b = append(appendKey(b, "scores"), '{')
-			for k, v := range o.scores {
-				if k > 0 {
-					b = append(b, ',')
-				}
-				b = append(appendString(b, f.texts[k]), ':')
-				b = appendNumber(b, v)
-			}
-			b = append(b, '}')
+			b = f.appendScores(appendKey(b, "scores"), o.scores)
 		}
 		if o.labelled && o.class != "" {
 			b = appendString(appendKey(b, "y"), o.class)
@@ -370,6 +362,19 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	}
 	if o.err != nil {
 		text("error", o.err.Error())
+	}
+	return append(b, '}')
+}
+
+// appendScores appends the scores of classes by their names, as an object.
+func (f *form) appendScores(b []byte, scores []float64) []byte {
+	b = append(b, '{')
+	for k, v := range scores {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, f.texts[k]), ':')
+		b = appendNumber(b, v)
 	}
 	return append(b, '}')
 }
