@@ -28,7 +28,8 @@ type scored struct {
 	Decision    *eval.Number    `json:"decision,omitempty"`
 	Probability json.RawMessage `json:"probability,omitempty"` // null where it is not known; not of a regression
 	Label       json.RawMessage `json:"label,omitempty"`
-	Index       *int            `json:"index,omitempty"` // with an error: which example, from 0
+	Scores      json.RawMessage `json:"scores,omitempty"` // of more than two classes
+	Index       *int            `json:"index,omitempty"`  // with an error: which example, from 0
 	Error       string          `json:"error,omitempty"`
 }
 
