@@ -120,7 +120,7 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 	if learn, err := t.learnFlags.options(t.c); err == nil {
 		p.Learner = &learn
 	}
-	if p.Format, err = t.codecFlags.options(t.c); err != nil {
+	if p.Format, err = t.codecFlags.codecOptions(t.c); err != nil {
 		p.Learner = nil // the error is among the settings
 	}
 	p.Train = func(change map[string]string) string { return t.c.Line("streamsvm train", change, "dry-run") }
