@@ -36,7 +36,7 @@ type codecFlags struct {
 
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
-		f.Choice(&o.name, "codec", "", codec.Names(), usage)
+		f.Choice(&o.name, "codec", "", codec.AllNames(), usage)
 		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")

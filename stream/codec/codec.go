@@ -102,12 +102,14 @@ const (
 	DefaultMaxValueBytes = 64 << 20
 )
 
-// Names lists the codecs.
-func Names() []string { return []string{"libsvm", "json", "msgpack", "csv", "avro", "protobuf"} }
+// Names lists the codecs that can write what they read, and have a form in files.
+func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
+
+// AllNames lists the codecs, those included whose records can only be read.
+func AllNames() []string { return append(Names(), "avro", "protobuf") }
 
 // Schematic reports whether the records of the codec called name are events of
-// schemas that they do not hold: those of avro and protobuf. They can only be
-// read, and have no form in files.
+// schemas that they do not hold: those of avro and protobuf.
 func Schematic(name string) bool { return name == "avro" || name == "protobuf" }
 
 // New returns the codec called name.
@@ -143,7 +145,7 @@ func New(name string, o Options) (Codec, error) {
 		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(AllNames(), ", "))
 }
 
 // ByFileName returns the name of the codec that the name of a file suggests,

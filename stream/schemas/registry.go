@@ -301,7 +301,7 @@ func (e *noSuch) Unwrap() error { return e.err }
 // Pauses between questions that are not answered.
 const (
 	shortestPause = 100 * time.Millisecond
-	longestPause  = 5 * time.Second
+	longestPause  = time.Second
 )
 
 // fetch asks the registry until it answers.
@@ -314,6 +314,8 @@ func (r *Registry) fetch(ctx context.Context, id codec.SchemaID) (*kept, error) 
 		if err = about(err); err == nil || errors.As(err, new(*noSuch)) || ctx.Err() != nil {
 			if waiting {
 				r.waiting(false)
+			}
+			if waiting && ctx.Err() == nil {
 				r.o.Log.Info("the schema registry answers again", "schema", id.String())
 			}
 			if ctx.Err() != nil && err != nil {
@@ -407,7 +409,7 @@ func (r *Registry) Check(ctx context.Context) error {
 	if r.client == nil {
 		return nil
 	}
-	if _, err := r.client.SupportedTypes(ctx); err != nil {
+	if err := r.client.Compatibility(ctx)[0].Err; err != nil {
 		return fmt.Errorf("the schema registry at %s: %w", r.o.URLs[0], about(err))
 	}
 	return nil
