@@ -72,7 +72,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		if o.Events == "" {
 			return nil, fmt.Errorf("records of codec %s are events, not vectors", name)
 		}
-		d.wire.all = true
+		d.wire.wantAll()
 	}
 	if o.Events != "" && name != "json" && name != "csv" && d.wire == nil {
 		if o.Events != Auto {

@@ -68,6 +68,15 @@ func newWireEvents(name string, c common, o Options) (*wireEvents, error) {
 	return w, nil
 }
 
+// wantAll makes the codec one that reads all fields, by fields.
+func (c *wireEvents) wantAll() {
+	c.all = true
+	clear(c.plans)
+	if c.bare != nil {
+		c.make(planKey{}, c.bare)
+	}
+}
+
 // Name implements Codec.
 func (c *wireEvents) Name() string { return c.name }
 

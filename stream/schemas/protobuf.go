@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
@@ -83,7 +85,39 @@ func decoded(text string) *descriptorpb.FileDescriptorProto {
 	if proto.Unmarshal(raw, f) != nil {
 		return nil
 	}
+	nameJSON(f.MessageType, f.Extension)
 	return f
+}
+
+// nameJSON gives fields the names for JSON that they have by default, where some
+// clients leave them out.
+func nameJSON(messages []*descriptorpb.DescriptorProto, fields []*descriptorpb.FieldDescriptorProto) {
+	for _, f := range fields {
+		if f.JsonName == nil {
+			f.JsonName = proto.String(camel(f.GetName()))
+		}
+	}
+	for _, m := range messages {
+		nameJSON(m.NestedType, slices.Concat(m.Field, m.Extension))
+	}
+}
+
+// camel returns the name of a field in JSON: fooBar for foo_bar.
+func camel(name string) string {
+	var b strings.Builder
+	up := false
+	for _, c := range name {
+		switch {
+		case c == '_':
+			up = true
+			continue
+		case up:
+			c = unicode.ToUpper(c)
+		}
+		b.WriteRune(c)
+		up = false
+	}
+	return b.String()
 }
 
 // collect adds a file to the set, after those that it imports.

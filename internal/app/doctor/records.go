@@ -58,7 +58,11 @@ func (d *checkup) records(ctx context.Context, c *cluster, snap *checkpoint.Snap
 	} else {
 		s.labelled = func() (string, tally) { return d.labelsTopic(ctx, c, recs) }
 	}
-	s.judge()
+	if codec.Schematic(s.codec) {
+		s.written(ctx)
+	} else {
+		s.judge()
+	}
 	s.order()
 }
 
@@ -132,7 +136,7 @@ func (s *study) judge() {
 	}
 	for i := range s.recs {
 		if forms[i] == mainForm {
-			s.values = append(s.values, string(s.recs[i].Value))
+			s.values = append(s.values, string(unframed(s.recs[i].Value)))
 		}
 	}
 	if !slices.Contains(codec.Names(), string(mainForm)) {
