@@ -46,7 +46,7 @@ type hashed struct {
 // schema. What it notices is counted in seen, which may be nil. The error is a
 // *Wrong.
 func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, error) {
-	e := encoder{s: s, seen: seen}
+	e := encoder{s: s, seen: seen, sums: row.sums}
 	if s.dim <= DenseLimit {
 		e.val = a.Val(s.dim)[:s.dim]
 		clear(e.val)
@@ -62,6 +62,7 @@ func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, erro
 			return stream.Vec{}, err
 		}
 	}
+	row.sums = e.sums
 	return a.Take(stream.Vec{Idx: e.idx, Val: e.val}), nil
 }
 

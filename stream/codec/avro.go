@@ -418,7 +418,7 @@ func (r *wireReader) list(t *avroType, c *event.Cell, p *avroPlan) error {
 	from := len(r.row.Items)
 	c.Kind = event.List
 	for {
-		n, _, ok := r.block(t.items)
+		n, _, ok := r.block(t.items.least)
 		if !ok {
 			return r.short(p.path)
 		}
@@ -436,11 +436,10 @@ func (r *wireReader) list(t *avroType, c *event.Cell, p *avroPlan) error {
 				}
 				continue
 			}
-			var item event.Cell
-			if err := r.scalar(t.items, &item, p); err != nil {
+			r.row.Items = append(r.row.Items, event.Cell{})
+			if err := r.scalar(t.items, &r.row.Items[len(r.row.Items)-1], p); err != nil {
 				return err
 			}
-			r.row.Items = append(r.row.Items, item)
 		}
 	}
 	if len(r.row.Items)-from > event.MaxArray {
@@ -517,10 +516,10 @@ func (r *wireReader) take(n int, counted bool) ([]byte, bool) {
 	return b, true
 }
 
-// block reads the head of a block of items: how many there are, which is bounded
-// by what follows unless items have no bytes, and how long they are, -1 if that
+// block reads the head of a block of items, of at least so many bytes each: how many there are, which is bounded
+// by what follows unless items may have no bytes, and how long they are, -1 if that
 // is not said.
-func (r *wireReader) block(items *avroType) (n int64, size int, ok bool) {
+func (r *wireReader) block(least int) (n int64, size int, ok bool) {
 	n, ok = r.long()
 	if !ok {
 		return 0, 0, false
@@ -533,7 +532,7 @@ func (r *wireReader) block(items *avroType) (n int64, size int, ok bool) {
 		}
 		size = int(s)
 	}
-	if items.least > 0 && n > int64((len(r.b)-r.at)/items.least) {
+	if least > 0 && n > int64((len(r.b)-r.at)/least) {
 		return 0, 0, false
 	}
 	return n, size, true
@@ -575,12 +574,12 @@ func (r *wireReader) skipParts(t *avroType) bool {
 		}
 		return true
 	}
-	items := *t.items
+	least := t.items.least
 	if t.kind == avroMap {
-		items.least++ // the key
+		least++ // the key
 	}
 	for {
-		n, size, ok := r.block(&items)
+		n, size, ok := r.block(least)
 		switch {
 		case !ok:
 			return false
@@ -589,7 +588,7 @@ func (r *wireReader) skipParts(t *avroType) bool {
 		case size >= 0:
 			r.at += size
 			continue
-		case items.least == 0:
+		case least == 0:
 			continue
 		}
 		for ; n > 0; n-- {

@@ -399,6 +399,8 @@ func weightOf(c *event.Cell, field string) (float32, error) {
 	return w, nil
 }
 
+var truths = [2][]byte{[]byte("false"), []byte("true")}
+
 // cell returns the label that the cell of field holds.
 func (l *labels) cell(c *event.Cell, field string) (y float64, labelled bool, err error) {
 	switch {
@@ -409,7 +411,7 @@ func (l *labels) cell(c *event.Cell, field string) (y float64, labelled bool, er
 	case c.Kind == event.Text && l.kind == texts && !l.regress:
 		y, err = l.word(c.Text)
 	case c.Kind == event.Bool && l.kind == bools && !l.regress:
-		y, err = l.word(strconv.AppendBool(nil, c.Num != 0))
+		y, err = l.word(truths[int(c.Num)])
 	default:
 		return 0, false, failf(stream.StageLabel, stream.ReasonType, field, "the label is %s, want %s", c.Kind, l.want())
 	}
