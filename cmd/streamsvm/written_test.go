@@ -334,6 +334,9 @@ func foreign(t *testing.T, python, registry string) {
 	c := newCluster(t)
 	for _, how := range []string{"avro", "avro-header", "protobuf", "protobuf-header", "json"} {
 		t.Run(how, func(t *testing.T) {
+			if strings.HasSuffix(how, "-header") && strings.Contains(registry, "/ccompat/") {
+				t.Skip("the registry tells no GUID when a schema is registered")
+			}
 			c := &cluster{t, c.brokers}
 			topic, models, predictions := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Name(t, c.brokers), kafkatest.Name(t, c.brokers)
 			p := exec.Command(python, "testdata/payments.py", strings.Join(c.brokers, ","), registry, topic, how, "1500")
