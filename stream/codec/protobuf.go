@@ -238,19 +238,12 @@ func (r *wireReader) message(p *protoPlan, b []byte) error {
 	if r.depth++; r.depth > wireDepth {
 		return r.fail(stream.ReasonLimit, "", "the nesting is too deep")
 	}
-	for i := range p.zeros {
-		z := &p.zeros[i]
-		if c := &r.row.Cells[z.cell]; c.Kind == event.Absent {
-			z.typ.zero(c)
-			if z.cell == r.idAt && c.Kind == event.Number {
-				r.idText = append(r.idText[:0], '0')
-			}
-		}
-	}
 	for len(b) > 0 {
-		number, wire, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return r.malformed("", n)
+		number, wire, n := protowire.Number(b[0]>>3), protowire.Type(b[0]&7), 1
+		if b[0] >= 0x80 || number == 0 {
+			if number, wire, n = protowire.ConsumeTag(b); n < 0 {
+				return r.malformed("", n)
+			}
 		}
 		b = b[n:]
 		f := p.find(number)
@@ -269,6 +262,15 @@ func (r *wireReader) message(p *protoPlan, b []byte) error {
 			return err
 		}
 		b = b[n:]
+	}
+	for i := range p.zeros {
+		z := &p.zeros[i]
+		if c := &r.row.Cells[z.cell]; c.Kind == event.Absent {
+			z.typ.zero(c)
+			if z.cell == r.idAt && c.Kind == event.Number {
+				r.idText = append(r.idText[:0], '0')
+			}
+		}
 	}
 	r.depth--
 	return nil
@@ -438,7 +440,11 @@ func (r *wireReader) proto(f *protoField, c *event.Cell, b []byte) (n int, err e
 		c.Kind = event.Other
 	default:
 		var v uint64
-		v, n = protowire.ConsumeVarint(b)
+		if len(b) > 0 && b[0] < 0x80 {
+			v, n = uint64(b[0]), 1
+		} else {
+			v, n = protowire.ConsumeVarint(b)
+		}
 		r.varint(f, c, v)
 	}
 	if n < 0 {
