@@ -42,7 +42,9 @@ func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 			case labels != "" && r.Topic == labels:
 				enough = d.LookLabel(r.Value)
 			default:
-				enough = d.Look(r.Value)
+				if enough, err = d.LookRecord(ctx, r); err != nil {
+					return nil, o, err
+				}
 			}
 		}
 		if told != nil {

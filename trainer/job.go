@@ -37,6 +37,10 @@ type Job struct {
 	// has to know, and that of labels: both are made of what it finds, or of what
 	// the checkpoint says was found.
 	Discovery *codec.Discovery
+	// Schemas, if not nil, has the schemas that records refer to, and is what the
+	// options of the Discovery say too. Checkpoints keep those that are known, and
+	// a recording does, in a file beside it.
+	Schemas SchemaKeeper
 	// LabelDecoder of the records of Join.Topic; nil is codec.NewLabels.
 	LabelDecoder stream.Decoder
 
@@ -76,6 +80,21 @@ type Job struct {
 	// Log is told what a person should know; nil is nobody.
 	Log *slog.Logger
 }
+
+// A SchemaKeeper has schemas, and lets them be kept; see package stream/schemas.
+type SchemaKeeper interface {
+	codec.Schemas
+	// Known returns the schemas that have been asked for, Restore makes them
+	// known.
+	Known() string
+	Restore(text string) error
+	// KeepIn keeps them in a file, too.
+	KeepIn(path string) error
+}
+
+// SchemasExt is what the name of a recording has behind it where that of the
+// schemas of its records is meant.
+const SchemasExt = ".schemas"
 
 // Tolerance says what to do about records that cannot be used.
 type Tolerance string
@@ -275,6 +294,9 @@ func (r *run) prepare() error {
 		CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
 		QueueRecords: r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
 	}
+	if r.Schemas != nil {
+		r.run.Schemas = r.Schemas.Known
+	}
 	return nil
 }
 
@@ -320,6 +342,11 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	h := r.snap.Header
+	if r.Schemas != nil {
+		if err := r.Schemas.Restore(r.meta(engine.MetaSchemas)); err != nil {
+			return &StateError{err}
+		}
+	}
 	if r.Discovery != nil && h.Examples == 0 {
 		return nil // the checkpoint is of before anything was found out
 	}
@@ -475,6 +502,11 @@ func (r *run) openRecording(context.Context) error {
 	}
 	if err != nil {
 		return &OptionError{"Recording", "", err}
+	}
+	if r.Schemas != nil {
+		if err := r.Schemas.KeepIn(r.Recording + SchemasExt); err != nil {
+			return errors.Join(err, w.Close(false))
+		}
 	}
 	r.run.Recorder = w
 	r.closers = append(r.closers, func() error { return w.Close(r.e.Finished()) })

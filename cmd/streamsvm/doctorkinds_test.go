@@ -322,7 +322,7 @@ func kinds() []kindOf {
 
 		// Bytes.
 		{name: "Avro of a schema registry", value: func(e *item) string { return registryHead + "\x02" + string(e.floats()) }, says: "magic byte 0, schema id 17"},
-		{name: "Protobuf of a schema registry", value: func(e *item) string { return registryHead + "\x00\x0a\x08" + string(e.floats()) + "\x10\x01" }, says: "Avro or Protobuf"},
+		{name: "Protobuf of a schema registry", value: func(e *item) string { return registryHead + "\x00\x0a\x08" + string(e.floats()) + "\x10\x01" }, says: "--codec protobuf"},
 		{name: "JSON of a schema registry", value: func(e *item) string { return registryHead + e.pm() }, trains: true},
 		{name: "JSON compressed with gzip", value: func(e *item) string { return gzipped(e.pm()) }, says: "compression.type=zstd"},
 		{name: "JSON compressed with zstd", value: func(e *item) string { return zstded(e.pm()) }, says: "compression.type=zstd"},

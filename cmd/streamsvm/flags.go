@@ -30,11 +30,13 @@ type codecFlags struct {
 	// Of commands that learn; see defineEvents.
 	events cli.Document
 	label  string
+
+	schemaFlags
 }
 
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
-		f.Choice(&o.name, "codec", "", codec.Names(), usage)
+		f.Choice(&o.name, "codec", "", codec.AllNames(), usage)
 		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first; of more than two classes some, such as a,b,c: others may come")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
@@ -43,6 +45,7 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
 		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
 	})
+	o.schemaFlags.define(f)
 	f.Check(o.check)
 }
 
@@ -90,10 +93,13 @@ func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (nam
 			name = byName
 		}
 	}
-	if opts, err = o.options(c); err != nil {
+	if opts, err = o.codecOptions(c); err != nil {
 		return "", opts, err
 	}
 	opts.Task = string(task)
+	if err := o.schemaFlags.options(c, name, &opts); err != nil {
+		return "", opts, err
+	}
 	if name == "csv" && len(files) > 0 && files[0] != "-" {
 		if err := o.columns(c, &opts.CSV, files[0]); err != nil {
 			return "", opts, err
@@ -153,7 +159,7 @@ func (*codecFlags) noCodec(c *cli.Call, file string) error {
 }
 
 // options are those of the codec, but for the task.
-func (o *codecFlags) options(c *cli.Call) (codec.Options, error) {
+func (o *codecFlags) codecOptions(c *cli.Call) (codec.Options, error) {
 	if len(o.comma) != 1 {
 		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
 	}
@@ -183,7 +189,11 @@ func (o *codecFlags) check(c *cli.Call) []error {
 
 // fileOptions are those of fileio for these flags.
 func (o *codecFlags) fileOptions() fileio.Options {
-	return fileio.Options{Codec: o.name, Header: o.csv.Header}
+	name := o.name
+	if codec.Schematic(name) {
+		name = "" // recordings hold them, other files do not
+	}
+	return fileio.Options{Codec: name, Header: o.csv.Header}
 }
 
 // kafkaFlags say how to reach a cluster.
@@ -426,6 +436,9 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 		return job, c.Bad("events", err)
 	}
 	job.Log = c.Log
+	if codec.Schematic(name) && opts.Written == nil && co.registry != nil {
+		job.Schemas = co.registry
+	}
 	if job.Discovery.Needed() {
 		return job, nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	if !c.Given("max-features") {
 		opts.MaxFeatures = max(opts.MaxFeatures, f.sig.MaxFeatures)
 	}
+	if err := o.schemaFlags.options(c, name, &opts); err != nil {
+		return nil, err
+	}
 	file := "" // that h is of, where others do not say so
 	if name == "csv" {
 		if opts.CSV, err = o.csvFor(c, &f.sig); err != nil {
@@ -85,7 +89,7 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 		}
 		return nil, c.Bad("codec", err)
 	}
-	if o.name == "" && (name == "libsvm" || name == "csv") {
+	if codec.Schematic(name) || o.name == "" && (name == "libsvm" || name == "csv") {
 		if f.json, err = codec.New("json", codec.Options{Task: opts.Task, Labels: opts.Labels, MaxFeatures: opts.MaxFeatures, Schema: opts.Schema}); err != nil {
 			return nil, c.Bad("codec", err)
 		}
@@ -192,7 +196,9 @@ func (o *codecFlags) byName(c *cli.Call, csv *codec.CSVOptions, sig *codec.Signa
 // one; found is told the columns of each csv file that begins with a header.
 func (f *form) files(o *fileio.Options, first string, found func(*csvHeader) error) {
 	if _, ok := codec.ByFileName(first); !ok {
-		o.Codec = f.dec.Name()
+		if o.Codec = f.dec.Name(); codec.Schematic(o.Codec) {
+			o.Codec = "json"
+		}
 	}
 	o.Header = codec.SignatureOf(f.dec).CSV.Header
 	o.OnHeader = func(_ string, line []byte) error {
@@ -231,12 +237,17 @@ func (f *form) names(line []byte) bool {
 }
 
 // decode reads a record and refuses a dense vector that is not for the model.
-func (f *form) decode(a *stream.Arena, value []byte, ex *stream.Example) error {
-	dec := f.dec
-	if f.json != nil && len(value) > 0 && value[0] == '{' {
-		dec = f.json
+func (f *form) decode(ctx context.Context, a *stream.Arena, r *stream.Record, ex *stream.Example) error {
+	if f.json != nil && len(r.Value) > 0 && r.Value[0] == '{' {
+		err := f.json.DecodeIn(a, r.Value, ex)
+		if err == nil {
+			return f.sig.Check(ex.X)
+		}
+		if !codec.Schematic(f.dec.Name()) { // whose records may begin with any byte
+			return err
+		}
 	}
-	if err := dec.DecodeIn(a, value, ex); err != nil {
+	if err := stream.DecodeRecord(ctx, f.dec, a, r, ex); err != nil {
 		return err
 	}
 	return f.sig.Check(ex.X)

@@ -133,6 +133,9 @@ func (p *predict) serve(ctx context.Context) error {
 	if p.cfg, err = p.kafkaFlags.config(p.c); err != nil {
 		return err
 	}
+	if err := p.schemaFlags.connect(p.c, p.cfg.TLS, nil); err != nil {
+		return err
+	}
 	// The server answers while the first model is waited for, or a service that
 	// starts before its trainer would look dead.
 	p.ready = &srv.ready
@@ -324,6 +327,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			}
 			return errors.Join(err, keep())
 		}
+		before := pos.Clone()
 		for i := range b.recs {
 			r := &b.recs[i]
 			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
@@ -333,7 +337,11 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		if b.form, err = p.form(b.v, nil); err != nil {
 			return errors.Join(err, keep())
 		}
-		p.score(b)
+		p.score(ctx, b)
+		if ctx.Err() != nil { // some may have waited for their schema, in vain
+			pos = before
+			return keep()
+		}
 		p.count(b.rows)
 		// The values of a batch share memory that belongs to the producer then.
 		values := make([]byte, 0, 96*len(b.recs))

@@ -70,7 +70,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, v := range values {
 		b.recs = append(b.recs, stream.Record{Value: v})
 	}
-	p.score(b)
+	p.score(r.Context(), b)
 	if len(b.rows) > 0 && !slices.ContainsFunc(b.rows, func(o outcome) bool { return o.err == nil }) {
 		err := fmt.Errorf("example 1: %w", b.rows[0].err)
 		if n := len(b.rows); n > 1 {
@@ -101,7 +101,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // columns, if those of the model have names: then it sets the form of b.
 func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
 	name := b.form.dec.Name()
-	if name == "msgpack" {
+	if name == "msgpack" || codec.Schematic(name) && (len(body) == 0 || body[0] != '{' && body[0] != '[') {
 		return [][]byte{body}, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {

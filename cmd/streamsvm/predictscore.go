@@ -84,14 +84,14 @@ func (p *predict) form(v *predictor.Version, h *csvHeader) (*form, error) {
 }
 
 // score predicts the batch.
-func (p *predict) score(b *scoring) {
+func (p *predict) score(ctx context.Context, b *scoring) {
 	start := time.Now()
 	b.arena.Reset()
 	b.rows, b.xs, b.at = b.rows[:0], b.xs[:0], b.at[:0]
 	for i := range b.recs {
 		ex := &b.ex
 		*ex = stream.Example{}
-		if err := b.form.decode(&b.arena, b.recs[i].Value, ex); err != nil {
+		if err := b.form.decode(ctx, &b.arena, &b.recs[i], ex); err != nil {
 			b.rows = append(b.rows, outcome{id: ex.ID, err: err})
 			continue
 		}
@@ -199,7 +199,7 @@ func (p *predict) files(ctx context.Context) error {
 	for range n {
 		go func() {
 			for b := range work {
-				p.score(b)
+				p.score(ctx, b)
 				p.format(b)
 				b.done <- struct{}{}
 			}

@@ -132,6 +132,14 @@ func (r *replay) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.schemaFlags.connect(c, nil, nil); err != nil {
+		return err
+	}
+	for _, file := range slices.Concat(r.files, r.test) {
+		if err := r.registry.Load(file + trainer.SchemasExt); err != nil {
+			return cli.Fail(cli.Data, err)
+		}
+	}
 	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
 		return err
 	}
@@ -318,7 +326,9 @@ func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, 
 	if err != nil {
 		return nil, nil, cli.Fail(cli.Usage, err)
 	}
-	return src, func(value []byte, ex *stream.Example) error { return f.decode(nil, value, ex) }, nil
+	return src, func(value []byte, ex *stream.Example) error {
+		return f.decode(context.Background(), nil, &stream.Record{Value: value}, ex)
+	}, nil
 }
 
 // memory is a bounded stream held in memory, for orders that a file cannot be

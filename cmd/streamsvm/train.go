@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -46,8 +47,9 @@ type train struct {
 
 	c *cli.Call
 	// Of the run, once it has started.
-	e     *engine.Engine
-	ready func(bool)
+	e       *engine.Engine
+	ready   func(bool)
+	started atomic.Bool
 }
 
 func trainCommand() *cli.Command {
@@ -130,6 +132,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
 	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
+	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
 	errs = append(errs, badListen(c, t.listen), badModelName(c, t.modelName))
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
@@ -180,24 +183,35 @@ func (t *train) serve(ctx context.Context) (err error) {
 func (t *train) Started(e *engine.Engine, _ stream.Source) {
 	t.e = e
 	t.codecFlags.found(e.Signature().Labels)
+	t.started.Store(true)
 	t.ready(true)
+}
+
+// waits is told when records wait for their schemas.
+func (t *train) waits(yes bool) {
+	if t.started.Load() {
+		t.ready(!yes)
+	}
 }
 
 // job says what is to be done.
 func (t *train) job() (trainer.Job, error) {
 	c := t.c
+	cfg, err := t.kafkaFlags.config(c)
+	if err != nil {
+		return trainer.Job{}, err
+	}
+	if err := errors.Join(t.check(c)...); err != nil {
+		return trainer.Job{}, err
+	}
+	if err := t.schemaFlags.connect(c, cfg.TLS, t.waits); err != nil {
+		return trainer.Job{}, err
+	}
 	job, err := t.learnFlags.job(c, &t.codecFlags)
 	if err != nil {
 		return job, err
 	}
-	cfg, err := t.kafkaFlags.config(c)
-	if err != nil {
-		return job, err
-	}
 	if job.Kafka, err = t.sourceFlags.options(c, cfg, nil); err != nil {
-		return job, err
-	}
-	if err := errors.Join(t.check(c)...); err != nil {
 		return job, err
 	}
 	interval := t.interval

@@ -67,6 +67,9 @@ type RunConfig struct {
 	Start stream.Offsets
 	// Meta is added to the headers of checkpoints.
 	Meta [][2]string
+	// Schemas, if not nil, returns the schemas that records have referred to, which
+	// checkpoints keep.
+	Schemas func() string
 	// Store, Publisher, Recorder and DeadLetters may be nil.
 	Store       *checkpoint.Store
 	Publisher   stream.Publisher

@@ -43,6 +43,7 @@ type Row struct {
 	// Unknown counts the fields of the event that are not looked for.
 	Unknown int
 	buf     []byte // of texts that are not in the record as they are
+	sums    []hashed
 }
 
 // Reset makes the row one of n cells, all absent.

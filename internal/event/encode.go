@@ -47,7 +47,7 @@ type hashed struct {
 // schema. What it notices is counted in seen, which may be nil. The error is a
 // *Wrong.
 func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, error) {
-	e := encoder{s: s, seen: seen}
+	e := encoder{s: s, seen: seen, sums: row.sums}
 	if seen != nil && seen.Events.Load()%partsEach == 0 {
 		e.share = seen
 	}
@@ -66,6 +66,7 @@ func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, erro
 			return stream.Vec{}, err
 		}
 	}
+	row.sums = e.sums
 	return a.Take(stream.Vec{Idx: e.idx, Val: e.val}), nil
 }
 

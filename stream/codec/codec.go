@@ -1,12 +1,14 @@
 // Package codec turns the values of records into examples and back.
 //
-// Four wire forms are known by name:
+// Six wire forms are known by name:
 //
 //	libsvm   +1 3:0.5 7:1.25            label, then 1-based increasing indices
 //	json     {"x":[0.5,1.25],"y":1}     or sparse {"x":{"3":0.5},"y":-1}
 //	msgpack  the same map; dense x as array of numbers or as bin of
 //	         little-endian float32, sparse x as {"i":bin,"v":bin}
 //	csv      0.5,1.25,1                 one column may hold the label
+//	avro     binary events, with a reference to a schema in a registry, or of
+//	protobuf one schema that is given
 //
 // Feature indices are 1-based in the text forms libsvm and json (sparse), as
 // LIBSVM's users write them, and 0-based in msgpack, as programs hold them;
@@ -81,6 +83,10 @@ type Options struct {
 	// or rows of named fields, and what becomes of each. A Discovery finds it out;
 	// it is a text in JSON.
 	Schema string
+	// Schemas has the schemas that records of avro and protobuf refer to. Written,
+	// if not nil, is the schema of all records instead, which then refer to none.
+	Schemas Schemas
+	Written *WrittenSchema
 
 	// What comes next is for a Discovery, and so is Auto for Labels.
 
@@ -100,8 +106,15 @@ const (
 	DefaultMaxValueBytes = 64 << 20
 )
 
-// Names lists the codecs.
+// Names lists the codecs that can write what they read, and have a form in files.
 func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
+
+// AllNames lists the codecs, those included whose records can only be read.
+func AllNames() []string { return append(Names(), "avro", "protobuf") }
+
+// Schematic reports whether the records of the codec called name are events of
+// schemas that they do not hold: those of avro and protobuf.
+func Schematic(name string) bool { return name == "avro" || name == "protobuf" }
 
 // New returns the codec called name.
 func New(name string, o Options) (Codec, error) {
@@ -125,6 +138,8 @@ func New(name string, o Options) (Codec, error) {
 		return &jsonCodec{c}, nil
 	case "msgpack":
 		return &msgpack{c}, nil
+	case "avro", "protobuf":
+		return newWireEvents(name, c, o)
 	case "csv":
 		d, err := newCSV(c, o.CSV)
 		if err != nil {
@@ -135,7 +150,7 @@ func New(name string, o Options) (Codec, error) {
 		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(AllNames(), ", "))
 }
 
 // ByFileName returns the name of the codec that the name of a file suggests,

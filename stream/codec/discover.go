@@ -2,6 +2,7 @@ package codec
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type Discovery struct {
 	o    Options
 	spec event.Spec
 	csv  *csvCodec
+	wire *wireEvents // which reads all fields
 
 	records     int
 	plain       int // vectors, as far as the codec json can tell
@@ -81,9 +83,16 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 			return nil, fmt.Errorf("events: %w", err)
 		}
 	}
-	if o.Events != "" && name != "json" && name != "csv" {
+	d.wire, _ = c.(*wireEvents)
+	if d.wire != nil {
+		if o.Events == "" {
+			return nil, fmt.Errorf("records of codec %s are events, not vectors", name)
+		}
+		d.wire.wantAll()
+	}
+	if o.Events != "" && name != "json" && name != "csv" && d.wire == nil {
 		if o.Events != Auto {
-			return nil, fmt.Errorf("codec %s has no fields with names: events are for json and csv", name)
+			return nil, fmt.Errorf("codec %s has no fields with names: events are for json, csv, avro and protobuf", name)
 		}
 		d.o.Events = ""
 	}
@@ -117,10 +126,26 @@ func (d *Discovery) Given() string {
 func (d *Discovery) Needed() bool { return d.o.Labels == Auto || d.o.Events != "" }
 
 // given reports whether it is said that records are events.
-func (d *Discovery) given() bool { return d.o.Label != "" || d.o.Events != "" && d.o.Events != Auto }
+func (d *Discovery) given() bool {
+	return d.wire != nil || d.o.Label != "" || d.o.Events != "" && d.o.Events != Auto
+}
 
 // Look takes in the value of a record, and reports whether enough is known.
 func (d *Discovery) Look(value []byte) bool {
+	enough, _ := d.LookRecord(context.Background(), &stream.Record{Value: value})
+	return enough
+}
+
+// LookRecord is Look for a record with its headers. It may have to wait for what
+// the record refers to. An error is not about the record.
+func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough bool, err error) {
+	value := rec.Value
+	if d.wire != nil {
+		if err := d.lookWire(ctx, rec); err != nil {
+			return false, err
+		}
+		return d.enough(), nil
+	}
 	d.records++
 	switch d.name {
 	case "json":
@@ -130,6 +155,11 @@ func (d *Discovery) Look(value []byte) bool {
 	default:
 		d.lookVector(value)
 	}
+	return d.enough(), nil
+}
+
+// enough reports whether enough is known.
+func (d *Discovery) enough() bool {
 	if d.minus && d.plus && d.plain == d.records && !d.given() {
 		return true // what the labels are by default, and nothing else so far
 	}
@@ -239,6 +269,23 @@ func (d *Discovery) lookCSV(value []byte) {
 	if d.o.Events != "" || d.given() {
 		d.events, d.values = append(d.events, fields), append(d.values, value)
 	}
+}
+
+func (d *Discovery) lookWire(ctx context.Context, rec *stream.Record) error {
+	fields, err := d.wire.fields(ctx, rec)
+	var bad *stream.FieldError
+	switch {
+	case err == nil:
+		d.events = append(d.events, fields)
+	case !errors.As(err, &bad):
+		return err
+	default:
+		if d.refused++; d.bad == nil {
+			d.bad = err
+		}
+	}
+	d.records++
+	return nil
 }
 
 // textLabel makes the number or boolean of a text that is one.

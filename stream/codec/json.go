@@ -36,7 +36,7 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	return c.object(a, value, ex, true)
+	return c.object(a, unframed(value), ex, true)
 }
 
 // object decodes the one object in value; needX says whether it must have x.

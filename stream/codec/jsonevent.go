@@ -31,8 +31,11 @@ func newEvents(text string) (events, error) {
 // encode makes the vector of a row.
 func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
 	x, err := e.schema.Encode(row, a, e.seen)
-	if wrong, ok := err.(*event.Wrong); ok {
-		return x, fail(stream.StageFeature, wrong.Reason, wrong.Field, wrong.Err)
+	if err != nil {
+		if wrong, ok := err.(*event.Wrong); ok {
+			err = fail(stream.StageFeature, wrong.Reason, wrong.Field, wrong.Err)
+		}
+		return x, err
 	}
 	e.seen.Events.Add(1)
 	if row.Unknown > 0 {

@@ -45,7 +45,7 @@ func (s *study) readLabels() bool {
 		return false
 	}
 	for i := range s.recs {
-		s.of = append(s.of, s.labelOf(s.recs[i].Value))
+		s.of = append(s.of, s.labelOf(unframed(s.recs[i].Value)))
 		s.labels.add(s.of[i])
 	}
 	if s.table != nil && s.table.label >= 0 {

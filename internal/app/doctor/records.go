@@ -58,7 +58,11 @@ func (d *checkup) records(ctx context.Context, c *cluster, snap *checkpoint.Snap
 	} else {
 		s.labelled = func() (string, tally) { return d.labelsTopic(ctx, c, recs) }
 	}
-	s.judge()
+	if codec.Schematic(s.codec) {
+		s.written(ctx)
+	} else {
+		s.judge()
+	}
 	s.order()
 }
 
@@ -231,10 +235,10 @@ func (s *study) judge() {
 	}
 	for i := range s.recs {
 		if forms[i] == mainForm {
-			s.values = append(s.values, string(s.recs[i].Value))
+			s.values = append(s.values, string(unframed(s.recs[i].Value)))
 		}
 	}
-	if fields := []form{formFields, formTextNumber, formEnvelope, formDebezium, formFramedJSON}; slices.Contains(fields, mainForm) {
+	if fields := []form{formFields, formTextNumber, formEnvelope, formDebezium}; slices.Contains(fields, mainForm) {
 		if s.codec != string(formJSON) {
 			s.codec, s.change["codec"] = string(formJSON), string(formJSON)
 		}

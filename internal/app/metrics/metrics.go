@@ -103,7 +103,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 	// be seen.
 	for stage, reasons := range map[stream.Stage][]stream.Reason{
 		stream.StageDecode: {stream.ReasonEmpty, stream.ReasonTooLarge, stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing,
-			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension},
+			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension, stream.ReasonSchema},
 		stream.StageLabel:   {stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing, stream.ReasonNotFinite, stream.ReasonLabel},
 		stream.StageFeature: {stream.ReasonLimit, stream.ReasonDimension, stream.ReasonNotFinite},
 		stream.StageLearn:   {stream.ReasonLimit},
