@@ -105,8 +105,27 @@ type Sequential interface {
 	Learner
 	// Follow does for each of xs in turn what Model().Decision, whose result goes
 	// to dst if the example is labelled, Add and the Steps then due would do. It
-	// returns how many it has learned from, and the number of steps.
+	// returns how many it has learned from, and the number of steps. With K > 2
+	// classes there are K numbers an example in dst, as Scorer.Scores gives them.
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
+}
+
+// A ScoreForeteller is for more than two classes what a Foreteller is for two.
+type ScoreForeteller interface {
+	Learner
+	// ForetellScores sets dst to the scores of the classes, as Foretell returns
+	// the decision.
+	ForetellScores(dst []float64, x *stream.Example)
+}
+
+// A ClassAdder is a learner of more than two classes that takes further ones. All
+// such learners are, for streams in which classes are found.
+type ClassAdder interface {
+	Learner
+	// AddClass makes room for one more class, whose number is that of the classes
+	// before. It changes the model: the score of the new class is -1 or so until
+	// there are examples of it. An error is final.
+	AddClass(ctx context.Context) error
 }
 
 // A Foreteller judges itself, or its parts, by what it predicts. Where labels
@@ -165,13 +184,36 @@ type Model interface {
 }
 
 // A Scorer is a Model of more than two classes. The predicted class is that with
-// the largest score, the first of several.
+// the largest score, the first of several. Decision returns its number.
 type Scorer interface {
 	Model
 	// Classes returns the number K of classes.
 	Classes() int
 	// Scores sets dst[i*K+k] to the score of class k for xs[i].
 	Scores(dst []float64, xs []stream.Vec)
+}
+
+// Decide sets dst[i] to the number of the class that m predicts for xs[i]: the
+// Decisions of a Scorer.
+func Decide(m Scorer, dst []float64, xs []stream.Vec) {
+	n := m.Classes()
+	scores := make([]float64, n*len(xs))
+	m.Scores(scores, xs)
+	for i := range xs {
+		dst[i] = float64(Largest(scores[i*n : (i+1)*n]))
+	}
+}
+
+// Largest returns the index of the largest score, the first of several; 0 if
+// there is none.
+func Largest(scores []float64) int {
+	best := 0
+	for k, s := range scores {
+		if s > scores[best] {
+			best = k
+		}
+	}
+	return best
 }
 
 // Task is what a learner predicts.
@@ -190,5 +232,8 @@ type Env struct {
 	// Classes is the number of classes, 2 or more, of a classifier; 0 stands
 	// for 2. Labels are +1 and −1 for two, 0, 1, … Classes−1 for more.
 	Classes int
-	Log     *slog.Logger // never nil
+	// Scaled says of features, by index, that their scale means something, so
+	// that a learner that scales by itself leaves them alone.
+	Scaled []bool
+	Log    *slog.Logger // never nil
 }

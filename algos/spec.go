@@ -36,6 +36,9 @@ type SpecInfo struct {
 	// OwnScale says that the learner scales its inputs by itself, and wants them
 	// as they are.
 	OwnScale bool
+	// Classes says that the learner does more than two classes itself. Others are
+	// given one class against the rest.
+	Classes bool
 	// Tasks are those it can be given; the first one is the default. None is
 	// Classify.
 	Tasks []Task
@@ -87,6 +90,9 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 			o, err := parse(options)
 			if err != nil {
 				return nil, err
+			}
+			if env.Classes > 2 && !info.Classes {
+				return nil, fmt.Errorf("learner %s tells two classes apart, not %d", info.Name, env.Classes)
 			}
 			if env.Log == nil {
 				env.Log = slog.New(slog.DiscardHandler)

@@ -8,8 +8,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -79,16 +82,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		o.MaxNumbers = MaxNumbers
 	}
 	limits := plain.Options{Features: p.pipe.Transform.Features(), Numbers: o.MaxNumbers}
-	var form any
-	var err error
-	switch m := p.pipe.Model.(type) {
-	case *model.Linear:
-		form, err = exportLinear(m, limits)
-	case plain.Exporter:
-		form, err = m.Export(limits)
-	default:
-		err = fmt.Errorf("models of %s have no plain form", p.pipe.Learner)
-	}
+	form, err := p.exportModel(p.pipe.Model, limits)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
@@ -109,8 +103,13 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		{"options", options},
 		{"origin", newOrigin(o.Update)},
 		{"preprocessing", p.pipe.Transform.Export()},
+		{"labels", p.classLabels()},
 		{"model", form},
+		{"probability", exportMap(p.pipe.Probability)},
 	} {
+		if list, ok := f.value.([]any); ok && list == nil {
+			continue
+		}
 		data, err := json.Marshal(f.value)
 		var bad *json.UnsupportedValueError
 		if errors.As(err, &bad) {
@@ -125,6 +124,62 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	b.WriteString("\n}\n")
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// mapForm is the plain form of the map to probabilities.
+type mapForm struct {
+	Decisions []float64 `json:"decisions"`
+	LogOdds   []float64 `json:"log_odds"`
+}
+
+func exportMap(m *calibrate.Map) *mapForm {
+	if m == nil {
+		return nil
+	}
+	return &mapForm{m.Decisions, m.LogOdds}
+}
+
+func (p *Predictor) exportModel(m algos.Model, o plain.Options) (any, error) {
+	switch m := m.(type) {
+	case *model.Linear:
+		return exportLinear(m, o)
+	case plain.Exporter:
+		return m.Export(o)
+	}
+	parts, blank, ok := rest.Parts(m)
+	if !ok {
+		return nil, fmt.Errorf("models of %s have no plain form", p.pipe.Learner)
+	}
+	x := classesForm{Kind: "classes"}
+	for k, part := range parts {
+		var form any = linearForm{"linear", rest.Blank, 0, []float64{}}
+		if !blank[k] {
+			var err error
+			if form, err = p.exportModel(part, o); err != nil {
+				return nil, err
+			}
+		}
+		x.Parts = append(x.Parts, form)
+	}
+	return x, nil
+}
+
+// classesForm is the plain form of more than two classes, a part for each.
+type classesForm struct {
+	Kind  string `json:"kind"`
+	Parts []any  `json:"parts"`
+}
+
+// classLabels lists what more than two classes are called, by number.
+func (p *Predictor) classLabels() []any {
+	if p.Classes() <= 2 {
+		return nil
+	}
+	list := make([]any, p.Classes())
+	for k := range list {
+		list[k] = p.pipe.Signature.Label(float64(k))
+	}
+	return list
 }
 
 // linearForm is the plain form of a linear model: f(x) = bias + Σ_j weights[j]·x_j.

@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -107,12 +108,18 @@ func (s shape) draw(r *rand.Rand, n int) []*stream.Example {
 // trained returns a predictor by the learner and rows to decide.
 func trained(t *testing.T, spec algos.Spec, task algos.Task, options map[string]string, s shape, o prep.Options, r *rand.Rand) (*predictor.Predictor, []stream.Vec) {
 	t.Helper()
+	return trainedOn(t, spec, algos.Env{Seed: 1, Task: task}, options, s, o, r)
+}
+
+func trainedOn(t *testing.T, spec algos.Spec, env algos.Env, options map[string]string, s shape, o prep.Options, r *rand.Rand) (*predictor.Predictor, []stream.Vec) {
+	t.Helper()
+	task := env.Task
 	xs := s.draw(r, 160)
 	tr, err := prep.Fit(xs[:60], o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := spec.New(algos.Env{Seed: 1, Task: task}, options)
+	l, err := spec.New(env, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +128,9 @@ func trained(t *testing.T, spec algos.Spec, task algos.Task, options map[string]
 		c.X = tr.Next(x.X).Clone()
 		if task == algos.Classify {
 			c.Y = math.Copysign(1, x.Y)
+		}
+		if env.Classes > 2 {
+			c.Y = math.Floor(min(max(x.Y, -1), .99)) + 1
 		}
 		if _, err := algos.Feed(t.Context(), l, &c); err != nil {
 			t.Fatal(err)
@@ -176,6 +186,11 @@ func TestReaderOfTheDocs(t *testing.T) {
 		for _, task := range spec.Tasks {
 			add(spec, task, map[string]string{}, denseShape, prep.Options{Scale: prep.Standard})
 			add(spec, task, map[string]string{}, listedShape, prep.Options{Scale: prep.Common, HashDim: 16})
+		}
+		if slices.Contains(spec.Tasks, algos.Classify) {
+			options := small(spec, map[string]string{})
+			p, rows := trainedOn(t, rest.Spec(spec), algos.Env{Seed: 1, Task: algos.Classify, Classes: 4}, options, denseShape, prep.Options{Scale: prep.Standard}, r)
+			cases = append(cases, exportCase{spec.Name + " of classes", p, rows})
 		}
 		for _, o := range spec.Options {
 			if o.Name != "kernel" {
@@ -287,7 +302,7 @@ func TestReaderOfTheDocs(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), exe, "reader.py", name)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader("[1, 2, 3]\n")
 		out, err := cmd.CombinedOutput()
-		if ok && (err != nil || len(strings.Fields(string(out))) != 1) || !ok && (err == nil || !strings.Contains(string(out), "not a model of a known version")) {
+		if ok && (err != nil || !strings.HasSuffix(string(out), " None\n")) || !ok && (err == nil || !strings.Contains(string(out), "not a model of a known version")) {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}

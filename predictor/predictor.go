@@ -9,6 +9,7 @@ package predictor
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -43,7 +44,7 @@ func (p *Predictor) Check(x stream.Vec) error { return p.pipe.Signature.Check(x)
 func (p *Predictor) Options() map[string]string { return maps.Clone(p.pipe.Options) }
 
 // Preprocessing describes the preprocessing in a line.
-func (p *Predictor) Preprocessing() string { return p.pipe.Transform.String() }
+func (p *Predictor) Preprocessing() string { return p.pipe.Preprocessing() }
 
 // HashDim returns the number of features into which all are hashed, or 0.
 func (p *Predictor) HashDim() int { return p.pipe.Transform.HashDim() }
@@ -54,8 +55,12 @@ func (p *Predictor) Info() algos.Info { return p.pipe.Info() }
 // Model returns the model, which takes vectors that have been preprocessed.
 func (p *Predictor) Model() algos.Model { return p.pipe.Model }
 
+// Classes returns the number K of classes, 2 or more; 0 for a regression.
+func (p *Predictor) Classes() int { return p.pipe.Classes() }
+
 // Decision returns f(x): for a classifier its sign is the predicted class, for
-// a regression it is the prediction.
+// a regression it is the prediction, and with more than two classes the number of
+// the class predicted.
 func (p *Predictor) Decision(x stream.Vec) float64 {
 	return p.pipe.Model.Decision(p.pipe.Transform.Apply(x))
 }
@@ -80,37 +85,66 @@ const share = 64
 // Decisions sets dst[i] to Decision(xs[i]), bit for bit, in less time. It
 // spreads many vectors over the processors.
 func (p *Predictor) Decisions(dst []float64, xs []stream.Vec) {
-	n := min(runtime.GOMAXPROCS(0), len(xs)/share)
-	if n < 2 {
-		p.pipe.Decisions(dst, xs)
+	spread(len(xs), func(from, to int) { p.pipe.Decisions(dst[from:to], xs[from:to]) })
+}
+
+// Scores sets dst[i*K+k] to the score of class k for xs[i], where K is Classes():
+// the class predicted is that with the largest score, the first of several. Of
+// two classes the scores are minus the decision, of label -1, and the decision, of
+// label +1. It must not be called for a regression. It spreads many vectors over
+// the processors.
+func (p *Predictor) Scores(dst []float64, xs []stream.Vec) {
+	k := p.Classes()
+	spread(len(xs), func(from, to int) { p.pipe.Scores(dst[k*from:k*to], xs[from:to]) })
+}
+
+// spread calls f for parts of n vectors.
+func spread(n int, f func(from, to int)) {
+	parts := min(runtime.GOMAXPROCS(0), n/share)
+	if parts < 2 {
+		f(0, n)
 		return
 	}
 	var others sync.WaitGroup
-	for i := range n {
-		from, to := i*len(xs)/n, (i+1)*len(xs)/n
-		if i == n-1 {
-			p.pipe.Decisions(dst[from:to], xs[from:to])
+	for i := range parts {
+		from, to := i*n/parts, (i+1)*n/parts
+		if i == parts-1 {
+			f(from, to)
 			break
 		}
-		others.Go(func() { p.pipe.Decisions(dst[from:to], xs[from:to]) })
+		others.Go(func() { f(from, to) })
 	}
 	others.Wait()
 }
 
-// Predict returns the predicted label for x: +1 or -1, or the value of a
-// regression. Label of Signature says what the data calls it.
+// Predict returns the predicted label for x: +1 or -1, with more than two classes
+// the number of one, or the value of a regression. Label of Signature says what
+// the data calls it.
 func (p *Predictor) Predict(x stream.Vec) float64 { return p.Label(p.Decision(x)) }
 
 // Label turns a decision into a prediction.
 func (p *Predictor) Label(decision float64) float64 {
 	switch {
-	case p.pipe.Task == algos.Regress:
+	case p.Classes() != 2:
 		return decision
 	case decision >= 0:
 		return 1
 	default:
 		return -1
 	}
+}
+
+// Probability returns the probability that the label is positive, given the
+// decision, from 0 to 1, and whether it is known: not for a regression, nor
+// before the trainer has compared 200 predictions with their labels, nor for
+// models of before there were probabilities; it then is NaN. Of two decisions the
+// larger one has no smaller probability, but for rounding. That of the decision 0 need not be ½,
+// so that Label may be the less probable one where it is a close thing.
+func (p *Predictor) Probability(decision float64) (probability float64, known bool) {
+	if p.pipe.Probability == nil {
+		return math.NaN(), false
+	}
+	return p.pipe.Probability.Probability(decision), true
 }
 
 // ErrFormat is returned for bytes that no known version of this package wrote.

@@ -50,8 +50,9 @@ const (
 
 // Options say what a Buffer takes in, what it keeps and when a step is due.
 type Options struct {
-	// Regress allows any number as a label. Otherwise labels are +1 and −1.
-	Regress bool
+	// Regress allows any number as a label. Otherwise labels are +1 and −1, or
+	// with Classes numbers of classes, from 0 on.
+	Regress, Classes bool
 	// Features is the most features of an example, counted up to its last one;
 	// 0 sets no limit.
 	Features int
@@ -167,7 +168,10 @@ func (b *Buffer) Add(x *stream.Example) (Fate, error) {
 // check says what is wrong with an example.
 func (b *Buffer) check(x *stream.Example) error {
 	if x.Labelled {
-		if !b.o.Regress && x.Y != 1 && x.Y != -1 {
+		if k := int(x.Y); b.o.Classes && (float64(k) != x.Y || k < 0) {
+			return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class", x.Y)}
+		}
+		if !b.o.Regress && !b.o.Classes && x.Y != 1 && x.Y != -1 {
 			return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is neither +1 nor -1", x.Y)}
 		}
 		if !(math.Abs(x.Y) < TooLarge) {

@@ -37,6 +37,8 @@ type OneLabelError struct {
 	Label              float64
 	// Regress: labels are numbers to predict, not one of −1 and +1.
 	Regress bool
+	// Class is what the label is called where there are more than two.
+	Class string
 }
 
 // Seen says what has come.
@@ -46,6 +48,9 @@ func (e *OneLabelError) Seen() string {
 		return fmt.Sprintf("no label seen in %s", e.examples())
 	case e.Regress:
 		return fmt.Sprintf("only the target %v seen in %s", e.Label, e.examples())
+	}
+	if e.Class != "" {
+		return fmt.Sprintf("only label %s seen in %s", e.Class, e.examples())
 	}
 	return fmt.Sprintf("only label %+g seen in %s", e.Label, e.examples())
 }
@@ -63,6 +68,9 @@ func (e *OneLabelError) Error() string {
 		return fmt.Sprintf("there is no model: none of %s has a label", e.examples())
 	case e.Regress:
 		return fmt.Sprintf("there is no model: the target %v has come %s, and no other", e.Label, times(e.Labelled))
+	}
+	if e.Class != "" {
+		return fmt.Sprintf("there is no model: label %s has come %s, and no other", e.Class, times(e.Labelled))
 	}
 	return fmt.Sprintf("there is no model: label %+g has come %s, label %+g never", e.Label, times(e.Labelled), -e.Label)
 }

@@ -132,12 +132,13 @@ const (
 	ReasonDimension Reason = "dimension"  // other than the number of features there should be
 	ReasonNotFinite Reason = "not_finite" // NaN, infinite, or too large to be finite
 	ReasonLabel     Reason = "label"      // a number that is no label
+	ReasonSchema    Reason = "schema"     // the schema the record was written with is not to be had, or no good
 )
 
 // Reasons returns the closed set of reasons.
 func Reasons() []Reason {
 	return []Reason{ReasonOther, ReasonEmpty, ReasonTooLarge, ReasonSyntax, ReasonType, ReasonMissing, ReasonDuplicate,
-		ReasonOrder, ReasonIndex, ReasonLimit, ReasonDimension, ReasonNotFinite, ReasonLabel}
+		ReasonOrder, ReasonIndex, ReasonLimit, ReasonDimension, ReasonNotFinite, ReasonLabel, ReasonSchema}
 }
 
 // Known returns r, or ReasonOther if r is not in the closed set.
@@ -203,6 +204,28 @@ func At(rec *Record, err error) *RecordError {
 // and allocates at most a small multiple of the value's length.
 type Decoder interface {
 	Decode(value []byte, ex *Example) error
+}
+
+// RecordDecoder is implemented by decoders that look at the headers of records
+// too, or may have to wait for what a record refers to.
+type RecordDecoder interface {
+	Decoder
+	// DecodeRecord is DecodeIn for a record; see ArenaDecoder. It waits until ctx
+	// ends; an error that is no *FieldError is not about the record, which may be
+	// good.
+	DecodeRecord(ctx context.Context, a *Arena, r *Record, ex *Example) error
+}
+
+// DecodeRecord decodes a record by what d can do: with its headers, into memory
+// of a, which may be nil, or neither.
+func DecodeRecord(ctx context.Context, d Decoder, a *Arena, r *Record, ex *Example) error {
+	switch d := d.(type) {
+	case RecordDecoder:
+		return d.DecodeRecord(ctx, a, r, ex)
+	case ArenaDecoder:
+		return d.DecodeIn(a, r.Value, ex)
+	}
+	return d.Decode(r.Value, ex)
 }
 
 // An Encoder appends the wire form of an example to dst.

@@ -13,7 +13,7 @@ import (
 // error, a *stream.RecordError whose Offset is its index; so are examples of
 // which no two labels differ, a *stream.OneLabelError.
 func Fit(ctx context.Context, examples []stream.Example, o Options) (State, error) {
-	e, err := o.engine()
+	e, err := o.engine(nil)
 	if err != nil {
 		return State{}, err
 	}

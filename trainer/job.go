@@ -33,6 +33,14 @@ type Job struct {
 	Open func(ctx context.Context, from stream.Offsets) (stream.Source, error)
 	// Decoder of the records; nil is JSON.
 	Decoder stream.Decoder
+	// Discovery, if not nil, finds out from the first records what their Decoder
+	// has to know, and that of labels: both are made of what it finds, or of what
+	// the checkpoint says was found.
+	Discovery *codec.Discovery
+	// Schemas, if not nil, has the schemas that records refer to, and is what the
+	// options of the Discovery say too. Checkpoints keep those that are known, and
+	// a recording does, in a file beside it.
+	Schemas SchemaKeeper
 	// LabelDecoder of the records of Join.Topic; nil is codec.NewLabels.
 	LabelDecoder stream.Decoder
 
@@ -72,6 +80,21 @@ type Job struct {
 	// Log is told what a person should know; nil is nobody.
 	Log *slog.Logger
 }
+
+// A SchemaKeeper has schemas, and lets them be kept; see package stream/schemas.
+type SchemaKeeper interface {
+	codec.Schemas
+	// Known returns the schemas that have been asked for, Restore makes them
+	// known.
+	Known() string
+	Restore(text string) error
+	// KeepIn keeps them in a file, too.
+	KeepIn(path string) error
+}
+
+// SchemasExt is what the name of a recording has behind it where that of the
+// schemas of its records is meant.
+const SchemasExt = ".schemas"
 
 // Tolerance says what to do about records that cannot be used.
 type Tolerance string
@@ -165,7 +188,7 @@ func (e *ForeignModelError) Error() string {
 //  4. It opens the stream at the positions of the checkpoint, if its topics are
 //     still the same, and looks for dead letters sent since.
 //  5. At a first start it stores a checkpoint of where the topics begin before
-//     it reads anything.
+//     it reads anything, and then finds out what a Discovery is for.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
 // *TopicReplacedError, *modeltopic.FencedError or one wrapping
@@ -191,9 +214,11 @@ func Run(ctx context.Context, job Job) (res Result, err error) {
 // run is a job under way.
 type run struct {
 	Job
-	e    *engine.Engine
-	run  engine.RunConfig
-	snap *checkpoint.Snapshot // where the run goes on from; nil at a first start
+	e   *engine.Engine
+	run engine.RunConfig
+	// engineConfig is that of e, but for what the Decoder says.
+	engineConfig engine.Config
+	snap         *checkpoint.Snapshot // where the run goes on from; nil at a first start
 	// store and models are nil where there are to be none.
 	store  *checkpoint.Store
 	models *modeltopic.Publisher
@@ -214,9 +239,11 @@ func (r *run) start(ctx context.Context) (err error) {
 		}
 	}
 	if r.run.Store != nil && r.snap == nil && len(r.run.Start) > 0 {
-		return engine.SaveFirst(ctx, r.e, r.run)
+		if err := engine.SaveFirst(ctx, r.e, r.run); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.discover(ctx)
 }
 
 // prepare checks the job and makes what needs nothing from outside.
@@ -243,19 +270,14 @@ func (r *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	if r.Decoder == nil {
+	r.engineConfig = cfg
+	if r.Decoder == nil && r.Discovery == nil {
 		if r.Decoder, err = codec.New("json", codec.Options{Task: string(cfg.Task)}); err != nil {
 			return err
 		}
 	}
-	cfg.Log, cfg.Signature = r.Log, codec.SignatureOf(r.Decoder)
-	if r.e, err = engine.NewEngine(cfg); err != nil {
-		return &OptionError{"Options", "", err}
-	}
-	if r.LabelDecoder == nil && r.Join.Topic != "" {
-		if r.LabelDecoder, err = codec.NewLabels(codec.Options{Task: string(cfg.Task)}); err != nil {
-			return err
-		}
+	if err := r.makeEngine(codec.Options{Task: string(cfg.Task)}); err != nil {
+		return err
 	}
 	r.Models.Name = cmp.Or(r.Models.Name, "model")
 	r.Models.FullEvery = cmp.Or(r.Models.FullEvery, 16)
@@ -267,11 +289,34 @@ func (r *run) prepare() error {
 		hooks[i] = h
 	}
 	r.run = engine.RunConfig{
-		Decoder: r.Decoder, Labels: r.LabelDecoder, Model: r.Models.Name, FullEvery: r.Models.FullEvery,
+		Decoder: r.run.Decoder, Labels: r.run.Labels, Model: r.Models.Name, FullEvery: r.Models.FullEvery,
 		Tolerance: engine.Tolerance(r.Tolerance), MaxDead: r.MaxDead, SkipTombstones: r.Tombstones == TombstonesSkip,
 		CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
 		QueueRecords: r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
 	}
+	if r.Schemas != nil {
+		r.run.Schemas = r.Schemas.Known
+	}
+	return nil
+}
+
+// makeEngine makes the engine for the records that the Decoder reads. o are the
+// options of the decoder of labels.
+func (r *run) makeEngine(o codec.Options) (err error) {
+	cfg := r.engineConfig
+	cfg.Log = r.Log
+	if r.Decoder != nil {
+		cfg.Signature = codec.SignatureOf(r.Decoder)
+	}
+	if r.e, err = engine.NewEngine(cfg); err != nil {
+		return &OptionError{"Options", "", err}
+	}
+	if r.LabelDecoder == nil && r.Join.Topic != "" && r.Decoder != nil {
+		if r.LabelDecoder, err = codec.NewLabels(o); err != nil {
+			return err
+		}
+	}
+	r.run.Decoder, r.run.Labels = r.Decoder, r.LabelDecoder
 	return nil
 }
 
@@ -296,10 +341,26 @@ func (r *run) load(ctx context.Context) (err error) {
 	if r.snap, err = r.store.Load(); err != nil || r.snap == nil {
 		return err
 	}
+	h := r.snap.Header
+	if r.Schemas != nil {
+		if err := r.Schemas.Restore(r.meta(engine.MetaSchemas)); err != nil {
+			return &StateError{err}
+		}
+	}
+	if r.Discovery != nil && h.Examples == 0 {
+		return nil // the checkpoint is of before anything was found out
+	}
+	if r.Discovery != nil {
+		if was, now := r.meta(metaGiven), r.Discovery.Given(); was != now && r.meta(engine.MetaSchema) != "" {
+			return &StateError{fmt.Errorf("checkpoint of %d examples: of its events was said %q, now %q", h.Examples, was, now)}
+		}
+		if err := r.decoders(r.Discovery.Known(r.meta(engine.MetaLabels), r.meta(engine.MetaSchema))); err != nil {
+			return err
+		}
+	}
 	if err := restore(r.e, r.snap); err != nil {
 		return err
 	}
-	h := r.snap.Header
 	r.run.Version = h.ModelVersion
 	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
 	return nil
@@ -441,6 +502,11 @@ func (r *run) openRecording(context.Context) error {
 	}
 	if err != nil {
 		return &OptionError{"Recording", "", err}
+	}
+	if r.Schemas != nil {
+		if err := r.Schemas.KeepIn(r.Recording + SchemasExt); err != nil {
+			return errors.Join(err, w.Close(false))
+		}
 	}
 	r.run.Recorder = w
 	r.closers = append(r.closers, func() error { return w.Close(r.e.Finished()) })

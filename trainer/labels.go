@@ -18,7 +18,7 @@ import (
 // semi-supervised learning. src is one pass of the stream. The function is nil
 // if the stream has n labels.
 func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.Decoder, n int) (func(i uint64) bool, error) {
-	e, err := o.engine()
+	e, err := o.engine(dec)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/spell"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Options say what is learned, and how: all that a state depends on besides
@@ -53,6 +55,9 @@ type Options struct {
 	Warmup int
 	// Window is the number of examples in windowed measures; 0 is 1000.
 	Window int
+	// MaxClasses is the most classes of a stream that has more than two, as the
+	// labels of the decoder say: from 3 on, 0 is DefaultMaxClasses.
+	MaxClasses int
 	// Join says where labels come from that do not come with the examples.
 	Join Join
 	// Delay, to find out what late labels cost, lets the label of each example
@@ -76,6 +81,9 @@ const (
 	TuneOn   Tune = "on"
 	TuneOff  Tune = "off"
 )
+
+// DefaultMaxClasses is that of Options.MaxClasses.
+const DefaultMaxClasses = engine.DefaultMaxClasses
 
 // Scale is a way to scale features.
 type Scale string
@@ -177,7 +185,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 	for _, f := range []struct {
 		field string
 		n     int
-	}{{"HashDim", o.HashDim}, {"Span", o.Span}, {"Warmup", o.Warmup}, {"Window", o.Window}} {
+	}{{"HashDim", o.HashDim}, {"Span", o.Span}, {"Warmup", o.Warmup}, {"Window", o.Window}, {"MaxClasses", o.MaxClasses}} {
 		if f.n < 0 {
 			bad(f.field, "", fmt.Errorf("%d is negative", f.n))
 		}
@@ -193,8 +201,8 @@ func (o Options) config() (cfg engine.Config, err error) {
 	return engine.Config{
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
 		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, ClassWeight: cmp.Or(o.ClassWeight, "auto"), Warmup: o.Warmup, Window: o.Window,
-		Tune:   tune == TuneOn || tune == TuneAuto && preset != "paper",
-		Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
+		Tune:       tune == TuneOn || tune == TuneAuto && preset != "paper",
+		MaxClasses: o.MaxClasses, Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
 	}, err
 }
 
@@ -215,12 +223,14 @@ func noDrift(spec algos.Spec) string {
 	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
-// engine returns an engine before the first record.
-func (o Options) engine() (*engine.Engine, error) {
+// engine returns an engine before the first record, of examples that come through
+// dec, or nil.
+func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	cfg, err := o.config()
 	if err != nil {
 		return nil, err
 	}
+	cfg.Signature = codec.SignatureOf(dec)
 	e, err := engine.NewEngine(cfg)
 	if err != nil {
 		return nil, &OptionError{"Options", "", err}
@@ -232,7 +242,7 @@ func (o Options) engine() (*engine.Engine, error) {
 // checkpoint: a *StateError if it was made with others, or by another version
 // of this package.
 func (o Options) Fits(snap *checkpoint.Snapshot) error {
-	e, err := o.engine()
+	e, err := o.engine(nil)
 	if err != nil {
 		return err
 	}

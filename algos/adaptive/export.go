@@ -53,34 +53,33 @@ const constant = 1e-300
 // Export returns the plain form of the mixture.
 func (m *mixture) Export(o plain.Options) (any, error) {
 	out := exported{Kind: "mixture"}
-	nothing := exportedLinear{"linear", 0, []float64{}}
 	for e, w := range m.weights {
-		x := exportedExpert{Name: names[e], Weight: w, Slope: m.opinions[e].slope, Square: m.opinions[e].square, Model: nothing}
-		x.Preprocessing = new(prep.Transform).Export()
-		switch {
-		case e <= k1024:
-			k := m.kernels[e]
-			if k == nil {
-				k = m.kernels[growing]
-			}
-			if k == nil {
-				break
-			}
-			var err error
-			if x.Preprocessing, x.Model, err = k.export(o); err != nil {
-				return nil, err
-			}
-		case e < r1:
-			l := m.linear[e-l1]
-			x.Preprocessing = m.inputs.export()
-			x.Model = exportedLinear{"linear", l.b, plain.Vector(l.w)}
-		case m.waves != nil:
-			x.Preprocessing = m.inputs.export()
-			x.Model = m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b)
+		scale, model, err := m.export(e, o, 0)
+		if err != nil {
+			return nil, err
 		}
-		out.Experts = append(out.Experts, x)
+		out.Experts = append(out.Experts, exportedExpert{names[e], w, m.opinions[e].slope, m.opinions[e].square, scale, model})
 	}
 	return out, nil
+}
+
+// export returns what an expert takes and is: a constant where it knows nothing.
+func (m *parts) export(e int, o plain.Options, unknown float64) (prep.Exported, any, error) {
+	switch {
+	case e <= k2048:
+		k := m.kernels[e]
+		if k == nil {
+			k = m.kernels[growing]
+		}
+		if k != nil {
+			return k.export(o)
+		}
+	case e < r1:
+		return m.inputs.export(), exportedLinear{"linear", m.linear[e-l1].b, plain.Vector(m.linear[e-l1].w)}, nil
+	case e < numExperts && m.waves != nil:
+		return m.inputs.export(), m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b), nil
+	}
+	return new(prep.Transform).Export(), exportedLinear{"linear", unknown, []float64{}}, nil
 }
 
 func (k *kernelPart) export(o plain.Options) (prep.Exported, any, error) {
@@ -113,26 +112,11 @@ func (m *guesser) Export(o plain.Options) (any, error) {
 		if e == last {
 			number = m.labels.last
 		}
-		x := averagedExpert{guesserNames[e], w, new(prep.Transform).Export(), exportedLinear{"linear", number, []float64{}}}
-		switch {
-		case e <= k1024:
-			k := m.kernels[e]
-			if k == nil {
-				k = m.kernels[growing]
-			}
-			if k == nil {
-				break
-			}
-			var err error
-			if x.Preprocessing, x.Model, err = k.export(o); err != nil {
-				return nil, err
-			}
-		case e < r1:
-			x.Preprocessing, x.Model = m.inputs.export(), exportedLinear{"linear", m.linear[e-l1].b, plain.Vector(m.linear[e-l1].w)}
-		case e < numExperts && m.waves != nil:
-			x.Preprocessing, x.Model = m.inputs.export(), m.waves.export(m.linear[e-l1].w, m.linear[e-l1].b)
+		scale, model, err := m.export(e, o, number)
+		if err != nil {
+			return nil, err
 		}
-		out.Experts = append(out.Experts, x)
+		out.Experts = append(out.Experts, averagedExpert{guesserNames[e], w, scale, model})
 	}
 	return out, nil
 }

@@ -186,3 +186,24 @@ func (w *waves) of(z stream.Vec) stream.Vec {
 	}
 	return stream.Vec{Val: out}
 }
+
+// features returns how many features the random ones are of, 0 for none.
+func (w *waves) features() int {
+	if w == nil {
+		return 0
+	}
+	return w.dim
+}
+
+// restoredWaves returns the random features of so many features of the inputs, nil
+// for none.
+func restoredWaves(f *state.Fields, dim int, in *inputs, seed uint64) *waves {
+	switch {
+	case f.Err() != nil || dim == 0:
+		return nil
+	case dim < 0 || dim > len(in.mean):
+		f.Fail("random_features", fmt.Errorf("of %d features", dim))
+		return nil
+	}
+	return newWaves(dim, seed)
+}

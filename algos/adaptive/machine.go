@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	tick  = 16   // examples between two steps of a machine
-	first = 64   // examples of the first machine
-	large = 2048 // examples from which on the growing machine is scs
-	whole = 4000 // examples on which its options are chosen as those of a learner that stands alone
+	tick      = 16    // examples between two steps of a machine
+	first     = 64    // examples of the first machine
+	large     = 2048  // examples from which on the growing machine is scs
+	whole     = 4000  // examples on which its options are chosen as those of a learner that stands alone
+	settled   = 16384 // examples from which on the longest challenger is not worth its time
+	chosenFor = 4     // times that a challenger's window is replaced before its options are chosen anew
 )
 
 // machine is a kernel expert: a learner with a scaling and options of its own,
@@ -87,12 +89,15 @@ func (m *machine) step(ctx context.Context) error {
 }
 
 // due reports whether options are to be chosen anew: where the sample has
-// doubled, or has been replaced twice, and once more for the whole stream.
+// doubled, or has been replaced so often, where scs is to take over, and once more
+// for the whole stream.
 func (m *machine) due(cut bool) bool {
 	switch {
 	case m.scs != nil:
 		return !cut && m.rows >= whole && m.tuned < whole
-	case m.window > 0 && m.rows == m.window && m.since >= 2*m.window:
+	case m.window > 0 && m.rows == m.window && m.since >= chosenFor*m.window:
+		return true
+	case m.window == 0 && m.rows >= large:
 		return true
 	}
 	return m.rows >= 2*m.tuned
@@ -119,6 +124,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 	if wide && !grown {
 		o.Scale = prep.Unit
 	}
+	o.Scaled = env.Scaled
 	t, err := prep.Fit(xs, o)
 	if err != nil {
 		return err
@@ -158,7 +164,11 @@ func (m *machine) learn(own []*stream.Example) {
 	if size == 0 {
 		size = large + tick
 	}
+	old := m.small
 	m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
+	if old != nil { // its memory is large
+		m.small.box.Gram = old.box.Gram
+	}
 	m.small.fill(own)
 	m.rows = len(own)
 }

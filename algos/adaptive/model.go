@@ -38,52 +38,42 @@ type kernelPart struct {
 	model     algos.Model // *expansion.Expansion
 }
 
-// mixture is the model of the panel: f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x).
-type mixture struct {
-	opinions []opinion // by expert
-	weights  []float64
-	kernels  [1 + k1024]*kernelPart // nil: as the growing one
-	// Of one-pass experts; nil where the growing machine speaks alone.
+// parts are the experts of a published model, and their weights.
+type parts struct {
+	weights []float64
+	kernels [1 + k2048]*kernelPart // nil: as the growing one
+	// Of linear experts; nil where the growing machine speaks alone.
 	inputs *inputs
 	linear []*onePass
 	seed   uint64 // of the random features
 	waves  *waves // nil: none
 }
 
-// mixture returns a view of the panel.
-func (l *Learner) mixture() *mixture {
-	x := &mixture{opinions: l.vote.experts, seed: l.env.Seed}
-	if m := l.machines[growing]; m != nil && l.trust.given(m.rows) {
-		x.kernels[growing] = &kernelPart{m.transform, m.model()}
-		x.opinions, x.weights = x.opinions[:1], []float64{1}
-		return x
-	}
-	x.weights, x.inputs, x.waves = l.vote.weights(), &l.inputs, l.waves
+// parts returns a view of the experts.
+func (l *panel) parts(weights []float64) parts {
+	x := parts{weights: weights, inputs: &l.inputs, seed: l.env.Seed, waves: l.waves}
 	for e, m := range l.machines {
-		if m != nil {
-			x.kernels[e] = &kernelPart{m.transform, m.model()}
-		}
+		x.kernels[e] = m.part()
 	}
-	for e := range l.linear {
-		x.linear = append(x.linear, &l.linear[e])
+	for _, o := range l.linear {
+		x.linear = append(x.linear, o.line())
 	}
 	return x
 }
 
-// Decision returns f(x).
-func (m *mixture) Decision(x stream.Vec) float64 {
-	var f [1]float64
-	m.Decisions(f[:], []stream.Vec{x})
-	return f[0]
+func (m *machine) part() *kernelPart {
+	if m == nil {
+		return nil
+	}
+	return &kernelPart{m.transform, m.model()}
 }
 
-// Decisions sets dst[i] = f(xs[i]).
-func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
-	var block [1 + k1024][]float64
+// scoreMachines returns the machines' scores of xs, none for one that is not
+// there.
+func (m *parts) scoreMachines(xs []stream.Vec) (block [1 + k2048][]float64) {
 	zs := make([]stream.Vec, len(xs))
 	for e, k := range m.kernels {
 		if k == nil {
-			block[e] = block[growing] // the first one is never nil where others are not
 			continue
 		}
 		block[e] = make([]float64, len(xs))
@@ -92,49 +82,34 @@ func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
 		}
 		k.model.Decisions(block[e], zs)
 	}
-	if m.inputs == nil {
-		for i, s := range block[growing] {
-			dst[i] = m.opinions[growing].odds(s)
-		}
-		return
-	}
-	var p [numExperts]float64
+	return block
+}
+
+// say sets scores to what the experts say of each x in turn, those who know
+// nothing yet unknown, and calls heard.
+func (m *parts) say(scores []float64, xs []stream.Vec, unknown float64, heard func(i int)) {
+	block := m.scoreMachines(xs)
 	for i, x := range xs {
-		for e := range m.kernels {
-			s := 0.0
-			if block[e] != nil {
-				s = block[e][i]
-			}
-			p[e] = m.opinions[e].p(s)
-		}
 		z := m.inputs.apply(x)
 		var phi stream.Vec
 		if m.waves != nil {
 			phi = m.waves.of(z)
 		}
-		for e, o := range m.linear {
-			s := 0.0
-			switch {
-			case e+l1 < r1:
-				s = o.score(z)
-			case m.waves != nil:
-				s = o.score(phi)
-			}
-			p[l1+e] = m.opinions[l1+e].p(s)
-		}
-		dst[i] = logOdds(blend(m.weights, p[:]))
+		sayMachines(scores, &block, i, unknown)
+		sayLinear(scores, m.linear, z, phi, unknown)
+		heard(i)
 	}
 }
 
-// Info describes the model.
-func (m *mixture) Info() algos.Info {
+// info describes the experts, which have such names.
+func (m *parts) info(names []string) algos.Info {
 	lead := 0
 	for e, w := range m.weights {
 		if w > m.weights[lead] {
 			lead = e
 		}
 	}
-	i := algos.Info{Kind: algos.Mixture}
+	i := algos.Info{Kind: algos.Mixture, Text: fmt.Sprintf("%d experts, most weight on %s, %.2f", len(names), names[lead], m.weights[lead])}
 	for _, k := range m.kernels {
 		if k != nil {
 			info := k.model.Info()
@@ -149,10 +124,122 @@ func (m *mixture) Info() algos.Info {
 			i.Dim = max(i.Dim, len(o.w))
 		}
 	}
+	return i
+}
+
+// compile makes machines decide faster.
+func (m *parts) compile() {
+	for e, k := range m.kernels {
+		if k == nil {
+			continue
+		}
+		if x, ok := k.model.(*expansion.Expansion); ok {
+			m.kernels[e] = &kernelPart{k.transform, x.Compile()}
+		}
+	}
+}
+
+// fields describes all but the weights, which come first: the growing machine
+// speaks alone where there is but one.
+func (m *parts) fields(f *state.Fields) {
+	if f.Decoding() && len(m.weights) > 1 {
+		m.inputs = new(inputs)
+		for range numExperts - l1 {
+			m.linear = append(m.linear, new(onePass))
+		}
+	}
+	for e := range m.kernels {
+		if e < len(m.weights) {
+			f.Group("machine", func(f *state.Fields) { kernelFields(f, &m.kernels[e]) })
+		}
+	}
+	if m.inputs == nil {
+		return
+	}
+	f.Group("inputs", m.inputs.fields)
+	for _, o := range m.linear {
+		f.Float64s("w", &o.w)
+		f.Float64("b", &o.b)
+	}
+	dim := m.waves.features()
+	f.Int("random_features", &dim)
+	f.Uint64("seed", &m.seed)
+	if f.Decoding() {
+		m.waves = restoredWaves(f, dim, m.inputs, m.seed)
+	}
+}
+
+func (m *parts) check() error {
+	sum := 0.0
+	for _, w := range m.weights {
+		if !(w >= 0) {
+			return fmt.Errorf("weight %g", w)
+		}
+		sum += w
+	}
+	if !(math.Abs(sum-1) < 1e-6) {
+		return fmt.Errorf("their sum is %g", sum)
+	}
+	for e, k := range m.kernels {
+		if k == nil && e == growing && m.inputs == nil || k != nil && m.kernels[growing] == nil {
+			return errors.New("the growing machine is missing")
+		}
+	}
+	for _, o := range m.linear {
+		if err := linear.Finite(o.w, []float64{o.b}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mixture is the model of the panel: f(x) = log(p/(1−p)) with p = Σ_e w_e p_e(x).
+type mixture struct {
+	parts
+	opinions []opinion // by expert
+}
+
+// Model returns a view of the present panel.
+func (l *Learner) Model() algos.Model {
+	if m := l.machines[growing]; m != nil && l.trust.given(m.rows) {
+		x := &mixture{parts{weights: []float64{1}, seed: l.env.Seed}, l.vote.experts[:1]}
+		x.kernels[growing] = m.part()
+		return x
+	}
+	return &mixture{l.parts(l.vote.weights()), l.vote.experts}
+}
+
+// Decision returns f(x).
+func (m *mixture) Decision(x stream.Vec) float64 { return decision(m, x) }
+
+// Decisions sets dst[i] = f(xs[i]).
+func (m *mixture) Decisions(dst []float64, xs []stream.Vec) {
+	if m.inputs == nil {
+		for i, s := range m.scoreMachines(xs)[growing] {
+			dst[i] = m.opinions[growing].odds(s)
+		}
+		return
+	}
+	var p [numExperts]float64
+	m.say(p[:], xs, 0, func(i int) {
+		for e, s := range p {
+			p[e] = m.opinions[e].p(s)
+		}
+		dst[i] = logOdds(blend(m.weights, p[:]))
+	})
+}
+
+func decision(m algos.Model, x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Info describes the model.
+func (m *mixture) Info() algos.Info {
+	i := m.info(names[:])
 	if m.inputs == nil {
 		i.Text = "of " + fmt.Sprint(numExperts) + " experts one is trusted: " + m.kernels[growing].model.Info().Text
-	} else {
-		i.Text = fmt.Sprintf("%d experts, most weight on %s, %.2f", numExperts, names[lead], m.weights[lead])
 	}
 	return i
 }
@@ -160,14 +247,7 @@ func (m *mixture) Info() algos.Info {
 // Compile returns the same function in a form that decides faster.
 func (m *mixture) Compile() algos.Model {
 	c := *m
-	for e, k := range c.kernels {
-		if k == nil {
-			continue
-		}
-		if x, ok := k.model.(*expansion.Expansion); ok {
-			c.kernels[e] = &kernelPart{k.transform, x.Compile()}
-		}
-	}
+	c.compile()
 	return &c
 }
 
@@ -180,42 +260,16 @@ func (m *mixture) fields(f *state.Fields) {
 			return
 		}
 		m.opinions = make([]opinion, n)
-		if n > 1 {
-			m.inputs = new(inputs)
-			for range numExperts - l1 {
-				m.linear = append(m.linear, new(onePass))
-			}
-		}
 	}
 	for e := range m.opinions {
-		f.Float64("square", &m.opinions[e].square)
-		f.Float64("slope", &m.opinions[e].slope)
-	}
-	for e := range m.kernels {
-		if e < len(m.weights) {
-			f.Group("machine", func(f *state.Fields) { kernelFields(f, &m.kernels[e]) })
-		}
-	}
-	if m.inputs != nil {
-		f.Group("inputs", m.inputs.fields)
-		for _, o := range m.linear {
-			f.Float64s("w", &o.w)
-			f.Float64("b", &o.b)
-		}
-		dim := 0
-		if m.waves != nil {
-			dim = m.waves.dim
-		}
-		f.Int("random_features", &dim)
-		f.Uint64("seed", &m.seed)
+		o := &m.opinions[e]
+		f.Float64("square", &o.square)
+		f.Float64("slope", &o.slope)
 		if f.Decoding() && f.Err() == nil {
-			if dim < 0 || dim > len(m.inputs.mean) {
-				f.Fail("random_features", fmt.Errorf("of %d features", dim))
-			} else if dim > 0 {
-				m.waves = newWaves(dim, m.seed)
-			}
+			f.Fail("slope", o.check())
 		}
 	}
+	m.parts.fields(f)
 	if f.Decoding() && f.Err() == nil {
 		f.Fail("weights", m.check())
 	}
@@ -242,34 +296,6 @@ func kernelFields(f *state.Fields, k **kernelPart) {
 		(*k).model, err = expansion.Decode(data)
 		f.Fail("model", err)
 	}
-}
-
-func (m *mixture) check() error {
-	sum := 0.0
-	for e, w := range m.weights {
-		if !(w >= 0) {
-			return fmt.Errorf("weight %g", w)
-		}
-		sum += w
-		o := m.opinions[e]
-		if !(o.square >= 0 && o.slope >= 0.05 && o.square+o.slope < math.Inf(1)) {
-			return fmt.Errorf("%g, %g", o.square, o.slope)
-		}
-	}
-	if !(math.Abs(sum-1) < 1e-6) {
-		return fmt.Errorf("their sum is %g", sum)
-	}
-	for e, k := range m.kernels {
-		if k == nil && e == growing && m.inputs == nil || k != nil && m.kernels[growing] == nil {
-			return errors.New("the growing machine is missing")
-		}
-	}
-	for _, o := range m.linear {
-		if err := linear.Finite(o.w, []float64{o.b}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // AppendBinary appends the encoded model.

@@ -54,6 +54,9 @@ func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	e.b += float64(float64(e.rate*y)*g) / math.Sqrt(e.gb)
 }
 
+// line returns the function.
+func (e *onePass) line() *onePass { return e }
+
 // reset forgets everything.
 func (e *onePass) reset() { *e = onePass{rate: e.rate, adaptive: e.adaptive, logistic: e.logistic} }
 

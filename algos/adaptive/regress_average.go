@@ -15,35 +15,15 @@ import (
 // several experts is often better than any of them.
 type average struct {
 	absolute bool
-	w        [len(alphas)][]float64
-	v        [len(alphas)]float64
-	n        float64 // predictions so far
-	loss     float64 // their mean loss, of late
+	shares
+	n    float64 // predictions so far
+	loss float64 // their mean loss, of late
 }
 
 const mostLoss = 16
 
 func newAverage(absolute bool) *average {
-	c := &average{absolute: absolute}
-	for i := range alphas {
-		c.w[i] = make([]float64, numGuessers)
-		for e := range c.w[i] {
-			c.w[i][e] = 1. / numGuessers
-		}
-		c.v[i] = 1 / float64(len(alphas))
-	}
-	return c
-}
-
-// weights returns Σ_i v_i w_ie by expert.
-func (c *average) weights() []float64 {
-	out := make([]float64, numGuessers)
-	for i, v := range c.v {
-		for e, w := range c.w[i] {
-			out[e] += float64(v * w)
-		}
-	}
-	return out
+	return &average{absolute: absolute, shares: newShares(priors(numGuessers))}
 }
 
 // weighted returns Σ_e w_e f_e.
@@ -80,23 +60,7 @@ func (c *average) learn(scores []float64, f, y float64) {
 	for e, f := range scores {
 		q[e] = math.Exp(-rate * min(c.error(f, y)/c.loss, mostLoss))
 	}
-	var all float64
-	for i, alpha := range alphas {
-		w := c.w[i]
-		var l float64
-		for e, p := range q {
-			w[e] *= p
-			l += w[e]
-		}
-		for e := range w {
-			w[e] = float64((1-alpha)*(w[e]/l)) + alpha/numGuessers
-		}
-		c.v[i] *= l
-		all += c.v[i]
-	}
-	for i := range c.v {
-		c.v[i] = float64((1-metaRate)*(c.v[i]/all)) + metaRate/float64(len(alphas))
-	}
+	c.shares.learn(q[:], 1)
 }
 
 func (c *average) fields(f *state.Fields) {
@@ -105,19 +69,5 @@ func (c *average) fields(f *state.Fields) {
 	if f.Decoding() && f.Err() == nil && !(c.n >= 0 && c.loss >= 0 && c.n+c.loss < math.Inf(1)) {
 		f.Fail("loss", fmt.Errorf("%g, %g", c.n, c.loss))
 	}
-	for i := range c.w {
-		f.Float64s("weights", &c.w[i])
-		f.Float64("rate_weight", &c.v[i])
-		if !f.Decoding() || f.Err() != nil {
-			continue
-		}
-		if len(c.w[i]) != numGuessers {
-			f.Fail("weights", fmt.Errorf("%d for %d experts", len(c.w[i]), numGuessers))
-		}
-		for _, w := range append([]float64{c.v[i]}, c.w[i]...) {
-			if !(w > 0 && w <= 1) {
-				f.Fail("weights", fmt.Errorf("%g is not in (0,1]", w))
-			}
-		}
-	}
+	c.shares.fields(f)
 }

@@ -41,14 +41,15 @@ func (y *labels) fields(f *state.Fields) {
 type follower struct {
 	onePass
 	absolute bool
+	labels   *labels // so far
 	begun    bool
 }
 
 // learn updates the weights with z, of which s was predicted. Normalised least
 // mean squares: the step that would bring the prediction to y, times rate; with
-// the absolute loss, times unit where that is less than the residual. AdaGrad:
-// in units of the labels' standard deviation.
-func (e *follower) learn(z stream.Vec, s, y, unit, weight float64) {
+// the absolute loss, by a standard deviation of the labels at most. AdaGrad: in
+// units of that.
+func (e *follower) learn(z stream.Vec, s, y, weight float64) {
 	if !e.begun {
 		e.begun, e.b = true, y
 		return
@@ -57,6 +58,7 @@ func (e *follower) learn(z stream.Vec, s, y, unit, weight float64) {
 	if r == 0 {
 		return
 	}
+	unit := e.labels.sd()
 	e.w = linear.Grow(e.w, z.Dim())
 	if !e.adaptive {
 		if e.absolute {

@@ -194,7 +194,10 @@ func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice
 	losses := make([]float64, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)
-		cross := make([]float32, len(test)*n)
+		s := scratches.Get().(*scratch)
+		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()
+		w.box.Gram, s.cross = s.gram, room(s.cross, len(test)*n)
+		cross := s.cross
 		for j, c := range cs {
 			before := w.c
 			if w.c = c; j == 0 {

@@ -137,9 +137,10 @@ func TestAverage(t *testing.T) {
 // slowWeights returns the weights after the likelihoods q.
 func slowWeights(q [][]float64) []float64 {
 	// paths returns the weight of all paths of states after so many steps by their
-	// last state, each state kept with probability 1 − rate or drawn anew.
-	paths := func(n int, rate float64, like func(step, state int) float64, steps int) []float64 {
-		out := make([]float64, n)
+	// last state, each state kept with probability 1 − rate or drawn anew
+	// from the prior.
+	paths := func(prior []float64, rate float64, like func(step, state int) float64, steps int) []float64 {
+		out := make([]float64, len(prior))
 		var walk func(step, state int, weight float64)
 		walk = func(step, state int, weight float64) {
 			if step == steps {
@@ -147,16 +148,16 @@ func slowWeights(q [][]float64) []float64 {
 				return
 			}
 			weight *= like(step, state)
-			for next := range n {
-				p := rate / float64(n)
+			for next := range prior {
+				p := rate * prior[next]
 				if next == state {
 					p += 1 - rate
 				}
 				walk(step+1, next, weight*p)
 			}
 		}
-		for state := range n {
-			walk(0, state, 1/float64(n))
+		for state, p := range prior {
+			walk(0, state, p)
 		}
 		return out
 	}
@@ -166,13 +167,13 @@ func slowWeights(q [][]float64) []float64 {
 		}
 		return s
 	}
-	rates := paths(len(alphas), metaRate, func(step, i int) float64 {
+	rates := paths(uniform(len(alphas)), metaRate, func(step, i int) float64 {
 		like := func(step, e int) float64 { return q[step][e] }
-		return total(paths(numGuessers, alphas[i], like, step+1)) / total(paths(numGuessers, alphas[i], like, step))
+		return total(paths(priors(numGuessers), alphas[i], like, step+1)) / total(paths(priors(numGuessers), alphas[i], like, step))
 	}, len(q))
 	out := make([]float64, numGuessers)
 	for i, v := range rates {
-		w := paths(numGuessers, alphas[i], func(step, e int) float64 { return q[step][e] }, len(q))
+		w := paths(priors(numGuessers), alphas[i], func(step, e int) float64 { return q[step][e] }, len(q))
 		for e := range out {
 			out[e] += v / total(rates) * w[e] / total(w)
 		}

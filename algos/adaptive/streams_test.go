@@ -295,7 +295,7 @@ func oneByOne(t *testing.T, r *rand.Rand, xs []*stream.Example, want run) {
 			switch {
 			case total != cuts:
 				kind = "after a cut"
-			case l.mixture().inputs == nil:
+			case l.Model().(*mixture).inputs == nil:
 				kind = "by the machine"
 			}
 			published[kind]++

@@ -56,52 +56,30 @@ func (o *opinion) learn(s, y, share float64) {
 	o.n++
 }
 
-// alphas are the rates at which the best expert is assumed to change.
-var alphas = [...]float64{1. / 30, 1. / 300, 1. / 3000, 1. / 30000}
+func (o *opinion) check() error {
+	if !(o.n >= 0 && o.square >= 0 && o.slope >= 0.05 && o.n+o.square+o.slope < math.Inf(1)) {
+		return fmt.Errorf("%g, %g, %g", o.n, o.square, o.slope)
+	}
+	return nil
+}
 
-const metaRate = 1. / 500 // at which the best of these is
-
-// vote mixes experts by fixed share at several rates, and these by their record
-// (Herbster and Warmuth, "Tracking the best expert", 1998; Monteleoni and
-// Jaakkola, learn-α). Losses are logarithmic, at which the learning rate is 1.
+// vote mixes experts by their shares.
 type vote struct {
 	experts []opinion
-	w       [len(alphas)][]float64
-	v       [len(alphas)]float64
+	shares
 
 	p []float64 // scratch
 }
 
-func newVote(n int) *vote {
-	c := &vote{experts: make([]opinion, n), p: make([]float64, n)}
+func newVote(prior []float64) *vote {
+	c := &vote{experts: make([]opinion, len(prior)), shares: newShares(prior), p: make([]float64, len(prior))}
 	for i := range c.experts {
 		c.experts[i].slope = 1
-	}
-	for i := range alphas {
-		c.w[i] = make([]float64, n)
-		for e := range n {
-			c.w[i][e] = 1 / float64(n)
-		}
-		c.v[i] = 1 / float64(len(alphas))
 	}
 	return c
 }
 
-// weights returns Σ_i v_i w_ie by expert.
-func (c *vote) weights() []float64 {
-	out := make([]float64, len(c.experts))
-	for i, v := range c.v {
-		for e, w := range c.w[i] {
-			out[e] += float64(v * w)
-		}
-	}
-	return out
-}
-
 // learn updates the weights with what the experts' scores have been worth.
-//
-// An example that counts less than 1 moves them less, and as much less likely is
-// it that another expert is the best one from then on.
 func (c *vote) learn(scores []float64, y, share float64) {
 	for e := range c.experts {
 		p := c.experts[e].p(scores[e])
@@ -114,26 +92,7 @@ func (c *vote) learn(scores []float64, y, share float64) {
 		}
 		c.experts[e].learn(scores[e], y, share)
 	}
-	var all float64
-	n := float64(len(c.p))
-	for i, alpha := range alphas {
-		alpha *= min(share, 1)
-		w := c.w[i]
-		var l float64
-		for e, p := range c.p {
-			w[e] *= p
-			l += w[e]
-		}
-		for e := range w {
-			w[e] = float64((1-alpha)*(w[e]/l)) + alpha/n
-		}
-		c.v[i] *= l
-		all += c.v[i]
-	}
-	meta := metaRate * min(share, 1)
-	for i := range c.v {
-		c.v[i] = float64((1-meta)*(c.v[i]/all)) + meta/float64(len(alphas))
-	}
+	c.shares.learn(c.p, share)
 }
 
 func (c *vote) fields(f *state.Fields) {
@@ -142,23 +101,9 @@ func (c *vote) fields(f *state.Fields) {
 		f.Float64("scores", &o.n)
 		f.Float64("square", &o.square)
 		f.Float64("slope", &o.slope)
-		if f.Decoding() && f.Err() == nil && !(o.n >= 0 && o.square >= 0 && o.slope >= 0.05 && o.n+o.square+o.slope < math.Inf(1)) {
-			f.Fail("slope", fmt.Errorf("%g, %g, %g", o.n, o.square, o.slope))
+		if f.Decoding() && f.Err() == nil {
+			f.Fail("slope", o.check())
 		}
 	}
-	for i := range c.w {
-		f.Float64s("weights", &c.w[i])
-		f.Float64("rate_weight", &c.v[i])
-		if !f.Decoding() || f.Err() != nil {
-			continue
-		}
-		if len(c.w[i]) != len(c.experts) {
-			f.Fail("weights", fmt.Errorf("%d for %d experts", len(c.w[i]), len(c.experts)))
-		}
-		for _, w := range append([]float64{c.v[i]}, c.w[i]...) {
-			if !(w > 0 && w <= 1) {
-				f.Fail("weights", fmt.Errorf("%g is not in (0,1]", w))
-			}
-		}
-	}
+	c.shares.fields(f)
 }

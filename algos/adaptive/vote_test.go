@@ -13,20 +13,22 @@ import (
 type slowVote struct {
 	logW   [][]float64 // by rate and expert
 	logV   []float64
+	prior  []float64
 	square []float64 // mean square of scores
 	slope  []float64
 	t      float64
 }
 
-func newSlowVote(n int) *slowVote {
-	s := &slowVote{square: make([]float64, n), slope: make([]float64, n), logV: make([]float64, len(alphas))}
+func newSlowVote(prior []float64) *slowVote {
+	n := len(prior)
+	s := &slowVote{prior: prior, square: make([]float64, n), slope: make([]float64, n), logV: make([]float64, len(alphas))}
 	for e := range s.slope {
 		s.slope[e] = 1
 	}
 	for i := range alphas {
 		s.logW = append(s.logW, make([]float64, n))
 		for e := range n {
-			s.logW[i][e] = -math.Log(float64(n))
+			s.logW[i][e] = math.Log(prior[e])
 		}
 		s.logV[i] = -math.Log(float64(len(alphas)))
 	}
@@ -61,6 +63,14 @@ func (s *slowVote) p(scores []float64) (p []float64, mean float64) {
 	return p, mean
 }
 
+func uniform(n int) []float64 {
+	p := make([]float64, n)
+	for e := range p {
+		p[e] = 1 / float64(n)
+	}
+	return p
+}
+
 func logSum(v []float64) float64 {
 	top := math.Inf(-1)
 	for _, x := range v {
@@ -73,13 +83,13 @@ func logSum(v []float64) float64 {
 	return top + math.Log(sum)
 }
 
-// share returns the logarithm of (1−rate)·e^v + rate/n, of each of v, which are
-// to sum to 1 first.
-func share(v []float64, rate float64) []float64 {
+// share returns the logarithm of (1−rate)·e^v + rate·prior, of each of v, which
+// are to sum to 1 first.
+func share(v []float64, rate float64, prior []float64) []float64 {
 	all := logSum(v)
 	out := make([]float64, len(v))
 	for k, x := range v {
-		out[k] = logSum([]float64{math.Log(1-rate) + x - all, math.Log(rate / float64(len(v)))})
+		out[k] = logSum([]float64{math.Log(1-rate) + x - all, math.Log(rate * prior[k])})
 	}
 	return out
 }
@@ -91,9 +101,9 @@ func (s *slowVote) learn(scores []float64, y float64) {
 			s.logW[i][e] += math.Log(map[bool]float64{true: p[e], false: 1 - p[e]}[y > 0])
 		}
 		s.logV[i] += logSum(s.logW[i])
-		s.logW[i] = share(s.logW[i], rate)
+		s.logW[i] = share(s.logW[i], rate, s.prior)
 	}
-	s.logV = share(s.logV, metaRate)
+	s.logV = share(s.logV, metaRate, uniform(len(alphas)))
 	for e, f := range scores {
 		u := s.u(e, f)
 		if s.square[e] == 0 && f != 0 {
@@ -144,7 +154,7 @@ func (s *voteStream) next(scores []float64) (y float64) {
 func TestVoteAgainstFormulas(t *testing.T) {
 	for seed := range uint64(3) {
 		s := &voteStream{r: rand.New(rand.NewPCG(seed, 1)), right: make([]float64, numExperts)}
-		v, slow := newVote(numExperts), newSlowVote(numExperts)
+		v, slow := newVote(priors(numExperts)), newSlowVote(priors(numExperts))
 		scores := make([]float64, numExperts)
 		for i := range 2000 {
 			y := s.next(scores)
@@ -177,7 +187,7 @@ func TestVoteAgainstFormulas(t *testing.T) {
 // record, and one whose score is 0 does not decide.
 func TestVoteSides(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
-	v := newVote(1)
+	v := newVote(uniform(1))
 	for i := range 2000 {
 		f := r.NormFloat64() * math.Pow(10, float64(r.IntN(9)-4))
 		if p := v.mix([]float64{f}); (p > 0) != (f > 0) || math.Abs(p) > 0.48+1e-15 {
@@ -207,7 +217,7 @@ func TestVoteRegret(t *testing.T) {
 				s.right[e] = 0.5 + 0.04*float64(e)
 			}
 		}
-		v := newVote(n)
+		v := newVote(uniform(n))
 		scores := make([]float64, n)
 		loss := 0.0
 		best := make([][]float64, changes+1) // least loss with k changes, by the expert at the end
@@ -265,7 +275,7 @@ func TestVoteRefuses(t *testing.T) {
 		}
 		return data
 	}
-	if err := state.Decode(encode(newVote(3)), newVote(3).fields); err != nil {
+	if err := state.Decode(encode(newVote(uniform(3))), newVote(uniform(3)).fields); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*vote){
@@ -279,9 +289,9 @@ func TestVoteRefuses(t *testing.T) {
 		"a weight of NaN":      func(v *vote) { v.w[0][0] = math.NaN() },
 		"a weight too few":     func(v *vote) { v.w[2] = v.w[2][:2] },
 	} {
-		v := newVote(3)
+		v := newVote(uniform(3))
 		change(v)
-		if err := state.Decode(encode(v), newVote(3).fields); err == nil {
+		if err := state.Decode(encode(v), newVote(uniform(3)).fields); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}

@@ -38,7 +38,11 @@ func (l *Learner) weigh(x *stream.Example) float64 {
 		// They begin with what is known, so that their scores are of one piece.
 		for _, x := range l.cutting.Newest(whole) {
 			z, phi := l.see(x)
-			l.learnLinear(z, phi, nil, x)
+			for e, o := range l.linear {
+				if z := inputOf(l1+e, z, phi); z != nil {
+					o.learn(*z, o.score(*z), x.Y, x.Importance())
+				}
+			}
 		}
 	}
 	l.heaviest = max(l.heaviest, w)
@@ -48,26 +52,7 @@ func (l *Learner) weigh(x *stream.Example) float64 {
 // useLogistic makes new one-pass experts, for the logistic loss.
 func (l *Learner) useLogistic() {
 	for e := range l.linear {
-		l.linear[e] = onePass{rate: logisticRates[e], adaptive: true, logistic: true}
-	}
-}
-
-// learnLinear lets the linear experts learn from an example, whose scores by them
-// are known or nil.
-func (l *Learner) learnLinear(z, phi stream.Vec, scores []float64, x *stream.Example) {
-	for e := range l.linear {
-		k, v := &l.linear[e], z
-		if e+l1 >= r1 {
-			if l.waves == nil {
-				continue
-			}
-			v = phi
-		}
-		if scores == nil {
-			k.learn(v, k.score(v), x.Y, x.Importance())
-		} else {
-			k.learn(v, scores[l1+e], x.Y, x.Importance())
-		}
+		l.linear[e] = &onePass{rate: logisticRates[e], adaptive: true, logistic: true}
 	}
 }
 
@@ -83,12 +68,12 @@ func (l *Learner) judge(scores []float64, y, share float64) {
 }
 
 // compare tells for a cut who was wrong.
-func (l *Learner) compare(wrong [1 + k1024]bool, share float64) {
+func (l *Learner) compare(wrong [1 + k2048]bool, share float64) {
 	if !l.weighted() {
 		l.cutting.Compare(wrong[growing], wrong[k64:])
 		return
 	}
-	var by [k1024]float64
+	var by [k2048]float64
 	for k, w := range wrong[k64:] {
 		switch {
 		case wrong[growing] && !w:
@@ -126,6 +111,9 @@ var errWeight = errors.New("not a weight of at least 1")
 func (l *Learner) weightFields(f *state.Fields) {
 	if f.Decoding() {
 		l.heaviest = 0
+		for e, r := range rates {
+			l.linear[e] = &r
+		}
 	}
 	if !f.Next("heaviest") && (f.Decoding() || !l.weighted()) {
 		return

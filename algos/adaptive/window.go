@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
@@ -21,22 +23,24 @@ import (
 //
 //	Σ_i y_i a_i − ½ a'Ka,   0 ≤ y_i a_i ≤ C w_i,
 //
-// the dual of ½‖f‖² + C Σ_i w_i max(0, 1 − y_i f(x_i)), by pairs of coefficients. A
-// new example takes the place of the oldest one and begins with a = 0; the
-// others stay where they were, which is near the maximum.
+// the dual of ½‖f‖² + C Σ_i w_i max(0, 1 − y_i f(x_i)), by pairs of coefficients. New
+// examples take the places of the oldest ones and begin with a = 0; the others
+// stay where they were, which is near the maximum.
 type window struct {
-	size   int // most examples
-	c      float64
-	target target
-	basis  *kernel.Basis
-	y      []float64 // of numbers, less the target's mean
-	weight weight.List
-	box    hinge.Box
-	next   int // place of the oldest example, once all are taken
-	fresh  int // examples since the last step
-	evals  int64
+	size    int // most examples
+	c       float64
+	target  target
+	basis   *kernel.Basis
+	y       []float64 // of numbers, less the target's mean
+	weight  weight.List
+	box     hinge.Box
+	room    int               // points for which there is memory
+	next    int               // place of the oldest example, once all are taken
+	pending []*stream.Example // since the last step
+	evals   int64
 
 	model *expansion.Expansion // nil: to be made
+	at    []int                // scratch: places of new examples
 }
 
 const (
@@ -81,63 +85,115 @@ func (w *window) fill(xs []*stream.Example) {
 
 // gram computes all kernel values, with room for n points.
 func (w *window) gram(n int) {
-	w.box.Stride = n
-	w.box.Gram = make([]float32, n*n)
+	w.room = n
+	w.box.Stride = n + line // not a power of two: columns would share cache sets
+	w.box.Gram = room(w.box.Gram, n*w.box.Stride)
 	all := make([]int32, len(w.y))
 	for i := range all {
 		all[i] = int32(i)
 	}
-	w.basis.Between(w.box.Gram, n, all, 0, len(all))
+	w.basis.Between(w.box.Gram, w.box.Stride, all, 0, len(all))
 	w.ridge()
 	w.evals += int64(len(all) * len(all))
 }
 
-// add takes an example in. The model changes with the next step.
-func (w *window) add(x *stream.Example) {
-	i, sparse := len(w.y), w.basis.Sparse()
-	b := &w.box
-	if i < w.size {
-		w.basis.Append(x.X)
-		w.y = append(w.y, x.Y)
-		w.weight.Set(i, i+1, x.Importance())
-		lo, hi := w.bounds(i)
-		b.A, b.G, b.Lo, b.Hi = append(b.A, 0), append(b.G, 0), append(b.Lo, lo), append(b.Hi, hi)
-		if i == b.Stride {
-			w.gram(min(w.size, max(2*i, first)))
-		}
-	} else {
-		i = w.next
-		w.next = (w.next + 1) % w.size
-		if a := b.A[i]; a != 0 {
-			vec.AxpyMixed(a, w.row(i), b.G)
-			b.A[i] = 0
-		}
-		w.basis.Set(i, x.X)
-		w.y[i] = x.Y
-		w.weight.Set(i, len(w.y), x.Importance())
-		b.Lo[i], b.Hi[i] = w.bounds(i)
-	}
-	if w.basis.Sparse() != sparse { // the last bits depend on the layout
-		w.gram(b.Stride)
-	}
-	row := w.row(i)
-	w.basis.Block(row, len(row), []stream.Vec{x.X}, 0, len(row))
-	row[i] += w.diagonal(i)
-	for j, k := range row {
-		b.Gram[j*b.Stride+i] = k
-	}
-	w.evals += int64(len(row))
-	b.G[i] = x.Y - vec.DotMixed(row, b.A)
-	w.fresh++
-}
+const (
+	line       = 16  // kernel values in a cache line
+	columnRows = 128 // rows, the lines of which stay in the cache while columns are written
+)
 
-// step moves the coefficients, now and then.
+// add takes an example in. It is learned from in the next step.
+func (w *window) add(x *stream.Example) { w.pending = append(w.pending, x) }
+
+// step learns from the examples pending, once there are enough of them.
 func (w *window) step() {
-	if w.fresh < max(tick, len(w.y)/ticks/tick*tick) {
+	if len(w.pending) < max(tick, len(w.y)/ticks/tick*tick) {
 		return
 	}
-	w.ascend(pairsEach, w.fresh)
-	w.fresh, w.model = 0, nil
+	for rest := w.pending; len(rest) > 0; {
+		n := min(len(rest), w.size) // a place is taken once at a time
+		w.replace(rest[:n])
+		rest = rest[n:]
+	}
+	w.ascend(pairsEach, len(w.pending))
+	clear(w.pending)
+	w.pending, w.model = w.pending[:0], nil
+}
+
+// replace puts new examples, with coefficients of 0, where there is room or the
+// oldest ones are.
+func (w *window) replace(xs []*stream.Example) {
+	b, sparse := &w.box, w.basis.Sparse()
+	w.at = w.at[:0]
+	for range xs {
+		i := len(w.y) + len(w.at)
+		if i >= w.size {
+			i = w.next
+			w.next = (w.next + 1) % w.size
+			if a := b.A[i]; a != 0 {
+				vec.AxpyMixed(a, w.row(i), b.G)
+			}
+		}
+		w.at = append(w.at, i)
+	}
+	for k, x := range xs {
+		i := w.at[k]
+		if i == len(w.y) {
+			w.basis.Append(x.X)
+			w.y = append(w.y, 0)
+			b.A, b.G, b.Lo, b.Hi = append(b.A, 0), append(b.G, 0), append(b.Lo, 0), append(b.Hi, 0)
+		} else {
+			w.basis.Set(i, x.X)
+		}
+		w.weight.Set(i, len(w.y), x.Importance())
+		w.y[i], b.A[i] = x.Y, 0
+		b.Lo[i], b.Hi[i] = w.bounds(i)
+	}
+	if n := len(w.y); n > w.room || w.basis.Sparse() != sparse { // the last bits depend on the layout
+		w.gram(min(w.size, max(2*n, w.room)))
+	} else {
+		w.cross(xs)
+	}
+	for k, i := range w.at {
+		b.G[i] = xs[k].Y - vec.DotMixed(w.row(i), b.A)
+	}
+}
+
+// cross computes the rows and columns of new examples.
+func (w *window) cross(xs []*stream.Example) {
+	n, b := len(w.y), &w.box
+	vecs := samplers.Vecs(xs)
+	for k := 0; k < len(xs); { // runs of neighbours
+		from := k
+		for k++; k < len(xs) && w.at[k] == w.at[k-1]+1; k++ {
+		}
+		w.basis.Block(b.Gram[w.at[from]*b.Stride:], b.Stride, vecs[from:k], 0, n)
+	}
+	w.evals += int64(n * len(xs))
+	for _, i := range w.at {
+		b.Gram[i*b.Stride+i] += w.diagonal(i)
+	}
+	for from := 0; from < n; from += columnRows {
+		to := min(n, from+columnRows)
+		for k := 0; k < len(w.at); {
+			i := w.at[k]
+			row := func(i int) []float32 { return b.Gram[i*b.Stride+from : i*b.Stride+to] }
+			if k+3 < len(w.at) && w.at[k+3] == i+3 { // four neighbours at a time
+				r0, r1, r2, r3 := row(i), row(i+1), row(i+2), row(i+3)
+				r1, r2, r3 = r1[:len(r0)], r2[:len(r0)], r3[:len(r0)]
+				for j, v := range r0 {
+					at := b.Gram[(from+j)*b.Stride+i:][:4]
+					at[0], at[1], at[2], at[3] = v, r1[j], r2[j], r3[j]
+				}
+				k += 4
+				continue
+			}
+			for j, v := range row(i) {
+				b.Gram[(from+j)*b.Stride+i] = v
+			}
+			k++
+		}
+	}
 }
 
 // expansion returns the model as of the last step.
@@ -154,37 +210,24 @@ func (w *window) fields(f *state.Fields) {
 	w.weight.Fields(f, len(w.y))
 	f.Float64s("a", &w.box.A)
 	f.Float64s("g", &w.box.G)
-	f.Int("room", &w.box.Stride)
+	f.Int("room", &w.room)
 	f.Int("next", &w.next)
-	f.Int("fresh", &w.fresh)
-	// The model is as of the last step, the coefficients may be later.
-	var data []byte
-	if !f.Decoding() {
-		var err error
-		data, err = w.expansion().AppendBinary(nil)
-		f.Fail("model", err)
-	}
-	f.Bytes("model", &data)
+	columns.Examples(f, "pending", &w.pending)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	m, err := expansion.Decode(data)
-	if err != nil {
-		f.Fail("model", err)
-		return
-	}
-	w.model = m.(*expansion.Expansion)
+	w.model = nil
 	f.Fail("points", w.check())
 	if f.Err() != nil {
 		return
 	}
-	w.gram(w.box.Stride)
+	w.gram(w.room)
 }
 
 // check refuses what cannot have been stored, and completes the rest.
 func (w *window) check() error {
 	n, b := len(w.y), &w.box
-	if n < 1 || n > w.size || w.basis.Len() != n || len(b.A) != n || len(b.G) != n || b.Stride < n || b.Stride > w.size || w.next < 0 || w.next >= w.size || w.fresh < 0 {
+	if n < 1 || n > w.size || w.basis.Len() != n || len(b.A) != n || len(b.G) != n || w.room < n || w.room > w.size || w.next < 0 || w.next >= w.size {
 		return errors.New("lengths do not agree")
 	}
 	b.Lo, b.Hi = make([]float64, n), make([]float64, n)
@@ -195,6 +238,11 @@ func (w *window) check() error {
 		b.Lo[i], b.Hi[i] = w.bounds(i)
 		if a, g := b.A[i], b.G[i]; !(a >= b.Lo[i] && a <= b.Hi[i]) || a-a != 0 || g-g != 0 {
 			return fmt.Errorf("coefficient %g, gradient %g", a, g)
+		}
+	}
+	for _, x := range w.pending {
+		if !x.Labelled || !w.target.number && x.Y != 1 && x.Y != -1 || x.Y-x.Y != 0 || !kernel.Finite(x.X) {
+			return errors.New("an example that is pending is none")
 		}
 	}
 	return nil
@@ -215,6 +263,19 @@ const block = 1536
 // choice are the options of a machine.
 type choice struct {
 	c, gamma float64 // gamma 0: a linear kernel
+}
+
+// scratch is the memory in which options are tried, which is large.
+type scratch struct{ gram, cross []float32 }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// room returns n numbers, in the memory of s where it suffices, of any values.
+func room(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
 }
 
 // choose chooses the options: a machine learns from the first two thirds of the
@@ -238,7 +299,10 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 	right := make([]float64, len(gammas)*len(cs))
 	parallel(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
-		cross := make([]float32, len(test)*n)
+		s := scratches.Get().(*scratch)
+		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()
+		w.box.Gram, s.cross = s.gram, room(s.cross, len(test)*n)
+		cross := s.cross
 		for k, c := range cs {
 			if w.c = c; k == 0 {
 				w.fill(fit)

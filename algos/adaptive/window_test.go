@@ -123,7 +123,7 @@ func TestWindowOptimum(t *testing.T) {
 		}
 		before, after := make([]float64, len(probes)), make([]float64, len(probes))
 		steps := 0
-		for i := 0; i < c.adds || w.fresh > 0; i++ {
+		for i := 0; i < c.adds || len(w.pending) > 0; i++ {
 			w.expansion().Decisions(before, probes)
 			x := disc(r, float64(i)/500, c.sparse)
 			n.all = append(n.all, x)
@@ -134,9 +134,9 @@ func TestWindowOptimum(t *testing.T) {
 					t.Fatalf("%+v: adding example %d changed the model", c, i)
 				}
 			}
-			fresh := w.fresh
+			fresh := len(w.pending)
 			w.step()
-			if w.fresh > 0 {
+			if len(w.pending) > 0 {
 				if fresh >= max(16, len(w.y)/16) {
 					t.Fatalf("%+v: no step after %d examples", c, fresh)
 				}
@@ -205,7 +205,9 @@ func TestWindowLayouts(t *testing.T) {
 			continue
 		}
 		// The values change by rounding as the layout does; the gradient does not.
-		checkWindow(t, w, n.held(), 1e-6)
+		before := *n
+		before.all = n.all[:len(n.all)-len(w.pending)]
+		checkWindow(t, w, before.held(), 1e-6)
 		data, err := state.Append(nil, w.fields)
 		if err != nil {
 			t.Fatal(err)
@@ -249,19 +251,21 @@ func TestWindowRefuses(t *testing.T) {
 		good   bool
 		change func(*window)
 	}{
-		"as it is":             {true, func(*window) {}},
-		"a label of 0":         {false, func(w *window) { w.y[3] = 0 }},
-		"a label too few":      {false, func(w *window) { w.y = w.y[:29] }},
-		"a gradient too many":  {false, func(w *window) { w.box.G = append(w.box.G, 0) }},
-		"a large coefficient":  {false, func(w *window) { w.box.A[0] = w.y[0] * 4.001 }},
-		"the other sign":       {false, func(w *window) { w.box.A[0] = -w.y[0] }},
-		"a coefficient of NaN": {false, func(w *window) { w.box.A[0] = math.NaN() }},
-		"an endless gradient":  {false, func(w *window) { w.box.G[5] = math.Inf(-1) }},
-		"no room":              {false, func(w *window) { w.box.Stride = 29 }},
-		"room without bounds":  {false, func(w *window) { w.box.Stride = 31 }},
-		"the next one beyond":  {false, func(w *window) { w.next = 30 }},
-		"the next one before":  {false, func(w *window) { w.next = -1 }},
-		"a negative count":     {false, func(w *window) { w.fresh = -1 }},
+		"as it is":              {true, func(*window) {}},
+		"a label of 0":          {false, func(w *window) { w.y[3] = 0 }},
+		"a label too few":       {false, func(w *window) { w.y = w.y[:29] }},
+		"a gradient too many":   {false, func(w *window) { w.box.G = append(w.box.G, 0) }},
+		"a large coefficient":   {false, func(w *window) { w.box.A[0] = w.y[0] * 4.001 }},
+		"the other sign":        {false, func(w *window) { w.box.A[0] = -w.y[0] }},
+		"a coefficient of NaN":  {false, func(w *window) { w.box.A[0] = math.NaN() }},
+		"an endless gradient":   {false, func(w *window) { w.box.G[5] = math.Inf(-1) }},
+		"no room":               {false, func(w *window) { w.room = 29 }},
+		"room without bounds":   {false, func(w *window) { w.room = 31 }},
+		"the next one beyond":   {false, func(w *window) { w.next = 30 }},
+		"the next one before":   {false, func(w *window) { w.next = -1 }},
+		"pending, no label":     {false, func(w *window) { w.pending[0].Labelled = false }},
+		"pending, a label of 0": {false, func(w *window) { w.pending[0].Y = 0 }},
+		"pending, endless":      {false, func(w *window) { w.pending[0].X.Val[0] = float32(math.Inf(1)) }},
 	} {
 		w := build()
 		c.change(w)

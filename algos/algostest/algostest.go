@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -22,6 +23,7 @@ type config struct {
 	examples int
 	accuracy float64
 	seed     uint64
+	classes  int
 
 	live        int // 0: no check
 	liveOptions map[string]string
@@ -48,6 +50,10 @@ func Accuracy(a float64) Option { return func(c *config) { c.accuracy = a } }
 // Seed sets the seed of everything, 1 by default.
 func Seed(s uint64) Option { return func(c *config) { c.seed = s } }
 
+// Classes has Run give the learner k classes, more than two, of a learner that
+// does no more than two itself each against the rest. Regression is left out.
+func Classes(k int) Option { return func(c *config) { c.classes = k } }
+
 // suite is one run: a learner with fixed options on one task.
 type suite struct {
 	config
@@ -67,6 +73,12 @@ func Run(t *testing.T, spec algos.Spec, opts ...Option) {
 		}
 		for _, o := range opts {
 			o(&s.config)
+		}
+		if s.classes > 2 {
+			if task != algos.Classify {
+				continue
+			}
+			s.spec = rest.Spec(spec)
 		}
 		t.Run(string(task), s.run)
 	}
@@ -89,6 +101,7 @@ func (s *suite) run(t *testing.T) {
 		{"cancel", s.cancel},
 		{"follow", s.follow},
 		{"foretell", s.foretell},
+		{"add a class", s.addClass},
 		{"finish", s.finish},
 		{"report", s.report},
 		{"learns", s.learns},
@@ -99,10 +112,14 @@ func (s *suite) run(t *testing.T) {
 	}
 }
 
+func (s *suite) env() algos.Env {
+	return algos.Env{Seed: s.seed, Task: s.task, Classes: s.classes}
+}
+
 // learner returns a new learner.
 func (s *suite) learner(t *testing.T) algos.Learner {
 	t.Helper()
-	l, err := s.spec.New(algos.Env{Seed: s.seed, Task: s.task}, s.options)
+	l, err := s.spec.New(s.env(), s.options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func checkOptions(t *testing.T, spec algos.Spec) {
 // need: Need().Fresh is a true lower bound, and a step is due when it says so.
 func (s *suite) need(t *testing.T) {
 	l := s.learner(t)
-	xs := Moons(s.examples, s.task, s.seed)
+	xs := s.moons(s.examples, s.seed)
 	steps := 0
 	for len(xs) > 0 {
 		n := l.Need()
@@ -126,7 +126,7 @@ func (s *suite) addLeavesModel(t *testing.T) {
 	l := s.learner(t)
 	points := probes(s.seed)
 	before, after := make([]float64, len(points)), make([]float64, len(points))
-	for i, x := range odd(s.examples, s.task, s.seed) {
+	for i, x := range s.odd(s.examples, s.seed) {
 		check := i%max(s.examples/40, 1) == 0
 		if check {
 			l.Model().Decisions(before, points)
@@ -149,17 +149,25 @@ func (s *suite) addLeavesModel(t *testing.T) {
 // learned. What it has said is part of its state, and forgotten when the examples
 // have come.
 func (s *suite) foretell(t *testing.T) {
-	foretell := func(l algos.Learner, x *stream.Example) float64 { return l.(algos.Foreteller).Foretell(x) }
 	plain, l := s.learner(t), s.learner(t)
-	if _, ok := l.(algos.Foreteller); !ok {
+	foretell := func(l algos.Learner, x *stream.Example) []float64 {
+		if s.classes > 2 {
+			f := make([]float64, s.classes)
+			l.(algos.ScoreForeteller).ForetellScores(f, x)
+			return f
+		}
+		return []float64{l.(algos.Foreteller).Foretell(x)}
+	}
+	_, one := l.(algos.Foreteller)
+	if _, many := l.(algos.ScoreForeteller); !one && !many {
 		t.Skip("it is none")
 	}
 	late := s.examples / 10
-	xs := Moons(s.examples+late, s.task, s.seed)
+	xs := s.moons(s.examples+late, s.seed)
 	for _, x := range xs[:s.examples] {
 		model := Bytes(t, l.Model())
-		want := l.Model().Decision(x.X)
-		if got := foretell(l, x); !sameBits(got, want) {
+		want := s.say(t, l.Model(), x.X)
+		if got := foretell(l, x); !slices.EqualFunc(got, want, sameBits) {
 			t.Fatalf("example %d: %v is foretold, the model says %v", x.Seq, got, want)
 		}
 		if !bytes.Equal(model, Bytes(t, l.Model())) {
@@ -189,7 +197,7 @@ func (s *suite) foretell(t *testing.T) {
 	if !bytes.Equal(Bytes(t, l), Bytes(t, again)) {
 		t.Error("a restored learner has forgotten what it foretold")
 	}
-	for _, x := range Moons(s.examples, s.task, s.seed)[:late] {
+	for _, x := range s.moons(s.examples, s.seed)[:late] {
 		before := Bytes(t, l)
 		c := *x
 		c.Seq += uint64(len(xs))
@@ -211,7 +219,7 @@ func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bit
 // input: a learner owns the examples it is given, but does not change them.
 func (s *suite) input(t *testing.T) {
 	l := s.learner(t)
-	xs := odd(s.examples, s.task, s.seed)
+	xs := s.odd(s.examples, s.seed)
 	copies := clone(xs)
 	Feed(t, l, xs...)
 	points := probes(s.seed)
@@ -234,7 +242,7 @@ func (s *suite) input(t *testing.T) {
 // oddExamples: examples of every form are learned from.
 func (s *suite) oddExamples(t *testing.T) {
 	l := s.learner(t)
-	Feed(t, l, odd(s.examples, s.task, s.seed)...)
+	Feed(t, l, s.odd(s.examples, s.seed)...)
 	if _, err := l.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,10 +263,14 @@ func (s *suite) oddExamples(t *testing.T) {
 
 // oneClass: a stream may hold one class, or one point, only.
 func (s *suite) oneClass(t *testing.T) {
-	for _, y := range []float64{1, -1} {
+	labels := []float64{1, -1}
+	if s.classes > 2 {
+		labels = []float64{0, float64(s.classes - 1)}
+	}
+	for _, y := range labels {
 		for _, fixed := range []bool{false, true} {
 			l := s.learner(t)
-			for _, x := range Moons(s.examples, s.task, s.seed) {
+			for _, x := range s.moons(s.examples, s.seed) {
 				if x.Labelled {
 					x.Y = y
 				}
@@ -271,7 +283,7 @@ func (s *suite) oneClass(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.finite(t, l.Model())
-			if f := l.Model().Decision(stream.Vec{Val: []float32{1, .5}}); fixed && !(f*y > 0) {
+			if f := l.Model().Decision(stream.Vec{Val: []float32{1, .5}}); fixed && !s.right(f, y) {
 				t.Errorf("all examples are the same, of class %+g, but f = %g", y, f)
 			}
 		}
@@ -298,7 +310,7 @@ func (s *suite) model(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(s.seed, 3))
-	xs := odd(s.examples, s.task, s.seed)
+	xs := s.odd(s.examples, s.seed)
 	Feed(t, l, xs[:s.examples/2]...)
 	for part := range 3 {
 		live := l.Model()
@@ -316,11 +328,12 @@ func (s *suite) model(t *testing.T) {
 		if a, b := live.Info(), decoded.Info(); a != b {
 			t.Fatalf("live model %+v, decoded %+v", a, b)
 		}
-		want := make([]float64, len(points))
+		want, per := make([]float64, 0, len(points)), s.per()
 		for i, x := range points {
-			want[i] = live.Decision(x)
-			if got := decoded.Decision(x); !sameBits(got, want[i]) {
-				t.Fatalf("part %d, probe %d: live %g, decoded %g", part, i, want[i], got)
+			one := s.say(t, live, x)
+			want = append(want, one...)
+			if got := s.say(t, decoded, x); !slices.EqualFunc(got, one, sameBits) {
+				t.Fatalf("part %d, probe %d: live %g, decoded %g", part, i, one, got)
 			}
 		}
 		var wait sync.WaitGroup
@@ -331,13 +344,13 @@ func (s *suite) model(t *testing.T) {
 			}
 			slices.Sort(cuts)
 			wait.Go(func() {
-				got := make([]float64, len(points))
+				got := make([]float64, 0, len(want))
 				for i := 1; i < len(cuts); i++ {
-					m.Decisions(got[cuts[i-1]:cuts[i]], points[cuts[i-1]:cuts[i]])
+					got = append(got, s.say(t, m, points[cuts[i-1]:cuts[i]]...)...)
 				}
 				for i := range got {
 					if !sameBits(got[i], want[i]) {
-						t.Errorf("part %d, probe %d: %g alone, %g in a batch cut at %v", part, i, want[i], got[i], cuts)
+						t.Errorf("part %d, probe %d: %g alone, %g in a batch cut at %v", part, i/per, want[i], got[i], cuts)
 						return
 					}
 				}
@@ -356,11 +369,10 @@ func (s *suite) model(t *testing.T) {
 func (s *suite) finish(t *testing.T) {
 	for _, n := range []int{1, s.examples / 3, s.examples - 1} {
 		l := s.learner(t)
-		xs := Moons(2*s.examples, s.task, s.seed)
+		xs := s.moons(2*s.examples, s.seed)
 		for _, x := range xs {
 			x.Labelled = true
-			x.Y = max(x.Y, -1)
-			if x.Y == 0 {
+			if x.Y == 0 && s.classes <= 2 {
 				x.Y = 1
 			}
 		}
@@ -374,7 +386,7 @@ func (s *suite) finish(t *testing.T) {
 			}
 		}
 		// A preset may leave a remainder that is too small for a step.
-		if f := l.Model().Decision(xs[0].X); n == 1 && l.Report().Step > 0 && !(f*xs[0].Y > 0) {
+		if f := l.Model().Decision(xs[0].X); n == 1 && l.Report().Step > 0 && !s.right(f, xs[0].Y) {
 			t.Errorf("f = %g after one example with label %g and Finish", f, xs[0].Y)
 		}
 		before := l.Report().Step
@@ -393,7 +405,7 @@ func (s *suite) finish(t *testing.T) {
 func (s *suite) report(t *testing.T) {
 	l := s.learner(t)
 	last, names := uint64(0), ""
-	for i, x := range Moons(s.examples, s.task, s.seed) {
+	for i, x := range s.moons(s.examples, s.seed) {
 		Feed(t, l, x)
 		if i%20 > 0 {
 			continue
@@ -428,18 +440,18 @@ func (s *suite) report(t *testing.T) {
 // learns: the learner does what it is for.
 func (s *suite) learns(t *testing.T) {
 	l := s.learner(t)
-	Feed(t, l, Moons(3*s.examples, s.task, s.seed)...)
+	Feed(t, l, s.moons(3*s.examples, s.seed)...)
 	if _, err := l.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var n, right, residual, total float64
-	for _, x := range Moons(2000, s.task, s.seed+1) {
+	for _, x := range s.moons(2000, s.seed+1) {
 		if !x.Labelled {
 			continue
 		}
 		f := l.Model().Decision(x.X)
 		n++
-		if (f >= 0) == (x.Y > 0) {
+		if s.right(f, x.Y) {
 			right++
 		}
 		residual += (x.Y - f) * (x.Y - f)

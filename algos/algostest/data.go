@@ -37,11 +37,37 @@ func Moons(n int, task algos.Task, seed uint64) []*stream.Example {
 	return xs
 }
 
-// odd draws a stream in which hardly two examples are alike in form: dense,
+// moons draws the examples of the suite: Moons, or with more than two classes one
+// blob for each, on a circle.
+func (s *suite) moons(n int, seed uint64) []*stream.Example {
+	if s.classes <= 2 {
+		return Moons(n, s.task, seed)
+	}
+	return blobs(n, s.classes, seed)
+}
+
+func (s *suite) odd(n int, seed uint64) []*stream.Example { return odd(s.moons(n, seed), seed) }
+
+func blobs(n, classes int, seed uint64) []*stream.Example {
+	r := rand.New(rand.NewPCG(seed, 0x626c6f6273))
+	xs := make([]*stream.Example, n)
+	for i := range xs {
+		k := r.IntN(classes)
+		a := 2 * math.Pi * float64(k) / float64(classes)
+		x := &stream.Example{Seq: uint64(i + 1), Labelled: r.IntN(4) > 0}
+		if x.Labelled {
+			x.Y = float64(k)
+		}
+		x.X.Val = []float32{float32(math.Cos(a) + .2*r.NormFloat64()), float32(math.Sin(a) + .2*r.NormFloat64())}
+		xs[i] = x
+	}
+	return xs
+}
+
+// odd makes a stream of xs in which hardly two examples are alike in form: dense,
 // sparse, empty, all zero, of rising dimension, repeated, unlabelled.
-func odd(n int, task algos.Task, seed uint64) []*stream.Example {
+func odd(xs []*stream.Example, seed uint64) []*stream.Example {
 	r := rand.New(rand.NewPCG(seed, 0x6f6464))
-	xs := Moons(n, task, seed)
 	for i, x := range xs {
 		switch r.IntN(8) {
 		case 0:
@@ -87,7 +113,7 @@ func equal(a, b *stream.Example) bool {
 // probes are points at which models are compared.
 func probes(seed uint64) []stream.Vec {
 	var xs []stream.Vec
-	for _, x := range odd(100, algos.Classify, seed) {
+	for _, x := range odd(Moons(100, algos.Classify, seed), seed) {
 		xs = append(xs, x.X)
 	}
 	return xs

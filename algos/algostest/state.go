@@ -18,7 +18,7 @@ func (s *suite) deterministic(t *testing.T) {
 	run := func(procs int) []byte {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		l := s.learner(t)
-		Feed(t, l, Moons(s.examples, s.task, s.seed)...)
+		Feed(t, l, s.moons(s.examples, s.seed)...)
 		if _, err := l.Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -38,10 +38,10 @@ func (s *suite) resume(t *testing.T) {
 	r := rand.New(rand.NewPCG(s.seed, 1))
 	whole, parts := s.learner(t), s.learner(t)
 	used := s.learner(t)
-	Feed(t, used, Moons(s.examples/3, s.task, s.seed+1)...)
+	Feed(t, used, s.moons(s.examples/3, s.seed+1)...)
 	parts = s.restore(t, Bytes(t, parts))
-	other := clone(Moons(s.examples, s.task, s.seed))
-	for i, x := range Moons(s.examples, s.task, s.seed) {
+	other := clone(s.moons(s.examples, s.seed))
+	for i, x := range s.moons(s.examples, s.seed) {
 		Feed(t, whole, x)
 		if _, err := parts.Add(other[i]); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func (s *suite) resume(t *testing.T) {
 func (s *suite) damage(t *testing.T) {
 	r := rand.New(rand.NewPCG(s.seed, 2))
 	l := s.learner(t)
-	Feed(t, l, odd(s.examples/2, s.task, s.seed)...)
+	Feed(t, l, s.odd(s.examples/2, s.seed)...)
 	points := probes(s.seed)
 	decisions := make([]float64, len(points))
 	for _, c := range []struct {
@@ -185,8 +185,8 @@ func (c *countdown) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
 func (s *suite) cancel(t *testing.T) {
 	whole, l := s.learner(t), s.learner(t)
 	refused := 0
-	other := Moons(s.examples, s.task, s.seed)
-	for i, x := range Moons(s.examples, s.task, s.seed) {
+	other := s.moons(s.examples, s.seed)
+	for i, x := range s.moons(s.examples, s.seed) {
 		if _, err := l.Add(x); err != nil {
 			t.Fatal(err)
 		}
@@ -240,14 +240,15 @@ func (s *suite) follow(t *testing.T) {
 	}
 	whole := s.learner(t)
 	r := rand.New(rand.NewPCG(s.seed, 4))
-	xs := odd(s.examples, s.task, s.seed)
+	xs := s.odd(s.examples, s.seed)
 	other := clone(xs)
 	for at := 0; at < len(xs); {
 		n := min(1+r.IntN(1+r.IntN(100)), len(xs)-at)
-		want, got := make([]float64, n), make([]float64, n)
+		var want []float64
+		got := make([]float64, n*s.per())
 		learned, steps := 0, 0
-		for i, x := range other[at : at+n] {
-			want[i] = whole.Model().Decision(x.X)
+		for _, x := range other[at : at+n] {
+			want = append(want, s.say(t, whole.Model(), x.X)...)
 			fate, err := whole.Add(x)
 			if err != nil {
 				t.Fatal(err)
@@ -262,7 +263,7 @@ func (s *suite) follow(t *testing.T) {
 		block := xs[at : at+n]
 		if r.IntN(4) == 0 {
 			for i, x := range block {
-				got[i] = l.Model().Decision(x.X)
+				copy(got[i*s.per():], s.say(t, l.Model(), x.X))
 				Feed(t, l, x)
 			}
 		} else {
@@ -275,8 +276,9 @@ func (s *suite) follow(t *testing.T) {
 			}
 		}
 		for i, x := range block {
-			if x.Labelled && !sameBits(got[i], want[i]) {
-				t.Fatalf("seed %d, example %d: Follow predicts %g, the model %g", s.seed, at+i, got[i], want[i])
+			got, want := got[i*s.per():(i+1)*s.per()], want[i*s.per():(i+1)*s.per()]
+			if x.Labelled && !slices.EqualFunc(got, want, sameBits) {
+				t.Fatalf("seed %d, example %d: Follow predicts %g, the model %g", s.seed, at+i, got, want)
 			}
 		}
 		if at += n; !bytes.Equal(Bytes(t, l), Bytes(t, whole)) {
@@ -286,7 +288,7 @@ func (s *suite) follow(t *testing.T) {
 	before := Bytes(t, l)
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if _, _, err := l.Follow(ended, make([]float64, len(xs)), xs); !errors.Is(err, context.Canceled) {
+	if _, _, err := l.Follow(ended, make([]float64, len(xs)*s.per()), xs); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled Follow: %v", err)
 	}
 	if !bytes.Equal(before, Bytes(t, l)) {

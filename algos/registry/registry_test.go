@@ -53,6 +53,25 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// Every learner that classifies passes it with five classes, too.
+func TestConformanceOfClasses(t *testing.T) {
+	for _, spec := range registry.All {
+		t.Run(spec.Name, func(t *testing.T) {
+			options := map[string]string{}
+			few := map[string]string{"features": "128", "block": "32", "batch_unlabelled": "32", "tuning": "100"}
+			if spec.Name == "frs3vm" {
+				few["tuning"] = "0"
+			}
+			for _, o := range spec.Options {
+				if v := few[o.Name]; v != "" && spec.Kind == algos.Features {
+					options[o.Name] = v
+				}
+			}
+			algostest.Run(t, spec, algostest.With(options), algostest.Classes(5), algostest.Examples(400), algostest.Accuracy(.85))
+		})
+	}
+}
+
 // liveOptions returns how many examples a learner's live model is looked at on,
 // and bounds on what it holds that are a fraction of this, so that most of the
 // stream comes when it is full.

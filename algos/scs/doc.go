@@ -57,6 +57,16 @@
 // its class that is most like it, and the few points concerned settle among
 // themselves before the ascent looks for the worst violations.
 //
+// # Several classes
+//
+// With more than two classes there is a head for each, against the rest. The heads
+// share the sample, its packed points and the kernel values over the whole of it;
+// each has coefficients, a duality gap and a model in use of its own, with the bits
+// of a learner of two classes on the same sample. Report.Certificate is the sum of
+// the gaps. The sample waits for the slowest head, and grows while the class
+// predicted gains by it. A class that is added has the whole sample as negative
+// examples. Presets without the guard have a learner for each class instead.
+//
 // # Presets
 //
 // "paper" follows the printed algorithm: λ = 1, no bias, Euclidean geometry,

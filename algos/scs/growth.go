@@ -88,7 +88,8 @@ type counters struct {
 	dS, dT, fT, forgotten                    float64
 }
 
-func (l *Learner) gauges() []stream.Measure {
+// ownGauges are those of any preset.
+func (l *Learner) ownGauges() []stream.Measure {
 	p := l.p
 	active := 0
 	for i, s := range p.S {
@@ -96,12 +97,16 @@ func (l *Learner) gauges() []stream.Measure {
 			active++
 		}
 	}
-	common := []stream.Measure{
+	return []stream.Measure{
 		{Name: "accepted_total", Value: float64(l.counts.accepted)},
 		{Name: "rejected_total", Value: float64(l.counts.rejected)},
 		{Name: "active_fraction", Value: float64(active) / float64(max(1, p.Len()))},
 		{Name: "support", Value: float64(l.support())},
 	}
+}
+
+func (l *Learner) gauges() []stream.Measure {
+	common := l.ownGauges()
 	if l.guarded() {
 		return append(common, append(l.proof.gauges(), append(l.paceGauges(),
 			stream.Measure{Name: "waited_total", Value: float64(l.counts.waited)})...)...)

@@ -48,7 +48,7 @@ func (g *pace) expected() float64 {
 // the present sample in S and of the sample before its last doubling in S0.
 func (g *pace) judge(l *Learner, m int) {
 	p := l.p
-	var wrong, mended, broken, varied float64 // varied: squares of the weights of those that changed
+	var wrong, mended, broken, varied float64
 	for i := m; i < p.Len(); i++ {
 		before, after := p.W[i]*p.S0[i] <= 0, p.W[i]*p.S[i] <= 0
 		v := p.V.At(i)
@@ -64,13 +64,21 @@ func (g *pace) judge(l *Learner, m int) {
 			varied += float64(v * v)
 		}
 	}
-	n := p.Weight(m, p.Len())
+	if g.weigh(l, m, p.Weight(m, p.Len()), wrong, mended, broken, varied) {
+		p.Mark()
+	}
+}
+
+// weigh is judge with what has become of draws of weight n: so many are wrong with
+// the present sample; the larger one has mended and broken so many, the squares of
+// whose weights sum up to varied. It reports whether the present sample is that to
+// compare the next one with.
+func (g *pace) weigh(l *Learner, m int, n, wrong, mended, broken, varied float64) bool {
 	if l.Holds() {
-		g.watch(l, m, wrong, n)
-		return
+		return g.watch(l, m, wrong, n)
 	}
 	if float64(m) < nearly2*float64(g.anchor) {
-		return
+		return false
 	}
 	if g.anchor > 0 && n > 0 {
 		gain := (mended - broken) / n
@@ -91,7 +99,7 @@ func (g *pace) judge(l *Learner, m int) {
 		}
 	}
 	g.anchor = m
-	p.Mark()
+	return true
 }
 
 // holdLeast is the smallest sample that may stop growing for want of a gain:
@@ -113,21 +121,22 @@ func (g *pace) hold(l *Learner, size int, why string) {
 }
 
 // watch lets a sample that holds its size grow again where the error has risen.
-func (g *pace) watch(l *Learner, m int, wrong, n float64) {
+func (g *pace) watch(l *Learner, m int, wrong, n float64) bool {
 	g.recent, g.recentN = float64(fading*g.recent)+wrong, float64(fading*g.recentN)+n
 	rest := g.levelN + n
 	g.level, g.levelN = g.level+wrong, rest
 	if g.recentN >= rest {
-		return
+		return false
 	}
 	mean := g.level / g.levelN
 	deviation := math.Sqrt(float64(mean*(1-mean))*(1/g.levelN+1/g.recentN)) + 1/g.recentN
 	if g.recent/g.recentN-mean > alarm*deviation {
 		*g = pace{spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
 		l.Resume()
-		l.p.Mark()
 		l.log.Info("grow", slog.String("learner", "scs"), slog.Int("sample", m))
+		return true
 	}
+	return false
 }
 
 func (l *Learner) paceGauges() []stream.Measure {

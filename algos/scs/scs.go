@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/algos/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -21,9 +22,10 @@ var Spec = algos.Define(algos.SpecInfo{
 	When:    "classification where a linear model is not enough; the model is a kernel expansion",
 	Paper:   "Zhang, Sen: A stochastic conjugate subgradient algorithm for kernel support vector machines, Algorithm 1",
 	Kind:    algos.Kernel,
+	Classes: true,
 	Presets: presets,
 	Gone:    gone,
-}, check, newLearner, expansion.Decode)
+}, check, newLearner, func(data []byte) (algos.Model, error) { return rest.DecodeModel(data, expansion.Decode) })
 
 // Learner runs SCS; see the package documentation. Not safe for concurrent
 // use.
@@ -64,17 +66,34 @@ var _ algos.Learner = (*Learner)(nil)
 const stride = 16
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
+	if env.Classes > 2 {
+		return newClasses(env, o)
+	}
+	return newBinary(env, o)
+}
+
+func newBinary(env algos.Env, o options) (*Learner, error) {
+	g, l := o.growing(), headOf(env, o)
+	var err error
+	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed}, g)
+	return l, err
+}
+
+// headOf returns a learner without a sampler.
+func headOf(env algos.Env, o options) *Learner {
+	return &Learner{opt: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
+}
+
+// growing says how the sample grows.
+func (o *options) growing() samplers.Growth {
 	g := samplers.Growth{
 		Rule: o.Growth, Initial: o.Initial, Max: o.MaxSample, Step: fixedGrowth, Factor: doubling, Kappa: o.Kappa, PFail: failure,
 		TMax: o.TMax, Recycle: !o.asPaper(), Full: o.Full, Stride: stride, Shuffle: o.Shuffle,
 	}
-	l := &Learner{opt: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
-	if l.guarded() {
+	if o.guarded() {
 		g.Reserve, g.ReserveLeast = 16, testLeast
 	}
-	var err error
-	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed}, g)
-	return l, err
+	return g
 }
 
 // Step is one turn of the loop of Algorithm 1, from the draws on: it optimises
@@ -84,13 +103,13 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 // waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.retain()
-	d := l.Take()        // lines 9 and 12: s_k, T_k
-	l.grow(d.Join)       // lines 10 and 11: S_k, f_k
-	l.test(d.Test)       // lines 13 to 16: α_k or α_{k−1}, and δ_k
-	l.admit(d.Test)      // T_k is recycled
-	l.optimise(false)    // lines 5 to 8: d_k, t_k, α_k
-	l.serve(l.Pending()) // the draws kept back test the new model
-	l.plan()             // δ_k fixes |s_{k+1}| and |T_{k+1}|
+	d := l.Take()                // lines 9 and 12: s_k, T_k
+	l.grow(d.Join)               // lines 10 and 11: S_k, f_k
+	l.test(d.Test)               // lines 13 to 16: α_k or α_{k−1}, and δ_k
+	l.admit(d.Test)              // T_k is recycled
+	l.optimise(false)            // lines 5 to 8: d_k, t_k, α_k
+	l.Wait(l.serve(l.Pending())) // the draws kept back test the new model
+	l.plan()                     // δ_k fixes |s_{k+1}| and |T_{k+1}|
 	return l.Report(), nil
 }
 
@@ -116,7 +135,7 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 	if l.opt.asPaper() {
 		l.p.Mark() // no draws are left to test on
 	}
-	l.serve(nil)
+	l.Wait(l.serve(nil))
 	l.plan()
 	return l.Report(), nil
 }
@@ -140,13 +159,16 @@ func (l *Learner) grow(draws []*stream.Example) {
 
 // begin makes the problem for S_0.
 func (l *Learner) begin(draws []*stream.Example) {
-	xs := samplers.Vecs(draws)
-	f := l.opt.Func(l.opt.Bias, xs)
-	basis := kernel.New(f)
+	l.p = hinge.New(l.opt.basis(samplers.Vecs(draws)), l.opt.CacheMB<<20)
+}
+
+// basis returns an empty point set for examples like xs.
+func (o *options) basis(xs []stream.Vec) *kernel.Basis {
+	f := o.Func(o.Bias, xs)
 	if kernel.SparsePays(f, xs) {
-		basis = kernel.NewSparse(f)
+		return kernel.NewSparse(f)
 	}
-	l.p = hinge.New(basis, l.opt.CacheMB<<20)
+	return kernel.New(f)
 }
 
 // refresh brings the active set of the whole sample up to date, which only
@@ -168,11 +190,14 @@ func (l *Learner) extend(draws []*stream.Example) {
 	l.p.Lambda = l.lambda()
 }
 
-func (l *Learner) lambda() float64 {
-	if math.IsNaN(l.opt.Lambda) {
-		return 1 / (l.opt.C * l.p.Mass())
+func (l *Learner) lambda() float64 { return l.opt.lambda(l.p.Mass()) }
+
+// lambda is that of a sample of weight m.
+func (o *options) lambda(m float64) float64 {
+	if math.IsNaN(o.Lambda) {
+		return 1 / (o.C * m)
 	}
-	return l.opt.Lambda
+	return o.Lambda
 }
 
 // Model returns the expansion in use.

@@ -11,7 +11,9 @@ import (
 
 // guarded reports whether a model must have its duality gap and pass a test
 // before it is in use.
-func (l *Learner) guarded() bool { return l.opt.Accept == "guard" }
+func (l *Learner) guarded() bool { return l.opt.guarded() }
+
+func (o *options) guarded() bool { return o.Accept == "guard" }
 
 // proof is what is known of the model in use.
 type proof struct {
@@ -37,17 +39,17 @@ const testLeast = 30
 
 // serve puts the model of the present coefficients into use if its gap is
 // within its bound and test, draws that neither it nor the one in use has seen,
-// does not show that it is worse.
-func (l *Learner) serve(test []*stream.Example) {
+// does not show that it is worse. It reports whether the sample has to wait,
+// since the gap is larger.
+func (l *Learner) serve(test []*stream.Example) (waits bool) {
 	if !l.guarded() {
-		return
+		return false
 	}
 	gap, ok := l.p.Gap()
 	bound := l.gapBound(false)
-	l.Wait(!ok || gap > bound)
-	if l.Waits() {
+	if !ok || gap > bound {
 		l.counts.waited++
-		return
+		return true
 	}
 	known := l.proof
 	next := l.reduce()
@@ -55,11 +57,12 @@ func (l *Learner) serve(test []*stream.Example) {
 		l.counts.rejected++
 		known.skip, known.idle = l.proof.skip, l.proof.idle
 		l.proof = known
-		return
+		return false
 	}
 	l.counts.accepted++
 	l.model = next
 	l.proof.given, l.proof.latest, l.proof.gap, l.proof.bound = true, true, gap, bound
+	return false
 }
 
 const (

@@ -39,6 +39,26 @@ const warm = 2048
 // others are taken to have no loss, as long as the coefficients change; then
 // their scores are brought up to date, and those that turn out to have one join.
 func (l *Learner) ascend(n int, final bool) {
+	for a := l.begins(n, final); ; {
+		a.round(l)
+		l.p.Advance(l.rest)
+		if a.done(l) {
+			return
+		}
+	}
+}
+
+// ascent is one under way.
+type ascent struct {
+	sub    *hinge.Problem // on the points near
+	final  bool
+	left   int // blocks
+	target float64
+	blocks int // of the last round
+}
+
+// begins starts the ascent, after n iterations.
+func (l *Learner) begins(n int, final bool) *ascent {
 	p := l.p
 	l.settle()
 	l.near = l.near[:0]
@@ -55,29 +75,35 @@ func (l *Learner) ascend(n int, final bool) {
 	}
 	sub.Clip()
 	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.opt.Block, pairs, tol
-	left := l.opt.Blocks
+	a := &ascent{sub: sub, final: final, left: l.opt.Blocks}
 	if final {
-		left = math.MaxInt
+		a.left = math.MaxInt
 	}
-	for {
-		target := l.gapBound(final) / 2
-		l.dual.Gap, l.dual.Rounds = target, left
-		blocks := l.dual.Solve(sub)
-		l.k += uint64(blocks)
-		left -= blocks
-		l.adopt(sub)
-		gap, ok := p.Gap()
-		bound := l.gapBound(final)
-		if ok && gap <= bound || left <= 0 {
-			break
-		}
-		if l.join(sub) == 0 && blocks == 0 && bound/2 >= target {
-			break // no more digits are to be had
-		}
+	return a
+}
+
+// round solves on the points near. Then Advance is to bring the scores of the rest
+// up to date.
+func (a *ascent) round(l *Learner) {
+	a.target = l.gapBound(a.final) / 2
+	l.dual.Gap, l.dual.Rounds = a.target, a.left
+	a.blocks = l.dual.Solve(a.sub)
+	l.k += uint64(a.blocks)
+	a.left -= a.blocks
+	l.adopt(a.sub)
+}
+
+// done reports whether that was the last round.
+func (a *ascent) done(l *Learner) bool {
+	gap, ok := l.p.Gap()
+	bound := l.gapBound(a.final)
+	if !(ok && gap <= bound || a.left <= 0) && !(l.join(a.sub) == 0 && a.blocks == 0 && bound/2 >= a.target) { // or no more digits are to be had
+		return false
 	}
-	l.evals += sub.Rows.Evals
+	l.evals += a.sub.Rows.Evals
 	l.moved = true
 	l.outdate()
+	return true
 }
 
 // settle lets the points that have taken the place of others, and those that are
@@ -102,6 +128,7 @@ func (l *Learner) settle() {
 	l.dual.Block, l.dual.Pairs = l.opt.Block, pairs
 	l.dual.Whole(sub)
 	l.adopt(sub)
+	p.Advance(l.rest)
 	l.evals += sub.Rows.Evals
 }
 
@@ -148,8 +175,8 @@ func (l *Learner) restrict() *hinge.Problem {
 	return sub
 }
 
-// adopt takes the coefficients of sub, the problem on the points near, over and
-// brings the scores of all points up to date.
+// adopt takes the coefficients of sub, the problem on the points near, over, and
+// lists the rest, whose scores are to follow.
 func (l *Learner) adopt(sub *hinge.Problem) {
 	p := l.p
 	for r, i := range l.near {
@@ -166,7 +193,6 @@ func (l *Learner) adopt(sub *hinge.Problem) {
 			l.rest = append(l.rest, int32(i))
 		}
 	}
-	p.Advance(l.rest)
 }
 
 // join adds the points that were left out but have a loss to the points near

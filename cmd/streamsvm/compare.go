@@ -21,6 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -168,7 +169,8 @@ func (r *replay) runRule(ctx context.Context, name string) (*rival, error) {
 		return nil, err
 	}
 	defer src.Close()
-	p, curve := eval.New(r.job.Task == algos.Regress, r.window), eval.NewCurve()
+	sig := codec.SignatureOf(r.job.Decoder)
+	p, curve, numbers := newQuality(r.job.Task, sig.Classes(), r.window), eval.NewCurve(), numbersOf(sig)
 	var last float64 // label
 	var recs []stream.Record
 	var examples uint64
@@ -190,18 +192,18 @@ func (r *replay) runRule(ctx context.Context, name string) (*rival, error) {
 			if !ex.Labelled || !keep {
 				continue
 			}
-			score := last
-			switch negative, positive := p.Classes(); {
-			case name == ruleMajority && negative > positive:
-				score = -1
+			score, y := last, numbers.of(&ex)
+			switch {
 			case name == ruleMajority:
-				score = 1
+				score = p.Majority()
+			case p.Examples() == 0 && sig.Classes() > 2:
+				score = y + 1 // as in eval.Baseline
 			case p.Examples() == 0 && r.job.Task != algos.Regress:
-				score = -ex.Y // as in eval.Baseline
+				score = -y
 			}
-			p.Add(score, ex.Y)
+			p.Add(score, y)
 			curve.Add(p)
-			last = ex.Y
+			last = y
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestConfigTypos(t *testing.T) {
 		{"topics: clicks", "topics: clicks\nbrokers: other:9092", `3: "brokers" is set in line 1 already`},
 		{"topics: clicks", "topics: [clicks", `not YAML: did not find expected ',' or ']'`},
 		{"topics: clicks", "topics:clicks", `not YAML: could not find expected ':'`},
-		{"codec: libsvm", "codec: libsvmm", `3: codec = "libsvmm": want one of libsvm, json, msgpack, csv; did you mean "libsvm"?`},
+		{"codec: libsvm", "codec: libsvmm", `3: codec = "libsvmm": want one of libsvm, json, msgpack, csv, avro, protobuf; did you mean "libsvm"?`},
 		{"labels: pm1", "labels: 0/1", `:4: labels: option Labels is "0/1", want pm1, 01, 12, or two labels with a comma between them, the negative one first`},
 		{"interval: 10s", "interval: 10", `7: checkpoint-interval = "10": the unit is missing; did you mean "10s"?`},
 		{"interval: 10s", "interval: 10 s", `7: checkpoint-interval = "10 s": want a time with its unit, such as 500ms, 10s or 1h30m; did you mean "10s"?`},

@@ -103,5 +103,9 @@ func (c *course) charts(e *engine.Engine, window int) []chart.Chart {
 			}
 		}
 	}
+	s := e.Prequential().Summary()
+	if r := chart.Reliability(&s); r != nil {
+		charts = append(charts, *r)
+	}
 	return charts
 }

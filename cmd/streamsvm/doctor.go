@@ -11,6 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/app/doctor"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
@@ -120,8 +121,14 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 	if learn, err := t.learnFlags.options(t.c); err == nil {
 		p.Learner = &learn
 	}
-	if p.Format, err = t.codecFlags.options(t.c); err != nil {
+	if p.Format, err = t.codecFlags.codecOptions(t.c); err != nil {
 		p.Learner = nil // the error is among the settings
+	}
+	if err := t.schemaFlags.connect(t.c, p.Kafka.TLS, nil); err == nil && codec.Schematic(p.Codec) {
+		if err := t.schemaFlags.options(t.c, p.Codec, &p.Format); err != nil {
+			p.Learner = nil
+		}
+		p.Registry = t.registry.Check
 	}
 	p.Train = func(change map[string]string) string { return t.c.Line("streamsvm train", change, "dry-run") }
 	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {

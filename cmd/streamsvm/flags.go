@@ -27,12 +27,17 @@ type codecFlags struct {
 	maxFeatures  int
 	csv          codec.CSVOptions
 	comma        string
+	// Of commands that learn; see defineEvents.
+	events cli.Document
+	label  string
+
+	schemaFlags
 }
 
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
-		f.Choice(&o.name, "codec", "", codec.Names(), usage)
-		f.StringVar(&o.labels, "labels", "pm1", "`LABELS` of a classification, negative one first: pm1 (-1 and 1), 01, 12, or any two such as no,yes or false,true")
+		f.Choice(&o.name, "codec", "", codec.AllNames(), usage)
+		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first; of more than two classes some, such as a,b,c: others may come")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
 		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
@@ -40,7 +45,17 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
 		f.StringVar(&o.comma, "csv-separator", ",", "csv: what separates fields")
 	})
+	o.schemaFlags.define(f)
 	f.Check(o.check)
+}
+
+// defineEvents defines what says how events become examples.
+func (o *codecFlags) defineEvents(f *cli.Flags) {
+	o.events.Text = codec.Auto
+	f.Group("Format", func() {
+		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default y, label, target, class or outcome)")
+		f.Var(&o.events, "events", "auto takes records with named fields for events, and finds out their fields; vectors does not; or a `FILE` that describes the fields, in YAML")
+	})
 }
 
 // defaultCodec is how values in topics and recordings are read unless a flag
@@ -50,37 +65,92 @@ const defaultCodec = "json"
 // open returns the codec for records of a topic, or for those of files: by the
 // name of the first one unless a flag says otherwise.
 func (o *codecFlags) open(c *cli.Call, task algos.Task, files ...string) (codec.Codec, error) {
-	name := o.name
-	if name == "" {
-		name = defaultCodec
-		// The first file tells for all of them.
-		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
-			byName, ok := codec.ByFileName(files[0])
-			if !ok {
-				return nil, o.noCodec(c, files[0])
-			}
-			name = byName
-		}
-	}
-	opts, err := o.options(c)
+	name, opts, err := o.resolve(c, task, files...)
 	if err != nil {
 		return nil, err
 	}
-	opts.Task = string(task)
-	if name == "csv" && o.csv.Header && len(files) > 0 && files[0] != "-" {
-		line, err := fileio.Header(files[0])
-		if err != nil {
-			return nil, err
-		}
-		if opts.CSV.Columns, err = codec.ParseHeader(line, opts.CSV.Comma); err != nil {
-			return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", files[0], err))
-		}
+	if opts.Labels == codec.Auto {
+		opts.Labels = ""
 	}
+	opts.Events, opts.Label = "", ""
 	enc, err := codec.New(name, opts)
 	if err != nil {
 		return nil, c.Bad("codec", err)
 	}
 	return enc, nil
+}
+
+// resolve returns the name and the options of the codec.
+func (o *codecFlags) resolve(c *cli.Call, task algos.Task, files ...string) (name string, opts codec.Options, err error) {
+	if name = o.name; name == "" {
+		name = defaultCodec
+		// The first file tells for all of them.
+		if len(files) > 0 && !strings.HasSuffix(files[0], fileio.RecordingExt) {
+			byName, ok := codec.ByFileName(files[0])
+			if !ok {
+				return "", opts, o.noCodec(c, files[0])
+			}
+			name = byName
+		}
+	}
+	if opts, err = o.codecOptions(c); err != nil {
+		return "", opts, err
+	}
+	opts.Task = string(task)
+	if err := o.schemaFlags.options(c, name, &opts); err != nil {
+		return "", opts, err
+	}
+	if name == "csv" && len(files) > 0 && files[0] != "-" {
+		if err := o.columns(c, &opts.CSV, files[0]); err != nil {
+			return "", opts, err
+		}
+	}
+	return name, opts, nil
+}
+
+// columns looks at the first line of a csv file for the names of the columns.
+func (o *codecFlags) columns(c *cli.Call, csv *codec.CSVOptions, file string) error {
+	if !csv.Header && !c.Given("csv-header") {
+		lines, err := fileio.Lines(file, 2)
+		if err != nil {
+			return err
+		}
+		o.csv.Header = codec.LooksLikeHeader(lines, csv.Comma)
+		csv.Header = o.csv.Header
+	}
+	if !csv.Header {
+		return nil
+	}
+	line, err := fileio.Header(file)
+	if err != nil {
+		return err
+	}
+	if csv.Columns, err = codec.ParseHeader(line, csv.Comma); err != nil {
+		return cli.Fail(cli.Data, fmt.Errorf("%s: %w", file, err))
+	}
+	return nil
+}
+
+// found takes note of labels that have been found out.
+func (o *codecFlags) found(labels string) {
+	switch {
+	case labels == "" || o.labels != codec.Auto:
+	case labels == "-1,1":
+		o.labels = "pm1"
+	case labels == "0,1", labels == "1,2":
+		o.labels = strings.ReplaceAll(labels, ",", "")
+	default:
+		o.labels = labels
+	}
+}
+
+// discoveryError gives an error about what cannot be found out its exit code.
+func discoveryError(err error) error {
+	var own *trainer.DiscoveryError
+	if errors.As(err, &own) {
+		return cli.Fail(cli.Data, own)
+	}
+	return err
 }
 
 // noCodec is the error for a file whose name does not say its format.
@@ -89,14 +159,24 @@ func (*codecFlags) noCodec(c *cli.Call, file string) error {
 }
 
 // options are those of the codec, but for the task.
-func (o *codecFlags) options(c *cli.Call) (codec.Options, error) {
+func (o *codecFlags) codecOptions(c *cli.Call) (codec.Options, error) {
 	if len(o.comma) != 1 {
 		return codec.Options{}, c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
 	}
-	if _, _, err := codec.ParseLabels(o.labels); err != nil {
-		return codec.Options{}, c.Bad("labels", err)
+	if o.labels != codec.Auto {
+		if _, err := codec.ParseClasses(o.labels); err != nil {
+			return codec.Options{}, c.Bad("labels", err)
+		}
 	}
-	opts := codec.Options{Labels: o.labels, MaxFeatures: o.maxFeatures, CSV: o.csv}
+	opts := codec.Options{Labels: o.labels, MaxFeatures: o.maxFeatures, CSV: o.csv, Label: o.label}
+	switch text, err := o.events.Content(); {
+	case err != nil:
+		return opts, c.Bad("events", err)
+	case text != "vectors":
+		opts.Events = text
+	case o.label != "":
+		return opts, c.Bad("label", errors.New("vectors have no fields"))
+	}
 	opts.CSV.Comma = o.comma[0]
 	return opts, nil
 }
@@ -109,7 +189,11 @@ func (o *codecFlags) check(c *cli.Call) []error {
 
 // fileOptions are those of fileio for these flags.
 func (o *codecFlags) fileOptions() fileio.Options {
-	return fileio.Options{Codec: o.name, Header: o.csv.Header}
+	name := o.name
+	if codec.Schematic(name) {
+		name = "" // recordings hold them, other files do not
+	}
+	return fileio.Options{Codec: name, Header: o.csv.Header}
 }
 
 // kafkaFlags say how to reach a cluster.
@@ -211,6 +295,7 @@ type learnFlags struct {
 	set                                cli.Pairs
 	seed                               uint64
 	hashDim, span, warmup, window      int
+	maxClasses                         int
 	join                               joinFlags
 }
 
@@ -229,6 +314,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
 		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at before anything is scored; 0 chooses it. Of a shorter stream the first two thirds are the warm-up, and the last third is scored")
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
+		f.IntVar(&o.maxClasses, "max-classes", trainer.DefaultMaxClasses, "most classes of a stream with more than two; records of further ones cannot be used")
 	})
 	o.join.define(f)
 	f.Check(o.check)
@@ -247,7 +333,7 @@ func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	opts = trainer.Options{
 		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
-		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, ClassWeight: o.classWeight, Warmup: o.warmup, Window: o.window,
+		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, ClassWeight: o.classWeight, Warmup: o.warmup, Window: o.window, MaxClasses: o.maxClasses,
 	}
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
 		opts.Task = spec.Tasks[0]
@@ -275,7 +361,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Warmup": "warmup", "Window": "window", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
+	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.
@@ -343,14 +429,29 @@ func (o *learnFlags) job(c *cli.Call, co *codecFlags, files ...string) (job trai
 	if job.Options, err = o.options(c); err != nil {
 		return job, err
 	}
-	if job.Decoder, err = co.open(c, job.Task, files...); err != nil {
+	name, opts, err := co.resolve(c, job.Task, files...)
+	if err != nil {
 		return job, err
+	}
+	opts.Unlabelled = o.join.by == "key"
+	if job.Discovery, err = codec.NewDiscovery(name, opts); err != nil {
+		return job, c.Bad("events", err)
+	}
+	job.Log = c.Log
+	if codec.Schematic(name) && opts.Written == nil && co.registry != nil {
+		job.Schemas = co.registry
+	}
+	if job.Discovery.Needed() {
+		return job, nil
+	}
+	job.Discovery = nil
+	if job.Decoder, err = codec.New(name, opts); err != nil {
+		return job, c.Bad("codec", err)
 	}
 	if o.join.by == "key" {
 		if job.LabelDecoder, err = codec.NewLabels(codec.Options{Labels: co.labels, Task: string(job.Task)}); err != nil {
 			return job, c.Bad("labels", err)
 		}
 	}
-	job.Log = c.Log
 	return job, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ type form struct {
 	// another text.
 	json   codec.Codec
 	sig    codec.Signature
-	labels [2]string // −1 and +1 in JSON; empty for a regression
-	texts  [2]string // and as text
+	labels []string // −1 and +1, or by number, in JSON; nil for a regression
+	texts  []string // and as text
 }
 
 // csvHeader is the first line of a csv file, which names its columns.
@@ -46,8 +47,10 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	if err != nil {
 		return nil, err
 	}
-	opts := codec.Options{Task: string(p.Task()), Labels: o.labels, MaxFeatures: o.maxFeatures}
-	if known := f.sig.Labels; known != "" {
+	opts := codec.Options{Task: string(p.Task()), Labels: o.labels, MaxFeatures: o.maxFeatures, Schema: f.sig.Schema}
+	if o.labels == codec.Auto {
+		opts.Labels = f.sig.Labels
+	} else if known := f.sig.Labels; known != "" {
 		if same, err := sameLabels(o.labels, known); err != nil {
 			return nil, c.Bad("labels", err)
 		} else if c.Given("labels") && !same {
@@ -57,6 +60,9 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	}
 	if !c.Given("max-features") {
 		opts.MaxFeatures = max(opts.MaxFeatures, f.sig.MaxFeatures)
+	}
+	if err := o.schemaFlags.options(c, name, &opts); err != nil {
+		return nil, err
 	}
 	file := "" // that h is of, where others do not say so
 	if name == "csv" {
@@ -83,35 +89,47 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 		}
 		return nil, c.Bad("codec", err)
 	}
-	if o.name == "" && (name == "libsvm" || name == "csv") {
-		if f.json, err = codec.New("json", codec.Options{Task: opts.Task, Labels: opts.Labels, MaxFeatures: opts.MaxFeatures}); err != nil {
+	if codec.Schematic(name) || o.name == "" && (name == "libsvm" || name == "csv") {
+		if f.json, err = codec.New("json", codec.Options{Task: opts.Task, Labels: opts.Labels, MaxFeatures: opts.MaxFeatures, Schema: opts.Schema}); err != nil {
 			return nil, c.Bad("codec", err)
 		}
 	}
 	if p.Task() == algos.Regress {
 		return f, nil
 	}
-	neg, pos, err := codec.ParseLabels(opts.Labels)
+	labels, err := codec.ParseClasses(opts.Labels)
 	if err != nil {
 		return nil, c.Bad("labels", err)
 	}
-	for i, v := range []any{neg, pos} {
+	if n := p.Classes(); n > 2 && f.sig.Labels == "" { // the classes have numbers only
+		labels = labels[:0]
+		for k := range n {
+			labels = append(labels, float64(k))
+		}
+	}
+	for _, v := range labels {
 		b, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		f.labels[i], f.texts[i] = string(b), string(b)
-		if s, ok := v.(string); ok {
-			f.texts[i] = s
+		text, ok := v.(string)
+		if !ok {
+			text = string(b)
 		}
+		f.labels, f.texts = append(f.labels, string(b)), append(f.texts, text)
 	}
 	return f, nil
 }
 
-func sameLabels(a, b string) (bool, error) {
-	n1, p1, err1 := codec.ParseLabels(a)
-	n2, p2, err2 := codec.ParseLabels(b)
-	return n1 == n2 && p1 == p2, cmp.Or(err1, err2)
+// sameLabels reports whether given are the labels of a model. To more than two,
+// others may have been added in the stream.
+func sameLabels(given, known string) (bool, error) {
+	a, err1 := codec.ParseClasses(given)
+	b, err2 := codec.ParseClasses(known)
+	if err := cmp.Or(err1, err2); err != nil {
+		return false, err
+	}
+	return (len(a) > 2) == (len(b) > 2) && len(a) <= len(b) && slices.Equal(a, b[:len(a)]), nil
 }
 
 // codecFor returns the codec of records: that of --codec, that which the name of
@@ -153,7 +171,9 @@ func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature) (codec.CSVOptions
 			}
 		}
 	}
-	csv.Dim = sig.Length()
+	if sig.Schema == "" {
+		csv.Dim = sig.Length()
+	}
 	return csv, nil
 }
 
@@ -161,7 +181,7 @@ func (o *codecFlags) csvFor(c *cli.Call, sig *codec.Signature) (codec.CSVOptions
 // names too, it is these that count.
 func (o *codecFlags) byName(c *cli.Call, csv *codec.CSVOptions, sig *codec.Signature, h *csvHeader) {
 	csv.Columns = h.names
-	if csv.Features = sig.Features(); csv.Features == nil {
+	if csv.Features = sig.Features(); csv.Features == nil && sig.Schema == "" {
 		return
 	}
 	if !c.Given("label-column") && !slices.Contains(h.names, csv.LabelColumn) {
@@ -176,7 +196,9 @@ func (o *codecFlags) byName(c *cli.Call, csv *codec.CSVOptions, sig *codec.Signa
 // one; found is told the columns of each csv file that begins with a header.
 func (f *form) files(o *fileio.Options, first string, found func(*csvHeader) error) {
 	if _, ok := codec.ByFileName(first); !ok {
-		o.Codec = f.dec.Name()
+		if o.Codec = f.dec.Name(); codec.Schematic(o.Codec) {
+			o.Codec = "json"
+		}
 	}
 	o.Header = codec.SignatureOf(f.dec).CSV.Header
 	o.OnHeader = func(_ string, line []byte) error {
@@ -215,12 +237,17 @@ func (f *form) names(line []byte) bool {
 }
 
 // decode reads a record and refuses a dense vector that is not for the model.
-func (f *form) decode(a *stream.Arena, value []byte, ex *stream.Example) error {
-	dec := f.dec
-	if f.json != nil && len(value) > 0 && value[0] == '{' {
-		dec = f.json
+func (f *form) decode(ctx context.Context, a *stream.Arena, r *stream.Record, ex *stream.Example) error {
+	if f.json != nil && len(r.Value) > 0 && r.Value[0] == '{' {
+		err := f.json.DecodeIn(a, r.Value, ex)
+		if err == nil {
+			return f.sig.Check(ex.X)
+		}
+		if !codec.Schematic(f.dec.Name()) { // whose records may begin with any byte
+			return err
+		}
 	}
-	if err := dec.DecodeIn(a, value, ex); err != nil {
+	if err := stream.DecodeRecord(ctx, f.dec, a, r, ex); err != nil {
 		return err
 	}
 	return f.sig.Check(ex.X)
@@ -228,15 +255,18 @@ func (f *form) decode(a *stream.Arena, value []byte, ex *stream.Example) error {
 
 // appendLabel appends a label in JSON, in the words of the data.
 func (f *form) appendLabel(b []byte, y float64) []byte {
-	if f.labels[0] == "" {
+	if f.labels == nil {
 		return appendNumber(b, y)
 	}
-	return append(b, f.labels[class(y)]...)
+	return append(b, f.labels[f.index(y)]...)
 }
 
-// class is the index of the label y in labels and texts.
-func class(y float64) int {
-	if y > 0 {
+// index is that of the label y in labels and texts.
+func (f *form) index(y float64) int {
+	switch {
+	case len(f.labels) > 2:
+		return int(y)
+	case y > 0:
 		return 1
 	}
 	return 0

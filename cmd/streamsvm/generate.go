@@ -34,7 +34,7 @@ func generateCommand() *cli.Command {
 			})
 			f.Group("Output", func() {
 				f.StringVar(&g.out, "out", "-", "`FILE`, plain, .gz or .zst; - is standard output")
-				f.Choice(&g.codec, "codec", "", codec.Names(), "form of the examples, by default what the file's name says, else libsvm, in a topic "+defaultCodec)
+				f.Choice(&g.codec, "codec", "", codec.AllNames(), "form of the examples, by default what the file's name says, else libsvm, in a topic "+defaultCodec)
 			})
 			g.topicFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -96,6 +96,9 @@ func (g *generate) run(ctx context.Context) error {
 	task := algos.Classify
 	if gen.Regress() {
 		task = algos.Regress
+	}
+	if codec.Schematic(name) {
+		return c.Bad("codec", fmt.Errorf("records of %s can only be read", name))
 	}
 	enc, err := codec.New(name, codec.Options{Task: string(task), CSV: codec.CSVOptions{LabelColumn: "last"}})
 	if err != nil {

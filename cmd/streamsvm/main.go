@@ -41,7 +41,7 @@ A flag is stronger than the environment, and that is stronger than the file.`,
 		Version: version.Text, CodeOf: exitCode,
 		Commands: []*cli.Command{
 			demo.Command(kafkaError), trainCommand(), replayCommand(), predictCommand(), subscribeCommand(),
-			generateCommand(), recordCommand(), produceCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError}), brokerCommand(), inspectCommand(), modelCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
+			generateCommand(), recordCommand(), produceCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError}), brokerCommand(), inspectCommand(), modelCommand(), schemaCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
 		},
 	}
 }

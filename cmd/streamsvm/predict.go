@@ -38,6 +38,7 @@ type predict struct {
 	tombstones             string
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
+	threshold              float64
 
 	c       *cli.Call
 	cfg     kafkaio.Config
@@ -49,6 +50,7 @@ type predict struct {
 	refused int
 	skipped int               // tombstones
 	quality *eval.Prequential // of the predictions whose label is known
+	right   uint64            // those of a classifier that were right
 }
 
 func predictCommand() *cli.Command {
@@ -66,6 +68,13 @@ names of columns. Records are read accordingly and answered in the same labels;
 JSON is understood besides. A dense vector of another length is an error of its
 record. Columns of csv files count by their names, whatever their order; others
 are ignored.
+
+The probability is that of the positive label, the second one of --labels; null
+where it is not known: the trainer has compared fewer than 200 predictions with
+their labels, or a version of before there were probabilities has made the
+model. The label is positive where the decision is not negative, which need not
+be where the probability is ½ or more. With --threshold P it is positive where
+the probability is P or more, and an example without a probability is an error.
 
 While the topic holds no model, what it holds instead is said now and then;
 after --topic-wait the exit code is 69. A service that starts before its trainer
@@ -94,7 +103,8 @@ wants --topic-wait -1s.`,
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
-				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision"}, "form of predictions on standard output")
+				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
+				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
 			p.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -108,6 +118,12 @@ wants --topic-wait -1s.`,
 func (p *predict) serve(ctx context.Context) error {
 	reg := metrics.NewRegistry(version.String)
 	p.m = metrics.NewPredictor(reg)
+	metrics.RegisterFields(reg, func() stream.Decoder {
+		if f := p.forms.Load(); f != nil {
+			return f.dec
+		}
+		return nil
+	})
 	srv := newServer(reg)
 	defer srv.stop()
 	err := p.check()
@@ -115,6 +131,9 @@ func (p *predict) serve(ctx context.Context) error {
 		return err
 	}
 	if p.cfg, err = p.kafkaFlags.config(p.c); err != nil {
+		return err
+	}
+	if err := p.schemaFlags.connect(p.c, p.cfg.TLS, nil); err != nil {
 		return err
 	}
 	// The server answers while the first model is waited for, or a service that
@@ -132,7 +151,10 @@ func (p *predict) serve(ctx context.Context) error {
 		}
 		return err
 	}
-	p.quality = eval.New(p.current().Task() == algos.Regress, 1000)
+	if p.current().Task() == algos.Regress && p.threshold > 0 {
+		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
+	}
+	p.quality = newQuality(p.current().Task(), p.current().Classes(), 1000)
 	if _, err := p.form(p.current(), nil); err != nil {
 		return err
 	}
@@ -177,6 +199,9 @@ func (p *predict) check() error {
 	}
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if c.Given("threshold") && !(p.threshold > 0 && p.threshold <= 1) {
+		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
 	}
 	if err := badListen(c, p.listen); err != nil {
 		return err
@@ -302,6 +327,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			}
 			return errors.Join(err, keep())
 		}
+		before := pos.Clone()
 		for i := range b.recs {
 			r := &b.recs[i]
 			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
@@ -311,7 +337,11 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		if b.form, err = p.form(b.v, nil); err != nil {
 			return errors.Join(err, keep())
 		}
-		p.score(b)
+		p.score(ctx, b)
+		if ctx.Err() != nil { // some may have waited for their schema, in vain
+			pos = before
+			return keep()
+		}
 		p.count(b.rows)
 		// The values of a batch share memory that belongs to the producer then.
 		values := make([]byte, 0, 96*len(b.recs))
@@ -352,10 +382,13 @@ func (p *predict) withValues(recs []stream.Record) []stream.Record {
 func (p *predict) summary() error {
 	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
 		s := p.quality.Summary()
-		if s.MAE != nil {
+		if s.Classes != nil {
+			fmt.Fprintf(p.c.Err, "accuracy %s, balanced accuracy %s on %d labelled examples\n", eval.Percent(s.Accuracy), eval.Percent(s.BalancedAccuracy), n)
+		} else if s.MAE != nil {
 			fmt.Fprintf(p.c.Err, "mean absolute error %s, R2 %s on %d labelled examples\n", decimal(*s.MAE), decimal(*s.R2), n)
 		} else {
-			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s on %d labelled examples\n", eval.Percent(s.Accuracy), decimal(s.AUC), n)
+			accuracy := float64(p.right) / float64(n)
+			fmt.Fprintf(p.c.Err, "accuracy %s, AUC %s%s on %d labelled examples\n", eval.Percent(accuracy), decimal(s.AUC), probabilities(", ", &s.Probability), n)
 		}
 	}
 	if p.skipped > 0 && !p.c.Quiet {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
@@ -23,11 +24,13 @@ type answer struct {
 
 // scored is a prediction, or the reason why there is none.
 type scored struct {
-	ID       string          `json:"id,omitempty"`
-	Decision *eval.Number    `json:"decision,omitempty"`
-	Label    json.RawMessage `json:"label,omitempty"`
-	Index    *int            `json:"index,omitempty"` // with an error: which example, from 0
-	Error    string          `json:"error,omitempty"`
+	ID          string          `json:"id,omitempty"`
+	Decision    *eval.Number    `json:"decision,omitempty"`
+	Probability json.RawMessage `json:"probability,omitempty"` // null where it is not known; not of a regression
+	Label       json.RawMessage `json:"label,omitempty"`
+	Scores      json.RawMessage `json:"scores,omitempty"` // of more than two classes
+	Index       *int            `json:"index,omitempty"`  // with an error: which example, from 0
+	Error       string          `json:"error,omitempty"`
 }
 
 // ServeHTTP answers POST /predict. The body is an example in the codec of the
@@ -67,8 +70,8 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, v := range values {
 		b.recs = append(b.recs, stream.Record{Value: v})
 	}
-	p.score(b)
-	if len(b.rows) > 0 && len(b.xs) == 0 {
+	p.score(r.Context(), b)
+	if len(b.rows) > 0 && !slices.ContainsFunc(b.rows, func(o outcome) bool { return o.err == nil }) {
 		err := fmt.Errorf("example 1: %w", b.rows[0].err)
 		if n := len(b.rows); n > 1 {
 			err = fmt.Errorf("none of %d examples can be scored; %w", n, err)
@@ -84,6 +87,12 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		d := eval.Number(o.decision)
 		a.Predictions[i] = scored{ID: o.id, Decision: &d, Label: b.form.appendLabel(nil, o.label)}
+		if o.scores != nil {
+			a.Predictions[i].Scores = b.form.appendScores(nil, o.scores)
+		}
+		if len(b.form.labels) == 2 {
+			a.Predictions[i].Probability = appendNumber(nil, o.probability)
+		}
 	}
 	_ = json.NewEncoder(w).Encode(a)
 }
@@ -92,7 +101,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // columns, if those of the model have names: then it sets the form of b.
 func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
 	name := b.form.dec.Name()
-	if name == "msgpack" {
+	if name == "msgpack" || codec.Schematic(name) && (len(body) == 0 || body[0] != '{' && body[0] != '[') {
 		return [][]byte{body}, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {

@@ -8,24 +8,30 @@ import (
 	"io"
 	"math"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
 // outcome is what became of one record.
 type outcome struct {
 	id              string
-	y               float64 // the true label
-	labelled        bool    // it came along
+	y               float64   // the true label
+	class           string    // what it is called, of a class that the model does not know
+	labelled        bool      // it came along
+	scores          []float64 // of more than two classes
 	decision, label float64
-	err             error // why there are none
+	probability     float64 // NaN where it is not known
+	err             error   // why there are none
 }
 
 // A scoring is a batch of records on its way through the command, with all the
@@ -41,9 +47,13 @@ type scoring struct {
 	xs    []stream.Vec
 	at    []int // the record of each of xs
 	f     []float64
+	score []float64     // of more than two classes
 	out   []byte        // lines for standard output
 	done  chan struct{} // gets an element when the batch is scored
 }
+
+// errNoProbability is why there is no label under a threshold.
+var errNoProbability = errors.New("the model has no probabilities, which --threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
 
 func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
 
@@ -64,34 +74,77 @@ func (p *predict) form(v *predictor.Version, h *csvHeader) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What has been noticed in the fields of events is kept from version to
+	// version.
+	if last := p.forms.Load(); last != nil && f.sig.Schema != "" && last.header == h && reflect.DeepEqual(codec.SignatureOf(last.dec), codec.SignatureOf(f.dec)) {
+		f.dec = last.dec
+	}
 	p.forms.Store(&modelForm{v.Predictor, h, f})
 	return f, nil
 }
 
 // score predicts the batch.
-func (p *predict) score(b *scoring) {
+func (p *predict) score(ctx context.Context, b *scoring) {
 	start := time.Now()
 	b.arena.Reset()
 	b.rows, b.xs, b.at = b.rows[:0], b.xs[:0], b.at[:0]
 	for i := range b.recs {
 		ex := &b.ex
 		*ex = stream.Example{}
-		if err := b.form.decode(&b.arena, b.recs[i].Value, ex); err != nil {
+		if err := b.form.decode(ctx, &b.arena, &b.recs[i], ex); err != nil {
 			b.rows = append(b.rows, outcome{id: ex.ID, err: err})
 			continue
 		}
-		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, labelled: ex.Labelled})
+		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, class: ex.Class, labelled: ex.Labelled})
 		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)
 	}
 	if cap(b.f) < len(b.xs) {
 		b.f = make([]float64, len(b.xs), 2*len(b.xs))
 	}
 	b.f = b.f[:len(b.xs)]
-	b.v.Decisions(b.f, b.xs)
-	for k, i := range b.at {
-		b.rows[i].decision, b.rows[i].label = b.f[k], b.v.Label(b.f[k])
+	scored := len(b.xs)
+	if n := b.v.Classes(); n > 2 {
+		b.score = slices.Grow(b.score[:0], n*len(b.xs))[:n*len(b.xs)]
+		b.v.Scores(b.score, b.xs)
+		for k, i := range b.at {
+			scores := b.score[k*n : (k+1)*n]
+			best := algos.Largest(scores)
+			b.rows[i].scores, b.rows[i].label, b.rows[i].decision = scores, float64(best), scores[best]
+			b.rows[i].probability = math.NaN()
+		}
+	} else {
+		b.v.Decisions(b.f, b.xs)
+		for k, i := range b.at {
+			o := &b.rows[i]
+			o.decision, o.label = b.f[k], b.v.Label(b.f[k])
+			known := false
+			if o.probability, known = b.v.Probability(o.decision); p.threshold > 0 && !known {
+				o.err = errNoProbability
+				scored--
+			} else if p.threshold > 0 {
+				o.label = -1
+				if o.probability >= p.threshold {
+					o.label = 1
+				}
+			}
+		}
 	}
-	p.m.Scored(len(b.xs), len(b.recs)-len(b.xs), time.Since(start))
+	p.m.Scored(scored, len(b.recs)-scored, time.Since(start))
+}
+
+// said and truth are what is compared: decision and label, or numbers of classes.
+func (o *outcome) said() float64 {
+	if o.scores != nil {
+		return o.label
+	}
+	return o.decision
+}
+
+func (o *outcome) truth() float64 {
+	if o.class != "" {
+		return float64(len(o.scores)) // none of those that the model knows
+	}
+	return o.y
 }
 
 // count keeps what summary needs.
@@ -101,7 +154,13 @@ func (p *predict) count(rows []outcome) {
 		case rows[i].err != nil:
 			p.refused++
 		case rows[i].labelled:
-			p.quality.Add(rows[i].decision, rows[i].y)
+			p.quality.Add(rows[i].said(), rows[i].truth())
+			if rows[i].label == rows[i].y {
+				p.right++
+			}
+			if q := rows[i].probability; !math.IsNaN(q) {
+				p.quality.AddProbability(q, rows[i].y > 0)
+			}
 		}
 	}
 }
@@ -140,7 +199,7 @@ func (p *predict) files(ctx context.Context) error {
 	for range n {
 		go func() {
 			for b := range work {
-				p.score(b)
+				p.score(ctx, b)
 				p.format(b)
 				b.done <- struct{}{}
 			}
@@ -241,10 +300,14 @@ func (p *predict) format(b *scoring) {
 			b.out = o.append(b.out, b.form, b.v, nil)
 		case o.err != nil:
 			b.out = append(b.out, '?')
-		case p.output == "label" && b.form.texts[0] != "":
-			b.out = append(b.out, b.form.texts[class(o.label)]...)
+		case p.output == "label" && b.form.texts != nil:
+			b.out = append(b.out, b.form.texts[b.form.index(o.label)]...)
 		case p.output == "label":
 			b.out = strconv.AppendFloat(b.out, o.label, 'g', -1, 64)
+		case p.output == "probability" && math.IsNaN(o.probability):
+			b.out = append(b.out, '?')
+		case p.output == "probability":
+			b.out = strconv.AppendFloat(b.out, o.probability, 'g', -1, 64)
 		default:
 			b.out = strconv.AppendFloat(b.out, o.decision, 'g', -1, 64)
 		}
@@ -280,8 +343,16 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	}
 	if o.err == nil {
 		b = appendNumber(appendKey(b, "decision"), o.decision)
+		if len(f.labels) == 2 {
+			b = appendNumber(appendKey(b, "probability"), o.probability)
+		}
 		b = f.appendLabel(appendKey(b, "label"), o.label)
-		if o.labelled {
+		if o.scores != nil {
+			b = f.appendScores(appendKey(b, "scores"), o.scores)
+		}
+		if o.labelled && o.class != "" {
+			b = appendString(appendKey(b, "y"), o.class)
+		} else if o.labelled {
 			b = f.appendLabel(appendKey(b, "y"), o.y)
 		}
 	}
@@ -291,6 +362,19 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	}
 	if o.err != nil {
 		text("error", o.err.Error())
+	}
+	return append(b, '}')
+}
+
+// appendScores appends the scores of classes by their names, as an object.
+func (f *form) appendScores(b []byte, scores []float64) []byte {
+	b = append(b, '{')
+	for k, v := range scores {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, f.texts[k]), ':')
+		b = appendNumber(b, v)
 	}
 	return append(b, '}')
 }

@@ -95,12 +95,15 @@ func (o *refuseFlags) missing(one *stream.OneLabelError, co *codecFlags, again s
 	case one.Regress:
 		return ""
 	}
+	if classes, err := codec.ParseClasses(co.labels); err == nil && len(classes) > 2 {
+		return ""
+	}
 	only := labelWords(co.labels)[0]
 	if one.Label > 0 {
 		only = labelWords(co.labels)[1]
 	}
 	var b strings.Builder
-	if co.labels != "pm1" {
+	if co.labels != "pm1" && co.labels != codec.Auto {
 		fmt.Fprintf(&b, "; with --labels %s, label %+g is %s in the records", co.labels, one.Label, only)
 	}
 	for _, y := range slices.Sorted(maps.Keys(o.refused)) {

@@ -82,7 +82,7 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 		return slices.Concat([]string{"train", "--topics", topic, "--codec", "libsvm", "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(dir, state),
 			"--checkpoint-every", "200", "--brokers", strings.Join(c.brokers, ",")}, quick, more)
 	}
-	last := fails(t, args("a", "--tolerance", "data", "--dlq"),
+	last := fails(t, args("a", "--labels", "pm1", "--tolerance", "data", "--dlq"),
 		fmt.Sprintf("there is no model: label +1 has come %d times, label -1 never; label 0 was refused %d times; ", 1600-zeros, zeros),
 		"if the labels are 0 and 1, type --labels 01, and begin again with another --checkpoint")
 	if strings.Contains(last, "--labels 12") {
@@ -95,7 +95,7 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 		t.Errorf("checkpoint %+v", m)
 	}
 	// Again, with nothing new, and nobody knows what was refused.
-	fails(t, args("a", "--tolerance", "data", "--dlq"), "label -1 never; if the labels are 0 and 1, type --labels 01, or if the labels are 1 and 2, type --labels 12, and begin")
+	fails(t, args("a", "--labels", "pm1", "--tolerance", "data", "--dlq"), "label -1 never; if the labels are 0 and 1, type --labels 01, or if the labels are 1 and 2, type --labels 12, and begin")
 	must(t, args("b", "--labels", "01", "-q")...)
 	if m := newest(t, filepath.Join(dir, "b")); m.Meta["dead"] != "0" || m.ModelVersion == 0 {
 		t.Errorf("with --labels 01: checkpoint %+v", m)
@@ -104,12 +104,12 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 	// The same of a file, with which no model is written.
 	model := filepath.Join(dir, "model.ssm")
 	replay := append([]string{"replay", file, "--model", model, "--tolerance", "data"}, quick...)
-	fails(t, replay, "label -1 never", "type --labels 01")
+	fails(t, append(replay, "--labels", "pm1"), "label -1 never", "type --labels 01")
 	if _, err := os.Stat(model); err == nil {
 		t.Error("replay has written a model of one class")
 	}
 	fails(t, append(replay, "--labels", "12"), "label -1 has come", "with --labels 12, label -1 is 1 in the records", "type --labels 01")
-	fails(t, append(replay, "--max-dead", "0.2"), "more than --max-dead 0.2 allows; if the labels are 0 and 1, type --labels 01")
+	fails(t, append(replay, "--labels", "pm1", "--max-dead", "0.2"), "more than --max-dead 0.2 allows; if the labels are 0 and 1, type --labels 01")
 	must(t, append(replay, "--labels", "01", "-q")...)
 	if code, _, said := streamsvm(t.Context(), append(replay, "--max-dead", "0")...); code != int(cli.Usage) || !strings.Contains(said, "max-dead") {
 		t.Errorf("--max-dead 0: exit code %d, %s", code, said)
@@ -128,9 +128,10 @@ func TestNoLabelAtAll(t *testing.T) {
 		return path
 	}
 	fails(t, append([]string{"replay", write("a.jsonl", strings.Repeat("{\"x\":[1,2]}\n", 120))}, quick...), "none of 120 examples has a label", "--labels-topic")
-	fails(t, append([]string{"replay", write("a.csv", strings.Repeat("1,2\n", 120)), "--codec", "csv"}, quick...), "none of 120 examples has a label", "--label-column")
+	fails(t, append([]string{"replay", write("a.csv", strings.Repeat("1,2\n", 120)), "--codec", "csv"}, quick...), "no column y, label or target tells what to predict: name it with --label")
 	fails(t, []string{"replay", write("b.jsonl", strings.Repeat("{\"x\":[1,2],\"y\":3}\n", 120)), "--learner", "online", "--task", "regress"}, "the target 3 has come 120 times")
-	fails(t, append([]string{"replay", write("c.libsvm", strings.Repeat("nonsense\n", 20)), "--tolerance", "all"}, quick...), "none of the last 20 records can be used", "c.libsvm/0 offset 0: label, y", "is --codec right?")
+	fails(t, append([]string{"replay", write("c.libsvm", strings.Repeat("nonsense\n", 20)), "--tolerance", "all"}, quick...), `all labels are "nonsense"`, "is --codec right?")
+	fails(t, append([]string{"replay", filepath.Join(dir, "c.libsvm"), "--labels", "pm1", "--tolerance", "all"}, quick...), "none of the last 20 records can be used", "c.libsvm/0 offset 0: label, y", "is --codec right?")
 }
 
 // TestWrongFormatStopsTraining: records in a format that is another one than
@@ -194,7 +195,7 @@ func TestHealthOfBadStream(t *testing.T) {
 	r, w := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		args := slices.Concat([]string{"train", "--topics", topic, "--codec", "libsvm", "--tolerance", "data", "--model-topic", c.name(), "--checkpoint", filepath.Join(dir, "state"),
+		args := slices.Concat([]string{"train", "--topics", topic, "--codec", "libsvm", "--labels", "pm1", "--tolerance", "data", "--model-topic", c.name(), "--checkpoint", filepath.Join(dir, "state"),
 			"--checkpoint-every", "100", "--listen", "127.0.0.1:0", "--log-level", "info", "--brokers", strings.Join(c.brokers, ",")}, quick)
 		code <- program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: w, Getenv: func(string) (string, bool) { return "", false }})
 		w.Close()

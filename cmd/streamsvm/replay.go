@@ -31,6 +31,7 @@ type replay struct {
 	limit, shuffle, checkpointEvery uint64
 	holdout                         float64
 	json, report, checkpoint, model string
+	scores                          string
 	tolerance                       string
 	compare                         []string
 
@@ -55,6 +56,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}
 			r.codecFlags.define(f, "format of the files, by default what their names say")
+			r.codecFlags.defineEvents(f)
 			f.Group("Input", func() {
 				f.StringArrayVar(&r.test, "test", nil, "data `FILE` to score the final model on")
 				f.IntVar(&r.passes, "passes", 1, "how often to go through the files")
@@ -71,6 +73,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.StringSliceVar(&r.compare, "compare", nil, "run several `LEARNERS` over the same stream and compare them, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
+				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, to `FILE` as csv")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
 				f.StringVar(&r.checkpoint, "checkpoint", "", "keep checkpoints in `DIR`, and go on from the newest one there")
 				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, "records between checkpoints; 0 writes one at the end")
@@ -92,7 +95,18 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	p, course := newProgress(r.c), &course{}
 	r.job.Hooks = []trainer.Hook{p, course, &r.refuseFlags}
+	var told *scores
+	if r.scores != "" {
+		var err error
+		if told, err = newScores(r.scores); err != nil {
+			return err
+		}
+		r.job.Hooks = append(r.job.Hooks, told)
+	}
 	res, err := trainer.Run(ctx, r.job)
+	if told != nil {
+		err = errors.Join(err, told.close())
+	}
 	took := time.Since(p.began)
 	if err != nil {
 		again := ""
@@ -116,6 +130,14 @@ func (r *replay) prepare(ctx context.Context) error {
 	if len(r.compare) > 0 {
 		if err := r.checkCompare(); err != nil {
 			return err
+		}
+	}
+	if err := r.schemaFlags.connect(c, nil, nil); err != nil {
+		return err
+	}
+	for _, file := range slices.Concat(r.files, r.test) {
+		if err := r.registry.Load(file + trainer.SchemasExt); err != nil {
+			return cli.Fail(cli.Data, err)
 		}
 	}
 	if r.job, err = r.learnFlags.job(c, &r.codecFlags, r.files...); err != nil {
@@ -158,8 +180,8 @@ func (r *replay) prepare(ctx context.Context) error {
 		n := len(r.recs) - int(float64(len(r.recs))*r.holdout+0.5)
 		r.recs, r.held = r.recs[:n:n], r.recs[n:]
 	}
-	if r.labelled < 0 {
-		return nil
+	if err := r.discover(ctx); err != nil || r.labelled < 0 {
+		return err
 	}
 	src, err := r.open(nil, 1)
 	if err != nil {
@@ -172,6 +194,34 @@ func (r *replay) prepare(ctx context.Context) error {
 	if job.Labels != nil {
 		job.LabelsName = fmt.Sprintf("%d, limit %d, shuffle %d", r.labelled, r.limit, r.shuffle)
 	}
+	return nil
+}
+
+// discover finds out from the first records what has to be known about them.
+func (r *replay) discover(ctx context.Context) error {
+	job := &r.job
+	if job.Discovery == nil {
+		return nil
+	}
+	src, err := r.open(nil, 1)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	_, o, err := trainer.Discover(ctx, src, job.Discovery, job.Join.Topic)
+	if err != nil {
+		return discoveryError(err)
+	}
+	if job.Decoder, err = job.Discovery.Codec(o); err != nil {
+		return err
+	}
+	if job.Join.Topic != "" {
+		if job.LabelDecoder, err = codec.NewLabels(o); err != nil {
+			return err
+		}
+	}
+	r.codecFlags.found(o.Labels)
+	job.Discovery = nil
 	return nil
 }
 
@@ -276,7 +326,9 @@ func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, 
 	if err != nil {
 		return nil, nil, cli.Fail(cli.Usage, err)
 	}
-	return src, func(value []byte, ex *stream.Example) error { return f.decode(nil, value, ex) }, nil
+	return src, func(value []byte, ex *stream.Example) error {
+		return f.decode(context.Background(), nil, &stream.Record{Value: value}, ex)
+	}, nil
 }
 
 // memory is a bounded stream held in memory, for orders that a file cannot be

@@ -34,8 +34,9 @@ var contract = strings.Fields(`
 	cuts dead delay examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
 	prequential prequential.accuracy prequential.auc prequential.balanced_accuracy
 	prequential.baseline prequential.baseline.majority prequential.baseline.no_change
+	prequential.brier prequential.brier_skill prequential.ece prequential.ece_noise
 	prequential.error prequential.hinge prequential.interval prequential.kappa prequential.kappa_t prequential.log_loss
-	prequential.window seconds seed state_hash test test.accuracy test.auc test.error test.examples
+	prequential.reliability prequential.window seconds seed state_hash test test.accuracy test.auc test.error test.examples
 	tombstones train train.certificate train.kernel_evaluations train.objective train.sample train.steps unlabelled warnings`)
 
 func TestReplayJSONContract(t *testing.T) {
@@ -142,10 +143,11 @@ func TestReplayFlags(t *testing.T) {
 		if accuracy[i] = float64(r.Prequential.Accuracy); fmt.Sprint(r.Delay) != delay {
 			t.Errorf("--delay %s gives %d", delay, r.Delay)
 		}
-		var err error
-		if models[i], err = os.ReadFile(model); err != nil {
+		data, err := os.ReadFile(model)
+		if err != nil {
 			t.Fatal(err)
 		}
+		models[i] = learned(t, data)
 	}
 	if !bytes.Equal(models[0], models[1]) || !(accuracy[1] < accuracy[0]) {
 		t.Errorf("with labels 400 examples later models are equal: %v, accuracies %v", bytes.Equal(models[0], models[1]), accuracy)

@@ -104,6 +104,10 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 		StateHash: hash(h), tuned: e.Tuned(),
 		Cuts: []cutResult{}, Warnings: warnings(e), labels: e.Labels(),
 	}
+	r.Prequential.Name(e.Classes())
+	if test != nil {
+		eval.Name(test.Classes, e.Classes())
+	}
 	var cuts []samplers.Cut
 	r.cuts, cuts = e.Cuts()
 	for _, c := range cuts {
@@ -229,6 +233,9 @@ func (r *result) rows() [][]string {
 		if m.MAE != nil {
 			return fmt.Sprintf("MAE %.5g, RMSE %.5g, R2 %.4f", float64(*m.MAE), float64(*m.RMSE), float64(*m.R2))
 		}
+		if m.Classes != nil {
+			return fmt.Sprintf("accuracy %s, balanced accuracy %s, kappa %s, kappa-temporal %s", eval.Percent(m.Accuracy), eval.Percent(m.BalancedAccuracy), decimal(m.Kappa), decimal(m.KappaT))
+		}
 		if class, rare := m.Rare(); rare {
 			return r.rare(&m, class)
 		}
@@ -248,9 +255,22 @@ func (r *result) rows() [][]string {
 		row("baselines", "%s", r.Prequential.Baseline)
 		row(last, "%s", r.Prequential.Window.Baseline)
 	}
+	if p := probabilities("", &r.Prequential.Probability); p != "" {
+		row("probabilities", "%s", p)
+		row(last, "%s", probabilities("", &r.Prequential.Window.Probability))
+	}
+	for k, c := range r.Prequential.Classes {
+		if k == classRows {
+			row("", "and %d more classes", len(r.Prequential.Classes)-k)
+			break
+		}
+		row("class "+c.Label, "%d examples, recall %s, precision %s", c.Examples, eval.Percent(c.Recall), eval.Percent(c.Precision))
+	}
 	if t := r.Test; t != nil {
 		if t.MAE != nil {
 			row("test", "MAE %.5g, RMSE %.5g, R2 %.4f on %d examples", float64(*t.MAE), float64(*t.RMSE), float64(*t.R2), t.Examples)
+		} else if t.Classes != nil {
+			row("test", "accuracy %s, balanced accuracy %s on %d examples", eval.Percent(t.Accuracy), eval.Percent(t.BalancedAccuracy), t.Examples)
 		} else {
 			row("test", "accuracy %s, AUC %s on %d examples", eval.Percent(t.Accuracy), decimal(t.AUC), t.Examples)
 		}
@@ -284,6 +304,16 @@ func (r *result) rare(m *eval.Measures, class int) string {
 	return text + fmt.Sprintf("; accuracy %s, larger class %s", eval.Percent(m.Accuracy), eval.Percent(m.Baseline.Majority))
 }
 
+// probabilities says in words, after before, how good probabilities are; "" where
+// there were none.
+func probabilities(before string, m *eval.Probability) string {
+	if len(m.Reliability) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%slog loss %s, Brier score %s (skill %s), calibration error %s (by chance %s)",
+		before, decimal(m.LogLoss), decimal(m.Brier), decimal(m.BrierSkill), decimal(m.ECE), decimal(m.ECENoise))
+}
+
 func decimal(v eval.Number) string {
 	if math.IsNaN(float64(v)) {
 		return "-"
@@ -298,6 +328,7 @@ const scoreRows = 256
 // score asks p about every labelled example of src; skip passes over records
 // without a value.
 func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decode func(value []byte, ex *stream.Example) error, skip bool) (*eval.Test, error) {
+	numbers := numbersOf(p.Signature())
 	var scores, labels []float64
 	var recs []stream.Record
 	var xs []stream.Vec
@@ -312,6 +343,10 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decod
 		recs, err = src.Fetch(ctx, recs[:0])
 		if errors.Is(err, io.EOF) {
 			decide()
+			if p.Classes() > 2 {
+				t := eval.EvaluateClasses(scores, labels)
+				return &t, nil
+			}
 			t := eval.Evaluate(p.Task() == algos.Regress, scores, labels)
 			return &t, nil
 		}
@@ -327,7 +362,7 @@ func score(ctx context.Context, p *predictor.Predictor, src stream.Source, decod
 				return nil, stream.At(&recs[i], err)
 			}
 			if ex.Labelled {
-				xs, labels = append(xs, ex.X), append(labels, ex.Y)
+				xs, labels = append(xs, ex.X), append(labels, numbers.of(&ex))
 			}
 		}
 		if len(xs) >= scoreRows {
@@ -381,7 +416,7 @@ func (r *result) tables() []report.Table {
 	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
 		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
 	}
-	tables := []report.Table{sum, opts}
+	tables := append([]report.Table{sum}, append(classTables(&r.Prequential), opts)...)
 	if len(r.tuned) > 0 {
 		t := report.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
 		for _, row := range r.tuned {

@@ -95,7 +95,7 @@ func TestLettersOfALimitedTopic(t *testing.T) {
 		stream.Record{Topic: topic, Value: []byte("short")},
 		stream.Record{Topic: topic, Value: []byte("-1 1:-1")})
 	state := filepath.Join(t.TempDir(), "state")
-	c.run(append([]string{"train", "--topics", topic, "--codec", "libsvm", "--until-end", "--dlq", "--tolerance", "data", "--checkpoint", state}, learn...)...)
+	c.run(append([]string{"train", "--topics", topic, "--codec", "libsvm", "--labels", "pm1", "--until-end", "--dlq", "--tolerance", "data", "--checkpoint", state}, learn...)...)
 	if m := newest(t, state).Meta; m["learned"] != "2" || m["dead"] != "2" {
 		t.Errorf("fates are %v", m)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -46,8 +47,9 @@ type train struct {
 
 	c *cli.Call
 	// Of the run, once it has started.
-	e     *engine.Engine
-	ready func(bool)
+	e       *engine.Engine
+	ready   func(bool)
+	started atomic.Bool
 }
 
 func trainCommand() *cli.Command {
@@ -83,6 +85,7 @@ ends with exit code 0.`,
 func (t *train) define(f *cli.Flags) {
 	t.sourceFlags.define(f)
 	t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
+	t.codecFlags.defineEvents(f)
 	f.Group("Input", func() {
 		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
 	})
@@ -129,6 +132,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
 	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
+	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
 	errs = append(errs, badListen(c, t.listen), badModelName(c, t.modelName))
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
@@ -178,24 +182,36 @@ func (t *train) serve(ctx context.Context) (err error) {
 // Started implements engine.StartedHook.
 func (t *train) Started(e *engine.Engine, _ stream.Source) {
 	t.e = e
+	t.codecFlags.found(e.Signature().Labels)
+	t.started.Store(true)
 	t.ready(true)
+}
+
+// waits is told when records wait for their schemas.
+func (t *train) waits(yes bool) {
+	if t.started.Load() {
+		t.ready(!yes)
+	}
 }
 
 // job says what is to be done.
 func (t *train) job() (trainer.Job, error) {
 	c := t.c
+	cfg, err := t.kafkaFlags.config(c)
+	if err != nil {
+		return trainer.Job{}, err
+	}
+	if err := errors.Join(t.check(c)...); err != nil {
+		return trainer.Job{}, err
+	}
+	if err := t.schemaFlags.connect(c, cfg.TLS, t.waits); err != nil {
+		return trainer.Job{}, err
+	}
 	job, err := t.learnFlags.job(c, &t.codecFlags)
 	if err != nil {
 		return job, err
 	}
-	cfg, err := t.kafkaFlags.config(c)
-	if err != nil {
-		return job, err
-	}
 	if job.Kafka, err = t.sourceFlags.options(c, cfg, nil); err != nil {
-		return job, err
-	}
-	if err := errors.Join(t.check(c)...); err != nil {
 		return job, err
 	}
 	interval := t.interval
@@ -226,7 +242,7 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &replaced):
 		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
 	}
-	return kafkaError(badOption(t.c, t.refuseFlags.explain(err, &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
+	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
 }
 
 // doctorCommand is the command that looks at the records of the topics.

@@ -25,8 +25,8 @@ type gate struct {
 
 // limits returns what the learner takes, with all features hashed if that is
 // configured.
-func limits(cfg Config, options map[string]string) (algos.Limits, error) {
-	l, err := cfg.Spec.New(algos.Env{Seed: cfg.Seed, Task: cfg.Task, Log: cfg.Log}, options)
+func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits, error) {
+	l, err := cfg.Spec.New(env, options)
 	if err != nil {
 		return algos.Limits{}, err
 	}
@@ -50,7 +50,8 @@ func limits(cfg Config, options map[string]string) (algos.Limits, error) {
 // stream, the task or the learner: dense examples must agree on their
 // dimension, numbers must be finite and below algos.TooLarge, labels be those of
 // the task, and features within the learner's limits. Records must be admitted
-// in order; Consume admits those that it is given.
+// in order; Consume admits those that it is given. A class that is new gets its
+// number here.
 func (e *Engine) Admit(it *Item) {
 	if it.Err == nil {
 		it.Err = e.check(it)
@@ -82,7 +83,13 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		}
 		return refuse(stream.StageFeature, stream.ReasonNotFinite, fmt.Sprintf("feature %d", j+1), err)
 	}
-	if x.Labelled && e.cfg.Task == algos.Classify && x.Y != 1 && x.Y != -1 {
+	switch {
+	case !x.Labelled || e.cfg.Task != algos.Classify:
+	case e.classes != nil:
+		if err := e.classes.check(x, e.cfg.MaxClasses); err != nil {
+			return refuse(stream.StageLabel, stream.ReasonLabel, "y", err)
+		}
+	case x.Y != 1 && x.Y != -1:
 		return refuse(stream.StageLabel, stream.ReasonLabel, "y", fmt.Errorf("label %v is neither +1 nor -1", x.Y))
 	}
 	if x.Labelled && x.Y-x.Y != 0 {
@@ -94,12 +101,12 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	if w := x.Importance(); !(w >= leastWeight && w <= mostWeight) {
 		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is not from %g to %g", w, leastWeight, mostWeight))
 	}
-	if e.isLabel(it) {
-		return nil
+	if !e.isLabel(it) {
+		if err := e.gate.pass(x.X); err != nil {
+			return refuse(stream.StageLearn, stream.ReasonLimit, "x", fmt.Errorf("%w, learner %s", err, e.cfg.Spec.Name))
+		}
 	}
-	if err := e.gate.pass(x.X); err != nil {
-		return refuse(stream.StageLearn, stream.ReasonLimit, "x", fmt.Errorf("%w, learner %s", err, e.cfg.Spec.Name))
-	}
+	e.classes.resolve(x)
 	return nil
 }
 

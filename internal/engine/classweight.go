@@ -75,34 +75,37 @@ func classOf(y float64, classes int) int {
 	return 0
 }
 
-// numClasses returns the number of classes, or 0 for a regression.
-func (c *Config) numClasses() int {
-	if c.Task == algos.Regress {
+// numClasses returns the number of classes that the learner knows, or 0 for a
+// regression.
+func (e *Engine) numClasses() int {
+	switch {
+	case e.cfg.Task == algos.Regress:
 		return 0
+	case e.classes != nil:
+		return e.classes.told
 	}
 	return 2
 }
 
 // classLabel returns the label of a class as the data have it.
-func (c *Config) classLabel(class int) string {
-	y := 2*float64(class) - 1
-	if c.Signature.Labels == "" {
-		return fmt.Sprint(y)
+func (e *Engine) classLabel(class int) string {
+	if e.classes != nil {
+		return e.classes.list[class]
 	}
-	return fmt.Sprint(c.Signature.Label(y))
+	return fmt.Sprint(e.cfg.Signature.Label(2*float64(class) - 1))
 }
 
 // Labels returns those of the two classes as the data have them, the negative one
 // first.
-func (e *Engine) Labels() [2]string { return [2]string{e.cfg.classLabel(0), e.cfg.classLabel(1)} }
+func (e *Engine) Labels() [2]string { return [2]string{e.classLabel(0), e.classLabel(1)} }
 
 // checkClassWeights makes the weights that are given.
 func (e *Engine) checkClassWeights() (err error) {
-	c := &e.classes
+	c := &e.weights
 	if c.auto, c.given, err = ParseClassWeights(e.cfg.ClassWeight); err != nil {
 		return fmt.Errorf("class weights: %w", err)
 	}
-	k := e.cfg.numClasses()
+	k := e.numClasses()
 	if k == 0 {
 		if c.given != nil {
 			return errors.New("class weights: a regression has no classes")
@@ -122,7 +125,7 @@ func (e *Engine) checkClassWeights() (err error) {
 	c.w = make([]float64, k)
 	known := map[string]bool{}
 	for i := range c.w {
-		label := e.cfg.classLabel(i)
+		label := e.classLabel(i)
 		known[label] = true
 		if w, ok := c.given[label]; ok {
 			c.w[i] = w
@@ -143,16 +146,24 @@ func (c *classWeights) apply(x *stream.Example) {
 	if c.w == nil || !x.Labelled {
 		return
 	}
-	if w := c.w[classOf(x.Y, len(c.w))]; w != 1 {
+	if w := c.of(classOf(x.Y, len(c.w))); w != 1 {
 		x.Weight = float32(x.Importance() * w)
 	}
 }
 
+// of returns the weight of a class, which may be newer than the weights.
+func (c *classWeights) of(class int) float64 {
+	if class >= len(c.w) {
+		return 1
+	}
+	return c.w[class]
+}
+
 // weighWarm weighs the examples of the warm-up by their own counts.
 func (e *Engine) weighWarm(xs []*stream.Example) {
-	c := &e.classes
+	c := &e.weights
 	if c.auto {
-		counts := make([]float64, e.cfg.numClasses())
+		counts := make([]float64, e.numClasses())
 		for _, x := range xs {
 			if x.Labelled {
 				counts[classOf(x.Y, len(counts))]++
@@ -169,7 +180,7 @@ func (e *Engine) weighWarm(xs []*stream.Example) {
 // labels before it, which are those scored and those in the block: they are
 // counted there, so that a state holds nothing for it while classes are balanced.
 func (e *Engine) weigh(x *stream.Example) {
-	c := &e.classes
+	c := &e.weights
 	if !x.Labelled {
 		return
 	}
@@ -183,23 +194,25 @@ func (e *Engine) weigh(x *stream.Example) {
 // classCounts returns how often each class has come: since the start, or, where
 // the shares have changed, of late.
 func (e *Engine) classCounts(n int) []float64 {
-	newest := make([]float64, e.cfg.numClasses())
+	classes := e.numClasses()
+	for _, x := range e.block { // the learner is told of classes later
+		if x.Labelled && classes > 2 {
+			classes = max(classes, int(x.Y)+1)
+		}
+	}
+	newest := make([]float64, classes)
 	k := 0
-	for _, x := range slices.Backward(e.block) {
+	for _, x := range e.block {
 		if x.Labelled {
-			newest[classOf(x.Y, len(newest))]++
+			newest[classOf(x.Y, classes)]++
 			k++
 		}
 	}
 	all := slices.Clone(newest)
-	negative, positive := e.preq.Classes()
-	for i, c := range [...]uint64{negative, positive} {
+	for i, c := range e.preq.Counts() {
 		all[i] += float64(c)
 	}
-	for i, c := range e.preq.Newest(lookBack - k) {
-		newest[i] += float64(c)
-		k += c
-	}
+	k += e.preq.CountNewest(newest, lookBack-k)
 	for i, c := range newest {
 		foretold := all[i] / float64(n) * float64(k)
 		if math.Abs(c-foretold) > 4*math.Sqrt(foretold+1) {
@@ -223,10 +236,7 @@ func (c *classWeights) look(counts []float64) {
 		if len(counts) > 2 {
 			others = total / float64(len(counts))
 		}
-		old := 1.0
-		if c.w != nil {
-			old = c.w[k]
-		}
+		old := c.of(k)
 		next[k] = 1
 		switch {
 		case old == 1 && others < unbalanced*(n+2+3*math.Sqrt(n)), others*1.5 < unbalanced*n:
@@ -255,7 +265,8 @@ func nearest(w float64) float64 {
 }
 
 // fields describes the weights, which are part of a state only where they were
-// chosen and one is not 1.
+// chosen and one is not 1. There are those of so many classes, or of the first ones
+// of more than two.
 func (c *classWeights) fields(f *state.Fields, classes int) {
 	if !c.auto {
 		return
@@ -270,7 +281,7 @@ func (c *classWeights) fields(f *state.Fields, classes int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if len(c.w) != classes {
+	if n := len(c.w); n != classes && (n < 3 || n > classes) {
 		f.Fail("class_weights", fmt.Errorf("%d for %d classes", len(c.w), classes))
 	}
 	for _, w := range c.w {

@@ -87,8 +87,8 @@ func TestClassWeightStream(t *testing.T) {
 		return e, fmt.Sprint(h)
 	}
 	e, whole := run("auto", len(items), false)
-	if e.classes.w == nil || e.classes.w[1] < 6 {
-		t.Fatalf("weights %v", e.classes.w)
+	if e.weights.w == nil || e.weights.w[1] < 6 {
+		t.Fatalf("weights %v", e.weights.w)
 	}
 	for _, size := range []int{1, 7, 100, 301} {
 		if _, got := run("auto", size, size > 7); got != whole {
@@ -98,8 +98,8 @@ func TestClassWeightStream(t *testing.T) {
 	if _, none := run("none", len(items), false); none == whole {
 		t.Error("without weights the state is the same")
 	}
-	if e, _ := run("1=3,-1=0.5", len(items), false); !slices.Equal(e.classes.w, []float64{0.5, 3}) {
-		t.Errorf("weights %v were given", e.classes.w)
+	if e, _ := run("1=3,-1=0.5", len(items), false); !slices.Equal(e.weights.w, []float64{0.5, 3}) {
+		t.Errorf("weights %v were given", e.weights.w)
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -50,10 +51,13 @@ type Config struct {
 	// Delay, where there is no Join, is the number of examples that come between
 	// each example and its label; see trainer.Options.
 	Delay int
-	// Signature goes into the models, with the dimension of the stream. It is no
-	// part of the state: the same examples may come in another codec.
-	Signature codec.Signature
-	Log       *slog.Logger
+	// Signature goes into the models, with the dimension of the stream. But for
+	// its schema it is no part of the state: the same examples may come in another
+	// codec. Its labels say how many classes there are, and of more than two
+	// MaxClasses at most; 0 is DefaultMaxClasses.
+	Signature  codec.Signature
+	MaxClasses int
+	Log        *slog.Logger
 }
 
 // The warm-up sizes for tuning and for fitting a scale.
@@ -89,10 +93,15 @@ type Item struct {
 
 // Engine is the complete state of training.
 type Engine struct {
-	cfg Config
+	cfg    Config
+	scaled []bool // see algos.Env; from the schema
+	// decoder is that of Run; no part of the state.
+	decoder stream.Decoder
 	// refused, if not nil, is told of each record that cannot be used, by its
 	// index in the call of Consume, before it counts. An error ends that call.
 	refused func(i int, why *stream.RecordError) error
+	// scored, if not nil, is told of each prequential decision.
+	scored func(decision, probability, label float64)
 
 	counts    Counts
 	sight     sight
@@ -101,7 +110,8 @@ type Engine struct {
 	next      int64
 	ahead     bool // at and next are not in offsets yet
 	gate      gate
-	version2  bool // the state that is read is of version 2
+	classes   *classes // nil unless there are more than two
+	version2  bool     // the state that is read is of version 2
 	finished  bool
 	warm      []*stream.Example // non-nil until learning begins
 	started   bool
@@ -112,13 +122,15 @@ type Engine struct {
 	join      *joiner // nil without
 	preq      *eval.Prequential
 	curve     *eval.Curve
-	classes   classWeights
+	weights   classWeights
+	calib     *calibrate.Online // nil for a regression
 	steps     uint64
 	clipTold  int // features of which the log says that they are clipped; no part of the state
 
 	block   []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
-	told    []float64         // their decisions as foretold, or NaN
+	told    []told            // what was foretold of them
 	inBlock int               // labelled ones among them
+	fresh   bool              // one of them is of a class that the learner does not know
 	asked   []asked           // examples that wait for the join's sake and are to be foretold
 	room    []stream.Example  // where own puts the next ones
 	decs    []float64
@@ -142,6 +154,10 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if !slices.Contains(cfg.Spec.Tasks, cfg.Task) {
 		return nil, fmt.Errorf("learner %s does not do task %s", cfg.Spec.Name, cfg.Task)
 	}
+	if cfg.MaxClasses == 0 {
+		cfg.MaxClasses = DefaultMaxClasses
+	}
+	cfg.Spec = rest.Spec(cfg.Spec)
 	if cfg.Scale == "" {
 		cfg.Scale = "auto"
 	}
@@ -172,6 +188,19 @@ func NewEngine(cfg Config) (*Engine, error) {
 		preq:  eval.New(cfg.Task == algos.Regress, cfg.Window),
 		curve: eval.NewCurve(),
 	}
+	if e.scaled, err = cfg.Signature.Scaled(); err != nil {
+		return nil, err
+	}
+	if cfg.Task == algos.Classify {
+		if e.classes, err = newClasses(&cfg.Signature, cfg.MaxClasses); err != nil {
+			return nil, err
+		}
+		if e.classes != nil {
+			e.preq = eval.NewClasses(cfg.Window)
+		} else {
+			e.calib = calibrate.NewOnline()
+		}
+	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
 		return nil, fmt.Errorf("labels come %d examples later, want 0 to %d", cfg.Delay, MaxJoinWindow)
@@ -180,7 +209,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 	case cfg.Delay > 0 || cfg.Join.Topic != "":
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
-	if e.gate.limits, err = limits(e.cfg, opts); err != nil {
+	if e.gate.limits, err = limits(e.cfg, e.env(), opts); err != nil {
 		return nil, err
 	}
 	if err := e.checkClassWeights(); err != nil {
@@ -268,7 +297,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 				e.foretell(x)
 			}
 		} else {
-			e.take(x, math.NaN())
+			e.take(x, untold)
 		}
 	}
 	return nil
@@ -290,9 +319,8 @@ func (e *Engine) release(ctx context.Context) error {
 	return nil
 }
 
-// take takes in an example that is complete, with the decision that was
-// foretold, or NaN.
-func (e *Engine) take(x *stream.Example, told float64) {
+// take takes in an example that is complete, with what was foretold of it.
+func (e *Engine) take(x *stream.Example, told told) {
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
 	}
@@ -311,9 +339,10 @@ func (e *Engine) take(x *stream.Example, told float64) {
 }
 
 // push puts an example into the block.
-func (e *Engine) push(x *stream.Example, told float64) {
+func (e *Engine) push(x *stream.Example, told told) {
 	x.X = e.transform.Next(x.X)
 	e.weigh(x)
+	e.fresh = e.fresh || e.classes.fresh(x)
 	e.block, e.told = append(e.block, x), append(e.told, told)
 }
 
@@ -346,7 +375,9 @@ func (e *Engine) work(ctx context.Context) error {
 	if _, ok := e.learner.(algos.Sequential); !ok {
 		least = min(e.learner.Need().Fresh, blockSize)
 	}
-	if len(e.block) >= least && len(e.block) > 0 {
+	// The model changes with a class that is new: at once, so that what is foretold
+	// from now on does not depend on when the block is flushed.
+	if (len(e.block) >= least || e.fresh) && len(e.block) > 0 {
 		return e.flush(ctx)
 	}
 	return nil
@@ -371,6 +402,12 @@ func (e *Engine) flush(ctx context.Context) error {
 			return err
 		}
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
+		if n = e.classes.run(e.block[:n]); n == 0 {
+			if err := e.addClasses(ctx, e.block[0]); err != nil {
+				return err
+			}
+			continue
+		}
 		e.score(e.block[:n], e.told[:n])
 		for i := range n {
 			if err := e.add(e.block[i]); err != nil {
@@ -382,6 +419,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		e.block = e.block[:rest]
 		e.told = append(e.told[:0], e.told[n:]...)
 	}
+	e.fresh = false
 	return e.takeSteps(ctx)
 }
 
@@ -393,56 +431,72 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 	}
 	e.answer()
 	e.tellClipped()
-	e.decs = slices.Grow(e.decs[:0], len(e.block))[:len(e.block)]
-	learned, steps, err := l.Follow(ctx, e.decs, e.block)
-	if err != nil {
-		return err
-	}
-	e.steps += uint64(steps)
-	e.counts.Learned += uint64(learned)
-	e.counts.SampledOut += uint64(len(e.block) - learned)
-	for i, x := range e.block {
-		if x.Labelled {
-			if !math.IsNaN(e.told[i]) {
-				e.decs[i] = e.told[i]
+	for done := 0; done < len(e.block); {
+		xs := e.block[done:]
+		n := e.classes.run(xs)
+		if n == 0 {
+			if err := e.addClasses(ctx, xs[0]); err != nil {
+				return err
 			}
-			e.preq.Add(e.decs[i], x.Y)
-			e.inBlock--
-			e.curve.Add(e.preq)
+			continue
 		}
+		xs = xs[:n]
+		e.decs = slices.Grow(e.decs[:0], e.per()*n)[:e.per()*n]
+		learned, steps, err := l.Follow(ctx, e.decs, xs)
+		if err != nil {
+			e.block, e.told = e.block[done:], e.told[done:]
+			return err
+		}
+		e.steps += uint64(steps)
+		e.counts.Learned += uint64(learned)
+		e.counts.SampledOut += uint64(n - learned)
+		for i, x := range xs {
+			if !x.Labelled {
+				continue
+			}
+			if told := e.told[done+i]; told.known() {
+				e.measure(told, x)
+			} else {
+				e.measure(e.said(i), x)
+			}
+		}
+		done += n
 	}
 	clear(e.block)
-	e.block, e.told = e.block[:0], e.told[:0]
+	e.block, e.told, e.fresh = e.block[:0], e.told[:0], false
 	return nil
 }
 
+// measure updates the prequential measures with what was said of x.
+func (e *Engine) measure(said told, x *stream.Example) {
+	e.inBlock--
+	e.judge(said.f, x.Y)
+}
+
 // score updates the prequential measures from those of xs that are labelled: by
-// the decisions that were foretold, and where there is none by the present ones.
-func (e *Engine) score(xs []*stream.Example, told []float64) {
-	e.vecs, e.decs = e.vecs[:0], e.decs[:0]
+// what was foretold, and where nothing was by what the model says now.
+func (e *Engine) score(xs []*stream.Example, told []told) {
+	e.vecs = e.vecs[:0]
 	for i := range xs {
-		if xs[i].Labelled && math.IsNaN(told[i]) {
+		if xs[i].Labelled && !told[i].known() {
 			e.vecs = append(e.vecs, xs[i].X)
 		}
 	}
 	e.tellClipped()
 	if len(e.vecs) > 0 {
-		e.decs = slices.Grow(e.decs, len(e.vecs))[:len(e.vecs)]
-		e.learner.Model().Decisions(e.decs, e.vecs)
+		e.decide(e.vecs)
 	}
 	k := 0
 	for i, x := range xs {
 		if !x.Labelled {
 			continue
 		}
-		f := told[i]
-		if math.IsNaN(f) {
-			f = e.decs[k]
+		said := told[i]
+		if !said.known() {
+			said = e.said(k)
 			k++
 		}
-		e.preq.Add(f, x.Y)
-		e.inBlock--
-		e.curve.Add(e.preq)
+		e.measure(said, x)
 	}
 }
 
@@ -475,7 +529,7 @@ func (e *Engine) add(x *stream.Example) error {
 // start ends the warm-up: it fits the preprocessing, tunes, makes the learner
 // and feeds it the examples of the warm-up.
 func (e *Engine) start(ctx context.Context) error {
-	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim})
+	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim, Scaled: e.scaled})
 	if err != nil {
 		return fmt.Errorf("preprocessing: %w", err)
 	}
@@ -484,6 +538,13 @@ func (e *Engine) start(ctx context.Context) error {
 		c := *x
 		c.X = tr.Next(x.X)
 		scaled[i] = &c
+	}
+	if e.classes != nil {
+		for _, x := range e.warm {
+			if x.Labelled { // more may be known, of labels that wait
+				e.classes.told = max(e.classes.told, int(x.Y)+1)
+			}
+		}
 	}
 	e.weighWarm(scaled)
 	env := e.env()
@@ -566,7 +627,7 @@ func (e *Engine) Finish(ctx context.Context) error {
 			return err
 		}
 		for _, x := range rest {
-			e.push(x, math.NaN())
+			e.push(x, untold)
 		}
 		if _, err := e.learner.Finish(ctx); err != nil {
 			return err
@@ -583,7 +644,14 @@ func (e *Engine) Finish(ctx context.Context) error {
 }
 
 func (e *Engine) env() algos.Env {
-	return algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+	env := algos.Env{Seed: e.cfg.Seed, Task: e.cfg.Task, Log: e.cfg.Log}
+	if e.cfg.HashDim == 0 {
+		env.Scaled = e.scaled
+	}
+	if e.classes != nil {
+		env.Classes = e.classes.told
+	}
+	return env
 }
 
 // pass notes that a record has been consumed. Records come in runs of one

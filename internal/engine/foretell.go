@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -12,6 +13,18 @@ import (
 // about what the model said when an example came. By the time its label is there
 // the model has learned from examples that came after it, and has an answer that
 // nobody could have had in time.
+
+// told is what was said of an example when it came: the decision, or with more
+// than two classes the number of the class predicted and the scores of all that
+// the model knew.
+type told struct {
+	f      float64 // NaN: nothing
+	scores []float64
+}
+
+var untold = told{f: math.NaN()}
+
+func (t told) known() bool { return !math.IsNaN(t.f) }
 
 // asked is an example whose decision by the present model is wanted.
 type asked struct {
@@ -42,7 +55,13 @@ func (e *Engine) foretell(x *stream.Example) {
 	n, c := e.join.examples.last(), *x
 	c.X = e.transform.Apply(x.X)
 	if l, ok := e.learner.(algos.Foreteller); ok {
-		e.join.examples.at(n).told = l.Foretell(&c)
+		e.join.examples.at(n).told = told{f: l.Foretell(&c)}
+		return
+	}
+	if l, ok := e.learner.(algos.ScoreForeteller); ok {
+		scores := make([]float64, e.per())
+		l.ForetellScores(scores, &c)
+		e.join.examples.at(n).told = told{float64(algos.Largest(scores)), scores}
 		return
 	}
 	if e.asked = append(e.asked, asked{n, c.X}); len(e.asked) == blockSize {
@@ -59,10 +78,11 @@ func (e *Engine) answer() {
 	for _, a := range e.asked {
 		e.vecs = append(e.vecs, a.x)
 	}
-	e.decs = slices.Grow(e.decs[:0], len(e.vecs))[:len(e.vecs)]
-	e.learner.Model().Decisions(e.decs, e.vecs)
+	e.decide(e.vecs)
 	for i, a := range e.asked {
-		e.join.examples.at(a.n).told = e.decs[i]
+		t := e.said(i)
+		t.scores = slices.Clone(t.scores)
+		e.join.examples.at(a.n).told = t
 	}
 	clear(e.asked)
 	e.asked = e.asked[:0]

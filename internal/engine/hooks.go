@@ -18,6 +18,12 @@ type (
 	// ConsumedHook is told after each batch; queued is the number of records
 	// that wait.
 	ConsumedHook interface{ Consumed(e *Engine, queued int64) }
+	// ScoredHook is told of the decision on each labelled example before it is
+	// learned from, of the probability that its label is positive, NaN while that
+	// is not known, and of the label.
+	ScoredHook interface {
+		Scored(decision, probability, label float64)
+	}
 	// DeadHook is told of each record that cannot be used.
 	DeadHook interface{ Dead(why *stream.RecordError) }
 	// CheckpointedHook is told when a checkpoint is durable, on the persisting

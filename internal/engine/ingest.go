@@ -25,11 +25,12 @@ type batch struct {
 // goroutines of its own that fetch ahead.
 type ingest struct {
 	src      stream.Source
+	first    []stream.Record // of src, read already
 	dec      stream.Decoder
-	inArena  stream.ArenaDecoder // dec, or nil if it knows no arenas
-	keep     bool                // hand the raw records on
-	join     bool                // look for keys, and for labels
-	labels   stream.Decoder      // of the records of labelsIn
+	waits    bool           // dec is a stream.RecordDecoder
+	keep     bool           // hand the raw records on
+	join     bool           // look for keys, and for labels
+	labels   stream.Decoder // of the records of labelsIn
 	labelsIn string
 	skip     bool // records without a value
 	queue    chan *batch
@@ -56,7 +57,7 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 	n := max(1, queueRecords/batchSize)
 	in := &ingest{src: src, dec: dec, keep: keep, queue: make(chan *batch, n), spare: make(chan *batch, n)}
 	in.bytes, in.room = queueBytes, semaphore.NewWeighted(queueBytes)
-	in.inArena, _ = dec.(stream.ArenaDecoder)
+	_, in.waits = dec.(stream.RecordDecoder)
 	return in
 }
 
@@ -67,7 +68,11 @@ func (in *ingest) run(ctx context.Context) {
 	var recs []stream.Record
 	for {
 		var err error
-		recs, err = in.src.Fetch(ctx, recs[:0])
+		if len(in.first) > 0 {
+			recs, in.first = in.first, nil
+		} else {
+			recs, err = in.src.Fetch(ctx, recs[:0])
+		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				err = fmt.Errorf("reading the stream: %w", err)
@@ -78,7 +83,9 @@ func (in *ingest) run(ctx context.Context) {
 		for rest := recs; len(rest) > 0; {
 			cut := upTo(rest[:min(len(rest), batchSize)], min(batchBytes, in.bytes))
 			if !in.send(ctx, rest[:cut]) {
-				in.err = ctx.Err()
+				if in.err == nil {
+					in.err = ctx.Err()
+				}
 				return
 			}
 			rest = rest[cut:]
@@ -114,7 +121,11 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 			it.Tombstone = true
 			continue
 		}
-		if err := in.decode(r, &it.Example); err != nil {
+		if err := in.decode(ctx, r, &it.Example); err != nil {
+			if _, about := err.(*stream.FieldError); !about && in.waits {
+				in.err = err
+				return false
+			}
 			it.Err = stream.At(r, err)
 		}
 		if in.join {
@@ -135,15 +146,11 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	}
 }
 
-func (in *ingest) decode(r *stream.Record, x *stream.Example) error {
-	switch {
-	case in.join && r.Topic == in.labelsIn:
+func (in *ingest) decode(ctx context.Context, r *stream.Record, x *stream.Example) error {
+	if in.join && r.Topic == in.labelsIn {
 		return in.labels.Decode(r.Value, x)
-	case in.inArena != nil:
-		return in.inArena.DecodeIn(&in.arena, r.Value, x)
-	default:
-		return in.dec.Decode(r.Value, x)
 	}
+	return stream.DecodeRecord(ctx, in.dec, &in.arena, r, x)
 }
 
 // empty returns an empty batch, a new one with room for n items: a source may

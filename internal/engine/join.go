@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -117,9 +116,9 @@ type waiting struct {
 	x    *stream.Example
 	key  string // "" if it does not wait for a label
 	same uint64 // an older example with this key that waited when it came, or 0
-	// told is the decision of the model of the moment in which it came; NaN: there
-	// was none yet, or it did not have to wait.
-	told float64
+	// told is what the model of the moment in which it came said of it; untold if
+	// there was none yet, or it did not have to wait.
+	told told
 }
 
 type label struct {
@@ -139,7 +138,7 @@ func newJoiner(window, delay int) *joiner {
 
 // example takes an example in.
 func (j *joiner) example(x *stream.Example, key string) {
-	w := waiting{x: x, told: math.NaN()}
+	w := waiting{x: x, told: untold}
 	if j.delay == 0 && !x.Labelled && key != "" {
 		w.key = key
 	}

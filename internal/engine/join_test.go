@@ -36,8 +36,10 @@ func apart(items []Item, r *rand.Rand, late, early int) (mixed []Item) {
 			if r.IntN(10) == 0 {
 				d = float64(late) + 0.5 // the largest delay, more often than by chance
 			}
-			events = append(events, event{float64(i) + d, labelItem(it.Key, it.Example.Y, 0)})
-			it.Example.Labelled, it.Example.Y = false, 0
+			label := labelItem(it.Key, it.Example.Y, 0)
+			label.Example.Class = it.Example.Class
+			events = append(events, event{float64(i) + d, label})
+			it.Example.Labelled, it.Example.Y, it.Example.Class = false, 0, ""
 		}
 		events = append(events, event{float64(i), it})
 	}
@@ -69,7 +71,9 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if model, err = e.Predictor().AppendBinary(nil); err != nil {
+	p := e.Predictor()
+	p.Probability = nil // part of the measures here
+	if model, err = p.AppendBinary(nil); err != nil {
 		t.Fatal(err)
 	}
 	counts, err = state.Append(nil, func(f *state.Fields) {
@@ -86,6 +90,7 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 	measures, err = state.Append(nil, func(f *state.Fields) {
 		e.preq.Fields(f)
 		e.curve.Fields(f)
+		e.calib.Fields(f)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
@@ -84,27 +83,47 @@ func (j *joiner) fields(f *state.Fields) {
 // toldFields describes what was foretold, which is part of a state only where
 // there is something.
 func (j *joiner) toldFields(f *state.Fields, waits []waiting) {
-	told, some := make([]float64, len(waits)), false
+	said, some := make([]float64, len(waits)), false
+	var scores []float64
 	for i := range waits {
 		if f.Decoding() {
-			waits[i].told = math.NaN()
+			waits[i].told = untold
 		}
-		told[i] = waits[i].told
-		some = some || !math.IsNaN(told[i])
+		said[i] = waits[i].told.f
+		some = some || waits[i].told.known()
+		scores = append(scores, waits[i].told.scores...)
 	}
 	if !f.Next("told") && (f.Decoding() || !some) {
 		return
 	}
-	f.Float64s("told", &told)
+	f.Float64s("told", &said)
+	// How many scores each has follows from when it came: it is written down.
+	counts := make([]int32, len(waits))
+	for i := range waits {
+		counts[i] = int32(len(waits[i].told.scores))
+	}
+	if f.Next("told_scores") || !f.Decoding() && len(scores) > 0 {
+		f.Float64s("told_scores", &scores)
+		f.Int32s("told_counts", &counts)
+	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	if len(told) != len(waits) {
+	if len(said) != len(waits) || len(counts) != len(waits) {
 		f.Fail("told", errJoin)
 		return
 	}
 	for i := range waits {
-		waits[i].told = told[i]
+		n := int(counts[i])
+		if n < 0 || n > len(scores) {
+			f.Fail("told", errJoin)
+			return
+		}
+		waits[i].told.f = said[i]
+		if n > 0 {
+			waits[i].told.scores = scores[:n:n]
+		}
+		scores = scores[n:]
 	}
 }
 

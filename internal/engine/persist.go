@@ -18,6 +18,10 @@ const MetaRecording = "recording_bytes"
 // letters.
 const MetaDeadLetters = "dead_letters"
 
+// MetaSchemas is the name under which a snapshot keeps the schemas that records
+// have referred to.
+const MetaSchemas = "written_schemas"
+
 // job is what persist does for one snapshot, in this order: wait for the dead
 // letters, have the snapshot confirmed, store it, publish the model, commit the
 // offsets for lag displays.
@@ -76,6 +80,9 @@ func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 		}
 	}
 	h.Meta = append(h.Meta, cfg.Meta...)
+	if cfg.Schemas != nil {
+		h.Meta = append(h.Meta, [2]string{MetaSchemas, cfg.Schemas()})
+	}
 	if m, ok := cfg.DeadLetters.(Marker); ok {
 		h.Meta = append(h.Meta, [2]string{MetaDeadLetters, m.Mark()})
 	}

@@ -55,6 +55,7 @@ type Marker interface {
 // Nothing in it influences the state.
 type RunConfig struct {
 	Source  stream.Source
+	First   []stream.Record // of Source, read already
 	Decoder stream.Decoder
 	// Labels decodes the records of the topic of labels, into Y, Labelled and
 	// ID. An engine that joins needs it. Labels and examples are joined by the
@@ -66,6 +67,9 @@ type RunConfig struct {
 	Start stream.Offsets
 	// Meta is added to the headers of checkpoints.
 	Meta [][2]string
+	// Schemas, if not nil, returns the schemas that records have referred to, which
+	// checkpoints keep.
+	Schemas func() string
 	// Store, Publisher, Recorder and DeadLetters may be nil.
 	Store       *checkpoint.Store
 	Publisher   stream.Publisher
@@ -166,13 +170,15 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		deltas: deltas{every: cfg.FullEvery},
 	}
 	r.in.join, r.in.labels, r.in.labelsIn = e.cfg.Join.Topic != "", cfg.Labels, e.cfg.Join.Topic
-	r.in.skip = cfg.SkipTombstones
+	r.in.skip, r.in.first = cfg.SkipTombstones, cfg.First
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began
 	if r.Version > 0 {
 		r.lastPublished = e.steps
 	}
 
+	e.decoder = cfg.Decoder
+	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
 	go r.in.run(inCtx)

@@ -75,7 +75,11 @@ func (e *Engine) OneLabel() *stream.OneLabelError {
 	if e.sight.differ || n == 0 {
 		return nil
 	}
-	return &stream.OneLabelError{Examples: n, Labelled: e.counts.Labelled, Label: e.sight.first, Regress: e.cfg.Task == algos.Regress}
+	one := &stream.OneLabelError{Examples: n, Labelled: e.counts.Labelled, Label: e.sight.first, Regress: e.cfg.Task == algos.Regress}
+	if e.classes != nil && one.Labelled > 0 {
+		one.Class = e.classes.list[int(one.Label)]
+	}
+	return one
 }
 
 // sightFields describes what is part of a state only where it says something,

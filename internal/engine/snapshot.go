@@ -70,13 +70,22 @@ func (e *Engine) meta() [][2]string {
 // examples may come in another codec.
 func (e *Engine) dataMeta() (list [][2]string) {
 	if s := &e.cfg.Signature; s.Labels != "" {
-		list = append(list, [2]string{"labels", s.Labels})
+		list = append(list, [2]string{MetaLabels, s.Labels})
 	}
 	if names := e.cfg.Signature.Features(); names != nil {
 		list = append(list, [2]string{"columns", strings.Join(names, ",")})
 	}
+	if s := e.cfg.Signature.Schema; s != "" {
+		list = append(list, [2]string{MetaSchema, s})
+	}
 	return list
 }
+
+// Names in the header of a snapshot; see dataMeta.
+const (
+	MetaLabels = "labels"
+	MetaSchema = "schema"
+)
 
 // sameData returns an error if the snapshot is of other data.
 func (e *Engine) sameData(s *checkpoint.Snapshot) error {

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -70,7 +69,7 @@ func (e *Engine) fields(f *state.Fields) {
 	columns.Examples(f, "warm", &e.warm)
 	columns.Examples(f, "block", &e.block) // empty in every snapshot
 	if f.Decoding() {
-		e.told = slices.Repeat([]float64{math.NaN()}, len(e.block))
+		e.told = slices.Repeat([]told{untold}, len(e.block))
 	}
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
 		e.tuned[i].Fields(f)
@@ -81,11 +80,13 @@ func (e *Engine) fields(f *state.Fields) {
 	if e.started {
 		f.Group("transform", e.transform.Fields)
 	}
+	e.classFields(f)
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
+	e.calibrationFields(f)
 	e.moreFields(f)
 	e.sightFields(f)
-	e.classes.fields(f, e.cfg.numClasses())
+	e.weights.fields(f, e.numClasses())
 	// Part of a state only where something was clipped.
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)
@@ -126,6 +127,9 @@ func (c *Config) fields(f *state.Fields) {
 		given += k + "=" + c.Options[k] + " "
 	}
 	same("set", given)
+	if c.Signature.Schema != "" || f.Next("schema") {
+		same("schema", c.Signature.Schema)
+	}
 }
 
 func offsetFields(f *state.Fields, o *stream.Offsets) {

@@ -10,6 +10,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Counts returns what became of the records so far.
@@ -88,5 +89,26 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	}
 	sig := e.cfg.Signature
 	sig.Dim, sig.Index = e.gate.dim, e.gate.index
-	return &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
+	if e.classes != nil {
+		for _, name := range e.classes.list[e.classes.listed:e.classes.told] {
+			if err := sig.AddClass(name); err != nil { // the decoder has let it pass
+				sig.Labels = ""
+				break
+			}
+		}
+	}
+	p := &pipeline.Pipeline{Learner: e.cfg.Spec.Name, Task: e.cfg.Task, Options: e.options, Signature: sig, Transform: e.transform, Model: e.learner.Model()}
+	if e.calib != nil && e.calib.Known() {
+		p.Probability = e.calib.Map()
+	}
+	return p
+}
+
+// Signature says what data the engine is for; see [codec.Signature].
+func (e *Engine) Signature() codec.Signature { return e.cfg.Signature }
+
+// Fields returns what has been noticed in the fields of events since the start
+// of Run; see [codec.FieldCounts].
+func (e *Engine) Fields() (fields []codec.FieldCount, events, unlisted uint64) {
+	return codec.FieldCounts(e.decoder)
 }

@@ -164,7 +164,7 @@ func oracle(scores, labels []float64, from int) Measures {
 	}
 	scores, labels = scores[from:], labels[from:]
 	n := float64(len(scores))
-	var right, stayed, loss, logLoss float64
+	var right, stayed, loss float64
 	hit := map[float64]float64{}
 	share := map[float64]float64{} // of predictions and labels
 	classShare := map[float64]float64{}
@@ -182,11 +182,6 @@ func oracle(scores, labels []float64, from int) Measures {
 		}
 		before = labels[i]
 		loss += math.Max(0, 1-labels[i]*scores[i])
-		if m := labels[i] * scores[i]; m > -30 {
-			logLoss -= math.Log(1 / (1 + math.Exp(-m)))
-		} else {
-			logLoss -= m
-		}
 		share[p] += 1 / n
 		classShare[labels[i]] += 1 / n
 	}
@@ -194,8 +189,8 @@ func oracle(scores, labels []float64, from int) Measures {
 	chance := share[1]*classShare[1] + share[-1]*classShare[-1]
 	return Measures{
 		Accuracy: Number(acc), Error: Number(1 - acc), Hinge: Number(loss / n), AUC: Number(bruteAUC(scores, labels)),
-		LogLoss: Number(logLoss / n), BalancedAccuracy: Number((hit[1]/classShare[1] + hit[-1]/classShare[-1]) / 2),
-		Kappa: Number((acc - chance) / (1 - chance)), KappaT: Number((acc - stayed/n) / (1 - stayed/n)),
+		BalancedAccuracy: Number((hit[1]/classShare[1] + hit[-1]/classShare[-1]) / 2),
+		Kappa:            Number((acc - chance) / (1 - chance)), KappaT: Number((acc - stayed/n) / (1 - stayed/n)),
 		Baseline: Baseline{Number(larger / n), Number(stayed / n)},
 	}
 }
@@ -328,19 +323,25 @@ func TestJSON(t *testing.T) {
 	p := New(false, 2)
 	p.Add(1, 1)
 	p.Add(-0.5, 1)
-	p.logLoss = 1
+	p.AddProbability(0.75, true)
+	p.AddProbability(0.5, false)
 	tail := `"balanced_accuracy":null,"auc":null,"kappa":0,"kappa_t":0,"baseline":{"majority":1,"no_change":0.5}`
-	want := `{"accuracy":0.5,"error":0.5,"hinge":0.75,"log_loss":0.5,` + tail + `,"interval":null,` +
-		`"window":{"examples":2,"accuracy":0.5,"error":0.5,"hinge":0.75,"log_loss":0.6436693,` + tail + `}}`
+	head := `"accuracy":0.5,"error":0.5,"hinge":0.75,"log_loss":0.49,"brier":0.15625,"brier_skill":0.375,"ece":0.375,"ece_noise":0.37,` +
+		`"reliability":[{"examples":1,"probability":0.5,"share":0},{"examples":1,"probability":0.75,"share":1}],`
+	want := `{` + head + tail + `,"interval":null,"window":{"examples":2,` + head + tail + `}}`
 	s := p.Summary()
-	s.Window.LogLoss = Number(math.Round(1e7*float64(s.Window.LogLoss)) / 1e7)
+	for _, m := range []*Probability{&s.Probability, &s.Window.Probability} {
+		for _, v := range []*Number{&m.LogLoss, &m.ECENoise} {
+			*v = Number(math.Round(1e2*float64(*v)) / 1e2)
+		}
+	}
 	if got := encode(s); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	q := New(true, 2)
 	q.Add(1, 2)
 	q.Add(5, 4)
-	none := `"accuracy":null,"error":null,"hinge":null,"log_loss":null,"balanced_accuracy":null,"auc":null,"kappa":null,"kappa_t":null,` +
+	none := `"accuracy":null,"error":null,"hinge":null,"log_loss":null,"brier":null,"brier_skill":null,"ece":null,"ece_noise":null,"reliability":null,"balanced_accuracy":null,"auc":null,"kappa":null,"kappa_t":null,` +
 		`"baseline":{"majority":null,"no_change":null},"mae":1,"rmse":1,"r2":0`
 	want = `{` + none + `,"interval":null,"window":{"examples":2,` + none + `}}`
 	if got := encode(q.Summary()); got != want {
@@ -372,7 +373,7 @@ func TestMeasureNames(t *testing.T) {
 	}
 	want := "examples"
 	for _, suffix := range []string{"", "_window"} {
-		for _, name := range []string{"accuracy", "hinge", "log_loss", "balanced_accuracy", "auc", "kappa", "kappa_t", "majority", "no_change"} {
+		for _, name := range []string{"accuracy", "hinge", "log_loss", "brier", "brier_skill", "ece", "ece_noise", "balanced_accuracy", "auc", "kappa", "kappa_t", "majority", "no_change"} {
 			want += " " + name + suffix
 		}
 	}
@@ -457,10 +458,10 @@ func TestOlderState(t *testing.T) {
 		}
 	}
 	want, got := p.Final(), q.Final()
-	if want.Interval == nil || got.Interval != nil || got.LogLoss == got.LogLoss || got.Baseline.Majority == got.Baseline.Majority {
-		t.Errorf("intervals %v, %v, loss %v, majority %v", want.Interval, got.Interval, got.LogLoss, got.Baseline.Majority)
+	if want.Interval == nil || got.Interval != nil || got.Baseline.Majority == got.Baseline.Majority {
+		t.Errorf("intervals %v, %v, majority %v", want.Interval, got.Interval, got.Baseline.Majority)
 	}
-	if got.Window != want.Window || got.Accuracy != want.Accuracy || got.Baseline.NoChange != want.Baseline.NoChange {
+	if fmt.Sprint(got.Window) != fmt.Sprint(want.Window) || got.Accuracy != want.Accuracy || got.Baseline.NoChange != want.Baseline.NoChange {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

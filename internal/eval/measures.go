@@ -45,10 +45,7 @@ type Measures struct {
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"` // 1 − Accuracy
 	Hinge    Number `json:"hinge"` // mean of max(0, 1 − y·f(x))
-	// LogLoss is the mean of −ln of the probability of the label, where decisions
-	// are taken as log odds: ln(1 + exp(−y·f(x))). ln 2 = 0.69 is that of a coin.
-	// The decisions of most learners are not calibrated, and pay for it.
-	LogLoss Number `json:"log_loss"`
+	Probability
 	// BalancedAccuracy is the mean of the accuracies on each of the two classes.
 	BalancedAccuracy Number `json:"balanced_accuracy"`
 	// AUC is the probability that a positive example has a higher score than a
@@ -63,6 +60,11 @@ type Measures struct {
 	KappaT Number       `json:"kappa_t"` // 1: perfect, 0: as good as predicting the label before
 	// Baseline holds what the accuracy has to be compared with.
 	Baseline Baseline `json:"baseline"`
+
+	// Classes describes each of more than two classes, by number. BalancedAccuracy
+	// then is the mean of the recalls of those that have come; Hinge, LogLoss and
+	// AUC do not apply.
+	Classes []Class `json:"classes,omitempty"`
 
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
 	RMSE *Number `json:"rmse,omitempty"` // root of the mean squared error
@@ -113,6 +115,9 @@ func (b Baseline) String() string {
 type Window struct {
 	Examples int `json:"examples"`
 	Measures
+	// Confusion counts, for each of more than two classes, the examples of it by
+	// the class predicted.
+	Confusion [][]uint64 `json:"confusion,omitempty"`
 }
 
 // Summary holds measures over all examples and over the window.
@@ -156,6 +161,9 @@ type Test struct {
 	Accuracy Number `json:"accuracy"`
 	Error    Number `json:"error"`
 	AUC      Number `json:"auc"`
+	// Of more than two classes, as in Measures.
+	BalancedAccuracy Number  `json:"balanced_accuracy,omitzero"`
+	Classes          []Class `json:"classes,omitempty"`
 
 	MAE  *Number `json:"mae,omitempty"`
 	RMSE *Number `json:"rmse,omitempty"`
@@ -164,13 +172,13 @@ type Test struct {
 
 func noMeasures() Measures {
 	nan := Number(math.NaN())
-	return Measures{Accuracy: nan, Error: nan, Hinge: nan, LogLoss: nan, BalancedAccuracy: nan, AUC: nan, Kappa: nan, KappaT: nan, Baseline: Baseline{nan, nan}}
+	return Measures{Accuracy: nan, Error: nan, Hinge: nan, Probability: noProbability(), BalancedAccuracy: nan, AUC: nan, Kappa: nan, KappaT: nan, Baseline: Baseline{nan, nan}}
 }
 
-func (m *Measures) classification(t *tally, hinge, logLoss, auc float64) {
+func (m *Measures) classification(t *tally, hinge, auc float64) {
 	acc := t.accuracy()
 	m.Accuracy, m.Error = Number(acc), Number(1-acc)
-	m.Hinge, m.LogLoss, m.AUC = Number(hinge), Number(logLoss), Number(auc)
+	m.Hinge, m.AUC = Number(hinge), Number(auc)
 	m.BalancedAccuracy, m.Baseline = Number(t.balanced()), t.baseline()
 	m.Hits = t.hits
 	m.Kappa, m.KappaT = Number(t.kappa()), Number(t.kappaT())

@@ -6,9 +6,9 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -18,13 +18,14 @@ import (
 type Prequential struct {
 	regress bool
 
-	n     uint64
-	total tally
-	// Sums over all examples. That of the logistic losses is NaN in a state of
-	// an earlier version, which did not have it.
-	hinge, logLoss float64
-	bins           *bins
-	blocks         blocks
+	n           uint64
+	total       tally
+	hinge       float64 // sum over all examples
+	bins        *bins
+	blocks      blocks
+	calibration calibration
+	// More than two classes: counts over all examples, and over the window.
+	classes, recentClasses *confusion
 
 	// Regression: sums over all examples, and Welford's mean and sum of
 	// squared deviations of the labels.
@@ -140,6 +141,7 @@ func New(regress bool, size int) *Prequential {
 	p := &Prequential{regress: regress, size: max(size, 1)}
 	if !regress {
 		p.bins, p.blocks.length = new(bins), firstBlock
+		p.calibration.size = p.size
 	}
 	return p
 }
@@ -152,16 +154,16 @@ func class(v float64) int {
 	return 0
 }
 
-// logLoss returns −log of the probability of the label, with the sigmoid of
-// the score as that of the positive class.
-func logLoss(score, label float64) float64 { return linear.Softplus(-float64(label * score)) }
-
 // hinge returns max(0, 1 − y·f), or NaN for a score that is NaN.
 func hinge(score, label float64) float64 { return max(0, 1-float64(label*score)) }
 
 // Add takes the score of an example, as computed before the example was
-// learned from, and its label: ±1 for a classifier.
+// learned from, and its label: ±1 for a classifier of two classes.
 func (p *Prequential) Add(score, label float64) {
+	if p.classes != nil {
+		p.addClass(score, label)
+		return
+	}
 	y, c := class(label), class(score)
 	stayed, larger := p.n > 0 && label == p.last, p.total.majority() == y
 	p.last = label
@@ -187,7 +189,6 @@ func (p *Prequential) Add(score, label float64) {
 	p.total.add(y, c, stayed, larger)
 	p.recent.add(y, c, stayed, larger)
 	p.hinge += hinge(score, label)
-	p.logLoss += logLoss(score, label)
 	p.bins.add(score, y)
 	p.blocks.add(y == c)
 }
@@ -195,22 +196,48 @@ func (p *Prequential) Add(score, label float64) {
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 
+// Majority returns the label that has been the most frequent, of two that are
+// equally so the positive one, of more the first.
+func (p *Prequential) Majority() float64 {
+	if p.classes != nil {
+		return float64(p.classes.majority())
+	}
+	return float64(2*p.total.majority() - 1)
+}
+
 // Classes returns how many of them were negative and positive.
 func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
-// Newest returns that of the newest n of them, as far as the window goes back.
-func (p *Prequential) Newest(n int) (counts [2]int) {
-	for i := range min(max(n, 0), len(p.labels)) {
-		counts[class(p.labels[(p.n-1-uint64(i))%uint64(p.size)])]++
+// Counts returns how many of them were of each class, the negative one of two
+// first.
+func (p *Prequential) Counts() []uint64 {
+	if p.classes != nil {
+		return slices.Clone(p.classes.count)
 	}
-	return counts
+	negative, positive := p.total.classes()
+	return []uint64{negative, positive}
+}
+
+// CountNewest adds those of the newest n of them, as far as the window goes back,
+// to counts, and returns how many there are.
+func (p *Prequential) CountNewest(counts []float64, n int) int {
+	n = min(max(n, 0), len(p.labels))
+	for i := range n {
+		y := p.labels[(p.n-1-uint64(i))%uint64(p.size)]
+		if p.classes != nil {
+			counts[int(y)]++
+		} else {
+			counts[class(y)]++
+		}
+	}
+	return n
 }
 
 // score returns the measure that a curve shows, over all examples and over the
 // window: the accuracy, or the mean absolute error of a regression.
 func (p *Prequential) score() (all, window float64) {
 	if !p.regress {
-		return p.total.accuracy(), p.recent.accuracy()
+		return p.Accuracy()
 	}
 	var sum float64
 	for i := range p.scores {
@@ -222,6 +249,9 @@ func (p *Prequential) score() (all, window float64) {
 // Accuracy returns the share of right predictions, over all examples and over
 // the window; NaN before the first example and for a regression.
 func (p *Prequential) Accuracy() (all, window float64) {
+	if p.classes != nil {
+		return p.classes.accuracy(), p.recentClasses.accuracy()
+	}
 	return p.total.accuracy(), p.recent.accuracy()
 }
 
@@ -236,7 +266,9 @@ func (p *Prequential) Fields(f *state.Fields) {
 	f.Float64s("scores", &p.scores)
 	f.Float64s("labels", &p.labels)
 	f.Bools("stayed", &p.stayed)
-	if p.regress {
+	if p.classes != nil {
+		p.classFields(f)
+	} else if p.regress {
 		f.Float64("absolute_error", &p.absErr)
 		f.Float64("squared_error", &p.sqErr)
 		f.Float64("label_mean", &p.meanY)
@@ -260,6 +292,7 @@ func (p *Prequential) Fields(f *state.Fields) {
 		f.Fail("window", fmt.Errorf("the state has regression %v and window %d, here they are %v and %d", regress, size, p.regress, p.size))
 	case uint64(len(p.scores)) != min(p.n, uint64(p.size)) || len(p.labels) != len(p.scores) || len(p.stayed) != len(p.scores):
 		f.Fail("scores", fmt.Errorf("%d scores, %d labels, %d flags after %d examples", len(p.scores), len(p.labels), len(p.stayed), p.n))
+	case p.classes != nil:
 	case !p.regress:
 		p.recount()
 	default:
@@ -270,13 +303,17 @@ func (p *Prequential) Fields(f *state.Fields) {
 // laterFields describes what earlier versions did not have. Over their states
 // it is unknown.
 func (p *Prequential) laterFields(f *state.Fields) {
-	if f.Decoding() && !f.Next("log_loss") {
-		p.logLoss, p.total.larger, p.blocks = math.NaN(), math.NaN(), blocks{}
+	if f.Next("log_loss") { // that of the sigmoids of scores
+		var before float64
+		f.Float64("log_loss", &before)
+	}
+	if f.Decoding() && !f.Next("larger_class") {
+		p.total.larger, p.blocks = math.NaN(), blocks{}
 		return
 	}
-	f.Float64("log_loss", &p.logLoss)
 	f.Float64("larger_class", &p.total.larger)
 	f.Group("blocks", func(f *state.Fields) { p.blocks.fields(f, p.n) })
+	p.calibrationFields(f)
 }
 
 // recount counts over the ring that has been read.
@@ -301,6 +338,9 @@ func (p *Prequential) recount() {
 
 // Summary returns all measures.
 func (p *Prequential) Summary() Summary {
+	if p.classes != nil {
+		return p.classSummary()
+	}
 	s := Summary{Measures: noMeasures(), Window: Window{Measures: noMeasures(), Examples: len(p.scores)}}
 	if p.regress {
 		n := float64(p.n)
@@ -309,13 +349,14 @@ func (p *Prequential) Summary() Summary {
 		return s
 	}
 	n, w := float64(p.n), float64(len(p.scores))
-	s.classification(&p.total, p.hinge/n, p.logLoss/n, p.bins.auc())
-	var margin, logistic float64
+	s.classification(&p.total, p.hinge/n, p.bins.auc())
+	s.Probability = p.calibration.all()
+	var margin float64
 	for i := range p.scores {
 		margin += hinge(p.scores[i], p.labels[i])
-		logistic += logLoss(p.scores[i], p.labels[i])
 	}
-	s.Window.classification(&p.recent, margin/w, logistic/w, AUC(p.scores, p.labels))
+	s.Window.classification(&p.recent, margin/w, AUC(p.scores, p.labels))
+	s.Window.Probability = p.calibration.window()
 	return s
 }
 
@@ -331,6 +372,9 @@ func (p *Prequential) Final() Summary {
 func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}
+	if p.classes != nil {
+		return append(append(out, classMeasures(&s.Measures, "")...), classMeasures(&s.Window.Measures, "_window")...)
+	}
 	list := func(m *Measures, suffix string) {
 		put := func(name string, v Number) {
 			out = append(out, stream.Measure{Name: "prequential_" + name + suffix, Value: float64(v)})
@@ -344,6 +388,10 @@ func (p *Prequential) Measures() []stream.Measure {
 		put("accuracy", m.Accuracy)
 		put("hinge", m.Hinge)
 		put("log_loss", m.LogLoss)
+		put("brier", m.Brier)
+		put("brier_skill", m.BrierSkill)
+		put("ece", m.ECE)
+		put("ece_noise", m.ECENoise)
 		put("balanced_accuracy", m.BalancedAccuracy)
 		put("auc", m.AUC)
 		put("kappa", m.Kappa)

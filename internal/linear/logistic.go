@@ -21,12 +21,25 @@ func Softplus(x float64) float64 {
 	if e > math.Sqrt2-1 {
 		z, log = (1+e-math.Sqrt2)/(1+e+math.Sqrt2), math.Ln2/2
 	}
+	return max(x, 0) + (log + artanh2(z))
+}
+
+// Log returns the natural logarithm of a positive normal number with the same
+// bits on every machine and an error below 1e-15, absolute or relative.
+func Log(x float64) float64 {
+	// x = m·2^e, and m is at most a factor of √2 from √½.
+	m, e := math.Frexp(x)
+	return float64((float64(e)-0.5)*math.Ln2) + artanh2((m-math.Sqrt2/2)/(m+math.Sqrt2/2))
+}
+
+// artanh2 returns 2 artanh z for |z| < .172.
+func artanh2(z float64) float64 {
 	z2 := z * z
 	z4 := z2 * z2
 	// The odd and the even terms of the series by themselves: half the time.
 	a := 1 + float64(z4*(1./5+float64(z4*(1./9+float64(z4*(1./13+float64(z4*(1./17))))))))
 	b := 1./3 + float64(z4*(1./7+float64(z4*(1./11+float64(z4*(1./15+float64(z4*(1./19))))))))
-	return max(x, 0) + (log + float64(2*z*(a+float64(z2*b))))
+	return float64(2 * z * (a + float64(z2*b)))
 }
 
 // ExpNeg returns exp(−x) for x ≥ 0, with a relative error below 1e-15 and 0

@@ -15,7 +15,9 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -28,24 +30,65 @@ type Pipeline struct {
 	Signature codec.Signature
 	Transform *prep.Transform
 	Model     algos.Model // takes what Transform gives
+	// Probability turns a decision into the probability that the label is
+	// positive; nil where that is not known.
+	Probability *calibrate.Map
 }
 
 // Info describes the model.
 func (p *Pipeline) Info() algos.Info { return p.Model.Info() }
 
+// Preprocessing describes the preprocessing in a line.
+func (p *Pipeline) Preprocessing() string {
+	s := p.Transform.String()
+	if spec, err := registry.Lookup(p.Learner); err == nil && spec.OwnScale && p.Transform.Scale() == prep.None {
+		s += " (the learner scales by itself)"
+	}
+	return s
+}
+
+// Classes returns the number of classes; 0 for a regression.
+func (p *Pipeline) Classes() int {
+	m, ok := p.Model.(algos.Scorer)
+	switch {
+	case p.Task == algos.Regress:
+		return 0
+	case ok:
+		return m.Classes()
+	}
+	return 2
+}
+
 // Decisions sets dst[i] to the decision for xs[i].
-func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) {
+func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) { p.Model.Decisions(dst, p.apply(xs)) }
+
+// Scores sets dst[i*K+k] to the score of class k of K for xs[i]; of two classes
+// they are minus the decision, and the decision.
+func (p *Pipeline) Scores(dst []float64, xs []stream.Vec) {
+	if m, ok := p.Model.(algos.Scorer); ok {
+		m.Scores(dst, p.apply(xs))
+		return
+	}
+	f := make([]float64, len(xs))
+	p.Decisions(f, xs)
+	for i, v := range f {
+		dst[2*i], dst[2*i+1] = -v, v
+	}
+}
+
+func (p *Pipeline) apply(xs []stream.Vec) []stream.Vec {
 	t := make([]stream.Vec, len(xs))
 	for i, x := range xs {
 		t[i] = p.Transform.Apply(x)
 	}
-	p.Model.Decisions(dst, t)
+	return t
 }
 
 // magic starts an encoded pipeline; the digit is the format's version.
 const (
-	magic   = "streamsvm-predictor-2\n"
-	magicV1 = "streamsvm-predictor-1\n" // without a signature
+	magic   = "streamsvm-predictor-3\n"
+	magicV2 = "streamsvm-predictor-2\n" // without probabilities
+	magicV1 = "streamsvm-predictor-1\n" // and without a signature
 )
 
 // ErrFormat is returned for bytes that no known version of this package wrote.
@@ -60,22 +103,49 @@ func (p *Pipeline) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	dst = append(dst, magic...)
-	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, true, &model) })
+	dst, err = state.Append(dst, func(f *state.Fields) { p.fields(f, 3, &model) })
 	if err != nil {
 		return dst, err
 	}
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-func (p *Pipeline) fields(f *state.Fields, signed bool, model *[]byte) {
+func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 	f.String("learner", &p.Learner)
 	f.String("task", (*string)(&p.Task))
 	Options(f, &p.Options)
-	if signed {
+	if version > 1 {
 		f.Group("signature", func(f *state.Fields) { signature(f, &p.Signature) })
 	}
 	f.Group("transform", p.Transform.Fields)
 	f.Bytes("model", model)
+	if version > 2 {
+		f.Group("probability", p.probability)
+	}
+}
+
+// The forms that a map from decisions to probabilities has.
+const (
+	formNone    = "none"
+	formLogOdds = "log_odds"
+)
+
+func (p *Pipeline) probability(f *state.Fields) {
+	form := formNone
+	if p.Probability != nil {
+		form = formLogOdds
+	}
+	f.String("form", &form)
+	switch {
+	case form == formNone:
+	case form == formLogOdds && p.Task != algos.Regress:
+		if f.Decoding() {
+			p.Probability = new(calibrate.Map)
+		}
+		p.Probability.Fields(f)
+	default:
+		f.Fail("form", fmt.Errorf("%q for the task %s", form, p.Task))
+	}
 }
 
 // Options describes the options of a learner, in order of name.
@@ -101,8 +171,13 @@ func signature(f *state.Fields, s *codec.Signature) {
 	f.Int("dim", &s.Dim)
 	f.Int("index", &s.Index)
 	if s.Labels != "" {
-		_, _, err := codec.ParseLabels(s.Labels)
+		_, err := codec.ParseClasses(s.Labels)
 		f.Fail("labels", err)
+	}
+	if s.Schema != "" || f.Next("schema") {
+		f.String("schema", &s.Schema)
+		_, err := s.Scaled()
+		f.Fail("schema", err)
 	}
 	if s.Dim < 0 || s.Dim > s.Index || s.Index > math.MaxInt32 {
 		f.Fail("dim", fmt.Errorf("dimension %d, largest index %d", s.Dim, s.Index))
@@ -133,25 +208,31 @@ func list(f *state.Fields, name string, names *[]string) {
 
 // Decode reads an encoded pipeline. It copes with any input.
 func Decode(data []byte) (*Pipeline, error) {
-	if len(data) < len(magic)+8 || string(data[:len(magic)]) != magic && string(data[:len(magic)]) != magicV1 {
+	version := 0
+	if len(data) >= len(magic)+8 {
+		version = 1 + slices.Index([]string{magicV1, magicV2, magic}, string(data[:len(magic)]))
+	}
+	if version == 0 {
 		return nil, ErrFormat
 	}
-	signed := string(data[:len(magic)]) == magic
 	body := data[:len(data)-8]
 	if got, want := xxhash.Sum64(body), binary.LittleEndian.Uint64(data[len(body):]); got != want {
 		return nil, fmt.Errorf("encoded predictor: checksum %016x, expected %016x", got, want)
 	}
 	p := &Pipeline{Transform: new(prep.Transform)}
 	var model []byte
-	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, signed, &model) }); err != nil {
+	if err := state.Decode(body[len(magic):], func(f *state.Fields) { p.fields(f, version, &model) }); err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
 	spec, err := registry.Lookup(p.Learner)
 	if err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
-	if p.Model, err = spec.DecodeModel(model); err != nil {
+	if p.Model, err = rest.Spec(spec).DecodeModel(model); err != nil {
 		return nil, fmt.Errorf("encoded predictor: model of %s: %w", p.Learner, err)
+	}
+	if n := p.Signature.Classes(); n > 0 && p.Task == algos.Classify && n != p.Classes() {
+		return nil, fmt.Errorf("encoded predictor: model of %s: %d labels, %d classes", p.Learner, n, p.Classes())
 	}
 	return p, nil
 }

@@ -59,6 +59,10 @@ type Options struct {
 	// Span is about how many examples the mean of Running goes back, at least
 	// 1; 0 means DefaultSpan.
 	Span int
+	// Scaled says of features, by index, that their scale means something, as
+	// that of a category's does: standard and minmax leave them as they are, and
+	// Auto does not look at them. It does not apply to hashed features.
+	Scaled []bool
 }
 
 // Transform is a fitted preprocessing. It is safe for concurrent use, and
@@ -137,8 +141,15 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 		return t, nil
 	}
 	s := collect(examples, func(x stream.Vec) stream.Vec { return t.hash(x, nil) })
+	var scaled []bool
+	if o.HashDim == 0 {
+		scaled = o.Scaled
+	}
 	if t.auto {
-		t.scale = s.choose()
+		t.scale = s.but(scaled).choose()
+		if t.scale == Common && slices.Contains(scaled, true) {
+			t.scale = Standard
+		}
 	}
 	switch t.scale {
 	case Common:
@@ -147,7 +158,7 @@ func Fit(examples []*stream.Example, o Options) (*Transform, error) {
 			t.common, t.low, t.high = 1/m, -2, 2
 		}
 	case MinMax, Standard:
-		t.fit(s)
+		t.fit(s, scaled)
 	}
 	t.clip()
 	return t, nil
@@ -167,7 +178,7 @@ func (t *Transform) clip() {
 }
 
 // fit sets shift and factor.
-func (t *Transform) fit(s *stats) {
+func (t *Transform) fit(s *stats, scaled []bool) {
 	t.dense = s.densify()
 	n := len(s.features)
 	if t.dense {
@@ -184,6 +195,10 @@ func (t *Transform) fit(s *stats) {
 			i = int(f.idx)
 		} else {
 			t.idx[k] = f.idx
+		}
+		if j := int(f.idx); j < len(scaled) && scaled[j] {
+			t.factor[i] = 1
+			continue
 		}
 		lo, hi := f.span(s.n)
 		shift, width := lo, hi-lo

@@ -103,6 +103,18 @@ func (s *stats) visit(xs []stream.Vec, do func(f *feature, v float64)) {
 	}
 }
 
+// but returns the statistics without those of the features that are scaled.
+func (s *stats) but(scaled []bool) *stats {
+	if !slices.Contains(scaled, true) {
+		return s
+	}
+	c := *s
+	c.features = slices.DeleteFunc(slices.Clone(s.features), func(f feature) bool {
+		return int(f.idx) < len(scaled) && scaled[f.idx]
+	})
+	return &c
+}
+
 // largest returns the largest |value|.
 func (s *stats) largest() float64 {
 	m := 0.0

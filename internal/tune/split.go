@@ -35,20 +35,25 @@ type fold struct{ train, test []*stream.Example }
 const blocksPerFold = 64
 
 // split deals the examples out; note says why that is impossible.
-func split(examples []*stream.Example, task algos.Task, seed uint64) (d *data, note string) {
+func split(examples []*stream.Example, env algos.Env) (d *data, note string) {
+	task := env.Task
 	d = &data{minority: 1}
-	n, positive := 0, 0
+	n := 0
 	for i, x := range examples {
 		if !x.Labelled {
 			continue
 		}
 		n++
-		if x.Y > 0 {
-			positive++
-		}
 		if n == maxExamples {
 			examples = examples[:i+1]
 			break
+		}
+	}
+	isPositive := positives(examples, env.Classes)
+	positive := 0
+	for _, x := range examples {
+		if x.Labelled && isPositive(x) {
+			positive++
 		}
 	}
 	d.labelled = n
@@ -72,7 +77,7 @@ func split(examples []*stream.Example, task algos.Task, seed uint64) (d *data, n
 		b.list = append(b.list, x)
 		if x.Labelled {
 			b.labelled++
-			if x.Y > 0 {
+			if isPositive(x) {
 				b.positive++
 			}
 		}
@@ -80,7 +85,7 @@ func split(examples []*stream.Example, task algos.Task, seed uint64) (d *data, n
 	// Runs are dealt in order of their share of one class, a hand of one for
 	// each fold at a time, and within a hand by chance: equal shares without
 	// any pattern.
-	r := rng.New(seed, "tune.folds")
+	r := rng.New(env.Seed, "tune.folds")
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	slices.SortStableFunc(all, func(a, b block) int { return a.positive*b.labelled - b.positive*a.labelled })
 	d.blocks = make([][]block, numFolds)
@@ -97,6 +102,26 @@ func split(examples []*stream.Example, task algos.Task, seed uint64) (d *data, n
 		d.blocks[k] = spread(d.blocks[k], r.Float64())
 	}
 	return d, ""
+}
+
+// positives tells which of the labelled examples count as one class where folds
+// and rungs are concerned: of more than two, all but those of the largest.
+func positives(examples []*stream.Example, classes int) func(*stream.Example) bool {
+	if classes <= 2 {
+		return func(x *stream.Example) bool { return x.Y > 0 }
+	}
+	count, largest := make([]int, classes), 0
+	for _, x := range examples {
+		if x.Labelled {
+			count[int(x.Y)]++
+		}
+	}
+	for k, n := range count {
+		if n > count[largest] {
+			largest = k
+		}
+	}
+	return func(x *stream.Example) bool { return int(x.Y) != largest }
 }
 
 // spread reorders blocks, which are sorted by their share of a class, so that

@@ -80,7 +80,7 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 		res.Note = "no option is left to tune"
 		return res, err
 	}
-	d, note := split(examples, env.Task, env.Seed)
+	d, note := split(examples, env)
 	if note != "" {
 		res.Note = note
 		return res, nil
@@ -212,6 +212,30 @@ func weigh(trials []*trial, n int, task algos.Task) {
 	}
 }
 
+// scoreClasses weighs the classes that are predicted right. The loss is the sum of
+// the hinge losses of each class against the rest.
+func scoreClasses(m algos.Scorer, xs []stream.Vec, test []*stream.Example) sum {
+	k := m.Classes()
+	scores := make([]float64, k*len(xs))
+	m.Scores(scores, xs)
+	var s sum
+	for i, x := range test {
+		f := scores[i*k : (i+1)*k]
+		w := x.Importance()
+		s.n += w
+		if algos.Largest(f) == int(x.Y) {
+			s.right += w
+		}
+		for c, v := range f {
+			if c != int(x.Y) {
+				v = -v
+			}
+			s.loss += float64(w * max(0, 1-v)) // NaN if v is
+		}
+	}
+	return s
+}
+
 // sum adds up weights.
 type sum struct{ n, right, loss float64 }
 
@@ -242,6 +266,9 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 	xs := make([]stream.Vec, len(f.test))
 	for i, x := range f.test {
 		xs[i] = x.X
+	}
+	if env.Classes > 2 {
+		return scoreClasses(l.Model().(algos.Scorer), xs, f.test), nil
 	}
 	decisions := make([]float64, len(xs))
 	l.Model().Decisions(decisions, xs)

@@ -285,7 +285,7 @@ func TestFolds(t *testing.T) {
 			x.Labelled = true
 		}
 		for seed := range uint64(8) {
-			d, note := split(xs, algos.Classify, seed)
+			d, note := split(xs, algos.Env{Task: algos.Classify, Seed: seed})
 			if note != "" {
 				t.Fatal(note)
 			}

@@ -1,12 +1,14 @@
 // Package codec turns the values of records into examples and back.
 //
-// Four wire forms are known by name:
+// Six wire forms are known by name:
 //
 //	libsvm   +1 3:0.5 7:1.25            label, then 1-based increasing indices
 //	json     {"x":[0.5,1.25],"y":1}     or sparse {"x":{"3":0.5},"y":-1}
 //	msgpack  the same map; dense x as array of numbers or as bin of
 //	         little-endian float32, sparse x as {"i":bin,"v":bin}
 //	csv      0.5,1.25,1                 one column may hold the label
+//	avro     binary events, with a reference to a schema in a registry, or of
+//	protobuf one schema that is given
 //
 // Feature indices are 1-based in the text forms libsvm and json (sparse), as
 // LIBSVM's users write them, and 0-based in msgpack, as programs hold them;
@@ -55,12 +57,16 @@ type Codec interface {
 // Options say how values are to be understood. The zero value of each field
 // selects its default.
 type Options struct {
-	// Labels says which two labels a classification stream uses: "pm1" (−1 and
-	// +1, the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any
-	// two with a comma between them, the one that means −1 first: two numbers,
+	// Labels says which labels a classification stream uses: "pm1" (−1 and +1,
+	// the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any two
+	// with a comma between them, the one that means −1 first: two numbers,
 	// "false,true", or two texts such as "no,yes". What is in double quotes is a
 	// text, whatever it looks like. The mapping is never guessed from the data. It
 	// does not apply to regression.
+	//
+	// More than two, all numbers or all texts, are numbered from 0 on in the order
+	// given: "setosa,versicolor,virginica". Others of their kind may then come:
+	// they are in Class of their examples.
 	Labels string
 	// Task is "classify" (the default) or "regress": there every finite label
 	// is accepted as it is.
@@ -73,6 +79,25 @@ type Options struct {
 	MaxValueBytes int
 	// CSV holds what only csv needs.
 	CSV CSVOptions
+	// Schema, if not empty, says that records of json or csv are events: objects
+	// or rows of named fields, and what becomes of each. A Discovery finds it out;
+	// it is a text in JSON.
+	Schema string
+	// Schemas has the schemas that records of avro and protobuf refer to. Written,
+	// if not nil, is the schema of all records instead, which then refer to none.
+	Schemas Schemas
+	Written *WrittenSchema
+
+	// What comes next is for a Discovery, and so is Auto for Labels.
+
+	// Events is empty where records are vectors, Auto where that is to be found
+	// out, or says in YAML what is known about the fields; docs/events.md has it.
+	Events string
+	// Label is the field of the label; the default is the first of y, label,
+	// target, class and outcome that the events have.
+	Label string
+	// Unlabelled says that events need not have a label.
+	Unlabelled bool
 }
 
 // Defaults of Options.
@@ -81,8 +106,15 @@ const (
 	DefaultMaxValueBytes = 64 << 20
 )
 
-// Names lists the codecs.
+// Names lists the codecs that can write what they read, and have a form in files.
 func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
+
+// AllNames lists the codecs, those included whose records can only be read.
+func AllNames() []string { return append(Names(), "avro", "protobuf") }
+
+// Schematic reports whether the records of the codec called name are events of
+// schemas that they do not hold: those of avro and protobuf.
+func Schematic(name string) bool { return name == "avro" || name == "protobuf" }
 
 // New returns the codec called name.
 func New(name string, o Options) (Codec, error) {
@@ -97,19 +129,28 @@ func New(name string, o Options) (Codec, error) {
 				return nil, fmt.Errorf("codec libsvm: the label %q cannot be written in this form", t)
 			}
 		}
+		c.labels.forbid = " \t:#"
 		return &libsvm{c}, nil
 	case "json":
+		if o.Schema != "" {
+			return newJSONEvents(c, o.Schema)
+		}
 		return &jsonCodec{c}, nil
 	case "msgpack":
 		return &msgpack{c}, nil
+	case "avro", "protobuf":
+		return newWireEvents(name, c, o)
 	case "csv":
 		d, err := newCSV(c, o.CSV)
 		if err != nil {
 			return nil, fmt.Errorf("codec csv: %w", err)
 		}
+		if o.Schema != "" {
+			return newCSVEvents(d, o.Schema)
+		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(AllNames(), ", "))
 }
 
 // ByFileName returns the name of the codec that the name of a file suggests,

@@ -74,6 +74,7 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 			return nil, fmt.Errorf("the label %q holds what separates fields", t)
 		}
 	}
+	c.labels.forbid = string([]byte{o.Comma})
 	d := &csvCodec{common: c, o: o, label: noColumn}
 	if o.LabelColumn != "" {
 		k, err := o.column(o.LabelColumn)
@@ -277,10 +278,10 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	n := bytes.Count(b, []byte{c.o.Comma}) + 1
-	label, drop := c.label, c.drop
-	alone := n == c.o.Dim && c.to == nil && (label != noColumn || drop != nil)
+	column, drop := c.label, c.drop
+	alone := n == c.o.Dim && c.to == nil && (column != noColumn || drop != nil)
 	if alone {
-		label, drop = noColumn, nil
+		column, drop = noColumn, nil
 	}
 	val := a.Val(min(n, c.maxDim))
 	if c.to != nil {
@@ -289,7 +290,8 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		}
 		val = val[:len(c.o.Features)]
 	}
-	y, labelled, found := 0.0, false, label == noColumn
+	labelled, found := false, column == noColumn
+	var y label
 	lines := bytes.IndexByte(b, '\n') >= 0
 	k := 0
 	for i := 0; i <= len(b); k++ {
@@ -301,13 +303,13 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		if k < len(drop) && drop[k] {
 			continue
 		}
-		if k == label || label == lastColumn && i > len(b) {
+		if k == column || column == lastColumn && i > len(b) {
 			found = true
 			if len(f) == 0 || len(f) == 1 && f[0] == '?' {
 				continue
 			}
 			var err error
-			if d, n := scan(f); !c.labels.number() {
+			if d, n := scan(f); !c.labels.numeric() {
 				y, err = c.labels.word(f)
 			} else if n == 0 || n != len(f) {
 				err = failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
@@ -343,17 +345,16 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	if want := len(c.o.Columns); want > 0 && k != want && !alone {
 		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d%s", k, want, c.orAlone())
 	}
-	if !found && label == lastColumn {
+	if !found && column == lastColumn {
 		return failf(stream.StageLabel, stream.ReasonDimension, c.name(k-1), "the last column is one of those to drop")
 	}
 	if !found {
-		return failf(stream.StageLabel, stream.ReasonMissing, c.name(label), "missing, there are %d fields", k)
+		return failf(stream.StageLabel, stream.ReasonMissing, c.name(column), "missing, there are %d fields", k)
 	}
 	if want := c.o.Dim; want > 0 && c.to == nil && len(val) != want {
 		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", k, k-len(val)+want, c.orAlone())
 	}
-	ex.Weight = 0
-	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Val: val}), y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(stream.Vec{Val: val}), y.y, labelled, y.class, 0
 	return nil
 }
 
@@ -440,7 +441,7 @@ func (c *csvCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		case isLabel:
 			if ex.Labelled {
 				var err error
-				if out, err = c.labels.appendText(out, ex.Y); err != nil {
+				if out, err = c.labels.appendText(out, ex); err != nil {
 					return dst, err
 				}
 			}

@@ -37,7 +37,7 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	return c.object(a, value, ex, true)
+	return c.object(a, unframed(value), ex, true)
 }
 
 // object decodes the one object in value; needX says whether it must have x.
@@ -55,7 +55,7 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	}
 	var (
 		x                   stream.Vec
-		y                   float64
+		y                   label
 		id                  string
 		labelled            bool
 		weight              float32
@@ -112,7 +112,7 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 	if !seenX && needX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Weight = id, a.Take(x), y, labelled, weight
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = id, a.Take(x), y.y, labelled, y.class, weight
 	return nil
 }
 
@@ -151,23 +151,23 @@ func once(seen *bool, name string) error {
 	return nil
 }
 
-func (c *jsonCodec) label(p *jsonText) (y float64, labelled bool, err error) {
+func (c *jsonCodec) label(p *jsonText) (y label, labelled bool, err error) {
 	if p.word("null") {
-		return 0, false, nil
+		return label{}, false, nil
 	}
-	if !c.labels.number() {
+	if !c.labels.numeric() {
 		return c.labelWord(p)
 	}
 	d, text, err := p.number("y", stream.StageLabel)
 	if err != nil {
-		return 0, false, err
+		return label{}, false, err
 	}
 	y, err = c.labels.decode(d.float64(text))
 	return y, err == nil, err
 }
 
 // labelWord reads a label that is no number.
-func (c *jsonCodec) labelWord(p *jsonText) (y float64, labelled bool, err error) {
+func (c *jsonCodec) labelWord(p *jsonText) (y label, labelled bool, err error) {
 	var text []byte
 	switch {
 	case c.labels.kind == texts:
@@ -180,7 +180,7 @@ func (c *jsonCodec) labelWord(p *jsonText) (y float64, labelled bool, err error)
 		err = p.fail("y", "want true or false")
 	}
 	if err != nil {
-		return 0, false, err
+		return label{}, false, err
 	}
 	y, err = c.labels.word(text)
 	return y, err == nil, err
@@ -340,7 +340,7 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	}
 	if ex.Labelled {
 		var err error
-		if out, err = c.labels.appendJSON(append(out, `,"y":`...), ex.Y); err != nil {
+		if out, err = c.labels.appendJSON(append(out, `,"y":`...), ex); err != nil {
 			return dst, err
 		}
 	}

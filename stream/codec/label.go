@@ -47,15 +47,15 @@ func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
 		if !all.Labelled {
 			return failf(stream.StageLabel, stream.ReasonMissing, "y", "missing")
 		}
-		ex.ID, ex.X, ex.Y, ex.Labelled = all.ID, stream.Vec{}, all.Y, true
+		ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = all.ID, stream.Vec{}, all.Y, true, all.Class, 0
 		return nil
 	}
-	if !c.labels.number() {
+	if !c.labels.numeric() {
 		y, err := l.word(bytes.TrimRight(b[i:], " \t"))
 		if err != nil {
 			return err
 		}
-		ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{}, y, true
+		ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", stream.Vec{}, y.y, true, y.class, 0
 		return nil
 	}
 	d, n := scan(b[i:])
@@ -66,12 +66,12 @@ func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
 	if err != nil {
 		return err
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled = "", stream.Vec{}, y, true
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", stream.Vec{}, y.y, true, y.class, 0
 	return nil
 }
 
 // word returns the label that is alone in b and is no number.
-func (l *labelDecoder) word(b []byte) (float64, error) {
+func (l *labelDecoder) word(b []byte) (label, error) {
 	if b[0] == '"' {
 		p := jsonText{b: b}
 		text, err := p.str("y")
@@ -79,7 +79,7 @@ func (l *labelDecoder) word(b []byte) (float64, error) {
 			err = p.fail("y", "want nothing after the label")
 		}
 		if err != nil {
-			return 0, err
+			return label{}, err
 		}
 		b = text
 	}

@@ -11,14 +11,26 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// labels maps labels on the wire to labels in memory.
+// labels maps labels on the wire to labels in memory. There are two, −1 and +1,
+// or more, which are numbered from 0 on, and then others may come.
 type labels struct {
 	regress bool
 	kind    labelKind
-	neg     float64   // of numbers: what −1 is on the wire
-	pos     float64   // and +1
-	text    [2]string // what −1 and +1 are in text
-	json    [2]string // and in JSON
+	neg     float64  // of two numbers: what −1 is on the wire
+	pos     float64  // and +1
+	text    []string // what they are in text: −1 and +1, or by number
+	json    []string // and in JSON
+	// Of more than two, what has a number: texts, and numbers as text has them.
+	class  map[string]int
+	number map[float64]int
+	values []float64 // of more than two numbers
+	forbid string    // bytes that a text of another class must not hold
+}
+
+// label is one that has been read: that of stream.Example.
+type label struct {
+	y     float64
+	class string
 }
 
 type labelKind uint8
@@ -30,20 +42,51 @@ const (
 )
 
 // ParseLabels returns the two labels that Options.Labels means by s: both are
-// float64, both bool, or both string.
+// float64, both bool, or both string. Where there are more, it is an error: see
+// ParseClasses.
 func ParseLabels(s string) (negative, positive any, err error) {
-	l, err := parseLabels(s)
+	all, err := ParseClasses(s)
+	if err == nil && len(all) > 2 {
+		err = fmt.Errorf("option Labels is %q: %d labels, want two", s, len(all))
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	switch l.kind {
-	case numbers:
-		return l.neg, l.pos, nil
-	case bools:
-		return l.text[0] == "true", l.text[1] == "true", nil
-	}
-	return l.text[0], l.text[1], nil
+	return all[0], all[1], nil
 }
+
+// ParseClasses returns the labels that Options.Labels means by s, two or more:
+// all are float64, all bool, or all string. Of two the first is the negative one;
+// more are in the order of their numbers.
+func ParseClasses(s string) ([]any, error) {
+	l, err := parseLabels(s)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]any, len(l.text))
+	for i := range all {
+		all[i] = l.value(i)
+	}
+	return all, nil
+}
+
+// value returns label i of text.
+func (l *labels) value(i int) any {
+	switch {
+	case l.kind == texts:
+		return l.text[i]
+	case l.kind == bools:
+		return l.text[i] == "true"
+	case l.many():
+		return l.values[i]
+	case i == 0:
+		return l.neg
+	}
+	return l.pos
+}
+
+// many reports whether there are more than two labels.
+func (l *labels) many() bool { return len(l.text) > 2 }
 
 // parseLabels understands a value of Options.Labels.
 func parseLabels(s string) (l labels, err error) {
@@ -55,41 +98,43 @@ func parseLabels(s string) (l labels, err error) {
 	case "12":
 		s = "1,2"
 	}
-	// Texts that hold a comma come in double quotes, both of them.
+	// Texts that hold a comma come in double quotes, all of them.
 	var quoted []string
-	if json.Unmarshal([]byte("["+s+"]"), &quoted) != nil || len(quoted) != 2 {
-		neg, pos, ok := strings.Cut(s, ",")
-		if !ok || strings.Contains(pos, ",") {
-			return l, fmt.Errorf("option Labels is %q, want pm1, 01, 12, or two labels with a comma between them, the negative one first", s)
+	if json.Unmarshal([]byte("["+s+"]"), &quoted) != nil || len(quoted) < 2 {
+		if quoted = strings.Split(s, ","); len(quoted) < 2 {
+			return l, fmt.Errorf("option Labels is %q, want pm1, 01, 12, or two labels with a comma between them, the negative one first, or more", s)
 		}
-		quoted = []string{neg, pos}
 	}
-	var kinds [2]labelKind
+	l.class, l.number = make(map[string]int, len(quoted)), map[float64]int{}
 	for i, w := range quoted {
-		var v float64
-		if kinds[i], v, l.text[i], err = parseLabel(w, !strings.HasPrefix(s, `"`)); err != nil {
+		kind, v, text, err := parseLabel(w, !strings.HasPrefix(s, `"`))
+		if err != nil {
 			return l, fmt.Errorf("option Labels is %q: %w", s, err)
 		}
-		l.json[i] = l.text[i]
-		if kinds[i] == texts {
-			b, err := json.Marshal(l.text[i])
+		inJSON := text
+		if kind == texts {
+			b, err := json.Marshal(text)
 			if err != nil {
 				return l, err
 			}
-			l.json[i] = string(b)
+			inJSON = string(b)
 		}
 		if i == 0 {
-			l.neg = v
-		} else {
-			l.pos = v
+			l.kind, l.neg = kind, v
 		}
-	}
-	l.kind = kinds[0]
-	switch {
-	case kinds[0] != kinds[1]:
-		return l, fmt.Errorf("option Labels is %q: the labels must both be numbers, both texts, or false and true", s)
-	case l.text[0] == l.text[1]:
-		return l, fmt.Errorf("option Labels is %q: the two labels are the same", s)
+		l.pos = v
+		switch _, twice := l.class[text]; {
+		case kind != l.kind && len(quoted) == 2:
+			return l, fmt.Errorf("option Labels is %q: the labels must both be numbers, both texts, or false and true", s)
+		case kind != l.kind:
+			return l, fmt.Errorf("option Labels is %q: the labels must all be numbers or all be texts", s)
+		case twice && len(quoted) == 2:
+			return l, fmt.Errorf("option Labels is %q: the two labels are the same", s)
+		case twice:
+			return l, fmt.Errorf("option Labels is %q: the label %s comes twice", s, text)
+		}
+		l.text, l.json, l.values = append(l.text, text), append(l.json, inJSON), append(l.values, v)
+		l.class[text], l.number[v] = i, i
 	}
 	return l, nil
 }
@@ -121,23 +166,29 @@ func parseLabel(s string, bare bool) (kind labelKind, v float64, text string, er
 }
 
 // String returns the labels in full, as Options.Labels takes them: -1,1.
-func (l *labels) String() string { return l.json[0] + "," + l.json[1] }
+func (l *labels) String() string { return strings.Join(l.json, ",") }
 
 // decode returns the label that the number v on the wire means.
-func (l *labels) decode(v float64) (float64, error) {
+func (l *labels) decode(v float64) (label, error) {
 	switch {
 	case v-v != 0:
-		return 0, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", v)
+		return label{}, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", v)
 	case l.regress:
-		return v, nil
+		return label{y: v}, nil
 	case l.kind != numbers:
-		return 0, l.unknown(numeral(v))
+		return label{}, l.unknown(numeral(v))
+	case l.many():
+		if k, ok := l.number[v]; ok {
+			return label{y: float64(k)}, nil
+		}
+		text, _ := numeral(v + 0) // −0 becomes 0
+		return label{class: text}, nil
 	case v == l.pos:
-		return 1, nil
+		return label{y: 1}, nil
 	case v == l.neg:
-		return -1, nil
+		return label{y: -1}, nil
 	}
-	return 0, l.unknown(numeral(v))
+	return label{}, l.unknown(numeral(v))
 }
 
 // numeral is a label as records may have it, and as messages show it.
@@ -146,86 +197,121 @@ func numeral(v float64) (text, shown string) {
 	return text, text
 }
 
-// number reports whether labels are numbers.
-func (l *labels) number() bool { return l.regress || l.kind == numbers }
+// numeric reports whether labels are numbers.
+func (l *labels) numeric() bool { return l.regress || l.kind == numbers }
+
+// maxClass bounds the length of the text of a class that is found in the stream.
+const maxClass = 256
 
 // word returns the label that a text means, where labels are no numbers.
-func (l *labels) word(text []byte) (float64, error) {
+func (l *labels) word(text []byte) (label, error) {
+	if l.many() {
+		if k, ok := l.class[string(text)]; ok {
+			return label{y: float64(k)}, nil
+		}
+		class := string(text)
+		_, _, _, err := parseLabel(class, false)
+		switch {
+		case err == nil && len(class) > maxClass:
+			err = fmt.Errorf("the label has %d bytes, the limit is %d", len(class), maxClass)
+		case err == nil && strings.ContainsAny(class, l.forbid):
+			err = fmt.Errorf("the label %s holds what separates fields", quoted(text))
+		}
+		if err != nil {
+			return label{}, fail(stream.StageLabel, stream.ReasonLabel, "y", err)
+		}
+		return label{class: class}, nil
+	}
 	switch string(text) {
 	case l.text[1]:
-		return 1, nil
+		return label{y: 1}, nil
 	case l.text[0]:
-		return -1, nil
+		return label{y: -1}, nil
 	}
-	return 0, l.unknown(string(text), quoted(text))
+	return label{}, l.unknown(string(text), quoted(text))
 }
 
-// LabelError is the cause of a stream.FieldError about a label that is neither
-// of the two.
+// LabelError is the cause of a stream.FieldError about a label that is none of
+// those that there are.
 type LabelError struct {
 	// Label is what the record has.
 	Label string
 
-	shown              string
-	negative, positive string
+	shown string
+	want  []string
 }
 
 func (e *LabelError) Error() string {
-	return fmt.Sprintf("the label is %s, want %s or %s", e.shown, e.negative, e.positive)
+	n := len(e.want) - 1
+	return fmt.Sprintf("the label is %s, want %s or %s", e.shown, strings.Join(e.want[:n], ", "), e.want[n])
 }
 
 func (l *labels) unknown(text, shown string) error {
-	return fail(stream.StageLabel, stream.ReasonLabel, "y", &LabelError{text, shown, l.json[0], l.json[1]})
+	return fail(stream.StageLabel, stream.ReasonLabel, "y", &LabelError{text, shown, l.json})
 }
 
-// encode is decode's inverse. Of labels that are no numbers it returns −1 or 1,
-// see class.
-func (l *labels) encode(y float64) (float64, error) {
+// encode is decode's and word's inverse: it returns the number that the label of
+// ex is, or, where labels are no numbers, its text and what that is in JSON.
+func (l *labels) encode(ex *stream.Example) (v float64, text, inJSON string, err error) {
+	y := ex.Y
+	refuse := func(want string) (float64, string, string, error) {
+		return 0, "", "", failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want %s", y, want)
+	}
+	i := 0
 	switch {
 	case y-y != 0:
-		return 0, failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", y)
+		return 0, "", "", failf(stream.StageLabel, stream.ReasonNotFinite, "y", "the label is %v, want a finite number", y)
 	case l.regress:
-		return y, nil
-	case y == 1 || y == -1:
-		if l.kind != numbers {
-			return y, nil
+		return y, "", "", nil
+	case l.many() && ex.Class != "":
+		return l.encodeClass(ex.Class)
+	case l.many():
+		if i = int(y); float64(i) != y || i < 0 || i >= len(l.text) {
+			return refuse(fmt.Sprintf("the number of a class, 0 to %d", len(l.text)-1))
 		}
-		if y == 1 {
-			return l.pos, nil
-		}
-		return l.neg, nil
+		v = l.values[i]
+	case y == 1:
+		i, v = 1, l.pos
+	case y == -1:
+		v = l.neg
+	default:
+		return refuse("-1 or 1")
 	}
-	return 0, failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %v, want -1 or 1", y)
+	if l.kind == numbers {
+		return v, "", "", nil
+	}
+	return 0, l.text[i], l.json[i], nil
 }
 
-// class is the index of y, −1 or 1, in text and json.
-func class(y float64) int {
-	if y > 0 {
-		return 1
+// encodeClass is encode for a class that has no number.
+func (l *labels) encodeClass(class string) (v float64, text, inJSON string, err error) {
+	if l.kind == numbers {
+		if v, err = strconv.ParseFloat(class, 64); err != nil || v-v != 0 {
+			return 0, "", "", failf(stream.StageLabel, stream.ReasonLabel, "y", "the label is %q, want a number", class)
+		}
+		return v, "", "", nil
 	}
-	return 0
+	if _, err := l.word([]byte(class)); err != nil {
+		return 0, "", "", err
+	}
+	b, err := json.Marshal(class)
+	return 0, class, string(b), err
 }
 
-// appendText appends the label y as it is in text.
-func (l *labels) appendText(dst []byte, y float64) ([]byte, error) {
-	v, err := l.encode(y)
-	if err != nil {
-		return dst, err
-	}
-	if !l.number() {
-		return append(dst, l.text[class(y)]...), nil
+// appendText appends the label of ex as it is in text.
+func (l *labels) appendText(dst []byte, ex *stream.Example) ([]byte, error) {
+	v, text, _, err := l.encode(ex)
+	if err != nil || !l.numeric() {
+		return append(dst, text...), err
 	}
 	return appendFloat64(dst, v), nil
 }
 
-// appendJSON appends the label y as it is in JSON.
-func (l *labels) appendJSON(dst []byte, y float64) ([]byte, error) {
-	v, err := l.encode(y)
-	if err != nil {
-		return dst, err
-	}
-	if !l.number() {
-		return append(dst, l.json[class(y)]...), nil
+// appendJSON appends the label of ex as it is in JSON.
+func (l *labels) appendJSON(dst []byte, ex *stream.Example) ([]byte, error) {
+	v, _, text, err := l.encode(ex)
+	if err != nil || !l.numeric() {
+		return append(dst, text...), err
 	}
 	return appendFloat64(dst, v), nil
 }

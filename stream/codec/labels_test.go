@@ -207,3 +207,88 @@ func FuzzWords(f *testing.F) {
 		}
 	})
 }
+
+func TestParseClasses(t *testing.T) {
+	for s, want := range map[string][]any{
+		"01": {0., 1.}, "1,2,3": {1., 2., 3.}, "false,true": {false, true}, "c,a,b": {"c", "a", "b"},
+		`"1","2","3"`: {"1", "2", "3"}, `"a,b","c","d"`: {"a,b", "c", "d"}, `a,"true",b`: {"a", "true", "b"},
+	} {
+		got, err := ParseClasses(s)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %v, want %v", s, got, err, want)
+			continue
+		}
+		l, _ := parseLabels(s)
+		if got, err := ParseClasses(l.String()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q in full is %s: %v, %v", s, l.String(), got, err)
+		}
+		if _, _, err := ParseLabels(s); (err == nil) != (len(want) == 2) {
+			t.Errorf("%q as two labels: %v", s, err)
+		}
+	}
+	for _, s := range []string{"1,2,1", "1,2,", "1,2,x", "true,false,perhaps", "a,b,a", `"a","b","a"`} {
+		if got, err := ParseClasses(s); err == nil {
+			t.Errorf("%q was accepted: %v", s, got)
+		}
+	}
+}
+
+// TestClassesInAllForms: labels of more than two classes are written and read
+// again by number, and one that is not in the list by its text.
+func TestClassesInAllForms(t *testing.T) {
+	for set, other := range map[string]string{"0,1,2": "7", "-1,0.5,1000": "2.5", "a,b,c": "d", `"1","2","3"`: "4"} {
+		for _, name := range Names() {
+			c := must(t, name, Options{Labels: set, CSV: CSVOptions{LabelColumn: "last"}})
+			for y := range 4 {
+				ex := stream.Example{X: dense(1.5, 2.5), Labelled: true}
+				if y < 3 {
+					ex.Y = float64(y)
+				} else {
+					ex.Class = other
+				}
+				b, err := c.Append(nil, &ex)
+				if err != nil {
+					t.Fatalf("%s, %s: %v", name, set, err)
+				}
+				got := stream.Example{Class: "stale"}
+				if err := c.Decode(b, &got); err != nil || got.Y != ex.Y || !got.Labelled || got.Class != ex.Class {
+					t.Errorf("%s, %s: %q becomes %+v, %v", name, set, b, got, err)
+				}
+			}
+			for _, bad := range []float64{-1, 3, .5} {
+				if b, err := c.Append(nil, &stream.Example{X: dense(1), Y: bad, Labelled: true}); err == nil {
+					t.Errorf("%s, %s: class %v is written as %q", name, set, bad, b)
+				}
+			}
+		}
+		dec, err := NewLabels(Options{Labels: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ex stream.Example
+		if err := dec.Decode([]byte(other), &ex); err != nil || ex.Class != other || !ex.Labelled {
+			t.Errorf("%s: %+v, %v", set, ex, err)
+		}
+	}
+	c := must(t, "json", Options{Labels: "a,b,c"})
+	for _, y := range []string{`""`, `"?"`, `" a"`, `"a\nb"`, "1", "true", `"` + strings.Repeat("x", 257) + `"`} {
+		var ex stream.Example
+		if err := c.Decode([]byte(`{"x":[1],"y":`+y+`}`), &ex); err == nil {
+			t.Errorf("the label %s becomes %+v", y, ex)
+		}
+	}
+}
+
+func TestSignatureOfClasses(t *testing.T) {
+	s := SignatureOf(must(t, "json", Options{Labels: "a,b,c"}))
+	if err := s.AddClass("d,e"); err != nil || s.Classes() != 4 || s.Label(3) != "d,e" || s.Label(0) != "a" || s.Label(9) != 9. {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s.AddClass("a") == nil {
+		t.Error("a class was added twice")
+	}
+	s = SignatureOf(must(t, "json", Options{Labels: "1,2,3"}))
+	if err := s.AddClass("1e+21"); err != nil || s.Label(3) != 1e21 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

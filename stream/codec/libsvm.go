@@ -63,10 +63,10 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 	if i == len(b) {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
-	y, labelled := 0.0, false
+	y, labelled := label{}, false
 	if b[i] == '?' && (i+1 == len(b) || blank(b[i+1])) {
 		i++
-	} else if !c.labels.number() {
+	} else if !c.labels.numeric() {
 		if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
 			var err error
 			if y, err = c.labels.word(t); err != nil {
@@ -147,8 +147,7 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 		val = append(val, v)
 		i = end
 	}
-	ex.Weight = 0
-	ex.ID, ex.X, ex.Y, ex.Labelled = "", a.Take(stream.Vec{Idx: idx, Val: val}), y, labelled
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(stream.Vec{Idx: idx, Val: val}), y.y, labelled, y.class, 0
 	return nil
 }
 
@@ -164,11 +163,11 @@ func (c *libsvm) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	if !ex.Labelled {
 		dst = append(dst, '?')
 	} else {
-		if ex.Y > 0 && c.labels.kind == numbers && !c.labels.regress && c.labels.neg < 0 && c.labels.pos > 0 {
+		if ex.Y > 0 && c.labels.kind == numbers && !c.labels.regress && !c.labels.many() && c.labels.neg < 0 && c.labels.pos > 0 {
 			dst = append(dst, '+')
 		}
 		var err error
-		if dst, err = c.labels.appendText(dst, ex.Y); err != nil {
+		if dst, err = c.labels.appendText(dst, ex); err != nil {
 			return dst[:start], err
 		}
 	}

@@ -45,7 +45,7 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 	}
 	var (
 		x                   stream.Vec
-		y                   float64
+		y                   label
 		id                  string
 		labelled            bool
 		weight              float32
@@ -93,43 +93,43 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 	if !seenX {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Weight = id, a.Take(x), y, labelled, weight
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = id, a.Take(x), y.y, labelled, y.class, weight
 	return nil
 }
 
-func (c *msgpack) label(p *packed) (y float64, labelled bool, err error) {
+func (c *msgpack) label(p *packed) (y label, labelled bool, err error) {
 	h, err := p.head()
 	if err != nil {
-		return 0, false, fail(stream.StageDecode, stream.ReasonSyntax, "y", err)
+		return label{}, false, fail(stream.StageDecode, stream.ReasonSyntax, "y", err)
 	}
 	if h.kind == kindNil {
-		return 0, false, nil
+		return label{}, false, nil
 	}
-	if !c.labels.number() {
+	if !c.labels.numeric() {
 		return c.labelWord(p, h)
 	}
 	v, ok := h.number()
 	if !ok {
-		return 0, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a number", h.kind)
+		return label{}, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a number", h.kind)
 	}
 	y, err = c.labels.decode(v)
 	return y, err == nil, err
 }
 
 // labelWord reads the rest of a label that is no number.
-func (c *msgpack) labelWord(p *packed, h head) (y float64, labelled bool, err error) {
+func (c *msgpack) labelWord(p *packed, h head) (y label, labelled bool, err error) {
 	want := kindString
 	if c.labels.kind == bools {
 		want = kindBool
 	}
 	if h.kind != want {
-		return 0, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a %s", h.kind, want)
+		return label{}, false, failf(stream.StageLabel, stream.ReasonType, "y", "the label is of type %s, want a %s", h.kind, want)
 	}
 	var text []byte
 	if want == kindBool {
 		text = strconv.AppendBool(nil, h.n != 0)
 	} else if text, err = p.bytes(h.size); err != nil {
-		return 0, false, fail(stream.StageDecode, stream.ReasonSyntax, "y", err)
+		return label{}, false, fail(stream.StageDecode, stream.ReasonSyntax, "y", err)
 	}
 	y, err = c.labels.word(text)
 	return y, err == nil, err
@@ -357,14 +357,14 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 	}
 	if ex.Labelled {
-		y, err := c.labels.encode(ex.Y)
+		y, text, _, err := c.labels.encode(ex)
 		if err != nil {
 			return dst, err
 		}
 		out = append(out, 0xa1, 'y')
 		switch {
-		case !c.labels.number():
-			out = c.appendWord(out, class(ex.Y))
+		case !c.labels.numeric():
+			out = c.appendWord(out, text)
 		case !c.labels.regress && y >= -32 && y <= 127 && y == math.Trunc(y):
 			out = append(out, byte(int8(y))) // a fixint
 		default:
@@ -386,8 +386,8 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 }
 
 // appendWord appends a label that is no number.
-func (c *msgpack) appendWord(dst []byte, class int) []byte {
-	switch text := c.labels.text[class]; {
+func (c *msgpack) appendWord(dst []byte, text string) []byte {
+	switch {
 	case c.labels.kind == texts:
 		return appendStr(dst, text)
 	case text == "true":

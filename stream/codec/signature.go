@@ -3,6 +3,7 @@ package codec
 import (
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -14,13 +15,16 @@ type Signature struct {
 	// came in none, and what follows, but for Dim and Index, is not known.
 	Codec string
 	// Labels is Options.Labels in full, such as "0,1" or "\"no\",\"yes\""; empty
-	// for a regression.
+	// for a regression. Of more than two it has all that were known when the model
+	// was made, in the order of their numbers.
 	Labels string
 	// MaxFeatures is that of Options.
 	MaxFeatures int
 	// CSV is that of Options, for the codec csv. Where Columns has names, the
 	// others are given by name. Features and Dim are not set.
 	CSV CSVOptions
+	// Schema is that of Options.
+	Schema string
 	// Dim is the number of features of every dense example, 0 if there was none.
 	Dim int
 	// Index is the largest index of a feature, from 1 on, of all examples; 0 if it
@@ -47,6 +51,16 @@ func (c *common) signature(s *Signature) {
 	}
 }
 
+func (c *jsonEvents) signature(s *Signature) {
+	c.common.signature(s)
+	s.Schema = c.schema.String()
+}
+
+func (c *csvEvents) signature(s *Signature) {
+	c.csvCodec.signature(s)
+	s.Schema = c.schema.String()
+}
+
 func (c *csvCodec) signature(s *Signature) {
 	c.common.signature(s)
 	o := c.o
@@ -69,6 +83,9 @@ func (c *csvCodec) signature(s *Signature) {
 // a vector; nil where they have none.
 func (s *Signature) Features() []string {
 	var names []string
+	if s.Schema != "" {
+		return nil
+	}
 	for _, name := range s.CSV.Columns {
 		if name != s.CSV.LabelColumn && !slices.Contains(s.CSV.DropColumns, name) {
 			names = append(names, name)
@@ -77,20 +94,65 @@ func (s *Signature) Features() []string {
 	return names
 }
 
-// Label returns what the data calls the label y, +1 or −1: a float64, a bool or
-// a string. Of a regression it is y.
+// Scaled reports of each feature of events whether its scale means something, as
+// that of a category's does; nil where records are vectors.
+func (s *Signature) Scaled() ([]bool, error) {
+	if s.Schema == "" {
+		return nil, nil
+	}
+	schema, err := event.Parse(s.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Scaled(), nil
+}
+
+// Label returns what the data calls the label y, +1 or −1 or the number of a
+// class: a float64, a bool or a string. Of a regression it is y.
 func (s *Signature) Label(y float64) any {
 	if s.Labels == "" {
 		return y
 	}
-	neg, pos, err := ParseLabels(s.Labels)
+	all, err := ParseClasses(s.Labels)
+	i := int(y)
 	switch {
-	case err != nil:
+	case err != nil || len(all) > 2 && (i < 0 || i >= len(all)):
 		return y
+	case len(all) > 2:
+		return all[i]
 	case y > 0:
-		return pos
+		return all[1]
 	}
-	return neg
+	return all[0]
+}
+
+// Classes returns how many labels there are, 2 or more; 0 where they are not
+// known, and of a regression.
+func (s *Signature) Classes() int {
+	l, err := parseLabels(s.Labels)
+	if s.Labels == "" || err != nil {
+		return 0
+	}
+	return len(l.text)
+}
+
+// AddClass appends a class, of more than two, to Labels: its text is that of
+// stream.Example.Class.
+func (s *Signature) AddClass(class string) error {
+	l, err := parseLabels(s.Labels)
+	if err != nil {
+		return err
+	}
+	_, _, text, err := l.encodeClass(class)
+	if err != nil {
+		return err
+	}
+	if l.kind == numbers {
+		text = class
+	}
+	s.Labels = l.String() + "," + text
+	_, err = parseLabels(s.Labels)
+	return err
 }
 
 // Length is that of dense vectors: Dim, or where all examples were sparse Index,

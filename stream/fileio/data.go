@@ -114,6 +114,19 @@ func (d *dataFile) next() (value []byte, ok bool, err error) {
 // Header returns the first record of the csv file at path, for
 // codec.ParseHeader. Standard input cannot be looked at beforehand.
 func Header(path string) ([]byte, error) {
+	recs, err := Lines(path, 1)
+	if err == nil && len(recs) == 0 {
+		err = fmt.Errorf("fileio: %s is empty, want a header", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return recs[0], nil
+}
+
+// Lines returns the first n records of the csv file at path, or all of a shorter
+// one.
+func Lines(path string, n int) (lines [][]byte, err error) {
 	if path == stdin {
 		return nil, fmt.Errorf("fileio: the header of standard input cannot be read beforehand: name its columns")
 	}
@@ -124,12 +137,17 @@ func Header(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer d.Close()
-	recs, err := d.read(ctx, nil)
-	if err == io.EOF {
-		return nil, fmt.Errorf("fileio: %s is empty, want a header", path)
+	var recs []stream.Record
+	for len(recs) < n {
+		if recs, err = d.read(ctx, recs); err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
+	for i := range recs[:min(n, len(recs))] {
+		lines = append(lines, recs[i].Value)
 	}
-	return recs[0].Value, nil
+	return lines, nil
 }

@@ -147,6 +147,12 @@ func (p *Problem) Truncate(m int) {
 // Keep reduces the sample to the points listed, in ascending order. The
 // coefficients of the others must be 0, and they must be inactive.
 func (p *Problem) Keep(idx []int32) {
+	p.keep(idx)
+	p.Basis = p.Basis.Subset(idx)
+	p.Rows.Restart(p.Basis)
+}
+
+func (p *Problem) keep(idx []int32) {
 	for _, v := range p.vectors() {
 		for r, i := range idx {
 			(*v)[r] = (*v)[i]
@@ -159,8 +165,6 @@ func (p *Problem) Keep(idx []int32) {
 	p.W, p.Active = p.W[:len(idx)], p.Active[:len(idx)]
 	p.V.Keep(idx)
 	p.mass = p.V.Sum(len(idx))
-	p.Basis = p.Basis.Subset(idx)
-	p.Rows.Restart(p.Basis)
 }
 
 // Mark makes the present point the incumbent.

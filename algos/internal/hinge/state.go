@@ -15,6 +15,11 @@ var (
 // the cache of rows.
 func (p *Problem) Fields(f *state.Fields) {
 	f.Group("points", p.Basis.Fields)
+	p.VectorFields(f)
+}
+
+// VectorFields describes the problem but for the points, which must be there.
+func (p *Problem) VectorFields(f *state.Fields) {
 	f.Float64("lambda", &p.Lambda)
 	f.Float64s("w", &p.W)
 	f.Float64s("alpha", &p.Alpha)

@@ -88,6 +88,26 @@ func TestPrequential(t *testing.T) {
 	}
 }
 
+func TestReliability(t *testing.T) {
+	p := eval.New(false, 3)
+	s := p.Summary()
+	if c := Reliability(&s); c != nil {
+		t.Errorf("of nothing: %+v", c)
+	}
+	for i, q := range []float64{.1, .2, .7, .7} {
+		p.Add(1, 1)
+		p.AddProbability(q, i > 1)
+	}
+	s = p.Summary()
+	c := Reliability(&s)
+	if window := c.Series[0]; window.Name != "last 3 examples" || !slices.Equal(window.X, []float64{.2, .7}) || !slices.Equal(window.Y, []eval.Number{0, 1}) {
+		t.Errorf("%+v", window)
+	}
+	if all, rows := c.Series[1], c.Rows(); !slices.Equal(all.X, []float64{.1, .2, .7}) || !slices.Equal(rows[1], []string{"70.00 %", "100.00 %", "100.00 %", "70.00 %"}) {
+		t.Errorf("%+v, %v", all, rows)
+	}
+}
+
 func TestScript(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/chart.js", nil)
 	w := httptest.NewRecorder()

@@ -177,7 +177,14 @@ func (s *settings) apply(f *pflag.Flag, v *yaml.Node, o Origin) error {
 	}
 	_, pairs := f.Value.(Pairs)
 	_, slice := f.Value.(pflag.SliceValue)
+	d, document := f.Value.(*Document)
 	switch v = target(v); {
+	case v.Kind == yaml.MappingNode && document:
+		if s.origins[f.Name].Source != FromDefault {
+			return nil
+		}
+		s.origins[f.Name] = o
+		return d.take(v, o)
 	case v.Kind == yaml.MappingNode && pairs:
 		for i := 0; i < len(v.Content); i += 2 {
 			if err := add(v.Content[i].Value+"=", v.Content[i+1]); err != nil {

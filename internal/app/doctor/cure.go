@@ -15,8 +15,8 @@ import (
 func (s *study) why(f form) string {
 	v := []byte(s.values[0])
 	switch f {
-	case formRegistry, formFramedJSON:
-		return fmt.Sprintf(" (magic byte 0, schema id %d), which no codec reads", schemaID(v))
+	case formRegistry:
+		return fmt.Sprintf(" (magic byte 0, schema id %d), which codec %s does not read", schemaID(v), s.codec)
 	case formDebezium:
 		return " (before, after, op), which describe changes of a row and are no examples"
 	case formEnvelope:
@@ -48,17 +48,7 @@ func (s *study) cure(f form) string {
 	case formModel:
 		return "give the topic of examples with --topics"
 	case formRegistry:
-		return "deserialize them, for instance with kcat -C -u -q -b " + strings.Join(s.Kafka.Brokers, ",") + " -t " + cli.Quote(s.Topics[0]) +
-			" -s value=avro -r http://REGISTRY:8081, make {\"x\":[...],\"y\":1} of them with jq, and write that to another topic with streamsvm produce - --codec json"
-	case formFramedJSON:
-		var inner []string
-		for _, v := range s.values {
-			inner = append(inner, v[5:])
-		}
-		if formOfValue([]byte(inner[0])) == formJSON {
-			return s.pipe("grep -ao --line-buffered '{.*'")
-		}
-		return s.named(inner, "", whole, "grep -ao --line-buffered '{.*'")
+		return "give the schema registry, and which of the two they are: --codec avro --schema-registry http://REGISTRY:8081, or --codec protobuf"
 	case formDebezium:
 		prefix := ".after"
 		if formHasPayload(s.values[0]) {

@@ -53,6 +53,8 @@ type Plan struct {
 	// Codec is the name of the one that reads the records, Format its options.
 	Codec  string
 	Format codec.Options
+	// Registry, if not nil, asks the schema registry whether it answers.
+	Registry func(context.Context) error
 	// Tolerant says that records which cannot be read do not end the run,
 	// SkipTombstones that those without a value are skipped.
 	Tolerant, SkipTombstones bool
@@ -147,7 +149,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	d.outputs(ctx)
 	d.transactions(ctx, cluster)
 	d.consumerGroup(ctx)
-	if readable && reachable && d.same(ctx, snap) {
+	if d.registry(ctx) && readable && reachable && d.same(ctx, snap) {
 		d.retention(ctx, snap)
 		d.records(ctx, cluster, snap)
 	}

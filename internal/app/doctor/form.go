@@ -36,7 +36,6 @@ const (
 	formLetter     form = "dead letters of streamsvm"
 	formModel      form = "models of streamsvm"
 	formRegistry   form = "a schema registry's binary frames, of Avro or Protobuf"
-	formFramedJSON form = "JSON in a schema registry's frames"
 	formDebezium   form = "change events of Debezium"
 	formEnvelope   form = "JSON in an envelope"
 	formFields     form = "JSON with named fields"
@@ -112,8 +111,8 @@ func formOfValue(v []byte) form {
 	switch {
 	case bareFloats(v):
 		return formFloats
-	case schemaID(v) > 0 && jsonLike(v[5:]):
-		return formFramedJSON
+	case len(unframed(v)) < len(v):
+		return formOfValue(unframed(v))
 	case schemaID(v) > 0:
 		return formRegistry
 	case alternatingZeros(v):
@@ -139,7 +138,16 @@ func schemaID(v []byte) int {
 	return int(v[2])<<16 | int(v[3])<<8 | int(v[4])
 }
 
-func jsonLike(v []byte) bool { return len(v) > 0 && (v[0] == '{' || v[0] == '[') && utf8.Valid(v) }
+// unframed returns the JSON in a schema registry's frame, which codec json reads
+// as if there were none.
+func unframed(v []byte) []byte {
+	if schemaID(v) > 0 && jsonLike(v[5:]) {
+		return v[5:]
+	}
+	return v
+}
+
+func jsonLike(v []byte) bool { return len(v) > 0 && v[0] == '{' && utf8.Valid(v) }
 
 // bareFloats tells numbers in float32, all of a size that features have, from
 // other values that are not text.

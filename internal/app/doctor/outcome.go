@@ -178,7 +178,10 @@ func (s *study) report(o *outcome) {
 // cannot be read, and why the first.
 func (s *study) present() (bad int, first string) {
 	format := s.Format
-	format.Task = string(s.Learner.Task)
+	format.Task, format.Events, format.Label = string(s.Learner.Task), "", ""
+	if format.Labels == codec.Auto {
+		format.Labels = s.format.Labels
+	}
 	dec, err := codec.New(s.Codec, format)
 	if err != nil {
 		return 0, "" // among the settings' findings

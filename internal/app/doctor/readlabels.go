@@ -45,7 +45,7 @@ func (s *study) readLabels() bool {
 		return false
 	}
 	for i := range s.recs {
-		s.of = append(s.of, s.labelOf(s.recs[i].Value))
+		s.of = append(s.of, s.labelOf(unframed(s.recs[i].Value)))
 		s.labels.add(s.of[i])
 	}
 	if s.table != nil && s.table.label >= 0 {
@@ -90,6 +90,8 @@ func (s *study) tell(all tally) bool {
 		return true
 	case len(all) == 2:
 		return s.convention(all)
+	case strings.Count(s.format.Labels, ",") > 1:
+		return true // a list of classes
 	case all.quantities():
 		s.change["task"], s.task = string(algos.Regress), algos.Regress
 		if spec, err := registry.Lookup(s.Learner.Learner); err != nil || !slices.Contains(spec.Tasks, algos.Regress) {

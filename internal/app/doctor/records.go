@@ -58,8 +58,111 @@ func (d *checkup) records(ctx context.Context, c *cluster, snap *checkpoint.Snap
 	} else {
 		s.labelled = func() (string, tally) { return d.labelsTopic(ctx, c, recs) }
 	}
-	s.judge()
+	if codec.Schematic(s.codec) {
+		s.written(ctx)
+	} else {
+		s.judge()
+	}
 	s.order()
+}
+
+// discover finds out what train would, and reports whether there is no more to
+// be said about what the records are.
+func (s *study) discover() bool {
+	labels, events := s.Format.Labels == codec.Auto, s.Format.Events != "" || s.Format.Label != ""
+	if !labels && !events {
+		return false
+	}
+	o := s.Format
+	o.CSV, o.Task, o.Unlabelled = s.format.CSV, string(s.task), s.Labels != ""
+	s.format.Events, s.format.Label = "", ""
+	if labels {
+		s.format.Labels = ""
+	}
+	d, found, err := s.look(o)
+	if d == nil {
+		return false // the error is among the settings' findings
+	}
+	missing := ""
+	if err != nil && o.Label == "" && d.Events() {
+		if o.Label = d.LabelField(); o.Label != "" {
+			missing = err.Error()
+			s.change["label"] = o.Label
+			d, found, err = s.look(o)
+		}
+	}
+	if err != nil {
+		if d.Events() {
+			s.fail(cli.Data, "records", err.Error(), "")
+		}
+		return d.Events()
+	}
+	s.format.Labels = found.Labels
+	if found.Schema == "" {
+		return false
+	}
+	c, err := d.Codec(found)
+	if err != nil {
+		s.fail(cli.Data, "records", err.Error(), "")
+		return true
+	}
+	bad, live, first := 0, 0, ""
+	var ex stream.Example
+	for i := range s.recs {
+		r := &s.recs[i]
+		if r.Value == nil && (s.SkipTombstones || s.change["tombstones"] != "") {
+			continue
+		}
+		live++
+		if err := c.Decode(r.Value, &ex); err != nil {
+			if bad++; bad == 1 {
+				first = fmt.Sprintf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
+			}
+		}
+	}
+	features, _ := codec.SchemaFeatures(found.Schema) // of a schema that has been read
+	text := fmt.Sprintf("the first %d are events in %s with %d features, labels %s; schema infer shows them", live, s.codec, len(features), found.Labels)
+	if bad > 0 {
+		text = fmt.Sprintf("%d of the first %d cannot be used: %s", bad, live, first)
+	}
+	if bad > 0 && !s.Tolerant {
+		s.change["tolerance"] = "data"
+		if s.DeadLetters == "" {
+			s.change["dlq"] = ".dlq"
+		}
+		s.notes = append(s.notes, fmt.Sprintf("%d of %d records then become dead letters: %s", bad, live, first))
+	}
+	switch {
+	case len(s.change) > 0:
+		if missing != "" {
+			text = missing
+		}
+		s.fail(cli.Data, "records", text, strings.Join(append([]string{s.Train(s.change)}, s.notes...), "\n"))
+	case bad > 0:
+		s.warn("records", text, "")
+	default:
+		s.ok("records", "%s", text)
+	}
+	return true
+}
+
+// look lets a Discovery look at the records. It is nil where the options cannot
+// be right.
+func (s *study) look(o codec.Options) (*codec.Discovery, codec.Options, error) {
+	d, err := codec.NewDiscovery(s.codec, o)
+	if err != nil {
+		return nil, o, err
+	}
+	for i := range s.recs {
+		if s.recs[i].Value != nil {
+			d.Look(s.recs[i].Value)
+		}
+	}
+	for i := range s.labelRecs {
+		d.LookLabel(s.labelRecs[i].Value)
+	}
+	found, err := d.Decide()
+	return d, found, err
 }
 
 // study is what is found out about records.
@@ -132,7 +235,15 @@ func (s *study) judge() {
 	}
 	for i := range s.recs {
 		if forms[i] == mainForm {
-			s.values = append(s.values, string(s.recs[i].Value))
+			s.values = append(s.values, string(unframed(s.recs[i].Value)))
+		}
+	}
+	if fields := []form{formFields, formTextNumber, formEnvelope, formDebezium}; slices.Contains(fields, mainForm) {
+		if s.codec != string(formJSON) {
+			s.codec, s.change["codec"] = string(formJSON), string(formJSON)
+		}
+		if s.discover() {
+			return
 		}
 	}
 	if !slices.Contains(codec.Names(), string(mainForm)) {
@@ -143,7 +254,7 @@ func (s *study) judge() {
 		s.codec = string(mainForm)
 		s.change["codec"] = s.codec
 	}
-	if s.codec == "csv" && !s.readTable() || !s.readLabels() {
+	if s.codec == "csv" && !s.readTable() || s.discover() || s.codec == "csv" && !s.numbersOnly() || !s.readLabels() {
 		return
 	}
 	s.try()
@@ -189,6 +300,12 @@ func (s *study) readTable() bool {
 		s.change["label-column"] = s.format.CSV.LabelColumn
 		s.notes = append(s.notes, fmt.Sprintf("the label seems to be column %d", t.label+1))
 	}
+	return true
+}
+
+// numbersOnly finds out which columns are no numbers.
+func (s *study) numbersOnly() bool {
+	t := s.table
 	var words []int
 	for _, k := range t.words {
 		if !slices.Contains(s.format.CSV.DropColumns, strconv.Itoa(k+1)) {

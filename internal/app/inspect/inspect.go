@@ -83,7 +83,7 @@ type signature struct {
 func newSignature(s codec.Signature) *signature {
 	out := &signature{Codec: s.Codec, Dim: s.Dim, Index: s.Index, Features: s.Features()}
 	if s.Labels != "" {
-		out.Labels = []any{s.Label(-1), s.Label(1)}
+		out.Labels, _ = codec.ParseClasses(s.Labels)
 	}
 	if out.Codec == "" && out.Index == 0 {
 		return nil
@@ -96,7 +96,11 @@ func (s *signature) print(row func(name, format string, args ...any)) {
 		row("made for", "%s", s.Codec)
 	}
 	if s.Labels != nil {
-		row("labels", "%v, %v", s.Labels[0], s.Labels[1])
+		var names []string
+		for _, label := range s.Labels {
+			names = append(names, fmt.Sprint(label))
+		}
+		row("labels", "%s", strings.Join(names, ", "))
 	}
 	if s.Dim > 0 {
 		row("dimension", "%d", s.Dim)

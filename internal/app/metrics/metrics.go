@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // refresh bounds how often the state of the engine is looked at: windowed
@@ -68,6 +69,9 @@ type view struct {
 	join    *engine.JoinStats // nil without
 	clipped prep.Clipped
 	waits   bool // there is no model, since no two labels differ
+	// Of events.
+	fields   []codec.FieldCount
+	unlisted uint64
 }
 
 // NewTrainer returns a Trainer that is registered with reg.
@@ -99,7 +103,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 	// be seen.
 	for stage, reasons := range map[stream.Stage][]stream.Reason{
 		stream.StageDecode: {stream.ReasonEmpty, stream.ReasonTooLarge, stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing,
-			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension},
+			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension, stream.ReasonSchema},
 		stream.StageLabel:   {stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing, stream.ReasonNotFinite, stream.ReasonLabel},
 		stream.StageFeature: {stream.ReasonLimit, stream.ReasonDimension, stream.ReasonNotFinite},
 		stream.StageLearn:   {stream.ReasonLimit},
@@ -128,7 +132,10 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	t.last = now
-	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
+	summary := e.Prequential().Summary()
+	summary.Name(e.Classes())
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
+	v.fields, _, v.unlisted = e.Fields()
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.support, v.nonzero = info.Support, info.Nonzero
@@ -220,11 +227,16 @@ var (
 	gradient = desc("gradient_norm", "Norm of the gradient or direction.")
 	stepSize = desc("step_size", "Length of the last step.")
 	gauges   = desc("learner", "Further numbers of the learner.", "name")
+	// Of more than two classes.
+	classCount = desc("class_examples", "Examples of the class in the window of the measures.", "class")
+	recall     = desc("class_recall", "Share of them that are predicted to be of the class.", "class")
+	precision  = desc("class_precision", "Share of the examples predicted to be of the class that are, in the window.", "class")
+
 	scored   = desc("prequential_examples", "Examples that the measures are over.", "over")
 	measures = map[string]*prometheus.Desc{
 		"accuracy": measure("accuracy", "Share of right predictions"),
 		"hinge":    measure("hinge", "Mean hinge loss"),
-		"log_loss": measure("log_loss", "Mean logistic loss"),
+		"log_loss": measure("log_loss", "Mean of the negative logarithms of the labels' probabilities"),
 		"auc":      measure("auc", "Area under the ROC curve"),
 		"kappa":    measure("kappa", "Cohen's kappa"),
 		"kappa_t":  measure("kappa_t", "Kappa against predicting the label before"),
@@ -232,6 +244,11 @@ var (
 		"balanced_accuracy": measure("balanced_accuracy", "Mean of the shares of right predictions on each class"),
 		"majority":          measure("majority", "Share of labels that are of the class more frequent before"),
 		"no_change":         measure("no_change", "Share of labels that are the label before"),
+
+		"brier":       measure("brier", "Mean squared error of probabilities"),
+		"brier_skill": measure("brier_skill", "How much less that is than with the share of positive labels, as a share"),
+		"ece":         measure("ece", "Expected calibration error in 15 bins"),
+		"ece_noise":   measure("ece_noise", "What the expected calibration error would be by chance"),
 
 		"mae":  measure("mae", "Mean absolute error"),
 		"rmse": measure("rmse", "Root of the mean squared error"),
@@ -320,11 +337,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	send(scored, gauge, float64(v.summary.Window.Examples), "window")
 	over(send, v.summary.Measures, "all")
 	over(send, v.summary.Window.Measures, "window")
+	collectFields(ch, v.fields, v.unlisted)
+	for _, k := range v.summary.Window.Classes {
+		send(classCount, gauge, float64(k.Examples), k.Label)
+		send(recall, gauge, float64(k.Recall), k.Label)
+		send(precision, gauge, float64(k.Precision), k.Label)
+	}
 }
 
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {
 	for name, v := range map[string]*eval.Number{
 		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "log_loss": &m.LogLoss, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
+		"brier": &m.Brier, "brier_skill": &m.BrierSkill, "ece": &m.ECE, "ece_noise": &m.ECENoise,
 		"balanced_accuracy": &m.BalancedAccuracy, "majority": &m.Baseline.Majority, "no_change": &m.Baseline.NoChange,
 		"mae": m.MAE, "rmse": m.RMSE, "r2": m.R2,
 	} {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 //go:embed page.html
@@ -30,15 +32,51 @@ type page struct {
 	Problem                          string
 	Refresh                          int
 	Tiles, Fates, Learner            []named
+	Classes                          []eval.Class // over the window, of more than two
 	Course                           *chart.Chart // of the prequential measure; nil before the first
+	Reliability                      *chart.Chart // nil without probabilities
 	Pace                             []chart.Chart
 	Lags                             []lag
+	Fields                           []field
 	Checkpoints, Models, Dead        []event
 	now                              time.Time
 	failed                           bool // not only stalled
 }
 
 type named struct{ Name, Value string }
+
+// field is what has been noticed in a field of events.
+type field struct{ Name, Type, Missing, Unknown, Invalid, Outside, PSI string }
+
+// mostFields bounds the fields that are shown.
+const mostFields = 50
+
+// fields lists those of events, the ones that have changed most first.
+func (v *view) listFields() (list []field) {
+	sorted := slices.Clone(v.fields)
+	slices.SortStableFunc(sorted, func(a, b codec.FieldCount) int {
+		known := func(v float64) float64 {
+			if math.IsNaN(v) {
+				return -1
+			}
+			return v
+		}
+		return cmp.Compare(known(b.PSI), known(a.PSI))
+	})
+	share := func(n uint64) string {
+		if n == 0 {
+			return "–"
+		}
+		return eval.Percent(eval.Number(float64(n) / float64(max(v.events, 1))))
+	}
+	for _, f := range sorted[:min(len(sorted), mostFields)] {
+		list = append(list, field{f.Name, f.Type, share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), number(f.PSI)})
+	}
+	return list
+}
+
+// Percent is used by the page.
+func (p *page) Percent(v eval.Number) string { return eval.Percent(v) }
 
 // Age is used by the page.
 func (p *page) Age(e event) string { return short(p.now.Sub(e.at)) }
@@ -116,6 +154,9 @@ func (r *Run) page() *page {
 		last := ", last " + count(uint64(s.Window.Examples))
 		p.Tiles = append(p.Tiles, named{"larger class so far" + last, eval.Percent(b.Majority)}, named{"label before" + last, eval.Percent(b.NoChange)})
 	}
+	if p.Classes = s.Window.Classes; p.Classes != nil {
+		p.Tiles = append(p.Tiles, named{"balanced accuracy, last " + count(uint64(s.Window.Examples)), eval.Percent(s.Window.BalancedAccuracy)})
+	}
 	p.Tiles = append(p.Tiles, []named{
 		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
 	}...)
@@ -141,6 +182,8 @@ func (r *Run) page() *page {
 		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
 		p.Course = &c
 	}
+	p.Fields = v.listFields()
+	p.Reliability = chart.Reliability(s)
 	p.Pace = r.pace()
 	p.Learner = r.learner()
 	return p

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 const (
@@ -72,6 +73,8 @@ type view struct {
 	support, nonzero int
 	started          bool
 	oneLabel         *stream.OneLabelError // why there is no model, or nil
+	fields           []codec.FieldCount    // of events
+	events           uint64
 }
 
 // mark is how far the run was at a time.
@@ -115,10 +118,13 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	r.seen = now
+	summary := e.Prequential().Summary()
+	summary.Name(e.Classes())
 	v := view{
-		counts: e.Counts(), queued: queued, report: e.Report(), summary: e.Prequential().Summary(), join: e.Join(),
+		counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(),
 		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(), oneLabel: e.OneLabel(),
 	}
+	v.fields, v.events, _ = e.Fields()
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.model, v.support, v.nonzero = info.Text, info.Support, info.Nonzero

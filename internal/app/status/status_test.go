@@ -140,7 +140,7 @@ func TestPage(t *testing.T) {
 	body := get(t, r)
 	for _, want := range []string{
 		"1 500", "stalled: no progress for 1m30s", "0000000000000abc", "1 min 10 s", "&lt;script&gt;", "offset 17", `<figure class="chart">`, `<script src="chart.js">`,
-		"&#34;m&#34; on models", "delta", ">11<", "rbf gamma=1",
+		"&#34;m&#34; on models", "delta", ">11<", "rbf gamma=1", "Reliability of probabilities",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)

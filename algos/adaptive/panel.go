@@ -1,0 +1,420 @@
+package adaptive
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// panel is what the panels for classes and for numbers have in common: the
+// experts, and the order in which they look, learn and are replaced.
+type panel struct {
+	*samplers.Buffer
+	opt  options
+	env  algos.Env
+	jury jury
+
+	cutting  *samplers.Cutting
+	sizes    []int               // most examples of each machine; 0: all
+	machines [1 + k2048]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
+	inputs   inputs
+	linear   [numExperts - l1]expert
+	waves    *waves // nil: none yet, or none at all
+
+	dim   int   // features of the widest example
+	evals int64 // kernel values computed by learners that are gone; like those of scs, since it was made or restored
+	tuned uint64
+	told  uint64 // when the log was told of a cut
+
+	block [1 + k2048][]float64 // scratch
+	vecs  []stream.Vec
+}
+
+// jury weighs what the experts say.
+type jury interface {
+	// look is called before the first of a few examples is learned from.
+	look(xs []*stream.Example)
+	// one predicts example i of those, and lets all learn from it.
+	one(i int, x *stream.Example) (float64, error)
+	Report() algos.Report
+}
+
+// expert is a linear expert, in the inputs or in random features.
+type expert interface {
+	score(z stream.Vec) float64
+	// learn updates the weights with z, its label and the weight of the example,
+	// of which s was predicted.
+	learn(z stream.Vec, s, y, weight float64)
+	reset()
+	line() *onePass
+	fields(f *state.Fields)
+}
+
+// rates are the step rules of the linear experts.
+var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptive: true}, {rate: 0.1, adaptive: true}, {rate: 1}, {rate: 0.1}}
+
+// makePanel returns a panel whose growing machine holds so many examples, or 0
+// for all. newExpert makes a linear expert with such a rule.
+func makePanel(env algos.Env, o options, held int, j jury, newExpert func(onePass) expert) (*panel, error) {
+	number := env.Task == algos.Regress
+	b, err := samplers.New(samplers.Options{Regress: number, Every: 1})
+	if err != nil {
+		return nil, err
+	}
+	keep := held
+	if held == 0 {
+		keep = whole
+	}
+	cutting, err := samplers.NewCutting(keep+tick, windows...)
+	if err != nil {
+		return nil, err
+	}
+	l := &panel{Buffer: b, opt: o, env: env, jury: j, cutting: cutting, sizes: append([]int{held}, windows...)}
+	for e := range l.linear {
+		l.linear[e] = newExpert(rates[e])
+	}
+	return l, nil
+}
+
+// Step learns from the examples pending.
+func (l *panel) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
+		return algos.Report{}, err
+	}
+	return l.jury.Report(), nil
+}
+
+// Follow implements algos.Sequential.
+func (l *panel) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
+		return 0, 0, err
+	}
+	known := make([]*stream.Example, 0, len(xs))
+	for _, x := range xs {
+		if x.Labelled {
+			known = append(known, x)
+		}
+	}
+	out := make([]float64, len(known))
+	if err := l.learn(ctx, out, known); err != nil {
+		return 0, 0, err
+	}
+	k := 0
+	for i, x := range xs {
+		if x.Labelled {
+			dst[i] = out[k]
+			k++
+		}
+	}
+	return k, k, nil
+}
+
+// Finish learns from what is pending, and lets the growing machine complete its
+// optimisation.
+func (l *panel) Finish(ctx context.Context) (algos.Report, error) {
+	if err := l.learn(ctx, nil, l.Take().Join); err != nil {
+		return algos.Report{}, err
+	}
+	m := l.machines[growing]
+	switch {
+	case m == nil && l.cutting.Seen() > 0:
+		if err := l.begin(ctx, int(l.cutting.Seen())); err != nil {
+			return algos.Report{}, err
+		}
+	case m != nil && m.scs != nil:
+		if _, err := m.scs.Finish(ctx); err != nil {
+			return algos.Report{}, err
+		}
+	}
+	return l.jury.Report(), nil
+}
+
+// learn predicts each of xs, all of them labelled, into dst, which may be nil,
+// and then learns from it. Machines change at ticks only: in between, their
+// scores are computed together. It is not interrupted: there would be no state to
+// go back to.
+func (l *panel) learn(ctx context.Context, dst []float64, xs []*stream.Example) error {
+	ctx = context.WithoutCancel(ctx)
+	for len(xs) > 0 {
+		n := min(len(xs), tick-int(l.cutting.Seen()%tick))
+		l.jury.look(xs[:n])
+		for i, x := range xs[:n] {
+			f, err := l.jury.one(i, x)
+			if err != nil {
+				return err
+			}
+			if dst != nil {
+				dst[i] = f
+			}
+		}
+		xs = xs[n:]
+		if dst != nil {
+			dst = dst[n:]
+		}
+		if l.cutting.Seen()%tick == 0 {
+			if err := l.turn(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scoreMachines computes the machines' scores of a few examples.
+func (l *panel) scoreMachines(xs []*stream.Example) {
+	l.vecs = l.vecs[:0]
+	for _, x := range xs {
+		l.vecs = append(l.vecs, x.X)
+	}
+	for e, m := range l.machines {
+		l.block[e] = l.block[e][:0]
+		if m != nil {
+			l.block[e] = slices.Grow(l.block[e], len(xs))[:len(xs)]
+			m.score(l.block[e], l.vecs)
+		}
+	}
+}
+
+// see returns an example as the linear experts see it, and its random features.
+func (l *panel) see(x *stream.Example) (z, phi stream.Vec) {
+	z = l.inputs.apply(x.X)
+	if l.waves != nil {
+		phi = l.waves.of(z)
+	}
+	return z, phi
+}
+
+// say sets the first of dst to what each expert says of example i of those whose
+// scores by machines are known. unknown is what they say who know nothing yet.
+func (l *panel) say(dst []float64, i int, z, phi stream.Vec, unknown float64) {
+	sayMachines(dst, &l.block, i, unknown)
+	sayLinear(dst, l.linear[:], z, phi, unknown)
+}
+
+// sayMachines is say for machines: one that is not there says what the growing
+// one does.
+func sayMachines(dst []float64, block *[1 + k2048][]float64, i int, unknown float64) {
+	dst[growing] = unknown
+	for e, scores := range block {
+		dst[e] = dst[growing]
+		if len(scores) > 0 {
+			dst[e] = scores[i]
+		}
+	}
+}
+
+// sayLinear is say for the others.
+func sayLinear[E interface{ score(stream.Vec) float64 }](dst []float64, linear []E, z, phi stream.Vec, unknown float64) {
+	for e, x := range linear {
+		if z := inputOf(l1+e, z, phi); z != nil {
+			dst[l1+e] = x.score(*z)
+		} else {
+			dst[l1+e] = unknown
+		}
+	}
+}
+
+// inputOf returns what a linear expert takes, nil for nothing yet.
+func inputOf(e int, z, phi stream.Vec) *stream.Vec {
+	switch {
+	case e < r1:
+		return &z
+	case phi.Val != nil:
+		return &phi
+	}
+	return nil
+}
+
+// take lets all experts learn from an example, of which the linear ones have
+// said now.
+func (l *panel) take(x *stream.Example, z, phi stream.Vec, now []float64) error {
+	if l.dim = max(l.dim, x.X.Dim()); l.dim > narrow && !l.inputs.wide {
+		l.widen()
+		z, phi = l.inputs.apply(x.X), stream.Vec{}
+		clear(now[l1:numExperts])
+	}
+	for e, o := range l.linear {
+		if z := inputOf(l1+e, z, phi); z != nil {
+			o.learn(*z, now[l1+e], x.Y, x.Importance())
+		}
+	}
+	l.inputs.observe(x.X)
+	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
+		l.waves = newWaves(l.dim, l.env.Seed)
+	}
+	l.cutting.Add(x)
+	for _, m := range l.machines {
+		if m == nil {
+			continue
+		}
+		if err := m.add(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// widen lets the experts begin again on wide examples.
+func (l *panel) widen() {
+	l.inputs.widen()
+	l.waves = nil
+	for _, o := range l.linear {
+		o.reset()
+	}
+}
+
+// newMachine returns machine e, which has learned nothing.
+func (l *panel) newMachine(e int) *machine {
+	return &machine{window: l.sizes[e], target: target{number: l.env.Task == algos.Regress}}
+}
+
+// begin makes the growing machine from the n newest examples.
+func (l *panel) begin(ctx context.Context, n int) error {
+	l.machines[growing] = l.newMachine(growing)
+	return l.choose(ctx, l.machines[growing], n)
+}
+
+// choose chooses the options of a machine on its n examples.
+func (l *panel) choose(ctx context.Context, m *machine, n int) error {
+	if m.rows > 0 {
+		l.evals += m.evals()
+	}
+	l.tuned++
+	return m.choose(ctx, l.env, l.cutting.Newest(n), l.dim > narrow)
+}
+
+// turn is what happens at a tick: steps that are due, the test for a cut,
+// machines that begin or are tuned anew.
+func (l *panel) turn(ctx context.Context) error {
+	m := l.machines[growing]
+	if m == nil {
+		if l.cutting.Seen() < first {
+			return nil
+		}
+		return l.begin(ctx, first)
+	}
+	var errs [1 + k2048]error
+	parallel(len(l.machines), func(i int) {
+		if m := l.machines[i]; m != nil {
+			errs[i] = m.step(ctx)
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if cut, by, yes := l.cutting.Test(m.rows); yes {
+		l.cut(cut, by)
+		m = l.machines[growing]
+	}
+	for i, w := range windows {
+		if w > 256 && (l.opt.Panel == "small" || l.dim > narrow) {
+			continue
+		}
+		k := &l.machines[k64+i]
+		switch {
+		case w == 2048 && m.rows > settled:
+			if *k != nil {
+				l.evals += (*k).evals()
+				*k = nil
+			}
+		case *k == nil && m.rows > w:
+			*k = m.with(w, l.cutting.Newest(w))
+		}
+	}
+	cuts, _ := l.cutting.Cuts()
+	for _, m := range l.machines {
+		if m == nil || !m.due(cuts > 0) {
+			continue
+		}
+		if err := l.choose(ctx, m, m.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut replaces the growing machine by one that has learned from what the
+// challenger knows.
+func (l *panel) cut(c samplers.Cut, by int) {
+	l.evals += l.machines[growing].evals()
+	m := l.machines[k64+by].with(l.sizes[growing], l.cutting.Newest(c.To))
+	m.tuned, m.since = m.rows, 0
+	l.machines[growing] = m
+	if l.told == 0 || c.At >= l.told+256 {
+		l.told = c.At
+		l.env.Log.Info("cut", slog.String("learner", "adaptive"), slog.Uint64("at", c.At), slog.Int("from", c.From), slog.Int("to", c.To), slog.Float64("z", c.Z))
+	}
+}
+
+// Cuts implements algos.Cutter.
+func (l *panel) Cuts() (total uint64, latest []samplers.Cut) { return l.cutting.Cuts() }
+
+// report describes the present state. The weights are in the order of the names.
+func (l *panel) report(names []string, weights []float64) algos.Report {
+	r := algos.NewReport()
+	r.Step, r.KernelEvals = l.cutting.Seen(), l.evals
+	for _, m := range l.machines {
+		if m != nil {
+			r.KernelEvals += m.evals()
+		}
+	}
+	if m := l.machines[growing]; m != nil {
+		r.Sample = m.rows
+	}
+	for e, name := range names {
+		r.Gauges = append(r.Gauges, stream.Measure{Name: "weight_" + name, Value: weights[e]})
+	}
+	total, _ := l.cutting.Cuts()
+	r.Gauges = append(r.Gauges, stream.Measure{Name: "cut_total", Value: float64(total)}, stream.Measure{Name: "tune_total", Value: float64(l.tuned)})
+	return r
+}
+
+// fields describes the state; record describes that of the jury.
+func (l *panel) fields(f *state.Fields, record func()) {
+	f.Group("buffer", l.Buffer.Fields)
+	f.Group("cutting", l.cutting.Fields)
+	f.Group("inputs", l.inputs.fields)
+	for _, x := range l.linear {
+		f.Group("linear", x.fields)
+	}
+	dim := l.waves.features()
+	f.Int("random_features", &dim)
+	if f.Decoding() {
+		l.evals, l.waves = 0, restoredWaves(f, dim, &l.inputs, l.env.Seed)
+	}
+	record()
+	f.Int("features", &l.dim)
+	f.Uint64("tuned", &l.tuned)
+	f.Uint64("told", &l.told)
+	for e := range l.machines {
+		there := l.machines[e] != nil
+		f.Bool("machine", &there)
+		if f.Decoding() {
+			l.machines[e] = nil
+		}
+		if !there || f.Err() != nil {
+			continue
+		}
+		if f.Decoding() {
+			l.machines[e] = l.newMachine(e)
+		}
+		f.Group("state", func(f *state.Fields) { l.machines[e].fields(f, l.env) })
+		if f.Decoding() && f.Err() == nil && (e > growing && l.machines[growing] == nil) {
+			f.Fail("machine", fmt.Errorf("%d without the first", e))
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package adaptive
+
+import (
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+)
+
+// alphas are the rates at which the best expert is assumed to change.
+var alphas = [...]float64{1. / 30, 1. / 300, 1. / 3000, 1. / 30000}
+
+const metaRate = 1. / 500 // at which the best of these is
+
+// shares are weights of experts by fixed share at several rates, and of these by
+// their record (Herbster and Warmuth, "Tracking the best expert", 1998; Monteleoni
+// and Jaakkola, learn-α). Losses are logarithms of likelihoods, at which the
+// learning rate is 1.
+type shares struct {
+	prior []float64 // of experts: the first weights, and what is shared out
+	w     [len(alphas)][]float64
+	v     [len(alphas)]float64
+}
+
+func newShares(prior []float64) shares {
+	c := shares{prior: prior}
+	for i := range alphas {
+		c.w[i] = append(c.w[i], prior...)
+		c.v[i] = 1 / float64(len(alphas))
+	}
+	return c
+}
+
+// priors returns the first weights of n experts, which are equal but for the
+// longest challenger: it is the same as the growing machine on most streams and
+// most of the time, and has half of its share.
+func priors(n int) []float64 {
+	p := make([]float64, n)
+	for e := range p {
+		p[e] = 1 / float64(n-1)
+	}
+	p[growing] /= 2
+	p[k2048] /= 2
+	return p
+}
+
+// weights returns Σ_i v_i w_ie by expert.
+func (c *shares) weights() []float64 {
+	out := make([]float64, len(c.prior))
+	for i, v := range c.v {
+		for e, w := range c.w[i] {
+			out[e] += float64(v * w)
+		}
+	}
+	return out
+}
+
+// learn updates the weights with the experts' likelihoods of an example that
+// counts share, at most 1: as much less likely is it that another expert is the
+// best one from then on.
+func (c *shares) learn(q []float64, share float64) {
+	var all float64
+	for i, alpha := range alphas {
+		alpha *= share
+		w := c.w[i]
+		var l float64
+		for e, p := range q {
+			w[e] *= p
+			l += w[e]
+		}
+		for e := range w {
+			w[e] = float64((1-alpha)*(w[e]/l)) + float64(alpha*c.prior[e])
+		}
+		c.v[i] *= l
+		all += c.v[i]
+	}
+	meta := metaRate * share
+	for i := range c.v {
+		c.v[i] = float64((1-meta)*(c.v[i]/all)) + meta/float64(len(alphas))
+	}
+}
+
+func (c *shares) fields(f *state.Fields) {
+	for i := range c.w {
+		f.Float64s("weights", &c.w[i])
+		f.Float64("rate_weight", &c.v[i])
+		if !f.Decoding() || f.Err() != nil {
+			continue
+		}
+		if len(c.w[i]) != len(c.prior) {
+			f.Fail("weights", fmt.Errorf("%d for %d experts", len(c.w[i]), len(c.prior)))
+		}
+		for _, w := range append([]float64{c.v[i]}, c.w[i]...) {
+			if !(w > 0 && w <= 1) {
+				f.Fail("weights", fmt.Errorf("%g is not in (0,1]", w))
+			}
+		}
+	}
+}

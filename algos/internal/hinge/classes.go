@@ -1,0 +1,137 @@
+package hinge
+
+import (
+	"slices"
+
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/internal/weight"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Several problems over one Basis, which differ in their labels, share the kernel
+// values: each is computed once for all of them. The results have the bits that
+// each problem would have by itself.
+
+// ExtendAll is Extend for all of ps; w are the labels by problem, v the weights.
+func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
+	old := ps[0].Len()
+	m := old + len(w[0])
+	var idx []int32
+	for i := range old {
+		for _, p := range ps {
+			if p.Alpha[i] != 0 || p.Alpha0[i] != 0 || p.D[i] != 0 || p.Active[i] {
+				idx = append(idx, int32(i))
+				break
+			}
+		}
+	}
+	for k, p := range ps {
+		p.W = append(p.W, w[k]...)
+		p.V.Append(old, v, len(w[k]))
+		p.mass = p.V.Sum(m)
+		for _, v := range p.vectors() {
+			*v = extend(*v, m)
+		}
+		for len(p.Active) < m {
+			p.Active = append(p.Active, false)
+		}
+		p.idx = append(p.idx[:0], idx...)
+	}
+	if old < m {
+		cache.Each(idx, old, m, false, func(r, at int, k []float32) {
+			for _, p := range ps {
+				p.pushSegment(r, at, k)
+			}
+		})
+	}
+}
+
+// AdvanceAll is Advance for all of ps; rests are the points by problem.
+func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
+	if len(ps) == 0 {
+		return
+	}
+	b, m := ps[0].Basis, ps[0].Len()
+	var idx []int32
+	for i := range m {
+		for _, p := range ps {
+			if p.D[i] != 0 {
+				idx = append(idx, int32(i))
+				break
+			}
+		}
+	}
+	const rowsAtOnce, colsAtOnce = 64, 2048 // as in rows.Each
+	for _, p := range ps {
+		p.part = extend(p.part[:0], m)
+	}
+	block := make([]float32, rowsAtOnce*colsAtOnce)
+	xs := make([]stream.Vec, 0, rowsAtOnce)
+	for len(idx) > 0 {
+		n := min(len(idx), rowsAtOnce)
+		xs = xs[:0]
+		for _, i := range idx[:n] {
+			xs = append(xs, b.Row(int(i)))
+		}
+		for lo := 0; lo < m; lo += colsAtOnce {
+			hi := min(m, lo+colsAtOnce)
+			b.Block(block, hi-lo, xs, lo, hi)
+			for _, p := range ps {
+				for r, i := range idx[:n] {
+					if d := p.D[i]; d != 0 {
+						vec.AxpyMixed(d, block[r*(hi-lo):(r+1)*(hi-lo)], p.part[lo:hi])
+					}
+				}
+			}
+		}
+		cache.Evals += int64(n * m)
+		idx = idx[n:]
+	}
+	for k, p := range ps {
+		for _, i := range rests[k] {
+			p.S[i] += p.part[i]
+		}
+		clear(p.D)
+	}
+}
+
+// TruncateAll is Truncate for all of ps.
+func TruncateAll(ps []*Problem, m int, cache *rows.Cache) {
+	for _, p := range ps {
+		for _, v := range p.vectors() {
+			*v = (*v)[:m]
+		}
+		p.W, p.Active = p.W[:m], p.Active[:m]
+		p.V.Truncate(m)
+		p.mass = p.V.Sum(m)
+	}
+	cache.Truncate(m)
+	ps[0].Basis.Truncate(m)
+}
+
+// KeepAll is Keep for all of ps.
+func KeepAll(ps []*Problem, idx []int32, cache *rows.Cache) {
+	basis := ps[0].Basis.Subset(idx)
+	for _, p := range ps {
+		p.keep(idx)
+		p.Basis = basis
+		p.Rows.Restart(basis)
+	}
+	cache.Restart(basis)
+}
+
+// Another returns a problem over the points of p, with their weights, all of which
+// have the label −1 and the coefficient 0.
+func (p *Problem) Another() *Problem {
+	q := New(p.Basis, 0)
+	q.Lambda, q.V, q.mass = p.Lambda, slices.Clone(p.V), p.mass
+	for range p.W {
+		q.W = append(q.W, -1)
+	}
+	for _, v := range q.vectors() {
+		*v = extend(*v, p.Len())
+	}
+	q.Active = make([]bool, p.Len())
+	return q
+}

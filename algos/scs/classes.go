@@ -1,0 +1,515 @@
+package scs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/kernel/rows"
+	"github.com/streamsvm/streamsvm/internal/rest"
+	"github.com/streamsvm/streamsvm/internal/weight"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// classes is the learner for more than two classes: a head for each, against the
+// rest. The heads have the sample in common, its packed points, and the kernel
+// values that are needed over the whole of it; each has its own coefficients,
+// duality gap and model in use. Whether the sample grows is decided by the class
+// predicted; it waits for the last of the heads.
+type classes struct {
+	*samplers.Growing
+	opt   options
+	env   algos.Env
+	heads []*Learner
+	basis *kernel.Basis // nil before S_0 is there
+	rows  *rows.Cache   // over basis
+	pace  pace
+}
+
+var _ algos.ClassAdder = (*classes)(nil)
+
+func newClasses(env algos.Env, o options) (algos.Learner, error) {
+	k := env.Classes
+	env.Classes = 0
+	if !o.guarded() { // nothing is in common where each head decides on its sample
+		return rest.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
+	}
+	l := &classes{opt: o, env: env, pace: newPace()}
+	for range k {
+		l.append()
+	}
+	var err error
+	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed, Classes: true}, o.growing())
+	return l, err
+}
+
+// append makes a head.
+func (l *classes) append() {
+	env := l.env
+	env.Log = slog.New(slog.DiscardHandler)
+	o := l.opt
+	o.CacheMB = max(1, o.CacheMB/(len(l.heads)+1))
+	l.heads = append(l.heads, headOf(env, o))
+}
+
+// lead returns the head that stands for all where the sample is concerned.
+func (l *classes) lead() *Learner {
+	h := l.heads[0]
+	h.Growing, h.log = l.Growing, l.env.Log
+	return h
+}
+
+// AddClass implements algos.ClassAdder. All examples of the sample are negative
+// ones to the new head.
+func (l *classes) AddClass(context.Context) error {
+	l.append()
+	if l.basis != nil {
+		l.heads[len(l.heads)-1].p = l.heads[0].p.Another()
+	}
+	return nil
+}
+
+// Add takes an example in.
+func (l *classes) Add(x *stream.Example) (algos.Fate, error) {
+	if x.Labelled && int(x.Y) >= len(l.heads) {
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.heads)-1)}
+	}
+	return l.Growing.Add(x)
+}
+
+// problems lists those of the heads.
+func (l *classes) problems() []*hinge.Problem {
+	ps := make([]*hinge.Problem, len(l.heads))
+	for k, h := range l.heads {
+		ps[k] = h.p
+	}
+	return ps
+}
+
+// len returns the size of the sample.
+func (l *classes) len() int {
+	if l.basis == nil {
+		return 0
+	}
+	return l.heads[0].p.Len()
+}
+
+// each calls f for the heads, some at a time.
+func (l *classes) each(f func(k int, h *Learner)) {
+	_ = rest.Each(len(l.heads), func(k int) error {
+		f(k, l.heads[k])
+		return nil
+	})
+}
+
+// Step is that of Learner, with all heads.
+func (l *classes) Step(context.Context) (algos.Report, error) {
+	l.retain()
+	d := l.Take()
+	l.grow(d.Join)
+	l.test(d.Test)
+	l.admit(d.Test)
+	l.optimise(false)
+	l.serve(l.Pending())
+	l.plan()
+	return l.Report(), nil
+}
+
+// Finish is that of Learner, with all heads.
+func (l *classes) Finish(context.Context) (algos.Report, error) {
+	if l.opt.Final == 0 {
+		return l.Report(), nil
+	}
+	l.retain()
+	for d := l.Drain(); len(d.Join)+len(d.Test) > 0; d = l.Drain() {
+		l.grow(d.Join)
+		if len(d.Test) > 0 {
+			l.extend(d.Test)
+			l.mark()
+			l.admit(d.Test)
+		}
+	}
+	if l.basis == nil {
+		return l.Report(), nil
+	}
+	l.optimise(true)
+	l.serve(nil)
+	l.plan()
+	return l.Report(), nil
+}
+
+func (l *classes) retain() { l.each(func(_ int, h *Learner) { h.retain() }) }
+
+func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.heads[0].p.Lambda)) }
+
+func (l *classes) mark() {
+	for _, h := range l.heads {
+		h.p.Mark()
+	}
+}
+
+// grow puts new points into the sample.
+func (l *classes) grow(draws []*stream.Example) {
+	if len(draws) == 0 {
+		return
+	}
+	if l.basis == nil {
+		l.share(l.opt.basis(samplers.Vecs(draws)))
+	}
+	l.extend(draws)
+	l.scale()
+}
+
+// share gives the heads a point set.
+func (l *classes) share(b *kernel.Basis) {
+	l.basis = b
+	l.rows = rows.New(b, 0)
+	for _, h := range l.heads {
+		h.p = hinge.New(b, 0)
+	}
+}
+
+// extend packs draws behind the sample.
+func (l *classes) extend(draws []*stream.Example) {
+	w := make([][]float64, len(l.heads))
+	for _, x := range draws {
+		l.basis.Append(x.X)
+	}
+	for k := range w {
+		w[k] = signs(draws, k)
+	}
+	hinge.ExtendAll(l.problems(), w, weight.Of(draws), l.rows)
+}
+
+// signs returns the labels as head k sees them.
+func signs(draws []*stream.Example, k int) []float64 {
+	w := make([]float64, len(draws))
+	for i, x := range draws {
+		if w[i] = -1; int(x.Y) == k {
+			w[i] = 1
+		}
+	}
+	return w
+}
+
+// scale makes lambda that of the present sample.
+func (l *classes) scale() {
+	for _, h := range l.heads {
+		h.p.Lambda = h.lambda()
+	}
+}
+
+// test packs T_k behind the sample and asks whether growth pays.
+func (l *classes) test(draws []*stream.Example) {
+	if len(draws) == 0 {
+		return
+	}
+	m := l.len()
+	l.extend(draws)
+	var n, wrong, mended, broken, varied float64
+	before, after := make([]float64, len(l.heads)), make([]float64, len(l.heads))
+	for i, x := range draws {
+		for k, h := range l.heads {
+			before[k], after[k] = h.p.S0[m+i], h.p.S[m+i]
+		}
+		was, is := algos.Largest(before) == int(x.Y), algos.Largest(after) == int(x.Y)
+		v := x.Importance()
+		n += v
+		if !is {
+			wrong += v
+		}
+		switch {
+		case is && !was:
+			mended += v
+			varied += float64(v * v)
+		case was && !is:
+			broken += v
+			varied += float64(v * v)
+		}
+	}
+	if l.pace.weigh(l.lead(), m, n, wrong, mended, broken, varied) {
+		l.mark()
+	}
+}
+
+// admit lets those of the draws just tested on stay that join the sample.
+func (l *classes) admit(draws []*stream.Example) {
+	if len(draws) == 0 {
+		return
+	}
+	m := l.len() - len(draws)
+	l.plan()
+	n, gone := l.Admit()
+	hinge.TruncateAll(l.problems(), m+n, l.rows)
+	if len(gone) > 0 {
+		l.evict(m, gone)
+		for _, h := range l.heads {
+			h.came = n
+		}
+	}
+	l.scale()
+}
+
+// evict is that of Learner: a point matters if it does to one of the heads.
+func (l *classes) evict(m int, out []int) {
+	wrong, support := 0, 0
+	matters := make([]bool, m)
+	for i := range matters {
+		bad, sv := false, false
+		for _, h := range l.heads {
+			if h.p.Alpha[i] != 0 {
+				sv = true
+				bad = bad || h.p.W[i]*h.p.S[i] <= 0
+			}
+			matters[i] = matters[i] || h.p.Alpha[i] != 0 || h.p.Active[i]
+		}
+		if sv {
+			support++
+		}
+		if bad {
+			wrong++
+		}
+	}
+	all := l.opt.Full == "window" || l.Holds() || 5*wrong > support
+	if !all {
+		n := len(out)
+		out = out[:0]
+		for _, pass := range [2]bool{false, true} {
+			for i := range m { // points are in order of age
+				if len(out) < n && matters[i] == pass {
+					out = append(out, i)
+				}
+			}
+		}
+		slices.Sort(out)
+	}
+	for _, h := range l.heads {
+		clear(h.p.D)
+		h.pass(m, out)
+	}
+	l.remove(out)
+}
+
+// remove takes the points listed, in ascending order, out of the sample.
+func (l *classes) remove(out []int) {
+	l.each(func(_ int, h *Learner) {
+		h.forget(out)
+		h.p.Mark()
+	})
+	l.Leave(out)
+	keep := make([]int32, 0, l.len())
+	for i := range int32(l.len()) {
+		if len(out) > 0 && out[0] == int(i) {
+			out = out[1:]
+			continue
+		}
+		keep = append(keep, i)
+	}
+	hinge.KeepAll(l.problems(), keep, l.rows)
+	l.basis = l.heads[0].p.Basis
+}
+
+// shrink is that of Learner, where one of the heads is over the budget.
+func (l *classes) shrink() bool {
+	support, m := 0, l.len()
+	for _, h := range l.heads {
+		support = max(support, h.support())
+	}
+	if l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
+		return false
+	}
+	n := min(m-1, (support-l.opt.Budget)*m/support+m/20+1)
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	for _, h := range l.heads {
+		clear(h.p.D)
+	}
+	l.remove(out)
+	l.scale()
+	l.pace.hold(l.lead(), l.len(), "budget")
+	return true
+}
+
+// optimise works on the sample as it is.
+func (l *classes) optimise(final bool) {
+	n := l.opt.Iterations
+	if final {
+		n = l.opt.Final
+	}
+	if l.len() > warm {
+		n = 0
+	}
+	l.ascend(n, final)
+	for l.shrink() {
+		l.ascend(0, final)
+	}
+}
+
+// ascend is that of Learner: each head by itself on the points near its margin,
+// then together over the others.
+func (l *classes) ascend(n int, final bool) {
+	at := make([]*ascent, len(l.heads))
+	l.each(func(k int, h *Learner) { at[k] = h.begins(n, final) })
+	for {
+		l.each(func(k int, h *Learner) {
+			if at[k] != nil {
+				at[k].round(h)
+			}
+		})
+		var ps []*hinge.Problem
+		var rests [][]int32
+		for k, h := range l.heads {
+			if at[k] != nil {
+				ps, rests = append(ps, h.p), append(rests, h.rest)
+			}
+		}
+		if len(ps) == 0 {
+			return
+		}
+		hinge.AdvanceAll(ps, rests, l.rows)
+		l.each(func(k int, h *Learner) {
+			if at[k] != nil && at[k].done(h) {
+				at[k] = nil
+			}
+		})
+	}
+}
+
+// serve puts the models of heads into use, as Learner does each. The sample waits
+// for the heads whose gap is too large.
+func (l *classes) serve(test []*stream.Example) {
+	waits := make([]bool, len(l.heads))
+	l.each(func(k int, h *Learner) {
+		own, w := make([]*stream.Example, len(test)), signs(test, k)
+		for i, x := range test {
+			c := *x
+			c.Y = w[i]
+			own[i] = &c
+		}
+		waits[k] = h.serve(own)
+	})
+	l.Wait(slices.Contains(waits, true))
+}
+
+// Model returns the expansions in use.
+func (l *classes) Model() algos.Model {
+	parts, blank := make([]algos.Model, len(l.heads)), make([]bool, len(l.heads))
+	for k, h := range l.heads {
+		parts[k], blank[k] = h.Model(), !h.proof.given
+	}
+	return rest.NewModel(parts, blank)
+}
+
+// Report describes the present state: objective and gap are sums over the heads,
+// gauges that are no totals means.
+func (l *classes) Report() algos.Report {
+	r := algos.NewReport()
+	r.KernelEvals = 0
+	if l.basis == nil {
+		return r
+	}
+	r.Objective, r.Certificate, r.GradNorm, r.StepSize = 0, 0, math.NaN(), math.NaN()
+	for k, h := range l.heads {
+		r.Step += h.k
+		r.Objective += h.p.Objective()
+		if h.proof.given {
+			r.Certificate += h.proof.gap
+		} else {
+			r.Certificate = math.NaN()
+		}
+		r.KernelEvals += h.p.Rows.Evals + h.evals
+		own := append(h.ownGauges(), h.proof.gauges()...)
+		if k == 0 {
+			r.Gauges = own
+			continue
+		}
+		for i, g := range own {
+			r.Gauges[i].Value += g.Value
+		}
+	}
+	r.Gauges = rest.Mean(r.Gauges, len(l.heads))
+	lead := l.lead()
+	lead.pace = l.pace
+	r.Gauges = append(r.Gauges, lead.paceGauges()...)
+	r.Sample, r.KernelEvals = l.len(), r.KernelEvals+l.rows.Evals
+	return r
+}
+
+// AppendBinary appends the complete state.
+func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores what AppendBinary wrote, whatever the number of classes.
+func (l *classes) UnmarshalBinary(data []byte) error {
+	l.basis, l.heads = nil, nil
+	return state.Decode(data, l.fields)
+}
+
+// maxHeads bounds the heads of a state that is read.
+const maxHeads = 1 << 12
+
+func (l *classes) fields(f *state.Fields) {
+	f.Group("buffer", l.Growing.Fields)
+	f.Group("pace", l.pace.fields)
+	n := len(l.heads)
+	f.Int("classes", &n)
+	if f.Err() == nil && (n < 3 || n > maxHeads) {
+		f.Fail("classes", fmt.Errorf("%d", n))
+	}
+	if f.Err() != nil {
+		return
+	}
+	for len(l.heads) < n {
+		l.append()
+	}
+	begun := l.basis != nil
+	f.Bool("begun", &begun)
+	if begun && f.Err() == nil {
+		if f.Decoding() {
+			l.share(kernel.New(kernel.Func{}))
+		}
+		f.Group("points", l.basis.Fields)
+		if f.Decoding() && f.Err() == nil {
+			l.rows.Restart(l.basis)
+		}
+	}
+	if f.Decoding() && f.Err() == nil && l.Len() > 0 && !begun {
+		f.Fail("buffer.seq", errSeq)
+	}
+	f.List("heads", n, 10, func(int) {}, func(f *state.Fields, k int) {
+		if k < n {
+			l.heads[k].headFields(f, begun)
+		}
+	})
+	if begun && f.Decoding() && f.Err() == nil && l.Len() != l.len() {
+		f.Fail("buffer.seq", errSeq)
+	}
+}
+
+// headFields describes a head but for what it has in common with others.
+func (l *Learner) headFields(f *state.Fields, begun bool) {
+	f.Uint64("k", &l.k)
+	f.Bool("fresh", &l.fresh)
+	f.Float64("norm", &l.norm)
+	f.Float64("step", &l.step)
+	f.Bool("moved", &l.moved)
+	f.Int("came", &l.came)
+	f.Group("counters", l.counts.fields)
+	f.Group("proof", l.proof.fields)
+	if !begun || f.Err() != nil {
+		return
+	}
+	f.Group("problem", l.p.VectorFields)
+	if f.Decoding() && f.Err() == nil && !(l.p.Lambda > 0 && l.p.Lambda < math.Inf(1)) {
+		f.Fail("problem.lambda", errRadius)
+	}
+	f.Group("model", l.modelFields)
+}

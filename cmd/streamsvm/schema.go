@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/spell"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// schemaVerbs are what the command schema can do.
+var schemaVerbs = []string{"infer", "check", "show"}
+
+// schema holds the settings of one call of the command schema.
+type schema struct {
+	codecFlags
+	topics []string
+	task   string
+	limit  int
+	model  modelTopicFlags
+	c      *cli.Call
+}
+
+func schemaCommand() *cli.Command {
+	return &cli.Command{
+		Name: "schema", Args: "infer | check | show [FILE...]", MinArgs: 1, MaxArgs: -1,
+		Summary: "find out, check or show what the fields of events become",
+		Text: `
+schema infer looks at the first records of the FILEs or --topics, as train does,
+and prints what it takes their fields for, as YAML for --events or the section
+events of a configuration. schema check reads records by what is inferred or
+given, and prints for each field what is missing, unknown, invalid or out of
+range, and for each kind of record that cannot be used the first one. schema show prints what
+the features of a model are: of a FILE, or of --model-topic.
+
+Nothing is written to Kafka, and no offset is committed.`,
+		Example: "streamsvm schema infer --topics transactions --label is_fraud > events.yaml\n" +
+			"streamsvm schema check --topics transactions --events events.yaml\n" +
+			"streamsvm schema show --model-topic models",
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			s := &schema{}
+			f.Group("Input", func() {
+				f.StringSliceVar(&s.topics, "topics", nil, "`TOPICS` to read, from their beginning")
+				f.IntVar(&s.limit, "limit", 10000, "check: read at most `N` records")
+				f.Choice(&s.task, "task", string(algos.Classify), []string{string(algos.Classify), string(algos.Regress)}, "what is to be predicted")
+			})
+			s.codecFlags.define(f, "format of the records (default: by file name, else "+defaultCodec+")")
+			s.codecFlags.defineEvents(f)
+			s.model.define(f, "show: `NAME` of the model; may be left out if the topic holds only one")
+			return func(ctx context.Context, c *cli.Call) error {
+				s.c = c
+				verb := c.Args[0]
+				c.Args = c.Args[1:]
+				switch verb {
+				case "infer":
+					return s.infer(ctx)
+				case "check":
+					return s.check(ctx)
+				case "show":
+					return s.show(ctx)
+				}
+				return cli.Failf(cli.Usage, "schema has no %q%s", verb, spell.DidYouMean(verb, schemaVerbs))
+			}
+		},
+	}
+}
+
+// open opens the records, from the beginning to the present end.
+func (s *schema) open(ctx context.Context) (stream.Source, error) {
+	if len(s.topics) == 0 {
+		if len(s.c.Args) == 0 {
+			return nil, cli.Failf(cli.Usage, "schema wants a FILE or --topics")
+		}
+		src, err := fileio.Open(s.c.Args, s.fileOptions())
+		if err != nil {
+			return nil, cli.Fail(cli.Usage, err)
+		}
+		return src, nil
+	}
+	if len(s.c.Args) > 0 {
+		return nil, cli.Failf(cli.Usage, "schema takes FILEs or --topics, not both")
+	}
+	cfg, err := s.model.kafkaFlags.config(s.c)
+	if err != nil {
+		return nil, err
+	}
+	return kafkaio.NewSource(ctx, kafkaio.SourceOptions{Config: cfg, Topics: s.topics, Start: kafkaio.StartEarliest, UntilEnd: true})
+}
+
+// discover finds out what the records are.
+func (s *schema) discover(ctx context.Context) (codec.Codec, codec.Options, error) {
+	name, opts, err := s.resolve(s.c, algos.Task(s.task), s.c.Args...)
+	if err != nil {
+		return nil, opts, err
+	}
+	opts.Unlabelled = true
+	d, err := codec.NewDiscovery(name, opts)
+	if err != nil {
+		return nil, opts, s.c.Bad("events", err)
+	}
+	src, err := s.open(ctx)
+	if err != nil {
+		return nil, opts, kafkaError(err)
+	}
+	defer src.Close()
+	_, o, err := trainer.Discover(ctx, src, d, "")
+	if err != nil {
+		return nil, o, cli.Fail(cli.Data, err)
+	}
+	c, err := d.Codec(o)
+	return c, o, err
+}
+
+func (s *schema) infer(ctx context.Context) error {
+	_, o, err := s.discover(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Schema == "" {
+		fmt.Fprintf(s.c.Out, "# The records are vectors. Labels: %s.\nevents: vectors\n", o.Labels)
+		return nil
+	}
+	text, err := codec.DescribeSchema(o.Schema)
+	if err != nil {
+		return err
+	}
+	features, err := codec.SchemaFeatures(o.Schema)
+	if err != nil {
+		return err
+	}
+	if o.Labels != "" {
+		fmt.Fprintf(s.c.Out, "# labels: %s\n", o.Labels)
+	}
+	fmt.Fprintf(s.c.Out, "# %d features\n%s", len(features), text)
+	return nil
+}
+
+// check reads records, and prints what it notices.
+func (s *schema) check(ctx context.Context) error {
+	c, _, err := s.discover(ctx)
+	if err != nil {
+		return err
+	}
+	src, err := s.open(ctx)
+	if err != nil {
+		return kafkaError(err)
+	}
+	defer src.Close()
+	type kind struct {
+		stage  stream.Stage
+		reason stream.Reason
+		field  string
+	}
+	refused, first := map[kind]int{}, map[kind]error{}
+	var kinds []kind
+	n, bad := 0, 0
+	var recs []stream.Record
+	for n < s.limit {
+		if recs, err = src.Fetch(ctx, recs[:0]); errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return kafkaError(err)
+		}
+		for i := range recs[:min(len(recs), s.limit-n)] {
+			n++
+			var ex stream.Example
+			if err := c.Decode(recs[i].Value, &ex); err != nil {
+				bad++
+				at := stream.At(&recs[i], err)
+				k := kind{at.Stage, at.Reason, at.Field}
+				if refused[k]++; refused[k] == 1 {
+					kinds = append(kinds, k)
+					first[k] = at
+				}
+			}
+		}
+	}
+	fields, events, unlisted := codec.FieldCounts(c)
+	w := tabwriter.NewWriter(s.c.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if fields != nil {
+		fmt.Fprintln(w, "field\ttype\tmissing\tunknown\tinvalid\tout of range\tPSI\t")
+	}
+	for _, f := range fields {
+		share := func(n uint64) string {
+			if n == 0 {
+				return "-"
+			}
+			return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(events, 1)))
+		}
+		psi := "-"
+		if !math.IsNaN(f.PSI) {
+			psi = fmt.Sprintf("%.3f", f.PSI)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Name, f.Type, share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), psi)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.c.Out, "%d records, %d refused\n", n, bad)
+	if unlisted > 0 {
+		fmt.Fprintf(s.c.Out, "%d values of fields that are not listed\n", unlisted)
+	}
+	slices.SortStableFunc(kinds, func(a, b kind) int { return refused[b] - refused[a] })
+	for _, k := range kinds[:min(len(kinds), 10)] {
+		fmt.Fprintf(s.c.Out, "%d × %s\n", refused[k], first[k])
+	}
+	if bad > 0 {
+		return cli.Failf(cli.Findings, "%d of %d records cannot be used", bad, n)
+	}
+	return nil
+}
+
+// show prints the features of a model.
+func (s *schema) show(ctx context.Context) error {
+	p, _, err := s.model.model(ctx, s.c)
+	if err != nil {
+		return err
+	}
+	sig := p.Signature()
+	if sig.Schema == "" {
+		fmt.Fprintf(s.c.Out, "the model takes vectors of %d features\n", sig.Length())
+		return nil
+	}
+	text, err := codec.DescribeSchema(sig.Schema)
+	if err != nil {
+		return err
+	}
+	names, err := codec.SchemaFeatures(sig.Schema)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.c.Out, "# labels: %s\n%s# %d features: %s\n", sig.Labels, text, len(names), strings.Join(names[:min(len(names), 200)], ", "))
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"os"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/schemas"
+)
+
+// schemaFlags say where the schemas of records are.
+type schemaFlags struct {
+	urls                       []string
+	user                       string
+	avro, descriptors, message string
+	registry                   *schemas.Registry // made by connect
+}
+
+func (o *schemaFlags) define(f *cli.Flags) {
+	f.Group("Format", func() {
+		f.StringSliceVar(&o.urls, "schema-registry", nil, "avro, protobuf: `URL` of the schema registry, such as http://registry:8081; https uses the --tls flags for Kafka where there are some")
+		f.StringVar(&o.user, "schema-registry-user", "", "`NAME` for the schema registry")
+		f.Secret("schema-registry-password", "the password for the schema registry")
+		f.StringVar(&o.avro, "avro-schema", "", "avro: `FILE` with the schema of records that refer to none")
+		f.StringVar(&o.descriptors, "proto-descriptors", "", "protobuf: `FILE` with descriptors, as protoc --include_imports --descriptor_set_out writes it, for records that refer to no schema")
+		f.StringVar(&o.message, "proto-message", "", "protobuf: full `NAME` of the message that such records are")
+	})
+	f.AlsoKnown("schema-registry", "schema-registry-url", "registry")
+}
+
+// written returns the schema of all records, nil if there is none.
+func (o *schemaFlags) written(c *cli.Call) (*codec.WrittenSchema, error) {
+	read := func(flag, path string) ([]byte, error) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, c.Bad(flag, err)
+		}
+		if len(o.urls) > 0 {
+			return nil, c.Bad(flag, errors.New("it cannot be combined with --schema-registry"))
+		}
+		return b, nil
+	}
+	switch {
+	case o.avro != "" && (o.descriptors != "" || o.message != ""):
+		return nil, c.Bad("avro-schema", errors.New("it cannot be combined with --proto-descriptors"))
+	case o.avro != "":
+		b, err := read("avro-schema", o.avro)
+		return &codec.WrittenSchema{Type: codec.AvroSchema, Text: string(b)}, err
+	case o.descriptors == "" && o.message == "":
+		return nil, nil
+	case o.descriptors == "":
+		return nil, c.Bad("proto-message", errors.New("it needs --proto-descriptors"))
+	case o.message == "":
+		return nil, c.Bad("proto-message", errors.New("--proto-descriptors needs it"))
+	}
+	b, err := read("proto-descriptors", o.descriptors)
+	return &codec.WrittenSchema{Type: codec.ProtobufSchema, Descriptors: b, Message: o.message}, err
+}
+
+// options completes those of a codec.
+func (o *schemaFlags) options(c *cli.Call, name string, opts *codec.Options) (err error) {
+	if !codec.Schematic(name) {
+		return nil
+	}
+	if opts.Written, err = o.written(c); err == nil && o.registry != nil {
+		opts.Schemas = o.registry
+	}
+	return err
+}
+
+// connect makes the registry, with the connections that Kafka's have.
+func (o *schemaFlags) connect(c *cli.Call, t *tls.Config, waiting func(bool)) error {
+	so := schemas.Options{URLs: o.urls, User: o.user, TLS: t, Log: c.Log, Waiting: waiting}
+	if err := so.Validate(); err != nil {
+		return c.Bad("schema-registry", err)
+	}
+	var err error
+	if o.user != "" {
+		if so.Password, err = c.Secret("schema-registry-password"); err != nil {
+			return err
+		}
+	}
+	if o.registry, err = schemas.New(so); err != nil {
+		return c.Bad("schema-registry", err)
+	}
+	return nil
+}
+
+// needed returns what is missing, or of no use, where records of the codec name
+// are read from topics.
+func (o *schemaFlags) needed(c *cli.Call, name string) []error {
+	_, err := o.written(c)
+	errs := []error{err}
+	flag := ""
+	switch {
+	case len(o.urls) > 0:
+		flag = "schema-registry"
+	case o.avro != "":
+		flag = "avro-schema"
+	case o.descriptors != "":
+		flag = "proto-descriptors"
+	}
+	switch {
+	case !codec.Schematic(name) && flag != "":
+		errs = append(errs, c.Bad(flag, errors.New("it is for --codec avro and protobuf")))
+	case name == "avro" && o.descriptors != "", name == "protobuf" && o.avro != "":
+		errs = append(errs, c.Bad(flag, errors.New("it is for the other of --codec avro and protobuf")))
+	case codec.Schematic(name) && flag == "":
+		alone := map[string]string{"avro": "--avro-schema", "protobuf": "--proto-descriptors"}[name]
+		errs = append(errs, c.Bad("schema-registry", errors.New("--codec "+name+" needs it, or "+alone)))
+	}
+	so := schemas.Options{URLs: o.urls, User: o.user}
+	if err := so.Validate(); err != nil {
+		errs = append(errs, c.Bad("schema-registry", err))
+	}
+	return errs
+}
+
+// codecName is the name of the codec for topics.
+func (o *codecFlags) codecName() string { return cmp.Or(o.name, defaultCodec) }

@@ -1,0 +1,272 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+)
+
+// ReliabilityBin is one row of a reliability table: examples whose probabilities
+// are next to each other.
+type ReliabilityBin struct {
+	Examples    uint64 `json:"examples"`
+	Probability Number `json:"probability"` // their mean
+	Share       Number `json:"share"`       // of the examples whose label was positive
+}
+
+// Probability holds the measures of probabilities that labels are positive, over
+// the examples for which there was one. They are NaN where there was none.
+type Probability struct {
+	// LogLoss is the mean of −ln of the probability of the label. ln 2 = 0.69 is
+	// that of a coin.
+	LogLoss Number `json:"log_loss"`
+	// Brier is the mean of (probability − 1)² over positive labels and of
+	// probability² over negative ones.
+	Brier Number `json:"brier"`
+	// BrierSkill is 1 − Brier/that of the share of positive labels, always
+	// predicted: 1 is perfect, 0 as good as that share. NaN where a class is
+	// missing.
+	BrierSkill Number `json:"brier_skill"`
+	// ECE, the expected calibration error, is the mean over examples of the
+	// distance between mean probability and share of positive labels in their
+	// row of Reliability.
+	ECE Number `json:"ece"`
+	// ECENoise is about what ECE would be by chance if each probability were
+	// right and labels did not depend on each other.
+	ECENoise Number `json:"ece_noise"`
+	// Reliability has at most 15 rows, each with about as many examples. Over all
+	// examples probabilities in one of the bins of a histogram stay together,
+	// which are 1/16 of an octave wide.
+	Reliability []ReliabilityBin `json:"reliability"`
+}
+
+// calibration accumulates what the measures of probabilities are made of, over
+// all examples and in a ring of the latest ones.
+type calibration struct {
+	n           uint64
+	loss, brier float64
+	positive    uint64
+	cells       []cell // a histogram of all; nil before the first
+
+	size  int
+	probs []float64 // the ring: example i, counted from 0, is at i mod size
+	hits  []bool    // the label was positive
+}
+
+// cell holds the examples of about one probability.
+type cell struct {
+	n, positive uint64
+	sum         float64 // of probabilities
+}
+
+const (
+	reliabilityBins = 15
+
+	octaveCells = 16 // a power of two: the first bits of the mantissa
+	minProb     = 20 // probabilities below 2^-minProb, and those as near 1, share a cell
+	halfCells   = (minProb-1)*octaveCells + 1
+)
+
+// cellOf returns the index of the cell of a probability, increasing with it.
+func cellOf(p float64) int {
+	a := min(p, 1-p)
+	i := 0
+	if a >= 1.0/(1<<minProb) {
+		const shift = 52 - 4 // 2^4 = octaveCells
+		i = min(1+int(math.Float64bits(a)>>shift)-(expBias-minProb)*octaveCells, halfCells-1)
+	}
+	if p < 0.5 {
+		return i
+	}
+	return 2*halfCells - 1 - i
+}
+
+// probabilityLoss returns −ln of the probability of the label, at most 36.
+func probabilityLoss(p float64, positive bool) float64 {
+	if !positive {
+		p = 1 - p
+	}
+	return -linear.Log(max(p, 0x1p-52))
+}
+
+func brier(p float64, positive bool) float64 {
+	if positive {
+		p = 1 - p
+	}
+	return float64(p * p)
+}
+
+func (c *calibration) add(p float64, positive bool) {
+	at := int(c.n % uint64(c.size))
+	c.n++
+	if len(c.probs) < c.size {
+		c.probs, c.hits = append(c.probs, 0), append(c.hits, false)
+	}
+	c.probs[at], c.hits[at] = p, positive
+	c.loss += probabilityLoss(p, positive)
+	c.brier += brier(p, positive)
+	if c.cells == nil {
+		c.cells = make([]cell, 2*halfCells)
+	}
+	b := &c.cells[cellOf(p)]
+	b.n++
+	b.sum += p
+	if positive {
+		c.positive++
+		b.positive++
+	}
+}
+
+// all returns the measures over all examples, window those over the ring.
+func (c *calibration) all() Probability {
+	m := noProbability()
+	m.set(c.n, c.positive, c.loss, c.brier)
+	m.reliability(c.cells, c.n)
+	return m
+}
+
+func (c *calibration) window() Probability {
+	return measureProbabilities(c.probs, func(i int) bool { return c.hits[i] })
+}
+
+// measureProbabilities returns the measures of probabilities of which label says
+// whether the label was positive. The table is of all that differ.
+func measureProbabilities(probs []float64, label func(i int) bool) Probability {
+	m := noProbability()
+	cells := make([]cell, len(probs))
+	var positive uint64
+	var loss, sum float64
+	for i, p := range probs {
+		cells[i] = cell{n: 1, sum: p}
+		if label(i) {
+			cells[i].positive = 1
+			positive++
+		}
+		loss += probabilityLoss(p, label(i))
+		sum += brier(p, label(i))
+	}
+	slices.SortFunc(cells, func(a, b cell) int { return cmp.Compare(a.sum, b.sum) })
+	cells = joinEqual(cells)
+	m.set(uint64(len(probs)), positive, loss, sum)
+	m.reliability(cells, uint64(len(probs)))
+	return m
+}
+
+// joinEqual joins sorted cells of one example each that have the same
+// probability.
+func joinEqual(cells []cell) []cell {
+	k := 0
+	for i := range cells {
+		if i > 0 && cells[k-1].sum == float64(cells[k-1].n)*cells[i].sum {
+			cells[k-1].n++
+			cells[k-1].positive += cells[i].positive
+			cells[k-1].sum = float64(cells[k-1].n) * cells[i].sum
+			continue
+		}
+		cells[k] = cells[i]
+		k++
+	}
+	return cells[:k]
+}
+
+func (m *Probability) set(n, positive uint64, loss, brier float64) {
+	if n == 0 {
+		return
+	}
+	all := float64(n)
+	share := float64(positive) / all
+	m.LogLoss, m.Brier = Number(loss/all), Number(brier/all)
+	if positive > 0 && positive < n {
+		m.BrierSkill = Number(1 - brier/all/(share*(1-share)))
+	}
+}
+
+// reliability makes the table of cells, which come in the order of their
+// probabilities and hold n examples, and what follows from it.
+func (m *Probability) reliability(cells []cell, n uint64) {
+	if n == 0 {
+		return
+	}
+	var row cell
+	var done uint64 // examples in rows before
+	var variance, ece, noise float64
+	for _, c := range cells {
+		if c.n == 0 {
+			continue
+		}
+		row.n, row.positive, row.sum = row.n+c.n, row.positive+c.positive, row.sum+c.sum
+		variance += max(c.sum*(1-c.sum/float64(c.n)), 0)
+		// A row ends where its part of all examples does, or just behind.
+		if (done+row.n)*reliabilityBins < n*uint64(len(m.Reliability)+1) {
+			continue
+		}
+		k := float64(row.n)
+		m.Reliability = append(m.Reliability, ReliabilityBin{row.n, Number(row.sum / k), Number(float64(row.positive) / k)})
+		ece += math.Abs(row.sum - float64(row.positive))
+		// The number of positive ones has this variance, and the mean distance of
+		// a normal variable from its mean is √(2/π) of its deviation.
+		noise += math.Sqrt(2 / math.Pi * variance)
+		done += row.n
+		row, variance = cell{}, 0
+	}
+	m.ECE, m.ECENoise = Number(ece/float64(n)), Number(noise/float64(n))
+}
+
+func noProbability() Probability {
+	nan := Number(math.NaN())
+	return Probability{LogLoss: nan, Brier: nan, BrierSkill: nan, ECE: nan, ECENoise: nan}
+}
+
+// AddProbability takes the probability that the label is positive, as known
+// before the example was learned from. It is called after Add, for examples of
+// which there is one.
+func (p *Prequential) AddProbability(prob float64, positive bool) { p.calibration.add(prob, positive) }
+
+// calibrationFields describes what is part of a state only where there were
+// probabilities.
+func (p *Prequential) calibrationFields(f *state.Fields) {
+	if !f.Next("probability") && (f.Decoding() || p.calibration.n == 0) {
+		return
+	}
+	f.Group("probability", p.calibration.fields)
+}
+
+func (c *calibration) fields(f *state.Fields) {
+	f.Uint64("examples", &c.n)
+	f.Uint64("positive", &c.positive)
+	f.Float64("log_loss", &c.loss)
+	f.Float64("brier", &c.brier)
+	f.Float64s("ring", &c.probs)
+	f.Bools("ring_positive", &c.hits)
+	var at []int32
+	var n, positive []uint64
+	var sum []float64
+	for i, b := range c.cells {
+		if b.n > 0 {
+			at, n, positive, sum = append(at, int32(i)), append(n, b.n), append(positive, b.positive), append(sum, b.sum)
+		}
+	}
+	f.Int32s("cell", &at)
+	f.Uint64s("cell_examples", &n)
+	f.Uint64s("cell_positive", &positive)
+	f.Float64s("cell_sum", &sum)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if uint64(len(c.probs)) != min(c.n, uint64(c.size)) || len(c.hits) != len(c.probs) || len(n) != len(at) || len(positive) != len(at) || len(sum) != len(at) {
+		f.Fail("ring", fmt.Errorf("%d probabilities, %d labels, %d cells after %d examples", len(c.probs), len(c.hits), len(at), c.n))
+		return
+	}
+	c.cells = make([]cell, 2*halfCells)
+	for k, i := range at {
+		if i < 0 || i >= 2*halfCells || k > 0 && i <= at[k-1] || positive[k] > n[k] {
+			f.Fail("cell", fmt.Errorf("cell %d is out of order, or holds %d of %d examples", i, positive[k], n[k]))
+			return
+		}
+		c.cells[i] = cell{n[k], positive[k], sum[k]}
+	}
+}

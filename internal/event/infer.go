@@ -1,0 +1,498 @@
+package event
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Spec says what is known about events before any has been seen. The zero value
+// leaves everything to be found out.
+type Spec struct {
+	Root   string `yaml:"root"`
+	Label  string `yaml:"label"`
+	ID     string `yaml:"id"`
+	Weight string `yaml:"weight"`
+	// Features are the fields that are known; of those without a type it is found
+	// out.
+	Features map[string]Field `yaml:"features"`
+	// Others says what becomes of all other fields: "auto", the default where
+	// there are no Features, Ignore, the default elsewhere, or Refuse.
+	Others  string `yaml:"others"`
+	Missing string `yaml:"missing"`
+	Unknown string `yaml:"unknown"`
+	Invalid string `yaml:"invalid"`
+}
+
+// Auto is a value of Spec.Others.
+const Auto = "auto"
+
+// A Named is a field of an event that has been read without a schema. Its memory
+// is its own.
+type Named struct {
+	Name  string
+	Cell  Cell
+	Items []Cell // of a list, From and To being of no use
+}
+
+// Constants of the inference.
+const (
+	most        = 0.99 // share of values that have the type of a field
+	distinctIDs = 0.95 // share of distinct texts from which on they are ids
+	leastIDs    = 1000 // integers, all distinct, from which on they are ids
+	leastRun    = 100  // and if they are one after the other
+	wordsEach   = 4    // words of a text, on average
+	defaultMax  = 64   // categories with features of their own
+	defaultMin  = 5    // how often they come at least
+	leastHash   = 1 << 6
+	mostHash    = 1 << 8 // each costs a kernel a dimension
+	textHash    = 1 << 10
+)
+
+// Check returns what is wrong with a specification.
+func (s *Spec) Check() error {
+	if !slices.Contains([]string{"", Auto, string(Ignore), Refuse}, s.Others) {
+		return fmt.Errorf("others: %q is not one of auto, ignore, refuse", s.Others)
+	}
+	if err := policies(s.Missing, s.Unknown, s.Invalid); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Features)) {
+		f := s.Features[name]
+		f.Name = name
+		if f.Type == "" {
+			continue
+		}
+		if err := f.check(); err != nil {
+			return fmt.Errorf("features: %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Infer returns the schema of events: a function of the set of them and of the
+// specification, whatever their order and that of their fields.
+func Infer(events [][]Named, spec Spec) (*Schema, error) {
+	if err := spec.Check(); err != nil {
+		return nil, err
+	}
+	others := spec.Others
+	if others == "" {
+		others = Auto
+		if len(spec.Features) > 0 {
+			others = string(Ignore)
+		}
+	}
+	s := &Schema{Root: spec.Root, Label: spec.Label, ID: spec.ID, Weight: spec.Weight, Missing: spec.Missing, Unknown: spec.Unknown, Invalid: spec.Invalid}
+	if others == Refuse {
+		s.Others = Refuse
+	}
+	columns := map[string]*column{}
+	for _, e := range events {
+		for i := range e {
+			n := &e[i]
+			if n.Name == spec.Label || n.Name == spec.ID || n.Name == spec.Weight {
+				continue
+			}
+			if _, listed := spec.Features[n.Name]; !listed && others != Auto {
+				continue
+			}
+			c := columns[n.Name]
+			if c == nil {
+				c = new(column)
+				columns[n.Name] = c
+			}
+			c.add(n)
+		}
+	}
+	for name := range spec.Features {
+		if columns[name] == nil {
+			columns[name] = new(column)
+		}
+	}
+	if len(columns) > MaxFields {
+		return nil, fmt.Errorf("the events have %d fields, the limit is %d: say under features which are to be used", len(columns), MaxFields)
+	}
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		c, f := columns[name], spec.Features[name]
+		f.Name = name
+		if f.Type == "" {
+			c.choose(&f)
+		}
+		c.complete(&f, len(events))
+		if or(f.Missing, spec.Missing, Indicator) != Indicator {
+			clear(f.Gaps)
+		}
+		s.Fields = append(s.Fields, f)
+	}
+	if err := s.place(); err != nil {
+		return nil, err
+	}
+	if s.dim == 0 {
+		return nil, errors.New("no field of the events can be made a feature" + s.why())
+	}
+	return s, nil
+}
+
+// why lists the fields that are ignored.
+func (s *Schema) why() string {
+	var list []string
+	for i := range s.Fields {
+		if f := &s.Fields[i]; f.Note != "" && len(list) < 8 {
+			list = append(list, f.Name+": "+f.Note)
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return " (" + strings.Join(list, "; ") + ")"
+}
+
+// column is what the events have in one field.
+type column struct {
+	kinds   [Other + 1]int // how often
+	n       int            // not null
+	numbers []float64      // of numbers and times
+	texts   map[string]int // of texts
+	words   int
+	times   int // texts that are times
+	decimal int // texts that are numbers
+	truths  int // texts that are true or false
+	lists   [][]Cell
+	all     []Cell
+}
+
+func (c *column) add(n *Named) {
+	c.kinds[n.Cell.Kind]++
+	if n.Cell.Kind <= Null {
+		return
+	}
+	c.n++
+	switch n.Cell.Kind {
+	case Number, Time:
+		c.numbers = append(c.numbers, n.Cell.Num)
+	case Text:
+		if c.texts == nil {
+			c.texts = map[string]int{}
+		}
+		text := string(n.Cell.Text)
+		c.texts[text]++
+		c.words += len(strings.Fields(text))
+		if _, ok := parseTime(n.Cell.Text); ok {
+			c.times++
+		}
+		if _, ok := decimal(n.Cell.Text); ok {
+			c.decimal++
+		} else if _, ok := truth(&n.Cell); ok {
+			c.truths++
+		}
+	case List:
+		c.lists = append(c.lists, n.Items)
+		return
+	}
+	c.all = append(c.all, n.Cell)
+}
+
+// mostly reports whether n is nearly all of the values that are there.
+func (c *column) mostly(n int) bool { return float64(n) >= most*float64(c.n) }
+
+// choose finds out the type.
+func (c *column) choose(f *Field) {
+	f.Type = Ignore
+	texts := c.kinds[Text]
+	switch {
+	case c.n == 0:
+		f.Note = "it is always null"
+	case c.mostly(c.kinds[Bool]):
+		f.Type = Boolean
+	case c.mostly(c.kinds[Time]):
+		f.Type = Timestamp
+	case c.mostly(c.kinds[Number]):
+		c.number(f)
+	case c.mostly(c.times):
+		f.Type, f.Note = Timestamp, "its texts are times"
+	case c.mostly(c.decimal):
+		f.Type, f.Note = Numeric, "its texts are numbers"
+	case c.mostly(c.truths):
+		f.Type = Boolean
+	case c.mostly(texts):
+		c.text(f)
+	case c.mostly(c.kinds[List]):
+		c.list(f)
+	case c.kinds[List]+c.kinds[Other] > 0:
+		f.Note = "it holds " + Other.String() + " or different things"
+	default:
+		f.Type, f.Note = Categorical, "its values are of different types"
+	}
+}
+
+// number decides about a column of numbers. A number is never guessed to be a
+// category.
+func (c *column) number(f *Field) {
+	f.Type = Numeric
+	sorted := slices.Sorted(slices.Values(c.numbers))
+	whole, distinct := true, true
+	for i, v := range sorted {
+		whole = whole && v == math.Trunc(v)
+		distinct = distinct && (i == 0 || v != sorted[i-1])
+	}
+	n, first, last := len(sorted), sorted[0], sorted[len(sorted)-1]
+	switch {
+	case whole && distinct && (n >= leastIDs || n >= leastRun && last-first == float64(n-1)) && !timeName(f.Name):
+		f.Type, f.Note = Ignore, "it looks like an id: whole numbers that are all different"
+	case whole && timeName(f.Name) && within(first, last, 1):
+		f.Type, f.Unit = Timestamp, "s"
+	case whole && timeName(f.Name) && within(first, last, 1000):
+		f.Type, f.Unit = Timestamp, "ms"
+	}
+}
+
+// timeName reports whether a field of that name may hold times.
+func timeName(name string) bool {
+	name = strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
+	for _, end := range []string{"ts", "time", "date", "_at", "timestamp"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether the times, per units to a second, are in 2000 to 2100.
+func within(first, last, per float64) bool {
+	from := float64(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
+	to := float64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
+	return first >= from*per && last < to*per
+}
+
+// text decides about a column of texts.
+func (c *column) text(f *Field) {
+	n, distinct := c.kinds[Text], len(c.texts)
+	switch {
+	case c.words >= wordsEach*n && 2*distinct > n:
+		f.Type = Words
+	case float64(distinct) > distinctIDs*float64(n) && n >= 20:
+		f.Note = fmt.Sprintf("it looks like an id: %d different texts in %d", distinct, n)
+	default:
+		f.Type = Categorical
+		if frequent := c.frequent(defaultMin); len(frequent) > defaultMax {
+			f.Hash = hashFor(distinct)
+		}
+	}
+}
+
+// hashFor returns how many features that many categories are hashed into.
+func hashFor(distinct int) int {
+	n := leastHash
+	for n < 8*distinct && n < mostHash {
+		n *= 2
+	}
+	return n
+}
+
+// list decides about a column of lists.
+func (c *column) list(f *Field) {
+	numbers, texts, decimals, all := 0, 0, 0, 0
+	for _, l := range c.lists {
+		for i := range l {
+			switch l[i].Kind {
+			case Number:
+				numbers++
+			case Text:
+				if _, ok := decimal(l[i].Text); ok {
+					decimals++
+				}
+				texts++
+			case Null:
+				continue
+			}
+			all++
+		}
+	}
+	length, one := c.length()
+	switch {
+	case all == 0:
+		f.Note = "its lists are empty"
+	case float64(texts) >= most*float64(all) && (float64(decimals) < most*float64(all) || !one):
+		f.Type = Tags
+	case float64(numbers+decimals) < most*float64(all):
+		f.Note = "its lists hold different things"
+	case !one:
+		f.Note = "its lists of numbers differ in length"
+	case length > MaxArray:
+		f.Note = fmt.Sprintf("its lists have %d numbers, the limit is %d", length, MaxArray)
+	default:
+		f.Type = Array
+	}
+}
+
+// length returns the length that nearly all lists have.
+func (c *column) length() (n int, ok bool) {
+	lengths := map[int]int{}
+	for _, l := range c.lists {
+		lengths[len(l)]++
+	}
+	best := 0
+	for _, k := range slices.Sorted(maps.Keys(lengths)) {
+		if lengths[k] > best {
+			n, best = k, lengths[k]
+		}
+	}
+	return n, c.mostly(best)
+}
+
+// frequent returns the texts that come at least so often, sorted.
+func (c *column) frequent(least int) []string {
+	var list []string
+	for text, n := range c.texts {
+		if n >= least && utf8.ValidString(text) {
+			list = append(list, text)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// complete learns what f leaves open, from events of the given number.
+func (c *column) complete(f *Field, events int) {
+	gone := events - c.n
+	switch f.Type {
+	case Ignore:
+		return
+	case Numeric, Boolean:
+		var vs []float64
+		for i := range c.all {
+			if f.Type == Boolean {
+				if v, ok := truth(&c.all[i]); ok {
+					vs = append(vs, float64(v))
+				}
+			} else if v, err := number(f, &c.all[i]); err == nil {
+				vs = append(vs, v)
+			}
+		}
+		f.Means = []float64{mean(vs)}
+		f.Gaps = []bool{len(vs) < events}
+		if f.Type == Numeric {
+			f.quantiles(vs)
+		}
+	case Array:
+		c.array(f, events)
+	case Categorical, Tags:
+		c.categories(f, gone)
+	case Timestamp:
+		if f.Parts == nil {
+			f.Parts = []string{"hour", "weekday"}
+		}
+		f.Gaps = []bool{gone > 0}
+	case Words:
+		f.Hash = cmp.Or(f.Hash, textHash)
+	}
+}
+
+// mean is that of the set: the order of vs does not matter.
+func mean(vs []float64) float64 {
+	if len(vs) == 0 {
+		return 0
+	}
+	slices.Sort(vs)
+	sum := 0.0
+	for _, v := range vs {
+		sum += v
+	}
+	return float64(float32(sum / float64(len(vs))))
+}
+
+// quantiles sets Range, Quantiles and Shares by sorted numbers.
+func (f *Field) quantiles(vs []float64) {
+	if len(vs) == 0 {
+		return
+	}
+	f.Range = []float64{vs[0], vs[len(vs)-1]}
+	for k := 1; k < 10; k++ {
+		if q := vs[k*len(vs)/10]; q < f.Range[1] && (len(f.Quantiles) == 0 || q > f.Quantiles[len(f.Quantiles)-1]) {
+			f.Quantiles = append(f.Quantiles, q)
+		}
+	}
+	below := 0
+	for _, q := range f.Quantiles {
+		n, _ := slices.BinarySearch(vs, math.Nextafter(q, math.Inf(1)))
+		f.Shares = append(f.Shares, share(n-below, len(vs)))
+		below = n
+	}
+	f.Shares = append(f.Shares, share(len(vs)-below, len(vs)))
+}
+
+func share(n, of int) float64 { return math.Round(1e4*float64(n)/float64(of)) / 1e4 }
+
+func (c *column) array(f *Field, events int) {
+	length, _ := c.length()
+	length = min(length, MaxArray)
+	f.Means, f.Gaps = make([]float64, length), make([]bool, length)
+	for k := range length {
+		var vs []float64
+		for _, l := range c.lists {
+			if len(l) != length {
+				continue
+			}
+			if v, err := number(f, &l[k]); err == nil {
+				vs = append(vs, v)
+			}
+		}
+		f.Means[k] = mean(vs)
+		f.Gaps[k] = len(vs) < events
+	}
+}
+
+func (c *column) categories(f *Field, gone int) {
+	f.Gaps = []bool{gone > 0 && f.Type == Categorical}
+	if f.Hash > 0 {
+		return
+	}
+	count := map[string]int{}
+	for i := range c.all {
+		if text, ok := c.all[i].category(nil); ok {
+			count[string(text)]++
+		}
+	}
+	for _, l := range c.lists {
+		for i := range l {
+			if text, ok := l[i].category(nil); ok && l[i].Kind > Null {
+				count[string(text)]++
+			}
+		}
+	}
+	least := min(cmp.Or(f.MinCount, defaultMin), max(1, c.n/100))
+	if f.MinCount > 0 {
+		least = f.MinCount
+	}
+	type named struct {
+		text string
+		n    int
+	}
+	var list []named
+	for text, n := range count {
+		if n >= least && utf8.ValidString(text) {
+			list = append(list, named{text, n})
+		}
+	}
+	slices.SortFunc(list, func(a, b named) int { return cmp.Or(b.n-a.n, strings.Compare(a.text, b.text)) })
+	list = list[:min(len(list), cmp.Or(f.Max, defaultMax))]
+	slices.SortFunc(list, func(a, b named) int { return strings.Compare(a.text, b.text) })
+	rest := c.n
+	for _, k := range list {
+		f.Categories = append(f.Categories, k.text)
+		f.Shares = append(f.Shares, share(k.n, c.n))
+		rest -= k.n
+	}
+	if f.Type == Tags {
+		f.Shares = nil
+		return
+	}
+	f.Shares = append(f.Shares, share(max(rest, 0), max(c.n, 1)))
+}

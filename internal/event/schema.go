@@ -1,0 +1,390 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Type is what a field is taken for.
+type Type string
+
+// The types of fields.
+const (
+	Ignore      Type = "ignore"
+	Numeric     Type = "numeric"     // a feature: the number
+	Boolean     Type = "boolean"     // a feature: 0 or 1
+	Categorical Type = "categorical" // a feature for each category, or hashed
+	Tags        Type = "tags"        // a list of categories
+	Timestamp   Type = "time"        // sine and cosine of parts of it
+	Words       Type = "text"        // its words, hashed
+	Array       Type = "array"       // as many numeric features as there are items
+)
+
+// Types lists the types.
+func Types() []Type {
+	return []Type{Ignore, Numeric, Boolean, Categorical, Tags, Timestamp, Words, Array}
+}
+
+// What to do about a field that is missing, a category that is unknown, and a
+// value of another type.
+const (
+	Indicator   = "indicator" // missing: the mean, and a feature that says so
+	Mean        = "mean"      // missing: the mean alone
+	Refuse      = "refuse"    // the event is refused
+	OtherSlot   = "other"     // unknown: the feature of rare and unknown categories
+	Zero        = "zero"      // unknown: nothing
+	TakeMissing = "missing"   // invalid: as if it were missing
+)
+
+// A Field says what becomes of a field of an event. What comes after Parts is
+// learned from the first events.
+type Field struct {
+	Name string `json:"name" yaml:"-"`
+	Type Type   `json:"type" yaml:"type"`
+	// Transform of a number: "" or "log1p", which is that of |v| with the sign of v.
+	Transform string `json:"transform,omitempty" yaml:"transform,omitempty"`
+	// Clip, if not empty, holds the bounds of a number, before Transform.
+	Clip []float64 `json:"clip,omitempty" yaml:"clip,omitempty,flow"`
+	// Max is the largest number of categories that have features of their own,
+	// MinCount how often such a category was there at least.
+	Max      int `json:"max,omitempty" yaml:"max,omitempty"`
+	MinCount int `json:"min_count,omitempty" yaml:"min-count,omitempty"`
+	// Hash, if positive, is the number of features that categories or words are
+	// hashed into.
+	Hash int `json:"hash,omitempty" yaml:"hash,omitempty"`
+	// Unit of a time that is a number: "s" or "ms". Parts are "hour", "weekday".
+	Unit  string   `json:"unit,omitempty" yaml:"unit,omitempty"`
+	Parts []string `json:"parts,omitempty" yaml:"parts,omitempty,flow"`
+	// Missing, Unknown, Invalid, where not empty, are those of the field.
+	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
+	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
+	Invalid string `json:"invalid,omitempty" yaml:"invalid,omitempty"`
+
+	// Categories have features of their own, in order.
+	Categories []string `json:"categories,omitempty" yaml:"categories,omitempty,flow"`
+	// Means of a number, or of the items of an array, stand for missing ones.
+	Means []float64 `json:"means,omitempty" yaml:"means,omitempty,flow"`
+	// Gaps says of each of Means whether missing ones have a feature that says so;
+	// of a category or a time whether there is one.
+	Gaps []bool `json:"gaps,omitempty" yaml:"gaps,omitempty,flow"`
+	// Range is the least and largest number.
+	Range []float64 `json:"range,omitempty" yaml:"range,omitempty,flow"`
+	// Quantiles cut the numbers into ten parts, as far as they can be told apart.
+	Quantiles []float64 `json:"quantiles,omitempty" yaml:"quantiles,omitempty,flow"`
+	// Shares are those of the parts, or of the categories, other ones, and missing.
+	Shares []float64 `json:"shares,omitempty" yaml:"shares,omitempty,flow"`
+	// Note says why the type was chosen, where that is not obvious.
+	Note string `json:"-" yaml:"-"`
+
+	at int // first feature
+}
+
+// Schema says what becomes of the fields of events.
+type Schema struct {
+	// Root, if not empty, is the field whose fields the events have, such as the
+	// payload.after of Debezium. Events without it have them themselves.
+	Root string `json:"root,omitempty" yaml:"root,omitempty"`
+	// Label, ID and Weight are fields that are no features; empty is none.
+	Label  string `json:"label" yaml:"label,omitempty"`
+	ID     string `json:"id,omitempty" yaml:"id,omitempty"`
+	Weight string `json:"weight,omitempty" yaml:"weight,omitempty"`
+	// Others says what becomes of fields that are not listed: Ignore or Refuse.
+	Others string `json:"others,omitempty" yaml:"others,omitempty"`
+	// Missing, Unknown and Invalid are those of fields that say nothing else.
+	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
+	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
+	Invalid string `json:"invalid,omitempty" yaml:"invalid,omitempty"`
+	// Fields are sorted by name.
+	Fields []Field `json:"fields" yaml:"-"`
+
+	dim int
+}
+
+// Limits of schemas.
+const (
+	MaxFields = 4096
+	// MaxDepth is how deep objects are looked into.
+	MaxDepth = 4
+	// MaxArray is the longest list of numbers of which each has a feature.
+	MaxArray = 1024
+	// DenseLimit is the number of features up to which vectors are dense.
+	DenseLimit = 512
+	maxHash    = 1 << 20
+)
+
+// Parse reads what String has written.
+func Parse(text string) (*Schema, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	s := new(Schema)
+	if err := dec.Decode(s); err != nil {
+		return nil, fmt.Errorf("schema of events: %w", err)
+	}
+	if dec.More() {
+		return nil, errors.New("schema of events: there is more than one")
+	}
+	if err := s.place(); err != nil {
+		return nil, fmt.Errorf("schema of events: %w", err)
+	}
+	return s, nil
+}
+
+// String returns the schema as JSON, the same text for the same schema.
+func (s *Schema) String() string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil { // all numbers have been checked to be finite
+		panic(err)
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// Dim returns the number of features.
+func (s *Schema) Dim() int { return s.dim }
+
+// Features returns a name for each feature: amount, country=DE, country=other,
+// amount missing, created hour sin.
+func (s *Schema) Features() []string {
+	names := make([]string, 0, s.dim)
+	for i := range s.Fields {
+		names = s.Fields[i].features(names)
+	}
+	return names
+}
+
+// Scaled reports of each feature whether its scale means something, so that no
+// scaling may change it: all are but for numbers.
+func (s *Schema) Scaled() []bool {
+	scaled := make([]bool, s.dim)
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		for j := f.at; j < f.at+f.width(); j++ {
+			scaled[j] = true
+		}
+		if f.Type == Numeric || f.Type == Array {
+			for j := range f.Means {
+				scaled[f.at+j] = false
+			}
+		}
+	}
+	return scaled
+}
+
+func (f *Field) features(names []string) []string {
+	gap := func(name string, k int) {
+		if k < len(f.Gaps) && f.Gaps[k] {
+			names = append(names, name+" missing")
+		}
+	}
+	switch f.Type {
+	case Numeric, Boolean:
+		names = append(names, f.Name)
+		gap(f.Name, 0)
+	case Array:
+		for k := range f.Means {
+			names = append(names, fmt.Sprintf("%s[%d]", f.Name, k))
+		}
+		for k := range f.Means {
+			gap(fmt.Sprintf("%s[%d]", f.Name, k), k)
+		}
+	case Categorical, Tags:
+		if f.Hash > 0 {
+			for k := range f.Hash {
+				names = append(names, fmt.Sprintf("%s#%d", f.Name, k))
+			}
+		} else {
+			for _, c := range f.Categories {
+				names = append(names, f.Name+"="+c)
+			}
+			names = append(names, f.Name+" other")
+		}
+		gap(f.Name, 0)
+	case Timestamp:
+		for _, p := range f.Parts {
+			names = append(names, f.Name+" "+p+" sin", f.Name+" "+p+" cos")
+		}
+		gap(f.Name, 0)
+	case Words:
+		for k := range f.Hash {
+			names = append(names, fmt.Sprintf("%s#%d", f.Name, k))
+		}
+	}
+	return names
+}
+
+// width returns the number of features.
+func (f *Field) width() int {
+	gaps := 0
+	for _, g := range f.Gaps {
+		if g {
+			gaps++
+		}
+	}
+	switch f.Type {
+	case Numeric, Boolean:
+		return 1 + gaps
+	case Array:
+		return len(f.Means) + gaps
+	case Categorical, Tags:
+		if f.Hash > 0 {
+			return f.Hash + gaps
+		}
+		return len(f.Categories) + 1 + gaps
+	case Timestamp:
+		return 2*len(f.Parts) + gaps
+	case Words:
+		return f.Hash
+	}
+	return 0
+}
+
+// place checks the schema, which may come from anywhere, and gives each field its
+// features.
+func (s *Schema) place() error {
+	if len(s.Fields) > MaxFields {
+		return fmt.Errorf("%d fields, the limit is %d", len(s.Fields), MaxFields)
+	}
+	if err := policies(s.Missing, s.Unknown, s.Invalid); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"", string(Ignore), Refuse}, s.Others) {
+		return fmt.Errorf("others: %q is not one of ignore, refuse", s.Others)
+	}
+	s.dim = 0
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		if i > 0 && f.Name <= s.Fields[i-1].Name {
+			return fmt.Errorf("field %q comes after %q", f.Name, s.Fields[i-1].Name)
+		}
+		if f.Name == s.Label || f.Name == s.ID || f.Name == s.Weight {
+			return fmt.Errorf("field %q is the label, the id or the weight", f.Name)
+		}
+		if err := f.check(); err != nil {
+			return fmt.Errorf("field %q: %w", f.Name, err)
+		}
+		if err := f.learned(); err != nil {
+			return fmt.Errorf("field %q: %w", f.Name, err)
+		}
+		f.at = s.dim
+		if s.dim += f.width(); s.dim > math.MaxInt32 {
+			return errors.New("too many features")
+		}
+	}
+	return nil
+}
+
+func policies(missing, unknown, invalid string) error {
+	for _, p := range []struct {
+		name, value string
+		of          []string
+	}{
+		{"missing", missing, []string{Indicator, Mean, Refuse}},
+		{"unknown", unknown, []string{OtherSlot, Zero, Refuse}},
+		{"invalid", invalid, []string{Refuse, TakeMissing}},
+	} {
+		if p.value != "" && !slices.Contains(p.of, p.value) {
+			return fmt.Errorf("%s: %q is not one of %s", p.name, p.value, strings.Join(p.of, ", "))
+		}
+	}
+	return nil
+}
+
+// check checks what people give.
+func (f *Field) check() error {
+	if f.Name == "" {
+		return errors.New("it has no name")
+	}
+	if !slices.Contains(Types(), f.Type) {
+		return fmt.Errorf("the type %q is not one of %v", f.Type, Types())
+	}
+	of := func(given bool, what string, types ...Type) error {
+		if given && !slices.Contains(types, f.Type) {
+			return fmt.Errorf("%s is not for a field of type %s", what, f.Type)
+		}
+		return nil
+	}
+	err := errors.Join(
+		of(f.Transform != "", "transform", Numeric, Array),
+		of(f.Clip != nil, "clip", Numeric, Array),
+		of(f.Max != 0, "max", Categorical, Tags), of(f.MinCount != 0, "min-count", Categorical, Tags),
+		of(f.Hash != 0, "hash", Categorical, Tags, Words),
+		of(f.Unit != "", "unit", Timestamp), of(f.Parts != nil, "parts", Timestamp),
+		of(f.Unknown != "", "unknown", Categorical, Tags),
+		policies(f.Missing, f.Unknown, f.Invalid),
+	)
+	switch {
+	case err != nil:
+		return err
+	case f.Transform != "" && f.Transform != "log1p":
+		return fmt.Errorf("transform: %q is not log1p", f.Transform)
+	case f.Clip != nil && (len(f.Clip) != 2 || !(f.Clip[0] < f.Clip[1]) || !finite(f.Clip...)):
+		return fmt.Errorf("clip: %v are not two numbers, the smaller first", f.Clip)
+	case f.Max < 0 || f.MinCount < 0:
+		return errors.New("max and min-count are positive")
+	case f.Hash < 0 || f.Hash > maxHash:
+		return fmt.Errorf("hash: %d is not in 1 to %d", f.Hash, maxHash)
+	case f.Unit != "" && f.Unit != "s" && f.Unit != "ms":
+		return fmt.Errorf("unit: %q is neither s nor ms", f.Unit)
+	}
+	for _, p := range f.Parts {
+		if p != "hour" && p != "weekday" {
+			return fmt.Errorf("parts: %q is neither hour nor weekday", p)
+		}
+	}
+	return nil
+}
+
+// learned checks what is learned.
+func (f *Field) learned() error {
+	means := 0
+	switch f.Type {
+	case Numeric, Boolean:
+		means = 1
+	case Array:
+		means = len(f.Means)
+	}
+	gaps := max(means, 1)
+	switch {
+	case f.Type == Ignore || f.Type == Words:
+		gaps = 0
+	case f.Type == Timestamp && len(f.Parts) == 0:
+		return errors.New("it has no parts")
+	}
+	switch {
+	case len(f.Means) != means || means > MaxArray:
+		return fmt.Errorf("%d means", len(f.Means))
+	case len(f.Gaps) != gaps:
+		return fmt.Errorf("%d gaps, want %d", len(f.Gaps), gaps)
+	case f.Type == Words && f.Hash == 0:
+		return errors.New("it has no hash")
+	case !finite(f.Means...) || !finite(f.Range...) || !finite(f.Quantiles...) || !finite(f.Shares...):
+		return errors.New("a number is not finite")
+	case len(f.Range) != 0 && len(f.Range) != 2:
+		return fmt.Errorf("a range of %d numbers", len(f.Range))
+	case !slices.IsSorted(f.Quantiles):
+		return errors.New("the quantiles do not increase")
+	case len(f.Categories) > 1<<20:
+		return fmt.Errorf("%d categories", len(f.Categories))
+	}
+	for i, c := range f.Categories {
+		if i > 0 && c <= f.Categories[i-1] {
+			return fmt.Errorf("category %q comes after %q", c, f.Categories[i-1])
+		}
+	}
+	return nil
+}
+
+func finite(vs ...float64) bool {
+	for _, v := range vs {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+package event
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ParseSpec reads a specification in YAML. A field may be its type alone.
+func ParseSpec(text string) (Spec, error) {
+	var s Spec
+	dec := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.KnownFields(true)
+	if err := dec.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return s, err
+	}
+	return s, s.Check()
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (f *Field) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		f.Type = Type(n.Value)
+		return nil
+	}
+	type plain Field
+	// What a node of its own decodes is not held to known fields by the decoder
+	// above it.
+	b, err := yaml.Marshal(n)
+	if err != nil {
+		return err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	dec.KnownFields(true)
+	if err := dec.Decode((*plain)(f)); err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	return nil
+}
+
+// Spec returns the specification that the schema is one of, as YAML to be
+// edited: what is learned from the events is left out, or said in comments.
+func (s *Schema) Spec() ([]byte, error) {
+	var doc yaml.Node
+	if err := doc.Encode(s); err != nil {
+		return nil, err
+	}
+	fields := &yaml.Node{Kind: yaml.MappingNode}
+	for i := range s.Fields {
+		f := s.Fields[i]
+		note := f.Note
+		if note == "" {
+			note = f.Summary()
+		}
+		f.Categories, f.Means, f.Gaps, f.Range, f.Quantiles, f.Shares = nil, nil, nil, nil, nil, nil
+		key, value := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &yaml.Node{}
+		if err := value.Encode(f); err != nil {
+			return nil, err
+		}
+		if len(value.Content) == 2 {
+			value = &yaml.Node{Kind: yaml.ScalarNode, Value: string(f.Type)}
+		} else {
+			value.Style = yaml.FlowStyle
+		}
+		value.LineComment = note
+		fields.Content = append(fields.Content, key, value)
+	}
+	doc.Content = append(doc.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "features"}, fields)
+	return yaml.Marshal(&doc)
+}
+
+// Summary says in a few words what has been learned about the field.
+func (f *Field) Summary() string {
+	switch f.Type {
+	case Numeric:
+		if len(f.Range) == 2 {
+			return fmt.Sprintf("%.4g to %.4g", f.Range[0], f.Range[1])
+		}
+	case Categorical, Tags:
+		if f.Hash > 0 {
+			return fmt.Sprintf("hashed into %d", f.Hash)
+		}
+		show := slices.Clone(f.Categories[:min(len(f.Categories), 4)])
+		if len(f.Categories) > 4 {
+			show = append(show, "...")
+		}
+		return fmt.Sprintf("%d: %s", len(f.Categories), join(show))
+	case Array:
+		return fmt.Sprintf("%d numbers", len(f.Means))
+	}
+	return ""
+}
+
+func join(list []string) string {
+	var b bytes.Buffer
+	for i, s := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// Names lists the fields of the specification.
+func (s *Spec) Names() []string { return slices.Sorted(maps.Keys(s.Features)) }

@@ -1,0 +1,144 @@
+package rest
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// magic starts an encoded model; the digit is the format's version.
+const magic = "streamsvm-rest-1\n"
+
+// model is a view of the heads' models.
+type model struct {
+	heads []algos.Model
+	blank []bool // no step has been taken
+}
+
+var _ algos.Scorer = (*model)(nil)
+
+// Model returns a view of the present model.
+func (l *learner) Model() algos.Model {
+	heads, blank := make([]algos.Model, len(l.heads)), make([]bool, len(l.heads))
+	for k, h := range l.heads {
+		heads[k], blank[k] = h.Model(), !h.begun
+	}
+	return NewModel(heads, blank)
+}
+
+// NewModel returns a model of several classes, of which those that are blank have
+// the score −1 whatever their part says.
+func NewModel(parts []algos.Model, blank []bool) algos.Scorer { return &model{parts, blank} }
+
+// Classes implements algos.Scorer.
+func (m *model) Classes() int { return len(m.heads) }
+
+// Scores implements algos.Scorer.
+func (m *model) Scores(dst []float64, xs []stream.Vec) {
+	n := len(m.heads)
+	f := make([]float64, len(xs))
+	for k, h := range m.heads {
+		if !m.blank[k] {
+			h.Decisions(f, xs)
+		}
+		for i, v := range f {
+			if m.blank[k] {
+				v = Blank
+			}
+			dst[i*n+k] = v
+		}
+	}
+}
+
+// Decision returns the number of the class predicted.
+func (m *model) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] to the number of the class predicted for xs[i].
+func (m *model) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
+
+// Info describes the model.
+func (m *model) Info() algos.Info {
+	all := m.heads[0].Info()
+	for _, h := range m.heads[1:] {
+		i := h.Info()
+		all.Dim = max(all.Dim, i.Dim)
+		if all.Support >= 0 {
+			all.Support += i.Support
+		}
+		all.Nonzero += i.Nonzero
+	}
+	all.Text = fmt.Sprintf("%d classes, each against the rest: %s", len(m.heads), all.Text)
+	return all
+}
+
+// Compile returns the same function in a form that decides faster.
+func (m *model) Compile() algos.Model {
+	c := &model{heads: make([]algos.Model, len(m.heads)), blank: m.blank}
+	for k, h := range m.heads {
+		if x, ok := h.(interface{ Compile() algos.Model }); ok {
+			h = x.Compile()
+		}
+		c.heads[k] = h
+	}
+	return c
+}
+
+// AppendBinary appends the encoded model.
+func (m *model) AppendBinary(dst []byte) ([]byte, error) {
+	return state.Append(append(dst, magic...), func(f *state.Fields) { m.fields(f, nil) })
+}
+
+// DecodeModel reads what the AppendBinary of a model of this package wrote, whose
+// parts part reads, or with part what that of such a part wrote.
+func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Model, error) {
+	data, several := bytes.CutPrefix(data, []byte(magic))
+	if !several {
+		return part(data)
+	}
+	m := new(model)
+	if err := state.Decode(data, func(f *state.Fields) { m.fields(f, part) }); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
+	n := len(m.heads)
+	f.List("heads", n, 4, func(k int) {
+		n = k
+		m.heads, m.blank = make([]algos.Model, k), make([]bool, k)
+	}, func(f *state.Fields, k int) {
+		var data []byte
+		if !f.Decoding() {
+			var err error
+			data, err = m.heads[k].AppendBinary(nil)
+			f.Fail("model", err)
+		}
+		f.Bool("blank", &m.blank[k])
+		f.Bytes("model", &data)
+		if f.Decoding() && f.Err() == nil {
+			var err error
+			m.heads[k], err = decode(data)
+			f.Fail("model", err)
+		}
+	})
+	if f.Decoding() && f.Err() == nil && n < 3 {
+		f.Fail("heads", errFew)
+	}
+}
+
+// Parts returns the models of m, if it is one of this package, and which of them
+// are blank.
+func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
+	if m, ok := m.(*model); ok {
+		return m.heads, m.blank, true
+	}
+	return nil, nil, false
+}

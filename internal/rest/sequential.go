@@ -1,0 +1,68 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// sequential is a learner whose heads are algos.Sequential.
+type sequential struct{ *learner }
+
+// Follow implements algos.Sequential: dst has a score of each class an example.
+func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	for _, x := range xs {
+		if err := l.check(x); err != nil {
+			return 0, 0, err
+		}
+	}
+	n := len(l.heads)
+	did := make([][2]int, n)
+	err = l.each(func(k int, h *head) error {
+		copies, list := make([]stream.Example, len(xs)), make([]*stream.Example, len(xs))
+		for i, x := range xs {
+			copies[i] = *x
+			relabel(&copies[i], k)
+			list[i] = &copies[i]
+		}
+		first := !h.begun
+		f := make([]float64, len(xs))
+		learned, steps, err := h.Learner.(algos.Sequential).Follow(ctx, f, list)
+		did[k] = [2]int{learned, steps}
+		h.begun = h.begun || steps > 0
+		for i, x := range xs {
+			if !x.Labelled {
+				continue
+			}
+			if dst[i*n+k] = f[i]; first {
+				dst[i*n+k], first = Blank, false
+			}
+		}
+		return err
+	})
+	for _, x := range xs {
+		l.remember(x)
+	}
+	for _, d := range did {
+		learned = max(learned, d[0])
+		steps = max(steps, d[1])
+	}
+	return learned, steps, err
+}
+
+// foreteller is a sequential learner whose heads are algos.Foreteller.
+type foreteller struct{ sequential }
+
+// ForetellScores implements algos.ScoreForeteller.
+func (l *foreteller) ForetellScores(dst []float64, x *stream.Example) {
+	for k, h := range l.heads {
+		if dst[k] = h.Learner.(algos.Foreteller).Foretell(x); !h.begun {
+			dst[k] = Blank
+		}
+	}
+}

@@ -1,0 +1,605 @@
+package codec
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/twmb/avro"
+
+	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// avroKind says how a value is written, and what becomes of it.
+type avroKind uint8
+
+const (
+	avroNull avroKind = iota
+	avroBool
+	avroLong // int too
+	avroTime // a long that is a time
+	avroFloat
+	avroDouble
+	avroString
+	avroBytes
+	avroDecimal // bytes
+	avroFixed
+	avroFixedDecimal
+	avroEnum
+	avroArray
+	avroMap
+	avroUnion
+	avroRecord
+)
+
+// An avroType is a type of a schema. Types may hold themselves.
+type avroType struct {
+	kind     avroKind
+	fields   []avroField // of a record
+	branches []*avroType // of a union
+	items    *avroType   // of an array, the values of a map
+	symbols  [][]byte    // of an enum
+	size     int         // of a fixed
+	// Milliseconds of a time are the number, times and through these.
+	times, through float64
+	scale          int // of a decimal
+	// least is how many bytes a value has at least. Of those with 0 all have 0.
+	least int
+}
+
+type avroField struct {
+	name string
+	typ  *avroType
+}
+
+// avroTypes makes the types of a schema.
+type avroTypes struct {
+	named map[string]*avroType
+}
+
+// longest bounds the sizes of types.
+const avroLongest = 1 << 30
+
+// newAvroType returns the type of records.
+func newAvroType(s *WrittenSchema) (*avroType, error) {
+	var cache avro.SchemaCache
+	for _, ref := range s.References {
+		if _, err := cache.Parse(ref); err != nil {
+			return nil, fmt.Errorf("a schema that it refers to: %w", err)
+		}
+	}
+	schema, err := cache.Parse(s.Text)
+	if err != nil {
+		return nil, err
+	}
+	t, err := (&avroTypes{map[string]*avroType{}}).of(schema.Root(), "", "")
+	if err != nil {
+		return nil, err
+	}
+	if t.kind != avroRecord {
+		return nil, errors.New("its values are no records")
+	}
+	return t, nil
+}
+
+// connectTimes are the names by which Debezium calls numbers that are times, and
+// how many milliseconds they are.
+var connectTimes = map[string][2]float64{
+	"io.debezium.time.Timestamp": {1, 1}, "io.debezium.time.MicroTimestamp": {1, 1e3},
+	"io.debezium.time.NanoTimestamp": {1, 1e6}, "io.debezium.time.Date": {86400e3, 1},
+}
+
+// logicalTimes are those of Avro.
+var logicalTimes = map[string][2]float64{
+	"date": {86400e3, 1}, "timestamp-millis": {1, 1}, "timestamp-micros": {1, 1e3}, "timestamp-nanos": {1, 1e6},
+	"local-timestamp-millis": {1, 1}, "local-timestamp-micros": {1, 1e3}, "local-timestamp-nanos": {1, 1e6},
+}
+
+// of returns the type of a node within the namespace space. Logical is the
+// logical type that its field has, where it has none itself.
+func (ts *avroTypes) of(n *avro.SchemaNode, space, connect string) (*avroType, error) {
+	if c, ok := n.Props["connect.name"].(string); ok {
+		connect = c
+	}
+	t := &avroType{least: 1}
+	switch n.Type {
+	case "null":
+		t.least = 0
+	case "boolean":
+		t.kind = avroBool
+	case "int", "long":
+		t.kind = avroLong
+		per, ok := logicalTimes[n.LogicalType]
+		if !ok && n.LogicalType == "" {
+			per, ok = connectTimes[connect]
+		}
+		if ok {
+			t.kind, t.times, t.through = avroTime, per[0], per[1]
+		}
+	case "float":
+		t.kind, t.least = avroFloat, 4
+	case "double":
+		t.kind, t.least = avroDouble, 8
+	case "string":
+		t.kind = avroString
+	case "bytes":
+		t.kind, t.scale = avroBytes, n.Scale
+		if n.LogicalType == "decimal" {
+			t.kind = avroDecimal
+		}
+	case "array", "map":
+		t.kind = avroArray
+		inner := n.Items
+		if n.Type == "map" {
+			t.kind, inner = avroMap, n.Values
+		}
+		var err error
+		t.items, err = ts.of(inner, space, "")
+		return t, err
+	case "union":
+		t.kind = avroUnion
+		for i := range n.Branches {
+			b, err := ts.of(&n.Branches[i], space, connect)
+			if err != nil {
+				return nil, err
+			}
+			t.branches = append(t.branches, b)
+		}
+	case "fixed", "enum", "record", "error":
+		return t, ts.define(t, n)
+	default:
+		return ts.refer(n, space)
+	}
+	return t, nil
+}
+
+// define makes a type that has a name.
+func (ts *avroTypes) define(t *avroType, n *avro.SchemaNode) error {
+	full := n.Name
+	if n.Namespace != "" {
+		full = n.Namespace + "." + n.Name
+	}
+	ts.named[full] = t
+	switch n.Type {
+	case "fixed":
+		t.kind, t.size, t.least, t.scale = avroFixed, n.Size, n.Size, n.Scale
+		if n.LogicalType == "decimal" {
+			t.kind = avroFixedDecimal
+		}
+		if n.Size > avroLongest {
+			return fmt.Errorf("%s has %d bytes", full, n.Size)
+		}
+	case "enum":
+		t.kind = avroEnum
+		for _, s := range n.Symbols {
+			t.symbols = append(t.symbols, []byte(s))
+		}
+	default:
+		t.kind, t.least = avroRecord, 0
+		for i := range n.Fields {
+			f := &n.Fields[i]
+			connect, _ := f.Props["connect.name"].(string)
+			inner, err := ts.of(&f.Type, n.Namespace, connect)
+			if err != nil {
+				return err
+			}
+			t.fields = append(t.fields, avroField{f.Name, inner})
+			if t.least += inner.least; t.least > avroLongest {
+				return fmt.Errorf("%s has %d bytes or more", full, t.least)
+			}
+		}
+	}
+	return nil
+}
+
+// refer returns the type that has been defined under a name, here or in a schema
+// before.
+func (ts *avroTypes) refer(n *avro.SchemaNode, space string) (*avroType, error) {
+	if t := cmp.Or(ts.named[n.Type], ts.named[space+"."+n.Type]); t != nil {
+		return t, nil
+	}
+	s, err := n.Schema()
+	if err != nil {
+		return nil, err
+	}
+	root := s.Root()
+	switch root.Type {
+	case "fixed", "enum", "record", "error":
+		return ts.of(root, "", "")
+	}
+	return nil, fmt.Errorf("the type %s is not known", n.Type)
+}
+
+// An avroPlan says what becomes of a value of a type.
+type avroPlan struct {
+	typ *avroType
+	// cell is the cell it goes into, passed or unlisted.
+	cell int
+	sub  []avroPlan // of the fields of a record, the branches of a union; may be nil
+	path string     // for errors
+}
+
+// newAvroPlan returns the plan for records of a schema.
+func newAvroPlan(s *WrittenSchema, top *level) (plan, error) {
+	t, err := newAvroType(s)
+	if err != nil {
+		return nil, err
+	}
+	p := &avroPlan{typ: t, cell: passed}
+	p.fields(top)
+	return p, nil
+}
+
+// fields plans the fields of a record.
+func (p *avroPlan) fields(l *level) {
+	p.sub = make([]avroPlan, len(p.typ.fields))
+	for i, f := range p.typ.fields {
+		q := &p.sub[i]
+		q.path = pathOf(l.prefix, f.name)
+		cell := passed
+		if f.typ.leaf(l.in(f.name) != nil) {
+			cell = l.cell(f.name)
+		} else if e := l.find(f.name); e == nil && l.leaves == nil {
+			cell = unlisted
+		}
+		q.value(f.typ, cell, l.in(f.name))
+	}
+}
+
+// leaf reports whether values of a type, or some of them, go into a cell; inside
+// says that something in objects is wanted.
+func (t *avroType) leaf(inside bool) bool {
+	switch t.kind {
+	case avroRecord:
+		return !inside
+	case avroUnion:
+		for _, b := range t.branches {
+			if b.kind != avroNull && b.leaf(inside) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// value plans a value that goes into a cell, or whose fields are those of in.
+func (p *avroPlan) value(t *avroType, cell int, in *level) {
+	p.typ, p.cell = t, cell
+	switch {
+	case t.kind == avroRecord && in != nil:
+		p.fields(in)
+	case t.kind == avroUnion && (cell >= 0 || in != nil):
+		p.sub = make([]avroPlan, len(t.branches))
+		for i, b := range t.branches {
+			p.sub[i].path = p.path
+			p.sub[i].value(b, cell, in)
+		}
+	}
+}
+
+// read implements plan.
+func (p *avroPlan) read(r *wireReader, data []byte) error {
+	r.b = data
+	err := r.record(p)
+	if err == nil && r.at != len(data) {
+		err = r.fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(data)-r.at)
+	}
+	r.b = nil
+	return err
+}
+
+func (r *wireReader) short(field string) error {
+	return r.fail(stream.ReasonSyntax, field, "the record is cut off, or has another schema")
+}
+
+func (r *wireReader) record(p *avroPlan) error {
+	if r.depth++; r.depth > wireDepth {
+		return r.fail(stream.ReasonLimit, p.path, "the nesting is too deep")
+	}
+	for i := range p.sub {
+		if err := r.value(&p.sub[i]); err != nil {
+			return err
+		}
+	}
+	r.depth--
+	return nil
+}
+
+// value reads a value as planned.
+func (r *wireReader) value(p *avroPlan) error {
+	if p.sub != nil {
+		if p.typ.kind == avroRecord {
+			return r.record(p)
+		}
+		i, ok := r.long()
+		if !ok || i < 0 || i >= int64(len(p.sub)) {
+			return r.short(p.path)
+		}
+		return r.value(&p.sub[i])
+	}
+	if p.cell < 0 {
+		if p.cell == unlisted {
+			r.row.Unknown++
+		}
+		if !r.skip(p.typ) {
+			return r.short(p.path)
+		}
+		return nil
+	}
+	return r.scalar(p.typ, &r.row.Cells[p.cell], p)
+}
+
+// scalar reads a value into a cell: that of p, or an item of a list.
+func (r *wireReader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
+	switch t.kind {
+	case avroNull:
+		c.Kind = event.Null
+		return nil
+	case avroBool:
+		if r.at >= len(r.b) || r.b[r.at] > 1 {
+			return r.short(p.path)
+		}
+		c.Kind, c.Num = event.Bool, float64(r.b[r.at])
+		r.at++
+		return nil
+	case avroLong, avroTime:
+		v, ok := r.long()
+		if !ok {
+			return r.short(p.path)
+		}
+		c.Kind, c.Num = event.Number, float64(v)
+		if t.kind == avroTime {
+			c.Kind, c.Num = event.Time, float64(v)*t.times/t.through
+		}
+		if p.cell == r.idAt {
+			r.idText = strconv.AppendInt(r.idText[:0], v, 10)
+		}
+		return nil
+	case avroFloat:
+		if len(r.b)-r.at < 4 {
+			return r.short(p.path)
+		}
+		c.Kind, c.Num = event.Number, float64(math.Float32frombits(binary.LittleEndian.Uint32(r.b[r.at:])))
+		r.at += 4
+		return nil
+	case avroDouble:
+		if len(r.b)-r.at < 8 {
+			return r.short(p.path)
+		}
+		c.Kind, c.Num = event.Number, math.Float64frombits(binary.LittleEndian.Uint64(r.b[r.at:]))
+		r.at += 8
+		return nil
+	case avroString:
+		b, ok := r.bytes()
+		if !ok {
+			return r.short(p.path)
+		}
+		return r.text(c, b, p.path)
+	case avroEnum:
+		i, ok := r.long()
+		if !ok || i < 0 || i >= int64(len(t.symbols)) {
+			return r.short(p.path)
+		}
+		c.Kind, c.Text = event.Text, t.symbols[i]
+		return nil
+	case avroDecimal, avroFixedDecimal:
+		b, ok := r.take(t.size, t.kind == avroDecimal)
+		if !ok {
+			return r.short(p.path)
+		}
+		decimalCell(c, b, t.scale)
+		return nil
+	case avroUnion: // in a list
+		i, ok := r.long()
+		if !ok || i < 0 || i >= int64(len(t.branches)) {
+			return r.short(p.path)
+		}
+		return r.scalar(t.branches[i], c, p)
+	case avroArray:
+		if c == &r.row.Cells[p.cell] {
+			return r.list(t, c, p)
+		}
+	}
+	c.Kind = event.Other
+	if !r.skip(t) {
+		return r.short(p.path)
+	}
+	return nil
+}
+
+// list reads an array.
+func (r *wireReader) list(t *avroType, c *event.Cell, p *avroPlan) error {
+	from := len(r.row.Items)
+	c.Kind = event.List
+	for {
+		n, _, ok := r.block(t.items.least)
+		if !ok {
+			return r.short(p.path)
+		}
+		if n == 0 {
+			break
+		}
+		for ; n > 0; n-- {
+			if len(r.row.Items)-from > event.MaxArray {
+				c.Kind = event.Other
+				if t.items.least == 0 {
+					break
+				}
+				if !r.skip(t.items) {
+					return r.short(p.path)
+				}
+				continue
+			}
+			r.row.Items = append(r.row.Items, event.Cell{})
+			if err := r.scalar(t.items, &r.row.Items[len(r.row.Items)-1], p); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.row.Items)-from > event.MaxArray {
+		c.Kind = event.Other
+	}
+	if c.Kind == event.List {
+		c.From, c.To = int32(from), int32(len(r.row.Items))
+	} else {
+		r.row.Items = r.row.Items[:from]
+	}
+	return nil
+}
+
+// decimalCell sets c to a decimal: a whole number in two's complement,
+// big-endian, over a power of ten.
+func decimalCell(c *event.Cell, b []byte, scale int) {
+	c.Kind = event.Number
+	switch {
+	case len(b) > 64 || scale > 300:
+		c.Kind = event.Other
+	case len(b) <= 8 && scale <= 22:
+		v := int64(0)
+		for i, d := range b {
+			if i == 0 && d >= 0x80 {
+				v = -1
+			}
+			v = v<<8 | int64(d)
+		}
+		c.Num = float64(v) / math.Pow10(scale)
+	default:
+		v := new(big.Int).SetBytes(b)
+		if b[0] >= 0x80 {
+			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+		}
+		c.Num, _ = new(big.Rat).SetFrac(v, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)).Float64()
+	}
+}
+
+// long reads a zigzag varint.
+func (r *wireReader) long() (int64, bool) {
+	if r.at < len(r.b) && r.b[r.at] < 0x80 {
+		u := uint64(r.b[r.at])
+		r.at++
+		return int64(u>>1) ^ -int64(u&1), true
+	}
+	u, n := binary.Uvarint(r.b[r.at:])
+	if n <= 0 {
+		return 0, false
+	}
+	r.at += n
+	return int64(u>>1) ^ -int64(u&1), true
+}
+
+func (r *wireReader) bytes() ([]byte, bool) {
+	n, ok := r.long()
+	if !ok || n < 0 || n > int64(len(r.b)-r.at) {
+		return nil, false
+	}
+	b := r.b[r.at : r.at+int(n)]
+	r.at += int(n)
+	return b, true
+}
+
+// take returns n bytes, or as many as a length before them says.
+func (r *wireReader) take(n int, counted bool) ([]byte, bool) {
+	if counted {
+		return r.bytes()
+	}
+	if n > len(r.b)-r.at {
+		return nil, false
+	}
+	b := r.b[r.at : r.at+n]
+	r.at += n
+	return b, true
+}
+
+// block reads the head of a block of items, of at least so many bytes each: how many there are, which is bounded
+// by what follows unless items may have no bytes, and how long they are, -1 if that
+// is not said.
+func (r *wireReader) block(least int) (n int64, size int, ok bool) {
+	n, ok = r.long()
+	if !ok {
+		return 0, 0, false
+	}
+	size = -1
+	if n < 0 {
+		s, ok := r.long()
+		if n = -n; !ok || n < 0 || s < 0 || s > int64(len(r.b)-r.at) {
+			return 0, 0, false
+		}
+		size = int(s)
+	}
+	if least > 0 && n > int64((len(r.b)-r.at)/least) {
+		return 0, 0, false
+	}
+	return n, size, true
+}
+
+// skip passes over a value.
+func (r *wireReader) skip(t *avroType) bool {
+	switch t.kind {
+	case avroNull:
+		return true
+	case avroLong, avroTime, avroEnum:
+		_, ok := r.long()
+		return ok
+	case avroString, avroBytes, avroDecimal:
+		_, ok := r.bytes()
+		return ok
+	case avroBool, avroFloat, avroDouble, avroFixed, avroFixedDecimal:
+		_, ok := r.take(t.least, false)
+		return ok
+	}
+	if r.depth++; r.depth > wireDepth {
+		return false
+	}
+	ok := r.skipParts(t)
+	r.depth--
+	return ok
+}
+
+func (r *wireReader) skipParts(t *avroType) bool {
+	switch t.kind {
+	case avroUnion:
+		i, ok := r.long()
+		return ok && i >= 0 && i < int64(len(t.branches)) && r.skip(t.branches[i])
+	case avroRecord:
+		for i := range t.fields {
+			if !r.skip(t.fields[i].typ) {
+				return false
+			}
+		}
+		return true
+	}
+	least := t.items.least
+	if t.kind == avroMap {
+		least++ // the key
+	}
+	for {
+		n, size, ok := r.block(least)
+		switch {
+		case !ok:
+			return false
+		case n == 0:
+			return true
+		case size >= 0:
+			r.at += size
+			continue
+		case least == 0:
+			continue
+		}
+		for ; n > 0; n-- {
+			if t.kind == avroMap {
+				if _, ok := r.bytes(); !ok {
+					return false
+				}
+			}
+			if !r.skip(t.items) {
+				return false
+			}
+		}
+	}
+}

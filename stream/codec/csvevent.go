@@ -1,0 +1,243 @@
+package codec
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// csvEvents reads events whose fields are columns: by their names, or by their
+// numbers from 1 on where they have none.
+type csvEvents struct {
+	csvCodec
+	events
+	at []int // of each column, as in names; shorter where columns have no names
+}
+
+func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
+	e, err := newEvents(schema)
+	if err != nil {
+		return nil, err
+	}
+	d := &csvEvents{csvCodec: *c, events: e}
+	n := len(c.o.Columns)
+	if n == 0 {
+		for i := range e.schema.Fields {
+			k, err := strconv.Atoi(e.schema.Fields[i].Name)
+			if err == nil && k > 0 && k <= event.MaxFields {
+				n = max(n, k)
+			}
+		}
+		n = max(n, c.label+1)
+	}
+	d.at = make([]int, n)
+	for k := range d.at {
+		d.at[k] = ignored
+		name := d.column(k)
+		if found := e.names.find([]byte(name)); found != nil {
+			d.at[k] = found.at
+		}
+		if k == c.label {
+			d.at[k] = labelAt
+		}
+		if k < len(c.drop) && c.drop[k] {
+			d.at[k] = ignored
+		}
+	}
+	return d, nil
+}
+
+// column returns what the schema calls column k.
+func (c *csvCodec) column(k int) string {
+	if k < len(c.o.Columns) {
+		return c.o.Columns[k]
+	}
+	return strconv.Itoa(k + 1)
+}
+
+// Decode implements stream.Decoder.
+func (c *csvEvents) Decode(value []byte, ex *stream.Example) error { return c.DecodeIn(nil, value, ex) }
+
+// DecodeIn implements stream.ArenaDecoder.
+func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
+	row := c.rows.Get().(*event.Row)
+	defer c.rows.Put(row)
+	row.Reset(len(c.schema.Fields))
+	var out stream.Example
+	err := c.split(value, func(k, of int, f []byte) error {
+		at := ignored
+		switch {
+		case k < len(c.at):
+			at = c.at[k]
+		case c.label == lastColumn && k == of-1:
+			at = labelAt
+		default:
+			row.Unknown++
+		}
+		switch {
+		case at >= 0:
+			textCell(&row.Cells[at], f, c.schema.Fields[at].Type)
+		case at == labelAt:
+			if none(f) {
+				return nil
+			}
+			y, err := c.labelOf(f, c.name(k))
+			out.Y, out.Class, out.Labelled = y.y, y.class, err == nil
+			return err
+		case at == idAt:
+			out.ID = string(f)
+		case at == weightAt && len(f) > 0:
+			d, n := scan(f)
+			w := d.float32(f)
+			if n == 0 || n != len(f) || !(w > 0) || w-w != 0 {
+				return failf(stream.StageFeature, stream.ReasonNotFinite, c.name(k), "the weight is %s, want a finite number above 0", quoted(f))
+			}
+			out.Weight = w
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if out.X, err = c.encode(row, a); err != nil {
+		return err
+	}
+	*ex = out
+	return nil
+}
+
+// Append implements stream.Encoder: what an event was cannot be told from its
+// features.
+func (c *csvEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
+	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
+}
+
+// split calls f with each field of a record, its number from 0 on, and how many
+// there are as far as commas tell.
+func (c *csvCodec) split(value []byte, f func(k, of int, field []byte) error) error {
+	if err := c.checkSize(value); err != nil {
+		return err
+	}
+	b := trimLine(value)
+	if c.skip(b, 0) == len(b) {
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	}
+	lines := bytes.IndexByte(b, '\n') >= 0
+	of := bytes.Count(b, []byte{c.o.Comma}) + 1
+	if n := len(c.o.Columns); n > 0 {
+		of = n
+	}
+	k := 0
+	for i := 0; i <= len(b); k++ {
+		field, next, ok := c.field(b, i, lines)
+		if !ok {
+			return failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s has no proper end", quoted(field))
+		}
+		if i = next; bytes.IndexByte(field, '"') >= 0 {
+			field = bytes.ReplaceAll(field, []byte(`""`), []byte(`"`))
+		}
+		if err := f(k, of, field); err != nil {
+			return err
+		}
+	}
+	if want := len(c.o.Columns); want > 0 && k != want {
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", k, want)
+	}
+	return nil
+}
+
+// labelOf reads a label.
+func (c *csvCodec) labelOf(f []byte, field string) (label, error) {
+	if !c.labels.numeric() {
+		return c.labels.word(f)
+	}
+	d, n := scan(f)
+	if n == 0 || n != len(f) {
+		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, field, "the label is %s, want a number", quoted(f))
+	}
+	return c.labels.decode(d.float64(f))
+}
+
+// none reports whether a field stands for a value that is not there, in the
+// words of spreadsheets, R and pandas.
+func none(f []byte) bool {
+	switch string(f) {
+	case "", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None":
+		return true
+	}
+	return false
+}
+
+// textCell makes a cell of a text: a number where a field of that type wants one.
+func textCell(c *event.Cell, f []byte, want event.Type) {
+	if none(f) {
+		c.Kind = event.Null
+		return
+	}
+	if want == event.Numeric || want == event.Timestamp {
+		if d, n := scan(f); n > 0 && n == len(f) {
+			if v := d.float64(f); v-v == 0 {
+				c.Kind, c.Num = event.Number, v
+				return
+			}
+		}
+	}
+	c.Kind, c.Text = event.Text, f
+}
+
+// csvFields returns all fields of a record.
+func (c *csvCodec) csvFields(value []byte) (list []event.Named, err error) {
+	err = c.split(value, func(k, of int, f []byte) error {
+		if k < len(c.drop) && c.drop[k] {
+			return nil
+		}
+		n := event.Named{Name: c.column(k)}
+		textCell(&n.Cell, f, "")
+		n.Cell.Text = bytes.Clone(n.Cell.Text)
+		if k == c.label || c.label == lastColumn && k == of-1 {
+			n.Name = csvLabel
+		}
+		list = append(list, n)
+		return nil
+	})
+	return list, err
+}
+
+// csvLabel is what a discovery calls the column of the label.
+const csvLabel = "\x00label"
+
+// LooksLikeHeader reports whether the first of the lines of a csv file names its
+// columns: it holds no number, no empty field and none twice, and the second line
+// has numbers.
+func LooksLikeHeader(lines [][]byte, comma byte) bool {
+	if len(lines) < 2 {
+		return false
+	}
+	c, err := newCSV(common{maxBytes: DefaultMaxValueBytes, maxDim: DefaultMaxFeatures}, CSVOptions{Comma: comma})
+	if err != nil {
+		return false
+	}
+	number := func(f []byte) bool {
+		_, n := scan(f)
+		return n > 0 && n == len(f)
+	}
+	seen, columns, values, numbers := map[string]bool{}, 0, 0, 0
+	head := c.split(lines[0], func(_, _ int, f []byte) error {
+		columns++
+		if number(f) || none(f) || seen[string(f)] {
+			return errEmpty
+		}
+		seen[string(f)] = true
+		return nil
+	})
+	row := c.split(lines[1], func(_, _ int, f []byte) error {
+		values++
+		if number(f) {
+			numbers++
+		}
+		return nil
+	})
+	return head == nil && row == nil && values == columns && numbers > 0
+}

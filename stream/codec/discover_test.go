@@ -1,0 +1,132 @@
+package codec
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// discovered returns the codec for records that are all that there is.
+func discovered(t *testing.T, name string, o Options, records []string) (Codec, Options) {
+	t.Helper()
+	o.Labels, o.Events = Auto, Auto
+	d, err := NewDiscovery(name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if d.Look([]byte(r)) {
+			break
+		}
+	}
+	found, err := d.Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(name, found)
+	if err != nil {
+		t.Fatalf("%v: %+v", err, found)
+	}
+	return c, found
+}
+
+// TestTopics: records as people have them can all be read, with what is found
+// out about them.
+func TestTopics(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	country := func() string { return []string{"DE", "FR", "US", "BR"}[rng.Intn(4)] }
+	for _, c := range []struct {
+		name, codec, label string
+		record             func(i int) string
+		labels             string
+		dim                int
+	}{
+		{"flat", "json", "is_fraud", func(i int) string {
+			return fmt.Sprintf(`{"user_id":"u%d","amount":%.2f,"country":%q,"hour":%d,"is_fraud":%v}`, i, rng.Float64()*100, country(), rng.Intn(24), i%3 == 0)
+		}, "false,true", 1 + 5 + 1},
+		{"named x", "json", "", func(i int) string {
+			return fmt.Sprintf(`{"x":{"amount":%.2f,"country":%q},"y":%d}`, rng.Float64()*100, country(), 2*(i%2)-1)
+		}, "-1,1", 1 + 5},
+		{"named numbers", "json", "", func(i int) string {
+			return fmt.Sprintf(`{"x":{"amount":%.2f,"hour":%d},"y":%d}`, rng.Float64()*100, rng.Intn(24), 2*(i%2)-1)
+		}, "-1,1", 2},
+		{"features", "json", "", func(i int) string {
+			return fmt.Sprintf(`{"features":[%.2f,%.2f],"label":%d}`, rng.Float64(), rng.Float64(), 2*(i%2)-1)
+		}, "-1,1", 2},
+		{"01", "json", "", func(i int) string { return fmt.Sprintf(`{"x":[%.2f,1],"y":%d}`, rng.Float64(), i%2) }, "0,1", 0},
+		{"bools", "json", "", func(i int) string { return fmt.Sprintf(`{"x":[%.2f,1],"y":%v}`, rng.Float64(), i%2 == 0) }, "false,true", 0},
+		{"words", "json", "", func(i int) string {
+			return fmt.Sprintf(`{"x":[%.2f,1],"y":%q}`, rng.Float64(), []string{"ham", "spam"}[i%2])
+		}, `"ham","spam"`, 0},
+		{"null", "json", "", func(i int) string {
+			if i%4 == 0 {
+				return fmt.Sprintf(`{"x":[null,%d],"y":%d}`, rng.Intn(9), 2*(i%2)-1)
+			}
+			return fmt.Sprintf(`{"x":[%.2f,%d],"y":%d}`, rng.Float64(), rng.Intn(9), 2*(i%2)-1)
+		}, "-1,1", 3},
+		{"flat numbers", "json", "", func(i int) string {
+			return fmt.Sprintf(`{"x1":%.2f,"x2":%.2f,"y":%d}`, rng.Float64(), rng.Float64(), 2*(i%2)-1)
+		}, "-1,1", 2},
+		{"csv", "csv", "", func(i int) string { return fmt.Sprintf("%.2f,%s,%v", rng.Float64(), country(), i%2 == 0) }, "false,true", 1 + 5},
+		{"libsvm words", "libsvm", "", func(i int) string {
+			return fmt.Sprintf("%s 1:%.2f", []string{"no", "yes"}[i%2], rng.Float64())
+		}, `"no","yes"`, 0},
+		{"debezium", "json", "fraud", func(i int) string {
+			return fmt.Sprintf(`{"schema":{"type":"struct"},"payload":{"before":null,"after":{"amount":%.2f,"fraud":%d},"op":"c","ts_ms":1}}`, rng.Float64(), i%2)
+		}, "0,1", 1},
+		{"cloudevents", "json", "fraud", func(i int) string {
+			return fmt.Sprintf(`{"specversion":"1.0","id":"%d","data":{"amount":%.2f,"fraud":%d}}`, i, rng.Float64(), i%2)
+		}, "0,1", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{Label: c.label}
+			if c.codec == "csv" {
+				o.CSV = CSVOptions{LabelColumn: "last"}
+			}
+			var records []string
+			for i := range 1200 {
+				records = append(records, c.record(i))
+			}
+			dec, found := discovered(t, c.codec, o, records)
+			if found.Labels != c.labels {
+				t.Errorf("labels %s, want %s", found.Labels, c.labels)
+			}
+			if (found.Schema != "") != (c.dim > 0) {
+				t.Fatalf("schema %s", found.Schema)
+			}
+			for _, r := range records {
+				var ex stream.Example
+				if err := dec.Decode([]byte(r), &ex); err != nil {
+					t.Fatalf("%s: %v", r, err)
+				}
+				if !ex.Labelled || c.dim > 0 && ex.X.Dim() != c.dim {
+					t.Fatalf("%s: %+v, want %d features; %s", r, ex, c.dim, found.Schema)
+				}
+			}
+			// The order of records makes no difference.
+			again := slices.Clone(records[:SampleSize])
+			rng.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
+			if _, other := discovered(t, c.codec, o, again); found.Schema != "" && other.Schema != found.Schema {
+				t.Errorf("in another order the schema is\n%s\nnot\n%s", other.Schema, found.Schema)
+			}
+		})
+	}
+}
+
+// TestNoLabel: an error names the fields that may hold the label.
+func TestNoLabel(t *testing.T) {
+	d, err := NewDiscovery("json", Options{Labels: Auto, Events: Auto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		d.Look(fmt.Appendf(nil, `{"amount":%d.5,"is_fraud":%v}`, i, i%9 == 0))
+	}
+	if _, err := d.Decide(); err == nil || !strings.Contains(err.Error(), "is_fraud (false, true)") {
+		t.Errorf("got %v", err)
+	}
+}

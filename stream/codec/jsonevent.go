@@ -1,0 +1,361 @@
+package codec
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// events is what the codecs of events share: the schema, and how its fields are
+// found.
+type events struct {
+	schema *event.Schema
+	names  *names
+	rows   *sync.Pool // of *event.Row
+	seen   *event.Seen
+}
+
+func newEvents(text string) (events, error) {
+	s, err := event.Parse(text)
+	if err != nil {
+		return events{}, err
+	}
+	return events{
+		schema: s, names: newNames(s), seen: event.NewSeen(s),
+		rows: &sync.Pool{New: func() any { return new(event.Row) }},
+	}, nil
+}
+
+// encode makes the vector of a row.
+func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
+	x, err := e.schema.Encode(row, a, e.seen)
+	if err != nil {
+		if wrong, ok := err.(*event.Wrong); ok {
+			err = fail(stream.StageFeature, wrong.Reason, wrong.Field, wrong.Err)
+		}
+		return x, err
+	}
+	e.seen.Events.Add(1)
+	if row.Unknown > 0 {
+		e.seen.Fields.Add(uint64(row.Unknown))
+		if e.schema.Others == event.Refuse {
+			return x, failf(stream.StageFeature, stream.ReasonOther, "", "the event has %d fields that the schema does not list", row.Unknown)
+		}
+	}
+	return x, err
+}
+
+// jsonEvents reads events: JSON objects with named fields, of which a schema
+// says what they are. Objects in them are looked into, by names with dots.
+//
+// A field may come once. Fields that the schema does not list are skipped and
+// counted.
+type jsonEvents struct {
+	jsonCodec
+	events
+}
+
+func newJSONEvents(c common, schema string) (*jsonEvents, error) {
+	e, err := newEvents(schema)
+	return &jsonEvents{jsonCodec{c}, e}, err
+}
+
+// Decode implements stream.Decoder.
+func (c *jsonEvents) Decode(value []byte, ex *stream.Example) error {
+	return c.DecodeIn(nil, value, ex)
+}
+
+// DecodeIn implements stream.ArenaDecoder.
+func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
+	value = unframed(value)
+	if err := c.checkSize(value); err != nil {
+		return err
+	}
+	row := c.rows.Get().(*event.Row)
+	defer c.rows.Put(row)
+	row.Reset(len(c.schema.Fields))
+	r := eventReader{p: jsonText{b: value}, c: c, row: row}
+	r.p.space()
+	if r.p.i == len(r.p.b) {
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	}
+	if !r.p.eat('{') {
+		return r.p.fail("", "want an object")
+	}
+	if err := r.object(c.names, 1); err != nil {
+		return err
+	}
+	r.p.space()
+	if r.p.i != len(r.p.b) {
+		return r.p.fail("", "want nothing after the object")
+	}
+	x, err := c.encode(row, a)
+	if err != nil {
+		return err
+	}
+	*ex = stream.Example{ID: r.ex.ID, X: x, Y: r.ex.Y, Labelled: r.ex.Labelled, Class: r.ex.Class, Weight: r.ex.Weight}
+	return nil
+}
+
+// Append implements stream.Encoder: what an event was cannot be told from its
+// features.
+func (c *jsonEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
+	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
+}
+
+// unframed returns the JSON behind the five bytes that producers with a schema
+// registry put before it.
+func unframed(value []byte) []byte {
+	if len(value) > 5 && value[0] == 0 && value[5] == '{' {
+		return value[5:]
+	}
+	return value
+}
+
+// eventReader reads one event.
+type eventReader struct {
+	p                  jsonText
+	c                  *jsonEvents
+	row                *event.Row
+	ex                 stream.Example // but for X
+	seenY, seenI, seeW bool
+}
+
+// object reads the fields of an object behind its opening bracket.
+func (r *eventReader) object(n *names, depth int) error {
+	p := &r.p
+	for first := true; ; first = false {
+		if more, err := p.more(first, '}'); err != nil || !more {
+			return err
+		}
+		key, err := p.str("")
+		if err != nil {
+			return err
+		}
+		p.space()
+		if !p.eat(':') {
+			return p.fail("", "want :")
+		}
+		p.space()
+		e := n.find(key)
+		switch {
+		case e == nil:
+			r.row.Unknown++
+			err = p.skip(depth)
+		case e.sub != nil && p.eat('{'):
+			if depth > maxDepth {
+				return p.fail("", "the nesting is too deep")
+			}
+			err = r.object(e.sub, depth+1)
+		case e.at >= 0:
+			err = r.cell(e.at, depth)
+		case e.at == labelAt:
+			if err = once(&r.seenY, e.text); err == nil {
+				err = r.label(e.text)
+			}
+		case e.at == idAt:
+			if err = once(&r.seenI, e.text); err == nil {
+				r.ex.ID, err = p.id()
+			}
+		case e.at == weightAt:
+			if err = once(&r.seeW, e.text); err == nil {
+				err = r.weight(e.text)
+			}
+		default:
+			err = p.skip(depth)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *eventReader) label(name string) error {
+	y, labelled, err := r.c.label(&r.p)
+	r.ex.Y, r.ex.Class, r.ex.Labelled = y.y, y.class, labelled
+	return renamed(err, name)
+}
+
+// renamed says name where an error of a label says y.
+func renamed(err error, name string) error {
+	if fe, ok := err.(*stream.FieldError); ok && fe.Field == "y" {
+		fe.Field = name
+	}
+	return err
+}
+
+func (r *eventReader) weight(name string) error {
+	if r.p.word("null") {
+		return nil
+	}
+	d, text, err := r.p.number(name, stream.StageFeature)
+	if err != nil {
+		return err
+	}
+	w := d.float32(text)
+	if !(w > 0) || w-w != 0 {
+		return failf(stream.StageFeature, stream.ReasonNotFinite, name, "the weight is %s, want a finite number above 0", quoted(text))
+	}
+	r.ex.Weight = w
+	return nil
+}
+
+// cell reads the value of field at.
+func (r *eventReader) cell(at, depth int) error {
+	c := &r.row.Cells[at]
+	f := &r.c.schema.Fields[at]
+	if c.Kind != event.Absent {
+		return failf(stream.StageDecode, stream.ReasonDuplicate, f.Name, "the key comes twice")
+	}
+	if f.Type == event.Numeric && f.Transform == "" && f.Clip == nil {
+		// What number keeps of it, in a third of the time.
+		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
+			r.p.i += n
+			c.Kind, c.Num = event.Number, float64(v)
+			return nil
+		}
+	}
+	if !r.p.eat('[') {
+		return readCell(&r.p, c, f.Name, depth)
+	}
+	from := len(r.row.Items)
+	var err error
+	r.row.Items, err = readItems(&r.p, r.row.Items, f.Name, depth)
+	c.Kind, c.From, c.To = event.List, int32(from), int32(len(r.row.Items))
+	if len(r.row.Items)-from > event.MaxArray {
+		c.Kind = event.Other
+	}
+	return err
+}
+
+// readItems reads a list behind its opening bracket, as far as it is of use.
+func readItems(p *jsonText, items []event.Cell, field string, depth int) ([]event.Cell, error) {
+	from := len(items)
+	for first := true; ; first = false {
+		more, err := p.more(first, ']')
+		if err != nil || !more {
+			return items, err
+		}
+		if len(items)-from > event.MaxArray {
+			if err := p.skip(depth + 1); err != nil {
+				return items, err
+			}
+			continue
+		}
+		var c event.Cell
+		if err := readCell(p, &c, field, depth+1); err != nil {
+			return items, err
+		}
+		items = append(items, c)
+	}
+}
+
+// readCell reads any value but a list, of which only that it is something else
+// is told.
+func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
+	if p.i == len(p.b) {
+		return p.fail(field, "want a value")
+	}
+	switch p.b[p.i] {
+	case '"':
+		c.Kind = event.Text
+		c.Text, err = p.str(field)
+		return err
+	case '{', '[':
+		c.Kind = event.Other
+		return p.skip(depth)
+	case 't', 'f', 'n':
+		switch {
+		case p.word("true"):
+			c.Kind, c.Num = event.Bool, 1
+			return nil
+		case p.word("false"):
+			c.Kind = event.Bool
+			return nil
+		case p.word("null"):
+			c.Kind = event.Null
+			return nil
+		}
+	}
+	d, text, err := p.number(field, stream.StageFeature)
+	if err != nil {
+		return err
+	}
+	c.Kind = event.Number
+	if v, ok := d.quick(); ok {
+		c.Num = v
+	} else if c.Num = d.float64(text); c.Num-c.Num != 0 {
+		return failf(stream.StageFeature, stream.ReasonNotFinite, field, "%s overflows a float64", quoted(text))
+	}
+	return nil
+}
+
+// jsonFields returns all fields of the event in value, whatever they are called.
+// Their memory is their own.
+func jsonFields(value []byte) ([]event.Named, error) {
+	p := jsonText{b: unframed(value)}
+	p.space()
+	if !p.eat('{') {
+		return nil, p.fail("", "want an object")
+	}
+	list, err := p.fields(nil, "", 1)
+	if err != nil {
+		return nil, err
+	}
+	p.space()
+	if p.i != len(p.b) {
+		return nil, p.fail("", "want nothing after the object")
+	}
+	return list, nil
+}
+
+// fields reads an object behind its opening bracket, and those in it.
+func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event.Named, error) {
+	keys := map[string]bool{}
+	for first := true; ; first = false {
+		more, err := p.more(first, '}')
+		if err != nil || !more {
+			return list, err
+		}
+		key, err := p.str("")
+		if err != nil {
+			return list, err
+		}
+		if keys[string(key)] {
+			return list, failf(stream.StageDecode, stream.ReasonDuplicate, pathOf(prefix, string(key)), "the key comes twice")
+		}
+		keys[string(key)] = true
+		p.space()
+		if !p.eat(':') {
+			return list, p.fail("", "want :")
+		}
+		p.space()
+		n := event.Named{Name: pathOf(prefix, string(key))}
+		switch {
+		case depth < event.MaxDepth+2 && p.eat('{'):
+			if list, err = p.fields(list, n.Name, depth+1); err != nil {
+				return list, err
+			}
+			continue
+		case p.eat('['):
+			n.Cell.Kind = event.List
+			if n.Items, err = readItems(p, nil, n.Name, depth); len(n.Items) > event.MaxArray {
+				n.Cell.Kind, n.Items = event.Other, nil
+			}
+			for i := range n.Items {
+				n.Items[i].Text = bytes.Clone(n.Items[i].Text)
+			}
+		default:
+			err = readCell(p, &n.Cell, n.Name, depth)
+			n.Cell.Text = bytes.Clone(n.Cell.Text)
+		}
+		if err != nil {
+			return list, err
+		}
+		if list = append(list, n); len(list) > 2*event.MaxFields {
+			return list, failf(stream.StageFeature, stream.ReasonLimit, "", "more than %d fields", 2*event.MaxFields)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/remind"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// DiscoveryError says that the first records of a stream do not tell what has to
+// be known about them.
+type DiscoveryError struct{ Err error }
+
+func (e *DiscoveryError) Error() string { return e.Err.Error() }
+
+func (e *DiscoveryError) Unwrap() error { return e.Err }
+
+// Discover reads records from src until d knows enough, or src ends, and returns
+// them with the options that d has decided on. Records of the topic labels, if
+// any, are labels.
+func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string) ([]stream.Record, codec.Options, error) {
+	return discover(ctx, src, d, labels, nil)
+}
+
+func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string, told func(n int)) (recs []stream.Record, o codec.Options, err error) {
+	for enough := false; !enough; {
+		n := len(recs)
+		if recs, err = src.Fetch(ctx, recs); errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, o, err
+		}
+		for i := range recs[n:] {
+			r := &recs[n+i]
+			switch {
+			case r.Value == nil || enough:
+			case labels != "" && r.Topic == labels:
+				enough = d.LookLabel(r.Value)
+			default:
+				if enough, err = d.LookRecord(ctx, r); err != nil {
+					return nil, o, err
+				}
+			}
+		}
+		if told != nil {
+			told(len(recs))
+		}
+	}
+	if o, err = d.Decide(); err != nil {
+		return nil, o, &DiscoveryError{err}
+	}
+	return recs, o, nil
+}
+
+// metaGiven is the name under which a checkpoint keeps what has been said about
+// events.
+const metaGiven = "events"
+
+// discover finds out what the records are, if that is not known yet. They are
+// learned from afterwards.
+func (r *run) discover(ctx context.Context) error {
+	if r.Discovery == nil || r.Decoder != nil {
+		return nil
+	}
+	var again remind.Reminder
+	recs, o, err := discover(ctx, r.run.Source, r.Discovery, r.Join.Topic, func(n int) {
+		if again.Due(time.Now()) {
+			r.Log.Warn("looking at the first records to find out what they hold: learning begins then", "records", n, "of", codec.SampleSize)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.run.First = recs
+	return r.decoders(o)
+}
+
+// decoders makes the decoders, and an engine for what they read.
+func (r *run) decoders(o codec.Options) (err error) {
+	if r.Decoder, err = r.Discovery.Codec(o); err != nil {
+		return err
+	}
+	if given := r.Discovery.Given(); given != "" && o.Schema != "" {
+		r.run.Meta = append(r.run.Meta, [2]string{metaGiven, given})
+	}
+	return r.makeEngine(o)
+}
