@@ -10,7 +10,6 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
-	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
@@ -105,7 +104,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		{"preprocessing", p.pipe.Transform.Export()},
 		{"labels", p.classLabels()},
 		{"model", form},
-		{"probability", exportMap(p.pipe.Probability)},
+		{"probability", p.exportProbability()},
 	} {
 		if list, ok := f.value.([]any); ok && list == nil {
 			continue
@@ -132,11 +131,20 @@ type mapForm struct {
 	LogOdds   []float64 `json:"log_odds"`
 }
 
-func exportMap(m *calibrate.Map) *mapForm {
-	if m == nil {
-		return nil
+// softmaxForm is that of more than two classes.
+type softmaxForm struct {
+	Slope float64 `json:"slope"`
+	Scale float64 `json:"scale"`
+}
+
+func (p *Predictor) exportProbability() any {
+	if m := p.pipe.Softmax; m != nil {
+		return softmaxForm{m.Slope, m.Scale}
 	}
-	return &mapForm{m.Decisions, m.LogOdds}
+	if m := p.pipe.Probability; m != nil {
+		return mapForm{m.Decisions, m.LogOdds}
+	}
+	return nil
 }
 
 func (p *Predictor) exportModel(m algos.Model, o plain.Options) (any, error) {

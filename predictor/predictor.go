@@ -147,6 +147,18 @@ func (p *Predictor) Probability(decision float64) (probability float64, known bo
 	return p.pipe.Probability.Probability(decision), true
 }
 
+// Probabilities sets dst, which may be scores, to the probabilities of more than
+// two classes, given their scores, and reports whether they are known: see
+// Probability. The class with the largest score has the largest one. Where they
+// are not known dst is left alone.
+func (p *Predictor) Probabilities(dst, scores []float64) (known bool) {
+	if p.pipe.Softmax == nil {
+		return false
+	}
+	p.pipe.Softmax.Probabilities(dst, scores)
+	return true
+}
+
 // ErrFormat is returned for bytes that no known version of this package wrote.
 var ErrFormat = pipeline.ErrFormat
 

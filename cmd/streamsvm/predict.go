@@ -151,6 +151,9 @@ func (p *predict) serve(ctx context.Context) error {
 		}
 		return err
 	}
+	if p.current().Classes() > 2 && p.threshold > 0 {
+		return p.c.Bad("threshold", errors.New("it is for two classes, the model knows more"))
+	}
 	if p.current().Task() == algos.Regress && p.threshold > 0 {
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
 	}

@@ -24,13 +24,14 @@ type answer struct {
 
 // scored is a prediction, or the reason why there is none.
 type scored struct {
-	ID          string          `json:"id,omitempty"`
-	Decision    *eval.Number    `json:"decision,omitempty"`
-	Probability json.RawMessage `json:"probability,omitempty"` // null where it is not known; not of a regression
-	Label       json.RawMessage `json:"label,omitempty"`
-	Scores      json.RawMessage `json:"scores,omitempty"` // of more than two classes
-	Index       *int            `json:"index,omitempty"`  // with an error: which example, from 0
-	Error       string          `json:"error,omitempty"`
+	ID            string          `json:"id,omitempty"`
+	Decision      *eval.Number    `json:"decision,omitempty"`
+	Probability   json.RawMessage `json:"probability,omitempty"` // null where it is not known; not of a regression
+	Label         json.RawMessage `json:"label,omitempty"`
+	Scores        json.RawMessage `json:"scores,omitempty"`        // of more than two classes
+	Probabilities json.RawMessage `json:"probabilities,omitempty"` // of these; null where they are not known
+	Index         *int            `json:"index,omitempty"`         // with an error: which example, from 0
+	Error         string          `json:"error,omitempty"`
 }
 
 // ServeHTTP answers POST /predict. The body is an example in the codec of the
@@ -89,6 +90,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Predictions[i] = scored{ID: o.id, Decision: &d, Label: b.form.appendLabel(nil, o.label)}
 		if o.scores != nil {
 			a.Predictions[i].Scores = b.form.appendScores(nil, o.scores)
+			a.Predictions[i].Probabilities = b.form.appendProbabilities(nil, o.probabilities)
 		}
 		if len(b.form.labels) == 2 {
 			a.Predictions[i].Probability = appendNumber(nil, o.probability)

@@ -29,6 +29,7 @@ type outcome struct {
 	class           string    // what it is called, of a class that the model does not know
 	labelled        bool      // it came along
 	scores          []float64 // of more than two classes
+	probabilities   []float64 // of these; nil where they are not known
 	decision, label float64
 	probability     float64 // NaN where it is not known
 	err             error   // why there are none
@@ -110,7 +111,10 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 			scores := b.score[k*n : (k+1)*n]
 			best := algos.Largest(scores)
 			b.rows[i].scores, b.rows[i].label, b.rows[i].decision = scores, float64(best), scores[best]
-			b.rows[i].probability = math.NaN()
+			b.rows[i].probability, b.rows[i].probabilities = math.NaN(), nil
+			if p := slices.Clone(scores); b.v.Probabilities(p, scores) {
+				b.rows[i].probabilities = p
+			}
 		}
 	} else {
 		b.v.Decisions(b.f, b.xs)
@@ -349,6 +353,7 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 		b = f.appendLabel(appendKey(b, "label"), o.label)
 		if o.scores != nil {
 			b = f.appendScores(appendKey(b, "scores"), o.scores)
+			b = f.appendProbabilities(appendKey(b, "probabilities"), o.probabilities)
 		}
 		if o.labelled && o.class != "" {
 			b = appendString(appendKey(b, "y"), o.class)
@@ -377,6 +382,15 @@ func (f *form) appendScores(b []byte, scores []float64) []byte {
 		b = appendNumber(b, v)
 	}
 	return append(b, '}')
+}
+
+// appendProbabilities is appendScores for probabilities, null where they are not
+// known.
+func (f *form) appendProbabilities(b []byte, p []float64) []byte {
+	if p == nil {
+		return append(b, "null"...)
+	}
+	return f.appendScores(b, p)
 }
 
 func appendKey(b []byte, key string) []byte {

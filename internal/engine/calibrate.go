@@ -34,4 +34,7 @@ func (e *Engine) calibrationFields(f *state.Fields) {
 	if e.calib != nil && (f.Next("calibration") || !f.Decoding() && e.preq.Examples() > 0) {
 		f.Group("calibration", e.calib.Fields)
 	}
+	if e.soft != nil && (f.Next("calibration") || !f.Decoding() && e.preq.Examples() > 0) {
+		f.Group("calibration", e.soft.Fields)
+	}
 }

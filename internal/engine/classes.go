@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -130,6 +131,7 @@ func (e *Engine) classFields(f *state.Fields) {
 		if e.classes == nil {
 			// The configuration does not know the stream.
 			e.classes, e.preq = new(classes), eval.NewClasses(e.cfg.Window)
+			e.calib, e.soft = nil, calibrate.NewOnlineSoftmax()
 		}
 		f.Group("classes", e.classes.fields)
 	}

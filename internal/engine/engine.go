@@ -123,7 +123,8 @@ type Engine struct {
 	preq      *eval.Prequential
 	curve     *eval.Curve
 	weights   classWeights
-	calib     *calibrate.Online // nil for a regression
+	calib     *calibrate.Online        // of two classes; else nil
+	soft      *calibrate.OnlineSoftmax // of more than two; else nil
 	steps     uint64
 	clipTold  int // features of which the log says that they are clipped; no part of the state
 
@@ -196,7 +197,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 			return nil, err
 		}
 		if e.classes != nil {
-			e.preq = eval.NewClasses(cfg.Window)
+			e.preq, e.soft = eval.NewClasses(cfg.Window), calibrate.NewOnlineSoftmax()
 		} else {
 			e.calib = calibrate.NewOnline()
 		}
@@ -470,7 +471,15 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 // measure updates the prequential measures with what was said of x.
 func (e *Engine) measure(said told, x *stream.Example) {
 	e.inBlock--
-	e.judge(said.f, x.Y)
+	if e.classes == nil {
+		e.judge(said.f, x.Y)
+		return
+	}
+	e.preq.Add(said.f, x.Y)
+	e.curve.Add(e.preq)
+	if k := int(x.Y); k < len(said.scores) { // or the class was not known when this was said
+		e.soft.Learn(said.scores, k)
+	}
 }
 
 // score updates the prequential measures from those of xs that are labelled: by

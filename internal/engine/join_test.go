@@ -72,7 +72,7 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 		t.Fatal(err)
 	}
 	p := e.Predictor()
-	p.Probability = nil // part of the measures here
+	p.Probability, p.Softmax = nil, nil // part of the measures here
 	if model, err = p.AppendBinary(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,12 @@ func parts(t *testing.T, e *Engine) (learner, model, counts, measures []byte) {
 	measures, err = state.Append(nil, func(f *state.Fields) {
 		e.preq.Fields(f)
 		e.curve.Fields(f)
-		e.calib.Fields(f)
+		if e.calib != nil {
+			e.calib.Fields(f)
+		}
+		if e.soft != nil {
+			e.soft.Fields(f)
+		}
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -101,6 +101,11 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 	if e.calib != nil && e.calib.Known() {
 		p.Probability = e.calib.Map()
 	}
+	if e.soft != nil {
+		if m, known := e.soft.Map(); known {
+			p.Softmax = &m
+		}
+	}
 	return p
 }
 

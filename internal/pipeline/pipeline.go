@@ -33,6 +33,9 @@ type Pipeline struct {
 	// Probability turns a decision into the probability that the label is
 	// positive; nil where that is not known.
 	Probability *calibrate.Map
+	// Softmax turns the scores of more than two classes into their
+	// probabilities; nil for two, for a regression, and where it is not known.
+	Softmax *calibrate.Softmax
 }
 
 // Info describes the model.
@@ -128,12 +131,16 @@ func (p *Pipeline) fields(f *state.Fields, version int, model *[]byte) {
 const (
 	formNone    = "none"
 	formLogOdds = "log_odds"
+	formSoftmax = "softmax"
 )
 
 func (p *Pipeline) probability(f *state.Fields) {
 	form := formNone
 	if p.Probability != nil {
 		form = formLogOdds
+	}
+	if p.Softmax != nil {
+		form = formSoftmax
 	}
 	f.String("form", &form)
 	switch {
@@ -143,6 +150,11 @@ func (p *Pipeline) probability(f *state.Fields) {
 			p.Probability = new(calibrate.Map)
 		}
 		p.Probability.Fields(f)
+	case form == formSoftmax && p.Task != algos.Regress:
+		if f.Decoding() {
+			p.Softmax = new(calibrate.Softmax)
+		}
+		p.Softmax.Fields(f)
 	default:
 		f.Fail("form", fmt.Errorf("%q for the task %s", form, p.Task))
 	}

@@ -130,3 +130,14 @@ func TestNoLabel(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestDots: a path of many dots does not take for ever, and is found.
+func TestDots(t *testing.T) {
+	long := strings.Repeat("a.", 60) + "a"
+	record := func(y int) string { return fmt.Sprintf(`{%q:%d,"b.c":{"d":{"e.f":2}},"y":%d}`, long, y+5, y) }
+	c, o := discovered(t, "json", Options{}, []string{record(0), record(1), record(0), record(1)})
+	var ex stream.Example
+	if err := c.Decode([]byte(record(1)), &ex); err != nil || len(ex.X.Val) != 2 || ex.X.Val[0] != 6 || ex.X.Val[1] != 2 {
+		t.Errorf("%+v, %v by %s", ex, err, o.Schema)
+	}
+}

@@ -55,13 +55,21 @@ func newNames(s *event.Schema) *names {
 	return root
 }
 
+// mostDots is how many dots of a path may each be part of a key or not: the ways
+// to read it double with each. With more of them the first one is none.
+const mostDots = 6
+
 // put adds a path: as one key, and as a key of each object that its dots may
 // stand for.
 func (n *names) put(path string, at int) {
 	if e := n.get(path); e.at == inside {
 		e.at = at
 	}
+	dots := strings.Count(path, ".")
 	for i := range len(path) {
+		if dots > mostDots && i > strings.IndexByte(path[1:], '.')+1 {
+			break
+		}
 		if path[i] == '.' && i > 0 && i+1 < len(path) {
 			e := n.get(path[:i])
 			if e.sub == nil {
