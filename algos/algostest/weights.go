@@ -35,7 +35,7 @@ func (s *suite) fed(t *testing.T, xs []*stream.Example) algos.Learner {
 
 // weightOne: a weight of 1 is none.
 func (s *suite) weightOne(t *testing.T) {
-	xs := Moons(s.examples, s.task, s.seed)
+	xs := s.moons(s.examples, s.seed)
 	without := Bytes(t, s.fed(t, xs))
 	for _, x := range xs {
 		x.Weight = 1
@@ -47,7 +47,7 @@ func (s *suite) weightOne(t *testing.T) {
 
 // weightResume: weights are part of the state.
 func (s *suite) weightResume(t *testing.T) {
-	xs := Moons(s.examples, s.task, s.seed)
+	xs := s.moons(s.examples, s.seed)
 	r := rand.New(rand.NewPCG(s.seed, 7))
 	for _, x := range xs {
 		x.Weight = float32(math.Exp2(4*r.Float64() - 2))
@@ -63,15 +63,22 @@ func (s *suite) weightResume(t *testing.T) {
 	}
 }
 
-// overlapping returns examples with two features of which the first says a little
-// about the label, and a constant one for models without a bias.
-func overlapping(n int, task algos.Task, seed uint64) []*stream.Example {
+// overlapping returns examples with two features which say a little about the
+// label, the first one of two classes, and a constant one for models without a bias.
+func (s *suite) overlapping(n int, seed uint64) []*stream.Example {
 	r := rand.New(rand.NewPCG(seed, 11))
 	xs := make([]*stream.Example, n)
 	for i := range xs {
-		y := sign(r.IntN(2) == 0)
-		x := []float32{float32(0.7*y + r.NormFloat64()), float32(r.NormFloat64()), 1}
-		if task == algos.Regress {
+		var y, u, v float64
+		if s.classes > 2 {
+			y = float64(r.IntN(s.classes))
+			v, u = math.Sincos(2 * math.Pi * y / float64(s.classes))
+		} else {
+			y = sign(r.IntN(2) == 0)
+			u = 0.7 * y
+		}
+		x := []float32{float32(u + r.NormFloat64()), float32(v + r.NormFloat64()), 1}
+		if s.task == algos.Regress {
 			y += 0.5 * r.NormFloat64()
 		}
 		xs[i] = &stream.Example{Seq: uint64(i + 1), X: stream.Vec{Val: x}, Y: y, Labelled: true}
@@ -79,25 +86,26 @@ func overlapping(n int, task algos.Task, seed uint64) []*stream.Example {
 	return xs
 }
 
-// weightHeard: where labels above 0 count eight times, decisions rise, and where
-// they count an eighth they fall.
+// weightHeard: where labels above 0, or those of the first of several classes,
+// count eight times, decisions for them are more, and where they count an eighth
+// fewer.
 func (s *suite) weightHeard(t *testing.T) {
 	n := max(s.examples, 2000)
-	xs := overlapping(n, s.task, s.seed)
+	xs := s.overlapping(n, s.seed)
 	level := func(w float32) float64 {
 		for _, x := range xs {
-			if x.Weight = 0; x.Y > 0 {
+			if x.Weight = 0; s.classes > 2 && x.Y == 0 || s.classes <= 2 && x.Y > 0 {
 				x.Weight = w
 			}
 		}
 		m := s.fed(t, xs).Model()
-		test := overlapping(2000, s.task, s.seed+1)
+		test := s.overlapping(2000, s.seed+1)
 		up := 0.0
 		for _, x := range test {
 			switch f := m.Decision(x.X); {
 			case s.task == algos.Regress:
 				up += f
-			case f >= 0:
+			case s.classes > 2 && f == 0, s.classes <= 2 && f >= 0:
 				up++
 			}
 		}
@@ -106,14 +114,14 @@ func (s *suite) weightHeard(t *testing.T) {
 	low, middle, high := level(1./8), level(1), level(8)
 	// Few labels may leave all decisions on one side of the middle.
 	if !(low <= middle+0.02 && middle <= high+0.02 && low+0.06 < high) {
-		t.Errorf("with labels above 0 counting 1/8, 1 and 8 times, decisions are at %.3f, %.3f and %.3f", low, middle, high)
+		t.Errorf("with labels of one class counting 1/8, 1 and 8 times, decisions are at %.3f, %.3f and %.3f", low, middle, high)
 	}
 }
 
 // weightTwice: an example of weight 2 is two of them, for learners that say how
 // far from the optimum they are.
 func (s *suite) weightTwice(t *testing.T) {
-	once := overlapping(200, s.task, s.seed)
+	once := s.overlapping(200, s.seed)
 	var twice []*stream.Example
 	for i, x := range once {
 		k := 1
