@@ -112,7 +112,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 		return err
 	}
 	k := len(l.heads) - 1
-	for _, x := range l.recent {
+	for _, x := range l.last() {
 		if _, err := l.heads[k].Add(against(x, k)); err != nil {
 			return err
 		}
@@ -171,6 +171,10 @@ func (l *learner) check(x *stream.Example) error {
 	}
 	return nil
 }
+
+// last returns the examples that heads to come learn from, which are those that a
+// state has: there are more in memory now and then.
+func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-remembered):] }
 
 func (l *learner) remember(x *stream.Example) {
 	if !x.Labelled {
@@ -317,7 +321,7 @@ func (l *learner) fields(f *state.Fields) {
 		l.heads[k].begun = begun
 		f.Fail("head", l.heads[k].UnmarshalBinary(data))
 	})
-	recent := l.recent[max(0, len(l.recent)-remembered):]
+	recent := l.last()
 	columns.Examples(f, "recent", &recent)
 	if !f.Decoding() || f.Err() != nil {
 		return
