@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // Weights come where a class is rare beyond doubt, go where it is not any more,
@@ -35,6 +36,47 @@ func TestClassWeightRule(t *testing.T) {
 	}
 }
 
+// consumed returns an engine that has taken the items in calls of so many, and its
+// hash. Between the calls its state is stored and restored if resume is set.
+func consumed(t *testing.T, cfg Config, items []Item, size int, resume bool) (*Engine, string) {
+	t.Helper()
+	e, err := NewEngine(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(items); at += size {
+		part := slices.Clone(items[at:min(at+size, len(items))])
+		if _, err := e.Consume(context.Background(), part); err != nil {
+			t.Fatal(err)
+		}
+		if resume {
+			if err := e.Settle(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			own, learner, err := e.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := NewEngine(e.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := again.decode(own, learner); err != nil {
+				t.Fatal(err)
+			}
+			e = again
+		}
+	}
+	if err := e.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h, err := e.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, fmt.Sprint(h)
+}
+
 // What is learned of a rare class does not depend on how the stream is cut into
 // calls, nor on whether a state was restored; and balanced classes have no weight.
 func TestClassWeightStream(t *testing.T) {
@@ -50,41 +92,7 @@ func TestClassWeightStream(t *testing.T) {
 		}
 	}
 	run := func(weights string, size int, resume bool) (*Engine, string) {
-		e, err := NewEngine(Config{Spec: spec, Preset: "default", Seed: 1, ClassWeight: weights, Warmup: 300})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for at := 0; at < len(items); at += size {
-			part := slices.Clone(items[at:min(at+size, len(items))])
-			if _, err := e.Consume(context.Background(), part); err != nil {
-				t.Fatal(err)
-			}
-			if resume {
-				if err := e.Settle(context.Background()); err != nil {
-					t.Fatal(err)
-				}
-				own, learner, err := e.encode()
-				if err != nil {
-					t.Fatal(err)
-				}
-				again, err := NewEngine(e.cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := again.decode(own, learner); err != nil {
-					t.Fatal(err)
-				}
-				e = again
-			}
-		}
-		if err := e.Settle(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		h, err := e.Hash()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e, fmt.Sprint(h)
+		return consumed(t, Config{Spec: spec, Preset: "default", Seed: 1, ClassWeight: weights, Warmup: 300}, items, size, resume)
 	}
 	e, whole := run("auto", len(items), false)
 	if e.weights.w == nil || e.weights.w[1] < 6 {
@@ -100,6 +108,46 @@ func TestClassWeightStream(t *testing.T) {
 	}
 	if e, _ := run("1=3,-1=0.5", len(items), false); !slices.Equal(e.weights.w, []float64{0.5, 3}) {
 		t.Errorf("weights %v were given", e.weights.w)
+	}
+}
+
+// The same with several classes, one of which is found later, where labels come with
+// their examples and where they come later.
+func TestClassWeightOfSeveral(t *testing.T) {
+	items := quarters(bits(6000))
+	for i := range items {
+		x := &items[i].Example
+		if i%20 != 0 && (x.Class != "" || x.Y == 1) {
+			x.Y, x.Class = 0, ""
+		}
+	}
+	cfg := Config{
+		Spec: must(registry.Lookup("online")), Preset: "default", Seed: 1, Warmup: 300,
+		Signature: codec.Signature{Labels: "0,1,2,3"},
+	}
+	for _, delay := range []int{0, 70} {
+		cfg.Delay, cfg.ClassWeight = delay, "auto"
+		e, whole := consumed(t, cfg, items, len(items), false)
+		if w := e.weights.w; len(w) != 5 || w[0] != 1 || w[1] < 3 || w[2] != 1 || w[3] != 1 || w[4] < 3 {
+			t.Errorf("weights %v", w)
+		}
+		for _, size := range []int{1, 7, 100, 301} {
+			if _, got := consumed(t, cfg, items, size, size > 7); got != whole {
+				t.Errorf("labels %d later, in calls of %d: the state is another one", delay, size)
+			}
+		}
+		cfg.ClassWeight = "none"
+		if _, none := consumed(t, cfg, items, len(items), false); none == whole {
+			t.Error("without weights the state is the same")
+		}
+	}
+	cfg.Signature.Labels, cfg.ClassWeight = `"a","b c","d"`, "b c=3"
+	if e := must(NewEngine(cfg)); !slices.Equal(e.weights.w, []float64{1, 3, 1}) || e.weights.of(3) != 1 {
+		t.Errorf("weights %v were given", e.weights.w)
+	}
+	cfg.ClassWeight = "e=2"
+	if _, err := NewEngine(cfg); err == nil {
+		t.Error("a label that there is not is taken")
 	}
 }
 
