@@ -226,7 +226,7 @@ func TestRegistryFaults(t *testing.T) {
 	// A wait can be ended, and goes on.
 	away.Store(true)
 	state = filepath.Join(t.TempDir(), "state")
-	done, stop = f.serve(args(state, "--schema-registry", fake.URL()))
+	_, stop = f.serve(args(state, "--schema-registry", fake.URL()))
 	time.Sleep(500 * time.Millisecond)
 	if code, text := stop(); code != 0 {
 		t.Errorf("a stop while it waits: exit code %d: %s", code, text)

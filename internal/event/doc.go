@@ -42,7 +42,6 @@ type Row struct {
 	Items []Cell // of lists
 	// Unknown counts the fields of the event that are not looked for.
 	Unknown int
-	buf     []byte // of texts that are not in the record as they are
 	sums    []hashed
 }
 

@@ -189,8 +189,8 @@ func TestFaults(t *testing.T) {
 		answer func(http.ResponseWriter, *http.Request)
 	}{
 		{"a failure", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) }},
-		{"too many requests", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 429) }},
-		{"no entry", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 401) }},
+		{"too many requests", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTooManyRequests) }},
+		{"no entry", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) }},
 		{"a page of a proxy that does not know the path", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 404) }},
 		{"not JSON", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }},
 		{"a connection cut off", func(w http.ResponseWriter, _ *http.Request) {
