@@ -41,6 +41,9 @@ var spec = algos.Define(algos.SpecInfo{
 	return &centroid{Buffer: b}, err
 }, decode)
 
+// Limits implements algos.Limited: means take each example for one.
+func (*centroid) Limits() algos.Limits { return algos.Limits{Unweighted: true} }
+
 func (l *centroid) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
