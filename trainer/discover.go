@@ -26,8 +26,13 @@ func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 	return discover(ctx, src, d, labels, nil)
 }
 
+// mostBytes bounds the values of the records that are looked at: they are in
+// memory until they are learned from.
+const mostBytes = 256 << 20
+
 func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string, told func(n int)) (recs []stream.Record, o codec.Options, err error) {
-	for enough := false; !enough; {
+	bytes := 0
+	for enough := false; !enough && bytes < mostBytes; {
 		n := len(recs)
 		if recs, err = src.Fetch(ctx, recs); errors.Is(err, io.EOF) {
 			break
@@ -37,6 +42,7 @@ func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 		}
 		for i := range recs[n:] {
 			r := &recs[n+i]
+			bytes += len(r.Value)
 			switch {
 			case r.Value == nil || enough:
 			case labels != "" && r.Topic == labels:

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -293,13 +292,25 @@ func (s *stuck) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record
 	return dst, ctx.Err()
 }
 
+// endAfter ends a run when so many records have been consumed.
+type endAfter struct {
+	records uint64
+	end     func()
+}
+
+func (c endAfter) Consumed(e *Engine, _ int64) {
+	if e.Counts().Consumed >= c.records {
+		c.end()
+	}
+}
+
 func TestStopWhileWaiting(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	store := openStore(t, t.TempDir())
 	e := newEngine(t, config(t, "pegasos"))
 	res, err := Run(ctx, e, RunConfig{
 		Source: &stuck{memory{recs: records(900, 4, false), r: rand.New(rand.NewPCG(1, 1))}}, Decoder: plain{}, Store: store,
+		Hooks: []any{endAfter{900, cancel}},
 	})
 	if err != nil || res.Ended {
 		t.Fatal(res, err)

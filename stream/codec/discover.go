@@ -3,11 +3,8 @@ package codec
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +46,9 @@ type Discovery struct {
 	events      [][]event.Named
 	values      [][]byte // of events
 	labels      labelSet
-	bad         error // of the first record that is not what the codec reads
+	counted     bool   // labels has those of events
+	label       string // the field of it in records behind the sample
+	bad         error  // of the first record that is not what the codec reads
 	refused     int
 }
 
@@ -147,10 +146,14 @@ func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough 
 		return d.enough(), nil
 	}
 	d.records++
-	switch d.name {
-	case "json":
+	switch {
+	case d.name == "json" && d.records > SampleSize:
+		if c, err := jsonField(value, d.label); err == nil {
+			d.labels.add(&c)
+		}
+	case d.name == "json":
 		d.lookJSON(value)
-	case "csv":
+	case d.name == "csv":
 		d.lookCSV(value)
 	default:
 		d.lookVector(value)
@@ -169,27 +172,52 @@ func (d *Discovery) enough() bool {
 	if d.o.Task == "regress" && d.plain == d.records && d.plain >= 10 && !d.given() {
 		return true
 	}
-	return d.records >= SampleSize && d.differ() || d.records >= sampleMost
+	if d.records == SampleSize {
+		d.count()
+	}
+	return d.records >= SampleSize && (d.o.Labels != Auto || d.o.Task == "regress" || d.label == "" || d.labels.differ()) || d.records >= sampleMost
+}
+
+// count adds the labels of the events in the sample to those that have been
+// seen. Of records behind it only the label is looked at.
+func (d *Discovery) count() {
+	if d.counted {
+		return
+	}
+	d.counted = true
+	events, spec, _ := d.shape()
+	d.label = spec.Label
+	if len(d.events) == 0 {
+		d.label = usual[0]
+	} else if spec.Root != "" && spec.Label != "" {
+		d.label = spec.Root + "." + spec.Label
+	}
+	if d.name == "csv" {
+		return // they have been seen
+	}
+	for _, e := range events {
+		for i := range e {
+			if e[i].Name == spec.Label {
+				d.labels.add(&e[i].Cell)
+			}
+		}
+	}
 }
 
 // LookLabel is Look for a record of a topic of labels.
 func (d *Discovery) LookLabel(value []byte) bool {
 	b := trimLine(value)
-	if i := skipBlank(b, 0); i < len(b) && b[i] == '{' {
-		if fields, err := jsonFields(value); err == nil {
-			for i := range fields {
-				if fields[i].Name == "y" {
-					d.labels.add(&fields[i].Cell)
-				}
-			}
-		}
-	} else if i < len(b) {
-		c := event.Cell{}
-		if p := (jsonText{b: b, i: i}); readCell(&p, &c, "y", 1) != nil || p.i != len(b) {
-			c = event.Cell{Kind: event.Text, Text: b[i:]}
-		}
-		d.labels.add(&c)
+	i := skipBlank(b, 0)
+	if i == len(b) {
+		return false
 	}
+	c := event.Cell{}
+	if b[i] == '{' {
+		c, _ = jsonField(value, "y") // without one there is nothing to be noted
+	} else if p := (jsonText{b: b, i: i}); readCell(&p, &c, "y", 1) != nil || p.i != len(b) {
+		c = event.Cell{Kind: event.Text, Text: b[i:]}
+	}
+	d.labels.add(&c)
 	return d.records >= SampleSize && d.labels.differ()
 }
 
@@ -202,49 +230,55 @@ func (d *Discovery) see(c *event.Cell) {
 }
 
 func (d *Discovery) lookJSON(value []byte) {
+	plain, sparse := false, false
+	if !d.given() {
+		plain, sparse = d.vector(value)
+	}
+	if plain {
+		d.plain++
+		if c, err := jsonField(value, usual[0]); err == nil {
+			d.see(&c)
+		}
+	}
+	if sparse || d.o.Events == "" && !d.given() {
+		return // as a field for each feature it would take much memory, for nothing
+	}
 	fields, err := jsonFields(value)
-	if err != nil {
+	d.keep(fields, value, err, plain)
+}
+
+// keep keeps the fields of a record, or why they cannot be read.
+func (d *Discovery) keep(fields []event.Named, value []byte, err error, plain bool) {
+	switch {
+	case err == nil:
+		d.events, d.values = append(d.events, fields), append(d.values, value)
+	case !plain:
 		if d.refused++; d.bad == nil {
 			d.bad = err
 		}
-		return
-	}
-	if !d.given() && d.vector(value) {
-		d.plain++
-		for i := range fields {
-			if fields[i].Name == "y" {
-				d.see(&fields[i].Cell)
-			}
-		}
-	}
-	if d.o.Events != "" || d.given() {
-		d.events, d.values = append(d.events, fields), append(d.values, value)
 	}
 }
 
-// vector reports whether a JSON value is {"x":…}, whatever its label.
-func (d *Discovery) vector(value []byte) bool {
+// vector reports whether a JSON value is {"x":…}, whatever its label, and
+// whether it is sparse.
+func (d *Discovery) vector(value []byte) (plain, sparse bool) {
 	o := d.o
 	o.Labels, o.Events, o.Schema, o.Task = "", "", "", "regress"
 	c, err := o.common()
 	if err != nil {
-		return false
+		return false, false
 	}
-	var ex stream.Example
-	err = (&jsonCodec{c}).Decode(value, &ex)
-	var fe *stream.FieldError
-	return err == nil || errors.As(err, &fe) && (fe.Stage == stream.StageLabel || fe.Field == "y")
+	p, err := jsonAt(value, "x")
+	if err != nil {
+		return false, false
+	}
+	x, err := (&jsonCodec{c}).vector(nil, &p)
+	return err == nil, err == nil && x.Sparse()
 }
 
 func (d *Discovery) lookCSV(value []byte) {
 	fields, err := d.csv.csvFields(value)
-	if err != nil {
-		if d.refused++; d.bad == nil {
-			d.bad = err
-		}
-		return
-	}
-	plain := !d.given()
+	plain := !d.given() && err == nil
 	for i := range fields {
 		f := &fields[i]
 		if f.Name == csvLabel {
@@ -263,28 +297,32 @@ func (d *Discovery) lookCSV(value []byte) {
 			plain = false
 		}
 	}
+	if d.records > SampleSize {
+		return // only its label counts
+	}
 	if plain {
 		d.plain++
 	}
-	if d.o.Events != "" || d.given() {
-		d.events, d.values = append(d.events, fields), append(d.values, value)
+	if err != nil || d.o.Events != "" || d.given() {
+		d.keep(fields, value, err, false)
 	}
 }
 
 func (d *Discovery) lookWire(ctx context.Context, rec *stream.Record) error {
 	fields, err := d.wire.fields(ctx, rec)
 	var bad *stream.FieldError
-	switch {
-	case err == nil:
-		d.events = append(d.events, fields)
-	case !errors.As(err, &bad):
+	if err != nil && !errors.As(err, &bad) {
 		return err
-	default:
-		if d.refused++; d.bad == nil {
-			d.bad = err
+	}
+	if d.records++; d.records <= SampleSize {
+		d.keep(fields, nil, err, false)
+		return nil
+	}
+	for i := range fields {
+		if fields[i].Name == d.label {
+			d.labels.add(&fields[i].Cell)
 		}
 	}
-	d.records++
 	return nil
 }
 
@@ -425,325 +463,3 @@ func (d *Discovery) Known(labels, schema string) Options {
 
 // Codec returns the codec for options as Decide or Known returned them.
 func (d *Discovery) Codec(o Options) (Codec, error) { return New(d.name, o) }
-
-// usual are the names of labels that are taken for such without being told.
-var usual = []string{"y", "label", "target", "class", "outcome"}
-
-// shape returns the events without their envelope, if any, and where their label
-// is.
-func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
-	spec, events := d.spec, d.events
-	found := map[string]int{}
-	for _, e := range events {
-		for i := range e {
-			found[e[i].Name]++
-		}
-	}
-	if spec.Root == "" {
-		spec.Root = root(found)
-	}
-	if spec.Root != "" {
-		events = make([][]event.Named, len(d.events))
-		clear(found)
-		for k, e := range d.events {
-			for i := range e {
-				if name, ok := strings.CutPrefix(e[i].Name, spec.Root+"."); ok {
-					n := e[i]
-					n.Name = name
-					events[k] = append(events[k], n)
-					found[name]++
-				}
-			}
-		}
-	}
-	if spec.Label == "" && found[csvLabel] > 0 {
-		spec.Label = csvLabel
-	}
-	for _, name := range usual {
-		if spec.Label == "" && found[name] > 0 && d.name != "csv" {
-			spec.Label = name
-		}
-	}
-	if spec.ID == "" && found["id"] > 0 && spec.Features["id"].Type == "" {
-		spec.ID = "id"
-	}
-	return events, spec, found
-}
-
-// eventLabels adds the labels of events to those that have been seen.
-func (d *Discovery) eventLabels(events [][]event.Named, spec event.Spec, l *labelSet) {
-	if d.name == "csv" {
-		return // they have been seen
-	}
-	for _, e := range events {
-		for i := range e {
-			if e[i].Name == spec.Label {
-				l.add(&e[i].Cell)
-			}
-		}
-	}
-}
-
-// differ reports whether there are two labels, as far as that matters.
-func (d *Discovery) differ() bool {
-	if d.o.Labels != Auto || d.o.Task == "regress" || d.labels.differ() {
-		return true
-	}
-	if len(d.events) == 0 || d.records%SampleSize != 0 {
-		return false
-	}
-	var l labelSet
-	events, spec, _ := d.shape()
-	d.eventLabels(events, spec, &l)
-	return l.differ() || spec.Label == ""
-}
-
-// infer finds out what the fields of the events are.
-func (d *Discovery) infer() (*event.Schema, error) {
-	events, spec, found := d.shape()
-	if (spec.Label == "" || found[spec.Label] == 0) && !d.o.Unlabelled {
-		return nil, d.noLabel(spec.Label, events)
-	}
-	d.eventLabels(events, spec, &d.labels)
-	s, err := event.Infer(events, spec)
-	if err == nil && s.Label == csvLabel {
-		s.Label = ""
-	}
-	return s, err
-}
-
-// root returns where the fields of events are that come in an envelope known by
-// its fields: of Debezium, of Kafka Connect with schemas, of CloudEvents.
-func root(found map[string]int) string {
-	has := func(prefix string) bool {
-		for name := range found {
-			if strings.HasPrefix(name, prefix) {
-				return true
-			}
-		}
-		return false
-	}
-	for _, p := range []string{"payload.", ""} {
-		if (p == "" || has("schema.")) && found[p+"op"] > 0 && (has(p+"after.") || has(p+"source.")) {
-			return p + "after"
-		}
-	}
-	switch {
-	case has("schema.") && has("payload."):
-		return "payload"
-	case found["specversion"] > 0 && has("data."):
-		return "data"
-	}
-	return ""
-}
-
-// candidates returns the fields that might hold the label, those with fewest
-// values first, and their values.
-func candidates(events [][]event.Named) (fields []string, values map[string]map[string]int) {
-	values = map[string]map[string]int{}
-	for _, e := range events {
-		for i := range e {
-			c := &e[i].Cell
-			if c.Kind != event.Text && c.Kind != event.Bool && c.Kind != event.Number || e[i].Name == csvLabel {
-				continue
-			}
-			m := values[e[i].Name]
-			if m == nil {
-				m = map[string]int{}
-				values[e[i].Name] = m
-			}
-			if len(m) <= 20 {
-				m[cellText(c)]++
-			}
-		}
-	}
-	for field, m := range values {
-		if len(m) >= 2 && len(m) <= 20 {
-			fields = append(fields, field)
-		}
-	}
-	slices.SortFunc(fields, func(a, b string) int {
-		return cmp.Or(len(values[a])-len(values[b]), strings.Compare(a, b))
-	})
-	return fields, values
-}
-
-// LabelField returns the only field of the events that has two values, and so may
-// well hold the label; "" if there is none, or several.
-func (d *Discovery) LabelField() string {
-	events, _, _ := d.shape()
-	fields, values := candidates(events)
-	if len(fields) == 0 || len(values[fields[0]]) != 2 || len(fields) > 1 && len(values[fields[1]]) == 2 {
-		return ""
-	}
-	return fields[0]
-}
-
-// noLabel says which fields might hold the label.
-func (d *Discovery) noLabel(name string, events [][]event.Named) error {
-	fields, values := candidates(events)
-	var list []string
-	for _, field := range fields[:min(len(fields), 6)] {
-		words := slices.Sorted(maps.Keys(values[field]))
-		if len(words) > 3 {
-			words = append(words[:3], "...")
-		}
-		list = append(list, fmt.Sprintf("%s (%s)", field, strings.Join(words, ", ")))
-	}
-	what := "no field y, label or target in the events tells what to predict"
-	if d.name == "csv" {
-		what = "no column y, label or target tells what to predict"
-	}
-	if name != "" {
-		what = fmt.Sprintf("the events have no field %s to predict", name)
-	}
-	if list == nil {
-		return errors.New(what + ": name it with --label")
-	}
-	return fmt.Errorf("%s: name it with --label; fields with few values are %s", what, strings.Join(list, ", "))
-}
-
-func cellText(c *event.Cell) string {
-	switch c.Kind {
-	case event.Text:
-		return string(c.Text)
-	case event.Bool:
-		return strconv.FormatBool(c.Num != 0)
-	}
-	return strconv.FormatFloat(c.Num, 'g', -1, 64)
-}
-
-// labelSet holds the labels that have been seen.
-type labelSet struct {
-	numbers map[float64]int
-	truths  [2]int
-	texts   map[string]int
-	strange int
-}
-
-// mostLabels bounds what is kept.
-const mostLabels = 1000
-
-func (l *labelSet) add(c *event.Cell) {
-	switch c.Kind {
-	case event.Absent, event.Null:
-	case event.Number:
-		if l.numbers == nil {
-			l.numbers = map[float64]int{}
-		}
-		if len(l.numbers) <= mostLabels {
-			l.numbers[c.Num+0]++
-		}
-	case event.Bool:
-		l.truths[int(c.Num)]++
-	case event.Text:
-		if l.texts == nil {
-			l.texts = map[string]int{}
-		}
-		if len(l.texts) <= mostLabels {
-			l.texts[string(c.Text)]++
-		}
-	default:
-		l.strange++
-	}
-}
-
-// usual reports whether both of two labels that are usual have come, and no other.
-func (l *labelSet) usual() bool {
-	if l.truths[0] > 0 && l.truths[1] > 0 {
-		return len(l.numbers)+len(l.texts)+l.strange == 0
-	}
-	return len(l.texts)+l.strange+l.truths[0]+l.truths[1] == 0 && len(l.numbers) == 2 && l.numbers[1] > 0 && (l.numbers[0] > 0 || l.numbers[2] > 0)
-}
-
-// differ reports whether there are two labels.
-func (l *labelSet) differ() bool {
-	return len(l.numbers) > 1 || l.truths[0] > 0 && l.truths[1] > 0 || len(l.texts) > 1
-}
-
-// mostClasses is the number of labels up to which they are classes.
-const mostClasses = 64
-
-// Labels of which there are at most rare among all are taken for mistakes where
-// the others are of one type, or a pair that is usual.
-const (
-	rareKind  = 0.05 // of another type
-	rareClass = 0.005
-)
-
-// decide returns Options.Labels.
-func (l *labelSet) decide(regress bool) (string, error) {
-	truths := l.truths[0] + l.truths[1]
-	numbers, texts := sum(l.numbers), sum(l.texts)
-	all := truths + numbers + texts + l.strange
-	most := max(truths, numbers, texts)
-	switch {
-	case regress || all == 0:
-		return "", nil
-	case float64(all-most) > rareKind*float64(all):
-		return "", errors.New("the labels are of different types: say which two or more there are with --labels")
-	case most == truths:
-		return "false,true", nil
-	case most == numbers:
-		return l.numberLabels()
-	}
-	words := slices.Sorted(maps.Keys(l.texts))
-	switch {
-	case len(words) == 1:
-		return "", fmt.Errorf("all labels are %q: there is nothing to tell apart; is --codec right?", words[0])
-	case len(words) > mostClasses:
-		return "", fmt.Errorf("there are %d different labels or more, the limit is %d classes", len(words), mostClasses)
-	}
-	for i, t := range words {
-		if _, _, _, err := parseLabel(t, false); err != nil {
-			return "", err
-		}
-		b, err := json.Marshal(t)
-		if err != nil {
-			return "", err
-		}
-		words[i] = string(b)
-	}
-	return strings.Join(words, ","), nil
-}
-
-// any reports whether there is a label.
-func (l *labelSet) any() bool {
-	return len(l.numbers)+len(l.texts)+l.strange+l.truths[0]+l.truths[1] > 0
-}
-
-func sum[K comparable](counts map[K]int) (n int) {
-	for _, k := range counts {
-		n += k
-	}
-	return n
-}
-
-// numberLabels returns Options.Labels for numbers.
-func (l *labelSet) numberLabels() (string, error) {
-	numbers, all := slices.Sorted(maps.Keys(l.numbers)), float64(sum(l.numbers))
-	// within reports whether the labels are a and b, but for mistakes.
-	within := func(a, b float64) bool {
-		others := slices.DeleteFunc(slices.Clone(numbers), func(v float64) bool { return v == a || v == b })
-		return len(others) < len(numbers) && !slices.ContainsFunc(others, func(v float64) bool { return float64(l.numbers[v]) > max(rareClass*all, 1) })
-	}
-	switch {
-	case within(-1, 1):
-		return "-1,1", nil
-	case within(0, 1):
-		return "0,1", nil
-	case within(1, 2):
-		return "1,2", nil
-	case len(numbers) == 1:
-		return "", fmt.Errorf("all labels are %v: there is nothing to tell apart", numbers[0])
-	}
-	whole := !slices.ContainsFunc(numbers, func(v float64) bool { return v != math.Trunc(v) })
-	if len(numbers) > mostClasses || len(numbers) > 2 && !whole {
-		return "", fmt.Errorf("the labels are %d different numbers, such as %v: predict them with --task regress, or list classes with --labels", len(numbers), numbers[0])
-	}
-	list := make([]string, len(numbers))
-	for i, v := range numbers {
-		list[i] = strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return strings.Join(list, ","), nil
-}

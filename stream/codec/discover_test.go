@@ -141,3 +141,57 @@ func TestDots(t *testing.T) {
 		t.Errorf("%+v, %v by %s", ex, err, o.Schema)
 	}
 }
+
+// TestWideAndLong: sparse vectors of many features are vectors, whatever their
+// labels, and a label that comes late is found, without all records between being
+// kept.
+func TestWideAndLong(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"x":{"1":1`)
+	for j := range 20000 {
+		fmt.Fprintf(&b, `,"%d":2`, 3*j+2)
+	}
+	wide := b.String() + `},"y":%d}`
+	if _, o := discovered(t, "json", Options{}, []string{fmt.Sprintf(wide, 0), fmt.Sprintf(wide, 1)}); o.Schema != "" || o.Labels != "0,1" {
+		t.Errorf("wide: labels %s, schema %.80s", o.Labels, o.Schema)
+	}
+	for name, c := range map[string]struct {
+		codec, often, late, labels string
+		o                          Options
+	}{
+		"vectors":  {"json", `{"x":[1,2],"y":"ok"}`, `{"x":[1,2],"y":"bad"}`, `"bad","ok"`, Options{}},
+		"events":   {"json", `{"a":1,"o":{"l":"ok"}}`, `{"a":1,"o":{"l":"bad"}}`, `"bad","ok"`, Options{Label: "o.l"}},
+		"envelope": {"json", `{"specversion":"1.0","data":{"a":1,"y":"ok"}}`, `{"specversion":"1.0","data":{"a":1,"y":"bad"}}`, `"bad","ok"`, Options{}},
+		"csv":      {"csv", "red,ok", "red,bad", `"bad","ok"`, Options{CSV: CSVOptions{LabelColumn: "2"}}},
+	} {
+		c.o.Labels, c.o.Events = Auto, Auto
+		d, err := NewDiscovery(c.codec, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 1
+		for ; !d.Look([]byte(map[bool]string{true: c.late, false: c.often}[n == 5000])); n++ {
+		}
+		if o, err := d.Decide(); err != nil || o.Labels != c.labels || n != 5000 || len(d.events) > SampleSize {
+			t.Errorf("%s: labels %s after %d records, %d kept, %v", name, o.Labels, n, len(d.events), err)
+		}
+	}
+}
+
+// TestNumberLabels: a pair of which both numbers come is not taken for another of
+// which one is missing.
+func TestNumberLabels(t *testing.T) {
+	for want, counts := range map[string]map[float64]int{
+		"-1,1":  {-1: 10, 1: 990},
+		"0,1":   {0: 1, 1: 999},
+		"1,2":   {1: 1, 2: 999},
+		"-1,1 ": {1: 20},
+		"0,1 ":  {0: 1000, 7: 5},
+		"0,1,2": {0: 300, 1: 300, 2: 300},
+	} {
+		l := labelSet{numbers: counts}
+		if got, err := l.decide(false); err != nil || got != strings.TrimSpace(want) {
+			t.Errorf("%v: %s, %v, want %s", counts, got, err, want)
+		}
+	}
+}

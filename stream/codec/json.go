@@ -68,15 +68,10 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 		} else if !more {
 			break
 		}
-		key, err := p.str("")
+		key, err := p.key()
 		if err != nil {
 			return err
 		}
-		p.space()
-		if !p.eat(':') {
-			return p.fail("", "want :")
-		}
-		p.space()
 		switch name := string(key); name {
 		case "x":
 			err = once(&seenX, name)

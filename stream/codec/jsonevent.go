@@ -130,15 +130,10 @@ func (r *eventReader) object(n *names, depth int) error {
 		if more, err := p.more(first, '}'); err != nil || !more {
 			return err
 		}
-		key, err := p.str("")
+		key, err := p.key()
 		if err != nil {
 			return err
 		}
-		p.space()
-		if !p.eat(':') {
-			return p.fail("", "want :")
-		}
-		p.space()
 		e := n.find(key)
 		switch {
 		case e == nil:
@@ -292,6 +287,37 @@ func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
 	return nil
 }
 
+// jsonAt returns the JSON text in value, which is all read, where the value of a
+// field begins.
+func jsonAt(value []byte, path string) (jsonText, error) {
+	p := jsonText{b: unframed(value)}
+	p.space()
+	if !p.eat('{') {
+		return p, p.fail("", "want an object")
+	}
+	at, err := p.find(path, 1)
+	if err != nil {
+		return p, err
+	}
+	if p.space(); p.i != len(p.b) {
+		return p, p.fail("", "want nothing after the object")
+	}
+	if at < 0 {
+		return p, failf(stream.StageDecode, stream.ReasonMissing, path, "missing")
+	}
+	return jsonText{b: p.b, i: at}, nil
+}
+
+// jsonField returns the value of a field of the object in value; lists are of no
+// use.
+func jsonField(value []byte, path string) (c event.Cell, err error) {
+	p, err := jsonAt(value, path)
+	if err == nil {
+		err = readCell(&p, &c, path, 1)
+	}
+	return c, err
+}
+
 // jsonFields returns all fields of the event in value, whatever they are called.
 // Their memory is their own.
 func jsonFields(value []byte) ([]event.Named, error) {
@@ -319,7 +345,7 @@ func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event
 		if err != nil || !more {
 			return list, err
 		}
-		key, err := p.str("")
+		key, err := p.key()
 		if err != nil {
 			return list, err
 		}
@@ -327,11 +353,6 @@ func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event
 			return list, failf(stream.StageDecode, stream.ReasonDuplicate, pathOf(prefix, string(key)), "the key comes twice")
 		}
 		keys[string(key)] = true
-		p.space()
-		if !p.eat(':') {
-			return list, p.fail("", "want :")
-		}
-		p.space()
 		n := event.Named{Name: pathOf(prefix, string(key))}
 		switch {
 		case depth < event.MaxDepth+2 && p.eat('{'):

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -54,6 +55,55 @@ func (p *jsonText) more(first bool, end byte) (bool, error) {
 		p.space()
 	}
 	return true, nil
+}
+
+// key reads a key of an object and what is between it and its value.
+func (p *jsonText) key() ([]byte, error) {
+	key, err := p.str("")
+	if err != nil {
+		return nil, err
+	}
+	p.space()
+	if !p.eat(':') {
+		return nil, p.fail("", "want :")
+	}
+	p.space()
+	return key, nil
+}
+
+// find reads an object behind its opening bracket, and returns where the value
+// of a field of it begins, or -1. The path has a dot for each object within.
+func (p *jsonText) find(path string, depth int) (at int, err error) {
+	at = -1
+	if depth > maxDepth {
+		return at, p.fail("", "the nesting is too deep")
+	}
+	for first := true; ; first = false {
+		more, err := p.more(first, '}')
+		if err != nil || !more {
+			return at, err
+		}
+		key, err := p.key()
+		if err != nil {
+			return at, err
+		}
+		rest, inside := strings.CutPrefix(path, string(key)+".")
+		switch {
+		case string(key) == path:
+			at = p.i
+			err = p.skip(depth)
+		case inside && p.eat('{'):
+			within := -1
+			if within, err = p.find(rest, depth+1); within >= 0 {
+				at = within
+			}
+		default:
+			err = p.skip(depth)
+		}
+		if err != nil {
+			return at, err
+		}
+	}
 }
 
 // word consumes the literal w if it is next.

@@ -1,0 +1,172 @@
+package codec
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/event"
+)
+
+// usual are the names of labels that are taken for such without being told.
+var usual = []string{"y", "label", "target", "class", "outcome"}
+
+// shape returns the events without their envelope, if any, and where their label
+// is.
+func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
+	spec, events := d.spec, d.events
+	found := map[string]int{}
+	for _, e := range events {
+		for i := range e {
+			found[e[i].Name]++
+		}
+	}
+	if spec.Root == "" {
+		spec.Root = root(found)
+	}
+	if spec.Root != "" {
+		events = make([][]event.Named, len(d.events))
+		clear(found)
+		for k, e := range d.events {
+			for i := range e {
+				if name, ok := strings.CutPrefix(e[i].Name, spec.Root+"."); ok {
+					n := e[i]
+					n.Name = name
+					events[k] = append(events[k], n)
+					found[name]++
+				}
+			}
+		}
+	}
+	if spec.Label == "" && found[csvLabel] > 0 {
+		spec.Label = csvLabel
+	}
+	for _, name := range usual {
+		if spec.Label == "" && found[name] > 0 && d.name != "csv" {
+			spec.Label = name
+		}
+	}
+	if spec.ID == "" && found["id"] > 0 && spec.Features["id"].Type == "" {
+		spec.ID = "id"
+	}
+	return events, spec, found
+}
+
+// infer finds out what the fields of the events are.
+func (d *Discovery) infer() (*event.Schema, error) {
+	events, spec, found := d.shape()
+	if (spec.Label == "" || found[spec.Label] == 0) && !d.o.Unlabelled {
+		return nil, d.noLabel(spec.Label, events)
+	}
+	d.count()
+	s, err := event.Infer(events, spec)
+	if err == nil && s.Label == csvLabel {
+		s.Label = ""
+	}
+	return s, err
+}
+
+// root returns where the fields of events are that come in an envelope known by
+// its fields: of Debezium, of Kafka Connect with schemas, of CloudEvents.
+func root(found map[string]int) string {
+	has := func(prefix string) bool {
+		for name := range found {
+			if strings.HasPrefix(name, prefix) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, p := range []string{"payload.", ""} {
+		if (p == "" || has("schema.")) && found[p+"op"] > 0 && (has(p+"after.") || has(p+"source.")) {
+			return p + "after"
+		}
+	}
+	switch {
+	case has("schema.") && has("payload."):
+		return "payload"
+	case found["specversion"] > 0 && has("data."):
+		return "data"
+	}
+	return ""
+}
+
+// candidates returns the fields that might hold the label, those with fewest
+// values first, and their values.
+func candidates(events [][]event.Named) (fields []string, values map[string]map[string]int) {
+	values = map[string]map[string]int{}
+	for _, e := range events {
+		for i := range e {
+			c := &e[i].Cell
+			if c.Kind != event.Text && c.Kind != event.Bool && c.Kind != event.Number || e[i].Name == csvLabel {
+				continue
+			}
+			m := values[e[i].Name]
+			if m == nil {
+				m = map[string]int{}
+				values[e[i].Name] = m
+			}
+			if len(m) <= 20 {
+				m[cellText(c)]++
+			}
+		}
+	}
+	for field, m := range values {
+		if len(m) >= 2 && len(m) <= 20 {
+			fields = append(fields, field)
+		}
+	}
+	slices.SortFunc(fields, func(a, b string) int {
+		return cmp.Or(len(values[a])-len(values[b]), strings.Compare(a, b))
+	})
+	return fields, values
+}
+
+// LabelField returns the only field of the events that has two values, and so may
+// well hold the label; "" if there is none, or several.
+func (d *Discovery) LabelField() string {
+	events, _, _ := d.shape()
+	fields, values := candidates(events)
+	if len(fields) == 0 || len(values[fields[0]]) != 2 || len(fields) > 1 && len(values[fields[1]]) == 2 {
+		return ""
+	}
+	return fields[0]
+}
+
+// noLabel says which fields might hold the label.
+func (d *Discovery) noLabel(name string, events [][]event.Named) error {
+	fields, values := candidates(events)
+	var list []string
+	for _, field := range fields[:min(len(fields), 6)] {
+		words := slices.Sorted(maps.Keys(values[field]))
+		if len(words) > 3 {
+			words = append(words[:3], "...")
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", field, strings.Join(words, ", ")))
+	}
+	what := "no field y, label or target in the events tells what to predict"
+	if d.name == "csv" {
+		what = "no column y, label or target tells what to predict"
+	}
+	if name != "" {
+		what = fmt.Sprintf("the events have no field %s to predict", name)
+	}
+	if list == nil {
+		return errors.New(what + ": name it with --label")
+	}
+	return fmt.Errorf("%s: name it with --label; fields with few values are %s", what, strings.Join(list, ", "))
+}
+
+func cellText(c *event.Cell) string {
+	switch c.Kind {
+	case event.Text:
+		return string(c.Text)
+	case event.Bool:
+		return strconv.FormatBool(c.Num != 0)
+	}
+	return strconv.FormatFloat(c.Num, 'g', -1, 64)
+}
