@@ -64,12 +64,20 @@ func Register(s algos.Spec) error {
 
 // Lookup returns the learner registered under name.
 func Lookup(name string) (algos.Spec, error) {
-	var names []string
 	for _, s := range All {
 		if s.Name == name {
 			return s, nil
 		}
+	}
+	names := Names()
+	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))
+}
+
+// Names returns the names of all learners, in the order of All.
+func Names() []string {
+	var names []string
+	for _, s := range All {
 		names = append(names, s.Name)
 	}
-	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))
+	return names
 }

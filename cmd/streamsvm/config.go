@@ -17,7 +17,7 @@ var configVerbs = []string{"lint", "show"}
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name: "config", Args: "lint [FILE] | show [COMMAND] [-- FLAGS]", MinArgs: 1, MaxArgs: -1, NoFile: true,
+		Name: "config", Args: "lint [FILE] | show [COMMAND] [-- FLAGS]", Words: configVerbs, MinArgs: 1, MaxArgs: -1, NoFile: true,
 		Summary: "check a configuration, or print it with the origin of every value",
 		Text: `
 config lint checks the FILE, or that of --config, without using the network:

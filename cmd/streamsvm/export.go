@@ -28,7 +28,7 @@ form, and a short reader in Python that takes the same decisions, are in
 docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed.`,
 		Example: "streamsvm model export model.ssm > model.json\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json",
-		MinArgs: 1, MaxArgs: 2,
+		Words: modelVerbs, MinArgs: 1, MaxArgs: 2,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int

@@ -303,6 +303,7 @@ func (o *learnFlags) define(f *cli.Flags) {
 	o.set = cli.Pairs{}
 	f.Group("Learning", func() {
 		f.StringVar(&o.learner, "learner", "adaptive", "`NAME` of the learner, see streamsvm learners")
+		f.Suggest("learner", registry.Names())
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
 		f.Var(o.set, "set", "set an option of the learner, repeatable")
 		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")

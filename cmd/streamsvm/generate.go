@@ -18,7 +18,7 @@ import (
 
 func generateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "generate", Args: "[STREAM]", Summary: "write a seeded synthetic stream to standard output, a file or a topic",
+		Name: "generate", Args: "[STREAM]", Words: streamNames(), Summary: "write a seeded synthetic stream to standard output, a file or a topic",
 		Text: "Without a STREAM the streams are listed, with --describe the options of one.",
 		Example: "streamsvm generate rbf --count 100000 --out rbf.libsvm.gz\n" +
 			"streamsvm generate rbf --count 100000 --topic examples --partitions 4 --rate 5000",
@@ -188,4 +188,13 @@ func describeStream(w io.Writer, name string) error {
 		return tw.Flush()
 	}
 	return cli.Failf(cli.Usage, "no stream %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// streamNames returns the names of the synthetic streams.
+func streamNames() []string {
+	var names []string
+	for _, s := range synth.List() {
+		names = append(names, s.Name)
+	}
+	return names
 }

@@ -18,7 +18,7 @@ import (
 
 func learnersCommand() *cli.Command {
 	return &cli.Command{
-		Name: "learners", Args: "[NAME]", Summary: "list the learners, or the options of one", MaxArgs: 1,
+		Name: "learners", Args: "[NAME]", Words: registry.Names(), Summary: "list the learners, or the options of one", MaxArgs: 1,
 		Example: "streamsvm learners scs\nstreamsvm learners scs --all",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var all, asJSON bool

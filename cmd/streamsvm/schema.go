@@ -35,7 +35,7 @@ type schema struct {
 
 func schemaCommand() *cli.Command {
 	return &cli.Command{
-		Name: "schema", Args: "infer | check | show [FILE...]", MinArgs: 1, MaxArgs: -1,
+		Name: "schema", Args: "infer | check | show [FILE...]", Words: schemaVerbs, MinArgs: 1, MaxArgs: -1,
 		Summary: "find out, check or show what the fields of events become",
 		Text: `
 schema infer looks at the first records of the FILEs or --topics, as train does,

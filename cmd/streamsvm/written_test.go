@@ -298,8 +298,8 @@ func TestForeignProducer(t *testing.T) {
 // TestApicurio is TestForeignProducer with a real registry, if it has been
 // fetched.
 func TestApicurio(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a JVM has to start")
+	if os.Getenv("STREAMSVM_LONG") == "" {
+		t.Skip("a JVM has to start: STREAMSVM_LONG=1")
 	}
 	python := peersPython(t, "import confluent_kafka.schema_registry.avro, confluent_kafka.schema_registry.protobuf, confluent_kafka.schema_registry.json_schema, grpc_tools")
 	dir := t.TempDir()

@@ -76,7 +76,16 @@ func (f *Flags) AlsoKnown(name string, others ...string) {
 func (f *Flags) Choice(p *string, name, def string, values []string, usage string) {
 	*p = def
 	f.Var(&choice{p, def, values}, name, usage+": "+strings.Join(values, ", "))
+	f.Suggest(name, values)
 }
+
+// Suggest says which values of a flag a shell may complete; it takes others, too.
+func (f *Flags) Suggest(name string, values []string) {
+	f.Lookup(name).Annotations = map[string][]string{suggested: values}
+}
+
+// suggested is the annotation with the values to complete.
+const suggested = "streamsvm-values"
 
 type choice struct {
 	p      *string

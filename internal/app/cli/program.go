@@ -36,6 +36,8 @@ type Command struct {
 	// Common are the flags that help shows before the groups: those that most
 	// calls need.
 	Common []string
+	// Words are what the first argument may be, where it is not a file.
+	Words []string
 	// MinArgs and MaxArgs bound the number of arguments; MaxArgs -1 is no
 	// bound.
 	MinArgs, MaxArgs int
@@ -193,6 +195,15 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 	case name == "--version" || name == "version":
 		fmt.Fprintln(io.Out, p.Version())
 		return nil
+	case name == completeWord:
+		p.complete(args[1:], io.Out)
+		return nil
+	case name == "completion":
+		return p.completion(args[1:], io.Out)
+	case name == "man" && len(args) > 1:
+		return Failf(Usage, "man takes no argument, got %d", len(args)-1)
+	case name == "man":
+		return p.man(io.Out)
 	case name == "help":
 		return p.run(ctx, []string{args[1], "--help"}, io)
 	case strings.HasPrefix(name, "-"):
@@ -323,8 +334,8 @@ func (p *Program) help() string {
 	for _, c := range p.Commands {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Summary)
 	}
-	fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command, %s --version the version.\n\n%s\n\nExit codes:\n",
-		p.Name, p.Name, strings.TrimSpace(p.Text))
+	fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command, %s --version the version,\n%s man the manual page, %s completion SHELL a script for bash, zsh or fish.\n\n%s\n\nExit codes:\n",
+		p.Name, p.Name, p.Name, p.Name, strings.TrimSpace(p.Text))
 	for _, c := range codes {
 		fmt.Fprintf(&b, "  %2d  %s\n", c.code, c.text)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -60,6 +61,7 @@ interface, as they would to a cluster.`,
 				f.Uint64Var(&d.count, "count", 60000, "examples to learn from, at least 10000")
 				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
 				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner")
+				f.Suggest("learner", registry.Names())
 				f.Var(d.set, "set", "set an option of the learner, repeatable")
 				f.StringVar(&d.report, "report", "", "`DIR` for the page with plots; default a new temporary one")
 			})

@@ -34,7 +34,7 @@ type Kafka struct {
 // Command returns the command.
 func Command(k Kafka) *cli.Command {
 	return &cli.Command{
-		Name: "dlq", Args: "list | replay [DLQ-TOPIC...]", MinArgs: 1, MaxArgs: -1,
+		Name: "dlq", Args: "list | replay [DLQ-TOPIC...]", Words: verbs, MinArgs: 1, MaxArgs: -1,
 		Summary: "list the records that could not be used, or feed them back, repaired",
 		Text: `
 Dead letters are what train --tolerance data --dlq keeps of such records. The

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/streamsvm/streamsvm/internal/spell"
+)
+
+// completeWord is the command that the scripts of shells call: with the words of
+// a line behind the program's name, the last of which is not complete.
+const completeWord = "__complete"
+
+// files is the answer that leaves the word to the shell: it names a file.
+const files = ":files"
+
+// scripts have a shell ask the program what may follow. NAME stands for the
+// program's name.
+var scripts = map[string]string{
+	"bash": `# bash completion for NAME. To load it: source <(NAME completion bash)
+_NAME() {
+	local word
+	COMPREPLY=()
+	while IFS=$'\t' read -r word _; do
+		if [ "$word" = :files ]; then
+			compopt -o default
+		else
+			COMPREPLY+=("$word")
+		fi
+	done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _NAME NAME
+`,
+	"zsh": `#compdef NAME
+# zsh completion for NAME. To load it: source <(NAME completion zsh), or put it
+# into a file _NAME in a folder of fpath.
+_NAME() {
+	local line
+	local -a found
+	for line in "${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+		if [[ $line == :files ]]; then
+			_files
+			return
+		fi
+		[[ -z $line ]] || found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+	done
+	_describe NAME found
+}
+if [ "$funcstack[1]" = _NAME ]; then
+	_NAME "$@"
+else
+	compdef _NAME NAME
+fi
+`,
+	"fish": `# fish completion for NAME. To load it: NAME completion fish | source
+function __NAME_complete
+	set -l words (commandline -opc) "$(commandline -ct)"
+	set -l found ($words[1] __complete $words[2..-1] 2>/dev/null)
+	if contains :files $found
+		__fish_complete_path (commandline -ct)
+	else
+		printf '%s\n' $found
+	end
+end
+complete -c NAME -f -a '(__NAME_complete)'
+`,
+}
+
+// completion writes the script for a shell.
+func (p *Program) completion(args []string, out io.Writer) error {
+	shells := slices.Sorted(maps.Keys(scripts))
+	if len(args) != 1 {
+		return Failf(Usage, "completion wants one of %s, got %d arguments", strings.Join(shells, ", "), len(args))
+	}
+	script, ok := scripts[args[0]]
+	if !ok {
+		return Failf(Usage, "no completion for %q%s; there is one for %s", args[0], spell.DidYouMean(args[0], shells), strings.Join(shells, ", "))
+	}
+	_, err := io.WriteString(out, strings.ReplaceAll(script, "NAME", p.Name))
+	return err
+}
+
+// complete writes the words that may stand where the last of words does, one in a
+// line, behind a tab what each means.
+func (p *Program) complete(words []string, out io.Writer) {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	offer := func(word, text string) {
+		if strings.HasPrefix(word, last) {
+			text, _, _ = strings.Cut(text, "\n")
+			fmt.Fprintf(out, "%s\t%s\n", word, text)
+		}
+	}
+	commands := func() {
+		for _, c := range p.Commands {
+			offer(c.Name, c.Summary)
+		}
+	}
+	if len(words) == 1 {
+		commands()
+		offer("help", "show the flags of a command")
+		offer("completion", "print the script that has a shell complete words")
+		offer("man", "print the manual page")
+		offer("version", "print the version")
+		return
+	}
+	switch words[0] {
+	case "help":
+		commands()
+		return
+	case "completion":
+		for _, shell := range slices.Sorted(maps.Keys(scripts)) {
+			offer(shell, "")
+		}
+		return
+	}
+	c, err := p.command(words[0])
+	if err != nil {
+		return
+	}
+	f := p.Flags(c)
+	if name, long := strings.CutPrefix(words[len(words)-2], "--"); long {
+		if fl := f.Lookup(name); fl != nil && fl.Value.Type() != "bool" {
+			if values := fl.Annotations[suggested]; values != nil {
+				for _, v := range values {
+					offer(v, "")
+				}
+			} else if kind, _ := pflag.UnquoteUsage(fl); strings.Contains(kind, "FILE") || strings.Contains(kind, "DIR") {
+				fmt.Fprintln(out, files)
+			}
+			return
+		}
+	}
+	switch {
+	case strings.HasPrefix(last, "-"):
+	case c.Words != nil && len(words) == 2:
+		for _, w := range c.Words {
+			offer(w, "")
+		}
+		return
+	case c.MaxArgs != 0:
+		fmt.Fprintln(out, files)
+		return
+	}
+	f.VisitAll(func(fl *pflag.Flag) {
+		if _, usage := pflag.UnquoteUsage(fl); !fl.Hidden {
+			offer("--"+fl.Name, usage)
+		}
+	})
+}
