@@ -291,6 +291,9 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, course *course, e
 	if err != nil {
 		return err
 	}
+	if res.Folds, err = r.validate(ctx, e.Counts().Consumed); err != nil {
+		return err
+	}
 	if r.report != "" {
 		if err := writeReport(r.report, course.charts(e, r.window), res); err != nil {
 			return err

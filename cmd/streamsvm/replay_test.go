@@ -31,7 +31,7 @@ func keys(v any, prefix string, stop ...string) []string {
 
 // contract lists the keys of replay's JSON.
 var contract = strings.Fields(`
-	cuts dead delay examples examples_per_second labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
+	cuts dead delay examples examples_per_second folds labelled learner model model.bytes model.kind model.nonzero model.support options peak_rss_bytes
 	prequential prequential.accuracy prequential.auc prequential.balanced_accuracy
 	prequential.baseline prequential.baseline.majority prequential.baseline.no_change
 	prequential.brier prequential.brier_skill prequential.ece prequential.ece_noise

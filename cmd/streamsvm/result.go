@@ -47,6 +47,7 @@ type result struct {
 	Delay             int            `json:"delay"` // of labels, in examples
 	Prequential       eval.Summary   `json:"prequential"`
 	Test              *eval.Test     `json:"test"`
+	Folds             *folds         `json:"folds"` // of a short stream
 	Model             *modelResult   `json:"model"`
 	Train             trainResult    `json:"train"`
 	// Cuts are the latest of the learner's sample, in order.
@@ -274,6 +275,9 @@ func (r *result) rows() [][]string {
 		} else {
 			row("test", "accuracy %s, AUC %s on %d examples", eval.Percent(t.Accuracy), decimal(t.AUC), t.Examples)
 		}
+	}
+	if r.Folds != nil {
+		r.Folds.row(row)
 	}
 	if r.Model != nil {
 		row("model", "%s, %d bytes", r.text, r.Model.Bytes)
