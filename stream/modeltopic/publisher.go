@@ -140,6 +140,9 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	if o.Topic == "" {
 		return nil, errors.New("kafka publisher: no topic given")
 	}
+	if err := checkKeys(o.SigningKey, nil); err != nil {
+		return nil, err
+	}
 	if o.MaxRecordBytes < 0 || o.DeltaRing < 0 || o.MaxModelBytes < 0 {
 		return nil, errors.New("kafka publisher: an option is negative")
 	}
