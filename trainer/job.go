@@ -3,6 +3,7 @@ package trainer
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -146,6 +147,8 @@ type Models struct {
 	// Replace says to replace a model in the topic that does not come from the
 	// job's checkpoints.
 	Replace bool
+	// SigningKey, if not nil, signs every version.
+	SigningKey ed25519.PrivateKey
 }
 
 // Result says how a run ended, and what has been learned.
@@ -405,7 +408,7 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		}
 	}
 	r.models, err = modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
-		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown,
+		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
 		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
 	})
 	if err != nil {

@@ -5,41 +5,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/plain"
-	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
-
-// modelVerbs are what the command model can do.
-var modelVerbs = []string{"export"}
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "export [MODEL" + ext + "]", Summary: "write a model as plain JSON that any language can read",
+		Name: "model", Args: "list | promote | rollback | diff A B | export [MODEL" + ext + "]", Summary: "list, promote, roll back, compare and export the versions of a model",
 		Text: `
+model list prints the versions that the topic still holds, and the aliases: names
+that stand for a version, and that predict and subscribe can follow instead of
+the newest.
+
+model promote makes --alias stand for --version, the newest unless one is given,
+or for the model of a file. The topic then has a copy of it under the name
+MODEL@ALIAS, which stays when the version itself is gone, and under
+MODEL@ALIAS-1 what the alias stood for before. Subscribers change over at once,
+and are never without a model. Of two promotions at once the later wins; with
+--expect nothing is changed unless the alias stands for that version, exit code
+75 otherwise. To pin a version, give it an alias of its own.
+
+model rollback makes the alias stand for what it stood for before. Done twice it
+stands for the same as at first.
+
+model diff compares two models, each a version, an alias or a file: learner,
+options, measures, labels, fields. What differs is marked with a star.
+
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers written out. The
 form, and a short reader in Python that takes the same decisions, are in
 docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed.`,
-		Example: "streamsvm model export model.ssm > model.json\n" +
+		Example: "streamsvm model list --model-topic models\n" +
+			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
+			"streamsvm model rollback --model-topic models\n" +
+			"streamsvm model diff champion 41 --model-topic models\n" +
+			"streamsvm model export model.ssm > model.json\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json",
-		Words: modelVerbs, MinArgs: 1, MaxArgs: 2,
+		Words: slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int
 			f.Group("Output", func() {
 				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
-			o.define(f, "`NAME` of the model to export; may be left out if the topic holds only one")
+			o.define(f, "`NAME` of the model; may be left out if the topic holds only one")
+			v := &versions{modelTopicFlags: &o}
+			v.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				verb := c.Args[0]
+				if err := checkVerb(c, verb); err != nil {
+					return err
+				}
 				if verb != "export" {
-					return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, modelVerbs))
+					c.Args = c.Args[1:]
+					return v.run(ctx, c, verb)
+				}
+				if len(c.Args) > 2 {
+					return cli.Failf(cli.Usage, "model export takes one file")
+				}
+				if c.Given("alias") {
+					if err := badAlias(c, v.alias); err != nil {
+						return err
+					}
+					o.alias = v.alias
 				}
 				if numbers < 1 {
 					return c.Bad("max-numbers", fmt.Errorf("%d is not positive", numbers))
@@ -80,6 +116,12 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call) (*predictor.Pr
 	t, err := o.read(ctx, c)
 	if err != nil {
 		return nil, nil, err
+	}
+	if o.name == "" { // aliases are not counted unless one is asked for
+		t.Models = slices.DeleteFunc(t.Models, func(m modeltopic.Model) bool {
+			_, alias := modeltopic.SplitName(m.Name)
+			return alias != o.alias
+		})
 	}
 	var names []string
 	for _, m := range t.Models {

@@ -77,7 +77,9 @@ is made and no offset committed. The exit code is 65 if anything is damaged.`,
 // modelTopicFlags say which model topic is read once.
 type modelTopicFlags struct {
 	kafkaFlags
+	trustFlags
 	topic, name string
+	alias       string // of the model, where it has one
 	down        time.Duration
 }
 
@@ -85,6 +87,7 @@ func (o *modelTopicFlags) define(f *cli.Flags, nameUsage string) {
 	f.Group("Model topic", func() {
 		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to read")
 		f.StringVar(&o.name, "model-name", "", nameUsage)
+		o.trustFlags.define(f)
 		f.DurationVar(&o.down, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
 	})
 	o.kafkaFlags.define(f)
@@ -98,6 +101,14 @@ func (o *modelTopicFlags) wanted(c *cli.Call) bool {
 
 // read returns what the topic holds, at least one model.
 func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Contents, error) {
+	return o.readVersion(ctx, c, 0)
+}
+
+// readVersion is read with the payload of one version in addition.
+func (o *modelTopicFlags) readVersion(ctx context.Context, c *cli.Call, version uint64) (*modeltopic.Contents, error) {
+	if o.alias != "" && o.name != "" {
+		o.name, o.alias = modeltopic.AliasName(o.name, o.alias), ""
+	}
 	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name)); err != nil {
 		return nil, err
 	}
@@ -105,7 +116,11 @@ func (o *modelTopicFlags) read(ctx context.Context, c *cli.Call) (*modeltopic.Co
 	if err != nil {
 		return nil, err
 	}
-	t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down})
+	keys, err := o.trustedKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.topic, Model: o.name, Version: version, TrustedKeys: keys, MaxDown: o.down})
 	if err != nil {
 		return nil, kafkaError(err)
 	}

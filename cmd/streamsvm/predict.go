@@ -39,6 +39,9 @@ type predict struct {
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
 	threshold              float64
+	shadow, shadowTopic    string
+	// Of a shadow: where it begins, and ends if that is not nil.
+	from, until stream.Offsets
 
 	c       *cli.Call
 	cfg     kafkaio.Config
@@ -46,6 +49,8 @@ type predict struct {
 	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
+
+	shadowMetrics *metrics.Predictor
 
 	refused int
 	skipped int               // tombstones
@@ -76,11 +81,19 @@ model. The label is positive where the decision is not negative, which need not
 be where the probability is ½ or more. With --threshold P it is positive where
 the probability is P or more, and an example without a probability is an error.
 
+With --alias the model is not the newest version but the one that the alias
+stands for, until streamsvm model promote or rollback changes that. With --shadow
+a second alias is tried on the same records of --topics: its predictions go to
+--shadow-topic, at its own pace, and nothing that happens to it holds up the
+others. With --trusted-keys versions that are not signed by one of them are
+refused, and the one before stays in use.
+
 While the topic holds no model, what it holds instead is said now and then;
 after --topic-wait the exit code is 69. A service that starts before its trainer
 wants --topic-wait -1s.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
+			"streamsvm predict --model-topic models --alias champion --listen 127.0.0.1:8080\n" +
 			"streamsvm predict --model model.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 		Common:  []string{"brokers", "model-topic", "model", "topics", "predictions-topic", "listen", "codec", "output"},
@@ -106,6 +119,10 @@ wants --topic-wait -1s.`,
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
+			f.Group("Shadow", func() {
+				f.StringVar(&p.shadow, "shadow", "", "score the records of --topics with what the alias `NAME` stands for, too")
+				f.StringVar(&p.shadowTopic, "shadow-topic", "", "`TOPIC` for the shadow's predictions; created if it does not exist")
+			})
 			p.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				p.c = c
@@ -118,6 +135,9 @@ wants --topic-wait -1s.`,
 func (p *predict) serve(ctx context.Context) error {
 	reg := metrics.NewRegistry(version.String)
 	p.m = metrics.NewPredictor(reg)
+	if p.shadow != "" {
+		p.shadowMetrics = metrics.NewShadow(reg)
+	}
 	metrics.RegisterFields(reg, func() stream.Decoder {
 		if f := p.forms.Load(); f != nil {
 			return f.dec
@@ -210,7 +230,7 @@ func (p *predict) check() error {
 		return err
 	}
 	if p.modelFile != "" {
-		if err := alone(c, "--model-topic", "model-name"); err != nil {
+		if err := alone(c, "--model-topic", "model-name", "alias", "shadow", "trusted-keys"); err != nil {
 			return err
 		}
 	}
@@ -220,7 +240,10 @@ func (p *predict) check() error {
 				return err
 			}
 		}
-		return alone(c, "--topics", "predictions-topic", "positions", "until-end")
+		return alone(c, "--topics", "predictions-topic", "positions", "until-end", "shadow", "shadow-topic")
+	}
+	if err := p.checkShadow(); err != nil {
+		return err
 	}
 	switch {
 	case p.predictions == "":
@@ -260,6 +283,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 	if err != nil {
 		return err
 	}
+	p.m.Follows(sub.Untrusted)
 	var before modeltopic.Received
 	live := predictor.Follow(ctx, sub, predictor.FollowOptions{Log: p.c.Log, OnUpdate: func(v *predictor.Version) {
 		now := sub.Received()
@@ -292,16 +316,21 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	if err != nil {
 		return p.c.Bad("positions", err)
 	}
+	if len(from) == 0 {
+		from = p.from
+	}
 	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
 	if err != nil {
 		return err
 	}
+	opts.StopAt = p.until
 	src, err := kafkaio.NewSource(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	pos := src.Start()
+	defer p.startShadow(ctx, src)()
 	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: len(pos)}); err != nil {
 		return err
 	}

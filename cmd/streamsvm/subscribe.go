@@ -21,7 +21,9 @@ import (
 
 // modelFlags say which model topic is followed.
 type modelFlags struct {
+	trustFlags
 	topic, name string
+	alias       string
 	wait        time.Duration
 	down        time.Duration
 }
@@ -30,6 +32,8 @@ func (o *modelFlags) define(f *cli.Flags) {
 	f.Group("Model", func() {
 		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
 		f.StringVar(&o.name, "model-name", "", "`NAME` of the model; default the first one in the topic")
+		f.StringVar(&o.alias, "alias", "", "follow what this `NAME` stands for, such as champion, instead of the newest version: see model promote")
+		o.trustFlags.define(f)
 		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
 		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
 	})
@@ -39,11 +43,19 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 	if o.topic == "" {
 		return nil, c.Bad("model-topic", errors.New("no topic is given"))
 	}
-	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name)); err != nil {
+	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name), badAlias(c, o.alias)); err != nil {
 		return nil, err
 	}
+	keys, err := o.trustedKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	name := o.name
+	if o.alias != "" && name != "" {
+		name = modeltopic.AliasName(name, o.alias)
+	}
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
-		Config: cfg, Topic: o.topic, Model: o.name, TopicWait: o.wait, MaxDown: o.down,
+		Config: cfg, Topic: o.topic, Model: name, Alias: o.alias, TrustedKeys: keys, TopicWait: o.wait, MaxDown: o.down,
 	})
 	return sub, o.failed(err)
 }
@@ -99,6 +111,7 @@ type subscribe struct {
 	until      uint64
 	c          *cli.Call
 	received   modeltopic.Received // for the present update
+	promoted   string              // by whom it was, if it is an alias's
 }
 
 func (s *subscribe) run(ctx context.Context) error {
@@ -138,6 +151,12 @@ func (s *subscribe) run(ctx context.Context) error {
 		}
 		now := sub.Received()
 		s.received, before = now.Sub(before), now
+		s.promoted = ""
+		if why, _, ok := sub.Promotion(); ok {
+			if s.promoted = ", promoted by " + oneLine(why.By); why.Reason != "" {
+				s.promoted += ": " + oneLine(why.Reason)
+			}
+		}
 		if err := s.show(u, p); err != nil {
 			return err
 		}
@@ -160,17 +179,8 @@ func (s *subscribe) show(u *stream.Update, p *predictor.Predictor) error {
 		l.Received = s.received
 		return json.NewEncoder(s.c.Out).Encode(l)
 	}
-	quality := ""
-	for _, m := range u.Evaluation {
-		switch m.Name {
-		case "prequential_accuracy_window":
-			quality = ", recent accuracy " + eval.Percent(m.Value)
-		case "prequential_mae_window":
-			quality = ", recent mean absolute error " + decimal(eval.Number(m.Value))
-		}
-	}
-	_, err := fmt.Fprintf(s.c.Out, "%s version %d: %s after %d examples, %s, %d bytes%s%s\n",
-		u.Model, u.Version, u.Learner, u.Examples, p.Info().Text, len(u.Payload), s.form(), quality)
+	_, err := fmt.Fprintf(s.c.Out, "%s version %d: %s after %d examples, %s, %d bytes%s%s%s\n",
+		u.Model, u.Version, u.Learner, u.Examples, p.Info().Text, len(u.Payload), s.form(), recently(u.Evaluation), s.promoted)
 	return err
 }
 

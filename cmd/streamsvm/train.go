@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -31,19 +32,20 @@ type train struct {
 	kafkaFlags
 	modelTopic, modelName string
 	replace               bool
-	maxRecordBytes        int
-	fullEvery             int
-	checkpoint            string
-	interval              time.Duration
-	every                 uint64
-	retain                int
-	record                string
-	tolerance, dlq        string
-	listen                string
-	pprof                 bool
-	stall                 time.Duration
-	queue                 int
-	shutdown              time.Duration
+	signFlags
+	maxRecordBytes int
+	fullEvery      int
+	checkpoint     string
+	interval       time.Duration
+	every          uint64
+	retain         int
+	record         string
+	tolerance, dlq string
+	listen         string
+	pprof          bool
+	stall          time.Duration
+	queue          int
+	shutdown       time.Duration
 
 	c *cli.Call
 	// Of the run, once it has started.
@@ -99,6 +101,7 @@ func (t *train) define(f *cli.Flags) {
 	f.Group("Output", func() {
 		f.StringVar(&t.modelTopic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
 		f.StringVar(&t.modelName, "model-name", "model", "`NAME` of the model in the topic")
+		t.signFlags.define(f)
 		f.BoolVar(&t.replace, "replace-model", false, "replace a model in the topic that does not come from these checkpoints")
 		f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
 		f.IntVar(&t.fullEvery, "full-every", 16, "publish a full model at least every `N` times, between them what has changed where that is less than half of it")
@@ -133,7 +136,10 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
 	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
-	errs = append(errs, badListen(c, t.listen), badModelName(c, t.modelName))
+	errs = append(errs, badListen(c, t.listen))
+	if err := modeltopic.CheckModel(t.modelName); t.modelName != "" && err != nil {
+		errs = append(errs, c.Bad("model-name", err))
+	}
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
@@ -224,6 +230,9 @@ func (t *train) job() (trainer.Job, error) {
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
+	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
+		return job, err
+	}
 	job.Queue, job.ShutdownTimeout = t.queue, t.shutdown
 	return job, nil
 }

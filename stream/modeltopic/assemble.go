@@ -2,6 +2,7 @@ package modeltopic
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"fmt"
 	"slices"
 
@@ -12,12 +13,16 @@ import (
 
 // assembler makes updates of one model out of the records of its topic.
 type assembler struct {
-	model  string // "": the first that comes
+	model  string // "": the first that comes with the
+	alias  string // which is "" for models that are no alias
 	limit  uint64 // bytes of a payload
 	deltas bool   // whether deltas are applied
+	// keys, if there are any, are those whose signature an update must have.
+	keys []ed25519.PublicKey
 
 	epoch uint64 // the largest seen: smaller ones are a replaced trainer's
 	cur   *stream.Update
+	about about             // what its record says of cur,
 	kind  stream.UpdateKind // in which cur has come, and
 	size  uint64            // with how large a payload
 	open  []*partial        // oldest first
@@ -26,6 +31,7 @@ type assembler struct {
 // partial is an update some of whose chunks have come.
 type partial struct {
 	head   envelope // without data
+	about  about    // of the first chunk
 	chunks map[uint64][]byte
 	size   uint64
 }
@@ -46,14 +52,15 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if a.model == "" && e.Kind != claim {
+	if a.model == "" && e.Kind != claim && follows("", a.alias, e.Model) {
 		a.model = e.Model
 	}
 	if e.Model != a.model || e.Epoch < a.epoch {
 		return false, nil
 	}
-	a.epoch = e.Epoch
-	a.open = slices.DeleteFunc(a.open, func(p *partial) bool { return p.head.Epoch < a.epoch })
+	if len(a.keys) == 0 { // or anybody could have those refused that are signed
+		a.raise(e.Epoch)
+	}
 	if e.Kind == claim || !a.wanted(e) {
 		return false, nil
 	}
@@ -62,6 +69,9 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 		p.size -= uint64(len(old))
 	}
 	p.chunks[e.chunk] = e.data
+	if e.chunk == 0 {
+		p.about = aboutOf(r)
+	}
 	p.size += uint64(len(e.data))
 	if uint64(len(p.chunks)) < e.chunks && p.size <= e.size {
 		return false, nil
@@ -71,9 +81,16 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("version %d: %w", e.Version, err)
 	}
-	a.cur, a.kind, a.size = u, p.head.Kind, p.head.size
+	a.cur, a.about, a.kind, a.size = u, p.about, p.head.Kind, p.head.size
+	a.raise(u.Epoch)
 	a.open = slices.DeleteFunc(a.open, func(q *partial) bool { return !a.wanted(&q.head) })
 	return true, nil
+}
+
+// raise forgets what is of a smaller epoch.
+func (a *assembler) raise(epoch uint64) {
+	a.epoch = epoch
+	a.open = slices.DeleteFunc(a.open, func(p *partial) bool { return p.head.Epoch < epoch })
 }
 
 // wanted reports whether an update is newer than the current one and can be
@@ -118,6 +135,11 @@ func (a *assembler) complete(p *partial) (*stream.Update, error) {
 	}
 	if sum := xxhash.Sum64(u.Payload); sum != u.Hash {
 		return nil, fmt.Errorf("the payload's hash is %016x, not %016x", sum, u.Hash)
+	}
+	if len(a.keys) > 0 {
+		if err := p.head.verify(u.Payload, p.about.signature, a.keys); err != nil {
+			return nil, err
+		}
 	}
 	if u.Kind == stream.Delta {
 		size, err := delta.Size(u.Payload)

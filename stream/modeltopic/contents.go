@@ -3,6 +3,7 @@ package modeltopic
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,6 +23,12 @@ type ReadOptions struct {
 	Topic string
 	// Model restricts the contents to the model of that name; empty is all.
 	Model string
+	// Version, if not 0, is a version of which the topic may still hold all that
+	// it is made of, though there are newer ones: see Model.Wanted.
+	Version uint64
+	// TrustedKeys, if there are any, are those of which an update must have the
+	// signature of one to be of use.
+	TrustedKeys []ed25519.PublicKey
 	// MaxModelBytes bounds a payload; 0 is 1 GiB.
 	MaxModelBytes int64
 	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
@@ -61,9 +68,12 @@ type Model struct {
 	// Newest is what a subscriber gets that joins now, with all deltas applied
 	// and the payload's hash verified; nil if there is no full that can be used.
 	Newest *stream.Update
+	// Wanted is what a subscriber got when ReadOptions.Version was the newest, nil
+	// if that can no longer be told.
+	Wanted *stream.Update
 	// Updates are those of which there is a record, in order of epoch, version
-	// and kind. Offsets and Evaluation are those of updates that are not
-	// StateSuperseded only. There is none of a model that a trainer has announced
+	// and kind. Offsets are those of updates that are not StateSuperseded only, and
+	// so is Evaluation unless they have been Verified. There is none of a model that a trainer has announced
 	// and not published yet.
 	Updates []HeldUpdate
 }
@@ -101,6 +111,12 @@ type HeldUpdate struct {
 	// First and Last are the smallest and largest offset of its records.
 	First, Last int64
 	State       State
+	// Promotion and PromotedAt are those of an alias, nil of another model.
+	Promotion  *stream.Promotion
+	PromotedAt time.Time
+	// SignedBy is the KeyID of the signature, empty if there is none. It has been
+	// checked where Verified is true and there are TrustedKeys.
+	SignedBy string
 	// Verified says that the payload has been put together and has its hash.
 	// Those that were superseded when they were read have not been.
 	Verified bool
@@ -126,7 +142,10 @@ func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 		o.MaxModelBytes = 1 << 30
 	}
 	s := &surveyor{opt: o, topic: &Contents{Topic: o.Topic}, models: map[string]*survey{}}
-	var err error
+	err := checkKeys(nil, o.TrustedKeys)
+	if err != nil {
+		return nil, err
+	}
 	s.topic.First, s.topic.End, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
 		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
 	}, s.take)
@@ -149,6 +168,7 @@ type survey struct {
 	held  map[updateKey]*held
 	chain []*held // that the newest update is made of, the full first
 	claim Claim
+	want  *stream.Update
 }
 
 // updateKey is what chunks of one update have in common.
@@ -185,7 +205,7 @@ func (s *surveyor) take(r *stream.Record) {
 	}
 	m := s.models[e.Model]
 	if m == nil {
-		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true}, held: map[updateKey]*held{}}
+		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true, keys: s.opt.TrustedKeys}, held: map[updateKey]*held{}}
 		s.models[e.Model] = m
 	}
 	if e.Kind == claim {
@@ -208,9 +228,12 @@ func (s *surveyor) take(r *stream.Record) {
 	h.Verified = true
 	if h.Kind == stream.Full {
 		for _, old := range m.chain {
-			old.Offsets, old.Evaluation = nil, nil
+			old.Offsets = nil
 		}
 		m.chain = m.chain[:0]
+	}
+	if m.a.cur.Version == s.opt.Version {
+		m.want = m.a.cur
 	}
 	m.chain = append(m.chain, h)
 }
@@ -227,6 +250,15 @@ func (m *survey) record(r *stream.Record, e *envelope) *held {
 	}
 	h.First, h.Last = min(h.First, r.Offset), max(h.Last, r.Offset)
 	h.chunks[e.chunk] = struct{}{}
+	if e.chunk == 0 {
+		about := aboutOf(r)
+		if h.SignedBy = ""; about.signature != "" {
+			h.SignedBy = signedBy(about.signature)
+		}
+		if about.promoted {
+			h.Promotion, h.PromotedAt = &about.promotion, about.at
+		}
+	}
 	return h
 }
 
@@ -247,11 +279,18 @@ func (s *surveyor) result() *Contents {
 			u := *m.a.cur
 			c.Newest = &u
 		}
+		if m.want != nil {
+			u := *m.want
+			c.Wanted = &u
+		}
 		for _, h := range m.held {
 			h.Held = uint64(len(h.chunks))
 			h.State = m.state(h)
 			if h.State == StateSuperseded {
-				h.Offsets, h.Evaluation = nil, nil
+				h.Offsets = nil
+				if !h.Verified {
+					h.Evaluation = nil
+				}
 			}
 			c.Updates = append(c.Updates, h.HeldUpdate)
 		}

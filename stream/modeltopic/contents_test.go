@@ -66,7 +66,7 @@ func TestContents(t *testing.T) {
 			if !u.Verified || u.Held != u.Chunks || u.Err != nil || u.Last-u.First != int64(u.Chunks)-1 {
 				t.Errorf("%s: %+v", m.Name, u)
 			}
-			if superseded := u.State == StateSuperseded; superseded != (u.Offsets == nil) || superseded && u.Evaluation != nil {
+			if superseded := u.State == StateSuperseded; superseded != (u.Offsets == nil) || superseded && (u.Evaluation != nil) != u.Verified {
 				t.Errorf("%s: a %s update is described with offsets %v and evaluation %v", m.Name, u.State, u.Offsets, u.Evaluation)
 			}
 			records += u.Held

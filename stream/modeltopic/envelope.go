@@ -38,6 +38,19 @@ type envelope struct {
 }
 
 func (e *envelope) fields(f *state.Fields) {
+	e.about(f)
+	if e.Kind == claim {
+		return
+	}
+	f.Uint64("chunk", &e.chunk)
+	f.Uint64("chunks", &e.chunks)
+	f.Uint64("chunk_hash", &e.chunkHash)
+	f.Bytes("data", &e.data)
+}
+
+// about describes what all chunks of an update have in common, and all of a
+// claim.
+func (e *envelope) about(f *state.Fields) {
 	format := uint64(formatVersion)
 	f.Uint64("format", &format)
 	if f.Decoding() && f.Err() == nil && format != formatVersion {
@@ -83,10 +96,6 @@ func (e *envelope) fields(f *state.Fields) {
 	})
 	f.Uint64("payload_hash", &e.Hash)
 	f.Uint64("payload_size", &e.size)
-	f.Uint64("chunk", &e.chunk)
-	f.Uint64("chunks", &e.chunks)
-	f.Uint64("chunk_hash", &e.chunkHash)
-	f.Bytes("data", &e.data)
 }
 
 func (e *envelope) encode() ([]byte, error) { return state.Append(nil, e.fields) }

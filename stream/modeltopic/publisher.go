@@ -7,6 +7,7 @@ package modeltopic
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,6 +43,8 @@ type PublisherOptions struct {
 	MaxModelBytes int64
 	// MaxDown is as in kafkaio.SourceOptions.
 	MaxDown time.Duration
+	// SigningKey, if not nil, signs every update.
+	SigningKey ed25519.PrivateKey
 }
 
 // DefaultDeltaRing is the number of slots for deltas where none is given.
@@ -131,11 +134,14 @@ var modelTopicConfig = map[string]string{
 // NewPublisher opens the topic, creating it if need be, and reads what it
 // holds of the model.
 func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
-	if err := checkName(o.Model); err != nil {
+	if err := CheckModel(o.Model); err != nil {
 		return nil, err
 	}
 	if o.Topic == "" {
 		return nil, errors.New("kafka publisher: no topic given")
+	}
+	if err := checkKeys(o.SigningKey, nil); err != nil {
+		return nil, err
 	}
 	if o.MaxRecordBytes < 0 || o.DeltaRing < 0 || o.MaxModelBytes < 0 {
 		return nil, errors.New("kafka publisher: an option is negative")
@@ -411,9 +417,9 @@ func (p *Publisher) record(key string, value []byte, at time.Time) stream.Record
 	return r
 }
 
-// records returns the update's chunks, and after those of a full, tombstones
-// for what it replaces.
-func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
+// records returns the update's chunks, the first with the headers given in
+// addition, and after those of a full, tombstones for what it replaces.
+func (p *Publisher) records(u *stream.Update, about ...stream.Header) ([]stream.Record, error) {
 	if u.Model != p.opt.Model {
 		return nil, fmt.Errorf("kafka: update of model %q given to the publisher of %q", u.Model, p.opt.Model)
 	}
@@ -431,9 +437,19 @@ func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.opt.SigningKey != nil {
+		signature, err := e.sign(u.Payload, p.opt.SigningKey)
+		if err != nil {
+			return nil, err
+		}
+		about = append(about, stream.Header{Key: headerSignature, Value: []byte(signature)})
+	}
 	// Besides the envelope, a record has its key, headers and a few lengths, and
 	// the batch around it has a header.
 	room := p.opt.MaxRecordBytes - len(head) - len(p.opt.Model) - 256
+	for _, h := range about {
+		room -= len(h.Key) + len(h.Value) + 8
+	}
 	if room < 1 {
 		return nil, fmt.Errorf("kafka: model %s: records of %d bytes leave no room for the payload", u.Model, p.opt.MaxRecordBytes)
 	}
@@ -461,6 +477,7 @@ func (p *Publisher) records(u *stream.Update) ([]stream.Record, error) {
 		}
 		recs[i] = p.record(key, value, u.Created)
 	}
+	recs[0].Headers = append(recs[0].Headers, about...)
 	if u.Kind == stream.Full {
 		for i := e.chunks; i < p.fulls; i++ {
 			recs = append(recs, p.record(fmt.Sprintf("full/%d", i), nil, u.Created))

@@ -3,6 +3,7 @@ package modeltopic
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,9 +19,15 @@ type SubscriberOptions struct {
 	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
-	// Model is the name of the model to follow; empty is the first that the
-	// topic holds.
+	// Model is the name of the model to follow, MODEL@ALIAS where an alias is
+	// followed; empty is the first that the topic holds and that is no alias.
 	Model string
+	// Alias, if Model is empty, is what the first model that is followed must be:
+	// an alias of this name.
+	Alias string
+	// TrustedKeys, if there are any, are those of which an update must have the
+	// signature of one. Others are dropped.
+	TrustedKeys []ed25519.PublicKey
 	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
 	// be held while updates are put together.
 	MaxModelBytes int64
@@ -33,7 +40,7 @@ type SubscriberOptions struct {
 	MaxDown time.Duration
 }
 
-// CheckName returns why no model can have the name, nil if one can.
+// CheckName returns why no model or alias can have the name, nil if one can.
 func CheckName(model string) error { return checkName(model) }
 
 // Subscriber follows a model on its topic. It implements stream.Subscriber and
@@ -52,6 +59,7 @@ type Subscriber struct {
 	foreign  uint64   // records of no model
 	damaged  uint64   // records of no use that are a model's
 	rejected atomic.Uint64
+	refused  atomic.Uint64 // of them, updates without a signature that counts
 	received Received
 	log      *slog.Logger
 }
@@ -69,6 +77,9 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	if o.Topic == "" || o.MaxModelBytes < 0 {
 		return nil, errors.New("kafka subscriber: no topic given, or a negative limit")
 	}
+	if err := checkKeys(nil, o.TrustedKeys); err != nil {
+		return nil, err
+	}
 	if o.MaxModelBytes == 0 {
 		o.MaxModelBytes = 1 << 30
 	}
@@ -78,8 +89,8 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 		return nil, err
 	}
 	return &Subscriber{
-		src: src, a: &assembler{model: o.Model, limit: uint64(o.MaxModelBytes), deltas: true}, log: logOf(o.Config),
-		none: &waiting{topic: o.Topic, model: o.Model, wait: o.TopicWait, log: logOf(o.Config)},
+		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: uint64(o.MaxModelBytes), deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
+		none: &waiting{topic: o.Topic, model: o.Model, alias: o.Alias, wait: o.TopicWait, log: logOf(o.Config)},
 	}, nil
 }
 
@@ -160,6 +171,13 @@ func (s *Subscriber) take(r *stream.Record) {
 // those that are of none.
 func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	s.rejected.Add(1)
+	var untrusted *UntrustedError
+	if errors.As(err, &untrusted) {
+		s.refused.Add(1)
+		if s.none != nil {
+			s.none.refused = err
+		}
+	}
 	count, text := &s.damaged, "kafka: record of the model topic dropped"
 	if e == nil {
 		count, text = &s.foreign, "kafka: record in the model topic that is of no model dropped"
@@ -198,6 +216,16 @@ func (s *Subscriber) deliver() *stream.Update {
 // they completed, were malformed, corrupt or too large. It may be called from
 // any goroutine.
 func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
+
+// Untrusted returns how many updates were dropped for want of a signature by one
+// of the trusted keys. It may be called from any goroutine.
+func (s *Subscriber) Untrusted() uint64 { return s.refused.Load() }
+
+// Promotion returns who has promoted, and when, what Next has returned last; ok
+// is false if that is no alias.
+func (s *Subscriber) Promotion() (p stream.Promotion, at time.Time, ok bool) {
+	return s.a.about.promotion, s.a.about.at, s.a.about.promoted
+}
 
 // Close implements stream.Subscriber.
 func (s *Subscriber) Close() error { return s.src.Close() }

@@ -47,9 +47,9 @@ func peek(value []byte) *envelope {
 
 // waiting is what a topic has shown as long as there is no model.
 type waiting struct {
-	topic, model string
-	wait         time.Duration
-	log          *slog.Logger
+	topic, model, alias string
+	wait                time.Duration
+	log                 *slog.Logger
 
 	since    time.Time // all has been read, or the last piece of the model has come
 	reminder remind.Reminder
@@ -58,6 +58,7 @@ type waiting struct {
 	first    string              // the first of them
 	pieces   uint64              // records of the model
 	claimed  *envelope           // the newest claim of it
+	refused  error               // why an update of it has no signature that counts
 	names    map[string]struct{} // models
 }
 
@@ -81,7 +82,7 @@ func (w *waiting) saw(r *stream.Record, e *envelope) {
 			w.names[e.Model] = struct{}{}
 		}
 		switch {
-		case w.model != "" && w.model != e.Model:
+		case !follows(w.model, w.alias, e.Model):
 		case e.Kind == claim:
 			if w.claimed = e; e.owner == "" { // given up
 				w.claimed = nil
@@ -126,6 +127,8 @@ func (w *waiting) look(now time.Time, atEnd bool) (time.Duration, error) {
 func (w *waiting) holds() string {
 	var s string
 	switch {
+	case w.refused != nil:
+		s = fmt.Sprintf("topic %s holds no %s that is trusted, but %s of one: %v", w.topic, w.what(), count(w.pieces, "record"), w.refused)
 	case w.pieces > 0:
 		s = fmt.Sprintf("topic %s holds no complete %s, but %s of one", w.topic, w.what(), count(w.pieces, "record"))
 	case w.claimed != nil:
@@ -148,6 +151,9 @@ func (w *waiting) holds() string {
 
 // what names what is waited for.
 func (w *waiting) what() string {
+	if w.model == "" && w.alias != "" {
+		return "model with the alias " + w.alias
+	}
 	if w.model == "" {
 		return "model"
 	}

@@ -55,9 +55,10 @@ func everything(t *testing.T) []*prometheus.Registry {
 		m.Consumed(e, 0)
 		m.Checkpointed("p", checkpoint.Header{Created: time.Unix(1, 0)}, 1, time.Second)
 		m.Published(&stream.Update{Kind: stream.Full, Created: time.Unix(1, 0)}, time.Second)
-		p := NewPredictor(reg)
-		p.Updated(&stream.Update{Created: time.Unix(1, 0)}, 1)
-		p.Scored(1, 0, time.Second)
+		for _, p := range []*Predictor{NewPredictor(reg), NewShadow(reg)} {
+			p.Updated(&stream.Update{Created: time.Unix(1, 0)}, 1)
+			p.Scored(1, 0, time.Second)
+		}
 		all = append(all, reg)
 	}
 	return append(all, NewRegistry("v0"))

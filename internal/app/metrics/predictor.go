@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,31 +15,49 @@ type Predictor struct {
 	fulls, deltas, received                prometheus.Counter
 	version, bytes, created                *late
 	took                                   prometheus.Histogram
+	untrusted                              atomic.Pointer[func() uint64]
 }
 
 // NewPredictor returns a Predictor that is registered with reg.
-func NewPredictor(reg prometheus.Registerer) *Predictor {
+func NewPredictor(reg prometheus.Registerer) *Predictor { return newPredictor(reg, "streamsvm_") }
+
+// NewShadow is NewPredictor for a model that is only tried.
+func NewShadow(reg prometheus.Registerer) *Predictor { return newPredictor(reg, "streamsvm_shadow_") }
+
+func newPredictor(reg prometheus.Registerer, prefix string) *Predictor {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	p := &Predictor{
-		updates:     counter("streamsvm_subscriber_updates_total", "Models taken into use since the process started."),
-		fulls:       counter("streamsvm_subscriber_fulls_total", "Fulls that have come from the model topic."),
-		deltas:      counter("streamsvm_subscriber_deltas_total", "Deltas that have come from the model topic and were applied."),
-		received:    counter("streamsvm_subscriber_received_bytes_total", "Bytes of their payloads."),
-		predictions: counter("streamsvm_predictions_total", "Predictions made."),
-		refused:     counter("streamsvm_predictions_refused_total", "Records or requests that could not be scored."),
-		skipped:     counter("streamsvm_predictions_tombstones_total", "Records without a value that were skipped."),
-		version:     newLate("streamsvm_subscriber_model_version", "Version of the model in use."),
-		bytes:       newLate("streamsvm_subscriber_model_size_bytes", "Size of the model in use."),
-		created:     newLate("streamsvm_subscriber_model_timestamp_seconds", "When the model in use was made, in Unix time."),
+		updates:     counter(prefix+"subscriber_updates_total", "Models taken into use since the process started."),
+		fulls:       counter(prefix+"subscriber_fulls_total", "Fulls that have come from the model topic."),
+		deltas:      counter(prefix+"subscriber_deltas_total", "Deltas that have come from the model topic and were applied."),
+		received:    counter(prefix+"subscriber_received_bytes_total", "Bytes of their payloads."),
+		predictions: counter(prefix+"predictions_total", "Predictions made."),
+		refused:     counter(prefix+"predictions_refused_total", "Records or requests that could not be scored."),
+		skipped:     counter(prefix+"predictions_tombstones_total", "Records without a value that were skipped."),
+		version:     newLate(prefix+"subscriber_model_version", "Version of the model in use."),
+		bytes:       newLate(prefix+"subscriber_model_size_bytes", "Size of the model in use."),
+		created:     newLate(prefix+"subscriber_model_timestamp_seconds", "When the model in use was made, in Unix time."),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "streamsvm_prediction_duration_seconds", Help: "Time to score a batch.", Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10),
+			Name: prefix + "prediction_duration_seconds", Help: "Time to score a batch.", Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10),
 		}),
 	}
-	reg.MustRegister(p.updates, p.fulls, p.deltas, p.received, p.predictions, p.refused, p.skipped, p.version, p.bytes, p.created, p.took)
+	untrusted := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: prefix + "subscriber_untrusted_updates_total", Help: "Updates of the model refused because no trusted key has signed them as they are.",
+	}, func() float64 {
+		if n := p.untrusted.Load(); n != nil {
+			return float64((*n)())
+		}
+		return 0
+	})
+	reg.MustRegister(untrusted, p.updates, p.fulls, p.deltas, p.received, p.predictions, p.refused, p.skipped, p.version, p.bytes, p.created, p.took)
 	return p
 }
+
+// Follows says where to ask how many updates have been refused for want of a
+// signature.
+func (p *Predictor) Follows(untrusted func() uint64) { p.untrusted.Store(&untrusted) }
 
 // Updated says that the model of u, of the given size, is in use from now on.
 func (p *Predictor) Updated(u *stream.Update, bytes int) {

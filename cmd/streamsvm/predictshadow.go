@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
+)
+
+// checkShadow finds what is wrong with the settings of the shadow.
+func (p *predict) checkShadow() error {
+	c, t := p.c, p.shadowTopic
+	switch {
+	case p.shadow == "" && t == "":
+		return nil
+	case p.shadow == "":
+		return alone(c, "--shadow", "shadow-topic")
+	case p.modelFlags.topic == "":
+		return c.Bad("shadow", errors.New("it needs --model-topic"))
+	case p.shadow == p.modelFlags.alias:
+		return c.Bad("shadow", fmt.Errorf("%s is what --alias follows", p.shadow))
+	case t == "":
+		return c.Bad("shadow-topic", errors.New("no topic is given"))
+	case t == p.predictions || t == p.modelFlags.topic || slices.Contains(p.topics, t):
+		return c.Bad("shadow-topic", fmt.Errorf("%s holds something else", t))
+	}
+	if err := modeltopic.CheckAlias(p.shadow); err != nil {
+		return c.Bad("shadow", err)
+	}
+	return nil
+}
+
+// startShadow has the records of src scored by the shadow too, if there is one.
+// It reads, scores and writes by itself, so that the predictions that count never
+// wait for it: if it fails, that is logged. wait ends it, or waits until it has
+// come to the ends at which src stops.
+func (p *predict) startShadow(ctx context.Context, src *kafkaio.Source) (wait func()) {
+	if p.shadow == "" {
+		return func() {}
+	}
+	s := &predict{
+		modelFlags: p.modelFlags, sourceFlags: p.sourceFlags, codecFlags: p.codecFlags, kafkaFlags: p.kafkaFlags,
+		predictions: p.shadowTopic, tombstones: p.tombstones, threshold: p.threshold, c: p.c, cfg: p.cfg, m: p.shadowMetrics,
+		from: src.Start(),
+	}
+	model, _ := modeltopic.SplitName(p.current().Update.Model)
+	s.modelFlags.name, s.modelFlags.alias = model, p.shadow
+	if p.positions != "" {
+		s.positions = p.positions + ".shadow"
+	}
+	if p.untilEnd {
+		s.until = src.End()
+	} else {
+		s.modelFlags.wait = -1 // somebody may be promoted to it
+	}
+	ended := make(chan struct{})
+	own, cancel := context.WithCancelCause(ctx)
+	go func() {
+		defer close(ended)
+		defer cancel(nil)
+		err := s.follow(own, cancel)
+		if err == nil {
+			s.quality = newQuality(s.current().Task(), s.current().Classes(), 1000)
+			err = s.scoreTopics(own)
+		}
+		if own.Err() != nil {
+			err = s.ended(own) // nil if it was to end
+		}
+		if err != nil {
+			p.c.Log.Error("the shadow has stopped; predictions go on without it", "alias", p.shadow, "err", err)
+		}
+	}()
+	return func() {
+		if !p.untilEnd {
+			cancel(nil)
+		}
+		<-ended
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"crypto/ed25519"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
+)
+
+// trustFlags say whose models are taken.
+type trustFlags struct{ trusted []string }
+
+func (o *trustFlags) define(f *cli.Flags) {
+	f.StringSliceVar(&o.trusted, "trusted-keys", nil, "`FILES` with public keys in PEM: take only updates that are signed with one of them")
+}
+
+func (o *trustFlags) trustedKeys(c *cli.Call) ([]ed25519.PublicKey, error) {
+	keys, err := modeltopic.ReadTrustedKeys(o.trusted...)
+	if err != nil {
+		return nil, c.Bad("trusted-keys", err)
+	}
+	return keys, nil
+}
+
+// signFlags say with what models are signed.
+type signFlags struct{ file string }
+
+func (o *signFlags) define(f *cli.Flags) {
+	f.StringVar(&o.file, "signing-key-file", "", "`FILE` with a private key in PEM, as of \"openssl genpkey -algorithm ed25519\": sign with it what is written to the model topic")
+}
+
+func (o *signFlags) signingKey(c *cli.Call) (ed25519.PrivateKey, error) {
+	if o.file == "" {
+		return nil, nil
+	}
+	key, err := modeltopic.ReadSigningKey(o.file)
+	if err != nil {
+		return nil, c.Bad("signing-key-file", err)
+	}
+	return key, nil
+}
