@@ -66,3 +66,20 @@ type Subscriber interface {
 	Next(ctx context.Context) (*Update, error)
 	Close() error
 }
+
+// Promoter gives versions of a model aliases, such as "champion": names that
+// subscribers follow instead of the newest version.
+type Promoter interface {
+	// Promote makes alias stand for u, a Full of the bare model, and keeps the
+	// version before for a rollback. It returns when that is durable. Promoting
+	// what the alias stands for already changes nothing.
+	Promote(ctx context.Context, alias string, u *Update, why Promotion) error
+}
+
+// Promotion says why an alias stands for a version.
+type Promotion struct {
+	// By names who has decided, Reason why.
+	By, Reason string
+	// Previous is the version that the alias stood for before, 0 for none.
+	Previous uint64
+}
