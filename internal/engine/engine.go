@@ -599,6 +599,9 @@ func (e *Engine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if e.promoter != nil {
+		e.promoter.begin(e.warm)
+	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
 	e.tellClipped()
 	for _, x := range scaled {

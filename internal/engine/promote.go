@@ -44,11 +44,12 @@ type promoter struct {
 	promotions, rejections      uint64
 	demotions                   uint64
 
-	todo   []stream.Example                // labelled, as they came, not scored yet; empty in a snapshot
-	labels uint64                          // labelled examples scored
-	why    string                          // nothing is promoted; no part of the state
-	decide func(GateDecision)              // if not nil, is told
-	serve  func(said, label, loss float64) // if not nil, is told what the champion says
+	todo   []stream.Example   // labelled, as they came, not scored yet; empty in a snapshot
+	labels uint64             // labelled examples scored
+	last   string             // why the champion is the one it is
+	why    string             // the candidate waits; no part of the state
+	decide func(GateDecision) // if not nil, is told
+	serve  func(said float64) // if not nil, is told what the champion says
 }
 
 // frozen is a model as it was after so many labelled examples.
@@ -121,7 +122,7 @@ func newPromoter(text string, regress, classes bool, schema string) (*promoter, 
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
-	p := &promoter{rule: rule, text: rule.String(), grid: max(100, uint64(rule.Examples)/5), regress: regress, classes: classes, why: "there is no candidate yet"}
+	p := &promoter{rule: rule, text: rule.String(), grid: max(100, uint64(rule.Examples)/5), regress: regress, classes: classes}
 	p.served, p.measures = p.fresh(), p.fresh()
 	if schema != "" {
 		s, err := event.Parse(schema)
@@ -149,9 +150,12 @@ func (e *Engine) Gate() *GateReport {
 	}
 	nan := eval.Number(math.NaN())
 	r := &GateReport{
-		Rule: p.text, Champion: p.champion.id(), Candidate: p.candidate.id(), Gain: nan, Low: nan, High: nan, Waits: p.why,
+		Rule: p.text, Champion: p.champion.id(), Candidate: p.candidate.id(), Gain: nan, Low: nan, High: nan,
 		Promotions: p.promotions, Rejections: p.rejections, Demotions: p.demotions,
 		Served: p.served.Summary().Measures, ServedExamples: p.served.Examples(),
+	}
+	if r.Waits = p.why; p.candidate == nil {
+		r.Waits = "there is no candidate"
 	}
 	if p.candidate != nil {
 		mean, low, high := p.trial.Gain()
@@ -220,7 +224,7 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 			p.scale = 1
 		}
 	}
-	p.candidate, p.trial, p.measures = c, gate.Trial{}, p.fresh()
+	p.candidate, p.trial, p.measures, p.why = c, gate.Trial{}, p.fresh(), "there are too few examples yet"
 	if p.inputs != nil {
 		if p.inputs.N() >= inputsLeast {
 			p.inputsBefore.Clear()
@@ -233,6 +237,16 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 
 // inputsLeast is the number of vectors that are compared with.
 const inputsLeast = 500
+
+// begin takes note of the labels of the warm-up.
+func (p *promoter) begin(warm []*stream.Example) {
+	for _, x := range warm {
+		if x.Labelled {
+			p.labels++
+			p.baseline(x.Y)
+		}
+	}
+}
 
 // note keeps a labelled example, as it came, to be scored.
 func (p *promoter) note(x *stream.Example) {
@@ -406,15 +420,19 @@ func (p *promoter) one(x *stream.Example, i int, champion, candidate, before *an
 	if p.inputs != nil {
 		p.inputs.Add(x.X)
 	}
+	said := math.NaN()
 	if champion != nil {
-		f, prob := champion.said(i)
-		p.served.Add(f, x.Y)
+		var prob float64
+		said, prob = champion.said(i)
+		p.served.Add(said, x.Y)
 		if prob == prob {
 			p.served.AddProbability(prob, x.Y > 0)
 		}
-		if p.serve != nil {
-			p.serve(f, x.Y, l.Champion)
-		}
+	}
+	if p.serve != nil {
+		p.serve(said)
+	}
+	if champion != nil {
 		if before != nil {
 			p.back.Add(l.Champion, p.loss(before, i, x.Y))
 			if p.back.Demote(&p.rule, p.unit()) {
@@ -455,6 +473,7 @@ func (p *promoter) one(x *stream.Example, i int, champion, candidate, before *an
 	}
 	if verdict == gate.Promote {
 		p.promotions++
+		p.last = d.String()
 		p.before, p.champion, p.back = p.champion, p.candidate, gate.Back{}
 	} else {
 		p.rejections++
@@ -476,7 +495,7 @@ func (p *promoter) demote() {
 	}
 	p.demotions++
 	p.champion, p.before, p.candidate, p.back = p.before, nil, nil, gate.Back{}
-	p.why = d.Why
+	p.last = d.String()
 	p.tell(d)
 }
 
@@ -510,6 +529,7 @@ func (p *promoter) fields(f *state.Fields) {
 	f.Uint64("promotions", &p.promotions)
 	f.Uint64("rejections", &p.rejections)
 	f.Uint64("demotions", &p.demotions)
+	f.String("last", &p.last)
 	f.Float64s("seen", &p.seen)
 	f.Float64("count", &p.n)
 	f.Float64("mean", &p.mean)

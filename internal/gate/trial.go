@@ -92,11 +92,13 @@ func (t *Trial) Verdict(r *Rule, champion bool, scale float64, m func() eval.Mea
 	case champion && high < -margin:
 		return Reject, fmt.Sprintf("%s is worse than that of the champion", r.Measure)
 	case !enough:
-		return Wait, fmt.Sprintf("%d of %d examples", t.n, r.Examples)
-	case champion && t.lately >= caught:
-		return Reject, "it has become worse than the champion lately"
+		return Wait, "there are too few examples yet"
 	case champion && low <= -margin && t.n >= uint64(patience*r.Examples):
 		return Reject, fmt.Sprintf("%s is not known to be as good as that of the champion after %d examples", r.Measure, t.n)
+	case champion && t.lately >= caught && t.n >= uint64(patience*r.Examples):
+		return Reject, "it has become worse than the champion lately"
+	case champion && t.lately >= caught:
+		return Wait, "it has become worse than the champion lately"
 	case champion && low <= -margin:
 		return Wait, fmt.Sprintf("%s is not known to be as good as that of the champion", r.Measure)
 	}
