@@ -144,6 +144,9 @@ type Models struct {
 	FullEvery int
 	// MaxRecordBytes bounds a record; larger models are split. 0 is 900 KiB.
 	MaxRecordBytes int
+	// Alias is what stands for the champion that Options.Gate chooses; empty, and
+	// without a gate, none is published.
+	Alias string
 	// Replace says to replace a model in the topic that does not come from the
 	// job's checkpoints.
 	Replace bool
@@ -461,11 +464,33 @@ func (r *run) claimModels(ctx context.Context) error {
 		return err
 	}
 	r.run.Publisher = r.models
+	if err := r.champions(ctx); err != nil {
+		return err
+	}
 	r.closers = append(r.closers, func() error { return r.release(ctx) })
 	if r.snap == nil {
 		return nil
 	}
-	return engine.Republish(ctx, r.e, r.run, r.snap.Header)
+	if err := engine.Republish(ctx, r.e, r.run, r.snap.Header); err != nil {
+		return err
+	}
+	return engine.Repromote(ctx, r.e, &r.run)
+}
+
+// champions says where champions are published.
+func (r *run) champions(ctx context.Context) error {
+	if r.Gate == "" || r.Models.Alias == "" {
+		return nil
+	}
+	p, err := modeltopic.NewPromoter(ctx, modeltopic.PromoterOptions{
+		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
+	})
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, p.Close)
+	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias, Meta: r.meta(engine.MetaGate)}
+	return nil
 }
 
 // release gives up the claim of a run that ends and has published nothing.

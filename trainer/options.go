@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
@@ -58,6 +59,13 @@ type Options struct {
 	// MaxClasses is the most classes of a stream that has more than two, as the
 	// labels of the decoder say: from 3 on, 0 is DefaultMaxClasses.
 	MaxClasses int
+	// Gate, if not empty, chooses a champion among the models as they are at times:
+	// "auto", or clauses such as
+	//
+	//	brier <= champion + 0.002; ece <= 0.05; examples >= 5000
+	//
+	// It has no influence on what is learned. See docs/gate.md.
+	Gate string
 	// Join says where labels come from that do not come with the examples.
 	Join Join
 	// Delay, to find out what late labels cost, lets the label of each example
@@ -174,6 +182,11 @@ func (o Options) config() (cfg engine.Config, err error) {
 	if !slices.Contains(spec.Tasks, task) {
 		bad("Task", "", fmt.Errorf("learner %s does not do task %s", name, task))
 	}
+	if o.Gate != "" {
+		if _, why := gate.Parse(o.Gate, task == algos.Regress, false); why != nil {
+			bad("Gate", "", why)
+		}
+	}
 	tune := cmp.Or(o.Tune, TuneAuto)
 	if !slices.Contains([]Tune{TuneAuto, TuneOn, TuneOff}, tune) {
 		bad("Tune", "", fmt.Errorf("%q is not one of auto, on, off", tune))
@@ -202,7 +215,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 		Spec: spec, Preset: preset, Options: o.Set, Task: task, Seed: o.Seed,
 		Scale: scale, Span: cmp.Or(o.Span, prep.DefaultSpan), HashDim: o.HashDim, ClassWeight: cmp.Or(o.ClassWeight, "auto"), Warmup: o.Warmup, Window: o.Window,
 		Tune:       tune == TuneOn || tune == TuneAuto && preset != "paper",
-		MaxClasses: o.MaxClasses, Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
+		MaxClasses: o.MaxClasses, Gate: o.Gate, Labels: o.Labels, Kept: o.LabelsName, Join: engine.Join(o.Join), Delay: o.Delay,
 	}, err
 }
 

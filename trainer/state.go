@@ -128,6 +128,12 @@ type HookPublished interface {
 	Published(u *stream.Update, took time.Duration)
 }
 
+// HookPromoted is told when an alias stands for a version of the model, on a
+// goroutine of its own.
+type HookPromoted interface {
+	Promoted(alias string, u *stream.Update, why stream.Promotion)
+}
+
 // progress shows a hook the state of an engine.
 type progress struct{ HookProgress }
 

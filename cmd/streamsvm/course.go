@@ -18,6 +18,8 @@ type course struct {
 	at      []uint64
 	step    uint64 // least distance of two points
 	cuts    []samplers.Cut
+	// decisions of a gate
+	decisions []engine.GateDecision
 }
 
 // Bounds of a course: its points, before every other one is dropped, and its cuts,
@@ -62,6 +64,9 @@ func (c *course) Consumed(e *engine.Engine, _ int64) {
 	}
 	c.at = append(c.at, n)
 }
+
+// Decided implements engine.DecidedHook.
+func (c *course) Decided(d engine.GateDecision) { c.decisions = append(c.decisions, d) }
 
 // thin keeps every other element.
 func thin[T any](list []T) []T {

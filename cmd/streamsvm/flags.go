@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/plain"
@@ -14,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -296,6 +298,7 @@ type learnFlags struct {
 	seed                               uint64
 	hashDim, span, warmup, window      int
 	maxClasses                         int
+	promote, gate                      string
 	join                               joinFlags
 }
 
@@ -317,9 +320,15 @@ func (o *learnFlags) define(f *cli.Flags) {
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
 		f.IntVar(&o.maxClasses, "max-classes", trainer.DefaultMaxClasses, "most classes of a stream with more than two; records of further ones cannot be used")
 	})
+	f.Group("Champion", func() {
+		f.StringVar(&o.promote, "promote", "", "choose a champion by --gate, and let this `ALIAS` of the model, such as champion, stand for it")
+		f.StringVar(&o.gate, "gate", gate.Auto, "what a version must be to become the champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
+	})
 	o.join.define(f)
 	f.Check(o.check)
 }
+
+var aliasForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // options are those of the trainer; the error is about the first that does not
 // do.
@@ -339,6 +348,9 @@ func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {
 		opts.Task = spec.Tasks[0]
 	}
+	if o.promote != "" {
+		opts.Gate = o.gate
+	}
 	opts.Join, err = o.join.config(c)
 	return opts, err
 }
@@ -348,6 +360,12 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 	opts, err := o.gather(c)
 	if err != nil {
 		errs = append(errs, err)
+	}
+	switch {
+	case o.promote == "" && c.Origin("gate").Source != cli.FromDefault:
+		errs = append(errs, c.Bad("gate", errors.New("it needs --promote, and an alias such as champion")))
+	case o.promote == "latest" || o.promote != "" && !aliasForm.MatchString(o.promote):
+		errs = append(errs, c.Bad("promote", fmt.Errorf("%q is no alias: want small letters, digits and hyphens, with a letter first, and not latest, which is the newest version", o.promote)))
 	}
 	for _, bad := range optionErrors(opts.Validate()) {
 		name := optionFlags[bad.Field]
@@ -362,7 +380,7 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 // optionFlags are the flags for fields of trainer.Options and trainer.Job.
 var optionFlags = map[string]string{
 	"Learner": "learner", "Preset": "preset", "Set": "set", "Task": "task", "Tune": "tune", "Scale": "scale", "Span": "scale-span",
-	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
+	"HashDim": "hash-dim", "ClassWeight": "class-weight", "Warmup": "warmup", "Window": "window", "MaxClasses": "max-classes", "Gate": "gate", "Kafka": "topics", "Checkpoints": "checkpoint", "Recording": "record", "MaxDead": "max-dead", "Tombstones": "tombstones", "Join": "labels-topic", "Delay": "delay",
 }
 
 // optionErrors lists the errors of the trainer about its options in err.

@@ -73,7 +73,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.StringSliceVar(&r.compare, "compare", nil, "run several `LEARNERS` over the same stream and compare them, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
-				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, to `FILE` as csv")
+				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, and with --promote the champion's decision, to `FILE` as csv")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
 				f.StringVar(&r.checkpoint, "checkpoint", "", "keep checkpoints in `DIR`, and go on from the newest one there")
 				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, "records between checkpoints; 0 writes one at the end")
@@ -98,7 +98,7 @@ func (r *replay) run(ctx context.Context) error {
 	var told *scores
 	if r.scores != "" {
 		var err error
-		if told, err = newScores(r.scores); err != nil {
+		if told, err = newScores(r.scores, r.promote != ""); err != nil {
 			return err
 		}
 		r.job.Hooks = append(r.job.Hooks, told)
@@ -293,6 +293,9 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, course *course, e
 	}
 	if res.Folds, err = r.validate(ctx, e.Counts().Consumed); err != nil {
 		return err
+	}
+	if g := e.Gate(); g != nil {
+		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, course.decisions...)}
 	}
 	if r.report != "" {
 		if err := writeReport(r.report, course.charts(e, r.window), res); err != nil {

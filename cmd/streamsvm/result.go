@@ -52,6 +52,8 @@ type result struct {
 	Train             trainResult    `json:"train"`
 	// Cuts are the latest of the learner's sample, in order.
 	Cuts []cutResult `json:"cuts"`
+	// Gate is there with --promote.
+	Gate *gateResult `json:"gate,omitempty"`
 	// Warnings are sentences about what the user should know.
 	Warnings     []string `json:"warnings"`
 	PeakRSSBytes *int64   `json:"peak_rss_bytes"`
@@ -61,6 +63,13 @@ type result struct {
 	tuned               []tune.Row
 	cuts                uint64    // in all
 	labels              [2]string // of the classes, the negative one first
+}
+
+// gateResult says how things stand at the gate in the end, and what has been
+// decided on the way, in order.
+type gateResult struct {
+	engine.GateReport
+	Decisions []engine.GateDecision `json:"decisions"`
 }
 
 // cutResult is a samplers.Cut.
@@ -212,6 +221,11 @@ func (r *result) print(w io.Writer) {
 		fmt.Fprintf(tw, "%s\t%s\n", row[0], row[1])
 	}
 	tw.Flush()
+	if r.Gate != nil {
+		for _, d := range r.Gate.Decisions {
+			fmt.Fprintf(w, "gate: %v\n", d)
+		}
+	}
 }
 
 // rows lists names and values for people.

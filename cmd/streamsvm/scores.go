@@ -13,15 +13,22 @@ type scores struct {
 	f   *os.File
 	w   *bufio.Writer
 	row []byte
+	// With a gate, of the champion about examples whose row is not written yet.
+	served   []float64
+	champion bool
 }
 
-func newScores(path string) (*scores, error) {
+func newScores(path string, champion bool) (*scores, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &scores{f: f, w: bufio.NewWriter(f)}
-	s.w.WriteString("decision,probability,label\n") // its errors come with Flush
+	s := &scores{f: f, w: bufio.NewWriter(f), champion: champion}
+	head := "decision,probability,label" // its errors come with Flush
+	if champion {
+		head += ",champion"
+	}
+	s.w.WriteString(head + "\n")
 	return s, nil
 }
 
@@ -31,9 +38,19 @@ func (s *scores) Scored(decision, probability, label float64) {
 	if !math.IsNaN(probability) {
 		s.row = strconv.AppendFloat(s.row, probability, 'g', -1, 64)
 	}
-	s.row = append(strconv.AppendFloat(append(s.row, ','), label, 'g', -1, 64), '\n')
-	s.w.Write(s.row)
+	s.row = strconv.AppendFloat(append(s.row, ','), label, 'g', -1, 64)
+	if s.champion {
+		s.row = append(s.row, ',')
+		if f := s.served[0]; !math.IsNaN(f) {
+			s.row = strconv.AppendFloat(s.row, f, 'g', -1, 64)
+		}
+		s.served = s.served[1:]
+	}
+	s.w.Write(append(s.row, '\n'))
 }
+
+// Served implements engine.ServedHook.
+func (s *scores) Served(decision float64) { s.served = append(s.served, decision) }
 
 func (s *scores) close() error {
 	if err := s.w.Flush(); err != nil {

@@ -127,6 +127,7 @@ func (t *train) check(c *cli.Call) []error {
 		}
 	}
 	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: the versions of a model go on from the checkpoints after a restart")
+	bad(t.promote != "" && t.modelTopic == "", "promote", "it needs --model-topic, which has the champion")
 	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
 	bad(t.queue < 1, "queue", "%d is less than 1", t.queue)
 	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
@@ -229,7 +230,7 @@ func (t *train) job() (trainer.Job, error) {
 	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
-	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace}
+	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
 		return job, err
 	}
@@ -307,4 +308,15 @@ func (l logHook) Checkpointed(path string, h checkpoint.Header, bytes int64, too
 // Published implements trainer.HookPublished.
 func (l logHook) Published(u *stream.Update, took time.Duration) {
 	l.log.Info("model published", "model", u.Model, "version", u.Version, "kind", u.Kind, "examples", u.Examples, "bytes", len(u.Payload), "took", took)
+}
+
+// Decided implements engine.DecidedHook.
+func (l logHook) Decided(d engine.GateDecision) {
+	l.log.Info("gate", "verdict", d.Verdict, "model_of_examples", d.Model, "at_examples", d.At, "why", d.Why, "on_examples", d.Examples,
+		"gain", float64(d.Gain), "low", float64(d.Low), "high", float64(d.High))
+}
+
+// Promoted implements trainer.HookPromoted.
+func (l logHook) Promoted(alias string, u *stream.Update, why stream.Promotion) {
+	l.log.Info("model promoted", "model", u.Model, "alias", alias, "version", u.Version, "before", why.Previous, "examples", u.Examples, "reason", why.Reason)
 }

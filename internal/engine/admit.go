@@ -11,10 +11,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// gate is what the admission of records depends on: the records before, as far
+// admission is what the admission of records depends on: the records before, as far
 // as they were admitted, and what the learner takes. It does not depend on the
 // preprocessing, which is not known before the warm-up has ended.
-type gate struct {
+type admission struct {
 	limits algos.Limits
 	dim    int // of dense examples; 0 before the first
 	index  int // the largest of a feature, from 1 on
@@ -73,8 +73,8 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		case !x.Labelled:
 			return refuse(stream.StageLabel, stream.ReasonMissing, "y", errors.New("there is none"))
 		}
-	} else if !x.X.Sparse() && e.gate.dim > 0 && len(x.X.Val) != e.gate.dim {
-		return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.gate.dim))
+	} else if !x.X.Sparse() && e.admission.dim > 0 && len(x.X.Val) != e.admission.dim {
+		return refuse(stream.StageFeature, stream.ReasonDimension, "x", fmt.Errorf("%d features where the stream has %d", len(x.X.Val), e.admission.dim))
 	}
 	if i, err := e.tooLarge(x.X); err != nil {
 		j := i
@@ -102,7 +102,7 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is not from %g to %g", w, leastWeight, mostWeight))
 	}
 	if !e.isLabel(it) {
-		if err := e.gate.pass(x.X); err != nil {
+		if err := e.admission.pass(x.X); err != nil {
 			return refuse(stream.StageLearn, stream.ReasonLimit, "x", fmt.Errorf("%w, learner %s", err, e.cfg.Spec.Name))
 		}
 	}
@@ -135,7 +135,7 @@ func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 }
 
 // pass lets an example through, or says why the learner does not take it.
-func (g *gate) pass(x stream.Vec) error {
+func (g *admission) pass(x stream.Vec) error {
 	if most := g.limits.Features; most > 0 && x.Dim() > most {
 		return fmt.Errorf("feature %d is beyond the limit of %d (option %s)", x.Dim(), most, g.limits.Option)
 	}
@@ -154,7 +154,7 @@ func (g *gate) pass(x stream.Vec) error {
 
 // distinct returns how many features there have been after x. Those of dense
 // examples count, whether they are 0 or not.
-func (g *gate) distinct(x stream.Vec) int {
+func (g *admission) distinct(x stream.Vec) int {
 	if !x.Sparse() {
 		n := len(x.Val)
 		for j := range g.seen {
@@ -174,7 +174,7 @@ func (g *gate) distinct(x stream.Vec) int {
 }
 
 // see notes the features of x.
-func (g *gate) see(x stream.Vec) {
+func (g *admission) see(x stream.Vec) {
 	if !x.Sparse() {
 		for j := range g.seen {
 			if int(j) < len(x.Val) {
@@ -194,7 +194,7 @@ func (g *gate) see(x stream.Vec) {
 }
 
 // fields describes seen, which is part of a state only where it is not empty.
-func (g *gate) fields(f *state.Fields) {
+func (g *admission) fields(f *state.Fields) {
 	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return
 	}

@@ -207,7 +207,7 @@ func TestHashingBeyondTheLearner(t *testing.T) {
 func TestGateCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 200 {
-		g := gate{limits: algos.Limits{Distinct: 12, Option: "dims"}}
+		g := admission{limits: algos.Limits{Distinct: 12, Option: "dims"}}
 		there := map[int]bool{}
 		dim := 1 + r.IntN(6)
 		for range 30 {

@@ -113,7 +113,7 @@ func (e *Engine) checkClassWeights() (err error) {
 		c.auto = false
 		return nil
 	}
-	if e.gate.limits.Unweighted {
+	if e.admission.limits.Unweighted {
 		if c.given != nil {
 			return fmt.Errorf("class weights: learner %s cannot weigh examples", e.cfg.Spec.Name)
 		}

@@ -57,7 +57,10 @@ type Config struct {
 	// MaxClasses at most; 0 is DefaultMaxClasses.
 	Signature  codec.Signature
 	MaxClasses int
-	Log        *slog.Logger
+	// Gate is the text of a gate.Rule, by which a champion is chosen; without there
+	// is none.
+	Gate string
+	Log  *slog.Logger
 }
 
 // The warm-up sizes for tuning and for fitting a scale.
@@ -109,7 +112,7 @@ type Engine struct {
 	at        stream.Partition
 	next      int64
 	ahead     bool // at and next are not in offsets yet
-	gate      gate
+	admission admission
 	classes   *classes // nil unless there are more than two
 	version2  bool     // the state that is read is of version 2
 	finished  bool
@@ -126,7 +129,8 @@ type Engine struct {
 	calib     *calibrate.Online        // of two classes; else nil
 	soft      *calibrate.OnlineSoftmax // of more than two; else nil
 	steps     uint64
-	clipTold  int // features of which the log says that they are clipped; no part of the state
+	promoter  *promoter // nil without
+	clipTold  int       // features of which the log says that they are clipped; no part of the state
 
 	block   []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
 	told    []told            // what was foretold of them
@@ -210,11 +214,16 @@ func NewEngine(cfg Config) (*Engine, error) {
 	case cfg.Delay > 0 || cfg.Join.Topic != "":
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
-	if e.gate.limits, err = limits(e.cfg, e.env(), opts); err != nil {
+	if e.admission.limits, err = limits(e.cfg, e.env(), opts); err != nil {
 		return nil, err
 	}
 	if err := e.checkClassWeights(); err != nil {
 		return nil, err
+	}
+	if cfg.Gate != "" {
+		if e.promoter, err = newPromoter(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Warmup == 0 {
 		return e, e.start(context.Background())
@@ -236,15 +245,23 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 // says. Where the calls are cut does not matter to the state. The features of
 // the examples then belong to the engine, the items to the caller. It returns
 // the number of items consumed. An error is final, except that of ctx, after
-// which Consume may be called with the items from there on.
+// which Consume may be called with the items from there on. So it may where
+// there are fewer without an error, which is where a gate has taken a candidate.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
-		if err := e.consume(ctx, i, &items[i]); err != nil {
+		err := e.consume(ctx, i, &items[i])
+		if err == errCandidate {
+			return i, nil
+		}
+		if err != nil {
 			return i, err
 		}
 	}
 	return len(items), nil
 }
+
+// errCandidate says that a candidate has been taken, and nothing consumed.
+var errCandidate = errors.New("a candidate has been taken")
 
 func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	if it.Tombstone {
@@ -266,6 +283,13 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	} else if it.Err == nil {
 		if err := e.work(ctx); err != nil {
 			return err
+		}
+	}
+	if e.promoter != nil {
+		if taken, err := e.challenge(ctx); err != nil {
+			return err
+		} else if taken {
+			return errCandidate
 		}
 	}
 	if it.Err != nil && e.refused != nil {
@@ -341,6 +365,7 @@ func (e *Engine) take(x *stream.Example, told told) {
 
 // push puts an example into the block.
 func (e *Engine) push(x *stream.Example, told told) {
+	e.promoter.note(x)
 	x.X = e.transform.Next(x.X)
 	e.weigh(x)
 	e.fresh = e.fresh || e.classes.fresh(x)
@@ -395,6 +420,7 @@ func (e *Engine) takeSteps(ctx context.Context) error {
 // flush scores the examples in the block, which no step separates, and hands
 // them to the learner; then it takes the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
+	e.promoter.score()
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
 	}
@@ -572,6 +598,9 @@ func (e *Engine) start(ctx context.Context) error {
 	l, err := e.cfg.Spec.New(env, options)
 	if err != nil {
 		return err
+	}
+	if e.promoter != nil {
+		e.promoter.begin(e.warm)
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
 	e.tellClipped()

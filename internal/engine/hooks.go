@@ -36,6 +36,17 @@ type (
 	PublishedHook interface {
 		Published(u *stream.Update, took time.Duration)
 	}
+	// ServedHook is told, where there is a gate, of the decision of the champion on
+	// each labelled example, or the number of its class, NaN while there is no
+	// champion: in the order of ScoredHook, and before that is told of the same.
+	ServedHook interface{ Served(decision float64) }
+	// DecidedHook is told what a gate has decided.
+	DecidedHook interface{ Decided(d GateDecision) }
+	// PromotedHook is told when the alias of a champion stands for a version, on the
+	// persisting goroutine.
+	PromotedHook interface {
+		Promoted(alias string, u *stream.Update, why stream.Promotion)
+	}
 	// FailedHook is told, on any goroutine and perhaps more than once, why a run
 	// cannot go on, before what may still be done is done: a step of the learner
 	// may take long.

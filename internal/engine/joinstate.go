@@ -15,7 +15,7 @@ func (e *Engine) moreFields(f *state.Fields) {
 	var kept string
 	var j Join
 	var delay int
-	defer e.gate.fields(f)
+	defer e.admission.fields(f)
 	if !f.Decoding() {
 		kept, j, delay = e.cfg.Kept, e.cfg.Join, e.cfg.Delay
 		if kept == "" && e.join == nil {

@@ -23,12 +23,14 @@ const MetaDeadLetters = "dead_letters"
 const MetaSchemas = "written_schemas"
 
 // job is what persist does for one snapshot, in this order: wait for the dead
-// letters, have the snapshot confirmed, store it, publish the model, commit the
-// offsets for lag displays.
+// letters, have the snapshot confirmed, store it, publish the model, promote the
+// champion, commit the offsets for lag displays.
 type job struct {
 	snap   *checkpoint.Snapshot // nil without a store
 	update *stream.Update       // nil if the model has not changed
-	start  time.Time
+	// promote is nil if the champion has not changed.
+	promote *promotion
+	start   time.Time
 }
 
 // snapshot copies the state and hands it to persist. It must not be called
@@ -45,13 +47,17 @@ func (r *run) snapshot() error {
 	if err != nil {
 		return err
 	}
-	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended) {
+	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended || r.taken) {
 		if j.update, err = r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond)); err != nil {
 			return err
 		}
 		if j.update != nil {
 			r.Version++
 			r.lastPublished = r.e.steps
+			if r.taken {
+				r.versions.of[r.e.promoter.candidate.id()] = versionTime{j.update.Version, j.update.Created}
+				r.taken = false
+			}
 		}
 		if one := r.e.OneLabel(); one != nil && !r.warned {
 			r.warned = true
@@ -62,8 +68,18 @@ func (r *run) snapshot() error {
 		if err := r.complete(&j.snap.Header); err != nil {
 			return err
 		}
+		if r.e.promoter != nil && r.Publisher != nil {
+			j.snap.Header.Meta = append(j.snap.Header.Meta, [2]string{MetaGate, r.versions.text(r.e.promoter)})
+		}
 	}
-	if j.snap == nil && j.update == nil && r.DeadLetters == nil {
+	if p := r.e.promoter; p != nil {
+		if j.promote = r.promotion(r.e, &r.versions); j.promote != nil {
+			r.versions.settled(p, j.promote.update.Version)
+		} else {
+			r.versions.settled(p, r.versions.alias)
+		}
+	}
+	if j.snap == nil && j.update == nil && j.promote == nil && r.DeadLetters == nil {
 		return nil
 	}
 	r.busy = true
@@ -174,6 +190,11 @@ func (r *run) do(j *job) error {
 			return err
 		}
 		r.deltas.published(j.update, u)
+	}
+	if j.promote != nil {
+		if err := r.promote(r.after, j.promote); err != nil {
+			return err
+		}
 	}
 	if c, ok := r.Source.(stream.Committer); ok && j.snap != nil {
 		// Lag displays only: a failure must not stop the run.

@@ -95,6 +95,8 @@ type RunConfig struct {
 	// MaxDead ends a run that tolerates records when more than this share of the
 	// latest ones cannot be used, see trainer.Job; 0 is DefaultMaxDead.
 	MaxDead float64
+	// Champions says where the champions of a gate go.
+	Champions Champions
 	// SkipTombstones passes over records without a value.
 	SkipTombstones bool
 	// CheckpointInterval and CheckpointEvery say how much time and how many
@@ -176,15 +178,23 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if r.Version > 0 {
 		r.lastPublished = e.steps
 	}
+	var err error
+	if r.versions, err = parseVersions(cfg.Champions.Meta); err != nil {
+		return Result{}, err
+	}
 
 	e.decoder = cfg.Decoder
 	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
+	if e.promoter != nil {
+		tell(cfg.Hooks, func(h ServedHook) { e.promoter.serve = h.Served })
+		e.promoter.decide = func(d GateDecision) { tell(cfg.Hooks, func(h DecidedHook) { h.Decided(d) }) }
+	}
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
 	go r.in.run(inCtx)
 	go r.persist()
 
-	err := r.loop(ctx)
+	err = r.loop(ctx)
 	stopIngest()
 	for range r.in.queue { // let ingest end
 	}
@@ -219,6 +229,9 @@ type run struct {
 	began         uint64 // records consumed before this run
 	ended         bool
 	warned        bool // that no model is published
+
+	versions versions // of the models at the gate
+	taken    bool     // a candidate has been, and has no version yet
 
 	dead []*stream.RecordError // the latest, as far as this run has seen them
 }
@@ -271,23 +284,32 @@ func (r *run) due() bool {
 	if n == 0 {
 		return false
 	}
-	return r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
+	return r.Publisher != nil && r.e.promoter != nil && r.e.promoter.moves() > r.versions.published ||
+		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }
 
 // consume passes a batch to the engine.
 func (r *run) consume(b *batch) error {
-	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, i, why) }
+	done := 0
+	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, done+i, why) }
 	defer func() { r.e.refused = nil }()
-	n, err := r.e.Consume(r.after, b.items)
-	if r.Recorder != nil {
-		for i := range n {
-			if err := r.Recorder.Write(&b.records[i]); err != nil {
-				return fmt.Errorf("recording: %w", err)
+	for {
+		n, err := r.e.Consume(r.after, b.items[done:])
+		if r.Recorder != nil {
+			for i := range n {
+				if err := r.Recorder.Write(&b.records[done+i]); err != nil {
+					return fmt.Errorf("recording: %w", err)
+				}
 			}
 		}
+		if done += n; err != nil || done == len(b.items) {
+			return err
+		}
+		if err := r.candidate(); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // refuse deals with record i of b, which cannot be used.

@@ -57,11 +57,11 @@ func (e *Engine) fields(f *state.Fields) {
 	}
 	e.positions()
 	offsetFields(f, &e.offsets)
-	f.Int("dim", &e.gate.dim)
+	f.Int("dim", &e.admission.dim)
 	if e.version2 {
-		e.gate.index = e.gate.dim
+		e.admission.index = e.admission.dim
 	} else {
-		f.Int("index", &e.gate.index)
+		f.Int("index", &e.admission.index)
 	}
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
@@ -91,6 +91,7 @@ func (e *Engine) fields(f *state.Fields) {
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)
 	}
+	e.promoterFields(f)
 	if f.Decoding() && f.Err() == nil {
 		e.clipTold = len(e.transform.Clipped().Features)
 	}

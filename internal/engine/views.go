@@ -88,7 +88,7 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 		return nil
 	}
 	sig := e.cfg.Signature
-	sig.Dim, sig.Index = e.gate.dim, e.gate.index
+	sig.Dim, sig.Index = e.admission.dim, e.admission.index
 	if e.classes != nil {
 		for _, name := range e.classes.list[e.classes.listed:e.classes.told] {
 			if err := sig.AddClass(name); err != nil { // the decoder has let it pass

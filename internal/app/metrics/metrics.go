@@ -56,6 +56,8 @@ type Trainer struct {
 	checkpointTime          *late
 	modelVersion            *late
 	modelBytes, modelTime   *late
+	championVersion         *late
+	decided                 *prometheus.CounterVec
 }
 
 // view is what Collect sees of an engine.
@@ -68,7 +70,8 @@ type view struct {
 	nonzero int
 	join    *engine.JoinStats // nil without
 	clipped prep.Clipped
-	waits   bool // there is no model, since no two labels differ
+	gate    *engine.GateReport // nil without
+	waits   bool               // there is no model, since no two labels differ
 	// Of events.
 	fields   []codec.FieldCount
 	unlisted uint64
@@ -98,6 +101,10 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 		modelVersion:    newLate("streamsvm_model_version", "Version of the newest model published."),
 		modelBytes:      newLate("streamsvm_model_size_bytes", "Size of the newest model published."),
 		modelTime:       newLate("streamsvm_model_timestamp_seconds", "When the newest model published was made, in Unix time."),
+		championVersion: newLate("streamsvm_champion_version", "Version that the gate has made the champion."),
+		decided: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streamsvm_gate_decisions_total", Help: "What the gate has decided since the process started: candidates promoted or rejected, champions demoted.",
+		}, []string{"verdict"}),
 	}
 	// What is likely is there from the start, or the first increase would not
 	// be seen.
@@ -113,7 +120,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 		}
 	}
 	reg.MustRegister(t.dead, t.checkpoints, t.checkpointTook, t.checkpointBytes, t.checkpointTime,
-		t.published, t.deltas, t.publishedBytes, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, collector{t})
+		t.published, t.deltas, t.publishedBytes, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, t.championVersion, t.decided, collector{t})
 	return t
 }
 
@@ -134,7 +141,7 @@ func (t *Trainer) Consumed(e *engine.Engine, queued int64) {
 	t.last = now
 	summary := e.Prequential().Summary()
 	summary.Name(e.Classes())
-	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(), clipped: e.Clipped(), waits: e.OneLabel() != nil}
+	v := &view{counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(), clipped: e.Clipped(), gate: e.Gate(), waits: e.OneLabel() != nil}
 	v.fields, _, v.unlisted = e.Fields()
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
@@ -169,6 +176,14 @@ func (t *Trainer) Published(u *stream.Update, took time.Duration) {
 	}
 	t.modelBytes.Set(float64(size))
 	t.modelTime.Set(unix(u.Created))
+}
+
+// Decided implements engine.DecidedHook.
+func (t *Trainer) Decided(d engine.GateDecision) { t.decided.WithLabelValues(d.Verdict).Inc() }
+
+// Promoted implements trainer.HookPromoted.
+func (t *Trainer) Promoted(_ string, u *stream.Update, _ stream.Promotion) {
+	t.championVersion.Set(float64(u.Version))
 }
 
 // late is a gauge that is not there until it has been set: 0 would be a time,
@@ -216,6 +231,10 @@ var (
 	clipped  = desc("clipped_values_total", "Feature values that were clipped after scaling.")
 	clipping = desc("clipped_examples_total", "Examples of which a feature value was clipped after scaling.")
 	waits    = desc("model_waits_for_labels", "1 while nothing is published since no two labels of the examples differ, else 0.")
+	trialOf  = desc("gate_examples", "Examples on which the candidate at the gate has been compared with the champion.")
+	gain     = desc("gate_gain", "By how much the mean loss of the champion is higher than the candidate's, and bounds of that.", "bound")
+	waitsFor = desc("gate_waits", "1; why the candidate at the gate is not the champion is in the label.", "why")
+	served   = desc("champion_accuracy", "Share of right predictions of the champions, each while it was the champion.")
 	queue    = desc("queue_records", "Records fetched that wait to be learned.")
 	sample   = desc("sample_examples", "Examples that the learner holds.")
 	steps    = desc("steps_total", "Steps of the learner.")
@@ -317,6 +336,16 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	send(clipped, counter, float64(v.clipped.Values))
 	send(clipping, counter, float64(v.clipped.Examples))
 	send(waits, gauge, map[bool]float64{true: 1}[v.waits])
+	if g := v.gate; g != nil {
+		send(trialOf, gauge, float64(g.Examples))
+		send(gain, gauge, float64(g.Gain), "")
+		send(gain, gauge, float64(g.Low), "low")
+		send(gain, gauge, float64(g.High), "high")
+		send(served, gauge, float64(g.Served.Accuracy))
+		if g.Waits != "" {
+			send(waitsFor, gauge, 1, g.Waits)
+		}
+	}
 	send(queue, gauge, float64(v.queued))
 	send(sample, gauge, float64(v.report.Sample))
 	send(steps, counter, float64(v.report.Step))
