@@ -1,22 +1,20 @@
 package codec
 
 import (
-	"encoding/binary"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/event"
 )
 
-// names finds the fields of an object by their keys: an open hash table, which
-// for the keys of events takes a fraction of the time of a map.
+// names finds the fields of an object by their keys.
 type names struct {
-	table []name // a power of 2, at least twice as many as there are names
-	n     int
+	table event.Table
+	list  []*name // as the table has them
 }
 
 // A name stands for a field, or for an object with fields of its own.
 type name struct {
-	text string // empty where the table has none
+	text string
 	at   int    // the field; see below
 	sub  *names // the fields of the object, or nil
 }
@@ -82,60 +80,19 @@ func (n *names) put(path string, at int) {
 
 // get returns the entry of a key, which is made if there is none.
 func (n *names) get(text string) *name {
-	if e := n.find([]byte(text)); e != nil {
-		return e
+	at := n.table.Put(text)
+	if at == len(n.list) {
+		n.list = append(n.list, &name{text: text, at: inside})
 	}
-	if 2*(n.n+1) > len(n.table) {
-		old := n.table
-		n.table = make([]name, max(4, 2*len(old)))
-		for _, e := range old {
-			if e.text != "" {
-				*n.free(e.text) = e
-			}
-		}
-	}
-	n.n++
-	e := n.free(text)
-	*e = name{text: text, at: inside}
-	return e
-}
-
-func (n *names) free(text string) *name {
-	for i := n.slot([]byte(text)); ; i = (i + 1) & (len(n.table) - 1) {
-		if n.table[i].text == "" {
-			return &n.table[i]
-		}
-	}
+	return n.list[at]
 }
 
 // find returns the entry of a key, or nil.
 func (n *names) find(key []byte) *name {
-	if len(n.table) == 0 || len(key) == 0 {
-		return nil
+	if at := n.table.Find(key); at >= 0 {
+		return n.list[at]
 	}
-	for i := n.slot(key); ; i = (i + 1) & (len(n.table) - 1) {
-		e := &n.table[i]
-		if e.text == string(key) {
-			return e
-		}
-		if e.text == "" {
-			return nil
-		}
-	}
-}
-
-func (n *names) slot(b []byte) int {
-	var h uint64
-	switch l := len(b); {
-	case l >= 8:
-		h = binary.LittleEndian.Uint64(b) + 31*binary.LittleEndian.Uint64(b[l-8:])
-	case l >= 4:
-		h = uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[l-4:]))<<32
-	case l > 0:
-		h = uint64(b[0]) | uint64(b[l/2])<<8 | uint64(b[l-1])<<16
-	}
-	h = (h + uint64(len(b))) * 0x9e3779b97f4a7c15
-	return int(h>>32) & (len(n.table) - 1)
+	return nil
 }
 
 // pathOf returns the path of key in an object, as messages and schemas have it.
