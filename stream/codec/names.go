@@ -17,6 +17,8 @@ type name struct {
 	text string
 	at   int    // the field; see below
 	sub  *names // the fields of the object, or nil
+	// plain says that of a number float32 is all that is kept.
+	plain bool
 }
 
 // What a name stands for that is no feature's field.
@@ -31,24 +33,25 @@ const (
 // newNames returns the names of a schema's fields.
 func newNames(s *event.Schema) *names {
 	root := new(names)
-	add := func(path string, at int) {
+	add := func(path string, at int, plain bool) {
 		if path == "" {
 			return
 		}
-		root.put(path, at)
+		root.put(path, at, plain)
 		if s.Root != "" {
-			root.put(s.Root+"."+path, at)
+			root.put(s.Root+"."+path, at, plain)
 		}
 	}
-	add(s.Label, labelAt)
-	add(s.ID, idAt)
-	add(s.Weight, weightAt)
+	add(s.Label, labelAt, false)
+	add(s.ID, idAt, false)
+	add(s.Weight, weightAt, false)
 	for i := range s.Fields {
 		at := i
-		if s.Fields[i].Type == event.Ignore {
+		f := &s.Fields[i]
+		if f.Type == event.Ignore {
 			at = ignored
 		}
-		add(s.Fields[i].Name, at)
+		add(f.Name, at, f.Type == event.Numeric && f.Transform == "" && f.Clip == nil)
 	}
 	return root
 }
@@ -59,9 +62,9 @@ const mostDots = 6
 
 // put adds a path: as one key, and as a key of each object that its dots may
 // stand for.
-func (n *names) put(path string, at int) {
+func (n *names) put(path string, at int, plain bool) {
 	if e := n.get(path); e.at == inside {
-		e.at = at
+		e.at, e.plain = at, plain
 	}
 	dots := strings.Count(path, ".")
 	for i := range len(path) {
@@ -73,7 +76,7 @@ func (n *names) put(path string, at int) {
 			if e.sub == nil {
 				e.sub = new(names)
 			}
-			e.sub.put(path[i+1:], at)
+			e.sub.put(path[i+1:], at, plain)
 		}
 	}
 }
