@@ -2,7 +2,7 @@
 // the vector that a learner takes, against what others decode them to: goavro to
 // a map, dynamicpb to a message, encoding/json to a map.
 //
-//	go -C bench test ./wire -run Ratios -v
+//	go -C bench test ./wire -run xxx -bench . -cpu 1 -count 5
 package wire
 
 import (
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/linkedin/goavro/v2"
 	"golang.org/x/sys/unix"
@@ -66,120 +67,120 @@ func descriptor(tb testing.TB) (*descriptorpb.FileDescriptorProto, protoreflect.
 	return file, d.Messages().Get(0)
 }
 
-// TestRatios has all in one run, on one core.
-func TestRatios(t *testing.T) {
+// values returns the same events in each form.
+func values(tb testing.TB, goav *goavro.Codec, m protoreflect.MessageDescriptor) (texts, avros, protos [][]byte) {
+	tb.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	goav, err := goavro.NewCodec(avroText)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, m := descriptor(t)
-	var texts, avros, protos [][]byte
 	for i := range records {
 		e := map[string]any{"id": fmt.Sprintf("tx-%08d", i), "amount": float64(r.IntN(100000)) / 100, "country": []string{"AT", "CH", "DE", "FR", "IT"}[r.IntN(5)],
 			"hour": r.IntN(24), "age": 18 + r.IntN(60), "vip": r.IntN(2) == 0, "merchant": fmt.Sprintf("m%d", r.IntN(500)), "score": r.NormFloat64(),
 			"count": r.IntN(1 << 20), "ratio": float64(float32(r.Float64())), "channel": []string{"web", "app", "shop"}[r.IntN(3)], "label": r.IntN(2) == 0}
 		b, err := json.Marshal(e)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		texts = append(texts, b)
 		d := dynamicpb.NewMessage(m)
 		if err := protojson.Unmarshal(b, d); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if b, err = proto.Marshal(d); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		protos = append(protos, append([]byte{0, 0, 0, 0, 1, 0}, b...))
 		e["age"] = goavro.Union("int", e["age"])
 		if b, err = goav.BinaryFromNative(binary.BigEndian.AppendUint32([]byte{0}, 1), e); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		avros = append(avros, b)
 	}
+	return texts, avros, protos
+}
+
+func BenchmarkRatios(b *testing.B) {
+	goav, err := goavro.NewCodec(avroText)
+	if err != nil {
+		b.Fatal(err)
+	}
+	file, m := descriptor(b)
 	set, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	ours := func(name string, s *codec.WrittenSchema, values [][]byte) func(b *testing.B) {
-		c, err := codec.New(name, codec.Options{Schema: schema, Labels: "false,true", Schemas: fixed{s}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return func(b *testing.B) {
+	texts, avros, protos := values(b, goav, m)
+	for _, c := range []struct {
+		codec  string
+		schema *codec.WrittenSchema
+		values [][]byte
+		other  string
+		decode func(value []byte) error
+	}{
+		{"json", nil, texts, "encoding/json", func(value []byte) error {
+			var v map[string]any
+			return json.Unmarshal(value, &v)
+		}},
+		{"avro", &codec.WrittenSchema{Type: codec.AvroSchema, Text: avroText}, avros, "goavro", func(value []byte) error {
+			_, _, err := goav.NativeFromBinary(value[5:])
+			return err
+		}},
+		{"protobuf", &codec.WrittenSchema{Type: codec.ProtobufSchema, Descriptors: set}, protos, "dynamicpb", func(value []byte) error {
+			return proto.Unmarshal(value[6:], dynamicpb.NewMessage(m))
+		}},
+	} {
+		b.Run(c.codec, func(b *testing.B) {
+			dec, err := codec.New(c.codec, codec.Options{Schema: schema, Labels: "false,true", Schemas: fixed{c.schema}})
+			if err != nil {
+				b.Fatal(err)
+			}
 			var a stream.Arena
 			var ex stream.Example
-			for i := range b.N {
-				if i%512 == 0 {
-					a.Reset()
-				}
-				if err := c.DecodeIn(&a, values[i%records], &ex); err != nil {
-					b.Fatal(err)
+			// Many at a time: what one leaves to the garbage collector is not to be
+			// paid by the other.
+			const turns = 25
+			each := func(f func(value []byte) error) func() {
+				return func() {
+					for i := range turns * records {
+						if i%500 == 0 { // as many as a batch
+							a.Reset()
+						}
+						if err := f(c.values[i%records]); err != nil {
+							b.Fatal(err)
+						}
+					}
 				}
 			}
-		}
+			ours := each(func(value []byte) error { return dec.DecodeIn(&a, value, &ex) })
+			theirs := each(c.decode)
+			if n := testing.AllocsPerRun(2, ours); n > 0 {
+				b.Errorf("%v allocations for %d events", n, turns*records)
+			}
+			// In turn, so that what else the machine does slows down both.
+			var of, than time.Duration
+			for b.Loop() {
+				of += took(ours)
+				than += took(theirs)
+			}
+			n := float64(b.N) * turns * records
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(of)/n, "ns/event")
+			b.ReportMetric(float64(than)/n, c.other+"-ns/event")
+			b.ReportMetric(float64(than)/float64(of), "times")
+		})
 	}
-	runs := []struct {
-		name string
-		f    func(b *testing.B)
-	}{
-		{"Avro: streamsvm, to the vector", ours("avro", &codec.WrittenSchema{Type: codec.AvroSchema, Text: avroText}, avros)},
-		{"Avro: goavro, to a map", func(b *testing.B) {
-			for i := range b.N {
-				if _, _, err := goav.NativeFromBinary(avros[i%records][5:]); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}},
-		{"Protobuf: streamsvm, to the vector", ours("protobuf", &codec.WrittenSchema{Type: codec.ProtobufSchema, Descriptors: set}, protos)},
-		{"Protobuf: dynamicpb, to a message", func(b *testing.B) {
-			for i := range b.N {
-				if err := proto.Unmarshal(protos[i%records][6:], dynamicpb.NewMessage(m)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}},
-		{"JSON: streamsvm, to the vector", ours("json", nil, texts)},
-		{"JSON: encoding/json, to a map", func(b *testing.B) {
-			for i := range b.N {
-				var v map[string]any
-				if err := json.Unmarshal(texts[i%records], &v); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}},
-	}
-	// The time of the processor, whatever else the machine does.
-	took := func() float64 {
+}
+
+// took returns the time of the processor that f takes.
+func took(f func()) time.Duration {
+	now := func() time.Duration {
 		var u unix.Rusage
 		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
+			panic(err)
 		}
-		return float64(u.Utime.Nano() + u.Stime.Nano())
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	best := make([]float64, len(runs))
-	allocs := make([]int64, len(runs))
-	for range 3 {
-		for i, run := range runs {
-			b := &testing.B{N: 200_000}
-			allocs[i] = int64(testing.AllocsPerRun(1, func() { run.f(&testing.B{N: records}) })) / records
-			start := took()
-			run.f(b)
-			if ns := (took() - start) / float64(b.N); best[i] == 0 || ns < best[i] {
-				best[i] = ns
-			}
-		}
-	}
-	for i, run := range runs {
-		t.Logf("%-36s %7.0f ns  %3d allocations", run.name, best[i], allocs[i])
-	}
-	for i := 0; i < len(runs); i += 2 {
-		t.Logf("%s: %.1f times as fast", runs[i].name, best[i+1]/best[i])
-		if allocs[i] != 0 {
-			t.Errorf("%s: %d allocations for each event", runs[i].name, allocs[i])
-		}
-	}
+	start := now()
+	f()
+	return now() - start
 }
 
 type fixed struct{ s *codec.WrittenSchema }

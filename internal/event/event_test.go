@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -27,7 +28,7 @@ func TestMurmur3(t *testing.T) {
 		{"a", "b", 3016165030}, {"country", "DE", 2312529861}, {"merchant", "m17", 1128676159},
 		{"x", "", 998814254}, {"näme", "ü", 1400456955}, {"abcdefgh", "12345", 2446974955},
 	} {
-		if got := murmur3(c.name, []byte(c.text)); got != c.want {
+		if got := newMurmur(c.name + "=").sum([]byte(c.text)); got != c.want {
 			t.Errorf("%s=%s: %d, want %d", c.name, c.text, got, c.want)
 		}
 	}
@@ -36,6 +37,7 @@ func TestMurmur3(t *testing.T) {
 		at, sign   int
 	}{{"country", "DE", 11, -1}, {"merchant", "m17", 15, 1}, {"a", "b", 10, -1}} {
 		f := Field{Name: c.name, Hash: 16}
+		f.prepare()
 		if at, sign := f.slot([]byte(c.text)); at != c.at || sign != c.sign {
 			t.Errorf("%s=%s: slot %d, %d, want %d, %d", c.name, c.text, at, sign, c.at, c.sign)
 		}
@@ -272,24 +274,110 @@ func TestParseRefuses(t *testing.T) {
 
 // FuzzParse: whatever a model holds for a schema, it is refused or can encode.
 func FuzzParse(f *testing.F) {
-	s, err := Infer(sample(100), Spec{})
-	if err != nil {
-		f.Fatal(err)
+	// Each seed has a field: of a long one the fuzzer does nothing but try for
+	// minutes whether less of it does as well.
+	events := sample(20)
+	for _, n := range events[1] {
+		var column [][]Named
+		for _, e := range events {
+			i := slices.IndexFunc(e, func(m Named) bool { return m.Name == n.Name })
+			if i < 0 {
+				column = append(column, nil)
+				continue
+			}
+			column = append(column, e[i:i+1])
+		}
+		if s, err := Infer(column, Spec{}); err == nil {
+			f.Add(s.String())
+		}
 	}
-	f.Add(s.String())
+	values := []Cell{{}, {Kind: Null}, num(2.5), flag(1), text("DE"), text("two words"), text("2026-03-01T10:00:00Z"),
+		{Kind: Time, Num: 1e12}, {Kind: List, To: 2}, {Kind: Other}}
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := Parse(text)
 		if err != nil || s.Dim() > 1<<16 {
 			return
 		}
 		r := new(Row)
-		r.Reset(len(s.Fields))
-		x, err := s.Encode(r, nil, NewSeen(s))
-		if err == nil && (x.Dim() > s.Dim() || x.CheckFinite() >= 0) {
-			t.Fatalf("%v by %s", x, text)
+		for _, v := range values {
+			r.Reset(len(s.Fields))
+			r.Items = append(r.Items, num(1), Cell{Kind: Null})
+			for i := range r.Cells {
+				r.Cells[i] = v
+			}
+			x, err := s.Encode(r, nil, NewSeen(s))
+			if err == nil && (x.Dim() > s.Dim() || x.CheckFinite() >= 0) {
+				t.Fatalf("%v by %s", x, text)
+			}
 		}
 		if again, err := Parse(s.String()); err != nil || again.String() != s.String() {
 			t.Fatalf("%s: %v", s, err)
 		}
 	})
+}
+
+// TestTable compares with a map, on texts of all lengths that differ in one byte.
+func TestTable(t *testing.T) {
+	rng := rand.New(rand.NewSource(7))
+	var table Table
+	want := map[string]int{}
+	var texts [][]byte
+	for n := range 40 {
+		for range 50 {
+			b := bytes.Repeat([]byte{'a'}, n)
+			if n > 0 {
+				b[rng.Intn(n)] = byte(rng.Intn(4))
+			}
+			texts = append(texts, b)
+		}
+	}
+	for i, b := range texts {
+		if i%2 > 0 {
+			continue
+		}
+		if _, ok := want[string(b)]; !ok {
+			want[string(b)] = len(want)
+		}
+		if at := table.Put(string(b)); at != want[string(b)] {
+			t.Fatalf("%q is put at %d, want %d", b, at, want[string(b)])
+		}
+	}
+	for _, b := range texts {
+		at, ok := want[string(b)]
+		if !ok {
+			at = -1
+		}
+		if got := table.Find(b); got != at {
+			t.Fatalf("%q is found at %d, want %d", b, got, at)
+		}
+	}
+}
+
+// TestSteps: what most values are is encoded as the values that are looked at
+// more closely are.
+func TestSteps(t *testing.T) {
+	events := sample(1000)
+	s, err := Infer(events, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events = append(events, []Named{{Name: "amount", Cell: num(1e300)}}, []Named{{Name: "amount", Cell: num(-1e9)}, {Name: "shop", Cell: text("no shop")}, {Name: "country", Cell: text("")}})
+	slow := *s
+	slow.steps = slices.Clone(s.steps)
+	for i := range slow.steps {
+		slow.steps[i].kind = Other
+	}
+	seen, seenSlowly := NewSeen(s), NewSeen(s)
+	for _, e := range events {
+		x, err := s.Encode(row(s, e), nil, seen)
+		y, errSlow := slow.Encode(row(s, e), nil, seenSlowly)
+		if !reflect.DeepEqual(x, y) || fmt.Sprint(err) != fmt.Sprint(errSlow) {
+			t.Fatalf("%v, %v, and slowly %v, %v", x, err, y, errSlow)
+		}
+		seen.Events.Add(1)
+		seenSlowly.Events.Add(1)
+	}
+	if a, b := fmt.Sprint(seen.Counts()), fmt.Sprint(seenSlowly.Counts()); a != b {
+		t.Errorf("counted %s, and slowly %s", a, b)
+	}
 }

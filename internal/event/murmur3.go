@@ -1,33 +1,57 @@
 package event
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
-// murmur3 returns MurmurHash3_x86_32, seed 0, of name=text.
-func murmur3(name string, text []byte) uint32 {
-	const c1, c2 = 0xcc9e2d51, 0x1b873593
-	n := len(name) + 1 + len(text)
-	at := func(i int) uint32 {
-		switch {
-		case i < len(name):
-			return uint32(name[i])
-		case i == len(name):
-			return '='
-		}
-		return uint32(text[i-len(name)-1])
+// A murmur is MurmurHash3_x86_32, seed 0, of texts that begin alike: where it is
+// behind that beginning.
+type murmur struct {
+	h    uint32 // of whole blocks of four bytes
+	rest uint64 // the bytes behind them
+	n    int    // bytes so far
+}
+
+func newMurmur(beginning string) murmur {
+	m := murmur{n: len(beginning)}
+	b := []byte(beginning)
+	for ; len(b) >= 4; b = b[4:] {
+		m.h = murmurBlock(m.h, binary.LittleEndian.Uint32(b))
 	}
-	var h uint32
-	i := 0
-	for ; i+4 <= n; i += 4 {
-		k := at(i) | at(i+1)<<8 | at(i+2)<<16 | at(i+3)<<24
-		h ^= bits.RotateLeft32(k*c1, 15) * c2
-		h = bits.RotateLeft32(h, 13)*5 + 0xe6546b64
+	for i, c := range b {
+		m.rest |= uint64(c) << (8 * i)
 	}
-	var k uint32
-	for j := n - 1; j >= i; j-- {
-		k = k<<8 | at(j)
+	return m
+}
+
+func murmurBlock(h, k uint32) uint32 {
+	return bits.RotateLeft32(h^murmurWord(k), 13)*5 + 0xe6546b64
+}
+
+func murmurWord(k uint32) uint32 {
+	return bits.RotateLeft32(k*0xcc9e2d51, 15) * 0x1b873593
+}
+
+// sum returns the hash of the beginning and text.
+func (m murmur) sum(text []byte) uint32 {
+	h, rest, shift := m.h, m.rest, 8*uint(m.n%4)
+	n := uint32(m.n + len(text))
+	for ; len(text) >= 4; text = text[4:] {
+		rest |= uint64(binary.LittleEndian.Uint32(text)) << shift
+		h = murmurBlock(h, uint32(rest))
+		rest >>= 32
 	}
-	h ^= bits.RotateLeft32(k*c1, 15) * c2
-	h ^= uint32(n)
+	for _, c := range text {
+		rest |= uint64(c) << shift
+		shift += 8
+	}
+	if shift >= 32 {
+		h = murmurBlock(h, uint32(rest))
+		rest >>= 32
+	}
+	h ^= murmurWord(uint32(rest))
+	h ^= n
 	h ^= h >> 16
 	h *= 0x85ebca6b
 	h ^= h >> 13

@@ -81,7 +81,9 @@ type Field struct {
 	// Note says why the type was chosen, where that is not obvious.
 	Note string `json:"-" yaml:"-"`
 
-	at int // first feature
+	at    int    // first feature
+	table Table  // of Categories
+	hash  murmur // of the name and =
 }
 
 // Schema says what becomes of the fields of events.
@@ -102,7 +104,8 @@ type Schema struct {
 	// Fields are sorted by name.
 	Fields []Field `json:"fields" yaml:"-"`
 
-	dim int
+	dim   int
+	steps []step // of the fields that are used
 }
 
 // Limits of schemas.
@@ -256,7 +259,7 @@ func (s *Schema) place() error {
 	if !slices.Contains([]string{"", string(Ignore), Refuse}, s.Others) {
 		return fmt.Errorf("others: %q is not one of ignore, refuse", s.Others)
 	}
-	s.dim = 0
+	s.dim, s.steps = 0, nil
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if i > 0 && f.Name <= s.Fields[i-1].Name {
@@ -275,8 +278,20 @@ func (s *Schema) place() error {
 		if s.dim += f.width(); s.dim > math.MaxInt32 {
 			return errors.New("too many features")
 		}
+		f.prepare()
+		if f.Type != Ignore {
+			s.steps = append(s.steps, f.step(i))
+		}
 	}
 	return nil
+}
+
+// prepare makes categories be found.
+func (f *Field) prepare() {
+	f.table, f.hash = Table{}, newMurmur(f.Name+"=")
+	for _, c := range f.Categories {
+		f.table.Put(c)
+	}
 }
 
 func policies(missing, unknown, invalid string) error {

@@ -55,11 +55,14 @@ func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
 type jsonEvents struct {
 	jsonCodec
 	events
+	readers sync.Pool // of *eventReader
 }
 
 func newJSONEvents(c common, schema string) (*jsonEvents, error) {
 	e, err := newEvents(schema)
-	return &jsonEvents{jsonCodec{c}, e}, err
+	j := &jsonEvents{jsonCodec: jsonCodec{c}, events: e}
+	j.readers.New = func() any { return new(eventReader) }
+	return j, err
 }
 
 // Decode implements stream.Decoder.
@@ -73,10 +76,11 @@ func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example)
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
-	row := c.rows.Get().(*event.Row)
-	defer c.rows.Put(row)
-	row.Reset(len(c.schema.Fields))
-	r := eventReader{p: jsonText{b: value}, c: c, row: row}
+	r := c.readers.Get().(*eventReader)
+	defer r.put()
+	r.c, r.p, r.ex, r.k = c, jsonText{b: value}, stream.Example{}, 0
+	r.seenY, r.seenI, r.seeW = false, false, false
+	r.row.Reset(len(c.schema.Fields))
 	r.p.space()
 	if r.p.i == len(r.p.b) {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
@@ -91,11 +95,12 @@ func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example)
 	if r.p.i != len(r.p.b) {
 		return r.p.fail("", "want nothing after the object")
 	}
-	x, err := c.encode(row, a)
+	x, err := c.encode(&r.row, a)
 	if err != nil {
 		return err
 	}
-	*ex = stream.Example{ID: r.ex.ID, X: x, Y: r.ex.Y, Labelled: r.ex.Labelled, Class: r.ex.Class, Weight: r.ex.Weight}
+	*ex = r.ex
+	ex.X = x
 	return nil
 }
 
@@ -114,27 +119,82 @@ func unframed(value []byte) []byte {
 	return value
 }
 
-// eventReader reads one event.
+// eventReader reads one event after another.
 type eventReader struct {
 	p                  jsonText
 	c                  *jsonEvents
-	row                *event.Row
+	row                event.Row
 	ex                 stream.Example // but for X
 	seenY, seenI, seeW bool
+
+	keys []lastKey // of the event before
+	k    int       // how many there have been in this one
+}
+
+// A lastKey is one that the event before had, and so is likely to come again: a
+// producer writes the fields of all events in one order.
+type lastKey struct {
+	in    *names
+	first bool   // in its object
+	text  []byte // from the value before to its own
+	name  *name  // or nil
+}
+
+// Bounds of what is kept of keys.
+const (
+	mostKeys    = 256
+	longestKeys = 64
+)
+
+// put gives the reader back.
+func (r *eventReader) put() {
+	c := r.c
+	r.p, r.c, r.ex = jsonText{}, nil, stream.Example{}
+	c.readers.Put(r)
+}
+
+// next reads the next key of an object and what is around it, and returns what
+// it stands for, nil if for nothing; more is false at the end of the object.
+func (r *eventReader) next(n *names, first bool) (e *name, more bool, err error) {
+	p := &r.p
+	if r.k < len(r.keys) {
+		if l := &r.keys[r.k]; l.in == n && l.first == first && bytes.HasPrefix(p.b[p.i:], l.text) {
+			r.k++
+			p.i += len(l.text)
+			p.space()
+			return l.name, true, nil
+		}
+	}
+	start := p.i
+	if more, err := p.more(first, '}'); err != nil || !more {
+		return nil, false, err
+	}
+	key, err := p.key()
+	if err != nil {
+		return nil, false, err
+	}
+	e = n.find(key)
+	if r.k == len(r.keys) && r.k < mostKeys {
+		r.keys = append(r.keys, lastKey{})
+	}
+	if text := p.b[start:p.i]; r.k < len(r.keys) {
+		l := &r.keys[r.k]
+		if l.in = nil; len(text) <= longestKeys {
+			*l = lastKey{n, first, append(l.text[:0], text...), e}
+		}
+	}
+	r.k++
+	return e, true, nil
 }
 
 // object reads the fields of an object behind its opening bracket.
 func (r *eventReader) object(n *names, depth int) error {
 	p := &r.p
 	for first := true; ; first = false {
-		if more, err := p.more(first, '}'); err != nil || !more {
+		e, more, err := r.next(n, first)
+		if err != nil || !more {
 			return err
 		}
-		key, err := p.key()
-		if err != nil {
-			return err
-		}
-		e := n.find(key)
 		switch {
 		case e == nil:
 			r.row.Unknown++
@@ -145,7 +205,7 @@ func (r *eventReader) object(n *names, depth int) error {
 			}
 			err = r.object(e.sub, depth+1)
 		case e.at >= 0:
-			err = r.cell(e.at, depth)
+			err = r.cell(e, depth)
 		case e.at == labelAt:
 			if err = once(&r.seenY, e.text); err == nil {
 				err = r.label(e.text)
@@ -197,14 +257,13 @@ func (r *eventReader) weight(name string) error {
 	return nil
 }
 
-// cell reads the value of field at.
-func (r *eventReader) cell(at, depth int) error {
-	c := &r.row.Cells[at]
-	f := &r.c.schema.Fields[at]
+// cell reads the value of a field.
+func (r *eventReader) cell(e *name, depth int) error {
+	c := &r.row.Cells[e.at]
 	if c.Kind != event.Absent {
-		return failf(stream.StageDecode, stream.ReasonDuplicate, f.Name, "the key comes twice")
+		return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[e.at].Name, "the key comes twice")
 	}
-	if f.Type == event.Numeric && f.Transform == "" && f.Clip == nil {
+	if e.plain {
 		// What number keeps of it, in a third of the time.
 		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
 			r.p.i += n
@@ -212,6 +271,7 @@ func (r *eventReader) cell(at, depth int) error {
 			return nil
 		}
 	}
+	f := &r.c.schema.Fields[e.at]
 	if !r.p.eat('[') {
 		return readCell(&r.p, c, f.Name, depth)
 	}

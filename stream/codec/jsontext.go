@@ -1,7 +1,9 @@
 package codec
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 
@@ -183,6 +185,14 @@ func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error)
 		return nil, false, p.fail(field, "want a string")
 	}
 	for p.i < len(p.b) {
+		if len(p.b)-p.i >= 8 {
+			if m := stops(binary.LittleEndian.Uint64(p.b[p.i:])); m != 0 {
+				p.i += bits.TrailingZeros64(m) / 8
+			} else {
+				p.i += 8
+				continue
+			}
+		}
 		switch c := p.b[p.i]; {
 		case c == '"':
 			p.i++
@@ -200,6 +210,14 @@ func (p *jsonText) rawString(field string) (raw []byte, escaped bool, err error)
 		}
 	}
 	return nil, false, p.fail(field, "want the end of a string")
+}
+
+// stops marks which of eight bytes is the first that is a quote, a backslash or a
+// control character, by its highest bit; bytes behind it may be marked too.
+func stops(x uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, slash := x^ones*'"', x^ones*'\\'
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & highs
 }
 
 // escape consumes what follows a backslash.
@@ -247,15 +265,15 @@ func (p *jsonText) skip(depth int) error {
 		return p.fail("", "the nesting is too deep")
 	}
 	switch {
+	case p.i < len(p.b) && p.b[p.i] == '"':
+		_, _, err := p.rawString("")
+		return err
 	case p.word("null"), p.word("true"), p.word("false"):
 		return nil
 	case p.eat('['):
 		return p.skipList(depth, ']')
 	case p.eat('{'):
 		return p.skipList(depth, '}')
-	case p.i < len(p.b) && p.b[p.i] == '"':
-		_, _, err := p.rawString("")
-		return err
 	}
 	_, _, err := p.number("", stream.StageDecode)
 	return err

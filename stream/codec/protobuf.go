@@ -2,6 +2,7 @@ package codec
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -43,6 +44,7 @@ var wrappers = []protoreflect.FullName{
 type protoPlan struct {
 	fields []protoField // by number
 	small  []int16      // of small numbers: the place in fields, from 1 on
+	tags   [0x80]uint8  // of tags of one byte: the place of a field that is read quickly, from 1 on
 	// zeros are the values of fields that are not written where they are zero.
 	zeros []protoZero
 }
@@ -55,12 +57,47 @@ type protoZero struct {
 type protoField struct {
 	number protowire.Number
 	kind   protoreflect.Kind
+	quick  protoQuick
 	cell   int
 	list   bool
 	time   bool       // a Timestamp
 	sub    *protoPlan // of a message whose fields are wanted
 	names  []protoName
 	path   string
+}
+
+// protoQuick says of a field how message reads it at once, if it can.
+type protoQuick uint8
+
+const (
+	protoSlow protoQuick = iota
+	protoDouble
+	protoFloat
+	protoVarint
+	protoText
+	protoPassed // bytes that go into no cell
+)
+
+// quickly returns the quick way of a field.
+func (f *protoField) quickly() protoQuick {
+	switch {
+	case f.cell == passed && f.sub == nil && wireOf(f.kind) == protowire.BytesType:
+		return protoPassed
+	case f.cell < 0 || f.sub != nil || f.list:
+		return protoSlow
+	}
+	switch f.kind {
+	case protoreflect.DoubleKind:
+		return protoDouble
+	case protoreflect.FloatKind:
+		return protoFloat
+	case protoreflect.StringKind:
+		return protoText
+	}
+	if wireOf(f.kind) == protowire.VarintType {
+		return protoVarint
+	}
+	return protoSlow
 }
 
 type protoName struct {
@@ -168,6 +205,7 @@ func newMessagePlan(m protoreflect.MessageDescriptor, l *level) *protoPlan {
 			}
 		}
 		f.of(d)
+		f.quick = f.quickly()
 		p.fields = append(p.fields, f)
 	}
 	p.index()
@@ -206,6 +244,9 @@ func (p *protoPlan) index() {
 			p.small = append(p.small, 0)
 		}
 		p.small[n] = int16(i + 1)
+		if f := &p.fields[i]; n < 16 && f.quick != protoSlow {
+			p.tags[n<<3|int(wireOf(f.kind))] = uint8(i + 1)
+		}
 	}
 }
 
@@ -234,34 +275,68 @@ func (p *protoPlan) read(r *wireReader, data []byte) error {
 	return nil
 }
 
+// message reads a message. What most values are is read here, without calls;
+// field reads what else they are, and says what is wrong.
 func (r *wireReader) message(p *protoPlan, b []byte) error {
 	if r.depth++; r.depth > wireDepth {
 		return r.fail(stream.ReasonLimit, "", "the nesting is too deep")
 	}
-	for len(b) > 0 {
-		number, wire, n := protowire.Number(b[0]>>3), protowire.Type(b[0]&7), 1
-		if b[0] >= 0x80 || number == 0 {
-			if number, wire, n = protowire.ConsumeTag(b); n < 0 {
-				return r.malformed("", n)
+	cells := r.row.Cells
+	for at := 0; at < len(b); {
+		if b[at] < 0x80 && p.tags[b[at]] > 0 {
+			f := &p.fields[p.tags[b[at]]-1]
+			v := at + 1 // where the value begins
+			switch f.quick {
+			case protoDouble:
+				if len(b)-v >= 8 {
+					c := &cells[f.cell]
+					c.Kind, c.Num = event.Number, math.Float64frombits(binary.LittleEndian.Uint64(b[v:]))
+					at = v + 8
+					continue
+				}
+			case protoFloat:
+				if len(b)-v >= 4 {
+					c := &cells[f.cell]
+					c.Kind, c.Num = event.Number, float64(math.Float32frombits(binary.LittleEndian.Uint32(b[v:])))
+					at = v + 4
+					continue
+				}
+			case protoVarint:
+				u, n := uint64(0), 0
+				if v < len(b) && b[v] < 0x80 {
+					u, n = uint64(b[v]), 1
+				} else {
+					u, n = shortVarint(b[v:])
+				}
+				if n > 0 {
+					c := &cells[f.cell]
+					c.Kind = event.Number
+					r.varint(f, c, u)
+					at = v + n
+					continue
+				}
+			case protoText, protoPassed:
+				if v == len(b) || b[v] >= 0x80 || len(b)-v <= int(b[v]) {
+					break
+				}
+				text := b[v+1 : v+1+int(b[v])]
+				if f.quick == protoPassed {
+					at = v + 1 + len(text)
+					continue
+				}
+				if ascii(text) {
+					c := &cells[f.cell]
+					c.Kind, c.Text = event.Text, text
+					at = v + 1 + len(text)
+					continue
+				}
 			}
 		}
-		b = b[n:]
-		f := p.find(number)
-		if f == nil || f.cell < 0 && f.sub == nil {
-			if f == nil || f.cell == unlisted {
-				r.row.Unknown++
-			}
-			if n = protowire.ConsumeFieldValue(number, wire, b); n < 0 {
-				return r.malformed("", n)
-			}
-			b = b[n:]
-			continue
-		}
-		n, err := r.field(f, wire, b)
+		n, err := r.tagged(p, b[at:])
 		if err != nil {
 			return err
 		}
-		b = b[n:]
+		at += n
 	}
 	for i := range p.zeros {
 		z := &p.zeros[i]
@@ -274,6 +349,27 @@ func (r *wireReader) message(p *protoPlan, b []byte) error {
 	}
 	r.depth--
 	return nil
+}
+
+// tagged reads a tag and a value, and returns how many bytes they have.
+func (r *wireReader) tagged(p *protoPlan, b []byte) (int, error) {
+	number, wire, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return 0, r.malformed("", n)
+	}
+	f := p.find(number)
+	if f == nil || f.cell < 0 && f.sub == nil {
+		if f == nil || f.cell == unlisted {
+			r.row.Unknown++
+		}
+		k := protowire.ConsumeFieldValue(number, wire, b[n:])
+		if k < 0 {
+			return 0, r.malformed("", k)
+		}
+		return n + k, nil
+	}
+	k, err := r.field(f, wire, b[n:])
+	return n + k, err
 }
 
 func (r *wireReader) malformed(field string, code int) error {

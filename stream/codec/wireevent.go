@@ -3,8 +3,10 @@ package codec
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -362,9 +364,46 @@ func (r *wireReader) fail(reason stream.Reason, field, format string, args ...an
 	return failf(stream.StageDecode, reason, field, format, args...)
 }
 
+// shortVarint reads a varint of up to eight bytes, with no branch for each of
+// them; n is 0 if it has more, or fewer than eight bytes are there.
+func shortVarint(b []byte) (u uint64, n int) {
+	if len(b) < 8 {
+		return 0, 0
+	}
+	u = binary.LittleEndian.Uint64(b)
+	last := ^u & 0x8080808080808080 // of the bytes after which another number begins
+	if last == 0 {
+		return 0, 0
+	}
+	u &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f
+	u = u&0x007f007f007f007f | u&0x7f007f007f007f00>>1
+	u = u&0x00003fff00003fff | u&0x3fff00003fff0000>>2
+	u = u&0x000000000fffffff | u&0x0fffffff00000000>>4
+	return u, bits.TrailingZeros64(last)/8 + 1
+}
+
+// ascii reports whether a text, which is short, is of ASCII.
+func ascii(b []byte) bool {
+	all := uint64(0)
+	switch n := len(b); {
+	case n > 64:
+		return false
+	case n >= 8:
+		for i := 8; i < n; i += 8 {
+			all |= binary.LittleEndian.Uint64(b[i-8:])
+		}
+		all |= binary.LittleEndian.Uint64(b[n-8:])
+	case n >= 4:
+		all = uint64(binary.LittleEndian.Uint32(b) | binary.LittleEndian.Uint32(b[n-4:]))
+	case n > 0:
+		all = uint64(b[0] | b[n/2] | b[n-1])
+	}
+	return all&0x8080808080808080 == 0
+}
+
 // text sets a cell to a text, which must be UTF-8.
 func (r *wireReader) text(c *event.Cell, b []byte, field string) error {
-	if !utf8.Valid(b) {
+	if !ascii(b) && !utf8.Valid(b) {
 		return r.fail(stream.ReasonSyntax, field, "%s is not UTF-8", quoted(b))
 	}
 	c.Kind, c.Text = event.Text, b
