@@ -31,17 +31,17 @@ const (
 type Options struct {
 	// MaxNumbers bounds the numbers in the graph; 0 does not.
 	MaxNumbers int
-	// Columns asks for inputs and outputs of one dimension, [N], each a column of a
-	// table, as MLflow wants them. A vector remains one input.
-	Columns bool
 }
 
 // Model is an ONNX model.
 type Model struct {
 	Bytes           []byte // a ModelProto
 	Inputs, Outputs []Value
-	// Microsoft says that an operator of ONNX Runtime is used.
-	Microsoft bool
+
+	metadata map[string]string // metadata_props
+	labels   []any
+	fields   bool // inputs are fields of events
+	texts    bool // texts are joined
 }
 
 // RefusedError says why a predictor has no form in ONNX.
@@ -90,15 +90,14 @@ func (c *converter) convert() error {
 	if err != nil {
 		return err
 	}
-	events := len(c.d.Signature.Schema) > 0 && string(c.d.Signature.Schema) != "null"
-	if n := c.features(p, m); !events && n > maxDense {
+	if n := c.features(p, m); !c.d.events() && n > maxDense {
 		f, k, err := c.listed(p, m, n)
 		if err != nil {
 			return err
 		}
 		return c.answer(f, k)
 	}
-	x, s, err := c.vector(p, m, events)
+	x, s, err := c.vector(p, m)
 	if err != nil {
 		return err
 	}
@@ -164,8 +163,8 @@ func (c *converter) extent(m any) int {
 
 // vector returns the vectors, as the codecs of streamsvm make them, and the space
 // they are in.
-func (c *converter) vector(p *prep.Exported, m any, events bool) (ref, space, error) {
-	if events {
+func (c *converter) vector(p *prep.Exported, m any) (ref, space, error) {
+	if c.d.events() {
 		x, n, err := c.events(c.d.Signature.Schema)
 		return x, space{n: n}, err
 	}
@@ -204,23 +203,11 @@ func (c *converter) answer(f ref, k int) error {
 		return err
 	}
 	c.output(c.op("Gather", c.tensor(labels, want+1), number), "label", typ, 1)
-	c.columns(c.known(f), "decision", k)
+	c.output(c.known(f), "decision", "double", k)
 	if q := c.probability(f, k); q != "" {
-		c.columns(c.known(q), "probability", k)
+		c.output(c.known(q), "probability", "double", k)
 	}
 	return nil
-}
-
-// columns makes an output of x, [N,k], or one for each column.
-func (c *converter) columns(x ref, name string, k int) {
-	if k == 1 || !c.o.Columns {
-		c.output(x, name, "double", k)
-		return
-	}
-	for i := range k {
-		column := c.node("", "Gather", []attr{{"axis", 1}}, x, c.ints(int64(i)))
-		c.output(column, fmt.Sprintf("%s %v", name, c.d.Labels[i]), "double", 1)
-	}
 }
 
 // known returns x with NaN in what is refused.
@@ -303,7 +290,10 @@ func (c *converter) finish() (*Model, error) {
 		metas = append(metas, meta{"model", o.Model}, meta{"version", strconv.FormatUint(o.Version, 10)}, meta{"epoch", strconv.FormatUint(o.Epoch, 10)},
 			meta{"examples", strconv.FormatUint(o.Examples, 10)}, meta{"created", o.Created}, meta{"hash", o.Hash}, meta{"offsets", string(o.Offsets)})
 	}
-	m := &Model{Inputs: c.inputs, Outputs: c.outputs, Microsoft: c.domains[domainMicrosoft]}
+	m := &Model{Inputs: c.inputs, Outputs: c.outputs, metadata: map[string]string{}, labels: c.d.Labels, fields: c.d.events(), texts: c.texts}
+	for _, e := range metas {
+		m.metadata[e.key] = e.value
+	}
 	m.Bytes = c.model(name, version.String, int64(n), metas)
 	if len(m.Bytes) > maxBytes {
 		return nil, refuse("it would have %d bytes, the limit is %d", len(m.Bytes), maxBytes)

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -49,31 +48,18 @@ type encoder struct {
 	schema *event.Schema
 }
 
-// take adds an input of the field. Its name has _ in front of it as often as
-// keeps it apart from names of the graph.
-func (e *encoder) take(name, typ string, shape ...int64) ref {
-	name = InputName(name, e.d.Task)
-	for slices.ContainsFunc(e.inputs, func(v Value) bool { return v.Name == name }) {
+// take adds an input of k columns of the field. Its name has _ in front of it
+// where it would be one of the graph's.
+func (e *encoder) take(f *event.Field, typ string, k int) ref {
+	name := f.Name
+	for slices.Contains(taken, name) || strings.HasPrefix(name, "/") || slices.ContainsFunc(e.inputs, func(v Value) bool { return v.Name == name }) {
 		name = "_" + name
 	}
-	if e.o.Columns {
-		return e.op("Unsqueeze", e.input(Value{Name: name, Type: typ}), e.ints(1))
-	}
-	return e.input(Value{Name: name, Type: typ, Shape: shape})
+	return e.input(Value{Name: name, Type: typ, Shape: []int64{int64(k)}})
 }
 
-// InputName returns the name of the input of a field.
-func InputName(field, task string) string {
-	for _, name := range []string{"label", "decision", "probability", "value"} {
-		if field == name || strings.HasPrefix(field, name+" ") {
-			return "_" + field
-		}
-	}
-	if strings.HasPrefix(field, "/") {
-		return "_" + field
-	}
-	return field
-}
+// taken are names of outputs.
+var taken = []string{"label", "decision", "probability", "value"}
 
 // policy returns the first that is not empty.
 func policy(of ...string) string {
@@ -142,22 +128,13 @@ func (e *encoder) count(x ref) ref { return e.sum(e.cast(x, typeDouble)) }
 func (e *encoder) field(f *event.Field) ([]ref, error) {
 	switch f.Type {
 	case event.Numeric:
-		return e.fill(f, e.number(f, e.take(f.Name, "double", 1))), nil
+		return e.fill(f, e.number(f, e.take(f, "double", 1))), nil
 	case event.Boolean:
-		x := e.take(f.Name, "double", 1)
+		x := e.take(f, "double", 1)
 		fits := e.op("Or", e.op("Or", e.op("Equal", x, e.scalar(0)), e.op("Equal", x, e.scalar(1))), e.op("IsNaN", x))
 		return e.fill(f, e.check(f, x, e.op("Not", fits))), nil
 	case event.Array:
-		var x ref
-		if k := len(f.Means); e.o.Columns {
-			var items []ref
-			for i := range k {
-				items = append(items, e.take(fmt.Sprintf("%s[%d]", f.Name, i), "double", 1))
-			}
-			x = e.concat(1, items...)
-		} else {
-			x = e.take(f.Name, "double", int64(k))
-		}
+		x := e.take(f, "double", len(f.Means))
 		given := x
 		x = e.number(f, x)
 		if e.invalid(f) { // then all of it is missing
@@ -166,13 +143,13 @@ func (e *encoder) field(f *event.Field) ([]ref, error) {
 		}
 		return e.fill(f, x), nil
 	case event.Categorical:
-		x := e.take(f.Name, "string", 1)
+		x := e.take(f, "string", 1)
 		if f.Hash > 0 {
 			return e.hashed(f, x), nil
 		}
 		return e.category(f, x), nil
 	case event.Timestamp:
-		return e.time(f, e.take(f.Name, "double", 1)), nil
+		return e.time(f, e.take(f, "double", 1)), nil
 	case event.Words:
 		return nil, refuse("field %s is text, whose words no portable operator finds", f.Name)
 	case event.Tags:

@@ -34,6 +34,12 @@ type document struct {
 	}
 }
 
+// events says whether records are events, or vectors.
+func (d *document) events() bool {
+	s := d.Signature.Schema
+	return len(s) > 0 && string(s) != "null"
+}
+
 type linearForm struct {
 	Bias    float64
 	Weights vector[float64]

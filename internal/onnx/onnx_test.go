@@ -58,7 +58,6 @@ type onnxCase struct {
 	p          *predictor.Predictor
 	xs         []stream.Vec // as the codec makes them; Val nil: refused
 	inputs     []given
-	options    onnx.Options
 	bytes      int
 	// terms returns how large the numbers are whose sum a decision is: streamsvm
 	// adds them up in 32 bits.
@@ -70,7 +69,7 @@ func runONNX(t *testing.T, cases []*onnxCase) []map[string][]any {
 	t.Helper()
 	python, dir := onnxPython(t), t.TempDir()
 	for i, c := range cases {
-		m, err := convert(c.p, c.options)
+		m, err := convert(c.p)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -113,12 +112,12 @@ func runONNX(t *testing.T, cases []*onnxCase) []map[string][]any {
 	return all
 }
 
-func convert(p *predictor.Predictor, o onnx.Options) (*onnx.Model, error) {
+func convert(p *predictor.Predictor) (*onnx.Model, error) {
 	var doc bytes.Buffer
 	if err := p.Export(&doc, predictor.ExportOptions{}); err != nil {
 		return nil, err
 	}
-	return onnx.Convert(doc.Bytes(), o)
+	return onnx.Convert(doc.Bytes(), onnx.Options{})
 }
 
 // numbers returns an output.
@@ -149,16 +148,6 @@ func compare(t *testing.T, c *onnxCase, got map[string][]any) (units, worst floa
 	}
 	if k == 2 {
 		k = 1
-	}
-	if c.options.Columns && k > 1 {
-		s := p.Signature()
-		for _, name := range []string{"decision", "probability"} {
-			for i := range len(c.xs) {
-				for j := range k {
-					got[name] = append(got[name], got[fmt.Sprint(name, " ", s.Label(float64(j)))][i])
-				}
-			}
-		}
 	}
 	fs := numbers(t, c.name, got[name])
 	if len(fs) != k*len(c.xs) {
@@ -591,7 +580,7 @@ func asInputs(m *onnx.Model, task string, events []map[string]any) []given {
 		for _, n := range in.Shape {
 			g.Shape = append(g.Shape, int(n))
 		}
-		field, item, split := strings.Cut(strings.TrimPrefix(in.Name, "_"), "[")
+		field := strings.TrimPrefix(in.Name, "_")
 		for _, e := range events {
 			v := e[field]
 			switch {
@@ -599,10 +588,6 @@ func asInputs(m *onnx.Model, task string, events []map[string]any) []given {
 				g.Data = append(g.Data, "")
 			case in.Type == "string":
 				g.Data = append(g.Data, v)
-			case split && v == nil:
-				g.Data = append(g.Data, nil)
-			case split:
-				g.Data = append(g.Data, v.([]any)[item[0]-'0'])
 			case field == "list" && v == nil:
 				g.Data = append(g.Data, nil, nil, nil)
 			case field == "list":
@@ -668,7 +653,6 @@ func TestEvents(t *testing.T) {
 					c := learned(t, spec, algos.Env{Seed: 1, Task: task, Classes: classes}, map[string]string{}, xs, o, sig)
 					c.name = fmt.Sprintf("%s %s %s %d, %s", name, learner, task, classes, c.p.Preprocessing())
 					c.kind += " of events"
-					c.options.Columns = i == 1
 					var events []map[string]any
 					refused := 0
 					for k := range rows {
@@ -687,7 +671,7 @@ func TestEvents(t *testing.T) {
 					if (refused > 0) != (name != "full") || refused > rows/2+20 {
 						t.Errorf("%s: %d events of %d are refused", c.name, refused, rows)
 					}
-					m, err := convert(c.p, c.options)
+					m, err := convert(c.p)
 					if err != nil {
 						t.Fatalf("%s: %v", c.name, err)
 					}
