@@ -32,7 +32,7 @@ var floors = []struct {
 	}},
 	{"learners", []string{"algos/..."}},
 	{"what is read and written", []string{
-		"checkpoint", "predictor", "stream/...", "internal/pipeline",
+		"checkpoint", "predictor", "stream/...", "internal/onnx", "internal/pipeline",
 	}},
 	{"the main job", []string{"internal/deadletter", "internal/engine", "trainer"}},
 	{"applications", []string{"internal/app/..."}},

@@ -81,6 +81,9 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		o.MaxNumbers = MaxNumbers
 	}
 	limits := plain.Options{Features: p.pipe.Transform.Features(), Numbers: o.MaxNumbers}
+	if p.HashDim() == 0 {
+		limits.Features = max(limits.Features, p.pipe.Signature.Dim, p.pipe.Signature.Index)
+	}
 	form, err := p.exportModel(p.pipe.Model, limits)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
@@ -101,6 +104,7 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 		{"task", p.pipe.Task},
 		{"options", options},
 		{"origin", newOrigin(o.Update)},
+		{"signature", p.exportSignature()},
 		{"preprocessing", p.pipe.Transform.Export()},
 		{"labels", p.classLabels()},
 		{"model", form},
@@ -123,6 +127,23 @@ func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	b.WriteString("\n}\n")
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// signatureForm is the plain form of what data the predictor was made for.
+type signatureForm struct {
+	Codec    string          `json:"codec"`
+	Features int             `json:"features"`
+	Names    []string        `json:"names"`
+	Schema   json.RawMessage `json:"schema"`
+}
+
+func (p *Predictor) exportSignature() signatureForm {
+	s := p.Signature()
+	x := signatureForm{Codec: s.Codec, Features: max(s.Dim, s.Index), Names: s.Features()}
+	if s.Schema != "" {
+		x.Schema = json.RawMessage(s.Schema)
+	}
+	return x
 }
 
 // mapForm is the plain form of the map to probabilities.
@@ -178,14 +199,15 @@ type classesForm struct {
 	Parts []any  `json:"parts"`
 }
 
-// classLabels lists what more than two classes are called, by number.
+// classLabels lists what the classes are called, by number: of two the one of
+// label -1 first. It is nil for a regression.
 func (p *Predictor) classLabels() []any {
-	if p.Classes() <= 2 {
-		return nil
+	if p.Classes() == 2 {
+		return []any{p.pipe.Signature.Label(-1), p.pipe.Signature.Label(1)}
 	}
-	list := make([]any, p.Classes())
-	for k := range list {
-		list[k] = p.pipe.Signature.Label(float64(k))
+	var list []any
+	for k := range p.Classes() {
+		list = append(list, p.pipe.Signature.Label(float64(k)))
 	}
 	return list
 }

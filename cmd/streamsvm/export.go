@@ -1,16 +1,20 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/onnx"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -42,18 +46,26 @@ options, measures, labels, fields. What differs is marked with a star.
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers written out. The
 form, and a short reader in Python that takes the same decisions, are in
-docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed.`,
+docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed.
+
+--format onnx writes the same as an ONNX model, from the fields of an event, or
+a vector, to label and probability, and --format mlflow a directory for MLflow
+with it. What can be written so is in docs/onnx.md.`,
 		Example: "streamsvm model list --model-topic models\n" +
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
 			"streamsvm model diff champion 41 --model-topic models\n" +
 			"streamsvm model export model.ssm > model.json\n" +
-			"streamsvm model export --model-topic models --model-name clicks > clicks.json",
+			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
+			"streamsvm model export model.ssm --format onnx --out model.onnx",
 		Words: slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int
+			var form, out string
 			f.Group("Output", func() {
+				f.Choice(&form, "format", formJSON, exportForms, "form of the output")
+				f.StringVar(&out, "out", "", "write to `FILE`, of mlflow to this directory, instead of to standard output")
 				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
 			o.define(f, "`NAME` of the model; may be left out if the topic holds only one")
@@ -77,6 +89,9 @@ docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed
 					}
 					o.alias = v.alias
 				}
+				if form == formMLflow && out == "" {
+					return c.Bad("format", errors.New("mlflow is a directory, which --out names"))
+				}
 				if numbers < 1 {
 					return c.Bad("max-numbers", fmt.Errorf("%d is not positive", numbers))
 				}
@@ -85,19 +100,60 @@ docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed
 				if err != nil {
 					return err
 				}
-				w := bufio.NewWriter(c.Out)
-				err = p.Export(w, predictor.ExportOptions{Update: u, MaxNumbers: numbers})
-				var limit *plain.LimitError
-				if errors.As(err, &limit) {
-					return c.Bad("max-numbers", err)
-				}
-				if err != nil {
-					return err
-				}
-				return w.Flush()
+				return export(c, p, form, out, predictor.ExportOptions{Update: u, MaxNumbers: numbers})
 			}
 		},
 	}
+}
+
+// The forms of an export.
+const (
+	formJSON   = "json"
+	formONNX   = "onnx"
+	formMLflow = "mlflow"
+)
+
+var exportForms = []string{formJSON, formONNX, formMLflow}
+
+// export writes a model to out, or to standard output where that is empty.
+func export(c *cli.Call, p *predictor.Predictor, form, out string, o predictor.ExportOptions) error {
+	var doc bytes.Buffer
+	err := p.Export(&doc, o)
+	files := []onnx.File{{Data: doc.Bytes()}}
+	if err == nil && form != formJSON {
+		var m *onnx.Model
+		if m, err = onnx.Convert(doc.Bytes(), onnx.Options{MaxNumbers: o.MaxNumbers}); err == nil {
+			files[0].Data = m.Bytes
+		}
+		if err == nil && form == formMLflow {
+			files, err = m.MLflow()
+		}
+	}
+	var limit *plain.LimitError
+	var refused *onnx.RefusedError
+	switch {
+	case errors.As(err, &limit):
+		return c.Bad("max-numbers", err)
+	case errors.As(err, &refused):
+		return cli.Fail(cli.Data, err)
+	case err != nil:
+		return err
+	}
+	if out == "" {
+		_, err := c.Out.Write(files[0].Data)
+		return err
+	}
+	if form == formMLflow {
+		if err := os.MkdirAll(filepath.Join(out, "code"), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		if err := atomicfile.Write(filepath.Join(out, filepath.FromSlash(f.Name)), f.Data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // model returns the model of the file that c names, or that of the topic with

@@ -33,10 +33,10 @@ import (
 // not its own: in a configuration file they may be together.
 var modelVerbs = map[string][]string{
 	"export":   {"version", "model", "expect", "reason", "signing-key-file", "json"},
-	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers"},
-	"promote":  {"json", "max-numbers"},
-	"rollback": {"version", "model", "json", "max-numbers"},
-	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers"},
+	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out"},
+	"promote":  {"json", "max-numbers", "format", "out"},
+	"rollback": {"version", "model", "json", "max-numbers", "format", "out"},
+	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out"},
 }
 
 // checkVerb refuses a verb that does not exist, and flags that it does not have.

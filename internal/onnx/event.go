@@ -1,0 +1,271 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/event"
+)
+
+// half is what a category puts into its feature.
+var half = float64(float32(math.Sqrt(0.5)))
+
+// Codes of categories that have no feature.
+const (
+	codeMissing = -1
+	codeNone    = -2 // unknown
+)
+
+// events returns the vectors, [N,n], of events: an input for each field.
+func (c *converter) events(text []byte) (x ref, n int, err error) {
+	s, err := event.Parse(string(text))
+	if err != nil {
+		return "", 0, err
+	}
+	e := &encoder{converter: c, schema: s}
+	var blocks []ref
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		if f.Type == event.Ignore {
+			continue
+		}
+		columns, err := e.field(f)
+		if err != nil {
+			return "", 0, err
+		}
+		blocks = append(blocks, columns...)
+	}
+	if len(blocks) == 0 {
+		return "", 0, refuse("events have no field that is a feature")
+	}
+	return c.concat(1, blocks...), s.Dim(), nil
+}
+
+// encoder makes what package event does with a row.
+type encoder struct {
+	*converter
+	schema *event.Schema
+}
+
+// take adds an input of k columns of the field. Its name has _ in front of it
+// where it would be one of the graph's.
+func (e *encoder) take(f *event.Field, typ string, k int) ref {
+	name := f.Name
+	for slices.Contains(taken, name) || strings.HasPrefix(name, "/") || slices.ContainsFunc(e.inputs, func(v Value) bool { return v.Name == name }) {
+		name = "_" + name
+	}
+	return e.input(Value{Name: name, Type: typ, Shape: []int64{int64(k)}})
+}
+
+// taken are names of outputs.
+var taken = []string{"label", "decision", "probability", "value"}
+
+// policy returns the first that is not empty.
+func policy(of ...string) string {
+	for _, p := range of {
+		if p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+func (e *encoder) missing(f *event.Field) string {
+	return policy(f.Missing, e.schema.Missing, event.Indicator)
+}
+
+// invalid says whether a value that is of no use is taken as missing.
+func (e *encoder) invalid(f *event.Field) bool {
+	return policy(f.Invalid, e.schema.Invalid, event.Refuse) == event.TakeMissing
+}
+
+// check turns invalid numbers of x into NaN, missing, or what then is refused:
+// into infinity.
+func (e *encoder) check(f *event.Field, x, invalid ref) ref {
+	v := math.Inf(1)
+	if e.invalid(f) {
+		v = math.NaN()
+	}
+	return e.op("Where", invalid, e.scalar(v), x)
+}
+
+// fill puts means where x is missing, and returns the columns of the field: x
+// and those that say that it was.
+func (e *encoder) fill(f *event.Field, x ref) []ref {
+	missing := e.op("IsNaN", x) // [N,k]
+	means := slices.Clone(f.Means)
+	k := len(means)
+	if e.missing(f) == event.Refuse && f.Type != event.Array {
+		means[0] = math.Inf(1)
+	}
+	x = e.op("Where", missing, e.tensor(means, k), x)
+	if e.missing(f) == event.Refuse && f.Type == event.Array {
+		// Of an array, all of it.
+		none := e.op("Equal", e.count(missing), e.scalar(float64(k)))
+		x = e.op("Where", none, e.scalar(math.Inf(1)), x)
+	}
+	columns := []ref{e.round(x)}
+	var gaps []int64
+	for k, g := range f.Gaps {
+		if g {
+			gaps = append(gaps, int64(k))
+		}
+	}
+	if len(gaps) > 0 {
+		says := e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))
+		if len(gaps) < k {
+			says = e.node("", "Gather", []attr{{"axis", 1}}, says, e.ints(gaps...))
+		}
+		columns = append(columns, says)
+	}
+	return columns
+}
+
+// count returns how many of each row of x are true.
+func (e *encoder) count(x ref) ref { return e.sum(e.cast(x, typeDouble)) }
+
+func (e *encoder) field(f *event.Field) ([]ref, error) {
+	switch f.Type {
+	case event.Numeric:
+		return e.fill(f, e.number(f, e.take(f, "double", 1))), nil
+	case event.Boolean:
+		x := e.take(f, "double", 1)
+		fits := e.op("Or", e.op("Or", e.op("Equal", x, e.scalar(0)), e.op("Equal", x, e.scalar(1))), e.op("IsNaN", x))
+		return e.fill(f, e.check(f, x, e.op("Not", fits))), nil
+	case event.Array:
+		x := e.take(f, "double", len(f.Means))
+		given := x
+		x = e.number(f, x)
+		if e.invalid(f) { // then all of it is missing
+			wrong := e.op("And", e.op("IsNaN", x), e.op("Not", e.op("IsNaN", given)))
+			x = e.op("Where", e.op("Greater", e.count(wrong), e.scalar(0)), e.scalar(math.NaN()), x)
+		}
+		return e.fill(f, x), nil
+	case event.Categorical:
+		x := e.take(f, "string", 1)
+		if f.Hash > 0 {
+			return e.hashed(f, x), nil
+		}
+		return e.category(f, x), nil
+	case event.Timestamp:
+		return e.time(f, e.take(f, "double", 1)), nil
+	case event.Words:
+		return nil, refuse("field %s is text, whose words no portable operator finds", f.Name)
+	case event.Tags:
+		return nil, refuse("field %s is a list of categories, of any length", f.Name)
+	}
+	return nil, refuse("field %s is of type %s", f.Name, f.Type)
+}
+
+// number returns the transformed numbers of x, as 32 bits hold them.
+func (e *encoder) number(f *event.Field, x ref) ref {
+	given := x
+	if f.Clip != nil {
+		x = e.clip(x, f.Clip[0], f.Clip[1])
+	}
+	if f.Transform != "" {
+		x = e.op("Mul", e.op("Sign", x), e.op("Log", e.op("Add", e.op("Abs", x), e.scalar(1))))
+	}
+	x = e.check(f, e.round(x), e.op("IsInf", e.round(x)))
+	if f.Clip == nil && f.Transform == "" {
+		return x
+	}
+	return e.op("Where", e.op("IsNaN", given), e.scalar(math.NaN()), x)
+}
+
+// category returns a column for each category, others and what is missing.
+func (e *encoder) category(f *event.Field, x ref) []ref {
+	n := len(f.Categories)
+	width, missing, others := n+1, n, n
+	if f.Gaps[0] {
+		width, missing = n+2, n+1
+	}
+	unknown := policy(f.Unknown, e.schema.Unknown, event.OtherSlot)
+	if unknown != event.OtherSlot {
+		others = codeNone
+	}
+	refuseMissing := e.missing(f) == event.Refuse
+	if refuseMissing {
+		missing = codeMissing
+	}
+	texts, codes := slices.Clone(f.Categories), make([]int64, n, n+1)
+	for k := range codes {
+		codes[k] = int64(k)
+	}
+	if n == 0 || texts[0] != "" { // sorted
+		texts, codes = append(texts, ""), append(codes, int64(missing))
+	}
+	code := e.encode(x, texts, codes, others)
+	hot := e.op("Mul", e.oneHot(code, width), e.scalar(half))
+	if refuseMissing {
+		hot = e.refuse(hot, e.op("Equal", code, e.ints(codeMissing)))
+	}
+	if unknown == event.Refuse {
+		hot = e.refuse(hot, e.op("Equal", code, e.ints(codeNone)))
+	}
+	return []ref{hot}
+}
+
+// refuse makes rows what no vector may hold.
+func (e *encoder) refuse(x, rows ref) ref { return e.op("Where", rows, e.scalar(math.NaN()), x) }
+
+// hashed returns a column for each slot and for what is missing.
+func (e *encoder) hashed(f *event.Field, x ref) []ref {
+	e.texts = true
+	name := e.op("StringConcat", e.tensor([]string{f.Name + "="}, 1), x)
+	h := e.cast(e.node(domainMicrosoft, "MurmurHash3", []attr{{"positive", 0}, {"seed", 0}}, name), typeInt64)
+	slot := e.op("Mod", e.op("Abs", h), e.ints(int64(f.Hash)))
+	sign := e.op("Where", e.op("Less", h, e.ints(0)), e.scalar(-half), e.scalar(half))
+	hot := e.op("Mul", e.oneHot(slot, f.Hash), sign)
+	missing := e.cast(e.encode(x, []string{""}, []int64{1}, 0), typeBool) // [N,1]
+	if e.missing(f) == event.Refuse {
+		hot = e.refuse(hot, missing)
+	} else {
+		hot = e.op("Where", missing, e.scalar(0), hot)
+	}
+	if !f.Gaps[0] {
+		return []ref{hot}
+	}
+	return []ref{hot, e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))}
+}
+
+// time returns sine and cosine of each part of a time.
+func (e *encoder) time(f *event.Field, x ref) []ref {
+	unit := 1.0
+	if f.Unit == "s" {
+		unit = 1000
+	}
+	ms := e.op("Mul", x, e.scalar(unit))
+	far := e.op("Not", e.op("Or", e.op("Less", e.op("Abs", ms), e.scalar(1e15)), e.op("IsNaN", x)))
+	ms = e.check(f, ms, far)
+	missing := e.op("IsNaN", ms)
+	wrong := e.op("IsInf", ms)
+	ms = e.op("Where", e.op("Or", missing, wrong), e.scalar(0), ms)
+	ms = e.cast(e.cast(ms, typeInt64), typeDouble) // whole ones
+	// whole(k, n): how many k milliseconds it is, modulo n.
+	whole := func(k, n, from float64) ref {
+		t := e.op("Add", e.op("Floor", e.op("Div", ms, e.scalar(k))), e.scalar(from))
+		return e.op("Sub", t, e.op("Mul", e.op("Floor", e.op("Div", t, e.scalar(n))), e.scalar(n)))
+	}
+	var columns []ref
+	for _, p := range f.Parts {
+		turn := e.op("Div", whole(60_000, 1440, 0), e.scalar(1440))
+		if p == "weekday" { // 1970 began on a Thursday
+			turn = e.op("Div", whole(86_400_000, 7, 4), e.scalar(7))
+		}
+		angle := e.op("Mul", turn, e.scalar(2*math.Pi))
+		for _, wave := range []string{"Sin", "Cos"} {
+			columns = append(columns, e.op("Mul", e.round(e.op(wave, angle)), e.scalar(.5)))
+		}
+	}
+	parts := e.op("Where", missing, e.scalar(0), e.concat(1, columns...))
+	if e.missing(f) == event.Refuse {
+		wrong = e.op("Or", wrong, missing)
+	}
+	parts = e.refuse(parts, wrong)
+	if !f.Gaps[0] {
+		return []ref{parts}
+	}
+	return []ref{parts, e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))}
+}

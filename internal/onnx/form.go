@@ -1,0 +1,154 @@
+package onnx
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/streamsvm/streamsvm/internal/prep"
+)
+
+// document is what is read of the plain form of a predictor, as
+// docs/formats/plain.md describes it.
+type document struct {
+	Format        string
+	Version       int
+	Learner, Task string
+	Origin        *struct {
+		Model, Hash, Created     string
+		Version, Epoch, Examples uint64
+		Offsets                  json.RawMessage
+	}
+	Signature struct {
+		Features int
+		Schema   json.RawMessage
+	}
+	Preprocessing json.RawMessage
+	Labels        []any
+	Model         json.RawMessage
+	Probability   *struct {
+		Decisions []float64
+		LogOdds   []float64 `json:"log_odds"`
+		Slope     float64
+		Scale     float64
+	}
+}
+
+// events says whether records are events, or vectors.
+func (d *document) events() bool {
+	s := d.Signature.Schema
+	return len(s) > 0 && string(s) != "null"
+}
+
+type linearForm struct {
+	Bias    float64
+	Weights vector[float64]
+}
+
+type kernelForm struct {
+	Kernel struct {
+		Name         string
+		Gamma, Coef0 float32
+		Degree       int
+	}
+	Bias   float32
+	Offset float64
+	Coef   []float64
+	Points []vector[float32]
+}
+
+type featuresForm struct {
+	Offset, Scale float64
+	Features      int
+	Coef          []float64
+	Phases        []float32
+	Frequencies   []vector[float32]
+	Weights       vector[float64]
+}
+
+// expertsForm is that of a mixture and of an average.
+type expertsForm struct {
+	Kind    string
+	Experts []struct {
+		Weight, Slope, Square float64
+		Preprocessing, Model  json.RawMessage
+	}
+}
+
+type classesForm struct{ Parts []json.RawMessage }
+
+// read decodes one of the forms.
+func read[T any](data []byte) (*T, error) {
+	t := new(T)
+	return t, json.Unmarshal(data, t)
+}
+
+// form returns the model that data hold.
+func form(data []byte) (any, error) {
+	kind, err := read[struct{ Kind string }](data)
+	if err != nil {
+		return nil, err
+	}
+	switch kind.Kind {
+	case "linear":
+		return read[linearForm](data)
+	case "kernel":
+		return read[kernelForm](data)
+	case "features":
+		return read[featuresForm](data)
+	case "mixture", "average":
+		return read[expertsForm](data)
+	case "classes":
+		return read[classesForm](data)
+	}
+	return nil, fmt.Errorf("models of kind %q are not known", kind.Kind)
+}
+
+// vector is one of the plain form: a list of all its numbers, or those that are
+// listed.
+type vector[F float32 | float64] struct {
+	Index []int32
+	Value []F
+}
+
+func (v *vector[F]) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, &v.Value)
+	}
+	type plain vector[F]
+	if err := json.Unmarshal(data, (*plain)(v)); err != nil {
+		return err
+	}
+	if len(v.Index) != len(v.Value) {
+		return fmt.Errorf("a vector of %d features has %d numbers", len(v.Index), len(v.Value))
+	}
+	if v.Index == nil {
+		v.Index = []int32{}
+	}
+	return nil
+}
+
+// each calls f for the numbers that are not 0.
+func (v *vector[F]) each(f func(j int, v F)) {
+	for k, x := range v.Value {
+		if x == 0 {
+			continue
+		}
+		if v.Index != nil {
+			k = int(v.Index[k])
+		}
+		f(k, x)
+	}
+}
+
+// scaling returns the preprocessing that data hold.
+func scaling(data []byte) (*prep.Exported, error) {
+	p, err := read[prep.Exported](data)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(p.Index); len(p.Shift) != n || len(p.Factor) != n {
+		return nil, fmt.Errorf("%d features, %d shifts and %d factors", n, len(p.Shift), len(p.Factor))
+	}
+	return p, nil
+}

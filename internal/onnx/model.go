@@ -1,0 +1,395 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/internal/prep"
+)
+
+// space says which feature is in which column of a tensor.
+type space struct {
+	n  int           // columns
+	at map[int32]int // of features; nil: feature j is in column j
+}
+
+// column returns the column of feature j; false: no vector has it.
+func (s *space) column(j int) (int, bool) {
+	if s.at == nil {
+		return j, j < s.n
+	}
+	k, ok := s.at[int32(j)]
+	return k, ok
+}
+
+// slot returns the slot of n, and the sign, that feature j is hashed to.
+func slot(j, n int) (int32, float64) {
+	var key [4]byte
+	binary.LittleEndian.PutUint32(key[:], uint32(j))
+	h := xxhash.Sum64(key[:])
+	return int32(h << 1 >> 1 % uint64(n)), 1 - 2*float64(h>>63)
+}
+
+// listed is the form of linear models of very many features: a row lists those
+// that it has, [N,K] numbers of features and [N,K] values.
+func (c *converter) listed(p *prep.Exported, m any, n int) (f ref, k int, err error) {
+	heads, err := weights(m)
+	if err != nil {
+		return "", 0, err
+	}
+	if heads == nil || p.Hash > 0 || p.Fill {
+		return "", 0, refuse("vectors have %d features, and only a linear model without hashed or shifted features can have more than %d", n, maxDense)
+	}
+	k = len(heads)
+	if err := c.room("the weights", n+1, k); err != nil {
+		return "", 0, err
+	}
+	index := c.input(Value{Name: "index", Type: "int64", Shape: []int64{-1}})
+	x := c.round(c.input(Value{Name: "value", Type: "double", Shape: []int64{-1}}))
+	c.refused = c.op("IsNaN", c.sum(c.op("Mul", x, c.scalar(0))))
+	factor := make([]float64, n+1)
+	for i, j := range p.Index {
+		if int(j) < n {
+			factor[j] = p.Factor[i]
+		}
+	}
+	switch p.Scale {
+	case prep.None, prep.Unit, prep.Common:
+		x, _, err = c.preprocess(p, x, space{})
+	default:
+		by := c.op("Gather", c.tensor(factor, n+1), index)
+		y := c.clip(c.op("Mul", x, by), p.Clip[0], p.Clip[1])
+		x = c.round(c.op("Where", c.op("Equal", by, c.scalar(0)), c.clip(x, -1, 1), y))
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	// The last row, of the padding, is 0.
+	w, bias := make([]float64, (n+1)*k), make([]float64, k)
+	for i, h := range heads {
+		bias[i] = h.Bias
+		h.Weights.each(func(j int, v float64) {
+			if j < n {
+				w[j*k+i] = v
+			}
+		})
+	}
+	products := c.op("Mul", c.op("Gather", c.tensor(w, n+1, k), index), c.op("Unsqueeze", x, c.ints(2))) // [N,K,k]
+	sums := c.node("", "ReduceSum", []attr{{"keepdims", 0}}, products, c.ints(1))
+	return c.op("Add", sums, c.tensor(bias, k)), k, nil
+}
+
+// weights returns the heads of a linear model; nil: it is none.
+func weights(m any) ([]*linearForm, error) {
+	switch m := m.(type) {
+	case *linearForm:
+		return []*linearForm{m}, nil
+	case *kernelForm:
+		if m.Kernel.Name == "linear" {
+			return []*linearForm{m.collapsed()}, nil
+		}
+	case *classesForm:
+		var all []*linearForm
+		for _, data := range m.Parts {
+			part, err := form(data)
+			if err != nil {
+				return nil, err
+			}
+			heads, err := weights(part)
+			if len(heads) != 1 || err != nil {
+				return nil, err
+			}
+			all = append(all, heads...)
+		}
+		return all, nil
+	}
+	return nil, nil
+}
+
+// preprocess returns x, [N,s.n], hashed and scaled, and the space it is in then.
+func (c *converter) preprocess(p *prep.Exported, x ref, s space) (ref, space, error) {
+	if p.Hash > 0 {
+		x, s = c.hash(p, x, s)
+	}
+	switch p.Scale {
+	case prep.None:
+		return x, s, nil
+	case prep.Unit:
+		norm := c.op("Sqrt", c.sum(c.op("Mul", x, x)))
+		norm = c.op("Where", c.op("Equal", norm, c.scalar(0)), c.scalar(1), norm)
+		x = c.op("Div", x, norm)
+		return c.round(c.clip(x, p.Clip[0], p.Clip[1])), s, nil
+	case prep.Common:
+		x = c.op("Mul", x, c.scalar(p.Common))
+		return c.round(c.clip(x, p.Clip[0], p.Clip[1])), s, nil
+	}
+	shift, factor := make([]float64, s.n), make([]float64, s.n)
+	for k, j := range p.Index {
+		at, ok := s.column(int(j))
+		if !ok && p.Fill {
+			return "", s, fmt.Errorf("feature %d is scaled, and no vector has it", j)
+		}
+		if ok {
+			shift[at], factor[at] = p.Shift[k], p.Factor[k]
+		}
+	}
+	d := c.op("Sub", x, c.tensor(shift, s.n))
+	y := c.clip(c.op("Mul", d, c.tensor(factor, s.n)), p.Clip[0], p.Clip[1])
+	if slices.Contains(factor, 0) {
+		known := make([]bool, s.n)
+		for k, f := range factor {
+			known[k] = f != 0
+		}
+		y = c.op("Where", c.tensor(known, s.n), y, c.clip(d, -1, 1))
+	}
+	return c.round(y), s, nil
+}
+
+// hash returns x in slots: in all where they are few, as scales may shift them,
+// else in those that x reaches.
+func (c *converter) hash(p *prep.Exported, x ref, s space) (ref, space) {
+	slots, signs := make([]int64, s.n), make([]float64, s.n)
+	to := space{n: p.Hash}
+	if !p.Fill && p.Hash > prep.DenseLimit {
+		to = space{at: map[int32]int{}}
+	}
+	for j := range s.n {
+		k, sign := slot(j, p.Hash)
+		if to.at != nil {
+			if _, ok := to.at[k]; !ok {
+				to.at[k] = to.n
+				to.n++
+			}
+			k = int32(to.at[k])
+		}
+		slots[j], signs[j] = int64(k), sign
+	}
+	rows := c.op("Gather", c.op("Shape", x), c.ints(0))
+	empty := c.op("Expand", c.scalar(0), c.concat(0, rows, c.ints(int64(to.n))))
+	index := c.op("Expand", c.tensor(slots, 1, s.n), c.op("Shape", x))
+	sums := c.node("", "ScatterElements", []attr{{"axis", 1}, {"reduction", "add"}}, empty, index, c.op("Mul", x, c.tensor(signs, s.n)))
+	return c.round(c.clip(sums, -math.MaxFloat32, math.MaxFloat32)), to
+}
+
+// score returns the decisions of a model for x, [N,s.n]: [N,k], with k > 1 the
+// scores of k classes.
+func (c *converter) score(m any, x ref, s space) (f ref, k int, err error) {
+	switch m := m.(type) {
+	case *classesForm:
+		var fs []ref
+		for _, data := range m.Parts {
+			part, err := form(data)
+			if err != nil {
+				return "", 0, err
+			}
+			if _, ok := part.(*classesForm); ok {
+				return "", 0, fmt.Errorf("classes of classes")
+			}
+			f, _, err := c.score(part, x, s)
+			if err != nil {
+				return "", 0, err
+			}
+			fs = append(fs, f)
+		}
+		return c.concat(1, fs...), len(fs), nil
+	case *linearForm:
+		f, err = c.linear(m, x, s)
+	case *kernelForm:
+		f, err = c.kernel(m, x, s)
+	case *featuresForm:
+		f, err = c.waves(m, x, s)
+	case *expertsForm:
+		f, err = c.experts(m, x, s)
+	default:
+		err = fmt.Errorf("a model of type %T", m)
+	}
+	return f, 1, err
+}
+
+func (c *converter) linear(m *linearForm, x ref, s space) (ref, error) {
+	return c.op("Add", c.product(&m.Weights, x, s), c.scalar(m.Bias)), nil
+}
+
+// product returns ⟨weights, x⟩.
+func (c *converter) product(weights *vector[float64], x ref, s space) ref {
+	w := make([]float64, s.n)
+	weights.each(func(j int, v float64) {
+		if at, ok := s.column(j); ok {
+			w[at] = v
+		}
+	})
+	return c.op("MatMul", x, c.tensor(w, s.n, 1))
+}
+
+// room refuses tensors before they are made.
+func (c *converter) room(what string, rows, cols int) error {
+	return plain.Options{Numbers: c.o.MaxNumbers}.Check(what, rows, cols)
+}
+
+// collapsed returns a linear kernel's expansion as one of weights.
+func (m *kernelForm) collapsed() *linearForm {
+	out := &linearForm{Bias: m.constant()}
+	w := map[int]float64{}
+	for i := range m.Points {
+		m.Points[i].each(func(j int, v float32) { w[j] += m.Coef[i] * float64(v) })
+	}
+	out.Weights.Index = []int32{}
+	for j, v := range w {
+		out.Weights.Index = append(out.Weights.Index, int32(j))
+		out.Weights.Value = append(out.Weights.Value, v)
+	}
+	return out
+}
+
+// constant returns the part of the decision that does not depend on x.
+func (m *kernelForm) constant() float64 {
+	f := m.Offset
+	for _, a := range m.Coef {
+		f += a * float64(m.Bias)
+	}
+	return f
+}
+
+func (c *converter) kernel(m *kernelForm, x ref, s space) (ref, error) {
+	if len(m.Coef) != len(m.Points) {
+		return "", fmt.Errorf("%d coefficients of %d points", len(m.Coef), len(m.Points))
+	}
+	n := len(m.Points)
+	if m.Kernel.Name == "linear" || n == 0 {
+		return c.linear(m.collapsed(), x, s)
+	}
+	if err := c.room("the support vectors, none left out,", n, s.n); err != nil {
+		return "", err
+	}
+	laplacian := m.Kernel.Name == "laplacian"
+	if laplacian && n > maxLaplacian/s.n {
+		return "", refuse("the Laplacian kernel of %d support vectors and %d features would take %d numbers for each row, the limit is %d", n, s.n, n*s.n, maxLaplacian)
+	}
+	points := make([]float32, n*s.n) // [n,s.n] of the Laplacian kernel, else [s.n,n]
+	squares := make([]float64, n)
+	beyond := make([]float64, n) // ‖·‖₁ of what no vector has
+	for i := range m.Points {
+		m.Points[i].each(func(j int, v float32) {
+			squares[i] += float64(v) * float64(v)
+			switch at, ok := s.column(j); {
+			case !ok:
+				beyond[i] += math.Abs(float64(v))
+			case laplacian:
+				points[i*s.n+at] = v
+			default:
+				points[at*n+i] = v
+			}
+		})
+	}
+	gamma := float64(m.Kernel.Gamma)
+	var k ref // [N,n]
+	switch m.Kernel.Name {
+	case "rbf":
+		dot := c.op("MatMul", x, c.wide(points, s.n, n))
+		square := c.op("Add", c.sum(c.op("Mul", x, x)), c.tensor(squares, n))
+		distance := c.op("Max", c.op("Sub", square, c.op("Mul", dot, c.scalar(2))), c.scalar(0))
+		k = c.op("Exp", c.op("Mul", distance, c.scalar(-gamma)))
+	case "polynomial":
+		dot := c.op("MatMul", x, c.wide(points, s.n, n))
+		base := c.op("Add", c.op("Mul", dot, c.scalar(gamma)), c.scalar(float64(m.Kernel.Coef0)))
+		k = c.op("Pow", base, c.scalar(float64(m.Kernel.Degree)))
+	case "laplacian":
+		differences := c.op("Sub", c.op("Unsqueeze", x, c.ints(1)), c.wide(points, n, s.n)) // [N,n,s.n]
+		distance := c.node("", "ReduceSum", []attr{{"keepdims", 0}}, c.op("Abs", differences), c.ints(2))
+		if slices.ContainsFunc(beyond, func(v float64) bool { return v != 0 }) {
+			distance = c.op("Add", distance, c.tensor(beyond, n))
+		}
+		k = c.op("Exp", c.op("Mul", distance, c.scalar(-gamma)))
+	default:
+		return "", refuse("the kernel %q is not known", m.Kernel.Name)
+	}
+	return c.op("Add", c.op("MatMul", k, c.tensor(m.Coef, n, 1)), c.scalar(m.constant())), nil
+}
+
+// waves is a model of random features.
+func (c *converter) waves(m *featuresForm, x ref, s space) (ref, error) {
+	n := len(m.Coef)
+	if len(m.Frequencies) != n || len(m.Phases) != n {
+		return "", fmt.Errorf("%d coefficients, %d frequencies and %d phases", n, len(m.Frequencies), len(m.Phases))
+	}
+	f := c.op("Add", c.product(&m.Weights, x, s), c.scalar(m.Offset))
+	if n == 0 {
+		return f, nil
+	}
+	if s.at == nil && m.Features < s.n {
+		return "", refuse("it has random features of %d features, and vectors have %d", m.Features, s.n)
+	}
+	if err := c.room("the frequencies of random features", n, s.n); err != nil {
+		return "", err
+	}
+	freq, coef := make([]float32, s.n*n), make([]float64, n)
+	for i := range m.Frequencies {
+		coef[i] = m.Scale * m.Coef[i]
+		m.Frequencies[i].each(func(j int, v float32) {
+			if at, ok := s.column(j); ok {
+				freq[at*n+i] = v
+			}
+		})
+	}
+	turns := c.op("Add", c.op("MatMul", x, c.wide(freq, s.n, n)), c.wide(m.Phases, n))
+	turns = c.op("Sub", turns, c.op("Floor", turns))
+	waves := c.op("Cos", c.op("Mul", turns, c.scalar(2*math.Pi)))
+	return c.op("Add", f, c.op("MatMul", waves, c.tensor(coef, n, 1))), nil
+}
+
+// experts is a mixture, or an average.
+func (c *converter) experts(m *expertsForm, x ref, s space) (ref, error) {
+	var parts []ref
+	for _, e := range m.Experts {
+		p, err := scaling(e.Preprocessing)
+		if err != nil {
+			return "", err
+		}
+		y, to, err := c.preprocess(p, x, s)
+		if err != nil {
+			return "", err
+		}
+		part, err := form(e.Model)
+		if err != nil {
+			return "", err
+		}
+		f, _, err := c.score(part, y, to)
+		if err != nil {
+			return "", err
+		}
+		one := len(m.Experts) == 1 && m.Kind == "mixture"
+		switch {
+		case m.Kind == "average":
+			f = c.op("Mul", f, c.scalar(e.Weight))
+		case one && e.Square != 0:
+			f = c.op("Mul", f, c.scalar(e.Slope/math.Sqrt(e.Square)))
+		case one:
+			f = c.op("Mul", f, c.scalar(e.Slope))
+		default:
+			u := c.op("Sign", f)
+			if e.Square != 0 {
+				u = c.op("Div", f, c.scalar(math.Sqrt(e.Square)))
+			}
+			probability := c.clip(c.sigmoid(c.op("Mul", c.clip(u, -3, 3), c.scalar(e.Slope))), .02, .98)
+			f = c.op("Mul", c.op("Sub", probability, c.scalar(.5)), c.scalar(2*e.Weight))
+		}
+		parts = append(parts, f)
+	}
+	if len(parts) == 0 {
+		return "", fmt.Errorf("a %s without experts", m.Kind)
+	}
+	f := parts[0]
+	for _, part := range parts[1:] {
+		f = c.op("Add", f, part)
+	}
+	if m.Kind == "average" || len(parts) == 1 {
+		return f, nil
+	}
+	one := c.scalar(1)
+	return c.op("Log", c.op("Div", c.op("Add", one, f), c.op("Sub", one, f))), nil
+}
