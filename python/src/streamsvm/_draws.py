@@ -49,7 +49,8 @@ def key(seed: int, block: int, salt: int) -> int:
 def phases(seed: int, block: int, n: int) -> F32:
     """Phases of the n features of a block, in turns."""
     i = np.arange(1, n + 1, dtype=np.uint64)
-    z = _mix(i * np.uint64(_WEYL) + np.uint64(key(seed, block, 0x7068617365)))
+    z: U64 = i * np.uint64(_WEYL) + np.uint64(key(seed, block, 0x7068617365))
+    z = _mix(z)
     return (z >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24)
 
 
@@ -59,9 +60,9 @@ def frequencies(seed: int, block: int, n: int, gamma: float, laplacian: bool, co
     salt = 0x6361756368797300 if laplacian else 0x6E6F726D616C7300
     start = _mix1(key(seed, block, 0x6672657175656E63) ^ salt)
     groups = (n + 31) // 32  # of 32 numbers, from 16 outputs of splitmix64
-    at = (cols.astype(np.uint64)[:, None] * np.uint64(groups) + np.arange(groups, dtype=np.uint64)) * np.uint64(16)
-    z = _mix((at[:, :, None] + np.arange(1, 17, dtype=np.uint64)) * np.uint64(_WEYL) + np.uint64(start))
-    words = z.astype("<u8").view("<u4")  # the lower half of each first
+    at = (cols[:, None] * groups + np.arange(groups))[:, :, None] * 16 + np.arange(1, 17)
+    z: U64 = at.astype(np.uint64) * np.uint64(_WEYL) + np.uint64(start)
+    words = _mix(z).astype("<u8").view("<u4")  # the lower half of each first
     if laplacian:
         v, scale = _cauchys(words), gamma / (2 * math.pi)
     else:
@@ -105,7 +106,7 @@ def _radius(w: npt.NDArray[np.uint32]) -> F32:
     e = (u - np.float32(math.sqrt(2) / 2).view(np.int32)) >> 23
     f = (u - (e << 23)).view(np.float32) - np.float32(1)
     y = _fma(_polynomial(_LOG2P, f), f, e.astype(np.float32)) * np.float32(-2 * math.log(2))
-    return np.sqrt(np.maximum(y, np.float32(0)))
+    return np.asarray(np.sqrt(np.maximum(y, np.float32(0))))
 
 
 def _cos_turns(t: F32) -> F32:

@@ -169,8 +169,10 @@ class Follower:
         return f"topic {self.topic}: {have}" + (f": {self._error}" if self._error else "")
 
     def _trouble(self, e: Any) -> None:
-        log.warning("topic %s: %s", self.topic, e)
-        self._error = str(e.str())
+        text = str(e.str())
+        if text != self._error:  # it comes again and again
+            log.warning("topic %s: %s", self.topic, text)
+        self._error = text
 
     def _run(self) -> None:
         try:
@@ -186,7 +188,7 @@ class Follower:
     def _partitions(self) -> set[int]:
         """The partitions of the topic; none as long as it is not there."""
         try:
-            t = self._consumer.list_topics(self.topic, timeout=10).topics[self.topic]
+            t = self._consumer.list_topics(self.topic, timeout=2).topics[self.topic]
         except self._kafka.KafkaException as e:
             self._trouble(e.args[0])
             return set()
@@ -210,7 +212,7 @@ class Follower:
                     behind |= new
                 looked = time.monotonic()
             if not known:
-                self._ending.wait(0.5)
+                self._consumer.poll(0.2)  # for errors
                 continue
             changed = False
             for m in self._consumer.consume(500, 0.1):
