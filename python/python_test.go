@@ -1,0 +1,428 @@
+// Package python tests the Python package that lies here: it writes models,
+// vectors and events with what streamsvm makes of them, and runs pytest, which
+// compares, on these and on a broker.
+package python
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/internal/calibrate"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/plain"
+	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/rest"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// TestPython runs the suite of the Python package.
+func TestPython(t *testing.T) {
+	python := interpreter(t)
+	golden := t.TempDir()
+	writeModels(t, golden)
+	writeEvents(t, golden)
+	bin := filepath.Join(t.TempDir(), "streamsvm")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/streamsvm").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	brokers := kafkatest.Brokers(t)
+	cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "-W", "error")
+	cmd.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1", "STREAMSVM_GOLDEN="+golden,
+		"STREAMSVM_BIN="+bin, "STREAMSVM_BROKERS="+strings.Join(brokers, ","))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// interpreter returns a Python that has what the package and its tests need.
+func interpreter(t *testing.T) string {
+	t.Helper()
+	python := os.Getenv("STREAMSVM_PYTHON")
+	if python == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Skip(err)
+		}
+		python = filepath.Join(cache, "streamsvm", "python", "bin", "python")
+	}
+	if out, err := exec.Command(python, "-c", "import numpy, msgpack, xxhash, confluent_kafka, pytest").CombinedOutput(); err != nil {
+		t.Skipf("no Python with what python/pyproject.toml lists; .ci/run prepare makes one in %s: %v %s", filepath.Dir(filepath.Dir(python)), err, out)
+	}
+	return python
+}
+
+// shape says what examples look like.
+type shape struct {
+	name   string
+	dim    int
+	filled int // features that are not 0
+	sparse bool
+}
+
+var shapes = []shape{{"dense", 7, 7, false}, {"listed", 12, 5, true}, {"far", 3000, 6, true}}
+
+// draw returns n examples of a smooth function. Feature 2 is constant but for
+// those after the first half, and scales differ.
+func (s shape) draw(r *rand.Rand, n int) []*stream.Example {
+	out := make([]*stream.Example, n)
+	for i := range out {
+		var x stream.Vec
+		f := 0.2
+		for k, j := range r.Perm(s.dim)[:s.filled] {
+			if !s.sparse {
+				j = k
+			}
+			v := float32(r.NormFloat64()) * float32(1+j%3)
+			if j == 2 && i < n/2 {
+				v = 0.5
+			}
+			f += math.Sin(float64(j)) * float64(v) / float64(1+j%3)
+			if s.sparse {
+				x.Idx = append(x.Idx, int32(j))
+			}
+			x.Val = append(x.Val, v)
+		}
+		if s.sparse {
+			slices.Sort(x.Idx)
+		}
+		out[i] = &stream.Example{Seq: uint64(i + 1), X: x, Y: f, Labelled: true}
+	}
+	return out
+}
+
+// golden is a model and what it says of vectors.
+type golden struct {
+	Name      string   `json:"name"`
+	Rows      []any    `json:"rows"`   // lists, or indices and values
+	Dim       int      `json:"dim"`    // of sparse ones
+	Scores    []scores `json:"scores"` // of two classes the decision alone
+	Labels    []any    `json:"labels"`
+	Probable  []scores `json:"probable"` // none where there are no probabilities
+	Tolerance float64  `json:"tolerance"`
+}
+
+type scores []float64
+
+// writeModels writes models of all learners, kernels and ways of preprocessing.
+func writeModels(t *testing.T, dir string) {
+	const seed = 12
+	r := rand.New(rand.NewPCG(seed, 1))
+	n := 0
+	add := func(spec algos.Spec, task algos.Task, classes int, set map[string]string, s shape, o prep.Options) {
+		t.Helper()
+		if spec.Kind == algos.Features {
+			set["features"], set["block"] = "128", "32"
+		}
+		name := fmt.Sprintf("%s %s of %d classes %v, %s, %+v", spec.Name, task, classes, set, s.name, o)
+		env := algos.Env{Seed: seed, Task: task}
+		if classes > 2 {
+			spec, env.Classes = rest.Spec(spec), classes
+		}
+		xs := s.draw(r, 460)
+		tr, err := prep.Fit(xs[:60], o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := spec.New(env, set)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		length := 160
+		if spec.Name == "adaptive" {
+			length = 440 // there are all experts
+		}
+		for _, x := range xs[:length] {
+			c := *x
+			c.X = tr.Next(x.X).Clone()
+			switch {
+			case classes > 2:
+				c.Y = math.Floor(min(max(x.Y, -1), .99)) + 1
+			case task == algos.Classify:
+				c.Y = math.Copysign(1, x.Y)
+			}
+			if _, err := algos.Feed(t.Context(), l, &c); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if _, err := l.Finish(t.Context()); err != nil {
+			t.Fatal(name, err)
+		}
+		p := pipeline.Pipeline{Learner: spec.Name, Task: task, Options: set, Transform: tr, Model: l.Model()}
+		if !s.sparse {
+			p.Signature = codec.Signature{Codec: "json", Dim: s.dim, Index: s.dim}
+		}
+		switch {
+		case task == algos.Regress:
+		case classes > 2:
+			p.Signature.Labels = []string{`"a","b","c"`, "1,2,3,5"}[classes-3]
+			p.Softmax = &calibrate.Softmax{Slope: 1.5, Scale: .7}
+		default:
+			p.Signature.Labels = []string{"0,1", "-1,1", "false,true", `"no","yes"`, ""}[n%5]
+			p.Probability = &calibrate.Map{Decisions: []float64{-1.5, -.1, 0, .4}, LogOdds: []float64{-3, -1, .1, 2.5}}
+		}
+		data, err := p.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		write(t, filepath.Join(dir, fmt.Sprintf("%d.ssm", n)), data)
+		rows := []stream.Vec{}
+		for _, x := range xs[448:] {
+			rows = append(rows, x.X)
+		}
+		if s.sparse { // the empty vector, and one with zeros spelt out
+			rows = append(rows, stream.Vec{Idx: []int32{}, Val: []float32{}}, stream.Vec{Idx: []int32{0, 2, 4}, Val: []float32{0, 1, 0}})
+		}
+		writeJSON(t, filepath.Join(dir, fmt.Sprintf("%d.json", n)), answers(t, name, data, rows, s.dim))
+		n++
+	}
+
+	for _, spec := range registry.All {
+		for _, task := range spec.Tasks {
+			add(spec, task, 2, map[string]string{}, shapes[0], prep.Options{Scale: prep.Standard})
+			add(spec, task, 2, map[string]string{}, shapes[1], prep.Options{Scale: prep.Common, HashDim: 16})
+		}
+		if slices.Contains(spec.Tasks, algos.Classify) {
+			add(spec, algos.Classify, 3, map[string]string{}, shapes[0], prep.Options{Scale: prep.Standard})
+		}
+		for _, o := range spec.Options {
+			if o.Name != "kernel" {
+				continue
+			}
+			for _, k := range strings.Split(o.Enum, ",") {
+				add(spec, spec.Tasks[0], 2, map[string]string{"kernel": k}, shapes[1], prep.Options{Scale: prep.Unit})
+				add(spec, spec.Tasks[0], 2, map[string]string{"kernel": k}, shapes[2], prep.Options{Scale: prep.Unit})
+			}
+		}
+	}
+	for _, name := range []string{"pegasos", "online", "tsgs3vm", "adaptive"} {
+		spec, err := registry.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, scale := range prep.Scales() {
+			for _, s := range shapes {
+				for _, hash := range []int{0, 64, 37} {
+					if spec.Kind != algos.Kernel && hash == 37 {
+						continue // what hashing does has been seen
+					}
+					add(spec, algos.Classify, 2, map[string]string{}, s, prep.Options{Scale: scale, HashDim: hash, Span: 50})
+				}
+			}
+		}
+	}
+	t.Logf("%d models", n)
+}
+
+// answers asks a model.
+func answers(t *testing.T, name string, data []byte, xs []stream.Vec, dim int) golden {
+	t.Helper()
+	p, err := predictor.Decode(data)
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	g := golden{Name: name, Dim: dim, Rows: []any{}, Scores: []scores{}, Labels: []any{}, Probable: []scores{}, Tolerance: 1e-4}
+	sig := p.Signature()
+	for _, x := range xs {
+		if x.Idx == nil {
+			g.Rows = append(g.Rows, x.Val)
+		} else {
+			g.Rows = append(g.Rows, plain.Sparse[float32]{Index: x.Idx, Value: x.Val})
+		}
+		f := p.Decision(x)
+		row := scores{f}
+		var chances scores
+		if k := p.Classes(); k > 2 {
+			row = make(scores, k)
+			p.Scores(row, []stream.Vec{x})
+			chances = make(scores, k)
+			if !p.Probabilities(chances, row) {
+				chances = nil
+			}
+		} else if one, known := p.Probability(f); known {
+			chances = scores{1 - one, one}
+		}
+		g.Scores = append(g.Scores, row)
+		g.Labels = append(g.Labels, sig.Label(p.Predict(x)))
+		if chances != nil {
+			g.Probable = append(g.Probable, chances)
+		}
+	}
+	return g
+}
+
+// events is a schema, and what becomes of events.
+type events struct {
+	Name   string            `json:"name"`
+	Codec  string            `json:"codec"`
+	Schema string            `json:"schema"`
+	Events []json.RawMessage `json:"events"`
+	// Rows are dense, with as many features as the schema has; an event that is
+	// refused has none, and Errors the field.
+	Rows   [][]float32 `json:"rows"`
+	Errors []string    `json:"errors"`
+}
+
+// schemas are such as people write, with all that a field may say.
+var schemas = []struct{ name, schema string }{
+	{"every type", `{"label":"y","id":"id","fields":[
+		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
+		{"name":"b","type":"boolean","means":[0.25],"gaps":[false]},
+		{"name":"c","type":"categorical","categories":["12.5","1e+06","DE","FR","true"],"gaps":[true]},
+		{"name":"d.e","type":"categorical","hash":8,"gaps":[true]},
+		{"name":"d.f.g","type":"numeric","transform":"log1p","means":[0],"gaps":[false]},
+		{"name":"h","type":"tags","categories":["x","y"],"gaps":[false]},
+		{"name":"i","type":"tags","hash":4,"gaps":[true]},
+		{"name":"j","type":"time","parts":["hour","weekday"],"gaps":[true]},
+		{"name":"k","type":"time","unit":"s","parts":["weekday"],"gaps":[false]},
+		{"name":"l","type":"text","hash":16},
+		{"name":"m","type":"array","means":[1,2,3],"gaps":[true,false,true]},
+		{"name":"n","type":"numeric","clip":[-2,5],"means":[0],"gaps":[false]},
+		{"name":"o","type":"ignore"}]}`},
+	{"invalid is missing", `{"label":"y","invalid":"missing","unknown":"zero","fields":[
+		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
+		{"name":"b","type":"boolean","means":[0.25],"gaps":[true]},
+		{"name":"c","type":"categorical","categories":["DE","FR"],"gaps":[false]},
+		{"name":"d.e","type":"categorical","hash":8,"gaps":[true]},
+		{"name":"h","type":"tags","categories":["x","y"],"gaps":[true]},
+		{"name":"j","type":"time","parts":["hour"],"gaps":[true]},
+		{"name":"l","type":"text","hash":16},
+		{"name":"m","type":"array","means":[1,2,3],"gaps":[true,false,true]}]}`},
+	{"refused", `{"label":"y","missing":"refuse","unknown":"refuse","others":"refuse","fields":[
+		{"name":"a","type":"numeric","means":[0],"gaps":[false],"missing":"mean"},
+		{"name":"c","type":"categorical","categories":["DE","FR"],"gaps":[false]}]}`},
+	{"wide", `{"label":"y","fields":[
+		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
+		{"name":"c","type":"categorical","hash":700,"gaps":[true]},
+		{"name":"h","type":"tags","hash":3,"gaps":[false]},
+		{"name":"l","type":"text","hash":1000}]}`},
+	{"root", `{"root":"payload.after","label":"y","fields":[
+		{"name":"a","type":"numeric","means":[1.5],"gaps":[true]},
+		{"name":"c","type":"categorical","categories":["DE","FR"],"gaps":[false]}]}`},
+}
+
+// values are such as a field may have.
+var values = map[string][]string{
+	"a":       {"1", "-2.5", "1e3", `"12.25"`, `" 1"`, "true", "null", `"x"`, "1e300", "[1]", "0.1", `"0x1p3"`, `".5"`, `{"z":1}`},
+	"b":       {"true", "false", "0", "1", "2", `"True"`, `"no"`, "null"},
+	"c":       {`"DE"`, `"FR"`, `"IT"`, "true", "1000000", "12.5", "1234567", "0.00001", "-0.25", "null", "[]", "123456", "1e21", "1.5e-7"},
+	"d.e":     {`"x"`, `"Zürich"`, `""`, "17", "false", "null", `"a long text that is hashed as others are"`},
+	"d.f.g":   {"0", "-3", "1e6", "null"},
+	"h":       {`["x"]`, `["x","y","x"]`, `["z","w"]`, "[]", `"x"`, "[null]", "null"},
+	"i":       {`["p","q","p"]`, "[1,true,2.5]", "[]", "null"},
+	"j":       {`"2026-03-01T13:45:10Z"`, `"2026-03-01T23:45:10.25+02:30"`, `"2026-03-01 06:00:00"`, `"2026-03-01"`, "1700000000000", `"yesterday"`, "null", `"2026-02-30"`, `"1969-12-31T00:30:00-01:00"`, "-1234567890123"},
+	"k":       {"1700000000", "1700000000.5", "0", "1e15", "null"},
+	"l":       {`"the Quick brown fox, the end"`, `""`, `"Ünïcode und ASCII 42"`, "7", "null", `"` + strings.Repeat("ab", 50) + ` x"`},
+	"m":       {"[1,2,3]", "[1,null,3]", "[null,null,null]", "[1,2]", `[1,"2.5",true]`, `[1,"x",3]`, "null", "[0.1,0.2,0.3]"},
+	"n":       {"7", "-7", "1.25", "1e200"},
+	"o":       {"1", `{"p":2}`},
+	"y":       {"1", "-1"},
+	"unknown": {"1"},
+}
+
+// event writes an object: names with dots as they are, or as objects in it.
+func event(r *rand.Rand, fields []string) string {
+	var flat, inD, inF []string
+	for _, f := range fields {
+		v := values[f][r.IntN(len(values[f]))]
+		name, in := f, &flat
+		if rest, ok := strings.CutPrefix(f, "d.f."); ok && r.IntN(3) > 0 {
+			name, in = rest, &inF
+		} else if rest, ok := strings.CutPrefix(f, "d."); ok && r.IntN(3) > 0 {
+			name, in = rest, &inD
+		}
+		*in = append(*in, fmt.Sprintf("%q:%s", name, v))
+	}
+	if len(inF) > 0 {
+		inD = append(inD, `"f":{`+strings.Join(inF, ",")+"}")
+	}
+	if len(inD) > 0 {
+		flat = append(flat, `"d":{`+strings.Join(inD, ",")+"}")
+	}
+	return "{" + strings.Join(flat, ",") + "}"
+}
+
+// writeEvents writes events with their vectors.
+func writeEvents(t *testing.T, dir string) {
+	r := rand.New(rand.NewPCG(13, 1))
+	var list []events
+	for _, s := range schemas {
+		var in struct {
+			Root   string
+			Others string
+			Fields []struct{ Name string }
+		}
+		if err := json.Unmarshal([]byte(s.schema), &in); err != nil {
+			t.Fatal(err)
+		}
+		e := events{Name: s.name, Codec: "json", Schema: s.schema, Rows: [][]float32{}, Errors: []string{}}
+		dec, err := codec.New("json", codec.Options{Labels: "pm1", Schema: s.schema})
+		if err != nil {
+			t.Fatal(s.name, err)
+		}
+		dim := 0
+		for i := range 600 {
+			fields := []string{"y"}
+			for _, f := range in.Fields {
+				if r.IntN(8) > 0 {
+					fields = append(fields, f.Name)
+				}
+			}
+			if in.Others == "" || r.IntN(10) == 0 {
+				fields = append(fields, "unknown")
+			}
+			text := event(r, fields)
+			if in.Root != "" && i%3 > 0 {
+				text = []string{`{"payload":{"after":` + text + `}}`, `{"payload.after":` + text + `}`}[i%3-1]
+			}
+			var ex stream.Example
+			err := dec.Decode([]byte(text), &ex)
+			var wrong *stream.FieldError
+			if err != nil && !errors.As(err, &wrong) {
+				t.Fatal(err)
+			}
+			e.Events = append(e.Events, json.RawMessage(text))
+			if err != nil {
+				e.Rows, e.Errors = append(e.Rows, nil), append(e.Errors, wrong.Field)
+				continue
+			}
+			dim = max(dim, ex.X.Dim())
+			row := make([]float32, ex.X.Dim())
+			ex.X.Dense(row)
+			e.Rows, e.Errors = append(e.Rows, row), append(e.Errors, "")
+		}
+		list = append(list, e)
+	}
+	writeJSON(t, filepath.Join(dir, "events.json"), list)
+}
+
+func writeJSON(t *testing.T, path string, v any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, data)
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

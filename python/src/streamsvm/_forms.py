@@ -1,0 +1,397 @@
+"""The forms that models have (docs/formats/models.md), read and asked for scores."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import _draws
+from ._fields import Fields, FormatError
+from ._rows import F32, F64, I64, Dense, Rows, Sparse
+from ._transform import Transform
+
+_ROOM = 1 << 22  # numbers of a temporary array
+_REST = b"streamsvm-rest-1\n"
+
+
+class Form(ABC):
+    @abstractmethod
+    def scores(self, x: Rows) -> F64:
+        """f(x) for each vector; a column for each class where there are more than two."""
+
+
+def sigmoid(z: F64) -> F64:
+    e = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0, 1, e) / (1 + e))
+
+
+def parts(x: Rows, width: int) -> Iterator[tuple[int, int, Rows]]:
+    """Cuts a batch so that an array of so many columns stays small."""
+    step = max(1, _ROOM // max(width, 1))
+    for start in range(0, len(x), step):
+        end = min(start + step, len(x))
+        yield start, end, x.part(start, end)
+
+
+@dataclass(frozen=True)
+class Linear(Form):
+    bias: float
+    weights: F64
+
+    @staticmethod
+    def read(data: bytes) -> Linear:
+        def fail(why: str) -> FormatError:
+            return FormatError(f"linear model: {why}")
+
+        if len(data) < 24 or data[:4] != b"lin1":
+            raise fail("it does not begin with lin1")
+        form = int.from_bytes(data[4:8], "little")
+        n = int.from_bytes(data[8:16], "little")
+        bias = float(np.frombuffer(data, "<f8", 1, 16)[0])
+        body = data[24:]
+        if form == 0 and len(body) == 8 * n:
+            w = np.frombuffer(body, "<f8")
+        elif form == 1 and n < 1 << 31 and len(body) >= (n + 63) // 64 * 8 and len(body) % 8 == 0:
+            bits = (n + 63) // 64 * 8
+            at = np.nonzero(np.unpackbits(np.frombuffer(body, np.uint8, bits), bitorder="little"))[0]
+            if len(body) - bits != 8 * len(at) or len(at) and at[-1] >= n:
+                raise fail(f"{len(at)} weights in {len(body) - bits} bytes")
+            w = np.zeros(n)
+            w[at] = np.frombuffer(body, "<f8", offset=bits)
+        else:
+            raise fail(f"{n} weights of form {form} in {len(body)} bytes")
+        if not (np.isfinite(w).all() and math.isfinite(bias)):
+            raise fail("a number is not finite")
+        return Linear(bias, w)
+
+    def scores(self, x: Rows) -> F64:
+        n = min(len(self.weights), x.dim)
+        if isinstance(x, Dense):
+            return self.bias + x.x[:, :n].astype(np.float64) @ self.weights[:n]
+        known = x.idx < n
+        return self.bias + x.total(np.where(known, x.val * self.weights[np.where(known, x.idx, 0)] if n else 0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Kernel(Form):
+    """f(x) = offset + Σ coef_j · (K(p_j, x) + bias)"""
+
+    kind: int  # 0 rbf, 1 linear, 2 polynomial, 3 laplacian
+    gamma: float
+    coef0: float
+    degree: int
+    bias: float
+    cols: I64  # the features that a point has; points are vectors of these
+    points: Rows
+    coef: F64
+    offset: float
+    _dense: F64 | None = field(repr=False)  # points, where they are dense enough
+
+    @staticmethod
+    def read(data: bytes) -> Kernel:
+        f = Fields(data, "kernel model")
+        f.group("points")
+        f.group("kernel")
+        kind = f.integer("kind", 0, 3)
+        gamma, coef0 = f.number("gamma"), f.number("coef0")
+        degree, bias = f.integer("degree", 0, 64), f.number("bias")
+        dim, n = f.integer("dim", 0, 1 << 31), f.integer("points", 0, 1 << 31)
+        f.flag("sparse")
+        if f.flag("full"):
+            val = f.floats("val", "<f4")
+            if dim < 1 or len(val) != n * dim:
+                raise f.fail(f"val: {len(val)} numbers do not make {n} points of {dim} features")
+            cols, points = np.arange(dim), Dense(val.reshape(n, dim)).sparse()
+        else:
+            ends, idx, val = f.ints("ends"), f.ints("idx"), f.floats("val", "<f4")
+            ptr = np.concatenate([np.zeros(1, np.int64), ends])
+            if len(ends) != n or len(idx) != len(val) or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
+                raise f.fail("ends: they do not cut idx and val into points")
+            rows = np.repeat(np.arange(n), np.diff(ptr))
+            if (idx >= dim).any() or ((np.diff(idx) <= 0) & (np.diff(rows) == 0)).any():
+                raise f.fail("idx: features are out of order")
+            cols, at = np.unique(idx, return_inverse=True)
+            points = Sparse(ptr, at.astype(np.int64), val, len(cols))
+        coef = f.floats("coef")
+        offset = f.number("offset") if f.more() else 0.0
+        f.end()
+        if len(coef) != n:
+            raise f.fail(f"coef: {len(coef)} coefficients for {n} points")
+        dense = None
+        if n * len(cols) <= max(8 * _ROOM, 4 * len(points.val)):
+            dense = points.take(np.arange(len(cols))).astype(np.float64)
+        return Kernel(kind, gamma, coef0, degree, bias, cols, points, coef, offset, dense)
+
+    def scores(self, x: Rows) -> F64:
+        out = np.full(len(x), self.offset + self.bias * float(self.coef.sum()))
+        width = max(len(self.coef), len(self.cols)) if self._dense is not None else len(self.points.sparse().val)
+        for start, end, part in parts(x, width):
+            out[start:end] += self._values(part) @ self.coef
+        return out
+
+    def _values(self, x: Rows) -> F64:
+        """K of each vector and each point."""
+        z = x.take(self.cols).astype(np.float64)
+        if self.kind == 3:
+            d = self._distances(z)
+            d += self._beyond(x, np.abs)[:, None]
+            return np.exp(-self.gamma * d)
+        dots = self._sums(z, lambda a, b: a * b) if self._dense is None else z @ self._dense.T
+        if self.kind == 1:
+            return dots
+        if self.kind == 2:
+            return np.asarray((self.gamma * dots + self.coef0) ** self.degree)
+        points = self.points.sparse()
+        dots *= -2
+        dots += points.total(points.val.astype(np.float64) ** 2)
+        dots += (np.einsum("ij,ij->i", z, z) + self._beyond(x, np.square))[:, None]
+        np.maximum(dots, 0, out=dots)
+        dots *= -self.gamma
+        return np.exp(dots, out=dots)
+
+    def _beyond(self, x: Rows, of: Callable[[F64], F64]) -> F64:
+        """The sum of a function of those features that no point has."""
+        if isinstance(x, Dense) and x.dim <= len(self.cols) and self.cols[-1:] == len(self.cols) - 1:
+            return np.zeros(len(x))
+        s = x.sparse()
+        return s.total(np.where(np.isin(s.idx, self.cols), 0, of(s.val.astype(np.float64))))
+
+    def _distances(self, z: F64) -> F64:
+        """Sums of absolute differences."""
+        if self._dense is None:
+            p = self.points.sparse()
+            d = self._sums(z, lambda a, b: np.abs(a - b) - np.abs(a) - np.abs(b))
+            d += p.total(np.abs(p.val.astype(np.float64)))
+            return np.asarray(d + np.abs(z).sum(axis=1)[:, None])
+        d = np.zeros((len(z), len(self.coef)))
+        for j in range(len(self.cols)):
+            d += np.abs(z[:, j, None] - self._dense[:, j])
+        return d
+
+    def _sums(self, z: F64, of: Callable[[F64, F64], F64]) -> F64:
+        """For each vector and point the sum of a function over the point's features."""
+        p = self.points.sparse()
+        out = np.zeros((len(z), len(p)))
+        there = np.nonzero(np.diff(p.ptr))[0]
+        if len(there):
+            out[:, there] = np.add.reduceat(of(z[:, p.idx], p.val.astype(np.float64)), p.ptr[there], axis=1)
+        return out
+
+
+class Features(Form):
+    """f(x) = offset + scale · Σ coef_j cos(2π(⟨ω_j, x⟩ + b_j))
+
+    Frequencies are drawn for the features that come, and kept.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        f = Fields(data, "model of random features")
+        if f.integer("generator") != 1:
+            raise f.fail("generator: it draws other numbers than 1, which is known here")
+        self.coef = np.zeros(0)
+        if f.flag("empty"):
+            f.end()
+            return
+        self._seed = f.integer("seed", 0)
+        self._laplacian = f.flag("laplacian")
+        self._gamma = f.number("gamma")
+        self._block = f.integer("block", 1, 1 << 20)
+        f.integer("dim")
+        fresh, ahead = f.flag("fresh"), f.integer("next", 0)
+        self._scale, self._offset = f.number("scale"), f.number("offset")
+        f.number("rho")
+        f.number("cluster")
+        f.integer("choice")
+        self.coef = f.floats("coef")
+        f.end()
+        slots = len(self.coef) // self._block
+        if not slots or len(self.coef) % self._block or fresh and ahead < slots or not 0 < self._gamma < 1e15:
+            raise f.fail(f"coef: {len(self.coef)} coefficients in blocks of {self._block}, gamma {self._gamma}")
+        last = ahead - 1
+        self._blocks = [last - (last % slots + slots - s) % slots if fresh else s for s in range(slots)]
+        self._phases = np.concatenate([_draws.phases(self._seed, k, self._block) for k in self._blocks])
+        self._kept: dict[int, F32] = {}  # frequencies by feature
+
+    def _frequencies(self, cols: I64) -> F32:
+        kept = self._kept
+        new = np.array([j for j in cols.tolist() if j not in kept], np.int64)
+        if kept and (len(kept) + len(new)) * len(self.coef) > 16 * _ROOM:
+            self._kept = kept = {}  # other threads keep the one that they have
+            new = cols
+        step = max(1, _ROOM // (4 * len(self.coef)))
+        for start in range(0, len(new), step):
+            some = new[start : start + step]
+            draws = [
+                _draws.frequencies(self._seed, k, self._block, self._gamma, self._laplacian, some) for k in self._blocks
+            ]
+            kept.update(zip(some.tolist(), np.hstack(draws)))
+        return np.array([kept[j] for j in cols.tolist()], np.float32).reshape(len(cols), len(self.coef))
+
+    def scores(self, x: Rows) -> F64:
+        if not len(self.coef):
+            return np.zeros(len(x))
+        out = np.empty(len(x))
+        for start, end, part in parts(x, len(self.coef)):
+            if isinstance(part, Sparse) and len(part.idx):
+                cols = np.unique(part.idx[part.val != 0])
+            else:
+                cols = np.arange(part.dim)
+            out[start:end] = self._scale * self._cosines(part.take(cols), cols) + self._offset
+        return out
+
+    def _cosines(self, z: F32, cols: I64) -> F64:
+        total = np.tile(self._phases.astype(np.float64), (len(z), 1))
+        # Wide vectors go some features at a time, so that frequencies stay few.
+        step = max(1, 4 * _ROOM // len(self.coef))
+        for start in range(0, len(cols), step):
+            total += z[:, start : start + step].astype(np.float64) @ self._frequencies(cols[start : start + step])
+        total -= np.rint(total)
+        return np.asarray(np.cos(2 * np.pi * total) @ self.coef)
+
+
+@dataclass(frozen=True)
+class Classes(Form):
+    """A score for each class, of a part of its own."""
+
+    heads: list[Form]
+
+    def scores(self, x: Rows) -> F64:
+        return np.stack([h.scores(x) for h in self.heads], axis=1)
+
+
+# The experts of a panel, in their order.
+_MACHINES, _LINEAR, _IN_FEATURES = 5, 4, 2
+_EXPERTS = _MACHINES + _LINEAR + _IN_FEATURES
+
+
+class Panel(Form):
+    """Experts and their weights: of a classifier f(x) = log(p/(1−p)) with
+    p = Σ w_e p_e(x), of a regression f(x) = Σ w_e f_e(x)."""
+
+    def __init__(self, data: bytes) -> None:
+        f = Fields(data, "panel")
+        self._mixture = not f.next("average")
+        self._weights = f.floats("weights" if self._mixture else "average")
+        n = len(self._weights)
+        if n not in ((1, _EXPERTS) if self._mixture else (_EXPERTS + 2,)):
+            raise f.fail(f"weights: there are {n}")
+        if (self._weights < 0).any() or abs(self._weights.sum() - 1) > 1e-6:
+            raise f.fail("weights: their sum is not 1")
+        if self._mixture:
+            self._units = [(f.number("square"), f.number("slope")) for _ in range(n)]
+            if min(s for s, _ in self._units) < 0:
+                raise f.fail("square: it is negative")
+        self._unknown = self._last = 0.0
+        if not self._mixture:
+            f.group("labels")
+            f.number("count")
+            self._last, self._unknown = f.number("last"), f.number("mean")
+            f.number("m2")
+        self._machines: list[tuple[Transform, Form] | None] = []
+        for _ in range(min(n, _MACHINES)):
+            f.group("machine")
+            there = f.flag("there")
+            if there:
+                f.group("transform")
+                t = Transform.read(f)
+                self._machines.append((t, Kernel.read(f.blob("model"))))
+            else:
+                self._machines.append(None)
+        if n == 1 and self._machines[0] is None or any(self._machines) and not self._machines[0]:
+            raise f.fail("machine: the growing one is missing")
+        if n > 1:
+            self._read_linear(f)
+        f.end()
+
+    def _read_linear(self, f: Fields) -> None:
+        f.group("inputs")
+        wide, count = f.flag("wide"), f.number("count")
+        mean, m2, most = f.floats("mean"), f.floats("m2"), f.floats("most")
+        if len(mean) != len(m2) or (m2 < 0).any() or (most < 0).any() or len(mean if wide else most):
+            raise f.fail("mean: means, sums and sizes do not go together")
+        size = most if wide else np.sqrt(m2 / max(count, 1))
+        with np.errstate(divide="ignore"):
+            # As good as 0, which would mean something else.
+            factor = np.where(size > 0, 1 / size, 1e-300)
+        shift = np.zeros(len(most)) if wide else mean
+        self._cut = None if wide else len(mean)
+        self._inputs = Transform(0, "standard", not wide, np.arange(len(factor)), shift, factor, 0.0, -5.0, 5.0)
+        self._linear = [(f.floats("w"), f.number("b")) for _ in range(_LINEAR + _IN_FEATURES)]
+        self._dim = f.integer("random_features", 0, len(mean))
+        seed = f.integer("seed", 0)
+        self._waves = _draws.waves(self._dim, seed) if self._dim else None
+
+    def scores(self, x: Rows) -> F64:
+        said = np.full((len(x), _EXPERTS), self._unknown)
+        for e, m in enumerate(self._machines):
+            if m:
+                said[:, e] = m[1].scores(m[0].apply(x))
+            elif e and self._machines[0]:
+                said[:, e] = said[:, 0]
+        if len(self._weights) == 1:
+            square, slope = self._units[0]
+            return np.asarray(slope * (said[:, 0] / (math.sqrt(square) if square > 0 else 1.0)))
+        self._say_linear(x, said)
+        if not self._mixture:
+            ends = np.tile([self._last, self._unknown], (len(x), 1))
+            return np.asarray(np.hstack([said, ends]) @ self._weights)
+        q = np.zeros(len(x))
+        for w, (square, slope), s in zip(self._weights, self._units, said.T):
+            u = (s / math.sqrt(square)).clip(-3, 3) if square else np.sign(s)
+            q += w * (sigmoid(slope * u).clip(0.02, 0.98) - 0.5)
+        return np.asarray(np.log((1 + 2 * q) / (1 - 2 * q)))
+
+    def _say_linear(self, x: Rows, said: F64) -> None:
+        if self._cut is not None:
+            x = Dense(x.take(np.arange(self._cut)))
+        z = self._inputs.apply(x)
+        for k, (w, b) in enumerate(self._linear[:_LINEAR]):
+            said[:, _MACHINES + k] = Linear(b, w).scores(_known(z, len(self._inputs.index)))
+        if self._waves is None:
+            return
+        freq, phase = self._waves
+        part = z.take(np.arange(self._dim)).astype(np.float64)
+        turns = part @ freq.T + phase
+        turns -= np.rint(turns)
+        phi = np.hstack([np.cos(2 * np.pi * turns) * math.sqrt(2 / 256), part / math.sqrt(self._dim)])
+        for k, (w, b) in enumerate(self._linear[_LINEAR:]):
+            n = min(len(w), phi.shape[1])
+            said[:, _MACHINES + _LINEAR + k] = b + phi[:, :n] @ w[:n]
+
+
+def _known(z: Rows, n: int) -> Rows:
+    """Only the first n features."""
+    if isinstance(z, Dense):
+        return Dense(z.x[:, :n])
+    return Sparse(z.ptr, z.idx, np.where(z.idx < n, z.val, np.float32(0)), z.dim)
+
+
+_KERNELS = {"scs", "sbp", "wolfe", "perceptron", "sdca", "smo", "pegasos"}
+_FEATURES = {"tsgs3vm", "dsg", "frs3vm"}
+
+
+def read(learner: str, data: bytes) -> Form:
+    """Reads a model as the learner writes it."""
+    if data.startswith(_REST):
+        f = Fields(data[len(_REST) :], "model of several classes")
+        heads: list[Form] = []
+        for _ in range(f.count("heads")):
+            blank, part = f.flag("blank"), f.blob("model")
+            heads.append(Linear(-1.0, np.zeros(0)) if blank else read(learner, part))
+        f.end()
+        if len(heads) < 3:
+            raise f.fail(f"heads: there are {len(heads)}")
+        return Classes(heads)
+    if data[:4] == b"lin1":
+        return Linear.read(data)
+    if learner in _KERNELS:
+        return Kernel.read(data)
+    if learner in _FEATURES:
+        return Features(data)
+    if learner == "adaptive":
+        return Panel(data)
+    raise FormatError(f"models of the learner {learner!r} are not known to this version of the package")
