@@ -38,6 +38,7 @@ type predict struct {
 	tombstones             string
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
+	maxRows                int
 	threshold              float64
 
 	c       *cli.Call
@@ -46,6 +47,10 @@ type predict struct {
 	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
+
+	started time.Time
+	counts  struct{ predictions, refused, skipped atomic.Uint64 }
+	at      atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
 
 	refused int
 	skipped int               // tombstones
@@ -97,8 +102,9 @@ wants --topic-wait -1s.`,
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
+				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
@@ -139,7 +145,11 @@ func (p *predict) serve(ctx context.Context) error {
 	// The server answers while the first model is waited for, or a service that
 	// starts before its trainer would look dead.
 	p.ready = &srv.ready
-	srv.mux.Handle("POST /predict", p)
+	p.started = time.Now()
+	srv.timeout = time.Minute
+	for pattern, handler := range p.routes() {
+		srv.mux.Handle(pattern, handler)
+	}
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
@@ -202,6 +212,9 @@ func (p *predict) check() error {
 	}
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if p.maxRows < 1 {
+		return c.Bad("max-rows", fmt.Errorf("%d is less than 1", p.maxRows))
 	}
 	if c.Given("threshold") && !(p.threshold > 0 && p.threshold <= 1) {
 		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
@@ -378,6 +391,7 @@ func (p *predict) withValues(recs []stream.Record) []stream.Record {
 	n -= len(recs)
 	p.skipped += n
 	p.m.Skipped(n)
+	p.counts.skipped.Add(uint64(n))
 	return recs
 }
 
