@@ -37,15 +37,17 @@ type tensorParameters struct {
 type Infer struct {
 	Rows
 
-	req struct {
-		ID         string `json:"id"`
-		Parameters struct {
-			Binary bool `json:"binary_data_output"`
-		} `json:"parameters"`
-		Inputs  []tensor `json:"inputs"`
-		Outputs []tensor `json:"outputs"`
-	}
+	req  inferRequest
 	want []wanted
+}
+
+type inferRequest struct {
+	ID         string `json:"id"`
+	Parameters struct {
+		Binary bool `json:"binary_data_output"`
+	} `json:"parameters"`
+	Inputs  []tensor `json:"inputs"`
+	Outputs []tensor `json:"outputs"`
 }
 
 type wanted struct {
@@ -58,7 +60,7 @@ type wanted struct {
 // allowed.
 func (q *Infer) Read(m *Model, body []byte, header, most int) error {
 	q.reset()
-	q.want = q.want[:0]
+	q.req, q.want = inferRequest{}, q.want[:0]
 	text, rest := body, []byte(nil)
 	if header >= 0 {
 		if header > len(body) {
