@@ -32,6 +32,7 @@ type predict struct {
 	sourceFlags
 	codecFlags
 	kafkaFlags
+	outgoing
 	modelFile, output      string
 	predictions, positions string
 	listen                 string
@@ -109,6 +110,7 @@ wants --topic-wait -1s.`,
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
+				p.outgoing.define(f)
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
@@ -233,7 +235,7 @@ func (p *predict) check() error {
 				return err
 			}
 		}
-		return alone(c, "--topics", "predictions-topic", "positions", "until-end")
+		return alone(c, "--topics", "predictions-topic", "positions", "until-end", "headers", "keep", "cloudevents", "errors-topic")
 	}
 	switch {
 	case p.predictions == "":
@@ -242,6 +244,9 @@ func (p *predict) check() error {
 		return c.Bad("predictions-topic", fmt.Errorf("%s is scored too", p.predictions))
 	case p.modelFlags.topic != "" && (p.predictions == p.modelFlags.topic || slices.Contains(p.topics, p.modelFlags.topic)):
 		return c.Bad("model-topic", fmt.Errorf("%s holds what is scored, or the predictions", p.modelFlags.topic))
+	}
+	if err := p.outgoing.check(p); err != nil {
+		return err
 	}
 	if _, err := readPositions(p.positions); err != nil {
 		return c.Bad("positions", err)
@@ -318,6 +323,9 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: len(pos)}); err != nil {
 		return err
 	}
+	if err := p.outgoing.open(ctx, p, len(pos)); err != nil {
+		return err
+	}
 	// Predictions for one partition stay in order.
 	prod, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: p.cfg, Partition: func(r *stream.Record, n int) int32 {
 		return r.Partition % int32(n)
@@ -359,16 +367,32 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			return keep()
 		}
 		p.count(b.rows)
+		at := pos.Clone()
+		p.at.Store(&at)
+		root := ""
+		if len(p.keep) > 0 {
+			if root, err = keepable(b.form); err != nil {
+				return errors.Join(p.c.Bad("keep", err), keep())
+			}
+		}
 		// The values of a batch share memory that belongs to the producer then.
 		values := make([]byte, 0, 96*len(b.recs))
+		headers := make([]stream.Header, 0, len(b.recs))
 		for i := range b.recs {
-			r := &b.recs[i]
-			from := len(values)
-			values = b.rows[i].append(values, b.form, b.v, r)
-			err := prod.Produce(ctx, stream.Record{
-				Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key, Value: values[from:len(values):len(values)],
-			})
-			if err != nil {
+			r, row := &b.recs[i], &b.rows[i]
+			from, first := len(values), len(headers)
+			var out stream.Record
+			if row.err != nil && p.outgoing.errors != "" {
+				out = p.outgoing.letter(r, row.err)
+			} else {
+				values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
+				headers = p.outgoing.appendHeaders(headers, r, row, b.v)
+				out = stream.Record{
+					Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
+					Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],
+				}
+			}
+			if err := prod.Produce(ctx, out); err != nil {
 				return err
 			}
 		}
@@ -411,7 +435,11 @@ func (p *predict) summary() error {
 	if p.skipped > 0 && !p.c.Quiet {
 		fmt.Fprintf(p.c.Err, "%d tombstones skipped\n", p.skipped)
 	}
-	if p.refused > 0 {
+	if p.refused > 0 && p.outgoing.errors != "" {
+		if !p.c.Quiet {
+			fmt.Fprintf(p.c.Err, "%d records could not be scored, and are in %s\n", p.refused, p.outgoing.errors)
+		}
+	} else if p.refused > 0 {
 		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)
 	}
 	return nil

@@ -2,8 +2,10 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // What is below reads JSON that is known to be valid, without copying it.
@@ -78,7 +80,7 @@ func Items(list []byte, f func(item []byte) error) error {
 // error.
 func Fields(object []byte, f func(key, value []byte) error) error {
 	i := skipSpace(object, skipSpace(object, 0)+1)
-	for i < len(object) && object[i] != '}' {
+	for i < len(object) && object[i] == '"' {
 		end := endOf(object, i)
 		key := object[i:end]
 		i = skipSpace(object, skipSpace(object, end)+1) // behind the colon
@@ -91,6 +93,27 @@ func Fields(object []byte, f func(key, value []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// Find returns the value of a field of an object, or nil. The name has a dot for
+// each object within, unless a key has it.
+func Find(object []byte, name string) (value []byte) {
+	_ = Fields(object, func(key, v []byte) error {
+		if string(key) == name {
+			value = v
+			return errFound
+		}
+		if rest, ok := strings.CutPrefix(name, string(key)+"."); ok && len(v) > 0 && v[0] == '{' {
+			if value = Find(v, rest); value != nil {
+				return errFound
+			}
+		}
+		return nil
+	})
+	return value
 }
 
 // unquoted returns the text of a string.

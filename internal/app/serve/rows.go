@@ -48,6 +48,8 @@ var ErrTooMany = errors.New("too many rows")
 // Inputs says what a model takes: events with named fields, vectors whose
 // features have names, or vectors.
 type Inputs struct {
+	// Root, if not empty, is the field of events in which all others are.
+	Root    string
 	columns []column
 	index   map[string]int // by name
 	events  bool
@@ -83,7 +85,7 @@ func NewInputs(sig codec.Signature) (*Inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.events, in.strict = true, s.Others == event.Refuse
+	in.events, in.strict, in.Root = true, s.Others == event.Refuse, s.Root
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		width := 1
