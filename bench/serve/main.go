@@ -1,6 +1,7 @@
 // Command serve measures how many requests streamsvm predict answers, and how
 // fast: each request with one program and with another in turn, so that what else
-// the machine does is the same for both.
+// the machine does is the same for both. The time of the processor that a request
+// takes in the program depends least on what else the machine does.
 //
 //	go run -C bench ./serve -model MODEL.ssm -before OLD -after NEW
 //
@@ -68,33 +69,36 @@ func main() {
 	if *before != "" {
 		programs, names = []string{*before, *after}, []string{"before", "after"}
 	}
-	var addrs []string
+	var servers []*server
 	for _, p := range programs {
-		addr, stop := start(p, *model)
-		defer stop()
-		addrs = append(addrs, addr)
+		s := start(p, *model)
+		defer s.stop()
+		servers = append(servers, s)
+		s.load(requests(*model)[0]) // warms up
 	}
-	fmt.Println("| request | program | requests/s | p50, ms | p99, ms |")
-	fmt.Println("| --- | --- | --- | --- | --- |")
+	fmt.Println("| request | program | requests/s | p50, ms | p99, ms | processor, µs a request |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- |")
 	for _, q := range requests(*model) {
 		if !strings.Contains(q.name, *only) {
 			continue
 		}
-		results := make([][3][]float64, len(programs))
-		for range *rounds {
-			for i, addr := range addrs {
+		results := make([][4][]float64, len(programs))
+		for round := range *rounds {
+			for i := range servers {
+				if round%2 == 1 { // the other way round
+					i = len(servers) - 1 - i
+				}
 				if names[i] == "before" && !q.old {
 					continue
 				}
-				rate, p50, p99 := load(addr, q)
-				for k, v := range []float64{rate, p50, p99} {
+				for k, v := range servers[i].load(q) {
 					results[i][k] = append(results[i][k], v)
 				}
 			}
 		}
 		for i, r := range results {
 			if len(r[0]) > 0 {
-				fmt.Printf("| %s | %s | %.0f | %.3f | %.2f |\n", q.name, names[i], median(r[0]), median(r[1]), median(r[2]))
+				fmt.Printf("| %s | %s | %.0f | %.3f | %.2f | %.1f |\n", q.name, names[i], median(r[0]), median(r[1]), median(r[2]), median(r[3]))
 			}
 		}
 	}
@@ -105,13 +109,38 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
+// server is a running predict.
+type server struct {
+	cmd  *exec.Cmd
+	addr string
+}
+
+func (s *server) stop() {
+	_ = s.cmd.Process.Signal(os.Interrupt)
+	_ = s.cmd.Wait()
+}
+
+// processor returns the time of the processor that the server has taken, in µs;
+// 0 where /proc does not say.
+func (s *server) processor() float64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	_, rest, ok := strings.Cut(string(data), ") ")
+	if err != nil || !ok {
+		return 0
+	}
+	f := strings.Fields(rest)
+	user, _ := strconv.ParseFloat(f[11], 64)
+	system, _ := strconv.ParseFloat(f[12], 64)
+	return (user + system) * 10_000 // in hundredths of a second
+}
+
 // start starts predict and waits until it is ready.
-func start(program, model string) (addr string, stop func()) {
+func start(program, model string) *server {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
-	addr = l.Addr().String()
+	addr := l.Addr().String()
 	l.Close()
 	cmd := exec.Command(program, "predict", "--model", model, "--listen", addr, "-q")
 	cmd.Stderr = os.Stderr
@@ -125,15 +154,13 @@ func start(program, model string) (addr string, stop func()) {
 			break
 		}
 	}
-	return addr, func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	}
+	return &server{cmd, addr}
 }
 
-// load asks over several connections, and returns requests a second and
-// quantiles of the time to the answer in ms.
-func load(addr string, q request) (rate, p50, p99 float64) {
+// load asks over several connections, and returns requests a second, quantiles of
+// the time to the answer in ms, and the processor's time of a request in µs.
+func (s *server) load(q request) [4]float64 {
+	addr, used := s.addr, s.processor()
 	text := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", q.path, addr, q.header, len(q.body), q.body)
 	var all []time.Duration
 	var mu sync.Mutex
@@ -164,12 +191,12 @@ func load(addr string, q request) (rate, p50, p99 float64) {
 		})
 	}
 	clients.Wait()
-	rate = float64(len(all)) / time.Since(begin).Seconds()
+	rate := float64(len(all)) / time.Since(begin).Seconds()
 	slices.Sort(all)
 	ms := func(share float64) float64 {
 		return float64(all[int(share*float64(len(all)-1))].Nanoseconds()) / 1e6
 	}
-	return rate, ms(.5), ms(.99)
+	return [4]float64{rate, ms(.5), ms(.99), (s.processor() - used) / float64(len(all))}
 }
 
 var length = []byte("Content-Length: ")

@@ -66,7 +66,8 @@ func predictCommand() *cli.Command {
 The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
 preference, the records of --topics, whose predictions go to --predictions-topic;
-what is posted to /predict on --listen; the FILEs; standard input. Labels are
+what is posted to --listen, as it is to /predict, in the Open Inference Protocol to
+/v2/models/NAME/infer, or as for MLflow to /invocations; the FILEs; standard input. Labels are
 not needed; where there are some, the accuracy is printed at the end.
 
 The model says what data it was made for: format, labels, number of features,

@@ -120,16 +120,30 @@ func TestServe(t *testing.T) {
 		{"/invocations", `{"instances":[{}],"params":{"output":"f"}}`, nil, 400, "want one of label"},
 	}
 	answers := make([]string, len(cases))
+	table := bytes.NewBufferString("| request | body | status | error |\n| --- | --- | --- | --- |\n")
 	for i, c := range cases {
 		code, got := post(t, srv.URL+c.path, c.body, c.header...)
 		answers[i] = got
 		if code != c.code || !strings.Contains(got, c.want) {
 			t.Errorf("%s %s: status %d, want %d: %s\nwant %s", c.path, c.body, code, c.code, got, c.want)
 		}
-		if code != 200 && !json.Valid([]byte(got)) {
-			t.Errorf("%s: the error %s is no JSON", c.body, got)
+		if code == 200 {
+			continue
 		}
+		var said struct{ Error string }
+		if err := json.Unmarshal([]byte(got), &said); err != nil || said.Error == "" {
+			t.Errorf("%s: the error %s: %v", c.body, got, err)
+		}
+		body := c.body
+		if head, rest, ok := strings.Cut(body, "\x00"); ok {
+			body = head + fmt.Sprintf(" and %d bytes", len(rest)+1)
+		}
+		for i := 0; i < len(c.header); i += 2 {
+			c.path += "<br>" + c.header[i] + ": " + c.header[i+1]
+		}
+		fmt.Fprintf(table, "| POST %s | %s | %d | %s |\n", c.path, shown(body), code, said.Error)
 	}
+	compareTable(t, "../../docs/failures.md", "requests", table.String())
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
