@@ -53,11 +53,12 @@ are those of predict and subscribe.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
-			var role, principal, predictions string
+			var role, principal, predictions, errorsTopic string
 			f.Group("ACLs", func() {
 				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq"}, "what the user does")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
 				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
+				f.StringVar(&errorsTopic, "errors-topic", "", "predict: `TOPIC` for records that cannot be scored")
 			})
 			return func(_ context.Context, c *cli.Call) error {
 				switch {
@@ -72,7 +73,7 @@ are those of predict and subscribe.`,
 				grants := p.GrantsToTrain()
 				switch role {
 				case "predict":
-					grants = p.GrantsToPredict(predictions)
+					grants = p.GrantsToPredict(predictions, errorsTopic)
 				case "dlq":
 					p.DeadLetters, p.Group = cmp.Or(p.DeadLetters, ".dlq"), cmp.Or(p.Group, dlq.Group)
 					grants = p.GrantsToReplay()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -28,6 +29,9 @@ type form struct {
 	sig    codec.Signature
 	labels []string // −1 and +1, or by number, in JSON; nil for a regression
 	texts  []string // and as text
+	opts   codec.Options
+	// rowForm is what requests of rows in JSON need.
+	rowForm func() (*rowForm, error)
 }
 
 // csvHeader is the first line of a csv file, which names its columns.
@@ -64,6 +68,7 @@ func (o *codecFlags) form(c *cli.Call, p *predictor.Predictor, h *csvHeader, fil
 	if err := o.schemaFlags.options(c, name, &opts); err != nil {
 		return nil, err
 	}
+	f.opts = opts
 	file := "" // that h is of, where others do not say so
 	if name == "csv" {
 		if opts.CSV, err = o.csvFor(c, &f.sig); err != nil {
@@ -256,7 +261,7 @@ func (f *form) decode(ctx context.Context, a *stream.Arena, r *stream.Record, ex
 // appendLabel appends a label in JSON, in the words of the data.
 func (f *form) appendLabel(b []byte, y float64) []byte {
 	if f.labels == nil {
-		return appendNumber(b, y)
+		return serve.AppendNumber(b, y)
 	}
 	return append(b, f.labels[f.index(y)]...)
 }

@@ -32,6 +32,9 @@ type server struct {
 	// waiting, if not nil, says what the service waits for before its work is of
 	// use to others, or "". It is set before start.
 	waiting func() string
+	// timeout, if not 0, is how long a request may take to come, and its answer
+	// to go.
+	timeout time.Duration
 	srv     *http.Server
 	addr    string
 }
@@ -89,7 +92,7 @@ func (s *server) start(c *cli.Call, addr string) error {
 	}
 	s.addr = l.Addr().String()
 	c.Log.Info("listening", "addr", s.addr)
-	s.srv = &http.Server{Handler: s.mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	s.srv = &http.Server{Handler: s.mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ReadTimeout: s.timeout, WriteTimeout: 2 * s.timeout}
 	go func() {
 		if err := s.srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("the HTTP server has stopped", "err", err)

@@ -32,12 +32,14 @@ type predict struct {
 	sourceFlags
 	codecFlags
 	kafkaFlags
+	outgoing
 	modelFile, output      string
 	predictions, positions string
 	listen                 string
 	tombstones             string
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
+	maxRows                int
 	threshold              float64
 	shadow, shadowTopic    string
 	// Of a shadow: where it begins, and ends if that is not nil.
@@ -51,6 +53,9 @@ type predict struct {
 	m       *metrics.Predictor
 
 	shadowMetrics *metrics.Predictor
+	started time.Time
+	counts  struct{ predictions, refused, skipped atomic.Uint64 }
+	at      atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
 
 	refused int
 	skipped int               // tombstones
@@ -65,7 +70,8 @@ func predictCommand() *cli.Command {
 The model comes from --model-topic, and is replaced by each newer version
 without a pause, or from --model. What is scored is, in this order of
 preference, the records of --topics, whose predictions go to --predictions-topic;
-what is posted to /predict on --listen; the FILEs; standard input. Labels are
+what is posted to --listen, as it is to /predict, in the Open Inference Protocol to
+/v2/models/NAME/infer, or as for MLflow to /invocations; the FILEs; standard input. Labels are
 not needed; where there are some, the accuracy is printed at the end.
 
 The model says what data it was made for: format, labels, number of features,
@@ -110,12 +116,14 @@ wants --topic-wait -1s.`,
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for POST /predict, /metrics, /healthz, /readyz and /version")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
+				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
+				p.outgoing.define(f)
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
@@ -159,7 +167,11 @@ func (p *predict) serve(ctx context.Context) error {
 	// The server answers while the first model is waited for, or a service that
 	// starts before its trainer would look dead.
 	p.ready = &srv.ready
-	srv.mux.Handle("POST /predict", p)
+	p.started = time.Now()
+	srv.timeout = time.Minute
+	for pattern, handler := range p.routes() {
+		srv.mux.Handle(pattern, handler)
+	}
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
@@ -223,6 +235,9 @@ func (p *predict) check() error {
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
 	}
+	if p.maxRows < 1 {
+		return c.Bad("max-rows", fmt.Errorf("%d is less than 1", p.maxRows))
+	}
 	if c.Given("threshold") && !(p.threshold > 0 && p.threshold <= 1) {
 		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
 	}
@@ -240,7 +255,7 @@ func (p *predict) check() error {
 				return err
 			}
 		}
-		return alone(c, "--topics", "predictions-topic", "positions", "until-end", "shadow", "shadow-topic")
+		return alone(c, "--topics", "predictions-topic", "positions", "until-end", "shadow", "shadow-topic", "headers", "keep", "cloudevents", "errors-topic")
 	}
 	if err := p.checkShadow(); err != nil {
 		return err
@@ -252,6 +267,9 @@ func (p *predict) check() error {
 		return c.Bad("predictions-topic", fmt.Errorf("%s is scored too", p.predictions))
 	case p.modelFlags.topic != "" && (p.predictions == p.modelFlags.topic || slices.Contains(p.topics, p.modelFlags.topic)):
 		return c.Bad("model-topic", fmt.Errorf("%s holds what is scored, or the predictions", p.modelFlags.topic))
+	}
+	if err := p.outgoing.check(p); err != nil {
+		return err
 	}
 	if _, err := readPositions(p.positions); err != nil {
 		return c.Bad("positions", err)
@@ -334,6 +352,9 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: len(pos)}); err != nil {
 		return err
 	}
+	if err := p.outgoing.open(ctx, p, len(pos)); err != nil {
+		return err
+	}
 	// Predictions for one partition stay in order.
 	prod, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: p.cfg, Partition: func(r *stream.Record, n int) int32 {
 		return r.Partition % int32(n)
@@ -375,16 +396,32 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			return keep()
 		}
 		p.count(b.rows)
+		at := pos.Clone()
+		p.at.Store(&at)
+		root := ""
+		if len(p.keep) > 0 {
+			if root, err = keepable(b.form); err != nil {
+				return errors.Join(p.c.Bad("keep", err), keep())
+			}
+		}
 		// The values of a batch share memory that belongs to the producer then.
 		values := make([]byte, 0, 96*len(b.recs))
+		headers := make([]stream.Header, 0, len(b.recs))
 		for i := range b.recs {
-			r := &b.recs[i]
-			from := len(values)
-			values = b.rows[i].append(values, b.form, b.v, r)
-			err := prod.Produce(ctx, stream.Record{
-				Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key, Value: values[from:len(values):len(values)],
-			})
-			if err != nil {
+			r, row := &b.recs[i], &b.rows[i]
+			from, first := len(values), len(headers)
+			var out stream.Record
+			if row.err != nil && p.outgoing.errors != "" {
+				out = p.outgoing.letter(r, row.err)
+			} else {
+				values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
+				headers = p.outgoing.appendHeaders(headers, r, row, b.v)
+				out = stream.Record{
+					Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
+					Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],
+				}
+			}
+			if err := prod.Produce(ctx, out); err != nil {
 				return err
 			}
 		}
@@ -407,6 +444,7 @@ func (p *predict) withValues(recs []stream.Record) []stream.Record {
 	n -= len(recs)
 	p.skipped += n
 	p.m.Skipped(n)
+	p.counts.skipped.Add(uint64(n))
 	return recs
 }
 
@@ -426,7 +464,11 @@ func (p *predict) summary() error {
 	if p.skipped > 0 && !p.c.Quiet {
 		fmt.Fprintf(p.c.Err, "%d tombstones skipped\n", p.skipped)
 	}
-	if p.refused > 0 {
+	if p.refused > 0 && p.outgoing.errors != "" {
+		if !p.c.Quiet {
+			fmt.Fprintf(p.c.Err, "%d records could not be scored, and are in %s\n", p.refused, p.outgoing.errors)
+		}
+	} else if p.refused > 0 {
 		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)
 	}
 	return nil

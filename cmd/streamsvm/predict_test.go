@@ -26,6 +26,25 @@ type prediction struct {
 	Error     string       `json:"error,omitempty"`
 }
 
+// answer is what POST /predict returns, for encoding/json.
+type answer struct {
+	Model       string   `json:"model,omitempty"`
+	Version     uint64   `json:"version,omitempty"`
+	Predictions []scored `json:"predictions"`
+}
+
+// scored is a prediction, or the reason why there is none.
+type scored struct {
+	ID            string          `json:"id,omitempty"`
+	Decision      *eval.Number    `json:"decision,omitempty"`
+	Probability   json.RawMessage `json:"probability,omitempty"`
+	Label         json.RawMessage `json:"label,omitempty"`
+	Scores        json.RawMessage `json:"scores,omitempty"`
+	Probabilities json.RawMessage `json:"probabilities,omitempty"`
+	Index         *int            `json:"index,omitempty"`
+	Error         string          `json:"error,omitempty"`
+}
+
 // TestOutcomeAppend: lines are what encoding/json makes of them.
 func TestOutcomeAppend(t *testing.T) {
 	const seed = 3

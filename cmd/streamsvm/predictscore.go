@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -80,6 +81,7 @@ func (p *predict) form(v *predictor.Version, h *csvHeader) (*form, error) {
 	if last := p.forms.Load(); last != nil && f.sig.Schema != "" && last.header == h && reflect.DeepEqual(codec.SignatureOf(last.dec), codec.SignatureOf(f.dec)) {
 		f.dec = last.dec
 	}
+	f.rowForm = sync.OnceValues(func() (*rowForm, error) { return newRowForm(f) })
 	p.forms.Store(&modelForm{v.Predictor, h, f})
 	return f, nil
 }
@@ -133,6 +135,8 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 			}
 		}
 	}
+	p.counts.predictions.Add(uint64(scored))
+	p.counts.refused.Add(uint64(len(b.recs) - scored))
 	p.m.Scored(scored, len(b.recs)-scored, time.Since(start))
 }
 
@@ -336,7 +340,7 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	b = append(b, '{')
 	text := func(key, s string) {
 		if s != "" {
-			b = appendString(appendKey(b, key), s)
+			b = serve.AppendString(appendKey(b, key), s)
 		}
 	}
 	text("id", o.id)
@@ -346,17 +350,9 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 		b = strconv.AppendInt(appendKey(b, "offset"), r.Offset, 10)
 	}
 	if o.err == nil {
-		b = appendNumber(appendKey(b, "decision"), o.decision)
-		if len(f.labels) == 2 {
-			b = appendNumber(appendKey(b, "probability"), o.probability)
-		}
-		b = f.appendLabel(appendKey(b, "label"), o.label)
-		if o.scores != nil {
-			b = f.appendScores(appendKey(b, "scores"), o.scores)
-			b = f.appendProbabilities(appendKey(b, "probabilities"), o.probabilities)
-		}
+		b = o.appendPrediction(b, f)
 		if o.labelled && o.class != "" {
-			b = appendString(appendKey(b, "y"), o.class)
+			b = serve.AppendString(appendKey(b, "y"), o.class)
 		} else if o.labelled {
 			b = f.appendLabel(appendKey(b, "y"), o.y)
 		}
@@ -371,6 +367,20 @@ func (o *outcome) append(b []byte, f *form, v *predictor.Version, r *stream.Reco
 	return append(b, '}')
 }
 
+// appendPrediction appends the fields of a prediction to an object.
+func (o *outcome) appendPrediction(b []byte, f *form) []byte {
+	b = serve.AppendNumber(appendKey(b, "decision"), o.decision)
+	if len(f.labels) == 2 {
+		b = serve.AppendNumber(appendKey(b, "probability"), o.probability)
+	}
+	b = f.appendLabel(appendKey(b, "label"), o.label)
+	if o.scores != nil {
+		b = f.appendScores(appendKey(b, "scores"), o.scores)
+		b = f.appendProbabilities(appendKey(b, "probabilities"), o.probabilities)
+	}
+	return b
+}
+
 // appendScores appends the scores of classes by their names, as an object.
 func (f *form) appendScores(b []byte, scores []float64) []byte {
 	b = append(b, '{')
@@ -378,8 +388,8 @@ func (f *form) appendScores(b []byte, scores []float64) []byte {
 		if k > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendString(b, f.texts[k]), ':')
-		b = appendNumber(b, v)
+		b = append(serve.AppendString(b, f.texts[k]), ':')
+		b = serve.AppendNumber(b, v)
 	}
 	return append(b, '}')
 }
@@ -400,32 +410,4 @@ func appendKey(b []byte, key string) []byte {
 	b = append(b, '"')
 	b = append(b, key...)
 	return append(b, '"', ':')
-}
-
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			q, _ := json.Marshal(s) // strings always have a form
-			return append(b, q...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-// appendNumber appends v as encoding/json does; null if it is not finite.
-func appendNumber(b []byte, v float64) []byte {
-	if v-v != 0 {
-		return append(b, "null"...)
-	}
-	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
-		b = strconv.AppendFloat(b, v, 'e', -1, 64)
-		if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
-			b[n-2] = b[n-1] // e-09 is written e-9
-			b = b[:n-1]
-		}
-		return b
-	}
-	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }

@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// defaultMessageBytes is Kafka's own max.message.bytes.
-	defaultMessageBytes = 1048588
+	// DefaultMessageBytes is Kafka's own max.message.bytes.
+	DefaultMessageBytes = 1048588
 	// letterOverhead is more than a batch adds to its only record.
 	letterOverhead = 128
 	// longestMessage bounds what names from outside could make of a message.

@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		}
 		n, err := MessageLimit(ctx, o.Config, name)
 		if err != nil {
-			n = defaultMessageBytes
+			n = DefaultMessageBytes
 			o.Log.Warn("the largest record that the topic of dead letters takes is not known: letters that it does not take stop the run", "topic", name, "assumed", n, "err", err)
 		}
 		d.limit[name] = n

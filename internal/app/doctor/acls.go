@@ -59,8 +59,8 @@ func (p *Plan) GrantsToTrain() []Grant {
 	return out
 }
 
-// GrantsToPredict returns what predict and subscribe need.
-func (p *Plan) GrantsToPredict(predictions string) []Grant {
+// GrantsToPredict returns what predict and subscribe need; the topics may be "".
+func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
 	var out []Grant
 	for _, name := range append(p.Topics[:len(p.Topics):len(p.Topics)], p.ModelTopic) {
 		if name != "" {
@@ -69,6 +69,9 @@ func (p *Plan) GrantsToPredict(predictions string) []Grant {
 	}
 	if predictions != "" {
 		out = append(out, onTopic(predictions, []string{"Write", "Create"}))
+	}
+	if errors != "" {
+		out = append(out, onTopic(errors, []string{"Write", "Create", "DescribeConfigs"}))
 	}
 	return out
 }

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/app/serve"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// newService serves the model of a file as version 7 of tx.
+func newService(t *testing.T, model string, maxRows int) *httptest.Server {
+	t.Helper()
+	m, err := inspect.ReadModel(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &predictor.Version{Predictor: m, Update: stream.Update{Model: "tx", Version: 7}}
+	reg := metrics.NewRegistry(version.String)
+	p := &predict{
+		c: &cli.Call{}, codecFlags: codecFlags{labels: "auto", comma: ","}, maxBody: 1 << 20, maxRows: maxRows,
+		m: metrics.NewPredictor(reg), current: func() *predictor.Version { return v },
+	}
+	s := newServer(reg)
+	p.ready = &s.ready
+	s.ready.Store(true)
+	for pattern, h := range p.routes() {
+		s.mux.Handle(pattern, h)
+	}
+	srv := httptest.NewServer(s.mux)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func post(t *testing.T, url, body string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// TestServe asks in all forms, many at a time, and compares the answers: those of
+// one request must not depend on the others.
+func TestServe(t *testing.T) {
+	srv := newService(t, transactions(t), 5)
+	infer, bin := "/v2/models/tx/infer", serve.BinaryHeader
+	binary := `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","parameters":{"binary_data_size":16}}]}`
+	cases := []struct {
+		path, body string
+		header     []string
+		code       int
+		want       string // in the answer
+	}{
+		{"/predict", `[{"amount":3,"country":"DE"},{"amount":"x"},{"amount":4,"id":"b"}]`, nil, 200, `},{"index":1,"error":"feature, amount: the text \"x\", where the schema has numeric"},{"id":"b","decision":`},
+		{"/predict", `[{"amount":"x"}]`, nil, 400, `{"error":"example 1: feature, amount`},
+		{"/predict", "[{},{},{},{},{},{}]", nil, 413, "6, the limit is 5"},
+		{"/predict", "{\"amount\":3}\n\n{\"amount\":\"x\"}\n{", []string{"Content-Type", "application/x-ndjson"}, 200, `"model":"tx","version":7}` + "\n" + `{"model":"tx","version":7,"error":"feature, amount`},
+		{"/predict", "{}", []string{"Content-Encoding", "gzip"}, 415, `{"error":"the request is compressed with \"gzip\"`},
+		{infer, `{"id":"q","inputs":[{"name":"amount","shape":[3,1],"datatype":"FP64","data":[[3],[null],["x"]]},{"name":"country","shape":[3],"datatype":"BYTES","data":["DE","Čad \"q\"",null]}]}`, nil, 200,
+			`"id":"q","outputs":[{"name":"label","shape":[3],"datatype":"BYTES","data":["`},
+		{infer, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,"x"]}]}`, nil, 200, `{"name":"error","shape":[2],"datatype":"BYTES","data":[null,"feature, amount: the text`},
+		{infer, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[3,4]}],"outputs":[{"name":"decision"}]}`, nil, 200, `{"model_name":"tx","model_version":"7","outputs":[{"name":"decision","shape":[2],"datatype":"FP64","data":[`},
+		{infer, binary + "\x00\x00\x00\x00\x00\x00\x08\x40\x00\x00\x00\x00\x00\x00\xf8\x7f", []string{bin, fmt.Sprint(len(binary))}, 200, `"name":"probability","shape":[2],"datatype":"FP64"`},
+		{infer, binary + "\x00", []string{bin, fmt.Sprint(len(binary))}, 400, `input \"amount\": binary_data_size is 16, and 1 bytes are left`},
+		{infer, binary, nil, 400, "it is binary, and the request has no header " + bin},
+		{infer, binary, []string{bin, "many"}, 400, "want a number of bytes"},
+		{infer, binary, []string{bin, "1000"}, 400, "the body has"},
+		{"/v2/models/tx/versions/7/infer", `{"inputs":[{"name":"amount","shape":[1],"datatype":"FP64","data":[3]}]}`, nil, 200, `"model_version":"7"`},
+		{"/v2/models/tx/versions/6/infer", `{}`, nil, 404, `{"error":"version \"6\" of tx is not loaded, but 7"}`},
+		{"/v2/models/other/infer", `{}`, nil, 404, `{"error":"there is no model \"other\", but \"tx\""}`},
+		{"/v2/nothing", `{}`, nil, 404, `{"error":"there is no POST /v2/nothing"}`},
+		{infer, `{}`, nil, 400, "the request has no inputs"},
+		{infer, `{"inputs":[{"name":"amount","shape":[6],"datatype":"FP64","data":[1,2,3,4,5,6]}]}`, nil, 413, "6, the limit is 5"},
+		{infer, `{"inputs":[{"name":"amount","shape":[2],"datatype":"FP64","data":[1]}]}`, nil, 400, "fewer values than its shape"},
+		{infer, `{"inputs":[{"name":"amount","shape":[1],"datatype":"FP64","data":[1,2]}]}`, nil, 400, "more values than its shape"},
+		{infer, `{"inputs":[{"name":"amount","shape":[9223372036854775807,2147483647],"datatype":"FP64","data":[1]}]}`, nil, 400, "want one value in a row"},
+		{infer, `{"inputs":[{"name":"a","shape":[1],"datatype":"FP64","data":[1]}]}`, nil, 400, "the model does not have it: it has amount, country, customer.vip"},
+		{infer, `{"inputs":[{"name":"amount","shape":[1],"datatype":"FP16","data":[1]}]}`, nil, 400, `the datatype is \"FP16\"`},
+		{infer, `{"inputs":[{"name":"amount","shape":[1],"datatype":"FP64","data":[1]},{"name":"amount","shape":[1],"datatype":"FP64","data":[1]}]}`, nil, 400, "comes twice"},
+		{"/invocations", `{"dataframe_split":{"columns":["amount","more","country"],"data":[[3,1,"DE"],["x",1,null]]}}`, nil, 200, `,null],"errors":[{"index":1,"error":"feature, amount`},
+		{"/invocations", `{"dataframe_records":[{"amount":3},{"amount":4}],"params":{"output":"decision"}}`, nil, 200, `{"predictions":[`},
+		{"/invocations", `{"instances":[{"amount":3}]}`, nil, 200, `{"predictions":[`},
+		{"/invocations", `{"instances":[[3]]}`, nil, 400, "row 0 is a list, and the model takes events with the fields amount"},
+		{"/invocations", `{"inputs":{"amount":[3,4],"country":[["DE"],["FR"]]}}`, nil, 200, `{"predictions":[`},
+		{"/invocations", `{"inputs":{"amount":[3,4],"country":["DE"]}}`, nil, 400, `column \"country\" has 1 rows, column \"amount\" 2`},
+		{"/invocations", `{"inputs":{"amoumt":[3,4]}}`, nil, 400, "no column is one of the model's"},
+		{"/invocations", `{"instances":[{}],"inputs":[{}]}`, nil, 400, "want one of"},
+		{"/invocations", `{"dataframe_split":{"columns":["amount"],"data":[[1,2]]}}`, nil, 400, "row 0 has 2 values, and there are 1 columns"},
+		{"/invocations", `{"instances":[{},{},{},{},{},{}]}`, nil, 413, "the limit is 5"},
+		{"/invocations", `{"instances":[{}],"params":{"output":"f"}}`, nil, 400, "want one of label"},
+	}
+	answers := make([]string, len(cases))
+	table := bytes.NewBufferString("| request | body | status | error |\n| --- | --- | --- | --- |\n")
+	for i, c := range cases {
+		code, got := post(t, srv.URL+c.path, c.body, c.header...)
+		answers[i] = got
+		if code != c.code || !strings.Contains(got, c.want) {
+			t.Errorf("%s %s: status %d, want %d: %s\nwant %s", c.path, c.body, code, c.code, got, c.want)
+		}
+		if code == 200 {
+			continue
+		}
+		var said struct{ Error string }
+		if err := json.Unmarshal([]byte(got), &said); err != nil || said.Error == "" {
+			t.Errorf("%s: the error %s: %v", c.body, got, err)
+		}
+		body := c.body
+		if head, rest, ok := strings.Cut(body, "\x00"); ok {
+			body = head + fmt.Sprintf(" and %d bytes", len(rest)+1)
+		}
+		for i := 0; i < len(c.header); i += 2 {
+			c.path += "<br>" + c.header[i] + ": " + c.header[i+1]
+		}
+		fmt.Fprintf(table, "| POST %s | %s | %d | %s |\n", c.path, shown(body), code, said.Error)
+	}
+	compareTable(t, "../../docs/failures.md", "requests", table.String())
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 3 * len(cases) {
+				k := (i*(2*g+1) + g) % len(cases)
+				if _, got := post(t, srv.URL+cases[k].path, cases[k].body, cases[k].header...); got != answers[k] {
+					t.Errorf("%s %s: %s in company, %s alone", cases[k].path, cases[k].body, got, answers[k])
+				}
+			}
+		})
+	}
+	all.Wait()
+	for path, want := range map[string]string{
+		"/v2": `"extensions":["binary_tensor_data"]`, "/v2/health/ready": `{"ready":true}`, "/v2/models/tx/versions/7": `"versions":["7"]`,
+		"/v2/models/tx": `{"name":"customer.vip","shape":[-1],"datatype":"BOOL"}`, "/v2/models/tx/ready": `{"name":"tx","ready":true}`,
+		"/status.json": `"model":{"name":"tx","version":7,`, "/openapi.json": `"openapi": "3.1.0"`, "/ping": "",
+	} {
+		w := httptest.NewRecorder()
+		srv.Config.Handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
+		}
+	}
+}
+
+// TestOpenAPI: the file has all that predict answers, and nothing else.
+func TestOpenAPI(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(serve.OpenAPI, &doc); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"GET /metrics", "GET /healthz", "GET /readyz", "GET /version"} // of newServer
+	for pattern := range new(predict).routes() {
+		if strings.Contains(pattern, " ") {
+			want = append(want, pattern)
+		}
+	}
+	var got []string
+	s := newServer(metrics.NewRegistry(version.String))
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			got = append(got, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Errorf("openapi.json has %q, predict answers %q", got, want)
+	}
+	for _, pattern := range []string{"/metrics", "/healthz", "/readyz", "/version"} {
+		if _, p := s.mux.Handler(httptest.NewRequest("GET", pattern, nil)); p != "GET "+pattern {
+			t.Errorf("%s is answered by %q", pattern, p)
+		}
+	}
+}
+
+// TestAppendAnswer: answers are what encoding/json makes of them.
+func TestAppendAnswer(t *testing.T) {
+	const seed = 5
+	r := rand.New(rand.NewPCG(seed, 0))
+	texts := []string{"", "a", "a\"b", "ä\n<&>"}
+	for round := range 500 {
+		f := &form{}
+		if r.IntN(2) == 0 {
+			f.labels, f.texts = []string{`"no"`, `"yes"`}, []string{"no", "yes"}
+		}
+		s := &scoring{v: &predictor.Version{Update: stream.Update{Model: texts[r.IntN(len(texts))], Version: r.Uint64N(2)}}, form: f}
+		want := answer{Model: s.v.Update.Model, Version: s.v.Update.Version, Predictions: []scored{}}
+		for i := range r.IntN(4) {
+			o := outcome{id: texts[r.IntN(len(texts))], decision: r.NormFloat64(), label: float64(2*r.IntN(2) - 1), probability: r.Float64()}
+			d := eval.Number(o.decision)
+			p := scored{ID: o.id, Decision: &d, Label: f.appendLabel(nil, o.label)}
+			if f.labels != nil {
+				p.Probability = serve.AppendNumber(nil, o.probability)
+			}
+			if r.IntN(3) == 0 {
+				o.err = errors.New(texts[r.IntN(len(texts)-1)+1])
+				p = scored{ID: o.id, Index: &i, Error: o.err.Error()}
+			}
+			s.rows, want.Predictions = append(s.rows, o), append(want.Predictions, p)
+		}
+		var b bytes.Buffer
+		if err := json.NewEncoder(&b).Encode(want); err != nil {
+			t.Fatal(err)
+		}
+		if got := appendAnswer(nil, s); string(got) != b.String() {
+			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, b.String())
+		}
+	}
+}

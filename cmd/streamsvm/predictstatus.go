@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// predictStatus is what GET /status.json answers.
+type predictStatus struct {
+	Command string    `json:"command"` // predict
+	Program string    `json:"version"`
+	Started time.Time `json:"started"`
+	Ready   bool      `json:"ready"`
+	// Model is the one in use; nil before there is one.
+	Model       *modelStatus `json:"model"`
+	Predictions uint64       `json:"predictions"`
+	Refused     uint64       `json:"refused"`
+	Tombstones  uint64       `json:"tombstones_skipped"`
+	// Topics is nil where none is scored.
+	Topics []inspect.Partition `json:"topics,omitempty"`
+	// Fields are those of events.
+	Events uint64        `json:"events,omitempty"`
+	Fields []fieldStatus `json:"fields,omitempty"`
+}
+
+type modelStatus struct {
+	Name          string                 `json:"name"`
+	Version       uint64                 `json:"version,omitempty"`
+	Epoch         uint64                 `json:"epoch,omitempty"`
+	Step          uint64                 `json:"step,omitempty"`
+	Examples      uint64                 `json:"examples,omitempty"`
+	Created       *time.Time             `json:"created,omitempty"`
+	Learner       string                 `json:"learner"`
+	Task          string                 `json:"task"`
+	Model         string                 `json:"model"`
+	Labels        []string               `json:"labels,omitempty"`
+	Preprocessing string                 `json:"preprocessing"`
+	Options       map[string]string      `json:"options"`
+	Evaluation    map[string]eval.Number `json:"evaluation,omitempty"`
+}
+
+type fieldStatus struct {
+	Name    string      `json:"name"`
+	Type    string      `json:"type"`
+	Missing uint64      `json:"missing"`
+	Unknown uint64      `json:"unknown"`
+	Invalid uint64      `json:"invalid"`
+	Outside uint64      `json:"out_of_range"`
+	PSI     eval.Number `json:"psi"`
+}
+
+// statusJSON answers GET /status.json.
+func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
+	s := predictStatus{
+		Command: "predict", Program: version.String, Started: p.started.UTC(), Ready: p.ready.Load(),
+		Predictions: p.counts.predictions.Load(), Refused: p.counts.refused.Load(), Tombstones: p.counts.skipped.Load(),
+	}
+	if at := p.at.Load(); at != nil {
+		s.Topics = inspect.Positions(*at)
+	}
+	if last := p.forms.Load(); s.Ready && last != nil {
+		v := p.current()
+		m := &modelStatus{
+			Name: p.modelName(v), Version: v.Update.Version, Epoch: v.Update.Epoch, Step: v.Update.Step, Examples: v.Update.Examples,
+			Learner: v.Learner(), Task: string(v.Task()), Model: v.Info().Text, Labels: last.texts, Preprocessing: v.Preprocessing(), Options: v.Options(),
+			Evaluation: map[string]eval.Number{},
+		}
+		if t := v.Update.Created; !t.IsZero() {
+			t = t.UTC()
+			m.Created = &t
+		}
+		for _, e := range v.Update.Evaluation {
+			m.Evaluation[e.Name] = eval.Number(e.Value)
+		}
+		s.Model = m
+		var fields []codec.FieldCount
+		fields, s.Events, _ = codec.FieldCounts(last.dec)
+		for _, f := range fields {
+			s.Fields = append(s.Fields, fieldStatus{f.Name, f.Type, f.Missing, f.Unknown, f.Invalid, f.Outside, eval.Number(f.PSI)})
+		}
+	}
+	answerJSON(w, s)
+}

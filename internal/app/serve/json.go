@@ -1,0 +1,160 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// What is below reads JSON that is known to be valid, without copying it.
+
+// skipSpace returns the index of the first byte of b, from i on, that is no white
+// space.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// endOf returns the index behind the value that begins at b[i].
+func endOf(b []byte, i int) int {
+	depth := 0
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		default:
+			// Of a number or a word, and of what is between the brackets, nothing
+			// needs a look but the end.
+			if depth > 0 {
+				continue
+			}
+			for i+1 < len(b) && !ends(b[i+1]) {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+// ends reports whether c comes behind a number or a word.
+func ends(c byte) bool {
+	switch c {
+	case ',', ']', '}', ' ', '\t', '\r', '\n':
+		return true
+	}
+	return false
+}
+
+// Items calls f with each value of a list, until it returns an error.
+func Items(list []byte, f func(item []byte) error) error {
+	i := skipSpace(list, skipSpace(list, 0)+1)
+	for i < len(list) && list[i] != ']' {
+		end := endOf(list, i)
+		if err := f(list[i:end]); err != nil {
+			return err
+		}
+		if i = skipSpace(list, end); i < len(list) && list[i] == ',' {
+			i = skipSpace(list, i+1)
+		}
+	}
+	return nil
+}
+
+// Fields calls f with each key of an object, and its value, until it returns an
+// error.
+func Fields(object []byte, f func(key, value []byte) error) error {
+	i := skipSpace(object, skipSpace(object, 0)+1)
+	for i < len(object) && object[i] == '"' {
+		end := endOf(object, i)
+		key := object[i:end]
+		i = skipSpace(object, skipSpace(object, end)+1) // behind the colon
+		end = endOf(object, i)
+		if err := f(unquoted(key), object[i:end]); err != nil {
+			return err
+		}
+		if i = skipSpace(object, end); i < len(object) && object[i] == ',' {
+			i = skipSpace(object, i+1)
+		}
+	}
+	return nil
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// Find returns the value of a field of an object, or nil. The name has a dot for
+// each object within, unless a key has it.
+func Find(object []byte, name string) (value []byte) {
+	_ = Fields(object, func(key, v []byte) error {
+		if string(key) == name {
+			value = v
+			return errFound
+		}
+		if rest, ok := strings.CutPrefix(name, string(key)+"."); ok && len(v) > 0 && v[0] == '{' {
+			if value = Find(v, rest); value != nil {
+				return errFound
+			}
+		}
+		return nil
+	})
+	return value
+}
+
+// unquoted returns the text of a string.
+func unquoted(s []byte) []byte {
+	for _, c := range s {
+		if c == '\\' {
+			var text string
+			if json.Unmarshal(s, &text) == nil {
+				return []byte(text)
+			}
+			break
+		}
+	}
+	return s[1 : len(s)-1]
+}
+
+// AppendString appends s as encoding/json writes it.
+func AppendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			q, _ := json.Marshal(s) // strings always have a form
+			return append(b, q...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// AppendNumber appends v as encoding/json does; null if it is not finite.
+func AppendNumber(b []byte, v float64) []byte {
+	if v-v != 0 {
+		return append(b, "null"...)
+	}
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		b = strconv.AppendFloat(b, v, 'e', -1, 64)
+		if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
+			b[n-2] = b[n-1] // e-09 is written e-9
+			b = b[:n-1]
+		}
+		return b
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}

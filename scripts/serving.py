@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Asks streamsvm predict as clients of others do: tritonclient[http], kserve, and
+MLflow's requests, and checks openapi.json with openapi-spec-validator.
+
+    python3 -m venv venv && venv/bin/pip install 'tritonclient[http]' kserve openapi-spec-validator
+    venv/bin/python scripts/serving.py ./streamsvm
+
+What is not installed is passed over, but for tritonclient. The models are learned
+first, in a few seconds; answers are compared with those of predict on standard
+input, to the bit.
+"""
+
+import asyncio, json, os, random, socket, subprocess, sys, tempfile, time, urllib.error, urllib.request
+
+import numpy as np
+import tritonclient.http as triton
+from tritonclient.utils import InferenceServerException
+
+program = os.path.abspath(sys.argv[1])
+checks = 0
+
+
+def check(ok, what):
+    global checks
+    checks += 1
+    if not ok:
+        sys.exit(f"FAIL: {what}")
+
+
+def run(*args, stdin=None):
+    return subprocess.run([program, *args], input=stdin, check=True, text=True, capture_output=True).stdout
+
+
+class Server:
+    def __init__(self, model):
+        self.model = os.path.basename(model).removesuffix(".ssm")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.addr = "127.0.0.1:%d" % s.getsockname()[1]
+        self.process = subprocess.Popen([program, "predict", "--model", model, "--listen", self.addr, "-q"])
+        for _ in range(200):
+            try:
+                self.get("/readyz")
+                return
+            except OSError:
+                time.sleep(0.05)
+        sys.exit("predict does not start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://{self.addr}{path}") as r:
+            return r.read()
+
+    def post(self, path, value, **headers):
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        q = urllib.request.Request(f"http://{self.addr}{path}", data, {"Content-Type": "application/json", **headers})
+        try:
+            with urllib.request.urlopen(q) as r:
+                return r.status, r.read()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read()
+
+
+def tensor(name, values, datatype, binary=True):
+    t = triton.InferInput(name, list(values.shape), datatype)
+    t.set_data_from_numpy(values, binary_data=binary)
+    return t
+
+
+def texts(values):
+    return np.array(values, dtype=np.object_)
+
+
+def outputs(binary):
+    return [triton.InferRequestedOutput(n, binary_data=binary) for n in ("label", "decision", "probability")]
+
+
+def same(r, want, what):
+    """Compares an answer with what predict prints, a dictionary a row."""
+    label = [v.decode() if isinstance(v, bytes) else v for v in r.as_numpy("label")]
+    check(label == [json.dumps(w["label"]).strip('"') for w in want], f"{what}: labels {label[:3]}")
+    for name in ("decision", "probability"):
+        got = r.as_numpy(name).tolist()
+        check(got == [w[name] for w in want], f"{what}: {name} {got[:3]}")
+
+
+def events(dir):
+    r = random.Random(1)
+
+    def event():
+        return {
+            "amount": round(r.lognormvariate(3, 1), 2),
+            "country": r.choice(["DE", "FR", "BR", "Čad"]),
+            "vip": r.random() < 0.3,
+            "items": r.randrange(1, 6),
+        }
+
+    with open(f"{dir}/tx.jsonl", "w") as f:
+        for i in range(2000):
+            e = event()
+            f.write(json.dumps({**e, "fraud": (e["amount"] > 40) != (e["country"] == "BR")}) + "\n")
+    model = f"{dir}/tx.ssm"
+    run("replay", f"{dir}/tx.jsonl", "--label", "fraud", "--model", model, "-q")
+    rows = [event() for _ in range(50)]
+    want = [json.loads(l) for l in run("predict", "--model", model, stdin="".join(json.dumps(e) + "\n" for e in rows)).splitlines()]
+    with Server(model) as s:
+        c = triton.InferenceServerClient(s.addr)
+        check(c.is_server_live() and c.is_server_ready() and c.is_model_ready("tx"), "health")
+        check(not c.is_model_ready("other") and not c.is_model_ready("tx", "3"), "health of what is not there")
+        check(c.get_server_metadata()["extensions"] == ["binary_tensor_data"], "server metadata")
+        meta = c.get_model_metadata("tx")
+        check(
+            {t["name"]: t["datatype"] for t in meta["inputs"]} == {"amount": "FP64", "country": "BYTES", "vip": "BOOL", "items": "FP64"},
+            f"model metadata: {meta}",
+        )
+        for binary in (True, False):
+            ins = [
+                tensor("amount", np.array([e["amount"] for e in rows]), "FP64", binary),
+                tensor("country", texts([e["country"].encode() for e in rows]).reshape(-1, 1), "BYTES", binary),
+                tensor("vip", np.array([e["vip"] for e in rows]), "BOOL", binary),
+                tensor("items", np.array([e["items"] for e in rows]), "INT64", binary),
+            ]
+            for out in (None, outputs(True), outputs(False)):
+                same(c.infer("tx", ins, outputs=out, request_id="7"), want, f"events, binary {binary}")
+        # What is missing: NaN in binary tensors, null in others.
+        r = c.infer("tx", [tensor("amount", np.array([np.nan, 3.0]), "FP64"), tensor("country", texts(["DE", "none of them"]), "BYTES")])
+        alone = [json.loads(l) for l in run("predict", "--model", model, stdin='{"country":"DE"}\n{"amount":3,"country":"none of them"}\n').splitlines()]
+        same(r, alone, "missing")
+        # A row that cannot be used does not keep the others from being scored.
+        r = c.infer("tx", [tensor("amount", texts(["12.5", "much"]), "BYTES")])
+        check(r.as_numpy("label")[1] == b"" and np.isnan(r.as_numpy("decision")[1]) and b"amount" in r.as_numpy("error")[1], "an error in a row")
+        check(np.isfinite(r.as_numpy("decision")[0]) and r.as_numpy("error")[0] == b"", "a good row beside it")
+        for what, ins, kw in (
+            ("unloaded version", ins, {"model_version": "9"}),
+            ("unknown input", [tensor("amoumt", np.zeros(2), "FP64")], {}),
+            ("unequal rows", [tensor("amount", np.zeros(2), "FP64"), tensor("vip", np.zeros(3, bool), "BOOL")], {}),
+            ("unknown output", ins, {"outputs": [triton.InferRequestedOutput("logit")]}),
+            ("compressed", ins, {"request_compression_algorithm": "gzip"}),
+        ):
+            try:
+                c.infer("tx", ins, **kw)
+                check(False, f"{what} is not refused")
+            except InferenceServerException as e:
+                check(e.status() == {"unloaded version": "404", "compressed": "415"}.get(what, "400"), f"{what}: {e}")
+                print(f"  {what}: {e}")
+        mlflow(s, rows, want)
+        asyncio.run(kserve(s, rows, want))
+        openapi(s)
+
+
+def mlflow(s, rows, want):
+    columns = list(rows[0])
+    labels = [w["label"] for w in want]
+    for name, value in {
+        "dataframe_split": {"columns": columns, "data": [[e[k] for k in columns] for e in rows], "index": list(range(len(rows)))},
+        "dataframe_records": rows,
+        "instances": rows,
+        "inputs": {k: [e[k] for e in rows] for k in columns},
+    }.items():
+        code, body = s.post("/invocations", {name: value})
+        check(code == 200 and json.loads(body) == {"predictions": labels}, f"{name}: {code} {body}")
+        code, body = s.post("/invocations", {name: value, "params": {"output": "probability"}})
+        check(json.loads(body)["predictions"] == [w["probability"] for w in want], f"{name}: probabilities")
+    lines = "".join(json.dumps(e) + "\n" for e in rows).encode()
+    code, body = s.post("/predict", lines, **{"Content-Type": "application/x-ndjson"})
+    check(code == 200 and [json.loads(l) for l in body.splitlines()] == want, "JSON lines")
+    check(s.get("/ping") == b"", "ping")
+
+
+async def kserve(s, rows, want):
+    try:
+        from kserve import InferenceRESTClient, InferInput, InferRequest, RESTConfig
+    except ImportError as e:
+        print(f"  kserve is not installed: {e}")
+        return
+    c = InferenceRESTClient(config=RESTConfig(protocol="v2"))
+    url = f"http://{s.addr}"
+    check(await c.is_server_ready(url) and await c.is_server_live(url) and await c.is_model_ready(url, "tx"), "kserve: health")
+    for binary in (False, True):
+        ins = []
+        for name, datatype, values in (
+            ("amount", "FP64", np.array([e["amount"] for e in rows])),
+            ("country", "BYTES", texts([e["country"] for e in rows])),
+            ("vip", "BOOL", np.array([e["vip"] for e in rows])),
+            ("items", "INT64", np.array([e["items"] for e in rows])),
+        ):
+            i = InferInput(name, [len(rows)], datatype)
+            i.set_data_from_numpy(values, binary_data=binary)
+            ins.append(i)
+        r = await c.infer(url, InferRequest(model_name="tx", infer_inputs=ins), model_name="tx")
+        got = {o.name: o.as_numpy().tolist() for o in r.outputs}
+        check(got["decision"] == [w["decision"] for w in want] and got["probability"] == [w["probability"] for w in want], f"kserve, binary {binary}")
+        check(r.model_name == "tx", "kserve: name")
+    await c.close()
+    print("  kserve agrees")
+
+
+def openapi(s):
+    try:
+        from openapi_spec_validator import validate
+    except ImportError as e:
+        print(f"  openapi-spec-validator is not installed: {e}")
+        return
+    validate(json.loads(s.get("/openapi.json")))
+    print("  openapi.json is valid")
+
+
+def vectors(dir):
+    r = random.Random(2)
+    rows = [[r.gauss(0, 1), r.gauss(0, 1)] for _ in range(2000)]
+    names = {"": lambda x: [f'{{"x":{x},"y":{1 if x[0] * x[1] > 0 else -1}}}'], "classes": lambda x: [f'{{"x":{x},"y":{int(x[0] > 0) + 2 * int(x[1] > 0)}}}']}
+    for kind, write in names.items():
+        model = f"{dir}/v{kind}.ssm"
+        with open(f"{dir}/v.jsonl", "w") as f:
+            f.writelines(l + "\n" for x in rows for l in write(x))
+        run("replay", f"{dir}/v.jsonl", "--model", model, "-q")
+        some = np.array(rows[:40])
+        want = [json.loads(l) for l in run("predict", "--model", model, stdin="".join(json.dumps({"x": x}) + "\n" for x in some.tolist())).splitlines()]
+        if kind:
+            for w in want:
+                w["decision"], w["probability"] = list(w["scores"].values()), list(w["probabilities"].values())
+        with Server(model) as s:
+            c = triton.InferenceServerClient(s.addr)
+            check(c.get_model_metadata(s.model)["inputs"][0]["shape"] == [-1, 2], "the shape of x")
+            for binary in (True, False):
+                same(c.infer(s.model, [tensor("x", some, "FP64", binary)], outputs=outputs(binary)), want, f"vectors {kind}")
+            r32 = c.infer(s.model, [tensor("x", some.astype(np.float32), "FP32")])
+            check(np.abs(r32.as_numpy("decision") - np.array([w["decision"] for w in want])).max() < 1e-5, "FP32")
+            code, body = s.post("/invocations", {"inputs": some.tolist()})
+            check(json.loads(body)["predictions"] == [w["label"] for w in want], "inputs as a list")
+
+
+with tempfile.TemporaryDirectory() as dir:
+    print("events")
+    events(dir)
+    print("vectors")
+    vectors(dir)
+print(f"{checks} checks passed")
