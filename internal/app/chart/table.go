@@ -38,7 +38,7 @@ func (t *Table) numeric(j int) bool {
 		if j >= len(row) || row[j] == "" || row[j] == "-" || row[j] == "–" {
 			continue
 		}
-		text := strings.ReplaceAll(strings.TrimSuffix(row[j], " %"), "\u2009", "")
+		text := strings.ReplaceAll(strings.TrimSuffix(row[j], " %"), " ", "")
 		if _, err := strconv.ParseFloat(text, 64); err != nil {
 			return false
 		}
