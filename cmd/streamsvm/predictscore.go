@@ -134,6 +134,7 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 		}
 	}
 	p.m.Scored(scored, len(b.recs)-scored, time.Since(start))
+	p.page.Scored(scored, len(b.recs)-scored)
 }
 
 // said and truth are what is compared: decision and label, or numbers of classes.
@@ -153,6 +154,10 @@ func (o *outcome) truth() float64 {
 
 // count keeps what summary needs.
 func (p *predict) count(rows []outcome) {
+	p.page.Compare(func() { p.add(rows) })
+}
+
+func (p *predict) add(rows []outcome) {
 	for i := range rows {
 		switch {
 		case rows[i].err != nil:

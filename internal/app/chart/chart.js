@@ -113,7 +113,7 @@
 		};
 		const yRange = (u, lo, hi) => {
 			if (lo == null) return [null, null];
-			if (y.min < y.max && !zoomed) return [y.min, y.max];
+			if ((y.min || 0) < (y.max || 0) && !zoomed) return [y.min || 0, y.max];
 			// The first points of a course swing widely and would flatten the rest.
 			const from = zoomed || x.log || x.time ? shown[0] : shown[0] + (shown[1] - shown[0]) / 20;
 			let low = Infinity, high = -Infinity;
@@ -150,7 +150,8 @@
 			ctx.save();
 			ctx.strokeStyle = ctx.fillStyle = colour(k);
 			ctx.lineWidth = px;
-			ctx.setLineDash([2 * px, 3 * px]);
+			const dense = m.at.length > 24; // lines would hide the chart: strokes at its top
+			ctx.setLineDash(dense ? [] : [2 * px, 3 * px]);
 			ctx.beginPath();
 			for (const v of m.at) {
 				const at = Math.round(u.valToPos(v, "x", true));
@@ -159,6 +160,9 @@
 					ctx.moveTo(at, foot - 7 * px);
 					ctx.lineTo(at - 3 * px, foot);
 					ctx.lineTo(at + 3 * px, foot);
+				} else if (dense) {
+					ctx.moveTo(at, bbox.top + 9 * k * px);
+					ctx.lineTo(at, bbox.top + (9 * k + 7) * px);
 				} else {
 					ctx.moveTo(at, bbox.top);
 					ctx.lineTo(at, foot);
@@ -177,7 +181,7 @@
 			series: [{label: x.label || "time", value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v, x.time ? 1 : 0)}, ...series],
 			legend: {markers: {
 				stroke: (u, k) => chart.series[k - 1]?.look === "faint" ? `color-mix(in srgb, ${series[k - 1].stroke} 60%, ${css("--page")})` : series[k - 1].stroke,
-				dash: (u, k) => series[k - 1].dash ? "dashed" : "solid",
+				dash: (u, k) => !series[k - 1].dash ? "solid" : series[k - 1].dash[0] < 3 ? "dotted" : "dashed",
 			}},
 			cursor: {
 				focus: {prox: -1},

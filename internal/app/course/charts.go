@@ -156,7 +156,7 @@ func (c *Course) labels(now *Now) *chart.Chart {
 		return nil
 	}
 	l := chart.Chart{
-		Title: fmt.Sprintf("Labels, last %d examples", now.Summary.Window.Examples), X: chart.Axis{Label: "examples"}, Y: chart.Axis{Label: "share of examples", Percent: true, Min: 0, Max: 1},
+		Title: fmt.Sprintf("Labels, last %d examples", now.Summary.Window.Examples), X: chart.Axis{Label: "examples"}, Y: chart.Axis{Label: "share of examples", Percent: true, Zero: true},
 		Caption: "How the mix of labels changes.",
 	}
 	share := func(name string, k int) chart.Series {

@@ -93,11 +93,19 @@ func Look(e *engine.Engine) *Now {
 	n.Fields, n.Events, _ = e.Fields()
 	n.Fields = n.Fields[:min(len(n.Fields), maxFields)]
 	if p := e.Predictor(); p != nil {
-		if m, ok := p.Model.(*model.Linear); ok && p.Transform.HashDim() == 0 && m.Info().Nonzero <= maxSorted {
-			n.Bias, n.Weights, n.Schema = m.Bias(), m.Largest(maxWeights), p.Signature.Schema
+		if m, ok := p.Model.(*model.Linear); ok && p.Transform.HashDim() == 0 {
+			n.Linear(m, p.Signature.Schema)
 		}
 	}
 	return n
+}
+
+// Linear notes the weights of a linear model whose features are not hashed, and
+// the schema of its events, if it is for events.
+func (n *Now) Linear(m *model.Linear, schema string) {
+	if m.Info().Nonzero <= maxSorted {
+		n.Bias, n.Weights, n.Schema = m.Bias(), m.Largest(maxWeights), schema
+	}
 }
 
 // classes returns the names of the classes of e, nil for a regression.

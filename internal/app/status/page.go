@@ -32,6 +32,7 @@ type page struct {
 	Refresh                          int
 	Tiles                            []named
 	Course                           []chart.Chart // none before the first example is scored
+	NoCourse                         string        // why there is none
 	Quality                          []chart.Table
 	Versions                         *chart.Chart
 	Models                           chart.Table
@@ -94,7 +95,8 @@ func (r *Run) page() *page {
 	p := &page{
 		failed: r.failed != nil,
 		Title:  "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
-		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
+		NoCourse: "Nothing has been scored yet.",
+		State:    "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
 	}
 	if r.about.ModelTopic != "" {
 		p.Where += fmt.Sprintf(" to %q on %s", r.about.Model, r.about.ModelTopic)
