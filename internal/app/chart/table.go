@@ -25,8 +25,9 @@ type Cell struct {
 	Heat    int // in percent
 }
 
-// Wide reports whether the table may be wider than the screen of a phone.
-func (t *Table) Wide() bool { return len(t.Head) > 4 }
+// Scrolls reports whether the table may be larger than its place: it can then be
+// scrolled with the keyboard.
+func (t *Table) Scrolls() bool { return len(t.Head) > 4 || len(t.Rows) > 15 }
 
 // numeric reports whether column j holds numbers.
 func (t *Table) numeric(j int) bool {
@@ -36,6 +37,7 @@ func (t *Table) numeric(j int) bool {
 	digits := false
 	for _, row := range t.Rows {
 		if j >= len(row) || row[j] == "" || row[j] == "-" || row[j] == "–" {
+			digits = digits || j < len(row) && row[j] != ""
 			continue
 		}
 		text := strings.ReplaceAll(strings.TrimSuffix(row[j], " %"), " ", "")

@@ -36,10 +36,10 @@ func (c *Course) Charts(now *Now) []chart.Chart {
 	if k := len(c.points); k == 0 || now.Scored > c.points[k-1].at { // for as long as this takes
 		kept := c.points
 		defer func() { c.points = kept }()
-		c.points = append(slices.Clip(kept), newPoint(now.Scored, &now.Summary, now.Fields))
+		c.points = append(slices.Clip(kept), newPoint(now.Scored, &now.Summary, now.Fields, now.Events))
 	}
 	charts := []chart.Chart{c.main(now)}
-	for _, more := range []*chart.Chart{c.quality(now), c.labels(now), c.weights(), c.drift(now)} {
+	for _, more := range []*chart.Chart{c.quality(now), c.labels(now), c.weights()} {
 		if more != nil {
 			charts = append(charts, *more)
 		}
@@ -47,6 +47,9 @@ func (c *Course) Charts(now *Now) []chart.Chart {
 	marks := c.marks(now)
 	for i := range charts {
 		charts[i].Marks = marks
+	}
+	if d := c.drift(now); d != nil { // over events, where the marks are not
+		charts = append(charts, *d)
 	}
 	if r := chart.Reliability(&now.Summary); r != nil {
 		charts = append(charts, *r)
@@ -213,12 +216,19 @@ func (c *Course) weights() *chart.Chart {
 // drift returns the chart of the fields that have changed most.
 func (c *Course) drift(now *Now) *chart.Chart {
 	d := chart.Chart{
-		Title: "Change of fields", X: chart.Axis{Label: "examples"}, Y: chart.Axis{Label: "PSI", Zero: true},
+		Title: "Change of fields", X: chart.Axis{Label: "events read"}, Y: chart.Axis{Label: "PSI", Zero: true},
 		Caption: "The population stability index against the first events, of the fields that have changed most: below 0.1 little has changed, above 0.25 much.",
 	}
 	order := byChange(now.Fields)
 	for _, k := range order[:min(lines, len(order))] {
-		if s := c.series(clip(now.Fields[k].Name, longest), chart.Strong, func(p *point) float64 { return element(p.psi, k) }); len(s.X) > 0 {
+		s := chart.Series{Name: clip(now.Fields[k].Name, longest)}
+		for i := range c.points {
+			at := float64(c.points[i].events)
+			if v, n := element(c.points[i].psi, k), len(s.X); !math.IsNaN(v) && (n == 0 || at > s.X[n-1]) {
+				s.X, s.Y = append(s.X, at), append(s.Y, eval.Number(v))
+			}
+		}
+		if len(s.X) > 0 {
 			d.Series = append(d.Series, s)
 		}
 	}

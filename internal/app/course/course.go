@@ -48,6 +48,7 @@ type point struct {
 	share                           []float64   // of the labels in the window, by class
 	weight                          []float64   // by weighted
 	psi                             []float64   // by field
+	events                          uint64      // that psi is of: they are read ahead
 }
 
 // version is a model as it was published.
@@ -148,8 +149,8 @@ func (c *Course) Consumed(e *engine.Engine, _ int64) {
 	}
 	s := p.Summary()
 	s.Name(classes(e))
-	fields, _, _ := e.Fields()
-	c.add(p, &s, fields)
+	fields, events, _ := e.Fields()
+	c.points = append(c.points, newPoint(p.Examples(), &s, fields, events))
 	at := &c.points[len(c.points)-1]
 	for _, g := range gauges {
 		name, ok := strings.CutPrefix(g.Name, "weight_")
@@ -164,14 +165,14 @@ func (c *Course) Consumed(e *engine.Engine, _ int64) {
 }
 
 // Scored is told of the measures of predictions, of which the labels have come,
-// where no engine is; fields is what has been noticed in those of events.
-func (c *Course) Scored(p *eval.Prequential, classes []string, fields []codec.FieldCount) {
+// where no engine is; fields is what has been noticed in those of so many events.
+func (c *Course) Scored(p *eval.Prequential, classes []string, fields []codec.FieldCount, events uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.due(p.Examples()) {
 		s := p.Summary()
 		s.Name(classes)
-		c.add(p, &s, fields)
+		c.points = append(c.points, newPoint(p.Examples(), &s, fields, events))
 	}
 }
 
@@ -193,13 +194,9 @@ func (c *Course) due(n uint64) bool {
 	return true
 }
 
-func (c *Course) add(p *eval.Prequential, s *eval.Summary, fields []codec.FieldCount) {
-	c.points = append(c.points, newPoint(p.Examples(), s, fields))
-}
-
-func newPoint(n uint64, s *eval.Summary, fields []codec.FieldCount) point {
+func newPoint(n uint64, s *eval.Summary, fields []codec.FieldCount, events uint64) point {
 	w := &s.Window
-	at := point{at: n, auc: w.AUC, balanced: w.BalancedAccuracy, larger: w.Baseline.Majority, noChange: w.Baseline.NoChange}
+	at := point{at: n, events: events, auc: w.AUC, balanced: w.BalancedAccuracy, larger: w.Baseline.Majority, noChange: w.Baseline.NoChange}
 	if s.MAE != nil {
 		at.all, at.window = float64(*s.MAE), float64(*w.MAE)
 	} else {

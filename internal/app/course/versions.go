@@ -89,6 +89,16 @@ func (c *Course) Compare(a, b uint64) *Pair {
 			names = append(names, m.Name)
 		}
 	}
+	rank := func(name string) int { // those over the window say most
+		switch {
+		case strings.HasSuffix(name, "_window"):
+			return 0
+		case strings.HasPrefix(name, "prequential_"):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	for _, name := range names {
 		row(measureName(name), va.measure(name), vb.measure(name))
 	}

@@ -138,7 +138,7 @@ func (r *Run) page() *page {
 // scores are the tiles that say how good predictions are.
 func scores(n *course.Now) (list []named) {
 	s, w := &n.Summary, &n.Summary.Window
-	last := ", last " + count(uint64(w.Examples))
+	last := fmt.Sprintf(", last %d", w.Examples)
 	if s.MAE != nil {
 		if n.Scored > 0 {
 			list = append(list, named{"mean absolute error" + last, number(float64(*w.MAE))}, named{"mean absolute error, all", number(float64(*s.MAE))})

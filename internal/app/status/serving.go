@@ -74,8 +74,8 @@ func (s *Serving) Compare(add func()) {
 	defer s.mu.Unlock()
 	add()
 	if s.quality != nil {
-		fields, _, _ := codec.FieldCounts(s.decoder())
-		s.course.Scored(s.quality, s.classes, fields)
+		fields, events, _ := codec.FieldCounts(s.decoder())
+		s.course.Scored(s.quality, s.classes, fields, events)
 	}
 }
 
