@@ -160,6 +160,124 @@ def shots(out):
         shot(service.demo(), "demo.png", DESK, "light", height=620)
 
 
+def check(page, where, width=DESK["width"]):
+    """What holds of every page."""
+    bad = list(page.wrong)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    if wide > width:
+        bad.append("it is %d pixels wide on a screen of %d" % (wide, width))
+    for what, script in {
+        "no language": "!document.documentElement.lang", "not one h1": "document.querySelectorAll('h1').length !== 1",
+        "not one main": "document.querySelectorAll('main').length !== 1", "a table without a caption": "[...document.querySelectorAll('table:not(.u-legend)')].some(t => !t.caption)",
+        "a control without a name": "[...document.querySelectorAll('select, button')].some(c => !c.labels?.length && !c.textContent.trim())",
+        "text of others became markup": "document.querySelector('img') !== null || document.title === '1'",
+        "a chart that is not drawn": "[...document.querySelectorAll('figure.chart')].some(f => !f.querySelector('canvas'))",
+        "an id that is there twice": "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size !== document.querySelectorAll('[id]').length",
+    }.items():
+        if page.evaluate(script):
+            bad.append(what)
+    if bad:
+        sys.exit("browser: %s: %s" % (where, "; ".join(bad)))
+
+
+def want(ok, what):
+    if not ok:
+        sys.exit("browser: not so: " + what)
+    print("ok:", what)
+
+
+def test():
+    with running(True, 30_000, 600) as (service, browser):
+        train, predict = "http://%s/" % service.train, "http://%s/" % service.predict
+        until("three versions", lambda: metric(service.train, "streamsvm_models_published_total") >= 3)
+        page = opened(browser, train + "?a=%3Cscript%3Ealert(1)%3C/script%3E")
+        check(page, "train")
+        want(page.locator("#quality th", has_text=EVIL).count() > 0, "the name of a field is shown as it is, and is not run")
+
+        # It renews itself in place.
+        page.evaluate("window.kept = document.querySelector('canvas')")
+        page.locator("summary").first.click()
+        page.locator("nav a").nth(1).focus()
+        before = page.locator("#tiles dd").first.inner_text()
+        page.wait_for_function("t => document.querySelector('#tiles dd').innerText !== t", arg=before, timeout=20_000)
+        want(page.evaluate("window.kept === document.querySelector('canvas')"), "the page renews itself without a reload, and charts stay")
+        want(page.evaluate("document.querySelector('details').open && document.activeElement.innerText === 'Versions'"), "what is open and the focus stay")
+
+        # Two versions.
+        newest = page.locator("select[name=b] option").first.inner_text()
+        oldest = page.locator("select[name=a] option").last.inner_text()
+        page.locator("select[name=a]").select_option(oldest)
+        page.locator("select[name=b]").select_option(newest)
+        title = "Version %s and version %s" % (oldest, newest)
+        page.locator("#versions caption", has_text=title).wait_for(timeout=5_000)
+        page.wait_for_timeout(6_000)
+        want(page.locator("#versions caption", has_text=title).count() == 1 and page.evaluate("!!window.kept"), "two versions are compared, and stay chosen")
+
+        # Light and dark.
+        ground = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")  # noqa: E731
+        light = ground()
+        page.locator("#theme").click()
+        dark = ground()
+        page.reload()
+        want(light != dark and ground() == dark, "the theme changes, and is remembered")
+        page.locator("#theme").click()
+        want(ground() == light, "and back")
+
+        # The keyboard.
+        page.locator("h1").click()
+        reached = []
+        for _ in range(14):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("document.activeElement.id || document.activeElement.className || document.activeElement.getAttribute('href') || document.activeElement.tagName"))
+        want({"theme", "#quality", "plot"} <= set(reached), "Tab goes from the theme over the links to the charts")
+        plot = page.locator(".plot").first
+        plot.focus()
+        for key in ("End", "ArrowLeft", "ArrowLeft"):
+            page.keyboard.press(key)
+        want("%" in plot.locator("[aria-live]").inner_text(), "arrow keys read a chart")
+        entry = plot.locator(".u-legend th[role=button]").first
+        entry.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(100)
+        want(entry.get_attribute("aria-pressed") == "false", "Enter switches a line off")
+        check(page, "train, afterwards")
+        page.context.close()
+
+        for where, url in (("train", train), ("predict", predict)):
+            page = opened(browser, url, PHONE, "dark", is_mobile=True, has_touch=True)
+            check(page, where + " on a phone", PHONE["width"])
+            page.context.close()
+            size = len(urllib.request.urlopen(url).read())
+            want(size < 400_000, "the page of %s is not large: %d bytes" % (where, size))
+        page = opened(browser, predict)
+        check(page, "predict")
+        want("payments" in page.locator("h1").inner_text() and page.locator("#quality figure").count() >= 3, "predict shows how good its predictions are")
+        page.context.close()
+
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(train)
+        page.locator("summary").first.click()
+        want(page.locator("table.numbers td").first.is_visible() and page.locator("noscript button").count() == 1, "without JavaScript there are the numbers")
+        context.close()
+
+        # Reports, from a file.
+        small = ("--limit", "5000")
+        for where, url in (("report of replay", service.replay("report", *small)), ("report of a linear model", service.replay("linear", "--learner", "online", *small)), ("report of demo", service.demo())):
+            for size in (DESK, PHONE):
+                page = opened(browser, url, size)
+                check(page, where, size["width"])
+                page.locator("#theme").click()
+                page.context.close()
+            print("ok:", where)
+
+        page = opened(browser, train)
+        service.started[1].send_signal(signal.SIGTERM)
+        service.started[1].wait()
+        page.locator("#lost:not([hidden])").wait_for(timeout=20_000)
+        want("no answer since" in page.locator("#lost").inner_text(), "the page says when the service is gone")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = ap.add_subparsers(dest="what", required=True)

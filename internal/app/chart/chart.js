@@ -208,13 +208,15 @@
 				delete chart.marks;
 				Object.assign(chart, fresh);
 				u.setData(join(chart));
+				const names = [chart.x.label || "time", ...[...chart.series, ...chart.marks || []].map(s => s.name)];
+				u.root.querySelectorAll(".u-legend .u-label").forEach((l, i) => { l.textContent = u.series[i].label = names[i]; });
 				return true;
 			},
 		};
 	}
 
 	// shape is what cannot change in a chart that is drawn.
-	const shape = chart => JSON.stringify([chart.title, chart.x, chart.y, chart.series.map(s => [s.name, s.look]), (chart.marks || []).map(m => [m.name, m.tick])]);
+	const shape = chart => JSON.stringify([chart.title, chart.x, chart.y, chart.series.map(s => s.look), (chart.marks || []).map(m => m.tick)]);
 
 	// keyboard lets the arrow keys move along a chart, and the legend's entries be
 	// switched with Enter and space.

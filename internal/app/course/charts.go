@@ -172,7 +172,9 @@ func (c *Course) labels(now *Now) *chart.Chart {
 	}
 	order := mostFrequent(list)
 	rest := order[min(lines, len(order)):]
-	for _, k := range order[:len(order)-len(rest)] {
+	shown := order[:len(order)-len(rest)]
+	slices.Sort(shown) // each keeps its colour for as long as the same are shown
+	for _, k := range shown {
 		l.Series = append(l.Series, share(list[k].Label, k))
 	}
 	if len(rest) > 0 {
@@ -219,8 +221,10 @@ func (c *Course) drift(now *Now) *chart.Chart {
 		Title: "Change of fields", X: chart.Axis{Label: "events read"}, Y: chart.Axis{Label: "PSI", Zero: true},
 		Caption: "The population stability index against the first events, of the fields that have changed most: below 0.1 little has changed, above 0.25 much.",
 	}
-	order := byChange(now.Fields)
-	for _, k := range order[:min(lines, len(order))] {
+	order := byChange(now.Fields[:min(len(now.Fields), maxFields)])
+	order = order[:min(lines, len(order))]
+	slices.Sort(order)
+	for _, k := range order {
 		s := chart.Series{Name: clip(now.Fields[k].Name, longest)}
 		for i := range c.points {
 			at := float64(c.points[i].events)

@@ -92,7 +92,6 @@ func Look(e *engine.Engine) *Now {
 	n.Unscored = e.Counts().Labelled - n.Scored
 	n.Summary.Name(n.Classes)
 	n.Fields, n.Events, _ = e.Fields()
-	n.Fields = n.Fields[:min(len(n.Fields), maxFields)]
 	if p := e.Predictor(); p != nil {
 		if m, ok := p.Model.(*model.Linear); ok && p.Transform.HashDim() == 0 {
 			n.Linear(m, p.Signature.Schema)

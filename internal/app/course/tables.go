@@ -133,7 +133,12 @@ func (n *Now) fields() chart.Table {
 		}
 		return eval.Percent(float64(c) / float64(max(n.Events, 1)))
 	}
-	for _, k := range byChange(n.Fields) {
+	order := byChange(n.Fields)
+	if len(order) > maxFields {
+		t.Note = fmt.Sprintf("And %d fields more. %s", len(order)-maxFields, t.Note)
+		order = order[:maxFields]
+	}
+	for _, k := range order {
 		f := &n.Fields[k]
 		t.Rows = append(t.Rows, []string{clip(f.Name, longest), f.Type, share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), number(f.PSI)})
 		psi := 0.
