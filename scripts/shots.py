@@ -1,25 +1,23 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the docs, as PNG files, with Chromium and the charts of
-internal/app/chart.
+"""Draws single charts of the docs, as PNG files, with Chromium and the charts of
+internal/app/chart. Whole pages: scripts/browser.py.
 
-    scripts/shots.py demo docs/demo.png          runs the demo
-    scripts/shots.py status docs/status.png      runs broker, generator and trainer
     scripts/shots.py chart PAGE.html OUT.png     a chart of any report: of replay, demo, bench/curves, bench/vr
     scripts/shots.py gap STEPS.csv OUT.png       duality gap and bound, of bench/live -csv
     scripts/shots.py growth GROWTH.csv OUT.png   time and memory, of bench/semi/growth.py
 
 How the pictures of the docs came to be:
 
-    docs/demo.png, docs/status.png    as above
+    docs/*.png                        scripts/browser.py shots
     docs/measured/scs-gap.png         go run -C bench ./live -limit 1000000 -csv /tmp/steps.csv "sea block=0", then
                                       gap /tmp/steps.csv docs/measured/scs-gap.png --title "SEA without change, one million examples"
     docs/measured/tsgs3vm-growth.png  growth, of the CSV that the table in docs/measured/tsgs3vm.md was made of
     docs/measured/sbp-*.png           bench/curves as in docs/measured/sbp.md, then chart DIR/index.html, the first chart
     docs/measured/svrg.png            bench/vr as in docs/measured/svrg.md, then the chart --title "covtype15k, ridge 1e-4"
 
-Needs chromium (or its path in CHROMIUM) and, for demo and status, Go.
+Needs chromium (or its path in CHROMIUM).
 """
-import argparse, csv, json, os, re, signal, shutil, subprocess, sys, tempfile, time, urllib.request
+import argparse, csv, html, json, os, re, shutil, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHART = os.path.join(ROOT, "internal", "app", "chart")
@@ -57,10 +55,9 @@ def page(charts):
 
 
 def shoot(text, out, width=900):
-    """Takes a picture of the figures of a page that are not hidden."""
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    """Takes a picture of a page of charts."""
     text = text.replace("</head>", """<style>body { max-width: none; margin: 0; padding: 4px 14px 1px; }
-body > :not(figure), figure[hidden], figcaption, details, .u-legend tr:first-child { display: none; } figure { margin: 0 0 8px; } figure h2 { margin: 10px 0 4px; }
+.u-legend tr:first-child { display: none; } figure { margin: 0 0 8px; } figure h2 { margin: 10px 0 4px; }
 </style></head>""")
     text = text.replace("</body>", "<script>document.title = Math.ceil(document.body.getBoundingClientRect().height)</script></body>")
     with tempfile.TemporaryDirectory() as d:
@@ -75,13 +72,11 @@ body > :not(figure), figure[hidden], figcaption, details, .u-legend tr:first-chi
 def chart(path, out, title=""):
     """Takes a picture of one chart of a report."""
     with open(path, encoding="utf-8") as f:
-        text = f.read()
-    parts = text.split('<figure class="chart">')
-    chosen = next((i for i, p in enumerate(parts) if i and p.lstrip().startswith("<h2>" + title)), None)
-    if chosen is None:
-        sys.exit("%s has no chart %r" % (path, title))
-    text = parts[0] + "".join('<figure class="chart"%s>%s' % ("" if i == chosen else " hidden", p) for i, p in enumerate(parts) if i)
-    shoot(text, out)
+        figures = re.findall(r'<figure class="chart">\s*<h2>(.*?)</h2>.*?<script type="application/json">(.*?)</script>', f.read(), re.S)
+    for name, data in figures:
+        if html.unescape(name).startswith(title):
+            return shoot(page([json.loads(data)]), out)
+    sys.exit("%s has no chart %r" % (path, title))
 
 
 def rows(path):
@@ -130,58 +125,17 @@ def growth(path, out):
     shoot(page(charts), out)
 
 
-def build(d):
-    program = os.path.join(d, "streamsvm")
-    subprocess.run(["go", "build", "-o", program, "./cmd/streamsvm"], cwd=ROOT, check=True)
-    return program
-
-
-def demo(out):
-    with tempfile.TemporaryDirectory() as d:
-        subprocess.run([build(d), "demo", "--report", d], check=True, stdout=subprocess.DEVNULL)
-        chart(os.path.join(d, "index.html"), out)
-
-
-def status(out, seconds):
-    """Takes a picture of the status page of a trainer that has run for so long."""
-    broker, listen = "127.0.0.1:19292", "127.0.0.1:19293"
-    with tempfile.TemporaryDirectory() as d:
-        program, started = build(d), []
-
-        def start(*args):
-            started.append(subprocess.Popen([program, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=d))
-            return started[-1]
-
-        try:
-            start("broker", "--data", "b", "--addr", broker)
-            time.sleep(2)
-            start("generate", "checkerboard", "--topic", "examples", "--partitions", "4", "--count", "1000000", "--rate", "2500", "--brokers", broker)
-            time.sleep(2)
-            start("train", "--topics", "examples", "--model-topic", "models", "--checkpoint", "state", "--brokers", broker,
-                  "--listen", listen)
-            time.sleep(seconds)
-            urllib.request.urlopen("http://" + listen).read()
-            screenshot("http://" + listen, out, 1100, 1255, "--timeout=3000")
-        finally:
-            for p in reversed(started):
-                p.send_signal(signal.SIGTERM)
-                p.wait()
-
-
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = ap.add_subparsers(dest="what", required=True)
-    for name in ("chart", "gap", "growth", "demo", "status"):
+    for name in ("chart", "gap", "growth"):
         p = sub.add_parser(name)
-        if name in ("chart", "gap", "growth"):
-            p.add_argument("path")
+        p.add_argument("path")
         p.add_argument("out")
         if name in ("chart", "gap"):
             p.add_argument("--title", default="", help="how the chart's title begins" if name == "chart" else "")
-        if name == "status":
-            p.add_argument("--seconds", type=float, default=90)
     args = vars(ap.parse_args())
-    {"chart": chart, "gap": gap, "growth": growth, "demo": demo, "status": status}[args.pop("what")](**args)
+    {"chart": chart, "gap": gap, "growth": growth}[args.pop("what")](**args)
 
 
 if __name__ == "__main__":

@@ -220,10 +220,11 @@ func (c *config) plot(b by, means []mean, ref *reference) chart.Chart {
 		best = min(best, ref.err)
 		p.Series = append(p.Series, chart.Series{Name: "svm-train", X: []float64{x0, x1}, Y: []eval.Number{eval.Number(ref.err), eval.Number(ref.err)}, Look: chart.Dashed})
 		if b.name == "seconds" {
+			m := chart.Marks{Name: "1/30, 1/10, 1/4 of its time"}
 			for _, q := range parts {
-				p.Marks = append(p.Marks, ref.seconds/q)
+				m.At = append(m.At, ref.seconds/q)
 			}
-			p.MarkName = "1/30, 1/10, 1/4 of its time"
+			p.Marks = []chart.Marks{m}
 		}
 	}
 	p.Y.Min, p.Y.Max = 0.9*best, max(2*best, best+0.02)

@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -48,24 +46,3 @@ func newQuality(task algos.Task, classes, window int) *eval.Prequential {
 
 // classRows is how many classes people are shown one by one.
 const classRows = 20
-
-// classTables lists how well each of more than two classes is told, and what is
-// taken for what over the window.
-func classTables(s *eval.Summary) []report.Table {
-	if s.Classes == nil {
-		return nil
-	}
-	each := report.Table{Title: "Classes", Head: []string{"class", "examples", "recall", "precision", "last " + strconv.Itoa(s.Window.Examples), "recall", "precision"}}
-	table := report.Table{Title: fmt.Sprintf("Predicted, last %d examples", s.Window.Examples), Head: []string{"class"}}
-	for k, c := range s.Classes {
-		w := s.Window.Classes[k]
-		each.Rows = append(each.Rows, []string{c.Label, fmt.Sprint(c.Examples), eval.Percent(c.Recall), eval.Percent(c.Precision), fmt.Sprint(w.Examples), eval.Percent(w.Recall), eval.Percent(w.Precision)})
-		table.Head = append(table.Head, c.Label)
-		row := []string{c.Label}
-		for _, n := range s.Window.Confusion[k] {
-			row = append(row, fmt.Sprint(n))
-		}
-		table.Rows = append(table.Rows, row)
-	}
-	return []report.Table{each, table}
-}

@@ -9,13 +9,16 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
@@ -51,11 +54,12 @@ type predict struct {
 	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
+	page    status.Serving
 
 	shadowMetrics *metrics.Predictor
-	started time.Time
-	counts  struct{ predictions, refused, skipped atomic.Uint64 }
-	at      atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
+	started       time.Time
+	counts        struct{ predictions, refused, skipped atomic.Uint64 }
+	at            atomic.Pointer[stream.Offsets] // how far topics have been scored; nil without
 
 	refused int
 	skipped int               // tombstones
@@ -116,7 +120,7 @@ wants --topic-wait -1s.`,
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
@@ -146,12 +150,14 @@ func (p *predict) serve(ctx context.Context) error {
 	if p.shadow != "" {
 		p.shadowMetrics = metrics.NewShadow(reg)
 	}
-	metrics.RegisterFields(reg, func() stream.Decoder {
+	decoder := func() stream.Decoder {
 		if f := p.forms.Load(); f != nil {
 			return f.dec
 		}
 		return nil
-	})
+	}
+	metrics.RegisterFields(reg, decoder)
+	p.page.Begin(version.String, p.what(), decoder)
 	srv := newServer(reg)
 	defer srv.stop()
 	err := p.check()
@@ -172,6 +178,8 @@ func (p *predict) serve(ctx context.Context) error {
 	for pattern, handler := range p.routes() {
 		srv.mux.Handle(pattern, handler)
 	}
+	srv.mux.HandleFunc("GET /{$}", p.page.Page)
+	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
@@ -190,9 +198,11 @@ func (p *predict) serve(ctx context.Context) error {
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
 	}
 	p.quality = newQuality(p.current().Task(), p.current().Classes(), 1000)
-	if _, err := p.form(p.current(), nil); err != nil {
+	f, err := p.form(p.current(), nil)
+	if err != nil {
 		return err
 	}
+	p.page.Measured(p.quality, f.texts)
 	srv.ready.Store(true)
 	switch {
 	case len(p.topics) > 0:
@@ -215,6 +225,14 @@ func (p *predict) serve(ctx context.Context) error {
 		return kafkaError(err)
 	}
 	return p.summary()
+}
+
+// what says what is scored.
+func (p *predict) what() string {
+	if len(p.topics) > 0 {
+		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), p.predictions)
+	}
+	return "what is posted to /predict"
 }
 
 // ended returns why ctx has ended, nil if a signal has ended it.
@@ -292,6 +310,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		}
 		v := &predictor.Version{Predictor: model.Compile()}
 		p.current = func() *predictor.Version { return v }
+		p.page.Updated(v, nil)
 		return nil
 	}
 	if p.modelFlags.topic == "" {
@@ -313,6 +332,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 			p.c.Log.Error("model cannot be encoded", "err", err)
 		}
 		p.m.Updated(&v.Update, len(data))
+		p.page.Updated(v, data)
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	}})
 	go func() {

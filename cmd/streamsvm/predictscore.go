@@ -138,6 +138,7 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 	p.counts.predictions.Add(uint64(scored))
 	p.counts.refused.Add(uint64(len(b.recs) - scored))
 	p.m.Scored(scored, len(b.recs)-scored, time.Since(start))
+	p.page.Scored(scored, len(b.recs)-scored)
 }
 
 // said and truth are what is compared: decision and label, or numbers of classes.
@@ -157,6 +158,10 @@ func (o *outcome) truth() float64 {
 
 // count keeps what summary needs.
 func (p *predict) count(rows []outcome) {
+	p.page.Compare(func() { p.add(rows) })
+}
+
+func (p *predict) add(rows []outcome) {
 	for i := range rows {
 		switch {
 		case rows[i].err != nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/rng"
@@ -35,10 +36,11 @@ type replay struct {
 	tolerance                       string
 	compare                         []string
 
-	c    *cli.Call
-	job  trainer.Job
-	recs []stream.Record // in memory, if they are shuffled or split
-	held []stream.Record // the part of recs that is held out
+	c       *cli.Call
+	job     trainer.Job
+	decided decisions
+	recs    []stream.Record // in memory, if they are shuffled or split
+	held    []stream.Record // the part of recs that is held out
 }
 
 func replayCommand() *cli.Command {
@@ -93,8 +95,8 @@ func (r *replay) run(ctx context.Context) error {
 	if len(r.compare) > 0 {
 		return r.runCompare(ctx)
 	}
-	p, course := newProgress(r.c), &course{}
-	r.job.Hooks = []trainer.Hook{p, course, &r.refuseFlags}
+	p, way := newProgress(r.c), &course.Course{}
+	r.job.Hooks = []trainer.Hook{p, way, &r.refuseFlags, &r.decided}
 	var told *scores
 	if r.scores != "" {
 		var err error
@@ -119,8 +121,8 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
-	course.Consumed(p.e, 0)
-	return r.finish(ctx, p.e, course, res, took)
+	way.Consumed(p.e, 0)
+	return r.finish(ctx, p.e, way, res, took)
 }
 
 // prepare reads what has to be known beforehand.
@@ -260,7 +262,7 @@ func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (st
 }
 
 // finish tests the model and writes the results.
-func (r *replay) finish(ctx context.Context, e *engine.Engine, course *course, end trainer.Result, took time.Duration) error {
+func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Course, end trainer.Result, took time.Duration) error {
 	p, err := end.Predictor()
 	if err != nil {
 		return err
@@ -295,10 +297,10 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, course *course, e
 		return err
 	}
 	if g := e.Gate(); g != nil {
-		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, course.decisions...)}
+		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, r.decided.list...)}
 	}
 	if r.report != "" {
-		if err := writeReport(r.report, course.charts(e, r.window), res); err != nil {
+		if err := writeReport(r.report, way, course.Look(e), res); err != nil {
 			return err
 		}
 	}

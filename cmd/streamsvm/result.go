@@ -17,7 +17,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -64,6 +64,12 @@ type result struct {
 	cuts                uint64    // in all
 	labels              [2]string // of the classes, the negative one first
 }
+
+// decisions is a hook that remembers those of a gate.
+type decisions struct{ list []engine.GateDecision }
+
+// Decided implements engine.DecidedHook.
+func (d *decisions) Decided(one engine.GateDecision) { d.list = append(d.list, one) }
 
 // gateResult says how things stand at the gate in the end, and what has been
 // decided on the way, in order.
@@ -415,12 +421,12 @@ func printTuning(w io.Writer, rows []tune.Row) {
 }
 
 // writeReport writes a page about a replay.
-func writeReport(dir string, charts []chart.Chart, r *result) error {
+func writeReport(dir string, c *course.Course, now *course.Now, r *result) error {
 	page := &report.Report{
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
-		Charts: charts,
-		Tables: r.tables(),
+		Charts: c.Charts(now),
+		Tables: r.tables(now),
 		Foot:   version.Text(),
 	}
 	_, err := report.Write(dir, page)
@@ -428,13 +434,13 @@ func writeReport(dir string, charts []chart.Chart, r *result) error {
 }
 
 // tables lists the result in words.
-func (r *result) tables() []report.Table {
+func (r *result) tables(now *course.Now) []report.Table {
 	sum := report.Table{Title: "Result", Rows: r.rows()}
 	opts := report.Table{Title: "Options", Head: []string{"option", "value"}}
 	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
 		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
 	}
-	tables := append([]report.Table{sum}, append(classTables(&r.Prequential), opts)...)
+	tables := append([]report.Table{sum}, append(now.Tables(), opts)...)
 	if len(r.tuned) > 0 {
 		t := report.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
 		for _, row := range r.tuned {

@@ -193,6 +193,9 @@ func (p *Prequential) Add(score, label float64) {
 	p.blocks.add(y == c)
 }
 
+// Regression reports whether p measures a regression.
+func (p *Prequential) Regression() bool { return p.regress }
+
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 

@@ -1,5 +1,5 @@
-// Package chart puts line charts into pages of HTML. They are drawn in the
-// browser by uPlot, which is part of the program; without JavaScript their
+// Package chart puts line charts and tables into pages of HTML. Charts are drawn
+// in the browser by uPlot, which is part of the program; without JavaScript their
 // numbers can be read in a table.
 package chart
 
@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"math"
@@ -27,10 +28,15 @@ type Chart struct {
 	X       Axis     `json:"x"`
 	Y       Axis     `json:"y"`
 	Series  []Series `json:"series"`
-	// Marks are vertical lines, e.g. where a stream changes; MarkName is their
-	// entry in the legend.
-	Marks    []float64 `json:"marks,omitempty"`
-	MarkName string    `json:"markName,omitempty"`
+	Marks   []Marks  `json:"marks,omitempty"`
+}
+
+// Marks are places of the horizontal axis where something has happened, e.g.
+// where a stream has changed.
+type Marks struct {
+	Name string    `json:"name"` // in the legend
+	At   []float64 `json:"at"`
+	Tick bool      `json:"tick,omitempty"` // small, at the foot; else lines over the whole height
 }
 
 // Axis is one axis of a Chart. Where Min < Max, they limit a vertical axis;
@@ -52,6 +58,8 @@ const (
 	Strong Look = ""       // the main line
 	Faint  Look = "faint"  // the noisy line behind the next one, in its colour
 	Dashed Look = "dashed" // a reference
+	Dotted Look = "dotted" // another one
+	Points Look = "points" // the main line, with a point at each value
 )
 
 // Series is one line. Points of which Y is not finite are left out.
@@ -62,10 +70,22 @@ type Series struct {
 	Look Look          `json:"look,omitempty"`
 }
 
+// MarshalJSON implements json.Marshaler. Ordinates have 7 digits, which is more
+// than can be seen.
+func (s Series) MarshalJSON() ([]byte, error) {
+	type plain Series
+	short := plain(s)
+	short.Y = make([]eval.Number, len(s.Y))
+	for i, v := range s.Y {
+		f, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', 7, 64), 64)
+		short.Y[i] = eval.Number(f)
+	}
+	return json.Marshal(short)
+}
+
 // Prequential returns the chart of a curve: accuracy over all examples and over
-// the window, or the mean absolute error of a regression. majority is the share
-// of the larger class, drawn for reference; NaN leaves it out.
-func Prequential(points []eval.Point, regress bool, window int, majority float64) Chart {
+// the window, or the mean absolute error of a regression.
+func Prequential(points []eval.Point, regress bool, window int) Chart {
 	n := len(points)
 	x, all, recent := make([]float64, n), make([]eval.Number, n), make([]eval.Number, n)
 	for i, p := range points {
@@ -81,21 +101,8 @@ func Prequential(points []eval.Point, regress bool, window int, majority float64
 	}
 	if regress {
 		c.Title, c.Y = "Prequential mean absolute error", Axis{Label: "mean absolute error"}
-	} else if n > 0 && !math.IsNaN(majority) {
-		c.Series = append(c.Series, Series{
-			Name: "always the larger class", X: []float64{x[0], x[n-1]}, Y: []eval.Number{eval.Number(majority), eval.Number(majority)}, Look: Dashed,
-		})
 	}
 	return c
-}
-
-// Curve returns the chart of a run's prequential measure.
-func Curve(p *eval.Prequential, c *eval.Curve, window int) Chart {
-	majority, regress := math.NaN(), p.Summary().MAE != nil
-	if neg, pos := p.Classes(); !regress && neg+pos > 0 {
-		majority = float64(max(neg, pos)) / float64(neg+pos)
-	}
-	return Prequential(c.Points(p), regress, window, majority)
 }
 
 // Head is the first row of the table of numbers.
@@ -173,8 +180,9 @@ var (
 func Digest() string { return "sha256-" + base64.StdEncoding.EncodeToString(digest[:]) }
 
 // Page returns the template of a page of which the text is given. It can use
-// the templates "style", in its head, and "chart", of a *Chart; at its end it
-// has a script element with {{script}} or with what Script serves.
+// the templates "style", in its head, "theme", a button that changes between light
+// and dark, "chart", of a *Chart, and "table", of a *Table; at its end it has a
+// script element with {{script}} or with what Script serves.
 func Page(text string) *template.Template {
 	return template.Must(template.Must(base.Clone()).New("page").Parse(text))
 }

@@ -1,12 +1,19 @@
-// Draws the charts of a page with uPlot, and keeps a live page up to date.
+// Draws the charts of a page with uPlot, changes between light and dark, and
+// keeps a live page up to date.
 //
 // A chart is <figure class="chart"> with its data as JSON, in the form of
 // Chart in chart.go. A page with data-refresh on its body is fetched again
 // after so many seconds; elements with data-live and an id take on what has
-// changed.
+// changed. A form with data-pick changes the query by which it is fetched.
 "use strict";
 (() => {
-	const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+	// css returns a colour of the stylesheet, as it is under the present theme.
+	const probe = document.body.appendChild(document.createElement("span"));
+	probe.hidden = true;
+	const css = name => {
+		probe.style.color = `var(${name})`;
+		return getComputedStyle(probe).color;
+	};
 
 	// number writes v with thin spaces between groups of three digits, to the
 	// precision of step where that is given.
@@ -51,16 +58,16 @@
 	// join puts series, each with abscissae of its own, on common ones.
 	function join(chart) {
 		const tables = chart.series.map(s => [s.x, s.y]);
-		if (chart.marks) tables.push([[], []]); // its entry in the legend
+		(chart.marks || []).forEach(() => tables.push([[], []])); // their entries in the legend
 		return uPlot.join(tables);
 	}
 
 	// places numbers the series, except that a faint one shares the number of the
-	// strong one after it, and that dashed ones have none.
+	// strong one after it, and that references have none.
 	function places(series) {
 		let n = -1;
 		return series.map((s, i) => {
-			if (s.look === "dashed") return -1;
+			if (s.look === "dashed" || s.look === "dotted") return -1;
 			if (i === 0 || series[i - 1].look !== "faint") n++;
 			return n;
 		});
@@ -106,12 +113,12 @@
 		};
 		const yRange = (u, lo, hi) => {
 			if (lo == null) return [null, null];
-			if (y.min < y.max && !zoomed) return [y.min, y.max];
+			if ((y.min || 0) < (y.max || 0) && !zoomed) return [y.min || 0, y.max];
 			// The first points of a course swing widely and would flatten the rest.
 			const from = zoomed || x.log || x.time ? shown[0] : shown[0] + (shown[1] - shown[0]) / 20;
 			let low = Infinity, high = -Infinity;
 			chart.series.forEach((s, k) => {
-				if (!u.series[k + 1].show || s.look === "dashed") return;
+				if (!u.series[k + 1].show || s.look === "dashed" && !y.percent) return;
 				const least = s.y.length > 20 ? from : shown[0];
 				s.y.forEach((v, i) => {
 					if (s.x[i] >= least && s.x[i] <= shown[1] || i === s.y.length - 1 && !zoomed) [low, high] = [Math.min(low, v), Math.max(high, v)];
@@ -129,30 +136,41 @@
 		const last = (u, i) => u.data[i].findLast(v => v != null);
 		const place = places(chart.series);
 		const series = chart.series.map((s, i) => ({
-			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: {show: s.x.length < 2},
-			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1,
-			dash: s.look === "dashed" ? [6, 5] : place[i] >= colours ? [10, 3, 2, 3] : undefined,
+			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: {show: s.look === "points" || s.x.length < 2},
+			width: s.look && s.look !== "points" ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1,
+			dash: s.look === "dashed" ? [6, 5] : s.look === "dotted" ? [2, 3] : place[i] >= colours ? [10, 3, 2, 3] : undefined,
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
 		}));
-		if (chart.marks) series.push({label: chart.markName, stroke: css("--soft"), width: 1, dash: [2, 3], points: {show: false}, value: () => ""});
+		const colour = k => css(chart.marks[k].tick ? "--soft" : "--m" + k % 3);
+		(chart.marks || []).forEach((m, k) => series.push({label: m.name, stroke: colour(k), width: 1, dash: [2, 3], points: {show: false}, value: () => ""}));
 
-		const marks = u => {
-			if (!chart.marks || !u.series.at(-1).show) return;
-			const {ctx, bbox} = u;
+		const marks = u => (chart.marks || []).forEach((m, k) => {
+			if (!u.series[1 + chart.series.length + k].show) return;
+			const {ctx, bbox} = u, px = devicePixelRatio, foot = bbox.top + bbox.height;
 			ctx.save();
-			ctx.strokeStyle = css("--soft");
-			ctx.lineWidth = devicePixelRatio;
-			ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+			ctx.strokeStyle = ctx.fillStyle = colour(k);
+			ctx.lineWidth = px;
+			const dense = m.at.length > 24; // lines would hide the chart: strokes at its top
+			ctx.setLineDash(dense ? [] : [2 * px, 3 * px]);
 			ctx.beginPath();
-			for (const m of chart.marks) {
-				const at = Math.round(u.valToPos(m, "x", true));
+			for (const v of m.at) {
+				const at = Math.round(u.valToPos(v, "x", true));
 				if (at < bbox.left || at > bbox.left + bbox.width) continue;
-				ctx.moveTo(at, bbox.top);
-				ctx.lineTo(at, bbox.top + bbox.height);
+				if (m.tick) {
+					ctx.moveTo(at, foot - 7 * px);
+					ctx.lineTo(at - 3 * px, foot);
+					ctx.lineTo(at + 3 * px, foot);
+				} else if (dense) {
+					ctx.moveTo(at, bbox.top + 9 * k * px);
+					ctx.lineTo(at, bbox.top + (9 * k + 7) * px);
+				} else {
+					ctx.moveTo(at, bbox.top);
+					ctx.lineTo(at, foot);
+				}
 			}
-			ctx.stroke();
+			if (m.tick) ctx.fill(); else ctx.stroke();
 			ctx.restore();
-		};
+		});
 
 		const room = (u, values) => 18 + 7 * Math.max(3, ...(values || []).map(v => v.length));
 		const size = () => ({width: box.clientWidth, height: Math.round(Math.max(220, Math.min(360, box.clientWidth * 0.42)))});
@@ -163,7 +181,7 @@
 			series: [{label: x.label || "time", value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v, x.time ? 1 : 0)}, ...series],
 			legend: {markers: {
 				stroke: (u, k) => chart.series[k - 1]?.look === "faint" ? `color-mix(in srgb, ${series[k - 1].stroke} 60%, ${css("--page")})` : series[k - 1].stroke,
-				dash: (u, k) => series[k - 1].dash ? "dashed" : "solid",
+				dash: (u, k) => !series[k - 1].dash ? "solid" : series[k - 1].dash[0] < 3 ? "dotted" : "dashed",
 			}},
 			cursor: {
 				focus: {prox: -1},
@@ -179,58 +197,140 @@
 		u.over.addEventListener("dblclick", () => { zoomed = false; }, true);
 		const resize = new ResizeObserver(() => u.setSize(size()));
 		resize.observe(box);
+		const keys = keyboard(figure, box, u);
 		figure.drawn = {
-			destroy: () => { resize.disconnect(); u.destroy(); },
+			destroy: () => { resize.disconnect(); keys.abort(); u.destroy(); },
+			// update reports whether it could.
 			update: text => {
 				const fresh = read(text);
-				if (zoomed || fresh.series.length !== chart.series.length) return;
+				if (zoomed) return true;
+				if (shape(fresh) !== shape(chart)) return false;
+				delete chart.marks;
 				Object.assign(chart, fresh);
 				u.setData(join(chart));
+				const names = [chart.x.label || "time", ...[...chart.series, ...chart.marks || []].map(s => s.name)];
+				u.root.querySelectorAll(".u-legend .u-label").forEach((l, i) => { l.textContent = u.series[i].label = names[i]; });
+				return true;
 			},
 		};
 	}
 
-	const figures = root => root.querySelectorAll("figure.chart");
-	figures(document).forEach(draw);
-	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures(document).forEach(f => {
-		f.drawn.destroy();
-		draw(f);
-	}));
+	// shape is what cannot change in a chart that is drawn.
+	const shape = chart => JSON.stringify([chart.title, chart.x, chart.y, chart.series.map(s => s.look), (chart.marks || []).map(m => m.tick)]);
 
-	// take gives the page the content of a newer one.
-	function take(page) {
-		for (const old of document.querySelectorAll("[data-live]")) {
-			const now = page.getElementById(old.id);
-			const [was, is] = [[...figures(old)], [...figures(now)]];
-			if (was.length === 0 || was.length !== is.length) {
-				was.forEach(f => f.drawn.destroy());
-				old.replaceWith(now);
-				figures(now).forEach(draw);
-				continue;
-			}
-			was.forEach((f, i) => {
-				const text = is[i].querySelector("script").textContent;
-				if (text === f.querySelector("script").textContent) return;
-				f.querySelector("script").textContent = text;
-				f.querySelector("table.numbers").replaceWith(is[i].querySelector("table.numbers"));
-				f.drawn.update(text);
-			});
+	// keyboard lets the arrow keys move along a chart, and the legend's entries be
+	// switched with Enter and space.
+	function keyboard(figure, box, u) {
+		const stop = new AbortController(), signal = stop.signal;
+		const title = figure.querySelector("h2").textContent;
+		let told = box.querySelector("[aria-live]");
+		if (!told) {
+			told = box.appendChild(document.createElement("p"));
+			told.className = "unseen";
+			told.setAttribute("aria-live", "polite");
 		}
+		box.tabIndex = 0;
+		box.setAttribute("role", "group");
+		box.setAttribute("aria-label", `Chart: ${title}. Arrow keys move along it; its numbers are in the table below.`);
+		box.addEventListener("keydown", e => {
+			const step = {ArrowLeft: -1, ArrowRight: 1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity}[e.key];
+			if (e.target !== box || !step || u.data[0].length === 0) return;
+			e.preventDefault();
+			const end = u.data[0].length - 1;
+			const i = Math.max(0, Math.min(end, (u.cursor.idx ?? (step > 0 ? -1 : end + 1)) + step));
+			u.setCursor({left: u.valToPos(u.data[0][i], "x"), top: u.over.clientHeight / 2});
+			told.textContent = [...u.root.querySelectorAll(".u-legend .u-series")].map(r => r.textContent.trim()).join(", ");
+		}, {signal});
+		box.addEventListener("blur", () => u.setCursor({left: -10, top: -10}), {signal});
+		u.root.querySelectorAll(".u-legend tr:not(:first-child) th").forEach(th => {
+			th.tabIndex = 0;
+			th.setAttribute("role", "button");
+			const pressed = () => th.setAttribute("aria-pressed", !th.parentElement.classList.contains("u-off"));
+			pressed();
+			th.addEventListener("click", () => setTimeout(pressed), {signal});
+			th.addEventListener("keydown", e => {
+				if (e.key !== "Enter" && e.key !== " ") return;
+				e.preventDefault();
+				th.click();
+			}, {signal});
+		});
+		return stop;
+	}
+
+	const figures = () => document.querySelectorAll("figure.chart");
+	const redraw = figure => {
+		figure.drawn?.destroy();
+		draw(figure);
+	};
+
+	// The theme is that of the system, until the button says otherwise.
+	const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)"), button = document.getElementById("theme");
+	const store = {
+		get: () => { try { return localStorage.getItem("theme"); } catch { return null; } },
+		set: v => { try { localStorage.setItem("theme", v); } catch { /* the choice lasts as long as the page */ } },
+	};
+	const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
+	const repaint = () => {
+		if (button) button.textContent = isDark() ? "Light" : "Dark";
+		figures().forEach(redraw);
+	};
+	if (["light", "dark"].includes(store.get())) root.dataset.theme = store.get();
+	if (button) {
+		button.hidden = false;
+		button.title = "change between light and dark";
+		button.addEventListener("click", () => {
+			store.set(root.dataset.theme = isDark() ? "light" : "dark");
+			repaint();
+		});
+	}
+	dark.addEventListener("change", repaint);
+	repaint();
+
+	// morph makes a like b. What is the same is left alone, so that the focus, what
+	// is open or scrolled, and what is drawn stay.
+	function morph(a, b) {
+		if (a.nodeType !== b.nodeType || a.nodeName !== b.nodeName) return a.replaceWith(b);
+		if (a.nodeType !== Node.ELEMENT_NODE) {
+			if (a.data !== b.data) a.data = b.data;
+			return;
+		}
+		if (a.className === "plot" || a === document.activeElement && a.matches("select")) return;
+		const data = a.matches("figure.chart") && b.querySelector("script").textContent;
+		const fresh = data && data !== a.querySelector("script").textContent;
+		for (const {name} of [...a.attributes]) if (!b.hasAttribute(name) && !(name === "open" && a.matches("details"))) a.removeAttribute(name);
+		for (const {name, value} of b.attributes) if (a.getAttribute(name) !== value) a.setAttribute(name, value);
+		if (a.matches("option")) a.selected = b.hasAttribute("selected");
+		const was = [...a.childNodes], is = [...b.childNodes];
+		is.forEach((n, i) => i < was.length ? morph(was[i], n) : a.append(n));
+		was.slice(is.length).forEach(n => n.remove());
+		if (fresh && a.drawn && !a.drawn.update(data)) redraw(a);
 	}
 
 	const seconds = +document.body.dataset.refresh;
 	if (!seconds) return;
 	const lost = document.getElementById("lost");
-	setInterval(async () => {
-		if (document.hidden) return;
+	let asked = 0;
+	async function refresh() {
+		const turn = ++asked;
 		try {
 			const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(1000 * seconds)});
 			if (!answer.ok) throw new Error(answer.statusText);
-			take(new DOMParser().parseFromString(await answer.text(), "text/html"));
+			const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+			if (turn !== asked) return; // there is a later one
+			for (const old of document.querySelectorAll("[data-live]")) morph(old, page.getElementById(old.id));
+			figures().forEach(f => f.drawn || draw(f));
 			lost.hidden = true;
 		} catch {
+			if (turn !== asked) return;
 			if (lost.hidden) lost.textContent = "no answer since " + clock(Date.now() / 1000, 1);
 			lost.hidden = false;
 		}
-	}, 1000 * seconds);
+	}
+	setInterval(() => document.hidden || refresh(), 1000 * seconds);
+	document.addEventListener("change", e => {
+		const form = e.target.closest("form[data-pick]");
+		if (!form) return;
+		history.replaceState(null, "", "?" + new URLSearchParams(new FormData(form)));
+		refresh();
+	});
 })();

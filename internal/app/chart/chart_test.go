@@ -75,15 +75,11 @@ func TestRows(t *testing.T) {
 
 func TestPrequential(t *testing.T) {
 	points := []eval.Point{{Examples: 1, All: 3, Window: 3}, {Examples: 2, All: 2, Window: 1}}
-	c := Prequential(points, true, 5, nan)
+	c := Prequential(points, true, 5)
 	if c.Y.Label != "mean absolute error" || c.Y.Percent || len(c.Series) != 2 || !slices.Equal(c.Series[1].Y, []eval.Number{3, 2}) || !slices.Equal(c.Series[0].Y, []eval.Number{3, 1}) {
 		t.Errorf("%+v", c)
 	}
-	c = Prequential(points, false, 5, .7)
-	if ref := c.Series[len(c.Series)-1]; !c.Y.Percent || ref.Look != Dashed || !slices.Equal(ref.X, []float64{1, 2}) || !slices.Equal(ref.Y, []eval.Number{.7, .7}) {
-		t.Errorf("%+v", c)
-	}
-	if c = Prequential(nil, false, 5, .7); len(c.Series) != 2 || len(c.Rows()) != 0 {
+	if c = Prequential(nil, false, 5); !c.Y.Percent || len(c.Series) != 2 || len(c.Rows()) != 0 {
 		t.Errorf("%+v", c)
 	}
 }

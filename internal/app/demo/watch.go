@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -21,7 +23,8 @@ import (
 
 // watch sees all parts of the demo. It is a hook of the trainers.
 type watch struct {
-	d *demo
+	d      *demo
+	course course.Course
 
 	mu       sync.Mutex
 	change   *sync.Cond
@@ -35,7 +38,7 @@ type watch struct {
 	versions []versionRow
 	held     *eval.Prequential
 	// Points of the subscriber's accuracy over the examples learned.
-	course chart.Series
+	line chart.Series
 }
 
 // versionRow is a model as the subscriber got it.
@@ -46,7 +49,7 @@ type versionRow struct {
 }
 
 func newWatch(d *demo) *watch {
-	w := &watch{d: d, held: eval.New(false, window), course: chart.Series{Name: fmt.Sprintf("last %d held out", window)}}
+	w := &watch{d: d, held: eval.New(false, window), line: chart.Series{Name: fmt.Sprintf("last %d held out", window)}}
 	w.change = sync.NewCond(&w.mu)
 	return w
 }
@@ -84,7 +87,8 @@ func (w *watch) waitLast(ctx context.Context, live *predictor.Live) (*predictor.
 func (w *watch) Started(e *engine.Engine, _ stream.Source) { w.d.engine = e }
 
 // Consumed implements engine.ConsumedHook.
-func (w *watch) Consumed(e *engine.Engine, _ int64) {
+func (w *watch) Consumed(e *engine.Engine, queued int64) {
+	w.course.Consumed(e, queued)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.consumed = e.Counts().Consumed
@@ -106,6 +110,9 @@ func (w *watch) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.
 	w.saved, w.bytes = h, bytes
 	w.number++
 }
+
+// Published implements trainer.HookPublished.
+func (w *watch) Published(u *stream.Update, took time.Duration) { w.course.Published(u, took) }
 
 // end says which version is the last one.
 func (w *watch) end(version uint64) {
@@ -172,7 +179,7 @@ func (w *watch) score(ctx context.Context, src stream.Source, dec stream.Decoder
 			w.held.Add(dst[i], ys[i])
 			if n := w.held.Examples(); n%50 == 0 {
 				_, recent := w.held.Accuracy()
-				w.course.X, w.course.Y = append(w.course.X, float64(n*(holdEvery-1))), append(w.course.Y, eval.Number(recent))
+				w.line.X, w.line.Y = append(w.line.X, float64(n*(holdEvery-1))), append(w.line.Y, eval.Number(recent))
 			}
 		}
 		w.mu.Unlock()
@@ -242,14 +249,15 @@ func (d *demo) page(rows [][]string) *report.Report {
 	held := chart.Chart{
 		Title: "Accuracy of the subscriber", X: chart.Axis{Label: "examples in the stream"}, Y: chart.Axis{Label: "accuracy", Percent: true},
 		Caption: "Examples that are held out from training, predicted by a subscriber with the model it had at that moment.",
-		Series:  []chart.Series{w.course},
-		Marks:   marks, MarkName: "new model",
+		Series:  []chart.Series{w.line},
+		Marks:   []chart.Marks{{Name: "new model", At: marks, Tick: true}},
 	}
+	now := course.Look(d.engine)
 	return &report.Report{
 		Title:  "streamsvm demo",
 		Lead:   "A producer wrote a drifting stream to a Kafka topic. A trainer learned from it and published models to another topic. A subscriber took each one into use and predicted examples held out from training.",
-		Tables: []report.Table{{Title: "Summary", Rows: rows}, versions},
-		Charts: []chart.Chart{chart.Curve(d.engine.Prequential(), d.engine.Curve(), window), held},
+		Tables: slices.Concat([]report.Table{{Title: "Summary", Rows: rows}, versions}, now.Tables()),
+		Charts: slices.Insert(w.course.Charts(now), 1, held),
 		Foot:   version.Text(),
 	}
 }

@@ -26,12 +26,8 @@ type Report struct {
 // Digest is used by the page.
 func (r *Report) Digest() string { return chart.Digest() }
 
-// Table is a table of text. Without a Head it lists names and values.
-type Table struct {
-	Title string
-	Head  []string
-	Rows  [][]string
-}
+// Table is a table of text.
+type Table = chart.Table
 
 //go:embed page.html
 var pageText string

@@ -20,7 +20,7 @@ func example() *Report {
 		Charts: []chart.Chart{{
 			Title: "Accuracy", Caption: "of <what>", X: chart.Axis{Label: "examples"}, Y: chart.Axis{Label: "accuracy", Percent: true},
 			Series: []chart.Series{{Name: "last 1000", X: []float64{1, 2, 3}, Y: []eval.Number{.5, .75, .8125}}},
-			Marks:  []float64{2}, MarkName: "the stream changes",
+			Marks:  []chart.Marks{{Name: "the stream changes", At: []float64{2}}},
 		}},
 		Tables: []Table{
 			{Title: "Summary", Rows: [][]string{{"prequential accuracy", "0.9012"}, {"support vectors", "1,234"}}},
@@ -42,8 +42,8 @@ func TestWrite(t *testing.T) {
 	}
 	page := string(data)
 	for _, want := range []string{
-		"<title>streamsvm: scs on &lt;sea&gt;</title>", "<td>0.9012</td>", "<th>lambda</th>", "streamsvm &amp; friends",
-		"50,000 examples, one pass.", "of &lt;what&gt;", "<td>81.25 %</td>", `"y":[0.5,0.75,0.8125]`, `"marks":[2]`,
+		"<title>streamsvm: scs on &lt;sea&gt;</title>", "<td>0.9012</td>", `<th scope="col" class="n">lambda</th>`, "streamsvm &amp; friends",
+		"50,000 examples, one pass.", "of &lt;what&gt;", "<td>81.25 %</td>", `"y":[0.5,0.75,0.8125]`, `"at":[2]`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)

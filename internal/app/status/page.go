@@ -2,7 +2,6 @@ package status
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 //go:embed page.html
@@ -24,66 +23,38 @@ var pageText string
 var pageTemplate = chart.Page(pageText)
 
 // policy lets the page run the script of this program and fetch itself.
-const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // page is what page.html shows.
 type page struct {
 	Title, State, Where, Version, Up string
 	Problem                          string
 	Refresh                          int
-	Tiles, Fates, Learner            []named
-	Classes                          []eval.Class // over the window, of more than two
-	Course                           *chart.Chart // of the prequential measure; nil before the first
-	Reliability                      *chart.Chart // nil without probabilities
+	Tiles                            []named
+	Course                           []chart.Chart // none before the first example is scored
+	NoCourse                         string        // why there is none
+	Quality                          []chart.Table
+	Versions                         *chart.Chart
+	Models                           chart.Table
+	Pair                             *course.Pair // nil while there are not two versions
 	Pace                             []chart.Chart
-	Lags                             []lag
-	Fields                           []field
-	Checkpoints, Models, Dead        []event
-	now                              time.Time
+	Service                          []chart.Table
 	failed                           bool // not only stalled
 }
 
 type named struct{ Name, Value string }
 
-// field is what has been noticed in a field of events.
-type field struct{ Name, Type, Missing, Unknown, Invalid, Outside, PSI string }
-
-// mostFields bounds the fields that are shown.
-const mostFields = 50
-
-// fields lists those of events, the ones that have changed most first.
-func (v *view) listFields() (list []field) {
-	sorted := slices.Clone(v.fields)
-	slices.SortStableFunc(sorted, func(a, b codec.FieldCount) int {
-		known := func(v float64) float64 {
-			if math.IsNaN(v) {
-				return -1
-			}
-			return v
-		}
-		return cmp.Compare(known(b.PSI), known(a.PSI))
-	})
-	share := func(n uint64) string {
-		if n == 0 {
-			return "–"
-		}
-		return eval.Percent(eval.Number(float64(n) / float64(max(v.events, 1))))
+// ages lists events as rows, with their age at the given place.
+func ages(now time.Time, list []event, place int) (rows [][]string) {
+	for _, e := range list {
+		rows = append(rows, slices.Insert(slices.Clone(e.Cells), place, short(now.Sub(e.at))))
 	}
-	for _, f := range sorted[:min(len(sorted), mostFields)] {
-		list = append(list, field{f.Name, f.Type, share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), number(f.PSI)})
-	}
-	return list
+	return rows
 }
-
-// Percent is used by the page.
-func (p *page) Percent(v eval.Number) string { return eval.Percent(v) }
-
-// Age is used by the page.
-func (p *page) Age(e event) string { return short(p.now.Sub(e.at)) }
 
 // Page returns a handler that answers with the page; stall is as in Healthy.
 func (r *Run) Page(stall time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		p := r.page()
 		if err := r.Healthy(stall); err != nil {
 			p.Problem = err.Error()
@@ -91,28 +62,41 @@ func (r *Run) Page(stall time.Duration) http.Handler {
 				p.Problem = "stalled: " + p.Problem
 			}
 		}
-		var b bytes.Buffer
-		if err := pageTemplate.Execute(&b, p); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", policy)
-		_, _ = w.Write(b.Bytes())
+		p.write(w, q, &r.course)
 	})
+}
+
+// write answers with the page. The query may say which two versions are compared.
+func (p *page) write(w http.ResponseWriter, q *http.Request, c *course.Course) {
+	chosen := func(name string) uint64 {
+		n, _ := strconv.ParseUint(q.FormValue(name), 10, 64)
+		return n
+	}
+	p.Versions, p.Pair = c.Versions(), c.Compare(chosen("a"), chosen("b"))
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, p); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(b.Bytes())
 }
 
 func (r *Run) page() *page {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, v, s := r.now(), &r.view, &r.view.summary
+	now, v := r.now(), &r.view
 	lags, behind := r.lags()
 	p := &page{
-		now: now, failed: r.failed != nil, Lags: lags, Checkpoints: slices.Clone(r.checkpoints), Models: slices.Clone(r.models), Dead: slices.Clone(r.dead),
-		Title: "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
-		State: "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
+		failed: r.failed != nil,
+		Title:  "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
+		NoCourse: "Nothing has been scored yet.",
+		State:    "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
 	}
 	if r.about.ModelTopic != "" {
 		p.Where += fmt.Sprintf(" to %q on %s", r.about.Model, r.about.ModelTopic)
@@ -132,65 +116,95 @@ func (r *Run) page() *page {
 		at = now
 	}
 	r.mark(at)
-	rate := r.rate(at)
-	score := func(m eval.Measures) string {
-		switch {
-		case v.scored == 0:
-			return "–"
-		case m.MAE != nil:
-			return number(float64(*m.MAE))
-		}
-		return eval.Percent(m.Accuracy)
-	}
-	name := "accuracy"
-	if s.MAE != nil {
-		name = "mean absolute error"
-	}
-	p.Tiles = []named{
-		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(rate)}, {"records behind", count(uint64(max(behind, 0)))},
-		{name + ", last " + count(uint64(s.Window.Examples)), score(s.Window.Measures)}, {name + ", all", score(s.Measures)},
-	}
-	if b := s.Window.Baseline; s.MAE == nil && v.scored > 0 {
-		last := ", last " + count(uint64(s.Window.Examples))
-		p.Tiles = append(p.Tiles, named{"larger class so far" + last, eval.Percent(b.Majority)}, named{"label before" + last, eval.Percent(b.NoChange)})
-	}
-	if p.Classes = s.Window.Classes; p.Classes != nil {
-		p.Tiles = append(p.Tiles, named{"balanced accuracy, last " + count(uint64(s.Window.Examples)), eval.Percent(s.Window.BalancedAccuracy)})
-	}
+	p.Tiles = append([]named{
+		{"records consumed", count(v.counts.Consumed)}, {"records a second", number(r.rate(at))}, {"records behind", count(uint64(max(behind, 0)))},
+	}, scores(v.quality)...)
 	p.Tiles = append(p.Tiles, []named{
 		{"examples held", count(uint64(max(v.report.Sample, 0)))}, {"steps", count(v.report.Step)},
 	}...)
 	if len(r.models) > 0 {
 		p.Tiles = append(p.Tiles, named{"model version", r.models[0].Cells[0]})
 	}
-	if r.seen.IsZero() {
-		return p
+	p.Course, p.Quality = r.course.Charts(v.quality), v.quality.Tables()
+	p.Models = chart.Table{Title: "Model versions", Head: []string{"version", "age", "examples", "form", "bytes"}, Rows: ages(now, r.models, 1)}
+	p.Service = r.service(now, lags)
+	if !r.seen.IsZero() {
+		p.Pace = r.pace()
+		p.Service = append(p.Service, r.learner())
 	}
-	c := v.counts
-	p.Fates = []named{
-		{"learned from", count(c.Learned)}, {"sampled out", count(c.SampledOut)},
-		{"dead-lettered or dropped as unusable", count(c.Dead)}, {"waiting for the end of the warm-up, or to be joined", count(c.Pending)},
-	}
-	if c.Tombstones > 0 {
-		p.Fates = append(p.Fates, named{"tombstones, skipped", count(c.Tombstones)})
-	}
-	if v.join != nil {
-		p.Fates = append(p.Fates, named{"labels joined with their example", count(c.Joined)}, named{"labels of no use: late, for no example, or a second one", count(c.Late)},
-			named{"examples without a label", count(v.join.Missing)})
-	}
-	if len(v.curve) > 0 {
-		c := chart.Prequential(v.curve, s.MAE != nil, s.Window.Examples, math.NaN())
-		p.Course = &c
-	}
-	p.Fields = v.listFields()
-	p.Reliability = chart.Reliability(s)
-	p.Pace = r.pace()
-	p.Learner = r.learner()
 	return p
 }
 
+// scores are the tiles that say how good predictions are.
+func scores(n *course.Now) (list []named) {
+	s, w := &n.Summary, &n.Summary.Window
+	last := fmt.Sprintf(", last %d", w.Examples)
+	if s.MAE != nil {
+		if n.Scored > 0 {
+			list = append(list, named{"mean absolute error" + last, number(float64(*w.MAE))}, named{"mean absolute error, all", number(float64(*s.MAE))})
+		}
+		return list
+	}
+	add := func(name string, v eval.Number) {
+		text := "–"
+		if n.Scored > 0 && !math.IsNaN(float64(v)) {
+			text = eval.Percent(v)
+		}
+		list = append(list, named{name, text})
+	}
+	add("accuracy"+last, w.Accuracy)
+	add("accuracy, all", s.Accuracy)
+	if n.Scored == 0 {
+		return list
+	}
+	add("larger class so far"+last, w.Baseline.Majority)
+	add("label before"+last, w.Baseline.NoChange)
+	add("balanced accuracy"+last, w.BalancedAccuracy)
+	if len(n.Classes) <= 2 {
+		add("AUC"+last, w.AUC)
+	}
+	return list
+}
+
+// service lists what else the run does than learn.
+func (r *Run) service(now time.Time, lags []lag) []chart.Table {
+	v := &r.view
+	fates, behind := chart.Table{Title: "Records consumed"}, chart.Table{Title: "Lag by partition", Head: []string{"topic", "partition", "records behind"}}
+	add := func(name string, n uint64) { fates.Rows = append(fates.Rows, []string{name, count(n)}) }
+	add("learned from", v.counts.Learned)
+	add("sampled out", v.counts.SampledOut)
+	add("dead-lettered or dropped as unusable", v.counts.Dead)
+	add("waiting for the end of the warm-up, or to be joined", v.counts.Pending)
+	if v.counts.Tombstones > 0 {
+		add("tombstones, skipped", v.counts.Tombstones)
+	}
+	if v.join != nil {
+		add("labels joined with their example", v.counts.Joined)
+		add("labels of no use: late, for no example, or a second one", v.counts.Late)
+		add("examples without a label", v.join.Missing)
+	}
+	for i, l := range lags {
+		if i == mostLags {
+			behind.Note = fmt.Sprintf("And %d partitions more.", len(lags)-i)
+			break
+		}
+		behind.Rows = append(behind.Rows, []string{l.Topic, l.Partition, l.Records})
+	}
+	return []chart.Table{
+		fates, behind,
+		{Title: "Checkpoints", Head: []string{"age", "records", "bytes", "state hash"}, Rows: ages(now, r.checkpoints, 0)},
+		{Title: "Dead letters", Head: []string{"age", "why"}, Rows: ages(now, r.dead, 0), Note: "Those since this process started, the latest ones."},
+	}
+}
+
+// Bounds of what is shown.
+const (
+	mostLags = 100
+	longWhy  = 600 // characters of what is wrong with a record
+)
+
 // learner lists what is known about the learner.
-func (r *Run) learner() []named {
+func (r *Run) learner() chart.Table {
 	v := &r.view
 	list := []named{{"learner", r.about.Learner}}
 	if r.about.Preset != "" {
@@ -221,7 +235,11 @@ func (r *Run) learner() []named {
 	if len(set) > 0 {
 		list = append(list, named{"options", strings.Join(set, " ")})
 	}
-	return list
+	t := chart.Table{Title: "Learner"}
+	for _, l := range list {
+		t.Rows = append(t.Rows, []string{l.Name, l.Value})
+	}
+	return t
 }
 
 func number(v float64) string {

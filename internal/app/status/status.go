@@ -1,5 +1,5 @@
-// Package status shows a training run to a person, as a page of HTML, and to
-// an orchestrator, as healthy or not.
+// Package status shows a service to a person, as a page of HTML: a training run,
+// which it also shows to an orchestrator, as healthy or not, or one that predicts.
 package status
 
 import (
@@ -8,16 +8,17 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
+	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 const (
@@ -37,6 +38,8 @@ const (
 type Run struct {
 	about About
 	now   func() time.Time
+
+	course course.Course
 
 	mu          sync.Mutex
 	src         stream.Source
@@ -65,16 +68,12 @@ type view struct {
 	join             *engine.JoinStats // nil without
 	queued           int64
 	report           algos.Report
-	summary          eval.Summary
-	scored           uint64
-	curve            []eval.Point
+	quality          *course.Now
 	options          map[string]string
 	model            string
 	support, nonzero int
 	started          bool
 	oneLabel         *stream.OneLabelError // why there is no model, or nil
-	fields           []codec.FieldCount    // of events
-	events           uint64
 }
 
 // mark is how far the run was at a time.
@@ -95,6 +94,7 @@ func New(about About) *Run {
 	r := &Run{about: about, now: time.Now}
 	r.began = r.now()
 	r.moved = r.began
+	r.view.quality = &course.Now{}
 	return r
 }
 
@@ -110,6 +110,7 @@ func (r *Run) Started(e *engine.Engine, src stream.Source) {
 func (r *Run) Consumed(e *engine.Engine, queued int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.course.Consumed(e, queued)
 	now := r.now()
 	if n, steps := e.Counts().Consumed, e.Report().Step; n != r.consumed || steps != r.steps {
 		r.moved, r.consumed, r.steps = now, n, steps
@@ -118,13 +119,10 @@ func (r *Run) Consumed(e *engine.Engine, queued int64) {
 		return
 	}
 	r.seen = now
-	summary := e.Prequential().Summary()
-	summary.Name(e.Classes())
 	v := view{
-		counts: e.Counts(), queued: queued, report: e.Report(), summary: summary, join: e.Join(),
-		scored: e.Prequential().Examples(), curve: e.Curve().Points(e.Prequential()), options: e.Options(), started: e.Started(), oneLabel: e.OneLabel(),
+		counts: e.Counts(), queued: queued, report: e.Report(), quality: course.Look(e), join: e.Join(),
+		options: e.Options(), started: e.Started(), oneLabel: e.OneLabel(),
 	}
-	v.fields, v.events, _ = e.Fields()
 	if p := e.Predictor(); p != nil {
 		info := p.Info()
 		v.model, v.support, v.nonzero = info.Text, info.Support, info.Nonzero
@@ -179,7 +177,11 @@ func (r *Run) pace() []chart.Chart {
 func (r *Run) Dead(why *stream.RecordError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dead = newest(r.dead, r.now(), why.Error())
+	text := why.Error()
+	if len(text) > longWhy {
+		text = strings.ToValidUTF8(text[:longWhy], "") + "…"
+	}
+	r.dead = newest(r.dead, r.now(), text)
 }
 
 // Checkpointed implements engine.CheckpointedHook.
@@ -190,7 +192,8 @@ func (r *Run) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.Du
 }
 
 // Published implements engine.PublishedHook.
-func (r *Run) Published(u *stream.Update, _ time.Duration) {
+func (r *Run) Published(u *stream.Update, took time.Duration) {
+	r.course.Published(u, took)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.models = newest(r.models, u.Created, count(u.Version), count(u.Examples), string(u.Kind), count(uint64(len(u.Payload))))

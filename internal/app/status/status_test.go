@@ -3,7 +3,9 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -11,8 +13,12 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // lagging is a source that is some records behind.
@@ -149,7 +155,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(body, "<script>") || strings.Contains(body, "alert(1)</script>") {
 		t.Error("text of a record reached the page as markup")
 	}
-	if strings.Contains(body, ">1</td><td>0s</td>") {
+	if rows := r.page().Models.Rows; len(rows) != recent || rows[0][0] != "11" {
 		t.Error("more than the most recent versions are listed")
 	}
 }
@@ -207,7 +213,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	p := r.page()
 	for i, want := range []string{"24 h 0 min", "0s"} { // the newest first
-		if got := []string{p.Age(p.Checkpoints[i]), p.Age(p.Models[i])}; got[0] != want || got[1] != want {
+		if got := []string{p.Service[2].Rows[i][0], p.Models.Rows[i][1]}; got[0] != want || got[1] != want {
 			t.Errorf("ages %q, want %q", got, want)
 		}
 	}
@@ -255,5 +261,93 @@ func TestWaitingForLabels(t *testing.T) {
 	r.Consumed(e, 0)
 	if got := r.Waiting(); got != "" {
 		t.Errorf("with both labels: %q", got)
+	}
+}
+
+// TestHostile: labels, fields and measures are text of others. However many and
+// long they are, and whatever is in them, the page stays text, and small.
+func TestHostile(t *testing.T) {
+	r, now := clocked()
+	evil := `</script><img src=x onerror=alert(1)>"'` + strings.Repeat("w", 10_000)
+	n := 200
+	q := eval.NewClasses(1000)
+	for i := range 5000 {
+		q.Add(float64(i%n), float64((i*i)%n))
+		r.course.Scored(q, nil, nil, 0)
+	}
+	state := &course.Now{Summary: q.Summary(), Scored: q.Examples(), Events: 7}
+	for i := range n {
+		state.Classes = append(state.Classes, fmt.Sprint(i, evil))
+	}
+	state.Summary.Name(state.Classes)
+	for i := range 1000 {
+		state.Fields = append(state.Fields, codec.FieldCount{Name: fmt.Sprint(i, evil), Type: "numeric", PSI: float64(i)})
+	}
+	var measures []stream.Measure
+	for i := range 500 {
+		measures = append(measures, stream.Measure{Name: fmt.Sprint(i, evil), Value: math.Pi})
+	}
+	for v := range uint64(500) {
+		r.Published(&stream.Update{Version: v + 1, Created: now.Add(time.Duration(v) * time.Second), Evaluation: measures}, 0)
+	}
+	for range 20 {
+		r.Dead(&stream.RecordError{Topic: evil, Stage: stream.StageDecode, Err: errors.New(evil)})
+	}
+	r.seen, r.view.quality = *now, state
+	rec := httptest.NewRecorder()
+	r.Page(time.Minute).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", `/?a="><img%20src=x>&b=499`, nil))
+	body := rec.Body.String()
+	if len(body) > 500_000 {
+		t.Errorf("%d bytes", len(body))
+	}
+	if strings.Contains(body, "<img") || strings.Contains(body, "onerror=alert(1)>") {
+		t.Error("text of others reached the page as markup")
+	}
+	for _, want := range []string{"999&lt;/script&gt;&lt;img", "Version 499 and version 499", "others", "And 180 classes more."} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// TestServing: the page of a service that predicts, before and after its first
+// model.
+func TestServing(t *testing.T) {
+	var s Serving
+	s.Begin("v9", "from a to b", func() stream.Decoder { return nil })
+	get := func() string {
+		rec := httptest.NewRecorder()
+		s.Page(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		return rec.Body.String()
+	}
+	if body := get(); !strings.Contains(body, "waiting for the first model") || !strings.Contains(body, "from a to b") {
+		t.Errorf("before the first model:\n%s", body)
+	}
+	e := trained(t)
+	feed(t, e, 500)
+	data, err := e.Predictor().AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := predictor.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Scored(3, 1) // over HTTP, of which no labels are counted
+	for v := range uint64(3) {
+		s.Updated(&predictor.Version{Predictor: p, Update: stream.Update{Model: "m<b>", Version: v + 4, Created: time.Now(), Kind: stream.Full}}, data)
+	}
+	if body := get(); !strings.Contains(body, "no labels have come along") || !strings.Contains(body, "m&lt;b&gt;") || !strings.Contains(body, "Version 5 and version 6") {
+		t.Errorf("without labels:\n%s", body)
+	}
+	q := eval.New(false, 100)
+	s.Measured(q, []string{"no", "yes"})
+	for i := range 50 {
+		s.Compare(func() { q.Add(float64(i%3-1), float64(2*(i%2)-1)) })
+	}
+	for _, want := range []string{"accuracy, last 50", ">yes</th>", "label yes", "pegasos"} {
+		if body := get(); !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
 	}
 }

@@ -1,8 +1,9 @@
-package main
+package course
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -59,7 +60,7 @@ func TestCourse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &course{}
+	c := &Course{}
 	const n = 20_000
 	for i := range n / 20 {
 		items := make([]engine.Item, 20)
@@ -77,18 +78,26 @@ func TestCourse(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Consumed(e, 0)
-	charts := c.charts(e, 100)
-	if len(charts) != 3 || len(charts[1].Series) != 10 || len(charts[2].Marks) != 0 {
-		t.Fatalf("%d charts", len(charts))
+	charts := c.Charts(Look(e))
+	var titles []string
+	for _, chart := range charts {
+		titles = append(titles, chart.Title)
 	}
-	for _, chart := range charts[:2] {
+	if want := []string{"Prequential accuracy", "AUC and balanced accuracy, last 100 examples", "Labels, last 100 examples", "Weights", "Reliability of probabilities"}; !slices.Equal(titles, want) {
+		t.Fatalf("charts %q", titles)
+	}
+	votes := charts[3]
+	if len(votes.Series) != 10 || len(charts[4].Marks) != 0 {
+		t.Fatalf("%d votes, %v", len(votes.Series), charts[4].Marks)
+	}
+	for _, chart := range charts[:4] {
 		// The cut at 1,000 was in the warm-up.
-		if len(chart.Marks) != n/1000-1 || chart.Marks[0] != 500 || chart.MarkName != "cuts of the sample: 20" {
-			t.Errorf("%s: %d cuts, from %v on, %s", chart.Title, len(chart.Marks), chart.Marks[:1], chart.MarkName)
+		if len(chart.Marks) != 1 || len(chart.Marks[0].At) != n/1000-1 || chart.Marks[0].At[0] != 500 || chart.Marks[0].Name != "cuts of the sample: 19" {
+			t.Errorf("%s: %+v", chart.Title, chart.Marks)
 		}
 	}
-	for k, s := range charts[1].Series {
-		if s.Name != fmt.Sprintf("e%d", k) || len(s.X) < maxCourse/2 || len(s.X) > maxCourse || len(s.Y) != len(s.X) || s.X[len(s.X)-1] != n-1500 {
+	for k, s := range votes.Series {
+		if s.Name != fmt.Sprintf("e%d", k) || len(s.X) < maxPoints/2 || len(s.X) > maxPoints || len(s.Y) != len(s.X) || s.X[len(s.X)-1] < n-1600 {
 			t.Errorf("%s: %d points, %d values, up to %v", s.Name, len(s.X), len(s.Y), s.X[len(s.X)-1])
 		}
 		for i := range s.X {
@@ -97,9 +106,9 @@ func TestCourse(t *testing.T) {
 			}
 		}
 	}
-	at := len(charts[1].Series[0].X) / 2
+	at := len(votes.Series[0].X) / 2
 	sum := 0.0
-	for _, s := range charts[1].Series {
+	for _, s := range votes.Series {
 		sum += float64(s.Y[at])
 	}
 	if math.Abs(sum-1) > 1e-9 {
@@ -110,7 +119,7 @@ func TestCourse(t *testing.T) {
 	if e, err = engine.NewEngine(engine.Config{Spec: spec, Warmup: 1, Window: 100}); err != nil {
 		t.Fatal(err)
 	}
-	if charts := new(course).charts(e, 100); charts != nil {
+	if charts := new(Course).Charts(Look(e)); charts != nil {
 		t.Errorf("%d charts of nothing", len(charts))
 	}
 }

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Looks at the pages of streamsvm with Chromium.
+
+    scripts/browser.py shots [OUT]   takes the pictures of the README, into docs/ unless told otherwise
+    scripts/browser.py test          clicks through the pages, and says what is wrong with them
+
+Both run a broker, a producer of events that change half-way, train and predict
+with their status pages, and replay and demo with their reports. They need Go,
+Chromium (or its path in CHROMIUM) and the Python package playwright, of which
+no browser of its own is used:
+
+    python3 -m venv ~/.cache/streamsvm/browser && ~/.cache/streamsvm/browser/bin/pip install playwright
+
+Without Chromium or playwright the test is skipped, and says so.
+"""
+import argparse, contextlib, json, os, random, re, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.expanduser("~/.cache/streamsvm/browser/bin/python")
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1100, "height": 900}
+EVIL = '<img src=x onerror="document.title=1">'  # as the name of a field and a category
+
+
+def chromium():
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def events(n, change):
+    """Payments, some of them frauds; after the change, of another kind."""
+    r = random.Random(1)
+    for i in range(n):
+        late = i >= change
+        amount = round(r.lognormvariate(3.8 if late else 3.2, 0.9), 2)
+        hour = int(r.gauss(14, 5)) % 24
+        country = r.choices(["DE", "FR", "US", "BR", "NG", "ES"] + ["VN", "KE"] * late, [30, 20, 20, 10, 5, 15] + [10, 8] * late)[0]
+        age = max(0, int(r.expovariate(1 / 400)))
+        risk = 0.9 * (amount > 60) + 1.6 * (country in (("US", "VN") if late else ("BR", "NG"))) + 1.2 * (hour < 6) + 0.8 * (age < 60) + r.gauss(0, 0.45)
+        event = {"user_id": "u%d" % r.randrange(10**6), "amount": amount, "country": country, "device": r.choices(["phone", "desktop", "tablet"], [60, 30, 10])[0],
+                 "hour": hour, "account_age": age, EVIL: r.choice(["yes", EVIL]), "is_fraud": risk > 1.4}
+        if r.random() < (0.12 if late else 0.02):
+            del event["account_age"]
+        yield event
+
+
+def free():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return "127.0.0.1:%d" % s.getsockname()[1]
+
+
+def until(what, done, seconds=120):
+    end = time.time() + seconds
+    while not done():
+        if time.time() > end:
+            sys.exit("browser: %s did not happen in %d s" % (what, seconds))
+        time.sleep(0.3)
+
+
+def metric(listen, name):
+    try:
+        text = urllib.request.urlopen("http://%s/metrics" % listen, timeout=5).read().decode()
+    except OSError:
+        return 0
+    return sum(float(v) for v in re.findall(r"^%s(?:\{[^}]*\})? (\S+)$" % name, text, re.M))
+
+
+class Service:
+    """A broker with a producer, train and predict."""
+
+    def __init__(self, d, evil, count, rate):
+        self.d, self.started = d, []
+        self.program = os.path.join(d, "streamsvm")
+        subprocess.run(["go", "build", "-o", self.program, "./cmd/streamsvm"], cwd=ROOT, check=True)
+        self.file, self.count = os.path.join(d, "payments.json"), count
+        with open(self.file, "w") as f:
+            for e in events(count, count // 2):
+                if not evil:
+                    del e[EVIL]
+                f.write(json.dumps(e) + "\n")
+        broker, self.train, self.predict = free(), free(), free()
+        common = ["--brokers", broker]
+        self.start("broker", "--data", "b", "--addr", broker)
+        time.sleep(1)
+        subprocess.run([self.program, "produce", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",
+                   "--checkpoint-interval", "3s", "--listen", self.train, *common)
+        self.start("predict", "--model-topic", "models", "--topics", "payments", "--predictions-topic", "predictions", "--listen", self.predict, *common)
+        self.start("produce", self.file, "--topic", "payments", "--rate", str(rate), *common)
+
+    def start(self, *args):
+        with open(os.path.join(self.d, "log-%d" % len(self.started)), "wb") as log:
+            self.started.append(subprocess.Popen([self.program, *args], stdout=log, stderr=log, cwd=self.d))
+
+    def stop(self):
+        for p in reversed(self.started):
+            if p.poll() is None:
+                p.send_signal(signal.SIGTERM)
+                p.wait()
+
+    def run(self, *args):
+        subprocess.run([self.program, *args], check=True, cwd=self.d, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def replay(self, out, *more):
+        self.run("replay", self.file, "--label", "is_fraud", "--report", out, *more)
+        return "file://" + os.path.join(self.d, out, "index.html")
+
+    def demo(self):
+        self.run("demo", "--report", "demo")
+        return "file://" + os.path.join(self.d, "demo", "index.html")
+
+
+@contextlib.contextmanager
+def running(evil, count, rate):
+    from playwright.sync_api import sync_playwright
+    with tempfile.TemporaryDirectory() as d, sync_playwright() as p:
+        service = Service(d, evil, count, rate)
+        try:
+            browser = p.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+            yield service, browser
+            browser.close()
+        finally:
+            service.stop()
+
+
+def opened(browser, url, size=DESK, theme="light", scale=1.5, **more):
+    """A page whose mistakes are noted down."""
+    page = browser.new_context(viewport=size, color_scheme=theme, device_scale_factor=scale, **more).new_page()
+    page.wrong = []
+    page.on("pageerror", lambda e: page.wrong.append(str(e)))
+    page.on("console", lambda m: m.type == "error" and page.wrong.append(m.text))
+    page.on("request", lambda r: r.url.startswith("/".join(url.split("/")[:3])) or page.wrong.append("fetches " + r.url))
+    page.goto(url)
+    page.wait_for_timeout(400)
+    return page
+
+
+def shots(out):
+    with running(False, 60_000, 900) as (service, browser):
+        until("a fall of accuracy", lambda: metric(service.train, "streamsvm_records_total") > 45_000 or not service.started[0].poll() is None, 300)
+        train, predict = "http://%s/" % service.train, "http://%s/" % service.predict
+
+        def shot(url, name, *how, whole=False, height=None):
+            page = opened(browser, url, *how)
+            if height:
+                page.set_viewport_size({"width": how[0]["width"] if how else DESK["width"], "height": height})
+                page.wait_for_timeout(300)
+            page.screenshot(path=os.path.join(out, name), full_page=whole)
+            if page.wrong:
+                sys.exit("browser: %s: %s" % (name, page.wrong))
+            page.context.close()
+            print(name)
+
+        shot(train, "status.png", DESK, "light", height=1500)
+        shot(train, "status-dark.png", DESK, "dark", whole=True)
+        shot(train, "status-phone.png", PHONE, "dark", height=1500)
+        shot(predict, "status-predict.png", DESK, "light", whole=True)
+        report = service.replay("report")
+        shot(report, "report.png", DESK, "light", whole=True)
+        shot(report, "report-phone.png", PHONE, "light", whole=True)
+        shot(service.demo(), "demo.png", DESK, "light", height=620)
+
+
+def check(page, where, width=DESK["width"]):
+    """What holds of every page."""
+    bad = list(page.wrong)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    if wide > width:
+        bad.append("it is %d pixels wide on a screen of %d" % (wide, width))
+    for what, script in {
+        "no language": "!document.documentElement.lang", "not one h1": "document.querySelectorAll('h1').length !== 1",
+        "not one main": "document.querySelectorAll('main').length !== 1", "a table without a caption": "[...document.querySelectorAll('table:not(.u-legend)')].some(t => !t.caption)",
+        "a control without a name": "[...document.querySelectorAll('select, button')].some(c => !c.labels?.length && !c.textContent.trim())",
+        "text of others became markup": "document.querySelector('img') !== null || document.title === '1'",
+        "a chart that is not drawn": "[...document.querySelectorAll('figure.chart')].some(f => !f.querySelector('canvas'))",
+        "an id that is there twice": "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size !== document.querySelectorAll('[id]').length",
+    }.items():
+        if page.evaluate(script):
+            bad.append(what)
+    if bad:
+        sys.exit("browser: %s: %s" % (where, "; ".join(bad)))
+
+
+def want(ok, what):
+    if not ok:
+        sys.exit("browser: not so: " + what)
+    print("ok:", what)
+
+
+def test():
+    with running(True, 30_000, 600) as (service, browser):
+        train, predict = "http://%s/" % service.train, "http://%s/" % service.predict
+        until("three versions", lambda: metric(service.train, "streamsvm_models_published_total") >= 3)
+        page = opened(browser, train + "?a=%3Cscript%3Ealert(1)%3C/script%3E")
+        check(page, "train")
+        want(page.locator("#quality th", has_text=EVIL).count() > 0, "the name of a field is shown as it is, and is not run")
+
+        # It renews itself in place.
+        page.evaluate("window.kept = document.querySelector('canvas')")
+        page.locator("summary").first.click()
+        page.locator("nav a").nth(1).focus()
+        before = page.locator("#tiles dd").first.inner_text()
+        page.wait_for_function("t => document.querySelector('#tiles dd').innerText !== t", arg=before, timeout=20_000)
+        want(page.evaluate("window.kept === document.querySelector('canvas')"), "the page renews itself without a reload, and charts stay")
+        want(page.evaluate("document.querySelector('details').open && document.activeElement.innerText === 'Versions'"), "what is open and the focus stay")
+
+        # Two versions.
+        newest = page.locator("select[name=b] option").first.inner_text()
+        oldest = page.locator("select[name=a] option").last.inner_text()
+        page.locator("select[name=a]").select_option(oldest)
+        page.locator("select[name=b]").select_option(newest)
+        title = "Version %s and version %s" % (oldest, newest)
+        page.locator("#versions caption", has_text=title).wait_for(timeout=5_000)
+        page.wait_for_timeout(6_000)
+        want(page.locator("#versions caption", has_text=title).count() == 1 and page.evaluate("!!window.kept"), "two versions are compared, and stay chosen")
+
+        # Light and dark.
+        ground = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")  # noqa: E731
+        light = ground()
+        page.locator("#theme").click()
+        dark = ground()
+        page.reload()
+        want(light != dark and ground() == dark, "the theme changes, and is remembered")
+        page.locator("#theme").click()
+        want(ground() == light, "and back")
+
+        # The keyboard.
+        page.locator("h1").click()
+        reached = []
+        for _ in range(14):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("document.activeElement.id || document.activeElement.className || document.activeElement.getAttribute('href') || document.activeElement.tagName"))
+        want({"theme", "#quality", "plot"} <= set(reached), "Tab goes from the theme over the links to the charts")
+        plot = page.locator(".plot").first
+        plot.focus()
+        for key in ("End", "ArrowLeft", "ArrowLeft"):
+            page.keyboard.press(key)
+        want("%" in plot.locator("[aria-live]").inner_text(), "arrow keys read a chart")
+        entry = plot.locator(".u-legend th[role=button]").first
+        entry.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(100)
+        want(entry.get_attribute("aria-pressed") == "false", "Enter switches a line off")
+        check(page, "train, afterwards")
+        page.context.close()
+
+        for where, url in (("train", train), ("predict", predict)):
+            page = opened(browser, url, PHONE, "dark", is_mobile=True, has_touch=True)
+            check(page, where + " on a phone", PHONE["width"])
+            page.context.close()
+            size = len(urllib.request.urlopen(url).read())
+            want(size < 400_000, "the page of %s is not large: %d bytes" % (where, size))
+        page = opened(browser, predict)
+        check(page, "predict")
+        want("payments" in page.locator("h1").inner_text() and page.locator("#quality figure").count() >= 3, "predict shows how good its predictions are")
+        page.context.close()
+
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(train)
+        page.locator("summary").first.click()
+        want(page.locator("table.numbers td").first.is_visible() and page.locator("noscript button").count() == 1, "without JavaScript there are the numbers")
+        context.close()
+
+        # Reports, from a file.
+        small = ("--limit", "5000")
+        for where, url in (("report of replay", service.replay("report", *small)), ("report of a linear model", service.replay("linear", "--learner", "online", *small)), ("report of demo", service.demo())):
+            for size in (DESK, PHONE):
+                page = opened(browser, url, size)
+                check(page, where, size["width"])
+                page.locator("#theme").click()
+                page.context.close()
+            print("ok:", where)
+
+        page = opened(browser, train)
+        service.started[1].send_signal(signal.SIGTERM)
+        service.started[1].wait()
+        page.locator("#lost:not([hidden])").wait_for(timeout=20_000)
+        want("no answer since" in page.locator("#lost").inner_text(), "the page says when the service is gone")
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = ap.add_subparsers(dest="what", required=True)
+    sub.add_parser("shots").add_argument("out", nargs="?", default=os.path.join(ROOT, "docs"))
+    sub.add_parser("test")
+    args = ap.parse_args()
+    why = None if chromium() else "chromium is missing"
+    try:
+        import playwright  # noqa: F401
+    except ImportError:
+        if os.path.exists(VENV) and sys.executable != VENV:
+            os.execv(VENV, [VENV, *sys.argv])
+        why = "the Python package playwright is missing"
+    if why and args.what == "test":
+        print("browser: skipped:", why)
+        return
+    if why:
+        sys.exit("browser: " + why)
+    if args.what == "shots":
+        os.makedirs(args.out, exist_ok=True)
+        shots(args.out)
+    else:
+        test()
+
+
+if __name__ == "__main__":
+    main()
