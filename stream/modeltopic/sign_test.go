@@ -95,7 +95,7 @@ func TestUntrusted(t *testing.T) {
 		"of another model":              {changed(t, signed(update("other", 1, 2, 5000), key), func(e *envelope) { e.Model = "m" }), KeyID(pub), true},
 		"with another evaluation":       {changed(t, second, func(e *envelope) { e.Evaluation[0].Value = 1 }), KeyID(pub), true},
 		"a delta, not signed":           {signed(d, nil), "", false},
-		"a delta as another version":       {changed(t, signed(deltaOf(update("m", 1, 1, 5001), v2), key), func(e *envelope) { e.Version++ }), KeyID(pub), true},
+		"a delta as another version":    {changed(t, signed(deltaOf(update("m", 1, 1, 5001), v2), key), func(e *envelope) { e.Version++ }), KeyID(pub), true},
 		"another payload":               {nil, KeyID(pub), true},
 		"a signature that is none":      {signed(v2, key), KeyID(pub), true},
 	}
@@ -182,7 +182,7 @@ func TestTrustedKeys(t *testing.T) {
 	if champion.Untrusted() != 1 || champion.Rejected() != 1 {
 		t.Errorf("%d untrusted, %d rejected", champion.Untrusted(), champion.Rejected())
 	}
-	if _, err := ops.Rollback(t.Context(), "champion", stream.Promotion{}); err == nil || !strings.Contains(err.Error(), "no trusted signature") {
+	if _, err := ops.Rollback(t.Context(), "champion", stream.Promotion{}); err == nil || !strings.Contains(err.Error(), "without a trusted signature") {
 		t.Errorf("rolled back to what is not signed: %v", err)
 	}
 	promote(t, ops, "champion", us[0], stream.Promotion{})
