@@ -412,6 +412,8 @@ func newModelList(t *modeltopic.Contents, model string) modelList {
 				line.By = m.Claim.By
 			}
 			line.Aliases = stand[u.Version]
+			// A trainer that starts again publishes its last version again.
+			l.Versions = slices.DeleteFunc(l.Versions, func(v versionLine) bool { return v.Version == u.Version })
 			l.Versions = append(l.Versions, line)
 		}
 	}

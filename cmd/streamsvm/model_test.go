@@ -36,9 +36,11 @@ func keyPair(t *testing.T) (private, public string) {
 func (c *cluster) trained(more ...string) (topic, models string) {
 	c.t.Helper()
 	topic, models = kafkatest.Topic(c.t, c.brokers, 1, nil), c.name()
-	c.run("generate", "moons", "--count", "3000", "--topic", topic, "-q")
-	c.run(append(append([]string{"train", "--topics", topic, "--model-topic", models, "--checkpoint", c.t.TempDir(), "--until-end",
-		"--checkpoint-every", "500"}, learn...), more...)...)
+	state := c.t.TempDir()
+	for wave := range 3 {
+		c.run("generate", "moons", "--count", "1000", "--skip", fmt.Sprint(1000*wave), "--topic", topic, "-q")
+		c.run(append(append([]string{"train", "--topics", topic, "--model-topic", models, "--checkpoint", state, "--until-end"}, learn...), more...)...)
+	}
 	return topic, models
 }
 
@@ -69,7 +71,7 @@ func TestModelVersions(t *testing.T) {
 	}
 
 	first := list()
-	if len(first.Versions) < 3 || len(first.Aliases) != 0 || first.Model != "model" || first.Versions[0].By == "" {
+	if n := len(first.Versions); n < 3 || first.Versions[n-1].By == "" || first.Versions[n-1].Examples != 3000 || len(first.Aliases) != 0 || first.Model != "model" {
 		t.Fatalf("the topic holds %+v", first)
 	}
 	newest := first.Versions[len(first.Versions)-1].Version
@@ -194,7 +196,11 @@ func TestSignedModels(t *testing.T) {
 	if signed < 3 {
 		t.Errorf("%d versions are signed", signed)
 	}
-	for _, args := range [][]string{{"subscribe", "--once"}, {"inspect"}, {"predict", os.DevNull, "--codec", "json"}} {
+	empty := filepath.Join(t.TempDir(), "empty.json")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"subscribe", "--once"}, {"inspect"}, {"predict", empty, "--codec", "json"}} {
 		if code, text := run(append(args, "--trusted-keys", public)...); code != 0 {
 			t.Errorf("%q with the key: exit code %d: %s", args, code, text)
 		}
