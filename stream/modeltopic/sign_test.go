@@ -3,9 +3,11 @@ package modeltopic
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -276,5 +278,42 @@ func TestKeyFiles(t *testing.T) {
 	}
 	if _, err := ReadSigningKey(rsa); err == nil {
 		t.Error("a key of RSA signs")
+	}
+}
+
+// The example of docs/formats/model-topic.md.
+func TestSignatureExample(t *testing.T) {
+	u := &stream.Update{
+		Kind: stream.Full, Model: "m", Learner: "scs", Version: 7, Epoch: 2, Step: 70, Examples: 700, Offsets: stream.Offsets{{Topic: "in"}: 7},
+		Created: time.UnixMilli(1_700_000_000_000), Evaluation: []stream.Measure{{Name: "accuracy", Value: 0.9}}, Payload: []byte("abc"), Hash: xxhash.Sum64String("abc"),
+	}
+	key := ed25519.NewKeyFromSeed([]byte("an example, and no secret at all"))
+	r := chunks(t, PublisherOptions{SigningKey: key, MaxRecordBytes: 2000}, u)[0]
+	doc, err := os.ReadFile("../../docs/formats/model-topic.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(doc)
+	for i := 0; i < len(r.Value); i += 16 {
+		if line := fmt.Sprintf("%04x  % x", i, r.Value[i:min(i+16, len(r.Value))]); !strings.Contains(text, line) {
+			t.Errorf("the page lacks %s", line)
+		}
+	}
+	if h := r.Headers[len(r.Headers)-1]; h.Key != headerSignature || !strings.Contains(text, "signature = "+string(h.Value)+"\n") {
+		t.Errorf("the page lacks %s = %s", h.Key, h.Value)
+	}
+	// What is signed is the value up to the field chunk, and a hash.
+	e, err := decodeEnvelope(r.Value, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := e.signed(u.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(u.Payload)
+	front := r.Value[:bytes.Index(r.Value, []byte("\xa5chunk\xcf"))]
+	if want := slices.Concat([]byte("streamsvm update 1\n"), front, sum[:]); !bytes.Equal(b, want) {
+		t.Errorf("signed is %q, not %q", b, want)
 	}
 }
