@@ -48,14 +48,15 @@ func aclsCommand() *cli.Command {
 		Text: `
 Takes the settings of train and prints, for Apache Kafka's kafka-acls.sh, the
 permissions that its user needs: nothing is changed. With --role predict they
-are those of predict and subscribe.`,
+are those of predict and subscribe, with --role promote those of model promote
+and rollback.`,
 		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
 			var role, principal, predictions, errorsTopic string
 			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq"}, "what the user does")
+				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq", "promote"}, "what the user does")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
 				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
 				f.StringVar(&errorsTopic, "errors-topic", "", "predict: `TOPIC` for records that cannot be scored")
@@ -74,6 +75,8 @@ are those of predict and subscribe.`,
 				switch role {
 				case "predict":
 					grants = p.GrantsToPredict(predictions, errorsTopic)
+				case "promote":
+					grants = p.GrantsToPromote()
 				case "dlq":
 					p.DeadLetters, p.Group = cmp.Or(p.DeadLetters, ".dlq"), cmp.Or(p.Group, dlq.Group)
 					grants = p.GrantsToReplay()

@@ -20,12 +20,14 @@ func exitCode(err error) cli.Code {
 	var one *stream.OneLabelError
 	var snapshot *checkpoint.Error
 	var fenced *modeltopic.FencedError
+	var promote *modeltopic.PromoteError
+	var expect *modeltopic.ExpectError
 	switch {
 	case errors.As(err, &own):
 		return own.Code
-	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.Is(err, checkpoint.ErrNoValid):
+	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid):
 		return cli.Data
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.As(err, &expect):
 		return cli.Temporary
 	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &fenced):
 		return cli.Fenced

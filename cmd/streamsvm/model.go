@@ -214,7 +214,7 @@ func (o *versions) promote(ctx context.Context, c *cli.Call) error {
 		return kafkaError(err)
 	}
 	if err := p.Promote(ctx, o.alias, u, o.why()); err != nil {
-		return promoteError(err)
+		return kafkaError(err)
 	}
 	if c.Quiet {
 		return nil
@@ -244,21 +244,12 @@ func (o *versions) rollback(ctx context.Context, c *cli.Call) error {
 	o.reason = cmp.Or(o.reason, "rollback")
 	u, err := p.Rollback(ctx, o.alias, o.why())
 	if err != nil {
-		return promoteError(err)
+		return kafkaError(err)
 	}
 	if !c.Quiet {
 		_, err = fmt.Fprintf(c.Out, "%s stands for version %d again; before for %s\n", modeltopic.AliasName(o.name, o.alias), u.Version, stands(now))
 	}
 	return err
-}
-
-// promoteError gives errors of a Promoter their exit codes.
-func promoteError(err error) error {
-	var expect *modeltopic.ExpectError
-	if errors.As(err, &expect) {
-		return cli.Fail(cli.Temporary, err)
-	}
-	return kafkaError(err)
 }
 
 // chosen returns the version that is to be promoted.
@@ -421,6 +412,8 @@ func newModelList(t *modeltopic.Contents, model string) modelList {
 				line.By = m.Claim.By
 			}
 			line.Aliases = stand[u.Version]
+			// A trainer that starts again publishes its last version again.
+			l.Versions = slices.DeleteFunc(l.Versions, func(v versionLine) bool { return v.Version == u.Version })
 			l.Versions = append(l.Versions, line)
 		}
 	}

@@ -99,6 +99,16 @@ func TestSecureWays(t *testing.T) {
 				if u.Examples != 301 && u.Examples != 300 {
 					t.Errorf("the model has seen %d examples", u.Examples)
 				}
+				// Who trains may not promote.
+				promote := append([]string{"model", "promote", "--model-topic", models}, w.args...)
+				if w.principal != "" {
+					// The embedded broker does not know certificates' names.
+					if code, _, text := streamsvm(t.Context(), promote...); w.listener != "MTLS" && (code != int(cli.Unavailable) || !strings.Contains(text, "Write on it must be granted")) {
+						t.Errorf("promoted without a grant: exit code %d: %s", code, text)
+					}
+					s.Allow(w.listener, must(t, append([]string{"acls", "--principal", w.principal, "--role", "promote"}, settings...)...))
+				}
+				must(t, promote...)
 			})
 		}
 	})

@@ -51,6 +51,15 @@ func (e *ExpectError) Error() string {
 	return fmt.Sprintf("kafka: %s %s, not for the expected %d: somebody else has promoted; nothing is changed", e.Name, has, e.Want)
 }
 
+// PromoteError says why nothing can be promoted to an alias. Nothing has been
+// written.
+type PromoteError struct {
+	Name string // of the alias in the topic
+	Why  string
+}
+
+func (e *PromoteError) Error() string { return "kafka: " + e.Name + " " + e.Why }
+
 // Promoter gives versions of one model aliases. It implements stream.Promoter
 // and is used by one goroutine at a time.
 //
@@ -110,10 +119,10 @@ func (p *Promoter) Rollback(ctx context.Context, alias string, why stream.Promot
 	}
 	old := &m.before
 	if old.a.cur == nil {
-		return nil, fmt.Errorf("kafka: topic %s holds no %s: there is nothing to go back to", p.opt.Topic, old.a.model)
+		return nil, &PromoteError{old.a.model, "is not in the topic: there is nothing to go back to"}
 	}
 	if p.opt.SigningKey != nil && !m.trusts(old) {
-		return nil, fmt.Errorf("kafka: %s, version %d, has no trusted signature, so it is not signed again; promote a version by its number", old.a.model, old.a.cur.Version)
+		return nil, &PromoteError{old.a.model, fmt.Sprintf("is version %d without a trusted signature, so it is not signed again; promote a version by its number", old.a.cur.Version)}
 	}
 	u := *old.a.cur
 	u.Model = p.opt.Model
@@ -270,12 +279,11 @@ func (m *mover) promote(ctx context.Context, u *stream.Update, why stream.Promot
 			return &ExpectError{Name: m.now.a.model, Has: had, Want: *want}
 		}
 		if cur != nil && m.now.a.about.signature != "" && m.opt.SigningKey == nil {
-			return fmt.Errorf("kafka: %s is signed, with key %s: without a signing key subscribers that trust keys would refuse what is promoted",
-				m.now.a.model, signedBy(m.now.a.about.signature))
+			return &PromoteError{m.now.a.model, fmt.Sprintf("is signed, with key %s: subscribers that trust keys would refuse what is promoted without a signing key", signedBy(m.now.a.about.signature))}
 		}
 		epoch := m.epoch()
 		if epoch+1 == 0 {
-			return fmt.Errorf("kafka: the epoch of %s cannot grow any more", m.now.a.model)
+			return &PromoteError{m.now.a.model, "has an epoch that cannot grow any more"}
 		}
 		if why.Previous = had; m.holds(u) { // it is only signed
 			why.Previous = m.now.a.about.promotion.Previous

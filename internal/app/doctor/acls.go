@@ -76,6 +76,17 @@ func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
 	return out
 }
 
+// GrantsToPromote returns what model promote and rollback need, for all aliases.
+func (p *Plan) GrantsToPromote() []Grant {
+	if p.ModelTopic == "" {
+		return nil
+	}
+	return []Grant{
+		onTopic(p.ModelTopic, []string{"Read", "Write"}),
+		{Resource: "transactional-id", Name: modeltopic.TransactionalID(p.ModelTopic, modeltopic.AliasName(p.Model, "")), Operations: []string{"Write"}, Prefix: true},
+	}
+}
+
 // GrantsToReplay returns what dlq list and dlq replay need, without --to.
 func (p *Plan) GrantsToReplay() []Grant {
 	var out []Grant

@@ -94,7 +94,17 @@ type heldUpdate struct {
 	First     int64     `json:"first"` // offsets
 	Last      int64     `json:"last"`
 	State     string    `json:"state"`
-	Error     string    `json:"error,omitempty"`
+	SignedBy  string    `json:"signed_by,omitempty"`
+	// Promotion is that of an alias.
+	Promotion *promotion `json:"promotion,omitempty"`
+	Error     string     `json:"error,omitempty"`
+}
+
+type promotion struct {
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+	Reason   string    `json:"reason,omitempty"`
+	Previous uint64    `json:"previous"` // version; 0 is none
 }
 
 // Topic describes a model topic. The error says what is damaged; the description
@@ -140,7 +150,10 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 		h := heldUpdate{
 			Kind: string(u.Kind), Version: u.Version, Base: u.Base, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created,
 			Bytes: u.Size, Hash: hash(u.Hash), Verified: u.Verified, Chunks: u.Chunks, Held: u.Held,
-			Partition: u.Partition.ID, First: u.First, Last: u.Last, State: string(u.State),
+			Partition: u.Partition.ID, First: u.First, Last: u.Last, State: string(u.State), SignedBy: u.SignedBy,
+		}
+		if p := u.Promotion; p != nil {
+			h.Promotion = &promotion{p.By, u.PromotedAt, p.Reason, p.Previous}
 		}
 		if u.Err != nil {
 			h.Error = u.Err.Error()
@@ -242,6 +255,9 @@ func (m *topicModel) print(row func(name, format string, args ...any)) {
 		}
 	}
 	for _, u := range m.in(modeltopic.StateCurrent, "") {
+		if p := u.Promotion; p != nil {
+			row("  promoted", "by %q at %s, reason %q, in place of version %d", p.By, p.At.Format(time.RFC3339), p.Reason, p.Previous)
+		}
 		row("  full", "version %d, %s", u.Version, u.text())
 	}
 	if ds := m.in(modeltopic.StateApplied, ""); len(ds) > 0 {
@@ -277,6 +293,9 @@ func (u *heldUpdate) text() string {
 	s += fmt.Sprintf(" at offsets %d to %d of partition %d", u.First, u.Last, u.Partition)
 	if u.Verified {
 		s += ", hash " + u.Hash + ", verified"
+	}
+	if u.SignedBy != "" {
+		s += ", signed by " + u.SignedBy
 	}
 	return s
 }
