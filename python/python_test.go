@@ -218,7 +218,7 @@ func writeModels(t *testing.T, dir string) {
 		for _, scale := range prep.Scales() {
 			for _, s := range shapes {
 				for _, hash := range []int{0, 64, 37} {
-					if spec.Kind != algos.Kernel && hash == 37 {
+					if spec.Kind != algos.Kernel && hash == 37 || name == "adaptive" && (hash > 0) != (scale == prep.None) {
 						continue // what hashing does has been seen
 					}
 					add(spec, algos.Classify, 2, map[string]string{}, s, prep.Options{Scale: scale, HashDim: hash, Span: 50})

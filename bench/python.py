@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Predictions of the package in python/ and of scikit-learn's SVC.predict, with the
+same support vectors, in one process and the same minutes; and events.
+
+    PYTHONPATH=python/src bench/python.py STREAMSVM
+
+STREAMSVM is the program. Needs numpy, msgpack, xxhash, scikit-learn.
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # libsvm takes one core
+
+import numpy as np
+from sklearn.svm import SVC
+
+import streamsvm
+from streamsvm import _forms
+
+program = os.path.abspath(sys.argv[1])
+ROUNDS = 5
+
+
+def rate(f, n):
+    start = time.perf_counter()
+    f()
+    return n / (time.perf_counter() - start)
+
+
+def kernel(dim, n):
+    """An SVC and the same expansion as a model of the package."""
+    r = np.random.default_rng(1)
+    x = r.normal(size=(n, dim))
+    y = np.sign(np.sin(x[:, 0] * 2) + x[:, 1] * x[:, 2] + r.normal(size=n) * 0.7)
+    svc = SVC(gamma=1 / dim, C=1).fit(x, y)
+    points = _forms.Dense(svc.support_vectors_.astype(np.float32)).sparse()
+    dense = svc.support_vectors_.astype(np.float64)
+    ours = _forms.Kernel(0, 1 / dim, 0.0, 0, 0.0, np.arange(dim), points, svc.dual_coef_[0], float(svc.intercept_[0]), dense)
+    return svc, ours, r.normal(size=(20000, dim)).astype(np.float32)
+
+
+print("| features | support vectors | rows a call | scikit-learn, rows/s | package, rows/s | times |")
+print("| --- | --- | --- | --- | --- | --- |")
+for dim, n in ((10, 4000), (100, 4000), (10, 20000)):
+    svc, ours, rows = kernel(dim, n)
+    off = np.abs(svc.decision_function(rows[:2000]) - ours.scores(_forms.Dense(rows[:2000]))).max()
+    assert off < 1e-4, off
+    for batch in (1, 100, 10000):
+        calls = max(1, 2000 // batch) if batch < 10000 else 1
+        few = [rows[i * batch : (i + 1) * batch] for i in range(calls)]
+        a, b = [], []
+        for _ in range(ROUNDS):
+            a.append(rate(lambda: [svc.predict(z) for z in few], batch * calls))
+            b.append(rate(lambda: [ours.scores(_forms.Dense(z)) >= 0 for z in few], batch * calls))
+        a, b = np.median(a), np.median(b)
+        print(f"| {dim} | {len(svc.support_vectors_)} | {batch} | {a:,.0f} | {b:,.0f} | {b / a:.1f} |", flush=True)
+
+r = random.Random(1)
+pick = r.choice
+events = [
+    {
+        "amount": round(r.expovariate(0.02), 2), "country": pick(["DE", "FR", "US", "BR", "CN"]), "merchant": f"m{r.randrange(40)}",
+        "hour": r.randrange(24), "card_present": r.random() < 0.5, "age": 18 + r.randrange(60), "balance": r.gauss(0, 1000),
+        "channel": pick(["web", "app", "pos"]), "device": pick(["ios", "android", "other"]), "attempts": r.randrange(5),
+        "score": r.random(), "note": pick(["gift for you", "rent of May", "food", "old debt"]),
+    }
+    for _ in range(20000)
+]  # fmt: skip
+with tempfile.TemporaryDirectory() as d:
+    path = os.path.join(d, "events.json")
+    with open(path, "w") as f:
+        for e in events[:5000]:
+            f.write(json.dumps({**e, "fraud": (e["amount"] > 40) != (e["country"] in "BRCN")}) + "\n")
+    print("\n| learner | model | events a call | events/s | of them encoding, events/s |\n| --- | --- | --- | --- | --- |")
+    for learner in ("online", "adaptive"):
+        model = os.path.join(d, learner + ".ssm")
+        subprocess.run([program, "replay", path, "--codec", "json", "--label", "fraud", "--learner", learner, "--model", model, "-q"], check=True, stdout=subprocess.DEVNULL)
+        m = streamsvm.load(model)
+        for batch in (1, 100, 10000):
+            few = [events[i * batch : (i + 1) * batch] for i in range(max(1, 500 // batch))]
+            n = batch * len(few)
+            whole = np.median([rate(lambda: [m.predict(z) for z in few], n) for _ in range(ROUNDS)])
+            part = np.median([rate(lambda: [m._schema.rows(z) for z in few], n) for _ in range(ROUNDS)])
+            print(f"| {learner} | {len(m.features)} features | {batch} | {whole:,.0f} | {part:,.0f} |", flush=True)
