@@ -136,28 +136,21 @@ def opened(browser, url, size=DESK, theme="light", scale=1.5, **more):
 
 def shots(out):
     with running(False, 60_000, 900) as (service, browser):
-        until("a fall of accuracy", lambda: metric(service.train, "streamsvm_records_total") > 45_000 or not service.started[0].poll() is None, 300)
-        train, predict = "http://%s/" % service.train, "http://%s/" % service.predict
+        until("a fall of accuracy", lambda: metric(service.train, "streamsvm_records_total") > 45_000, 600)
+        train = "http://%s/" % service.train
 
-        def shot(url, name, *how, whole=False, height=None):
-            page = opened(browser, url, *how)
-            if height:
-                page.set_viewport_size({"width": how[0]["width"] if how else DESK["width"], "height": height})
-                page.wait_for_timeout(300)
-            page.screenshot(path=os.path.join(out, name), full_page=whole)
+        def shot(url, name, size, theme, height):
+            page = opened(browser, url, {"width": size["width"], "height": height}, theme)
+            page.screenshot(path=os.path.join(out, name))
             if page.wrong:
                 sys.exit("browser: %s: %s" % (name, page.wrong))
             page.context.close()
             print(name)
 
-        shot(train, "status.png", DESK, "light", height=1500)
-        shot(train, "status-dark.png", DESK, "dark", whole=True)
-        shot(train, "status-phone.png", PHONE, "dark", height=1500)
-        shot(predict, "status-predict.png", DESK, "light", whole=True)
-        report = service.replay("report")
-        shot(report, "report.png", DESK, "light", whole=True)
-        shot(report, "report-phone.png", PHONE, "light", whole=True)
-        shot(service.demo(), "demo.png", DESK, "light", height=620)
+        shot(train, "status.png", DESK, "light", 1500)
+        shot(train, "status-phone.png", PHONE, "dark", 1500)
+        shot(service.replay("report"), "report.png", DESK, "dark", 1500)
+        shot(service.demo(), "demo.png", DESK, "light", 620)
 
 
 def check(page, where, width=DESK["width"]):

@@ -261,6 +261,39 @@ func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (st
 	return src, nil
 }
 
+// latest returns the latest examples with their labels, as they were decoded.
+func (r *replay) latest(ctx context.Context, e *engine.Engine, p *predictor.Predictor) (xs []stream.Vec, labels []float64, err error) {
+	from := e.Offsets()
+	for part := range from {
+		from[part] = max(0, from[part]-course.Latest)
+	}
+	src, err := r.open(from, r.passes)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer src.Close()
+	numbers := numbersOf(p.Signature())
+	var recs []stream.Record
+	for {
+		recs, err = src.Fetch(ctx, recs[:0])
+		if errors.Is(err, io.EOF) {
+			return xs, labels, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range recs {
+			var ex stream.Example
+			if recs[i].Value == nil || r.job.Decoder.Decode(recs[i].Value, &ex) != nil || !ex.Labelled {
+				continue
+			}
+			xs, labels = append(xs, ex.X), append(labels, numbers.of(&ex))
+			n := max(0, len(xs)-course.Latest)
+			xs, labels = xs[n:], labels[n:]
+		}
+	}
+}
+
 // finish tests the model and writes the results.
 func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Course, end trainer.Result, took time.Duration) error {
 	p, err := end.Predictor()
@@ -300,7 +333,18 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Cours
 		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, r.decided.list...)}
 	}
 	if r.report != "" {
-		if err := writeReport(r.report, way, course.Look(e), res); err != nil {
+		now := course.Look(e)
+		tables := now.Tables()
+		if p != nil {
+			xs, labels, err := r.latest(ctx, e, p)
+			if err != nil {
+				return err
+			}
+			if t := course.Importance(p, xs, labels); t != nil {
+				tables = append(tables, *t)
+			}
+		}
+		if err := writeReport(r.report, way.Charts(now), res, tables); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/app/course"
+	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/report"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
@@ -421,26 +421,26 @@ func printTuning(w io.Writer, rows []tune.Row) {
 }
 
 // writeReport writes a page about a replay.
-func writeReport(dir string, c *course.Course, now *course.Now, r *result) error {
+func writeReport(dir string, charts []chart.Chart, r *result, about []report.Table) error {
 	page := &report.Report{
 		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
 		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
-		Charts: c.Charts(now),
-		Tables: r.tables(now),
+		Charts: charts,
+		Tables: r.tables(about),
 		Foot:   version.Text(),
 	}
 	_, err := report.Write(dir, page)
 	return err
 }
 
-// tables lists the result in words.
-func (r *result) tables(now *course.Now) []report.Table {
+// tables lists the result in words, with tables about the model after the first.
+func (r *result) tables(about []report.Table) []report.Table {
 	sum := report.Table{Title: "Result", Rows: r.rows()}
 	opts := report.Table{Title: "Options", Head: []string{"option", "value"}}
 	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
 		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
 	}
-	tables := append([]report.Table{sum}, append(now.Tables(), opts)...)
+	tables := append([]report.Table{sum}, append(about, opts)...)
 	if len(r.tuned) > 0 {
 		t := report.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
 		for _, row := range r.tuned {

@@ -161,6 +161,17 @@ func (s *Schema) Features() []string {
 	return names
 }
 
+// Owners returns the name of the field that each feature is made of.
+func (s *Schema) Owners() []string {
+	names := make([]string, 0, s.dim)
+	for i := range s.Fields {
+		for range s.Fields[i].width() {
+			names = append(names, s.Fields[i].Name)
+		}
+	}
+	return names
+}
+
 // Scaled reports of each feature whether its scale means something, so that no
 // scaling may change it: all are but for numbers.
 func (s *Schema) Scaled() []bool {
