@@ -552,9 +552,7 @@ func (e *encoder) array(i int, f *Field, row *Row, c *Cell) *Wrong {
 // h, as the hashing of scikit-learn has it.
 func (f *Field) slot(text []byte) (j, sign int) {
 	h := int32(f.hash.sum(text))
-	if h < 0 {
-		// |−2³¹| is 2³¹.
-		return int(-uint32(h) % uint32(f.Hash)), -1
-	}
-	return int(uint32(h) % uint32(f.Hash)), 1
+	minus := h >> 31                    // 0, or −1 where h is negative
+	size := uint32((h ^ minus) - minus) // |−2³¹| is 2³¹
+	return int(size % uint32(f.Hash)), int(minus | 1)
 }
