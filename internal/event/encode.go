@@ -59,11 +59,35 @@ func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, erro
 	}
 	for k := range s.steps {
 		st := &s.steps[k]
-		c := &row.Cells[st.field]
-		if c.Kind == st.kind && e.quick(st, c) {
-			continue
+		c := &row.Cells[st.i]
+		if c.Kind == st.kind {
+			// What most values are is encoded here, in a fraction of the time that
+			// field takes.
+			switch st.way {
+			case asNumber:
+				if v := float32(c.Num); float64(v) >= st.low && float64(v) <= st.high && v-v == 0 {
+					if e.share != nil {
+						e.share.number(st.i, st.field, float64(v))
+					}
+					e.set(st.at, v)
+					continue
+				}
+			case asTruth:
+				e.set(st.at, float32(c.Num))
+				continue
+			case asCategory:
+				if k := st.field.table.Find(c.Text); k >= 0 {
+					e.share.part(st.i, k)
+					e.set(st.at+k, half)
+					continue
+				}
+			case asHash:
+				j, sign := st.field.slot(c.Text)
+				e.set(st.at+j, float32(sign)*half)
+				continue
+			}
 		}
-		if err := e.field(st.field, &s.Fields[st.field], row, c); err != nil {
+		if err := e.field(st.i, st.field, row, c); err != nil {
 			return stream.Vec{}, err
 		}
 	}
@@ -81,12 +105,12 @@ func (e *encoder) set(j int, v float32) {
 	}
 }
 
-// A step is what becomes of a field, as far as Encode need not look at the field
-// for what nearly all values of it are.
+// A step is what becomes of a field, and which values of it are quick to encode.
 type step struct {
-	field, at int
-	kind      Kind // of those values; none is Other
-	way       way
+	i, at int // the field and its first feature
+	field *Field
+	kind  Kind // of those values; none is Other
+	way   way
 	// low and high bound a number.
 	low, high float64
 }
@@ -103,7 +127,7 @@ const (
 
 // step returns the step of field i.
 func (f *Field) step(i int) step {
-	st := step{field: i, at: f.at, kind: Other, low: math.Inf(-1), high: math.Inf(1)}
+	st := step{i: i, at: f.at, field: f, kind: Other, low: math.Inf(-1), high: math.Inf(1)}
 	if len(f.Range) == 2 {
 		st.low, st.high = f.Range[0], f.Range[1]
 	}
@@ -118,35 +142,6 @@ func (f *Field) step(i int) step {
 		st.kind, st.way = Text, asCategory
 	}
 	return st
-}
-
-// quick encodes what field does too, in a fraction of the time; false says that
-// it has not.
-func (e *encoder) quick(st *step, c *Cell) bool {
-	switch st.way {
-	case asNumber:
-		v := float32(c.Num)
-		if !(float64(v) >= st.low && float64(v) <= st.high) || v-v != 0 {
-			return false
-		}
-		if e.share != nil {
-			e.share.number(st.field, &e.s.Fields[st.field], float64(v))
-		}
-		e.set(st.at, v)
-	case asTruth:
-		e.set(st.at, float32(c.Num))
-	case asCategory:
-		k := e.s.Fields[st.field].table.Find(c.Text)
-		if k < 0 {
-			return false
-		}
-		e.share.part(st.field, k)
-		e.set(st.at+k, half)
-	case asHash:
-		j, sign := e.s.Fields[st.field].slot(c.Text)
-		e.set(st.at+j, float32(sign)*half)
-	}
-	return true
 }
 
 var errMissing = errors.New("missing")
@@ -557,9 +552,7 @@ func (e *encoder) array(i int, f *Field, row *Row, c *Cell) *Wrong {
 // h, as the hashing of scikit-learn has it.
 func (f *Field) slot(text []byte) (j, sign int) {
 	h := int32(f.hash.sum(text))
-	if h < 0 {
-		// |−2³¹| is 2³¹.
-		return int(-uint32(h) % uint32(f.Hash)), -1
-	}
-	return int(uint32(h) % uint32(f.Hash)), 1
+	minus := h >> 31                    // 0, or −1 where h is negative
+	size := uint32((h ^ minus) - minus) // |−2³¹| is 2³¹
+	return int(size % uint32(f.Hash)), int(minus | 1)
 }

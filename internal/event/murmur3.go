@@ -19,9 +19,7 @@ func newMurmur(beginning string) murmur {
 	for ; len(b) >= 4; b = b[4:] {
 		m.h = murmurBlock(m.h, binary.LittleEndian.Uint32(b))
 	}
-	for i, c := range b {
-		m.rest |= uint64(c) << (8 * i)
-	}
+	m.rest = Short(b)
 	return m
 }
 
@@ -42,11 +40,8 @@ func (m murmur) sum(text []byte) uint32 {
 		h = murmurBlock(h, uint32(rest))
 		rest >>= 32
 	}
-	for _, c := range text {
-		rest |= uint64(c) << shift
-		shift += 8
-	}
-	if shift >= 32 {
+	rest |= Short(text) << shift
+	if shift+8*uint(len(text)) >= 32 {
 		h = murmurBlock(h, uint32(rest))
 		rest >>= 32
 	}

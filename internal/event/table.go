@@ -25,18 +25,24 @@ type slot struct {
 // that fall into one slot.
 var tableSeeds = [2]uint64{rand.Uint64(), rand.Uint64()}
 
-// ends returns the first and the last bytes of b: with the length they are all of
-// it if that is 16 at most.
+// ends returns the first and the last eight bytes of b, or all of it in head:
+// with the length they are all of it if that is 16 at most.
 func ends(b []byte) (head, tail uint64) {
-	switch l := len(b); {
-	case l >= 8:
-		return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[l-8:])
-	case l >= 4:
-		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[l-4:]))
-	case l > 0:
-		return uint64(b[0]) | uint64(b[l/2])<<8, uint64(b[l-1])
+	if len(b) >= 8 {
+		return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[len(b)-8:])
 	}
-	return 0, 0
+	return Short(b), 0
+}
+
+// Short returns up to eight bytes, the first of them lowest.
+func Short(b []byte) (x uint64) {
+	if cap(b) >= 8 { // so nearly always in a record, and lengths need no branches
+		return binary.LittleEndian.Uint64(b[:8]) & (1<<(8*uint(len(b))) - 1)
+	}
+	for i, c := range b {
+		x |= uint64(c) << (8 * i)
+	}
+	return x
 }
 
 // slot returns where a text is looked for first.

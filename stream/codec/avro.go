@@ -30,6 +30,7 @@ const (
 	quickLong
 	quickFloat
 	quickDouble
+	quickEnum
 	quickText
 	quickPassed // a text that goes into no cell
 	quickUnion
@@ -37,7 +38,7 @@ const (
 
 // quicks are those of values that go into a cell.
 var quicks = [avroRecord + 1]avroQuick{
-	avroNull: quickNull, avroBool: quickBool, avroLong: quickLong, avroFloat: quickFloat, avroDouble: quickDouble, avroString: quickText,
+	avroNull: quickNull, avroBool: quickBool, avroLong: quickLong, avroFloat: quickFloat, avroDouble: quickDouble, avroString: quickText, avroEnum: quickEnum,
 }
 
 // newAvroPlan returns the plan for records of a schema.
@@ -151,6 +152,13 @@ func (r *wireReader) record(p *avroPlan) error {
 				c := &cells[q.cell]
 				c.Kind, c.Num = event.Number, float64(int64(u>>1)^-int64(u&1))
 				at += n
+				continue
+			}
+		case quickEnum:
+			if at < len(b) && b[at]&0x81 == 0 && int(b[at]>>1) < len(q.typ.symbols) {
+				c := &cells[q.cell]
+				c.Kind, c.Text = event.Text, q.typ.symbols[b[at]>>1]
+				at++
 				continue
 			}
 		case quickFloat:

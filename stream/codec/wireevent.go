@@ -384,19 +384,16 @@ func shortVarint(b []byte) (u uint64, n int) {
 
 // ascii reports whether a text, which is short, is of ASCII.
 func ascii(b []byte) bool {
-	all := uint64(0)
-	switch n := len(b); {
-	case n > 64:
+	n := len(b)
+	if n > 64 {
 		return false
-	case n >= 8:
-		for i := 8; i < n; i += 8 {
-			all |= binary.LittleEndian.Uint64(b[i-8:])
-		}
-		all |= binary.LittleEndian.Uint64(b[n-8:])
-	case n >= 4:
-		all = uint64(binary.LittleEndian.Uint32(b) | binary.LittleEndian.Uint32(b[n-4:]))
-	case n > 0:
-		all = uint64(b[0] | b[n/2] | b[n-1])
+	}
+	if n < 8 {
+		return event.Short(b)&0x8080808080808080 == 0
+	}
+	all := binary.LittleEndian.Uint64(b[n-8:])
+	for i := 8; i < n; i += 8 {
+		all |= binary.LittleEndian.Uint64(b[i-8:])
 	}
 	return all&0x8080808080808080 == 0
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -462,5 +464,57 @@ func TestNestedSchemas(t *testing.T) {
 	}
 	if _, err := NewDiscovery("avro", Options{Labels: Auto}); err == nil {
 		t.Error("Avro is taken for vectors")
+	}
+}
+
+// TestShortVarint compares with encoding/binary.
+func TestShortVarint(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 0))
+	for range 100_000 {
+		b := binary.AppendUvarint(nil, r.Uint64()>>r.IntN(64))
+		for len(b) < 12 {
+			b = append(b, byte(r.Uint32()))
+		}
+		b = b[:r.IntN(13)]
+		u, n := shortVarint(b)
+		want, k := binary.Uvarint(b)
+		if k > 8 || len(b) < 8 {
+			want, k = 0, 0
+		}
+		if u != want || n != k {
+			t.Fatalf("%x: %d of %d bytes, want %d of %d", b, u, n, want, k)
+		}
+	}
+}
+
+// TestEightBytes: what looks at eight bytes at a time finds what a loop does.
+func TestEightBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 0))
+	for range 100_000 {
+		b := make([]byte, r.IntN(20))
+		plain := true
+		for i := range b {
+			b[i] = byte(32 + r.IntN(95))
+			if r.IntN(12) == 0 {
+				b[i] = byte(r.Uint32())
+			}
+			plain = plain && b[i] < 0x80
+		}
+		if ascii(b) != plain {
+			t.Fatalf("%q: ASCII is %v", b, !plain)
+		}
+		if len(b) < 8 {
+			continue
+		}
+		want := 8
+		for i, c := range b[:8] {
+			if c == '"' || c == '\\' || c < ' ' {
+				want = i
+				break
+			}
+		}
+		if got := bits.TrailingZeros64(stops(binary.LittleEndian.Uint64(b))) / 8; got != want {
+			t.Fatalf("%q stops at %d, want %d", b[:8], got, want)
+		}
 	}
 }

@@ -26,6 +26,45 @@ const wireSchema = `{"label":"label","id":"id","fields":[
  {"name":"raw","type":"ignore"},
  {"name":"tags","type":"tags","hash":64,"gaps":[true]}]}`
 
+// slowly makes a codec, of a schema of its own, read no value at once.
+func slowly(c Codec) Codec {
+	var avro func(p *avroPlan)
+	avro = func(p *avroPlan) {
+		p.quick = avroSlow
+		for i := range p.sub {
+			avro(&p.sub[i])
+		}
+	}
+	var proto func(p *protoPlan)
+	proto = func(p *protoPlan) {
+		clear(p.tags[:])
+		for i := range p.fields {
+			if p.fields[i].sub != nil {
+				proto(p.fields[i].sub)
+			}
+		}
+	}
+	for _, k := range c.(*wireEvents).plans {
+		switch p := k.plan.(type) {
+		case *avroPlan:
+			avro(p)
+		case *protoPlan:
+			proto(p)
+		}
+	}
+	return c
+}
+
+// sameSlowly decodes data with both codecs.
+func sameSlowly(t *testing.T, quick, slow Codec, data []byte) {
+	t.Helper()
+	var a, b stream.Example
+	errA, errB := quick.Decode(data, &a), slow.Decode(data, &b)
+	if (errA == nil) != (errB == nil) || errA != nil && errA.Error() != errB.Error() || errA == nil && !sameBits(&a, &b) {
+		t.Fatalf("%+v, %v, and slowly %+v, %v", a, errA, b, errB)
+	}
+}
+
 // FuzzAvro reads any bytes as a record: no panic, bounded memory, and what
 // twmb/avro does not read is refused too.
 func FuzzAvro(f *testing.F) {
@@ -37,10 +76,12 @@ func FuzzAvro(f *testing.F) {
 	f.Add(avroValue(f, eventAvro, `{"id":-7,"amount":null,"country":"IT","customer":{"vip":false,"age":{"int":3}},"tags":[],"at":0,"raw":"","props":{},"label":"ham"}`))
 	f.Add([]byte{14, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	c := must(f, "avro", Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
+	slow := slowly(must(f, "avro", Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)}))
 	all := must(f, "avro", Options{Written: avroSchema(eventAvro)}).(*wireEvents)
 	all.wantAll()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ex, ok := decodeChecked(t, c, data)
+		sameSlowly(t, c, slow, data)
 		var theirs any
 		rest, err := s.Decode(data, &theirs)
 		if ok && (err != nil || len(rest) > 0) {
@@ -57,11 +98,13 @@ func FuzzProtobuf(f *testing.F) {
 	s, file := protoFile(f, eventProto)
 	m := file.Messages().ByName("Event")
 	c := must(f, "protobuf", Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
+	slow := slowly(must(f, "protobuf", Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")}))
 	f.Add(protoValue(f, m, `{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","raw":"eA==","props":{"a":"b"},"label":"spam"}`))
 	f.Add([]byte{0x2a, 1, 'a', 0x4a, 1, 'b', 0x2a, 1, 'c'})
 	f.Add([]byte{0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, ok := decodeChecked(t, c, data)
+		sameSlowly(t, c, slow, data)
 		if err := proto.Unmarshal(data, dynamicpb.NewMessage(m)); ok && err != nil && !strings.Contains(err.Error(), "depth") {
 			// What is not wanted is passed over, and may hold anything.
 			if proto.Unmarshal(wanted(data), dynamicpb.NewMessage(m)) != nil {

@@ -1,0 +1,121 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+const fuzzedEvents = `{"label":"y","fields":[{"name":"a","type":"numeric","means":[7],"gaps":[false]},
+ {"name":"b","type":"categorical","categories":["DE","a rather long category"],"gaps":[false]},
+ {"name":"c","type":"boolean","means":[0.5],"gaps":[false]},{"name":"d.e","type":"numeric","clip":[-9,9],"means":[0],"gaps":[false]}]}`
+
+// referenceEvent makes the features of an event by encoding/json, where all are
+// of the types that the schema has; ok is false where they are not. Once is
+// feature 0 rounded to float32 at once, val[0] that from float64: both are right.
+func referenceEvent(value []byte) (val []float32, once float32, ok bool) {
+	var e map[string]any
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	if d.Decode(&e) != nil {
+		return nil, 0, false
+	}
+	number := func(v any, missing float64) (float64, bool) {
+		if v == nil {
+			return missing, true
+		}
+		n, isNumber := v.(json.Number)
+		if !isNumber {
+			return 0, false
+		}
+		f, err := n.Float64()
+		return f, err == nil
+	}
+	val = make([]float32, 6)
+	a, fine := number(e["a"], 7)
+	val[0], once = float32(a), float32(a)
+	if n, isNumber := e["a"].(json.Number); isNumber {
+		once = reference32(n.String())
+	}
+	if !fine || once-once != 0 {
+		return nil, 0, false
+	}
+	h := float32(math.Sqrt(0.5))
+	switch e["b"] {
+	case "DE":
+		val[1] = h
+	case "a rather long category":
+		val[2] = h
+	default:
+		if _, isText := e["b"].(string); !isText && e["b"] != nil {
+			return nil, 0, false
+		}
+		val[3] = h
+	}
+	switch e["c"] {
+	case nil:
+		val[4] = 0.5
+	case true:
+		val[4] = 1
+	case false:
+	default:
+		return nil, 0, false
+	}
+	inner, has := e["d.e"]
+	if in, isObject := e["d"].(map[string]any); isObject {
+		if v, there := in["e"]; there {
+			if has {
+				return nil, 0, false // twice
+			}
+			inner = v
+		}
+	}
+	de, fine := number(inner, 0)
+	val[5] = float32(min(max(de, -9), 9))
+	return val, once, fine
+}
+
+// FuzzEvents reads an event behind another one: what has been read before must
+// not matter, and encoding/json says what is in it.
+func FuzzEvents(f *testing.F) {
+	for _, s := range []string{
+		`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`, `{"a":1,"b":"FR","x":[{"a":2}],"y":-1}`, `{"d":{"e":3,"a":1},"a":2}`, `{"d":{"a":1},"d.e":1e3}`,
+		`{ "a" : 1 , "b" : "a rather long category" }`, `{"a":1,,"b":"DE"}`, `{,"a":1}`, `{"a":1"b":"DE"}`, `{"\u0061":12345678.25,"a":2}`, `{"b":"\u0044E","c":null}`, `{}`, "\x00\x00\x00\x00\x01{\"a\":1}",
+	} {
+		f.Add([]byte(s), []byte(`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`))
+		f.Add([]byte(`{"a":1.5,"b":"DE","c":true,"d":{"e":-3},"y":1}`), []byte(s))
+	}
+	o := Options{Schema: fuzzedEvents, Task: "regress"}
+	f.Fuzz(func(t *testing.T, before, value []byte) {
+		c := must(t, "json", o)
+		want, ok := decodeChecked(t, c, value)
+		var ex stream.Example
+		again := must(t, "json", o)
+		for range 2 {
+			_ = again.Decode(before, &ex)
+			err := again.Decode(value, &ex)
+			if (err == nil) != ok || ok && !sameBits(&ex, &want) {
+				t.Fatalf("behind %q it is %+v, %v, alone %+v, %v", before, ex, err, want, ok)
+			}
+			if first := c.Decode(value, &want); !ok && first.Error() != err.Error() {
+				t.Fatalf("behind %q: %v, alone %v", before, err, first)
+			}
+		}
+		if !ok || !json.Valid(unframed(value)) || repeated(unframed(value)) {
+			if ok && !json.Valid(unframed(value)) {
+				t.Fatalf("accepted %q", value)
+			}
+			return
+		}
+		if val, once, known := referenceEvent(unframed(value)); known {
+			for i := range val {
+				if got := math.Float32bits(want.X.Val[i]); got != math.Float32bits(val[i]) && (i > 0 || got != math.Float32bits(once)) {
+					t.Fatalf("%v, want %v", want.X.Val, val)
+				}
+			}
+		}
+	})
+}
