@@ -461,7 +461,7 @@ func (r *run) claimModels(ctx context.Context) error {
 		return err
 	}
 	r.run.Publisher = r.models
-	if err := r.champions(); err != nil {
+	if err := r.champions(ctx); err != nil {
 		return err
 	}
 	r.closers = append(r.closers, func() error { return r.release(ctx) })
@@ -472,19 +472,6 @@ func (r *run) claimModels(ctx context.Context) error {
 		return err
 	}
 	return engine.Repromote(ctx, r.e, &r.run)
-}
-
-// champions says where champions are published.
-func (r *run) champions() error {
-	if r.Gate == "" || r.Models.Alias == "" {
-		return nil
-	}
-	p, ok := any(r.models).(stream.Promoter)
-	if !ok {
-		return errors.New("this version cannot publish champions")
-	}
-	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias, Meta: r.meta(engine.MetaGate)}
-	return nil
 }
 
 // release gives up the claim of a run that ends and has published nothing.

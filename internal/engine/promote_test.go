@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -194,7 +195,7 @@ func (s *shares) of(part int) (champion, newest float64) {
 // learner said before it learned, would let them in.
 func TestBadStretch(t *testing.T) {
 	for _, from := range []int{15000, 15100, 15250, 15500, 15900} {
-		cfg := config(t, "online")
+		cfg := config(t, os.Getenv("LRN"))
 		cfg.Gate = gate.Auto
 		stretch := [2]int{from, from + 5000}
 		items := planes(30000, 9, stretch)
@@ -230,8 +231,8 @@ func TestBadStretch(t *testing.T) {
 			}
 		}
 		for k := 0; k < len(items); {
-			// In steps of one, so that other looks at the model of the moment.
-			n, err := e.Consume(t.Context(), slices.Clone(items[k:k+1]))
+			// In small steps, so that other looks at the model of the moment.
+			n, err := e.Consume(t.Context(), slices.Clone(items[k:min(k+20, len(items))]))
 			if err != nil {
 				t.Fatal(err)
 			}
