@@ -37,5 +37,9 @@ func (p promoter) Promote(ctx context.Context, alias string, u *stream.Update, _
 	}
 	c := *u
 	c.Model, c.Epoch = o.Model, last.Epoch+1
-	return errors.Join(pub.Publish(ctx, &c), pub.Close())
+	err = pub.Claim(ctx, p.r.store.ID(), c.Epoch)
+	if err == nil {
+		err = pub.Publish(ctx, &c)
+	}
+	return errors.Join(err, pub.Close())
 }
