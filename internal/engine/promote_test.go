@@ -194,8 +194,12 @@ func (s *shares) of(part int) (champion, newest float64) {
 // candidates are taken in the stretch. The other way to compare, by what the
 // learner said before it learned, would let them in.
 func TestBadStretch(t *testing.T) {
-	for _, from := range []int{15000, 15100, 15250, 15500, 15900} {
-		cfg := config(t, os.Getenv("LRN"))
+	starts := []int{15250}
+	if os.Getenv("STREAMSVM_LONG") != "" {
+		starts = []int{15000, 15100, 15250, 15500, 15900}
+	}
+	for _, from := range starts {
+		cfg := config(t, "adaptive") // which follows a change within some hundred examples
 		cfg.Gate = gate.Auto
 		stretch := [2]int{from, from + 5000}
 		items := planes(30000, 9, stretch)
@@ -254,7 +258,7 @@ func TestBadStretch(t *testing.T) {
 			t.Errorf("stretch from %d: after it the champion is right in %.3f", from, c)
 		}
 		if o, _ := live.of(1); o < 0.4 {
-			t.Errorf("stretch from %d: what the learner said keeps the stretch out too: is it none?", from)
+			t.Errorf("stretch from %d: the other way keeps it out too, %.3f: is it none?", from, o)
 		}
 	}
 }
