@@ -28,7 +28,7 @@ var floors = []struct {
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/spell", "internal/vec", "internal/version", "internal/weight",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
-		"samplers", "algos", "algos/model", "algos/internal/...", "internal/eval", "internal/prep", "internal/rest", "internal/tune",
+		"samplers", "algos", "algos/model", "algos/internal/...", "internal/eval", "internal/gate", "internal/prep", "internal/rest", "internal/tune",
 	}},
 	{"learners", []string{"algos/..."}},
 	{"what is read and written", []string{

@@ -477,22 +477,6 @@ func (r *run) claimModels(ctx context.Context) error {
 	return engine.Repromote(ctx, r.e, &r.run)
 }
 
-// champions says where champions are published.
-func (r *run) champions(ctx context.Context) error {
-	if r.Gate == "" || r.Models.Alias == "" {
-		return nil
-	}
-	p, err := modeltopic.NewPromoter(ctx, modeltopic.PromoterOptions{
-		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
-	})
-	if err != nil {
-		return err
-	}
-	r.closers = append(r.closers, p.Close)
-	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias, Meta: r.meta(engine.MetaGate)}
-	return nil
-}
-
 // release gives up the claim of a run that ends and has published nothing.
 func (r *run) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
