@@ -313,8 +313,8 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
-	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "predict", "--predictions-topic", "p", "--principal", "x", "--tls")
-	if n := strings.Count(out, "\n"); n != 3 || strings.Count(out, "Write") != 1 || !strings.Contains(out, "--command-config") {
+	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "predict", "--predictions-topic", "p", "--errors-topic", "e", "--principal", "x", "--tls")
+	if n := strings.Count(out, "\n"); n != 4 || strings.Count(out, "Write") != 2 || !strings.Contains(out, "--operation DescribeConfigs --topic e\n") || !strings.Contains(out, "--command-config") {
 		t.Errorf("for predict:\n%s", out)
 	}
 	if code, _, errText := streamsvm(t.Context(), "acls", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
