@@ -61,16 +61,15 @@ func (c *Course) Charts(now *Now) []chart.Chart {
 func (c *Course) marks(now *Now) (list []chart.Marks) {
 	add := func(name string, at []float64, tick bool) {
 		at = slices.DeleteFunc(at, func(v float64) bool { return !(v >= 0) })
-		if !tick {
-			name = fmt.Sprintf("%s: %d", name, len(at))
-		}
 		if len(at) > 0 {
 			list = append(list, chart.Marks{Name: name, At: at, Tick: tick})
 		}
 	}
 	var cuts, tunes, versions []float64
 	for _, cut := range c.cuts {
-		cuts = append(cuts, float64(cut.At)-float64(now.Unscored)) // those of the warm-up are not shown
+		if cut.At >= now.Unscored { // not in the warm-up
+			cuts = append(cuts, float64(cut.At-now.Unscored))
+		}
 	}
 	for _, at := range c.tunes {
 		tunes = append(tunes, float64(at)-float64(now.Unscored))
@@ -78,7 +77,7 @@ func (c *Course) marks(now *Now) (list []chart.Marks) {
 	for i := range c.versions {
 		versions = append(versions, c.versions[i].measure("prequential_examples"))
 	}
-	add("cuts of the sample", cuts, false)
+	add(fmt.Sprintf("cuts of the sample: %d", len(cuts)), cuts, false)
 	add("options chosen anew", tunes, false)
 	add("versions published", versions, true)
 	return list

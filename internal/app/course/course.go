@@ -27,7 +27,8 @@ type Course struct {
 	step     uint64 // least distance of two points, in examples
 	weighted []string
 	cuts     []samplers.Cut
-	tuned    float64  // how often
+	tuned    float64  // how often options have been chosen anew
+	told     bool     // tuned is known: a run that goes on may begin with any number
 	tunes    []uint64 // after so many labelled examples
 	versions []version
 }
@@ -136,11 +137,11 @@ func (c *Course) Consumed(e *engine.Engine, _ int64) {
 	gauges := e.Report().Gauges
 	for _, g := range gauges {
 		if g.Name == "tune_total" {
-			if g.Value > c.tuned {
+			if c.told && g.Value > c.tuned {
 				c.tunes = append(c.tunes, e.Counts().Labelled)
 				c.tunes = c.tunes[max(0, len(c.tunes)-maxMarks):]
 			}
-			c.tuned = g.Value
+			c.tuned, c.told = g.Value, true
 		}
 	}
 	if !due {

@@ -3,12 +3,16 @@ package course
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -121,5 +125,56 @@ func TestCourse(t *testing.T) {
 	}
 	if charts := new(Course).Charts(Look(e)); charts != nil {
 		t.Errorf("%d charts of nothing", len(charts))
+	}
+}
+
+// TestImportance: of three features the label is that of the second.
+func TestImportance(t *testing.T) {
+	spec, err := registry.Lookup("online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.NewEngine(engine.Config{Spec: spec, Scale: "none", Warmup: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []engine.Item
+	var xs []stream.Vec
+	var labels []float64
+	for i := range 400 {
+		y := float64(2*(i/3%2) - 1)
+		x := stream.Vec{Idx: []int32{0, 1, 2}, Val: []float32{float32(i%5)/50 - 0.04, float32(y), float32(i%7)/70 - 0.04}}
+		xs, labels = append(xs, x), append(labels, y)
+		items = append(items, engine.Item{Offset: int64(i), Example: stream.Example{X: x, Y: y, Labelled: true}})
+	}
+	if _, err := e.Consume(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := e.Predictor().AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := predictor.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Importance(p, xs, labels)
+	if got == nil || len(got.Rows) != 3 || got.Rows[0][0] != "feature 2" || got.Heat[0][0] != 0.6 {
+		t.Fatalf("%+v", got)
+	}
+	if lost, err := strconv.ParseFloat(strings.TrimSuffix(got.Rows[0][1], " %"), 64); err != nil || lost < 30 || lost > 70 || strings.TrimLeft(got.Rows[2][1], "-0.% ") != "" {
+		t.Errorf("%v", got.Rows)
+	}
+	if again := Importance(p, xs, labels); !reflect.DeepEqual(again, got) {
+		t.Errorf("%+v, then %+v", got, again)
+	}
+	if few := Importance(p, xs[:50], labels[:50]); few != nil {
+		t.Errorf("of 50 examples: %+v", few)
+	}
+	if w := Look(e).Tables(); w[len(w)-1].Title != "Weights of features" || w[len(w)-1].Rows[0][0] != "feature 2" {
+		t.Errorf("%+v", w[len(w)-1])
 	}
 }

@@ -153,7 +153,7 @@ func (n *Now) fields() chart.Table {
 // weights explains a linear model: features by the magnitude of their weight.
 func (n *Now) weights() chart.Table {
 	t := chart.Table{
-		Title: "Weights", Head: []string{"feature", "weight"},
+		Title: "Weights of features", Head: []string{"feature", "weight"},
 		Note: fmt.Sprintf("The score is %s + the sum of weight · feature, of features after scaling; up to %d of the largest.", signed(n.Bias), maxWeights),
 	}
 	var names []string
