@@ -35,7 +35,7 @@ func keyPair(t *testing.T) (private, public string) {
 // trained trains on moons and returns the model topic, of several versions.
 func (c *cluster) trained(more ...string) (topic, models string) {
 	c.t.Helper()
-	topic, models = kafkatest.Topic(c.t, c.brokers, 1, nil), c.name()
+	topic, models = kafkatest.Topic(c.t, c.brokers, 1, nil), kafkatest.Topic(c.t, c.brokers, 1, nil) // all versions stay
 	state := c.t.TempDir()
 	for wave := range 3 {
 		c.run("generate", "moons", "--count", "1000", "--skip", fmt.Sprint(1000*wave), "--topic", topic, "-q")

@@ -85,7 +85,7 @@ func NewPromoter(ctx context.Context, o PromoterOptions) (*Promoter, error) {
 	}
 	o.MaxRecordBytes = cmp.Or(o.MaxRecordBytes, 900<<10)
 	o.MaxModelBytes = cmp.Or(o.MaxModelBytes, 1<<30)
-	found, err := kafkaio.Partitions(ctx, o.Config, []string{o.Topic}, 0, o.MaxDown)
+	found, err := kafkaio.Partitions(ctx, o.Config, []string{o.Topic}, appear, o.MaxDown)
 	if err != nil {
 		return nil, err
 	}

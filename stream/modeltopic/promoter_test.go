@@ -70,7 +70,7 @@ func TestNamesOfAliases(t *testing.T) {
 
 func TestPromote(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
-	topic := kafkatest.Topic(t, brokers, 3, map[string]string{"cleanup.policy": "compact"})
+	topic := kafkatest.Topic(t, brokers, 3, nil) // all records stay
 	pub := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
 	var us []*stream.Update // us[i] has version i+1
 	for v := range uint64(4) {
@@ -162,7 +162,7 @@ func TestPromote(t *testing.T) {
 // version before is always that of the one before, and the later wins.
 func TestPromoteAtOnce(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
-	topic := kafkatest.Topic(t, brokers, 1, map[string]string{"cleanup.policy": "compact"})
+	topic := kafkatest.Topic(t, brokers, 1, nil) // all records stay
 	const n, each = 4, 5
 	var wg sync.WaitGroup
 	for i := range n {

@@ -156,7 +156,7 @@ func (p *Publisher) mustClaim(t *testing.T, c Claim) stream.Record {
 // refuses, and tells those that wait for a first model.
 func TestTrustedKeys(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
-	topic := kafkatest.Topic(t, brokers, 1, map[string]string{"cleanup.policy": "compact"})
+	topic := kafkatest.Topic(t, brokers, 1, nil)
 	trainers, trainer := keyOf(1)
 	operators, operator := keyOf(2)
 	pub := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", SigningKey: trainers})
