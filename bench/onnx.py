@@ -11,8 +11,8 @@ import json, os, subprocess, tempfile, time
 import numpy, onnxruntime
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-D, TRAIN, ROWS = 28, 4000, 10000
-LEARNERS = [("pegasos", ["--opt", "kernel=rbf"]), ("pegasos", ["--opt", "kernel=laplacian"]), ("online", []), ("dsg", []), ("adaptive", [])]
+D, TRAIN, ROWS = 28, 4000, 1000
+LEARNERS = [("pegasos", ["--set", "kernel=rbf"]), ("pegasos", ["--set", "kernel=laplacian"]), ("online", []), ("dsg", []), ("adaptive", [])]
 
 
 def rate(n, f):
@@ -52,7 +52,7 @@ def main():
             begin = time.perf_counter()
             s = onnxruntime.InferenceSession(model + ".onnx", o, providers=["CPUExecutionProvider"])
             load = 1000 * (time.perf_counter() - begin)
-            blocks = rate(ROWS, lambda: [s.run(["decision"], {"x": rows[i:i + 1000]}) for i in range(0, ROWS, 1000)])
+            blocks = rate(ROWS, lambda: s.run(["decision"], {"x": rows}))
             single = rate(100, lambda: [s.run(["decision"], {"x": rows[i:i + 1]}) for i in range(100)])
             size = [os.path.getsize(p) / 1000 for p in (model, model + ".onnx")]
             a, b, c = map(float, line.split())
