@@ -66,6 +66,9 @@ func TestModelExport(t *testing.T) {
 		{[]string{"model", "export", path, "--model-topic", "models"}, cli.Usage, "not both"},
 		{[]string{"model", "export", path, "--max-numbers", "10"}, cli.Usage, "more than the limit of 10"},
 		{[]string{"model", "export", path, "--max-numbers", "0"}, cli.Usage, "not positive"},
+		{[]string{"model", "export", path, "--format", "onnx", "--max-numbers", "10"}, cli.Usage, "more than the limit of 10"},
+		{[]string{"model", "export", path, "--format", "mlflow"}, cli.Usage, "--out"},
+		{[]string{"model", "export", path, "--format", "pmml"}, cli.Usage, "onnx"},
 		{[]string{"model", "export", other}, cli.Data, "checksum"},
 		{[]string{"model", "export", other + "s"}, cli.IO, "no such file"},
 		{[]string{"inspect"}, cli.Usage, "--model-topic"},
@@ -74,6 +77,34 @@ func TestModelExport(t *testing.T) {
 		if code != int(c.code) || !strings.Contains(errText, c.text) || out != "" {
 			t.Errorf("%v: exit code %d, %q, output %q; want %d, %q", c.args, code, errText, out, c.code, c.text)
 		}
+	}
+}
+
+// TestModelExportONNX looks at what is written, and where; that it is right is
+// tested where it is made.
+func TestModelExportONNX(t *testing.T) {
+	path, dir := modelFile(t, 600), filepath.Join(t.TempDir(), "model")
+	out := must(t, "model", "export", path, "--format", "onnx")
+	if !strings.HasPrefix(out, "\x08\x08\x12\x09streamsvm") { // IR 8, producer
+		t.Errorf("it begins with %q", out[:min(20, len(out))])
+	}
+	must(t, "model", "export", path, "--format", "mlflow", "--out", dir)
+	for name, text := range map[string]string{"model.onnx": out, "MLmodel": "loader_module: streamsvm_onnx", "code/streamsvm_onnx.py": "def _load_pyfunc", "requirements.txt": "onnxruntime", "python_env.yaml": "requirements.txt"} {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(data), text) {
+			t.Errorf("%s: %v, %d bytes", name, err, len(data))
+		}
+	}
+
+	var texts strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&texts, `{"message":"order number %d is %s","y":%d}`+"\n", i, []string{"late again", "here at last"}[i%2], i%2)
+	}
+	wordy := filepath.Join(t.TempDir(), "wordy.ssm")
+	must(t, append([]string{"replay", save(t, "texts.jsonl", texts.String()), "--model", wordy}, learn...)...)
+	file := filepath.Join(t.TempDir(), "wordy.onnx")
+	code, _, errText := streamsvm(t.Context(), "model", "export", wordy, "--format", "onnx", "--out", file)
+	if _, err := os.Stat(file); code != int(cli.Data) || !strings.Contains(errText, "field message is text") || err == nil {
+		t.Errorf("a field of text: exit code %d, %s, file %v", code, errText, err)
 	}
 }
 
