@@ -122,7 +122,7 @@ class Kernel(Form):
         if len(coef) != n:
             raise f.fail(f"coef: {len(coef)} coefficients for {n} points")
         dense = None
-        if n * len(cols) <= max(8 * _ROOM, 4 * len(points.val)):
+        if n * len(cols) <= max(2 * _ROOM, 4 * len(points.val)):
             dense = points.take(np.arange(len(cols))).astype(np.float64)
         return Kernel(kind, gamma, coef0, degree, bias, cols, points, coef, offset, dense)
 
@@ -155,7 +155,7 @@ class Kernel(Form):
 
     def _beyond(self, x: Rows, of: Callable[[F64], F64]) -> F64:
         """The sum of a function of those features that no point has."""
-        if isinstance(x, Dense) and x.dim <= len(self.cols) and self.cols[-1:] == len(self.cols) - 1:
+        if isinstance(x, Dense) and x.dim <= len(self.cols) == self.cols.max(initial=-1) + 1:
             return np.zeros(len(x))
         s = x.sparse()
         return s.total(np.where(np.isin(s.idx, self.cols), 0, of(s.val.astype(np.float64))))
@@ -381,6 +381,8 @@ def read(learner: str, data: bytes) -> Form:
         heads: list[Form] = []
         for _ in range(f.count("heads")):
             blank, part = f.flag("blank"), f.blob("model")
+            if part.startswith(_REST):
+                raise f.fail("heads: one has several classes itself")
             heads.append(Linear(-1.0, np.zeros(0)) if blank else read(learner, part))
         f.end()
         if len(heads) < 3:
