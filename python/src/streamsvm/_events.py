@@ -222,7 +222,7 @@ class _Field:
         self.name = str(d["name"])
         self.type = str(d["type"])
         self.transform = d.get("transform", "")
-        self.clip: list[float] | None = d.get("clip")
+        self.clip = [float(v) for v in d["clip"]] if d.get("clip") else None
         self.hash = int(d.get("hash", 0))
         self.unit = str(d.get("unit", ""))
         self.parts: list[str] = d.get("parts", [])
@@ -243,7 +243,7 @@ class _Field:
         self._encode = encode[self.type]
         means = {"numeric": 1, "boolean": 1, "array": len(self.gaps)}.get(self.type, 0)
         gaps = {"ignore": 0, "text": 0, "array": means}.get(self.type, 1)
-        if len(self.means) != means or len(self.gaps) != gaps or self.type == "text" and self.hash < 1:
+        if len(self.means) != means or len(self.gaps) != gaps or self.type == "text" and self.hash < 1 or len(self.clip or (0, 0)) != 2:
             raise ValueError(f"field {self.name!r}: {len(self.means)} means, {len(self.gaps)} gaps, hash {self.hash}")
 
     @property

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -30,8 +31,8 @@ def sigmoid(z: F64) -> F64:
 
 
 def parts(x: Rows, width: int) -> Iterator[tuple[int, int, Rows]]:
-    """Cuts a batch so that an array of so many columns stays small."""
-    step = max(1, _ROOM // max(width, 1))
+    """Cuts a batch so that an array of so many columns stays in a cache."""
+    step = max(1, (_ROOM >> 4) // max(width, 1))
     for start in range(0, len(x), step):
         end = min(start + step, len(x))
         yield start, end, x.part(start, end)
@@ -122,7 +123,7 @@ class Kernel(Form):
         if len(coef) != n:
             raise f.fail(f"coef: {len(coef)} coefficients for {n} points")
         dense = None
-        if n * len(cols) <= max(8 * _ROOM, 4 * len(points.val)):
+        if n * len(cols) <= max(2 * _ROOM, 4 * len(points.val)):
             dense = points.take(np.arange(len(cols))).astype(np.float64)
         return Kernel(kind, gamma, coef0, degree, bias, cols, points, coef, offset, dense)
 
@@ -145,17 +146,21 @@ class Kernel(Form):
             return dots
         if self.kind == 2:
             return np.asarray((self.gamma * dots + self.coef0) ** self.degree)
-        points = self.points.sparse()
         dots *= -2
-        dots += points.total(points.val.astype(np.float64) ** 2)
+        dots += self._norms
         dots += (np.einsum("ij,ij->i", z, z) + self._beyond(x, np.square))[:, None]
         np.maximum(dots, 0, out=dots)
         dots *= -self.gamma
         return np.exp(dots, out=dots)
 
+    @cached_property
+    def _norms(self) -> F64:
+        p = self.points.sparse()
+        return p.total(p.val.astype(np.float64) ** 2)
+
     def _beyond(self, x: Rows, of: Callable[[F64], F64]) -> F64:
         """The sum of a function of those features that no point has."""
-        if isinstance(x, Dense) and x.dim <= len(self.cols) and self.cols[-1:] == len(self.cols) - 1:
+        if isinstance(x, Dense) and x.dim <= len(self.cols) == self.cols.max(initial=-1) + 1:
             return np.zeros(len(x))
         s = x.sparse()
         return s.total(np.where(np.isin(s.idx, self.cols), 0, of(s.val.astype(np.float64))))
@@ -381,6 +386,8 @@ def read(learner: str, data: bytes) -> Form:
         heads: list[Form] = []
         for _ in range(f.count("heads")):
             blank, part = f.flag("blank"), f.blob("model")
+            if part.startswith(_REST):
+                raise f.fail("heads: one has several classes itself")
             heads.append(Linear(-1.0, np.zeros(0)) if blank else read(learner, part))
         f.end()
         if len(heads) < 3:

@@ -116,8 +116,10 @@ class Model:
             return
         try:
             self.labels = json.loads(f"[{text}]")
-        except ValueError:
+        except (ValueError, RecursionError):
             raise f.fail(f"labels: {text!r}") from None
+        if not all(isinstance(v, (bool, int, float, str)) for v in self.labels):
+            raise f.fail(f"labels: {text!r}")
         if not self.labels:
             self.labels = [-1, 1] if classes == 2 else list(range(classes))
         if len(self.labels) != classes:
