@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"strconv"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/stream"
@@ -13,7 +14,8 @@ import (
 type csvEvents struct {
 	csvCodec
 	events
-	at []int // of each column, as in names; shorter where columns have no names
+	at   []int     // of each column, as in names; shorter where columns have no names
+	rows sync.Pool // of *event.Row
 }
 
 func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
@@ -22,6 +24,7 @@ func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
 		return nil, err
 	}
 	d := &csvEvents{csvCodec: *c, events: e}
+	d.rows.New = func() any { return new(event.Row) }
 	n := len(c.o.Columns)
 	if n == 0 {
 		for i := range e.schema.Fields {

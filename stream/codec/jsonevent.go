@@ -13,7 +13,6 @@ import (
 type events struct {
 	schema *event.Schema
 	names  *names
-	rows   *sync.Pool // of *event.Row
 	seen   *event.Seen
 }
 
@@ -22,10 +21,7 @@ func newEvents(text string) (events, error) {
 	if err != nil {
 		return events{}, err
 	}
-	return events{
-		schema: s, names: newNames(s), seen: event.NewSeen(s),
-		rows: &sync.Pool{New: func() any { return new(event.Row) }},
-	}, nil
+	return events{schema: s, names: newNames(s), seen: event.NewSeen(s)}, nil
 }
 
 // encode makes the vector of a row.
