@@ -124,18 +124,20 @@ func (r *replay) checkCompare() error {
 	return nil
 }
 
-// runCompare runs all rivals over the stream, one after the other.
+// runCompare runs all rivals over the stream at once, which is read and decoded
+// once.
 func (r *replay) runCompare(ctx context.Context) error {
-	var list []*rival
-	for _, name := range r.compare {
-		v, err := r.runRival(ctx, name)
-		if err != nil {
-			return err
-		}
-		list = append(list, v)
-		if !r.c.Quiet {
-			fmt.Fprintf(r.c.Err, "%s: %.1f s\n", name, v.seconds)
-		}
+	src, err := r.open(nil, r.passes)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	list := make([]*rival, len(r.compare))
+	if err := onePass(ctx, src, r.job.Decoder, len(list), func(ctx context.Context, i int, src stream.Source, dec stream.Decoder) (err error) {
+		list[i], err = r.runRival(ctx, r.compare[i], src, dec)
+		return err
+	}); err != nil {
+		return err
 	}
 	if r.report != "" {
 		if _, err := report.Write(r.report, r.comparison(list)); err != nil {
@@ -168,17 +170,18 @@ func (r *replay) runCompare(ctx context.Context) error {
 	return tw.Flush()
 }
 
-func (r *replay) runRival(ctx context.Context, name string) (*rival, error) {
+func (r *replay) runRival(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*rival, error) {
 	began := time.Now()
 	if name == ruleMajority || name == ruleNoChange {
-		v, err := r.runRule(ctx, name)
+		v, err := r.runRule(ctx, name, src, dec)
 		if v != nil {
 			v.seconds = time.Since(began).Seconds()
 		}
 		return v, err
 	}
 	job, h := r.job, &engineOf{regress: r.job.Task == algos.Regress}
-	job.Learner = name
+	job.Learner, job.Decoder = name, dec
+	job.Open = func(context.Context, stream.Offsets) (stream.Source, error) { return src, nil }
 	job.Hooks = []trainer.Hook{h}
 	res, err := trainer.Run(ctx, job)
 	if err != nil {
@@ -196,12 +199,7 @@ func (r *replay) runRival(ctx context.Context, name string) (*rival, error) {
 
 // runRule predicts the labels of the stream by a rule. Records that only an
 // engine would refuse count.
-func (r *replay) runRule(ctx context.Context, name string) (*rival, error) {
-	src, err := r.open(nil, r.passes)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
+func (r *replay) runRule(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*rival, error) {
 	sig := codec.SignatureOf(r.job.Decoder)
 	p, curve, numbers := newQuality(r.job.Task, sig.Classes(), r.window), eval.NewCurve(), numbersOf(sig)
 	var last float64 // label
@@ -209,6 +207,7 @@ func (r *replay) runRule(ctx context.Context, name string) (*rival, error) {
 	var recs []stream.Record
 	var examples uint64
 	for {
+		var err error
 		recs, err = src.Fetch(ctx, recs[:0])
 		if errors.Is(err, io.EOF) {
 			return &rival{name: name, rule: true, scored: p.Examples(), points: curve.Points(p), summary: p.Final(), losses: losses}, nil
@@ -218,7 +217,7 @@ func (r *replay) runRule(ctx context.Context, name string) (*rival, error) {
 		}
 		for i := range recs {
 			var ex stream.Example
-			if recs[i].Value == nil || r.job.Decoder.Decode(recs[i].Value, &ex) != nil {
+			if recs[i].Value == nil || dec.Decode(recs[i].Value, &ex) != nil {
 				continue
 			}
 			keep := r.job.Labels == nil || r.job.Labels(examples)
