@@ -15,7 +15,7 @@ func TestPartsChanged(t *testing.T) {
 	s := &Schema{Label: "y", Fields: []Field{
 		{Name: "amount", Type: Numeric, Means: []float64{0}, Gaps: []bool{true}, Quantiles: []float64{-1, 0, 1}},
 		{Name: "country", Type: Categorical, Categories: []string{"de", "fr"}, Gaps: []bool{true}},
-		{Name: "vip", Type: Boolean, Means: []float64{0}},
+		{Name: "vip", Type: Boolean, Means: []float64{0}, Gaps: []bool{false}},
 	}}
 	if err := s.place(); err != nil {
 		t.Fatal(err)
