@@ -299,6 +299,7 @@ type learnFlags struct {
 	hashDim, span, warmup, window      int
 	maxClasses                         int
 	promote, gate                      string
+	list                               bool // learner may be a list
 	join                               joinFlags
 }
 
@@ -328,6 +329,9 @@ func (o *learnFlags) define(f *cli.Flags) {
 	f.Check(o.check)
 }
 
+// several reports whether the learner is a list.
+func (o *learnFlags) several() bool { return o.list && strings.Contains(o.learner, ",") }
+
 var aliasForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // options are those of the trainer; the error is about the first that does not
@@ -341,8 +345,12 @@ func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 }
 
 func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
+	learner := o.learner
+	if o.several() {
+		learner = "" // the names are looked at by themselves
+	}
 	opts = trainer.Options{
-		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
+		Learner: learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
 		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, ClassWeight: o.classWeight, Warmup: o.warmup, Window: o.window, MaxClasses: o.maxClasses,
 	}
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {

@@ -126,7 +126,8 @@ func TestKillAndResume(t *testing.T) {
 	must(t, "generate", "checkerboard", "--count", "12000", "--topic", "examples", "--partitions", "4", "--brokers", addr, "-q")
 	args := func(name string) []string {
 		return append([]string{"train", "--brokers", addr, "--topics", "examples", "--merge", "ordered", "--until-end", "--checkpoint", filepath.Join(dir, name),
-			"--checkpoint-every", "300", "--model-topic", "models-" + name, "--record", filepath.Join(dir, name+".ssr"), "--log-level", "error"}, learn...)
+			"--checkpoint-every", "300", "--model-topic", "models-" + name, "--record", filepath.Join(dir, name+".ssr"), "--log-level", "error",
+			"--promote", "champion", "--gate", "error <= champion + 0.05; examples >= 500"}, learn...)
 	}
 	must(t, args("plain")...)
 
@@ -143,11 +144,13 @@ func TestKillAndResume(t *testing.T) {
 	if m := b.Meta; m["consumed"] != "12000" || m["learned"] != "12000" || m["pending"] != "0" {
 		t.Errorf("fates after %d kills: %v", kills, m)
 	}
-	hashOf := func(name string) string {
-		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", "models-"+name, "--once", "--json")).Hash
+	hashOf := func(name, model string) string {
+		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", "models-"+name, "--model-name", model, "--once", "--json")).Hash
 	}
-	if x, y := hashOf("plain"), hashOf("killed"); x != y {
-		t.Errorf("model %s after %d kills, %s without", y, kills, x)
+	for _, model := range []string{"model", "model@champion"} {
+		if x, y := hashOf("plain", model), hashOf("killed", model); x != y {
+			t.Errorf("%s %s after %d kills, %s without", model, y, kills, x)
+		}
 	}
 	if x, y := recorded(t, filepath.Join(dir, "plain.ssr")), recorded(t, filepath.Join(dir, "killed.ssr")); strings.Join(x, "") != strings.Join(y, "") {
 		t.Errorf("recordings of %d and %d records differ", len(x), len(y))

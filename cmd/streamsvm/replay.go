@@ -70,9 +70,11 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
 			})
 			r.refuseFlags.define(f)
+			r.learnFlags.list = true
 			r.learnFlags.define(f)
+			f.Lookup("learner").Usage = "`NAME` of the learner, see streamsvm learners; or a list such as scs,online,dsg to compare several"
 			f.Group("Output", func() {
-				f.StringSliceVar(&r.compare, "compare", nil, "run several `LEARNERS` over the same stream and compare them, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
+				f.StringSliceVar(&r.compare, "compare", nil, "the same as a list in --learner: compare several `LEARNERS` on the stream, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
 				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, and with --promote the champion's decision, to `FILE` as csv")
@@ -129,7 +131,7 @@ func (r *replay) run(ctx context.Context) error {
 func (r *replay) prepare(ctx context.Context) error {
 	c, job := r.c, &r.job
 	var err error
-	if len(r.compare) > 0 {
+	if len(r.compare) > 0 || r.several() {
 		if err := r.checkCompare(); err != nil {
 			return err
 		}
