@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -266,5 +268,33 @@ func checkTravel(t *testing.T, e *Engine, items []Item) {
 	data[len(data)/2] ^= 1
 	if _, err := predictor.Decode(data); err == nil {
 		t.Error("a flipped bit was not noticed")
+	}
+}
+
+// TestLearnerFromBefore: the state of a learner as an older version wrote it is
+// refused, with a way out. The file is what adaptive had after eight examples
+// when its panel had ten experts.
+func TestLearnerFromBefore(t *testing.T) {
+	cfg := config(t, "adaptive")
+	e := newEngine(t, cfg)
+	if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := e.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile("testdata/adaptive.before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range snap.Sections {
+		if snap.Sections[i].Name == sectionLearner {
+			snap.Sections[i].Data = old
+		}
+	}
+	err = newEngine(t, cfg).Restore(snap)
+	if !errors.Is(err, ErrOldState) || !strings.Contains(err.Error(), "learner adaptive") || !strings.Contains(err.Error(), "train again") {
+		t.Error(err)
 	}
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // ErrOldState is returned for a checkpoint of a format that is not read any
-// more.
+// more, be it the engine's or the learner's.
 var ErrOldState = errors.New("written by an older version of streamsvm, whose states this one does not read: train again from the topic with another checkpoint directory, or go on with the version that wrote it")
 
 // Snapshot settles the engine and copies its state into a unit that can be

@@ -35,8 +35,9 @@ func (e *Engine) decode(own, learner []byte) error {
 	if err != nil {
 		return err
 	}
+	// The bytes are as they were written: a checkpoint has a checksum.
 	if err := l.UnmarshalBinary(learner); err != nil {
-		return fmt.Errorf("learner %s: %w", e.cfg.Spec.Name, err)
+		return fmt.Errorf("%w (learner %s: %w)", ErrOldState, e.cfg.Spec.Name, err)
 	}
 	e.learner = l
 	return nil
