@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/plain"
@@ -20,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -332,8 +332,6 @@ func (o *learnFlags) define(f *cli.Flags) {
 // several reports whether the learner is a list.
 func (o *learnFlags) several() bool { return o.list && strings.Contains(o.learner, ",") }
 
-var aliasForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-
 // options are those of the trainer; the error is about the first that does not
 // do.
 func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
@@ -372,8 +370,10 @@ func (o *learnFlags) check(c *cli.Call) (errs []error) {
 	switch {
 	case o.promote == "" && c.Origin("gate").Source != cli.FromDefault:
 		errs = append(errs, c.Bad("gate", errors.New("it needs --promote, and an alias such as champion")))
-	case o.promote == "latest" || o.promote != "" && !aliasForm.MatchString(o.promote):
-		errs = append(errs, c.Bad("promote", fmt.Errorf("%q is no alias: want small letters, digits and hyphens, with a letter first, and not latest, which is the newest version", o.promote)))
+	case o.promote != "":
+		if err := modeltopic.CheckAlias(o.promote); err != nil {
+			errs = append(errs, c.Bad("promote", err))
+		}
 	}
 	for _, bad := range optionErrors(opts.Validate()) {
 		name := optionFlags[bad.Field]

@@ -35,11 +35,9 @@ var streams = map[string]func(r *rng.Source) func(n int) (x, mean float64){
 			if n/200%2 == 1 {
 				mean = 0.3*last - 0.4
 			}
-			x := mean - 1
+			x := -1.0
 			if r.Float64() < (mean+1)/2 {
 				x = 1
-			} else {
-				x = -1
 			}
 			last = x
 			return x, mean

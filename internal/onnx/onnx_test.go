@@ -252,17 +252,6 @@ func report(t *testing.T, cases []*onnxCase) {
 	}
 }
 
-// stop ends a test that tests nothing.
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // learned returns a predictor by the learner, of examples of which each has a
 // decision in Y.
 func learned(t *testing.T, spec algos.Spec, env algos.Env, options map[string]string, xs []*stream.Example, o prep.Options, s codec.Signature) *onnxCase {
