@@ -63,6 +63,7 @@ class Follower:
         self._consumer = confluent_kafka.Consumer(
             {
                 "client.id": "streamsvm-python",
+                "enable.metrics.push": False,  # its log is on standard error
                 **(config or {}),
                 "bootstrap.servers": brokers,
                 "group.id": "streamsvm-follower",  # wanted, and never joined
