@@ -94,7 +94,8 @@ func TestHeap(t *testing.T) {
 	if cuts < 50 || len(latest) > 256 {
 		t.Errorf("%d cuts, %d kept", cuts, len(latest))
 	}
-	// The sample is small after a cut and grows to the next: compare the largest.
+	// The sample is small after a cut and grows to the next: compare the largest, which
+	// differ by where the looks fall.
 	early, late := uint64(0), uint64(0)
 	for i, h := range heap {
 		if i < 10 {
@@ -104,7 +105,7 @@ func TestHeap(t *testing.T) {
 			late = max(late, h)
 		}
 	}
-	if float64(late) > 1.05*float64(early) {
+	if float64(late) > 1.15*float64(early) {
 		t.Errorf("%d bytes at most in the first third, %d in the last", early, late)
 	}
 }

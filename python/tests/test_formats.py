@@ -30,7 +30,7 @@ def test_examples_of_the_docs() -> None:
     assert _forms.read("dsg", features).scores(Dense(X)) == pytest.approx(0.58254, abs=1e-5)
     base = b"0123456789 the quick brown fox jumps over the lazy dog"
     assert _topic.patch(base, wire.hexdump("delta.md")) == b"0123456789! the quick brown fox jumps over the lazy cat"
-    text = (wire.DOCS / "formats" / "model-topic.md").read_text().split("## Example")[1].split("```\n")[1].split("```")[0]
+    text = (wire.DOCS / "formats" / "model-topic.md").read_text().split("## Example")[1].split("```\n")[3].split("```")[0]
     record = b"".join(bytes.fromhex(line[6:54]) for line in text.splitlines())
     assert record == wire.records("m", 7, 2, b"abc")[0].replace(b"\xa6online", b"\xa3scs")
     chunk = _topic.read(record)
