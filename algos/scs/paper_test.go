@@ -181,7 +181,7 @@ func gram(data []*stream.Example, gamma, bias float64) (q [][]float64, w []float
 func TestDualOracle(t *testing.T) {
 	sizes := []int{100, 300}
 	if os.Getenv("STREAMSVM_LONG") == "1" { // the oracle takes its time
-		sizes = append(sizes, 1000)
+		sizes = append(sizes, 600)
 	}
 	for _, n := range sizes {
 		data := moons(uint64(n), n)
