@@ -307,7 +307,7 @@ func (s *Session) judge(e kgo.FetchError) error {
 // unfit reports whether the group refuses this member for good.
 func unfit(err *kerr.Error) bool {
 	switch err {
-	case kerr.InconsistentGroupProtocol, kerr.InvalidSessionTimeout, kerr.GroupMaxSizeReached, kerr.InvalidGroupID, kerr.UnsupportedAssignor, kerr.UnreleasedInstanceID:
+	case kerr.InconsistentGroupProtocol, kerr.InvalidSessionTimeout, kerr.GroupMaxSizeReached, kerr.InvalidGroupID:
 		return true
 	}
 	return false
