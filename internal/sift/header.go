@@ -1,0 +1,153 @@
+// Package sift is what the sifting of a stream and the learning from what is left
+// have in common: the headers of records that were forwarded, the plan by which
+// they are chosen, and the choice, which is a function of the record, the decision
+// on it and the plan alone.
+//
+// A record is forwarded with probability p and then counts 1/p, so that sums over
+// the records forwarded are those over all, but for noise (Horvitz and Thompson
+// 1952), whatever model has chosen p.
+package sift
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// The keys of the headers of a record that was forwarded.
+const (
+	HeaderKey = "__streamsvm.sift"
+	SourceKey = "__streamsvm.source"
+)
+
+// LeastP is the smallest probability of a header.
+const LeastP = 1e-3
+
+// Header says how a record has come through.
+type Header struct {
+	// P is the probability with which it was forwarded, from LeastP to 1.
+	P float64
+	// Decision is that of the model on the record; of more than two classes, the
+	// margin that Least returns. 0 where Version is.
+	Decision float64
+	// Version and Epoch are those of the model; 0 where there was none, or where
+	// the record could not be decoded.
+	Version, Epoch uint64
+}
+
+// Append appends the text of h, such as "1 p=0.05 f=-1.7305 v=12 e=3", to dst. Its
+// first word is the version of the format.
+func (h Header) Append(dst []byte) []byte {
+	dst = strconv.AppendFloat(append(dst, "1 p="...), h.P, 'g', -1, 64)
+	dst = strconv.AppendFloat(append(dst, " f="...), h.Decision, 'g', -1, 64)
+	dst = strconv.AppendUint(append(dst, " v="...), h.Version, 10)
+	return strconv.AppendUint(append(dst, " e="...), h.Epoch, 10)
+}
+
+// ParseHeader reads what Append writes.
+func ParseHeader(text []byte) (h Header, err error) {
+	words := bytes.Split(text, []byte{' '})
+	if string(words[0]) != "1" {
+		return h, fmt.Errorf("%.20q is no format of a header that is known", words[0])
+	}
+	if len(words) != 5 {
+		return h, fmt.Errorf("%d words, want 5 as in 1 p=0.05 f=-1.7305 v=12 e=3", len(words))
+	}
+	value := func(i int, name string) string {
+		v, ok := bytes.CutPrefix(words[i], []byte(name+"="))
+		if !ok && err == nil {
+			err = fmt.Errorf("word %d is %.20q, want %s=", i+1, words[i], name)
+		}
+		return string(v)
+	}
+	p, f, v, e := value(1, "p"), value(2, "f"), value(3, "v"), value(4, "e")
+	if err != nil {
+		return h, err
+	}
+	if h.P, err = strconv.ParseFloat(p, 64); err != nil || !(h.P > 0 && h.P <= 1) {
+		return Header{}, fmt.Errorf("p is %.20q, want a probability above 0 and at most 1", p)
+	}
+	if h.P < LeastP {
+		return Header{}, fmt.Errorf("p is %s, the least that is allowed is %g", p, LeastP)
+	}
+	if h.Decision, err = strconv.ParseFloat(f, 64); err != nil || h.Decision-h.Decision != 0 {
+		return Header{}, fmt.Errorf("f is %.20q, want a finite number", f)
+	}
+	if h.Version, err = strconv.ParseUint(v, 10, 64); err != nil {
+		return Header{}, fmt.Errorf("v is %.20q, want a version", v)
+	}
+	if h.Epoch, err = strconv.ParseUint(e, 10, 64); err != nil {
+		return Header{}, fmt.Errorf("e is %.20q, want an epoch", e)
+	}
+	return h, nil
+}
+
+// Of returns the header of a record, or ok false where there is none. Two of them
+// are an error.
+func Of(r *stream.Record) (h Header, ok bool, err error) {
+	text, ok, err := one(r, HeaderKey)
+	if !ok || err != nil {
+		return h, ok, err
+	}
+	h, err = ParseHeader(text)
+	return h, true, err
+}
+
+// Source is the place from which a record was forwarded.
+type Source struct {
+	Partition stream.Partition
+	Offset    int64
+}
+
+// Append appends the text of s, such as "examples/3:123456", to dst.
+func (s Source) Append(dst []byte) []byte {
+	dst = append(append(dst, s.Partition.Topic...), '/')
+	dst = append(strconv.AppendInt(dst, int64(s.Partition.ID), 10), ':')
+	return strconv.AppendInt(dst, s.Offset, 10)
+}
+
+// ParseSource reads what Append writes.
+func ParseSource(text []byte) (s Source, err error) {
+	colon := bytes.LastIndexByte(text, ':')
+	slash := bytes.LastIndexByte(text[:max(colon, 0)], '/')
+	if slash < 1 {
+		return s, fmt.Errorf("%.40q is no place such as examples/3:123456", text)
+	}
+	id, err := strconv.ParseInt(string(text[slash+1:colon]), 10, 32)
+	if err != nil || id < 0 {
+		return s, fmt.Errorf("%.20q is no partition", text[slash+1:colon])
+	}
+	offset, err := strconv.ParseInt(string(text[colon+1:]), 10, 64)
+	if err != nil || offset < 0 || offset == math.MaxInt64 {
+		return s, fmt.Errorf("%.20q is no offset", text[colon+1:])
+	}
+	return Source{stream.Partition{Topic: string(text[:slash]), ID: int32(id)}, offset}, nil
+}
+
+// SourceOf returns the place from which a record was forwarded, or ok false where
+// its headers name none.
+func SourceOf(r *stream.Record) (s Source, ok bool, err error) {
+	text, ok, err := one(r, SourceKey)
+	if !ok || err != nil {
+		return s, ok, err
+	}
+	s, err = ParseSource(text)
+	return s, true, err
+}
+
+func one(r *stream.Record, key string) (value []byte, ok bool, err error) {
+	for _, h := range r.Headers {
+		if h.Key != key {
+			continue
+		}
+		if ok {
+			return nil, true, errors.New("the header comes twice")
+		}
+		value, ok = h.Value, true
+	}
+	return value, ok, nil
+}
