@@ -7,6 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
@@ -22,14 +23,15 @@ func exitCode(err error) cli.Code {
 	var fenced *modeltopic.FencedError
 	var promote *modeltopic.PromoteError
 	var expect *modeltopic.ExpectError
+	var session *kafkaio.SessionError
 	switch {
 	case errors.As(err, &own):
 		return own.Code
 	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid):
 		return cli.Data
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.As(err, &expect):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.As(err, &expect), errors.As(err, &session):
 		return cli.Temporary
-	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &fenced):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced), errors.As(err, &fenced):
 		return cli.Fenced
 	}
 	return cli.CodeOf(err)

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -35,6 +37,7 @@ type predict struct {
 	sourceFlags
 	codecFlags
 	kafkaFlags
+	sessionFlags
 	outgoing
 	modelFile, output      string
 	predictions, positions string
@@ -54,8 +57,10 @@ type predict struct {
 	header  *csvHeader                // of the csv file that is read; nil without
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
+	reg     prometheus.Registerer
 	page    status.Serving
 
+	isShadow      bool
 	shadowMetrics *metrics.Predictor
 	started       time.Time
 	counts        struct{ predictions, refused, skipped atomic.Uint64 }
@@ -91,6 +96,11 @@ model. The label is positive where the decision is not negative, which need not
 be where the probability is ½ or more. With --threshold P it is positive where
 the probability is P or more, and an example without a probability is an error.
 
+With --group any number of processes share the partitions of --topics, each
+under a --member of its own. Predictions and positions are written in one
+transaction, so that readers of committed records see exactly one prediction for
+each record, whatever is killed or paused meanwhile.
+
 With --alias the model is not the newest version but the one that the alias
 stands for, until streamsvm model promote or rollback changes that. With --shadow
 a second alias is tried on the same records of --topics: its predictions go to
@@ -103,6 +113,7 @@ after --topic-wait the exit code is 69. A service that starts before its trainer
 wants --topic-wait -1s.`,
 		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
 			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
+			"streamsvm predict --model-topic models --topics examples --predictions-topic scored --group scorers --member 0\n" +
 			"streamsvm predict --model-topic models --alias champion --listen 127.0.0.1:8080\n" +
 			"streamsvm predict --model model.ssm --listen 127.0.0.1:8080\n" +
 			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
@@ -120,6 +131,7 @@ wants --topic-wait -1s.`,
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
+				f.StringVar(&p.group, "group", "", "consumer `GROUP` that shares the partitions of --topics out among its processes, and keeps the positions; each record gets one prediction")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
@@ -131,6 +143,7 @@ wants --topic-wait -1s.`,
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
+			p.sessionFlags.define(f)
 			f.Group("Shadow", func() {
 				f.StringVar(&p.shadow, "shadow", "", "score the records of --topics with what the alias `NAME` stands for, too")
 				f.StringVar(&p.shadowTopic, "shadow-topic", "", "`TOPIC` for the shadow's predictions; created if it does not exist")
@@ -146,7 +159,7 @@ wants --topic-wait -1s.`,
 
 func (p *predict) serve(ctx context.Context) error {
 	reg := metrics.NewRegistry(version.String)
-	p.m = metrics.NewPredictor(reg)
+	p.m, p.reg = metrics.NewPredictor(reg), reg
 	if p.shadow != "" {
 		p.shadowMetrics = metrics.NewShadow(reg)
 	}
@@ -205,6 +218,8 @@ func (p *predict) serve(ctx context.Context) error {
 	p.page.Measured(p.quality, f.texts)
 	srv.ready.Store(true)
 	switch {
+	case p.group != "":
+		err = p.scoreGroup(ctx)
 	case len(p.topics) > 0:
 		err = p.scoreTopics(ctx)
 	case p.listen != "":
@@ -273,7 +288,7 @@ func (p *predict) check() error {
 				return err
 			}
 		}
-		return alone(c, "--topics", "predictions-topic", "positions", "until-end", "shadow", "shadow-topic", "headers", "keep", "cloudevents", "errors-topic")
+		return alone(c, "--topics", append(sessionNames, "predictions-topic", "positions", "group", "until-end", "shadow", "shadow-topic", "headers", "keep", "cloudevents", "errors-topic")...)
 	}
 	if err := p.checkShadow(); err != nil {
 		return err
@@ -294,7 +309,17 @@ func (p *predict) check() error {
 	}
 	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
 	p.sourceFlags.wait, p.sourceFlags.maxDown = p.modelFlags.wait, p.modelFlags.down
-	return errors.Join(p.sourceFlags.check(c)...)
+	if p.group == "" {
+		return errors.Join(append(p.sourceFlags.check(c), alone(c, "--group", sessionNames...))...)
+	}
+	switch {
+	case p.positions != "":
+		return c.Bad("positions", errors.New("the group keeps them"))
+	case p.untilEnd:
+		return c.Bad("until-end", errors.New("a group goes on"))
+	}
+	_, err := p.sessionFlags.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, &p.sourceFlags)
+	return err
 }
 
 // follow gets the model, waiting for the first one in a topic. When following
@@ -368,11 +393,8 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	}
 	defer src.Close()
 	pos := src.Start()
-	defer p.startShadow(ctx, src)()
-	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: len(pos)}); err != nil {
-		return err
-	}
-	if err := p.outgoing.open(ctx, p, len(pos)); err != nil {
+	defer p.startShadow(ctx, pos, src.End())()
+	if err := p.openTopics(ctx, len(pos)); err != nil {
 		return err
 	}
 	// Predictions for one partition stay in order.
@@ -405,43 +427,19 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			r := &b.recs[i]
 			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
 		}
-		b.recs = p.withValues(b.recs)
-		b.v = p.current()
-		if b.form, err = p.form(b.v, nil); err != nil {
-			return errors.Join(err, keep())
-		}
-		p.score(ctx, b)
+		out, err := p.scored(ctx, b)
 		if ctx.Err() != nil { // some may have waited for their schema, in vain
 			pos = before
 			return keep()
 		}
+		if err != nil {
+			return errors.Join(err, keep())
+		}
 		p.count(b.rows)
 		at := pos.Clone()
 		p.at.Store(&at)
-		root := ""
-		if len(p.keep) > 0 {
-			if root, err = keepable(b.form); err != nil {
-				return errors.Join(p.c.Bad("keep", err), keep())
-			}
-		}
-		// The values of a batch share memory that belongs to the producer then.
-		values := make([]byte, 0, 96*len(b.recs))
-		headers := make([]stream.Header, 0, len(b.recs))
-		for i := range b.recs {
-			r, row := &b.recs[i], &b.rows[i]
-			from, first := len(values), len(headers)
-			var out stream.Record
-			if row.err != nil && p.outgoing.errors != "" {
-				out = p.outgoing.letter(r, row.err)
-			} else {
-				values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
-				headers = p.outgoing.appendHeaders(headers, r, row, b.v)
-				out = stream.Record{
-					Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
-					Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],
-				}
-			}
-			if err := prod.Produce(ctx, out); err != nil {
+		for _, r := range out {
+			if err := prod.Produce(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -451,6 +449,50 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// openTopics makes the topics that are written, where they do not exist.
+func (p *predict) openTopics(ctx context.Context, partitions int) error {
+	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: partitions}); err != nil {
+		return err
+	}
+	return p.outgoing.open(ctx, p, partitions)
+}
+
+// scored scores the records of b with the model of the moment, and returns the
+// records to write.
+func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, err error) {
+	b.recs = p.withValues(b.recs)
+	b.v = p.current()
+	if b.form, err = p.form(b.v, nil); err != nil {
+		return nil, err
+	}
+	p.score(ctx, b)
+	root := ""
+	if len(p.keep) > 0 {
+		if root, err = keepable(b.form); err != nil {
+			return nil, p.c.Bad("keep", err)
+		}
+	}
+	// The values of a batch share memory that belongs to the producer then.
+	values := make([]byte, 0, 96*len(b.recs))
+	headers := make([]stream.Header, 0, len(b.recs))
+	out = make([]stream.Record, 0, len(b.recs))
+	for i := range b.recs {
+		r, row := &b.recs[i], &b.rows[i]
+		if row.err != nil && p.outgoing.errors != "" {
+			out = append(out, p.outgoing.letter(r, row.err))
+			continue
+		}
+		from, first := len(values), len(headers)
+		values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
+		headers = p.outgoing.appendHeaders(headers, r, row, b.v)
+		out = append(out, stream.Record{
+			Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
+			Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],
+		})
+	}
+	return out, nil
 }
 
 // withValues returns the records that are to be scored: all, or those that are

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
@@ -33,18 +33,19 @@ func (p *predict) checkShadow() error {
 	return nil
 }
 
-// startShadow has the records of src scored by the shadow too, if there is one.
+// startShadow has the records from the positions on scored by the shadow too, if
+// there is one; in a group, those that a group of its own hands out.
 // It reads, scores and writes by itself, so that the predictions that count never
 // wait for it: if it fails, that is logged. wait ends it, or waits until it has
-// come to the ends at which src stops.
-func (p *predict) startShadow(ctx context.Context, src *kafkaio.Source) (wait func()) {
+// come to the ends, where predictions stop there.
+func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (wait func()) {
 	if p.shadow == "" {
 		return func() {}
 	}
 	s := &predict{
 		modelFlags: p.modelFlags, sourceFlags: p.sourceFlags, codecFlags: p.codecFlags, kafkaFlags: p.kafkaFlags,
 		predictions: p.shadowTopic, tombstones: p.tombstones, threshold: p.threshold, c: p.c, cfg: p.cfg, m: p.shadowMetrics,
-		from: src.Start(), outgoing: p.outgoing,
+		from: from, outgoing: p.outgoing, sessionFlags: p.sessionFlags, reg: p.reg, isShadow: true,
 	}
 	s.outgoing.errors = "" // they have been told: a shadow's are among its predictions
 	model, _ := modeltopic.SplitName(p.current().Update.Model)
@@ -53,7 +54,7 @@ func (p *predict) startShadow(ctx context.Context, src *kafkaio.Source) (wait fu
 		s.positions = p.positions + ".shadow"
 	}
 	if p.untilEnd {
-		s.until = src.End()
+		s.until = ends
 	} else {
 		s.modelFlags.wait = -1 // somebody may be promoted to it
 	}
@@ -65,7 +66,12 @@ func (p *predict) startShadow(ctx context.Context, src *kafkaio.Source) (wait fu
 		err := s.follow(own, cancel)
 		if err == nil {
 			s.quality = newQuality(s.current().Task(), s.current().Classes(), 1000)
-			err = s.scoreTopics(own)
+			if s.group == "" {
+				err = s.scoreTopics(own)
+			} else {
+				s.group += ".shadow"
+				err = s.scoreGroup(own)
+			}
 		}
 		if own.Err() != nil {
 			err = s.ended(own) // nil if it was to end

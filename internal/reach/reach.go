@@ -37,6 +37,11 @@ type Config struct {
 // Client returns a client for requests to the cluster. A request is tried once
 // with every broker named.
 func (c Config) Client(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(c.Options(opts...)...)
+}
+
+// Options are what Client makes a client with: the opts given come last.
+func (c Config) Options(opts ...kgo.Opt) []kgo.Opt {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...), kgo.ClientID(c.ClientID), kgo.DisableClientMetrics(),
@@ -51,7 +56,7 @@ func (c Config) Client(opts ...kgo.Opt) (*kgo.Client, error) {
 	if c.SASL != nil {
 		opts = append(opts, kgo.SASL(mechanism{c.SASL}))
 	}
-	return kgo.NewClient(opts...)
+	return opts
 }
 
 // Broker is a connection to one broker of a cluster. It must be closed.

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// sessionFlags say how a member of a consumer group works.
+type sessionFlags struct {
+	member                 int
+	protocol               string
+	batch                  int
+	interval               time.Duration
+	transaction, heartbeat time.Duration
+}
+
+func (o *sessionFlags) define(f *cli.Flags) {
+	f.Group("Group", func() {
+		f.IntVar(&o.member, "member", -1, "number of this process among those of --group, each of which needs one of its own, from 0 on (default: that at the end of the host's name, as a StatefulSet gives it, else 0)")
+		f.Lookup("member").DefValue = ""
+		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
+		f.IntVar(&o.batch, "batch", 1000, "most records in a transaction")
+		f.DurationVar(&o.interval, "commit-interval", 200*time.Millisecond, "longest time that a transaction collects records")
+		f.DurationVar(&o.transaction, "transaction-timeout", 20*time.Second, "how long the transaction of a process that has died holds up those who read its partitions")
+		f.DurationVar(&o.heartbeat, "session-timeout", 10*time.Second, "how long a process may be silent until others get its partitions; of protocol consumer the brokers' own counts")
+	})
+}
+
+// sessionNames are the flags' names.
+var sessionNames = []string{"member", "group-protocol", "batch", "commit-interval", "transaction-timeout", "session-timeout"}
+
+// options are those of a session of the group that reads what o says.
+func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) (kafkaio.SessionOptions, error) {
+	read, err := o.options(c, cfg, nil)
+	if err != nil {
+		return kafkaio.SessionOptions{}, err
+	}
+	for name, bad := range map[string]bool{
+		"member": c.Given("member") && s.member < 0, "batch": s.batch < 1, "commit-interval": s.interval <= 0,
+		"transaction-timeout": s.transaction < time.Second, "session-timeout": s.heartbeat < time.Second,
+	} {
+		if bad {
+			return kafkaio.SessionOptions{}, c.Bad(name, errors.New("it is too small"))
+		}
+	}
+	so := kafkaio.SessionOptions{
+		Config: cfg, Topics: o.topics, Group: o.group, Member: s.member, Start: read.Start, StartTime: read.StartTime,
+		MaxRecords: s.batch, MaxWait: s.interval, TransactionTimeout: s.transaction, SessionTimeout: s.heartbeat,
+		Server: s.protocol == "consumer", MaxDown: o.maxDown, TopicWait: o.wait,
+	}
+	if so.Member < 0 {
+		host, _ := os.Hostname()
+		so.Member = ordinal(host)
+	}
+	if err := so.Validate(); err != nil {
+		return so, cli.Fail(cli.Usage, err)
+	}
+	return so, nil
+}
+
+var lastNumber = regexp.MustCompile(`-(\d{1,6})$`)
+
+// ordinal is the number of a pod of a StatefulSet, by its name, else 0.
+func ordinal(host string) int {
+	m := lastNumber.FindStringSubmatch(host)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}

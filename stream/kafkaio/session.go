@@ -1,0 +1,469 @@
+package kafkaio
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// SessionOptions of NewSession.
+type SessionOptions struct {
+	Config
+	// Topics to read, at least one. All members of a group name the same ones.
+	Topics []string
+	// Group is the consumer group that shares them out, and keeps the positions.
+	Group string
+	// Member is the number of this one, which no other process may have.
+	Member int
+	// Start is where partitions are read from of which the group has no position,
+	// StartTime its time for StartTimestamp. Where a position does not exist any
+	// more, reading goes on at the oldest record.
+	Start     StartAt
+	StartTime time.Time
+
+	// MaxRecords and MaxWait bound what Fetch returns, and with it a transaction:
+	// it returns so many records, or those that have come until so long after the
+	// first one. 0 is 1,000 and 200 ms.
+	MaxRecords int
+	MaxWait    time.Duration
+	// TransactionTimeout is how long the brokers keep a transaction open whose
+	// member does not answer any more: for so long readers of its partitions see
+	// nothing new. 0 is 20 s.
+	TransactionTimeout time.Duration
+	// SessionTimeout is how long a member may be silent until others get its
+	// partitions. 0 is 10 s. With Server the brokers' own counts.
+	SessionTimeout time.Duration
+	// RebalanceTimeout is how long members are waited for when partitions change
+	// hands. 0 is 10 s.
+	RebalanceTimeout time.Duration
+	// Server has the brokers share partitions out (KIP-848, Apache Kafka 4.0 and
+	// later) instead of one of the members. All members must agree.
+	Server bool
+
+	// MaxDown ends Fetch with an error when no broker has answered for so long; 0
+	// waits forever.
+	MaxDown time.Duration
+	// TopicWait is as in SourceOptions.
+	TopicWait time.Duration
+}
+
+func (o *SessionOptions) setDefaults() {
+	o.Start = cmp.Or(o.Start, StartEarliest)
+	o.MaxRecords = cmp.Or(o.MaxRecords, 1000)
+	o.MaxWait = cmp.Or(o.MaxWait, 200*time.Millisecond)
+	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, 20*time.Second)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 10*time.Second)
+	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, 10*time.Second)
+}
+
+// Validate returns an error that names the first option out of its range.
+func (o *SessionOptions) Validate() error {
+	read := SourceOptions{Config: o.Config, Topics: o.Topics, Start: o.Start, StartTime: o.StartTime}
+	if err := read.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.Group == "":
+		return errors.New("kafka session: no group given")
+	case o.Member < 0:
+		return fmt.Errorf("kafka session: member %d is negative", o.Member)
+	case o.MaxRecords < 0 || o.MaxWait < 0 || o.TransactionTimeout < 0 || o.SessionTimeout < 0 || o.RebalanceTimeout < 0 || o.MaxDown < 0:
+		return errors.New("kafka session: a bound is negative")
+	}
+	return nil
+}
+
+// SessionID is the transactional id of a member of a group, and its
+// group.instance.id.
+func SessionID(group string, member int) string { return group + "-" + strconv.Itoa(member) }
+
+// Session reads as one of several members of a consumer group and writes
+// what follows from the records, together with the positions behind them, in
+// transactions. So what follows from a record is written exactly once, as far as
+// readers of committed records see, whichever members have been killed or paused
+// or have had their partitions taken away meanwhile. What follows from the
+// records of a partition is written in their order.
+//
+// The member is static: restarted within SessionTimeout it gets the partitions
+// that it had. It keeps nothing of its own, and is used by one goroutine at a
+// time; Lag and Positions may be called by others.
+//
+// This is franz-go's GroupTransactSession: kafka-go knows neither transactions
+// when it writes nor generations of a group when it commits in one.
+type Session struct {
+	opt SessionOptions
+	c   *client
+	id  string
+
+	mu     sync.Mutex
+	kgo    *kgo.GroupTransactSession
+	ends   stream.Offsets // of partitions, when they were last read
+	failed []time.Time    // when sessions with the brokers failed, of late
+
+	taken    atomic.Bool  // another process is this member now
+	answered atomic.Int64 // when a broker did, in ns
+	told     time.Time    // when an error of the group was logged
+	looked   time.Time    // into an outage
+	down     time.Time    // since when it lasts; zero without one
+}
+
+// SessionError says that sessions of a member with the brokers end again and
+// again: the program should start anew.
+type SessionError struct {
+	ID  string // GROUP-MEMBER
+	Err error  // of the last one
+}
+
+func (e *SessionError) Error() string {
+	return fmt.Sprintf("kafka: %d sessions of %s have failed within %v, the last one: %s", maxFailures, e.ID, failureWindow, e.Err)
+}
+
+func (e *SessionError) Unwrap() error { return e.Err }
+
+// A member gives up after so many failed sessions in so long.
+const (
+	maxFailures   = 3
+	failureWindow = time.Minute
+)
+
+// NewSession joins the group. It waits for topics and brokers as NewSource does.
+func NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.setDefaults()
+	c, err := o.Config.open(o.Topics)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{opt: o, c: c, id: SessionID(o.Group, o.Member), ends: stream.Offsets{}}
+	if _, err = c.waitTopics(ctx, o.Topics, o.TopicWait, o.MaxDown); err == nil {
+		err = s.open()
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open joins the group anew.
+func (s *Session) open() error {
+	o := &s.opt
+	start := kgo.NewOffset().AtStart()
+	switch o.Start {
+	case StartLatest:
+		start = kgo.NewOffset().AtEnd()
+	case StartTimestamp:
+		start = kgo.NewOffset().AfterMilli(o.StartTime.UnixMilli())
+	}
+	opts := []kgo.Opt{
+		kgo.TransactionalID(s.id), kgo.TransactionTimeout(o.TransactionTimeout),
+		kgo.ConsumerGroup(o.Group), kgo.InstanceID(s.id), kgo.ConsumeTopics(o.Topics...),
+		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.SessionTimeout(o.SessionTimeout), kgo.RebalanceTimeout(o.RebalanceTimeout),
+		kgo.HeartbeatInterval(min(o.SessionTimeout/5, 3*time.Second)),
+		kgo.MetadataMaxAge(10 * time.Second), // the leader of the group finds added partitions so
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+			return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
+		})),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(s.c.timeout),
+		kgo.UnknownTopicRetries(20),
+		// What reach has for single looks at a cluster is too strict here.
+		kgo.MaxVersions(kversion.Stable()), kgo.RequestRetries(20), kgo.RetryTimeout(30 * time.Second),
+		kgo.WithHooks(watcher{s}),
+	}
+	if o.Server {
+		opts = append(opts, kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer())
+	} else {
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	s.answered.Store(time.Now().UnixNano())
+	k, err := kgo.NewGroupTransactSession(s.c.cfg.reach().Options(opts...)...)
+	if err != nil {
+		return fmt.Errorf("kafka: group %s: %w", o.Group, err)
+	}
+	s.mu.Lock()
+	s.kgo = k
+	s.mu.Unlock()
+	return nil
+}
+
+// watcher is told by franz-go's client what it does.
+type watcher struct{ *Session }
+
+// OnBrokerRead implements kgo.HookBrokerRead: it sees that brokers answer.
+func (s watcher) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
+	if err == nil {
+		s.answered.Store(time.Now().UnixNano())
+	}
+}
+
+// OnGroupManageError implements kgo.HookGroupManageError. It must end a session
+// whose member another process is now, at once: the next thing would be that
+// this one takes its place again.
+func (s watcher) OnGroupManageError(err error) {
+	if errors.Is(err, kerr.FencedInstanceID) && !s.taken.Swap(true) {
+		s.mu.Lock()
+		k := s.kgo
+		s.mu.Unlock()
+		if k != nil {
+			go k.Close()
+		}
+	}
+}
+
+// Fetch appends the next records of the partitions that this member has, within
+// MaxRecords and MaxWait; it waits for the first one. Their bytes may be kept.
+// After an error, which is that of ctx, ErrFenced where another process is this
+// member, a *SessionError, or the brokers' refusal, the Session can only be
+// closed.
+func (s *Session) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	n := len(dst)
+	var until time.Time
+	for {
+		wait := time.Second
+		if len(dst) > n {
+			if wait = time.Until(until); wait <= 0 || len(dst)-n >= s.opt.MaxRecords {
+				return dst, nil
+			}
+		}
+		pctx, cancel := context.WithTimeout(ctx, wait)
+		fetches := s.kgo.PollRecords(pctx, s.opt.MaxRecords-(len(dst)-n))
+		cancel()
+		if ctx.Err() != nil {
+			return dst, ctx.Err()
+		}
+		if s.taken.Load() {
+			return dst, s.takenOver()
+		}
+		for _, e := range fetches.Errors() {
+			if err := s.judge(e); err != nil {
+				return dst, err
+			}
+		}
+		if err := s.outage(ctx); err != nil {
+			return dst, err
+		}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if p.Err == nil {
+				s.mu.Lock()
+				s.ends[stream.Partition{Topic: p.Topic, ID: p.Partition}] = p.LastStableOffset
+				s.mu.Unlock()
+			}
+			for _, r := range p.Records {
+				dst = append(dst, stream.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp, Key: r.Key, Value: r.Value})
+				if len(r.Headers) > 0 {
+					h := make([]stream.Header, len(r.Headers))
+					for i := range r.Headers {
+						h[i] = stream.Header{Key: r.Headers[i].Key, Value: r.Headers[i].Value}
+					}
+					dst[len(dst)-1].Headers = h
+				}
+			}
+		})
+		if until.IsZero() && len(dst) > n {
+			until = time.Now().Add(s.opt.MaxWait)
+		}
+	}
+}
+
+// judge decides what an error of polling means: nil if reading goes on by itself.
+func (s *Session) judge(e kgo.FetchError) error {
+	var lost *kgo.ErrDataLoss
+	var ke *kerr.Error
+	switch {
+	case errors.Is(e.Err, context.DeadlineExceeded), errors.Is(e.Err, context.Canceled):
+		return nil // ours
+	case errors.Is(e.Err, kgo.ErrClientClosed):
+		return s.takenOver()
+	case errors.As(e.Err, &lost):
+		s.c.log.Error("kafka: offset out of range, records are lost or repeated", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
+		return nil
+	case errors.As(e.Err, &ke):
+		if err := fmt.Errorf("kafka: group %s: %w", s.opt.Group, kafka.Error(ke.Code)); fatal(err) || unfit(ke) {
+			return err
+		}
+	}
+	if now := time.Now(); now.Sub(s.told) > diagnoseEvery {
+		s.told = now
+		s.c.log.Warn("kafka: trying again", "group", s.opt.Group, "topic", e.Topic, "partition", e.Partition, "err", e.Err)
+	}
+	return nil
+}
+
+// unfit reports whether the group refuses this member for good.
+func unfit(err *kerr.Error) bool {
+	switch err {
+	case kerr.InconsistentGroupProtocol, kerr.InvalidSessionTimeout, kerr.GroupMaxSizeReached, kerr.InvalidGroupID:
+		return true
+	}
+	return false
+}
+
+// outage looks whether brokers answer at all. A member hears from them at least
+// at each heartbeat.
+func (s *Session) outage(ctx context.Context) error {
+	down := time.Since(time.Unix(0, s.answered.Load()))
+	switch {
+	case s.opt.MaxDown > 0 && down > s.opt.MaxDown:
+		return fmt.Errorf("kafka: group %s: no usable answer for %v: %w", s.opt.Group, s.opt.MaxDown, kafka.BrokerNotAvailable)
+	case down < 2*stuckAfter:
+		if !s.down.IsZero() {
+			s.c.log.Info("kafka: broker is back", "doing", "read as "+s.id, "down", time.Since(s.down).Round(time.Millisecond))
+			s.down = time.Time{}
+		}
+		return nil
+	case s.down.IsZero():
+		s.down = time.Now().Add(-down)
+		s.c.log.Warn("kafka: no usable answer, trying again", "doing", "read as "+s.id)
+	}
+	if time.Since(s.looked) > diagnoseEvery {
+		s.looked = time.Now()
+		return s.c.refused(ctx)
+	}
+	return nil
+}
+
+// Commit writes the records and the positions behind all that Fetch has returned
+// in one transaction. A record goes to the partition that it names, modulo the
+// partitions that its topic has. A zero Time becomes the current one.
+//
+// Where it returns false nothing has been written, and Fetch returns the same
+// records again, or another member does that has their partitions now. Errors
+// are those of Fetch, or that a record cannot be written. ctx only says how long
+// to wait: a transaction that has begun is ended.
+func (s *Session) Commit(ctx context.Context, recs ...stream.Record) (committed bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.TransactionTimeout+s.opt.SessionTimeout)
+	defer cancel()
+	defer time.AfterFunc(stuckAfter, func() {
+		s.c.log.Warn("kafka: writing takes long", "transactional_id", s.id, "records", len(recs))
+	}).Stop()
+	if committed, err = s.commit(ctx, recs); err == nil {
+		return committed, nil
+	}
+	if s.taken.Load() || errors.Is(err, kerr.FencedInstanceID) {
+		return false, s.takenOver()
+	}
+	var ke *kerr.Error
+	if errors.As(err, &ke) {
+		if refused := fmt.Errorf("kafka: transaction of %s: %w", s.id, kafka.Error(ke.Code)); fatal(refused) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return false, refused
+		}
+	}
+	return false, s.again(ctx, err)
+}
+
+func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error) {
+	if err := s.kgo.Begin(); err != nil {
+		return false, err
+	}
+	var mu sync.Mutex
+	var first error
+	for i := range recs {
+		r := &recs[i]
+		k := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Time}
+		for _, h := range r.Headers {
+			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		s.kgo.Produce(ctx, k, func(_ *kgo.Record, err error) {
+			mu.Lock()
+			first = cmp.Or(first, err)
+			mu.Unlock()
+		})
+	}
+	if err := s.kgo.Client().Flush(ctx); err != nil {
+		return false, err
+	}
+	mu.Lock()
+	failed := first
+	mu.Unlock()
+	if failed != nil {
+		_, err := s.kgo.End(ctx, kgo.TryAbort)
+		return false, cmp.Or(failed, err)
+	}
+	return s.kgo.End(ctx, kgo.TryCommit)
+}
+
+// again makes a new session with the brokers, since the one there was has failed:
+// mostly because they have given up a transaction that took too long.
+func (s *Session) again(ctx context.Context, why error) error {
+	// If another process is this member, the next heartbeat says so. To join the
+	// group before would take its place.
+	if errors.Is(why, kerr.ProducerFenced) || errors.Is(why, kerr.InvalidProducerEpoch) {
+		pctx, cancel := context.WithTimeout(ctx, min(s.opt.SessionTimeout/5, 3*time.Second)+time.Second)
+		for pctx.Err() == nil && !s.taken.Load() {
+			s.kgo.PollRecords(pctx, s.opt.MaxRecords)
+		}
+		cancel()
+		if s.taken.Load() {
+			return s.takenOver()
+		}
+	}
+	s.c.log.Warn("kafka: the session has failed, nothing of its transaction is written; joining again", "group", s.opt.Group, "member", s.opt.Member, "err", why)
+	now := time.Now()
+	for len(s.failed) > 0 && now.Sub(s.failed[0]) > failureWindow {
+		s.failed = s.failed[1:]
+	}
+	if s.failed = append(s.failed, now); len(s.failed) >= maxFailures {
+		return &SessionError{s.id, why}
+	}
+	s.kgo.Close()
+	return s.open()
+}
+
+func (s *Session) takenOver() error {
+	return fmt.Errorf("kafka: another process is member %d of group %s now: each needs a number of its own: %w", s.opt.Member, s.opt.Group, ErrFenced)
+}
+
+// Positions returns the committed positions of the partitions that this member
+// has, those without one left out.
+func (s *Session) Positions() stream.Offsets {
+	s.mu.Lock()
+	k := s.kgo
+	s.mu.Unlock()
+	out := stream.Offsets{}
+	for topic, ps := range k.Client().CommittedOffsets() {
+		for id, at := range ps {
+			if at.Offset >= 0 {
+				out[stream.Partition{Topic: topic, ID: id}] = at.Offset
+			}
+		}
+	}
+	return out
+}
+
+// Lag implements stream.Lagger: records between the committed positions of this
+// member's partitions and their ends, as far as those have been seen.
+func (s *Session) Lag() map[stream.Partition]int64 {
+	at := s.Positions()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lag := map[stream.Partition]int64{}
+	for p, next := range at {
+		if end, ok := s.ends[p]; ok {
+			lag[p] = max(0, end-next)
+		}
+	}
+	return lag
+}
+
+// Close ends the session. The group keeps this member's partitions for it until
+// SessionTimeout has passed.
+func (s *Session) Close() error {
+	s.kgo.Close()
+	s.c.close()
+	return nil
+}
