@@ -17,7 +17,7 @@ import (
 // but the arguments.
 func TestDeterministic(t *testing.T) {
 	for _, spec := range registry.All {
-		xs := algostest.Moons(700, spec.Tasks[0], 2)
+		xs := algostest.Moons(300, spec.Tasks[0], 2)
 		var first tune.Result
 		for i, workers := range []int{1, 4} {
 			before := runtime.GOMAXPROCS(workers)
@@ -32,7 +32,7 @@ func TestDeterministic(t *testing.T) {
 				t.Errorf("%s: another outcome with %d workers", spec.Name, workers)
 			}
 		}
-		for i, x := range algostest.Moons(700, spec.Tasks[0], 2) {
+		for i, x := range algostest.Moons(300, spec.Tasks[0], 2) {
 			if !reflect.DeepEqual(x, xs[i]) {
 				t.Fatalf("%s: example %d was changed", spec.Name, i)
 			}
