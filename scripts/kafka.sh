@@ -14,9 +14,10 @@
 #
 # A secure broker has a listener for each way to connect, on ports of its own:
 # PLAINTEXT, TLS, MTLS (wants client certificates), EXPIRED (TLS, with a
-# certificate that has expired), SASL and SASLTLS (PLAIN and both SCRAM). Users
-# are admin, trainer and nobody, with the password in DIR/tls/password; admin
-# and whoever comes over PLAINTEXT may do everything, the others what ACLs say.
+# certificate that has expired), SASL and SASLTLS (PLAIN and both SCRAM), OAUTH
+# and OAUTHTLS (OAUTHBEARER with unsigned tokens, which end their sessions). Users
+# are admin, trainer and nobody, with the password in DIR/tls/password; admin and
+# whoever comes over PLAINTEXT may do everything, the others what ACLs say.
 # Certificates and keys are made in DIR/tls. All of it is for this machine only.
 #
 # The brokers of a cluster are in DIR/1 to DIR/3, each of which start, stop,
@@ -198,9 +199,9 @@ certificates() {
 }
 
 # configure_secure PORTS… adds to the configuration: PORTS are those of TLS,
-# MTLS, EXPIRED, SASL and SASLTLS.
+# MTLS, EXPIRED, SASL, SASLTLS, OAUTH and OAUTHTLS.
 configure_secure() {
-	local names=(TLS MTLS EXPIRED SASL SASLTLS) kinds=(SSL SSL SSL SASL_PLAINTEXT SASL_SSL) i n listeners='' map='' secret
+	local names=(TLS MTLS EXPIRED SASL SASLTLS OAUTH OAUTHTLS) kinds=(SSL SSL SSL SASL_PLAINTEXT SASL_SSL SASL_PLAINTEXT SASL_SSL) i n listeners='' map='' secret
 	secret=$(cat "$dir/tls/password")
 	: >"$dir/secure.env"
 	echo "PLAINTEXT=127.0.0.1:$(cat "$dir/port")" >>"$dir/secure.env"
@@ -231,6 +232,14 @@ configure_secure() {
 			listener.name.$n.plain.sasl.jaas.config=$plain required user_admin="$secret" user_trainer="$secret" user_nobody="$secret";
 			listener.name.$n.scram-sha-256.sasl.jaas.config=$scram required;
 			listener.name.$n.scram-sha-512.sasl.jaas.config=$scram required;
+		CONF
+	done
+	for n in oauth oauthtls; do
+		cat >>"$dir/server.properties" <<-CONF
+			listener.name.$n.sasl.enabled.mechanisms=OAUTHBEARER
+			listener.name.$n.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+			# Ends a session with its token, rather than never.
+			listener.name.$n.oauthbearer.connections.max.reauth.ms=3600000
 		CONF
 	done
 	chmod 600 "$dir/server.properties"
@@ -296,7 +305,7 @@ start() {
 		mkdir -p "$dir"
 		rm -rf "$dir/data"
 		local ports
-		mapfile -t ports < <(free_ports 7)
+		mapfile -t ports < <(free_ports 9)
 		configure 1 "${want:-${ports[0]}}" "1@127.0.0.1:${ports[1]}" "${ports[1]}"
 		if [ "$cmd" = secure ]; then
 			certificates

@@ -76,7 +76,7 @@ func TestConfigTypos(t *testing.T) {
 		{"codec: libsvm", "queue: 64KiB", `3: queue = "64KiB": want a whole number; did you mean 65536?`},
 		{"codec: libsvm", "start: yesterday", `3: start: "yesterday" is not earliest, latest`},
 		{"codec: libsvm", "tls-ca: /does/not/exist.pem", `tls: certificates are given, but connections are not encrypted`},
-		{"codec: libsvm", "sasl-mechanism: SCRAM-SHA-512", `3: sasl-mechanism = "SCRAM-SHA-512": want one of none, plain, scram-sha-256, scram-sha-512; did you mean "scram-sha-512"?`},
+		{"codec: libsvm", "sasl-mechanism: SCRAM-SHA-512", `3: sasl-mechanism = "SCRAM-SHA-512": want one of none, plain, scram-sha-256, scram-sha-512, oauthbearer, aws-msk-iam; did you mean "scram-sha-512"?`},
 		{"codec: libsvm", "sasl-username: me", `3: sasl-username: a user is given, but no --sasl-mechanism`},
 		{"codec: libsvm", "password: secret", `3: no setting "password"; did you mean "sasl-password"?`},
 		{"checkpoint: /var/lib/streamsvm\n", "", "checkpoint: model-topic needs it"},

@@ -8,9 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
-
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -200,10 +197,10 @@ func (o *codecFlags) fileOptions() fileio.Options {
 
 // kafkaFlags say how to reach a cluster.
 type kafkaFlags struct {
-	brokers                 []string
-	tls                     bool
-	ca, cert, key           string
-	mechanism, username, id string
+	brokers           []string
+	tls               bool
+	ca, cert, key, id string
+	loginFlags
 }
 
 func (o *kafkaFlags) define(f *cli.Flags) {
@@ -213,15 +210,12 @@ func (o *kafkaFlags) define(f *cli.Flags) {
 		f.StringVar(&o.ca, "tls-ca", "", "PEM `FILE` with the certificates to trust instead of the system's")
 		f.StringVar(&o.cert, "tls-cert", "", "PEM `FILE` with the client's certificate")
 		f.StringVar(&o.key, "tls-key", "", "PEM `FILE` with the client's key")
-		f.Choice(&o.mechanism, "sasl-mechanism", "none", []string{"none", "plain", "scram-sha-256", "scram-sha-512"}, "how to authenticate")
-		f.StringVar(&o.username, "sasl-username", "", "user `NAME`")
-		f.Secret("sasl-password", "the password")
+		o.loginFlags.define(f)
 		f.StringVar(&o.id, "client-id", "streamsvm", "`NAME` in the brokers' logs and quotas")
 	})
 	f.AlsoKnown("brokers", "bootstrap-servers", "bootstrap", "broker-list", "hosts")
 	f.AlsoKnown("tls", "ssl", "security-protocol")
 	f.AlsoKnown("tls-ca", "ssl-ca-location", "ca-file", "truststore")
-	f.AlsoKnown("sasl-username", "user")
 	f.Check(func(c *cli.Call) []error {
 		_, err := o.config(c)
 		return []error{err}
@@ -263,31 +257,9 @@ func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
 	} else if o.ca != "" || o.cert != "" || o.key != "" {
 		return cfg, c.Bad("tls", errors.New("certificates are given, but connections are not encrypted"))
 	}
-	if o.mechanism == "none" {
-		if o.username != "" {
-			return cfg, c.Bad("sasl-username", errors.New("a user is given, but no --sasl-mechanism"))
-		}
-		return cfg, nil
-	}
-	secret, err := c.Secret("sasl-password")
-	if err != nil {
-		return cfg, err
-	}
-	if o.username == "" {
-		return cfg, c.Bad("sasl-username", fmt.Errorf("mechanism %s needs a user name", o.mechanism))
-	}
-	switch o.mechanism {
-	case "plain":
-		cfg.SASL = plain.Mechanism{Username: o.username, Password: secret}
-	case "scram-sha-256":
-		cfg.SASL, err = scram.Mechanism(scram.SHA256, o.username, secret)
-	default:
-		cfg.SASL, err = scram.Mechanism(scram.SHA512, o.username, secret)
-	}
-	if err != nil {
-		return cfg, c.Bad("sasl-username", errors.New("user name or password cannot be used"))
-	}
-	return cfg, nil
+	var err error
+	cfg.SASL, err = o.login(c, cfg)
+	return cfg, err
 }
 
 // learnFlags say what is learned, and how: everything that determines a state.

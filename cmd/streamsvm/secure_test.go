@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,10 +38,60 @@ func ways(s *kafkatest.Secure) []way {
 		out = append(out, way{m, "SASL", "User:trainer", login},
 			way{m + " over tls", "SASLTLS", "User:trainer", append([]string{"--tls", "--tls-ca", s.CA}, login...)})
 	}
+	if s.Real { // the embedded broker knows no tokens
+		issuer, secret := tokenEndpoint(s.TB, time.Hour)
+		file := filepath.Join(s.TB.TempDir(), "token")
+		writeFile(s.TB, file, unsigned("trainer", time.Hour))
+		for name, login := range map[string][]string{
+			"token file":         {"--oauth-token-file", file, "--oauth-extensions", "logicalCluster=lkc-1"},
+			"client credentials": {"--oauth-token-url", issuer, "--oauth-client-id", "trainer", "--oauth-client-secret-file", secret, "--oauth-scopes", "kafka"},
+		} {
+			login = append([]string{"--sasl-mechanism", "oauthbearer"}, login...)
+			out = append(out, way{name, "OAUTH", "User:trainer", login},
+				way{name + " over tls", "OAUTHTLS", "User:trainer", append([]string{"--tls", "--tls-ca", s.CA}, login...)})
+		}
+	}
 	for i := range out {
 		out[i].args = append(out[i].args, "--brokers", s.Listeners[out[i].listener])
 	}
 	return out
+}
+
+// tokenHead is what every token of unsigned begins with.
+var tokenHead = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))
+
+// unsigned returns a token that Apache Kafka's validator for tests accepts.
+func unsigned(user string, lives time.Duration) string {
+	now := time.Now()
+	// Seconds are rounded down: a token must not be of the future.
+	claims := fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, user, now.Add(min(lives, 0)).Unix()-1, now.Add(lives).Unix())
+	return tokenHead + "." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "."
+}
+
+// tokenEndpoint starts an issuer of such tokens for the client trainer, and
+// returns its URL and the file with the client's secret.
+func tokenEndpoint(tb testing.TB, lives time.Duration) (url, secretFile string) {
+	const secret = "not-for-anybody-0815"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if id, pass, _ := r.BasicAuth(); id != "trainer" || pass != secret || r.FormValue("grant_type") != "client_credentials" {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"invalid_client"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, unsigned("trainer", lives), int(lives.Seconds()))
+	}))
+	tb.Cleanup(srv.Close)
+	secretFile = filepath.Join(tb.TempDir(), "client-secret")
+	writeFile(tb, secretFile, secret)
+	return srv.URL, secretFile
+}
+
+func writeFile(tb testing.TB, path, text string) {
+	tb.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // eachCluster runs a test on the embedded broker and on Apache Kafka.
@@ -122,6 +174,9 @@ func TestSecureRefusals(t *testing.T) {
 		if err := os.WriteFile(wrong, []byte("wrong-"+s.Password), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		expired := filepath.Join(t.TempDir(), "expired")
+		writeFile(t, expired, unsigned("trainer", -time.Hour))
+		issuer, _ := tokenEndpoint(t, time.Hour)
 		topic := fmt.Sprintf("refused-%d", time.Now().UnixNano())
 		s.CreateTopic("SASL", topic)
 		login := func(user, mechanism, file string) []string {
@@ -144,9 +199,15 @@ func TestSecureRefusals(t *testing.T) {
 			{"expired certificate of the broker", "EXPIRED", []string{"--tls", "--tls-ca", s.CA}, "the broker's certificate has expired on "},
 			{"no client certificate", "MTLS", []string{"--tls", "--tls-ca", s.CA}, "the broker wants a client certificate"},
 			{"expired client certificate", "MTLS", cert(s.ExpiredCert, s.ExpiredKey), "refuses the client's certificate, which has expired on "},
+			{"expired token", "OAUTH", []string{"--sasl-mechanism", "oauthbearer", "--oauth-token-file", expired}, "refuses the token of \"trainer\", which has expired at "},
+			{"another mechanism", "OAUTH", login("trainer", "plain", s.PasswordFile), "Unsupported SASL Mechanism"},
+			{"token endpoint refuses", "OAUTH", []string{"--sasl-mechanism", "oauthbearer", "--oauth-token-url", issuer, "--oauth-client-id", "trainer", "--oauth-client-secret-file", wrong}, "the token endpoint answers 401 invalid_client"},
 			{"unauthorised topic", "SASL", login("nobody", "plain", s.PasswordFile), "topic " + topic},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				if c.listener == "OAUTH" && !s.Real {
+					t.Skip("the embedded broker knows no tokens")
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				args := append([]string{"train", "--topics", topic, "--until-end", "--log-level", "debug", "--brokers", s.Listeners[c.listener]}, c.args...)
@@ -157,8 +218,8 @@ func TestSecureRefusals(t *testing.T) {
 				if c.name == "unauthorised topic" && !strings.Contains(strings.ToLower(errText), "authoriz") {
 					t.Errorf("%s does not say that it is about permissions", errText)
 				}
-				if strings.Contains(out+errText, s.Password) {
-					t.Errorf("the password is told: %s", errText)
+				if strings.Contains(out+errText, s.Password) || strings.Contains(out+errText, tokenHead) {
+					t.Errorf("the password or a token is told: %s", errText)
 				}
 			})
 		}
@@ -264,4 +325,53 @@ func TestNoSecret(t *testing.T) {
 			t.Errorf("%d files, %v", files, err)
 		}
 	})
+}
+
+// TestSecureTokensExpire: a trainer whose sessions end with its tokens goes on, with
+// new ones, and says nothing of it.
+func TestSecureTokensExpire(t *testing.T) {
+	s := kafkatest.NewSecure(t, true)
+	const lives = 5 * time.Second
+	issuer, secret := tokenEndpoint(t, lives)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	topic, state := fmt.Sprintf("expire-%d", time.Now().UnixNano()), filepath.Join(t.TempDir(), "state")
+	login := []string{"--brokers", s.Listeners["OAUTH"], "--sasl-mechanism", "oauthbearer", "--oauth-token-url", issuer, "--oauth-client-id", "trainer", "--oauth-client-secret-file", secret}
+	settings := append([]string{"--topics", topic, "--model-topic", topic + "-models", "--checkpoint", state, "--group", topic}, login...)
+	s.Allow("OAUTH", must(t, append([]string{"acls", "--principal", "trainer"}, settings...)...))
+	s.Allow("OAUTH", must(t, append([]string{"acls", "--principal", "trainer", "--role", "predict", "--predictions-topic", topic, "--topics", topic}, login...)...))
+	fill := func(n string) {
+		must(t, append([]string{"generate", "moons", "--count", n, "--topic", topic, "--partitions", "1", "-q"}, login...)...)
+	}
+	fill("300")
+	var text buffer
+	done := make(chan int)
+	go func() {
+		args := append([]string{"train", "--learner", "pegasos", "--tune=off", "--warmup", "50", "--checkpoint-every", "300", "--checkpoint-interval", "0s"}, settings...)
+		done <- program().Main(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: &text, Err: &text, Getenv: func(string) (string, bool) { return "", false }})
+	}()
+	learned := func(n string) {
+		t.Helper()
+		if !waitCheckpoints(t, state, 1, nil) {
+			t.Fatal("no checkpoint")
+		}
+		for newest(t, state).Meta["learned"] != n {
+			select {
+			case code := <-done:
+				t.Fatalf("it ends with %d:\n%s", code, text.String())
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	learned("300")
+	time.Sleep(2 * lives)
+	fill("300")
+	learned("600")
+	cancel()
+	if code := <-done; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if strings.Contains(text.String(), "level=WARN") || strings.Contains(text.String(), tokenHead) {
+		t.Errorf("it says:\n%s", text.String())
+	}
 }

@@ -43,7 +43,9 @@ func TestUsageErrors(t *testing.T) {
 		add(command+" --topics a "+away, "--start soon", "--topics a", "--topic-wait 5", "--topic-wait x",
 			"--tls-ca none.pem", "--tls-key none.pem", "--tls --tls-ca none.pem", "--tls --tls-ca DATA", "--tls --tls-cert none.pem", "--tls --tls-key none.pem",
 			"--sasl-mechanism gssapi", "--sasl-username u", "--sasl-mechanism plain", "--sasl-mechanism plain --sasl-username u", "--sasl-password p",
-			"--sasl-mechanism plain --sasl-username u --sasl-password-file none")
+			"--sasl-mechanism plain --sasl-username u --sasl-password-file none", "--sasl-mechanism oauthbearer", "--sasl-mechanism oauthbearer --oauth-token-file none",
+			"--oauth-scopes s", "--sasl-mechanism oauthbearer --oauth-client-id me", "--sasl-mechanism oauthbearer --oauth-token-url http://127.0.0.1/",
+			"--sasl-mechanism oauthbearer --oauth-token-url nowhere", "--sasl-mechanism oauthbearer --oauth-token-url https://127.0.0.1/ --oauth-client-id me", "--oauth-extensions a=b")
 	}
 	add("train "+away, "", "--topics=")
 	add("train --topics a "+away, "--tolerance maybe", "--codec avro", "--labels 7", "--max-features -1", "--csv-separator ab", "--codec csv --csv-separator=",

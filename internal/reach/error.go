@@ -116,10 +116,16 @@ func closed(err error) bool {
 }
 
 func (p *probe) explainSASL(ctx context.Context, e *Error, handshake bool) {
-	const credentials = "check sasl-username, the password, and sasl-mechanism"
+	credentials, refused := "check sasl-username, the password, and sasl-mechanism", "the broker refuses user name or password"
+	if o, ok := p.Config.SASL.(OAuth); ok {
+		credentials, refused = "who issues it, for whom, and until when must be what the broker accepts", "the broker refuses the token"+o.about()
+	}
 	var own *errCredentials
+	var token *TokenError
 	var refusal *kerr.Error
 	switch {
+	case errors.As(e.Err, &token):
+		e.Reason, e.Remedy, e.Refused = token.Reason, token.Remedy, token.Refused
 	case errors.As(e.Err, &own):
 		e.Reason, e.Remedy, e.Refused = own.reason, credentials, true
 	case errors.Is(e.Err, kerr.UnsupportedSaslMechanism):
@@ -133,11 +139,11 @@ func (p *probe) explainSASL(ctx context.Context, e *Error, handshake bool) {
 	case errors.As(e.Err, &refusal) && !handshake:
 		// Brokers do not say which of the two is wrong, and their message may be
 		// anything: it is left out.
-		e.Reason, e.Remedy, e.Refused = "the broker refuses user name or password", credentials, errors.Is(refusal, kerr.SaslAuthenticationFailed)
+		e.Reason, e.Remedy, e.Refused = refused, credentials, errors.Is(refusal, kerr.SaslAuthenticationFailed)
 	case closed(e.Err) && handshake:
 		e.Reason, e.Remedy, e.Refused = "the broker closes the connection when asked to authenticate", "the listener may not authenticate: leave out sasl-mechanism, or use another port", true
 	case closed(e.Err):
-		e.Reason, e.Remedy, e.Refused = "the broker refuses user name or password (it closes the connection)", credentials, true
+		e.Reason, e.Remedy, e.Refused = refused+" (it closes the connection)", credentials, true
 	}
 }
 

@@ -97,6 +97,9 @@ func Dial(ctx context.Context, c Config) (*Broker, error) {
 		}
 		return nil, p.explain(rctx, err)
 	}
+	if o, ok := p.SASL.(OAuth); ok {
+		p.passed(SASL, "token"+o.about())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, step := range steps {

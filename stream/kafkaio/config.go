@@ -17,6 +17,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
+	"golang.org/x/oauth2"
 
 	"github.com/streamsvm/streamsvm/internal/reach"
 )
@@ -50,7 +52,7 @@ type Config struct {
 // client is a connection pool of its own for one reader or writer.
 type client struct {
 	*kafka.Client
-	transport *kafka.Transport
+	transport *transport
 	timeout   time.Duration
 	log       *slog.Logger
 	cfg       Config
@@ -87,13 +89,13 @@ func (c Config) open(topics []string) (*client, error) {
 	if c.RequestTimeout <= 0 {
 		c.RequestTimeout = 10 * time.Second
 	}
-	t := &kafka.Transport{
+	t := &transport{kafka.Transport{
 		ClientID:       c.ClientID,
 		TLS:            c.TLS,
 		SASL:           c.SASL,
 		MetadataTTL:    metadataTTL,
 		MetadataTopics: topics,
-	}
+	}}
 	addr := kafka.TCP(c.Brokers...)
 	return &client{
 		Client:    &kafka.Client{Addr: addr, Transport: t},
@@ -102,6 +104,22 @@ func (c Config) open(topics []string) (*client, error) {
 		log:       c.Log,
 		cfg:       c,
 	}, nil
+}
+
+// transport is kafka-go's, which does not renew sessions (KIP-368): when one ends,
+// with its token or after connections.max.reauth.ms, the broker closes the
+// connection at the next request. All that is requested through it may be
+// requested twice.
+type transport struct{ kafka.Transport }
+
+// RoundTrip implements kafka.RoundTripper.
+func (t *transport) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+	resp, err := t.Transport.RoundTrip(ctx, addr, req)
+	if t.SASL != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		t.CloseIdleConnections() // their sessions are as old
+		return t.Transport.RoundTrip(ctx, addr, req)
+	}
+	return resp, err
 }
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
@@ -143,6 +161,13 @@ func (c *client) refusal(ctx context.Context) error {
 
 func (c Config) reach() reach.Config {
 	return reach.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Timeout: c.RequestTimeout}
+}
+
+// OAuthBearer returns the mechanism OAUTHBEARER (RFC 7628). Every connection asks
+// for a token: a source should keep those that are still valid, as
+// oauth2.ReuseTokenSource does. Extensions, if there are any, are sent with it.
+func OAuthBearer(tokens oauth2.TokenSource, extensions map[string]string) sasl.Mechanism {
+	return reach.OAuth{Source: tokens, Extensions: extensions}
 }
 
 // ReachError says why no broker can be used although one answers: the two sides

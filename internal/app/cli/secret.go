@@ -46,8 +46,7 @@ func (f *Flags) refuseSecrets() error {
 // secret.
 func (c *Call) Secret(name string) (string, error) {
 	file := name + "-file"
-	rank := map[Source]int{FromFlag: 3, FromEnv: 2, FromFile: 1, FromDefault: 0}
-	own, other := rank[c.Origin(name).Source], rank[c.Origin(file).Source]
+	own, other := c.secretRanks(name)
 	flags := c.settings.flags
 	switch {
 	case own == 0 && other == 0:
@@ -70,4 +69,19 @@ func (c *Call) Secret(name string) (string, error) {
 		return "", c.Bad(file, errors.New("the file is empty"))
 	}
 	return v, nil
+}
+
+// SecretFile returns the name of the file that Call.Secret reads, empty if the
+// secret is in a setting.
+func (c *Call) SecretFile(name string) string {
+	if own, other := c.secretRanks(name); own >= other {
+		return ""
+	}
+	return c.settings.flags.Lookup(name + "-file").Value.String()
+}
+
+// secretRanks says how strong the sources of a secret and of its file are.
+func (c *Call) secretRanks(name string) (own, file int) {
+	rank := map[Source]int{FromFlag: 3, FromEnv: 2, FromFile: 1, FromDefault: 0}
+	return rank[c.Origin(name).Source], rank[c.Origin(name+"-file").Source]
 }

@@ -23,7 +23,8 @@ import (
 // Secure is a cluster with TLS, authentication and ACLs. Its users are trainer
 // and nobody, who may do what Allow says, with one password for all mechanisms.
 type Secure struct {
-	tb testing.TB
+	// TB is the test it is for.
+	TB testing.TB
 	// Password is the users' password, PasswordFile a file that holds it.
 	Password, PasswordFile string
 	// CA is a PEM file with the authority to trust, OtherCA one with another.
@@ -32,7 +33,8 @@ type Secure struct {
 	// ExpiredCert and ExpiredKey one that has expired.
 	Cert, Key, ExpiredCert, ExpiredKey string
 	// Listeners by kind: TLS, MTLS (wants client certificates), EXPIRED (TLS with
-	// an expired certificate), SASL, SASLTLS. Embedded, each is a cluster of its
+	// an expired certificate), SASL, SASLTLS, and of Apache Kafka OAUTH and
+	// OAUTHTLS, which take unsigned tokens. Embedded, each is a cluster of its
 	// own.
 	Listeners map[string]string
 	// Real says that it is Apache Kafka.
@@ -58,7 +60,7 @@ func NewSecure(tb testing.TB, real bool) *Secure {
 	}
 	in := func(name string) string { return filepath.Join(dir, "tls", name) }
 	s := &Secure{
-		tb: tb, Real: true, Listeners: map[string]string{}, PasswordFile: in("password"), CA: in("ca.pem"), OtherCA: in("other.pem"),
+		TB: tb, Real: true, Listeners: map[string]string{}, PasswordFile: in("password"), CA: in("ca.pem"), OtherCA: in("other.pem"),
 		Cert: in("trainer.pem"), Key: in("trainer.key"), ExpiredCert: in("expired-trainer.pem"), ExpiredKey: in("expired-trainer.key"),
 	}
 	f, err := os.Open(filepath.Join(dir, "secure.env"))
@@ -77,10 +79,10 @@ func NewSecure(tb testing.TB, real bool) *Secure {
 }
 
 func (s *Secure) readPassword() {
-	s.tb.Helper()
+	s.TB.Helper()
 	text, err := os.ReadFile(s.PasswordFile)
 	if err != nil {
-		s.tb.Fatal(err)
+		s.TB.Fatal(err)
 	}
 	s.Password = strings.TrimSpace(string(text))
 }
@@ -91,7 +93,7 @@ func embeddedSecure(tb testing.TB) *Secure {
 	server, gone := ca.Issue("localhost", time.Hour), ca.Issue("localhost", -time.Hour)
 	client, old := ca.Issue("trainer", time.Hour), ca.Issue("trainer", -time.Hour)
 	s := &Secure{
-		tb: tb, Password: "not-for-anybody-4711", CA: ca.File, OtherCA: other.File, Cert: client.CertFile, Key: client.KeyFile,
+		TB: tb, Password: "not-for-anybody-4711", CA: ca.File, OtherCA: other.File, Cert: client.CertFile, Key: client.KeyFile,
 		ExpiredCert: old.CertFile, ExpiredKey: old.KeyFile, Listeners: map[string]string{}, PasswordFile: filepath.Join(tb.TempDir(), "password"),
 	}
 	if err := os.WriteFile(s.PasswordFile, []byte(s.Password+"\n"), 0o600); err != nil {
@@ -123,9 +125,9 @@ func embeddedSecure(tb testing.TB) *Secure {
 // client returns a client of the cluster of a listener that may do everything,
 // or nil if nobody is kept from anything there.
 func (s *Secure) client(listener string) *kgo.Client {
-	s.tb.Helper()
+	s.TB.Helper()
 	if s.Real {
-		return Client(s.tb, s.admin)
+		return Client(s.TB, s.admin)
 	}
 	opts := []kgo.Opt{kgo.SASL(plain.Auth{User: "admin", Pass: s.Password}.AsMechanism())}
 	switch listener {
@@ -135,13 +137,13 @@ func (s *Secure) client(listener string) *kgo.Client {
 	default:
 		return nil
 	}
-	return Client(s.tb, []string{s.Listeners[listener]}, opts...)
+	return Client(s.TB, []string{s.Listeners[listener]}, opts...)
 }
 
 // Allow grants what the lines, commands of kafka-acls.sh, say, until the test
 // ends.
 func (s *Secure) Allow(listener, lines string) {
-	s.tb.Helper()
+	s.TB.Helper()
 	c := s.client(listener)
 	if c == nil {
 		return
@@ -154,11 +156,11 @@ func (s *Secure) Allow(listener, lines string) {
 	}
 	resp, err := req.RequestWith(ctx, c)
 	if err != nil {
-		s.tb.Fatal(err)
+		s.TB.Fatal(err)
 	}
 	for _, r := range resp.Results {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			s.tb.Fatalf("create ACL: %v", err)
+			s.TB.Fatalf("create ACL: %v", err)
 		}
 	}
 	// A broker takes a moment to hear of them.
@@ -171,10 +173,10 @@ func (s *Secure) Allow(listener, lines string) {
 
 // Revoke takes back what Allow has granted by the same lines.
 func (s *Secure) Revoke(listener, lines string) {
-	s.tb.Helper()
+	s.TB.Helper()
 	c := s.client(listener)
 	if c == nil {
-		s.tb.Fatalf("listener %s has no administrator", listener)
+		s.TB.Fatalf("listener %s has no administrator", listener)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -190,7 +192,7 @@ func (s *Secure) Revoke(listener, lines string) {
 				err = kerr.ErrorForCode(resp.Results[0].ErrorCode)
 			}
 			if err != nil {
-				s.tb.Fatalf("delete ACL: %v", err)
+				s.TB.Fatalf("delete ACL: %v", err)
 			}
 			for s.allows(ctx, c, one) {
 				pause(ctx)
@@ -201,7 +203,7 @@ func (s *Secure) Revoke(listener, lines string) {
 
 // allows tells whether the broker knows the grant.
 func (s *Secure) allows(ctx context.Context, c *kgo.Client, one kmsg.CreateACLsRequestCreation) bool {
-	s.tb.Helper()
+	s.TB.Helper()
 	req := kmsg.NewPtrDescribeACLsRequest()
 	req.ResourceType, req.ResourceName, req.ResourcePatternType = one.ResourceType, &one.ResourceName, one.ResourcePatternType
 	req.Principal, req.Operation, req.PermissionType = &one.Principal, one.Operation, one.PermissionType
@@ -210,14 +212,14 @@ func (s *Secure) allows(ctx context.Context, c *kgo.Client, one kmsg.CreateACLsR
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		s.tb.Fatalf("describe ACLs: %v", err)
+		s.TB.Fatalf("describe ACLs: %v", err)
 	}
 	return len(resp.Resources) > 0
 }
 
 // parse reads a command of kafka-acls.sh.
 func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
-	s.tb.Helper()
+	s.TB.Helper()
 	one := kmsg.NewCreateACLsRequestCreation()
 	one.Host, one.PermissionType, one.ResourcePatternType = "*", kmsg.ACLPermissionTypeAllow, kmsg.ACLResourcePatternTypeLiteral
 	var ops []kmsg.ACLOperation
@@ -229,7 +231,7 @@ func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
 		case "--operation":
 			op, err := kmsg.ParseACLOperation(words[i+1])
 			if err != nil {
-				s.tb.Fatal(err)
+				s.TB.Fatal(err)
 			}
 			ops = append(ops, op)
 		case "--topic":
@@ -248,7 +250,7 @@ func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
 		out = append(out, one)
 	}
 	if len(out) == 0 || one.Principal == "" || one.ResourceName == "" {
-		s.tb.Fatalf("cannot read %q", line)
+		s.TB.Fatalf("cannot read %q", line)
 	}
 	return out
 }
@@ -256,10 +258,10 @@ func (s *Secure) parse(line string) []kmsg.CreateACLsRequestCreation {
 // CreateTopic creates a topic on the cluster of the listener, with one
 // partition, that is deleted at the end of the test.
 func (s *Secure) CreateTopic(listener, name string) {
-	s.tb.Helper()
+	s.TB.Helper()
 	c := s.client(listener)
 	if c == nil {
-		s.tb.Fatalf("listener %s has no administrator", listener)
+		s.TB.Fatalf("listener %s has no administrator", listener)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -272,11 +274,11 @@ func (s *Secure) CreateTopic(listener, name string) {
 		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
 	}
 	if err != nil {
-		s.tb.Fatal(err)
+		s.TB.Fatal(err)
 	}
-	waitLeaders(ctx, s.tb, c, name, 1)
+	waitLeaders(ctx, s.TB, c, name, 1)
 	if s.Real {
-		s.tb.Cleanup(func() { drop(s.tb, s.admin, name) })
+		s.TB.Cleanup(func() { drop(s.TB, s.admin, name) })
 	}
 }
 
