@@ -75,8 +75,10 @@ func (e *Engine) noteSifted(said told, y, w float64) {
 	e.sifted.Add(now, seen, w)
 }
 
-// plan returns the plan as measures; none where the stream is not sifted.
-func (e *Engine) plan(budget float64) []stream.Measure {
+// Plan returns the plan for sifting that forwards at most a share budget of the
+// stream, as measures; none where the stream is not sifted. A budget of 0 or 1 sets
+// no bound.
+func (e *Engine) Plan(budget float64) []stream.Measure {
 	if e.sifted == nil {
 		return nil
 	}

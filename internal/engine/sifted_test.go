@@ -97,11 +97,11 @@ func TestSifted(t *testing.T) {
 			if m.Effective >= m.Sum || m.Effective > float64(e.Prequential().Examples()) {
 				t.Errorf("%g examples count as %g, of %d", m.Sum, m.Effective, e.Prequential().Examples())
 			}
-			p, ok, err := sift.PlanOf(e.plan(0))
+			p, ok, err := sift.PlanOf(e.Plan(0))
 			if !ok || err != nil || p.Kappa != 0 {
 				t.Errorf("plan %+v, %v, %v", p, ok, err)
 			}
-			if p, _, err = sift.PlanOf(e.plan(0.1)); err != nil || p.Kappa == 0 {
+			if p, _, err = sift.PlanOf(e.Plan(0.1)); err != nil || p.Kappa == 0 {
 				t.Errorf("plan under a budget %+v, %v", p, err)
 			}
 			// Mistakes are needed more often than what the rule was sure of.
