@@ -110,6 +110,7 @@ const (
 	StageDecode  Stage = "decode"  // the value is not what the codec expects
 	StageLabel   Stage = "label"   // the label is not one of those configured
 	StageFeature Stage = "feature" // a feature is NaN, infinite, or out of dimension
+	StageWeight  Stage = "weight"  // a header about its weight is not what it should be
 	StageLearn   Stage = "learn"   // the learner refused the example
 )
 

@@ -72,6 +72,11 @@ type Job struct {
 	// ShutdownTimeout bounds what is still done after the context has ended;
 	// 0 is 25 s.
 	ShutdownTimeout time.Duration
+	// SiftTargetLag counts where the stream has been sifted, see
+	// docs/measured/sift.md: while the records that are learned are older than that, and
+	// more wait, the plan that comes with each version asks for less of the stream.
+	// 0 is 30 s.
+	SiftTargetLag time.Duration
 	// Unfinished says that a stream that ends is only part of one: the learner
 	// does not complete its optimisation, and the next run goes on.
 	Unfinished bool
@@ -298,7 +303,8 @@ func (r *run) prepare() error {
 		Decoder: r.run.Decoder, Labels: r.run.Labels, Model: r.Models.Name, FullEvery: r.Models.FullEvery,
 		Tolerance: engine.Tolerance(r.Tolerance), MaxDead: r.MaxDead, SkipTombstones: r.Tombstones == TombstonesSkip,
 		CheckpointInterval: cmp.Or(r.Checkpoints.Interval, 10*time.Second), CheckpointEvery: r.Checkpoints.Every,
-		QueueRecords: r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
+		SiftTargetLag: r.SiftTargetLag,
+		QueueRecords:  r.Queue, ShutdownTimeout: r.ShutdownTimeout, Stop: r.Unfinished, Hooks: hooks, Log: r.Log,
 	}
 	if r.Schemas != nil {
 		r.run.Schemas = r.Schemas.Known

@@ -46,6 +46,7 @@ type train struct {
 	stall          time.Duration
 	queue          int
 	shutdown       time.Duration
+	siftLag        time.Duration
 
 	c *cli.Call
 	// Of the run, once it has started.
@@ -110,6 +111,7 @@ func (t *train) define(f *cli.Flags) {
 		f.Uint64Var(&t.every, "checkpoint-every", 0, "records between checkpoints; 0 sets none")
 		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep")
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
+		f.DurationVar(&t.siftLag, "sift-target-lag", engine.DefaultSiftTargetLag, "where the stream is sifted, ask for less of it while what is learned is older than that")
 		f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for the status page, /metrics, /healthz, /readyz and /version; without a HOST the loopback interface")
 		f.BoolVar(&t.pprof, "pprof", false, "serve profiles of the process under /debug/pprof/ too")
 		f.DurationVar(&t.stall, "stall-timeout", 45*time.Second, "/healthz fails when records wait and there has been no progress for so long")
@@ -132,6 +134,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.queue < 1, "queue", "%d is less than 1", t.queue)
 	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
+	bad(t.siftLag <= 0, "sift-target-lag", "%v is not a time to be behind", t.siftLag)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
 	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
 	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
@@ -234,7 +237,7 @@ func (t *train) job() (trainer.Job, error) {
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
 		return job, err
 	}
-	job.Queue, job.ShutdownTimeout = t.queue, t.shutdown
+	job.Queue, job.ShutdownTimeout, job.SiftTargetLag = t.queue, t.shutdown, t.siftLag
 	return job, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -97,6 +98,9 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	}
 	if x.Labelled && math.Abs(x.Y) >= algos.TooLarge {
 		return refuse(stream.StageLabel, stream.ReasonNotFinite, "y", fmt.Errorf("%g is too large, the limit is %g", x.Y, algos.TooLarge))
+	}
+	if it.Sifted.P > 0 && it.Sifted.P < 1 && e.admission.limits.Unweighted {
+		return refuse(stream.StageWeight, stream.ReasonLimit, sift.HeaderKey, fmt.Errorf("the record was sifted, and learner %s cannot weigh examples", e.cfg.Spec.Name))
 	}
 	if w := x.Importance(); !(w >= leastWeight && w <= mostWeight) {
 		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is not from %g to %g", w, leastWeight, mostWeight))

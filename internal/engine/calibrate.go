@@ -10,8 +10,8 @@ import (
 // learned from, and of its label. The map to probabilities is fed in the order
 // of learning: where labels come late, the decision is that of when the example
 // came, and the map that of when its label has.
-func (e *Engine) judge(decision, label float64) {
-	e.preq.Add(decision, label)
+func (e *Engine) judge(decision, label, weight float64) {
+	e.preq.AddWeighted(decision, label, weight)
 	p := math.NaN()
 	if e.calib != nil {
 		known := e.calib.Known()

@@ -163,7 +163,7 @@ func (e *Engine) said(i int) told {
 	}
 	n := e.classes.told
 	scores := e.decs[i*n : (i+1)*n]
-	return told{float64(algos.Largest(scores)), scores}
+	return told{f: float64(algos.Largest(scores)), scores: scores}
 }
 
 // addClasses tells the learner of the classes up to that of x. The model changes.

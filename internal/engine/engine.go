@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/rest"
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -90,6 +91,10 @@ type Item struct {
 	// Key is what labels are joined by, empty where there is none.
 	Key string
 	Err *stream.RecordError
+	// Sifted and Source are those of a record that was forwarded; none where
+	// Sifted.P is 0, or Source names no topic.
+	Sifted sift.Header
+	Source sift.Source
 	// Tombstone: there is no value, and the record is passed over.
 	Tombstone bool
 }
@@ -126,6 +131,7 @@ type Engine struct {
 	preq      *eval.Prequential
 	curve     *eval.Curve
 	weights   classWeights
+	sifted    *sift.Estimate           // nil unless the stream is sifted
 	calib     *calibrate.Online        // of two classes; else nil
 	soft      *calibrate.OnlineSoftmax // of more than two; else nil
 	steps     uint64
@@ -299,6 +305,7 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	}
 	e.counts.Consumed++
 	e.pass(it)
+	e.passSifted(it)
 	// Examples are numbered, not records: the learner sees what it would see
 	// without the records that cannot be used between them, and without labels.
 	seq := e.counts.Labelled + e.counts.Unlabelled + 1
@@ -322,7 +329,9 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 				e.foretell(x)
 			}
 		} else {
-			e.take(x, untold)
+			told := untold
+			told.sifted = it.Sifted
+			e.take(x, told)
 		}
 	}
 	return nil
@@ -367,6 +376,7 @@ func (e *Engine) take(x *stream.Example, told told) {
 func (e *Engine) push(x *stream.Example, told told) {
 	e.promoter.note(x)
 	x.X = e.transform.Next(x.X)
+	told.weight = x.Weight
 	e.weigh(x)
 	e.fresh = e.fresh || e.classes.fresh(x)
 	e.block, e.told = append(e.block, x), append(e.told, told)
@@ -481,11 +491,7 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			if !x.Labelled {
 				continue
 			}
-			if told := e.told[done+i]; told.known() {
-				e.measure(told, x)
-			} else {
-				e.measure(e.said(i), x)
-			}
+			e.measure(e.told[done+i].or(e.said(i)), x)
 		}
 		done += n
 	}
@@ -497,11 +503,13 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 // measure updates the prequential measures with what was said of x.
 func (e *Engine) measure(said told, x *stream.Example) {
 	e.inBlock--
+	w := (&stream.Example{Weight: said.weight}).Importance()
+	e.noteSifted(said, x.Y, w)
 	if e.classes == nil {
-		e.judge(said.f, x.Y)
+		e.judge(said.f, x.Y, w)
 		return
 	}
-	e.preq.Add(said.f, x.Y)
+	e.preq.AddWeighted(said.f, x.Y, w)
 	e.curve.Add(e.preq)
 	if k := int(x.Y); k < len(said.scores) { // or the class was not known when this was said
 		e.soft.Learn(said.scores, k)
@@ -528,7 +536,7 @@ func (e *Engine) score(xs []*stream.Example, told []told) {
 		}
 		said := told[i]
 		if !said.known() {
-			said = e.said(k)
+			said = said.or(e.said(k))
 			k++
 		}
 		e.measure(said, x)

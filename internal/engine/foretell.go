@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -20,6 +21,17 @@ import (
 type told struct {
 	f      float64 // NaN: nothing
 	scores []float64
+	weight float32     // of the example, without that of its class; 0 stands for 1
+	sifted sift.Header // of its record; none where P is 0
+}
+
+// or returns what was said, or where nothing was, what is said now.
+func (t told) or(now told) told {
+	if t.known() {
+		return t
+	}
+	now.weight, now.sifted = t.weight, t.sifted
+	return now
 }
 
 var untold = told{f: math.NaN()}
@@ -61,7 +73,7 @@ func (e *Engine) foretell(x *stream.Example) {
 	if l, ok := e.learner.(algos.ScoreForeteller); ok {
 		scores := make([]float64, e.per())
 		l.ForetellScores(scores, &c)
-		e.join.examples.at(n).told = told{float64(algos.Largest(scores)), scores}
+		e.join.examples.at(n).told = told{f: float64(algos.Largest(scores)), scores: scores}
 		return
 	}
 	if e.asked = append(e.asked, asked{n, c.X}); len(e.asked) == blockSize {

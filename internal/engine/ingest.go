@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -17,7 +18,8 @@ import (
 type batch struct {
 	items   []Item
 	records []stream.Record
-	bytes   int64 // of room, taken up by the values of its records
+	bytes   int64     // of room, taken up by the values of its records
+	last    time.Time // of its last record; zero where unknown
 }
 
 // ingest fetches and decodes ahead of learning. Decoding happens on its own
@@ -109,7 +111,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	for i := range recs {
 		b.bytes += int64(len(recs[i].Value))
 	}
-	b.bytes = min(b.bytes, in.bytes)
+	b.bytes, b.last = min(b.bytes, in.bytes), recs[len(recs)-1].Time
 	if in.room.Acquire(ctx, b.bytes) != nil {
 		return false
 	}
@@ -126,6 +128,8 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 				in.err = err
 				return false
 			}
+			it.Err = stream.At(r, err)
+		} else if err := it.weigh(r); err != nil {
 			it.Err = stream.At(r, err)
 		}
 		if in.join {

@@ -48,6 +48,7 @@ func (r *run) snapshot() error {
 		return err
 	}
 	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended || r.taken) {
+		r.keepUp()
 		if j.update, err = r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond)); err != nil {
 			return err
 		}

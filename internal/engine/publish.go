@@ -25,7 +25,7 @@ func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*str
 	}
 	u := &stream.Update{
 		Kind: stream.Full, Model: cfg.Model, Learner: p.Learner, Version: version, Created: created,
-		Step: e.Report().Step, Examples: e.counts.Learned, Offsets: e.Offsets(), Evaluation: e.Evaluation(),
+		Step: e.Report().Step, Examples: e.counts.Learned, Offsets: e.reached(), Evaluation: append(e.Evaluation(), e.Plan(cfg.budget)...),
 		Hash: xxhash.Sum64(payload), Payload: payload,
 	}
 	if cfg.Store != nil {

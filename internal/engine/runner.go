@@ -113,9 +113,15 @@ type RunConfig struct {
 	ShutdownTimeout time.Duration
 	// Stop says not to finish the learner when a bounded stream ends.
 	Stop bool
+	// SiftTargetLag, where the stream is sifted, is how old the records consumed
+	// may be before less of the stream is asked for; 0 is DefaultSiftTargetLag.
+	SiftTargetLag time.Duration
 	// Hooks are told what happens, see StartedHook and its like.
 	Hooks []any
 	Log   *slog.Logger
+
+	// budget is the share of the stream that is asked for; 0 stands for all.
+	budget float64
 }
 
 // Result says how a run ended.
@@ -145,6 +151,9 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	}
 	if cfg.Tolerance == "" {
 		cfg.Tolerance = TolerateNone
+	}
+	if cfg.SiftTargetLag == 0 {
+		cfg.SiftTargetLag = DefaultSiftTargetLag
 	}
 	if cfg.MaxDead == 0 {
 		cfg.MaxDead = DefaultMaxDead
@@ -233,6 +242,8 @@ type run struct {
 	versions versions // of the models at the gate
 	taken    bool     // a candidate has been, and has no version yet
 
+	newest time.Time // of the records consumed
+
 	dead []*stream.RecordError // the latest, as far as this run has seen them
 }
 
@@ -254,6 +265,9 @@ func (r *run) loop(ctx context.Context) error {
 			r.in.depth.Add(-int64(len(b.items)))
 			if err := r.consume(b); err != nil {
 				return err
+			}
+			if !b.last.IsZero() {
+				r.newest = b.last
 			}
 			r.in.recycle(b)
 		case err := <-r.saved:

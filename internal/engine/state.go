@@ -88,6 +88,7 @@ func (e *Engine) fields(f *state.Fields) {
 	e.moreFields(f)
 	e.sightFields(f)
 	e.weights.fields(f, e.numClasses())
+	e.siftFields(f)
 	// Part of a state only where something was clipped.
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)

@@ -129,6 +129,8 @@ type Summary struct {
 	// the summary.
 	Interval *[2]Number `json:"interval"`
 	Window   Window     `json:"window"`
+	// Weighted is nil while all examples weigh 1.
+	Weighted *Weighted `json:"weighted,omitempty"`
 }
 
 // warnFrom is the number of examples from which on an accuracy says enough to

@@ -24,6 +24,7 @@ type Prequential struct {
 	bins        *bins
 	blocks      blocks
 	calibration calibration
+	weights     *weighing // nil while all are 1
 	// More than two classes: counts over all examples, and over the window.
 	classes, recentClasses *confusion
 
@@ -287,6 +288,7 @@ func (p *Prequential) Fields(f *state.Fields) {
 		f.Group("bins", p.bins.fields)
 		p.laterFields(f)
 	}
+	p.weightFields(f)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -341,6 +343,12 @@ func (p *Prequential) recount() {
 
 // Summary returns all measures.
 func (p *Prequential) Summary() Summary {
+	s := p.summary()
+	s.Weighted = p.Weighted()
+	return s
+}
+
+func (p *Prequential) summary() Summary {
 	if p.classes != nil {
 		return p.classSummary()
 	}
@@ -376,7 +384,8 @@ func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}
 	if p.classes != nil {
-		return append(append(out, classMeasures(&s.Measures, "")...), classMeasures(&s.Window.Measures, "_window")...)
+		out = append(append(out, classMeasures(&s.Measures, "")...), classMeasures(&s.Window.Measures, "_window")...)
+		return append(out, p.weightedMeasures()...)
 	}
 	list := func(m *Measures, suffix string) {
 		put := func(name string, v Number) {
@@ -404,5 +413,5 @@ func (p *Prequential) Measures() []stream.Measure {
 	}
 	list(&s.Measures, "")
 	list(&s.Window.Measures, "_window")
-	return out
+	return append(out, p.weightedMeasures()...)
 }

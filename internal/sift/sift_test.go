@@ -208,3 +208,53 @@ func TestUnbiased(t *testing.T) {
 		}
 	}
 }
+
+// TestPlan: a plan asks for as much of the stream as its budget, most of what is
+// needed, and its band follows the crowd at the margin.
+func TestPlan(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	e := new(Estimate)
+	if p := e.Plan(1); p != (Plan{S: DefaultBand}) {
+		t.Errorf("%+v while nothing is known", p)
+	}
+	for i := range 20000 {
+		seen := 1 + 1.2*r.NormFloat64()
+		p := (&Plan{S: 0.1}).Probability(Hinge, seen, 0.05)
+		if Forward(Source{stream.Partition{}, int64(i)}, 1, p) {
+			e.Add(seen+0.1*r.NormFloat64(), seen, 1/p)
+		}
+	}
+	// As much is from 1 to 1+S as below 1, which is half of it all.
+	if p := e.Plan(1); p.S != DefaultBand || p.Kappa != 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, budget := range []float64{0.5, 0.2, 0.05, 0.005} {
+		p := e.Plan(budget)
+		sum, n := 0.0, 100000
+		for range n {
+			sum += p.Probability(Hinge, 1+1.2*r.NormFloat64(), 0) / float64(n)
+		}
+		if math.Abs(sum-budget) > 0.15*budget {
+			t.Errorf("a budget of %g forwards %g", budget, sum)
+		}
+		if !(p.P[0] > p.P[9] && p.P[0] > p.P[13] && p.P[13] > 0) {
+			t.Errorf("budget %g: %v", budget, p.P)
+		}
+		if _, _, err := PlanOf(p.Measures()); err != nil {
+			t.Error(err)
+		}
+	}
+	crowd := new(Estimate)
+	for i := range 1000 {
+		crowd.Add(1.001+0.2*r.Float64(), math.NaN(), 1)
+		if i%10 == 0 {
+			crowd.Add(0, math.NaN(), 1)
+		}
+	}
+	if p := crowd.Plan(1); !(p.S > 0 && p.S < 0.05) {
+		t.Errorf("a band of %g where nine tenths are at the margin", p.S)
+	}
+	if f := crowd.Free(); !(f > 0.1 && f < 0.3) {
+		t.Errorf("%g of it are free", f)
+	}
+}

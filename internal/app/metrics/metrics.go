@@ -113,6 +113,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension, stream.ReasonSchema},
 		stream.StageLabel:   {stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing, stream.ReasonNotFinite, stream.ReasonLabel},
 		stream.StageFeature: {stream.ReasonLimit, stream.ReasonDimension, stream.ReasonNotFinite},
+		stream.StageWeight:  {stream.ReasonSyntax},
 		stream.StageLearn:   {stream.ReasonLimit},
 	} {
 		for _, r := range reasons {

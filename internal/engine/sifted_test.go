@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/sift"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// siftedRecords returns those of n records that were forwarded, with their
+// headers, by the decisions of a rule that errs now and then.
+func siftedRecords(n int, seed uint64) (all, forwarded []stream.Record) {
+	all = records(n, seed, false)
+	plan := sift.Plan{S: 0.1}
+	for i, r := range all {
+		at := sift.Source{Partition: stream.Partition{Topic: "examples", ID: r.Partition}, Offset: r.Offset}
+		var x stream.Example
+		if err := (plain{}).Decode(r.Value, &x); err != nil {
+			panic(err)
+		}
+		f := 2 * x.Y
+		if i%7 == 0 {
+			f = -0.5 * x.Y
+		}
+		p := plan.Probability(sift.Hinge, x.Y*f, 0.2)
+		if !sift.Forward(at, 3, p) {
+			continue
+		}
+		h := sift.Header{P: p, Decision: f, Version: 1, Epoch: 1}
+		r.Headers = []stream.Header{{Key: sift.HeaderKey, Value: h.Append(nil)}, {Key: sift.SourceKey, Value: at.Append(nil)}}
+		r.Topic = "distilled"
+		forwarded = append(forwarded, r)
+	}
+	return all, forwarded
+}
+
+func runSifted(t *testing.T, name string, recs []stream.Record, stops int) (*Engine, string) {
+	t.Helper()
+	e := newEngine(t, config(t, name))
+	for part := range slices.Chunk(recs, (len(recs)+stops)/(stops+1)) {
+		var b batch
+		in := newIngest(nil, plain{}, 1, 1<<30, false)
+		if !in.send(t.Context(), part) {
+			t.Fatal(in.err)
+		}
+		b = *<-in.queue
+		if _, err := e.Consume(t.Context(), b.items); err != nil {
+			t.Fatal(err)
+		}
+		if stops == 0 {
+			continue
+		}
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = newEngine(t, config(t, name))
+		if err := e.Restore(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	own, learner, err := e.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, string(append(own, learner...))
+}
+
+// TestSifted: of a stream that was sifted the engine knows how much there was, and
+// goes on after a restart as if there had been none.
+func TestSifted(t *testing.T) {
+	for _, name := range []string{"scs", "online", "adaptive"} {
+		t.Run(name, func(t *testing.T) {
+			all, recs := siftedRecords(6000, 5)
+			e, once := runSifted(t, name, recs, 0)
+			if _, again := runSifted(t, name, recs, 4); once != again {
+				t.Error("the state depends on restarts")
+			}
+			n := float64(len(all)) - float64(e.cfg.Warmup)/float64(len(recs))*float64(len(all))
+			m := e.Prequential().Weighted()
+			// Each of about 6/7 of the records that is forwarded stands for 5.
+			if m == nil || math.Abs(m.Sum-n) > 4*math.Sqrt(4*n) {
+				t.Fatalf("weights add up to %+v, there are about %.0f examples", m, n)
+			}
+			if m.Effective >= m.Sum || m.Effective > float64(e.Prequential().Examples()) {
+				t.Errorf("%g examples count as %g, of %d", m.Sum, m.Effective, e.Prequential().Examples())
+			}
+			p, ok, err := sift.PlanOf(e.Plan(0))
+			if !ok || err != nil || p.Kappa != 0 {
+				t.Errorf("plan %+v, %v, %v", p, ok, err)
+			}
+			if p, _, err = sift.PlanOf(e.Plan(0.1)); err != nil || p.Kappa == 0 {
+				t.Errorf("plan under a budget %+v, %v", p, err)
+			}
+			// Mistakes are needed more often than what the rule was sure of.
+			if a, b := p.Probability(sift.Hinge, -0.5, 0), p.Probability(sift.Hinge, 2, 0); !(a > b) {
+				t.Errorf("probability %g of a mistake, %g of what was right", a, b)
+			}
+			last := all[len(all)-1]
+			if got := e.reached()[stream.Partition{Topic: "examples", ID: last.Partition}]; got < last.Offset-100 || got > last.Offset+1 {
+				t.Errorf("the source has been read up to %d, the last one is at %d", got, last.Offset)
+			}
+		})
+	}
+}
+
+// TestNotSifted: headers of others change nothing, and neither does a record that
+// counts once but for what is known of the stream.
+func TestNotSifted(t *testing.T) {
+	recs := records(3000, 5, false)
+	_, without := runSifted(t, "scs", recs, 0)
+	for i := range recs {
+		recs[i].Headers = []stream.Header{{Key: "trace", Value: []byte("x")}}
+	}
+	e, with := runSifted(t, "scs", recs, 0)
+	if with != without || e.sifted != nil {
+		t.Error("a header of others changes the state")
+	}
+	before, _, _ := e.encode()
+	_, learner, _ := e.encode()
+	for i := range recs {
+		recs[i].Headers = []stream.Header{{Key: sift.HeaderKey, Value: []byte("1 p=1 f=0 v=0 e=0")}}
+	}
+	e, _ = runSifted(t, "scs", recs, 0)
+	after, learned, _ := e.encode()
+	if !bytes.Equal(learner, learned) || e.Prequential().Weighted() != nil || bytes.Equal(before, after) {
+		t.Error("a probability of 1 is not what it should be")
+	}
+}
+
+// TestBadSiftHeader: a header that is none is a dead letter that says where.
+func TestBadSiftHeader(t *testing.T) {
+	for _, c := range []struct{ learner, key, value, says string }{
+		{"scs", sift.HeaderKey, "1 p=7 f=0 v=1 e=1", "distilled/0 offset 4: weight, __streamsvm.sift: p is"},
+		{"scs", sift.SourceKey, "nowhere", "distilled/0 offset 4: weight, __streamsvm.source"},
+		{"sbp", sift.HeaderKey, "1 p=0.5 f=0 v=1 e=1", "learner sbp cannot weigh examples"},
+	} {
+		recs := records(5, 1, false)
+		for i := range recs {
+			recs[i].Topic, recs[i].Partition, recs[i].Offset = "distilled", 0, int64(i)
+		}
+		recs[4].Headers = []stream.Header{{Key: sift.HeaderKey, Value: []byte("1 p=1 f=0 v=1 e=1")}}
+		if c.key == sift.HeaderKey {
+			recs[4].Headers = nil
+		}
+		recs[4].Headers = append(recs[4].Headers, stream.Header{Key: c.key, Value: []byte(c.value)})
+		e := newEngine(t, config(t, c.learner))
+		in := newIngest(nil, plain{}, 1, 1<<30, false)
+		in.send(context.Background(), recs)
+		b := <-in.queue
+		if _, err := e.Consume(t.Context(), b.items); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.items[4].Err; err == nil || err.Stage != stream.StageWeight || !strings.Contains(err.Error(), c.says) || e.Counts().Dead != 1 {
+			t.Errorf("%s %q: %v", c.learner, c.value, err)
+		}
+	}
+}
+
+// TestSiftBudget: a trainer that is behind asks for less, and for all again when it
+// has caught up.
+func TestSiftBudget(t *testing.T) {
+	b, behind := 0.0, true
+	for range 40 {
+		next := nextBudget(b, 0.2, 0.3, behind)
+		if next < sift.LeastBudget || b > 0 && next > b || next > 0.2 {
+			t.Fatalf("%g follows %g", next, b)
+		}
+		b = next
+	}
+	if b != sift.LeastBudget {
+		t.Errorf("budget %g after 40 versions behind", b)
+	}
+	for behind = false; b != 0; b = nextBudget(b, 0.2, 0.3, behind) {
+		if b > 0.3 {
+			t.Fatalf("budget %g, where 0.3 comes without", b)
+		}
+	}
+	_, recs := siftedRecords(3000, 5)
+	e, _ := runSifted(t, "online", recs, 0)
+	r := &run{RunConfig: RunConfig{Source: late{}, SiftTargetLag: time.Minute, Log: e.cfg.Log}, e: e, newest: time.Now()}
+	if r.keepUp(); r.budget != 0 {
+		t.Error("a budget for a trainer that is not behind")
+	}
+	r.newest = time.Now().Add(-time.Hour)
+	if r.keepUp(); !(r.budget > 0 && r.budget < 1) {
+		t.Errorf("budget %g for a trainer that is an hour behind", r.budget)
+	}
+}
+
+type late struct{ memory }
+
+func (late) Fetch(context.Context, []stream.Record) ([]stream.Record, error) { return nil, nil }
+func (late) Close() error                                                    { return nil }
+func (late) Lag() map[stream.Partition]int64 {
+	return map[stream.Partition]int64{{Topic: "distilled"}: 100}
+}

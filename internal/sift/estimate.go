@@ -1,0 +1,210 @@
+package sift
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Estimate is what a trainer knows of a stream that is sifted, from what was
+// forwarded alone: each record stands for as many as its weight says. It is a
+// function of the records in their order, but for the budget given to Plan.
+type Estimate struct {
+	n      uint64         // examples since the sums last faded
+	all    float64        // Σ w
+	count  float64        // examples
+	below  float64        // Σ w of margins below 1
+	near   [cells]float64 // Σ w of margins from 1 to 1+DefaultBand, in parts
+	weight [Bins]float64  // Σ w by the margin that the worker saw
+	needed [Bins]float64  // those of them with a margin below 1 when they were learned
+	// Sources are the positions behind the records that have come.
+	Sources stream.Offsets
+}
+
+const (
+	cells = 32
+	// All sums fade to fade of what they were at each fadeEvery examples.
+	fade, fadeEvery = 0.9, 1000
+	// LeastBudget is the smallest share of the stream that a plan forwards.
+	LeastBudget = 0.005
+)
+
+// Add takes note of an example of weight w. now is its margin just before it was
+// learned, seen that at which it was forwarded, or NaN where there was no model.
+func (e *Estimate) Add(now, seen, w float64) {
+	if now-now != 0 {
+		return
+	}
+	if e.n++; e.n == fadeEvery {
+		e.n = 0
+		for _, sum := range e.sums() {
+			for i := range sum {
+				sum[i] *= fade
+			}
+		}
+		e.all, e.count, e.below = fade*e.all, fade*e.count, fade*e.below
+	}
+	e.all += w
+	e.count++
+	if now < 1 {
+		e.below += w
+	} else if k := int((now - 1) / DefaultBand * cells); now < 1+DefaultBand && k < cells {
+		e.near[k] += w
+	}
+	if seen-seen == 0 {
+		b := bin(seen)
+		e.weight[b] += w
+		if now < 1 {
+			e.needed[b] += w
+		}
+	}
+}
+
+// Note takes note of where a record comes from.
+func (e *Estimate) Note(at Source) {
+	if e.Sources == nil {
+		e.Sources = stream.Offsets{}
+	}
+	e.Sources[at.Partition] = max(e.Sources[at.Partition], at.Offset+1)
+}
+
+// sums lists those that are lists.
+func (e *Estimate) sums() [][]float64 {
+	return [][]float64{e.near[:], e.weight[:], e.needed[:]}
+}
+
+// band returns the largest S, up to DefaultBand, with which no more of the stream
+// is beyond the margin and yet forwarded than is below it.
+func (e *Estimate) band() float64 {
+	sum := 0.0
+	for k, w := range e.near {
+		if sum += w; sum > e.below {
+			return DefaultBand * float64(k) / cells
+		}
+	}
+	return DefaultBand
+}
+
+// Forwarded returns the share of the stream that has come of late; 1 while nothing
+// is known.
+func (e *Estimate) Forwarded() float64 {
+	if e.all == 0 {
+		return 1
+	}
+	return min(1, e.count/e.all)
+}
+
+// Free returns the share of the stream that comes under a plan without a bound, by
+// a worker with the default probability for records without interest; 1 while
+// nothing is known.
+func (e *Estimate) Free() float64 {
+	if e.all == 0 {
+		return 1
+	}
+	sum := e.below
+	for k := range int(math.Round(e.band() / DefaultBand * cells)) {
+		sum += e.near[k]
+	}
+	return DefaultLeast + float64((1-DefaultLeast)*sum/e.all)
+}
+
+// Plan returns the plan that forwards at most a share budget of the stream; 1 sets
+// no bound. Under a bound probabilities are in proportion to the root of the share
+// of each bin that is still needed, which gives the least variance of what is
+// learned from as many records (Neyman 1934).
+func (e *Estimate) Plan(budget float64) Plan {
+	p := Plan{S: e.band()}
+	if budget >= 1 {
+		return p
+	}
+	budget = max(budget, LeastBudget)
+	least := 0.02
+	if budget < 0.1 {
+		least = min(0.01, budget/2)
+	}
+	var total float64
+	for _, w := range e.weight {
+		total += w
+	}
+	var root, share [Bins]float64
+	for b := range root {
+		prior := 10.0
+		if b <= bin(math.Nextafter(1, 0)) {
+			prior = 0.5
+		}
+		root[b] = math.Sqrt((0.5 + e.needed[b]) / (prior + e.weight[b]))
+		if share[b] = 1 / float64(Bins); total > 0 {
+			share[b] = e.weight[b] / total
+		}
+	}
+	fill := func(kappa float64) (sum float64) {
+		for b := range p.P {
+			p.P[b] = max(least, min(1, kappa*root[b]))
+			sum += float64(share[b] * p.P[b])
+		}
+		return sum
+	}
+	lo, hi := 1e-6, 1e6
+	for range 100 {
+		if p.Kappa = math.Sqrt(lo * hi); fill(p.Kappa) > budget {
+			hi = p.Kappa
+		} else {
+			lo = p.Kappa
+		}
+	}
+	p.Kappa = lo
+	fill(lo)
+	return p
+}
+
+// Fields describes the state.
+func (e *Estimate) Fields(f *state.Fields) {
+	f.Uint64("n", &e.n)
+	f.Float64("all", &e.all)
+	f.Float64("count", &e.count)
+	f.Float64("below", &e.below)
+	for i, name := range []string{"near", "weight", "needed"} {
+		list := e.sums()[i]
+		f.Float64s(name, &list)
+		if f.Decoding() && f.Err() == nil {
+			if len(list) != len(e.sums()[i]) {
+				f.Fail(name, fmt.Errorf("%d sums", len(list)))
+				return
+			}
+			copy(e.sums()[i], list)
+		}
+	}
+	e.sourceFields(f)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	for _, sum := range append(e.sums(), []float64{e.all, e.count, e.below}) {
+		for _, v := range sum {
+			if !(v >= 0) || math.IsInf(v, 1) {
+				f.Fail("all", errors.New("a sum that cannot have been stored"))
+				return
+			}
+		}
+	}
+}
+
+func (e *Estimate) sourceFields(f *state.Fields) {
+	ps := e.Sources.Partitions()
+	var read stream.Offsets
+	f.List("sources", len(ps), 3, func(n int) { ps, read = make([]stream.Partition, n), stream.Offsets{} }, func(f *state.Fields, i int) {
+		next, id := e.Sources[ps[i]], int64(ps[i].ID)
+		f.String("topic", &ps[i].Topic)
+		f.Int64("partition", &id)
+		f.Int64("next", &next)
+		if f.Decoding() {
+			ps[i].ID = int32(id)
+			read[ps[i]] = next
+		}
+	})
+	if f.Decoding() {
+		e.Sources = read
+	}
+}
