@@ -70,8 +70,14 @@ func bin(m float64) int {
 	return b
 }
 
-// DefaultBand is S where no plan has come.
-const DefaultBand = 0.5
+const (
+	// DefaultBand is S where no plan has come.
+	DefaultBand = 0.5
+	// DefaultLeast is the probability for records without interest, where a worker
+	// is not told another. It is never 0: what the model is sure of would never be
+	// seen again, not even when the stream has changed.
+	DefaultLeast = 0.05
+)
 
 // Plan says with which probability a record is forwarded. It comes with each
 // version of a model.
