@@ -48,17 +48,19 @@ func aclsCommand() *cli.Command {
 		Text: `
 Takes the settings of train and prints, for Apache Kafka's kafka-acls.sh, the
 permissions that its user needs: nothing is changed. With --role predict they
-are those of predict and subscribe, with --role promote those of model promote
+are those of predict and subscribe, with --role sift those of sift, both with
+those of the members of a --group; with --role promote those of model promote
 and rollback.`,
 		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
-			var role, principal, predictions, errorsTopic string
+			var role, principal, predictions, errorsTopic, distilled string
 			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq", "promote"}, "what the user does")
+				f.Choice(&role, "role", "train", []string{"train", "predict", "sift", "dlq", "promote"}, "what the user does")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
-				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
+				f.StringVar(&predictions, "predictions-topic", "", "predict, sift: `TOPIC` for predictions")
+				f.StringVar(&distilled, "distilled-topic", "", "sift: `TOPIC` for what is forwarded")
 				f.StringVar(&errorsTopic, "errors-topic", "", "predict: `TOPIC` for records that cannot be scored")
 			})
 			return func(_ context.Context, c *cli.Call) error {
@@ -74,7 +76,12 @@ and rollback.`,
 				grants := p.GrantsToTrain()
 				switch role {
 				case "predict":
-					grants = p.GrantsToPredict(predictions, errorsTopic)
+					grants = p.GrantsToPredict(predictions, errorsTopic, "")
+				case "sift":
+					if distilled == "" || p.Group == "" {
+						return c.Bad("role", errors.New("to sift takes a --group and a --distilled-topic"))
+					}
+					grants = p.GrantsToPredict(predictions, "", distilled)
 				case "promote":
 					grants = p.GrantsToPromote()
 				case "dlq":

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -139,6 +140,10 @@ func follow(t *testing.T, brokers []string, topic string, source func(*kgo.Recor
 func (o *outputs) distinct() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.distinctLocked()
+}
+
+func (o *outputs) distinctLocked() (n int) {
 	for _, m := range o.seen {
 		n += len(m)
 	}
@@ -162,18 +167,28 @@ func (o *outputs) until(t *testing.T, n int) {
 	}
 }
 
-func predictedFrom(t *testing.T) func(r *kgo.Record) (int32, int64) {
+// predictedFrom reads predictions, and puts what was predicted into said, if that
+// is not nil.
+func predictedFrom(t *testing.T, said map[stream.Partition][]outcome) func(r *kgo.Record) (int32, int64) {
 	return func(r *kgo.Record) (int32, int64) {
 		var p struct {
-			Partition int32
-			Offset    int64
-			Error     string
+			Partition   int32
+			Offset      int64
+			Decision, Y float64
+			Error       string
 		}
 		if err := json.Unmarshal(r.Value, &p); err != nil || p.Error != "" {
 			t.Errorf("prediction %s: %v", r.Value, err)
 		}
 		if r.Partition != p.Partition {
 			t.Errorf("prediction %s in partition %d", r.Value, r.Partition)
+		}
+		if said != nil {
+			id := stream.Partition{ID: p.Partition}
+			for int64(len(said[id])) <= p.Offset {
+				said[id] = append(said[id], outcome{})
+			}
+			said[id][p.Offset] = outcome{decision: p.Decision, y: p.Y}
 		}
 		return p.Partition, p.Offset
 	}
@@ -271,7 +286,122 @@ func TestPredictGroup(t *testing.T) {
 	if kafkatest.Real() {
 		d.kills = 5
 	}
-	d.run(t, c.brokers, in, f, follow(t, c.brokers, out, predictedFrom(t)))
+	d.run(t, c.brokers, in, f, follow(t, c.brokers, out, predictedFrom(t, nil)))
+}
+
+// siftTrial has records sifted and scored by a fleet that goes through d, and
+// holds what is forwarded against what the headers and the predictions say.
+func siftTrial(t *testing.T, brokers []string, in, out, distilled string, d *disturbed, args ...string) {
+	t.Helper()
+	models, examples := kafkatest.Name(t, brokers), kafkatest.Topic(t, brokers, 1, nil)
+	at := strings.Join(brokers, ",")
+	must(t, "generate", "moons", "--count", "3000", "--topic", examples, "--codec", "libsvm", "--brokers", at, "-q")
+	must(t, append([]string{"train", "--topics", examples, "--codec", "libsvm", "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--brokers", at}, learn...)...)
+	f := newFleet(t, append([]string{"sift", "--model-topic", models, "--topics", in, "--predictions-topic", out, "--distilled-topic", distilled, "--group", in, "--brokers", at,
+		"--codec", "libsvm", "--band", "0"}, args...)...)
+	said := map[stream.Partition][]outcome{}
+	headers := map[sift.Source]sift.Header{}
+	forwarded := follow(t, brokers, distilled, func(r *kgo.Record) (int32, int64) {
+		var rec stream.Record
+		for _, h := range r.Headers {
+			rec.Headers = append(rec.Headers, stream.Header{Key: h.Key, Value: h.Value})
+		}
+		h, ok, err := sift.Of(&rec)
+		src, from, err2 := sift.SourceOf(&rec)
+		if !ok || !from || err != nil || err2 != nil || r.Partition != src.Partition.ID {
+			t.Errorf("headers %v in partition %d: %v %v", rec.Headers, r.Partition, err, err2)
+		}
+		headers[src] = h
+		return src.Partition.ID, src.Offset
+	})
+	scored := follow(t, brokers, out, predictedFrom(t, said))
+	d.run(t, brokers, in, f, scored)
+
+	// The forwarded ones are those whose number is below p, which follows from what
+	// was predicted.
+	want, dropped := map[sift.Source]sift.Header{}, 0
+	scored.mu.Lock()
+	for p, list := range said {
+		for offset, o := range list {
+			src := sift.Source{Partition: stream.Partition{Topic: in, ID: p.ID}, Offset: int64(offset)}
+			plan := sift.Plan{}
+			if p := plan.Probability(sift.Hinge, sift.Hinge.Margin(o.decision, o.y), sift.DefaultLeast); sift.Forward(src, 0, p) {
+				want[src] = sift.Header{P: p, Decision: o.decision}
+			} else {
+				dropped++
+			}
+		}
+	}
+	scored.mu.Unlock()
+	forwarded.until(t, len(want))
+	forwarded.mu.Lock()
+	defer forwarded.mu.Unlock()
+	if forwarded.twice > 0 || forwarded.disordered > 0 || forwarded.count != len(want) {
+		t.Errorf("%d records forwarded, %d of them twice, %d out of order; want %d", forwarded.count, forwarded.twice, forwarded.disordered, len(want))
+	}
+	for src, w := range want {
+		if h, ok := headers[src]; !ok || h.P != w.P || h.Decision != w.Decision || h.Version == 0 {
+			t.Fatalf("%v has header %+v (%t), want %+v", src, h, ok, w)
+		}
+	}
+	if dropped == 0 || len(want) == 0 {
+		t.Errorf("%d records forwarded, %d dropped: there was no choice", len(want), dropped)
+	}
+	t.Logf("%d forwarded, %d twice, %d missing, %d out of order; %d dropped", forwarded.count, forwarded.twice, len(want)-forwarded.distinctLocked(), forwarded.disordered, dropped)
+}
+
+// TestSiftGroup: each record is forwarded or not, once, by its number and its
+// probability, whatever happens to those who do it.
+func TestSiftGroup(t *testing.T) {
+	c := newCluster(t)
+	in, out, distilled := c.name(), c.name(), c.name()
+	for _, name := range []string{in, out, distilled} {
+		kafkatest.Create(t, c.brokers, name, 8, nil)
+	}
+	d := &disturbed{records: 20000, workers: 4, most: 4, kills: 12, timeout: 1500 * time.Millisecond}
+	if kafkatest.Real() {
+		d.kills = 3
+	}
+	siftTrial(t, c.brokers, in, out, distilled, d, "--session-timeout", "1500ms", "--transaction-timeout", "5s")
+}
+
+// TestSiftPartitions: a distilled topic of another number of partitions is
+// refused.
+func TestSiftPartitions(t *testing.T) {
+	c := newCluster(t)
+	in, distilled := c.name(), c.name()
+	kafkatest.Create(t, c.brokers, in, 3, nil)
+	kafkatest.Create(t, c.brokers, distilled, 2, nil)
+	code, _, stderr := streamsvm(t.Context(), "sift", "--brokers", strings.Join(c.brokers, ","), "--topics", in, "--distilled-topic", distilled, "--group", in, "--model-topic", c.name(), "-q")
+	if want := "has 3 partitions, the distilled topic " + distilled + " has 2"; code != int(cli.Unavailable) || !strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, %s; want %q", code, stderr, want)
+	}
+}
+
+// TestSiftWithoutModel: until there is a model all records are forwarded as they
+// are.
+func TestSiftWithoutModel(t *testing.T) {
+	c := newCluster(t)
+	in, distilled := c.name(), c.name()
+	kafkatest.Create(t, c.brokers, in, 2, nil)
+	kafkatest.Create(t, c.brokers, distilled, 2, nil)
+	key, value := []byte("k"), []byte("no example")
+	kafkatest.Produce(t, c.brokers, stream.Record{Topic: in, Partition: 1, Key: key, Value: value, Headers: []stream.Header{{Key: "a", Value: []byte("b")}}})
+	f := newFleet(t, "sift", "--brokers", strings.Join(c.brokers, ","), "--topics", in, "--distilled-topic", distilled, "--group", in, "--model-topic", c.name(), "-q")
+	got := make(chan *kgo.Record, 1)
+	follow(t, c.brokers, distilled, func(r *kgo.Record) (int32, int64) {
+		got <- r
+		return 0, 0
+	})
+	f.scale(1)
+	r := <-got
+	headers := ""
+	for _, h := range r.Headers {
+		headers += fmt.Sprintf("%s=%s;", h.Key, h.Value)
+	}
+	if want := "a=b;__streamsvm.sift=1 p=1 f=0 v=0 e=0;__streamsvm.source=" + in + "/1:0;"; headers != want || r.Partition != 1 || string(r.Key) != "k" || string(r.Value) != "no example" {
+		t.Errorf("%+v with headers %s, want %s", r, headers, want)
+	}
 }
 
 // TestGroupCluster is TestPredictGroup on three brokers of Apache Kafka, one of
@@ -282,16 +412,24 @@ func TestGroupCluster(t *testing.T) {
 		t.Skip("set STREAMSVM_TEST_GROUP to the number of records, e.g. 1000000 (some minutes)")
 	}
 	c := kafkatest.NewCluster(t)
-	in := kafkatest.Topic(t, c.Brokers, 8, nil)
-	out := kafkatest.Topic(t, c.Brokers, 8, nil)
-	f := newFleet(t, "predict", "--model", groupModel(t), "--topics", in, "--predictions-topic", out, "--group", in, "--brokers", strings.Join(c.Brokers, ","), "--codec", "libsvm")
-	d := &disturbed{records: n, workers: 4, most: 8, kills: 14, timeout: 10 * time.Second, middle: func() {
-		node := c.Leader(out, 3)
-		c.Kill(node)
-		time.Sleep(deadFor)
-		c.Start(node)
-	}}
-	start := time.Now()
-	d.run(t, c.Brokers, in, f, follow(t, c.Brokers, out, predictedFrom(t)))
-	t.Logf("in %s s", sec(time.Since(start)))
+	for _, command := range []string{"predict", "sift"} {
+		t.Run(command, func(t *testing.T) {
+			c.In(t)
+			in, out, distilled := kafkatest.Topic(t, c.Brokers, 8, nil), kafkatest.Topic(t, c.Brokers, 8, nil), kafkatest.Topic(t, c.Brokers, 8, nil)
+			d := &disturbed{records: n, workers: 4, most: 8, kills: 14, timeout: 10 * time.Second, middle: func() {
+				node := c.Leader(out, 3)
+				c.Kill(node)
+				time.Sleep(deadFor)
+				c.Start(node)
+			}}
+			start := time.Now()
+			if command == "sift" {
+				siftTrial(t, c.Brokers, in, out, distilled, d)
+			} else {
+				f := newFleet(t, "predict", "--model", groupModel(t), "--topics", in, "--predictions-topic", out, "--group", in, "--brokers", strings.Join(c.Brokers, ","), "--codec", "libsvm")
+				d.run(t, c.Brokers, in, f, follow(t, c.Brokers, out, predictedFrom(t, nil)))
+			}
+			t.Logf("in %s s", sec(time.Since(start)))
+		})
+	}
 }

@@ -61,6 +61,7 @@ type predict struct {
 	page    status.Serving
 
 	isShadow      bool
+	sift          *sifter // nil unless it sifts
 	shadowMetrics *metrics.Predictor
 	started       time.Time
 	counts        struct{ predictions, refused, skipped atomic.Uint64 }
@@ -173,7 +174,11 @@ func (p *predict) serve(ctx context.Context) error {
 	p.page.Begin(version.String, p.what(), decoder)
 	srv := newServer(reg)
 	defer srv.stop()
-	err := p.check()
+	check := p.check
+	if p.sift != nil {
+		check = p.checkSift
+	}
+	err := check()
 	if err != nil {
 		return err
 	}
@@ -189,7 +194,9 @@ func (p *predict) serve(ctx context.Context) error {
 	p.started = time.Now()
 	srv.timeout = time.Minute
 	for pattern, handler := range p.routes() {
-		srv.mux.Handle(pattern, handler)
+		if p.sift == nil || pattern == "GET /status.json" {
+			srv.mux.Handle(pattern, handler)
+		}
 	}
 	srv.mux.HandleFunc("GET /{$}", p.page.Page)
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
@@ -198,24 +205,19 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := p.follow(ctx, cancel); err != nil {
-		if ctx.Err() != nil && p.ended(ctx) == nil {
-			return nil
+	if p.sift != nil && p.sift.unmodelled == "forward" {
+		p.current = p.sift.follow(ctx, cancel, p)
+	} else {
+		if p.current, err = p.follow(ctx, cancel); err == nil {
+			err = p.modelled()
 		}
-		return err
+		if err != nil {
+			if ctx.Err() != nil && p.ended(ctx) == nil {
+				return nil
+			}
+			return err
+		}
 	}
-	if p.current().Classes() > 2 && p.threshold > 0 {
-		return p.c.Bad("threshold", errors.New("it is for two classes, the model knows more"))
-	}
-	if p.current().Task() == algos.Regress && p.threshold > 0 {
-		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
-	}
-	p.quality = newQuality(p.current().Task(), p.current().Classes(), 1000)
-	f, err := p.form(p.current(), nil)
-	if err != nil {
-		return err
-	}
-	p.page.Measured(p.quality, f.texts)
 	srv.ready.Store(true)
 	switch {
 	case p.group != "":
@@ -242,10 +244,35 @@ func (p *predict) serve(ctx context.Context) error {
 	return p.summary()
 }
 
+// modelled makes ready for a model: the first one, whose task and classes later ones
+// share.
+func (p *predict) modelled() error {
+	v := p.current()
+	switch {
+	case v.Classes() > 2 && p.threshold > 0:
+		return p.c.Bad("threshold", errors.New("it is for two classes, the model knows more"))
+	case v.Task() == algos.Regress && p.threshold > 0:
+		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
+	case v.Task() == algos.Regress && p.sift != nil:
+		return cli.Failf(cli.Usage, "the model predicts numbers: only records with classes can be sifted")
+	}
+	f, err := p.form(v, nil)
+	if err != nil {
+		return err
+	}
+	p.quality = newQuality(v.Task(), v.Classes(), 1000)
+	p.page.Measured(p.quality, f.texts)
+	return nil
+}
+
 // what says what is scored.
 func (p *predict) what() string {
 	if len(p.topics) > 0 {
-		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), p.predictions)
+		to := p.predictions
+		if p.sift != nil {
+			to = p.sift.topic
+		}
+		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), to)
 	}
 	return "what is posted to /predict"
 }
@@ -322,28 +349,28 @@ func (p *predict) check() error {
 	return err
 }
 
-// follow gets the model, waiting for the first one in a topic. When following
-// fails later on it ends the command by cancel.
-func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) error {
+// follow gets the model, waiting for the first one in a topic, and returns what
+// returns the newest one. When following fails later on it ends the command by
+// cancel.
+func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (func() *predictor.Version, error) {
 	if p.modelFile != "" {
 		if p.modelFlags.topic != "" {
-			return p.c.Bad("model", errors.New("it cannot be combined with --model-topic"))
+			return nil, p.c.Bad("model", errors.New("it cannot be combined with --model-topic"))
 		}
 		model, err := inspect.ReadModel(p.modelFile)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v := &predictor.Version{Predictor: model.Compile()}
-		p.current = func() *predictor.Version { return v }
 		p.page.Updated(v, nil)
-		return nil
+		return func() *predictor.Version { return v }, nil
 	}
 	if p.modelFlags.topic == "" {
-		return p.c.Bad("model-topic", errors.New("neither --model-topic nor --model is given"))
+		return nil, p.c.Bad("model-topic", errors.New("neither --model-topic nor --model is given"))
 	}
 	sub, err := p.modelFlags.open(ctx, p.c, p.cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.m.Follows(sub.Untrusted)
 	var before modeltopic.Received
@@ -365,12 +392,11 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) er
 		sub.Close()
 		cancel(p.modelFlags.failed(live.Err()))
 	}()
-	p.current = live.Current
 	if _, err = live.Wait(ctx); err != nil {
 		<-live.Done() // for a reason that ctx does not have
-		return p.modelFlags.failed(live.Err())
+		return nil, p.modelFlags.failed(live.Err())
 	}
-	return nil
+	return live.Current, nil
 }
 
 // scoreTopics scores topics into the predictions topic.

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // scoreGroup is scoreTopics for one of several processes that share the
-// partitions: predictions and positions are written in one transaction.
+// partitions: predictions and positions are written in one transaction. It sifts,
+// too, where that is the command.
 func (p *predict) scoreGroup(ctx context.Context) error {
 	opts, err := p.sessionFlags.options(p.c, p.cfg, &p.sourceFlags)
 	if err != nil {
@@ -19,7 +21,13 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.openTopics(ctx, len(all)); err != nil {
+	if p.sift != nil {
+		err = p.sift.open(ctx, p, all)
+	}
+	if err == nil && p.predictions != "" {
+		err = p.openTopics(ctx, len(all))
+	}
+	if err != nil {
 		return err
 	}
 	s, err := kafkaio.NewSession(ctx, opts)
@@ -38,7 +46,22 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 			}
 			return err
 		}
-		out, err := p.scored(ctx, b)
+		if b.v = p.current(); b.v != nil && p.quality == nil {
+			if err := p.modelled(); err != nil {
+				return err
+			}
+		}
+		var out []stream.Record
+		if b.v != nil {
+			if out, err = p.scored(ctx, b); p.predictions == "" {
+				out = nil
+			}
+		}
+		var x sifted
+		if p.sift != nil && err == nil {
+			x, err = p.sift.choose(ctx, p, b)
+			out = append(out, x.out...)
+		}
 		if ctx.Err() != nil {
 			return nil // the records stay the group's
 		}
@@ -51,10 +74,19 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if committed {
+		if !committed {
+			continue
+		}
+		at := s.Positions()
+		p.at.Store(&at)
+		if b.v != nil {
 			p.count(b.rows)
-			at := s.Positions()
-			p.at.Store(&at)
+		}
+		if p.sift != nil {
+			p.sift.m.Sifted(x.forwarded, x.dropped, x.unjudged, x.ps)
+			if b.v != nil {
+				p.sift.m.Aged(age(at, b.v.Update.Offsets))
+			}
 		}
 	}
 }

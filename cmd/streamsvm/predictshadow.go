@@ -63,8 +63,8 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 	go func() {
 		defer close(ended)
 		defer cancel(nil)
-		err := s.follow(own, cancel)
-		if err == nil {
+		var err error
+		if s.current, err = s.follow(own, cancel); err == nil {
 			s.quality = newQuality(s.current().Task(), s.current().Classes(), 1000)
 			if s.group == "" {
 				err = s.scoreTopics(own)

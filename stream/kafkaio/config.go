@@ -2,10 +2,11 @@
 // Producer, and what both need to know of topics. Models on Kafka are in package
 // modeltopic.
 //
-// The position of a reader belongs to the checkpoint of the program that
-// reads. So there is no consumer group here: partitions are fetched one by one
+// The position of a Source belongs to the checkpoint of the program that
+// reads. So it is in no consumer group: partitions are fetched one by one
 // from the offsets given, nothing is skipped silently, and a group, if one is
-// named, is only told about progress.
+// named, is only told about progress. A Session is for programs without a
+// checkpoint: a member of a group, which keeps the positions.
 //
 // The API may change, apart from Config and SourceOptions, which package trainer
 // takes.

@@ -59,8 +59,9 @@ func (p *Plan) GrantsToTrain() []Grant {
 	return out
 }
 
-// GrantsToPredict returns what predict and subscribe need; the topics may be "".
-func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
+// GrantsToPredict returns what predict and subscribe need, and, where there is a
+// topic for what is forwarded, sift; the topics may be "".
+func (p *Plan) GrantsToPredict(predictions, errors, distilled string) []Grant {
 	var out []Grant
 	for _, name := range append(p.Topics[:len(p.Topics):len(p.Topics)], p.ModelTopic) {
 		if name != "" {
@@ -70,8 +71,15 @@ func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
 	if predictions != "" {
 		out = append(out, onTopic(predictions, []string{"Write", "Create"}))
 	}
+	if distilled != "" {
+		out = append(out, onTopic(distilled, []string{"Write", "Create"}))
+	}
 	if errors != "" {
 		out = append(out, onTopic(errors, []string{"Write", "Create", "DescribeConfigs"}))
+	}
+	if p.Group != "" { // transactions of every member
+		out = append(out, Grant{Resource: "group", Name: p.Group, Operations: toRead},
+			Grant{Resource: "transactional-id", Name: p.Group + "-", Operations: []string{"Write", "Describe"}, Prefix: true})
 	}
 	return out
 }

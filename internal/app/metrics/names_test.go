@@ -59,6 +59,14 @@ func everything(t *testing.T) []*prometheus.Registry {
 			p.Updated(&stream.Update{Created: time.Unix(1, 0)}, 1)
 			p.Scored(1, 0, time.Second)
 		}
+		member := prometheus.NewRegistry()
+		for _, shadow := range []bool{false, true} {
+			NewSession(member, lagging{}, shadow).Ended(true, time.Second)
+		}
+		f := NewSift(member)
+		f.Sifted(1, 1, 1, []float64{1})
+		f.Aged(1)
+		all = append(all, member)
 		all = append(all, reg)
 	}
 	return append(all, NewRegistry("v0"))
