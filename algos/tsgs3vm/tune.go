@@ -26,14 +26,20 @@ const (
 	// the kernel alone, so that unlabelled examples do no harm where they are of
 	// no use.
 	caution = 0.5
+	// rarely is the share of the examples, 1 in so many, below which a class
+	// counts as rare where examples have weights.
+	rarely = 12
 )
 
 // tuneC are the candidates for c, tuneWidth those for gamma in units of 1/the
 // median squared distance: narrower than that suggests, because there will be
-// more points.
+// more points. Of a rare class there will be few, and where examples are weighed for
+// it, rareWidth are the candidates: with a narrow kernel and heavy examples the
+// model would be a hill on each of them.
 var (
 	tuneC     = [...]float64{0.1, 0.5, 2, 10, 50, 250, 1000}
 	tuneWidth = [...]float64{0.2, 0.6, 2, 6, 20}
+	rareWidth = [...]float64{0.02, 0.06, 0.2, 0.6, 2}
 )
 
 // tune chooses c and gamma by cross-validation on the labels held, once they
@@ -56,7 +62,11 @@ func (l *Learner) tune(last bool) {
 	if openGamma {
 		center := kernel.AutoGamma(g.xs, l.opt.Kernel == string(rff.Laplacian))
 		gammas = gammas[:0]
-		for _, w := range tuneWidth {
+		widths := tuneWidth[:]
+		if g.ranks {
+			widths = rareWidth[:]
+		}
+		for _, w := range widths {
 			gammas = append(gammas, center*w)
 		}
 	}
@@ -92,6 +102,9 @@ type grid struct {
 	v    weight.List
 	fold []int
 
+	ranks bool    // settings are judged by how they order the classes, not by errors
+	count float64 // of the examples that can be wrong
+
 	marks  []*stream.Example
 	plain  []float64 // kernel values
 	walk   []float64 // ⟨t(x),t(z)⟩/n, divided by the spread
@@ -117,10 +130,45 @@ func newGrid(pool []*stream.Example, o options, seed uint64) *grid {
 			positive++
 		}
 	}
-	if min(positive, len(pool)-positive) < 2 {
+	rare := min(positive, len(pool)-positive)
+	if rare < 2 {
 		return nil
 	}
+	if g.count = float64(len(pool)); g.v != nil && rarely*rare < len(pool) {
+		g.ranks, g.count = true, float64(rare)
+	}
 	return g
+}
+
+// disorder returns how many examples of the rarer class a fold's order is wrong
+// by: for each, the share of those of the other class that are on the wrong side
+// of it, half for those beside it. The sum over folds is that class times 1 − AUC.
+func (g *grid) disorder(fold int, s []float64) float64 {
+	var of [2][]float64
+	for k, f := range g.fold {
+		if f == fold {
+			class := 0
+			if g.y[k] > 0 {
+				class = 1
+			}
+			of[class] = append(of[class], s[k])
+		}
+	}
+	halves := 0
+	for _, a := range of[1] {
+		for _, b := range of[0] {
+			switch {
+			case a < b:
+				halves += 2
+			case a == b:
+				halves++
+			}
+		}
+	}
+	if halves == 0 {
+		return 0
+	}
+	return float64(halves) / float64(2*max(len(of[0]), len(of[1])))
 }
 
 // setGamma computes the kernel values.
@@ -181,7 +229,8 @@ func (g *grid) weigh(a float64) {
 
 // search returns the best combination: fewest errors, with a prior for the
 // middle of the axes of gamma and c and one against cluster kernels; of equals
-// the one with the smaller hinge loss. Where models are averaged, gamma is that
+// the one with the smaller hinge loss. Where a class is rare, errors are of the
+// order: a model that never names the class makes few others. Where models are averaged, gamma is that
 // of the heaviest average, which it returns, too.
 func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	n := len(g.y)
@@ -206,11 +255,14 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 				for j, c := range cs {
 					g.solve(fold, c, alpha, s, tuneSweeps, tuneTol)
 					v := &all[at+j]
+					if g.ranks {
+						v.wrong += g.disorder(fold, s)
+					}
 					for k, f := range g.fold {
 						if f != fold {
 							continue
 						}
-						if (s[k] >= 0) != (g.y[k] > 0) {
+						if !g.ranks && (s[k] >= 0) != (g.y[k] > 0) {
 							v.wrong += g.v.At(k)
 						}
 						v.loss += float64(g.v.At(k) * max(0, 1-float64(g.y[k]*s[k])))
@@ -225,8 +277,8 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	if len(all) == 0 {
 		return settings{gamma: gammas[0], c: cs[0]}, average{}
 	}
-	p := (least + 1) / float64(n+2)
-	unit := math.Sqrt(p * (1 - p) * float64(n))
+	p := (least + 1) / (g.count + 2)
+	unit := math.Sqrt(p * (1 - p) * g.count)
 	gamma := 0.0
 	if g.opt.Temperature > 0 {
 		gamma = share(all, unit, g.opt.Temperature)
