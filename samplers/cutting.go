@@ -99,7 +99,7 @@ func (c *Cutting) Compare(whole bool, challengers []bool) {
 
 // CompareBy is Compare for learners of which there is more to tell than who was
 // wrong: by is above 0 for each of the challengers that was better than the one
-// with the whole sample, below 0 where it was worse; at most 1 in size.
+// with the whole sample, below 0 where it was worse; at most 1 in size for an example that stands for no other.
 func (c *Cutting) CompareBy(by []float64) {
 	for i, w := range c.windows {
 		d := by[i]

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -28,7 +29,8 @@ type Growth struct {
 	// Full says what happens once |S_k| = Max. With "stop" the sample stays as it
 	// is. Otherwise recycled draws take the place of the oldest members, or of
 	// others that the learner gives up: of as many as a quarter of the sample at
-	// a time with "replace", of all with "window".
+	// a time with "replace", of all with "window". A window holds as many as stand
+	// for Max records of the stream.
 	Full string
 	// Stride, ≥ 1, thins the arrivals out while the sample holds its size: each
 	// Stride-th becomes a draw, so that the sample is one of the last Stride·|S|.
@@ -129,8 +131,20 @@ func (b *Growing) Admit() (join int, gone []int) {
 	if n > room && g.Full == "stop" {
 		n = max(0, room)
 	}
+	g.counts.Append(m, g.testedCounts, n)
 	g.seq, g.tested = append(g.seq, g.tested[:n]...), nil
-	for i := range min(n-room, m) {
+	leave := max(0, min(n-room, m))
+	if g.Full == "window" && g.counts != nil {
+		sum := g.counts.Sum(len(g.seq))
+		for i := range m {
+			if i >= leave && sum <= float64(g.limit()) {
+				break
+			}
+			sum -= g.counts.At(i)
+			leave = max(leave, i+1)
+		}
+	}
+	for i := range leave {
 		gone = append(gone, i)
 	}
 	return n, gone
@@ -140,15 +154,17 @@ func (b *Growing) Admit() (join int, gone []int) {
 // sample.
 func (b *Growing) Leave(slots []int) {
 	g, kept := b.growing, 0
+	var stay []int32
 	for i, seq := range g.seq {
 		if len(slots) > 0 && slots[0] == i {
 			slots = slots[1:]
 			continue
 		}
-		g.seq[kept] = seq
+		g.seq[kept], stay = seq, append(stay, int32(i))
 		kept++
 	}
 	g.seq = g.seq[:kept]
+	g.counts.Keep(stay)
 }
 
 // Hold keeps the sample at a size: from now on draws take the place of members.
@@ -187,8 +203,10 @@ type growing struct {
 	Growth
 	shuffle *shuffle
 
-	seq          []uint64 // of S, by slot
-	tested       []uint64 // of T_k, until Admit
+	seq          []uint64    // of S, by slot
+	tested       []uint64    // of T_k, until Admit
+	counts       weight.List // how many records each of S stands for, by slot
+	testedCounts weight.List // of tested
 	delta, bound float64
 	holds        bool
 	size         int  // at which the sample holds
@@ -333,6 +351,7 @@ func (g *growing) first(b *Buffer, d *Draw, n int) {
 	d.Join = b.shift(n)
 	for _, x := range d.Join {
 		d.Slots = append(d.Slots, len(g.seq))
+		g.counts.Set(len(g.seq), len(g.seq)+1, x.Count())
 		g.seq = append(g.seq, x.Seq)
 	}
 }
@@ -340,8 +359,9 @@ func (g *growing) first(b *Buffer, d *Draw, n int) {
 // test makes the next n draws those to test on.
 func (g *growing) test(b *Buffer, d *Draw, n int) {
 	d.Test = b.shift(n)
-	g.tested = nil
-	for _, x := range d.Test {
+	g.tested, g.testedCounts = nil, nil
+	for i, x := range d.Test {
+		g.testedCounts.Set(i, i+1, x.Count())
 		g.tested = append(g.tested, x.Seq)
 	}
 }
@@ -355,10 +375,11 @@ func (g *growing) fields(f *state.Fields, b *Buffer) {
 	f.Int("size", &g.size)
 	f.Bool("waits", &g.waits)
 	f.Int("since", &g.since)
+	g.counts.Named(f, "represents", len(g.seq))
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	g.tested = nil
+	g.tested, g.testedCounts = nil, nil
 	switch n := len(g.seq); {
 	case n > g.Max:
 		f.Fail("seq", fmt.Errorf("%d members in a sample of at most %d", n, g.Max))

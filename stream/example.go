@@ -88,6 +88,9 @@ type Example struct {
 	// Weight is how much the example counts, a finite number above 0; 0 stands
 	// for 1.
 	Weight float32
+	// Represents is how many records of a stream the example stands for, where it
+	// was chosen from so many at random; 0 stands for 1. Weight has it in it.
+	Represents float32
 }
 
 // Importance returns how much the example counts: Weight, or 1 where that is 0.
@@ -96,6 +99,15 @@ func (e *Example) Importance() float64 {
 		return 1
 	}
 	return float64(e.Weight)
+}
+
+// Count returns how many records of a stream the example stands for: Represents,
+// or 1 where that is 0.
+func (e *Example) Count() float64 {
+	if e.Represents == 0 {
+		return 1
+	}
+	return float64(e.Represents)
 }
 
 // Bytes returns about how much memory the example holds.

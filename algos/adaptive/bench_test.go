@@ -86,7 +86,7 @@ func BenchmarkParts(b *testing.B) {
 	part("r1 r01", linear(r1, numExperts))
 	part("vote", func(i int) {
 		scores[i%numExperts] = float64(i%7 - 3)
-		l.trust.compare(i%5 == 0, l.vote.mix(scores[:]) >= 0)
+		l.trust.compare(i%5 == 0, l.vote.mix(scores[:]) >= 0, 1)
 		l.vote.learn(scores[:], xs[i%len(xs)].Y, 1)
 	})
 }

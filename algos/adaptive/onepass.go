@@ -39,7 +39,11 @@ func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	}
 	e.w = linear.Grow(e.w, z.Dim())
 	if !e.adaptive {
-		step := e.rate * (1 - margin) / (1 + linear.Square(z)) * y
+		rate := e.rate
+		if weight > 1 { // as so many steps, each of which leaves 1 − rate of the loss
+			rate = 1 - math.Pow(1-rate, weight)
+		}
+		step := rate * (1 - margin) / (1 + linear.Square(z)) * y
 		linear.Axpy(step, z, e.w)
 		e.b += step
 		return

@@ -55,12 +55,12 @@ func (c *shares) weights() []float64 {
 }
 
 // learn updates the weights with the experts' likelihoods of an example that
-// counts share, at most 1: as much less likely is it that another expert is the
+// counts share: as much less, or more, likely is it that another expert is the
 // best one from then on.
 func (c *shares) learn(q []float64, share float64) {
 	var all float64
 	for i, alpha := range alphas {
-		alpha *= share
+		alpha = min(alpha*share, 0.5)
 		w := c.w[i]
 		var l float64
 		for e, p := range q {
@@ -73,7 +73,7 @@ func (c *shares) learn(q []float64, share float64) {
 		c.v[i] *= l
 		all += c.v[i]
 	}
-	meta := metaRate * share
+	meta := min(metaRate*share, 0.5)
 	for i := range c.v {
 		c.v[i] = float64((1-meta)*(c.v[i]/all)) + meta/float64(len(alphas))
 	}

@@ -27,14 +27,14 @@ const (
 	ripe        = 1024 // examples that a machine worth trusting has learned from
 )
 
-// compare takes note of who was wrong.
-func (t *trust) compare(machine, panel bool) {
+// compare takes note of who was wrong on so many examples.
+func (t *trust) compare(machine, panel bool, n float64) {
 	var d float64
 	switch {
 	case machine && !panel:
-		d = 1
+		d = n
 	case panel && !machine:
-		d = -1
+		d = -n
 	}
 	t.note(d)
 }

@@ -51,7 +51,7 @@ func (o *opinion) learn(s, y, share float64) {
 		target = 1
 	}
 	rate := max(0.02, 0.5/math.Sqrt(o.n+10))
-	o.slope = max(0.05, o.slope-float64(share*rate*(linear.Sigmoid(float64(o.slope*u))-target)*u))
+	o.slope = max(0.05, o.slope-float64(min(share*rate, 0.5)*(linear.Sigmoid(float64(o.slope*u))-target)*u))
 	o.square += float64(max(0.002, 1/(o.n+1)) * (float64(s*s) - o.square))
 	o.n++
 }

@@ -307,7 +307,7 @@ func TestTrust(t *testing.T) {
 	for i := range 3000 {
 		rate := map[bool]float64{true: 0.1, false: 0.3}[i/500%2 == 0]
 		machine, panel := r.Float64() < rate, r.Float64() < 0.15
-		tr.compare(machine, panel)
+		tr.compare(machine, panel, 1)
 		d := 0.0
 		if machine != panel {
 			d = map[bool]float64{true: 1, false: -1}[machine]

@@ -9,7 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Where examples have weights, as those of a rare class do, who is right says
+// An example that stands for several of a stream counts as often. Where examples
+// have weights besides, as those of a rare class do, who is right says
 // little: a panel that never names the rare class seldom errs. So, from the first
 // example on whose weight is not 1,
 //
@@ -22,15 +23,20 @@ import (
 // logisticRates are those of AdaGrad, by expert.
 var logisticRates = [numExperts - l1]float64{1, 0.5, 0.3, 0.1, 0.3, 0.1}
 
+// mostCount bounds as how many examples one counts where experts are judged: their
+// weights must not vanish.
+const mostCount = 50
+
 // weighted reports whether there have been weights.
 func (l *Learner) weighted() bool { return l.heaviest > 0 }
 
 // weigh takes note of the weight of an example and returns by how much it counts
 // where experts are judged.
 func (l *Learner) weigh(x *stream.Example) float64 {
-	w := x.Importance()
+	w := x.Importance() / x.Count()
+	n := min(x.Count(), mostCount)
 	if w == 1 && !l.weighted() {
-		return 1
+		return n
 	}
 	if !l.weighted() {
 		l.heaviest = max(1, w)
@@ -46,7 +52,7 @@ func (l *Learner) weigh(x *stream.Example) float64 {
 		}
 	}
 	l.heaviest = max(l.heaviest, w)
-	return w / l.heaviest
+	return n * w / l.heaviest
 }
 
 // useLogistic makes new one-pass experts, for the logistic loss.
@@ -61,7 +67,7 @@ func (l *Learner) useLogistic() {
 func (l *Learner) judge(scores []float64, y, share float64) {
 	panel := l.vote.mix(scores)
 	if !l.weighted() {
-		l.trust.compare((scores[growing] >= 0) != (y > 0), (panel >= 0) != (y > 0))
+		l.trust.compare((scores[growing] >= 0) != (y > 0), (panel >= 0) != (y > 0), share)
 		return
 	}
 	l.trust.note(float64(share * (brier(l.vote.experts[growing].p(scores[growing]), y) - brier(panel+0.5, y))))
@@ -69,7 +75,7 @@ func (l *Learner) judge(scores []float64, y, share float64) {
 
 // compare tells for a cut who was wrong.
 func (l *Learner) compare(wrong [1 + k2048]bool, share float64) {
-	if !l.weighted() {
+	if !l.weighted() && share == 1 {
 		l.cutting.Compare(wrong[growing], wrong[k64:])
 		return
 	}

@@ -112,3 +112,53 @@ func TestFullSampleKeepsSupportVectors(t *testing.T) {
 		t.Errorf("%d of 1000 right", right)
 	}
 }
+
+// TestWindowOfRepresentatives: under full=window examples that stand for three
+// records each take the room of three, from the time on when they come.
+func TestWindowOfRepresentatives(t *testing.T) {
+	l, err := Spec.New(algos.Env{Seed: 1}, map[string]string{
+		"gamma": "1", "c": "10", "initial": "64", "max_sample": "300", "t_max": "50", "full": "window",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	for seq := uint64(1); seq <= 1500; seq++ {
+		x := []float32{r.Float32()*2 - 1, r.Float32()*2 - 1}
+		e := &stream.Example{Seq: seq, X: stream.Vec{Val: x}, Y: 1, Labelled: true}
+		if x[0]+0.2*r.Float32() > 0.1 {
+			e.Y = -1
+		}
+		if seq > 600 {
+			e.Weight, e.Represents = 3, 3
+		}
+		if _, err := algos.Feed(t.Context(), l, e); err != nil {
+			t.Fatal(err)
+		}
+		s := l.(*Learner)
+		if s.p == nil {
+			continue
+		}
+		sum := 0
+		for i := range s.Len() {
+			if i > 0 && s.Seq(i) != s.Seq(i-1)+1 {
+				t.Fatalf("after %d: the sample holds %d behind %d", seq, s.Seq(i), s.Seq(i-1))
+			}
+			if sum++; s.Seq(i) > 600 {
+				sum += 2
+			}
+		}
+		if sum > 300 || seq > 1200 && sum < 290 {
+			t.Fatalf("after %d: a sample of %d stands for %d records", seq, s.Len(), sum)
+		}
+		if seq == 1000 { // counts are part of the state
+			data, err := l.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -143,7 +143,7 @@ func run(learner string, xs []*stream.Example, test []*stream.Example, w way, se
 			if w.uniform == 0 && w.name != "all" {
 				it.Sifted, it.Source = h, at
 				if h.P != 1 && !w.ignore {
-					it.Example.Weight = float32(1 / h.P)
+					it.Example.Weight, it.Example.Represents = float32(1/h.P), float32(1/h.P)
 				}
 			}
 			items = append(items, it)
@@ -348,7 +348,7 @@ func drifting(out io.Writer, learners []string, rows int, seed uint64) error {
 // driftOptions are those of learners that are to follow a stream.
 func driftOptions(learner string) map[string]string {
 	if learner == "scs" {
-		return map[string]string{"full": "window", "cap": "2000"}
+		return map[string]string{"full": "window", "max_sample": "2000"}
 	}
 	return nil
 }

@@ -45,11 +45,13 @@ type columns struct {
 	idLen    []int32 // empty if no example has an ID
 	id       []byte
 	weights  weight.List
+	counts   weight.List
 }
 
 func (c *columns) fill(list []*stream.Example) {
 	for i, x := range list {
 		c.weights.Set(i, i+1, x.Importance())
+		c.counts.Set(i, i+1, x.Count())
 		c.seq = append(c.seq, x.Seq)
 		c.y = append(c.y, x.Y)
 		c.labelled = append(c.labelled, x.Labelled)
@@ -76,6 +78,7 @@ func (c *columns) fields(f *state.Fields) {
 	f.Int32s("id_len", &c.idLen)
 	f.Bytes("id", &c.id)
 	c.weights.Fields(f, len(c.seq))
+	c.counts.Named(f, "represents", len(c.seq))
 }
 
 // examples appends the examples to list, checking everything: the columns may
@@ -115,6 +118,9 @@ func (c *columns) examples(list []*stream.Example) ([]*stream.Example, error) {
 		}
 		if w := c.weights.At(i); w != 1 {
 			x.Weight = float32(w)
+		}
+		if n := c.counts.At(i); n != 1 {
+			x.Represents = float32(n)
 		}
 		list = append(list, x)
 	}

@@ -38,7 +38,7 @@ func (it *Item) weigh(r *stream.Record) error {
 	}
 	it.Sifted = h
 	if h.P != 1 {
-		it.Example.Weight = float32(it.Example.Importance() / h.P)
+		it.Example.Weight, it.Example.Represents = float32(it.Example.Importance()/h.P), float32(1/h.P)
 	}
 	return nil
 }

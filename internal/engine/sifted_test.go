@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -206,4 +207,28 @@ func (late) Fetch(context.Context, []stream.Record) ([]stream.Record, error) { r
 func (late) Close() error                                                    { return nil }
 func (late) Lag() map[stream.Partition]int64 {
 	return map[stream.Partition]int64{{Topic: "distilled"}: 100}
+}
+
+// TestPlanPublished: each version comes with the plan, with how far the source has
+// been read, and with measures by weight.
+func TestPlanPublished(t *testing.T) {
+	_, recs := siftedRecords(3000, 5)
+	e := newEngine(t, config(t, "online"))
+	var pub topic
+	if _, err := Run(t.Context(), e, RunConfig{Source: &memory{recs: recs, r: rand.New(rand.NewPCG(1, 1))}, Decoder: plain{}, Publisher: &pub, Model: "m", CheckpointEvery: 300}); err != nil {
+		t.Fatal(err)
+	}
+	if len(pub.updates) < 2 {
+		t.Fatalf("%d updates", len(pub.updates))
+	}
+	u := pub.updates[len(pub.updates)-1]
+	if p, ok, err := sift.PlanOf(u.Evaluation); !ok || err != nil || p.Kappa != 0 {
+		t.Errorf("plan %+v, %v, %v", p, ok, err)
+	}
+	if u.Offsets[stream.Partition{Topic: "examples"}] == 0 || u.Offsets[stream.Partition{Topic: "distilled"}] == 0 {
+		t.Errorf("positions %v", u.Offsets)
+	}
+	if !slices.ContainsFunc(u.Evaluation, func(m stream.Measure) bool { return m.Name == "prequential_weighted_accuracy" && m.Value > 0.5 }) {
+		t.Errorf("%v", u.Evaluation)
+	}
 }

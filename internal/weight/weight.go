@@ -80,23 +80,26 @@ func (l List) Sum(n int) float64 {
 
 // Fields describes the weights of n examples, as "example_weights". They are
 // part of a state only where one is not 1.
-func (l *List) Fields(f *state.Fields, n int) {
+func (l *List) Fields(f *state.Fields, n int) { l.Named(f, "example_weights", n) }
+
+// Named is Fields for a list of another name.
+func (l *List) Named(f *state.Fields, name string, n int) {
 	if f.Decoding() {
 		*l = nil
 	}
-	if !f.Next("example_weights") && (f.Decoding() || *l == nil) {
+	if !f.Next(name) && (f.Decoding() || *l == nil) {
 		return
 	}
-	f.Float32s("example_weights", (*[]float32)(l))
+	f.Float32s(name, (*[]float32)(l))
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	if len(*l) != n {
-		f.Fail("example_weights", fmt.Errorf("%d for %d examples", len(*l), n))
+		f.Fail(name, fmt.Errorf("%d for %d examples", len(*l), n))
 	}
 	for _, w := range *l {
 		if !(w > 0) || math.IsInf(float64(w), 1) {
-			f.Fail("example_weights", fmt.Errorf("%g", w))
+			f.Fail(name, fmt.Errorf("%g", w))
 			return
 		}
 	}

@@ -428,3 +428,26 @@ func BenchmarkUpdate(b *testing.B) {
 		})
 	}
 }
+
+// A weight above 1 takes no step past the margin: where one of 1 stays below it, so
+// does one of 1000, and it comes nearer.
+func TestWeightStaysAtMargin(t *testing.T) {
+	for _, update := range []string{"pa", "nag", "sgd"} {
+		xs := examples(400, 5, algos.Classify, 7, nil, false)
+		o := map[string]string{"update": update, "loss": "hinge"}
+		for i := 100; i < len(xs); i += 50 {
+			margin := func(w float32) float64 {
+				l := learner(t, algos.Classify, o)
+				algostest.Feed(t, l, xs[:i]...)
+				x := *xs[i]
+				x.Weight = w
+				algostest.Feed(t, l, &x)
+				return x.Y * l.Model().Decision(x.X)
+			}
+			one, many := margin(0), margin(1000)
+			if many < one-1e-9 || many > max(one, 1)+1e-9 {
+				t.Errorf("%s, example %d: margin %g after a weight of 1, %g after one of 1000", update, i, one, many)
+			}
+		}
+	}
+}
