@@ -119,6 +119,7 @@ wants --topic-wait -1s.`,
 				f.StringVar(&p.start, "start", "earliest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 				defineTombstones(f, &p.tombstones)
+				f.Float64Var(&p.rate, "rate-limit", 0, "most `RECORDS` of --topics a second to score; 0 scores what there is")
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
