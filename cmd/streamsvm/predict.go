@@ -131,6 +131,7 @@ wants --topic-wait -1s.`,
 				f.StringVar(&p.start, "start", "earliest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
 				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 				defineTombstones(f, &p.tombstones)
+				f.Float64Var(&p.rate, "rate-limit", 0, "most `RECORDS` of --topics a second to score; 0 scores what there is")
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.group, "group", "", "consumer `GROUP` that shares the partitions of --topics out among its processes, and keeps the positions; each record gets one prediction")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")

@@ -24,6 +24,8 @@ type sourceFlags struct {
 	lateness          time.Duration
 	untilEnd          bool
 	fetchMaxBytes     int
+	fetchMaxWait      time.Duration
+	rate              float64
 	maxDown, wait     time.Duration
 	group             string
 }
@@ -39,6 +41,8 @@ func (o *sourceFlags) define(f *cli.Flags) {
 		f.DurationVar(&o.lateness, "lateness", 5*time.Second, "how long an ordered merge waits for a partition")
 		f.BoolVar(&o.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
 		f.IntVar(&o.fetchMaxBytes, "fetch-max-bytes", 1<<20, "`BYTES` to ask of a partition at a time")
+		f.DurationVar(&o.fetchMaxWait, "fetch-max-wait", 500*time.Millisecond, "how long a broker may hold an answer while there is nothing new")
+		f.Float64Var(&o.rate, "rate-limit", 0, "most `RECORDS` a second to take; 0 takes what there is")
 		f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
 		f.DurationVar(&o.wait, "topic-wait", 0, "how long to wait for a topic that does not exist; negative forever")
 		f.StringVar(&o.group, "group", "", "consumer `GROUP` to tell about progress, for lag displays only")
@@ -52,7 +56,7 @@ func (o *sourceFlags) define(f *cli.Flags) {
 func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offsets) (kafkaio.SourceOptions, error) {
 	so := kafkaio.SourceOptions{
 		Config: cfg, Topics: o.topics, Offsets: from, OutOfRange: kafkaio.OutOfRange(o.outOfRange),
-		Merge: kafkaio.Merge(o.merge), Lateness: o.lateness, UntilEnd: o.untilEnd, FetchMaxBytes: o.fetchMaxBytes,
+		Merge: kafkaio.Merge(o.merge), Lateness: o.lateness, UntilEnd: o.untilEnd, FetchMaxBytes: o.fetchMaxBytes, MaxWait: o.fetchMaxWait, Rate: o.rate,
 		MaxDown: o.maxDown, TopicWait: o.wait, Group: o.group,
 	}
 	if len(o.topics) == 0 {

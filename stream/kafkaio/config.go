@@ -207,7 +207,12 @@ func (b *backoff) reset() { b.wait = 0 }
 // sleep waits for the next interval or until ctx ends.
 func (b *backoff) sleep(ctx context.Context) error {
 	b.wait = min(max(2*b.wait, backoffMin), backoffMax)
-	t := time.NewTimer(b.wait)
+	return sleep(ctx, b.wait)
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -1,11 +1,14 @@
 package kafkaio
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -74,5 +77,33 @@ func TestDefaults(t *testing.T) {
 	o.setDefaults()
 	if min(o.Lateness, o.MaxWait, o.Discover) <= 0 || o.FetchMaxBytes <= 0 || o.MaxBuffered <= 0 || o.Start == "" || o.OutOfRange == "" || o.Merge == "" {
 		t.Errorf("%+v", o)
+	}
+}
+
+// A reader over its quota waits for as long as it is told to, and takes nothing
+// for a trouble.
+func TestSourceThrottled(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	kafkatest.Produce(t, c.ListenAddrs(), rec("t", 0, 1, "x"))
+	const told = 300 * time.Millisecond
+	var log bytes.Buffer
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.FetchResponse)
+		resp.ThrottleMillis = int32(told.Milliseconds())
+		return resp, nil, true // this once
+	})
+	start := time.Now()
+	cfg := Config{Brokers: c.ListenAddrs(), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := open(t, SourceOptions{Config: cfg, Topics: []string{"t"}, UntilEnd: true})
+	if got := take(t, s, -1); len(got) != 1 || time.Since(start) < told {
+		t.Errorf("%d records after %v", len(got), time.Since(start))
+	}
+	s.Close()
+	if log.Len() > 0 {
+		t.Errorf("it says %s", log.String())
 	}
 }

@@ -13,8 +13,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// errThrottled is an answer without content: the consumer exceeds its quota.
-var errThrottled = errors.New("kafka: throttled")
+// errThrottled is an answer without content: the consumer exceeds its quota, and
+// is to wait for so long. The broker does not read from the connection meanwhile.
+type errThrottled time.Duration
+
+func (e errThrottled) Error() string { return "kafka: throttled for " + time.Duration(e).String() }
 
 // queueMax is how many answers of one partition may wait for delivery, the one
 // being delivered included, before the next is asked for.
@@ -143,7 +146,14 @@ func (s *Source) fetchLoop(p *part) {
 				s.fail(re)
 				return
 			}
-			if !errors.Is(err, errThrottled) && (fatal(err) || s.isDown(p, err)) {
+			var quota errThrottled
+			if errors.As(err, &quota) {
+				if sleep(s.ctx, time.Duration(quota)) != nil {
+					return
+				}
+				continue
+			}
+			if fatal(err) || s.isDown(p, err) {
 				s.fail(fmt.Errorf("kafka: topic %s partition %d offset %d: %w", p.id.Topic, p.id.ID, from, err))
 				return
 			}
@@ -235,7 +245,7 @@ func (s *Source) fetch(p *part, from int64, wait time.Duration) (*fetch.Response
 		return nil, kafka.Error(resp.ErrorCode)
 	}
 	if len(resp.Topics) == 0 {
-		return nil, errThrottled
+		return nil, errThrottled(max(time.Duration(resp.ThrottleTimeMs)*time.Millisecond, backoffMin))
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].Partition != p.id.ID {
 		return nil, errors.New("the answer is not about this partition")

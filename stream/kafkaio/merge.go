@@ -100,7 +100,7 @@ func (o *orderState) appeared(offset int64) time.Time {
 // takeOrdered appends the records whose turn it is. s.mu is held.
 func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
 	m := &s.merge
-	for n := 0; n < deliverMax && len(m.heads) > 0; n++ {
+	for n := 0; n < s.most && len(m.heads) > 0; n++ {
 		p := m.heads[0]
 		if len(m.heads) < len(m.parts) {
 			for _, q := range m.parts {

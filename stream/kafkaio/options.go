@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -91,6 +92,9 @@ type SourceOptions struct {
 	// MaxWait is how long a broker may hold an answer when there is nothing
 	// new; 0 is 500 ms.
 	MaxWait time.Duration
+	// Rate is the most records a second that are delivered, over more than a tenth
+	// of a second; 0 is as many as there are. What is fetched ahead waits.
+	Rate float64
 	// MaxDown ends the stream with an error when a partition has not answered
 	// for so long; 0 waits forever.
 	MaxDown time.Duration
@@ -166,6 +170,12 @@ func (o *SourceOptions) Validate() error {
 	}
 	if o.Lateness < 0 || o.MaxWait < 0 || o.MaxDown < 0 || o.Discover < 0 {
 		return errors.New("kafka source: a duration is negative")
+	}
+	if !(o.Rate >= 0) || math.IsInf(o.Rate, 1) {
+		return fmt.Errorf("kafka source: rate of %v records a second is out of range", o.Rate)
+	}
+	if o.MaxWait > time.Hour {
+		return fmt.Errorf("kafka source: a wait of %v is out of range", o.MaxWait)
 	}
 	if o.FetchMaxBytes < 0 || o.FetchMaxBytes > 1<<30 || o.MaxBuffered < 0 {
 		return fmt.Errorf("kafka source: fetch size %d or buffer %d is out of range", o.FetchMaxBytes, o.MaxBuffered)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/stream"
+	"golang.org/x/time/rate"
 )
 
 // Source reads topics. It implements stream.Source, Lagger, Committer and
@@ -55,6 +56,9 @@ type Source struct {
 	skipped   atomic.Uint64
 	late      atomic.Uint64
 	wake      chan struct{} // there may be something to deliver
+	rate      *rate.Limiter // of delivery; nil without
+	paid      bool          // the limiter has let the next record pass
+	most      int           // records that a Fetch delivers
 	closeOnce sync.Once
 
 	mu    sync.Mutex
@@ -88,7 +92,11 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{opt: o, c: c, wake: make(chan struct{}, 1), bounded: o.UntilEnd || o.StopAt != nil}
+	s := &Source{opt: o, c: c, wake: make(chan struct{}, 1), bounded: o.UntilEnd || o.StopAt != nil, most: deliverMax}
+	if o.Rate > 0 {
+		s.most = int(min(max(o.Rate/10, 1), deliverMax))
+		s.rate = rate.NewLimiter(rate.Limit(o.Rate), s.most)
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ps, err := s.resolve(ctx)
 	if err != nil {
@@ -138,6 +146,13 @@ func (s *Source) Start() stream.Offsets { return s.start.Clone() }
 
 // Fetch implements stream.Source.
 func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
+	if s.rate != nil && !s.paid {
+		if err := s.rate.Wait(ctx); err != nil { // for the first record, and for those of before
+			<-ctx.Done() // which may be to come
+			return dst, ctx.Err()
+		}
+		s.paid = true
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return dst, err
@@ -155,6 +170,10 @@ func (s *Source) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Recor
 		}
 		s.mu.Unlock()
 		if len(dst) > n {
+			if s.rate != nil {
+				s.rate.ReserveN(time.Now(), len(dst)-n-1)
+				s.paid = false
+			}
 			return dst, nil
 		}
 		if err != nil {
@@ -186,7 +205,7 @@ func (s *Source) takeArrival(dst []stream.Record) []stream.Record {
 	for len(s.ready) > 0 {
 		p := s.ready[0]
 		b := &p.queue[0]
-		n := min(deliverMax, len(b.recs)-b.pos)
+		n := min(s.most, len(b.recs)-b.pos)
 		dst = append(dst, b.recs[b.pos:b.pos+n]...)
 		b.pos += n
 		if b.pos == len(b.recs) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -370,6 +371,45 @@ func TestSourceAddedPartition(t *testing.T) {
 	_ = old
 }
 
+// A limited source delivers the same, not faster, and does not lose what was
+// paid for to a reader that looks again and again.
+func TestSourceRate(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	topic := kafkatest.Topic(t, brokers, 2, nil)
+	fill(t, brokers, topic, 2, 20)
+	for _, merge := range []Merge{MergeArrival, MergeOrdered} {
+		o := SourceOptions{Config: config(brokers), Topics: []string{topic}, Merge: merge, UntilEnd: true}
+		want := take(t, open(t, o), -1)
+		o.Rate = 100
+		s := open(t, o)
+		start := time.Now()
+		var got []stream.Record
+		for {
+			ctx, cancel := context.WithTimeout(t.Context(), 7*time.Millisecond)
+			n := len(got)
+			var err error
+			got, err = s.Fetch(ctx, got)
+			cancel()
+			if len(got)-n > 10 {
+				t.Fatalf("%d records at a time", len(got)-n)
+			}
+			if err == io.EOF {
+				break
+			}
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		if merge == MergeOrdered {
+			same(t, got, want)
+		}
+		// The first ten come at once.
+		if took := time.Since(start); len(got) != len(want) || took < time.Duration(len(want)-11)*10*time.Millisecond {
+			t.Errorf("%s: %d of %d records in %v", merge, len(got), len(want), took)
+		}
+	}
+}
+
 func TestSourceCommit(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 2, nil)
@@ -413,6 +453,8 @@ func TestSourceOptionsValidate(t *testing.T) {
 		"out of range":         func(o *SourceOptions) { o.OutOfRange = "ignore" },
 		"merge":                func(o *SourceOptions) { o.Merge = "random" },
 		"duration":             func(o *SourceOptions) { o.Lateness = -1 },
+		"rate":                 func(o *SourceOptions) { o.Rate = math.NaN() },
+		"a wait of":            func(o *SourceOptions) { o.MaxWait = 2 * time.Hour },
 		"fetch size":           func(o *SourceOptions) { o.FetchMaxBytes = -1 },
 	} {
 		o := ok()
