@@ -36,6 +36,8 @@ type predict struct {
 	codecFlags
 	kafkaFlags
 	outgoing
+	signFlags
+	adminFlags
 	modelFile, output      string
 	predictions, positions string
 	listen                 string
@@ -121,6 +123,8 @@ wants --topic-wait -1s.`,
 				defineTombstones(f, &p.tombstones)
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
+				p.adminFlags.define(f)
+				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
@@ -180,6 +184,17 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	srv.mux.HandleFunc("GET /{$}", p.page.Page)
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
+	if p.listen != "" && p.modelFlags.topic != "" {
+		a, err := newAliases(ctx, p.c, p.cfg, p.kafkaFlags, p.trustFlags, p.signFlags, p.modelFlags.topic, p.followed)
+		if err != nil {
+			return err
+		}
+		board, err := a.serve(srv.mux, &p.adminFlags)
+		if err != nil {
+			return err
+		}
+		p.page.Show(board)
+	}
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
@@ -227,6 +242,17 @@ func (p *predict) serve(ctx context.Context) error {
 	return p.summary()
 }
 
+// followed returns the name of the model, without an alias; "" while it is not
+// known.
+func (p *predict) followed() string {
+	name := p.modelFlags.name
+	if last := p.forms.Load(); name == "" && last != nil {
+		name = p.current().Update.Model
+	}
+	name, _ = modeltopic.SplitName(name)
+	return name
+}
+
 // what says what is scored.
 func (p *predict) what() string {
 	if len(p.topics) > 0 {
@@ -260,6 +286,9 @@ func (p *predict) check() error {
 		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
 	}
 	if err := badListen(c, p.listen); err != nil {
+		return err
+	}
+	if err := p.adminFlags.check(c, p.listen, p.modelFlags.topic); err != nil {
 		return err
 	}
 	if p.modelFile != "" {
