@@ -18,6 +18,7 @@ import argparse, contextlib, json, os, random, re, shutil, signal, socket, subpr
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.expanduser("~/.cache/streamsvm/browser/bin/python")
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1100, "height": 900}
+TOKEN = "0123456789abcdef"
 EVIL = '<img src=x onerror="document.title=1">'  # as the name of a field and a category
 
 
@@ -83,13 +84,13 @@ class Service:
         time.sleep(1)
         subprocess.run([self.program, "produce", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",
-                   "--checkpoint-interval", "3s", "--listen", self.train, *common)
+                   "--checkpoint-interval", "3s", "--listen", self.train, "--allow-admin", *common)
         self.start("predict", "--model-topic", "models", "--topics", "payments", "--predictions-topic", "predictions", "--listen", self.predict, *common)
         self.start("produce", self.file, "--topic", "payments", "--rate", str(rate), *common)
 
     def start(self, *args):
         with open(os.path.join(self.d, "log-%d" % len(self.started)), "wb") as log:
-            self.started.append(subprocess.Popen([self.program, *args], stdout=log, stderr=log, cwd=self.d))
+            self.started.append(subprocess.Popen([self.program, *args], stdout=log, stderr=log, cwd=self.d, env={**os.environ, "STREAMSVM_ADMIN_TOKEN": TOKEN}))
 
     def stop(self):
         for p in reversed(self.started):
@@ -162,7 +163,7 @@ def check(page, where, width=DESK["width"]):
     for what, script in {
         "no language": "!document.documentElement.lang", "not one h1": "document.querySelectorAll('h1').length !== 1",
         "not one main": "document.querySelectorAll('main').length !== 1", "a table without a caption": "[...document.querySelectorAll('table:not(.u-legend)')].some(t => !t.caption)",
-        "a control without a name": "[...document.querySelectorAll('select, button')].some(c => !c.labels?.length && !c.textContent.trim())",
+        "a control without a name": "[...document.querySelectorAll('select, button, input')].some(c => !c.labels?.length && !c.textContent.trim())",
         "text of others became markup": "document.querySelector('img') !== null || document.title === '1'",
         "a chart that is not drawn": "[...document.querySelectorAll('figure.chart')].some(f => !f.querySelector('canvas'))",
         "an id that is there twice": "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size !== document.querySelectorAll('[id]').length",
@@ -205,6 +206,24 @@ def test():
         page.locator("#versions caption", has_text=title).wait_for(timeout=5_000)
         page.wait_for_timeout(6_000)
         want(page.locator("#versions caption", has_text=title).count() == 1 and page.evaluate("!!window.kept"), "two versions are compared, and stay chosen")
+
+        # Promotion.
+        def promoted(token, verb, want_text):
+            page.locator("input[name=token]").fill(token)
+            page.locator("button[value=%s]" % verb).click()
+            page.locator("form[data-admin] output", has_text=want_text).wait_for(timeout=10_000)
+        promoted("0123456789abcdeX", "promote", "missing or wrong")
+        want(len(page.wrong) == 1 and "401" in page.wrong.pop(), "a wrong token is refused")
+        page.locator("input[name=reason]").fill(EVIL)
+        promoted(TOKEN, "promote", "before for nothing")
+        published = metric(service.train, "streamsvm_models_published_total")
+        until("another version", lambda: metric(service.train, "streamsvm_models_published_total") > published)
+        promoted(TOKEN, "promote", "before for version")
+        page.locator("#versions caption", has_text="Aliases").wait_for(timeout=20_000)
+        page.locator("#versions .u-legend", has_text="champion").first.wait_for(timeout=20_000)
+        want(page.locator("#versions td", has_text=EVIL).count() == 1, "versions are promoted, and the page shows what the alias stands for")
+        promoted(TOKEN, "rollback", "again; before for version")
+        want(True, "and rolled back")
 
         # Light and dark.
         ground = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")  # noqa: E731

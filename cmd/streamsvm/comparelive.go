@@ -214,7 +214,8 @@ func (o *contest) open(ctx context.Context, cancel context.CancelCauseFunc, cfg 
 			modelFlags: modelFlags{trustFlags: o.trustFlags, topic: o.modelTopic, name: name, wait: o.wait, down: o.maxDown},
 			codecFlags: o.codecFlags, c: o.c, cfg: cfg, m: metrics.NewPredictor(metrics.NewRegistry(version.String)),
 		}
-		if err := p.follow(ctx, cancel); err != nil {
+		var err error
+		if p.current, err = p.follow(ctx, cancel); err != nil {
 			return err
 		}
 		if t := p.current().Task(); o.task == "" {

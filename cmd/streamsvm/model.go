@@ -63,6 +63,8 @@ type versions struct {
 	expect  uint64
 	reason  string
 	json    bool
+	// Of the command line: the version is of a file, and one is expected.
+	ofFile, expects bool
 }
 
 func (o *versions) define(f *cli.Flags) {
@@ -83,6 +85,8 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	if err := badAlias(c, o.alias); err != nil {
 		return err
 	}
+	o.expects = c.Given("expect")
+	o.ofFile = c.Origin("model").Source == cli.FromFlag // a configuration file may have it for predict
 	if verb != "diff" && len(c.Args) > 0 {
 		return cli.Failf(cli.Usage, "model %s takes no arguments", verb)
 	}
@@ -95,13 +99,20 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	if name, alias := modeltopic.SplitName(o.name); alias != "" {
 		return c.Bad("model-name", fmt.Errorf("%s is an alias of model %s", o.name, name))
 	}
+	done := ""
+	var err error
 	switch verb {
 	case "list":
 		return o.list(ctx, c)
 	case "rollback":
-		return o.rollback(ctx, c)
+		done, err = o.rollback(ctx, c)
+	default:
+		done, err = o.promote(ctx, c)
 	}
-	return o.promote(ctx, c)
+	if err == nil && !c.Quiet {
+		_, err = fmt.Fprintln(c.Out, done)
+	}
+	return err
 }
 
 // badAlias refuses an alias that nothing can have; empty is none.
@@ -171,7 +182,7 @@ func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Promo
 		return nil, err
 	}
 	po := modeltopic.PromoterOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
-	if c.Given("expect") {
+	if o.expects {
 		po.Expect = &o.expect
 	}
 	p, err := modeltopic.NewPromoter(ctx, po)
@@ -199,62 +210,56 @@ func stands(u *stream.Update) string {
 	return fmt.Sprintf("version %d", u.Version)
 }
 
-func (o *versions) promote(ctx context.Context, c *cli.Call) error {
+// promote promotes, and returns what has been done, for people.
+func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 	u, err := o.chosen(ctx, c)
 	if err != nil {
-		return err
+		return "", err
 	}
 	p, err := o.promoter(ctx, c)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer p.Close()
 	now, _, err := p.Held(ctx, o.alias)
 	if err != nil {
-		return kafkaError(err)
+		return "", kafkaError(err)
 	}
 	if err := p.Promote(ctx, o.alias, u, o.why()); err != nil {
-		return kafkaError(err)
-	}
-	if c.Quiet {
-		return nil
+		return "", kafkaError(err)
 	}
 	if now != nil && now.Version == u.Version && now.Hash == u.Hash {
-		_, err = fmt.Fprintf(c.Out, "%s stands for version %d already\n", modeltopic.AliasName(o.name, o.alias), u.Version)
-		return err
+		return fmt.Sprintf("%s stands for version %d already", modeltopic.AliasName(o.name, o.alias), u.Version), nil
 	}
-	_, err = fmt.Fprintf(c.Out, "%s now stands for version %d, %d examples%s; before for %s\n",
-		modeltopic.AliasName(o.name, o.alias), u.Version, u.Examples, recently(u.Evaluation), stands(now))
-	return err
+	return fmt.Sprintf("%s now stands for version %d, %d examples%s; before for %s",
+		modeltopic.AliasName(o.name, o.alias), u.Version, u.Examples, recently(u.Evaluation), stands(now)), nil
 }
 
-func (o *versions) rollback(ctx context.Context, c *cli.Call) error {
+// rollback is promote for the version before.
+func (o *versions) rollback(ctx context.Context, c *cli.Call) (string, error) {
 	if _, err := o.contents(ctx, c, 0); err != nil {
-		return err
+		return "", err
 	}
 	p, err := o.promoter(ctx, c)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer p.Close()
 	now, _, err := p.Held(ctx, o.alias)
 	if err != nil {
-		return kafkaError(err)
+		return "", kafkaError(err)
 	}
 	o.reason = cmp.Or(o.reason, "rollback")
 	u, err := p.Rollback(ctx, o.alias, o.why())
 	if err != nil {
-		return kafkaError(err)
+		return "", kafkaError(err)
 	}
-	if !c.Quiet {
-		_, err = fmt.Fprintf(c.Out, "%s stands for version %d again; before for %s\n", modeltopic.AliasName(o.name, o.alias), u.Version, stands(now))
-	}
-	return err
+	return fmt.Sprintf("%s stands for version %d again; before for %s", modeltopic.AliasName(o.name, o.alias), u.Version, stands(now)), nil
 }
 
 // chosen returns the version that is to be promoted.
 func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, error) {
-	if c.Origin("model").Source == cli.FromFlag { // a configuration file may have it for predict
+	if o.ofFile {
 		return o.fromFile(c)
 	}
 	t, err := o.contents(ctx, c, o.version)

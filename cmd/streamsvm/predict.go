@@ -39,6 +39,8 @@ type predict struct {
 	kafkaFlags
 	sessionFlags
 	outgoing
+	signFlags
+	adminFlags
 	modelFile, output      string
 	predictions, positions string
 	listen                 string
@@ -135,6 +137,8 @@ wants --topic-wait -1s.`,
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.group, "group", "", "consumer `GROUP` that shares the partitions of --topics out among its processes, and keeps the positions; each record gets one prediction")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
+				p.adminFlags.define(f)
+				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
@@ -201,6 +205,17 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	srv.mux.HandleFunc("GET /{$}", p.page.Page)
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
+	if p.listen != "" && p.modelFlags.topic != "" {
+		a, err := newAliases(ctx, p.c, p.cfg, p.kafkaFlags, p.trustFlags, p.signFlags, p.modelFlags.topic, p.followed)
+		if err != nil {
+			return err
+		}
+		board, err := a.serve(srv.mux, &p.adminFlags)
+		if err != nil {
+			return err
+		}
+		p.page.Show(board)
+	}
 	if err := srv.start(p.c, p.listen); err != nil {
 		return err
 	}
@@ -266,6 +281,17 @@ func (p *predict) modelled() error {
 	return nil
 }
 
+// followed returns the name of the model, without an alias; "" while it is not
+// known.
+func (p *predict) followed() string {
+	name := p.modelFlags.name
+	if last := p.forms.Load(); name == "" && last != nil {
+		name = p.current().Update.Model
+	}
+	name, _ = modeltopic.SplitName(name)
+	return name
+}
+
 // what says what is scored.
 func (p *predict) what() string {
 	if len(p.topics) > 0 {
@@ -303,6 +329,9 @@ func (p *predict) check() error {
 		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
 	}
 	if err := badListen(c, p.listen); err != nil {
+		return err
+	}
+	if err := p.adminFlags.check(c, p.listen, p.modelFlags.topic); err != nil {
 		return err
 	}
 	if p.modelFile != "" {

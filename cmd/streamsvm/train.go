@@ -33,6 +33,7 @@ type train struct {
 	modelTopic, modelName string
 	replace               bool
 	signFlags
+	adminFlags
 	maxRecordBytes int
 	fullEvery      int
 	checkpoint     string
@@ -115,6 +116,7 @@ func (t *train) define(f *cli.Flags) {
 		f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for the status page, /metrics, /healthz, /readyz and /version; without a HOST the loopback interface")
 		f.BoolVar(&t.pprof, "pprof", false, "serve profiles of the process under /debug/pprof/ too")
 		f.DurationVar(&t.stall, "stall-timeout", 45*time.Second, "/healthz fails when records wait and there has been no progress for so long")
+		t.adminFlags.define(f)
 		f.DurationVar(&t.shutdown, "shutdown-timeout", 25*time.Second, "time for the last checkpoint and publication")
 	})
 	t.kafkaFlags.define(f)
@@ -140,7 +142,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
 	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
-	errs = append(errs, badListen(c, t.listen))
+	errs = append(errs, badListen(c, t.listen), t.adminFlags.check(c, t.listen, t.modelTopic))
 	if err := modeltopic.CheckModel(t.modelName); t.modelName != "" && err != nil {
 		errs = append(errs, c.Bad("model-name", err))
 	}
@@ -170,6 +172,21 @@ func (t *train) serve(ctx context.Context) (err error) {
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
 		srv.profile()
+	}
+	if t.listen != "" && t.modelTopic != "" {
+		cfg, err := t.kafkaFlags.config(t.c)
+		if err != nil {
+			return err
+		}
+		a, err := newAliases(ctx, t.c, cfg, t.kafkaFlags, trustFlags{}, t.signFlags, t.modelTopic, func() string { return t.modelName })
+		if err != nil {
+			return err
+		}
+		board, err := a.serve(srv.mux, &t.adminFlags)
+		if err != nil {
+			return err
+		}
+		page.Show(board)
 	}
 	defer srv.stop()
 	if err := srv.start(t.c, t.listen); err != nil {

@@ -302,3 +302,33 @@ func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said f
 	}
 	return said
 }
+
+// The same with several classes, of which some are found in the stream while a
+// candidate that does not know them is under trial.
+func TestGateOfClasses(t *testing.T) {
+	for _, learner := range []string{"online", "dsg", "scs"} {
+		t.Run(learner, func(t *testing.T) {
+			cfg := configOfClasses(t, learner)
+			cfg.Gate = "error <= champion + 0.02; accuracy >= 0.5; examples >= 250"
+			run := func(r *rand.Rand) (*Engine, string) {
+				e, list := feed(t, newEngine(t, cfg), cfg, sectors(4000, 1, false), r)
+				text := ""
+				for _, d := range list {
+					text += d.String() + "\n"
+				}
+				return e, text
+			}
+			ref, want := run(nil)
+			g := ref.Gate()
+			if g.Promotions < 2 || g.Champion < 2000 || g.Served.Accuracy < 0.6 {
+				t.Errorf("%+v after\n%s", g, want)
+			}
+			for seed := range uint64(3) {
+				e, got := run(rand.New(rand.NewPCG(seed, 4)))
+				if got != want || hashOf(t, e) != hashOf(t, ref) {
+					t.Errorf("seed %d: interrupted:\n%swithout:\n%s", seed, got, want)
+				}
+			}
+		})
+	}
+}

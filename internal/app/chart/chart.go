@@ -60,6 +60,7 @@ const (
 	Dashed Look = "dashed" // a reference
 	Dotted Look = "dotted" // another one
 	Points Look = "points" // the main line, with a point at each value
+	Dots   Look = "dots"   // large points without a line
 )
 
 // Series is one line. Points of which Y is not finite are left out.

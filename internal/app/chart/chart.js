@@ -4,7 +4,8 @@
 // A chart is <figure class="chart"> with its data as JSON, in the form of
 // Chart in chart.go. A page with data-refresh on its body is fetched again
 // after so many seconds; elements with data-live and an id take on what has
-// changed. A form with data-pick changes the query by which it is fetched.
+// changed. A form with data-pick changes the query by which it is fetched; one
+// with data-admin posts to what its buttons say, with its token in a header.
 "use strict";
 (() => {
 	// css returns a colour of the stylesheet, as it is under the present theme.
@@ -136,7 +137,8 @@
 		const last = (u, i) => u.data[i].findLast(v => v != null);
 		const place = places(chart.series);
 		const series = chart.series.map((s, i) => ({
-			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: {show: s.look === "points" || s.x.length < 2},
+			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: s.look === "dots" ? {show: true, size: 13} : {show: s.look === "points" || s.x.length < 2},
+			...s.look === "dots" && {paths: () => null},
 			width: s.look && s.look !== "points" ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1,
 			dash: s.look === "dashed" ? [6, 5] : s.look === "dotted" ? [2, 3] : place[i] >= colours ? [10, 3, 2, 3] : undefined,
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
@@ -331,6 +333,27 @@
 		const form = e.target.closest("form[data-pick]");
 		if (!form) return;
 		history.replaceState(null, "", "?" + new URLSearchParams(new FormData(form)));
+		refresh();
+	});
+
+	const admin = document.querySelector("form[data-admin]");
+	if (!admin) return;
+	admin.hidden = false;
+	admin.addEventListener("submit", async e => {
+		e.preventDefault();
+		const said = admin.querySelector("output"), what = Object.fromEntries(new FormData(admin));
+		said.className = said.textContent = "";
+		try {
+			const answer = await fetch("admin/" + e.submitter.value, {
+				method: "POST", headers: {"Content-Type": "application/json", Authorization: "Bearer " + what.token},
+				body: JSON.stringify({alias: what.alias, version: +what.version, reason: what.reason}),
+			});
+			said.className = answer.ok ? "good" : "bad";
+			said.textContent = await answer.text();
+		} catch {
+			said.className = "bad";
+			said.textContent = "no answer";
+		}
 		refresh();
 	});
 })();

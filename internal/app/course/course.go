@@ -39,6 +39,7 @@ const (
 	maxPoints   = 400
 	maxMarks    = 1000
 	maxVersions = 64
+	maxAliases  = 5
 )
 
 // point is how it was after some examples.

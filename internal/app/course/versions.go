@@ -8,11 +8,13 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // Versions returns the chart of the versions published, by their time; nil before
-// the first. They are those of this process, the latest ones.
-func (c *Course) Versions() *chart.Chart {
+// the first. They are those of this process, the latest ones. Those that an alias
+// stands for, or has stood for, are marked.
+func (c *Course) Versions(moves []modeltopic.Move) *chart.Chart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range []struct {
@@ -35,12 +37,38 @@ func (c *Course) Versions() *chart.Chart {
 		}
 		if len(s.X) > 0 {
 			return &chart.Chart{
-				Title: "Versions over time", X: chart.Axis{Time: true}, Y: chart.Axis{Label: m.label, Percent: m.percent}, Series: []chart.Series{s},
+				Title: "Versions over time", X: chart.Axis{Time: true}, Y: chart.Axis{Label: m.label, Percent: m.percent}, Series: append([]chart.Series{s}, c.promoted(moves, m.name)...),
 				Caption: "Each point is a version of the model, with what it came to over the window at that moment.",
 			}
 		}
 	}
 	return nil
+}
+
+// promoted returns a series for each alias: the versions that it has stood for.
+func (c *Course) promoted(moves []modeltopic.Move, measure string) (list []chart.Series) {
+	var aliases []string
+	for _, m := range moves {
+		if !slices.Contains(aliases, m.Alias) && len(aliases) < maxAliases {
+			aliases = append(aliases, m.Alias)
+		}
+	}
+	slices.Sort(aliases)
+	for _, alias := range aliases {
+		s := chart.Series{Name: alias, Look: chart.Dots}
+		for i := range c.versions {
+			v := &c.versions[i]
+			at, y := float64(v.created.UnixMilli())/1000, v.measure(measure)
+			is := slices.ContainsFunc(moves, func(m modeltopic.Move) bool { return m.Alias == alias && m.Version == v.number })
+			if k := len(s.X); is && !math.IsNaN(y) && (k == 0 || at > s.X[k-1]) {
+				s.X, s.Y = append(s.X, at), append(s.Y, eval.Number(y))
+			}
+		}
+		if len(s.X) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // Pair compares two versions.

@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 //go:embed page.html
@@ -36,10 +37,13 @@ type page struct {
 	Quality                          []chart.Table
 	Versions                         *chart.Chart
 	Models                           chart.Table
+	Aliases                          chart.Table
+	Admin                            bool
 	Pair                             *course.Pair // nil while there are not two versions
 	Pace                             []chart.Chart
 	Service                          []chart.Table
 	failed                           bool // not only stalled
+	board                            Board
 }
 
 type named struct{ Name, Value string }
@@ -72,7 +76,12 @@ func (p *page) write(w http.ResponseWriter, q *http.Request, c *course.Course) {
 		n, _ := strconv.ParseUint(q.FormValue(name), 10, 64)
 		return n
 	}
-	p.Versions, p.Pair = c.Versions(), c.Compare(chosen("a"), chosen("b"))
+	var moves []modeltopic.Move
+	if p.board.Moves != nil {
+		moves = p.board.Moves()
+	}
+	p.Versions, p.Pair = c.Versions(moves), c.Compare(chosen("a"), chosen("b"))
+	p.Aliases, p.Admin = aliases(moves), p.board.Admin
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, p); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -87,14 +96,41 @@ func (p *page) write(w http.ResponseWriter, q *http.Request, c *course.Course) {
 	_, _ = w.Write(b.Bytes())
 }
 
+// Board is what a page has of the aliases of its model.
+type Board struct {
+	// Moves returns the promotions that are known; nil is none.
+	Moves func() []modeltopic.Move
+	// Admin tells that the page is to have buttons that promote, which post to
+	// admin/promote and admin/rollback.
+	Admin bool
+}
+
+// aliases lists what each alias stands for, the one that was moved last first.
+func aliases(moves []modeltopic.Move) chart.Table {
+	t := chart.Table{Title: "Aliases", Head: []string{"alias", "version", "before", "since", "by", "reason"}}
+	var seen []string
+	for _, m := range slices.Backward(moves) {
+		if slices.Contains(seen, m.Alias) {
+			continue
+		}
+		seen = append(seen, m.Alias)
+		previous := "–"
+		if m.Previous > 0 {
+			previous = count(m.Previous)
+		}
+		t.Rows = append(t.Rows, []string{m.Alias, count(m.Version), previous, m.At.UTC().Format(time.DateTime), m.By, m.Reason})
+	}
+	return t
+}
+
 func (r *Run) page() *page {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, v := r.now(), &r.view
 	lags, behind := r.lags()
 	p := &page{
-		failed: r.failed != nil,
-		Title:  "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
+		failed: r.failed != nil, board: r.board,
+		Title: "streamsvm: " + r.about.Learner, Version: r.about.Version, Up: short(now.Sub(r.began)), Refresh: 5,
 		NoCourse: "Nothing has been scored yet.",
 		State:    "learning", Where: "from " + strings.Join(r.about.Topics, ", "),
 	}

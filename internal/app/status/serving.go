@@ -24,6 +24,7 @@ type Serving struct {
 	began          time.Time
 	decoder        func() stream.Decoder // may return nil
 	course         course.Course
+	board          Board
 
 	mu              sync.Mutex
 	quality         *eval.Prequential // nil before there is a model
@@ -45,6 +46,10 @@ type served struct {
 func (s *Serving) Begin(version, where string, decoder func() stream.Decoder) {
 	s.version, s.where, s.decoder, s.began = version, where, decoder, time.Now()
 }
+
+// Show has the page show the aliases of a board. It is called before the page is
+// asked for.
+func (s *Serving) Show(b Board) { s.board = b }
 
 // Updated is told of each version that is taken into use, and of its encoded
 // form.
@@ -107,7 +112,7 @@ func (s *Serving) page() *page {
 	defer s.mu.Unlock()
 	now := time.Now()
 	p := &page{
-		Title: "streamsvm predict", Version: s.version, Up: short(now.Sub(s.began)), Refresh: 5, State: "predicting", Where: s.where,
+		Title: "streamsvm predict", Version: s.version, Up: short(now.Sub(s.began)), Refresh: 5, State: "predicting", Where: s.where, board: s.board,
 		NoCourse: "Nothing is known about how good the predictions are: no labels have come along.",
 	}
 	if s.current == nil {

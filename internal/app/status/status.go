@@ -40,6 +40,7 @@ type Run struct {
 	now   func() time.Time
 
 	course course.Course
+	board  Board
 
 	mu          sync.Mutex
 	src         stream.Source
@@ -97,6 +98,10 @@ func New(about About) *Run {
 	r.view.quality = &course.Now{}
 	return r
 }
+
+// Show has the page show the aliases of a board. It is called before the page is
+// asked for.
+func (r *Run) Show(b Board) { r.board = b }
 
 // Started implements engine.StartedHook.
 func (r *Run) Started(e *engine.Engine, src stream.Source) {

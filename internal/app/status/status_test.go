@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
 // lagging is a source that is some records behind.
@@ -335,7 +336,29 @@ func TestServing(t *testing.T) {
 	}
 	s.Scored(3, 1) // over HTTP, of which no labels are counted
 	for v := range uint64(3) {
-		s.Updated(&predictor.Version{Predictor: p, Update: stream.Update{Model: "m<b>", Version: v + 4, Created: time.Now(), Kind: stream.Full}}, data)
+		s.Updated(&predictor.Version{Predictor: p, Update: stream.Update{
+			Model: "m<b>", Version: v + 4, Created: time.UnixMilli(int64(1000 * v)), Kind: stream.Full,
+			Evaluation: []stream.Measure{{Name: "prequential_accuracy_window", Value: 0.5}},
+		}}, data)
+	}
+	s.Show(Board{Admin: true, Moves: func() []modeltopic.Move {
+		return []modeltopic.Move{
+			{Alias: "champion", Version: 4, At: time.UnixMilli(3000)}, {Alias: "champion", Version: 6, At: time.UnixMilli(4000), Promotion: stream.Promotion{Previous: 4, By: "<i>"}},
+			{Alias: "old", Version: 1, At: time.UnixMilli(5000)},
+		}
+	}})
+	// Circles around versions 4 and 6, and what the aliases stand for now.
+	for _, want := range []string{
+		`{"name":"champion","x":[0,2],"y":[0.5,0.5],"look":"dots"}`, `value="rollback"`,
+		`<tr><th scope="row">champion</th><td class="n">6</td><td class="n">4</td><td>1970-01-01 00:00:04</td><td>&lt;i&gt;</td>`, `<th scope="row">old</th><td class="n">1</td>`,
+	} {
+		if body := get(); !strings.Contains(body, want) || strings.Contains(body, `"name":"old"`) || strings.Count(body, `scope="row">champion`) != 1 {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	s.Show(Board{})
+	if body := get(); strings.Contains(body, "Aliases") || strings.Contains(body, "data-admin") {
+		t.Errorf("without a board:\n%s", body)
 	}
 	if body := get(); !strings.Contains(body, "no labels have come along") || !strings.Contains(body, "m&lt;b&gt;") || !strings.Contains(body, "Version 5 and version 6") {
 		t.Errorf("without labels:\n%s", body)

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/status"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
+)
+
+// adminFlags say who may promote by the page.
+type adminFlags struct{ allow bool }
+
+const adminToken = "admin-token"
+
+// leastToken is how many bytes a token has at least, so that it cannot be
+// guessed.
+const leastToken = 16
+
+func (o *adminFlags) define(f *cli.Flags) {
+	f.BoolVar(&o.allow, "allow-admin", false, "let those who have the token promote and roll back by the status page")
+	f.Secret(adminToken, "the token that requests which promote must have")
+}
+
+// check returns what is wrong with the settings, of a command that follows or
+// writes a model topic.
+func (o *adminFlags) check(c *cli.Call, listen, topic string) error {
+	if !o.allow {
+		return nil
+	}
+	switch {
+	case listen == "":
+		return c.Bad("allow-admin", errors.New("it needs --listen"))
+	case topic == "":
+		return c.Bad("allow-admin", errors.New("it needs --model-topic"))
+	}
+	token, err := c.Secret(adminToken)
+	if err != nil {
+		return err
+	}
+	if len(token) < leastToken {
+		return c.Bad(adminToken, fmt.Errorf("it has %d bytes, wanted are at least %d: openssl rand -hex 16 makes one", len(token), leastToken))
+	}
+	return nil
+}
+
+// aliases shows on a page what the aliases of a model stand for, and lets those
+// who may change it.
+type aliases struct {
+	c    *cli.Call
+	opt  modeltopic.ReadOptions
+	v    versions      // of which each request uses a copy
+	name func() string // of the model; "" while it is not known
+	ctx  context.Context
+
+	looking sync.Mutex // held while the topic is read
+	w       *modeltopic.Watcher
+	mu      sync.Mutex
+	moves   []modeltopic.Move
+	looked  time.Time
+
+	admin sync.Mutex // one change at a time
+}
+
+const (
+	lookEvery = 5 * time.Second
+	maxMoves  = 1000
+)
+
+// newAliases returns the aliases of the topic, for the time of ctx. It reads
+// when a page is asked for: as long as nobody looks, it costs nothing.
+func newAliases(ctx context.Context, c *cli.Call, cfg kafkaio.Config, kafka kafkaFlags, trust trustFlags, sign signFlags, topic string, name func() string) (*aliases, error) {
+	keys, err := trust.trustedKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	return &aliases{
+		c: c, ctx: ctx, name: name,
+		opt: modeltopic.ReadOptions{Config: cfg, Topic: topic, TrustedKeys: keys, MaxDown: 30 * time.Second},
+		v: versions{
+			modelTopicFlags: &modelTopicFlags{kafkaFlags: kafka, trustFlags: trust, topic: topic, down: 30 * time.Second},
+			signFlags:       sign,
+		},
+	}, nil
+}
+
+// Moves returns the promotions known. What has come since is found out
+// meanwhile, for the next call.
+func (a *aliases) Moves() []modeltopic.Move {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.looked) >= lookEvery && a.name() != "" {
+		a.looked = time.Now()
+		go a.look()
+	}
+	return slices.Clone(a.moves)
+}
+
+func (a *aliases) look() {
+	if !a.looking.TryLock() {
+		return
+	}
+	defer a.looking.Unlock()
+	if a.w == nil {
+		a.opt.Model = a.name()
+		a.w = modeltopic.NewWatcher(a.opt)
+	}
+	moves, err := a.w.Look(a.ctx)
+	var unknown *kafkaio.UnknownTopicError
+	if err != nil && a.ctx.Err() == nil && !errors.As(err, &unknown) { // the first version makes the topic
+		a.c.Log.Warn("the aliases in the model topic cannot be read", "err", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.moves = append(a.moves, moves...)
+	slices.SortStableFunc(a.moves, func(x, y modeltopic.Move) int { return x.At.Compare(y.At) })
+	a.moves = a.moves[max(0, len(a.moves)-maxMoves):]
+}
+
+// serve adds the routes, and returns what the page shows.
+func (a *aliases) serve(mux *http.ServeMux, o *adminFlags) (status.Board, error) {
+	token := ""
+	if o.allow {
+		_, err := a.v.signingKey(a.c)
+		if err != nil {
+			return status.Board{}, err
+		}
+		if token, err = a.c.Secret(adminToken); err != nil {
+			return status.Board{}, err
+		}
+	}
+	mux.Handle("POST /admin/promote", a.allowed(token, (*versions).promote))
+	mux.Handle("POST /admin/rollback", a.allowed(token, (*versions).rollback))
+	return status.Board{Moves: a.Moves, Admin: o.allow}, nil
+}
+
+// change is the body of a request.
+type change struct {
+	Alias   string `json:"alias"`   // default champion
+	Version uint64 `json:"version"` // 0: the newest
+	Reason  string `json:"reason"`
+}
+
+// allowed makes a change for those who have the token; where it is "", nobody
+// has. It has to be in a header that no page of another origin can have a browser
+// send.
+func (a *aliases) allowed(token string, do func(*versions, context.Context, *cli.Call) (string, error)) http.HandlerFunc {
+	want := sha256.Sum256([]byte(token)) // of equal length, which the time of a comparison tells
+	return func(w http.ResponseWriter, r *http.Request) {
+		refuse := func(code int, text string) {
+			a.c.Log.Warn("a change of an alias has been refused", "from", r.RemoteAddr, "why", text)
+			http.Error(w, text, code)
+		}
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		got := sha256.Sum256([]byte(given))
+		switch {
+		case token == "":
+			refuse(http.StatusForbidden, "changes are not allowed: --allow-admin is not set")
+			return
+		case !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(http.StatusUnauthorized, "the token is missing or wrong")
+			return
+		}
+		var ch change
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&ch); err != nil {
+			refuse(http.StatusBadRequest, "the request is no JSON of alias, version and reason: "+err.Error())
+			return
+		}
+		a.admin.Lock()
+		defer a.admin.Unlock()
+		v, flags := a.v, *a.v.modelTopicFlags
+		flags.name = a.name()
+		v.modelTopicFlags = &flags
+		v.alias, v.version, v.reason = cmp.Or(ch.Alias, "champion"), ch.Version, cmp.Or(ch.Reason, "by the page")
+		done, err := "", errors.New("there is no model yet")
+		if flags.name != "" {
+			done, err = do(&v, r.Context(), a.c)
+		}
+		if err != nil {
+			refuse(http.StatusConflict, err.Error())
+			return
+		}
+		a.c.Log.Info("alias changed by the page", "from", r.RemoteAddr, "done", done)
+		a.look()
+		fmt.Fprintln(w, done)
+	}
+}

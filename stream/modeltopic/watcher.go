@@ -1,0 +1,67 @@
+package modeltopic
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// Move is a promotion: what an alias of a model stands for from a time on.
+type Move struct {
+	Alias    string
+	Version  uint64
+	Examples uint64 // that the version has learned from
+	stream.Promotion
+	At time.Time
+}
+
+// Watcher finds out what the aliases of one model stand for. It is used by one
+// goroutine at a time.
+type Watcher struct {
+	opt     ReadOptions
+	next    stream.Offsets // up to which the topic has been read
+	aliases map[string]*assembler
+}
+
+// NewWatcher reads nothing yet. Model must be set; Version does not count.
+func NewWatcher(o ReadOptions) *Watcher {
+	if o.MaxModelBytes == 0 {
+		o.MaxModelBytes = 1 << 30
+	}
+	return &Watcher{opt: o, aliases: map[string]*assembler{}}
+}
+
+// Look reads what has come to the topic since the last call, and returns the
+// promotions in it, in the order of each alias; of old ones compaction leaves
+// the last. Those that subscribers with the TrustedKeys would not take are left
+// out. Its errors are those of kafkaio.NewSource and of reading; what has been read
+// before one is returned with it, and not again.
+func (w *Watcher) Look(ctx context.Context) (moves []Move, err error) {
+	_, next, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
+		Config: w.opt.Config, Topics: []string{w.opt.Topic}, Offsets: w.next, UntilEnd: true,
+		TopicWait: w.opt.TopicWait, MaxDown: w.opt.MaxDown,
+	}, func(r *stream.Record) {
+		name, _, _ := strings.Cut(string(r.Key), "/")
+		model, alias := SplitName(name)
+		if r.Value == nil || model != w.opt.Model || CheckAlias(alias) != nil {
+			return
+		}
+		a := w.aliases[alias]
+		if a == nil {
+			a = &assembler{model: name, limit: uint64(w.opt.MaxModelBytes), keys: w.opt.TrustedKeys}
+			w.aliases[alias] = a
+		}
+		if done, err := a.add(r); err == nil && done {
+			moves = append(moves, Move{Alias: alias, Version: a.cur.Version, Examples: a.cur.Examples, Promotion: a.about.promotion, At: a.about.at})
+			a.cur.Payload = nil // nothing builds on it
+		}
+	})
+	if err == nil {
+		w.next = maps.Clone(next)
+	}
+	return moves, err
+}
