@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
@@ -432,4 +434,44 @@ func TestGroupCluster(t *testing.T) {
 			t.Logf("in %s s", sec(time.Since(start)))
 		})
 	}
+}
+
+// TestSecureGroup: a member needs what acls prints, and each of it.
+func TestSecureGroup(t *testing.T) {
+	eachCluster(t, func(t *testing.T, s *kafkatest.Secure) {
+		model, base := groupModel(t), fmt.Sprintf("secure-group-%d", time.Now().UnixNano())
+		in, out := base+"-in", base+"-out"
+		s.CreateTopic("SASL", in)
+		s.CreateTopic("SASL", out)
+		login := []string{"--brokers", s.Listeners["SASL"], "--sasl-mechanism", "plain", "--sasl-username", "trainer", "--sasl-password-file", s.PasswordFile}
+		s.Allow("SASL", must(t, append([]string{"acls", "--role", "predict", "--topics", out, "--predictions-topic", in}, login...)...))
+		must(t, append([]string{"produce", moons(t, "a.libsvm", 50, 0), "--topic", in, "-q", "--codec", "libsvm"}, login...)...)
+		lines := strings.SplitAfter(must(t, append([]string{"acls", "--role", "predict", "--topics", in, "--predictions-topic", out, "--group", base}, login...)...), "\n")
+		args := append([]string{"predict", "--model", model, "--topics", in, "--predictions-topic", out, "--group", base, "--member", "0", "--codec", "libsvm", "-q"}, login...)
+		for _, what := range []string{"--group", "--transactional-id"} {
+			missing := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, " "+what+" ") })
+			s.Allow("SASL", strings.Join(lines[:missing], "")+strings.Join(lines[missing+1:], ""))
+			if code, _, text := streamsvm(t.Context(), args...); code != int(cli.Unavailable) || !strings.Contains(strings.ToLower(text), "authorization") {
+				t.Errorf("without %s: exit code %d: %s", what, code, text)
+			}
+			s.Revoke("SASL", strings.Join(lines, ""))
+		}
+		s.Allow("SASL", strings.Join(lines, "")+must(t, append([]string{"acls", "--role", "predict", "--topics", out}, login...)...))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan int, 1)
+		go func() {
+			code, _, text := streamsvm(ctx, args...)
+			if code != 0 {
+				t.Errorf("exit code %d: %s", code, text)
+			}
+			done <- code
+		}()
+		for n := uint64(0); n != 50 && t.Context().Err() == nil; {
+			rec := filepath.Join(t.TempDir(), "out.ssr")
+			must(t, append([]string{"record", rec, "--topics", out, "--until-end", "-q"}, login...)...)
+			n = decode[[]inspect.Description](t, must(t, "inspect", "--json", rec))[0].Records
+		}
+		cancel()
+		<-done
+	})
 }

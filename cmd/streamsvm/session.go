@@ -25,7 +25,7 @@ func (o *sessionFlags) define(f *cli.Flags) {
 		f.IntVar(&o.member, "member", -1, "number of this process among those of --group, each of which needs one of its own, from 0 on (default: that at the end of the host's name, as a StatefulSet gives it, else 0)")
 		f.Lookup("member").DefValue = ""
 		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
-		f.IntVar(&o.batch, "batch", 1000, "most records in a transaction")
+		f.IntVar(&o.batch, "batch", 10000, "most records in a transaction")
 		f.DurationVar(&o.interval, "commit-interval", 200*time.Millisecond, "longest time that a transaction collects records")
 		f.DurationVar(&o.transaction, "transaction-timeout", 20*time.Second, "how long the transaction of a process that has died holds up those who read its partitions")
 		f.DurationVar(&o.heartbeat, "session-timeout", 10*time.Second, "how long a process may be silent until others get its partitions; of protocol consumer the brokers' own counts")

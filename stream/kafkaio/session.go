@@ -34,7 +34,7 @@ type SessionOptions struct {
 
 	// MaxRecords and MaxWait bound what Fetch returns, and with it a transaction:
 	// it returns so many records, or those that have come until so long after the
-	// first one. 0 is 1,000 and 200 ms.
+	// first one. 0 is 10,000 and 200 ms.
 	MaxRecords int
 	MaxWait    time.Duration
 	// TransactionTimeout is how long the brokers keep a transaction open whose
@@ -60,7 +60,7 @@ type SessionOptions struct {
 
 func (o *SessionOptions) setDefaults() {
 	o.Start = cmp.Or(o.Start, StartEarliest)
-	o.MaxRecords = cmp.Or(o.MaxRecords, 1000)
+	o.MaxRecords = cmp.Or(o.MaxRecords, 10_000)
 	o.MaxWait = cmp.Or(o.MaxWait, 200*time.Millisecond)
 	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, 20*time.Second)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 10*time.Second)
