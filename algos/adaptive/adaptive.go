@@ -86,7 +86,7 @@ func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
 	l.say(p.scores[:], i, z, phi, 0)
 	p.f = logOdds(l.vote.mix(p.scores[:]))
 	if m := l.machines[growing]; m != nil {
-		if l.trust.given(m.rows) {
+		if l.trust.given(m.rows, l.weighted()) {
 			p.f = l.vote.experts[growing].odds(p.scores[growing])
 		}
 		cuts, _ := l.cutting.Cuts()

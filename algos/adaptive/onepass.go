@@ -51,7 +51,9 @@ func (e *onePass) learn(z stream.Vec, s, y, weight float64) {
 	e.g = linear.Grow(e.g, z.Dim())
 	for j, v := range linear.Nonzeros(z) {
 		d := float64(g * float64(v))
-		e.g[j] += float64(d * d)
+		if e.g[j] += float64(d * d); e.g[j] == 0 {
+			continue // the loss is so small that its square is none
+		}
 		e.w[j] += float64(e.rate*y) * (d / math.Sqrt(e.g[j]))
 	}
 	e.gb += float64(g * g)

@@ -24,6 +24,7 @@ const (
 	longMemory  = 4096 // likewise
 	alarm       = 2    // short at which the machine is not trusted
 	doubt       = 1    // standard errors of long above which it is not
+	sure        = 2    // where examples have weights: standard errors below 0 that long must be
 	ripe        = 1024 // examples that a machine worth trusting has learned from
 )
 
@@ -48,9 +49,15 @@ func (t *trust) note(d float64) {
 }
 
 // given reports whether a machine that has learned from so many examples is
-// trusted.
-func (t *trust) given(rows int) bool {
-	return rows >= ripe && t.short < alarm && t.long <= doubt*math.Sqrt(t.square)
+// trusted. Where a class is rare, and examples are weighed for it, there is little to
+// be significantly worse by, and the machine orders badly what the others order well:
+// then it must be better.
+func (t *trust) given(rows int, weighted bool) bool {
+	most := float64(doubt)
+	if weighted {
+		most = -sure
+	}
+	return rows >= ripe && t.short < alarm && t.long <= most*math.Sqrt(t.square)
 }
 
 func (t *trust) fields(f *state.Fields) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // slowVote is the vote, written down formula by formula with logarithms of the
@@ -328,11 +330,11 @@ func TestTrust(t *testing.T) {
 				t.Fatalf("example %d: %+v, want %g, %g, %g", i, tr, short, long, square)
 			}
 		}
-		if tr.given(1023) {
+		if tr.given(1023, false) {
 			t.Fatalf("example %d: a machine of 1,023 examples is trusted", i)
 		}
 		want := short < 2 && long <= math.Sqrt(square)
-		if tr.given(1024) != want {
+		if tr.given(1024, false) != want {
 			t.Fatalf("example %d: %+v: trusted %v", i, tr, !want)
 		}
 		if want {
@@ -343,5 +345,34 @@ func TestTrust(t *testing.T) {
 	}
 	if yes < 50 || no < 50 {
 		t.Errorf("trusted %d times, not %d times", yes, no)
+	}
+}
+
+// A feature that comes for the first time with an example that is right by far has
+// a gradient whose square is 0: its weight stays 0.
+func TestLogisticStepWithoutGradient(t *testing.T) {
+	e := &onePass{rate: 1, adaptive: true, logistic: true}
+	e.learn(stream.Vec{Val: []float32{1}}, 0, 1, 1)
+	for _, s := range []float64{300, 500, 2000} {
+		e.learn(stream.Vec{Val: []float32{1, 1}}, s, 1, 1)
+		if err := linear.Finite(e.w, e.g, []float64{e.b, e.gb}); err != nil {
+			t.Fatalf("after a score of %g: %v", s, err)
+		}
+	}
+}
+
+// With weights a machine that is no worse is not trusted, one that is better is.
+func TestTrustWithWeights(t *testing.T) {
+	var tr trust
+	tr.note(0.1)
+	tr.note(-0.1)
+	if !tr.given(ripe, false) || tr.given(ripe, true) {
+		t.Error("a machine that is no better")
+	}
+	for range 30 {
+		tr.note(-0.1)
+	}
+	if !tr.given(ripe, true) || tr.given(ripe-1, true) {
+		t.Error("a machine that is better")
 	}
 }

@@ -57,7 +57,7 @@ they are: the trainer makes dead letters of them.
 A model that lags behind costs records, not accuracy: more are forwarded than
 need be. Without a model all are.`,
 		Example: "streamsvm sift --topics examples --model-topic models --distilled-topic distilled --group sift --member 0\n" +
-			"streamsvm train --topics distilled --weights header --model-topic models --checkpoint ./state",
+			"streamsvm train --topics distilled --model-topic models --checkpoint ./state",
 		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			p := &predict{sift: &sifter{}, maxBody: 1, maxRows: 1, output: "json"}

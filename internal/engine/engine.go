@@ -510,8 +510,15 @@ func (e *Engine) measure(said told, x *stream.Example) {
 		return
 	}
 	e.preq.AddWeighted(said.f, x.Y, w)
+	k := int(x.Y)
+	if m, known := e.soft.Map(); known && len(said.scores) > 0 {
+		p := make([]float64, len(said.scores))
+		if m.Probabilities(p, said.scores); p[0] == p[0] {
+			e.preq.AddProbabilities(p, k)
+		}
+	}
 	e.curve.Add(e.preq)
-	if k := int(x.Y); k < len(said.scores) { // or the class was not known when this was said
+	if k < len(said.scores) { // or the class was not known when this was said
 		e.soft.Learn(said.scores, k)
 	}
 }

@@ -39,6 +39,7 @@ func (s *Summary) Name(names []string) {
 // examples, at least 1. The score given to Add is the class predicted.
 func NewClasses(size int) *Prequential {
 	p := New(false, size)
+	p.calibration.several = true
 	p.bins, p.classes, p.recentClasses = nil, new(confusion), new(confusion)
 	return p
 }
@@ -167,6 +168,7 @@ func (p *Prequential) classFields(f *state.Fields) {
 	f.Uint64("largest_class", &c.largest)
 	f.Bools("largest", &p.larger)
 	f.Group("blocks", func(f *state.Fields) { p.blocks.fields(f, p.n) })
+	p.calibrationFields(f)
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
@@ -205,6 +207,7 @@ func (p *Prequential) classSummary() Summary {
 	s := Summary{Measures: noMeasures(), Window: Window{Measures: noMeasures(), Examples: len(p.scores)}}
 	p.classes.measures(&s.Measures)
 	p.recentClasses.measures(&s.Window.Measures)
+	s.Probability, s.Window.Probability = p.calibration.all(), p.calibration.window()
 	c := p.recentClasses
 	for y := range c.k {
 		s.Window.Confusion = append(s.Window.Confusion, c.hits[y*c.k:(y+1)*c.k:(y+1)*c.k])
@@ -218,7 +221,7 @@ func classMeasures(m *Measures, suffix string) (out []stream.Measure) {
 		name  string
 		value Number
 	}{
-		{"accuracy", m.Accuracy}, {"balanced_accuracy", m.BalancedAccuracy}, {"kappa", m.Kappa}, {"kappa_t", m.KappaT},
+		{"accuracy", m.Accuracy}, {"log_loss", m.LogLoss}, {"brier", m.Brier}, {"ece", m.ECE}, {"ece_noise", m.ECENoise}, {"balanced_accuracy", m.BalancedAccuracy}, {"kappa", m.Kappa}, {"kappa_t", m.KappaT},
 		{"majority", m.Baseline.Majority}, {"no_change", m.Baseline.NoChange},
 	} {
 		out = append(out, stream.Measure{Name: "prequential_" + v.name + suffix, Value: float64(v.value)})

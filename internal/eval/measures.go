@@ -62,8 +62,8 @@ type Measures struct {
 	Baseline Baseline `json:"baseline"`
 
 	// Classes describes each of more than two classes, by number. BalancedAccuracy
-	// then is the mean of the recalls of those that have come; Hinge, LogLoss and
-	// AUC do not apply.
+	// then is the mean of the recalls of those that have come; Hinge and AUC do not
+	// apply.
 	Classes []Class `json:"classes,omitempty"`
 
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error

@@ -19,17 +19,21 @@ type ReliabilityBin struct {
 }
 
 // Probability holds the measures of probabilities that labels are positive, over
-// the examples for which there was one. They are NaN where there was none.
+// the examples for which there was one. They are NaN where there was none. With
+// more than two classes ECE and Reliability are of the largest of the probabilities,
+// and whether it was that of the label stands for whether the label was positive.
 type Probability struct {
 	// LogLoss is the mean of −ln of the probability of the label. ln 2 = 0.69 is
 	// that of a coin.
 	LogLoss Number `json:"log_loss"`
 	// Brier is the mean of (probability − 1)² over positive labels and of
-	// probability² over negative ones.
+	// probability² over negative ones. With more than two classes it is the mean of
+	// the sum over classes of the squared distance from 1 for that of the label, from
+	// 0 for others: from 0 to 2.
 	Brier Number `json:"brier"`
 	// BrierSkill is 1 − Brier/that of the share of positive labels, always
 	// predicted: 1 is perfect, 0 as good as that share. NaN where a class is
-	// missing.
+	// missing, and with more than two.
 	BrierSkill Number `json:"brier_skill"`
 	// ECE, the expected calibration error, is the mean over examples of the
 	// distance between mean probability and share of positive labels in their
@@ -55,6 +59,9 @@ type calibration struct {
 	size  int
 	probs []float64 // the ring: example i, counted from 0, is at i mod size
 	hits  []bool    // the label was positive
+
+	several        bool      // more than two classes
+	losses, briers []float64 // of the ring, with more than two classes
 }
 
 // cell holds the examples of about one probability.
@@ -101,14 +108,43 @@ func brier(p float64, positive bool) float64 {
 }
 
 func (c *calibration) add(p float64, positive bool) {
+	c.put(p, positive, probabilityLoss(p, positive), brier(p, positive))
+}
+
+// addClass takes the probabilities of more than two classes and the class of the
+// label, whose probability is 0 if there is none for it.
+func (c *calibration) addClass(probs []float64, class int) {
+	best, p, sum := 0, 0.0, 0.0
+	for k, q := range probs {
+		if q > probs[best] {
+			best = k
+		}
+		if k == class {
+			p = q
+		}
+		sum += brier(q, k == class)
+	}
+	if class >= len(probs) {
+		sum++
+	}
+	c.put(probs[best], best == class, probabilityLoss(p, true), sum)
+}
+
+func (c *calibration) put(p float64, positive bool, loss, brier float64) {
 	at := int(c.n % uint64(c.size))
 	c.n++
 	if len(c.probs) < c.size {
 		c.probs, c.hits = append(c.probs, 0), append(c.hits, false)
 	}
 	c.probs[at], c.hits[at] = p, positive
-	c.loss += probabilityLoss(p, positive)
-	c.brier += brier(p, positive)
+	if c.several {
+		if len(c.losses) < len(c.probs) {
+			c.losses, c.briers = append(c.losses, 0), append(c.briers, 0)
+		}
+		c.losses[at], c.briers[at] = loss, brier
+	}
+	c.loss += loss
+	c.brier += brier
 	if c.cells == nil {
 		c.cells = make([]cell, 2*halfCells)
 	}
@@ -126,11 +162,23 @@ func (c *calibration) all() Probability {
 	m := noProbability()
 	m.set(c.n, c.positive, c.loss, c.brier)
 	m.reliability(c.cells, c.n)
+	if c.several {
+		m.BrierSkill = Number(math.NaN())
+	}
 	return m
 }
 
 func (c *calibration) window() Probability {
-	return measureProbabilities(c.probs, func(i int) bool { return c.hits[i] })
+	m := measureProbabilities(c.probs, func(i int) bool { return c.hits[i] })
+	if c.several && len(c.probs) > 0 {
+		var loss, brier float64
+		for i := range c.losses {
+			loss, brier = loss+c.losses[i], brier+c.briers[i]
+		}
+		n := float64(len(c.probs))
+		m.LogLoss, m.Brier, m.BrierSkill = Number(loss/n), Number(brier/n), Number(math.NaN())
+	}
+	return m
 }
 
 // measureProbabilities returns the measures of probabilities of which label says
@@ -226,6 +274,12 @@ func noProbability() Probability {
 // which there is one.
 func (p *Prequential) AddProbability(prob float64, positive bool) { p.calibration.add(prob, positive) }
 
+// AddProbabilities is AddProbability for more than two classes: it takes the
+// probabilities of the classes there were, and the class of the label.
+func (p *Prequential) AddProbabilities(probs []float64, class int) {
+	p.calibration.addClass(probs, class)
+}
+
 // calibrationFields describes what is part of a state only where there were
 // probabilities.
 func (p *Prequential) calibrationFields(f *state.Fields) {
@@ -242,6 +296,10 @@ func (c *calibration) fields(f *state.Fields) {
 	f.Float64("brier", &c.brier)
 	f.Float64s("ring", &c.probs)
 	f.Bools("ring_positive", &c.hits)
+	if c.several {
+		f.Float64s("ring_log_loss", &c.losses)
+		f.Float64s("ring_brier", &c.briers)
+	}
 	var at []int32
 	var n, positive []uint64
 	var sum []float64
@@ -259,6 +317,10 @@ func (c *calibration) fields(f *state.Fields) {
 	}
 	if uint64(len(c.probs)) != min(c.n, uint64(c.size)) || len(c.hits) != len(c.probs) || len(n) != len(at) || len(positive) != len(at) || len(sum) != len(at) {
 		f.Fail("ring", fmt.Errorf("%d probabilities, %d labels, %d cells after %d examples", len(c.probs), len(c.hits), len(at), c.n))
+		return
+	}
+	if c.several && (len(c.losses) != len(c.probs) || len(c.briers) != len(c.probs)) {
+		f.Fail("ring", fmt.Errorf("%d probabilities, %d and %d losses", len(c.probs), len(c.losses), len(c.briers)))
 		return
 	}
 	c.cells = make([]cell, 2*halfCells)

@@ -97,6 +97,10 @@ const (
 // ErrFormat is returned for bytes that no known version of this package wrote.
 var ErrFormat = errors.New("not an encoded predictor of a known version")
 
+// ErrOldModel is returned for a model that is as it was written, by the checksum, but
+// in a form that its learner does not read.
+var ErrOldModel = errors.New("written by another version of streamsvm, whose models this one does not read: publish or save it again with this version, or read it with the version that wrote it")
+
 // AppendBinary appends the encoded pipeline: the magic line, the fields, and
 // the xxh64 of both.
 func (p *Pipeline) AppendBinary(dst []byte) ([]byte, error) {
@@ -241,7 +245,7 @@ func Decode(data []byte) (*Pipeline, error) {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
 	if p.Model, err = rest.Spec(spec).DecodeModel(model); err != nil {
-		return nil, fmt.Errorf("encoded predictor: model of %s: %w", p.Learner, err)
+		return nil, fmt.Errorf("encoded predictor: %w (model of %s: %w)", ErrOldModel, p.Learner, err)
 	}
 	if n := p.Signature.Classes(); n > 0 && p.Task == algos.Classify && n != p.Classes() {
 		return nil, fmt.Errorf("encoded predictor: model of %s: %d labels, %d classes", p.Learner, n, p.Classes())

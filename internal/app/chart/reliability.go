@@ -28,9 +28,13 @@ func Reliability(s *eval.Summary) *Chart {
 	for _, x := range diagonal.X {
 		diagonal.Y = append(diagonal.Y, eval.Number(x))
 	}
+	share := "positive labels"
+	if s.Classes != nil { // of the class predicted
+		share = "right predictions"
+	}
 	return &Chart{
 		Title: "Reliability of probabilities", X: Axis{Label: "probability, mean of a group", Percent: true},
-		Y: Axis{Label: "positive labels", Percent: true, Min: 0, Max: 1},
+		Y: Axis{Label: share, Percent: true, Min: 0, Max: 1},
 		Caption: fmt.Sprintf("Examples in up to 15 groups of equal size, by the probability that was predicted. Right probabilities are on the diagonal. "+
 			"Mean distance from it: %s over all examples, %s by chance alone; %s and %s over the last %d.",
 			number(s.ECE), number(s.ECENoise), number(s.Window.ECE), number(s.Window.ECENoise), s.Window.Examples),
