@@ -465,6 +465,10 @@ func printPrequential(w io.Writer, e *engine.Engine) {
 			fmt.Fprintf(w, "prequential: accuracy %s, kappa-temporal %s; baselines: %s\n", eval.Percent(s.Accuracy), decimal(s.KappaT), s.Baseline)
 		}
 	}
+	if m := e.Prequential().Weighted(); m != nil && m.MAE == nil {
+		fmt.Fprintf(w, "prequential, each example by its weight: accuracy %s over all, %s of late; weights of %.0f, as certain as %.0f examples\n",
+			eval.Percent(m.Accuracy), eval.Percent(m.Window.Accuracy), m.Sum, m.Effective)
+	}
 	for _, text := range warnings(e) {
 		fmt.Fprintln(w, "warning:", text)
 	}
