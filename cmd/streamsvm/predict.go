@@ -45,6 +45,7 @@ type predict struct {
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
 	maxRows                int
+	explain                int
 	threshold              float64
 	shadow, shadowTopic    string
 	// Of a shadow: where it begins, and ends if that is not nil.
@@ -133,6 +134,7 @@ wants --topic-wait -1s.`,
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				p.outgoing.define(f)
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
+				f.IntVar(&p.explain, "explain", 0, "say of each prediction, in JSON, what the `K` features have added to it that have added most; of linear models")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
 			f.Group("Shadow", func() {
@@ -212,6 +214,9 @@ func (p *predict) serve(ctx context.Context) error {
 	if p.current().Task() == algos.Regress && p.threshold > 0 {
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
 	}
+	if err := p.explainable(); err != nil {
+		return err
+	}
 	p.quality = newQuality(p.current().Task(), p.current().Classes(), 1000)
 	f, err := p.form(p.current(), nil)
 	if err != nil {
@@ -278,6 +283,9 @@ func (p *predict) check() error {
 	}
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if p.explain < 0 {
+		return c.Bad("explain", fmt.Errorf("%d is negative", p.explain))
 	}
 	if p.maxRows < 1 {
 		return c.Bad("max-rows", fmt.Errorf("%d is less than 1", p.maxRows))
