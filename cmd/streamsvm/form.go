@@ -30,6 +30,10 @@ type form struct {
 	labels []string // −1 and +1, or by number, in JSON; nil for a regression
 	texts  []string // and as text
 	opts   codec.Options
+	// explain is how many contributions a prediction has, features what features
+	// are called; nil where they have numbers only.
+	explain  int
+	features []string
 	// rowForm is what requests of rows in JSON need.
 	rowForm func() (*rowForm, error)
 }

@@ -48,6 +48,7 @@ type predict struct {
 	ready                  *atomic.Bool // what requests are answered with is there
 	maxBody                int64
 	maxRows                int
+	explain                int
 	threshold              float64
 	shadow, shadowTopic    string
 	// Of a shadow: where it begins, and ends if that is not nil.
@@ -147,6 +148,7 @@ wants --topic-wait -1s.`,
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				p.outgoing.define(f)
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
+				f.IntVar(&p.explain, "explain", 0, "say of each prediction, in JSON, what the `K` features have added to it that have added most; of linear models")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
 			p.sessionFlags.define(f)
@@ -272,6 +274,9 @@ func (p *predict) modelled() error {
 	case v.Task() == algos.Regress && p.sift != nil:
 		return cli.Failf(cli.Usage, "the model predicts numbers: only records with classes can be sifted")
 	}
+	if err := p.explainable(); err != nil {
+		return err
+	}
 	f, err := p.form(v, nil)
 	if err != nil {
 		return err
@@ -321,6 +326,9 @@ func (p *predict) check() error {
 	}
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if p.explain < 0 {
+		return c.Bad("explain", fmt.Errorf("%d is negative", p.explain))
 	}
 	if p.maxRows < 1 {
 		return c.Bad("max-rows", fmt.Errorf("%d is less than 1", p.maxRows))

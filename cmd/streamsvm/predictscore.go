@@ -34,6 +34,10 @@ type outcome struct {
 	decision, label float64
 	probability     float64 // NaN where it is not known
 	err             error   // why there are none
+	// contributions are those of the largest magnitude, nil where they are not
+	// wanted or not known, constant is the constant term.
+	contributions []predictor.Contribution
+	constant      float64
 }
 
 // A scoring is a batch of records on its way through the command, with all the
@@ -81,6 +85,14 @@ func (p *predict) form(v *predictor.Version, h *csvHeader) (*form, error) {
 	if last := p.forms.Load(); last != nil && f.sig.Schema != "" && last.header == h && reflect.DeepEqual(codec.SignatureOf(last.dec), codec.SignatureOf(f.dec)) {
 		f.dec = last.dec
 	}
+	if p.explain > 0 {
+		f.explain, f.features = p.explain, f.sig.Features()
+		if f.sig.Schema != "" {
+			if f.features, err = codec.SchemaFeatures(f.sig.Schema); err != nil {
+				return nil, err
+			}
+		}
+	}
 	f.rowForm = sync.OnceValues(func() (*rowForm, error) { return newRowForm(f) })
 	p.forms.Store(&modelForm{v.Predictor, h, f})
 	return f, nil
@@ -123,6 +135,11 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 		for k, i := range b.at {
 			o := &b.rows[i]
 			o.decision, o.label = b.f[k], b.v.Label(b.f[k])
+			if p.explain > 0 {
+				if list, constant, ok := b.v.Contributions(b.xs[k]); ok {
+					o.contributions, o.constant = append([]predictor.Contribution{}, list[:min(len(list), p.explain)]...), constant
+				}
+			}
 			known := false
 			if o.probability, known = b.v.Probability(o.decision); p.threshold > 0 && !known {
 				o.err = errNoProbability
@@ -383,7 +400,42 @@ func (o *outcome) appendPrediction(b []byte, f *form) []byte {
 		b = f.appendScores(appendKey(b, "scores"), o.scores)
 		b = f.appendProbabilities(appendKey(b, "probabilities"), o.probabilities)
 	}
+	if f.explain > 0 {
+		b = o.appendContributions(appendKey(b, "contributions"), f)
+	}
 	return b
+}
+
+// appendContributions appends an array of what features have added, and the
+// constant term as a field; null where they are not known.
+func (o *outcome) appendContributions(b []byte, f *form) []byte {
+	if o.contributions == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '[')
+	for i, c := range o.contributions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name := "feature " + strconv.Itoa(c.Feature+1)
+		if c.Feature < len(f.features) {
+			name = f.features[c.Feature]
+		}
+		b = serve.AppendString(append(b, `{"feature":`...), name)
+		b = append(serve.AppendNumber(append(b, `,"value":`...), c.Value), '}')
+	}
+	b = append(b, ']')
+	return serve.AppendNumber(appendKey(b, "constant"), o.constant)
+}
+
+// explainable returns why contributions are not known of the model in use.
+func (p *predict) explainable() error {
+	if v := p.current(); p.explain > 0 {
+		if _, _, ok := v.Contributions(stream.Vec{}); !ok {
+			return p.c.Bad("explain", fmt.Errorf("contributions are known of linear models of two classes or of a regression, whose features are not hashed; this is a model of %s: %s", v.Learner(), v.Info().Text))
+		}
+	}
+	return nil
 }
 
 // appendScores appends the scores of classes by their names, as an object.
