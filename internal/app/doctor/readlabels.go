@@ -75,9 +75,12 @@ func (s *study) tell(all tally) bool {
 		}
 		return true
 	}
-	if all.mixed() && !s.textual() || len(all) > 2 && all.folded() == 2 {
+	if all.mixed() && !s.textual() {
 		s.unsupported("the same labels are written in several ways: "+all.String(), s.sameLabels(all))
 		return false
+	}
+	if len(all) > 2 && all.folded() == 2 { // which can be learned
+		s.warn("records", fmt.Sprintf("the same labels are written in several ways, and each is a class of its own: %s", all), s.sameLabels(all))
 	}
 	switch {
 	case len(all) == 1:
