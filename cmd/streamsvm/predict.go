@@ -382,6 +382,8 @@ func (p *predict) check() error {
 		return c.Bad("positions", errors.New("the group keeps them"))
 	case p.untilEnd:
 		return c.Bad("until-end", errors.New("a group goes on"))
+	case p.rate != 0:
+		return c.Bad("rate-limit", errors.New("a group is not slowed down: give it fewer processes"))
 	}
 	_, err := p.sessionFlags.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, &p.sourceFlags)
 	return err
