@@ -459,7 +459,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 	}
 	defer src.Close()
 	pos := src.Start()
-	defer p.startShadow(ctx, pos, src.End())()
+	defer p.startShadow(ctx, pos.Clone(), src.End())()
 	if err := p.openTopics(ctx, len(pos)); err != nil {
 		return err
 	}

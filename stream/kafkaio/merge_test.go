@@ -247,7 +247,7 @@ func TestOrderedIdlePartition(t *testing.T) {
 // What a fetch finds says something about the time when it was sent, not when
 // its answer came: a record may have been appended in between.
 func TestOrderedMarks(t *testing.T) {
-	s := &Source{}
+	s := &Source{most: deliverMax}
 	s.opt.Merge = MergeOrdered
 	s.merge = newMerger(10 * time.Millisecond)
 	start := time.Now()
