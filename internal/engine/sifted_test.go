@@ -201,7 +201,7 @@ func TestSiftBudget(t *testing.T) {
 	}
 }
 
-type late struct{ memory }
+type late struct{}
 
 func (late) Fetch(context.Context, []stream.Record) ([]stream.Record, error) { return nil, nil }
 func (late) Close() error                                                    { return nil }
