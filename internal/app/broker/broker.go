@@ -14,9 +14,7 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // AddrError says that no broker can listen at an address, on any machine.
@@ -70,14 +68,11 @@ func Start(o Options) (*Broker, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return nil, &AddrError{o.Addr, errors.New("not a loopback address")}
 	}
-	ready := make(chan struct{})
-	defer close(ready)
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),
 		kfake.ListenFn(func(network, address string) (net.Listener, error) {
-			l, err := net.Listen(network, net.JoinHostPort(host, portText))
-			return gate{l, ready}, err
+			return net.Listen(network, net.JoinHostPort(host, portText))
 		}),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":       "10000",
@@ -100,45 +95,7 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: cannot listen on %s: %w", o.Addr, err)
 	}
-	if o.DataDir != "" {
-		refuseUndone(c)
-	}
 	return &Broker{cluster: c, addr: c.ListenAddrs()[0]}, nil
-}
-
-// gate lets nobody in before the broker is ready.
-type gate struct {
-	net.Listener
-	ready <-chan struct{}
-}
-
-func (g gate) Accept() (net.Conn, error) {
-	<-g.ready
-	return g.Listener.Accept()
-}
-
-// refuseUndone refuses to commit transactions of producers that have not announced
-// themselves since the start. When it starts, kfake undoes what was open when it was
-// killed, but if the producer, which has not noticed, asks for the commit then, it
-// takes that for the commit before, sent again, and says that all is well.
-func refuseUndone(c *kfake.Cluster) {
-	known := map[string]bool{}
-	c.ControlKey(kmsg.InitProducerID.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		if id := r.(*kmsg.InitProducerIDRequest).TransactionalID; id != nil {
-			known[*id] = true
-		}
-		return nil, nil, false
-	})
-	c.ControlKey(kmsg.EndTxn.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		req := r.(*kmsg.EndTxnRequest)
-		if !req.Commit || known[req.TransactionalID] {
-			return nil, nil, false
-		}
-		resp := req.ResponseKind().(*kmsg.EndTxnResponse)
-		resp.ErrorCode = kerr.InvalidProducerIDMapping.Code
-		return resp, nil, true
-	})
 }
 
 // Addr returns the host:port that the broker listens on.
