@@ -240,7 +240,7 @@ func (d *Queue) run(ctx context.Context) {
 		d.waiting, d.bytes = d.waiting[n:], d.bytes-total
 		marks := d.marks
 		d.mu.Unlock()
-		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) { return d.look(ctx, marks, &letters[0]) }, letters...)
+		err := d.write(ctx, marks, letters)
 		d.mu.Lock()
 		if err != nil {
 			d.err = fmt.Errorf("dead letters: %w", err)
@@ -250,18 +250,39 @@ func (d *Queue) run(ctx context.Context) {
 	}
 }
 
-// look reports whether the letter is there, and with it those that are written
-// together with it.
-func (d *Queue) look(ctx context.Context, marks stream.Offsets, letter *stream.Record) (found bool, err error) {
+// write writes the letters once. Those of a transaction whose end was interrupted are
+// looked for one by one: they become visible partition by partition, and the broker
+// that is built in, if it is killed meanwhile, may end a transaction in some only.
+func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []stream.Record) error {
+	for len(letters) > 0 {
+		var rest []stream.Record // where some are there: the others
+		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) {
+			absent, err := d.look(ctx, marks, letters)
+			if rest = nil; len(absent) < len(letters) {
+				rest = absent
+			}
+			return len(absent) < len(letters), err
+		}, letters...)
+		if err != nil {
+			return err
+		}
+		letters = rest
+	}
+	return nil
+}
+
+// look returns those of the letters that are not there.
+func (d *Queue) look(ctx context.Context, marks stream.Offsets, letters []stream.Record) (absent []stream.Record, err error) {
 	if d.opt.Owned != nil {
 		if err := d.opt.Owned(); err != nil {
-			return false, err
+			return letters, err
 		}
 	}
-	want, err := Parse(letter)
-	if err != nil {
-		return false, err
+	type letter struct {
+		about Origin
+		at    int64
 	}
+	there := map[letter]bool{}
 	var names []string
 	for name := range d.limit {
 		names = append(names, name)
@@ -270,10 +291,23 @@ func (d *Queue) look(ctx context.Context, marks stream.Offsets, letter *stream.R
 		Config: d.opt.Config, Topics: names, Offsets: marks,
 		UntilEnd: !d.t.Held(), // an open transaction may be our own, which Take undoes
 	}, func(r *stream.Record) {
-		l, err := Parse(r)
-		found = found || err == nil && l.Origin() == want.Origin() && r.Time.UnixMilli() == letter.Time.UnixMilli()
+		if l, err := Parse(r); err == nil {
+			there[letter{l.Origin(), r.Time.UnixMilli()}] = true
+		}
 	})
-	return found, err
+	if err != nil {
+		return letters, err
+	}
+	for i := range letters {
+		l, err := Parse(&letters[i])
+		if err != nil {
+			return letters, err
+		}
+		if !there[letter{l.Origin(), letters[i].Time.UnixMilli()}] {
+			absent = append(absent, letters[i])
+		}
+	}
+	return absent, nil
 }
 
 // Flush implements engine.DeadLetters.
