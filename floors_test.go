@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ var floors = []struct {
 }{
 	{"leaves: numbers, bytes and the types of a stream", []string{
 		"stream", "checkpoint/state",
-		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/delta", "internal/event", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/plain",
+		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/delta", "internal/event", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
@@ -128,6 +129,24 @@ func TestFloors(t *testing.T) {
 			if !used[r] {
 				t.Errorf("the table names %s, which is not there", r)
 			}
+		}
+	}
+}
+
+// The program has no package of templates: with one the linker keeps every
+// exported method of every type, since a template may call any by its name.
+func TestNoTemplates(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/streamsvm").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, "reflect") {
+		t.Fatalf("%d packages, without reflect", len(deps))
+	}
+	for _, pkg := range []string{"text/template", "html/template"} {
+		if slices.Contains(deps, pkg) {
+			t.Errorf("cmd/streamsvm has %s, which makes it a sixth larger; see internal/app/chart/html.go", pkg)
 		}
 	}
 }

@@ -110,6 +110,14 @@ type Sequential interface {
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }
 
+// A Passing learner is a Sequential one that keeps nothing of the examples that it
+// follows: their memory is used again.
+type Passing interface {
+	Sequential
+	// Passes does nothing; it says so.
+	Passes()
+}
+
 // A ScoreForeteller is for more than two classes what a Foreteller is for two.
 type ScoreForeteller interface {
 	Learner
@@ -126,6 +134,16 @@ type ClassAdder interface {
 	// before. It changes the model: the score of the new class is -1 or so until
 	// there are examples of it. An error is final.
 	AddClass(ctx context.Context) error
+}
+
+// A CrossValidator is a learner of two classes that tells more cheaply what its
+// models predict than by learning anew with each fold and each weight of the losses.
+type CrossValidator interface {
+	// HeldOut returns, for each value of the option c in cs, which ascend, the
+	// decisions at the examples xs, all labelled, of models that have learned from
+	// those of other folds: entry k·len(xs)+i is that at xs[i] with cs[k]. Folds
+	// are 0, 1, … The learner itself does not change.
+	HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64
 }
 
 // A Foreteller judges itself, or its parts, by what it predicts. Where labels

@@ -6,9 +6,11 @@ same rows in one go, and prints a table.
 
 The rows are those that l1smooth sees: scaled where it scales (covtype15k, of
 which the last 3,000 rows are the test set), as they are elsewhere. All solve
-lambda/2 |w|^2 + mean hinge with C = 1, a regularised bias and lambda = 1/(C n);
-l1smooth also with an l1 term of 0.1 lambda and of lambda, and down to a
-smoothing of 1e-5. f is the objective without the l1 term. CPU seconds of all
+lambda/2 |w|^2 + mean hinge with C = 1, a regularised bias and lambda = 1/(C n),
+which is -s 3 of LIBLINEAR; l1smooth also with an l1 term of 0.1 lambda and of
+lambda, and without coordinate ascent. text62k and text40k are made by
+bench/l1text; pixels is mnist8 averaged to 16 by 16, and as many rows as USPS has.
+gap is the certificate. f is the objective without the l1 term. CPU seconds of all
 cores, the best of N, without reading the data; for liblinear-train, which
 reads text, that includes reading. LinearSVC and liblinear-train have
 loss="hinge" and their default tolerances. census_nominal takes LinearSVC
@@ -17,15 +19,16 @@ minutes: name the sets to leave it out.
 Needs Go, liblinear-train (Debian package liblinear-tools) and scikit-learn, in
 the environment that bench/peers.py installs. What is missing is left out.
 """
-import argparse, json, os, shutil, subprocess, sys, tempfile, time, warnings
+import argparse, gzip, itertools, json, math, os, shutil, subprocess, sys, tempfile, time, warnings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
 
-SETS = ["covtype15k", "a9a", "w8a", "reuters_moneyfx", "census_nominal"]
+SETS = ["covtype15k", "a9a", "w8a", "reuters_moneyfx", "text62k", "text40k", "pixels", "mnist8", "census_nominal"]
+TEXT = {"text62k": (12748, 3000, []), "text40k": (7459, 2000, ["-words", "39916", "-counts", "-seed", "2"])}
 OURS = [("l1smooth, mu 0", ["mu=0"]), ("l1smooth", []), ("l1smooth, l1 1", ["l1=1"]),
-        ("l1smooth, mu 0, alpha 1e-5", ["mu=0", "alpha_min=1e-5"])]
+        ("l1smooth, mu 0, start newton", ["mu=0", "start=newton"]), ("l1smooth, start newton", ["start=newton"])]
 
 
 def environment():
@@ -38,8 +41,40 @@ def environment():
 
 
 def row(name, accuracy, cpu, wall, nonzero, f=None, more=""):
-    print("  %-28s %9.3f %9s %8.2f %8.2f %8d  %s" % (
+    print("  %-29s %9.3f %9s %8.2f %8.2f %8d  %s" % (
         name, 100 * accuracy, "" if f is None else "%.6f" % f, cpu, wall, nonzero, more), flush=True)
+
+
+def pixels(source, target, rows):
+    """Writes the first rows of 28 by 28 images as means over 16 by 16 areas, from 0 to 1."""
+    side = 28 / 16
+    parts = [[(p, min(hi, p + 1) - max(lo, p)) for p in range(math.floor(lo), math.ceil(hi))]
+             for lo, hi in ((k * side, (k + 1) * side) for k in range(16))]
+    with gzip.open(source, "rt") as lines, open(target, "w") as out:
+        for line in itertools.islice(lines, rows):
+            y, *values = line.split()
+            x = [0.0] * 784
+            for v in values:
+                j, v = v.split(":")
+                x[int(j) - 1] = float(v) / 255
+            means = (sum(x[28 * p + q] * a * b for p, a in r for q, b in c) / side**2 for r in parts for c in parts)
+            print(y, *("%d:%.5g" % (j + 1, v) for j, v in enumerate(means) if v), file=out)
+
+
+def files(args, name, tmp):
+    """Returns the arguments of command l1 for a set: its files, made if need be."""
+    at = lambda part: os.path.join(tmp, name + part)
+    if name in TEXT:
+        train, test, more = TEXT[name]
+        with open(at(".all"), "w") as out:
+            subprocess.run(["go", "run", "-C", "bench", "./l1text", "-rows", str(train + test)] + more, cwd=ROOT, check=True, stdout=out)
+        return ["-tail", str(test), "-scale", "none", at(".all")]
+    if name == "pixels":
+        for part, rows in ((".train", 7291), (".test", 2007)):
+            pixels(os.path.join(args.data, "mnist8" + part + ".libsvm.gz"), at(part + "16"), rows)
+        return ["-scale", "none", at(".train16"), at(".test16")]
+    both = [os.path.join(args.data, name + part) for part in (".train.libsvm.gz", ".test.libsvm.gz")]
+    return both if os.path.exists(both[0]) else ["-tail", "3000", os.path.join(args.data, name + ".libsvm.gz")]
 
 
 def objective(np, w, b, x, y):
@@ -65,21 +100,18 @@ def main():
         tool = os.path.join(tmp, "l1")
         subprocess.run(["go", "build", "-C", "bench", "-o", tool, "./l1"], cwd=ROOT, check=True)
         for name in args.sets:
-            files = [os.path.join(args.data, name + part) for part in (".train.libsvm.gz", ".test.libsvm.gz")]
-            if not os.path.exists(files[0]):
-                files = ["-tail", "3000", os.path.join(args.data, name + ".libsvm.gz")]
             prefix = os.path.join(tmp, name)
-            subprocess.run([tool, "-dump", prefix] + files, check=True)
+            subprocess.run([tool, "-dump", prefix] + files(args, name, tmp), check=True)
             train, test = prefix + ".train", prefix + ".test"
-            print("%s\n  %-28s %9s %9s %8s %8s %8s" % (name, "", "accuracy", "f", "CPU s", "wall s", "nonzero"))
+            print("%s\n  %-29s %9s %9s %8s %8s %8s" % (name, "", "accuracy", "f", "CPU s", "wall s", "nonzero"))
             for label, options in OURS:
                 sets = [a for o in options for a in ("-set", o)]
                 r = json.loads(subprocess.run([tool, "-times", str(args.times), "-scale", "none"] + sets + [train, test],
                                               check=True, capture_output=True, text=True).stdout)
                 row(label, r["accuracy"], r["cpu"], r["seconds"], r["nonzero"],
                     r["objective"] if "mu=0" in options else None,
-                    "%d steps, %d passes, %d Hessians, %d values, %d CG products" % (
-                        r["newton_steps"], r["passes"], r["hessians"], r["function_values"], r["cg_products"]))
+                    "gap %.1e, %d steps, %d passes, %d Hessians, %d values, %d CG products" % (
+                        r.get("certificate", float("nan")), r["newton_steps"], r["passes"], r["hessians"], r["function_values"], r["cg_products"]))
             if shutil.which("liblinear-train"):
                 model, best, wall = prefix + ".model", float("inf"), float("inf")
                 for _ in range(args.times):

@@ -1,12 +1,14 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -135,6 +137,24 @@ func write(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
 		return total, err
 	}
 	return total, put(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
+}
+
+// AppendBinary appends the bytes of a file that holds s, with the header as it
+// is: Format is what this package writes.
+func (s *Snapshot) AppendBinary(dst []byte) ([]byte, error) {
+	n := 1 << 10
+	for i := range s.Sections {
+		n += len(s.Sections[i].Data)
+	}
+	b := bytes.NewBuffer(slices.Grow(dst, n))
+	_, err := write(context.Background(), b, s)
+	return b.Bytes(), err
+}
+
+// Decode reads what AppendBinary has written. Its errors are [*Error], with
+// path as their Path.
+func Decode(path string, data []byte) (*Snapshot, error) {
+	return read(path, bytes.NewReader(data), int64(len(data)))
 }
 
 // entry is one row of the section table.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"flag"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,14 +16,18 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 var update = flag.Bool("update", false, "write the bytes of today's formats into the pages")
@@ -142,12 +147,58 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// The head of a snapshot on the page about state topics is what the program writes.
+func TestStateTopic(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	brokers := []string{kafkatest.Embedded(t).Addr()}
+	store, err := statetopic.Open(t.Context(), statetopic.Options{
+		Config: kafkaio.Config{Brokers: brokers, Log: slog.New(slog.DiscardHandler)}, Topic: "state", Name: "clicks", Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Claim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	place, err := store.Save(t.Context(), &checkpoint.Snapshot{Header: checkpoint.Header{Learner: "ridge", Examples: 3}, Sections: []checkpoint.Section{{Name: "learner", Data: []byte("defg")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if place != "kafka://state/clicks/0" {
+		t.Errorf("stored at %s", place)
+	}
+	var keys []string
+	for _, r := range kafkatest.ReadAll(t, brokers, "state") {
+		keys = append(keys, string(r.Key))
+		if string(r.Key) == "clicks/head/0" {
+			same(t, "state-topic.md", 0, r.Value)
+		}
+	}
+	if want := []string{"clicks/claim", "clicks/c/0/0", "clicks/head/0"}; !reflect.DeepEqual(keys, want) {
+		t.Errorf("keys %q, want %q", keys, want)
+	}
+}
+
 // The models on the pages are read, decide as the pages say, and are written
 // with the same bytes.
 func TestModels(t *testing.T) {
 	x := stream.Vec{Val: []float32{0.5, 2}}
 	data, _ := dumps(t, "models.md")
-	if len(data) != 3 {
+	spec, err := registry.Lookup("perceptron")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := spec.DecodeModel(data[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := m.(interface{ Pack() algos.Model }).Pack().AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "models.md", 1, packed)
+	if len(data) != 4 {
 		t.Fatalf("models.md has %d dumps", len(data))
 	}
 	for i, want := range []struct {
@@ -155,6 +206,7 @@ func TestModels(t *testing.T) {
 		decision float64
 	}{
 		{"perceptron", 2 - 0.5*(math.Exp(-0.5*9.25)+1)},
+		{"perceptron", 2 - 0.5*(math.Exp(-0.5*9.25)+1)}, // packed
 		{"ridge", 2.5},
 		{"frs3vm", 0.58254},
 	} {

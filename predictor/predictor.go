@@ -7,6 +7,7 @@
 package predictor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -77,6 +78,30 @@ func (p *Predictor) Compile() *Predictor {
 	q := *p
 	q.pipe.Model = m.Compile()
 	return &q
+}
+
+// ErrCompact is returned for a model that has no smaller form within the change allowed.
+var ErrCompact = errors.New("no smaller form of this model is known within the change allowed")
+
+// Compact returns a predictor whose encoding takes fewer bytes. Its decisions differ
+// from p's by no more than change for any vector at all, most at most, but for the
+// rounding with which decisions of kernel expansions are computed in any case. It is
+// for models of two classes, and regressions, that are kernel expansions with the kernel
+// rbf over features of more than a few values, or that an earlier version has written;
+// any other one is ErrCompact.
+// The time it takes grows with the cube of the number of support vectors.
+func (p *Predictor) Compact(most float64) (compact *Predictor, change float64, err error) {
+	m, ok := p.pipe.Model.(interface {
+		Round(most float64) (algos.Model, float64, bool)
+	})
+	if !ok {
+		return nil, 0, ErrCompact
+	}
+	q := *p
+	if q.pipe.Model, change, ok = m.Round(most); !ok {
+		return nil, 0, ErrCompact
+	}
+	return &q, change, nil
 }
 
 // share is the least number of vectors for which another goroutine pays.

@@ -137,6 +137,10 @@ configure() {
 		share.coordinator.state.topic.min.isr=1
 		group.initial.rebalance.delay.ms=0
 		group.min.session.timeout.ms=1000
+		group.consumer.min.session.timeout.ms=1000
+		group.consumer.session.timeout.ms=3000
+		group.consumer.min.heartbeat.interval.ms=500
+		group.consumer.heartbeat.interval.ms=500
 		log.cleaner.backoff.ms=500
 		log.retention.ms=-1
 		# A killed broker comes back in seconds, not after the default 9 s session.

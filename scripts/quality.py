@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Accuracy and time of streamsvm's default preset, compared with LIBSVM's svm-train.
+"""Accuracy and time of streamsvm's default preset, compared with LIBSVM's svm-train and
+LIBLINEAR.
 
-Both learn the same training rows in the same run, one after the other, on one
-core each, and are scored on the same test rows; wall seconds include parsing.
-LIBSVM gets the parameters that its users would take from the literature,
-streamsvm chooses its own (tune: auto), in one pass. With --fixed both get the
-same rows, scaled alike, and the same parameters, and what is compared is
-processor seconds, since the tuning, which uses both cores, is absent.
+All learn the same training rows in the same run, one after the other, and are scored on
+the same test rows; processor seconds, which include parsing. LIBSVM gets the parameters
+that its users would take from the literature, LIBLINEAR its defaults (-s 1 -c 1 -B 1, dual,
+L2 loss), streamsvm chooses its own (tune: auto), in one pass. With --fixed LIBSVM and
+streamsvm get the same rows, scaled alike, and the same parameters. Whoever needs more
+than --limit processor seconds is ended.
 
-    scripts/quality.py [--data DIR] [--sets a9a,ijcnn1] [--runs 1] [--fixed] [-- replay flags]
+    scripts/quality.py [--data DIR] [--sets a9a,ijcnn1] [--runs 1] [--limit 300] [--fixed] [-- replay flags]
 
-Needs svm-train and svm-predict (Debian package libsvm-tools) and Go.
+Needs svm-train and svm-predict, liblinear-train and liblinear-predict (Debian packages
+libsvm-tools and liblinear-tools), Go, and for the bound a C compiler.
 """
-import argparse, gzip, json, os, random, re, resource, subprocess, sys, tempfile, time
+import argparse, gzip, json, os, random, re, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+from machine import Machine, TooLong, nonzero, timed
 
 # name: (train file, test file or None for a shuffled 80/20 split, scaling for LIBSVM, gamma, C)
 SETS = {
@@ -73,14 +77,19 @@ def write(path, lines):
         f.write("\n".join(lines) + "\n")
 
 
-def timed(cmd):
-    """Wall seconds, processor seconds and standard output of a command."""
-    t, before = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    p = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wall, after = time.time() - t, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if p.returncode:
-        sys.exit("%s\n%s" % (" ".join(cmd), p.stderr[-2000:]))
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, p.stdout
+def libraries(tmp, train, test, gamma, c, limit, linear):
+    """Accuracy and processor seconds of LIBSVM and, if wanted, of LIBLINEAR."""
+    model, n = os.path.join(tmp, "m"), float("nan")
+    runs = [(["svm-train", "-q", "-m", "1000", "-g", str(gamma), "-c", str(c)], "svm-predict")]
+    if linear:
+        runs.append((["liblinear-train", "-q", "-B", "1"], "liblinear-predict"))
+    for command, predict in runs:
+        try:
+            _, cpu, _ = timed(command + [train, model], limit=limit)
+            *_, out = timed([predict, test, model, os.devnull], limit=limit)
+            yield float(re.search(r"([\d.]+)%", out).group(1)), cpu
+        except TooLong:
+            yield n, n
 
 
 def main():
@@ -88,7 +97,7 @@ def main():
     ap.add_argument("--data", default=os.environ.get("STREAMSVM_DATA", os.path.join(ROOT, "..", "shared", "data")))
     ap.add_argument("--sets", default="a9a,ijcnn1,w8a,magic04,skin_nonskin")
     ap.add_argument("--runs", type=int, default=1)
-    ap.add_argument("--no-libsvm", action="store_true")
+    ap.add_argument("--limit", type=int, default=300, help="processor seconds for each library")
     ap.add_argument("--fixed", action="store_true", help="the same rows and parameters for both")
     # What comes after -- goes to streamsvm as it is.
     own, rest = sys.argv[1:], []
@@ -99,9 +108,13 @@ def main():
     tmp = tempfile.mkdtemp(prefix="quality")
     exe = os.path.join(tmp, "streamsvm")
     subprocess.run(["go", "build", "-o", exe, "./cmd/streamsvm"], cwd=ROOT, check=True)
-    unit = "processor s" if args.fixed else "seconds"
-    print("| set | rows | LIBSVM accuracy | %s | streamsvm accuracy | %s | points below | time ratio | %s | support |" % (unit, unit, "given" if args.fixed else "chosen"))
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    machine = Machine()
+    table = ["set", "rows", "LIBSVM accuracy", "processor s"]
+    if not args.fixed:
+        table += ["LIBLINEAR accuracy", "processor s"]
+    table += ["streamsvm accuracy", "processor s", "points below LIBSVM", "share of its time", "given" if args.fixed else "chosen", "support",
+              "bound, processor s", "% of bound"]
+    print("| " + " | ".join(table) + " |\n|" + "---|" * len(table))
     for name in args.sets.split(","):
         tr, te, how, gamma, c = SETS[name]
         train = rows(os.path.join(args.data, tr + ".libsvm.gz"))
@@ -120,27 +133,27 @@ def main():
             ltr, lte = ftr[:-7] + ".scaled", fte[:-7] + ".scaled"
             write(ltr, str_)
             write(lte, ste)
-        lacc, lsec = float("nan"), float("nan")
-        if not args.no_libsvm:
-            wall, cpu, _ = timed(["svm-train", "-q", "-m", "1000", "-g", str(gamma), "-c", str(c), ltr, os.path.join(tmp, "m")])
-            lsec = cpu if args.fixed else wall
-            *_, out = timed(["svm-predict", lte, os.path.join(tmp, "m"), os.devnull])
-            lacc = float(re.search(r"([\d.]+)%", out).group(1))
+        peers = list(libraries(tmp, ltr, lte, gamma, c, args.limit, not args.fixed))
+        lacc, lsec = peers[0]
+        cells = [a for acc, sec in peers for a in (("%.2f %%" % acc, "%.2f" % sec) if sec == sec else ("", "> %d" % args.limit))]
+        if args.fixed:
+            ftr, fte = ltr, lte
+        model = os.path.join(tmp, "model")
         for seed in range(1, args.runs + 1):
-            # --test is scored in a run of its own, so that the seconds are those of training
-            cmd = [exe, "replay", ltr if args.fixed else ftr, "--learner", "scs", "--codec", "libsvm", "--seed", str(seed), "--json", "-"]
+            cmd = [exe, "replay", ftr, "--learner", "scs", "--codec", "libsvm", "--seed", str(seed), "--json", "-", "--model", model]
             if args.fixed:
                 cmd += ["--tune=off", "--scale", "none", "--set", "gamma=%g" % gamma, "--set", "c=%g" % c]
-            cmd += args.replay
-            wall, cpu, _ = timed(cmd + ["--model", os.path.join(tmp, "model")])
-            sec = cpu if args.fixed else wall
-            *_, out = timed(cmd + ["--test", lte if args.fixed else fte])
+            _, sec, out = timed(cmd + args.replay)
             r = json.loads(out)
-            acc = 100 * r["test"]["accuracy"]
-            o = r["options"]
+            *_, out = timed([exe, "predict", "--model", model, "--output", "label", "--codec", "libsvm", fte])
+            acc = 100 * sum(float(row.split(None, 1)[0]) == float(got) for row, got in zip(test, out.split())) / len(test)
+            o, support = r["options"], r["model"]["support"]
             chosen = " ".join("%s=%s" % (k, o[k]) for k in ("gamma", "c", "lambda") if k in o)
-            print("| %s | %d | %.2f %% | %.2f | %.2f %% | %.2f | %+.2f | %.2f | %s | %s |" % (
-                name, len(train), lacc, lsec, acc, sec, lacc - acc, sec / lsec if lsec == lsec else float("nan"), chosen, r["model"]["support"]), flush=True)
+            with open(ltr) as f:
+                bound = machine.training(len(train), support, nonzero(f.readlines()))
+            row = [name, len(train)] + cells + ["%.2f %%" % acc, "%.2f" % sec, "%+.2f" % (lacc - acc), "%.2f" % (sec / lsec), chosen, support,
+                                                "%.2f" % bound, "%.0f" % (100 * bound / sec)]
+            print("| " + " | ".join(map(str, row)).replace("nan", "") + " |", flush=True)
 
 
 main()

@@ -3,7 +3,6 @@ package trainer
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -122,43 +121,6 @@ const (
 	TombstonesSkip   Tombstones = "skip"   // pass them over, and count them
 )
 
-// Checkpoints say where and how often the state is stored. Each checkpoint is
-// followed by a publication.
-type Checkpoints struct {
-	// Dir is their directory, which belongs to one job at a time; empty keeps
-	// none.
-	Dir string
-	// Retain is the number to keep; 0 is 3.
-	Retain int
-	// Interval is the time, and Every the number of records, between
-	// checkpoints. Interval 0 is 10 s, negative sets none; Every 0 sets none. One
-	// is always written at the end.
-	Interval time.Duration
-	Every    uint64
-}
-
-// Models say where the model is published.
-type Models struct {
-	// Topic is the model topic; it is created, compacted, if it does not exist.
-	// Empty publishes nothing.
-	Topic string
-	// Name of the model in the topic; empty is "model".
-	Name string
-	// FullEvery publishes a full model at least every so many times, between
-	// them what has changed where that is less than half of it; 0 is 16.
-	FullEvery int
-	// MaxRecordBytes bounds a record; larger models are split. 0 is 900 KiB.
-	MaxRecordBytes int
-	// Alias is what stands for the champion that Options.Gate chooses; empty, and
-	// without a gate, none is published.
-	Alias string
-	// Replace says to replace a model in the topic that does not come from the
-	// job's checkpoints.
-	Replace bool
-	// SigningKey, if not nil, signs every version.
-	SigningKey ed25519.PrivateKey
-}
-
 // Result says how a run ended, and what has been learned.
 type Result struct {
 	State
@@ -166,23 +128,6 @@ type Result struct {
 	Ended bool
 	// Version is the version of the model published last.
 	Version uint64
-}
-
-// ForeignModelError says that the model topic holds a model that does not come
-// from the job's checkpoints, so that subscribers would not take those of the
-// job for newer.
-type ForeignModelError struct {
-	Topic, Model string
-	Version      uint64           // of the model there; 0: none has been published
-	Claim        modeltopic.Claim // who has published it
-}
-
-func (e *ForeignModelError) Error() string {
-	by := ""
-	if e.Claim.By != "" {
-		by = fmt.Sprintf(": it was claimed by %s at %s", e.Claim.By, e.Claim.At.Format(time.RFC3339))
-	}
-	return fmt.Sprintf("topic %s holds version %d (epoch %d) of model %s, which does not come from these checkpoints%s", e.Topic, e.Version, e.Claim.Epoch, e.Model, by)
 }
 
 // Run does the job until the stream ends, ctx ends, or something fails. When
@@ -231,7 +176,7 @@ type run struct {
 	engineConfig engine.Config
 	snap         *checkpoint.Snapshot // where the run goes on from; nil at a first start
 	// store and models are nil where there are to be none.
-	store  *checkpoint.Store
+	store  store
 	models *modeltopic.Publisher
 	// closers end what start has opened, the last one first.
 	closers []func() error
@@ -332,169 +277,15 @@ func (r *run) makeEngine(o codec.Options) (err error) {
 	return nil
 }
 
-// openStore looks at the checkpoints' directory.
-func (r *run) openStore(context.Context) (err error) {
-	if r.Checkpoints.Dir != "" {
-		r.store, err = checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, Log: r.Log})
+// waitInput waits for the topics to read, so that nothing is created for a run that
+// has nothing to read.
+func (r *run) waitInput(ctx context.Context) error {
+	if r.Open != nil {
+		return nil
 	}
+	_, err := kafkaio.Partitions(ctx, r.Kafka.Config, r.topics(), r.Kafka.TopicWait, r.Kafka.MaxDown)
 	return err
 }
-
-// load claims the checkpoints and restores the newest.
-func (r *run) load(ctx context.Context) (err error) {
-	if r.store == nil {
-		return nil
-	}
-	if _, err := r.store.Claim(ctx); err != nil {
-		return err
-	}
-	r.run.Store = r.store
-	r.run.Check = r.check
-	if r.snap, err = r.store.Load(); err != nil || r.snap == nil {
-		return err
-	}
-	h := r.snap.Header
-	if r.Schemas != nil {
-		if err := r.Schemas.Restore(r.meta(engine.MetaSchemas)); err != nil {
-			return &StateError{err}
-		}
-	}
-	if r.Discovery != nil && h.Examples == 0 {
-		return nil // the checkpoint is of before anything was found out
-	}
-	if r.Discovery != nil {
-		if was, now := r.meta(metaGiven), r.Discovery.Given(); was != now && r.meta(engine.MetaSchema) != "" {
-			return &StateError{fmt.Errorf("checkpoint of %d examples: of its events was said %q, now %q", h.Examples, was, now)}
-		}
-		if err := r.decoders(r.Discovery.Known(r.meta(engine.MetaLabels), r.meta(engine.MetaSchema))); err != nil {
-			return err
-		}
-	}
-	if err := restore(r.e, r.snap); err != nil {
-		return err
-	}
-	r.run.Version = h.ModelVersion
-	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
-	return nil
-}
-
-// check fails if another run has taken over.
-func (r *run) check(ctx context.Context) error {
-	err := r.store.Check()
-	if err == nil && r.models != nil {
-		err = r.models.Check(ctx)
-	}
-	var fenced *modeltopic.FencedError
-	if errors.Is(err, checkpoint.ErrFenced) || errors.As(err, &fenced) {
-		return err
-	}
-	if err != nil { // what must be known will be found out when something is stored
-		r.Log.Debug("not known whether another run has taken over", "err", err)
-	}
-	return nil
-}
-
-// meta returns what the checkpoint keeps under a name, or "".
-func (r *run) meta(name string) string {
-	if r.snap != nil {
-		for _, kv := range r.snap.Header.Meta {
-			if kv[0] == name {
-				return kv[1]
-			}
-		}
-	}
-	return ""
-}
-
-// openModels looks at the model topic, before anything is claimed.
-func (r *run) openModels(ctx context.Context) (err error) {
-	if r.Models.Topic == "" {
-		return nil
-	}
-	if r.Open == nil { // nothing is created for a run that has nothing to read
-		if _, err := kafkaio.Partitions(ctx, r.Kafka.Config, r.topics(), r.Kafka.TopicWait, r.Kafka.MaxDown); err != nil {
-			return err
-		}
-	}
-	r.models, err = modeltopic.NewPublisher(ctx, modeltopic.PublisherOptions{
-		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
-		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are needed
-	})
-	if err != nil {
-		return err
-	}
-	r.closers = append(r.closers, r.models.Close)
-	// The directory is claimed before the model. So, looked at in this order, it
-	// knows of every claim of another run on it.
-	id, epoch, err := r.store.Last()
-	if err != nil {
-		return err
-	}
-	if c, _ := r.models.Last(); c.Foreign(id, epoch) {
-		return r.foreign()
-	}
-	return nil
-}
-
-// foreign returns the error about a model in the topic that does not come from
-// the checkpoints, unless it is to be replaced.
-func (r *run) foreign() error {
-	if r.Models.Replace {
-		return nil
-	}
-	c, version := r.models.Last()
-	return &ForeignModelError{Topic: r.Models.Topic, Model: r.Models.Name, Version: version, Claim: c}
-}
-
-// claimModels makes this run the one that publishes the model, and publishes the
-// checkpoint's again.
-func (r *run) claimModels(ctx context.Context) error {
-	if r.models == nil {
-		return nil
-	}
-	c, version := r.models.Last()
-	if version > 0 && (r.snap == nil || c.Epoch >= r.store.Epoch()) {
-		if err := r.foreign(); err != nil {
-			return err
-		}
-	}
-	if c.Owner != r.store.ID() {
-		r.run.Version = max(r.run.Version, version)
-	}
-	if c.Epoch >= r.store.Epoch() {
-		if _, err := r.store.ClaimAbove(ctx, c.Epoch); err != nil {
-			return err
-		}
-	}
-	if err := r.models.Claim(ctx, r.store.ID(), r.store.Epoch()); err != nil {
-		return err
-	}
-	r.run.Publisher = r.models
-	if err := r.champions(ctx); err != nil {
-		return err
-	}
-	r.closers = append(r.closers, func() error { return r.release(ctx) })
-	if r.snap == nil {
-		return nil
-	}
-	if err := engine.Republish(ctx, r.e, r.run, r.snap.Header); err != nil {
-		return err
-	}
-	return engine.Repromote(ctx, r.e, &r.run)
-}
-
-// release gives up the claim of a run that ends and has published nothing.
-func (r *run) release(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
-	defer cancel()
-	if err := r.models.Release(ctx); err != nil {
-		r.Log.Warn("the claim on the model is not given up: a trainer of other checkpoints must replace it", "model", r.Models.Name, "err", err)
-	}
-	return nil
-}
-
-// releaseFor bounds how long an end waits for a claim to be given up.
-const releaseFor = 5 * time.Second
 
 // openRecording begins a recording, or goes on with it where the checkpoint
 // says that it was.

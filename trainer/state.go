@@ -86,7 +86,7 @@ func (s State) Predictor() (*predictor.Predictor, error) {
 	if s.e == nil || s.e.Predictor() == nil {
 		return nil, nil
 	}
-	data, err := s.e.Predictor().AppendBinary(nil)
+	data, err := s.e.Predictor().Pack().AppendBinary(nil)
 	if err != nil {
 		return nil, err
 	}

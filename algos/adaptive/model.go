@@ -127,14 +127,14 @@ func (m *parts) info(names []string) algos.Info {
 	return i
 }
 
-// compile makes machines decide faster.
-func (m *parts) compile() {
+// machinesAs replaces machines by another form of them.
+func (m *parts) machinesAs(form func(*expansion.Expansion) algos.Model) {
 	for e, k := range m.kernels {
 		if k == nil {
 			continue
 		}
 		if x, ok := k.model.(*expansion.Expansion); ok {
-			m.kernels[e] = &kernelPart{k.transform, x.Compile()}
+			m.kernels[e] = &kernelPart{k.transform, form(x)}
 		}
 	}
 }
@@ -247,7 +247,14 @@ func (m *mixture) Info() algos.Info {
 // Compile returns the same function in a form that decides faster.
 func (m *mixture) Compile() algos.Model {
 	c := *m
-	c.compile()
+	c.machinesAs((*expansion.Expansion).Compile)
+	return &c
+}
+
+// Pack returns the form that is published, in fewer bytes.
+func (m *mixture) Pack() algos.Model {
+	c := *m
+	c.machinesAs((*expansion.Expansion).Pack)
 	return &c
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -306,7 +307,7 @@ func (l *panel) turn(ctx context.Context) error {
 		return l.begin(ctx, first)
 	}
 	var errs [1 + k2048]error
-	parallel(len(l.machines), func(i int) {
+	par.Each(len(l.machines), func(i int) {
 		if m := l.machines[i]; m != nil {
 			errs[i] = m.step(ctx)
 		}

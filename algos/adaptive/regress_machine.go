@@ -7,6 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -192,7 +193,7 @@ func chooseNumber(xs []*stream.Example, t target, wide bool, seed uint64) choice
 		gammas = []float64{0, g / 16, g / 4, g, 4 * g}
 	}
 	losses := make([]float64, len(gammas)*len(cs))
-	parallel(len(gammas), func(i int) {
+	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), t)
 		s := scratches.Get().(*scratch)
 		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()

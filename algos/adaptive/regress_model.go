@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -37,7 +38,14 @@ func (m *guesser) Info() algos.Info { return m.info(guesserNames) }
 // Compile returns the same function in a form that decides faster.
 func (m *guesser) Compile() algos.Model {
 	c := *m
-	c.compile()
+	c.machinesAs((*expansion.Expansion).Compile)
+	return &c
+}
+
+// Pack returns the form that is published, in fewer bytes.
+func (m *guesser) Pack() algos.Model {
+	c := *m
+	c.machinesAs((*expansion.Expansion).Pack)
 	return &c
 }
 

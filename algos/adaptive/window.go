@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
@@ -297,7 +298,7 @@ func choose(xs []*stream.Example, wide bool, seed uint64) choice {
 		}
 	}
 	right := make([]float64, len(gammas)*len(cs))
-	parallel(len(gammas), func(i int) {
+	par.Each(len(gammas), func(i int) {
 		w := newWindow(max(1, n), cs[0], kernelOf(gammas[i]), target{})
 		s := scratches.Get().(*scratch)
 		defer func() { s.gram = w.box.Gram; scratches.Put(s) }()

@@ -66,6 +66,7 @@ type solver struct {
 	next    []float64 // w on the support after the step
 	cross   []crossing
 	cg      cg
+	ascent  ascent
 }
 
 // restart begins a solve at level k on changed data: the margins are unknown
@@ -133,11 +134,10 @@ func (s *solver) newton() bool {
 // φ_α'(u_i) is mean θ − ‖S_μ(v)‖²/(2λ), v = 1/N Σ θ_i y_i x_i, which is minus
 // the gradient of the loss. Without ridge, θ is shrunk until ‖v‖_∞ ≤ μ.
 func (s *solver) measure() {
-	var square, norm, excess, most float64
-	for j, w := range s.w {
-		square += float64(w * w)
-		norm += math.Abs(w)
-		v := math.Abs(s.pt.grad[j])
+	square, norm := norms(s.w)
+	var excess, most float64
+	for _, v := range s.pt.grad {
+		v = math.Abs(v)
 		most = max(most, v)
 		if e := v - s.mu; e > 0 {
 			excess += float64(e * e)

@@ -29,6 +29,7 @@ type options struct {
 	Beta     float64  `opt:"beta" default:"0.3" range:"(0,0.95]" paper:"0.1" doc:"factor of the smoothing from level to level"`
 	Eta      float64  `opt:"eta" default:"0.1" range:"(0,1)" paper:"0.1" doc:"a level is solved once the slope along the Newton direction is below eta alpha"`
 	KKT      string   `opt:"kkt" default:"final" enum:"faithful,final" paper:"faithful" doc:"activate weights once a level as printed, or until none violates optimality at the last one"`
+	Start    string   `opt:"start" default:"dual" enum:"newton,dual" paper:"newton" doc:"on wide data: Newton steps from the first level on, or dual coordinate ascent as long as it is faster"`
 	Search   string   `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"where the step of the quadratic model is too long: halve it, or take the minimum along the direction"`
 }
 
@@ -49,7 +50,7 @@ var Spec = algos.Define(algos.SpecInfo{
 		"armijo": "the line search accepts a decrease of 1e-4 of the slope", "s_min": "the line search fails below a step of 1e-10",
 	},
 	Presets: map[string]map[string]string{
-		"paper": {"alpha_min": "1e-6", "beta": "0.1", "kkt": "faithful", "search": "halve", "direct": "20000"},
+		"paper": {"alpha_min": "1e-6", "beta": "0.1", "kkt": "faithful", "start": "newton", "search": "halve", "direct": "20000"},
 	},
 }, check, newLearner, model.DecodeLinear)
 

@@ -67,7 +67,7 @@ func sparse(xs []*stream.Example) []*stream.Example {
 // for them, and the same problem in plain form.
 func ready(t *testing.T, xs []*stream.Example, options map[string]string) (*Learner, *problem) {
 	t.Helper()
-	o := map[string]string{"every": "1000000"}
+	o := map[string]string{"every": "1000000", "start": "newton"}
 	for k, v := range options {
 		o[k] = v
 	}

@@ -27,6 +27,7 @@ type block struct {
 	idx      []int32   // strictly increasing in a row
 	val      []float32 // nil if sparse and every value is 1
 	pairs    int       // Σ nnz², the work of a Hessian over all rows
+	square   float64   // Σ ‖x_i‖²
 }
 
 // pack returns the examples of consecutive slots as a block.
@@ -42,6 +43,7 @@ func pack(xs []*stream.Example) block {
 		row := 0
 		for j, v := range linear.Nonzeros(e.X) {
 			row++
+			b.square += float64(float64(v) * float64(v))
 			unit = unit && v == 1
 			b.dim = max(b.dim, j+1)
 		}

@@ -191,12 +191,10 @@ func (s *solver) accept(mean float64) {
 		s.w[j] = s.next[i]
 	}
 	s.known = false
-	var square, norm float64
 	for j, w := range s.w {
 		s.active[j] = w != 0
-		square += float64(w * w)
-		norm += math.Abs(w)
 	}
+	square, norm := norms(s.w)
 	s.objective = float64(s.lambda/2*square) + mean + float64(s.mu*norm)
 	s.gap = math.NaN()
 }

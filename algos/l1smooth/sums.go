@@ -2,20 +2,19 @@ package l1smooth
 
 import (
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
+
+	"github.com/streamsvm/streamsvm/internal/par"
 )
 
 // Sums over the examples are made in two stages: over the blocks of a group in
 // order, then over the groups in order. The number of groups follows from the
-// data alone, so the bits do not depend on the number of workers.
+// data alone, so the bits do not depend on the number of processors.
 const (
-	// maxGroups is the most groups, and so the most workers of use.
+	// maxGroups is the most groups, and so the most processors of use.
 	maxGroups = 16
 	// maxSquares is the most groups that have a Hessian each.
 	maxSquares = 4
-	// alone is the number of multiplications below which starting workers
+	// alone is the number of multiplications below which waking another processor
 	// costs more than it saves.
 	alone = 50000
 )
@@ -29,7 +28,6 @@ type data struct {
 	dim      int     // features
 	nnz      int     // stored values
 	bias     float64 // value of the constant feature, coordinate 0 of all vectors
-	workers  int     // 0: as many as GOMAXPROCS
 
 	parts   [maxGroups][]float64  // scratch of sum
 	squares [maxSquares][]float64 // scratch of hessian
@@ -58,29 +56,15 @@ func (d *data) span(g, n int) (lo, hi int) {
 	return g * len(d.blocks) / n, (g + 1) * len(d.blocks) / n
 }
 
-// run calls f for each group, on several workers if the work pays for it.
+// run calls f for each group, on several processors if the work pays for it.
 func (d *data) run(groups, work int, f func(g int)) {
-	workers := d.workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = min(workers, groups)
-	if workers == 1 || work < alone {
-		for g := range groups {
-			f(g)
-		}
+	if work >= alone {
+		par.Each(groups, f)
 		return
 	}
-	var next atomic.Int32
-	var wait sync.WaitGroup
-	for range workers {
-		wait.Go(func() {
-			for g := next.Add(1) - 1; int(g) < groups; g = next.Add(1) - 1 {
-				f(int(g))
-			}
-		})
+	for g := range groups {
+		f(g)
 	}
-	wait.Wait()
 }
 
 // totals are the numbers that a pass may add up in addition to a vector.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -334,17 +335,18 @@ func TestOptimum(t *testing.T) {
 	}
 }
 
-// TestWorkers is T14: the bits do not depend on the number of workers.
-func TestWorkers(t *testing.T) {
+// TestProcessors is T14: the bits do not depend on the number of processors.
+func TestProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for name, zeros := range map[string]float64{"dense": 0, "sparse": 0.8} {
 		for _, direct := range []string{"1000", "0"} {
 			var first []byte
-			for _, workers := range []int{1, 2, 3, 8} {
+			for _, processors := range []int{1, 2, 3, 8} {
 				l, _ := ready(t, random(rand.New(rand.NewPCG(10, 1)), 6000, 40, 0.2, zeros), map[string]string{"direct": direct})
 				if g := min(l.s.nnz/(4*l.s.size()), len(l.s.blocks)); g < 4 {
 					t.Fatalf("%d groups", g)
 				}
-				l.s.workers = workers
+				runtime.GOMAXPROCS(processors)
 				for l.solving {
 					l.iterate()
 				}
@@ -356,7 +358,7 @@ func TestWorkers(t *testing.T) {
 					first = got
 				}
 				if !bytes.Equal(first, got) {
-					t.Errorf("%s, direct %s: another state with %d workers", name, direct, workers)
+					t.Errorf("%s, direct %s: another state with %d processors", name, direct, processors)
 				}
 			}
 		}

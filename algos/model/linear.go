@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -139,6 +140,9 @@ func (m *Linear) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 var errWeights = errors.New("length does not match the number of weights")
+
+// IsLinear reports whether data begins like an encoded Linear.
+func IsLinear(data []byte) bool { return bytes.HasPrefix(data, []byte(linearMagic)) }
 
 // DecodeLinear reads what Linear.AppendBinary wrote and nothing else; an
 // algos.Spec takes it as its decoder. The error says what is wrong; weights

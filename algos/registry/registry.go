@@ -37,6 +37,7 @@ var All = []algos.Spec{
 	tsgs3vm.Spec,
 	tsgs3vm.DSG,
 	tsgs3vm.FRS3VM,
+	tsgs3vm.LSSVM,
 	online.Spec,
 	l1smooth.Spec,
 	svrg.SD,

@@ -179,6 +179,9 @@ func FuzzDecodeModel(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(byte(i), algostest.Bytes(f, l.Model()))
+		if m, ok := l.Model().(interface{ Pack() algos.Model }); ok {
+			f.Add(byte(i), algostest.Bytes(f, m.Pack()))
+		}
 	}
 	points := []stream.Vec{{}, {Val: []float32{1, 2}}, {Idx: []int32{0, 5000}, Val: []float32{1, -1}}}
 	f.Fuzz(func(t *testing.T, which byte, data []byte) {

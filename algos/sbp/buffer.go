@@ -181,8 +181,8 @@ const sweepCols = 1024
 // sweep computes the responses of new examples, in the iterate and in the
 // average, from the kernel values with the support vectors.
 func (l *Learner) sweep(slots []int, xs []stream.Vec) {
-	var idx []int32
-	var a, lag []float64
+	n := len(l.a)
+	idx, a, lag := make([]int32, 0, n), make([]float64, 0, n), make([]float64, 0, n)
 	for i, v := range l.a {
 		if v != 0 || l.lag[i] != 0 {
 			idx = append(idx, int32(i))
@@ -194,7 +194,8 @@ func (l *Learner) sweep(slots []int, xs []stream.Vec) {
 		l.u[i], l.sumU[i] = 0, 0
 	}
 	if len(idx) > 0 {
-		l.sweepOver(l.basis.Subset(idx), a, lag, slots, xs)
+		l.swept.Pick(kernel.Part{Basis: l.basis, Idx: idx})
+		l.sweepOver(l.swept, a, lag, slots, xs)
 	}
 	if len(l.coldA) > 0 {
 		l.sweepOver(l.cold, l.coldA, l.coldLag, slots, xs)

@@ -51,8 +51,11 @@ import (
 // responses; the average is divided by γ only if γ > 0.
 //
 // Cost: n kernel values an update, less those in the cache, and one value for
-// each support vector an arrival. Memory: Buffer examples in packed form, the
-// cache, 72 bytes an example. Not safe for concurrent use.
+// each support vector an arrival. Memory: the cache, a block of rows and, with
+// more than 1,024 features, 28 bytes a nonzero and 300 an example, held or
+// frozen, and 200 bytes a feature; else Buffer examples in packed form and 72
+// bytes each. The process may take twice that, as the collector lets the heap
+// double. Not safe for concurrent use.
 type Learner struct {
 	*samplers.Buffer
 	opt options
@@ -92,9 +95,11 @@ type Learner struct {
 	gap          float64
 	uncertified  int
 
-	model *expansion.Expansion
-	depth int // of the look-ahead
-	reach int // updates since it was made
+	model *expansion.Expansion // over shown
+	shown *kernel.Basis
+	swept *kernel.Basis // scratch: the support vectors of a sweep
+	depth int           // of the look-ahead
+	reach int           // updates since it was made
 
 	peek  rng.Source // scratch
 	ahead []int32
@@ -114,6 +119,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	l := &Learner{
 		Buffer: b,
 		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), cold: kernel.New(o.Func(o.Bias, nil)),
+		shown: kernel.New(kernel.Func{}), swept: kernel.New(kernel.Func{}),
 		rng:   rng.New(env.Seed, "sbp.draw"),
 		scale: 1, barUnit: 1, depth: 4, nu: o.Nu, fixed: !math.IsNaN(o.Nu), gap: math.NaN(),
 	}
@@ -312,23 +318,20 @@ func (l *Learner) expansion() *expansion.Expansion {
 	if g := l.bar.gamma * l.barUnit; g > 0 {
 		size = 1 / g
 	}
-	c := make([]float64, len(l.y))
+	idx, cold := make([]int32, 0, len(l.a)), make([]int32, 0, len(l.coldA))
+	c := make([]float64, 0, len(l.a)+len(l.coldA))
 	for i, a := range l.a {
-		c[i] = size * l.y[i] * l.coef(a, l.lag[i])
-	}
-	b := l.basis
-	if l.cold.Len() > 0 {
-		all := make([]int32, b.Len())
-		for i := range all {
-			all[i] = int32(i)
-		}
-		b = b.Subset(all)
-		for i, a := range l.coldA {
-			b.Append(l.cold.Row(i))
-			c = append(c, size*l.coef(a, l.coldLag[i]))
+		if v := size * l.y[i] * l.coef(a, l.lag[i]); v != 0 {
+			idx, c = append(idx, int32(i)), append(c, v)
 		}
 	}
-	return expansion.New(b, c, size*l.bar.bias*l.barUnit)
+	for i, a := range l.coldA {
+		if v := size * l.coef(a, l.coldLag[i]); v != 0 {
+			cold, c = append(cold, int32(i)), append(c, v)
+		}
+	}
+	l.shown.Pick(kernel.Part{Basis: l.basis, Idx: idx}, kernel.Part{Basis: l.cold, Idx: cold})
+	return expansion.View(l.shown, c, size*l.bar.bias*l.barUnit)
 }
 
 // Report describes the present state. The objective is −γ of the average.

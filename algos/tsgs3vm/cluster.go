@@ -3,6 +3,7 @@ package tsgs3vm
 import (
 	"math"
 
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
@@ -83,9 +84,15 @@ func mapped(feats *rff.Features, size int, xs []*stream.Example) []float32 {
 
 // mapAll sets z to all features of the points, row by row.
 func mapAll(feats *rff.Features, z []float32, size int, p *rff.Points) {
-	for at := 0; at < size && p.Len() > 0; at += feats.Block() {
-		feats.Map(z[at:], size, p, uint64(at/feats.Block()))
+	if p.Len() == 0 {
+		return
 	}
+	b := feats.Block()
+	par.Split(size/b, 1, float64(size)*p.Work(), func(from, to int) {
+		for k := from; k < to; k++ {
+			feats.Map(z[k*b:], size, p, uint64(k))
+		}
+	})
 }
 
 // affinities returns t, row by row, for n points with features z and u

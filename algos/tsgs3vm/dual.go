@@ -3,8 +3,10 @@ package tsgs3vm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -55,6 +57,7 @@ type dual struct {
 	z       [][]float32 // features of the labelled points, by slot, as cosines
 	m       [][]float32 // what they add to w: z itself without a cluster kernel
 	q       []float64   // ⟨z,m⟩, which is k(x,x)
+	y, v    []float64   // labels and weights
 	fold    []int       // by slot, while cross-validating
 	cursor  int
 	ready   bool   // z and q are those of the pool
@@ -126,13 +129,40 @@ func (d *dual) value(w []float64, b float64, z []float32) float64 {
 // decision returns the last iterate's f at a point with the given features.
 func (d *dual) decision(a *arm, z []float32) float64 { return d.value(a.w, a.b, z) }
 
-func (d *dual) squared(z, m []float32) float64 {
-	var s float64
-	for j, v := range z {
-		s += float64(v) * float64(m[j]) // exact
-	}
-	return max(float64(d.norm()*s)+d.opt.Bias, 1e-3)
+// squares sets q[r] to ⟨z_r,m_r⟩ and the bias, which is k(x_r,x_r), for rows of
+// size features z and m.
+func squares(q []float64, z, m []float32, size int, bias float64) {
+	norm := 2 / float64(size)
+	par.Split(len(q), squaresAtOnce, float64(len(q)*size)/4, func(from, to int) {
+		for r := from; r < to; r += squaresAtOnce {
+			var sum [squaresAtOnce]float64
+			z, m, n := z[r*size:], m[r*size:], min(squaresAtOnce, to-r)
+			if n < squaresAtOnce {
+				for k := range n {
+					for j, v := range z[k*size : (k+1)*size] {
+						sum[k] += float64(v) * float64(m[k*size+j]) // exact
+					}
+				}
+			} else { // the same, without waiting for one sum to go on with the next
+				z0, z1, z2, z3 := z[:size], z[size:][:size], z[2*size:][:size], z[3*size:][:size]
+				m0, m1, m2, m3 := m[:size], m[size:][:size], m[2*size:][:size], m[3*size:][:size]
+				var s0, s1, s2, s3 float64
+				for j := range z0 {
+					s0 += float64(z0[j]) * float64(m0[j])
+					s1 += float64(z1[j]) * float64(m1[j])
+					s2 += float64(z2[j]) * float64(m2[j])
+					s3 += float64(z3[j]) * float64(m3[j])
+				}
+				sum = [...]float64{s0, s1, s2, s3}
+			}
+			for k := range n {
+				q[r+k] = max(float64(norm*sum[k])+bias, 1e-3)
+			}
+		}
+	})
 }
+
+const squaresAtOnce = 4
 
 // shift adds t·z to the arm, to its labelled part too if labelled is set.
 func (d *dual) shift(a *arm, t float64, z []float32, labelled bool) {
@@ -150,14 +180,25 @@ func (d *dual) relax(a *arm, c float64, i int, y float64) float64 {
 	if a.fold > 0 && a.fold == d.fold[i] {
 		return 0
 	}
-	next, by := d.ascend(a, c, a.a[i], d.z[i], d.q[i], y)
+	return d.relaxAt(a, c, i, d.z[i], d.m[i], d.q[i], y)
+}
+
+func (d *dual) relaxAt(a *arm, c float64, i int, z, m []float32, q, y float64) float64 {
+	next, by := d.ascend(a, c, a.a[i], z, q, y)
 	t := next - a.a[i]
 	if t == 0 {
 		return 0
 	}
 	a.a[i] = next
-	d.shift(a, t*y, d.m[i], true)
+	d.shift(a, t*y, m, true)
 	return by
+}
+
+// eachArm calls f for the arms, which have nothing to do with each other, some at
+// a time; steps is how many points are gone through with each.
+func (d *dual) eachArm(steps int, f func(arms []*arm, first int)) {
+	work := float64(len(d.arms)*steps*d.opt.Features) / 4
+	par.Split(len(d.arms), 1, work, func(from, to int) { f(d.arms[from:to], from) })
 }
 
 func (d *dual) ascend(a *arm, c, alpha float64, z []float32, q, y float64) (next, by float64) {
@@ -215,13 +256,15 @@ func (d *dual) prepare(l *Learner) {
 		return
 	}
 	n := l.Len()
-	d.z, d.m, d.q = make([][]float32, 0, n), make([][]float32, 0, n), make([]float64, 0, n)
+	d.z, d.m, d.q, d.y, d.v = make([][]float32, 0, n), make([][]float32, 0, n), make([]float64, 0, n), make([]float64, 0, n), make([]float64, 0, n)
 	for from := 0; from < n; from += chunk {
 		xs := samplers.Vecs(l.Sample()[from:min(n, from+chunk)])
 		z := d.features(l, xs)
 		m := d.rows(l, z, len(xs))
+		q := make([]float64, len(xs))
+		squares(q, z, m, d.opt.Features, d.opt.Bias)
 		for r := range xs {
-			d.place(len(d.z), d.row(z, r), d.row(m, r))
+			d.place(len(d.z), l.Sample()[from+r], d.row(z, r), d.row(m, r), q[r])
 		}
 	}
 	d.ready = true
@@ -239,17 +282,19 @@ func (d *dual) row(z []float32, r int) []float32 {
 	return z[r*d.opt.Features : (r+1)*d.opt.Features]
 }
 
-// place makes z and m those of the point in slot i.
-func (d *dual) place(i int, z, m []float32) {
+// place makes z, m and q those of the point in slot i, which is x.
+func (d *dual) place(i int, x *stream.Example, z, m []float32, q float64) {
 	if i == len(d.z) {
 		d.z, d.m, d.q = append(d.z, nil), append(d.m, nil), append(d.q, 0)
+		d.y, d.v = append(d.y, 0), append(d.v, 0)
 	}
+	d.y[i], d.v[i] = x.Y, x.Importance()
 	same := &z[0] == &m[0]
 	d.z[i] = append(d.z[i][:0], z...)
 	if d.m[i] = d.z[i]; !same {
 		d.m[i] = append([]float32(nil), m...)
 	}
-	d.q[i] = d.squared(z, m)
+	d.q[i] = q
 }
 
 // box returns the largest α of an example of weight 1.
@@ -269,11 +314,9 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 			z = d.features(l, xs)
 		}
 		m := d.rows(l, z, len(part))
-		c := d.box(l)
-		for r, x := range part {
-			loss += d.compare(d.row(z, r), x.Y)
-			d.learn(x.Y, draw.Slots[from+r], draw.Old[from+r], d.row(z, r), d.row(m, r), x.Importance()*c)
-		}
+		q := make([]float64, len(part))
+		squares(q, z, m, d.opt.Features, d.opt.Bias)
+		loss += d.learn(l, part, draw.Slots[from:], draw.Old[from:], z, m, q)
 		d.scored.mu.Unlock()
 	}
 	if len(fresh) > 0 {
@@ -281,40 +324,59 @@ func (d *dual) takeLabelled(l *Learner, draw *samplers.Draw) {
 	}
 }
 
-// compare scores the models of all arms on a label before they learn it.
-func (d *dual) compare(z []float32, y float64) float64 {
-	f := d.predict(d.arms[0], z)
-	for _, a := range d.arms[1:] {
-		a.score.live.add(d.predict(a, z), f, y)
+// learn takes the first step on each of some labelled examples with features z,
+// for which k(x,x) is q, and which are in slots of the sample that were old's. It scores the models of all
+// arms on each before they learn it, and returns the loss of the first one.
+func (d *dual) learn(l *Learner, xs []*stream.Example, slots []int, old []*stream.Example, z, m []float32, q []float64) (loss float64) {
+	c, n := d.box(l), len(xs)
+	gone, said := make([][]float32, n), make([]float64, n*len(d.arms))
+	for r, slot := range slots[:n] {
+		if slot < 0 {
+			continue
+		}
+		if old[r] != nil && d.opt.Keep == string(samplers.Recent) {
+			gone[r] = slices.Clone(d.m[slot])
+		}
+		d.place(slot, xs[r], d.row(z, r), d.row(m, r), q[r])
 	}
-	return max(0, 1-float64(y*f))
+	d.eachArm(2*n, func(arms []*arm, first int) {
+		for r, x := range xs {
+			z, m, c := d.row(z, r), d.row(m, r), x.Importance()*c
+			for k, a := range arms {
+				said[(first+k)*n+r] = d.predict(a, z)
+			}
+			for _, a := range arms {
+				d.learnOne(a, x.Y, slots[r], old[r], gone[r], z, m, q[r], c)
+			}
+		}
+	})
+	for r, x := range xs {
+		f := said[r]
+		for k, a := range d.arms[1:] {
+			a.score.live.add(said[(1+k)*n+r], f, x.Y)
+		}
+		loss += max(0, 1-float64(x.Y*f))
+	}
+	return loss
 }
 
-// learn takes the first step on a labelled example with features z, which is in a
-// slot of the sample that was old's.
-func (d *dual) learn(y float64, slot int, old *stream.Example, z, m []float32, c float64) {
+// learnOne takes an arm's first step on an example; gone is what the one before
+// in its slot has added to w, if that is to be taken back.
+func (d *dual) learnOne(a *arm, y float64, slot int, old *stream.Example, gone, z, m []float32, q, c float64) {
 	if slot < 0 {
-		q := d.squared(z, m)
-		for _, a := range d.arms {
-			if next, _ := d.ascend(a, c, 0, z, q, y); next > 0 {
-				d.shift(a, next*y, m, true)
-			}
+		if next, _ := d.ascend(a, c, 0, z, q, y); next > 0 {
+			d.shift(a, next*y, m, true)
 		}
 		return
 	}
-	for _, a := range d.arms {
-		switch {
-		case slot == len(a.a):
-			a.a = append(a.a, 0)
-		case old != nil && d.opt.Keep == string(samplers.Recent) && a.a[slot] != 0:
-			d.shift(a, -a.a[slot]*old.Y, d.m[slot], true)
-		}
-		a.a[slot] = 0
+	switch {
+	case slot == len(a.a):
+		a.a = append(a.a, 0)
+	case gone != nil && a.a[slot] != 0:
+		d.shift(a, -a.a[slot]*old.Y, gone, true)
 	}
-	d.place(slot, z, m)
-	for _, a := range d.arms {
-		d.relax(a, c, slot, y)
-	}
+	a.a[slot] = 0
+	d.relaxAt(a, c, slot, z, m, q, y)
 }
 
 // takeUnlabelled takes a minibatch of unlabelled points in; their features are
@@ -380,16 +442,22 @@ func (d *dual) takeUnlabelled(l *Learner, xs []stream.Vec, known []float32) {
 // sweep goes over at most limit labelled points and returns the largest
 // violation.
 func (d *dual) sweep(l *Learner, limit int) float64 {
-	n, c, worst := len(d.z), d.box(l), 0.0
-	for range min(n, limit) {
-		i := d.cursor % n
-		d.cursor = (i + 1) % n
-		x := l.Sample()[i]
-		for _, a := range d.arms {
-			worst = max(worst, d.relax(a, x.Importance()*c, i, x.Y))
-		}
+	n := len(d.z)
+	steps := min(n, limit)
+	if steps == 0 {
+		return 0
 	}
-	return worst
+	c, worst := d.box(l), make([]float64, len(d.arms))
+	d.eachArm(steps, func(arms []*arm, first int) {
+		for s := range steps {
+			i := (d.cursor + s) % n
+			for k, a := range arms {
+				worst[first+k] = max(worst[first+k], d.relax(a, d.v[i]*c, i, d.y[i]))
+			}
+		}
+	})
+	d.cursor = (d.cursor + steps) % n
+	return slices.Max(worst)
 }
 
 // polish sweeps until no coefficient is far from optimal, or so many updates
@@ -505,7 +573,7 @@ func (d *dual) fields(l *Learner, f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	d.ready, d.z, d.m, d.q = false, nil, nil, nil
+	d.ready, d.z, d.m, d.q, d.y, d.v = false, nil, nil, nil, nil, nil
 	for _, a := range d.arms {
 		if len(a.w) != d.opt.Features || len(a.wl) != d.opt.Features || len(a.a) != l.Len() {
 			f.Fail("w", fmt.Errorf("%d coefficients of %d features, %d of %d labels", len(a.w), d.opt.Features, len(a.a), l.Len()))

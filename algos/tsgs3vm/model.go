@@ -99,7 +99,7 @@ func (m *featureModel) Decisions(dst []float64, xs []stream.Vec) {
 			if len(w.z) < n*b {
 				w.z = make([]float32, n*b)
 			}
-			m.sums(dst[:n], w.z, b, &w.points)
+			m.sums(dst[:n], w.z, &w.points)
 		}
 		for i := range dst[:n] {
 			dst[i] = float64(m.scale*dst[i]) + m.offset
@@ -109,17 +109,34 @@ func (m *featureModel) Decisions(dst []float64, xs []stream.Vec) {
 }
 
 // sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z
-// is where the features go, in rows of one block, or of all where ld is their
-// number.
-func (m *featureModel) sums(dst []float64, z []float32, ld int, p *rff.Points) {
+// is where the features of a block go.
+func (m *featureModel) sums(dst []float64, z []float32, p *rff.Points) {
 	clear(dst)
 	b := m.feats.Block()
 	for s := 0; s*b < len(m.coef); s++ {
-		at := s * b % ld
-		m.feats.Map(z[at:], ld, p, m.block(s))
+		m.feats.Map(z, b, p, m.block(s))
 		for i := range dst {
-			dst[i] += vec.DotMixed(z[i*ld+at:][:b], m.coef[s*b:(s+1)*b])
+			dst[i] += vec.DotMixed(z[i*b:][:b], m.coef[s*b:(s+1)*b])
 		}
+	}
+}
+
+// sumsOf sets dst[i*K+k] to the decision of part k of K for point i. The parts have
+// the features of m, which are drawn once. It is what each part says, bit for bit.
+func (m *featureModel) sumsOf(parts []*featureModel, dst []float64, z []float32, p *rff.Points) {
+	clear(dst)
+	b, n := m.feats.Block(), len(parts)
+	for s := 0; s*b < len(m.coef); s++ {
+		m.feats.Map(z, b, p, m.block(s))
+		for i := range len(dst) / n {
+			for k, part := range parts {
+				dst[i*n+k] += vec.DotMixed(z[i*b:][:b], part.coef[s*b:(s+1)*b])
+			}
+		}
+	}
+	for i := range dst {
+		part := parts[i%n]
+		dst[i] = float64(part.scale*dst[i]) + part.offset
 	}
 }
 

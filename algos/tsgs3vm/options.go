@@ -20,7 +20,7 @@ type shared struct {
 	Bias        float64  `opt:"bias" default:"1" range:"[0,1e6]" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
 	Tuning      int      `opt:"tuning" default:"800" range:"[0,2000]" doc:"c and gamma, if auto, are chosen again whenever the labels have doubled, up to this number; 0: c = 1, gamma by distances"`
 	Temperature float64  `opt:"temperature" alias:"average" default:"0.4" range:"[0,100]" doc:"dual: of the mean over nearly best settings, in standard errors of cross-validation; 0 takes the best setting alone"`
-	Cache       int      `opt:"cache" default:"256" range:"[0,1048576]" doc:"bound on the cache of frequencies, which are drawn again otherwise, MiB; changes no result"`
+	Cache       int      `opt:"cache" default:"256" range:"[0,1048576]" doc:"bound on the cache of frequencies, which are drawn again otherwise, as always beyond 1,024 features, MiB; changes no result"`
 
 	_        struct{} `group:"paper"`
 	Solver   string   `opt:"solver" default:"dual" enum:"dual,sgd" paper:"sgd" doc:"dual coordinate ascent, with implicit steps for unlabelled examples; or the paper's stochastic gradient steps"`

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -64,7 +66,16 @@ func (m *featureModel) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) b
 		s.z = make([]float32, len(xs)*size)
 	}
 	s.feats = nil // while z is being written
-	m.sums(dst, s.z, size, p)
+	b := m.feats.Block()
+	mapAll(m.feats, s.z, size, p)
+	par.Split(len(xs), 1, float64(len(xs)*size)/4, func(from, to int) {
+		for i := from; i < to; i++ {
+			dst[i] = 0
+			for at := 0; at < size; at += b {
+				dst[i] += vec.DotMixed(s.z[i*size+at:][:b], m.coef[at:at+b])
+			}
+		}
+	})
 	s.keep(m.feats, size, xs)
 	return true
 }

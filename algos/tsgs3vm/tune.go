@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
@@ -17,6 +18,10 @@ const (
 	leastTuned = 16
 	// tuneFolds is the number of folds of the cross-validation.
 	tuneFolds = 5
+	// settledTuned is the number of labels from which on choices of gamma and c
+	// move by no more than one place when they are made again: the first
+	// value tried.
+	settledTuned = 128
 	// tuneSweeps bounds the passes of a solve, tuneTol ends it.
 	tuneSweeps, tuneTol = 40, 0.03
 	// tunePrior is how many standard errors of the error an end of an axis
@@ -52,6 +57,7 @@ func (l *Learner) tune(last bool) {
 	if !openC && !openGamma && !l.opt.wantsCluster() || !due || n < leastTuned || n > l.opt.Tuning || uint64(n) != l.labelled {
 		return
 	}
+	before := l.tuned
 	l.tuned, l.surveyed = n, l.unlab+l.Skipped()
 	pool := l.Sample()
 	g := newGrid(pool, l.opt, l.seed)
@@ -69,10 +75,16 @@ func (l *Learner) tune(last bool) {
 		for _, w := range widths {
 			gammas = append(gammas, center*w)
 		}
+		if before >= settledTuned {
+			g.near = l.gamma
+		}
 	}
 	switch {
 	case openC:
 		cs = tuneC[:]
+		if before >= settledTuned {
+			g.nearC = l.c
+		}
 	case !math.IsNaN(l.opt.Lambda):
 		cs = []float64{1 / (l.opt.Lambda * float64(n))}
 	}
@@ -104,6 +116,11 @@ type grid struct {
 
 	ranks bool    // settings are judged by how they order the classes, not by errors
 	count float64 // of the examples that can be wrong
+
+	near, nearC float64 // only this gamma, and this c, and their neighbours are tried; 0: all
+
+	points rff.Points
+	rows   *vec.Panels
 
 	marks  []*stream.Example
 	plain  []float64 // kernel values
@@ -171,6 +188,10 @@ func (g *grid) disorder(fold int, s []float64) float64 {
 	return float64(halves) / float64(2*max(len(of[0]), len(of[1])))
 }
 
+// band is the number of rows of kernel values that are computed together: those
+// to the left of a band are in the bands above.
+const band = 64
+
 // setGamma computes the kernel values.
 func (g *grid) setGamma(gamma float64) error {
 	m, size := g.opt.Block, g.opt.Features
@@ -179,18 +200,29 @@ func (g *grid) setGamma(gamma float64) error {
 		return err
 	}
 	n := len(g.xs)
-	z := make([]float32, n*size)
-	g.z = z
-	var p rff.Points
-	p.Pack(g.xs)
-	mapAll(feats, z, size, &p)
-	rows := vec.NewPanels(size)
-	for i := range n {
-		rows.Append(z[i*size : (i+1)*size])
+	if g.rows == nil {
+		g.points.Pack(g.xs)
+		g.z, g.rows = make([]float32, n*size), vec.NewPanels(size)
+		g.gram, g.plain = make([]float32, n*n), make([]float64, n*n)
 	}
-	g.gram = make([]float32, n*n)
-	vec.Kernel{Kind: vec.Linear}.Block(g.gram, n, z, n, rows, 0, n)
-	g.plain = make([]float64, n*n)
+	z := g.z
+	clear(z)
+	mapAll(feats, z, size, &g.points)
+	g.rows.Truncate(0)
+	for i := range n {
+		g.rows.Append(z[i*size : (i+1)*size])
+	}
+	par.Split(n, band, float64(n*n/2*size)/50, func(from, to int) {
+		for i := from; i < to; i += band {
+			m := min(band, n-i)
+			vec.Kernel{Kind: vec.Linear}.Block(g.gram[i*n+i:], n, z[i*size:], m, g.rows, i, n)
+		}
+	})
+	for i := range n {
+		for j := i/band*band + band; j < n; j++ {
+			g.gram[j*n+i] = g.gram[i*n+j]
+		}
+	}
 	mean, diag := 0.0, 0.0
 	for i, v := range g.gram {
 		g.plain[i] = float64(v) * (2 / float64(size))
@@ -236,7 +268,10 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 	n := len(g.y)
 	var all []candidate
 	least := math.Inf(1)
-	for i, gamma := range gammas {
+	from, to := around(gammas, g.near)
+	fromC, toC := around(cs, g.nearC)
+	for i := from; i < to; i++ {
+		gamma := gammas[i]
 		if g.setGamma(gamma) != nil {
 			continue
 		}
@@ -247,13 +282,20 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 			if a > 0 {
 				k.spread, k.points = g.spread, g.marks
 			}
-			for j, c := range cs {
-				all = append(all, candidate{settings: settings{gamma, c, k}, far: place(i, len(gammas)) + place(j, len(cs))})
+			for j := fromC; j < toC; j++ {
+				all = append(all, candidate{settings: settings{gamma, cs[j], k}, far: place(i, len(gammas)) + place(j, len(cs))})
 			}
-			for fold := 1; fold <= tuneFolds; fold++ {
+			out := make([]float64, tuneFolds*n*(toC-fromC)) // decisions, by fold and c
+			par.Each(tuneFolds, func(f int) {
 				alpha, s := make([]float64, n), make([]float64, n)
-				for j, c := range cs {
-					g.solve(fold, c, alpha, s, tuneSweeps, tuneTol)
+				for j, c := range cs[fromC:toC] {
+					g.solve(f+1, c, alpha, s, tuneSweeps, tuneTol)
+					copy(out[(f*(toC-fromC)+j)*n:], s)
+				}
+			})
+			for fold := 1; fold <= tuneFolds; fold++ {
+				for j := range cs[fromC:toC] {
+					s := out[((fold-1)*(toC-fromC)+j)*n:][:n]
 					v := &all[at+j]
 					if g.ranks {
 						v.wrong += g.disorder(fold, s)
@@ -297,6 +339,21 @@ func (g *grid) search(gammas, cs, weights []float64) (settings, average) {
 		return all[best].settings, average{}
 	}
 	return all[best].settings, g.mean(all, all[best].settings)
+}
+
+// around returns the range of the value nearest to last, as a ratio, and its
+// neighbours, or of all values if last is 0.
+func around(values []float64, last float64) (from, to int) {
+	if last == 0 {
+		return 0, len(values)
+	}
+	k := 0
+	for i, v := range values {
+		if math.Abs(math.Log(v/last)) < math.Abs(math.Log(values[k]/last)) {
+			k = i
+		}
+	}
+	return max(0, k-1), min(len(values), k+2)
 }
 
 // place returns the squared distance of position i from the middle of n, 1 at

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,352 +10,482 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/report"
-	"github.com/streamsvm/streamsvm/internal/atomicfile"
-	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
-	"github.com/streamsvm/streamsvm/trainer"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// The rules that do not look at the features, by their names in --compare.
-const (
-	ruleMajority = "majority"
-	ruleNoChange = "no-change"
-)
+// contest holds the settings of one call of the command compare, and what is
+// known of the models so far.
+type contest struct {
+	sourceFlags
+	codecFlags
+	kafkaFlags
+	trustFlags
+	modelTopic string
+	names      []string
+	max        uint64
+	window     int
+	every      time.Duration
+	json       bool
 
-// rival is what --compare knows of a learner, or of a rule.
-type rival struct {
+	c      *cli.Call
+	models []*contestant
+	task   algos.Task
+	// counts are those of the records read; all but compared have been left out.
+	counts struct{ compared, unlabelled, refused, learned uint64 }
+	// gains[i][j], for j < i, is of losses of i − those of j.
+	gains  [][]gate.Mean
+	labels []float64 // of the first records of a regression
+	scale  float64   // the largest error that counts in gains; 0 while it is not known
+}
+
+// contestant is one of the models.
+type contestant struct {
 	name     string
-	rule     bool
-	unscored uint64 // labelled examples before the first one that was scored
-	scored   uint64
-	seconds  float64
-	points   []eval.Point
-	summary  eval.Summary
-	losses   []float32 // on each example scored: wrong or not, or the absolute error; none of more than two classes
+	p        *predict // scores with it
+	b        *scoring
+	version  uint64 // the one that scored last
+	versions int    // that have scored
+	sum      float64
+	recent   []float64 // losses, a ring
 }
 
-// compared is the JSON form of a rival.
-type compared struct {
-	Name        string       `json:"name"`
-	Examples    uint64       `json:"examples"` // scored
-	Seconds     eval.Number  `json:"seconds"`
-	Common      eval.Number  `json:"common"` // accuracy, or mean absolute error, on those that all have scored
-	Prequential eval.Summary `json:"prequential"`
-	// Behind is by how much the loss is higher than that of the best, on those that
-	// all have scored, as an interval of 95 % by a bootstrap of pairs; null of the
-	// best.
-	Behind *[2]eval.Number `json:"behind"`
+// maxContestants bounds the models, of which each pair is compared.
+const maxContestants = 32
+
+// scaleOf is how many labels of a regression say what the largest error is that
+// counts, which is so many standard deviations of theirs.
+const (
+	scaleOf    = 200
+	deviations = 4
+)
+
+func compareCommand() *cli.Command {
+	return &cli.Command{
+		Name: "compare", Summary: "compare models of a topic on a live stream of labelled records",
+		Text: `
+Each record of --topics is scored by the newest version of every model, as
+predict would, and then its label is looked at. The models are those that the
+topic holds, aliases too, or those that --model-name lists; all are waited for.
+Compared are the records that all of them could read, and from which none of the
+versions in use has learned: where a trainer learns from the same topic, --start
+latest, the default, finds such records.
+
+The table says how much worse than the best each one is, as bounds of the mean
+difference of their losses on the same records: errors, of a regression absolute
+errors, of which those count as 4 standard deviations of the first 200 labels
+that are more. The bounds hold for all pairs and however often one looks, with
+95 %, on a stream that drifts too. The rank is 1 more than the number of
+models that are better by these bounds: where there is no telling yet, it is the
+same.
+
+It ends at --until-end, --max-records or a signal, with a last table. To compare
+learners on a file: replay --learner scs,online,dsg.`,
+		Example: "streamsvm compare --model-topic models --topics examples\n" +
+			"streamsvm compare --model-topic models --model-name clicks@champion,clicks,clicks2 --topics examples --json",
+		Common: []string{"brokers", "model-topic", "model-name", "topics", "start", "json"},
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			o := &contest{}
+			f.Group("Model", func() {
+				f.StringVar(&o.modelTopic, "model-topic", "", "`TOPIC` to follow")
+				f.StringSliceVar(&o.names, "model-name", nil, "`NAMES` of the models, aliases as MODEL@ALIAS; default all in the topic")
+				o.trustFlags.define(f)
+				f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
+				f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
+			})
+			f.Group("Input", func() {
+				f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` of labelled records")
+				f.StringVar(&o.start, "start", "latest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
+				f.BoolVar(&o.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+				f.Uint64Var(&o.max, "max-records", 0, "stop when `N` records have been compared; 0 does not")
+			})
+			o.codecFlags.define(f, "format of the records (default: that of the data the models were made for)")
+			f.Group("Output", func() {
+				f.BoolVar(&o.json, "json", false, "print a JSON object instead of each table")
+				f.DurationVar(&o.every, "report-every", 10*time.Second, "how often a table is printed; 0 only at the end")
+				f.IntVar(&o.window, "window", 1000, "how many records the recent loss is over")
+			})
+			o.kafkaFlags.define(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				o.c = c
+				return o.run(ctx)
+			}
+		},
+	}
 }
 
-// engineOf is a hook that keeps the engine of a run, and its losses.
-type engineOf struct {
-	e       *engine.Engine
-	regress bool
-	losses  []float32
-}
-
-// Scored implements engine.ScoredHook.
-func (h *engineOf) Scored(decision, _, label float64) {
-	h.losses = append(h.losses, loss(decision, label, h.regress))
-}
-
-// loss is 1 for a wrong decision, or the absolute error.
-func loss(decision, label float64, regress bool) float32 {
+// check finds what is wrong with the settings before a model is waited for.
+func (o *contest) check() error {
+	c := o.c
 	switch {
-	case regress:
-		return float32(math.Abs(decision - label))
-	case (decision >= 0) != (label > 0):
-		return 1
+	case o.modelTopic == "":
+		return c.Bad("model-topic", errors.New("no topic is given"))
+	case slices.Contains(o.topics, o.modelTopic):
+		return c.Bad("topics", fmt.Errorf("%s holds the models", o.modelTopic))
+	case len(o.names) == 1:
+		return c.Bad("model-name", errors.New("one model cannot be compared"))
+	case len(o.names) > maxContestants:
+		return c.Bad("model-name", fmt.Errorf("%d models are more than %d", len(o.names), maxContestants))
+	case o.window < 1:
+		return c.Bad("window", fmt.Errorf("%d is less than 1", o.window))
+	case o.every < 0:
+		return c.Bad("report-every", fmt.Errorf("%v is negative", o.every))
 	}
-	return 0
+	for i, name := range o.names {
+		if name == "" {
+			return c.Bad("model-name", errors.New("a name is empty"))
+		}
+		if slices.Contains(o.names[:i], name) {
+			return c.Bad("model-name", fmt.Errorf("%s is there twice", name))
+		}
+		if err := badModelName(c, name); err != nil {
+			return err
+		}
+	}
+	if _, err := o.codecFlags.open(c, algos.Classify); err != nil {
+		return err
+	}
+	o.merge, o.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
+	return errors.Join(o.sourceFlags.check(c)...)
 }
 
-// Started implements engine.StartedHook.
-func (h *engineOf) Started(e *engine.Engine, _ stream.Source) { h.e = e }
+func (o *contest) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	cfg, err := o.kafkaFlags.config(o.c)
+	if err != nil {
+		return err
+	}
+	if err := o.schemaFlags.connect(o.c, cfg.TLS, nil); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err = o.open(ctx, cancel, cfg)
+	if err == nil {
+		err = o.read(ctx, cfg)
+	}
+	if ctx.Err() != nil {
+		err = nil // a signal ends it
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			err = cause
+		}
+	}
+	if len(o.gains) > 0 { // what is known is told, whatever has ended it
+		err = errors.Join(err, o.print())
+	}
+	return kafkaError(err)
+}
 
-// checkCompare returns what is wrong with --compare, and makes the first learner
-// in it that of the job. The learners have their own options, so none can be
-// given.
-func (r *replay) checkCompare() error {
-	c := r.c
-	if r.several() && c.Origin("compare").Source != cli.FromDefault {
-		return c.Bad("compare", errors.New("--learner lists learners already"))
-	}
-	if r.several() {
-		r.compare = strings.Split(r.learner, ",")
-	} else if c.Origin("learner").Source != cli.FromDefault {
-		return c.Bad("compare", errors.New("it cannot be combined with --learner, which can list learners itself"))
-	}
-	for _, flag := range []string{"preset", "set", "model", "test", "holdout", "checkpoint", "join", "promote", "scores"} {
-		if c.Origin(flag).Source != cli.FromDefault {
-			return c.Bad("compare", fmt.Errorf("it cannot be combined with --%s", flag))
+// open waits for the models.
+func (o *contest) open(ctx context.Context, cancel context.CancelCauseFunc, cfg kafkaio.Config) error {
+	if len(o.names) == 0 {
+		keys, err := o.trustedKeys(o.c)
+		if err != nil {
+			return err
 		}
-	}
-	first := true
-	for i, name := range r.compare {
-		switch {
-		case slices.Contains(r.compare[:i], name):
-			return c.Bad("compare", fmt.Errorf("%s is there twice", name))
-		case name == ruleMajority && algos.Task(r.task) == algos.Regress:
-			return c.Bad("compare", errors.New("there is no majority of numbers"))
-		case name == ruleMajority || name == ruleNoChange:
-		default:
-			o := trainer.Options{Learner: name, Task: algos.Task(r.task)}
-			if list := optionErrors(o.Validate()); len(list) > 0 {
-				return c.Bad("compare", list[0].Err)
-			}
-			if first {
-				r.learner, first = name, false
+		t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.modelTopic, TrustedKeys: keys, TopicWait: o.wait, MaxDown: o.maxDown})
+		if err != nil {
+			return err
+		}
+		for _, m := range t.Models {
+			if _, alias := modeltopic.SplitName(m.Name); m.Newest != nil && (alias == "" || modeltopic.CheckAlias(alias) == nil) {
+				o.names = append(o.names, m.Name)
 			}
 		}
+		if len(o.names) < 2 || len(o.names) > maxContestants {
+			return o.c.Bad("model-name", fmt.Errorf("topic %s holds %d models and aliases, wanted are 2 to %d: list those that are to be compared", o.modelTopic, len(o.names), maxContestants))
+		}
 	}
-	if first {
-		return c.Bad("compare", errors.New("there is no learner among them"))
+	for _, name := range o.names {
+		p := &predict{
+			modelFlags: modelFlags{trustFlags: o.trustFlags, topic: o.modelTopic, name: name, wait: o.wait, down: o.maxDown},
+			codecFlags: o.codecFlags, c: o.c, cfg: cfg, m: metrics.NewPredictor(metrics.NewRegistry(version.String)),
+		}
+		var err error
+		if p.current, err = p.follow(ctx, cancel); err != nil {
+			return err
+		}
+		if t := p.current().Task(); o.task == "" {
+			o.task = t
+		} else if t != o.task {
+			return cli.Failf(cli.Data, "model %s is for task %s, and %s for %s", name, t, o.names[0], o.task)
+		}
+		o.models = append(o.models, &contestant{name: name, p: p, b: newScoring()})
+	}
+	for i := range o.models {
+		o.gains = append(o.gains, make([]gate.Mean, i))
 	}
 	return nil
 }
 
-// runCompare runs all rivals over the stream at once, which is read and decoded
-// once.
-func (r *replay) runCompare(ctx context.Context) error {
-	src, err := r.open(nil, r.passes)
+// read compares until the end.
+func (o *contest) read(ctx context.Context, cfg kafkaio.Config) error {
+	opts, err := o.sourceFlags.options(o.c, cfg, nil)
+	if err != nil {
+		return err
+	}
+	src, err := kafkaio.NewSource(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	list := make([]*rival, len(r.compare))
-	if err := onePass(ctx, src, r.job.Decoder, len(list), func(ctx context.Context, i int, src stream.Source, dec stream.Decoder) (err error) {
-		list[i], err = r.runRival(ctx, r.compare[i], src, dec)
-		return err
-	}); err != nil {
-		return err
-	}
-	if r.report != "" {
-		if _, err := report.Write(r.report, r.comparison(list)); err != nil {
-			return err
-		}
-	}
-	if r.json != "" {
-		var out []compared
-		for _, v := range list {
-			out = append(out, compared{v.name, v.scored, eval.Number(v.seconds), eval.Number(v.from(start(list))), v.summary, behind(list, v)})
-		}
-		data, err := json.MarshalIndent(out, "", "  ")
-		if err != nil {
-			return err
-		}
-		data = append(data, '\n')
-		if r.json == "-" {
-			_, err = r.c.Out.Write(data)
-			return err
-		}
-		if err := atomicfile.Write(r.json, data); err != nil {
-			return err
-		}
-	}
-	tw := tabwriter.NewWriter(r.c.Out, 0, 0, 2, ' ', 0)
-	head, rows := r.table(list)
-	for _, row := range append([][]string{head}, rows...) {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
-	}
-	return tw.Flush()
-}
-
-func (r *replay) runRival(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*rival, error) {
-	began := time.Now()
-	if name == ruleMajority || name == ruleNoChange {
-		v, err := r.runRule(ctx, name, src, dec)
-		if v != nil {
-			v.seconds = time.Since(began).Seconds()
-		}
-		return v, err
-	}
-	job, h := r.job, &engineOf{regress: r.job.Task == algos.Regress}
-	job.Learner, job.Decoder = name, dec
-	job.Open = func(context.Context, stream.Offsets) (stream.Source, error) { return src, nil }
-	job.Hooks = []trainer.Hook{h}
-	res, err := trainer.Run(ctx, job)
-	if err != nil {
-		return nil, badOption(r.c, r.refuseFlags.explain(fmt.Errorf("learner %s: %w", name, err), &r.codecFlags, "", ""))
-	}
-	if !res.Ended {
-		return nil, cli.Failf(cli.Temporary, "interrupted after %d records of learner %s", res.Counts().Consumed, name)
-	}
-	p := h.e.Prequential()
-	return &rival{
-		name: name, unscored: h.e.Counts().Labelled - p.Examples(), scored: p.Examples(), seconds: time.Since(began).Seconds(),
-		points: h.e.Curve().Points(p), summary: p.Final(), losses: h.losses,
-	}, nil
-}
-
-// runRule predicts the labels of the stream by a rule. Records that only an
-// engine would refuse count.
-func (r *replay) runRule(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*rival, error) {
-	sig := codec.SignatureOf(r.job.Decoder)
-	p, curve, numbers := newQuality(r.job.Task, sig.Classes(), r.window), eval.NewCurve(), numbersOf(sig)
-	var last float64 // label
-	var losses []float32
 	var recs []stream.Record
-	var examples uint64
+	printed := time.Now()
 	for {
-		var err error
 		recs, err = src.Fetch(ctx, recs[:0])
 		if errors.Is(err, io.EOF) {
-			return &rival{name: name, rule: true, scored: p.Examples(), points: curve.Points(p), summary: p.Final(), losses: losses}, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
+		}
+		recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return r.Value == nil })
+		if err := o.score(ctx, recs); err != nil {
+			return err
 		}
 		for i := range recs {
-			var ex stream.Example
-			if recs[i].Value == nil || dec.Decode(recs[i].Value, &ex) != nil {
-				continue
+			if o.add(i, &recs[i]); o.max > 0 && o.counts.compared >= o.max {
+				return nil
 			}
-			keep := r.job.Labels == nil || r.job.Labels(examples)
-			examples++
-			if !ex.Labelled || !keep {
-				continue
+		}
+		if o.every > 0 && time.Since(printed) >= o.every {
+			if err := o.print(); err != nil {
+				return err
 			}
-			score, y := last, numbers.of(&ex)
-			switch {
-			case name == ruleMajority:
-				score = p.Majority()
-			case p.Examples() == 0 && sig.Classes() > 2:
-				score = y + 1 // as in eval.Baseline
-			case p.Examples() == 0 && r.job.Task != algos.Regress:
-				score = -y
+			printed = time.Now()
+		}
+	}
+}
+
+// score has all models score the records, each with its newest version.
+func (o *contest) score(ctx context.Context, recs []stream.Record) error {
+	errs := make([]error, len(o.models))
+	var wg sync.WaitGroup
+	for i, m := range o.models {
+		wg.Go(func() {
+			b := m.b
+			b.recs, b.v = recs, m.p.current()
+			if b.form, errs[i] = m.p.form(b.v, nil); errs[i] == nil {
+				m.p.score(ctx, b)
 			}
-			p.Add(score, y)
-			curve.Add(p)
-			if sig.Classes() <= 2 {
-				losses = append(losses, loss(score, y, r.job.Task == algos.Regress))
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// add compares what the models have said of record i.
+func (o *contest) add(i int, r *stream.Record) {
+	part := stream.Partition{Topic: r.Topic, ID: r.Partition}
+	learned, labelled := false, true
+	for _, m := range o.models {
+		row := &m.b.rows[i]
+		if row.err != nil {
+			o.counts.refused++
+			return
+		}
+		labelled = labelled && row.labelled
+		learned = learned || m.b.v.Update.Offsets[part] > r.Offset
+	}
+	switch {
+	case !labelled:
+		o.counts.unlabelled++
+		return
+	case learned:
+		o.counts.learned++
+		return
+	}
+	y := o.models[0].b.rows[i].y
+	if o.task == algos.Regress && o.scale == 0 {
+		if o.labels = append(o.labels, y); len(o.labels) == scaleOf {
+			o.scale = cmp.Or(deviations*deviation(o.labels), 1)
+		}
+	}
+	losses := make([]float64, len(o.models))
+	for k, m := range o.models {
+		losses[k] = m.add(i, o.task, o.counts.compared, o.window)
+	}
+	o.counts.compared++
+	limit := 1.0
+	if o.task == algos.Regress {
+		limit = o.scale
+	}
+	if limit == 0 {
+		return
+	}
+	for k := range o.gains {
+		for j := range o.gains[k] {
+			o.gains[k][j].Add((min(losses[k], limit) - min(losses[j], limit)) / limit)
+		}
+	}
+}
+
+// add counts the model's loss on record i of its batch, the n-th that is compared
+// from 0 on, and returns it.
+func (m *contestant) add(i int, task algos.Task, n uint64, window int) float64 {
+	row, loss := &m.b.rows[i], 0.0
+	switch {
+	case task == algos.Regress:
+		loss = math.Abs(row.decision - row.y)
+	case row.label != row.truth():
+		loss = 1
+	}
+	if v := m.b.v.Update.Version; v != m.version || m.versions == 0 {
+		m.version = v
+		m.versions++
+	}
+	m.sum += loss
+	if len(m.recent) < window {
+		m.recent = append(m.recent, loss)
+	} else {
+		m.recent[n%uint64(window)] = loss
+	}
+	return loss
+}
+
+// deviation returns the standard deviation of v.
+func deviation(v []float64) float64 {
+	mean, sum := 0.0, 0.0
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		sum += (x - mean) * (x - mean)
+	}
+	return math.Sqrt(sum / float64(len(v)))
+}
+
+// standing is what is printed of a model. Losses are shares of errors, of a
+// regression mean absolute errors.
+type standing struct {
+	Rank     int         `json:"rank"`
+	Model    string      `json:"model"`
+	Version  uint64      `json:"version"`  // in use
+	Versions int         `json:"versions"` // used so far
+	Loss     eval.Number `json:"loss"`
+	Recent   eval.Number `json:"recent_loss"`
+	// Behind bounds by how much the loss is higher than that of the first one; null
+	// of that one, and of all while nothing is known.
+	Behind *[2]eval.Number `json:"behind"`
+}
+
+// standings is what is printed of all, the least loss first.
+type standings struct {
+	Time       time.Time  `json:"time"`
+	Task       string     `json:"task"`
+	Compared   uint64     `json:"compared"`
+	Unlabelled uint64     `json:"unlabelled"`
+	Refused    uint64     `json:"refused"`
+	Learned    uint64     `json:"learned"` // from which a version in use had learned
+	Models     []standing `json:"models"`
+}
+
+// behind bounds by how much the loss of model i is higher than that of model j.
+// The bounds of all pairs hold together, at all times, with 95 %.
+func (o *contest) behind(i, j int) (low, high float64) {
+	m, sign := &o.gains[max(i, j)][min(i, j)], 1.0
+	if i < j {
+		sign = -1
+	}
+	n := len(o.models)
+	low, high = m.Bounds(0.05 / float64(n*(n-1)))
+	low, high = min(sign*low, sign*high), max(sign*low, sign*high)
+	if o.task == algos.Regress {
+		return low * o.scale, high * o.scale
+	}
+	return low, high
+}
+
+// known reports whether there is something to bound.
+func (o *contest) known() bool { return o.gains[1][0].N() > 0 }
+
+func (o *contest) standings() standings {
+	n := o.counts
+	s := standings{
+		Time: time.Now().UTC().Truncate(time.Millisecond), Task: string(o.task), Compared: n.compared, Unlabelled: n.unlabelled, Refused: n.refused, Learned: n.learned,
+		Models: []standing{},
+	}
+	order := make([]int, len(o.models))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(o.models[a].sum, o.models[b].sum) })
+	for _, i := range order {
+		m := o.models[i]
+		l := standing{Rank: 1, Model: m.name, Version: m.version, Versions: m.versions, Loss: eval.Number(math.NaN()), Recent: eval.Number(math.NaN())}
+		if m.versions == 0 {
+			l.Version = m.p.current().Update.Version
+		}
+		if n.compared > 0 {
+			l.Loss = eval.Number(m.sum / float64(n.compared))
+			recent := 0.0
+			for _, v := range m.recent {
+				recent += v
 			}
-			last = y
+			l.Recent = eval.Number(recent / float64(len(m.recent)))
 		}
+		if o.known() {
+			for _, j := range order {
+				if j == i {
+					continue
+				}
+				low, high := o.behind(i, j)
+				if low > 0 {
+					l.Rank++
+				}
+				if j == order[0] {
+					l.Behind = &[2]eval.Number{eval.Number(low), eval.Number(high)}
+				}
+			}
+		}
+		s.Models = append(s.Models, l)
 	}
+	return s
 }
 
-// start returns how many labelled examples come before those that all have
-// scored.
-func start(list []*rival) (n uint64) {
-	for _, v := range list {
-		n = max(n, v.unscored)
+// print prints what is known so far.
+func (o *contest) print() error {
+	s := o.standings()
+	if o.json {
+		return json.NewEncoder(o.c.Out).Encode(s)
 	}
-	return n
-}
-
-// after returns the losses on the examples after the first n labelled ones.
-func (v *rival) after(n uint64) []float32 {
-	return v.losses[min(n-min(n, v.unscored), uint64(len(v.losses))):]
-}
-
-// best returns the rival whose mean loss on the examples that all have scored is
-// the least, nil where losses are not known.
-func best(list []*rival) (first *rival) {
-	n, least := start(list), math.Inf(1)
-	for _, v := range list {
-		sum, losses := 0.0, v.after(n)
-		for _, l := range losses {
-			sum += float64(l)
-		}
-		if mean := sum / float64(len(losses)); mean < least {
-			first, least = v, mean
+	left := ""
+	for _, v := range []struct {
+		n    uint64
+		what string
+	}{{s.Learned, "a model had learned from"}, {s.Unlabelled, "without a label"}, {s.Refused, "could not be scored"}} {
+		if v.n > 0 {
+			left += fmt.Sprintf(", %d %s", v.n, v.what)
 		}
 	}
-	return first
-}
-
-// behind is compared.Behind.
-func behind(list []*rival, v *rival) *[2]eval.Number {
-	b, n := best(list), start(list)
-	if b == nil || b == v || len(v.after(n)) != len(b.after(n)) {
-		return nil
+	w := tabwriter.NewWriter(o.c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s  %d records compared%s\n", s.Time.Format(time.RFC3339), s.Compared, left)
+	measure, show := "accuracy", func(v eval.Number) string { return eval.Percent(1 - v) }
+	difference := eval.Percent[eval.Number]
+	if o.task == algos.Regress {
+		measure, show, difference = "mean abs. error", decimal, decimal
 	}
-	return eval.Paired(v.after(n), b.after(n))
-}
-
-// from returns the accuracy, or the mean absolute error, on the examples after the
-// first n labelled ones, to the nearest point of the curve; NaN if there are
-// none.
-func (v *rival) from(n uint64) float64 {
-	if len(v.points) == 0 {
-		return math.NaN()
-	}
-	var before eval.Point
-	for _, p := range v.points {
-		if v.unscored+before.Examples >= n {
-			break
+	fmt.Fprintln(w, strings.Join([]string{"rank", "model", "version", "versions", measure, fmt.Sprintf("last %d", o.window), "behind the first"}, "\t"))
+	for _, m := range s.Models {
+		behind := "-"
+		if b := m.Behind; b != nil {
+			behind = difference(b[0]) + " to " + difference(b[1])
 		}
-		before = p
+		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Rank, m.Model, m.Version, m.Versions, show(m.Loss), show(m.Recent), behind)
 	}
-	end := v.points[len(v.points)-1]
-	sum := end.All*float64(end.Examples) - before.All*float64(before.Examples)
-	return sum / float64(end.Examples-before.Examples)
-}
-
-// table lists the rivals for people.
-func (r *replay) table(list []*rival) (head []string, rows [][]string) {
-	n := start(list)
-	regress := r.job.Task == algos.Regress
-	head = []string{"", "accuracy", "of", fmt.Sprintf("after %d", n), fmt.Sprintf("last %d", r.window), "95 % interval", "behind the best", "kappa-temporal", "log loss", "seconds"}
-	if regress {
-		head = []string{"", "mean abs. error", "of", fmt.Sprintf("after %d", n), fmt.Sprintf("last %d", r.window), "behind the best", "RMSE", "R2", "seconds"}
-	}
-	for _, v := range list {
-		s := &v.summary
-		seconds, less := fmt.Sprintf("%.2f", v.seconds), "-"
-		if b := behind(list, v); b != nil && regress {
-			less = decimal(b[0]) + " to " + decimal(b[1])
-		} else if b != nil {
-			less = eval.Percent(b[0]) + " to " + eval.Percent(b[1])
-		} else if v == best(list) {
-			less = "best"
-		}
-		if regress {
-			rows = append(rows, []string{v.name, decimal(*s.MAE), fmt.Sprint(v.scored), decimal(eval.Number(v.from(n))), decimal(*s.Window.MAE), less, decimal(*s.RMSE), decimal(*s.R2), seconds})
-			continue
-		}
-		interval, loss := "-", "-"
-		if i := s.Interval; i != nil {
-			interval = eval.Percent(i[0]) + " to " + eval.Percent(i[1])
-		}
-		if !v.rule { // which gives no probability
-			loss = decimal(s.LogLoss)
-		}
-		rows = append(rows, []string{v.name, eval.Percent(s.Accuracy), fmt.Sprint(v.scored), eval.Percent(v.from(n)), eval.Percent(s.Window.Accuracy), interval, less, decimal(s.KappaT), loss, seconds})
-	}
-	return head, rows
-}
-
-// comparison returns a page with all rivals in one picture.
-func (r *replay) comparison(list []*rival) *report.Report {
-	c := chart.Chart{
-		Title: fmt.Sprintf("Prequential accuracy, last %d examples", r.window), X: chart.Axis{Label: "labelled examples"}, Y: chart.Axis{Label: "accuracy", Percent: true},
-		Caption: "Each example is predicted first and learned from afterwards. A learner begins when its warm-up has ended.",
-	}
-	if r.job.Task == algos.Regress {
-		c.Title, c.Y = fmt.Sprintf("Prequential mean absolute error, last %d examples", r.window), chart.Axis{Label: "mean absolute error"}
-	}
-	for _, v := range list {
-		s := chart.Series{Name: v.name}
-		for _, p := range v.points {
-			s.X, s.Y = append(s.X, float64(v.unscored+p.Examples)), append(s.Y, eval.Number(p.Window))
-		}
-		c.Series = append(c.Series, s)
-	}
-	head, rows := r.table(list)
-	return &report.Report{
-		Title: "Comparison on " + strings.Join(r.files, ", "), Lead: "Prequential evaluation: every example is predicted before it is learned from.",
-		Charts: []chart.Chart{c}, Tables: []report.Table{{Title: "Result", Head: head, Rows: rows}}, Foot: version.Text(),
-	}
+	fmt.Fprintln(w)
+	return w.Flush()
 }

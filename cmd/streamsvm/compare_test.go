@@ -1,92 +1,158 @@
 package main
 
 import (
-	"math"
-	"os"
-	"path/filepath"
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/stream"
 )
 
-// TestCompare: each rival has the measures that it has by itself.
-func TestCompare(t *testing.T) {
-	path, dir := moons(t, "train.libsvm.gz", 3000, 0), t.TempDir()
-	js := filepath.Join(dir, "r.json")
-	args := []string{"replay", path, "--tune=off", "--warmup", "500", "--window", "200", "-q", "--labelled", "2000"}
-	out := must(t, append(args, "--compare", "pegasos,online,majority,no-change", "--report", dir, "--json", js)...)
-	data, err := os.ReadFile(js)
-	if err != nil {
-		t.Fatal(err)
+// last returns the last of several lines of standings.
+func last(t *testing.T, out string) standings {
+	t.Helper()
+	return decode[standings](t, lastLine(out))
+}
+
+// TestCompareTopic: what a model has learned from is left out, and of the rest
+// each model has the accuracy that predict has with it.
+func TestCompareTopic(t *testing.T) {
+	c := newCluster(t)
+	topic, models := c.trained()
+	c.run("model", "promote", "--model-topic", models, "--version", "1")
+	c.run("train", "--topics", topic, "--model-topic", models, "--model-name", "second", "--checkpoint", t.TempDir(), "--until-end", "--learner", "online", "-q")
+	held := kafkatest.Topic(t, c.brokers, 1, nil)
+	for _, to := range []string{topic, held} {
+		c.run("generate", "moons", "--count", "2000", "--skip", "20000", "--topic", to, "-q")
 	}
-	list := decode[[]compared](t, string(data))
-	if len(list) != 4 {
-		t.Fatalf("%s", data)
+	for _, bad := range []string{`{"x":[1,2]}`, `{"x":[1,2],"y":`} {
+		kafkatest.Produce(t, c.brokers, stream.Record{Topic: topic, Value: []byte(bad)})
 	}
-	for i, name := range []string{"pegasos", "online"} {
-		alone := decode[result](t, must(t, append(args, "--learner", name, "--json", "-")...))
-		got, want := list[i], alone.Prequential
-		if got.Name != name || got.Prequential.Accuracy != want.Accuracy || got.Prequential.Window.Accuracy != want.Window.Accuracy || *got.Prequential.Interval != *want.Interval || got.Common != want.Accuracy {
-			t.Errorf("%+v, alone %+v", got, want)
-		}
-		if !strings.Contains(out, name) || !strings.Contains(out, eval.Percent(want.Accuracy)) {
-			t.Errorf("%s is not in\n%s", name, out)
-		}
-		// The rules are those of the baselines, over the examples after the warm-up
-		// to the nearest point of a curve.
-		for k, b := range []eval.Number{want.Baseline.Majority, want.Baseline.NoChange} {
-			if got := list[2+k].Common; math.Abs(float64(got-b)) > 0.003 {
-				t.Errorf("%s: %v, the baseline of %s is %v", list[2+k].Name, got, name, b)
-			}
-			if window := list[2+k].Prequential.Window.Accuracy; window != []eval.Number{want.Window.Baseline.Majority, want.Window.Baseline.NoChange}[k] {
-				t.Errorf("%s: %v in the window", list[2+k].Name, window)
-			}
-		}
+	s := last(t, c.run("compare", "--model-topic", models, "--topics", topic, "--start", "earliest", "--until-end", "--json"))
+	if s.Compared != 2000 || s.Learned != 3000 || s.Refused != 1 || s.Unlabelled != 1 || len(s.Models) != 3 {
+		t.Fatalf("%+v", s)
 	}
-	for _, v := range list[2:] {
-		if v.Examples != 2000 || v.Prequential.Accuracy != map[string]eval.Number{ruleMajority: v.Prequential.Baseline.Majority, ruleNoChange: v.Prequential.Baseline.NoChange}[v.Name] {
-			t.Errorf("%+v", v)
+	for i, m := range s.Models {
+		name, alias, _ := strings.Cut(m.Model, "@")
+		_, _, text := streamsvm(t.Context(), "predict", "--model-topic", models, "--model-name", name, "--alias", alias, "--topics", held, "--predictions-topic", c.name(), "--until-end", "--brokers", strings.Join(c.brokers, ","))
+		if want := fmt.Sprintf("accuracy %.2f %%", 100*(1-float64(m.Loss))); !strings.Contains(text, want) {
+			t.Errorf("%s has %s, predict says %s", m.Model, want, text)
+		}
+		if i > 0 && (m.Loss < s.Models[i-1].Loss || m.Rank < s.Models[i-1].Rank || m.Behind == nil || float64(m.Behind[0]) > float64(m.Loss-s.Models[0].Loss) || m.Behind[1] < m.Loss-s.Models[0].Loss) {
+			t.Errorf("%+v comes after %+v", m, s.Models[i-1])
+		}
+		if i == 0 && (m.Rank != 1 || m.Behind != nil) || m.Versions != 1 || (m.Version == 1) != (m.Model != "model") {
+			t.Errorf("%+v", m)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
-	if err != nil || !strings.Contains(string(page), `"name":"no-change"`) {
-		t.Errorf("the page, %v", err)
+	if worst := s.Models[2]; worst.Model != "second" || worst.Rank != 3 {
+		t.Errorf("a linear model is not known to be the worst on moons: %+v", s)
+	}
+	table := c.run("compare", "--model-topic", models, "--topics", topic, "--start", "earliest", "--max-records", "500", "--model-name", "second,model@champion")
+	if !strings.Contains(table, "  500 records compared, 3000 a model had learned from\n") || strings.Count(table, "rank") != 1 {
+		t.Errorf("%s", table)
 	}
 }
 
-func TestCompareRegression(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ramp.libsvm")
-	var b strings.Builder
-	for range 200 {
-		b.WriteString("1 1:1\n3 1:3\n")
+// TestCompareFollows: a version that is published while models are compared is
+// taken into use, and a signal ends it with what is known.
+func TestCompareFollows(t *testing.T) {
+	c := newCluster(t)
+	_, models := c.trained()
+	c.run("model", "promote", "--model-topic", models, "--version", "1")
+	held := kafkatest.Topic(t, c.brokers, 1, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- program().Main(ctx, []string{
+			"compare", "--model-topic", models, "--topics", held, "--start", "earliest", "--json", "--report-every", "1ns", "--brokers", strings.Join(c.brokers, ","),
+		}, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) (string, bool) { return "", false }})
+	}()
+	until := func(n uint64) standings {
+		t.Helper()
+		for range 600 {
+			if text := out.String(); strings.HasSuffix(text, "\n") {
+				if s := last(t, text); s.Compared >= n {
+					return s
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("%d records have not been compared\n%s%s", n, out.String(), errs.String())
+		return standings{}
 	}
-	write(t, path, b.String())
-	out := must(t, "replay", path, "--task", "regress", "--tune=off", "--warmup", "50", "-q", "--compare", "online,no-change", "--json", "-")
-	list := decode[[]compared](t, out)
-	if len(list) != 2 || *list[1].Prequential.MAE < 1.99 || list[1].Common != 2 || list[0].Common >= 1 {
-		t.Errorf("%s", out)
+	c.run("generate", "moons", "--count", "300", "--skip", "20000", "--topic", held, "-q")
+	first := until(300)
+	c.run("model", "promote", "--model-topic", models, "--version", "2")
+	for skip := 20300; ; skip += 100 { // it hears of the promotion in its own time
+		c.run("generate", "moons", "--count", "100", "--skip", fmt.Sprint(skip), "--topic", held, "-q")
+		s := until(uint64(skip - 20000 + 100))
+		if m := find(t, s, "model@champion"); m.Version == 2 && m.Versions == 2 {
+			break
+		}
 	}
-	if out := must(t, "replay", path, "--task", "regress", "--tune=off", "-q", "--compare", "online,no-change"); !strings.Contains(out, "mean abs. error") {
-		t.Errorf("%s", out)
+	if m := find(t, first, "model@champion"); m.Version != 1 || m.Versions != 1 {
+		t.Errorf("before the promotion: %+v", m)
+	}
+	cancel()
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	if s := last(t, out.String()); s.Compared < 400 {
+		t.Errorf("the last line: %+v", s)
 	}
 }
 
-func TestCompareRefuses(t *testing.T) {
-	path := moons(t, "train.libsvm", 50, 0)
-	for _, tt := range []struct{ args, want string }{
-		{"--compare pegasos,pegasso", `--compare: no learner "pegasso"; there are adaptive`},
-		{"--compare pegasos,online,pegasos", "pegasos is there twice"},
-		{"--compare majority,no-change", "there is no learner among them"},
-		{"--compare pegasos --learner online", "it cannot be combined with --learner"},
-		{"--compare pegasos --model m.ssm", "it cannot be combined with --model"},
-		{"--compare online,majority --task regress", "there is no majority of numbers"},
-		{"--compare online,pegasos --task regress", "learner pegasos does not do task regress"},
+func find(t *testing.T, s standings, name string) standing {
+	t.Helper()
+	for _, m := range s.Models {
+		if m.Model == name {
+			return m
+		}
+	}
+	t.Fatalf("no %s in %+v", name, s)
+	return standing{}
+}
+
+func TestCompareTopicRegression(t *testing.T) {
+	c := newCluster(t)
+	topic, models, held := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 1, nil)
+	c.run("generate", "friedman", "--count", "3000", "--topic", topic, "-q")
+	for _, name := range []string{"a", "b"} {
+		learner := map[string]string{"a": "ridge", "b": "online"}[name]
+		c.run("train", "--task", "regress", "--topics", topic, "--model-topic", models, "--model-name", name, "--learner", learner, "--checkpoint", t.TempDir(), "--until-end", "-q")
+	}
+	c.run("generate", "friedman", "--count", "3000", "--skip", "50000", "--topic", held, "-q")
+	s := last(t, c.run("compare", "--model-topic", models, "--topics", held, "--start", "earliest", "--until-end", "--json"))
+	if s.Compared != 3000 || s.Task != "regress" || len(s.Models) != 2 || !(s.Models[0].Loss > 0) || s.Models[1].Behind == nil {
+		t.Errorf("%+v", s)
+	}
+	if m := s.Models; !(m[1].Behind[0] <= m[1].Loss-m[0].Loss && m[1].Loss-m[0].Loss <= m[1].Behind[1]) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestCompareTopicRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--topics a":                                               "--model-topic: no topic is given",
+		"--topics a --model-topic a":                               "a holds the models",
+		"--topics a --model-topic m --model-name x":                "one model cannot be compared",
+		"--topics a --model-topic m --model-name x,x":              "x is there twice",
+		"--topics a --model-topic m --model-name x,y/z":            "--model-name",
+		"--topics a --model-topic m --window 0":                    "--window",
+		"--topics a --model-topic m --report-every -1s":            "is negative",
+		"--model-topic m":                                          "--topics: no topic is given",
+		"--topics a --model-topic m --start yesterday":             "--start",
+		"--topics a --model-topic m --model-name x,y --codec jsno": "--codec",
 	} {
-		code, _, errText := streamsvm(t.Context(), append([]string{"replay", path, "-q"}, strings.Fields(tt.args)...)...)
-		if cli.Code(code) != cli.Usage || !strings.Contains(errText, tt.want) {
-			t.Errorf("%s: exit code %d, %q", tt.args, code, errText)
+		if code, _, errText := streamsvm(t.Context(), append([]string{"compare"}, strings.Fields(args)...)...); code != int(cli.Usage) || !strings.Contains(errText, want) {
+			t.Errorf("%s: exit code %d, %s", args, code, errText)
 		}
 	}
 }

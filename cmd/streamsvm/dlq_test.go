@@ -34,22 +34,29 @@ func newBrokerProcess(t *testing.T) *brokerProcess {
 	return b
 }
 
-// start starts the broker, at the address that it had.
+// start starts the broker, at the address that it had. While there was none, the
+// system may have lent its port to a connection.
 func (b *brokerProcess) start() {
 	b.t.Helper()
-	b.cmd = process(b.t, "broker", "-q", "--addr", b.addr, "--data", b.dir)
-	out, err := b.cmd.StdoutPipe()
-	if err == nil {
-		err = b.cmd.Start()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		b.cmd = process(b.t, "broker", "-q", "--addr", b.addr, "--data", b.dir)
+		out, err := b.cmd.StdoutPipe()
+		if err == nil {
+			err = b.cmd.Start()
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err == nil {
+			b.addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+			return
+		}
+		_ = b.cmd.Wait() // it has said why on standard error
+		if time.Now().After(deadline) {
+			b.t.Fatal("the broker does not start")
+		}
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 }
 
 func (b *brokerProcess) kill() {

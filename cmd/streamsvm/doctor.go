@@ -48,20 +48,21 @@ func aclsCommand() *cli.Command {
 		Text: `
 Takes the settings of train and prints, for Apache Kafka's kafka-acls.sh, the
 permissions that its user needs: nothing is changed. With --role predict they
-are those of predict and subscribe, with --role sift those of sift, both with
-those of the members of a --group; with --role promote those of model promote
-and rollback.`,
+are those of predict and subscribe, with --role sift or sum those of that
+command, all with those of the members of a --group; with --role solve those of
+solve, and with --role promote those of model promote and rollback.`,
 		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
-			var role, principal, predictions, errorsTopic, distilled string
+			var role, principal, predictions, errorsTopic, distilled, sums string
 			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict", "sift", "dlq", "promote"}, "what the user does")
+				f.Choice(&role, "role", "train", []string{"train", "predict", "sift", "sum", "solve", "dlq", "promote"}, "what the user does")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
 				f.StringVar(&predictions, "predictions-topic", "", "predict, sift: `TOPIC` for predictions")
 				f.StringVar(&distilled, "distilled-topic", "", "sift: `TOPIC` for what is forwarded")
-				f.StringVar(&errorsTopic, "errors-topic", "", "predict: `TOPIC` for records that cannot be scored")
+				f.StringVar(&sums, "sums-topic", "", "sum, solve: `TOPIC` of sums")
+				f.StringVar(&errorsTopic, "errors-topic", "", "predict, sum: `TOPIC` for records that cannot be used")
 			})
 			return func(_ context.Context, c *cli.Call) error {
 				switch {
@@ -82,6 +83,16 @@ and rollback.`,
 						return c.Bad("role", errors.New("to sift takes a --group and a --distilled-topic"))
 					}
 					grants = p.GrantsToPredict(predictions, "", distilled)
+				case "sum":
+					if sums == "" || p.Group == "" {
+						return c.Bad("role", errors.New("to sum takes a --group and a --sums-topic"))
+					}
+					grants = p.GrantsToSum(sums, errorsTopic)
+				case "solve":
+					if sums == "" {
+						return c.Bad("role", errors.New("to solve takes a --sums-topic"))
+					}
+					grants = p.GrantsToSolve(sums)
 				case "promote":
 					grants = p.GrantsToPromote()
 				case "dlq":

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -71,10 +70,7 @@ func TestDoctor(t *testing.T) {
 	}...)})
 	must(t, "generate", "moons", "--count", "50", "--topic", "clicks", "--partitions", "1", "-q", "--brokers", secured[0],
 		"--sasl-mechanism", "scram-sha-512", "--sasl-username", "admin", "--sasl-password-file", secret)
-	login, err := scram.Mechanism(scram.SHA512, "admin", pass)
-	if err != nil {
-		t.Fatal(err)
-	}
+	login := kafkaio.ScramSHA512("admin", pass)
 	if _, err := kafkaio.CreateTopic(t.Context(), kafkaio.Config{Brokers: secured, SASL: login},
 		kafkaio.TopicSpec{Name: "models", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}}); err != nil {
 		t.Fatal(err)

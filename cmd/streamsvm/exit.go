@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // exitCode returns the exit code for err: its own if it has one, otherwise the
@@ -24,6 +25,8 @@ func exitCode(err error) cli.Code {
 	var promote *modeltopic.PromoteError
 	var expect *modeltopic.ExpectError
 	var session *kafkaio.SessionError
+	var state *statetopic.TopicError
+	var size *statetopic.SizeError
 	switch {
 	case errors.As(err, &own):
 		return own.Code
@@ -33,6 +36,8 @@ func exitCode(err error) cli.Code {
 		return cli.Temporary
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced), errors.As(err, &fenced):
 		return cli.Fenced
+	case errors.As(err, &state), errors.As(err, &size):
+		return cli.Config
 	}
 	return cli.CodeOf(err)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,59 @@ func TestModelExport(t *testing.T) {
 
 // TestModelExportONNX looks at what is written, and where; that it is right is
 // tested where it is made.
+// A compacted model is smaller, is read, and decides the same but for what is said.
+func TestModelCompact(t *testing.T) {
+	dir := t.TempDir()
+	path, small := filepath.Join(dir, "model.ssm"), filepath.Join(dir, "small.ssm")
+	train := moons(t, "train.libsvm", 1500, 0)
+	must(t, "replay", train, "--model", path, "--learner", "scs", "--set", "reduce=0")
+	out := must(t, "model", "compact", path, "--max-change", "0.25", "--out", small)
+	var after, before int
+	var change float64
+	if _, err := fmt.Sscanf(strings.TrimPrefix(out, small), ": %d bytes, %d before; no decision changes by more than %g", &after, &before, &change); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	if !(change > 0 && change <= 0.25) || after >= before {
+		t.Error(out)
+	}
+	for name, size := range map[string]int{path: before, small: after} {
+		if info, err := os.Stat(name); err != nil || info.Size() != int64(size) {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	f := strings.Fields(must(t, "predict", "--model", path, "--output", "decision", train))
+	g := strings.Fields(must(t, "predict", "--model", small, "--output", "decision", train))
+	moved := false
+	for i := range f {
+		x, err := strconv.ParseFloat(f[i], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := strconv.ParseFloat(g[i], 64)
+		if err != nil || math.Abs(x-y) > change {
+			t.Fatalf("decision %d: %g, %g before, %v", i, y, x, err)
+		}
+		moved = moved || x != y
+	}
+	if !moved {
+		t.Error("nothing has been rounded")
+	}
+	for _, args := range [][]string{
+		{"model", "compact", path, "--out", small},
+		{"model", "compact", path, "--max-change", "0.5"},
+		{"model", "compact", path, "--max-change", "-1", "--out", small},
+		{"model", "compact", path, "--max-change", "1", "--out", small, "--format", "onnx"},
+		{"model", "export", path, "--max-change", "1"},
+	} {
+		if code, _, _ := streamsvm(t.Context(), args...); code != int(cli.Usage) {
+			t.Errorf("%v: code %d", args, code)
+		}
+	}
+	if code, _, text := streamsvm(t.Context(), "model", "compact", path, "--max-change", "1e-30", "--out", small); code != int(cli.Data) {
+		t.Errorf("code %d: %s", code, text)
+	}
+}
+
 func TestModelExportONNX(t *testing.T) {
 	path, dir := modelFile(t, 600), filepath.Join(t.TempDir(), "model")
 	out := must(t, "model", "export", path, "--format", "onnx")

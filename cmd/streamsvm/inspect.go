@@ -10,14 +10,15 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 func inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Args: "[FILE|DIR...]", Summary: "describe checkpoints, models, recordings and model topics without changing them",
+		Name: "inspect", Args: "[FILE|DIR|kafka://TOPIC...]", Summary: "describe checkpoints, models, recordings and model topics without changing them",
 		Text: `
 What a file is follows from its first bytes. Of a directory, every checkpoint
-is described, the newest first. With --model-topic on the command line, or
+is described, the newest first, and so it is of the state topic kafka://TOPIC. With --model-topic on the command line, or
 without a FILE, the model topic is read to its end: every model, its newest
 full and the deltas on it, whether hashes are right and deltas chain. No topic
 is made and no offset committed. The exit code is 65 if anything is damaged.`,
@@ -39,7 +40,7 @@ is made and no offset committed. The exit code is 65 if anything is damaged.`,
 					return c.Bad("weights", fmt.Errorf("%d is negative", weights))
 				}
 				for _, path := range c.Args {
-					ds, err := inspect.File(ctx, path, weights)
+					ds, err := topic.file(ctx, c, path, weights)
 					found = append(found, ds...)
 					errs = append(errs, err)
 				}
@@ -91,6 +92,23 @@ func (o *modelTopicFlags) define(f *cli.Flags, nameUsage string) {
 		f.DurationVar(&o.down, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
 	})
 	o.kafkaFlags.define(f)
+}
+
+// file describes a file, a directory or a state topic.
+func (o *modelTopicFlags) file(ctx context.Context, c *cli.Call, path string, weights int) ([]inspect.Description, error) {
+	topic, ok := statetopic.Topic(path)
+	if !ok {
+		return inspect.File(ctx, path, weights)
+	}
+	cfg, err := o.kafkaFlags.config(c)
+	if err != nil {
+		return nil, err
+	}
+	states, err := statetopic.Read(ctx, statetopic.ReadOptions{Config: cfg, Topic: topic, Name: o.name, MaxDown: o.down})
+	if err != nil {
+		return nil, kafkaError(err)
+	}
+	return inspect.States(topic, states)
 }
 
 // wanted reports whether the topic is to be read: a configuration file may name

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,29 +98,8 @@ func killAgain(t *testing.T, dir string, args []string, before func(nth int)) (k
 // compares with a run that nobody disturbed.
 func TestKillAndResume(t *testing.T) {
 	dir := t.TempDir()
-	addr := "127.0.0.1:0"
-	var broker *exec.Cmd
-	start := func() {
-		broker = process(t, "broker", "-q", "--addr", addr, "--data", filepath.Join(dir, "broker"))
-		out, err := broker.StdoutPipe()
-		if err == nil {
-			err = broker.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-	}
-	kill := func(p *exec.Cmd) {
-		_ = p.Process.Kill()
-		_ = p.Wait() // reports the kill
-	}
-	start()
-	t.Cleanup(func() { kill(broker) })
+	broker := newBrokerProcess(t)
+	addr := broker.addr
 
 	must(t, "generate", "checkerboard", "--count", "12000", "--topic", "examples", "--partitions", "4", "--brokers", addr, "-q")
 	args := func(name string) []string {
@@ -133,8 +111,8 @@ func TestKillAndResume(t *testing.T) {
 
 	kills := killAgain(t, filepath.Join(dir, "killed"), args("killed"), func(nth int) {
 		if nth == 1 {
-			kill(broker)
-			start()
+			broker.kill()
+			broker.start()
 		}
 	})
 	a, b := newest(t, filepath.Join(dir, "plain")), newest(t, filepath.Join(dir, "killed"))

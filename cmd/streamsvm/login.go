@@ -17,7 +17,6 @@ import (
 	"github.com/aws/aws-msk-iam-sasl-signer-go/signer"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
@@ -94,19 +93,14 @@ func (o *kafkaFlags) login(c *cli.Call, cfg kafkaio.Config) (sasl.Mechanism, err
 	if o.username == "" {
 		return nil, c.Bad("sasl-username", fmt.Errorf("mechanism %s needs a user name", o.mechanism))
 	}
-	var m sasl.Mechanism
 	switch o.mechanism {
 	case "plain":
 		return plain.Mechanism{Username: o.username, Password: secret}, nil
 	case "scram-sha-256":
-		m, err = scram.Mechanism(scram.SHA256, o.username, secret)
+		return kafkaio.ScramSHA256(o.username, secret), nil
 	default:
-		m, err = scram.Mechanism(scram.SHA512, o.username, secret)
+		return kafkaio.ScramSHA512(o.username, secret), nil
 	}
-	if err != nil {
-		return nil, c.Bad("sasl-username", errors.New("user name or password cannot be used"))
-	}
-	return m, nil
 }
 
 var extensionName = regexp.MustCompile(`^[A-Za-z]+$`)

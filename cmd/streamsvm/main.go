@@ -40,7 +40,7 @@ STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
 A flag is stronger than the environment, and that is stronger than the file.`,
 		Version: version.Text, CodeOf: exitCode,
 		Commands: []*cli.Command{
-			demo.Command(kafkaError), trainCommand(), replayCommand(), predictCommand(), siftCommand(), compareCommand(), subscribeCommand(),
+			demo.Command(kafkaError), trainCommand(), replayCommand(), predictCommand(), siftCommand(), sumCommand(), solveCommand(), compareCommand(), subscribeCommand(),
 			generateCommand(), recordCommand(), produceCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError}), brokerCommand(), inspectCommand(), modelCommand(), schemaCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
 		},
 	}

@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/user"
@@ -15,13 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -32,11 +28,12 @@ import (
 // modelVerbs are what the command model can do, each with the flags that are
 // not its own: in a configuration file they may be together.
 var modelVerbs = map[string][]string{
-	"export":   {"version", "model", "expect", "reason", "signing-key-file", "json"},
-	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out"},
-	"promote":  {"json", "max-numbers", "format", "out"},
-	"rollback": {"version", "model", "json", "max-numbers", "format", "out"},
-	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out"},
+	"compact":  {"version", "model", "expect", "reason", "signing-key-file", "json", "max-numbers", "format"},
+	"export":   {"version", "model", "expect", "reason", "signing-key-file", "json", "max-change"},
+	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
+	"promote":  {"json", "max-numbers", "format", "out", "max-change"},
+	"rollback": {"version", "model", "json", "max-numbers", "format", "out", "max-change"},
+	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
 }
 
 // checkVerb refuses a verb that does not exist, and flags that it does not have.
@@ -341,288 +338,4 @@ func recently(ms []stream.Measure) string {
 		}
 	}
 	return ""
-}
-
-// versionLine is what model list says of a version, or of an alias.
-type versionLine struct {
-	Alias    string    `json:"alias,omitempty"`
-	Version  uint64    `json:"version"`
-	Epoch    uint64    `json:"epoch"`
-	Learner  string    `json:"learner"`
-	Step     uint64    `json:"step"`
-	Examples uint64    `json:"examples"`
-	Created  time.Time `json:"created"`
-	// By is who trained a version where that is known, and who has promoted it to
-	// an alias.
-	By         string                 `json:"by,omitempty"`
-	Promoted   *time.Time             `json:"promoted,omitempty"`
-	Reason     string                 `json:"reason,omitempty"`
-	Previous   *uint64                `json:"previous,omitempty"` // version; 0 is none
-	Aliases    []string               `json:"aliases,omitempty"`  // of a version
-	SignedBy   string                 `json:"signed_by,omitempty"`
-	Evaluation map[string]eval.Number `json:"evaluation"`
-	recent     string
-}
-
-func newVersionLine(u *modeltopic.HeldUpdate) versionLine {
-	l := versionLine{
-		Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created, SignedBy: u.SignedBy,
-		Evaluation: map[string]eval.Number{}, recent: strings.TrimPrefix(recently(u.Evaluation), ", recent "),
-	}
-	for _, e := range u.Evaluation {
-		l.Evaluation[e.Name] = eval.Number(e.Value)
-	}
-	if p := u.Promotion; p != nil {
-		l.By, l.Reason, l.Previous, l.Promoted = p.By, p.Reason, &p.Previous, &u.PromotedAt
-	}
-	return l
-}
-
-// modelList is what model list --json prints.
-type modelList struct {
-	Topic    string        `json:"topic"`
-	Model    string        `json:"model"`
-	Versions []versionLine `json:"versions"`
-	Aliases  []versionLine `json:"aliases"`
-}
-
-// newModelList lists the versions of a model that can be promoted, oldest first,
-// and its aliases.
-func newModelList(t *modeltopic.Contents, model string) modelList {
-	l := modelList{Topic: t.Topic, Model: model, Versions: []versionLine{}, Aliases: []versionLine{}}
-	stand := map[uint64][]string{}
-	for i := range t.Models {
-		m := &t.Models[i]
-		name, alias := modeltopic.SplitName(m.Name)
-		if name != model || alias == "" || m.Newest == nil {
-			continue
-		}
-		for k := range m.Updates {
-			if u := &m.Updates[k]; u.State == modeltopic.StateCurrent {
-				line := newVersionLine(u)
-				line.Alias = alias
-				l.Aliases = append(l.Aliases, line)
-				stand[u.Version] = append(stand[u.Version], alias)
-			}
-		}
-	}
-	if m := held(t, model); m != nil {
-		for k := range m.Updates {
-			u := &m.Updates[k]
-			if !u.Verified {
-				continue
-			}
-			line := newVersionLine(u)
-			if m.Claim.Epoch == u.Epoch {
-				line.By = m.Claim.By
-			}
-			line.Aliases = stand[u.Version]
-			// A trainer that starts again publishes its last version again.
-			l.Versions = slices.DeleteFunc(l.Versions, func(v versionLine) bool { return v.Version == u.Version })
-			l.Versions = append(l.Versions, line)
-		}
-	}
-	return l
-}
-
-func (o *versions) list(ctx context.Context, c *cli.Call) error {
-	t, err := o.contents(ctx, c, 0)
-	if err != nil {
-		return err
-	}
-	l := newModelList(t, o.name)
-	if o.json {
-		e := json.NewEncoder(c.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(l)
-	}
-	return l.print(c.Out)
-}
-
-func (l *modelList) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	dash := func(s string) string { return cmp.Or(s, "-") }
-	if len(l.Versions) == 0 {
-		fmt.Fprintf(w, "no version of model %s can be used\n", l.Model)
-	} else {
-		fmt.Fprintf(w, "version\tlearner\texamples\trecent\tmade\tby\tsigned by\taliases\n")
-	}
-	for _, v := range l.Versions {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Version, v.Learner, v.Examples, dash(v.recent), v.Created.Format(time.RFC3339),
-			dash(v.By), dash(v.SignedBy), dash(strings.Join(v.Aliases, ", ")))
-	}
-	if len(l.Aliases) > 0 {
-		fmt.Fprintf(w, "\nalias\tversion\tbefore\texamples\trecent\tpromoted\tby\tsigned by\treason\n")
-	}
-	for _, v := range l.Aliases {
-		at, previous := "-", "-"
-		if v.Promoted != nil {
-			at = v.Promoted.Format(time.RFC3339)
-		}
-		if v.Previous != nil && *v.Previous > 0 {
-			previous = strconv.FormatUint(*v.Previous, 10)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Alias, v.Version, previous, v.Examples, dash(v.recent), at, dash(oneLine(v.By)), dash(v.SignedBy), dash(oneLine(v.Reason)))
-	}
-	return w.Flush()
-}
-
-// oneLine is text from outside for a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '·'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "·"))
-}
-
-// side is one of two models that are compared.
-type side struct {
-	name string
-	p    *predictor.Predictor
-	u    *stream.Update // nil of a file
-}
-
-// property is something that models have.
-type property struct {
-	Name   string `json:"name"`
-	A      string `json:"a"`
-	B      string `json:"b"`
-	Differ bool   `json:"differ"`
-}
-
-// diff compares two models.
-func (o *versions) diff(ctx context.Context, c *cli.Call) error {
-	if len(c.Args) != 2 {
-		return cli.Failf(cli.Usage, "model diff takes two of: a version, an alias, a MODEL%s", ext)
-	}
-	var sides [2]side
-	for i, name := range c.Args {
-		s, err := o.side(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		sides[i] = s
-	}
-	ps := compareModels(&sides[0], &sides[1])
-	if o.json {
-		e := json.NewEncoder(c.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(ps)
-	}
-	w := tabwriter.NewWriter(c.Out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, " \t \t%s\t%s\n", sides[0].name, sides[1].name)
-	for _, p := range ps {
-		mark := " "
-		if p.Differ {
-			mark = "*"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, p.Name, oneLine(cmp.Or(p.A, "-")), oneLine(cmp.Or(p.B, "-")))
-	}
-	return w.Flush()
-}
-
-// side finds one of the models: a version or an alias in the topic, or a file.
-func (o *versions) side(ctx context.Context, c *cli.Call, name string) (side, error) {
-	version, err := strconv.ParseUint(name, 10, 64)
-	if isVersion := err == nil; !isVersion && (strings.HasSuffix(name, ext) || strings.ContainsRune(name, filepath.Separator)) {
-		p, err := inspect.ReadModel(name)
-		return side{name: name, p: p}, err
-	}
-	if o.topic == "" {
-		return side{}, c.Bad("model-topic", fmt.Errorf("no topic is given that could hold %s", name))
-	}
-	var u *stream.Update
-	if version > 0 {
-		one := *o
-		one.version = version
-		u, err = one.chosen(ctx, c)
-		name = "version " + name
-	} else {
-		var t *modeltopic.Contents
-		if t, err = o.contents(ctx, c, 0); err == nil {
-			if m := held(t, modeltopic.AliasName(o.name, name)); m == nil || m.Newest == nil {
-				err = cli.Failf(cli.Data, "topic %s holds no %s", o.topic, modeltopic.AliasName(o.name, name))
-			} else {
-				u = m.Newest
-			}
-		}
-	}
-	if err != nil {
-		return side{}, err
-	}
-	p, err := predictor.Decode(u.Payload)
-	if err != nil {
-		return side{}, cli.Fail(cli.Data, fmt.Errorf("%s: %w", name, err))
-	}
-	return side{name, p, u}, nil
-}
-
-// properties returns what is known of a model, in order.
-func (s *side) properties() (names []string, values map[string]string) {
-	values = map[string]string{}
-	add := func(name, value string) {
-		names, values[name] = append(names, name), value
-	}
-	info, sig := s.p.Info(), s.p.Signature()
-	add("learner", s.p.Learner())
-	add("task", string(s.p.Task()))
-	if u := s.u; u != nil {
-		add("version", strconv.FormatUint(u.Version, 10))
-		add("examples", strconv.FormatUint(u.Examples, 10))
-		add("step", strconv.FormatUint(u.Step, 10))
-		add("made", u.Created.Format(time.RFC3339))
-		add("bytes", strconv.Itoa(len(u.Payload)))
-		add("hash", hash(u.Hash))
-	}
-	add("model", info.Text)
-	add("kind", string(info.Kind))
-	if info.Support >= 0 {
-		add("support vectors", strconv.Itoa(info.Support))
-	}
-	add("preprocessing", s.p.Preprocessing())
-	add("format", sig.Codec)
-	add("labels", sig.Labels)
-	add("features", strconv.Itoa(max(sig.Length(), info.Dim)))
-	add("names of features", strings.Join(sig.Features(), ","))
-	opts := s.p.Options()
-	for _, k := range slices.Sorted(maps.Keys(opts)) {
-		add("option "+k, opts[k])
-	}
-	if s.u != nil {
-		for _, m := range s.u.Evaluation {
-			add(m.Name, strconv.FormatFloat(m.Value, 'g', 6, 64))
-		}
-	}
-	// A description of events has many lines, of which few differ.
-	for line := range strings.Lines(sig.Schema) {
-		if line = strings.TrimSpace(line); line != "" {
-			add("schema: "+line, "yes")
-		}
-	}
-	return names, values
-}
-
-// compareModels lists the properties of both, those of a that b lacks where a
-// has them. Lines of a schema that both have are left out.
-func compareModels(a, b *side) []property {
-	names, as := a.properties()
-	more, bs := b.properties()
-	for _, name := range more {
-		if _, ok := as[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	var ps []property
-	seen := map[string]bool{}
-	for _, name := range names {
-		p := property{name, as[name], bs[name], as[name] != bs[name]}
-		if seen[name] || strings.HasPrefix(name, "schema: ") && !p.Differ || p.A == "" && p.B == "" {
-			continue
-		}
-		seen[name] = true
-		ps = append(ps, p)
-	}
-	return ps
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -21,14 +18,12 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
-	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
-	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // predict holds the settings of one call of the command predict.
@@ -282,7 +277,9 @@ func (p *predict) modelled() error {
 		return err
 	}
 	p.quality = newQuality(v.Task(), v.Classes(), 1000)
-	p.page.Measured(p.quality, f.texts)
+	if p.listen != "" { // or nobody sees the page
+		p.page.Measured(p.quality, f.texts)
+	}
 	return nil
 }
 
@@ -439,143 +436,6 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 	return live.Current, nil
 }
 
-// scoreTopics scores topics into the predictions topic.
-func (p *predict) scoreTopics(ctx context.Context) error {
-	from, err := readPositions(p.positions)
-	if err != nil {
-		return p.c.Bad("positions", err)
-	}
-	if len(from) == 0 {
-		from = p.from
-	}
-	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
-	if err != nil {
-		return err
-	}
-	opts.StopAt = p.until
-	src, err := kafkaio.NewSource(ctx, opts)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	pos := src.Start()
-	defer p.startShadow(ctx, pos.Clone(), src.End())()
-	if err := p.openTopics(ctx, len(pos)); err != nil {
-		return err
-	}
-	// Predictions for one partition stay in order.
-	prod, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: p.cfg, Partition: func(r *stream.Record, n int) int32 {
-		return r.Partition % int32(n)
-	}})
-	if err != nil {
-		return err
-	}
-	defer prod.Close()
-	saved := time.Now()
-	keep := func() error {
-		saved = time.Now()
-		if err := prod.Flush(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		return writePositions(p.positions, pos)
-	}
-	b := newScoring()
-	for {
-		b.recs, err = src.Fetch(ctx, b.recs[:0])
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return errors.Join(err, keep())
-		}
-		before := pos.Clone()
-		for i := range b.recs {
-			r := &b.recs[i]
-			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
-		}
-		out, err := p.scored(ctx, b)
-		if ctx.Err() != nil { // some may have waited for their schema, in vain
-			pos = before
-			return keep()
-		}
-		if err != nil {
-			return errors.Join(err, keep())
-		}
-		p.count(b.rows)
-		at := pos.Clone()
-		p.at.Store(&at)
-		for _, r := range out {
-			if err := prod.Produce(ctx, r); err != nil {
-				return err
-			}
-		}
-		if time.Since(saved) >= time.Second {
-			if err := keep(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// openTopics makes the topics that are written, where they do not exist.
-func (p *predict) openTopics(ctx context.Context, partitions int) error {
-	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: partitions}); err != nil {
-		return err
-	}
-	return p.outgoing.open(ctx, p, partitions)
-}
-
-// scored scores the records of b with the model of the moment, and returns the
-// records to write.
-func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, err error) {
-	b.recs = p.withValues(b.recs)
-	b.v = p.current()
-	if b.form, err = p.form(b.v, nil); err != nil {
-		return nil, err
-	}
-	p.score(ctx, b)
-	root := ""
-	if len(p.keep) > 0 {
-		if root, err = keepable(b.form); err != nil {
-			return nil, p.c.Bad("keep", err)
-		}
-	}
-	// The values of a batch share memory that belongs to the producer then.
-	values := make([]byte, 0, 96*len(b.recs))
-	headers := make([]stream.Header, 0, len(b.recs))
-	out = make([]stream.Record, 0, len(b.recs))
-	for i := range b.recs {
-		r, row := &b.recs[i], &b.rows[i]
-		if row.err != nil && p.outgoing.errors != "" {
-			out = append(out, p.outgoing.letter(r, row.err))
-			continue
-		}
-		from, first := len(values), len(headers)
-		values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
-		headers = p.outgoing.appendHeaders(headers, r, row, b.v)
-		out = append(out, stream.Record{
-			Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
-			Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],
-		})
-	}
-	return out, nil
-}
-
-// withValues returns the records that are to be scored: all, or those that are
-// no tombstones.
-func (p *predict) withValues(recs []stream.Record) []stream.Record {
-	if p.tombstones != string(trainer.TombstonesSkip) {
-		return recs
-	}
-	n := len(recs)
-	recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return r.Value == nil })
-	n -= len(recs)
-	p.skipped += n
-	p.m.Skipped(n)
-	p.counts.skipped.Add(uint64(n))
-	return recs
-}
-
 // summary prints how good the predictions were, where that is known.
 func (p *predict) summary() error {
 	if n := p.quality.Examples(); !p.c.Quiet && n > 0 {
@@ -592,47 +452,12 @@ func (p *predict) summary() error {
 	if p.skipped > 0 && !p.c.Quiet {
 		fmt.Fprintf(p.c.Err, "%d tombstones skipped\n", p.skipped)
 	}
-	if p.refused > 0 && p.outgoing.errors != "" {
+	if p.refused > 0 && p.errors.topic != "" {
 		if !p.c.Quiet {
-			fmt.Fprintf(p.c.Err, "%d records could not be scored, and are in %s\n", p.refused, p.outgoing.errors)
+			fmt.Fprintf(p.c.Err, "%d records could not be scored, and are in %s\n", p.refused, p.errors.topic)
 		}
 	} else if p.refused > 0 {
 		return cli.Failf(cli.Data, "%d records could not be scored", p.refused)
 	}
 	return nil
-}
-
-// readPositions reads the positions of an earlier run; without a file there
-// are none.
-func readPositions(path string) (stream.Offsets, error) {
-	if path == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var list []inspect.Partition
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	o := stream.Offsets{}
-	for _, p := range list {
-		o[stream.Partition{Topic: p.Topic, ID: p.Partition}] = p.Next
-	}
-	return o, nil
-}
-
-func writePositions(path string, o stream.Offsets) error {
-	if path == "" {
-		return nil
-	}
-	data, err := json.MarshalIndent(inspect.Positions(o), "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(path, append(data, '\n'))
 }

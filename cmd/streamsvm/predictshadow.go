@@ -24,7 +24,7 @@ func (p *predict) checkShadow() error {
 		return c.Bad("shadow", fmt.Errorf("%s is what --alias follows", p.shadow))
 	case t == "":
 		return c.Bad("shadow-topic", errors.New("no topic is given"))
-	case t == p.predictions || t == p.modelFlags.topic || t == p.outgoing.errors || slices.Contains(p.topics, t):
+	case t == p.predictions || t == p.modelFlags.topic || t == p.errors.topic || slices.Contains(p.topics, t):
 		return c.Bad("shadow-topic", fmt.Errorf("%s holds something else", t))
 	}
 	if err := modeltopic.CheckAlias(p.shadow); err != nil {
@@ -47,7 +47,7 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 		predictions: p.shadowTopic, tombstones: p.tombstones, threshold: p.threshold, c: p.c, cfg: p.cfg, m: p.shadowMetrics,
 		from: from, outgoing: p.outgoing, sessionFlags: p.sessionFlags, reg: p.reg, isShadow: true,
 	}
-	s.outgoing.errors = "" // they have been told: a shadow's are among its predictions
+	s.errors.topic = "" // they have been told: a shadow's are among its predictions
 	model, _ := modeltopic.SplitName(p.current().Update.Model)
 	s.modelFlags.name, s.modelFlags.alias = model, p.shadow
 	if p.positions != "" {

@@ -6,17 +6,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/trainer"
 )
 
 // outgoing says what the records of predictions hold besides predictions, and
@@ -25,8 +31,13 @@ type outgoing struct {
 	headers     []string // of the record that go with its prediction
 	keep        []string // fields of the event that do
 	cloudEvents bool
-	errors      string // topic
-	limit       int    // bytes that a record of it may have
+	errors      errorsTopic
+}
+
+// errorsTopic takes dead letters about records that a group cannot use.
+type errorsTopic struct {
+	topic string // none without it
+	limit int    // bytes that a record of it may have
 }
 
 // passed are the headers that go with a prediction unless told otherwise: those
@@ -37,7 +48,7 @@ func (o *outgoing) define(f *cli.Flags) {
 	f.StringSliceVar(&o.headers, "headers", passed, "headers of a record that its prediction has too, by `NAME`")
 	f.StringSliceVar(&o.keep, "keep", nil, "fields of a record in JSON that its prediction has too, by `NAME`, with dots in objects")
 	f.BoolVar(&o.cloudEvents, "cloudevents", false, "make predictions CloudEvents, by their headers (binary mode)")
-	f.StringVar(&o.errors, "errors-topic", "", "`TOPIC` for records that cannot be scored, as dead letters, instead of errors among the predictions; created if it does not exist")
+	f.StringVar(&o.errors.topic, "errors-topic", "", "`TOPIC` for records that cannot be scored, as dead letters, instead of errors among the predictions; created if it does not exist")
 }
 
 // check finds what is wrong with the settings, where p scores topics.
@@ -52,7 +63,7 @@ func (o *outgoing) check(p *predict) error {
 			return p.c.Bad("headers", fmt.Errorf("%s is the prediction's own", name))
 		}
 	}
-	switch t := o.errors; {
+	switch t := o.errors.topic; {
 	case t == "":
 	case slices.Contains(p.topics, t):
 		return p.c.Bad("errors-topic", fmt.Errorf("%s is scored too", t))
@@ -62,26 +73,26 @@ func (o *outgoing) check(p *predict) error {
 	return nil
 }
 
-// open makes the topic of errors.
-func (o *outgoing) open(ctx context.Context, p *predict, partitions int) error {
-	if o.errors == "" {
+// open makes the topic.
+func (e *errorsTopic) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config, partitions int) error {
+	if e.topic == "" {
 		return nil
 	}
-	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: o.errors, Partitions: partitions}); err != nil {
+	if _, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: e.topic, Partitions: partitions}); err != nil {
 		return err
 	}
 	var err error
-	if o.limit, err = deadletter.MessageLimit(ctx, p.cfg, o.errors); err != nil {
-		o.limit = deadletter.DefaultMessageBytes
-		p.c.Log.Warn("the largest record that the topic of errors takes is not known: a letter that it does not take stops the run", "topic", o.errors, "assumed", o.limit, "err", err)
+	if e.limit, err = deadletter.MessageLimit(ctx, cfg, e.topic); err != nil {
+		e.limit = deadletter.DefaultMessageBytes
+		c.Log.Warn("the largest record that the topic of errors takes is not known: a letter that it does not take stops the run", "topic", e.topic, "assumed", e.limit, "err", err)
 	}
 	return nil
 }
 
-// letter is the dead letter about a record that cannot be scored.
-func (o *outgoing) letter(r *stream.Record, why error) stream.Record {
-	out := deadletter.New(r, stream.At(r, why), "", time.Now(), o.limit)
-	out.Topic = o.errors
+// letter is the dead letter about a record that cannot be used.
+func (e *errorsTopic) letter(r *stream.Record, why *stream.RecordError) stream.Record {
+	out := deadletter.New(r, why, "", time.Now(), e.limit)
+	out.Topic = e.topic
 	return out
 }
 
@@ -170,4 +181,176 @@ func unframed(value []byte) []byte {
 		value = value[5:]
 	}
 	return bytes.TrimSpace(value)
+}
+
+// scoreTopics scores topics into the predictions topic.
+func (p *predict) scoreTopics(ctx context.Context) error {
+	from, err := readPositions(p.positions)
+	if err != nil {
+		return p.c.Bad("positions", err)
+	}
+	if len(from) == 0 {
+		from = p.from
+	}
+	opts, err := p.sourceFlags.options(p.c, p.cfg, from)
+	if err != nil {
+		return err
+	}
+	opts.StopAt = p.until
+	src, err := kafkaio.NewSource(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	pos := src.Start()
+	defer p.startShadow(ctx, pos.Clone(), src.End())()
+	if err := p.openTopics(ctx, len(pos)); err != nil {
+		return err
+	}
+	// Predictions for one partition stay in order.
+	prod, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: p.cfg, Partition: func(r *stream.Record, n int) int32 {
+		return r.Partition % int32(n)
+	}})
+	if err != nil {
+		return err
+	}
+	defer prod.Close()
+	saved := time.Now()
+	keep := func() error {
+		saved = time.Now()
+		if err := prod.Flush(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		return writePositions(p.positions, pos)
+	}
+	b := newScoring()
+	for {
+		b.recs, err = src.Fetch(ctx, b.recs[:0])
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return errors.Join(err, keep())
+		}
+		before := pos.Clone()
+		for i := range b.recs {
+			r := &b.recs[i]
+			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
+		}
+		out, err := p.scored(ctx, b)
+		if ctx.Err() != nil { // some may have waited for their schema, in vain
+			pos = before
+			return keep()
+		}
+		if err != nil {
+			return errors.Join(err, keep())
+		}
+		p.count(b.rows)
+		at := pos.Clone()
+		p.at.Store(&at)
+		for _, r := range out {
+			if err := prod.Produce(ctx, r); err != nil {
+				return err
+			}
+		}
+		if time.Since(saved) >= time.Second {
+			if err := keep(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// openTopics makes the topics that are written, where they do not exist.
+func (p *predict) openTopics(ctx context.Context, partitions int) error {
+	if _, err := kafkaio.CreateTopic(ctx, p.cfg, kafkaio.TopicSpec{Name: p.predictions, Partitions: partitions}); err != nil {
+		return err
+	}
+	return p.errors.open(ctx, p.c, p.cfg, partitions)
+}
+
+// scored scores the records of b with the model of the moment, and returns the
+// records to write.
+func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, err error) {
+	b.recs = p.withValues(b.recs)
+	b.v = p.current()
+	if b.form, err = p.form(b.v, nil); err != nil {
+		return nil, err
+	}
+	p.score(ctx, b)
+	root := ""
+	if len(p.keep) > 0 {
+		if root, err = keepable(b.form); err != nil {
+			return nil, p.c.Bad("keep", err)
+		}
+	}
+	// The values of a batch share memory that belongs to the producer then.
+	values := make([]byte, 0, 96*len(b.recs))
+	headers := make([]stream.Header, 0, len(b.recs))
+	out = make([]stream.Record, 0, len(b.recs))
+	for i := range b.recs {
+		r, row := &b.recs[i], &b.rows[i]
+		if row.err != nil && p.errors.topic != "" {
+			out = append(out, p.errors.letter(r, stream.At(r, row.err)))
+			continue
+		}
+		from, first := len(values), len(headers)
+		values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
+		headers = p.outgoing.appendHeaders(headers, r, row, b.v)
+		out = append(out, stream.Record{
+			Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
+			Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],
+		})
+	}
+	return out, nil
+}
+
+// withValues returns the records that are to be scored: all, or those that are
+// no tombstones.
+func (p *predict) withValues(recs []stream.Record) []stream.Record {
+	if p.tombstones != string(trainer.TombstonesSkip) {
+		return recs
+	}
+	n := len(recs)
+	recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return r.Value == nil })
+	n -= len(recs)
+	p.skipped += n
+	p.m.Skipped(n)
+	p.counts.skipped.Add(uint64(n))
+	return recs
+}
+
+// readPositions reads the positions of an earlier run; without a file there
+// are none.
+func readPositions(path string) (stream.Offsets, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []inspect.Partition
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	o := stream.Offsets{}
+	for _, p := range list {
+		o[stream.Partition{Topic: p.Topic, ID: p.Partition}] = p.Next
+	}
+	return o, nil
+}
+
+func writePositions(path string, o stream.Offsets) error {
+	if path == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(inspect.Positions(o), "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, append(data, '\n'))
 }

@@ -225,7 +225,7 @@ func (s *schema) check(ctx context.Context) error {
 
 // show prints the features of a model.
 func (s *schema) show(ctx context.Context) error {
-	p, _, err := s.model.model(ctx, s.c)
+	p, _, err := s.model.model(ctx, s.c, "schema show")
 	if err != nil {
 		return err
 	}

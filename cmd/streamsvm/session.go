@@ -14,7 +14,7 @@ import (
 // sessionFlags say how a member of a consumer group works.
 type sessionFlags struct {
 	member                 int
-	protocol               string
+	protocol, rack         string
 	batch                  int
 	interval               time.Duration
 	transaction, heartbeat time.Duration
@@ -25,6 +25,7 @@ func (o *sessionFlags) define(f *cli.Flags) {
 		f.IntVar(&o.member, "member", -1, "number of this process among those of --group, each of which needs one of its own, from 0 on (default: that at the end of the host's name, as a StatefulSet gives it, else 0)")
 		f.Lookup("member").DefValue = ""
 		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
+		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process: it reads from replicas there, where brokers choose by racks")
 		f.IntVar(&o.batch, "batch", 10000, "most records in a transaction")
 		f.DurationVar(&o.interval, "commit-interval", 200*time.Millisecond, "longest time that a transaction collects records")
 		f.DurationVar(&o.transaction, "transaction-timeout", 20*time.Second, "how long the transaction of a process that has died holds up those who read its partitions")
@@ -33,7 +34,7 @@ func (o *sessionFlags) define(f *cli.Flags) {
 }
 
 // sessionNames are the flags' names.
-var sessionNames = []string{"member", "group-protocol", "batch", "commit-interval", "transaction-timeout", "session-timeout"}
+var sessionNames = []string{"member", "group-protocol", "rack", "batch", "commit-interval", "transaction-timeout", "session-timeout"}
 
 // options are those of a session of the group that reads what o says.
 func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) (kafkaio.SessionOptions, error) {
@@ -52,7 +53,7 @@ func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) 
 	so := kafkaio.SessionOptions{
 		Config: cfg, Topics: o.topics, Group: o.group, Member: s.member, Start: read.Start, StartTime: read.StartTime,
 		MaxRecords: s.batch, MaxWait: s.interval, TransactionTimeout: s.transaction, SessionTimeout: s.heartbeat,
-		Server: s.protocol == "consumer", MaxDown: o.maxDown, TopicWait: o.wait,
+		Server: s.protocol == "consumer", Rack: s.rack, MaxDown: o.maxDown, TopicWait: o.wait,
 	}
 	if so.Member < 0 {
 		host, _ := os.Hostname()

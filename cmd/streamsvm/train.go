@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -107,10 +108,10 @@ func (t *train) define(f *cli.Flags) {
 		f.BoolVar(&t.replace, "replace-model", false, "replace a model in the topic that does not come from these checkpoints")
 		f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
 		f.IntVar(&t.fullEvery, "full-every", 16, "publish a full model at least every `N` times, between them what has changed where that is less than half of it")
-		f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints")
+		f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints, or kafka://TOPIC to keep them in a compacted topic")
 		f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
 		f.Uint64Var(&t.every, "checkpoint-every", 0, "records between checkpoints; 0 sets none")
-		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep")
+		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep in a directory; a topic keeps two")
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
 		f.DurationVar(&t.siftLag, "sift-target-lag", engine.DefaultSiftTargetLag, "where the stream is sifted, ask for less of it while what is learned is older than that")
 		f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for the status page, /metrics, /healthz, /readyz and /version; without a HOST the loopback interface")
@@ -147,6 +148,11 @@ func (t *train) check(c *cli.Call) []error {
 		errs = append(errs, c.Bad("model-name", err))
 	}
 	bad(slices.Contains(t.topics, t.modelTopic), "model-topic", "%s is a topic of examples too", t.modelTopic)
+	if topic, ok := statetopic.Topic(t.checkpoint); ok {
+		bad(topic == "" || strings.ContainsAny(topic, "/ "), "checkpoint", "%q is not kafka://TOPIC", t.checkpoint)
+		bad(topic == t.modelTopic, "checkpoint", "%s is the model topic too", topic)
+		bad(slices.Contains(t.topics, topic), "checkpoint", "%s is a topic of examples too", topic)
+	}
 	if j := t.learnFlags.join; j.by == "key" && j.topic != "" {
 		bad(j.topic == t.modelTopic, "model-topic", "%s is a topic of labels too", j.topic)
 		bad(slices.Contains(t.topics, j.topic), "labels-topic", "%s is a topic of examples too", j.topic)

@@ -296,28 +296,33 @@ func TestSupervisedTrainersOnOneDirectory(t *testing.T) {
 	}
 }
 
-// TestKilledWhilePublishing: a trainer that died in the middle of a publication
-// leaves a transaction open. The next one ends it, and does not wait until the
-// brokers do so after a minute.
+// TestKilledWhilePublishing: a trainer that died in the middle of a publication, or
+// of a promotion, leaves a transaction open. The next one ends it, and does not wait
+// until the brokers do so after a minute.
 func TestKilledWhilePublishing(t *testing.T) {
-	c := newCluster(t)
-	topic, models := c.name(), c.name()
-	args := append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state")}, learn...)
-	generate := []string{"generate", "moons", "--count", "300", "--topic", topic, "--partitions", "1", "-q"}
-	c.run(generate...)
-	c.run(args...)
-	dead := kafkatest.Client(t, c.brokers, kgo.TransactionalID(modeltopic.TransactionalID(models, "model")), kgo.TransactionTimeout(time.Minute))
-	if err := dead.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.ProduceWith(t, dead, stream.Record{Topic: models, Key: []byte("model/full/0"), Value: []byte("half of it")})
-	c.run(generate...)
-	start := time.Now()
-	c.run(args...)
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("the next trainer took %v", took)
-	}
-	if u := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json")); u.Examples != 600 {
-		t.Errorf("the model has learned from %d examples", u.Examples)
+	for _, name := range []string{"model", "model@champion"} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			topic, models := c.name(), c.name()
+			args := append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state"),
+				"--promote", "champion", "--gate", "error <= champion + 0.05; examples >= 500"}, learn...)
+			generate := []string{"generate", "moons", "--count", "300", "--topic", topic, "--partitions", "1", "-q"}
+			c.run(generate...)
+			c.run(args...)
+			dead := kafkatest.Client(t, c.brokers, kgo.TransactionalID(modeltopic.TransactionalID(models, name)), kgo.TransactionTimeout(time.Minute))
+			if err := dead.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			kafkatest.ProduceWith(t, dead, stream.Record{Topic: models, Key: []byte(name + "/full/0"), Value: []byte("half of it")})
+			c.run(generate...)
+			start := time.Now()
+			c.run(args...)
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("the next trainer took %v", took)
+			}
+			if u := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--model-name", "model", "--once", "--json")); u.Examples != 600 {
+				t.Errorf("the model has learned from %d examples", u.Examples)
+			}
+		})
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/linear"
@@ -36,17 +35,24 @@ const (
 	// compares others, and other knots.
 	span   = 1000
 	forget = 1.0 / span
+	keep   = 1 - forget
 
 	limit     = 6    // of decisions, in units of their root mean square
 	steepest  = 20   // of slopes and bias
 	curvature = 1e-3 // what a label weighs at least, so that a step stays bounded
 )
 
-// knots are where the straight pieces meet on each side of 0, in units of the
-// decisions' root mean square. The last one is where the map ends.
-var knots = [...]float64{0, 0.5, 1, limit}
+// The straight pieces meet at these on each side of 0, in units of the decisions'
+// root mean square. At limit the map ends.
+const (
+	pieces = 3 // on each side
+	knot1  = 0.5
+	knot2  = 1
+)
 
-const pieces = len(knots) - 1 // on each side
+// three is a number for each piece of a side. An array would not be kept in
+// registers.
+type three struct{ a, b, c float64 }
 
 // Map turns decisions into probabilities: the log odds of the positive class are
 // LogOdds[i] at Decisions[i], and on a straight line in between; beyond the
@@ -110,14 +116,14 @@ type Online struct {
 // side is what is known of the pieces on one side of 0. The matrix of the Newton
 // step has nothing but 0 between the sides, as no decision is on both.
 type side struct {
-	slopes [pieces]float64
-	matrix [pieces * (pieces + 1) / 2]float64 // the rows of its lower triangle
-	border [pieces]float64                    // the row of the bias
+	slopes three
+	matrix [3]three // the rows of its lower triangle
+	border three    // the row of the bias
 }
 
 // NewOnline returns an Online before the first label.
 func NewOnline() *Online {
-	one := side{slopes: [pieces]float64{1, 1, 1}, matrix: [...]float64{1, 0, 1, 0, 0, 1}}
+	one := side{slopes: three{1, 1, 1}, matrix: [...]three{{a: 1}, {b: 1}, {c: 1}}}
 	return &Online{weight: 1, sides: [2]side{one, one}}
 }
 
@@ -129,13 +135,13 @@ func (o *Online) Map() *Map {
 	const n = 2*pieces + 1
 	m, scale := &Map{make([]float64, n), make([]float64, n)}, unit(o.squares, o.count)
 	m.LogOdds[pieces] = o.bias
-	below, above := o.bias, o.bias
-	for i := range pieces {
-		wide := knots[i+1] - knots[i]
-		below -= float64(o.sides[0].slopes[i] * wide)
-		above += float64(o.sides[1].slopes[i] * wide)
-		m.Decisions[pieces-1-i], m.LogOdds[pieces-1-i] = -float64(scale*knots[i+1]), below
-		m.Decisions[pieces+1+i], m.LogOdds[pieces+1+i] = float64(scale*knots[i+1]), above
+	for i, s := range &o.sides {
+		z, sign := o.bias, float64(2*i-1)
+		for k, piece := range [...]struct{ slope, from, to float64 }{{s.slopes.a, 0, knot1}, {s.slopes.b, knot1, knot2}, {s.slopes.c, knot2, limit}} {
+			z += float64(sign * float64(piece.slope*(piece.to-piece.from)))
+			at := pieces + (2*i-1)*(k+1)
+			m.Decisions[at], m.LogOdds[at] = float64(sign*float64(scale*piece.to)), z
+		}
 	}
 	return m
 }
@@ -158,106 +164,110 @@ func (o *Online) Learn(decision float64, positive bool) (probability float64) {
 	}
 	v := min(max(decision/unit(o.squares, o.count), -limit), limit)
 	o.labels++
-	o.squares = float64((1-forget)*o.squares) + float64(decision*decision)
-	o.count = float64((1-forget)*o.count) + 1
+	o.squares = float64(keep*o.squares) + float64(decision*decision)
+	o.count = float64(keep*o.count) + 1
 
-	// x is how far v goes on each piece of its side.
-	on, sign := &o.sides[0], -1.0
-	if v >= 0 {
-		on, sign = &o.sides[1], 1
-	}
-	var x [pieces]float64
-	z := o.bias
-	for i := range x {
-		x[i] = sign * min(max(math.Abs(v)-knots[i], 0), knots[i+1]-knots[i])
-		z += float64(on.slopes[i] * x[i])
-	}
+	// x is how far v goes on each piece. On the side where it is not all are 0, which
+	// changes nothing: decisions are on either side as they like, and a branch on that
+	// would often be foreseen wrongly.
+	below, above := &o.sides[0], &o.sides[1]
+	x0, x1 := along(-v, -1), along(v, 1)
+	z := above.slopes.add(below.slopes.add(o.bias, x0), x1)
 	p := linear.Sigmoid(z)
-	g := p
+	label := 0
 	if positive {
-		g = p - 1
+		label = 1
 	}
+	g := p - float64(label)
 	w := max(float64(p*(1-p)), curvature)
-	o.forget()
-	on.add(&x, w)
-	o.weight += w
-	o.step(on, &x, g)
+	o.weight = float64(keep*o.weight) + forget + w
+	below.take(x0, w)
+	above.take(x1, w)
+	f0, f1 := below.factor(), above.factor()
+	c0, c1 := f0.solve(below.border), f1.solve(above.border)
+	y0, y1 := f0.solve(x0.times(g)), f1.solve(x1.times(g))
+
+	// The Newton step is that by which the matrix gives the gradient, g times x and g
+	// for the bias. The slopes have been eliminated.
+	w, b := below.border.sub(o.weight, c0), below.border.sub(g, y0)
+	w, b = above.border.sub(w, c1), above.border.sub(b, y1)
+	d := b / w
+	o.bias = min(max(o.bias-d, -steepest), steepest)
+	below.step(d, c0, y0)
+	above.step(d, c1, y1)
 	return p
 }
 
-// forget makes all that has come weigh less, and what was there at the
-// beginning weigh as it did.
-func (o *Online) forget() {
-	o.weight = float64((1-forget)*o.weight) + forget
-	for s := range o.sides {
-		s := &o.sides[s]
-		for i := range s.matrix {
-			s.matrix[i] *= 1 - forget
-		}
-		for i := range s.border {
-			s.border[i] *= 1 - forget
-		}
-		s.matrix[0] += forget
-		s.matrix[2] += forget
-		s.matrix[5] += forget
+// along returns how far v goes on each piece of the side where it is positive,
+// times sign.
+func along(v, sign float64) three {
+	return three{
+		sign * min(max(v, 0), knot1),
+		sign * min(max(v-knot1, 0), knot2-knot1),
+		sign * min(max(v-knot2, 0), limit-knot2),
 	}
 }
 
-// add adds w times the products of x, and of x with the 1 of the bias.
-func (s *side) add(x *[pieces]float64, w float64) {
-	k := 0
-	for i := range x {
-		wx := float64(w * x[i])
-		for j := range i + 1 {
-			s.matrix[k] += float64(wx * x[j])
-			k++
-		}
-		s.border[i] += wx
-	}
+// add returns b + x·y, the terms added one by one.
+func (x three) add(b float64, y three) float64 {
+	return b + float64(x.a*y.a) + float64(x.b*y.b) + float64(x.c*y.c)
 }
 
-// step takes the Newton step: that by which the matrix gives the gradient, g
-// times x on the one side and g for the bias.
-func (o *Online) step(on *side, x *[pieces]float64, g float64) {
-	// The slopes are eliminated first.
-	var c, y [2][pieces]float64
-	w, b := o.weight, g
-	for k := range o.sides {
-		s := &o.sides[k]
-		c[k] = s.solve(s.border)
-		if s == on {
-			y[k] = s.solve([pieces]float64{float64(g * x[0]), float64(g * x[1]), float64(g * x[2])})
-		}
-		for i := range pieces {
-			w -= float64(s.border[i] * c[k][i])
-			b -= float64(s.border[i] * y[k][i])
-		}
-	}
-	d := b / w
-	o.bias = min(max(o.bias-d, -steepest), steepest)
-	for k := range o.sides {
-		for i := range pieces {
-			slope := &o.sides[k].slopes[i]
-			*slope = min(max(*slope-(y[k][i]-float64(c[k][i]*d)), 0), steepest)
-		}
-	}
+// sub returns b − x·y.
+func (x three) sub(b float64, y three) float64 {
+	return b - float64(x.a*y.a) - float64(x.b*y.b) - float64(x.c*y.c)
 }
+
+// step changes the slopes by the step of which that of the bias is d.
+func (s *side) step(d float64, c, y three) {
+	s.slopes = three{slope(s.slopes.a, y.a, c.a, d), slope(s.slopes.b, y.b, c.b, d), slope(s.slopes.c, y.c, c.c, d)}
+}
+
+func slope(old, y, c, d float64) float64 {
+	return min(max(old-(y-float64(c*d)), 0), steepest)
+}
+
+// take takes in a label of weight w at x: all that has come weighs less from now on,
+// and what was there at the beginning as it did.
+func (s *side) take(x three, w float64) {
+	a, u := &s.matrix, &s.border
+	wx := x.times(w)
+	a[0].a = float64(keep*a[0].a) + forget + float64(wx.a*x.a)
+	a[1].a = float64(keep*a[1].a) + float64(wx.b*x.a)
+	a[1].b = float64(keep*a[1].b) + forget + float64(wx.b*x.b)
+	a[2].a = float64(keep*a[2].a) + float64(wx.c*x.a)
+	a[2].b = float64(keep*a[2].b) + float64(wx.c*x.b)
+	a[2].c = float64(keep*a[2].c) + forget + float64(wx.c*x.c)
+	u.a, u.b, u.c = float64(keep*u.a)+wx.a, float64(keep*u.b)+wx.b, float64(keep*u.c)+wx.c
+}
+
+func (x three) times(c float64) three {
+	return three{float64(c * x.a), float64(c * x.b), float64(c * x.c)}
+}
+
+// factor returns the factors of the matrix.
+func (s *side) factor() (f factors) {
+	a := &s.matrix
+	f.ra = 1 / a[0].a
+	f.ba, f.ca = a[1].a*f.ra, a[2].a*f.ra
+	f.rb = 1 / (a[1].b - float64(f.ba*a[1].a))
+	e := a[2].b - float64(f.ca*a[1].a)
+	f.cb = e * f.rb
+	f.rc = 1 / (a[2].c - float64(f.ca*a[2].a) - float64(f.cb*e))
+	return f
+}
+
+// factors are those of a matrix L·D·Lᵀ with ones on the diagonal of L: what is below
+// it, and the inverse of D.
+type factors struct{ ba, ca, cb, ra, rb, rc float64 }
 
 // solve returns the solution of matrix·x = b.
-func (s *side) solve(b [pieces]float64) (x [pieces]float64) {
-	// The matrix is L·D·Lᵀ, with ones on the diagonal of L.
-	a := &s.matrix
-	r0 := 1 / a[0]
-	l10, l20 := a[1]*r0, a[3]*r0
-	r1 := 1 / (a[2] - float64(l10*a[1]))
-	e := a[4] - float64(l20*a[1])
-	l21 := e * r1
-	r2 := 1 / (a[5] - float64(l20*a[3]) - float64(l21*e))
-	y1 := b[1] - float64(l10*b[0])
-	y2 := b[2] - float64(l20*b[0]) - float64(l21*y1)
-	x[2] = y2 * r2
-	x[1] = float64(y1*r1) - float64(l21*x[2])
-	x[0] = float64(b[0]*r0) - float64(l10*x[1]) - float64(l20*x[2])
+func (f factors) solve(b three) (x three) {
+	b.b -= float64(f.ba * b.a)
+	b.c = b.c - float64(f.ca*b.a) - float64(f.cb*b.b)
+	x.c = b.c * f.rc
+	x.b = float64(b.b*f.rb) - float64(f.cb*x.c)
+	x.a = float64(b.a*f.ra) - float64(f.ba*x.b) - float64(f.ca*x.c)
 	return x
 }
 
@@ -272,18 +282,31 @@ func (o *Online) Fields(f *state.Fields) {
 		name string
 		*side
 	}{{"below", &o.sides[0]}, {"above", &o.sides[1]}} {
-		numbers := slices.Concat(s.slopes[:], s.matrix[:], s.border[:])
-		n := len(numbers)
+		list := s.list()
+		numbers := make([]float64, len(list))
+		for i, v := range list {
+			numbers[i] = *v
+		}
 		f.Float64s(s.name, &numbers)
 		if !f.Decoding() || f.Err() != nil {
 			continue
 		}
-		if len(numbers) != n {
-			f.Fail(s.name, fmt.Errorf("%d numbers, want %d", len(numbers), n))
+		if len(numbers) != len(list) {
+			f.Fail(s.name, fmt.Errorf("%d numbers, want %d", len(numbers), len(list)))
 			return
 		}
-		n = copy(s.slopes[:], numbers)
-		n += copy(s.matrix[:], numbers[n:])
-		copy(s.border[:], numbers[n:])
+		for i, v := range numbers {
+			*list[i] = v
+		}
+	}
+}
+
+// list returns the numbers of the side in the order in which a state has them.
+func (s *side) list() [12]*float64 {
+	a := &s.matrix
+	return [...]*float64{
+		&s.slopes.a, &s.slopes.b, &s.slopes.c,
+		&a[0].a, &a[1].a, &a[1].b, &a[2].a, &a[2].b, &a[2].c,
+		&s.border.a, &s.border.b, &s.border.c,
 	}
 }

@@ -257,6 +257,9 @@ func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []strea
 	for len(letters) > 0 {
 		var rest []stream.Record // where some are there: the others
 		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) {
+			if !d.t.Held() { // to take the id may undo what can be seen now
+				return false, d.owned()
+			}
 			absent, err := d.look(ctx, marks, letters)
 			if rest = nil; len(absent) < len(letters) {
 				rest = absent
@@ -271,12 +274,18 @@ func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []strea
 	return nil
 }
 
-// look returns those of the letters that are not there.
+// owned returns why the letters are not to be written, if they are not.
+func (d *Queue) owned() error {
+	if d.opt.Owned == nil {
+		return nil
+	}
+	return d.opt.Owned()
+}
+
+// look returns those of the letters that are not there. The id is held.
 func (d *Queue) look(ctx context.Context, marks stream.Offsets, letters []stream.Record) (absent []stream.Record, err error) {
-	if d.opt.Owned != nil {
-		if err := d.opt.Owned(); err != nil {
-			return letters, err
-		}
+	if err := d.owned(); err != nil {
+		return letters, err
 	}
 	type letter struct {
 		about Origin
@@ -289,7 +298,6 @@ func (d *Queue) look(ctx context.Context, marks stream.Offsets, letters []stream
 	}
 	_, _, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
 		Config: d.opt.Config, Topics: names, Offsets: marks,
-		UntilEnd: !d.t.Held(), // an open transaction may be our own, which Take undoes
 	}, func(r *stream.Record) {
 		if l, err := Parse(r); err == nil {
 			there[letter{l.Origin(), r.Time.UnixMilli()}] = true

@@ -125,6 +125,9 @@ var errNotFinite = errors.New("not a finite number")
 // tooLarge returns the position of the first value that is not finite or too
 // large for learners, and an error that says so. Hashing may add all values up.
 func (e *Engine) tooLarge(x stream.Vec) (int, error) {
+	if e.cfg.HashDim == 0 && below(x.Val, algos.TooLarge) {
+		return 0, nil
+	}
 	sum := 0.0
 	for i, v := range x.Val {
 		if v-v != 0 {
@@ -136,6 +139,17 @@ func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+// below reports whether all values are smaller than limit in size, which those
+// that are not finite are not.
+func below(val []float32, limit float64) bool {
+	for _, v := range val {
+		if !(math.Abs(float64(v)) < limit) {
+			return false
+		}
+	}
+	return true
 }
 
 // pass lets an example through, or says why the learner does not take it.

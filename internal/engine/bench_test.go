@@ -1,3 +1,5 @@
+//go:build unix
+
 package engine
 
 import (
@@ -7,6 +9,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // benchValues returns n different values of about size bytes.
@@ -43,7 +47,9 @@ func benchValues(tb testing.TB, c codec.Codec, n, size int) [][]byte {
 
 // BenchmarkIngest takes records of 100 bytes from a broker, four partitions,
 // over loopback, decodes them and hands them over through the queue. The
-// broker shares the processors unless STREAMSVM_TEST_BROKERS names another.
+// broker shares the processors unless STREAMSVM_TEST_BROKERS names another. The
+// bounds are franz-go taking the same records, which are neither decoded nor kept,
+// and as many bytes through a connection over loopback.
 func BenchmarkIngest(b *testing.B) {
 	const n, size = 1_000_000, 100
 	for _, name := range []string{"libsvm", "json", "msgpack"} {
@@ -72,31 +78,100 @@ func BenchmarkIngest(b *testing.B) {
 			b.Fatal(err)
 		}
 		mean := len(bytes.Join(values, nil)) / len(values)
-		b.Run(fmt.Sprintf("%s/bytes=%d", name, mean), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				src, err := kafkaio.NewSource(b.Context(), kafkaio.SourceOptions{Config: cfg, Topics: []string{topic}, UntilEnd: true})
-				if err != nil {
-					b.Fatal(err)
+		run := func(what string, f func(b *testing.B)) {
+			b.Run(fmt.Sprintf("%s/bytes=%d/%s", name, mean, what), func(b *testing.B) {
+				b.ReportAllocs()
+				start := processor(b)
+				for b.Loop() {
+					f(b)
 				}
-				in := newIngest(src, c, 65536, 64<<20, false)
-				go in.run(b.Context())
-				got := 0
-				for batch := range in.queue {
-					for i := range batch.items {
-						if batch.items[i].Err != nil {
-							b.Fatal(batch.items[i].Err)
-						}
-					}
-					got += len(batch.items)
-					in.recycle(batch)
-				}
-				src.Close()
-				if in.err != io.EOF || got != n {
-					b.Fatalf("%d records, %v", got, in.err)
-				}
+				b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+				b.ReportMetric(n*float64(b.N)/(processor(b)-start).Seconds(), "records/cpu-s")
+			})
+		}
+		run("queue", func(b *testing.B) {
+			src, err := kafkaio.NewSource(b.Context(), kafkaio.SourceOptions{Config: cfg, Topics: []string{topic}, UntilEnd: true})
+			if err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			in := newIngest(src, c, 65536, 64<<20, false)
+			go in.run(b.Context())
+			got := 0
+			for batch := range in.queue {
+				for i := range batch.items {
+					if batch.items[i].Err != nil {
+						b.Fatal(batch.items[i].Err)
+					}
+				}
+				got += len(batch.items)
+				in.recycle(batch)
+			}
+			src.Close()
+			if in.err != io.EOF || got != n {
+				b.Fatalf("%d records, %v", got, in.err)
+			}
 		})
+		run("franz-go", func(b *testing.B) { takeBare(b, brokers, topic, n) })
+		run("loopback", func(b *testing.B) { takeBytes(b, n*mean) })
+	}
+}
+
+// takeBare reads n records of a topic with four partitions.
+func takeBare(b *testing.B, brokers []string, topic string, n int) {
+	from := map[int32]kgo.Offset{}
+	for p := range int32(4) {
+		from[p] = kgo.NewOffset().AtStart()
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.Close()
+	for got := 0; got < n; {
+		f := cl.PollFetches(b.Context())
+		if err := f.Err(); err != nil {
+			b.Fatal(err)
+		}
+		got += f.NumRecords()
+	}
+}
+
+// takeBytes sends n bytes through a connection over loopback.
+func takeBytes(b *testing.B, n int) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		buf := make([]byte, 1<<20)
+		for left := n; left > 0; left -= len(buf) {
+			if _, err := c.Write(buf[:min(left, len(buf))]); err != nil {
+				return
+			}
+		}
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	buf, got := make([]byte, 1<<20), 0
+	for {
+		k, err := c.Read(buf)
+		if got += k; err == io.EOF {
+			break
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if got != n {
+		b.Fatalf("%d bytes of %d", got, n)
 	}
 }

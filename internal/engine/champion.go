@@ -103,10 +103,14 @@ func (cfg *RunConfig) promotion(e *Engine, v *versions) *promotion {
 		cfg.Log.Warn("the champion cannot be promoted: its version is not known, since it comes from a run that did not publish", "examples", c.examples)
 		return nil
 	}
+	payload, err := c.pipe.Pack().AppendBinary(nil)
+	if err != nil {
+		payload = c.payload
+	}
 	u := &stream.Update{
 		Kind: stream.Full, Model: cfg.Model, Learner: c.pipe.Learner, Version: at.version, Created: at.created,
 		Step: c.steps, Examples: c.learned, Offsets: c.offsets.Clone(), Evaluation: c.evaluation,
-		Hash: xxhash.Sum64(c.payload), Payload: c.payload,
+		Hash: xxhash.Sum64(payload), Payload: payload,
 	}
 	if cfg.Store != nil {
 		u.Epoch = cfg.Store.Epoch()

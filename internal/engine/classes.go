@@ -156,14 +156,15 @@ func (e *Engine) decide(xs []stream.Vec) {
 	e.learner.Model().(algos.Scorer).Scores(e.decs, xs)
 }
 
-// said returns what e.decs says of example i.
-func (e *Engine) said(i int) told {
+// say adds to t what e.decs says of example i.
+func (e *Engine) say(t *told, i int) {
 	if e.classes == nil {
-		return told{f: e.decs[i]}
+		t.f = e.decs[i]
+		return
 	}
 	n := e.classes.told
-	scores := e.decs[i*n : (i+1)*n]
-	return told{f: float64(algos.Largest(scores)), scores: scores}
+	t.scores = e.decs[i*n : (i+1)*n]
+	t.f = float64(algos.Largest(t.scores))
 }
 
 // addClasses tells the learner of the classes up to that of x. The model changes.

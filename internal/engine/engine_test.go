@@ -116,7 +116,7 @@ func TestStateIsAFunctionOfTheStream(t *testing.T) {
 				t.Fatal("Finish left no trace in the state")
 			}
 			for seed := range uint64(4) {
-				runtime.GOMAXPROCS(1 + int(seed)%2)
+				runtime.GOMAXPROCS([]int{1, 2, 4, 2}[seed])
 				r := rand.New(rand.NewPCG(seed, 1))
 				e := newEngine(t, cfg)
 				items := rings(n, 1, true)
@@ -144,6 +144,61 @@ func TestStateIsAFunctionOfTheStream(t *testing.T) {
 			runtime.GOMAXPROCS(runtime.NumCPU())
 		})
 	}
+}
+
+// TestProcessorsLeaveNoTrace: the learners that cut their work into pieces have the
+// same state at any GOMAXPROCS where there is enough of it to be cut, which the
+// streams above are too small for.
+func TestProcessorsLeaveNoTrace(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, name := range []string{"scs", "sbp", "dsg", "tsgs3vm", "l1smooth", "online"} {
+		for _, sparse := range []bool{false, true} {
+			if sparse && name != "scs" && name != "sbp" {
+				continue // the others have no layout for it
+			}
+			t.Run(fmt.Sprintf("%s/sparse=%v", name, sparse), func(t *testing.T) {
+				cfg := config(t, name)
+				cfg.Options, cfg.Tune, cfg.Warmup = nil, true, 500
+				var want uint64
+				for _, processors := range []int{1, 2, 4} {
+					runtime.GOMAXPROCS(processors)
+					e := newEngine(t, cfg)
+					if _, err := e.Consume(t.Context(), manyFeatures(4000, sparse)); err != nil {
+						t.Fatal(err)
+					}
+					if err := e.Finish(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if h := hashOf(t, e); processors == 1 {
+						want = h
+					} else if h != want {
+						t.Errorf("state %x with %d processors, %x with one", h, processors, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// manyFeatures are rings, of which some have no label, with 21 features more.
+func manyFeatures(n int, sparse bool) []Item {
+	items := rings(n, 5, false)
+	r := rand.New(rand.NewPCG(5, 8))
+	for i := range items {
+		x := &items[i].Example
+		if x.Labelled = i < 1000 || i%4 > 0; !x.Labelled {
+			x.Y = 0
+		}
+		for range 21 {
+			x.X.Val = append(x.X.Val, r.Float32()/4)
+		}
+		if sparse {
+			for k := range x.X.Val {
+				x.X.Idx = append(x.X.Idx, int32(100*k+r.IntN(1+30*min(k/3, 1))))
+			}
+		}
+	}
+	return items
 }
 
 func TestFatesAddUp(t *testing.T) {

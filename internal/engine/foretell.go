@@ -25,18 +25,9 @@ type told struct {
 	sifted sift.Header // of its record; none where P is 0
 }
 
-// or returns what was said, or where nothing was, what is said now.
-func (t told) or(now told) told {
-	if t.known() {
-		return t
-	}
-	now.weight, now.sifted = t.weight, t.sifted
-	return now
-}
-
 var untold = told{f: math.NaN()}
 
-func (t told) known() bool { return !math.IsNaN(t.f) }
+func (t *told) known() bool { return t.f == t.f }
 
 // asked is an example whose decision by the present model is wanted.
 type asked struct {
@@ -92,7 +83,8 @@ func (e *Engine) answer() {
 	}
 	e.decide(e.vecs)
 	for i, a := range e.asked {
-		t := e.said(i)
+		var t told
+		e.say(&t, i)
 		t.scores = slices.Clone(t.scores)
 		e.join.examples.at(a.n).told = t
 	}

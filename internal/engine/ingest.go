@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,12 @@ type batch struct {
 	records []stream.Record
 	bytes   int64     // of room, taken up by the values of its records
 	last    time.Time // of its last record; zero where unknown
+
+	// The features of the examples share blocks of memory, which are used again
+	// where examples are lent to the engine. Elsewhere learners may keep them for as
+	// long as they like: a block goes when the last of its examples does.
+	arena stream.Arena
+	lent  bool
 }
 
 // ingest fetches and decodes ahead of learning. Decoding happens on its own
@@ -41,11 +48,6 @@ type ingest struct {
 	bytes    int64        // room for the values of records in queue
 	room     *semaphore.Weighted
 	err      error // why ingest ended; io.EOF at the end of the stream
-
-	// The features of consecutive examples share blocks of memory. Learners may
-	// keep examples for as long as they like, so the arena is never reset: a
-	// block goes when the last of its examples does.
-	arena stream.Arena
 }
 
 // At most batchSize records travel through the queue together, and no more
@@ -53,6 +55,8 @@ type ingest struct {
 const (
 	batchSize  = 512
 	batchBytes = 1 << 20
+	// keepBytes bounds the values of batches whose memory for features is used again.
+	keepBytes = 256 << 10
 )
 
 func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueBytes int64, keep bool) *ingest {
@@ -115,21 +119,21 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	if in.room.Acquire(ctx, b.bytes) != nil {
 		return false
 	}
+	b.items = slices.Grow(b.items, len(recs))[:len(recs)] // empty ones
 	for i := range recs {
-		r := &recs[i]
-		b.items = append(b.items, Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset})
-		it := &b.items[i]
+		r, it := &recs[i], &b.items[i]
+		it.Partition, it.Offset = stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset
 		if in.skip && r.Value == nil {
 			it.Tombstone = true
 			continue
 		}
-		if err := in.decode(ctx, r, &it.Example); err != nil {
+		if err := in.decode(ctx, b, r, &it.Example); err != nil {
 			if _, about := err.(*stream.FieldError); !about && in.waits {
 				in.err = err
 				return false
 			}
 			it.Err = stream.At(r, err)
-		} else if err := it.weigh(r); err != nil {
+		} else if err := it.Weigh(r); err != nil {
 			it.Err = stream.At(r, err)
 		}
 		if in.join {
@@ -150,11 +154,11 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	}
 }
 
-func (in *ingest) decode(ctx context.Context, r *stream.Record, x *stream.Example) error {
+func (in *ingest) decode(ctx context.Context, b *batch, r *stream.Record, x *stream.Example) error {
 	if in.join && r.Topic == in.labelsIn {
 		return in.labels.Decode(r.Value, x)
 	}
-	return stream.DecodeRecord(ctx, in.dec, &in.arena, r, x)
+	return stream.DecodeRecord(ctx, in.dec, &b.arena, r, x)
 }
 
 // empty returns an empty batch, a new one with room for n items: a source may
@@ -173,7 +177,12 @@ func (in *ingest) recycle(b *batch) {
 	clear(b.items) // or what they point to would live on
 	clear(b.records)
 	in.room.Release(b.bytes)
-	b.items, b.records, b.bytes = b.items[:0], b.records[:0], 0
+	if b.lent && b.bytes <= keepBytes {
+		b.arena.Reset()
+	} else {
+		b.arena = stream.Arena{}
+	}
+	b.items, b.records, b.bytes, b.lent = b.items[:0], b.records[:0], 0, false
 	select {
 	case in.spare <- b:
 	default:

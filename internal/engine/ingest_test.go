@@ -35,14 +35,16 @@ func encoded(t *testing.T, c codec.Codec, n int, seed uint64) []stream.Record {
 // of its own. Learners that hold examples back would notice.
 func TestIngestReusesNothingInUse(t *testing.T) {
 	const n = 5000
-	for _, learner := range []string{"scs", "pegasos"} {
+	for _, of := range []struct{ learner, scale string }{{"scs", "standard"}, {"pegasos", "standard"}, {"pegasos", "none"}, {"online", "standard"}, {"online", "none"}, {"adaptive", "none"}} {
+		cfg := config(t, of.learner)
+		cfg.Scale = of.scale // without one, learners get what was decoded
 		for _, name := range []string{"libsvm", "json", "msgpack"} {
 			c, err := codec.New(name, codec.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			recs := encoded(t, c, n, 11)
-			want := newEngine(t, config(t, learner))
+			want := newEngine(t, cfg)
 			for i := range recs {
 				r := &recs[i]
 				it := Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset}
@@ -56,14 +58,16 @@ func TestIngestReusesNothingInUse(t *testing.T) {
 			if err := want.Finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			got := newEngine(t, config(t, learner))
-			src := &memory{recs: recs, r: rand.New(rand.NewPCG(1, 1))}
-			_, err = Run(t.Context(), got, RunConfig{Source: src, Decoder: c, Tolerance: TolerateData, QueueRecords: 1, QueueBytes: 7})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if g, w := hashOf(t, got), hashOf(t, want); g != w {
-				t.Errorf("%s, %s: state %x, want %x", learner, name, g, w)
+			for _, room := range []int64{7, 700} { // for one record at a time, and for several
+				got := newEngine(t, cfg)
+				src := &memory{recs: recs, r: rand.New(rand.NewPCG(1, 1))}
+				_, err = Run(t.Context(), got, RunConfig{Source: src, Decoder: c, Tolerance: TolerateData, QueueRecords: 1, QueueBytes: room})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g, w := hashOf(t, got), hashOf(t, want); g != w {
+					t.Errorf("%v, %s: state %x, want %x", of, name, g, w)
+				}
 			}
 		}
 	}

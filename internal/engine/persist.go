@@ -23,8 +23,9 @@ const MetaDeadLetters = "dead_letters"
 const MetaSchemas = "written_schemas"
 
 // job is what persist does for one snapshot, in this order: wait for the dead
-// letters, have the snapshot confirmed, store it, publish the model, promote the
-// champion, commit the offsets for lag displays.
+// letters, have the snapshot confirmed, store it, publish the model (or both at
+// once, see RunConfig.SaveAndPublish), promote the champion, commit the offsets for
+// lag displays.
 type job struct {
 	snap   *checkpoint.Snapshot // nil without a store
 	update *stream.Update       // nil if the model has not changed
@@ -47,14 +48,19 @@ func (r *run) snapshot() error {
 	if err != nil {
 		return err
 	}
-	if r.Publisher != nil && (r.e.steps != r.lastPublished || r.ended || r.taken) {
+	if r.Publisher != nil {
 		r.keepUp()
-		if j.update, err = r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond)); err != nil {
+		u, err := r.update(r.e, r.Version+1, time.Now().UTC().Truncate(time.Millisecond))
+		if err != nil {
 			return err
 		}
-		if j.update != nil {
+		// A model can change without a step: so can the map of its probabilities. The
+		// checkpoint's model is published again after a restart, and must then be that
+		// of the version that the checkpoint names.
+		if u != nil && (r.e.steps != r.lastSteps || u.Hash != r.lastHash || r.ended || r.taken) {
+			j.update = u
 			r.Version++
-			r.lastPublished = r.e.steps
+			r.lastSteps, r.lastHash = r.e.steps, u.Hash
 			if r.taken {
 				r.versions.of[r.e.promoter.candidate.id()] = versionTime{j.update.Version, j.update.Created}
 				r.taken = false
@@ -173,22 +179,20 @@ func (r *run) do(j *job) error {
 			return fmt.Errorf("dead letters: %w", err)
 		}
 	}
+	u := j.update
+	if u != nil {
+		u = r.deltas.next(u)
+	}
 	if j.snap != nil {
-		if r.Confirm != nil {
-			if err := r.Confirm(r.after); err != nil {
+		if err := r.store(j, u); err != nil {
+			return err
+		}
+	}
+	if u != nil {
+		if j.snap == nil || r.SaveAndPublish == nil {
+			if err := r.publish(r.after, u); err != nil {
 				return err
 			}
-		}
-		path, err := r.Store.Save(r.after, j.snap)
-		if err != nil {
-			return fmt.Errorf("storing the state: %w", err)
-		}
-		tell(r.Hooks, func(h CheckpointedHook) { h.Checkpointed(path, j.snap.Header, j.snap.Bytes, time.Since(j.start)) })
-	}
-	if j.update != nil {
-		u := r.deltas.next(j.update)
-		if err := r.publish(r.after, u); err != nil {
-			return err
 		}
 		r.deltas.published(j.update, u)
 	}
@@ -202,6 +206,33 @@ func (r *run) do(j *job) error {
 		if err := c.Commit(r.after, j.snap.Header.Offsets); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			r.Log.Warn("offsets not committed; lag displays will be behind", "err", err)
 		}
+	}
+	return nil
+}
+
+// store stores the snapshot of a job, and with it publishes u, which may be nil,
+// where that is one thing.
+func (r *run) store(j *job, u *stream.Update) error {
+	if r.Confirm != nil {
+		if err := r.Confirm(r.after); err != nil {
+			return err
+		}
+	}
+	var place string
+	var err error
+	start := time.Now()
+	joint := u != nil && r.SaveAndPublish != nil
+	if joint {
+		place, err = r.SaveAndPublish(r.after, j.snap, u)
+	} else {
+		place, err = r.Store.Save(r.after, j.snap)
+	}
+	if err != nil {
+		return fmt.Errorf("storing the state: %w", err)
+	}
+	tell(r.Hooks, func(h CheckpointedHook) { h.Checkpointed(place, j.snap.Header, j.snap.Bytes, time.Since(j.start)) })
+	if joint {
+		tell(r.Hooks, func(h PublishedHook) { h.Published(u, time.Since(start)) })
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*str
 	if p == nil {
 		return nil, nil
 	}
-	payload, err := p.AppendBinary(nil)
+	payload, err := p.Pack().AppendBinary(nil)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the model: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -129,23 +130,24 @@ func TestDeltaChoice(t *testing.T) {
 	}
 }
 
-// paced is a source that delivers 200 records at a time, and after the first
-// ones only when pub has got a further update.
+// paced is a source that delivers some records at a time, and after the first
+// ones only when there is news.
 type paced struct {
 	recs []stream.Record
-	pub  *topic
+	each int
+	news <-chan struct{}
 	sent int
 }
 
 func (p *paced) Fetch(ctx context.Context, dst []stream.Record) ([]stream.Record, error) {
 	if p.sent > 1 {
 		select {
-		case <-p.pub.news:
+		case <-p.news:
 		case <-ctx.Done():
 			return dst, ctx.Err()
 		}
 	}
-	n := min(len(p.recs), 200)
+	n := min(len(p.recs), p.each)
 	if n == 0 {
 		return dst, io.EOF
 	}
@@ -183,7 +185,7 @@ func TestRunWithDeltas(t *testing.T) {
 		}
 		before := len(pub.updates)
 		res, err := Run(t.Context(), e, RunConfig{
-			Source: &paced{recs: part, pub: pub}, Decoder: plain{}, Store: store, Publisher: pub, Model: "m",
+			Source: &paced{recs: part, each: 200, news: pub.news}, Decoder: plain{}, Store: store, Publisher: pub, Model: "m",
 			Version: version, Tolerance: TolerateData, CheckpointEvery: 100, FullEvery: 5, Stop: life == 0,
 		})
 		if err != nil {
@@ -219,4 +221,61 @@ func TestRunWithDeltas(t *testing.T) {
 		t.Error("the model that subscribers hold in the end is not that of a run that publishes fulls")
 	}
 	t.Logf("updates: %v", kinds)
+}
+
+// keeper is a store that keeps every checkpoint.
+type keeper struct {
+	Store
+	snaps []*checkpoint.Snapshot
+	news  chan struct{}
+}
+
+func (k *keeper) Save(_ context.Context, s *checkpoint.Snapshot) (string, error) {
+	k.snaps = append(k.snaps, s)
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+	return "", nil
+}
+
+// TestOneModelAVersion: whichever checkpoint a run goes on from, it publishes
+// again, as the version that the checkpoint names, the model that this version had.
+func TestOneModelAVersion(t *testing.T) {
+	for _, spec := range registry.All {
+		t.Run(spec.Name, func(t *testing.T) {
+			cfg := config(t, spec.Name)
+			store, pub := &keeper{Store: openStore(t, t.TempDir()), news: make(chan struct{}, 1)}, &topic{}
+			res, err := Run(t.Context(), newEngine(t, cfg), RunConfig{
+				Source:  &paced{recs: records(1200, 5, false), each: 30, news: store.news},
+				Decoder: plain{}, Store: store, Publisher: pub, CheckpointEvery: 10,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(store.snaps) < 20 || res.Version == 0 {
+				t.Fatalf("%d checkpoints, %d versions", len(store.snaps), res.Version)
+			}
+			models := map[uint64]uint64{}
+			for _, u := range pub.updates {
+				models[u.Version] = u.Hash
+			}
+			for _, snap := range store.snaps {
+				e := newEngine(t, cfg)
+				if err := e.Restore(snap); err != nil {
+					t.Fatal(err)
+				}
+				again := &topic{}
+				if err := Republish(t.Context(), e, RunConfig{Publisher: again}, snap.Header); err != nil {
+					t.Fatal(err)
+				}
+				for _, u := range again.updates {
+					if want := models[u.Version]; u.Hash != want {
+						t.Fatalf("after %d examples, %d steps: version %d is published again with another model", snap.Header.Examples, e.steps, u.Version)
+					}
+				}
+			}
+			t.Logf("%d checkpoints, %d versions", len(store.snaps), res.Version)
+		})
+	}
 }

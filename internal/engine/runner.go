@@ -42,6 +42,13 @@ type DeadLetters interface {
 	Flush(ctx context.Context) error
 }
 
+// Store keeps snapshots, as a checkpoint.Store does.
+type Store interface {
+	Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error)
+	// Epoch is that of the claim under which the snapshots are kept.
+	Epoch() uint64
+}
+
 // Marker is implemented by DeadLetters that recognise after a restart what they
 // have sent before. Mark returns what a checkpoint must keep for that. It is
 // called for each snapshot, when letters about the records up to there have
@@ -71,10 +78,13 @@ type RunConfig struct {
 	// checkpoints keep.
 	Schemas func() string
 	// Store, Publisher, Recorder and DeadLetters may be nil.
-	Store       *checkpoint.Store
+	Store       Store
 	Publisher   stream.Publisher
 	Recorder    Recorder
 	DeadLetters DeadLetters
+	// SaveAndPublish, if not nil, stores a snapshot and publishes the update made
+	// with it, both or neither.
+	SaveAndPublish func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (place string, err error)
 	// Model is the name under which updates are published, Version the version
 	// of the last one published.
 	Model   string
@@ -184,10 +194,16 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	r.in.skip, r.in.first = cfg.SkipTombstones, cfg.First
 	r.began = e.Counts().Consumed
 	r.lastConsumed = r.began
-	if r.Version > 0 {
-		r.lastPublished = e.steps
-	}
 	var err error
+	if r.Version > 0 && r.Publisher != nil {
+		u, err := r.update(e, r.Version, time.Time{})
+		if err != nil {
+			return Result{}, err
+		}
+		if u != nil {
+			r.lastSteps, r.lastHash = e.steps, u.Hash
+		}
+	}
 	if r.versions, err = parseVersions(cfg.Champions.Meta); err != nil {
 		return Result{}, err
 	}
@@ -232,17 +248,19 @@ type run struct {
 
 	deltas deltas // on the persisting goroutine
 
-	last          time.Time // of the last checkpoint
-	lastConsumed  uint64
-	lastPublished uint64 // steps at the last publication
-	began         uint64 // records consumed before this run
-	ended         bool
-	warned        bool // that no model is published
+	last         time.Time // of the last checkpoint
+	lastConsumed uint64
+	lastSteps    uint64 // at the version made last
+	lastHash     uint64 // of its payload
+	began        uint64 // records consumed before this run
+	ended        bool
+	warned       bool // that no model is published
 
 	versions versions // of the models at the gate
 	taken    bool     // a candidate has been, and has no version yet
 
 	newest time.Time // of the records consumed
+	waited int64     // records behind it, at the last version
 
 	dead []*stream.RecordError // the latest, as far as this run has seen them
 }
@@ -307,7 +325,8 @@ func (r *run) due() bool {
 func (r *run) consume(b *batch) error {
 	done := 0
 	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, done+i, why) }
-	defer func() { r.e.refused = nil }()
+	b.lent = r.e.borrow()
+	defer func() { r.e.refused, r.e.lent = nil, false }()
 	for {
 		n, err := r.e.Consume(r.after, b.items[done:])
 		if r.Recorder != nil {
@@ -317,7 +336,10 @@ func (r *run) consume(b *batch) error {
 				}
 			}
 		}
-		if done += n; err != nil || done == len(b.items) {
+		if done += n; err == nil && done == len(b.items) && b.lent {
+			return r.e.flush(r.after)
+		}
+		if err != nil || done == len(b.items) {
 			return err
 		}
 		if err := r.candidate(); err != nil {

@@ -17,9 +17,9 @@ import (
 // DefaultSiftTargetLag is what RunConfig.SiftTargetLag is by default.
 const DefaultSiftTargetLag = 30 * time.Second
 
-// weigh reads the headers of a record that was forwarded, and makes its example
+// Weigh reads the headers of a record that was forwarded, and makes its example
 // count for all those among which it was chosen.
-func (it *Item) weigh(r *stream.Record) error {
+func (it *Item) Weigh(r *stream.Record) error {
 	if len(r.Headers) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (e *Engine) passSifted(it *Item) {
 
 // noteSifted takes note, for the plan, of what is said of an example of label y
 // before it is learned.
-func (e *Engine) noteSifted(said told, y, w float64) {
+func (e *Engine) noteSifted(said *told, y, w float64) {
 	if e.sifted == nil || e.cfg.Task != algos.Classify {
 		return
 	}
@@ -130,8 +130,12 @@ func (r *run) keepUp() {
 			waits += n
 		}
 	}
-	before := r.budget
-	r.budget = nextBudget(before, e.Forwarded(), e.Free(), waits > 0 && time.Since(r.newest) > r.SiftTargetLag)
+	before, excess := r.budget, 0.0
+	if waits > 0 && r.SiftTargetLag > 0 {
+		excess = time.Since(r.newest).Seconds() / r.SiftTargetLag.Seconds()
+	}
+	r.budget = nextBudget(before, e.Forwarded(), e.Free(), excess, waits < r.waited)
+	r.waited = waits
 	if (before == 0) != (r.budget == 0) {
 		if r.budget > 0 {
 			r.Log.Warn("the trainer is behind: the plan for sifting forwards less", "share", r.budget, "behind", time.Since(r.newest).Round(time.Second))
@@ -143,16 +147,25 @@ func (r *run) keepUp() {
 
 const (
 	lessBudget, moreBudget = 0.8, 1.1
+	leastChange            = 0.1 // at a version
 )
 
 // nextBudget returns the share of the stream to ask for, 0 for no bound, after
 // budget, where a share forwarded comes, and a share free would without a bound.
-func nextBudget(budget, forwarded, free float64, behind bool) float64 {
+// excess is the age of what is consumed as a multiple of what is aimed at, above 1
+// for a trainer that is behind. The further behind it is the less it asks for, so
+// that a few versions suffice however rare they are. While it catches up, which
+// the number of records waiting shows long before their age does, the budget
+// stays.
+func nextBudget(budget, forwarded, free, excess float64, catchesUp bool) float64 {
 	switch {
-	case behind && budget == 0:
-		return max(sift.LeastBudget, lessBudget*forwarded)
-	case behind:
-		return max(sift.LeastBudget, lessBudget*budget)
+	case excess > 1 && budget > 0 && catchesUp:
+		return budget
+	case excess > 1:
+		if budget == 0 {
+			budget = forwarded
+		}
+		return max(sift.LeastBudget, budget*max(leastChange, min(lessBudget, 1/excess)))
 	case budget == 0 || moreBudget*budget >= free:
 		return 0
 	}

@@ -170,23 +170,28 @@ func TestBadSiftHeader(t *testing.T) {
 	}
 }
 
-// TestSiftBudget: a trainer that is behind asks for less, and for all again when it
-// has caught up.
+// TestSiftBudget: a trainer that is behind asks for less, the less the further it
+// is, and for all again when it has caught up.
 func TestSiftBudget(t *testing.T) {
-	b, behind := 0.0, true
-	for range 40 {
-		next := nextBudget(b, 0.2, 0.3, behind)
-		if next < sift.LeastBudget || b > 0 && next > b || next > 0.2 {
-			t.Fatalf("%g follows %g", next, b)
+	for _, excess := range []float64{1.01, 2, 1000} {
+		b := 0.0
+		for range 40 {
+			next := nextBudget(b, 0.2, 0.3, excess, false)
+			if next < sift.LeastBudget || b > 0 && next > b || next > 0.2 {
+				t.Fatalf("%g follows %g", next, b)
+			}
+			if got := nextBudget(b, 0.2, 0.3, excess, true); b > 0 && got != b {
+				t.Fatalf("%g follows %g while the trainer catches up", got, b)
+			}
+			b = next
 		}
-		b = next
-	}
-	if b != sift.LeastBudget {
-		t.Errorf("budget %g after 40 versions behind", b)
-	}
-	for behind = false; b != 0; b = nextBudget(b, 0.2, 0.3, behind) {
-		if b > 0.3 {
-			t.Fatalf("budget %g, where 0.3 comes without", b)
+		if b != sift.LeastBudget {
+			t.Errorf("budget %g after 40 versions behind", b)
+		}
+		for ; b != 0; b = nextBudget(b, 0.2, 0.3, 0.9, false) {
+			if b > 0.3 {
+				t.Fatalf("budget %g, where 0.3 comes without", b)
+			}
 		}
 	}
 	_, recs := siftedRecords(3000, 5)
@@ -198,6 +203,49 @@ func TestSiftBudget(t *testing.T) {
 	r.newest = time.Now().Add(-time.Hour)
 	if r.keepUp(); !(r.budget > 0 && r.budget < 1) {
 		t.Errorf("budget %g for a trainer that is an hour behind", r.budget)
+	}
+}
+
+// TestSiftBudgetSettles: where a quarter of what is forwarded can be learned, the
+// backlog stops growing after a few versions, however rare they are, and what is
+// forwarded comes near to what can be learned.
+func TestSiftBudgetSettles(t *testing.T) {
+	const target, arrive, learn, free = 30, 25000, 7000, 0.95 // seconds, records a second, share
+	for _, period := range []int{5, 10, 60, 300} {
+		var queue []float64 // records waiting, by the second they came in
+		oldest, waits, before, budget, most, late := 0, 0.0, 0.0, 0.0, 0.0, 0.0
+		for now := range 400 * period {
+			share := free
+			if budget > 0 {
+				share = min(share, budget)
+			}
+			queue = append(queue, share*arrive)
+			waits += share * arrive
+			for room := float64(learn); room > 0 && oldest <= now; {
+				n := min(room, queue[oldest])
+				queue[oldest], room, waits = queue[oldest]-n, room-n, waits-n
+				if queue[oldest] == 0 {
+					oldest++
+				}
+			}
+			most = max(most, waits)
+			if now >= 200*period {
+				late += share * arrive
+			}
+			if now%period == period-1 {
+				excess := 0.0
+				if waits > 0 {
+					excess = float64(now-oldest) / target
+				}
+				budget = nextBudget(budget, share, free, excess, waits < before)
+				before = waits
+			}
+		}
+		late /= float64(200 * period)
+		if bound := free * arrive * float64(target+4*period); most > bound || late < 0.7*learn || late > 1.1*learn {
+			t.Errorf("a version each %d s: at most %.0f records waited, want %.0f; in the end %.0f/s came, %d/s can be learned", period, most, bound, late, learn)
+		}
+		t.Logf("a version each %d s: at most %.0f waited, in the end %.0f/s came", period, most, late)
 	}
 }
 

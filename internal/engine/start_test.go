@@ -13,12 +13,13 @@ import (
 func TestStartPositionsSurvive(t *testing.T) {
 	recs := records(600, 5, false)
 	start := stream.Offsets{{Topic: "t", ID: 0}: 0, {Topic: "t", ID: 1}: 0, {Topic: "t", ID: 2}: 77}
-	cfg := RunConfig{Decoder: plain{}, Store: openStore(t, t.TempDir()), Start: start}
+	store := openStore(t, t.TempDir())
+	cfg := RunConfig{Decoder: plain{}, Store: store, Start: start}
 	e := newEngine(t, config(t, "pegasos"))
 	if err := SaveFirst(t.Context(), e, cfg); err != nil {
 		t.Fatal(err)
 	}
-	snap, err := cfg.Store.Load()
+	snap, err := store.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestStartPositionsSurvive(t *testing.T) {
 	if _, err := Run(t.Context(), e, cfg); err != nil {
 		t.Fatal(err)
 	}
-	if snap, err = cfg.Store.Load(); err != nil {
+	if snap, err = store.Load(); err != nil {
 		t.Fatal(err)
 	}
 	want := stream.Offsets{{Topic: "t", ID: 0}: 300, {Topic: "t", ID: 1}: 300, {Topic: "t", ID: 2}: 77}

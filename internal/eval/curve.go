@@ -30,7 +30,7 @@ func NewCurve() *Curve { return &Curve{stride: 1} }
 
 // Add is called after each example that p has scored.
 func (c *Curve) Add(p *Prequential) {
-	if p.n%c.stride != 0 {
+	if p.n&(c.stride-1) != 0 { // a power of two
 		return
 	}
 	if len(c.points) == maxPoints {
@@ -40,7 +40,7 @@ func (c *Curve) Add(p *Prequential) {
 		}
 		c.points = c.points[:maxPoints/2]
 		c.stride *= 2
-		if p.n%c.stride != 0 {
+		if p.n&(c.stride-1) != 0 {
 			return
 		}
 	}

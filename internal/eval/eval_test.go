@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -614,5 +615,26 @@ func BenchmarkAdd(b *testing.B) {
 		p.Add(scores[i%1000], labels[i%1000])
 		c.Add(p)
 		i++
+	}
+}
+
+// TestCountNewest compares with counts over what has been added.
+func TestCountNewest(t *testing.T) {
+	r := rng.New(4, "newest")
+	p := New(false, 10)
+	var labels []float64
+	for range 50 {
+		for n := range 13 {
+			counts, want := []float64{1, 2}, []float64{1, 2}
+			newest := labels[max(0, len(labels)-min(n, 10)):]
+			for _, y := range newest {
+				want[class(y)]++
+			}
+			if got := p.CountNewest(counts, n); got != len(newest) || !slices.Equal(counts, want) {
+				t.Fatalf("the newest %d of %d: %d, %v, want %d, %v", n, len(labels), got, counts, len(newest), want)
+			}
+		}
+		labels = append(labels, float64(2*r.IntN(2)-1))
+		p.Add(0.5, labels[len(labels)-1])
 	}
 }

@@ -56,22 +56,23 @@ type tally struct {
 
 func (t *tally) add(y, p int, stayed, larger bool) {
 	t.hits[y][p]++
-	if stayed {
-		t.stayed++
-	}
-	if larger {
-		t.larger++
-	}
+	t.stayed += one(stayed)
+	t.larger += float64(one(larger))
 }
 
 func (t *tally) sub(y, p int, stayed, larger bool) {
 	t.hits[y][p]--
-	if stayed {
-		t.stayed--
+	t.stayed -= one(stayed)
+	t.larger -= float64(one(larger))
+}
+
+// one returns 1 for true, without a branch: what is counted comes as it likes, and a
+// branch that is not foreseen costs more than a sum.
+func one(b bool) uint64 {
+	if b {
+		return 1
 	}
-	if larger {
-		t.larger--
-	}
+	return 0
 }
 
 // classes returns how many examples are of each class.
@@ -226,14 +227,32 @@ func (p *Prequential) Counts() []uint64 {
 // to counts, and returns how many there are.
 func (p *Prequential) CountNewest(counts []float64, n int) int {
 	n = min(max(n, 0), len(p.labels))
-	for i := range n {
-		y := p.labels[(p.n-1-uint64(i))%uint64(p.size)]
-		if p.classes != nil {
+	at := int(p.n % uint64(p.size)) // of the one that comes next
+	if p.classes != nil {
+		for _, y := range p.labels[max(at-n, 0):at] {
 			counts[int(y)]++
-		} else {
-			counts[class(y)]++
 		}
+		for _, y := range p.labels[len(p.labels)-max(n-at, 0):] {
+			counts[int(y)]++
+		}
+		return n
 	}
+	// Most of the window is asked for, and often: those that are older are fewer.
+	if len(p.labels) < p.size {
+		at = 0
+	}
+	negative, positive := p.recent.classes()
+	end := at + len(p.labels) - n
+	for _, older := range [2][]float64{p.labels[at:min(end, len(p.labels))], p.labels[:max(end-len(p.labels), 0)]} {
+		up := uint64(0)
+		for _, y := range older {
+			up += uint64(class(y))
+		}
+		positive -= up
+		negative -= uint64(len(older)) - up
+	}
+	counts[0] += float64(negative)
+	counts[1] += float64(positive)
 	return n
 }
 

@@ -94,17 +94,21 @@ func cellOf(p float64) int {
 
 // probabilityLoss returns −ln of the probability of the label, at most 36.
 func probabilityLoss(p float64, positive bool) float64 {
-	if !positive {
-		p = 1 - p
-	}
-	return -linear.Log(max(p, 0x1p-52))
+	return -linear.Log(max(either(positive, p, 1-p), 0x1p-52))
 }
 
 func brier(p float64, positive bool) float64 {
-	if positive {
-		p = 1 - p
+	d := either(positive, 1-p, p)
+	return float64(d * d)
+}
+
+// either returns a where yes, else b, without a branch.
+func either(yes bool, a, b float64) float64 {
+	x, y := math.Float64bits(a), math.Float64bits(b)
+	if yes {
+		y = x
 	}
-	return float64(p * p)
+	return math.Float64frombits(y)
 }
 
 func (c *calibration) add(p float64, positive bool) {
@@ -151,10 +155,8 @@ func (c *calibration) put(p float64, positive bool, loss, brier float64) {
 	b := &c.cells[cellOf(p)]
 	b.n++
 	b.sum += p
-	if positive {
-		c.positive++
-		b.positive++
-	}
+	c.positive += one(positive)
+	b.positive += one(positive)
 }
 
 // all returns the measures over all examples, window those over the ring.

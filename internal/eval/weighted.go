@@ -73,11 +73,12 @@ func (p *Prequential) AddWeighted(score, label, w float64) {
 	if w != 1 && p.weights == nil {
 		p.weights = p.unweighted()
 	}
-	at := int(p.n % uint64(p.size))
-	p.Add(score, label)
 	if p.weights == nil {
+		p.Add(score, label)
 		return
 	}
+	at := int(p.n % uint64(p.size))
+	p.Add(score, label)
 	p.weights.add(p, score, label, w)
 	if at == len(p.weights.recent) {
 		p.weights.recent = append(p.weights.recent, 0)

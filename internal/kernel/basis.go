@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -57,6 +58,7 @@ func (b *Basis) Sparse() bool { return b.rows != nil }
 
 // Append adds a copy of x and returns its index.
 func (b *Basis) Append(x stream.Vec) int {
+	b.own()
 	b.admit(x.Dim())
 	if b.rows != nil {
 		return b.rows.append(x)
@@ -68,6 +70,7 @@ func (b *Basis) Append(x stream.Vec) int {
 
 // Set replaces point i by a copy of x.
 func (b *Basis) Set(i int, x stream.Vec) {
+	b.own()
 	b.admit(x.Dim())
 	if b.rows != nil {
 		b.rows.set(i, x)
@@ -97,7 +100,7 @@ func (b *Basis) admit(dim int) {
 }
 
 func (b *Basis) toSparse() {
-	rows := &csr{dim: b.panels.Dim(), post: postings{}}
+	rows := newCSR(b.panels.Dim())
 	for i := range b.panels.Len() {
 		rows.append(b.Row(i))
 	}
@@ -116,6 +119,7 @@ func (b *Basis) Row(i int) stream.Vec {
 
 // Truncate drops the points from n on.
 func (b *Basis) Truncate(n int) {
+	b.own()
 	if b.rows != nil {
 		b.rows.truncate(n)
 		return
@@ -135,7 +139,7 @@ func (b *Basis) Subset(idx []int32) *Basis {
 func (b *Basis) Select(from *Basis, idx []int32) {
 	b.Func = from.Func
 	if from.rows != nil {
-		b.panels, b.rows = nil, &csr{dim: from.rows.dim, post: postings{}}
+		b.panels, b.rows = nil, newCSR(from.rows.dim)
 		for _, i := range idx {
 			b.rows.append(from.rows.row(int(i)))
 		}
@@ -146,49 +150,87 @@ func (b *Basis) Select(from *Basis, idx []int32) {
 		b.panels, b.rows = vec.NewPanels(d), nil
 	}
 	b.panels.Truncate(0)
-	b.x = grow(b.x, d)
-	for _, i := range idx {
-		from.panels.Row(b.x, int(i))
-		b.panels.Append(b.x)
-	}
+	b.panels.AppendFrom(from.panels, idx)
 }
 
 // Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and for
 // from ≤ j < to. ld ≥ to-from. Block is not safe for concurrent use.
 func (b *Basis) Block(dst []float32, ld int, xs []stream.Vec, from, to int) {
-	b.x = b.block(b.x, dst, ld, xs, from, to)
+	b.x = b.Values(b.x, dst, ld, xs, from, to)
 }
 
 // Between is Block for points of the Basis itself: row r belongs to point
 // idx[r].
 func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
-	if b.rows != nil {
-		for r, i := range idx {
-			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, b.rows.row(int(i)), from)
-		}
-		return
-	}
-	d := b.panels.Dim()
-	b.x = grow(b.x, len(idx)*d)
-	for r, i := range idx {
-		b.panels.Row(b.x[r*d:(r+1)*d], int(i))
-	}
-	b.Func.Block(dst, ld, b.x, len(idx), b.panels, from, to)
-	b.addBias(dst, ld, len(idx), to-from)
+	b.x = b.Among(b.x, dst, ld, idx, from, to)
 }
 
-// block is Block with the caller's scratch, which it returns, grown.
-func (b *Basis) block(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
+// Among is Between with the caller's scratch, which it returns, grown; so it is
+// safe for concurrent use.
+func (b *Basis) Among(scratch, dst []float32, ld int, idx []int32, from, to int) []float32 {
 	if b.rows != nil {
-		for r, x := range xs {
-			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, x, from)
+		b.sparse(dst, ld, len(idx), func(r int) stream.Vec { return b.rows.row(int(idx[r])) }, from, to)
+		return scratch
+	}
+	d := b.panels.Dim()
+	scratch = grow(scratch, len(idx)*d)
+	for r, i := range idx {
+		b.panels.Row(scratch[r*d:(r+1)*d], int(i))
+	}
+	b.packed(dst, ld, scratch, len(idx), from, to)
+	return scratch
+}
+
+// sparse sets dst to the kernel values, with Bias, of n vectors with sparse rows.
+func (b *Basis) sparse(dst []float32, ld, n int, x func(r int) stream.Vec, from, to int) {
+	par.Split(n, 1, b.Work(n*(to-from)), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			b.rows.kernelRow(dst[r*ld:r*ld+to-from], b.Func, x(r), from)
 		}
+	})
+}
+
+// packed sets dst to the kernel values, with Bias, of n dense rows.
+func (b *Basis) packed(dst []float32, ld int, x []float32, n, from, to int) {
+	if work := b.Work(n * (to - from)); par.Pays(work) {
+		first := from / vec.Width * vec.Width // pieces are whole panels
+		par.Split(to-first, vec.Width, work, func(lo, hi int) {
+			lo = max(first+lo, from)
+			b.packedPiece(dst[lo-from:], ld, x, n, lo, first+hi)
+		})
+		return
+	}
+	b.packedPiece(dst, ld, x, n, from, to)
+}
+
+func (b *Basis) packedPiece(dst []float32, ld int, x []float32, n, from, to int) {
+	b.Func.Block(dst, ld, x, n, b.panels, from, to)
+	b.addBias(dst, ld, n, to-from)
+}
+
+// Work returns about how many nanoseconds n kernel values take, for par.Split.
+func (b *Basis) Work(n int) float64 {
+	if b.rows != nil {
+		return 2 * float64(n) // at least
+	}
+	return float64(n) * (0.5 + float64(b.panels.Dim())/25)
+}
+
+// Values is Block with the caller's scratch, which it returns, grown; so it is safe
+// for concurrent use.
+func (b *Basis) Values(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
+	if b.rows != nil {
+		b.sparse(dst, ld, len(xs), func(r int) stream.Vec { return xs[r] }, from, to)
 		return scratch
 	}
 	d := b.panels.Dim()
 	scratch = grow(scratch, len(xs)*d)
 	for r, x := range xs {
 		inside(x, d).Dense(scratch[r*d : (r+1)*d])
+	}
+	if !slices.ContainsFunc(xs, func(x stream.Vec) bool { return x.Dim() > d }) {
+		b.packed(dst, ld, scratch, len(xs), from, to)
+		return scratch
 	}
 	b.Func.Block(dst, ld, scratch, len(xs), b.panels, from, to)
 	for r, x := range xs {
@@ -263,7 +305,7 @@ func grow(s []float32, n int) []float32 {
 // sparse rows, indices and values.
 func (b *Basis) Numbers() int {
 	if b.rows != nil {
-		return 2 * len(b.rows.val)
+		return 2 * b.rows.nonzeros()
 	}
 	return b.Len() * b.Dim()
 }
@@ -276,18 +318,20 @@ func (b *Basis) Fields(f *state.Fields) {
 	f.Int("dim", &dim)
 	f.Int("points", &n)
 	f.Bool("sparse", &sparse)
-	var all csr
+	var all ordered
 	if !f.Decoding() {
-		if sparse {
-			all = *b.rows
-		} else {
-			all.dim = dim
-			all.end = make([]int32, 0, n)
-			row := make([]float32, dim)
-			for i := range n {
-				b.panels.Row(row, i)
-				all.appendNonzero(row)
+		all.end = make([]int32, 0, n)
+		var row []float32
+		if !sparse {
+			row = make([]float32, dim)
+		}
+		for i := range n {
+			if sparse {
+				all.append(b.rows.row(i))
+				continue
 			}
+			b.panels.Row(row, i)
+			all.append(stream.Vec{Val: row})
 		}
 	}
 	full := !sparse && 2*len(all.val) > n*dim
@@ -302,8 +346,7 @@ func (b *Basis) Fields(f *state.Fields) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	all.dim = dim
-	if err := all.check(n); err != nil {
+	if err := all.check(n, dim); err != nil {
 		f.Fail("idx", err)
 		return
 	}
@@ -312,8 +355,11 @@ func (b *Basis) Fields(f *state.Fields) {
 		return
 	}
 	if sparse {
-		all.norms()
-		b.rows, b.panels = &all, nil
+		b.rows, b.panels = newCSR(dim), nil
+		b.rows.idx, b.rows.val = make([]int32, 0, len(all.idx)), make([]float32, 0, len(all.val))
+		for i := range n {
+			b.rows.append(all.row(i))
+		}
 		return
 	}
 	// Packed panels take n*dim floats, which the non-zeros on the wire do not

@@ -7,115 +7,171 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// csr is a list of sparse rows in compressed form. Kernel values in this
-// layout use the dot form with float64 sums, in which nothing cancels that
-// float32 features could have told apart.
+// csr is a list of sparse rows. Kernel values in this layout use the dot form
+// with float64 sums, in which nothing cancels that float32 features could have
+// told apart.
 type csr struct {
-	dim int
-	end []int32 // end[i] is where row i ends in idx and val
-	idx []int32
-	val []float32
-	sq  []float64 // squared norm of each row
+	dim  int
+	rows []extent // where in idx and val each row is: in any order, and with gaps
+	idx  []int32
+	val  []float32
+	used int       // elements of idx and val that are in rows
+	sq   []float64 // squared norm of each row
 
-	post postings // nil where no kernel values are wanted
+	post postings
+
+	parts []part // rows of others instead of its own
 }
 
-func (c *csr) len() int { return len(c.end) }
+// extent is a half-open interval.
+type extent struct{ from, to int32 }
 
-func (c *csr) start(i int) int32 {
-	if i == 0 {
-		return 0
+// gapShare bounds the gaps that replaced rows leave to one element in so many
+// of those in use.
+const gapShare = 4
+
+func newCSR(dim int) *csr { return &csr{dim: dim, post: postings{}} }
+
+func (c *csr) len() int {
+	if n := len(c.parts); n > 0 {
+		return c.parts[n-1].to
 	}
-	return c.end[i-1]
+	return len(c.rows)
 }
 
 func (c *csr) row(i int) stream.Vec {
-	a, b := c.start(i), c.end[i]
-	return stream.Vec{Idx: c.idx[a:b:b], Val: c.val[a:b:b]}
+	for _, p := range c.parts {
+		if i < p.to {
+			return p.of.row(int(p.pick[i-p.from]))
+		}
+	}
+	return c.at(c.rows[i])
+}
+
+func (c *csr) at(e extent) stream.Vec {
+	return stream.Vec{Idx: c.idx[e.from:e.to:e.to], Val: c.val[e.from:e.to:e.to]}
+}
+
+// nonzeros returns the number of elements in rows.
+func (c *csr) nonzeros() int {
+	n := c.used
+	for _, p := range c.parts {
+		for _, i := range p.pick {
+			n += len(p.of.row(int(i)).Val)
+		}
+	}
+	return n
+}
+
+// write adds x behind all rows and returns where it is.
+func (c *csr) write(x stream.Vec) extent {
+	from := int32(len(c.idx))
+	c.idx, c.val = nonzeros(c.idx, c.val, x)
+	c.used += len(c.idx) - int(from)
+	return extent{from, int32(len(c.idx))}
 }
 
 func (c *csr) append(x stream.Vec) int {
-	if x.Idx == nil {
-		return c.appendNonzero(x.Val)
-	}
-	c.idx = append(c.idx, x.Idx...)
-	c.val = append(c.val, x.Val...)
-	return c.close()
-}
-
-func (c *csr) appendNonzero(row []float32) int {
-	for j, v := range row {
-		// Negative zero is kept: it is a different bit pattern.
-		if math.Float32bits(v) != 0 {
-			c.idx = append(c.idx, int32(j))
-			c.val = append(c.val, v)
-		}
-	}
-	return c.close()
-}
-
-func (c *csr) close() int {
-	c.end = append(c.end, int32(len(c.idx)))
-	i := len(c.end) - 1
-	c.sq = append(c.sq, squaredNorm(c.row(i)))
-	if c.post != nil {
-		c.post.add(int32(i), c.row(i))
-	}
+	i := len(c.rows)
+	c.rows = append(c.rows, c.write(x))
+	x = c.row(i)
+	c.sq = append(c.sq, squaredNorm(x))
+	c.post.add(int32(i), x)
 	return i
 }
 
-func (c *csr) norms() {
-	c.sq, c.post = make([]float64, 0, len(c.end)), postings{}
-	for i := range c.end {
-		c.sq = append(c.sq, squaredNorm(c.row(i)))
-		c.post.add(int32(i), c.row(i))
-	}
-}
-
 func (c *csr) truncate(n int) {
-	for i := c.len() - 1; i >= n && c.post != nil; i-- {
-		c.post.remove(c.row(i))
+	for i := c.len() - 1; i >= n; i-- {
+		c.post.remove(int32(i), c.row(i))
+		c.used -= int(c.rows[i].to - c.rows[i].from)
 	}
+	c.rows, c.sq = c.rows[:n], c.sq[:n]
 	last := int32(0)
-	if n > 0 {
-		last = c.end[n-1]
+	for _, e := range c.rows {
+		last = max(last, e.to)
 	}
-	c.end, c.sq, c.idx, c.val = c.end[:n], c.sq[:n], c.idx[:last], c.val[:last]
+	c.idx, c.val = c.idx[:last], c.val[:last]
 }
 
-// set replaces row i; rows behind it move.
+// set replaces row i.
 func (c *csr) set(i int, x stream.Vec) {
-	tail := csr{dim: c.dim}
-	for j := i + 1; j < c.len(); j++ {
-		tail.append(c.row(j))
+	old := c.rows[i]
+	c.post.remove(int32(i), c.at(old))
+	c.used -= int(old.to - old.from)
+	c.rows[i] = c.write(x)
+	x = c.row(i)
+	c.sq[i] = squaredNorm(x)
+	c.post.insert(int32(i), x)
+	if len(c.idx)-c.used > c.used/gapShare {
+		c.close()
 	}
-	c.truncate(i)
-	c.append(x)
-	for j := range tail.len() {
-		c.append(tail.row(j))
+}
+
+// close puts the rows in order, without gaps.
+func (c *csr) close() {
+	idx, val := make([]int32, 0, c.used+c.used/gapShare), make([]float32, 0, c.used+c.used/gapShare)
+	for i, e := range c.rows {
+		from := int32(len(idx))
+		idx, val = append(idx, c.idx[e.from:e.to]...), append(val, c.val[e.from:e.to]...)
+		c.rows[i] = extent{from, int32(len(idx))}
 	}
+	c.idx, c.val = idx, val
+}
+
+// ordered is a list of sparse rows one behind the other, as they are written.
+type ordered struct {
+	end []int32 // end[i] is where row i ends in idx and val
+	idx []int32
+	val []float32
+}
+
+func (o *ordered) append(x stream.Vec) {
+	o.idx, o.val = nonzeros(o.idx, o.val, x)
+	o.end = append(o.end, int32(len(o.idx)))
+}
+
+// nonzeros appends the features of x. Of a dense x those that are not 0; negative
+// zero is kept, since it is a different bit pattern.
+func nonzeros(idx []int32, val []float32, x stream.Vec) ([]int32, []float32) {
+	if x.Idx != nil {
+		return append(idx, x.Idx...), append(val, x.Val...)
+	}
+	for j, v := range x.Val {
+		if math.Float32bits(v) != 0 {
+			idx, val = append(idx, int32(j)), append(val, v)
+		}
+	}
+	return idx, val
+}
+
+func (o *ordered) row(i int) stream.Vec {
+	a, b := int32(0), o.end[i]
+	if i > 0 {
+		a = o.end[i-1]
+	}
+	return stream.Vec{Idx: o.idx[a:b:b], Val: o.val[a:b:b]}
 }
 
 var errRows = errors.New("rows are not in order")
 
-// check validates rows that came from outside.
-func (c *csr) check(n int) error {
-	if len(c.end) != n || len(c.idx) != len(c.val) {
+// check validates rows of dim features that came from outside.
+func (o *ordered) check(n, dim int) error {
+	if len(o.end) != n || len(o.idx) != len(o.val) {
 		return errRows
 	}
 	last := int32(0)
-	for _, e := range c.end {
-		if e < last || int(e) > len(c.idx) {
+	for _, e := range o.end {
+		if e < last || int(e) > len(o.idx) {
 			return errRows
 		}
 		for k := last; k < e; k++ {
-			if c.idx[k] < 0 || int(c.idx[k]) >= c.dim || k > last && c.idx[k] <= c.idx[k-1] {
+			if o.idx[k] < 0 || int(o.idx[k]) >= dim || k > last && o.idx[k] <= o.idx[k-1] {
 				return errRows
 			}
 		}
 		last = e
 	}
-	if int(last) != len(c.idx) {
+	if int(last) != len(o.idx) {
 		return errRows
 	}
 	return nil

@@ -3,6 +3,7 @@ package kernel
 import (
 	"sync"
 
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -32,6 +33,18 @@ func (b *Basis) Sums(dst []float64, xs []stream.Vec, coef []float64) {
 // element for each point. The bits of dst[i] do not depend on the other vectors.
 // Decide is safe for concurrent use.
 func (b *Basis) Decide(dst []float64, xs []stream.Vec, coef []float64, offset float64) {
+	if work := b.Work(len(xs) * b.Len()); par.Pays(work) {
+		par.Split(len(xs), decideUnit, work, func(from, to int) { b.decideSome(dst[from:to], xs[from:to], coef, offset) })
+		return
+	}
+	b.decideSome(dst, xs, coef, offset)
+}
+
+// decideUnit is the number of vectors in a piece, or a multiple: as many at a time
+// pass the points nearly as fast as a block.
+const decideUnit = 8
+
+func (b *Basis) decideSome(dst []float64, xs []stream.Vec, coef []float64, offset float64) {
 	w := decidePool.Get().(*decideScratch)
 	defer decidePool.Put(w)
 	for len(xs) > 0 {
@@ -77,7 +90,7 @@ func (b *Basis) decide(w *decideScratch, dst []float64, xs []stream.Vec, coef []
 	n := b.Len()
 	for from := 0; from < n; from += decideCols {
 		to := min(n, from+decideCols)
-		w.x = b.block(w.x, w.block, to-from, xs, from, to)
+		w.x = b.Values(w.x, w.block, to-from, xs, from, to)
 		for r := range xs {
 			dst[r] += vec.DotMixed(w.block[r*(to-from):(r+1)*(to-from)], coef[from:to])
 		}

@@ -47,35 +47,65 @@ func (p postings) add(row int32, x stream.Vec) {
 	}
 }
 
-// remove takes the last row out.
-func (p postings) remove(x stream.Vec) {
-	for _, g := range x.Idx {
+// insert is add for a row before others.
+func (p postings) insert(row int32, x stream.Vec) {
+	for k, g := range x.Idx {
 		l := p[g]
-		l.all = l.all[:len(l.all)-1]
+		if l == nil {
+			l = new(rowList)
+			p[g] = l
+		}
+		section := int(row) / stride
+		for len(l.at) <= section {
+			l.at = append(l.at, int32(len(l.all)))
+		}
+		l.all = slices.Insert(l.all, l.place(int(row)), posting{row, x.Val[k]})
+		l.move(section, 1)
 	}
 }
 
-// from returns the part of the list with the rows from there on.
-func (l *rowList) from(row int) []posting {
+// remove takes a row out.
+func (p postings) remove(row int32, x stream.Vec) {
+	for _, g := range x.Idx {
+		l := p[g]
+		i := l.place(int(row))
+		l.all = slices.Delete(l.all, i, i+1)
+		if len(l.all) == 0 {
+			delete(p, g)
+			continue
+		}
+		l.move(int(row)/stride, -1)
+	}
+}
+
+// move shifts the sections after one by d elements.
+func (l *rowList) move(section int, d int32) {
+	for k := section + 1; k < len(l.at); k++ {
+		l.at[k] += d
+	}
+}
+
+// place returns where in the list the rows from there on begin.
+func (l *rowList) place(row int) int {
 	k := row / stride
 	if k >= len(l.at) {
-		return nil
+		return len(l.all)
 	}
 	lo, hi := int(l.at[k]), len(l.all)
 	if k+1 < len(l.at) {
 		hi = int(l.at[k+1])
 	}
-	if row%stride != 0 {
-		n, _ := slices.BinarySearchFunc(l.all[lo:hi], int32(row), func(e posting, row int32) int { return int(e.row) - int(row) })
-		lo += n
+	if row%stride == 0 {
+		return lo
 	}
-	return l.all[lo:]
+	n, _ := slices.BinarySearchFunc(l.all[lo:hi], int32(row), func(e posting, row int32) int { return int(e.row) - int(row) })
+	return lo + n
 }
 
 // dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in
 // ascending order: the order in which the row itself would be summed.
 func (p postings) dots(dst []float64, x stream.Vec, from int) {
-	end := int32(from + len(dst))
+	end := from + len(dst)
 	for k, v := range x.Val {
 		if v == 0 {
 			continue
@@ -89,11 +119,8 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 			continue
 		}
 		xv := float64(v)
-		for _, e := range list.from(from) {
-			if e.row >= end {
-				break
-			}
-			dst[e.row-int32(from)] += xv * float64(e.val) // exact product
+		for _, e := range list.all[list.place(from):list.place(end)] {
+			dst[int(e.row)-from] += xv * float64(e.val) // exact product
 		}
 	}
 }
@@ -132,41 +159,82 @@ func SparsePays(f Func, xs []stream.Vec) bool {
 
 // NewSparse returns an empty Basis that keeps its points in sparse rows from
 // the start.
-func NewSparse(f Func) *Basis { return &Basis{Func: f, rows: &csr{post: postings{}}} }
+func NewSparse(f Func) *Basis { return &Basis{Func: f, rows: newCSR(0)} }
 
 // kernelRow sets dst[j] = K(x, row from+j) + Bias.
 func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
-	if f.Kind == vec.Laplacian {
+	switch {
+	case f.Kind == vec.Laplacian:
 		c.distances(dst, x, from)
-	} else {
-		sq := squaredNorm(x)
-		var dots [1024]float64
-		for j := 0; j < len(dst); j += len(dots) {
-			n := min(len(dots), len(dst)-j)
-			d := dots[:n]
-			clear(d)
-			c.post.dots(d, x, from+j)
-			out := dst[j:][:len(d)]
-			if f.Kind != vec.RBF {
-				for i, v := range d {
-					out[i] = float32(v)
-				}
-				continue
-			}
-			for i, v := range c.sq[from+j:][:len(d)] {
-				// A comparison and no max, which would ask for NaN as well.
-				v = sq + v - 2*d[i]
-				if v < 0 {
-					v = 0
-				}
-				out[i] = float32(v)
+	case c.parts != nil:
+		for _, p := range c.parts {
+			a, b := max(from, p.from), min(from+len(dst), p.to)
+			if a < b {
+				p.of.sums(dst[a-from:b-from], f.Kind == vec.RBF, x, 0, p.pick[a-p.from:b-p.from])
 			}
 		}
+	default:
+		c.sums(dst, f.Kind == vec.RBF, x, from, nil)
 	}
 	f.Kernel.Apply(dst)
 	if f.Bias != 0 {
 		vec.Shift(dst, f.Bias)
 	}
+}
+
+// section is the number of rows whose inner products are computed together:
+// 32 KiB of sums.
+const section = 4 * stride
+
+// sums sets dst[j] to the inner product of x and row from+j or, of a list of
+// rows in ascending order, row pick[j]; or to their squared distance.
+func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []int32) {
+	sq := squaredNorm(x)
+	var dots [section]float64
+	for len(dst) > 0 {
+		n := min(section, len(dst))
+		end := from + n
+		if pick != nil {
+			from = int(pick[0]) / stride * stride
+			n, _ = slices.BinarySearch(pick[:n], int32(from+section))
+			end = int(pick[n-1]) + 1
+		}
+		d := dots[:end-from]
+		clear(d)
+		c.post.dots(d, x, from)
+		out := dst[:n]
+		switch {
+		case pick != nil:
+			for i, j := range pick[:n] {
+				v := d[int(j)-from]
+				if distance {
+					v = squaredDistance(sq, c.sq[j], v)
+				}
+				out[i] = float32(v)
+			}
+			pick = pick[n:]
+		case distance:
+			for i, v := range c.sq[from:][:len(d)] {
+				out[i] = float32(squaredDistance(sq, v, d[i]))
+			}
+		default:
+			for i, v := range d {
+				out[i] = float32(v)
+			}
+		}
+		dst, from = dst[n:], end
+	}
+}
+
+// squaredDistance is that of two points, by their squared norms and their inner
+// product.
+func squaredDistance(x, z, dot float64) float64 {
+	// A comparison and no max, which would ask for NaN as well.
+	d := x + z - 2*dot
+	if d < 0 {
+		return 0
+	}
+	return d
 }
 
 // distances sets dst[j] to the l1 distance of x from row from+j.
@@ -178,12 +246,12 @@ func (c *csr) distances(dst []float32, x stream.Vec, from int) {
 		l1 += math.Abs(float64(v))
 	}
 	for j := range dst {
-		a, b := c.start(from+j), c.end[from+j]
 		// |x−z| over z's features, plus |x| over the others.
 		d := l1
-		for k, g := range c.idx[a:b] {
+		z := c.row(from + j)
+		for k, g := range z.Idx {
 			xv := float64(dense[g])
-			d += math.Abs(xv-float64(c.val[int(a)+k])) - math.Abs(xv)
+			d += math.Abs(xv-float64(z.Val[k])) - math.Abs(xv)
 		}
 		dst[j] = float32(max(d, 0))
 	}

@@ -1,11 +1,16 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -56,8 +61,9 @@ func TestPostingsAgainstDefinition(t *testing.T) {
 	}
 }
 
-// TestPostingsOfManyRows cuts a long list of rows at many places and lets it grow
-// again: the values are those of rows that were never there.
+// TestPostingsOfManyRows cuts a long list of rows at many places, lets it grow
+// again and replaces rows anywhere: the values are those of a list that has had
+// no other rows, to the bit.
 func TestPostingsOfManyRows(t *testing.T) {
 	r := rng.New(1, "postings.many")
 	random := func() stream.Vec {
@@ -83,6 +89,14 @@ func TestPostingsOfManyRows(t *testing.T) {
 		b.Truncate(cut)
 		have = have[:cut]
 		grow(3*stride + 10)
+		for k := range 1500 {
+			i := r.IntN(len(have))
+			if k%3 == 0 { // a part of a window
+				i = k
+			}
+			have[i] = random()
+			b.Set(i, have[i])
+		}
 		fresh := NewSparse(f)
 		for _, x := range have {
 			fresh.Append(x)
@@ -99,6 +113,126 @@ func TestPostingsOfManyRows(t *testing.T) {
 				}
 				if plain := plainRows(vec.RBF, .3, xs[i/n], have[from+i%n]) + 1; i%97 == 0 && math.Abs(float64(g)-plain) > 1e-5 {
 					t.Fatalf("cut at %d, from %d: value %d is %g, want %g", cut, from, i, g, plain)
+				}
+			}
+		}
+	}
+}
+
+// TestSetKeepsWithinBounds replaces rows by longer and shorter ones: the gaps
+// they leave are bounded, and the encoding is that of a list without any.
+func TestSetKeepsWithinBounds(t *testing.T) {
+	r := rng.New(1, "postings.gaps")
+	random := func() stream.Vec {
+		x := stream.Vec{Idx: []int32{}}
+		for g := range int32(20 + r.IntN(60)) {
+			x.Idx, x.Val = append(x.Idx, 20*g), append(x.Val, float32(r.NormFloat64()))
+		}
+		return x
+	}
+	f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: .3}}
+	b, have := NewSparse(f), make([]stream.Vec, 300)
+	for i := range have {
+		have[i] = random()
+		b.Append(have[i])
+	}
+	for k := range 3000 {
+		i := k * 7 % len(have)
+		have[i] = random()
+		b.Set(i, have[i])
+		used := 0
+		for _, x := range have {
+			used += len(x.Val)
+		}
+		if n := len(b.rows.idx); b.Numbers() != 2*used || n > used+used/gapShare {
+			t.Fatalf("after %d rows: %d elements for %d, of which %d are counted", k, n, used, b.Numbers()/2)
+		}
+	}
+	fresh := NewSparse(f)
+	for _, x := range have {
+		fresh.Append(x)
+	}
+	got, _ := state.Append(nil, b.Fields)
+	want, err := state.Append(nil, fresh.Fields)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the encoding has %d bytes, of fresh rows %d (%v)", len(got), len(want), err)
+	}
+}
+
+// TestPick compares picked points with copies of them, in either layout.
+func TestPick(t *testing.T) {
+	for _, kind := range []vec.KernelKind{vec.RBF, vec.Linear, vec.Laplacian} {
+		for _, dims := range [][2]int{{40, 40}, {3000, 3000}, {3000, 40}, {40, 3000}} {
+			r := rand.New(rand.NewPCG(uint64(kind), uint64(dims[0])))
+			f := Func{Kernel: vec.Kernel{Kind: kind, Gamma: .02}, Bias: .5}
+			parts := make([]Part, 2)
+			for k, dim := range dims {
+				parts[k].Basis = New(f)
+				if k == 0 && dim > denseLimit {
+					parts[k].Basis = NewSparse(f)
+				}
+				for range 2*section + 500 {
+					x := pointtest.Random(r, 30, true)
+					for j := range x.Idx {
+						x.Idx[j] *= int32(dim / 30)
+					}
+					parts[k].Basis.Append(x)
+				}
+			}
+			picked := New(f)
+			for _, share := range []int{0, 1, 3, 5000, 2} {
+				copied := New(f)
+				for k := range parts {
+					parts[k].Idx = nil
+					for i := range parts[k].Basis.Len() {
+						if share > 0 && r.IntN(share) == 0 {
+							parts[k].Idx = append(parts[k].Idx, int32(i))
+						}
+					}
+					if k == 0 {
+						copied = parts[0].Basis.Subset(parts[0].Idx)
+						continue
+					}
+					for _, i := range parts[k].Idx {
+						copied.Append(parts[k].Basis.Row(int(i)))
+					}
+				}
+				picked.Pick(parts...) // in the memory of the one before
+				n := copied.Len()
+				if picked.Len() != n || picked.Sparse() != copied.Sparse() || picked.Numbers() != copied.Numbers() {
+					t.Fatalf("%v %v: %d points, %d numbers; want %d, %d", kind, dims, picked.Len(), picked.Numbers(), n, copied.Numbers())
+				}
+				same := func(what string) {
+					x := []stream.Vec{pointtest.Random(r, dims[0], true)}
+					from := r.IntN(n + 1)
+					got, want := make([]float32, n-from), make([]float32, n-from)
+					picked.Block(got, n, x, from, n)
+					copied.Block(want, n, x, from, n)
+					if !slices.Equal(got, want) {
+						t.Fatalf("%v %v, 1 in %d, %s: values from %d on differ", kind, dims, share, what, from)
+					}
+					coef, f, g := make([]float64, n), []float64{0}, []float64{0}
+					for i := range coef {
+						coef[i] = r.NormFloat64()
+					}
+					picked.Decide(f, x, coef, 2)
+					copied.Decide(g, x, coef, 2)
+					a, _ := state.Append(nil, picked.Fields)
+					b, err := state.Append(nil, copied.Fields)
+					if f[0] != g[0] || err != nil || !bytes.Equal(a, b) {
+						t.Fatalf("%v %v, 1 in %d, %s: decision %g, want %g; encodings of %d and %d bytes (%v)", kind, dims, share, what, f[0], g[0], len(a), len(b), err)
+					}
+				}
+				same("picked")
+				if n > 0 { // from now on it has rows of its own
+					before := parts[0].Basis.Len()
+					x := pointtest.Random(r, 30, true)
+					picked.Set(n/2, x)
+					copied.Set(n/2, x)
+					if parts[0].Basis.Len() != before {
+						t.Fatal("the part has changed")
+					}
+					same("changed")
 				}
 			}
 		}

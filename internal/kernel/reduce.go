@@ -43,6 +43,7 @@ import (
 // points is cheaper. Reduce is a function of its arguments alone.
 func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	most = min(most, b.Len())
+	b.own()
 	switch {
 	case !(tol > 0) || most < 0:
 		return nil, nil, 0, false

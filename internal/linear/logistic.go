@@ -5,10 +5,12 @@ import "math"
 // Sigmoid returns 1/(1 + exp(−x)) with the same bits on every machine.
 func Sigmoid(x float64) float64 {
 	e := ExpNeg(math.Abs(x))
+	// As integers, one is chosen without a branch.
+	above, below := math.Float64bits(1), math.Float64bits(e)
 	if x < 0 {
-		return e / (1 + e)
+		above = below
 	}
-	return 1 / (1 + e)
+	return math.Float64frombits(above) / (1 + e)
 }
 
 // Softplus returns log(1 + exp(x)), the logistic loss of the margin −x, with the
@@ -28,7 +30,8 @@ func Softplus(x float64) float64 {
 // bits on every machine and an error below 1e-15, absolute or relative.
 func Log(x float64) float64 {
 	// x = m·2^e, and m is at most a factor of √2 from √½.
-	m, e := math.Frexp(x)
+	b := math.Float64bits(x)
+	m, e := math.Float64frombits(b&(1<<52-1)|1022<<52), int(b>>52)-1022
 	return float64((float64(e)-0.5)*math.Ln2) + artanh2((m-math.Sqrt2/2)/(m+math.Sqrt2/2))
 }
 

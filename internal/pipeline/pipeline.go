@@ -50,6 +50,18 @@ func (p *Pipeline) Preprocessing() string {
 	return s
 }
 
+// Pack returns the pipeline in the form in which it is published: its encoding takes
+// fewer bytes where its model has such a form.
+func (p *Pipeline) Pack() *Pipeline {
+	m, ok := p.Model.(interface{ Pack() algos.Model })
+	if !ok {
+		return p
+	}
+	q := *p
+	q.Model = m.Pack()
+	return &q
+}
+
 // Classes returns the number of classes; 0 for a regression.
 func (p *Pipeline) Classes() int {
 	m, ok := p.Model.(algos.Scorer)
@@ -80,6 +92,9 @@ func (p *Pipeline) Scores(dst []float64, xs []stream.Vec) {
 }
 
 func (p *Pipeline) apply(xs []stream.Vec) []stream.Vec {
+	if p.Transform.Identity() {
+		return xs
+	}
 	t := make([]stream.Vec, len(xs))
 	for i, x := range xs {
 		t[i] = p.Transform.Apply(x)

@@ -411,6 +411,9 @@ func (t *Transform) Scale() string {
 // HashDim returns the number of features into which all are hashed, or 0.
 func (t *Transform) HashDim() int { return t.hashDim }
 
+// Identity reports whether Apply returns every vector as it is.
+func (t *Transform) Identity() bool { return t.hashDim == 0 && t.Scale() == None }
+
 // String describes the preprocessing in a few words.
 func (t *Transform) String() string {
 	s := t.Scale()

@@ -38,6 +38,9 @@ type running struct {
 //
 // Next must not be called while other methods are running.
 func (t *Transform) Next(x stream.Vec) stream.Vec {
+	if t.hashDim == 0 && (t.scale == "" || t.scale == None) {
+		return x
+	}
 	x = t.hash(x, &t.arena)
 	values := t.clipped.Values
 	y := t.scaled(x, &t.clipped)

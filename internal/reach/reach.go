@@ -226,6 +226,24 @@ func (s session) Challenge(b []byte) (bool, []byte, error) {
 	return done, out, nil
 }
 
+// Franz is one of franz-go's mechanisms as kafka-go wants it.
+type Franz struct{ kgosasl.Mechanism }
+
+var _ sasl.Mechanism = Franz{}
+
+// Start implements sasl.Mechanism.
+func (f Franz) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	s, first, err := f.Authenticate(ctx, "") // no mechanism here looks at the host
+	return franzSession{s}, first, err
+}
+
+type franzSession struct{ kgosasl.Session }
+
+// Next implements sasl.StateMachine.
+func (s franzSession) Next(_ context.Context, challenge []byte) (bool, []byte, error) {
+	return s.Challenge(challenge)
+}
+
 // supported asks the broker for the mechanisms that it offers.
 func (p *probe) supported(ctx context.Context) []string {
 	c := p.Config

@@ -80,12 +80,29 @@ func (m *model) Info() algos.Info {
 
 // Compile returns the same function in a form that decides faster.
 func (m *model) Compile() algos.Model {
+	return m.with(func(h algos.Model) algos.Model {
+		if x, ok := h.(interface{ Compile() algos.Model }); ok {
+			return x.Compile()
+		}
+		return h
+	})
+}
+
+// Pack returns the form that is published, in fewer bytes.
+func (m *model) Pack() algos.Model {
+	return m.with(func(h algos.Model) algos.Model {
+		if x, ok := h.(interface{ Pack() algos.Model }); ok {
+			return x.Pack()
+		}
+		return h
+	})
+}
+
+// with returns m with other parts.
+func (m *model) with(f func(algos.Model) algos.Model) algos.Model {
 	c := &model{heads: make([]algos.Model, len(m.heads)), blank: m.blank}
 	for k, h := range m.heads {
-		if x, ok := h.(interface{ Compile() algos.Model }); ok {
-			h = x.Compile()
-		}
-		c.heads[k] = h
+		c.heads[k] = f(h)
 	}
 	return c
 }
@@ -134,11 +151,17 @@ func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)
 	}
 }
 
-// Parts returns the models of m, if it is one of this package, and which of them
-// are blank.
+// Parts returns the models of m, if it is one of this package or has one, and which
+// of them are blank.
 func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
-	if m, ok := m.(*model); ok {
-		return m.heads, m.blank, true
+	if m, ok := m.(interface {
+		Parts() ([]algos.Model, []bool)
+	}); ok {
+		parts, blank = m.Parts()
+		return parts, blank, true
 	}
 	return nil, nil, false
 }
+
+// Parts returns the models, and which of them are blank.
+func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.heads, m.blank }

@@ -19,15 +19,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -345,18 +343,7 @@ func (l *learner) each(f func(k int, h *head) error) error {
 // order.
 func Each(n int, f func(k int) error) error {
 	errs := make([]error, n)
-	var next atomic.Int64
-	var others sync.WaitGroup
-	work := func() {
-		for k := int(next.Add(1)) - 1; k < n; k = int(next.Add(1)) - 1 {
-			errs[k] = f(k)
-		}
-	}
-	for range min(n, runtime.GOMAXPROCS(0)) - 1 {
-		others.Go(work)
-	}
-	work()
-	others.Wait()
+	par.Each(n, func(k int) { errs[k] = f(k) })
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -41,8 +41,10 @@ const (
 // with ω from the kernel's spectrum over 2π and b uniform on [0,1). A feature
 // is a function of (seed, block index, position in the block), and its
 // frequency at coordinate j needs no other coordinate's. So features can be
-// drawn in any order and at any time, on any CPU, with equal bits; what was
-// drawn is kept where the budget allows, which changes no bit either.
+// drawn in any order and at any time, on any CPU, with equal bits. What was
+// drawn at the first 1,024 coordinates is kept where the budget allows, which
+// changes no bit either; for points that reach beyond, frequencies are drawn
+// for each batch, so that memory does not grow with the dimension.
 //
 // Safe for concurrent use.
 type Features struct {
@@ -64,7 +66,6 @@ type Features struct {
 type frequencies struct {
 	packed *vec.Panels // the first Dim coordinates, at most denseDim
 	phase  []float32
-	far    map[int32][]float32 // by coordinate, for points that reach beyond denseDim
 }
 
 // New returns features for a kernel with 0 < gamma, in blocks of block
@@ -122,13 +123,10 @@ func (k *frequencies) bytes() int {
 	if k.packed != nil {
 		n += panelBytes(k.packed.Len(), k.packed.Dim())
 	}
-	return n + len(k.far)*(4*len(k.phase)+rowOverhead)
+	return n
 }
 
 func panelBytes(rows, dim int) int { return 4 * dim * ((rows + vec.Width - 1) / vec.Width * vec.Width) }
-
-// rowOverhead is about what a map entry with a slice costs.
-const rowOverhead = 64
 
 // key returns the seed of a block's frequencies or phases: splitmix64's
 // finaliser over seed and block, a bijection in either.
@@ -188,8 +186,7 @@ type Points struct {
 	dim      int       // of the dense ones
 	x        []float32 // dense rows
 	at       []int32   // their positions in the batch
-	far      []stream.Vec
-	farAt    []int32
+	far      far
 	direct   bool // all are dense, in order
 	skip     bool // nonzeros are used instead of x
 	nonzeros vec.Sparse
@@ -199,18 +196,19 @@ type Points struct {
 // of xs. The features of a point do not depend on its company.
 func (p *Points) Pack(xs []stream.Vec) {
 	p.n, p.dim = len(xs), 0
-	p.at, p.farAt, p.far = p.at[:0], p.farAt[:0], p.far[:0]
+	p.at = p.at[:0]
+	p.far.reset()
 	for i, x := range xs {
 		d := x.Dim()
 		if d > denseDim {
-			p.far = append(p.far, x)
-			p.farAt = append(p.farAt, int32(i))
+			p.far.append(i, x)
 			continue
 		}
 		p.dim = max(p.dim, d)
 		p.at = append(p.at, int32(i))
 	}
-	p.direct = len(p.far) == 0
+	p.far.sort()
+	p.direct = len(p.far.groups) == 0
 	if p.skip = p.sparse(xs); p.skip {
 		p.nonzeros.Reset()
 		for _, i := range p.at {
@@ -255,18 +253,17 @@ func (p *Points) sparse(xs []stream.Vec) bool {
 // Len returns the number of points.
 func (p *Points) Len() int { return p.n }
 
+// Work returns about how many nanoseconds one feature of all the points takes,
+// for par.Split.
+func (p *Points) Work() float64 { return float64(p.n) * (0.5 + float64(p.dim)/25) }
+
 // work is scratch for one call of Map.
 type work struct {
-	x     []float32
-	out   []float32
-	sum   []float64
-	turns *vec.Panels
-	zero  []float32
-	row   []float32
+	x   []float32
+	out []float32
+	sum []float64
+	row []float32
 }
-
-// one is the row that passes sums through the cosine unchanged.
-var one = [1]float32{1}
 
 // Map sets dst[r*ld+i] to feature i of the block at point r.
 func (f *Features) Map(dst []float32, ld int, p *Points, block uint64) {
@@ -278,9 +275,8 @@ func (f *Features) Map(dst []float32, ld int, p *Points, block uint64) {
 	if len(p.at) > 0 {
 		f.mapPacked(w, dst, ld, p, block)
 	}
-	for k, x := range p.far {
-		r := int(p.farAt[k])
-		f.mapFar(w, dst[r*ld:r*ld+f.block], x, block)
+	for i := range p.far.groups {
+		f.mapFar(w, dst, ld, &p.far, &p.far.groups[i], block)
 	}
 }
 
@@ -337,7 +333,7 @@ func (f *Features) packed(block uint64, dim int) (*vec.Panels, []float32) {
 	dim = max(dim, min(denseDim, old+old/4))
 	fresh := &frequencies{packed: f.pack(block, dim)}
 	if k != nil {
-		fresh.phase, fresh.far = k.phase, k.far
+		fresh.phase = k.phase
 	} else {
 		fresh.phase = f.Phases(block)
 	}
@@ -369,39 +365,6 @@ func (f *Features) pack(block uint64, dim int) *vec.Panels {
 	return p
 }
 
-// mapFar computes a block's features at one point from its nonzeros: the sum
-// in float64, in order, reduced to a turn before it is rounded.
-func (f *Features) mapFar(w *work, dst []float32, x stream.Vec, block uint64) {
-	m := f.block
-	if len(w.sum) < m {
-		w.sum, w.zero, w.row = make([]float64, m), make([]float32, m), make([]float32, m)
-		w.turns = vec.NewPanels(1)
-		for range m {
-			w.turns.Append(one[:])
-		}
-	}
-	sum := w.sum[:m]
-	clear(sum)
-	vec.AxpyMixed(1, f.phaseOf(block), sum)
-	key := f.key(block, frequencySalt)
-	for k, v := range x.Val {
-		if v == 0 {
-			continue
-		}
-		j := k
-		if x.Idx != nil {
-			j = int(x.Idx[k])
-		}
-		vec.AxpyMixed(float64(v), f.far(w, block, key, int32(j)), sum)
-	}
-	var t [1]float32
-	for i, s := range sum {
-		t[0] = float32(s - math.RoundToEven(s))
-		w.turns.Set(i, t[:])
-	}
-	vec.Cos(dst, m, one[:], 1, w.turns, w.zero[:m], 0, m)
-}
-
 func (f *Features) phaseOf(block uint64) []float32 {
 	f.mu.RLock()
 	k := f.kept[block]
@@ -420,40 +383,4 @@ func (f *Features) phaseOf(block uint64) []float32 {
 		f.kept[block] = k
 	}
 	return k.phase
-}
-
-// far returns the block's frequencies at coordinate j, valid until the next
-// call with the same w.
-func (f *Features) far(w *work, block, key uint64, j int32) []float32 {
-	f.mu.RLock()
-	k := f.kept[block]
-	if k != nil {
-		if row, ok := k.far[j]; ok {
-			f.mu.RUnlock()
-			return row
-		}
-	}
-	room := k != nil && f.held+4*f.block+rowOverhead <= f.budget
-	f.mu.RUnlock()
-	row := w.row[:f.block]
-	if room {
-		row = make([]float32, f.block)
-	}
-	f.draw(row, key, int(j))
-	if !room {
-		return row
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if k = f.kept[block]; k == nil || f.held+4*f.block+rowOverhead > f.budget {
-		return row
-	}
-	if k.far == nil {
-		k.far = map[int32][]float32{}
-	}
-	if _, ok := k.far[j]; !ok {
-		k.far[j] = row
-		f.held += 4*f.block + rowOverhead
-	}
-	return row
 }

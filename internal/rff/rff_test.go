@@ -204,3 +204,47 @@ func BenchmarkFeatures(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*256*256/b.Elapsed().Seconds(), "features/s")
 }
+
+// Wide points are summed up in groups of 128: a point has the features of the
+// definition in any group, at any place in it, and nothing is kept but phases.
+func TestWidePoints(t *testing.T) {
+	const m, dim, block = 48, 40_000, 3
+	r := rand.New(rand.NewPCG(2, 7))
+	var xs []stream.Vec
+	for range 300 {
+		x := stream.Vec{Idx: []int32{}}
+		for j := int32(0); j < dim; j += 1 + int32(r.ExpFloat64()*float64(j+5)) {
+			x.Idx, x.Val = append(x.Idx, j), append(x.Val, float32(r.IntN(4))) // some spell a 0 out
+		}
+		x.Idx, x.Val = append(x.Idx, dim), append(x.Val, 1)
+		xs = append(xs, x)
+	}
+	for _, kind := range []rff.Spectrum{rff.Gaussian, rff.Laplacian} {
+		f := features(t, kind, .01, m, 5, 1<<30)
+		phase, w := f.Phases(block), make([]float32, m)
+		all := mapped(f, block, xs...)
+		for i, x := range xs {
+			if one := mapped(f, block, x); !slices.Equal(one, all[i*m:(i+1)*m]) {
+				t.Fatalf("%s: point %d has other features alone", kind, i)
+			}
+			sum := make([]float64, m)
+			for k, b := range phase {
+				sum[k] = float64(b)
+			}
+			for k, j := range x.Idx {
+				f.Frequencies(w, block, int(j))
+				for q, v := range w {
+					sum[q] += float64(x.Val[k]) * float64(v)
+				}
+			}
+			for q, s := range sum {
+				if want := math.Cos(2 * math.Pi * s); math.Abs(float64(all[i*m+q])-want) > 1e-5 {
+					t.Fatalf("%s: point %d, feature %d: %g, want %g", kind, i, q, all[i*m+q], want)
+				}
+			}
+		}
+		if n := f.Bytes(); n > 4*m {
+			t.Errorf("%s: %d bytes are held for features of %d coordinates", kind, n, dim)
+		}
+	}
+}

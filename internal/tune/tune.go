@@ -2,7 +2,8 @@
 // so that nobody needs a second tool for it: successive halving over a grid
 // (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and
 // Hyperparameter Optimization", AISTATS 2016), each candidate scored by
-// cross-validation of the learner itself.
+// cross-validation of the learner itself, or by what the learner offers in its
+// place (algos.CrossValidator).
 //
 // It knows a learner only through the options that its Spec declares to be
 // tuned. Work is bounded by counts, and the outcome is a function of the
@@ -91,9 +92,13 @@ func Run(ctx context.Context, spec algos.Spec, env algos.Env, fixed map[string]s
 	for i, p := range grid {
 		alive[i] = &trial{point: p, order: i, all: overlay(fixed, p.options)}
 	}
+	judge := score
+	if validates(spec, env, alive) {
+		judge = validate
+	}
 	sizes := d.rungs(len(alive))
 	for rung, size := range sizes {
-		if err := score(ctx, spec, env, d, size, alive); err != nil {
+		if err := judge(ctx, spec, env, d, size, alive); err != nil {
 			return res, err
 		}
 		slices.SortFunc(alive, (*trial).compare)
@@ -174,18 +179,23 @@ func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size in
 			all.right += s.right
 			all.loss += s.loss
 		}
-		t.loss = all.loss / all.n
-		t.score = -t.loss
-		if env.Task == algos.Classify {
-			t.score = all.right / all.n
-		}
-		if math.IsNaN(t.loss) || math.IsInf(t.loss, 0) { // diverged
-			t.score, t.loss = math.Inf(-1), math.Inf(1)
-		}
-		t.merit = t.score
+		t.take(all, env.Task)
 	}
 	weigh(trials, size, env.Task)
 	return nil
+}
+
+// take sets the score.
+func (t *trial) take(s sum, task algos.Task) {
+	t.loss = s.loss / s.n
+	t.score = -t.loss
+	if task == algos.Classify {
+		t.score = s.right / s.n
+	}
+	if math.IsNaN(t.loss) || math.IsInf(t.loss, 0) { // diverged
+		t.score, t.loss = math.Inf(-1), math.Inf(1)
+	}
+	t.merit = t.score
 }
 
 // prior is how many standard errors of a score an end of an axis is worth
@@ -272,11 +282,17 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 	}
 	decisions := make([]float64, len(xs))
 	l.Model().Decisions(decisions, xs)
-	for i, x := range f.test {
+	return sumOf(decisions, f.test, env.Task), nil
+}
+
+// sumOf adds up how right decisions are.
+func sumOf(decisions []float64, test []*stream.Example, task algos.Task) sum {
+	var s sum
+	for i, x := range test {
 		f := decisions[i]
 		w := x.Importance()
 		s.n += w
-		if env.Task == algos.Regress {
+		if task == algos.Regress {
 			s.loss += float64(w * float64((x.Y-f)*(x.Y-f)))
 			continue
 		}
@@ -285,5 +301,5 @@ func run(ctx context.Context, spec algos.Spec, env algos.Env, options map[string
 		}
 		s.loss += float64(w * max(0, 1-float64(x.Y*f))) // NaN if f is
 	}
-	return s, nil
+	return s
 }

@@ -375,3 +375,19 @@ func wideExpAsm(c code, s []float64, scale float64) int {
 	}
 	return n
 }
+
+// noPhase is that of 16 columns.
+var noPhase [16]float32
+
+func cosinesAsm(c code, dst []float32) int {
+	n := len(dst) / 16
+	switch {
+	case c == generic || n == 0:
+		return 0
+	case c == avx512:
+		cosTurnsAVX512(&dst[0], n, 16, 64, &noPhase[0])
+	default:
+		cosTurnsAVX2(&dst[0], n, 16, 64, &noPhase[0])
+	}
+	return 16 * n
+}

@@ -45,3 +45,12 @@ func cosTurns(t float32) float32 {
 	}
 	return y
 }
+
+// Cosines replaces each t of dst by cos(2πt), as Cos does for a sum of t.
+func Cosines(dst []float32) { cosinesOn(active, dst) }
+
+func cosinesOn(c code, dst []float32) {
+	for i := cosinesAsm(c, dst); i < len(dst); i++ {
+		dst[i] = cosTurns(dst[i])
+	}
+}

@@ -67,3 +67,28 @@ func TestCosError(t *testing.T) {
 		t.Errorf("largest error %.3g, want ≤ 3e-7", worst)
 	}
 }
+
+// Cosines gives what Cos does for one feature of weight 1, on each path, and
+// writes nowhere else.
+func TestCosines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for n := range 70 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = rng.Float32() - .5
+		}
+		w, want := NewPanels(1), make([]float32, n)
+		w.Append([]float32{1})
+		for i := range x {
+			cosOn(generic, want[i:], 1, x[i:], 1, w, []float32{0}, 0, 1)
+		}
+		for c := generic; c <= best(); c++ {
+			got, intact := guarded(n, 5)
+			copy(got, x)
+			cosinesOn(c, got)
+			if i, ok := same32(got, want); !ok || !intact() {
+				t.Fatalf("%d turns, %s: value %d differs; guards intact: %v", n, c, i, intact())
+			}
+		}
+	}
+}

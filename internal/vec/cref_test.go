@@ -56,19 +56,98 @@ func race(b *testing.B, entrants []func()) []float64 {
 
 // report gives rates in units of 1e9 and their ratios to the last but one, the
 // C reference; the last is the naive loop in Go.
-func report(b *testing.B, work float64, seconds []float64) {
+//
+// bound is the least number of seconds that the machine could take.
+func report(b *testing.B, work float64, seconds []float64, bound float64) {
 	c := seconds[len(seconds)-2]
 	naive := seconds[len(seconds)-1]
-	for i := generic; i <= best(); i++ {
+	for i := generic; i <= active; i++ {
 		b.ReportMetric(work/seconds[i]/1e9, i.String()+"-G/s")
 		b.ReportMetric(c/seconds[i], i.String()+"/C")
 	}
 	b.ReportMetric(work/c/1e9, "C-G/s")
+	b.ReportMetric(work/bound/1e9, "bound-G/s")
+	b.ReportMetric(100*bound/seconds[active], "%-of-bound")
 	b.ReportMetric(naive/seconds[generic], "generic/naive")
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkC sets every code against the C reference.
+// leastOf returns the least processor seconds of a call of f.
+func leastOf(b *testing.B, f func()) float64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	f()
+	least, calls := math.Inf(1), 1
+	for round := 0; round < 15; {
+		start := cpuTime(b)
+		for range calls {
+			f()
+		}
+		took := (cpuTime(b) - start).Seconds()
+		if took < 2e-3 {
+			calls *= 2
+			continue
+		}
+		least = min(least, took/float64(calls))
+		round++
+	}
+	return least
+}
+
+// fmaTime and readTime are the seconds that the machine, one core of it, takes
+// for a fused multiply-add, and to read a byte of so many that are read again and
+// again.
+var fmaTime, readTimes = 0.0, map[int]float64{}
+
+func multiplyAdd(b *testing.B) float64 {
+	if fmaTime == 0 {
+		const n = 960 << 10
+		fmaTime = leastOf(b, func() { cref.FMAs(n) }) / n
+	}
+	return fmaTime
+}
+
+func readTime(b *testing.B, bytes int) float64 {
+	if readTimes[bytes] == 0 {
+		x := make([]float32, (bytes/4+127)/128*128)
+		for i := range x {
+			x[i] = 1 // pages of zeros are all the same one
+		}
+		times := max(1, 1<<22/bytes)
+		readTimes[bytes] = leastOf(b, func() { cref.Read(x, times) }) / float64(4*len(x)*times)
+	}
+	return readTimes[bytes]
+}
+
+// BenchmarkMachine measures the bounds.
+func BenchmarkMachine(b *testing.B) {
+	for b.Loop() {
+		b.ReportMetric(1e-9/multiplyAdd(b), "G-FMA/s")
+		for _, m := range []struct {
+			name  string
+			bytes int
+		}{{"L1", 16 << 10}, {"L2", 256 << 10}, {"memory", 256 << 20}} {
+			b.ReportMetric(1e-9/readTime(b, m.bytes), m.name+"-GB/s")
+		}
+		const n, times = 4096, 256
+		x, y := make([]float32, n), make([]float32, n)
+		for i := range x {
+			x[i] = -8 * float32(i) / n
+		}
+		b.ReportMetric(n*times*1e-9/leastOf(b, func() { cref.Exps(x, y, times) }), "G-exp/s")
+		b.ReportMetric(n*times*1e-9/leastOf(b, func() { cref.Coses(x, y, times) }), "G-cos/s")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// productBound is the bound of n rows against m points of d features: a
+// multiply-add for each feature, or reading all points once, whichever is longer.
+// What follows, an exponential or a cosine, is not counted.
+func productBound(b *testing.B, n, m, d int) float64 {
+	return max(multiplyAdd(b)*float64(n*m*d), readTime(b, 4*m*d)*float64(4*m*d))
+}
+
+// BenchmarkC sets every code up to the one in use against the C reference.
 func BenchmarkC(b *testing.B) {
 	for _, shape := range []struct{ n, m int }{{240, 2048}, {1, 1024}, {1, 16384}} {
 		for _, d := range dims {
@@ -79,7 +158,7 @@ func BenchmarkC(b *testing.B) {
 				mix{0, 0.1}.fill(rand.New(rand.NewPCG(2, 0)), x)
 				k := Kernel{Kind: RBF, Gamma: 0.5}
 				var fs []func()
-				for c := generic; c <= best(); c++ {
+				for c := generic; c <= active; c++ {
 					rows := n
 					if c == generic { // it is slow: some rows will do
 						rows = min(n, 12)
@@ -105,7 +184,7 @@ func BenchmarkC(b *testing.B) {
 				}
 				seconds[generic] *= float64(n) / float64(min(n, 12))
 				seconds[len(seconds)-1] *= float64(n)
-				report(b, float64(n*m), seconds)
+				report(b, float64(n*m), seconds, productBound(b, n, m, d))
 			})
 		}
 	}
@@ -130,7 +209,7 @@ func BenchmarkCFourier(b *testing.B) {
 				}
 				dst, want := make([]float32, n*m), make([]float32, n*m)
 				var fs []func()
-				for c := generic; c <= best(); c++ {
+				for c := generic; c <= active; c++ {
 					rows := n
 					if c == generic {
 						rows = few
@@ -156,7 +235,7 @@ func BenchmarkCFourier(b *testing.B) {
 				}
 				seconds[generic] *= float64(n) / few
 				seconds[len(seconds)-1] *= n
-				report(b, float64(n*m), seconds)
+				report(b, float64(n*m), seconds, productBound(b, n, m, d))
 			})
 		}
 	}
@@ -191,7 +270,7 @@ func BenchmarkCMixed(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/n=%d", op.name, n), func(b *testing.B) {
 				var fs []func()
-				for c := generic; c <= best(); c++ {
+				for c := generic; c <= active; c++ {
 					fs = append(fs, func() { op.ours(c) })
 				}
 				fs = append(fs, op.c, op.naive)
@@ -199,8 +278,20 @@ func BenchmarkCMixed(b *testing.B) {
 				for b.Loop() {
 					seconds = race(b, fs)
 				}
-				report(b, float64(n), seconds)
+				report(b, float64(n), seconds, readTime(b, 12*n)*float64(12*n))
 			})
 		}
+	}
+}
+
+// naiveFourier is what anybody would write first.
+func naiveFourier(dst, x, w, phase []float32) {
+	d := len(x)
+	for j := range dst {
+		var s float32
+		for f, v := range w[j*d : (j+1)*d] {
+			s += x[f] * v
+		}
+		dst[j] = float32(math.Cos(float64(s + phase[j])))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -207,6 +208,41 @@ func TestAppendKeepsValues(t *testing.T) {
 	}
 	if i, ok := same32(got, want); !ok {
 		t.Errorf("value %d is %g in the extended row, %g in the whole one", i, got[i], want[i])
+	}
+}
+
+// TestAppendFrom compares rows that are copied together with rows that are copied
+// one by one, behind others and in memory that has been in use.
+func TestAppendFrom(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, dim := range []int{0, 1, 5, 17} {
+		from := NewPanels(dim)
+		row := make([]float32, dim)
+		for range 3*Width + 5 {
+			for k := range row {
+				row[k] = r.Float32()
+			}
+			from.Append(row)
+		}
+		got := NewPanels(dim)
+		for _, n := range []int{0, 1, 63, 64, 65, 150} {
+			got.Truncate(r.IntN(got.Len() + 1))
+			want := NewPanels(dim)
+			for i := range got.Len() {
+				got.Row(row, i)
+				want.Append(row)
+			}
+			idx := make([]int32, n)
+			for i := range idx {
+				idx[i] = int32(r.IntN(from.Len()))
+				from.Row(row, int(idx[i]))
+				want.Append(row)
+			}
+			got.AppendFrom(from, idx)
+			if got.Len() != want.Len() || !slices.Equal(got.data, want.data) {
+				t.Fatalf("%d rows of %d features: not those that are copied one by one", n, dim)
+			}
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"strconv"
 )
 
@@ -161,10 +163,10 @@ func (d decimal) float32(text []byte) float32 {
 // cannot be had by a single division.
 func short32(b []byte) (v float32, n int) {
 	i := 0
-	neg := len(b) > 0 && b[0] == '-'
-	if neg {
-		i++
+	if len(b) > 0 && b[0] == '-' {
+		i = 1
 	}
+	minus := uint32(i) // signs come as they like: there is no branch on them
 	start := i
 	mant := uint64(0)
 	for i < len(b) && b[i]-'0' <= 9 {
@@ -179,6 +181,11 @@ func short32(b []byte) (v float32, n int) {
 	if i < len(b) && b[i] == '.' {
 		i++
 		point := i
+		if len(b)-i >= 8 {
+			part, k := digits8(binary.LittleEndian.Uint64(b[i:]))
+			mant = mant*pow10int[k] + part
+			i += k
+		}
 		for i < len(b) && b[i]-'0' <= 9 {
 			mant = mant*10 + uint64(b[i]-'0')
 			i++
@@ -198,10 +205,32 @@ func short32(b []byte) (v float32, n int) {
 	if math.Float64bits(f)&(1<<29-1) == 1<<28 {
 		return 0, 0
 	}
-	if neg {
-		f = -f
-	}
-	return float32(f), i
+	return math.Float32frombits(math.Float32bits(float32(f)) | minus<<31), i
+}
+
+// pow10int holds powers of ten.
+var pow10int = [...]uint64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
+
+// notDigits returns w, of which each byte is a character, with the values of
+// digits in place of these, and the top bits of the bytes that are none. Behind
+// the first of these it may err.
+func notDigits(w uint64) (x, top uint64) {
+	const each = 0x0101010101010101
+	x = w ^ '0'*each
+	return x, (x + (0x80-10)*each | x) & (0x80 * each)
+}
+
+// digits8 returns the number that the first of eight characters make, the first
+// one in the lowest byte, and how many of them are digits.
+func digits8(w uint64) (v uint64, n int) {
+	x, top := notDigits(w)
+	n = bits.TrailingZeros64(top) / 8
+	// With zeros before them there are eight digits: pairs of them are joined, then
+	// pairs of these, and again.
+	x <<= 64 - 8*uint(n)
+	x = x*10 + x>>8
+	const fours = 0x000000ff_000000ff
+	return (x&fours*(100+1_000_000<<32) + x>>16&fours*(1+10_000<<32)) >> 32, n
 }
 
 // float64 returns the float64 nearest to d, which was scanned from text;

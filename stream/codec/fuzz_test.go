@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,13 +133,57 @@ func FuzzLibsvm(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	c := must(f, "libsvm", Options{Task: "regress"})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		ex, ok := decodeChecked(t, c, value)
-		want, wantOK := referenceLibsvm(string(value))
-		if ok != wantOK || ok && !sameBits(&ex, &want) {
-			t.Fatalf("got %+v, %v, want %+v, %v", ex, ok, want, wantOK)
+	f.Fuzz(func(t *testing.T, value []byte) { checkLibsvm(t, c, value) })
+}
+
+func checkLibsvm(t *testing.T, c Codec, value []byte) (ok bool) {
+	t.Helper()
+	ex, ok := decodeChecked(t, c, value)
+	want, wantOK := referenceLibsvm(string(value))
+	if ok != wantOK || ok && !sameBits(&ex, &want) {
+		t.Fatalf("%q: got %+v, %v, want %+v, %v", value, ex, ok, want, wantOK)
+	}
+	return ok
+}
+
+// TestLibsvmLengths decodes lines of indices and numbers of all lengths, some of them
+// with a byte that is another: what is read eight bytes at a time ends anywhere.
+func TestLibsvmLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 0))
+	c := must(t, "libsvm", Options{Task: "regress"})
+	digits := func(most int) string {
+		b := make([]byte, 1+r.IntN(most))
+		for i := range b {
+			b[i] = byte('0' + r.IntN(10))
 		}
-	})
+		return string(b)
+	}
+	good := 0
+	const n = 20_000
+	for range n {
+		line := []byte([]string{"+1", "-1", "0", "-0", "7", "12", "?", "0.5", "-"}[r.IntN(9)])
+		j := 0
+		for range r.IntN(8) {
+			j += 1 + r.IntN([]int{3, 30, 300, 100_000}[r.IntN(4)])
+			line = fmt.Appendf(line, " %d:", j)
+			if r.IntN(3) == 0 {
+				line = append(line, '-')
+			}
+			line = append(line, digits(1+r.IntN(3))...)
+			if r.IntN(2) == 0 {
+				line = append(line, "."+digits(17)...)
+			}
+		}
+		if r.IntN(3) == 0 {
+			line[r.IntN(len(line))] = " \t:.-+#e09/\x00\xff"[r.IntN(13)]
+		}
+		if checkLibsvm(t, c, line) {
+			good++
+		}
+	}
+	if good < n/4 || good > n*9/10 {
+		t.Errorf("%d of %d lines are good", good, n)
+	}
 }
 
 // referenceJSON decodes a value that encoding/json understands; ok is false if

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strconv"
 
@@ -43,8 +44,14 @@ func token(b []byte, i int) []byte {
 
 // trimLine cuts a final "\n" or "\r\n".
 func trimLine(b []byte) []byte {
-	b = bytes.TrimSuffix(b, []byte("\n"))
-	return bytes.TrimSuffix(b, []byte("\r"))
+	n := len(b)
+	if n > 0 && b[n-1] == '\n' {
+		n--
+	}
+	if n > 0 && b[n-1] == '\r' {
+		n--
+	}
+	return b[:n]
 }
 
 // Decode implements stream.Decoder.
@@ -75,6 +82,13 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 			labelled = true
 			i += len(t)
 		}
+	} else if v, n := digit(b[i:]); n > 0 {
+		var err error
+		if y, err = c.labels.decode(v); err != nil {
+			return err
+		}
+		labelled = true
+		i += n
 	} else if d, n := scan(b[i:]); n > 0 && (i+n == len(b) || blank(b[i+n])) {
 		var err error
 		if y, err = c.labels.decode(d.float64(b[i : i+n])); err != nil {
@@ -88,13 +102,34 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 
 	// A feature takes four bytes at least, "1:1" and a blank, so that what is
 	// allocated is bounded by what is there whatever the colons claim.
-	size := min(bytes.Count(b[i:], colon), (len(b)-i+1)/4)
+	size := (len(b) - i + 1) / 4
+	if a == nil || size > few {
+		size = min(size, bytes.Count(b[i:], colon))
+	}
 	idx, val := a.Idx(size), a.Val(size)
 	last := int64(0)
 	for first := true; ; first = false {
 		i = skipBlank(b, i)
 		if i == len(b) {
 			break
+		}
+		if len(b) >= 8 {
+			at := min(i, len(b)-8)
+			w := binary.LittleEndian.Uint64(b[at:]) >> (8 * uint(i-at))
+			if j, n := index8(w); n > 0 && j > last && j <= int64(c.maxDim) {
+				k := i + n // of the value
+				v, m := float32(0), 0
+				if k < len(b) && b[k]-'0' <= 9 && (k+1 == len(b) || blank(b[k+1])) {
+					v, m = float32(b[k]-'0'), 1
+				} else {
+					v, m = short32(b[k:])
+				}
+				if end := k + m; m > 0 && (end == len(b) || blank(b[end])) {
+					idx, val = append(idx, int32(j-1)), append(val, v)
+					last, first, i = j, false, end
+					continue
+				}
+			}
 		}
 		start := i
 		j := int64(0) // ten times the largest index does not fit into 32 bits
@@ -152,6 +187,46 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 }
 
 var colon = []byte{':'}
+
+// digit reads a number of one digit, with or without a sign, and what stands
+// behind it is a blank, as most labels are; n is 0 if that is not so.
+func digit(b []byte) (v float64, n int) {
+	minus := 0
+	if c := b[0]; c == '+' || c == '-' {
+		n = 1
+	}
+	if len(b) < n+2 || b[n]-'0' > 9 || !blank(b[n+1]) {
+		return 0, 0
+	}
+	if b[0] == '-' {
+		minus = 1
+	}
+	return math.Float64frombits(math.Float64bits(float64(b[n]-'0')) | uint64(minus)<<63), n + 1
+}
+
+// few is the number of features for which there may be room without counting them.
+const few = 64
+
+// index8 returns the index that eight characters begin with, and how many of them
+// it and the colon behind it take; 0 if there are not both.
+func index8(w uint64) (j int64, n int) {
+	x, top := notDigits(w)
+	// A processor foresees how short indices go on, and need not wait for the length
+	// of one in order to look at the next.
+	switch {
+	case byte(w>>8) == ':' && top&0x80 == 0:
+		return int64(x & 0xff), 2
+	case byte(w>>16) == ':' && top&0x8080 == 0:
+		return int64(x&0xff*10 + x>>8&0xff), 3
+	case byte(w>>24) == ':' && top&0x808080 == 0:
+		return int64(x&0xff*100 + x>>8&0xff*10 + x>>16&0xff), 4
+	}
+	v, n := digits8(w)
+	if n == 0 || byte(w>>(8*uint(n))) != ':' {
+		return 0, 0
+	}
+	return int64(v), n + 1
+}
 
 // Append implements stream.Encoder. A dense vector is written without its
 // zeros (−0 stays), so that it comes back sparse; an unlabelled example gets "?".

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -39,6 +40,7 @@ type RecordReader struct {
 	pos      int64 // of the next frame
 	maxRaw   uint32
 	topics   map[string]string
+	body     []byte // of the last block, compressed
 	finished bool
 	torn     bool
 	err      error
@@ -139,9 +141,12 @@ func (r *RecordReader) block(dst []stream.Record) ([]stream.Record, error) {
 	if f.raw > r.maxRaw || f.size > r.maxRaw {
 		return dst, r.corrupt(fmt.Errorf("a block of %d bytes is too large, the limit is %d", max(f.raw, f.size), r.maxRaw))
 	}
-	body, err := readAll(r.r, int(f.length()))
+	body, err := readAll(r.r, r.body[:0], int(f.length()))
 	if err != nil {
 		return dst, r.short(err)
+	}
+	if cap(body) <= 2*blockTarget {
+		r.body = body
 	}
 	payload := body[:f.size]
 	if binary.LittleEndian.Uint64(body[f.size:]) != payloadSum(f.chain, payload) {
@@ -182,15 +187,15 @@ func (r *RecordReader) damaged(part []byte, err error) error {
 	}
 }
 
-// readAll reads n bytes, allocating as they arrive: a file that ends early
-// costs no more than it holds.
-func readAll(r io.Reader, n int) ([]byte, error) {
-	b := make([]byte, 0, min(n, 2*blockTarget))
+// readAll reads n bytes into b, which is empty, allocating as they arrive: a file
+// that ends early costs no more than it holds.
+func readAll(r io.Reader, b []byte, n int) ([]byte, error) {
+	b = slices.Grow(b, min(n, 2*blockTarget))
 	for len(b) < n {
 		if len(b) == cap(b) {
 			b = append(make([]byte, 0, min(n, 2*cap(b))), b...)
 		}
-		k, err := io.ReadFull(r, b[len(b):cap(b)])
+		k, err := io.ReadFull(r, b[len(b):min(cap(b), n)])
 		b = b[:len(b)+k]
 		if err != nil {
 			return b, err

@@ -269,27 +269,44 @@ func (s *Source) closeInput() error {
 // drops those before Start and beyond Limit.
 func (s *Source) admit(recs []stream.Record, n int) ([]stream.Record, error) {
 	kept := n
+	var p stream.Partition
+	var end, start int64 // of p
+	begun := false
 	for k := n; k < len(recs); k++ {
 		if s.full() {
 			break
 		}
 		rec := &recs[k]
-		p := stream.Partition{Topic: rec.Topic, ID: rec.Partition}
-		end := s.end[p]
+		// Records come in runs of one partition, so that the maps are left alone most
+		// of the time.
+		if !begun || rec.Partition != p.ID || rec.Topic != p.Topic {
+			if begun && s.pass == 0 {
+				s.end[p] = end
+			}
+			begun = true
+			p = stream.Partition{Topic: rec.Topic, ID: rec.Partition}
+			end, start = s.end[p], s.o.Start[p]
+		}
 		if s.pass == 0 {
-			s.end[p] = max(end, rec.Offset+1)
+			end = max(end, rec.Offset+1)
 		} else if rec.Offset >= end {
 			clear(recs[kept:])
 			return recs[:kept], fmt.Errorf("fileio: %v has more records in pass %d than before: the file has changed", p, s.pass+1)
+		} else {
+			rec.Offset += int64(s.pass) * end
 		}
-		rec.Offset += int64(s.pass) * end
 		s.count++
-		if rec.Offset < s.o.Start[p] {
+		if rec.Offset < start {
 			s.skipped.Add(1)
 			continue
 		}
-		recs[kept] = *rec
+		if kept < k {
+			recs[kept] = *rec
+		}
 		kept++
+	}
+	if begun && s.pass == 0 {
+		s.end[p] = end
 	}
 	clear(recs[kept:])
 	return recs[:kept], nil

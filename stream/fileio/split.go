@@ -116,8 +116,15 @@ func (l *lines) split(data []byte, eof bool) (int, error) {
 }
 
 func (l *lines) value(b []byte) []byte {
-	b = bytes.TrimSuffix(b, []byte("\n"))
-	b = bytes.TrimSuffix(b, []byte("\r"))
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	if n := len(b); n > 0 && b[n-1] == '\r' {
+		b = b[:n-1]
+	}
+	if len(b) > 0 && b[0] > ' ' && b[0] != l.comment {
+		return b
+	}
 	t := bytes.TrimLeft(b, " \t\r")
 	if len(t) == 0 || l.comment != 0 && t[0] == l.comment {
 		return nil

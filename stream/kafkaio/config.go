@@ -26,6 +26,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"golang.org/x/oauth2"
 
 	"github.com/streamsvm/streamsvm/internal/reach"
@@ -169,6 +170,17 @@ func (c Config) reach() reach.Config {
 // oauth2.ReuseTokenSource does. Extensions, if there are any, are sent with it.
 func OAuthBearer(tokens oauth2.TokenSource, extensions map[string]string) sasl.Mechanism {
 	return reach.OAuth{Source: tokens, Extensions: extensions}
+}
+
+// ScramSHA256 returns the mechanism SCRAM-SHA-256 (RFC 5802). As with Apache Kafka,
+// name and password are taken as they are, without SASLprep.
+func ScramSHA256(user, password string) sasl.Mechanism {
+	return reach.Franz{Mechanism: scram.Auth{User: user, Pass: password}.AsSha256Mechanism()}
+}
+
+// ScramSHA512 returns the mechanism SCRAM-SHA-512, otherwise as ScramSHA256.
+func ScramSHA512(user, password string) sasl.Mechanism {
+	return reach.Franz{Mechanism: scram.Auth{User: user, Pass: password}.AsSha512Mechanism()}
 }
 
 // ReachError says why no broker can be used although one answers: the two sides

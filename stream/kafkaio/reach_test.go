@@ -13,7 +13,6 @@ import (
 
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
@@ -22,20 +21,14 @@ import (
 
 const password = "right-secret"
 
-func login(t *testing.T, mechanism, user, secret string) sasl.Mechanism {
-	t.Helper()
-	var m sasl.Mechanism = plain.Mechanism{Username: user, Password: secret}
-	var err error
+func login(mechanism, user, secret string) sasl.Mechanism {
 	switch mechanism {
 	case "SCRAM-SHA-256":
-		m, err = scram.Mechanism(scram.SHA256, user, secret)
+		return ScramSHA256(user, secret)
 	case "SCRAM-SHA-512":
-		m, err = scram.Mechanism(scram.SHA512, user, secret)
+		return ScramSHA512(user, secret)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return plain.Mechanism{Username: user, Password: secret}
 }
 
 func startBroker(t *testing.T, o broker.Options) string {
@@ -85,8 +78,8 @@ func TestReachError(t *testing.T) {
 		{"plain", Config{Brokers: []string{plainAddr}}, "", "", false},
 		{"tls", Config{Brokers: []string{tlsAddr}, TLS: trusting}, "", "", false},
 		{"client certificate", Config{Brokers: []string{mutualAddr}, TLS: showing(client)}, "", "", false},
-		{"PLAIN", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "me", password)}, "", "", false},
-		{"SCRAM", Config{Brokers: []string{saslAddr}, SASL: login(t, "SCRAM-SHA-512", "me", password)}, "", "", false},
+		{"PLAIN", Config{Brokers: []string{saslAddr}, SASL: login("PLAIN", "me", password)}, "", "", false},
+		{"SCRAM", Config{Brokers: []string{saslAddr}, SASL: login("SCRAM-SHA-512", "me", password)}, "", "", false},
 
 		{"no such name", Config{Brokers: []string{"no-such-host.invalid:9092"}}, reach.Resolve, "no-such-host.invalid cannot be resolved", false},
 		{"nothing listens", Config{Brokers: []string{free.Addr().String()}}, reach.Connect, "nothing listens there", false},
@@ -99,9 +92,9 @@ func TestReachError(t *testing.T) {
 		{"client certificate expired", Config{Brokers: []string{mutualAddr}, TLS: showing(ca.Issue("trainer", -time.Hour))}, reach.TLS, "refuses the client's certificate, which has expired on ", true},
 		{"client certificate of another authority", Config{Brokers: []string{mutualAddr}, TLS: showing(other.Issue("trainer", time.Hour))}, reach.TLS, "refuses the client's certificate (CN=trainer, signed by CN=another CA)", true},
 		{"no authentication", Config{Brokers: []string{saslAddr}}, reach.Use, "it wants SASL: set sasl-mechanism", true},
-		{"wrong password, PLAIN", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "me", "wrong-secret")}, reach.SASL, "refuses user name or password", true},
-		{"wrong password, SCRAM", Config{Brokers: []string{saslAddr}, SASL: login(t, "SCRAM-SHA-512", "me", "wrong-secret")}, reach.SASL, "refuses user name or password", true},
-		{"unknown user", Config{Brokers: []string{saslAddr}, SASL: login(t, "PLAIN", "you", password)}, reach.SASL, "refuses user name or password", true},
+		{"wrong password, PLAIN", Config{Brokers: []string{saslAddr}, SASL: login("PLAIN", "me", "wrong-secret")}, reach.SASL, "refuses user name or password", true},
+		{"wrong password, SCRAM", Config{Brokers: []string{saslAddr}, SASL: login("SCRAM-SHA-512", "me", "wrong-secret")}, reach.SASL, "refuses user name or password", true},
+		{"unknown user", Config{Brokers: []string{saslAddr}, SASL: login("PLAIN", "you", password)}, reach.SASL, "refuses user name or password", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.RequestTimeout = 20 * time.Second
@@ -162,7 +155,7 @@ func TestSecurityMatrix(t *testing.T) {
 				}
 				if mechanism != "" {
 					o.More = kafkatest.Users(kafkatest.User{Mechanism: mechanism, Name: "me", Password: password, Super: true})
-					cfg.SASL = login(t, mechanism, "me", password)
+					cfg.SASL = login(mechanism, "me", password)
 				}
 				cfg.Brokers = []string{startBroker(t, o)}
 				roundTrip(t, cfg, "t")
@@ -196,7 +189,7 @@ func TestCreateTopicThatExists(t *testing.T) {
 		{Mechanism: "PLAIN", Name: "writer", Password: password, Allow: []kafkatest.Grant{{Resource: "TOPIC", Name: "there", Operation: "WRITE"}}},
 	}...)})
 	as := func(user string) Config {
-		return Config{Brokers: []string{addr}, SASL: login(t, "PLAIN", user, password), Log: slog.New(slog.DiscardHandler)}
+		return Config{Brokers: []string{addr}, SASL: login("PLAIN", user, password), Log: slog.New(slog.DiscardHandler)}
 	}
 	if created, err := CreateTopic(t.Context(), as("admin"), TopicSpec{Name: "there", Partitions: 1}); err != nil || !created {
 		t.Fatal(created, err)

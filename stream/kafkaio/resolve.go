@@ -179,6 +179,26 @@ func (c *client) bounds(ctx context.Context, ps []stream.Partition, committed bo
 	return out, nil
 }
 
+// starts returns where partitions begin of which nothing has been read, with records
+// of transactions that are committed alone.
+func (c *client) starts(ctx context.Context, ps []stream.Partition, start StartAt, at time.Time) (stream.Offsets, error) {
+	if start == StartEarliest {
+		return c.listOffsets(ctx, ps, kafka.FirstOffset, false)
+	}
+	// As in Source.resolve, the ends come first.
+	ends, err := c.listOffsets(ctx, ps, kafka.LastOffset, true)
+	if err != nil || start == StartLatest {
+		return ends, err
+	}
+	byTime, err := c.listOffsets(ctx, ps, at.UnixMilli(), true)
+	for p, next := range byTime {
+		if next < 0 {
+			byTime[p] = ends[p]
+		}
+	}
+	return byTime, err
+}
+
 // position is where one partition starts.
 type position struct {
 	id     stream.Partition

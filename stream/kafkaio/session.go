@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,11 @@ type SessionOptions struct {
 	// Server has the brokers share partitions out (KIP-848, Apache Kafka 4.0 and
 	// later) instead of one of the members. All members must agree.
 	Server bool
+
+	// Rack is where this member runs: it reads from the replica that is there, if
+	// brokers have racks and a selector that goes by them (KIP-392); else from
+	// leaders.
+	Rack string
 
 	// MaxDown ends Fetch with an error when no broker has answered for so long; 0
 	// waits forever.
@@ -111,11 +117,12 @@ type Session struct {
 	ends   stream.Offsets // of partitions, when they were last read
 	failed []time.Time    // when sessions with the brokers failed, of late
 
-	taken    atomic.Bool  // another process is this member now
-	answered atomic.Int64 // when a broker did, in ns
-	told     time.Time    // when an error of the group was logged
-	looked   time.Time    // into an outage
-	down     time.Time    // since when it lasts; zero without one
+	taken    atomic.Bool    // another process is this member now
+	answered atomic.Int64   // when a broker did, in ns
+	told     time.Time      // when an error of the group was logged
+	began    stream.Offsets // where partitions were begun that the group had no position of
+	looked   time.Time      // into an outage
+	down     time.Time      // since when it lasts; zero without one
 }
 
 // SessionError says that sessions of a member with the brokers end again and
@@ -147,7 +154,7 @@ func NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{opt: o, c: c, id: SessionID(o.Group, o.Member), ends: stream.Offsets{}}
+	s := &Session{opt: o, c: c, id: SessionID(o.Group, o.Member), ends: stream.Offsets{}, began: stream.Offsets{}}
 	if _, err = c.waitTopics(ctx, o.Topics, o.TopicWait, o.MaxDown); err == nil {
 		err = s.open()
 	}
@@ -174,7 +181,7 @@ func (s *Session) open() error {
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.SessionTimeout(o.SessionTimeout), kgo.RebalanceTimeout(o.RebalanceTimeout),
-		kgo.HeartbeatInterval(min(o.SessionTimeout/5, 3*time.Second)),
+		kgo.HeartbeatInterval(min(o.SessionTimeout/5, 3*time.Second)), kgo.Rack(o.Rack),
 		kgo.MetadataMaxAge(10 * time.Second), // the leader of the group finds added partitions so
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 			return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
@@ -184,6 +191,9 @@ func (s *Session) open() error {
 		// What reach has for single looks at a cluster is too strict here.
 		kgo.MaxVersions(kversion.Stable()), kgo.RequestRetries(20), kgo.RetryTimeout(30 * time.Second),
 		kgo.WithHooks(watcher{s}),
+		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			return at, s.begin(ctx, at, start)
+		}),
 	}
 	if o.Server {
 		opts = append(opts, kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer())
@@ -198,6 +208,47 @@ func (s *Session) open() error {
 	s.mu.Lock()
 	s.kgo = k
 	s.mu.Unlock()
+	return nil
+}
+
+// begin replaces start, which stands for a position that the group does not have, by
+// an offset: franz-go's client goes back to it where the first transaction is undone,
+// and this one where a session fails. What came before then, or meanwhile, would be
+// read or passed over otherwise.
+func (s *Session) begin(ctx context.Context, at map[string]map[int32]kgo.Offset, start kgo.Offset) error {
+	var fresh []stream.Partition
+	s.mu.Lock()
+	for topic, list := range at {
+		for id, o := range list {
+			p := stream.Partition{Topic: topic, ID: id}
+			if o != start {
+				delete(s.began, p)
+			} else if _, known := s.began[p]; !known {
+				fresh = append(fresh, p)
+			}
+		}
+	}
+	s.mu.Unlock()
+	var found stream.Offsets
+	if len(fresh) > 0 {
+		err := retry(ctx, s.c, "list offsets", s.opt.MaxDown, func(ctx context.Context) (err error) {
+			found, err = s.c.starts(ctx, fresh, s.opt.Start, s.opt.StartTime)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.began, found)
+	for topic, list := range at {
+		for id := range list {
+			if next, ok := s.began[stream.Partition{Topic: topic, ID: id}]; ok {
+				list[id] = kgo.NewOffset().At(next)
+			}
+		}
+	}
 	return nil
 }
 
@@ -354,11 +405,11 @@ func (s *Session) Commit(ctx context.Context, recs ...stream.Record) (committed 
 	if committed, err = s.commit(ctx, recs); err == nil {
 		return committed, nil
 	}
-	if s.taken.Load() || errors.Is(err, kerr.FencedInstanceID) {
+	if s.taken.Load() {
 		return false, s.takenOver()
 	}
 	var ke *kerr.Error
-	if errors.As(err, &ke) {
+	if errors.As(err, &ke) && ke != kerr.FencedInstanceID {
 		if refused := fmt.Errorf("kafka: transaction of %s: %w", s.id, kafka.Error(ke.Code)); fatal(refused) || errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return false, refused
 		}
@@ -401,8 +452,10 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 // mostly because they have given up a transaction that took too long.
 func (s *Session) again(ctx context.Context, why error) error {
 	// If another process is this member, the next heartbeat says so. To join the
-	// group before would take its place.
-	if errors.Is(why, kerr.ProducerFenced) || errors.Is(why, kerr.InvalidProducerEpoch) {
+	// group before would take its place. That the positions were refused is no proof:
+	// a member that was silent for too long joins anew by itself, under another id,
+	// and what it commits under the old one meanwhile is fenced by its own joining.
+	if errors.Is(why, kerr.ProducerFenced) || errors.Is(why, kerr.InvalidProducerEpoch) || errors.Is(why, kerr.FencedInstanceID) {
 		pctx, cancel := context.WithTimeout(ctx, min(s.opt.SessionTimeout/5, 3*time.Second)+time.Second)
 		for pctx.Err() == nil && !s.taken.Load() {
 			s.kgo.PollRecords(pctx, s.opt.MaxRecords)

@@ -23,6 +23,9 @@ type TransactorOptions struct {
 	// BatchBytes bounds a batch, and with it a record; 0 is 1,000,000. The
 	// topics' max.message.bytes must allow it.
 	BatchBytes int
+	// Gzip compresses batches. Every client of Kafka reads gzip without a package
+	// of its own for it.
+	Gzip bool
 	// MaxDown ends an attempt with an error when there is no usable answer for
 	// so long; 0 waits forever.
 	MaxDown time.Duration
@@ -68,10 +71,14 @@ func NewTransactor(o TransactorOptions) (*Transactor, error) {
 // the next Write or the next Take.
 func (t *Transactor) Take(ctx context.Context) error {
 	t.drop()
+	codec := kgo.NoCompression()
+	if t.opt.Gzip {
+		codec = kgo.GzipCompression()
+	}
 	return retry(ctx, t.c, "take the transactional id "+t.opt.ID, t.opt.MaxDown, func(ctx context.Context) error {
 		k, err := t.opt.reach().Client(
 			kgo.TransactionalID(t.opt.ID), kgo.TransactionTimeout(transactionTimeout),
-			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec),
 			kgo.BrokerMaxWriteBytes(1<<30), kgo.ProducerBatchMaxBytes(int32(min(t.opt.BatchBytes, 1<<30-1<<20))), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(t.c.timeout),
 			kgo.UnknownTopicRetries(-1),
 		)
@@ -197,12 +204,13 @@ func (t *Transactor) Held() bool { return t.kgo != nil }
 // may be written. While the id is not held, at first and after every failure, it
 // asks look, which reads the topics up to their ends: whether the records are
 // there already, or why, as an error, they must not be written. It asks before it takes the id, so that
-// nobody is fenced in vain, and again afterwards, when the answer stays true.
+// nobody is fenced in vain, and again afterwards, when the answer stays true: what can be seen of an
+// unfinished transaction of the broker that is built in, taking the id may undo.
 func Once(ctx context.Context, t TakeWriter, look func(context.Context) (written bool, err error), recs ...stream.Record) error {
 	var wait backoff
 	for {
 		if !t.Held() {
-			if written, err := look(ctx); written || err != nil {
+			if _, err := look(ctx); err != nil {
 				return err
 			}
 			if err := t.Take(ctx); err != nil {

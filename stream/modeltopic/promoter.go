@@ -139,8 +139,27 @@ func (p *Promoter) Held(ctx context.Context, alias string) (now, before *stream.
 	return m.now.a.cur, m.before.a.cur, nil
 }
 
+// Undo undoes what another Promoter of the alias has begun and not ended: if it has
+// died, those that read the topic up to its end wait for it no longer. If it lives it
+// begins again.
+func (p *Promoter) Undo(ctx context.Context, alias string) error {
+	m, err := p.mover(alias)
+	if err != nil {
+		return err
+	}
+	return m.t.Take(ctx)
+}
+
 // look looks at what the topic holds of an alias.
 func (p *Promoter) look(ctx context.Context, alias string) (*mover, error) {
+	m, err := p.mover(alias)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.survey(ctx)
+}
+
+func (p *Promoter) mover(alias string) (*mover, error) {
 	m := p.aliases[alias]
 	if m == nil {
 		if err := CheckAlias(alias); err != nil {
@@ -160,7 +179,7 @@ func (p *Promoter) look(ctx context.Context, alias string) (*mover, error) {
 		m.read = m.readTopic
 		p.aliases[alias] = m
 	}
-	return m, m.survey(ctx)
+	return m, nil
 }
 
 func (p *Promoter) bank(name string) bank {

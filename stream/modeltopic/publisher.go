@@ -45,6 +45,9 @@ type PublisherOptions struct {
 	MaxDown time.Duration
 	// SigningKey, if not nil, signs every update.
 	SigningKey ed25519.PrivateKey
+	// Writer, if not nil, is what the Publisher writes with, under TransactionalID;
+	// others write with it too. It is not closed.
+	Writer kafkaio.TakeWriter
 }
 
 // DefaultDeltaRing is the number of slots for deltas where none is given.
@@ -120,10 +123,16 @@ type written struct {
 
 var _ stream.Publisher = (*Publisher)(nil)
 
-// modelTopicConfig keeps segments small enough that compaction, which leaves
+// Compacted describes a topic that keeps the newest record of each key, in one
+// partition.
+func Compacted(name string, maxDown time.Duration) kafkaio.TopicSpec {
+	return kafkaio.TopicSpec{Name: name, Partitions: 1, Config: compacted, MaxDown: maxDown}
+}
+
+// compacted keeps segments small enough that compaction, which leaves
 // the newest one alone, has something to work on, and tombstones no longer than
 // a subscriber needs that is reading just now.
-var modelTopicConfig = map[string]string{
+var compacted = map[string]string{
 	"cleanup.policy":            "compact",
 	"segment.bytes":             strconv.Itoa(64 << 20),
 	"segment.ms":                strconv.Itoa(10 * 60 * 1000),
@@ -163,9 +172,14 @@ func NewPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error) {
 	if err := p.survey(ctx); err != nil {
 		return nil, err
 	}
+	if o.Writer != nil {
+		p.t, p.close = o.Writer, func() error { return nil }
+		return p, nil
+	}
 	t, err := kafkaio.NewTransactor(kafkaio.TransactorOptions{
 		Config: o.Config, ID: TransactionalID(o.Topic, o.Model), MaxDown: o.MaxDown,
 		BatchBytes: o.MaxRecordBytes, // one record a batch, or little more
+		Gzip:       true,             // of points with few features, or the same ones, a seventh remains
 	})
 	if err != nil {
 		return nil, err
@@ -193,9 +207,9 @@ const appear = 4 * time.Second
 // open creates or checks the topic and finds the model's partition.
 func (p *Publisher) open(ctx context.Context) error {
 	o := &p.opt
-	created, err := kafkaio.CreateTopic(ctx, o.Config, kafkaio.TopicSpec{
-		Name: o.Topic, Partitions: 1, Replication: o.Replication, Config: modelTopicConfig, MaxDown: o.MaxDown,
-	})
+	spec := Compacted(o.Topic, o.MaxDown)
+	spec.Replication = o.Replication
+	created, err := kafkaio.CreateTopic(ctx, o.Config, spec)
 	// Who may not create topics may still write to one.
 	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.ClusterAuthorizationFailed) {
 		return err
@@ -319,6 +333,11 @@ func (p *Publisher) Claim(ctx context.Context, owner string, epoch uint64) error
 		}
 		return false, &FencedError{Topic: p.opt.Topic, Model: p.opt.Model, Claim: p.claim}
 	}
+	if p.opt.Writer != nil { // the id may be held already, since before the Publisher looked
+		if _, err := look(ctx); err != nil {
+			return err
+		}
+	}
 	if err := kafkaio.Once(ctx, p.t, look, rec); err != nil {
 		return err
 	}
@@ -361,14 +380,28 @@ func (p *Publisher) Release(ctx context.Context) error {
 // Publish implements stream.Publisher. It fails with a *FencedError if somebody
 // else has claimed the model.
 func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
-	recs, err := p.records(u)
+	recs, look, err := p.Prepare(u)
 	if err != nil {
 		return err
 	}
-	p.seen = written{epoch: u.Epoch, version: u.Version, kind: u.Kind}
-	if err := kafkaio.Once(ctx, p.t, p.look, recs...); err != nil {
+	if err := kafkaio.Once(ctx, p.t, look, recs...); err != nil {
 		return err
 	}
+	p.Published(u, recs)
+	return nil
+}
+
+// Prepare returns the records of an update, for somebody who writes them together
+// with others and with PublisherOptions.Writer, and look for kafkaio.Once. Published
+// says that they are written.
+func (p *Publisher) Prepare(u *stream.Update) (recs []stream.Record, look func(context.Context) (bool, error), err error) {
+	recs, err = p.records(u)
+	p.seen = written{epoch: u.Epoch, version: u.Version, kind: u.Kind}
+	return recs, p.look, err
+}
+
+// Published takes note that the records of an update have been written.
+func (p *Publisher) Published(u *stream.Update, recs []stream.Record) {
 	p.version = u.Version
 	if u.Kind == stream.Full {
 		clear(p.old)
@@ -379,7 +412,6 @@ func (p *Publisher) Publish(ctx context.Context, u *stream.Update) error {
 			}
 		}
 	}
-	return nil
 }
 
 // Check fails with a *FencedError if somebody else has claimed the model, as far

@@ -41,9 +41,9 @@ func (k loss) slope(f, y, eps float64) float64 {
 }
 
 // step returns s = −∂L/∂f at f + q s: the implicit step, where q > 0 is by how
-// much a step of 1 moves the prediction. However large q is, the step does not
-// go beyond the label.
-func (k loss) step(f, y, eps, q float64) float64 {
+// much a step of 1 moves the prediction, and g the slope at f. However large q is,
+// the step does not go beyond the label.
+func (k loss) step(f, y, g, eps, q float64) float64 {
 	switch k {
 	case hinge:
 		return y * min(1, max(0, 1-float64(y*f))/q)
@@ -55,7 +55,7 @@ func (k loss) step(f, y, eps, q float64) float64 {
 		// σ″ is below 0.1: where q is small, as it is when steps are, the first
 		// one is known to be near enough.
 		m := float64(y * f)
-		lo, hi := 0.0, linear.Sigmoid(-m)
+		lo, hi := 0.0, math.Abs(g)
 		s := hi / (1 + float64(q*float64(hi*(1-hi))))
 		if float64(q*q)*s < 2e-3 {
 			return y * s

@@ -57,6 +57,7 @@ type Learner struct {
 	opt     options
 	loss    loss
 	regress bool
+	nag     bool
 	z       float64 // the constant feature
 
 	n, updates    uint64 // examples, and those that had a loss
@@ -88,7 +89,7 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{Buffer: b, opt: o, loss: k, regress: env.Task == algos.Regress, z: math.Sqrt(o.Bias)}
+	l := &Learner{Buffer: b, opt: o, loss: k, regress: env.Task == algos.Regress, nag: o.Update == "nag", z: math.Sqrt(o.Bias)}
 	l.renew()
 	return l, nil
 }
@@ -104,6 +105,30 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	return l.basic(), nil
 }
 
+// Follow implements algos.Sequential. What an example is predicted to be is
+// also what its update begins with.
+func (l *Learner) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
+	if _, err := l.Step(ctx); err != nil {
+		return 0, 0, err
+	}
+	for i, x := range xs {
+		if !x.Labelled {
+			continue
+		}
+		if l.opt.Average != "none" {
+			dst[i] = float64(l.avgB*l.z) + linear.Dot(l.avg, x.X)
+			l.update(x.X, x.Y, x.Importance())
+		} else {
+			dst[i] = l.update(x.X, x.Y, x.Importance())
+		}
+		learned++
+	}
+	return learned, learned, nil
+}
+
+// Passes implements algos.Passing.
+func (l *Learner) Passes() {}
+
 // Finish learns from what is pending and brings the average up to date.
 func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	if _, err := l.Step(ctx); err != nil {
@@ -115,32 +140,33 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// update learns from one example.
-func (l *Learner) update(x stream.Vec, y, weight float64) {
+// update learns from one example. It returns what the weights said of it before.
+func (l *Learner) update(x stream.Vec, y, weight float64) float64 {
 	l.n++
 	if n := x.Dim(); n > len(l.w) {
 		l.widen(n)
 	}
-	if l.regress {
-		l.label(y)
+	before := l.predict(x)
+	f := before
+	if l.regress && l.label(y) {
+		f = l.predict(x)
 	}
-	f := float64(l.b*l.z) + linear.Dot(l.w, x)
-	if l.opt.Update == "nag" && l.rescale(x) {
-		f = float64(l.b*l.z) + linear.Dot(l.w, x)
+	if l.nag && l.rescale(x) {
+		f = l.predict(x)
 	}
 	g := l.loss.slope(f, y, l.opt.Epsilon)
 	l.note(f, y, g)
 	if g == 0 {
-		return
+		return before
 	}
 	l.updates++
-	if l.opt.Update == "nag" {
+	if l.nag {
 		l.stepEach(x, f, y, g, weight)
 	} else {
 		d := l.rate()
 		q := d * (float64(l.z*l.z) + linear.Square(x))
 		if q > 0 {
-			s := l.loss.step(f, y, l.opt.Epsilon, weight*q) * (weight * d)
+			s := l.loss.step(f, y, g, l.opt.Epsilon, weight*q) * (weight * d)
 			linear.Axpy(s, x, l.w)
 			l.b += float64(s * l.z)
 		}
@@ -150,12 +176,16 @@ func (l *Learner) update(x stream.Vec, y, weight float64) {
 	if l.left >= sweepEvery && l.touched >= uint64(len(l.w)) {
 		l.sweep()
 	}
+	return before
 }
+
+// predict returns f(x).
+func (l *Learner) predict(x stream.Vec) float64 { return float64(l.b*l.z) + linear.Dot(l.w, x) }
 
 // widen makes room for n features.
 func (l *Learner) widen(n int) {
 	l.w = linear.Grow(l.w, n)
-	if l.opt.Update == "nag" {
+	if l.nag {
 		l.hist = linear.Grow(l.hist, 2*n)
 	}
 	if l.opt.Average != "none" {
@@ -174,15 +204,17 @@ func (l *Learner) renew() {
 }
 
 // label takes a number to be predicted into the statistics. The bias starts
-// out at the first one.
-func (l *Learner) label(y float64) {
-	if l.n == 1 && l.z > 0 {
+// out at the first one: label reports whether it is.
+func (l *Learner) label(y float64) bool {
+	first := l.n == 1 && l.z > 0
+	if first {
 		l.b = y / l.z
 		l.avgB = l.b
 	}
 	d := y - l.meanY
 	l.meanY += d / float64(l.n)
 	l.devY += float64(d * (y - l.meanY))
+	return first
 }
 
 // note takes the loss into its mean.
@@ -234,7 +266,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 	}
 	d := l.d[:len(x.Val)]
 	// q without the factor that all D_j share, in the order of the features.
-	q := 0.0
+	q, norm := 0.0, l.norm
 	for k, v32 := range x.Val {
 		if v32 == 0 {
 			d[k] = 0
@@ -246,13 +278,18 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 		}
 		v := float64(v32)
 		h := l.hist[2*j : 2*j+2 : 2*j+2]
-		u := v / h[1]
-		l.norm += float64(u * u)
+		if a := math.Abs(v); a == h[1] { // as always where features are 0 or 1
+			norm++
+		} else {
+			u := a / h[1]
+			norm += float64(u * u)
+		}
 		e := float64(g * v)
 		h[0] += float64(e * e)
 		d[k] = v / (h[1] * math.Sqrt(h[0])) // D_j x_j
 		q += float64(d[k] * v)
 	}
+	l.norm = norm
 	dz := 0.0
 	if l.z > 0 {
 		l.norm++
@@ -267,7 +304,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 	if !(q > 0 && q < math.Inf(1)) {
 		return
 	}
-	s := l.loss.step(f, y, l.opt.Epsilon, weight*q) * (weight * rate)
+	s := l.loss.step(f, y, g, l.opt.Epsilon, weight*q) * (weight * rate)
 	for k, c := range d {
 		if c == 0 {
 			continue
@@ -284,7 +321,7 @@ func (l *Learner) stepEach(x stream.Vec, f, y, g, weight float64) {
 // rate returns the factor that all D_j share, which is D itself but for nag.
 func (l *Learner) rate() float64 {
 	switch {
-	case l.opt.Update == "nag":
+	case l.nag:
 		if l.norm == 0 {
 			return 0
 		}

@@ -90,7 +90,7 @@ func TestLosses(t *testing.T) {
 			if g < min(lo, hi)-1e-4 || g > max(lo, hi)+1e-4 {
 				t.Fatalf("loss %d at f %g, y %g: slope %g, by differences %g and %g", k, f, y, g, lo, hi)
 			}
-			s := k.step(f, y, 0.25, q)
+			s := k.step(f, y, g, 0.25, q)
 			// s minimises (q/2) s² + L(f + q s): it is never worse than its
 			// neighbours.
 			at := func(s float64) float64 { return q*s*s/2 + of(f+q*s, y) }
@@ -192,7 +192,7 @@ func TestReference(t *testing.T) {
 					for j, v := range z {
 						q += d[j] * v * v
 					}
-					s := l.loss.step(f, x.Y, 0.1, q)
+					s := l.loss.step(f, x.Y, l.loss.slope(f, x.Y, 0.1), 0.1, q)
 					if q == 0 {
 						s = 0
 					}

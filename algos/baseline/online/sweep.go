@@ -14,7 +14,7 @@ func (l *Learner) sweep() {
 	if l.opt.L1 > 0 || l.opt.L2 > 0 {
 		l.shrink(k)
 	}
-	if l.opt.Update == "nag" && l.opt.Memory > 0 {
+	if l.nag && l.opt.Memory > 0 {
 		keep := powerInt(1-1/l.opt.Memory, l.left)
 		for j := 0; j < len(l.hist); j += 2 {
 			l.hist[j] *= keep
@@ -39,13 +39,13 @@ func (l *Learner) sweep() {
 
 // shrink takes the proximal step of the regularisation for k updates.
 func (l *Learner) shrink(k float64) {
-	nag, d := l.opt.Update == "nag", l.rate()
+	d := l.rate()
 	for j, w := range l.w {
 		if w == 0 {
 			continue
 		}
 		dj := d
-		if nag {
+		if l.nag {
 			dj = d / (l.hist[2*j+1] * math.Sqrt(l.hist[2*j]))
 		}
 		dj *= k
@@ -114,7 +114,7 @@ func (l *Learner) fields(f *state.Fields) {
 // restore completes decoding, and refuses a state that no stream leads to.
 func (l *Learner) restore() error {
 	n, hist, avg := len(l.w), 0, 0
-	if l.opt.Update == "nag" {
+	if l.nag {
 		hist = 2 * n
 	}
 	if l.opt.Average != "none" {

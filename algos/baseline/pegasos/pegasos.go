@@ -404,7 +404,7 @@ func (l *Learner) Model() algos.Model {
 				c[j] = (float64(a*l.sum) - l.lag[j]) / l.weight
 			}
 		}
-		l.model = expansion.View(l.basis, c)
+		l.model = expansion.View(l.basis, c, 0)
 	}
 	return l.model
 }

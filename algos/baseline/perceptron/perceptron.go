@@ -171,7 +171,7 @@ func (l *Learner) Model() algos.Model {
 				c[i] = (float64(a*l.sum) - l.lag[i]) / l.weight
 			}
 		}
-		l.model = expansion.View(l.basis, c)
+		l.model = expansion.View(l.basis, c, 0)
 	}
 	return l.model
 }

@@ -94,7 +94,7 @@ func (l *Learner) expansion() *expansion.Expansion {
 		}
 	}
 	l.coef = c
-	return expansion.View(l.shown, c)
+	return expansion.View(l.shown, c, 0)
 }
 
 func finite(xs []float64) bool {

@@ -5,10 +5,12 @@ package expansion
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -18,6 +20,7 @@ type Expansion struct {
 	basis  *kernel.Basis
 	coef   []float64
 	offset float64
+	packed bool             // how it is written
 	fast   *kernel.Compiled // of a compiled one, else nil
 }
 
@@ -39,8 +42,10 @@ func New(b *kernel.Basis, coef []float64, offset float64) *Expansion {
 }
 
 // View returns the expansion over all points of b. It shares b and coef, of
-// equal length, and is valid until either changes.
-func View(b *kernel.Basis, coef []float64) *Expansion { return &Expansion{basis: b, coef: coef} }
+// equal length, and is valid until either changes. offset is that of New.
+func View(b *kernel.Basis, coef []float64, offset float64) *Expansion {
+	return &Expansion{basis: b, coef: coef, offset: offset}
+}
 
 // Nonzero returns the number of coefficients that are not 0.
 func Nonzero(coef []float64) (n int) {
@@ -97,14 +102,78 @@ func (e *Expansion) Compile() algos.Model {
 	return &c
 }
 
+// Pack returns the form in which models are published, in which AppendBinary takes
+// a fraction of the bytes: the points to the bit, the coefficients rounded to
+// float32, as a compiled expansion rounds them anyway. It moves a decision by 2^−24
+// of the sum of the coefficients' absolute values at most, times the largest kernel
+// value; what Bias adds to every decision stays. e must not change as long as the
+// result is in use.
+func (e *Expansion) Pack() algos.Model {
+	if e.packed || !e.basis.Packable() {
+		return e
+	}
+	c := *e
+	c.packed, c.fast, c.coef = true, nil, make([]float64, len(e.coef))
+	for i, v := range e.coef {
+		r := float64(float32(v))
+		if r-r != 0 || r == 0 && v != 0 {
+			return e // beyond the range
+		}
+		c.coef[i] = r
+	}
+	c.offset += e.basis.Constant(e.coef) - e.basis.Constant(c.coef)
+	if c.offset-c.offset != 0 {
+		return e
+	}
+	return &c
+}
+
+// Round returns a packed expansion whose points take fewer bits (kernel.Round), or
+// the points as they are, where e is not packed and no other is found: for every x
+// its decision is within bound, most at most, of e's in exact arithmetic.
+func (e *Expansion) Round(most float64) (rounded algos.Model, bound float64, ok bool) {
+	size := math.Abs(e.offset)
+	for _, v := range e.coef {
+		size += math.Abs(float64(e.basis.Func.Bias) * v)
+	}
+	off := float64(size * 0x1p-52 * float64(len(e.coef)+4)) // of the constant
+	points, coef, bound, ok := kernel.Round(e.basis, e.coef, most-off)
+	if !ok {
+		p, same := e.Pack().(*Expansion)
+		if k := e.basis.Func.Kind; !same || e.packed || !p.packed || k != vec.RBF && k != vec.Laplacian {
+			return nil, 0, false
+		}
+		for i, v := range e.coef {
+			off += math.Abs(v - p.coef[i])
+		}
+		return p, off, off <= most
+	}
+	return &Expansion{basis: points, coef: coef, offset: e.offset + e.basis.Constant(e.coef), packed: true}, bound + off, true
+}
+
 // Info describes the expansion.
 func (e *Expansion) Info() algos.Info {
 	return algos.Info{Kind: algos.Kernel, Dim: e.basis.Dim(), Support: len(e.coef), Nonzero: len(e.coef), Text: e.basis.Func.String()}
 }
 
 func (e *Expansion) fields(f *state.Fields) {
-	f.Group("points", e.basis.Fields)
-	f.Float64s("coef", &e.coef)
+	if e.packed = e.packed || f.Next("coef32"); e.packed {
+		// Each point has taken 4 bytes before there is room for any.
+		var coef []float32
+		for _, v := range e.coef {
+			coef = append(coef, float32(v))
+		}
+		f.Float32s("coef32", &coef)
+		if f.Decoding() {
+			for _, v := range coef {
+				e.coef = append(e.coef, float64(v))
+			}
+		}
+		f.Group("points", func(f *state.Fields) { e.basis.PackedFields(f, len(coef)) })
+	} else {
+		f.Group("points", e.basis.Fields)
+		f.Float64s("coef", &e.coef)
+	}
 	if f.Decoding() && f.Err() == nil && len(e.coef) != e.basis.Len() {
 		f.Fail("coef", fmt.Errorf("%d coefficients for %d points", len(e.coef), e.basis.Len()))
 	}

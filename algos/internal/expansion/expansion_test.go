@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
@@ -83,6 +84,79 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
+// A packed expansion decides the same as it did but for its coefficients, by no more
+// than is said; of a compiled one no bit changes but those of the constant. It takes
+// a part of the bytes, which are read again to the same.
+func TestPack(t *testing.T) {
+	for _, f := range funcs {
+		for _, dim := range []int{1, 30, 1500} {
+			for _, offset := range []float64{0, 0.25} {
+				r := rand.New(rand.NewPCG(uint64(dim), 5))
+				b := kernel.New(f)
+				var coef []float64
+				size := 0.0
+				for range 300 {
+					p := pointtest.Random(r, dim, dim > 30)
+					for k, v := range p.Val {
+						p.Val[k] = float32(math.Round(float64(v) * 8))
+					}
+					b.Append(p)
+					coef = append(coef, 20*r.NormFloat64())
+					size += math.Abs(coef[len(coef)-1])
+				}
+				e := New(b, coef, offset)
+				plain, err := e.AppendBinary(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := e.Pack()
+				data, err := p.AppendBinary(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if dim > 1 && len(data) > len(plain)/2 || len(data) >= len(plain) {
+					t.Errorf("%v dim %d: %d bytes, %d before", f, dim, len(data), len(plain))
+				}
+				m, err := Decode(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				again, err := m.(*Expansion).Pack().AppendBinary(nil)
+				if err != nil || !bytes.Equal(again, data) {
+					t.Errorf("%v dim %d: written again, the bytes are others: %v", f, dim, err)
+				}
+				old, fast := e.Compile(), m.(*Expansion).Compile()
+				compiled := old.(*Expansion).fast != nil
+				for range 50 {
+					x := pointtest.Random(r, dim, dim > 30)
+					if got := m.Decision(x); got != p.Decision(x) {
+						t.Fatalf("%v dim %d: %g, decoded %g", f, dim, p.Decision(x), got)
+					}
+					if f.Kind != vec.RBF && f.Kind != vec.Laplacian {
+						continue
+					}
+					if d := math.Abs(m.Decision(x) - e.Decision(x)); d > size*0x1p-24+1e-12*size {
+						t.Errorf("%v dim %d: a decision moves by %g", f, dim, d)
+					}
+					if d := math.Abs(old.Decision(x) - fast.Decision(x)); compiled && d > 1e-13*(size+1) {
+						t.Errorf("%v dim %d: a compiled decision moves by %g", f, dim, d)
+					}
+				}
+			}
+		}
+	}
+	b := kernel.New(funcs[0])
+	b.Append(stream.Vec{Val: []float32{1}})
+	for _, c := range []float64{1e39, 1e-60} {
+		if e := New(b, []float64{c}, 0); e.Pack() != algos.Model(e) {
+			t.Errorf("a coefficient of %g is packed", c)
+		}
+	}
+	if e := New(kernel.New(funcs[0]), nil, 0); e.Pack() != algos.Model(e) {
+		t.Error("no points are packed")
+	}
+}
+
 // An offset is added to every decision, alone and in company, and survives
 // encoding; without one the encoding is that of models that know of none.
 func TestOffset(t *testing.T) {
@@ -153,7 +227,7 @@ func TestLengths(t *testing.T) {
 		b.Append(stream.Vec{Val: []float32{float32(i), 1}})
 	}
 	for _, coef := range [][]float64{{1, 2, 3}, {1, 2}, {1, 2, 3, 4}, nil} {
-		data, err := View(b, coef).AppendBinary(nil)
+		data, err := View(b, coef, 0).AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +263,7 @@ func TestDecodeDegree(t *testing.T) {
 		f.Degree = -3
 		b := kernel.New(f)
 		b.Append(stream.Vec{Val: []float32{1}})
-		data, err := View(b, []float64{1}).AppendBinary(nil)
+		data, err := View(b, []float64{1}, 0).AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,11 +62,9 @@ func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
 			}
 		}
 	}
-	const rowsAtOnce, colsAtOnce = 64, 2048 // as in rows.Each
 	for _, p := range ps {
 		p.part = extend(p.part[:0], m)
 	}
-	block := make([]float32, rowsAtOnce*colsAtOnce)
 	xs := make([]stream.Vec, 0, rowsAtOnce)
 	for len(idx) > 0 {
 		n := min(len(idx), rowsAtOnce)
@@ -74,17 +72,14 @@ func AdvanceAll(ps []*Problem, rests [][]int32, cache *rows.Cache) {
 		for _, i := range idx[:n] {
 			xs = append(xs, b.Row(int(i)))
 		}
-		for lo := 0; lo < m; lo += colsAtOnce {
-			hi := min(m, lo+colsAtOnce)
-			b.Block(block, hi-lo, xs, lo, hi)
+		now := idx
+		eachBlock(b, xs, func(r, lo, hi int, k []float32) {
 			for _, p := range ps {
-				for r, i := range idx[:n] {
-					if d := p.D[i]; d != 0 {
-						vec.AxpyMixed(d, block[r*(hi-lo):(r+1)*(hi-lo)], p.part[lo:hi])
-					}
+				if d := p.D[now[r]]; d != 0 {
+					vec.AxpyMixed(d, k, p.part[lo:hi])
 				}
 			}
-		}
+		})
 		cache.Evals += int64(n * m)
 		idx = idx[n:]
 	}

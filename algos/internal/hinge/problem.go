@@ -11,9 +11,11 @@ package hinge
 
 import (
 	"math"
+	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/stream"
@@ -231,9 +233,7 @@ func (p *Problem) Advance(rest []int32) {
 }
 
 func (p *Problem) advance(others *kernel.Basis, rest []int32) {
-	const rowsAtOnce, colsAtOnce = 64, 2048 // as in rows.Each
 	p.part = extend(p.part[:0], len(rest))
-	block := make([]float32, rowsAtOnce*colsAtOnce)
 	xs := make([]stream.Vec, 0, rowsAtOnce)
 	for idx := p.idx; len(idx) > 0; {
 		n := min(len(idx), rowsAtOnce)
@@ -241,19 +241,40 @@ func (p *Problem) advance(others *kernel.Basis, rest []int32) {
 		for _, i := range idx[:n] {
 			xs = append(xs, p.Basis.Row(int(i)))
 		}
-		for lo := 0; lo < len(rest); lo += colsAtOnce {
-			hi := min(len(rest), lo+colsAtOnce)
-			others.Block(block, hi-lo, xs, lo, hi)
-			for r, i := range idx[:n] {
-				vec.AxpyMixed(p.D[i], block[r*(hi-lo):(r+1)*(hi-lo)], p.part[lo:hi])
-			}
-		}
+		eachBlock(others, xs, func(r, lo, hi int, k []float32) {
+			vec.AxpyMixed(p.D[idx[r]], k, p.part[lo:hi])
+		})
 		p.Rows.Evals += int64(n * len(rest))
 		idx = idx[n:]
 	}
 	for r, i := range rest {
 		p.S[i] += p.part[r]
 	}
+}
+
+const rowsAtOnce, colsAtOnce = 64, 2048 // as in rows.Each
+
+// advance is scratch for kernel values.
+type advance struct{ block, x []float32 }
+
+var advancing = sync.Pool{New: func() any { return &advance{block: make([]float32, rowsAtOnce*colsAtOnce)} }}
+
+// eachBlock calls visit with the kernel values k of each of at most rowsAtOnce
+// vectors, by number, with the points lo ≤ j < hi of b, in pieces that cover all
+// points. For any one point the calls come in order of r; others may come at the
+// same time.
+func eachBlock(b *kernel.Basis, xs []stream.Vec, visit func(r, lo, hi int, k []float32)) {
+	par.Split(b.Len(), vec.Width, b.Work(len(xs)*b.Len()), func(from, to int) {
+		s := advancing.Get().(*advance)
+		defer advancing.Put(s)
+		for lo := from; lo < to; lo += colsAtOnce {
+			hi := min(to, lo+colsAtOnce)
+			s.x = b.Values(s.x, s.block, hi-lo, xs, lo, hi)
+			for r := range xs {
+				visit(r, lo, hi, s.block[r*(hi-lo):(r+1)*(hi-lo)])
+			}
+		}
+	})
 }
 
 // Ridge returns α'Qα.

@@ -12,8 +12,11 @@ type Entry struct {
 
 // Compare orders entries by value, then by index.
 func Compare(a, b Entry) int {
-	if c := cmp.Compare(a.V, b.V); c != 0 {
-		return c
+	switch {
+	case a.V < b.V: // cmp.Compare asks for NaN, too
+		return -1
+	case a.V > b.V:
+		return 1
 	}
 	return cmp.Compare(a.I, b.I)
 }

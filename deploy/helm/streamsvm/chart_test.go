@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +174,7 @@ func TestManifests(t *testing.T) {
 	}{
 		"as it comes":  {"train.enabled=true", "ServiceAccount NetworkPolicy ConfigMap Service StatefulSet ConfigMap Service StatefulSet PodDisruptionBudget"},
 		"everything":   {everything, "ServiceAccount NetworkPolicy ServiceMonitor ConfigMap Service StatefulSet ConfigMap Service StatefulSet PodDisruptionBudget ScaledObject ConfigMap Service StatefulSet PodDisruptionBudget ScaledObject"},
+		"no volume":    {"train.storage.topic=state", "ServiceAccount NetworkPolicy ConfigMap Service StatefulSet ConfigMap Service StatefulSet PodDisruptionBudget"},
 		"only a model": {"train.enabled=false,networkPolicy.enabled=false,serviceAccount.create=false,predict.config.topics=null,predict.config.group=null,predict.config.predictions-topic=null", "ConfigMap Service StatefulSet PodDisruptionBudget"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,7 +218,16 @@ func TestManifests(t *testing.T) {
 						t.Errorf("%s is not probed", name)
 					}
 					replicas, policy, claims := at(m, "spec", "replicas"), at(m, "spec", "podManagementPolicy"), at(m, "spec", "volumeClaimTemplates", 0, "spec", "accessModes", 0)
-					if role == "train" && (replicas != 1 || claims != "ReadWriteOncePod") || role != "train" && (policy != "Parallel" || claims != nil) {
+					volume := any("ReadWriteOncePod")
+					if strings.Contains(c.set, "storage.topic") {
+						volume = nil
+					}
+					mounts, _ := at(box, "volumeMounts").([]any)
+					mounted := slices.ContainsFunc(mounts, func(m any) bool { return at(m, "mountPath") == "/state" })
+					if mounted != (role == "train" && volume != nil) {
+						t.Errorf("%s mounts %v", name, mounts)
+					}
+					if role == "train" && (replicas != 1 || claims != volume) || role != "train" && (policy != "Parallel" || claims != nil) {
 						t.Errorf("%s: replicas %v, policy %v, claims %v", name, replicas, policy, claims)
 					}
 					if _, fixed := replicas.(int); fixed == strings.Contains(c.set, role+".autoscaling.enabled=true") {

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -33,7 +35,8 @@ type Options struct {
 	// picks a free one.
 	Addr string
 	// DataDir holds topics, records and group offsets over restarts, also over
-	// SIGKILL; it is created if absent. Empty keeps the whole log in memory.
+	// SIGKILL, which aborts the transactions that are open; it is created if absent.
+	// Empty keeps the whole log in memory.
 	DataDir string
 	// Log receives the broker's errors and warnings; nil drops them.
 	Log *slog.Logger
@@ -47,6 +50,7 @@ type Options struct {
 type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
+	dir     string
 }
 
 // Start starts a broker.
@@ -91,18 +95,36 @@ func Start(o Options) (*Broker, error) {
 	if o.Log != nil {
 		opts = append(opts, kfake.WithLogger(logger{o.Log}))
 	}
+	killed := false
+	if o.DataDir != "" {
+		if killed, err = wasKilled(o.DataDir); err != nil {
+			return nil, fmt.Errorf("broker: %w", err)
+		}
+	}
 	c, err := kfake.NewCluster(append(opts, o.More...)...)
 	if err != nil {
 		return nil, fmt.Errorf("broker: cannot listen on %s: %w", o.Addr, err)
 	}
-	return &Broker{cluster: c, addr: c.ListenAddrs()[0]}, nil
+	b := &Broker{cluster: c, addr: c.ListenAddrs()[0], dir: o.DataDir}
+	if killed {
+		if err := b.endTransactions(o.TLS); err != nil {
+			c.Close() // and not b: what was open is still
+			return nil, fmt.Errorf("broker: ending the transactions that were open: %w", err)
+		}
+	}
+	return b, nil
 }
 
 // Addr returns the host:port that the broker listens on.
 func (b *Broker) Addr() string { return b.addr }
 
 // Close stops the broker and, with a DataDir, writes what is not written yet.
-func (b *Broker) Close() { b.cluster.Close() }
+func (b *Broker) Close() {
+	b.cluster.Close()
+	if b.dir != "" {
+		_ = os.WriteFile(filepath.Join(b.dir, closedFile), nil, 0o666) // else the next start looks for open transactions
+	}
+}
 
 // Compact cleans the compacted topics now.
 func (b *Broker) Compact() { b.cluster.Compact() }

@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"math"
 	"net/http"
 	"sort"
@@ -153,7 +152,7 @@ func (a *Axis) text(v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-//go:embed chart.html chart.js style.css uplot
+//go:embed chart.js style.css uplot
 var files embed.FS
 
 func read(names ...string) string {
@@ -169,24 +168,13 @@ func read(names ...string) string {
 }
 
 var (
+	styles = Markup(read("uplot/uPlot.min.css", "style.css"))
 	script = read("uplot/uPlot.iife.min.js", "chart.js")
 	digest = sha256.Sum256([]byte(script))
-	base   = template.Must(template.New("").Funcs(template.FuncMap{
-		"stylesheet": func() template.CSS { return template.CSS(read("uplot/uPlot.min.css", "style.css")) },
-		"script":     func() template.JS { return template.JS(script) },
-	}).Parse(read("chart.html")))
 )
 
 // Digest is the script's hash in the form of a Content-Security-Policy.
 func Digest() string { return "sha256-" + base64.StdEncoding.EncodeToString(digest[:]) }
-
-// Page returns the template of a page of which the text is given. It can use
-// the templates "style", in its head, "theme", a button that changes between light
-// and dark, "chart", of a *Chart, and "table", of a *Table; at its end it has a
-// script element with {{script}} or with what Script serves.
-func Page(text string) *template.Template {
-	return template.Must(template.Must(base.Clone()).New("page").Parse(text))
-}
 
 // Script serves the script.
 func Script(w http.ResponseWriter, r *http.Request) {

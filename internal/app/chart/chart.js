@@ -144,7 +144,7 @@
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
 		}));
 		const colour = k => css(chart.marks[k].tick ? "--soft" : "--m" + k % 3);
-		(chart.marks || []).forEach((m, k) => series.push({label: m.name, stroke: colour(k), width: 1, dash: [2, 3], points: {show: false}, value: () => ""}));
+		(chart.marks || []).forEach((m, k) => series.push({label: m.name, class: m.tick ? "tick" : null, stroke: colour(k), width: 1, dash: [2, 3], points: {show: false}, value: () => ""}));
 
 		const marks = u => (chart.marks || []).forEach((m, k) => {
 			if (!u.series[1 + chart.series.length + k].show) return;

@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -18,11 +17,11 @@ var nan, inf = math.NaN(), math.Inf(1)
 // drawn returns what the script gets to see.
 func drawn(t *testing.T, c *Chart) (html string, data map[string]any) {
 	t.Helper()
-	var b bytes.Buffer
-	if err := Page(`{{template "chart" .}}`).Execute(&b, c); err != nil {
+	var h HTML
+	if err := h.Chart(c); err != nil {
 		t.Fatal(err)
 	}
-	html = b.String()
+	html = h.String()
 	_, text, _ := strings.Cut(html, `<script type="application/json">`)
 	text, _, ok := strings.Cut(text, "</script>")
 	if !ok {
@@ -123,5 +122,32 @@ func TestScript(t *testing.T) {
 	}
 	if text := read("uplot/LICENSE"); !strings.Contains(text, "MIT") {
 		t.Error("uPlot's licence is not there")
+	}
+}
+
+// Text from elsewhere is text: between tags, in attributes and in the data of the
+// script.
+func TestEscape(t *testing.T) {
+	bad := `</script></title>"'><img src=x onerror=a()>&amp;`
+	var h HTML
+	c := Chart{Title: bad, Caption: bad, X: Axis{Label: bad}, Series: []Series{{Name: bad, X: []float64{1}, Y: []eval.Number{1}}}}
+	if err := h.Charts([]Chart{c, c}); err != nil {
+		t.Fatal(err)
+	}
+	h.Tables([]Table{{Title: bad, Head: []string{bad, "b", "c", "d", "e"}, Rows: [][]string{{bad, bad}}, Heat: [][]float64{{.5}}, Note: bad}})
+	text := h.String()
+	for _, part := range []string{"<img", `"'>`, "&amp;amp;amp;"} {
+		if strings.Contains(text, part) {
+			t.Errorf("%s in\n%s", part, text)
+		}
+	}
+	if n := strings.Count(text, "&lt;/script&gt;&lt;/title&gt;&#34;&#39;&gt;&lt;img src=x onerror=a()&gt;&amp;amp;"); n != 16 {
+		t.Errorf("%d times the text in\n%s", n, text)
+	}
+	if n := strings.Count(text, "</script>"); n != 2 {
+		t.Errorf("%d scripts end in\n%s", n, text)
+	}
+	if !strings.Contains(text, `style="--heat:50%"`) {
+		t.Errorf("no heat in\n%s", text)
 	}
 }

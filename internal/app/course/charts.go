@@ -57,6 +57,10 @@ func (c *Course) Charts(now *Now) []chart.Chart {
 	return charts
 }
 
+// mostTunes is how often options may be chosen anew for marks to say something:
+// some learners do so all the time.
+const mostTunes = 20
+
 // marks returns what has happened, by the number of examples scored before it.
 func (c *Course) marks(now *Now) (list []chart.Marks) {
 	add := func(name string, at []float64, tick bool) {
@@ -71,8 +75,10 @@ func (c *Course) marks(now *Now) (list []chart.Marks) {
 			cuts = append(cuts, float64(cut.At-now.Unscored))
 		}
 	}
-	for _, at := range c.tunes {
-		tunes = append(tunes, float64(at)-float64(now.Unscored))
+	if len(c.tunes) <= mostTunes {
+		for _, at := range c.tunes {
+			tunes = append(tunes, float64(at)-float64(now.Unscored))
+		}
 	}
 	for i := range c.versions {
 		versions = append(versions, c.versions[i].measure("prequential_examples"))

@@ -7,6 +7,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // Grant is a permission on one resource, in the words of kafka-acls.sh.
@@ -25,12 +26,14 @@ func onTopic(name string, operations []string) Grant {
 	return Grant{Resource: "topic", Name: name, Operations: operations}
 }
 
-// grantsOnTransactions returns the grants on the ids under which models and dead letters
-// are written. Who holds them can stop the trainer that writes.
+// grantsOnTransactions returns the grants on the ids under which models, checkpoints and
+// dead letters are written. Who holds them can stop the trainer that writes.
 func (p *Plan) grantsOnTransactions() (out []Grant) {
 	write := []string{"Write"}
 	if p.ModelTopic != "" {
 		out = append(out, Grant{Resource: "transactional-id", Name: modeltopic.TransactionalID(p.ModelTopic, p.Model), Operations: write})
+	} else if topic, ok := statetopic.Topic(p.Checkpoint); ok {
+		out = append(out, Grant{Resource: "transactional-id", Name: statetopic.TransactionalID(topic, p.Model), Operations: write})
 	}
 	if p.DeadLetters != "" && len(p.reads()) > 0 {
 		out = append(out, Grant{Resource: "transactional-id", Name: deadletter.TransactionalIDs(p.reads()[0] + p.DeadLetters), Operations: write, Prefix: true})
@@ -46,6 +49,9 @@ func (p *Plan) GrantsToTrain() []Grant {
 	}
 	if p.ModelTopic != "" {
 		out = append(out, onTopic(p.ModelTopic, toKeep))
+	}
+	if topic, ok := statetopic.Topic(p.Checkpoint); ok {
+		out = append(out, onTopic(topic, toKeep))
 	}
 	if p.DeadLetters != "" {
 		for _, name := range p.reads() {
@@ -80,6 +86,25 @@ func (p *Plan) GrantsToPredict(predictions, errors, distilled string) []Grant {
 	if p.Group != "" { // transactions of every member
 		out = append(out, Grant{Resource: "group", Name: p.Group, Operations: toRead},
 			Grant{Resource: "transactional-id", Name: p.Group + "-", Operations: []string{"Write", "Describe"}, Prefix: true})
+	}
+	return out
+}
+
+// GrantsToSum returns what sum needs; the topic of errors may be "".
+func (p *Plan) GrantsToSum(sums, errors string) []Grant {
+	return append(p.GrantsToPredict("", errors, ""), onTopic(sums, []string{"Read", "Write", "Create"}))
+}
+
+// GrantsToSolve returns what solve needs.
+func (p *Plan) GrantsToSolve(sums string) []Grant {
+	var out []Grant
+	for _, name := range p.Topics {
+		out = append(out, onTopic(name, toRead))
+	}
+	out = append(out, onTopic(sums, []string{"Read", "Create"}))
+	if p.ModelTopic != "" {
+		out = append(out, onTopic(p.ModelTopic, toKeep),
+			Grant{Resource: "transactional-id", Name: modeltopic.TransactionalID(p.ModelTopic, p.Model), Operations: []string{"Write"}})
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -40,7 +41,7 @@ type Plan struct {
 	DeadLetters    string // suffix of topics
 	Group          string // is told about progress
 
-	Checkpoint string // directory
+	Checkpoint string // directory, or kafka://TOPIC
 	Retain     int    // checkpoints to keep
 
 	// Settings is what is wrong with the settings, Summary what they are if
@@ -147,6 +148,9 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	reachable := d.advertised(ctx, cluster)
 	readable := d.inputs(ctx, cluster)
 	d.outputs(ctx)
+	if topic, ok := statetopic.Topic(d.Checkpoint); ok {
+		snap = d.stateTopic(ctx, topic)
+	}
 	d.transactions(ctx, cluster)
 	d.consumerGroup(ctx)
 	if d.registry(ctx) && readable && reachable && d.same(ctx, snap) {

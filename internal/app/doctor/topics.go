@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
@@ -27,8 +28,11 @@ import (
 // if there is one.
 func (d *checkup) checkpoints() *checkpoint.Snapshot {
 	if d.Checkpoint == "" {
-		d.warn("checkpoint", "none is kept: after every restart learning begins again from nothing", "set checkpoint to a directory that outlives the process")
+		d.warn("checkpoint", "none is kept: after every restart learning begins again from nothing", "set checkpoint to a directory that outlives the process, or to kafka://TOPIC")
 		return nil
+	}
+	if _, ok := statetopic.Topic(d.Checkpoint); ok {
+		return nil // the cluster comes first
 	}
 	subject := "checkpoint " + d.Checkpoint
 	dir := d.Checkpoint
@@ -58,6 +62,11 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 		d.fail(d.Code(err), subject, err.Error(), "streamsvm inspect "+d.Checkpoint)
 		return nil
 	}
+	return d.fits(subject, snap)
+}
+
+// fits says whether training goes on from the checkpoint, and returns it.
+func (d *checkup) fits(subject string, snap *checkpoint.Snapshot) *checkpoint.Snapshot {
 	if snap == nil {
 		d.ok(subject, "there is none yet: this is a first start")
 		return nil
@@ -66,11 +75,57 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 		return snap // the reason is among the settings' findings
 	}
 	if err := d.Learner.Fits(snap); err != nil {
-		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm inspect "+d.Checkpoint+"), or another directory")
+		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm inspect "+d.Checkpoint+"), or another "+d.place())
 		return snap
 	}
 	d.ok(subject, "goes on after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))
 	return snap
+}
+
+// place says what keeps the checkpoints.
+func (d *checkup) place() string {
+	if _, ok := statetopic.Topic(d.Checkpoint); ok {
+		return "topic"
+	}
+	return "directory"
+}
+
+// stateTopic looks at the topic of the checkpoints, and returns the newest valid
+// one, if there is one.
+func (d *checkup) stateTopic(ctx context.Context, name string) *checkpoint.Snapshot {
+	subject := "topic " + name
+	t, good := d.topic(ctx, name, need{"Write", "to keep checkpoints"}, need{"Read", "to go on from them after a restart"})
+	if t == nil {
+		d.missing(ctx, name, " --partitions 1 --config cleanup.policy=compact")
+		return nil
+	}
+	if t.partitions != nil {
+		if why, setting := statetopic.Unfit(len(t.partitions), t.config, d.MaxRecordBytes); why != "" {
+			todo := "set checkpoint to another topic"
+			if setting != "" {
+				todo = d.tool("kafka-configs.sh") + " --alter --entity-type topics --entity-name " + name + " --add-config " + setting
+			}
+			d.fail(cli.Config, subject, why, todo)
+			return nil
+		}
+	}
+	if !good {
+		return nil
+	}
+	subject = "checkpoint " + d.Checkpoint
+	states, err := statetopic.Read(ctx, statetopic.ReadOptions{Config: d.Kafka, Topic: name, Name: d.Model, MaxDown: triedFor})
+	if err != nil {
+		d.fail(cli.Unavailable, subject, err.Error(), "")
+		return nil
+	}
+	var snap *checkpoint.Snapshot
+	if len(states) > 0 {
+		if snap, err = states[0].Newest(); err != nil {
+			d.fail(d.Code(err), subject, err.Error(), "streamsvm inspect "+d.Checkpoint)
+			return nil
+		}
+	}
+	return d.fits(subject, snap)
 }
 
 // need is an operation on a topic, as kafka-acls.sh calls it, and what for.
@@ -325,7 +380,7 @@ func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	}
 	for _, name := range renewed {
 		d.fail(cli.Data, "topic "+name, "it has been deleted and created again since the checkpoint, whose offsets mean other records now",
-			"start over with another checkpoint directory, or go on with --on-out-of-range earliest or latest")
+			"start over with another checkpoint "+d.place()+", or go on with --on-out-of-range earliest or latest")
 	}
 	return len(renewed) == 0
 }
@@ -360,11 +415,11 @@ func (d *checkup) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 		case next < first[p]:
 			good = false
 			d.fail(cli.Data, subject, fmt.Sprintf("retention has overtaken the checkpoint: it goes on at offset %d, but the topic begins at %d; %d records are lost", next, first[p], first[p]-next),
-				"accept that with --on-out-of-range earliest, or start over with another checkpoint directory")
+				"accept that with --on-out-of-range earliest, or start over with another checkpoint "+d.place())
 		case next > end[p]:
 			good = false
 			d.fail(cli.Data, subject, fmt.Sprintf("the checkpoint goes on at offset %d, but the topic ends at %d: it was created again, or has lost records", next, end[p]),
-				"start over with another checkpoint directory, or accept a jump with --on-out-of-range")
+				"start over with another checkpoint "+d.place()+", or accept a jump with --on-out-of-range")
 		}
 	}
 	age := time.Since(snap.Header.Created)

@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -21,6 +23,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
 // Description says what a file or topic is, and what it holds.
@@ -199,10 +202,17 @@ func File(ctx context.Context, path string, weights int) ([]Description, error) 
 func (d *Description) checkpoint() error {
 	d.Kind = "checkpoint"
 	info, err := checkpoint.Inspect(d.Path)
-	if info == nil {
-		return err
+	if info != nil {
+		d.header(&info.Header)
+		for _, s := range info.Sections {
+			d.Sections = append(d.Sections, section{s.Name, s.Size, hash(s.Hash), s.OK})
+		}
 	}
-	h := info.Header
+	return err
+}
+
+// header describes what the header of a checkpoint says.
+func (d *Description) header(h *checkpoint.Header) {
 	d.Format, d.Epoch, d.Seq, d.StreamSVM, d.Learner = h.Format, h.Epoch, h.Seq, h.StreamSVM, h.Learner
 	d.Examples, d.ModelVersion, d.StateHash = h.Examples, h.ModelVersion, hash(h.StateHash)
 	if !h.Created.IsZero() {
@@ -214,11 +224,37 @@ func (d *Description) checkpoint() error {
 		}
 		d.Meta[kv[0]] = kv[1]
 	}
-	for _, s := range info.Sections {
-		d.Sections = append(d.Sections, section{s.Name, s.Size, hash(s.Hash), s.OK})
-	}
 	d.Partitions = Positions(h.Offsets)
-	return err
+}
+
+// States describes the checkpoints that a state topic holds, the newest of each
+// state first. The error is about the content of one; its description is there all
+// the same.
+func States(topic string, states []statetopic.State) (out []Description, err error) {
+	for i := range states {
+		err = errors.Join(err, states[i].Err)
+		for _, s := range states[i].Snapshots {
+			d := Description{Path: s.Path, Kind: "checkpoint"}
+			if s.Err != nil {
+				d.Damage = s.Err.Error()
+				err = errors.Join(err, s.Err)
+			} else {
+				d.Bytes = s.Bytes
+				d.header(&s.Header)
+				for _, x := range s.Sections {
+					d.Sections = append(d.Sections, section{x.Name, uint64(len(x.Data)), hash(xxhash.Sum64(x.Data)), true})
+				}
+			}
+			out = append(out, d)
+		}
+	}
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("topic %s holds no checkpoint", topic)
+	}
+	if err != nil {
+		err = cli.Fail(cli.Data, err)
+	}
+	return out, err
 }
 
 // Positions returns offsets in order of their partitions.

@@ -1,9 +1,8 @@
 package status
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -18,15 +17,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-//go:embed page.html
-var pageText string
-
-var pageTemplate = chart.Page(pageText)
-
 // policy lets the page run the script of this program and fetch itself.
 const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// page is what page.html shows.
+// page is what a page shows.
 type page struct {
 	Title, State, Where, Version, Up string
 	Problem                          string
@@ -82,8 +76,8 @@ func (p *page) write(w http.ResponseWriter, q *http.Request, c *course.Course) {
 	}
 	p.Versions, p.Pair = c.Versions(moves), c.Compare(chosen("a"), chosen("b"))
 	p.Aliases, p.Admin = aliases(moves), p.board.Admin
-	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, p); err != nil {
+	text, err := p.html()
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -93,7 +87,7 @@ func (p *page) write(w http.ResponseWriter, q *http.Request, c *course.Course) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(b.Bytes())
+	_, _ = io.WriteString(w, text)
 }
 
 // Board is what a page has of the aliases of its model.

@@ -347,7 +347,7 @@ func TestServing(t *testing.T) {
 			{Alias: "old", Version: 1, At: time.UnixMilli(5000)},
 		}
 	}})
-	// Circles around versions 4 and 6, and what the aliases stand for now.
+	// Circles around versions 4 and 6, and what each alias stands for.
 	for _, want := range []string{
 		`{"name":"champion","x":[0,2],"y":[0.5,0.5],"look":"dots"}`, `value="rollback"`,
 		`<tr><th scope="row">champion</th><td class="n">6</td><td class="n">4</td><td>1970-01-01 00:00:04</td><td>&lt;i&gt;</td>`, `<th scope="row">old</th><td class="n">1</td>`,

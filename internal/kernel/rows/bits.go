@@ -61,7 +61,7 @@ func (b *bitset) set(i int, x stream.Vec) {
 	if i == len(b.odd) {
 		b.odd = append(b.odd, true)
 		b.odds++
-		if i%group == 0 {
+		if i%group == 0 && b.dim <= bitFeatures {
 			b.words = append(b.words, make([]uint64, group*b.width())...)
 		}
 	}

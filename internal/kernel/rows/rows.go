@@ -49,7 +49,6 @@ type Cache struct {
 	// Scratch.
 	block []float32
 	in    []member // the rows of the present group
-	miss  []int32  // those of them that lack columns of the present page
 }
 
 // slot is a row held: its first len(k) columns as they were at tick.

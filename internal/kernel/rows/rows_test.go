@@ -2,7 +2,9 @@ package rows
 
 import (
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -130,7 +132,9 @@ func TestGroupsGo(t *testing.T) {
 // Pieces of rows have the values of the points whatever is held, while points are
 // appended and truncated, and more rows are asked for than there is room for.
 func TestEach(t *testing.T) {
-	for _, bytes := range []int{0, 40 * 4 * 5000, 1 << 30} {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for k, bytes := range []int{0, 40 * 4 * 5000, 1 << 30, 0, 1 << 30} {
+		runtime.GOMAXPROCS(1 + k%3)
 		r := rng.New(uint64(bytes), "rows.each")
 		b := kernel.New(kernels[1])
 		c := New(b, bytes)
@@ -158,26 +162,29 @@ func TestEach(t *testing.T) {
 					}
 				}
 				want := make([]float32, n)
-				next := make([]int, len(idx))
-				for i := range next {
-					next[i] = from
-				}
+				var one sync.Mutex // pieces may come at the same time
+				seen := make([]int, n)
 				c.Each(idx, from, n, true, func(i, at int, k []float32) {
-					if next[i] != at {
-						t.Fatalf("row %d: columns from %d, want %d", i, at, next[i])
-					}
-					next[i] += len(k)
+					one.Lock()
+					defer one.Unlock()
 					b.Between(want, n, []int32{idx[i]}, at, at+len(k))
 					for j, v := range k {
+						if seen[at+j] != i {
+							t.Errorf("column %d: row %d, want %d", at+j, i, seen[at+j])
+						}
+						seen[at+j]++
 						if v != want[j] {
-							t.Fatalf("K(%d,%d) is %g, want %g", idx[i], at+j, v, want[j])
+							t.Errorf("K(%d,%d) is %g, want %g", idx[i], at+j, v, want[j])
 						}
 					}
 				})
-				for i, to := range next {
-					if to != n {
-						t.Fatalf("row %d ends at %d of %d", i, to, n)
+				for j, rows := range seen[from:] {
+					if rows != len(idx) {
+						t.Fatalf("column %d has %d rows of %d", from+j, rows, len(idx))
 					}
+				}
+				if t.Failed() {
+					return
 				}
 			}
 			if c.held > c.limit() {

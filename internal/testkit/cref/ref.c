@@ -85,3 +85,65 @@ void ref_axpy_mixed(double c, const float *restrict k, double *restrict y, size_
     for (size_t i = 0; i < n; i++)
         y[i] += c * k[i];
 }
+
+// ref_fmas does n fused multiply-adds, as many at a time as the machine can:
+// enough sums, in registers, that none waits for its own last one.
+#ifdef __AVX512F__
+enum { SUMS = 12 };
+#else
+enum { SUMS = 5 };
+#endif
+float ref_fmas(size_t n) {
+    vector s[SUMS], a, b;
+    for (int k = 0; k < LANES; k++) {
+        a[k] = 0.999f;
+        b[k] = 1e-3f * (float)k;
+    }
+    for (int k = 0; k < SUMS; k++)
+        s[k] = b * (float)k;
+    for (size_t i = 0; i < n; i += SUMS * LANES)
+#pragma GCC unroll 12
+        for (int k = 0; k < SUMS; k++)
+            s[k] = s[k] * a + b;
+    float out = 0;
+    for (int k = 0; k < SUMS; k++)
+        for (int j = 0; j < LANES; j++)
+            out += s[k][j];
+    return out;
+}
+
+// ref_read reads n floats, n a multiple of 128, so many times, as fast as the
+// machine can.
+float ref_read(const float *x, size_t n, size_t times) {
+    vector s[8] = {0};
+    for (; times > 0; times--) {
+        for (size_t i = 0; i < n; i += 8 * LANES)
+#pragma GCC unroll 8
+            for (int k = 0; k < 8; k++)
+                s[k] += *(const vector *)(x + i + k * LANES);
+        __asm__ volatile("" ::: "memory"); // or one pass would do for all
+    }
+    float out = 0;
+    for (int k = 0; k < 8; k++)
+        for (int j = 0; j < LANES; j++)
+            out += s[k][j];
+    return out;
+}
+
+// ref_exps sets y to the exponentials of the n floats of x, so many times.
+void ref_exps(const float *restrict x, float *restrict y, size_t n, size_t times) {
+    for (; times > 0; times--) {
+        for (size_t i = 0; i < n; i++)
+            y[i] = expf(x[i]);
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+// ref_coses does the same with cosines.
+void ref_coses(const float *restrict x, float *restrict y, size_t n, size_t times) {
+    for (; times > 0; times--) {
+        for (size_t i = 0; i < n; i++)
+            y[i] = cosf(x[i]);
+        __asm__ volatile("" ::: "memory");
+    }
+}

@@ -104,6 +104,10 @@ class Fields:
             raise self.fail(f"{name}: a number is negative")
         return a
 
+    def signed(self, name: str) -> npt.NDArray[np.int64]:
+        """Numbers of 32 bits."""
+        return self._array(name, "<i4").astype(np.int64)
+
     def count(self, name: str) -> int:
         """Begins a list of field sequences and returns how many there are."""
         self.group(name)

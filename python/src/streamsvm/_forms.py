@@ -77,6 +77,101 @@ class Linear(Form):
         return self.bias + x.total(np.where(known, x.val * self.weights[np.where(known, x.idx, 0)] if n else 0.0, 0.0))
 
 
+def _listed(f: Fields, dim: int, n: int) -> tuple[I64, Sparse]:
+    """The features that points have, and the points as vectors of these."""
+    f.flag("sparse")
+    if f.flag("full"):
+        val = f.floats("val", "<f4")
+        if dim < 1 or len(val) != n * dim:
+            raise f.fail(f"val: {len(val)} numbers do not make {n} points of {dim} features")
+        cols, points = np.arange(dim), Dense(val.reshape(n, dim)).sparse()
+    else:
+        ends, idx, val = f.ints("ends"), f.ints("idx"), f.floats("val", "<f4")
+        ptr = np.concatenate([np.zeros(1, np.int64), ends])
+        if len(ends) != n or len(idx) != len(val) or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
+            raise f.fail("ends: they do not cut idx and val into points")
+        rows = np.repeat(np.arange(n), np.diff(ptr))
+        if (idx >= dim).any() or ((np.diff(idx) <= 0) & (np.diff(rows) == 0)).any():
+            raise f.fail("idx: features are out of order")
+        cols, at = np.unique(idx, return_inverse=True)
+        points = Sparse(ptr, at.astype(np.int64), val, len(cols))
+    return cols, points
+
+
+def _unpacked(f: Fields, dim: int, n: int) -> tuple[I64, Sparse]:
+    """What _listed returns, of points whose values are codes of a few bits."""
+    f.flag("sparse")
+    gaps, count = f.integer("gaps", -1, 16), f.integer("count", 0, 31)
+    widths = np.frombuffer(f.blob("widths"), np.uint8).astype(np.int64)
+    exps = np.frombuffer(_even(f.blob("exponents")), "<i2").astype(np.int64)
+    bases, values = f.signed("bases"), f.floats("values", "<f4")
+    data = f.blob("bits")
+    fail = f.fail("bits: the points cannot be read")
+    if not 0 < dim <= 1 << 16 or not len(widths) == len(exps) == len(bases) == dim or (widths > 32).any() or len(data) < n:
+        raise fail
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+    if gaps < 0:
+        total = (int(widths.sum()) + 7) // 8 * 8
+        if len(bits) != n * total:
+            raise fail
+        idx = np.tile(np.arange(dim), n)
+        at = (np.arange(n)[:, None] * total + (np.cumsum(widths) - widths)[None, :]).ravel()
+        ptr = np.arange(n + 1) * dim
+    else:
+        # A point is read after the other, since where a feature is says how long it is.
+        text, found, starts, ends, place = bits.tobytes(), [], [], [0], 0
+        size = widths.tolist()
+
+        def number(width: int) -> int:
+            nonlocal place
+            v = sum(b << k for k, b in enumerate(text[place : place + width]))
+            place += width
+            return v
+
+        for _ in range(n):
+            last = -1
+            for _ in range(number(count)):
+                stop = text.find(0, place)
+                last += 1 + ((stop - place) << gaps)
+                place = stop + 1
+                last += number(gaps)
+                if stop < 0 or last >= dim:
+                    raise fail
+                found.append(last)
+                starts.append(place)
+                place += size[last]
+            ends.append(len(found))
+            place = (place + 7) // 8 * 8
+        if place != len(text):
+            raise fail
+        idx, at, ptr = np.array(found, np.int64), np.array(starts, np.int64), np.array(ends, np.int64)
+    codes = np.zeros(len(idx), np.int64)
+    for k in range(int(widths.max())):
+        here = widths[idx] > k
+        codes[here] |= bits[at[here] + k].astype(np.int64) << k
+    exp, base = exps[idx], bases[idx] + codes
+    val = np.zeros(len(idx), np.float32)
+    plain, listed = exp == 0x7FFE, exp == 0x7FFF
+    grid = ~(plain | listed)
+    if (base[listed] < 0).any() or (base[listed] >= len(values)).any() or (exp[grid] < -149).any() or (exp[grid] > 127).any():
+        raise fail
+    val[plain] = codes[plain].astype(np.uint32).view(np.float32)
+    val[listed] = values[base[listed]]
+    with np.errstate(over="ignore"):
+        val[grid] = np.ldexp(base[grid].astype(np.float64), exp[grid])
+    if not np.isfinite(val).all():
+        raise fail
+    kept = val != 0
+    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ptr]
+    idx, val = idx[kept], val[kept]
+    cols, where = np.unique(idx, return_inverse=True)
+    return cols, Sparse(ptr, where.astype(np.int64), val, len(cols))
+
+
+def _even(data: bytes) -> bytes:
+    return data[: len(data) // 2 * 2]
+
+
 @dataclass(frozen=True)
 class Kernel(Form):
     """f(x) = offset + Σ coef_j · (K(p_j, x) + bias)"""
@@ -95,29 +190,21 @@ class Kernel(Form):
     @staticmethod
     def read(data: bytes) -> Kernel:
         f = Fields(data, "kernel model")
+        packed = f.next("coef32")
+        coef = f.floats("coef32", "<f4").astype(np.float64) if packed else np.zeros(0)
         f.group("points")
         f.group("kernel")
         kind = f.integer("kind", 0, 3)
         gamma, coef0 = f.number("gamma"), f.number("coef0")
         degree, bias = f.integer("degree", 0, 64), f.number("bias")
-        dim, n = f.integer("dim", 0, 1 << 31), f.integer("points", 0, 1 << 31)
-        f.flag("sparse")
-        if f.flag("full"):
-            val = f.floats("val", "<f4")
-            if dim < 1 or len(val) != n * dim:
-                raise f.fail(f"val: {len(val)} numbers do not make {n} points of {dim} features")
-            cols, points = np.arange(dim), Dense(val.reshape(n, dim)).sparse()
+        dim = f.integer("dim", 0, 1 << 31)
+        if packed:
+            n = len(coef)
+            cols, points = _unpacked(f, dim, n)
         else:
-            ends, idx, val = f.ints("ends"), f.ints("idx"), f.floats("val", "<f4")
-            ptr = np.concatenate([np.zeros(1, np.int64), ends])
-            if len(ends) != n or len(idx) != len(val) or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
-                raise f.fail("ends: they do not cut idx and val into points")
-            rows = np.repeat(np.arange(n), np.diff(ptr))
-            if (idx >= dim).any() or ((np.diff(idx) <= 0) & (np.diff(rows) == 0)).any():
-                raise f.fail("idx: features are out of order")
-            cols, at = np.unique(idx, return_inverse=True)
-            points = Sparse(ptr, at.astype(np.int64), val, len(cols))
-        coef = f.floats("coef")
+            n = f.integer("points", 0, 1 << 31)
+            cols, points = _listed(f, dim, n)
+            coef = f.floats("coef")
         offset = f.number("offset") if f.more() else 0.0
         f.end()
         if len(coef) != n:
@@ -376,7 +463,7 @@ def _known(z: Rows, n: int) -> Rows:
 
 
 _KERNELS = {"scs", "sbp", "wolfe", "perceptron", "sdca", "smo", "pegasos"}
-_FEATURES = {"tsgs3vm", "dsg", "frs3vm"}
+_FEATURES = {"tsgs3vm", "dsg", "frs3vm", "lssvm"}
 
 
 def read(learner: str, data: bytes) -> Form:

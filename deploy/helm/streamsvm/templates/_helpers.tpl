@@ -21,10 +21,15 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end }}
 
+{{- /* Where a trainer keeps its checkpoints. */ -}}
+{{- define "streamsvm.checkpoint" -}}
+{{- with .values.storage.topic }}kafka://{{ . }}{{ else }}/state{{ end -}}
+{{- end }}
+
 {{- /* The configuration file of a role. */ -}}
 {{- define "streamsvm.config" -}}
 {{- $own := dict "listen" "0.0.0.0:8080" -}}
-{{- if eq .role "train" }}{{ $_ := set $own "checkpoint" "/state" }}{{ end -}}
+{{- if eq .role "train" }}{{ $_ := set $own "checkpoint" (include "streamsvm.checkpoint" .) }}{{ end -}}
 {{- range .root.Values.secretFiles }}{{ $_ := set $own .setting (printf "/secrets/%s" .setting) }}{{ end -}}
 {{- mergeOverwrite (deepCopy .root.Values.config) (deepCopy .values.config) $own | toYaml -}}
 {{- end }}
@@ -102,9 +107,9 @@ spec:
         {{- if .root.Values.secretFiles }}
         - {name: secrets, mountPath: /secrets, readOnly: true}
         {{- end }}
-        {{- if eq .role "train" }}
+        {{- if eq .role "train" }}{{ if not .values.storage.topic }}
         - {name: state, mountPath: /state}
-        {{- end }}
+        {{- end }}{{ end }}
   volumes:
     - name: config
       configMap: {name: {{ include "streamsvm.name" .root }}-{{ .role }}}

@@ -1,0 +1,286 @@
+package l1smooth
+
+import (
+	"math"
+
+	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/vec"
+)
+
+const (
+	// dear is the number of passes from which on a Newton system is so dear
+	// that ascent is tried whatever its rate.
+	dear = 16
+	// round is the number of passes between two measurements of the gap.
+	round = 4
+	// reach is the number of Newton systems whose passes ascent may need to
+	// bring the dual value up to f at the present rate.
+	reach = 1.5
+	// precise is the gap, relative to the objective, to which ascent goes where
+	// η α is not less: a level of large α would be solved in one round, and
+	// the model less accurate for it.
+	precise = 1e-3
+)
+
+// ascent is the state of dual coordinate ascent. The dual problem is
+//
+//	max over 0 ≤ θ_i ≤ 1 of 1/N Σ v_i θ_i − λ/2 ‖w‖²,
+//	w = S_l(z), z = 1/(λN) Σ v_i θ_i y_i x_i, l = μ/λ,
+//
+// where S_l is the soft threshold: measure has it for θ = φ_α'. A step maximises
+// along one θ_i, with the curvature at μ = 0, which is the largest (Hsieh, Chang,
+// Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale
+// linear SVM", ICML 2008, Algorithm 3; Shalev-Shwartz and Zhang, "Accelerated
+// proximal stochastic dual coordinate ascent", ICML 2014, for S_l).
+type ascent struct {
+	theta   []float64
+	z, w    []float64
+	curve   []float64 // v_i ‖x_i‖²/(λN)
+	u       []float64 // 1 − y_i ⟨w, x_i⟩, when the gap is measured
+	list    []int32   // the examples not set aside
+	in      []bool    // whether an example is in list
+	lo, hi  float64   // bounds of projected gradients in the last epoch
+	best    []float64 // the weights of the least f, at first those of before
+	f       float64   // of best
+	value   float64   // of the dual
+	visited int       // examples
+}
+
+// price estimates what a Newton system of all coordinates costs, in passes: a
+// Hessian of all examples, and its factor if it is not too large for one.
+func (s *solver) price() float64 {
+	pairs := 0.0
+	for k := range s.blocks {
+		pairs += float64(s.blocks[k].pairs)
+	}
+	m := float64(min(s.size(), s.opt.Direct))
+	return (pairs/2 + m*m*m/6) / (2 * float64(s.nnz))
+}
+
+// ascends reports whether the solution is to begin with ascent: where a Newton
+// system is dear, and where the ridge is so strong that ascent takes few passes:
+// it needs about as many as the mean curvature is greater than 1.
+func (s *solver) ascends() bool {
+	if s.opt.Start != "dual" || !(s.lambda > 0) {
+		return false
+	}
+	price := s.price()
+	return price >= dear || s.steepness() <= price
+}
+
+// steepness returns the mean of ‖x_i‖²/(λN).
+func (s *solver) steepness() float64 {
+	sum := 0.0
+	for k := range s.blocks {
+		sum += s.blocks[k].square
+	}
+	return (sum/float64(s.n) + float64(s.bias*s.bias)) / (s.lambda * s.mass)
+}
+
+// ascend begins a solution with coordinate ascent in the dual, from θ = 0. It
+// reports whether the solution is that of level goal: the gap is at most η
+// α and precise. Else, if it is slow or the gap does not
+// fall by β within the passes that a Newton system costs, Newton goes on, at the
+// level of the gap, from the best weights so far.
+func (s *solver) ascend(seed uint64, goal int) bool {
+	a, r := &s.ascent, rng.New(seed, "l1smooth/ascent")
+	s.mount()
+	since, least := 0, math.Inf(1)
+	for {
+		before, value := a.visited, a.value
+		for a.visited < before+round*s.n && len(a.list) > 0 {
+			r.Shuffle(len(a.list), func(i, j int) { a.list[i], a.list[j] = a.list[j], a.list[i] })
+			s.epoch()
+		}
+		s.certify()
+		gap := a.f - a.value
+		if gap <= min(s.opt.Eta*s.alphas[goal], precise*a.f) {
+			s.adopt()
+			s.k = goal + 1
+			return true
+		}
+		if gap <= s.opt.Beta*least {
+			since, least = a.visited, gap
+		}
+		if before > 0 && s.slow(a.value-value, a.visited-before) || float64(a.visited-since) > s.price()*float64(s.n) {
+			s.adopt()
+			for s.k < goal && s.alphas[s.k+1] >= gap {
+				s.k++
+			}
+			return false
+		}
+		s.recall()
+	}
+}
+
+// slow reports whether Newton would be faster, from what the dual value has
+// gained in the last visits. On tall data it grows by the same again and again
+// for long: then it should get to f within the passes that reach systems cost.
+func (s *solver) slow(gained float64, visits int) bool {
+	a := &s.ascent
+	rate := gained / float64(visits)
+	return rate > a.value/float64(2*a.visited) && a.f-a.value > rate*reach*s.price()*float64(s.n)
+}
+
+// mount prepares ascent from θ = 0.
+func (s *solver) mount() {
+	a, n, m := &s.ascent, s.n, s.size()
+	a.theta, a.curve, a.u, a.in = resize(a.theta, n), resize(a.curve, n), resize(a.u, n), resize(a.in, n)
+	a.z, a.w, a.best, a.list = resize(a.z, m), resize(a.w, m), resize(a.best, m), resize(a.list, n)
+	clear(a.theta)
+	clear(a.z)
+	c := 1 / (s.lambda * s.mass)
+	for i := range n {
+		b, at := s.example(i)
+		a.list[i], a.in[i] = int32(i), true
+		a.curve[i] = float64(c*b.weight.At(at)) * (b.norm2(at) + float64(s.bias*s.bias))
+	}
+	a.lo, a.hi, a.visited = math.Inf(-1), math.Inf(1), 0
+	copy(a.w, s.w)
+	a.f = math.Inf(1)
+	s.certify()
+	clear(a.w)
+	a.value = 0
+}
+
+// example returns where example i is.
+func (d *data) example(i int) (b *block, at int) { return &d.blocks[i/blockRows], i % blockRows }
+
+// epoch makes a step along each θ_i in list, and sets those aside that are at a
+// bound, and further beyond it than any was short of it in the last epoch.
+func (s *solver) epoch() {
+	a := &s.ascent
+	c, l := 1/(s.lambda*s.mass), s.mu/s.lambda
+	lo, hi := math.Inf(1), math.Inf(-1)
+	keep := a.list[:0]
+	a.visited += len(a.list)
+	for _, i := range a.list {
+		b, at := s.example(int(i))
+		y, theta := b.y[at], a.theta[i]
+		g := float64(y*(float64(a.w[0]*s.bias)+b.dot(a.w, at))) - 1
+		if theta == 0 && g > a.hi || theta == 1 && g < a.lo {
+			a.in[i] = false
+			continue
+		}
+		keep = append(keep, i)
+		projected := g
+		switch theta {
+		case 0:
+			projected = min(g, 0)
+		case 1:
+			projected = max(g, 0)
+		}
+		lo, hi = min(lo, projected), max(hi, projected)
+		if projected == 0 {
+			continue
+		}
+		next := min(max(theta-g/a.curve[i], 0), 1)
+		a.theta[i] = next
+		step := float64((next-theta)*c) * float64(y*b.weight.At(at))
+		b.lift(a.z, a.w, at, step, l)
+		a.z[0] += float64(step * s.bias)
+		a.w[0] = soft(a.z[0], l)
+	}
+	a.list = keep
+	if a.lo, a.hi = lo, hi; lo >= 0 {
+		a.lo = math.Inf(-1)
+	}
+	if hi <= 0 {
+		a.hi = math.Inf(1)
+	}
+}
+
+// certify computes u, f and the dual value.
+func (s *solver) certify() {
+	a := &s.ascent
+	t := s.sum(nil, s.nnz, func(b *block, at int, _ []float64, t *totals) {
+		u := a.u[at : at+len(b.y)]
+		b.dots(u, a.w, s.bias)
+		for i, y := range b.y {
+			u[i] = 1 - float64(y*u[i])
+			t[0] += float64(b.weight.At(i) * max(u[i], 0))
+			t[1] += float64(b.weight.At(i) * a.theta[at+i])
+		}
+	})
+	s.passes++
+	square, norm := norms(a.w)
+	ridge := float64(s.lambda / 2 * square)
+	a.value = t[1]/s.mass - ridge
+	if f := ridge + t[0]/s.mass + float64(s.mu*norm); f < a.f {
+		a.f = f
+		copy(a.best, a.w)
+	}
+}
+
+// recall takes those of the examples set aside that could be moved again.
+func (s *solver) recall() {
+	a := &s.ascent
+	for i, u := range a.u {
+		if !a.in[i] && (a.theta[i] == 0 && u > 0 || a.theta[i] == 1 && u < 0) {
+			a.in[i] = true
+			a.list = append(a.list, int32(i))
+		}
+	}
+}
+
+// adopt takes the best weights.
+func (s *solver) adopt() {
+	a := &s.ascent
+	s.passes += uint64(a.visited / s.n)
+	copy(s.w, a.best)
+	for j, w := range s.w {
+		s.active[j] = w != 0
+	}
+	s.objective, s.gap = a.f, max(0, a.f-a.value)
+	s.slope, s.length, s.known = math.NaN(), math.NaN(), false
+}
+
+// norms returns ‖w‖² and ‖w‖₁.
+func norms(w []float64) (square, norm float64) {
+	for _, v := range w {
+		square += float64(v * v)
+		norm += math.Abs(v)
+	}
+	return square, norm
+}
+
+// soft returns v moved by l towards 0.
+func soft(v, l float64) float64 { return max(v-l, 0) + min(v+l, 0) }
+
+// norm2 returns ‖x_i‖².
+func (b *block) norm2(i int) (s float64) {
+	var val []float32
+	if b.width > 0 {
+		val = b.val[i*b.width : (i+1)*b.width]
+	} else if idx, v := b.row(i); v == nil {
+		return float64(len(idx))
+	} else {
+		val = v
+	}
+	for _, v := range val {
+		s += float64(float64(v) * float64(v))
+	}
+	return s
+}
+
+// lift adds c·x_i to z[1:], and brings w = S_l(z) up to date.
+func (b *block) lift(z, w []float64, i int, c, l float64) {
+	z, w = z[1:], w[1:]
+	if b.width > 0 {
+		z, w = z[:b.width], w[:b.width]
+		vec.AxpyMixed(c, b.val[i*b.width:(i+1)*b.width], z)
+		for j, v := range z {
+			w[j] = soft(v, l)
+		}
+		return
+	}
+	idx, val := b.row(i)
+	for k, j := range idx {
+		v := c
+		if val != nil {
+			v = float64(c * float64(val[k]))
+		}
+		v += z[j]
+		z[j], w[j] = v, soft(v, l)
+	}
+}

@@ -1,0 +1,55 @@
+package l1smooth
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// HeldOut implements algos.CrossValidator: without the solutions on the way, each
+// beginning with that of the next smaller c, and with a smoothing that resolves
+// no less than noise.
+func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64 {
+	out := make([]float64, len(xs)*len(cs))
+	var folds sync.WaitGroup
+	for f := range 1 + slices.Max(fold) {
+		folds.Go(func() { l.heldOut(out, xs, fold, f, cs) })
+	}
+	folds.Wait()
+	return out
+}
+
+// heldOut sets the decisions at one fold.
+func (l *Learner) heldOut(out []float64, xs []*stream.Example, fold []int, held int, cs []float64) {
+	k, err := newLearner(algos.Env{Seed: l.seed}, l.opt)
+	if err != nil {
+		return // as it was when l was made
+	}
+	var train []*stream.Example
+	for i, x := range xs {
+		if fold[i] != held {
+			c := *x
+			train = append(train, &c)
+		}
+	}
+	for _, x := range train[max(0, len(train)-l.opt.Buffer):] {
+		_, _ = k.Add(x) // what is refused here will be in the stream
+	}
+	m := k.(*Learner)
+	for j, c := range cs {
+		m.opt.C = c
+		m.begin(false)
+		m.s.restart(0) // that level was for another c, and may be past the last one
+		for m.solving {
+			m.iterate()
+		}
+		model := m.Model()
+		for i, x := range xs {
+			if fold[i] == held {
+				out[j*len(xs)+i] = model.Decision(x.X)
+			}
+		}
+	}
+}

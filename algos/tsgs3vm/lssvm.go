@@ -1,0 +1,534 @@
+package tsgs3vm
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/kernel"
+	"github.com/streamsvm/streamsvm/internal/linear"
+	"github.com/streamsvm/streamsvm/internal/normal"
+	"github.com/streamsvm/streamsvm/internal/rest"
+	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/samplers"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// lsOptions are those of lssvm.
+type lsOptions struct {
+	C        float64 `opt:"c" default:"100" range:"(0,inf)" tune:"log 1 10000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
+	Lambda   float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" doc:"ridge weight"`
+	Kernel   string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian,linear" doc:"exp(-gamma |x-z|^2), exp(-gamma |x-z|) with the l1 norm, by random features; or linear, features as they are"`
+	Gamma    float64 `opt:"gamma" default:"auto" range:"(0,1e12]" auto:"1/median distance of the first examples" tune:"log 0.01 30" doc:"kernel width"`
+	Features int     `opt:"features" default:"1024" range:"[1,16320]" doc:"random features, or with kernel = linear the most features of an example; memory and time grow with the square"`
+	HalfLife float64 `opt:"half_life" default:"0" range:"[0,1e15]" doc:"an example counts half after so many others; 0 forgets nothing"`
+
+	_       struct{} `group:"expert"`
+	Bias    float64  `opt:"bias" default:"1" range:"[0,1e6]" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
+	Refresh float64  `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples at the last one; never fewer than half the features"`
+}
+
+// LSSVM registers lssvm.
+var LSSVM = algos.Define(algos.SpecInfo{
+	Name:    "lssvm",
+	Summary: "least-squares kernel SVM on random features, exact at each refresh: learns by sums that machines can share",
+	When:    "streams that one machine cannot learn from: sums of parts of a stream, added, are those of all of it (streamsvm sum); noise; any number of classes for the price of one",
+	Paper:   "Suykens, Vandewalle, Least Squares Support Vector Machine Classifiers, Neural Processing Letters 1999; features of Rahimi, Recht, Random Features for Large-Scale Kernel Machines, NIPS 2007",
+	Kind:    algos.Features,
+	Classes: true,
+	Tasks:   []algos.Task{algos.Classify, algos.Regress},
+}, (*lsOptions).check, newLS, decodeLS)
+
+func (o *lsOptions) check() error {
+	if !o.linear() && o.Features%o.block() != 0 {
+		return fmt.Errorf("option features = %d is no multiple of %d", o.Features, o.block())
+	}
+	return nil
+}
+
+// linear reports whether features are taken as they are.
+func (o *lsOptions) linear() bool { return o.Kernel == "linear" }
+
+// block is the number of features that are drawn together.
+func (o *lsOptions) block() int { return min(o.Features, 64) }
+
+// leastSquares is the learner lssvm: ridge regression of the labels, ±1, on random features
+// and a constant. Everything it knows of the examples is in its Sums, and its
+// model follows from those alone: it minimises, for each class k of more than two,
+// or once for two and for a regression,
+//
+//	1/(2 Σw) Σ_i w_i (f_k(x_i) − y_ik)² + λ/2 ‖f_k‖²
+//
+// over f_k(x) = √(2/D) Σ_j a_j φ_j(x) + β b, where ‖f‖² = ‖a‖² + b², β² is the option bias and φ
+// are the features of package rff. As D grows this becomes the kernel's LS-SVM.
+// With the linear kernel f_k(x) = a·x + β b: ridge regression.
+// Cost: D²/2 an example, D³/6 a solution, whatever the number of classes.
+//
+// Not safe for concurrent use.
+type leastSquares struct {
+	*samplers.Buffer
+	opt   lsOptions
+	env   algos.Env
+	feats *rff.Features // nil until gamma is known, and with the linear kernel
+	dim   int           // of the examples
+	sums  *normal.Sums
+	wait  int // examples since the last solution
+	steps uint64
+	sol   normal.Solution
+	model algos.Model
+
+	points rff.Points // scratch
+	z      []float32
+}
+
+func newLS(env algos.Env, o lsOptions) (algos.Learner, error) {
+	opts := samplers.Options{Regress: env.Task == algos.Regress, Classes: env.Classes > 2 && env.Task != algos.Regress, Every: 1}
+	b, err := samplers.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	l := &leastSquares{Buffer: b, opt: o, env: env, sol: normal.Solution{Objective: math.NaN(), Norm: math.NaN()}}
+	heads := 1
+	if opts.Classes {
+		heads = env.Classes
+	}
+	size := o.Features + 1
+	if o.linear() {
+		size = 1 // the constant; it grows as features come
+	}
+	if l.sums, err = normal.New(size, heads, o.HalfLife); err != nil {
+		return nil, err
+	}
+	if !o.linear() && !math.IsNaN(o.Gamma) {
+		err = l.draw(o.Gamma)
+	}
+	l.model = l.modelOf(nil)
+	return l, err
+}
+
+// Limits implements algos.Limited.
+func (l *leastSquares) Limits() algos.Limits {
+	if l.opt.linear() {
+		return algos.Limits{Features: l.opt.Features, Option: "features"}
+	}
+	return algos.Limits{}
+}
+
+// ready reports whether it is known what the features are.
+func (l *leastSquares) ready() bool { return l.feats != nil || l.opt.linear() }
+
+// draw sets the features for a kernel width.
+func (l *leastSquares) draw(gamma float64) (err error) {
+	l.feats, err = rff.New(rff.Spectrum(l.opt.Kernel), gamma, l.opt.block(), l.env.Seed, modelCache)
+	return err
+}
+
+// Fix has the learner, which has no examples yet, use the features of a model that
+// one with the same options has made.
+func (l *leastSquares) Fix(m algos.Model) error {
+	if parts, _, several := rest.Parts(m); several {
+		m = parts[0]
+	}
+	if l.opt.linear() {
+		if _, ok := m.(*model.Linear); !ok {
+			return fmt.Errorf("the model (%s) is not linear", m.Info().Text)
+		}
+		return nil
+	}
+	f, ok := m.(*featureModel)
+	if !ok || f.feats == nil || len(f.coef) != l.opt.Features || f.feats.Block() != l.opt.block() || f.fresh {
+		return fmt.Errorf("the model (%s) has no features of lssvm", m.Info().Text)
+	}
+	l.feats = f.feats
+	l.model = l.modelOf(make([]float64, l.sums.Heads()*l.sums.Dim()))
+	return nil
+}
+
+// Add takes a labelled example in. It goes into the sums at once, but for those
+// that gamma is chosen from.
+func (l *leastSquares) Add(x *stream.Example) (algos.Fate, error) {
+	if x.Labelled && l.sums.Heads() > 1 && !(x.Y < float64(l.sums.Heads())) {
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, l.sums.Heads()-1)}
+	}
+	fate, err := l.Buffer.Add(x)
+	if err != nil || fate == algos.SampledOut {
+		return fate, err
+	}
+	l.wait++
+	if !l.ready() && len(l.Pending()) >= kernel.Warmup {
+		l.choose()
+	}
+	if l.ready() && len(l.Pending()) >= normal.Block {
+		l.sum()
+	}
+	return fate, nil
+}
+
+// choose sets gamma by the examples pending.
+func (l *leastSquares) choose() {
+	if l.draw(kernel.AutoGamma(l.Vecs(), l.opt.Kernel == string(rff.Laplacian))) != nil {
+		_ = l.draw(1)
+	}
+}
+
+// sum moves the examples pending into the sums.
+func (l *leastSquares) sum() {
+	if d := l.Take(); len(d.Join) > 0 {
+		l.Sum(d.Join)
+	}
+}
+
+// Sum adds examples to the sums, labelled ones that Add would take. The features
+// must be known.
+func (l *leastSquares) Sum(xs []*stream.Example) {
+	for len(xs) > 0 {
+		n := min(len(xs), normal.Block)
+		for _, x := range xs[:n] {
+			l.dim = max(l.dim, x.X.Dim())
+		}
+		if l.opt.linear() {
+			l.widen(l.dim + 1)
+		}
+		size := l.sums.Dim()
+		if len(l.z) < normal.Block*size {
+			l.z = make([]float32, normal.Block*size)
+		}
+		l.mapped(samplers.Vecs(xs[:n]), size)
+		for i, x := range xs[:n] {
+			z := l.z[i*size : (i+1)*size]
+			z[0] = float32(math.Sqrt(l.opt.Bias))
+			l.sums.Add(z, x.Y, x.Importance())
+		}
+		xs = xs[n:]
+	}
+}
+
+// mapped sets rows of z, which have so many numbers, to the features of xs, behind
+// the constant.
+func (l *leastSquares) mapped(xs []stream.Vec, size int) {
+	if l.opt.linear() {
+		clear(l.z[:len(xs)*size])
+		for i, x := range xs {
+			for j, v := range linear.Nonzeros(x) {
+				l.z[i*size+1+j] = v
+			}
+		}
+		return
+	}
+	l.points.Pack(xs)
+	b := l.opt.block()
+	for s := 0; s*b < l.opt.Features; s++ {
+		l.feats.Map(l.z[1+s*b:], size, &l.points, uint64(s))
+	}
+}
+
+// widen makes room for features that have not been there before.
+func (l *leastSquares) widen(size int) {
+	if old := l.sums.Dim(); size > old {
+		l.sums.Widen(size)
+		l.sol.X = normal.Widen(l.sol.X, old, size)
+	}
+}
+
+// Sums returns the sums over all examples.
+func (l *leastSquares) Sums() *normal.Sums {
+	if l.ready() {
+		l.sum()
+	}
+	return l.sums
+}
+
+// Dim returns the number of features of the examples in the sums, counted up to
+// the last one.
+func (l *leastSquares) Dim() int { return l.dim }
+
+// Restore replaces the sums by those of examples with so many features.
+func (l *leastSquares) Restore(s *normal.Sums, dim int) error {
+	if !l.fits(s.Dim()) || s.Heads() != l.sums.Heads() {
+		return fmt.Errorf("sums of %d features and %d targets, want %d and %d", s.Dim(), s.Heads(), l.opt.Features+1, l.sums.Heads())
+	}
+	l.sol.X = nil
+	l.sums, l.dim, l.wait = s, dim, int(min(s.Len(), 1))
+	return nil
+}
+
+// fits reports whether sums of the learner may have so many features.
+func (l *leastSquares) fits(size int) bool {
+	full := l.opt.Features + 1
+	return size == full || l.opt.linear() && size <= full
+}
+
+// AddClass implements algos.ClassAdder.
+func (l *leastSquares) AddClass(context.Context) error {
+	if l.ready() {
+		l.sum()
+	}
+	l.sums.AddHead()
+	l.model = l.modelOf(l.sol.X)
+	return nil
+}
+
+// Need asks for a share of the examples at the last solution, but for so many that
+// solving takes no longer than summing.
+func (l *leastSquares) Need() algos.Need {
+	want := max(1, l.sums.Dim()/2)
+	if !l.opt.linear() && math.IsNaN(l.opt.Gamma) && l.steps == 0 {
+		want = max(want, kernel.Warmup)
+	}
+	n := float64(l.sums.Len()) + float64(len(l.Pending())-l.wait)
+	if share := math.Ceil(l.opt.Refresh * max(n, 0)); share > float64(want) {
+		want = int(min(share, math.MaxInt32))
+	}
+	return algos.Need{Fresh: max(want-l.wait, 0), Steps: 1}
+}
+
+// Step solves the normal equations.
+func (l *leastSquares) Step(ctx context.Context) (algos.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return algos.Report{}, err
+	}
+	if l.wait == 0 {
+		return l.Report(), nil
+	}
+	if !l.ready() {
+		l.choose()
+	}
+	l.sum()
+	sol, err := l.sums.Solve(l.ridge())
+	if err != nil {
+		return algos.Report{}, err
+	}
+	l.sol, l.wait = sol, 0
+	l.steps++
+	l.model = l.modelOf(sol.X)
+	return l.Report(), nil
+}
+
+// Finish solves for what is pending.
+func (l *leastSquares) Finish(ctx context.Context) (algos.Report, error) { return l.Step(ctx) }
+
+func (l *leastSquares) lambda() float64 {
+	if !math.IsNaN(l.opt.Lambda) {
+		return l.opt.Lambda
+	}
+	n := l.sums.Mass()
+	if n == 0 {
+		n = 1
+	}
+	return 1 / (l.opt.C * n)
+}
+
+// ridge returns the ridge of each coordinate: a = √(D/2) times the coefficient of
+// a random feature.
+func (l *leastSquares) ridge() []float64 {
+	r, lambda := make([]float64, l.sums.Dim()), l.lambda()
+	r[0] = lambda
+	for j := range r[1:] {
+		r[j+1] = lambda
+		if !l.opt.linear() {
+			r[j+1] = float64(lambda*float64(l.opt.Features)) / 2
+		}
+	}
+	return r
+}
+
+// modelOf returns the model with the coefficients x of each head. Classes that have
+// come since the solution have a constant score, and before the first one all 0.
+func (l *leastSquares) modelOf(x []float64) algos.Model {
+	size, beta := l.sums.Dim(), float64(float32(math.Sqrt(l.opt.Bias)))
+	parts, flat := make([]*featureModel, l.sums.Heads()), make([]algos.Model, l.sums.Heads())
+	for k := range parts {
+		c, offset := make([]float64, size), 0.0
+		switch {
+		case (k+1)*size <= len(x):
+			c = x[k*size : (k+1)*size]
+			offset = float64(beta * c[0])
+		case len(x) > 0:
+			offset = rest.Blank
+		}
+		if l.opt.linear() {
+			w := c[1:]
+			for len(w) > 0 && w[len(w)-1] == 0 { // those of features that have come since
+				w = w[:len(w)-1]
+			}
+			flat[k] = model.NewLinear(w, offset)
+			continue
+		}
+		parts[k] = &featureModel{feats: l.feats, dim: l.dim, coef: c[1:], scale: 1, offset: offset}
+		if l.feats == nil {
+			parts[k].coef = nil
+		}
+	}
+	switch {
+	case l.opt.linear() && len(flat) == 1:
+		return flat[0]
+	case l.opt.linear():
+		return rest.NewModel(flat, make([]bool, len(flat)))
+	case len(parts) == 1:
+		return parts[0]
+	}
+	return newHeads(parts)
+}
+
+// Report describes the last solution. The certificate is norm²/(2λ'), where λ' is
+// the smallest ridge, which bounds how far the objective is from its minimum.
+func (l *leastSquares) Report() algos.Report {
+	r := algos.NewReport()
+	r.Step, r.Sample = l.steps, int(min(l.sums.Len(), math.MaxInt32))
+	if h := l.opt.HalfLife; h > 0 { // older ones count for little
+		r.Sample = int(float64((1 - linear.ExpNeg(float64(r.Sample)*math.Ln2/h)) * h / math.Ln2))
+	}
+	r.Objective, r.GradNorm = l.sol.Objective, l.sol.Norm
+	least := l.lambda()
+	if !l.opt.linear() {
+		least *= min(1, float64(l.opt.Features)/2)
+	}
+	r.Certificate = float64(l.sol.Norm*l.sol.Norm) / (2 * least)
+	return r
+}
+
+// Model returns the present model.
+func (l *leastSquares) Model() algos.Model { return l.model }
+
+// AppendBinary appends the complete state.
+func (l *leastSquares) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
+
+// UnmarshalBinary restores the state; after an error it is undefined.
+func (l *leastSquares) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
+
+func (l *leastSquares) fields(f *state.Fields) {
+	heads, gamma := l.sums.Heads(), 0.0
+	if !f.Decoding() && l.ready() {
+		l.sum()
+	}
+	if !f.Decoding() && l.feats != nil {
+		gamma = l.feats.Gamma()
+	}
+	if f.Decoding() {
+		l.sums = new(normal.Sums) // the old model may still be in use
+		l.sol = normal.Solution{}
+	}
+	f.Float64("gamma", &gamma)
+	f.Group("sums", l.sums.Fields)
+	f.Group("buffer", l.Buffer.Fields)
+	f.Int("dim", &l.dim)
+	f.Int("wait", &l.wait)
+	f.Uint64("steps", &l.steps)
+	f.Float64s("x", &l.sol.X)
+	f.Float64("objective", &l.sol.Objective)
+	f.Float64("norm", &l.sol.Norm)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	size, n := l.sums.Dim(), l.sums.Heads()
+	switch {
+	case !l.fits(size) || n < heads || heads == 1 && n != 1:
+		f.Fail("sums", fmt.Errorf("%d features, %d targets, want %d and %d", size, n, l.opt.Features+1, heads))
+		return
+	case len(l.sol.X) > n*size || len(l.sol.X)%size != 0 || l.steps > 0 && (gamma == 0 && !l.opt.linear() || len(l.sol.X) == 0) || l.wait < 0 || l.dim < 0:
+		f.Fail("x", fmt.Errorf("%d coefficients of %d targets after %d solutions", len(l.sol.X), n, l.steps))
+		return
+	}
+	if l.feats = nil; gamma != 0 && !l.opt.linear() {
+		if err := l.draw(gamma); err != nil {
+			f.Fail("gamma", err)
+			return
+		}
+	}
+	l.model = l.modelOf(l.sol.X)
+}
+
+// heads is a model of several classes whose parts have the same features, which
+// are computed once.
+type heads struct {
+	algos.Scorer
+	parts []*featureModel
+}
+
+func newHeads(parts []*featureModel) *heads {
+	list := make([]algos.Model, len(parts))
+	for k, p := range parts {
+		list[k] = p
+	}
+	return &heads{rest.NewModel(list, make([]bool, len(parts))), parts}
+}
+
+// Parts is for rest.Parts.
+func (m *heads) Parts() (parts []algos.Model, blank []bool) {
+	parts, blank, _ = rest.Parts(m.Scorer)
+	return parts, blank
+}
+
+// Scores implements algos.Scorer.
+func (m *heads) Scores(dst []float64, xs []stream.Vec) {
+	first, k := m.parts[0], len(m.parts)
+	if first.feats == nil {
+		m.Scorer.Scores(dst, xs)
+		return
+	}
+	w, _ := first.pool.Get().(*scoring)
+	if w == nil {
+		w = new(scoring)
+	}
+	defer first.pool.Put(w)
+	b := first.feats.Block()
+	for len(xs) > 0 {
+		n := min(len(xs), scoreRows)
+		w.points.Pack(xs[:n])
+		if len(w.z) < n*b {
+			w.z = make([]float32, n*b)
+		}
+		first.sumsOf(m.parts, dst[:n*k], w.z, &w.points)
+		dst, xs = dst[n*k:], xs[n:]
+	}
+}
+
+// Decision returns the number of the class predicted.
+func (m *heads) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	algos.Decide(m, f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Decisions sets dst[i] to the number of the class predicted for xs[i].
+func (m *heads) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
+
+func decodeLS(data []byte) (algos.Model, error) {
+	m, err := rest.DecodeModel(data, func(data []byte) (algos.Model, error) {
+		if model.IsLinear(data) {
+			return model.DecodeLinear(data)
+		}
+		return decodeModel(data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, blank, several := rest.Parts(m)
+	if !several {
+		return m, nil
+	}
+	parts := make([]*featureModel, len(list))
+	for k, p := range list {
+		part, ok := p.(*featureModel)
+		if !ok {
+			return m, nil
+		}
+		parts[k] = part
+		if first := parts[0]; blank[k] || parts[k].fresh || !alike(first, parts[k]) {
+			return m, nil
+		}
+		parts[k].feats = parts[0].feats
+	}
+	return newHeads(parts), nil
+}
+
+// alike reports whether two models have the same features.
+func alike(a, b *featureModel) bool {
+	if a.feats == nil || b.feats == nil || len(a.coef) != len(b.coef) {
+		return a.feats == b.feats
+	}
+	return a.feats.Seed() == b.feats.Seed() && a.feats.Gamma() == b.feats.Gamma() && a.feats.Kind() == b.feats.Kind() && a.feats.Block() == b.feats.Block()
+}

@@ -1,0 +1,166 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// closedFile is in a data directory whose broker has been closed.
+const closedFile = "closed"
+
+// wasKilled reports whether dir is that of a broker that has not been closed, and
+// takes note that the one that begins now has not been.
+func wasKilled(dir string) (bool, error) {
+	err := os.Remove(filepath.Join(dir, closedFile))
+	if err == nil {
+		return false, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	old, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return len(old) > 0, err
+}
+
+// recoverFor bounds how long a start takes to end the transactions of a broker
+// that was killed.
+const recoverFor = time.Minute
+
+// endTransactions marks as aborted what was open when the broker was killed. kfake
+// takes it for aborted too, but writes no marker: a reader would go on to drop what
+// the same producer commits later, and kfake itself, if it is killed once more,
+// would take it for committed then. Meanwhile nobody gets a producer id, so that
+// nobody writes in between.
+func (b *Broker) endTransactions(encrypted *tls.Config) error {
+	done := make(chan struct{})
+	b.cluster.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		select {
+		case <-done:
+			return nil, nil, false
+		default:
+		}
+		b.cluster.KeepControl()
+		resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
+		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // clients try again
+		return resp, nil, true
+	})
+	defer close(done)
+
+	opts := []kgo.Opt{kgo.SeedBrokers(b.addr), kgo.MaxVersions(kversion.V2_8_0())} // topics by name
+	if encrypted != nil {
+		opts = append(opts, kgo.DialTLSConfig(&tls.Config{InsecureSkipVerify: true})) // it is this process
+	}
+	c, err := kgo.NewClient(opts...)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), recoverFor)
+	defer cancel()
+	all := kmsg.NewPtrMetadataRequest()
+	meta, err := all.RequestWith(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, t := range meta.Topics {
+		for _, p := range t.Partitions {
+			open, err := undecided(ctx, c, *t.Topic, p.Partition)
+			if err != nil {
+				return fmt.Errorf("%s/%d: %w", *t.Topic, p.Partition, err)
+			}
+			for producer, epoch := range open {
+				if err := abort(ctx, c, *t.Topic, p.Partition, producer, epoch); err != nil {
+					return fmt.Errorf("%s/%d: %w", *t.Topic, p.Partition, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// undecided returns the producers, with their epochs, that have written in a
+// transaction to a part of a partition where all are over, without a marker that
+// says how it has ended.
+func undecided(ctx context.Context, c *kgo.Client, topic string, partition int32) (map[int64]int16, error) {
+	open := map[int64]int16{}
+	first := kmsg.NewPtrListOffsetsRequest()
+	lt, lp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+	lp.Partition, lp.Timestamp = partition, -2 // the first
+	lt.Topic, lt.Partitions = topic, append(lt.Partitions, lp)
+	first.Topics = append(first.Topics, lt)
+	at, err := first.RequestWith(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	listed := at.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(listed.ErrorCode); err != nil {
+		return nil, err
+	}
+	for next := listed.Offset; ; {
+		req := kmsg.NewPtrFetchRequest()
+		req.MaxWaitMillis, req.MaxBytes, req.IsolationLevel = 0, 8<<20, 1 // up to the first that is open now
+		ft, fp := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+		fp.Partition, fp.FetchOffset, fp.PartitionMaxBytes = partition, next, 8<<20
+		ft.Topic, ft.Partitions = topic, append(ft.Partitions, fp)
+		req.Topics = append(req.Topics, ft)
+		resp, err := c.Broker(0).RetriableRequest(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		got := resp.(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+			return nil, err
+		}
+		before := next
+		for rest := got.RecordBatches; len(rest) >= 61; {
+			n := 12 + int(int32(binary.BigEndian.Uint32(rest[8:])))
+			if n < 61 || n > len(rest) {
+				break // the last one may be cut off
+			}
+			var batch kmsg.RecordBatch
+			if err := batch.ReadFrom(rest[:n]); err != nil {
+				return nil, err
+			}
+			const transactional, control = 1 << 4, 1 << 5
+			switch {
+			case batch.Attributes&control != 0:
+				delete(open, batch.ProducerID)
+			case batch.Attributes&transactional != 0:
+				open[batch.ProducerID] = batch.ProducerEpoch
+			}
+			next = batch.FirstOffset + int64(batch.LastOffsetDelta) + 1
+			rest = rest[n:]
+		}
+		if next == before {
+			return open, nil
+		}
+	}
+}
+
+func abort(ctx context.Context, c *kgo.Client, topic string, partition int32, producer int64, epoch int16) error {
+	req := kmsg.NewPtrWriteTxnMarkersRequest()
+	m, mt := kmsg.NewWriteTxnMarkersRequestMarker(), kmsg.NewWriteTxnMarkersRequestMarkerTopic()
+	mt.Topic, mt.Partitions = topic, []int32{partition}
+	m.ProducerID, m.ProducerEpoch, m.Topics = producer, epoch, append(m.Topics, mt)
+	req.Markers = append(req.Markers, m)
+	resp, err := c.Broker(0).RetriableRequest(ctx, req)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.(*kmsg.WriteTxnMarkersResponse).Markers[0].Topics[0].Partitions[0].ErrorCode)
+}

@@ -1,0 +1,66 @@
+package kernel
+
+// bitWriter appends numbers of any width to bytes, the lowest bit first.
+type bitWriter struct {
+	out  []byte
+	room uint64
+	used uint // bits of room
+}
+
+func (w *bitWriter) put(v uint32, width uint) {
+	w.room |= uint64(v) << w.used
+	for w.used += width; w.used >= 8; w.used -= 8 {
+		w.out = append(w.out, byte(w.room))
+		w.room >>= 8
+	}
+}
+
+// gap writes v by Rice's code: v>>low ones and a zero, and the low bits of v.
+func (w *bitWriter) gap(v uint32, low uint) {
+	for range v >> low {
+		w.put(1, 1)
+	}
+	w.put(0, 1)
+	w.put(v&(1<<low-1), low)
+}
+
+// align fills the last byte up.
+func (w *bitWriter) align() {
+	if w.used > 0 {
+		w.put(0, 8-w.used)
+	}
+}
+
+// bitReader reads what a bitWriter wrote. Behind the end there are zeros, and short
+// is set.
+type bitReader struct {
+	in    []byte
+	at    int // bits
+	short bool
+}
+
+func (r *bitReader) get(width uint) uint32 {
+	v, have := uint64(0), uint(0)
+	for have < width {
+		if r.at>>3 >= len(r.in) {
+			r.short = true
+			return 0
+		}
+		off := uint(r.at & 7)
+		n := min(8-off, width-have)
+		v |= uint64(r.in[r.at>>3]>>off&(1<<n-1)) << have
+		have += n
+		r.at += int(n)
+	}
+	return uint32(v)
+}
+
+func (r *bitReader) gap(low uint) uint32 {
+	q := uint32(0)
+	for r.get(1) == 1 {
+		q++
+	}
+	return q<<low | r.get(low)
+}
+
+func (r *bitReader) align() { r.at = (r.at + 7) &^ 7 }

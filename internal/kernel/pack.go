@@ -1,0 +1,417 @@
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Points packed take as few bits as the values of their features need, to the bit
+// exact. A feature that has few different values is an index into the list of
+// them; one whose values are multiples of a power of two is such a multiple; any
+// other one is the float32 itself. Where most features are 0, a point lists those
+// that it has.
+
+const (
+	packFeatures = 1 << 16 // at most, as each has a description of 7 bytes
+	listMost     = 1 << 10 // values of a list
+	gapsMost     = 16
+	gapsSparse   = 3 // at least, of points in sparse rows, so that a feature takes 4 bits
+)
+
+// Kinds of columns besides the exponent of a grid, which is from −126−23 to 127.
+const (
+	asList  = int16(0x7fff)
+	asFloat = int16(0x7ffe)
+)
+
+// A column says how the values of a feature are written.
+type column struct {
+	width uint8 // bits of a code
+	// The value of code c is (base+c)·2^exp; or entry base+c of the list of
+	// values; or the float32 whose bits are c.
+	exp  int16
+	base int32
+	size int32 // of the list, when writing
+}
+
+// packed are points as they are written.
+type packed struct {
+	columns []column
+	values  []float32 // of all lists
+	gaps    int       // −1: all features of each point; else Rice's parameter of the gaps between them
+	count   int       // if gaps ≥ 0, bits of the number of features of a point
+	bytes   []byte    // the points, each beginning with a byte of its own
+}
+
+// census is what is found out about the values of a column.
+type census struct {
+	n        int
+	last     uint32              // the value before
+	few      map[uint32]struct{} // nil: too many
+	minus    bool                // there is a −0, or what is not finite
+	low      int                 // exponent of the lowest bit that is set
+	min, max float64
+}
+
+func newCensus() *census { return &census{few: map[uint32]struct{}{}, low: math.MaxInt} }
+
+func (c *census) add(v float32) {
+	b := math.Float32bits(v)
+	if c.n++; c.n > 1 && b == c.last {
+		return
+	}
+	c.last = b
+	if c.few != nil {
+		if c.few[b] = struct{}{}; len(c.few) > listMost {
+			c.few = nil
+		}
+	}
+	if v == 0 || v-v != 0 {
+		c.minus = c.minus || b != 0
+	} else {
+		m, e := b&(1<<23-1), int(b>>23&0xff)
+		if e > 0 {
+			m |= 1 << 23
+		} else {
+			e = 1
+		}
+		c.low = min(c.low, e-150+bits.TrailingZeros32(m))
+	}
+	c.min, c.max = min(c.min, float64(v)), max(c.max, float64(v))
+	if c.n == 1 {
+		c.min, c.max = float64(v), float64(v)
+	}
+}
+
+// grid returns the column of multiples of a power of two, if there is one.
+func (c *census) grid() (column, bool) {
+	if c.minus {
+		return column{}, false
+	}
+	if c.low == math.MaxInt { // all are 0
+		return column{}, true
+	}
+	lo, hi := math.Ldexp(c.min, -c.low), math.Ldexp(c.max, -c.low)
+	if math.Abs(lo) > 1<<30 || math.Abs(hi) > 1<<30 {
+		return column{}, false
+	}
+	return column{width: uint8(bits.Len64(uint64(hi - lo))), exp: int16(c.low), base: int32(lo)}, true
+}
+
+// Packable reports whether PackedFields can write the points: there are some, and
+// not too many features.
+func (b *Basis) Packable() bool { return b.Len() > 0 && b.Dim() > 0 && b.Dim() <= packFeatures }
+
+// pack returns the points as they take the fewest bytes.
+func (b *Basis) pack() *packed {
+	dim, n := b.Dim(), b.Len()
+	var all ordered
+	all.end = make([]int32, 0, n)
+	row := make([]float32, dim)
+	for i := range n {
+		if b.rows != nil {
+			all.append(b.rows.row(i))
+		} else {
+			b.panels.Row(row, i)
+			all.append(stream.Vec{Val: row})
+		}
+	}
+	by := make([]*census, dim)
+	for k, g := range all.idx {
+		if by[g] == nil {
+			by[g] = newCensus()
+		}
+		by[g].add(all.val[k])
+	}
+	best := choose(by)
+	if b.rows != nil {
+		best.gaps = gapsSparse
+	}
+	size := best.plan(&all, dim)
+	if b.rows == nil && 2*len(all.val) > dim*n/8 {
+		for g := range by {
+			if by[g] == nil {
+				by[g] = newCensus()
+			}
+			if by[g].n < n {
+				by[g].add(0)
+				by[g].n = n
+			}
+		}
+		full := choose(by)
+		full.gaps = -1
+		width := 0
+		for _, c := range full.columns {
+			width += int(c.width)
+		}
+		// A byte of what is packed is to stand for no more than so many features.
+		if s := n*((width+7)/8) + 4*len(full.values); s <= size && width > 0 {
+			best = full
+		}
+	}
+	best.write(&all, dim)
+	return best
+}
+
+// choose decides how columns are written.
+func choose(by []*census) *packed {
+	union := map[uint32]struct{}{}
+	for _, c := range by {
+		if c == nil || union == nil {
+			continue
+		}
+		for v := range c.few {
+			union[v] = struct{}{}
+		}
+		if c.few == nil || len(union) > listMost {
+			union = nil
+		}
+	}
+	own, ownBits := &packed{}, 0
+	common, commonBits := &packed{}, 32*len(union)
+	if union != nil {
+		common.values = listed(union)
+	}
+	for _, c := range by {
+		if c == nil {
+			own.columns, common.columns = append(own.columns, column{}), append(common.columns, column{})
+			continue
+		}
+		col, cost := column{width: 32, exp: asFloat}, 32*c.n
+		if g, ok := c.grid(); ok && c.n*int(g.width) <= cost {
+			col, cost = g, c.n*int(g.width)
+		}
+		if union != nil {
+			x, y := column{width: width(len(union)), exp: asList, size: int32(len(union))}, c.n*int(width(len(union)))
+			if cost <= y {
+				x, y = col, cost
+			}
+			common.columns, commonBits = append(common.columns, x), commonBits+y
+		}
+		if u := len(c.few); c.few != nil && c.n*int(width(u))+32*u < cost {
+			col, cost = column{width: width(u), exp: asList, base: int32(len(own.values)), size: int32(u)}, c.n*int(width(u))+32*u
+			own.values = append(own.values, listed(c.few)...)
+		}
+		own.columns, ownBits = append(own.columns, col), ownBits+cost
+	}
+	if union != nil && commonBits < ownBits {
+		return common
+	}
+	return own
+}
+
+// width is how many bits tell n values apart.
+func width(n int) uint8 { return uint8(bits.Len(uint(n - 1))) }
+
+func listed(set map[uint32]struct{}) []float32 {
+	list := make([]float32, 0, len(set))
+	for b := range set {
+		list = append(list, math.Float32frombits(b))
+	}
+	slices.SortFunc(list, byBits)
+	return list
+}
+
+func byBits(a, b float32) int { return cmp.Compare(math.Float32bits(a), math.Float32bits(b)) }
+
+// plan sets how gaps and numbers of features are written, and returns about how
+// many bytes it takes.
+func (p *packed) plan(all *ordered, dim int) int {
+	n, most, total := len(all.end), 0, 4*len(p.values)
+	var low [gapsMost + 1]int
+	for i := range n {
+		x := all.row(i)
+		most = max(most, len(x.Idx))
+		sum, last := 0, int32(-1)
+		for _, g := range x.Idx {
+			sum += int(p.columns[g].width)
+			for k := range low {
+				low[k] += int(g-last-1)>>k + 1 + k
+			}
+			last = g
+		}
+		total += sum / 8
+	}
+	for k := p.gaps; k <= gapsMost; k++ {
+		if low[k] < low[p.gaps] {
+			p.gaps = k
+		}
+	}
+	p.count = bits.Len(uint(max(most, 1))) // so that each point takes a byte
+	return total + low[p.gaps]/8 + n*p.count/8 + n/2
+}
+
+func (p *packed) write(all *ordered, dim int) {
+	var w bitWriter
+	row := make([]float32, 0, dim)
+	for i := range all.end {
+		x := all.row(i)
+		if p.gaps < 0 {
+			row = row[:dim]
+			x.Dense(row)
+			for g, v := range row {
+				p.put(&w, p.columns[g], v)
+			}
+			w.align()
+			continue
+		}
+		w.put(uint32(len(x.Idx)), uint(p.count))
+		last := int32(-1)
+		for k, g := range x.Idx {
+			w.gap(uint32(g-last-1), uint(p.gaps))
+			p.put(&w, p.columns[g], x.Val[k])
+			last = g
+		}
+		w.align()
+	}
+	p.bytes = w.out
+}
+
+func (p *packed) put(w *bitWriter, c column, v float32) {
+	var code uint32
+	switch {
+	case c.width == 0:
+	case c.exp == asFloat:
+		code = math.Float32bits(v)
+	case c.exp == asList:
+		list, b := p.values[c.base:c.base+c.size], math.Float32bits(v)
+		for n := uint32(len(list)); n > 1; { // slices.BinarySearchFunc takes a quarter of all time
+			half := n / 2
+			if math.Float32bits(list[code+half]) <= b {
+				code += half
+			}
+			n -= half
+		}
+	default:
+		code = uint32(int64(math.Ldexp(float64(v), -int(c.exp))) - int64(c.base))
+	}
+	w.put(code, uint(c.width))
+}
+
+var errPacked = errors.New("the points cannot be read")
+
+// PackedFields is Fields in fewer bytes for points that are Packable, exactly the
+// same ones; n is their number.
+func (b *Basis) PackedFields(f *state.Fields, n int) {
+	p, dim, sparse := &packed{}, b.Dim(), b.rows != nil
+	if !f.Decoding() {
+		p = b.pack()
+	}
+	var widths, exps []byte
+	var bases []int32
+	for _, c := range p.columns {
+		widths = append(widths, c.width)
+		exps = append(exps, byte(c.exp), byte(c.exp>>8))
+		bases = append(bases, c.base)
+	}
+	f.Group("kernel", b.Func.fields)
+	f.Int("dim", &dim)
+	f.Bool("sparse", &sparse)
+	f.Int("gaps", &p.gaps)
+	f.Int("count", &p.count)
+	f.Bytes("widths", &widths)
+	f.Bytes("exponents", &exps)
+	f.Int32s("bases", &bases)
+	f.Float32s("values", &p.values)
+	f.Bytes("bits", &p.bytes)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	if dim < 1 || dim > packFeatures || len(widths) != dim || len(exps) != 2*dim || len(bases) != dim || n < 1 ||
+		!sparse && dim > denseLimit || p.gaps < -1 || p.gaps > gapsMost || p.count < 0 || p.count > 31 || sparse && p.gaps < gapsSparse {
+		f.Fail("dim", errPacked)
+		return
+	}
+	total := 0
+	for g, w := range widths {
+		c := column{width: w, exp: int16(exps[2*g]) | int16(exps[2*g+1])<<8, base: bases[g]}
+		if w > 32 || c.exp == asFloat && w != 32 || c.exp == asList && (c.base < 0 || int(c.base) >= len(p.values)) ||
+			c.exp < asFloat && (c.exp < -149 || c.exp > 127) {
+			f.Fail("widths", errPacked)
+			return
+		}
+		p.columns, total = append(p.columns, c), total+int(w)
+	}
+	if least := (total + 7) / 8; p.gaps < 0 && (least == 0 || len(p.bytes)/least != n) || len(p.bytes) < n {
+		f.Fail("bits", errPacked)
+		return
+	}
+	f.Fail("bits", b.unpack(p, n, dim, sparse))
+}
+
+// unpack sets the points to those of p.
+func (b *Basis) unpack(p *packed, n, dim int, sparse bool) error {
+	if sparse {
+		b.rows, b.panels = newCSR(dim), nil
+	} else {
+		b.rows, b.panels = nil, vec.NewPanels(dim)
+		b.panels.Reserve(n)
+	}
+	r := bitReader{in: p.bytes}
+	row := make([]float32, 0, dim)
+	var idx []int32
+	var val []float32
+	for range n {
+		if p.gaps < 0 {
+			row = row[:0]
+			for _, c := range p.columns {
+				v, ok := p.get(&r, c)
+				if !ok {
+					return errPacked
+				}
+				row = append(row, v)
+			}
+			r.align()
+			b.panels.Append(row)
+			continue
+		}
+		idx, val = idx[:0], val[:0]
+		last := int64(-1)
+		for range r.get(uint(p.count)) {
+			last += int64(r.gap(uint(p.gaps))) + 1
+			if last >= int64(dim) || r.short {
+				return errPacked
+			}
+			v, ok := p.get(&r, p.columns[last])
+			if !ok {
+				return errPacked
+			}
+			idx, val = append(idx, int32(last)), append(val, v)
+		}
+		r.align()
+		x := stream.Vec{Idx: idx, Val: val}
+		if sparse {
+			b.rows.append(x)
+		} else {
+			row = row[:dim]
+			x.Dense(row)
+			b.panels.Append(row)
+		}
+	}
+	if r.short || r.at != 8*len(p.bytes) {
+		return errPacked
+	}
+	return nil
+}
+
+func (p *packed) get(r *bitReader, c column) (float32, bool) {
+	code := r.get(uint(c.width))
+	switch c.exp {
+	case asFloat:
+		return math.Float32frombits(code), true
+	case asList:
+		at := int64(c.base) + int64(code)
+		if at >= int64(len(p.values)) {
+			return 0, false
+		}
+		return p.values[at], true
+	}
+	return float32(math.Ldexp(float64(int64(c.base)+int64(code)), int(c.exp))), true
+}

@@ -1,0 +1,93 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// family are trials that differ in c only, in ascending order of it.
+type family struct {
+	trials []*trial
+	cs     []float64
+}
+
+// families groups the trials; it returns nil where c is not tuned.
+func families(trials []*trial) []family {
+	byRest := map[string]int{}
+	var out []family
+	for _, t := range slices.SortedFunc(slices.Values(trials), func(a, b *trial) int { return cmp.Compare(a.order, b.order) }) {
+		c, err := strconv.ParseFloat(t.options["c"], 64)
+		if err != nil {
+			return nil
+		}
+		rest := maps.Clone(t.options)
+		delete(rest, "c")
+		key := fmt.Sprint(rest)
+		i, ok := byRest[key]
+		if !ok {
+			i = len(out)
+			byRest[key] = i
+			out = append(out, family{})
+		}
+		out[i].trials, out[i].cs = append(out[i].trials, t), append(out[i].cs, c)
+	}
+	return out
+}
+
+// validates reports whether the learner is a CrossValidator, and c is tuned.
+func validates(spec algos.Spec, env algos.Env, trials []*trial) bool {
+	if env.Task != algos.Classify || env.Classes > 2 || families(trials) == nil {
+		return false
+	}
+	l, err := spec.New(env, trials[0].all)
+	_, ok := l.(algos.CrossValidator)
+	return ok && err == nil
+}
+
+// maxPairs bounds the pairs of examples of which kernel values are held at a time,
+// whatever number of processors there is: as float32 they take 128 MiB.
+const maxPairs = 1 << 25
+
+// validate sets the scores of the trials, as score does, for a CrossValidator.
+func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial) error {
+	var xs []*stream.Example
+	var fold []int
+	for k, f := range d.part(size) {
+		for _, x := range f.test {
+			xs, fold = append(xs, x), append(fold, k)
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, min(runtime.GOMAXPROCS(0), maxPairs/max(1, len(xs)*len(xs)))))
+	for _, f := range families(trials) {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			l, err := spec.New(env, f.trials[0].all)
+			if err != nil {
+				return err
+			}
+			decisions := l.(algos.CrossValidator).HeldOut(xs, fold, f.cs)
+			for k, t := range f.trials {
+				t.take(sumOf(decisions[k*len(xs):(k+1)*len(xs)], xs, env.Task), env.Task)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	weigh(trials, size, env.Task)
+	return nil
+}

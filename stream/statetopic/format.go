@@ -1,0 +1,134 @@
+package statetopic
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+)
+
+// Records, keys and their order are described in docs/formats/state-topic.md.
+const (
+	formatVersion = 1
+
+	slots = 2
+
+	// maxPacked bounds a compressed snapshot, maxRaw one that is not: what is
+	// larger takes longer than a transaction may.
+	maxPacked = 256 << 20
+	maxRaw    = 2 << 30
+)
+
+// claim says who writes the snapshots of a name from then on.
+type claim struct {
+	epoch uint64
+	// token tells two claims apart, id is that of the state, the same in all its
+	// claims. writer is the transactional id under which is written.
+	token, id, writer string
+	by                string
+	at                time.Time
+}
+
+func (c *claim) fields(f *state.Fields) {
+	format(f)
+	f.Uint64("epoch", &c.epoch)
+	f.String("token", &c.token)
+	f.String("id", &c.id)
+	f.String("writer", &c.writer)
+	f.String("by", &c.by)
+	at := c.at.UnixMilli()
+	f.Int64("created_ms", &at)
+	c.at = time.UnixMilli(at).UTC()
+}
+
+// head describes the snapshot in a slot.
+type head struct {
+	epoch, seq uint64
+	examples   uint64
+	size, hash uint64 // of the checkpoint file
+	packed     uint64 // bytes in all chunks
+	chunks     uint64
+	at         time.Time
+}
+
+func (h *head) fields(f *state.Fields) {
+	format(f)
+	f.Uint64("epoch", &h.epoch)
+	f.Uint64("seq", &h.seq)
+	f.Uint64("examples", &h.examples)
+	at := h.at.UnixMilli()
+	f.Int64("created_ms", &at)
+	h.at = time.UnixMilli(at).UTC()
+	f.Uint64("size", &h.size)
+	f.Uint64("hash", &h.hash)
+	f.Uint64("packed", &h.packed)
+	f.Uint64("chunks", &h.chunks)
+}
+
+// check returns what cannot be in a head, whatever the chunks are.
+func (h *head) check() error {
+	switch {
+	case h.seq == 0 || h.epoch == 0:
+		return fmt.Errorf("seq: number %d of epoch %d", h.seq, h.epoch)
+	case h.size > maxRaw || h.packed > maxPacked || h.chunks == 0 || h.chunks > h.packed:
+		return fmt.Errorf("size: %d bytes, packed %d in %d chunks", h.size, h.packed, h.chunks)
+	}
+	return nil
+}
+
+// versionError says that a record was written in a format newer than this one.
+type versionError uint64
+
+func (e versionError) Error() string { return fmt.Sprintf("version %d is not known here", uint64(e)) }
+
+func format(f *state.Fields) {
+	v := uint64(formatVersion)
+	f.Uint64("format", &v)
+	if f.Decoding() && f.Err() == nil && v != formatVersion {
+		f.Fail("format", versionError(v))
+	}
+}
+
+func claimKey(name string) string              { return name + "/claim" }
+func headKey(name string, slot int) string     { return fmt.Sprintf("%s/head/%d", name, slot) }
+func chunkKey(name string, slot, i int) string { return fmt.Sprintf("%s/c/%d/%d", name, slot, i) }
+
+// kind of a record, by its key.
+type kind int
+
+const (
+	foreign kind = iota // of another name, or nothing of ours
+	isClaim
+	isHead
+	isChunk
+)
+
+// parseKey says what the record of a key is of the state called name.
+func parseKey(key []byte, name string) (k kind, slot, i int) {
+	rest, ok := strings.CutPrefix(string(key), name+"/")
+	if !ok {
+		return foreign, 0, 0
+	}
+	number := func(s string, below int) (int, bool) {
+		n, err := strconv.Atoi(s)
+		return n, err == nil && n >= 0 && n < below && strconv.Itoa(n) == s
+	}
+	part := strings.Split(rest, "/")
+	switch {
+	case rest == "claim":
+		return isClaim, 0, 0
+	case len(part) == 2 && part[0] == "head":
+		if slot, ok = number(part[1], slots); ok {
+			return isHead, slot, 0
+		}
+	case len(part) == 3 && part[0] == "c":
+		var ok2 bool
+		slot, ok = number(part[1], slots)
+		if i, ok2 = number(part[2], maxPacked); ok && ok2 {
+			return isChunk, slot, i
+		}
+	}
+	return foreign, 0, 0
+}

@@ -1,0 +1,142 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/stream/statetopic"
+)
+
+// Checkpoints say where and how often the state is stored. Each checkpoint is
+// followed by a publication.
+type Checkpoints struct {
+	// Dir is their directory, which belongs to one job at a time; empty keeps
+	// none. kafka://TOPIC is a compacted topic instead, in which they are called
+	// Models.Name; it is created if it does not exist, and keeps two.
+	Dir string
+	// Retain is the number to keep in a directory; 0 is 3.
+	Retain int
+	// Interval is the time, and Every the number of records, between
+	// checkpoints. Interval 0 is 10 s, negative sets none; Every 0 sets none. One
+	// is always written at the end.
+	Interval time.Duration
+	Every    uint64
+}
+
+// store is where checkpoints are: a directory or a topic.
+type store interface {
+	engine.Store
+	Last() (id string, epoch uint64, err error)
+	Claim(ctx context.Context) (epoch uint64, err error)
+	ClaimAbove(ctx context.Context, above uint64) (epoch uint64, err error)
+	Load() (*checkpoint.Snapshot, error)
+	ID() string
+	Check() error
+}
+
+// openStore looks at the checkpoints.
+func (r *run) openStore(ctx context.Context) error {
+	topic, ok := statetopic.Topic(r.Checkpoints.Dir)
+	switch {
+	case ok:
+		return r.openStateTopic(ctx, topic)
+	case r.Checkpoints.Dir != "":
+		s, err := checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, Log: r.Log})
+		if err != nil {
+			return err
+		}
+		r.store = s
+	}
+	return nil
+}
+
+// openStateTopic looks at the topic of the checkpoints. With a model topic they are
+// written under the model's transactional id: whoever takes one takes both.
+func (r *run) openStateTopic(ctx context.Context, topic string) error {
+	if err := r.waitInput(ctx); err != nil {
+		return err
+	}
+	o := statetopic.Options{Config: r.Kafka.Config, Topic: topic, Name: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, MaxDown: r.Kafka.MaxDown}
+	o.Log = r.Log
+	if r.Models.Topic != "" {
+		o.ID = modeltopic.TransactionalID(r.Models.Topic, r.Models.Name)
+	}
+	s, err := statetopic.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, s.Close)
+	r.store = s
+	return nil
+}
+
+// load claims the checkpoints and restores the newest.
+func (r *run) load(ctx context.Context) (err error) {
+	if r.store == nil {
+		return nil
+	}
+	if _, err := r.store.Claim(ctx); err != nil {
+		return err
+	}
+	r.run.Store = r.store
+	r.run.Check = r.check
+	if r.snap, err = r.store.Load(); err != nil || r.snap == nil {
+		return err
+	}
+	h := r.snap.Header
+	if r.Schemas != nil {
+		if err := r.Schemas.Restore(r.meta(engine.MetaSchemas)); err != nil {
+			return &StateError{err}
+		}
+	}
+	if r.Discovery != nil && h.Examples == 0 {
+		return nil // the checkpoint is of before anything was found out
+	}
+	if r.Discovery != nil {
+		if was, now := r.meta(metaGiven), r.Discovery.Given(); was != now && r.meta(engine.MetaSchema) != "" {
+			return &StateError{fmt.Errorf("checkpoint of %d examples: of its events was said %q, now %q", h.Examples, was, now)}
+		}
+		if err := r.decoders(r.Discovery.Known(r.meta(engine.MetaLabels), r.meta(engine.MetaSchema))); err != nil {
+			return err
+		}
+	}
+	if err := restore(r.e, r.snap); err != nil {
+		return err
+	}
+	r.run.Version = h.ModelVersion
+	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
+	return nil
+}
+
+// check fails if another run has taken over.
+func (r *run) check(ctx context.Context) error {
+	err := r.store.Check()
+	if err == nil && r.models != nil {
+		err = r.models.Check(ctx)
+	}
+	var fenced *modeltopic.FencedError
+	if errors.Is(err, checkpoint.ErrFenced) || errors.As(err, &fenced) {
+		return err
+	}
+	if err != nil { // what must be known will be found out when something is stored
+		r.Log.Debug("not known whether another run has taken over", "err", err)
+	}
+	return nil
+}
+
+// meta returns what the checkpoint keeps under a name, or "".
+func (r *run) meta(name string) string {
+	if r.snap != nil {
+		for _, kv := range r.snap.Header.Meta {
+			if kv[0] == name {
+				return kv[1]
+			}
+		}
+	}
+	return ""
+}
