@@ -423,16 +423,20 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 	}
 	var mu sync.Mutex
 	var first error
+	written := map[stream.Partition]bool{}
 	for i := range recs {
 		r := &recs[i]
 		k := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Time}
 		for _, h := range r.Headers {
 			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		s.kgo.Produce(ctx, k, func(_ *kgo.Record, err error) {
+		s.kgo.Produce(ctx, k, func(r *kgo.Record, err error) {
 			mu.Lock()
+			defer mu.Unlock()
 			first = cmp.Or(first, err)
-			mu.Unlock()
+			if err == nil {
+				written[stream.Partition{Topic: r.Topic, ID: r.Partition}] = true
+			}
 		})
 	}
 	if err := s.kgo.Client().Flush(ctx); err != nil {
@@ -441,6 +445,9 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 	mu.Lock()
 	failed := first
 	mu.Unlock()
+	if err := settle(ctx, s.kgo.Client(), written); err != nil {
+		return false, err
+	}
 	if failed != nil {
 		_, err := s.kgo.End(ctx, kgo.TryAbort)
 		return false, cmp.Or(failed, err)

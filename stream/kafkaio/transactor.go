@@ -29,6 +29,8 @@ type TransactorOptions struct {
 	// MaxDown ends an attempt with an error when there is no usable answer for
 	// so long; 0 waits forever.
 	MaxDown time.Duration
+
+	more []kgo.Opt // of a test
 }
 
 // Transactor writes records in transactions under an id that only one program
@@ -76,12 +78,12 @@ func (t *Transactor) Take(ctx context.Context) error {
 		codec = kgo.GzipCompression()
 	}
 	return retry(ctx, t.c, "take the transactional id "+t.opt.ID, t.opt.MaxDown, func(ctx context.Context) error {
-		k, err := t.opt.reach().Client(
+		k, err := t.opt.reach().Client(append([]kgo.Opt{
 			kgo.TransactionalID(t.opt.ID), kgo.TransactionTimeout(transactionTimeout),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec),
-			kgo.BrokerMaxWriteBytes(1<<30), kgo.ProducerBatchMaxBytes(int32(min(t.opt.BatchBytes, 1<<30-1<<20))), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(t.c.timeout),
+			kgo.BrokerMaxWriteBytes(1 << 30), kgo.ProducerBatchMaxBytes(int32(min(t.opt.BatchBytes, 1<<30-1<<20))), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(t.c.timeout),
 			kgo.UnknownTopicRetries(-1),
-		)
+		}, t.opt.more...)...)
 		if err != nil {
 			return err
 		}
@@ -126,7 +128,35 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	if err := t.kgo.ProduceSync(ctx, all...).FirstErr(); err != nil {
 		return err
 	}
+	written := map[stream.Partition]bool{}
+	for _, r := range all {
+		written[stream.Partition{Topic: r.Topic, ID: r.Partition}] = true
+	}
+	if err := settle(ctx, t.kgo, written); err != nil {
+		return err
+	}
 	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
+}
+
+// settle waits until c has the partitions on its list that have been written to in the
+// transaction that is about to end. franz-go's client (1.22) puts those of a
+// topic that it has just heard of on the list only after it has begun to send. If the
+// brokers are faster, it finds nothing to end: the transaction stays open,
+// although EndTransaction returns no error.
+func settle(ctx context.Context, c *kgo.Client, written map[stream.Partition]bool) error {
+	for p := range written {
+		for {
+			if leader, _, _ := c.PartitionLeader(p.Topic, p.ID); leader >= 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return nil
 }
 
 // Lost reports whether somebody else has taken the id, as far as brokers say,
