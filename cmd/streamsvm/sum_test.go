@@ -22,6 +22,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -75,6 +76,11 @@ func (s *sumTrial) write(t *testing.T) {
 		err := c.BeginTransaction()
 		if err == nil {
 			err = c.ProduceSync(t.Context(), recs...).FirstErr()
+		}
+		for _, r := range recs {
+			if err == nil {
+				err = reach.Settle(t.Context(), c, r.Topic, r.Partition)
+			}
 		}
 		if err == nil {
 			err = c.EndTransaction(t.Context(), how)

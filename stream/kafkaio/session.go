@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -445,8 +446,10 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 	mu.Lock()
 	failed := first
 	mu.Unlock()
-	if err := settle(ctx, s.kgo.Client(), written); err != nil {
-		return false, err
+	for p := range written {
+		if err := reach.Settle(ctx, s.kgo.Client(), p.Topic, p.ID); err != nil {
+			return false, err
+		}
 	}
 	if failed != nil {
 		_, err := s.kgo.End(ctx, kgo.TryAbort)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -128,35 +129,12 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	if err := t.kgo.ProduceSync(ctx, all...).FirstErr(); err != nil {
 		return err
 	}
-	written := map[stream.Partition]bool{}
 	for _, r := range all {
-		written[stream.Partition{Topic: r.Topic, ID: r.Partition}] = true
-	}
-	if err := settle(ctx, t.kgo, written); err != nil {
-		return err
-	}
-	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
-}
-
-// settle waits until c has the partitions on its list that have been written to in the
-// transaction that is about to end. franz-go's client (1.22) puts those of a
-// topic that it has just heard of on the list only after it has begun to send. If the
-// brokers are faster, it finds nothing to end: the transaction stays open,
-// although EndTransaction returns no error.
-func settle(ctx context.Context, c *kgo.Client, written map[stream.Partition]bool) error {
-	for p := range written {
-		for {
-			if leader, _, _ := c.PartitionLeader(p.Topic, p.ID); leader >= 0 {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Millisecond):
-			}
+		if err := reach.Settle(ctx, t.kgo, r.Topic, r.Partition); err != nil {
+			return err
 		}
 	}
-	return nil
+	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
 }
 
 // Lost reports whether somebody else has taken the id, as far as brokers say,

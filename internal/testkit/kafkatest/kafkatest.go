@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -351,6 +352,11 @@ func ProduceWith(tb testing.TB, c *kgo.Client, recs ...stream.Record) {
 	if err := c.ProduceSync(ctx, out...).FirstErr(); err != nil {
 		tb.Fatalf("produce %d records: %v", len(recs), err)
 	}
+	for _, r := range out { // it may be in a transaction
+		if err := reach.Settle(ctx, c, r.Topic, r.Partition); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }
 
 // Abort writes records in a transaction that is given up.
@@ -363,11 +369,8 @@ func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
 	if err := c.BeginTransaction(); err != nil {
 		tb.Fatal(err)
 	}
-	for i := range recs {
-		r := &recs[i]
-		if err := c.ProduceSync(ctx, &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}).FirstErr(); err != nil {
-			tb.Fatal(err)
-		}
+	for i := range recs { // a batch each
+		ProduceWith(tb, c, recs[i])
 	}
 	if err := c.EndTransaction(ctx, kgo.TryAbort); err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,26 @@
+package reach
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Settle waits until c has a partition on its list that it has written to in the
+// transaction that is about to end. franz-go's client (1.22) puts the partitions of
+// a topic that it has just heard of on the list only after it has begun to send. If the
+// brokers are faster, it finds nothing to end: the transaction stays open,
+// although EndTransaction returns no error.
+func Settle(ctx context.Context, c *kgo.Client, topic string, partition int32) error {
+	for {
+		if leader, _, _ := c.PartitionLeader(topic, partition); leader >= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
