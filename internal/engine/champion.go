@@ -92,20 +92,20 @@ func (v *versions) settled(p *promoter, version uint64) {
 }
 
 // promotion returns the change of the champion that is to be published, or nil.
-func (cfg *RunConfig) promotion(e *Engine, v *versions) *promotion {
+func (cfg *RunConfig) promotion(e *Engine, v *versions) (*promotion, error) {
 	p := e.promoter
 	if p == nil || cfg.Champions.Promoter == nil || p.champion == nil || p.moves() == v.published {
-		return nil
+		return nil, nil
 	}
 	c := p.champion
 	at, ok := v.of[c.examples]
 	if !ok {
 		cfg.Log.Warn("the champion cannot be promoted: its version is not known, since it comes from a run that did not publish", "examples", c.examples)
-		return nil
+		return nil, nil
 	}
 	payload, err := c.pipe.Pack().AppendBinary(nil)
 	if err != nil {
-		payload = c.payload
+		return nil, fmt.Errorf("encoding the champion: %w", err)
 	}
 	u := &stream.Update{
 		Kind: stream.Full, Model: cfg.Model, Learner: c.pipe.Learner, Version: at.version, Created: at.created,
@@ -115,7 +115,7 @@ func (cfg *RunConfig) promotion(e *Engine, v *versions) *promotion {
 	if cfg.Store != nil {
 		u.Epoch = cfg.Store.Epoch()
 	}
-	return &promotion{u, stream.Promotion{By: "gate", Reason: p.last, Previous: v.alias}}
+	return &promotion{u, stream.Promotion{By: "gate", Reason: p.last, Previous: v.alias}}, nil
 }
 
 func (cfg *RunConfig) promote(ctx context.Context, p *promotion) error {
@@ -133,9 +133,9 @@ func Repromote(ctx context.Context, e *Engine, cfg *RunConfig) error {
 	if err != nil {
 		return err
 	}
-	p := cfg.promotion(e, &v)
-	if p == nil {
-		return nil
+	p, err := cfg.promotion(e, &v)
+	if p == nil || err != nil {
+		return err
 	}
 	if err := cfg.promote(ctx, p); err != nil {
 		return err

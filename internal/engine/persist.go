@@ -80,7 +80,11 @@ func (r *run) snapshot() error {
 		}
 	}
 	if p := r.e.promoter; p != nil {
-		if j.promote = r.promotion(r.e, &r.versions); j.promote != nil {
+		var err error
+		if j.promote, err = r.promotion(r.e, &r.versions); err != nil {
+			return err
+		}
+		if j.promote != nil {
 			r.versions.settled(p, j.promote.update.Version)
 		} else {
 			r.versions.settled(p, r.versions.alias)

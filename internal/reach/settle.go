@@ -14,7 +14,7 @@ import (
 // although EndTransaction returns no error.
 func Settle(ctx context.Context, c *kgo.Client, topic string, partition int32) error {
 	for {
-		if leader, _, _ := c.PartitionLeader(topic, partition); leader >= 0 {
+		if leader, epoch, _ := c.PartitionLeader(topic, partition); leader >= 0 || epoch >= 0 {
 			return nil
 		}
 		select {
