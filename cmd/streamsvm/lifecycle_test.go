@@ -129,11 +129,13 @@ func TestSecondSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var said []string
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() && !slices.Contains(strings.Fields(lines.Text()), "512") {
+		said = append(said, lines.Text())
 	}
 	if lines.Text() == "" {
-		t.Fatal("the service has ended by itself")
+		t.Fatalf("the service has ended by itself: %v\n%s", p.Wait(), strings.Join(said, "\n"))
 	}
 	done := make(chan struct{})
 	go func() {
