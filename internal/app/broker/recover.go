@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,10 +35,6 @@ func wasKilled(dir string) (bool, error) {
 	}
 	return len(old) > 0, err
 }
-
-// recoverFor bounds how long a start takes to end the transactions of a broker
-// that was killed.
-const recoverFor = time.Minute
 
 // endTransactions marks as aborted what was open when the broker was killed. kfake
 // takes it for aborted too, but writes no marker: a reader would go on to drop what
@@ -70,8 +65,7 @@ func (b *Broker) endTransactions(encrypted *tls.Config) error {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), recoverFor)
-	defer cancel()
+	ctx := context.Background() // all logs are read, however long they are
 	all := kmsg.NewPtrMetadataRequest()
 	meta, err := all.RequestWith(ctx, c)
 	if err != nil {
