@@ -80,7 +80,7 @@ class Service:
                 f.write(json.dumps(e) + "\n")
         broker, self.train, self.predict = free(), free(), free()
         common = ["--brokers", broker]
-        self.start("broker", "--data", "b", "--addr", broker)
+        self.start("broker", "--data-dir", "b", "--addr", broker)
         time.sleep(1)
         subprocess.run([self.program, "produce", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",

@@ -247,7 +247,7 @@ class Broker:
         self.counts, self.restarts = collections.Counter(), []
         self.state, self.due = "up", 0
         if embedded:
-            self.p = subprocess.Popen([exe, "broker", "-q", "--addr", "127.0.0.1:0", "--data", directory], stdout=subprocess.PIPE, text=True)
+            self.p = subprocess.Popen([exe, "broker", "-q", "--addr", "127.0.0.1:0", "--data-dir", directory], stdout=subprocess.PIPE, text=True)
             self.addr = self.p.stdout.readline().split()[-1]
         else:
             self.addr = sh(self.kafka, "start", directory).strip()

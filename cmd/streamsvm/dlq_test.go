@@ -39,7 +39,7 @@ func newBrokerProcess(t *testing.T) *brokerProcess {
 func (b *brokerProcess) start() {
 	b.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		b.cmd = process(b.t, "broker", "-q", "--addr", b.addr, "--data", b.dir)
+		b.cmd = process(b.t, "broker", "-q", "--addr", b.addr, "--data-dir", b.dir)
 		out, err := b.cmd.StdoutPipe()
 		if err == nil {
 			err = b.cmd.Start()

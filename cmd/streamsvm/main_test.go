@@ -93,6 +93,12 @@ func TestHelpOfAllCommands(t *testing.T) {
 			if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[0], "--") && len(f) < 3 {
 				t.Errorf("%s: no description: %s", c.Name, line)
 			}
+			// STREAMSVM_DATA and so on are known to tests and benchmarks already.
+			for _, taken := range []string{"data", "long", "bin", "python", "cache", "vec"} {
+				if strings.HasPrefix(strings.TrimSpace(line), "--"+taken+" ") {
+					t.Errorf("%s: its environment variable means something else: %s", c.Name, line)
+				}
+			}
 		}
 	}
 }

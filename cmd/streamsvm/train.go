@@ -271,8 +271,12 @@ func (t *train) failed(err error) error {
 	var replaced *trainer.TopicReplacedError
 	switch {
 	case errors.As(err, &foreign) && !t.replace:
-		return cli.Failf(cli.Config, "topic %s holds version %d of model %s, which does not come from the checkpoints in %s: choose another --model-name, or --replace-model",
-			foreign.Topic, foreign.Version, foreign.Model, t.checkpoint)
+		by := ""
+		if c := foreign.Claim; c.By != "" {
+			by = fmt.Sprintf(" (it was claimed by %s at %s)", c.By, c.At.Format(time.RFC3339))
+		}
+		return cli.Failf(cli.Config, "topic %s holds version %d of model %s, which does not come from the checkpoints in %s%s: choose another --model-name, or --replace-model",
+			foreign.Topic, foreign.Version, foreign.Model, t.checkpoint, by)
 	case errors.As(err, &foreign):
 		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", foreign.Topic, foreign.Model, foreign.Claim.Epoch)
 	case errors.As(err, &replaced):

@@ -228,7 +228,7 @@ func (d *demo) finish() error {
 
 const next = `
 The same with commands of your own, in several terminals:
-  streamsvm broker --data ./broker-data
+  streamsvm broker --data-dir ./broker-data
   streamsvm generate checkerboard --count 100000 --topic examples --partitions 4 --rate 5000
   streamsvm train --topics examples --model-topic models --checkpoint ./state
   streamsvm subscribe --model-topic models
