@@ -396,6 +396,7 @@ func inTransactions(t *testing.T, brokers []string, recs []stream.Record) {
 			t.Fatal(err)
 		}
 	}
+	kafkatest.AwaitDecided(t, brokers, recs[0].Topic)
 }
 
 var dataSets [2]struct {

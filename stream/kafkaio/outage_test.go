@@ -188,6 +188,7 @@ func TestSourceTransactions(t *testing.T) {
 		put(other, !keep)
 		end(other, kgo.TransactionEndTry(!keep))
 	}
+	kafkatest.AwaitDecided(t, brokers, topic)
 	for uncommitted, want := range map[bool][]stream.Record{false: committed, true: all} {
 		for _, size := range []int{1, 0} {
 			s := open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, UntilEnd: true, ReadUncommitted: uncommitted, FetchMaxBytes: size})
@@ -250,8 +251,9 @@ func TestSourceEmptyTransaction(t *testing.T) {
 	if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
+	kafkatest.AwaitDecided(t, brokers, topic)
 	got := take(t, open(t, SourceOptions{Config: config(brokers), Topics: []string{topic}, UntilEnd: true}), -1)
 	if len(got) != 1 || string(got[0].Value) != "kept" {
-		t.Errorf("%d records, the first %q, want the one that was kept", len(got), got[0].Value)
+		t.Errorf("got %d records, want the one that was kept: %v", len(got), got)
 	}
 }

@@ -377,6 +377,13 @@ func Abort(tb testing.TB, brokers []string, recs ...stream.Record) {
 	}
 }
 
+// AwaitDecided waits until every transaction that has written to the topic is over
+// for readers too: brokers answer the one who ends it a moment before.
+func AwaitDecided(tb testing.TB, brokers []string, topic string) {
+	tb.Helper()
+	ReadAll(tb, brokers, topic, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+}
+
 // ReadAll returns every record that the topic holds now, partition by
 // partition, as franz-go reads them.
 func ReadAll(tb testing.TB, brokers []string, topic string, opts ...kgo.Opt) []stream.Record {
