@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streamsvm/streamsvm/internal/app/broker"
+	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 
@@ -49,6 +50,9 @@ func TestKilledInATransaction(t *testing.T) {
 			for _, topic := range []string{"one", "other"} {
 				r := &kgo.Record{Topic: topic, Partition: int32(i % 2), Value: []byte(v)}
 				if err := c.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+				if err := reach.Settle(t.Context(), c, topic, r.Partition); err != nil {
 					t.Fatal(err)
 				}
 			}
