@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/internal/testkit/simkit"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -40,9 +41,9 @@ func number(t testing.TB, s *Snapshot) int {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func openMem(t testing.TB, m *memFS) *Store {
+func openMem(t testing.TB, m *simkit.Disk) *Store {
 	t.Helper()
-	s, err := Open("above/dir", Options{Retain: 2, fs: m, Log: discard(), LockTimeout: time.Millisecond})
+	s, err := Open("above/dir", Options{Retain: 2, FS: m, Log: discard(), LockTimeout: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestCrashAnywhere(t *testing.T) {
 	const seed = 1
 	r := rng.New(seed, "crash")
 	// history returns the last snapshot and epoch that were reported durable.
-	history := func(m *memFS) (saved, begun int, epoch uint64) {
+	history := func(m *simkit.Disk) (saved, begun int, epoch uint64) {
 		n := 0
 		for range 3 {
 			s := openMem(t, m)
@@ -80,17 +81,17 @@ func TestCrashAnywhere(t *testing.T) {
 		}
 		return saved, n, epoch
 	}
-	m := newMemFS()
+	m := simkit.NewDisk()
 	history(m)
-	total := m.ops
+	total := m.Ops
 	if total < 80 {
 		t.Fatalf("only %d operations", total)
 	}
 	for at := 1; at <= total; at++ {
-		for _, how := range crashes {
-			m := newMemFS()
+		for _, how := range simkit.Crashes {
+			m := simkit.NewDisk()
 			var lastOp string
-			m.hook = func(op string, n int) error {
+			m.Hook = func(op string, n int) error {
 				if n < at {
 					return nil
 				}
@@ -100,7 +101,7 @@ func TestCrashAnywhere(t *testing.T) {
 				return errPower
 			}
 			saved, begun, epoch := history(m)
-			after := m.crash(how, r)
+			after := m.Crash(how, r)
 			where := fmt.Sprintf("seed %d, operation %d (%s), %s", seed, at, lastOp, how)
 
 			s := openMem(t, after)
@@ -122,7 +123,7 @@ func TestCrashAnywhere(t *testing.T) {
 			if snap, err = s.Load(); err != nil || number(t, snap) != 1000 {
 				t.Fatalf("%s: found %v, %v", where, snap, err)
 			}
-			for _, p := range sortedKeys(after.now) {
+			for _, p := range sortedKeys(after.Files()) {
 				if strings.Contains(p, tempPrefix) {
 					t.Fatalf("%s: %s is left", where, p)
 				}
@@ -134,25 +135,25 @@ func TestCrashAnywhere(t *testing.T) {
 // TestMemFSForgets makes sure that the crash test can fail: a writer that does
 // not sync loses.
 func TestMemFSForgets(t *testing.T) {
-	m := newMemFS()
+	m := simkit.NewDisk()
 	m.Mkdir("dir")
 	f, _ := m.Create("dir/a")
 	io.WriteString(f, "hello")
 	f.Close()
 	m.Rename("dir/a", "dir/b")
 	r := rng.New(1, "forget")
-	if c := m.crash(loseAll, r); len(c.now) != 0 {
+	if c := m.Crash(simkit.LoseAll, r); len(c.Files()) != 0 {
 		t.Error("names survive")
 	}
-	if c := m.crash(keepNames, r); len(c.now["dir/b"].data) != 0 {
+	if c := m.Crash(simkit.KeepNames, r); len(c.Files()["dir/b"]) != 0 {
 		t.Error("bytes survive")
 	}
 	m.SyncDir("dir")
-	if c := m.crash(loseAll, r); len(c.dirs)+len(c.now) != 0 {
+	if c := m.Crash(simkit.LoseAll, r); len(c.Dirs())+len(c.Files()) != 0 {
 		t.Error("a directory survives that was not synced into the one above")
 	}
 	m.SyncDir(".")
-	if c := m.crash(loseAll, r); c.now["dir/b"] == nil || len(c.now["dir/b"].data) != 0 {
+	if c := m.Crash(simkit.LoseAll, r); len(c.Files()) != 1 || len(c.Files()["dir/b"]) != 0 {
 		t.Error("SyncDir makes names durable, not bytes")
 	}
 }
@@ -161,7 +162,7 @@ func TestMemFSForgets(t *testing.T) {
 func TestErrorAnywhere(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EIO, syscall.EROFS} {
 		for at := 1; ; at++ {
-			m := newMemFS()
+			m := simkit.NewDisk()
 			s := openMem(t, m)
 			if _, err := s.Claim(t.Context()); err != nil {
 				t.Fatal(err)
@@ -171,9 +172,9 @@ func TestErrorAnywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			first := m.ops
+			first := m.Ops
 			failed := ""
-			m.hook = func(op string, n int) error {
+			m.Hook = func(op string, n int) error {
 				if n == first+at {
 					failed = op
 					return errno
@@ -195,14 +196,14 @@ func TestErrorAnywhere(t *testing.T) {
 			if got := number(t, snap); lerr != nil || got != 3 && (got != 2 || err == nil) {
 				t.Errorf("%v at %s: found %d, %v", errno, failed, got, lerr)
 			}
-			for _, p := range sortedKeys(m.now) {
+			for _, p := range sortedKeys(m.Files()) {
 				if strings.Contains(p, tempPrefix) {
 					t.Errorf("%v at %s: %s is left", errno, failed, p)
 				}
 			}
 			if path, err := s.Save(t.Context(), numbered(4)); err != nil {
 				t.Errorf("%v at %s: the next save gives %v", errno, failed, err)
-			} else if snap, err := s.Load(); err != nil || number(t, snap) != 4 || m.now[path] == nil {
+			} else if snap, err := s.Load(); err != nil || number(t, snap) != 4 || m.Files()[path] == nil {
 				t.Errorf("%v at %s: found %v, %v", errno, failed, snap, err)
 			}
 		}
@@ -214,7 +215,7 @@ func TestErrorAnywhere(t *testing.T) {
 func TestFencedAnywhere(t *testing.T) {
 	fenced, won, locked := 0, 0, 0
 	for at := 1; ; at++ {
-		m := newMemFS()
+		m := simkit.NewDisk()
 		first := openMem(t, m)
 		if _, err := first.Claim(t.Context()); err != nil {
 			t.Fatal(err)
@@ -223,14 +224,14 @@ func TestFencedAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := openMem(t, m)
-		start := m.ops
+		start := m.Ops
 		ran, claimed, found := false, false, 0
-		m.hook = func(op string, n int) error {
+		m.Hook = func(op string, n int) error {
 			if n != start+at {
 				return nil
 			}
 			ran = true
-			m.hook = nil
+			m.Hook = nil
 			switch e, err := second.Claim(t.Context()); {
 			case errors.Is(err, ErrLocked):
 				locked++

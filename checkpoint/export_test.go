@@ -8,7 +8,7 @@ import (
 // WithSync returns options for a store that calls sync before each fsync of a
 // snapshot.
 func WithSync(o Options, sync func()) Options {
-	o.fs = syncedFS{sync: sync}
+	o.FS = syncedFS{sync: sync}
 	return o
 }
 
@@ -17,7 +17,7 @@ type syncedFS struct {
 	sync func()
 }
 
-func (s syncedFS) Create(name string) (file, error) {
+func (s syncedFS) Create(name string) (File, error) {
 	f, err := s.osFS.Create(name)
 	if !strings.HasPrefix(filepath.Base(name), tempPrefix+"checkpoint-") {
 		return f, err
@@ -26,11 +26,11 @@ func (s syncedFS) Create(name string) (file, error) {
 }
 
 type syncedFile struct {
-	file
+	File
 	sync func()
 }
 
 func (f syncedFile) Sync() error {
 	f.sync()
-	return f.file.Sync()
+	return f.File.Sync()
 }

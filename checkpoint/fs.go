@@ -12,16 +12,16 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// fileSystem is what a Store needs of the operating system. Tests put one in
-// its place that forgets what was not synced.
-type fileSystem interface {
+// FS is what a Store needs of the operating system. A simulation puts one in its
+// place that forgets what was not synced.
+type FS interface {
 	Mkdir(dir string) error
 	// List returns the names of the files in dir, in no particular order.
 	List(dir string) ([]string, error)
 	// Open opens a file for reading and returns its size.
-	Open(name string) (file, int64, error)
+	Open(name string) (File, int64, error)
 	// Create makes an empty file for writing, which must not exist yet.
-	Create(name string) (file, error)
+	Create(name string) (File, error)
 	Rename(from, to string) error
 	Remove(name string) error
 	// SyncDir makes the creations, renames and removals in dir durable.
@@ -31,7 +31,8 @@ type fileSystem interface {
 	TryLock(name string) (unlock func() error, ok bool, err error)
 }
 
-type file interface {
+// File is an open file of an FS.
+type File = interface {
 	io.ReadWriteCloser
 	Sync() error
 }
@@ -39,7 +40,7 @@ type file interface {
 type osFS struct{}
 
 // mkdirAll makes dir, and what is missing above it, and makes that durable.
-func mkdirAll(f fileSystem, dir string) error {
+func mkdirAll(f FS, dir string) error {
 	if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -67,7 +68,7 @@ func (osFS) List(dir string) ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-func (osFS) Open(name string) (file, int64, error) {
+func (osFS) Open(name string) (File, int64, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, err
@@ -83,7 +84,7 @@ func (osFS) Open(name string) (file, int64, error) {
 	return f, info.Size(), nil
 }
 
-func (osFS) Create(name string) (file, error) {
+func (osFS) Create(name string) (File, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 

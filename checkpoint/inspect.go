@@ -26,7 +26,7 @@ type SectionInfo struct {
 // read, the Info as well.
 func Inspect(path string) (*Info, error) { return inspect(osFS{}, path) }
 
-func inspect(fs fileSystem, path string) (*Info, error) {
+func inspect(fs FS, path string) (*Info, error) {
 	f, size, err := fs.Open(path)
 	if err != nil {
 		return nil, err

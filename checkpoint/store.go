@@ -32,14 +32,15 @@ type Options struct {
 	// Now is the clock for Header.Created; nil means time.Now.
 	Now func() time.Time
 
-	fs fileSystem
+	// FS holds the directory; nil is the operating system's.
+	FS FS
 }
 
 // Store is a directory of snapshots. Its methods are safe for concurrent use.
 type Store struct {
 	dir  string
 	opts Options
-	fs   fileSystem
+	fs   FS
 
 	current atomic.Pointer[epoch] // the claim; nil before Claim
 
@@ -61,10 +62,10 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.fs == nil {
-		opts.fs = osFS{}
+	if opts.FS == nil {
+		opts.FS = osFS{}
 	}
-	s := &Store{dir: dir, opts: opts, fs: opts.fs, bad: map[string]bool{}}
+	s := &Store{dir: dir, opts: opts, fs: opts.FS, bad: map[string]bool{}}
 	_, err := s.names()
 	return s, err
 }

@@ -19,6 +19,8 @@ type Checkpoints struct {
 	// none. kafka://TOPIC is a compacted topic instead, in which they are called
 	// Models.Name; it is created if it does not exist, and keeps two.
 	Dir string
+	// FS holds Dir; nil is the operating system's.
+	FS checkpoint.FS
 	// Retain is the number to keep in a directory; 0 is 3.
 	Retain int
 	// Interval is the time, and Every the number of records, between
@@ -46,7 +48,7 @@ func (r *run) openStore(ctx context.Context) error {
 	case ok:
 		return r.openStateTopic(ctx, topic)
 	case r.Checkpoints.Dir != "":
-		s, err := checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, Log: r.Log})
+		s, err := checkpoint.Open(r.Checkpoints.Dir, checkpoint.Options{Retain: r.Checkpoints.Retain, FS: r.Checkpoints.FS, Log: r.Log})
 		if err != nil {
 			return err
 		}

@@ -230,7 +230,7 @@ func defineKafka(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error) {
 }
 
 func (o *kafkaFlags) config(c *cli.Call) (kafkaio.Config, error) {
-	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Log: c.Log}
+	cfg := kafkaio.Config{Brokers: o.brokers, ClientID: o.id, Dial: c.Dial, Log: c.Log}
 	if err := cfg.Validate(); err != nil {
 		return cfg, c.Bad("brokers", err)
 	}

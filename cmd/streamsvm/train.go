@@ -255,7 +255,7 @@ func (t *train) job() (trainer.Job, error) {
 		return job, err
 	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
-	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, Retain: t.retain, Interval: interval, Every: t.every}
+	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Interval: interval, Every: t.every}
 	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
 		return job, err

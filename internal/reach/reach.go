@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -30,6 +31,8 @@ type Config struct {
 	// TLS and SASL, if not nil, encrypt and authenticate connections.
 	TLS  *tls.Config
 	SASL sasl.Mechanism
+	// Dial, if not nil, opens connections in place of a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout bounds every request; 0 is 10 s.
 	Timeout time.Duration
 }
@@ -50,7 +53,18 @@ func (c Config) Options(opts ...kgo.Opt) []kgo.Opt {
 		kgo.RequestTimeoutOverhead(min(max(c.Timeout, 100*time.Millisecond), 15*time.Minute)), // what kgo takes
 		kgo.RequestRetries(len(c.Brokers)), kgo.RetryTimeout(2 * c.Timeout),
 	}, opts...)
-	if c.TLS != nil {
+	switch {
+	case c.Dial != nil && c.TLS == nil:
+		opts = append(opts, kgo.Dialer(c.Dial))
+	case c.Dial != nil:
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := c.Dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return handshake(ctx, conn, c.TLS, addr)
+		}))
+	case c.TLS != nil:
 		opts = append(opts, kgo.DialTLSConfig(c.TLS))
 	}
 	if c.SASL != nil {
@@ -77,7 +91,7 @@ func Dial(ctx context.Context, c Config) (*Broker, error) {
 		return nil, &Error{Broker: p.addr, Step: Resolve, Err: err, Refused: true}
 	}
 	// The probe makes its own TLS, to see how far it gets.
-	c.TLS = nil
+	c.TLS, c.Dial = nil, nil
 	// kgo's own limit is longer than ours, or it would try again meanwhile.
 	cl, err := c.Client(kgo.Dialer(p.dial), kgo.WithHooks(p), kgo.RequestTimeoutOverhead(min(2*c.Timeout+time.Second, 15*time.Minute)))
 	if err != nil {
@@ -147,14 +161,18 @@ func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	p.at(Resolve)
-	ips, err := net.DefaultResolver.LookupHost(ctx, host)
-	if err != nil {
-		return nil, err
+	dial := p.Dial
+	if dial == nil {
+		p.at(Resolve)
+		ips, err := net.DefaultResolver.LookupHost(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		p.passed(Resolve, strings.Join(ips, " "))
+		dial = new(net.Dialer).DialContext
 	}
-	p.passed(Resolve, strings.Join(ips, " "))
 	p.at(Connect)
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	conn, err := dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -164,16 +182,30 @@ func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error
 		return conn, nil
 	}
 	p.at(TLS)
-	t := p.TLS.Clone()
-	t.ServerName = cmp.Or(t.ServerName, host)
-	s := tls.Client(conn, t)
-	if err := s.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
+	s, err := handshake(ctx, conn, p.TLS, addr)
+	if err != nil {
 		return nil, err
 	}
 	state := s.ConnectionState()
 	p.passed(TLS, fmt.Sprintf("%s, certificate valid until %s", tls.VersionName(state.Version), state.PeerCertificates[0].NotAfter.UTC().Format(time.DateOnly)))
 	p.at(Protocol)
+	return s, nil
+}
+
+// handshake returns an encrypted connection over conn, which it closes if the
+// other side cannot be trusted.
+func handshake(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (*tls.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	cfg = cfg.Clone()
+	cfg.ServerName = cmp.Or(cfg.ServerName, host)
+	s := tls.Client(conn, cfg)
+	if err := s.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
 	return s, nil
 }
 

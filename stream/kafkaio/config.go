@@ -44,6 +44,9 @@ type Config struct {
 	TLS *tls.Config
 	// SASL, if not nil, authenticates connections.
 	SASL sasl.Mechanism
+	// Dial, if not nil, opens all connections, in place of a net.Dialer: through a
+	// proxy, say, or on a simulated network. TLS is added to what it returns.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Log receives changes of state, not progress; nil is slog.Default().
 	Log *slog.Logger
 	// RequestTimeout bounds every request beyond the time a broker is asked to
@@ -97,6 +100,7 @@ func (c Config) open(topics []string) (*client, error) {
 		SASL:           c.SASL,
 		MetadataTTL:    metadataTTL,
 		MetadataTopics: topics,
+		Dial:           c.Dial,
 	}}
 	addr := kafka.TCP(c.Brokers...)
 	return &client{
@@ -162,7 +166,7 @@ func (c *client) refusal(ctx context.Context) error {
 }
 
 func (c Config) reach() reach.Config {
-	return reach.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Timeout: c.RequestTimeout}
+	return reach.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Dial: c.Dial, Timeout: c.RequestTimeout}
 }
 
 // OAuthBearer returns the mechanism OAUTHBEARER (RFC 7628). Every connection asks

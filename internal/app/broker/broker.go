@@ -7,6 +7,7 @@
 package broker
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -42,6 +43,10 @@ type Options struct {
 	Log *slog.Logger
 	// TLS, if not nil, makes connections encrypted.
 	TLS *tls.Config
+	// Listen and Dial, if not nil, are used in place of the operating system's
+	// network.
+	Listen func(network, address string) (net.Listener, error)
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	// More are further options of the broker.
 	More []kfake.Opt
 }
@@ -76,6 +81,9 @@ func Start(o Options) (*Broker, error) {
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),
 		kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			if o.Listen != nil {
+				return o.Listen(network, address)
+			}
 			return net.Listen(network, net.JoinHostPort(host, portText))
 		}),
 		kfake.BrokerConfigs(map[string]string{
@@ -107,7 +115,7 @@ func Start(o Options) (*Broker, error) {
 	}
 	b := &Broker{cluster: c, addr: c.ListenAddrs()[0], dir: o.DataDir}
 	if killed {
-		if err := b.endTransactions(o.TLS); err != nil {
+		if err := b.endTransactions(o); err != nil {
 			c.Close() // and not b: what was open is still
 			return nil, fmt.Errorf("broker: ending the transactions that were open: %w", err)
 		}
@@ -125,6 +133,9 @@ func (b *Broker) Close() {
 		_ = os.WriteFile(filepath.Join(b.dir, closedFile), nil, 0o666) // else the next start looks for open transactions
 	}
 }
+
+// Cluster is what runs, for tests that disturb it.
+func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
 // Compact cleans the compacted topics now.
 func (b *Broker) Compact() { b.cluster.Compact() }

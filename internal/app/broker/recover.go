@@ -41,7 +41,7 @@ func wasKilled(dir string) (bool, error) {
 // the same producer commits later, and kfake itself, if it is killed once more,
 // would take it for committed then. Meanwhile nobody gets a producer id, so that
 // nobody writes in between.
-func (b *Broker) endTransactions(encrypted *tls.Config) error {
+func (b *Broker) endTransactions(o Options) error {
 	done := make(chan struct{})
 	b.cluster.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		select {
@@ -57,7 +57,10 @@ func (b *Broker) endTransactions(encrypted *tls.Config) error {
 	defer close(done)
 
 	opts := []kgo.Opt{kgo.SeedBrokers(b.addr), kgo.MaxVersions(kversion.V2_8_0())} // topics by name
-	if encrypted != nil {
+	if o.Dial != nil {
+		opts = append(opts, kgo.Dialer(o.Dial))
+	}
+	if o.TLS != nil {
 		opts = append(opts, kgo.DialTLSConfig(&tls.Config{InsecureSkipVerify: true})) // it is this process
 	}
 	c, err := kgo.NewClient(opts...)

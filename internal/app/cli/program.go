@@ -10,11 +10,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
@@ -24,6 +26,10 @@ type Stdio struct {
 	Out, Err io.Writer
 	// Getenv looks up an environment variable.
 	Getenv func(string) (string, bool)
+	// Dial opens connections to brokers, and FS holds checkpoints; nil are those of
+	// the operating system.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	FS   checkpoint.FS
 }
 
 // Command is one command of a program.

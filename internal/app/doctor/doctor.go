@@ -163,7 +163,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 // dial connects to one broker.
 func (d *checkup) dial(ctx context.Context, addr string) (*reach.Broker, error) {
 	k := &d.Kafka
-	return reach.Dial(ctx, reach.Config{Brokers: []string{addr}, ClientID: k.ClientID, TLS: k.TLS, SASL: k.SASL, Timeout: k.RequestTimeout})
+	return reach.Dial(ctx, reach.Config{Brokers: []string{addr}, ClientID: k.ClientID, TLS: k.TLS, SASL: k.SASL, Dial: k.Dial, Timeout: k.RequestTimeout})
 }
 
 // network tries every broker named, and keeps a connection to the first one

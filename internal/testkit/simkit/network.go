@@ -1,0 +1,439 @@
+// Package simkit has what a simulation puts in place of the operating system: a
+// network and a disk in memory that can fail at any operation. Both live inside a
+// bubble of testing/synctest: whoever waits for them lets virtual time go on.
+package simkit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Network connects hosts by streams of bytes, which take a random time of less than
+// a millisecond. A write never blocks.
+type Network struct {
+	mu        sync.Mutex
+	rand      *rand.Rand
+	listeners map[string]*listener // by port
+}
+
+// NewNetwork returns a network whose delays come from the seed.
+func NewNetwork(seed uint64) *Network {
+	return &Network{rand: rand.New(rand.NewPCG(seed, 1)), listeners: map[string]*listener{}}
+}
+
+func (n *Network) delay() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return 50*time.Microsecond + time.Duration(n.rand.Int64N(int64(900*time.Microsecond)))
+}
+
+// Listen implements net.Listen.
+func (n *Network) Listen(_, address string) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listeners[port] != nil {
+		return nil, &net.OpError{Op: "listen", Net: "sim", Err: syscall.EADDRINUSE}
+	}
+	l := &listener{net: n, port: port, incoming: make(chan *conn), closed: make(chan struct{})}
+	n.listeners[port] = l
+	return l, nil
+}
+
+type listener struct {
+	net      *Network
+	port     string
+	incoming chan *conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.incoming:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.net.mu.Lock()
+		defer l.net.mu.Unlock()
+		delete(l.net.listeners, l.port)
+	})
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return addr("127.0.0.1:" + l.port) }
+
+type addr string
+
+func (addr) Network() string  { return "sim" }
+func (a addr) String() string { return string(a) }
+
+// A Fault is what happens at a write.
+type Fault struct {
+	// Part of the bytes, from 0 to 1, is still sent.
+	Part float64
+	// Reset ends the connection, Dead the host with all its connections.
+	Reset, Dead bool
+	// Stall holds up what is sent, this and what follows.
+	Stall time.Duration
+}
+
+// Host is a process as the network sees it.
+type Host struct {
+	net  *Network
+	name string
+	// OnWrite is called before the nth write of the host, n counting from 1.
+	OnWrite func(n int) *Fault
+
+	mu       sync.Mutex
+	writes   int
+	dead     bool
+	away     time.Time // nothing reaches it, or leaves it, before
+	conns    map[*conn]bool
+	onDead   func()
+	received int64
+}
+
+// Host returns a new host.
+func (n *Network) Host(name string) *Host {
+	return &Host{net: n, name: name, conns: map[*conn]bool{}}
+}
+
+// OnDead sets what happens besides when a Fault ends the host.
+func (h *Host) OnDead(do func()) { h.onDead = do }
+
+// Writes returns how often the host has written.
+func (h *Host) Writes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.writes
+}
+
+// Kill ends the host: nothing leaves it any more. What it has sent arrives.
+func (h *Host) Kill() {
+	h.mu.Lock()
+	h.dead = true
+	h.mu.Unlock()
+	h.Reset()
+}
+
+// Reset ends all connections of the host.
+func (h *Host) Reset() {
+	h.mu.Lock()
+	conns := h.conns
+	h.conns = map[*conn]bool{}
+	h.mu.Unlock()
+	for c := range conns {
+		c.reset()
+	}
+}
+
+// Isolate keeps the host from the network for a while: what is under way, and what
+// is sent meanwhile, arrives late, and new connections are made after it.
+func (h *Host) Isolate(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.away = time.Now().Add(d)
+	for c := range h.conns {
+		c.in.stall(h.away)
+		c.peer.in.stall(h.away)
+	}
+}
+
+// Dial implements net.Dialer's DialContext.
+func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	fail := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "sim", Addr: addr(address), Err: err}
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fail(err)
+	}
+	for {
+		h.mu.Lock()
+		dead, wait := h.dead, time.Until(h.away)
+		h.mu.Unlock()
+		if dead {
+			return fail(syscall.ENETDOWN)
+		}
+		if wait = max(wait, 0) + h.net.delay(); wait < time.Millisecond {
+			time.Sleep(wait)
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fail(ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+	h.net.mu.Lock()
+	l := h.net.listeners[port]
+	h.net.mu.Unlock()
+	if l == nil {
+		return fail(syscall.ECONNREFUSED)
+	}
+	mine, theirs := &conn{host: h, local: addr(h.name + ":1"), remote: addr(address)}, &conn{local: addr(address), remote: addr(h.name + ":1")}
+	mine.in.wake, theirs.in.wake = make(chan struct{}), make(chan struct{})
+	mine.peer, theirs.peer = theirs, mine
+	select {
+	case l.incoming <- theirs:
+	case <-l.closed:
+		return fail(syscall.ECONNREFUSED)
+	case <-ctx.Done():
+		return fail(ctx.Err())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dead {
+		go mine.reset()
+	} else {
+		h.conns[mine] = true
+	}
+	return mine, nil
+}
+
+// conn is one end of a connection.
+type conn struct {
+	host          *Host // nil: the other side's end
+	peer          *conn
+	in            half
+	local, remote addr
+}
+
+// half is what goes in one direction.
+type half struct {
+	mu       sync.Mutex
+	segments []segment
+	newest   time.Time // when the last segment arrives
+	err      error     // after the segments
+	now      error     // before them: the reader's own end is closed
+	deadline time.Time
+	wake     chan struct{} // closed, and replaced, at every change
+}
+
+type segment struct {
+	at   time.Time
+	data []byte
+}
+
+func (f *half) changed() {
+	close(f.wake)
+	f.wake = make(chan struct{})
+}
+
+func (f *half) stall(until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.segments {
+		if f.segments[i].at.Before(until) {
+			f.segments[i].at = until
+		}
+	}
+	if f.newest.Before(until) {
+		f.newest = until
+	}
+	f.changed()
+}
+
+// end says how the direction ends; what is under way arrives before.
+func (f *half) end(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+		f.changed()
+	}
+}
+
+// shut ends it for the reader at once.
+func (f *half) shut(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now == nil {
+		f.now = err
+		f.changed()
+	}
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	f := &c.in
+	for {
+		f.mu.Lock()
+		if f.now != nil {
+			f.mu.Unlock()
+			return 0, f.now
+		}
+		now := time.Now()
+		if !f.deadline.IsZero() && !now.Before(f.deadline) {
+			f.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		}
+		next := f.deadline
+		if len(f.segments) > 0 {
+			s := &f.segments[0]
+			if !s.at.After(now) {
+				n := copy(b, s.data)
+				if s.data = s.data[n:]; len(s.data) == 0 {
+					f.segments = f.segments[1:]
+				}
+				f.mu.Unlock()
+				return n, nil
+			}
+			if next.IsZero() || s.at.Before(next) {
+				next = s.at
+			}
+		} else if f.err != nil {
+			f.mu.Unlock()
+			return 0, f.err
+		}
+		wake := f.wake
+		f.mu.Unlock()
+		if next.IsZero() {
+			<-wake
+			continue
+		}
+		t := time.NewTimer(next.Sub(now))
+		select {
+		case <-wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	var fault *Fault
+	away := time.Time{}
+	if h := c.host; h != nil {
+		h.mu.Lock()
+		h.writes++
+		n, on, dead := h.writes, h.OnWrite, h.dead
+		away = h.away
+		h.mu.Unlock()
+		if dead {
+			return 0, c.broken(syscall.ENETDOWN)
+		}
+		if on != nil {
+			fault = on(n)
+		}
+	}
+	out := &c.peer.in
+	if fault != nil && fault.Part < 1 {
+		b = b[:int(fault.Part*float64(len(b)))]
+	}
+	delay := c.delay()
+	c.in.mu.Lock()
+	err := c.in.now
+	c.in.mu.Unlock()
+	out.mu.Lock()
+	if err == nil && out.now != nil {
+		err = syscall.EPIPE
+	}
+	if err != nil || out.err != nil {
+		out.mu.Unlock()
+		if err == nil {
+			err = net.ErrClosed
+		}
+		return 0, c.broken(err)
+	}
+	at := time.Now().Add(delay)
+	if fault != nil {
+		at = at.Add(fault.Stall)
+	}
+	for _, t := range []time.Time{out.newest, away} {
+		if at.Before(t) {
+			at = t
+		}
+	}
+	if len(b) > 0 {
+		out.newest = at
+		out.segments = append(out.segments, segment{at, append([]byte(nil), b...)})
+		out.changed()
+	}
+	out.mu.Unlock()
+	switch {
+	case fault == nil:
+	case fault.Dead:
+		c.host.Kill()
+		if c.host.onDead != nil {
+			c.host.onDead()
+		}
+		return len(b), c.broken(syscall.ENETDOWN)
+	case fault.Reset:
+		c.reset()
+		return len(b), c.broken(syscall.ECONNRESET)
+	}
+	return len(b), nil
+}
+
+func (c *conn) delay() time.Duration {
+	if c.host != nil {
+		return c.host.net.delay()
+	}
+	return c.peer.host.net.delay()
+}
+
+func (c *conn) broken(err error) error {
+	return &net.OpError{Op: "write", Net: "sim", Source: c.local, Addr: c.remote, Err: err}
+}
+
+// reset ends the connection for both sides, for the own side at once.
+func (c *conn) reset() {
+	err := &net.OpError{Op: "read", Net: "sim", Source: c.local, Addr: c.remote, Err: syscall.ECONNRESET}
+	c.in.shut(err)
+	c.in.end(err)
+	c.peer.in.end(err)
+	c.forget()
+}
+
+func (c *conn) Close() error {
+	c.in.shut(net.ErrClosed)
+	c.peer.in.end(io.EOF)
+	c.forget()
+	return nil
+}
+
+func (c *conn) forget() {
+	for _, end := range []*conn{c, c.peer} {
+		if h := end.host; h != nil {
+			h.mu.Lock()
+			delete(h.conns, end)
+			h.mu.Unlock()
+		}
+	}
+}
+
+func (c *conn) LocalAddr() net.Addr  { return c.local }
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	c.in.deadline = t
+	c.in.changed()
+	return nil
+}
+
+// SetWriteDeadline does nothing: writes do not block.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+// String names the host.
+func (h *Host) String() string { return fmt.Sprintf("host %s", h.name) }
