@@ -51,26 +51,54 @@ func (c Config) Options(opts ...kgo.Opt) []kgo.Opt {
 		// Later versions of DescribeGroups say nothing about groups that do not exist.
 		kgo.MaxVersions(kversion.V3_9_0()),
 		kgo.RequestTimeoutOverhead(min(max(c.Timeout, 100*time.Millisecond), 15*time.Minute)), // what kgo takes
-		kgo.RequestRetries(len(c.Brokers)), kgo.RetryTimeout(2 * c.Timeout),
+		kgo.RequestRetries(len(c.Brokers)), kgo.RetryTimeout(2 * c.Timeout), kgo.Dialer(c.dialer()),
 	}, opts...)
-	switch {
-	case c.Dial != nil && c.TLS == nil:
-		opts = append(opts, kgo.Dialer(c.Dial))
-	case c.Dial != nil:
-		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := c.Dial(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return handshake(ctx, conn, c.TLS, addr)
-		}))
-	case c.TLS != nil:
-		opts = append(opts, kgo.DialTLSConfig(c.TLS))
-	}
 	if c.SASL != nil {
 		opts = append(opts, kgo.SASL(mechanism{c.SASL}))
 	}
 	return opts
+}
+
+// redial is the time from a connection that could not be made to the next try at the
+// same address.
+const redial = 100 * time.Millisecond
+
+// dialer returns what connections are made with. It waits before it tries again where
+// the last try has failed: while a transaction is under way and its broker is down,
+// franz-go dials in a loop without a pause, which takes a processor.
+func (c Config) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	}
+	var mu sync.Mutex
+	failed := map[string]time.Time{} // when, by address
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		mu.Lock()
+		wait := time.Until(failed[addr].Add(redial))
+		mu.Unlock()
+		if wait > 0 {
+			t := time.NewTimer(wait)
+			defer t.Stop()
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		conn, err := dial(ctx, network, addr)
+		if err == nil && c.TLS != nil {
+			conn, err = handshake(ctx, conn, c.TLS, addr)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed[addr] = time.Now()
+			return nil, err
+		}
+		delete(failed, addr)
+		return conn, nil
+	}
 }
 
 // Broker is a connection to one broker of a cluster. It must be closed.
@@ -186,7 +214,7 @@ func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	state := s.ConnectionState()
+	state := s.(*tls.Conn).ConnectionState()
 	p.passed(TLS, fmt.Sprintf("%s, certificate valid until %s", tls.VersionName(state.Version), state.PeerCertificates[0].NotAfter.UTC().Format(time.DateOnly)))
 	p.at(Protocol)
 	return s, nil
@@ -194,7 +222,7 @@ func (p *probe) dial(ctx context.Context, network, addr string) (net.Conn, error
 
 // handshake returns an encrypted connection over conn, which it closes if the
 // other side cannot be trusted.
-func handshake(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (*tls.Conn, error) {
+func handshake(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
@@ -101,13 +100,13 @@ func (c *contents) fail(part string, err error) error {
 	return &checkpoint.Error{Path: c.path(), Part: part, Err: fmt.Errorf("%w: %w", reason, err)}
 }
 
-var unpack = sync.OnceValue(func() *zstd.Decoder {
+var unpack = func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRaw))
 	if err != nil {
 		panic(err) // the options are constants
 	}
 	return d
-})
+}()
 
 // order returns the slots that hold something, the one with the newest snapshot
 // first; one whose head cannot be read counts as new.
@@ -151,7 +150,7 @@ func (c *contents) read(slot int) (*checkpoint.Snapshot, error) {
 	if uint64(len(packed)) != n.packed {
 		return nil, fail(checkpoint.ErrChecksum, "the chunks have %d bytes, not %d", len(packed), n.packed)
 	}
-	raw, err := unpack().DecodeAll(packed, make([]byte, 0, min(n.size, 64*n.packed)))
+	raw, err := unpack.DecodeAll(packed, make([]byte, 0, min(n.size, 64*n.packed)))
 	if err != nil {
 		return nil, fail(checkpoint.ErrChecksum, "%v", err)
 	}

@@ -5,12 +5,15 @@ package simkit
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,6 +21,13 @@ import (
 // Network connects hosts by streams of bytes, which take a random time of less than
 // a millisecond. A write never blocks.
 type Network struct {
+	// Prompt says that requests which clients make while they hold a mutex, and their
+	// answers, take no time, even from hosts that are isolated. Where several
+	// connections are made at a time, virtual time would stand still for ever if one
+	// goroutine waited for an answer, and another one for the mutex: franz-go asks so
+	// for the id of a producer.
+	Prompt bool
+
 	mu        sync.Mutex
 	rand      *rand.Rand
 	listeners map[string]*listener // by port
@@ -145,7 +155,7 @@ func (h *Host) Reset() {
 }
 
 // Isolate keeps the host from the network for a while: what is under way, and what
-// is sent meanwhile, arrives late, and new connections are made after it.
+// is sent meanwhile, arrives late.
 func (h *Host) Isolate(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,7 +166,9 @@ func (h *Host) Isolate(d time.Duration) {
 	}
 }
 
-// Dial implements net.Dialer's DialContext.
+// Dial implements net.Dialer's DialContext. It takes no time, even while the host is
+// isolated, when what is sent is held up: clients hold a mutex while they dial, and
+// virtual time stands still while a goroutine waits for one.
 func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Addr: addr(address), Err: err}
@@ -165,22 +177,11 @@ func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	if err != nil {
 		return fail(err)
 	}
-	for {
-		h.mu.Lock()
-		dead, wait := h.dead, time.Until(h.away)
-		h.mu.Unlock()
-		if dead {
-			return fail(syscall.ENETDOWN)
-		}
-		if wait = max(wait, 0) + h.net.delay(); wait < time.Millisecond {
-			time.Sleep(wait)
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return fail(ctx.Err())
-		case <-time.After(wait):
-		}
+	h.mu.Lock()
+	dead := h.dead
+	h.mu.Unlock()
+	if dead {
+		return fail(syscall.ENETDOWN)
 	}
 	h.net.mu.Lock()
 	l := h.net.listeners[port]
@@ -214,6 +215,13 @@ type conn struct {
 	peer          *conn
 	in            half
 	local, remote addr
+	prompt        atomic.Bool // the request sent last, and so its answer
+}
+
+// isPrompt reports whether b begins a request that may be made while a mutex is
+// held: Metadata, FindCoordinator, ApiVersions or InitProducerId.
+func isPrompt(b []byte) bool {
+	return len(b) > 6 && int(binary.BigEndian.Uint32(b)) == len(b)-4 && slices.Contains([]uint16{3, 10, 18, 22}, binary.BigEndian.Uint16(b[4:]))
 }
 
 // half is what goes in one direction.
@@ -320,6 +328,11 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) Write(b []byte) (int, error) {
 	var fault *Fault
 	away := time.Time{}
+	if far := c.peer.host; far != nil {
+		far.mu.Lock()
+		away = far.away
+		far.mu.Unlock()
+	}
 	if h := c.host; h != nil {
 		h.mu.Lock()
 		h.writes++
@@ -338,6 +351,15 @@ func (c *conn) Write(b []byte) (int, error) {
 		b = b[:int(fault.Part*float64(len(b)))]
 	}
 	delay := c.delay()
+	mine := c
+	if c.host == nil {
+		mine = c.peer
+	} else {
+		c.prompt.Store(c.host.net.Prompt && isPrompt(b))
+	}
+	if mine.prompt.Load() {
+		delay, away = 0, time.Time{}
+	}
 	c.in.mu.Lock()
 	err := c.in.now
 	c.in.mu.Unlock()
