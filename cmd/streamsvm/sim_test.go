@@ -424,7 +424,7 @@ func (w *simWorld) isOver() bool {
 }
 
 // simLimit is the virtual time that a run may take.
-const simLimit = 3 * time.Hour
+const simLimit = 20 * time.Minute
 
 // restarts is how often a process is started again, at most, for each fault.
 const restarts = 4

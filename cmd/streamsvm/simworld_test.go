@@ -82,9 +82,13 @@ func newSimWorld(tb testing.TB, plan simPlan, size simSize, dir string) *simWorl
 
 func (w *simWorld) logf(format string, args ...any) {
 	line := time.Now().UTC().Format("15:04:05.000 ") + fmt.Sprintf(format, args...)
+	if *simTrace {
+		fmt.Println(line)
+		return
+	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.trace = append(w.trace, line)
-	w.mu.Unlock()
 }
 
 // errorf says what is wrong.

@@ -108,12 +108,18 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
+	// The client goes on waiting for an answer to what it has sent, whatever becomes of
+	// ctx. Nobody else uses it, and it is dropped after an error.
+	defer context.AfterFunc(ctx, t.kgo.Close)()
 	defer time.AfterFunc(stuckAfter, func() {
 		t.c.log.Warn("kafka: writing takes long", "transactional_id", t.opt.ID, "records", len(recs))
 	}).Stop()
 	defer func() {
 		if err != nil {
 			t.drop()
+			if ctx.Err() != nil && errors.Is(err, kgo.ErrClientClosed) {
+				err = ctx.Err()
+			}
 			err = t.explain(err)
 		}
 	}()
