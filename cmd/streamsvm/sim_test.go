@@ -93,7 +93,7 @@ type simOutcome struct {
 }
 
 // simPatience is how long, in real time, a worker may say nothing.
-const simPatience = 30 * time.Second
+const simPatience = time.Minute
 
 // Lines that a worker prints.
 const simBegins, simEnds = "simulation begins: ", "simulation ends: "
@@ -168,6 +168,22 @@ func simStoodStill(text []string) bool {
 	return false
 }
 
+// simGoroutines leaves out, of a dump of all goroutines, those that have nothing to do
+// with a simulation.
+func simGoroutines(text []string) []string {
+	var out []string
+	keep := true
+	for _, line := range text {
+		if strings.HasPrefix(line, "goroutine ") {
+			keep = strings.Contains(line, "synctest bubble")
+		}
+		if keep && !strings.HasPrefix(line, "\t/usr/") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
 // simProcess starts a worker and returns what it prints, by lines.
 func simProcess(t *testing.T, args ...string) (*exec.Cmd, <-chan string) {
 	args = append([]string{"-test.run=^TestSimulationWorker$", "-test.timeout=0", fmt.Sprintf("-sim.trace=%v", *simTrace)}, args...)
@@ -210,6 +226,7 @@ func simFailed(t *testing.T, seed uint64, text []string) {
 	} else {
 		plan = simShrink(t, plan)
 	}
+	text = simGoroutines(text)
 	if len(text) > 400 {
 		text = append(text[:300:300], append([]string{"…"}, text[len(text)-100:]...)...)
 	}
@@ -354,6 +371,11 @@ func (w *simWorld) job() map[string]string {
 		}
 	}).Stop()
 	took := max(w.size.Took, 5*time.Second)
+	defer time.AfterFunc(2*simLimit, func() {
+		fmt.Printf("does not end, after %v: %s\n%s\n", 2*simLimit, w.plan, strings.Join(w.trace, "\n"))
+		simStacks()
+		os.Exit(3)
+	}).Stop()
 	var produced sync.WaitGroup
 	if j.Live {
 		produced.Go(func() { w.produce(took / 2) })
@@ -421,6 +443,16 @@ func (w *simWorld) isOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.over
+}
+
+// simStacks prints where goroutines of this module, or those that wait for a mutex, are.
+func simStacks() {
+	buf := make([]byte, 64<<20)
+	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "synctest bubble") && (strings.Contains(g, "streamsvm.(*") || strings.Contains(g, "Mutex.") || strings.Contains(g, "trainer.") || strings.Contains(g, "kafkaio.")) {
+			fmt.Println(g)
+		}
+	}
 }
 
 // simLimit is the virtual time that a run may take.

@@ -284,6 +284,9 @@ func (p simPlan) trainArgs() []string {
 	} else if j.Learner != "adaptive" {
 		args = append(args, "--tune", "off", "--warmup", "50")
 	}
+	if j.Learner == "dsg" || j.Learner == "tsgs3vm" {
+		args = append(args, "--set", "features=128")
+	}
 	if j.Events {
 		args = append(args, "--label", "y")
 	}
