@@ -110,14 +110,10 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		now = p.scores
 	}
 	if p.machine > 0 {
-		var wrong [1 + k2048]bool
-		for e := range wrong {
-			wrong[e] = (p.scores[e] >= 0) != (x.Y > 0)
-		}
 		l.judge(p.scores[:], x.Y, share)
 		// The errors of a machine that has been cut since say nothing of this one.
 		if cuts, _ := l.cutting.Cuts(); p.machine == 1+cuts {
-			l.compare(wrong, share)
+			l.compare(p.scores[:], x.Y, share)
 		}
 	}
 	l.vote.learn(p.scores[:], x.Y, share)

@@ -238,6 +238,19 @@ func inputOf(e int, z, phi stream.Vec) *stream.Vec {
 	return nil
 }
 
+// compare takes note of by how much each challenger was better than the growing
+// machine. A challenger that is absent takes no part: one that was absent when the
+// example was predicted scored as the growing machine did, and one that has been
+// dropped since must not win.
+func (l *panel) compare(by [k2048]float64) {
+	for k := range by {
+		if l.machines[k64+k] == nil {
+			by[k] = 0
+		}
+	}
+	l.cutting.CompareBy(by[:])
+}
+
 // take lets all experts learn from an example, of which the linear ones have
 // said now.
 func (l *panel) take(x *stream.Example, z, phi stream.Vec, now []float64) error {
@@ -315,6 +328,11 @@ func (l *panel) turn(ctx context.Context) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
+		}
+	}
+	for k := range windows {
+		if l.machines[k64+k] == nil { // a cut to it is impossible
+			l.cutting.Forget(k)
 		}
 	}
 	if cut, by, yes := l.cutting.Test(m.rows); yes {

@@ -63,7 +63,7 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 		for k := range d {
 			d[k] = better(l.scores[k64+k]-x.Y, l.scores[growing]-x.Y)
 		}
-		l.cutting.CompareBy(d[:])
+		l.compare(d)
 	}
 	l.average.learn(l.scores[:], f, x.Y)
 	l.labels.learn(x.Y)
