@@ -42,7 +42,7 @@ func (l *Learner) weigh(x *stream.Example) float64 {
 		l.heaviest = max(1, w)
 		l.useLogistic()
 		// They begin with what is known, so that their scores are of one piece.
-		for _, x := range l.cutting.Newest(whole) {
+		for _, x := range l.cutting.Newest(l.sizes.whole) {
 			z, phi := l.see(x)
 			for e, o := range l.linear {
 				if z := inputOf(l1+e, z, phi); z != nil {
