@@ -35,6 +35,7 @@ type sizes struct {
 	settled int                  // from which on the longest challenger is not worth its time
 	held    int                  // most that the growing machine of a regression holds, which needs all of them
 	windows [k2048 - k64 + 1]int // of the challengers
+	scs     map[string]string    // options of scs, whose defaults are for large samples
 }
 
 var standard = sizes{first: 64, ripe: 1024, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048}}

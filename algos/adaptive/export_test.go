@@ -8,4 +8,7 @@ var Short = algos.Define(Spec.SpecInfo, nil, func(env algos.Env, o options) (alg
 	return newSized(env, o, &short)
 }, decode)
 
-var short = sizes{first: 16, ripe: 48, large: 96, whole: 160, settled: 224, held: 96, windows: [...]int{16, 32, 48, 80}}
+var short = sizes{
+	first: 16, ripe: 48, large: 96, whole: 160, settled: 224, held: 96, windows: [...]int{16, 32, 48, 80},
+	scs: map[string]string{"initial": "32", "max_sample": "128"},
+}

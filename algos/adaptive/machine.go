@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -138,7 +139,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 		return nil
 	}
 	if len(xs) >= m.sizes.whole {
-		res, err := tune.Run(ctx, scs.Spec, env, nil, own)
+		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own)
 		if err != nil {
 			return err
 		}
@@ -146,6 +147,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 	} else {
 		m.choice = choose(own, false, env.Seed)
 		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(m.choice.gamma, 'g', -1, 64)}
+		maps.Copy(m.options, m.sizes.scs)
 	}
 	if m.scs, err = scs.Spec.New(env, m.options); err != nil {
 		return err
