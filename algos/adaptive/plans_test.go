@@ -436,14 +436,15 @@ func hash(t *testing.T, e *engine.Engine) uint64 {
 	return h
 }
 
-// checkModel: what is published decides as the model that learns, in finite
-// numbers.
+// checkModel: the model that is published decides as it does when it has been read,
+// in finite numbers.
 func checkModel(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	p := e.Predictor()
 	if p == nil {
 		return
 	}
+	p = p.Pack()
 	data, err := p.AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
