@@ -26,7 +26,8 @@ import (
 const (
 	headBytes    = 8
 	segmentBytes = 3
-	mostItems    = 700
+	mostItems    = 700 // and the labels that are due after them
+	mostExamples = 560
 )
 
 // What a segment changes, and what its argument is.
@@ -110,11 +111,12 @@ func decodePlan(data []byte) plan {
 	} else if head[3]&16 != 0 && !g.number {
 		p.cfg.ClassWeight = "1=7"
 	}
-	for len(data) > 0 && len(g.items) < mostItems {
+	more := func() bool { return len(g.items) < mostItems && g.examples < mostExamples }
+	for len(data) > 0 && more() {
 		s := make([]byte, segmentBytes)
 		data = data[copy(s, data):]
 		g.change(s[0]%numOps, s[1])
-		for range 1 + s[2]%128 {
+		for n := 1 + s[2]%128; n > 0 && more(); n-- {
 			g.example()
 		}
 		if act := s[0] / numOps; act > 0 {
@@ -561,7 +563,10 @@ func plans() (all [][]byte) {
 		add(concept, restartAfter, 128, 90)
 		all = append(all, plan)
 	}
-	return all
+	// Four classes, delayed: as the longest challenger is dropped it is winning, by
+	// what it predicted before.
+	return append(all, slices.Concat([]byte{4, 1, 60, 0, 3, 3, 0, 0},
+		segment(same, restartAfter, 0, 100), segment(noise, restartAfter, 6, 50), segment(concept, cancelAfter, 1, 110), segment(same, restartAfter, 0, 100)))
 }
 
 // With labels that come late, predictions are compared that a challenger made
