@@ -109,6 +109,12 @@ func (c *Cutting) CompareBy(by []float64) {
 	}
 }
 
+// Forget drops all that is known of a challenger. It cannot win before it has been
+// compared again.
+func (c *Cutting) Forget(challenger int) {
+	c.d[challenger], c.v[challenger] = 0, 0
+}
+
 // Test tells, now and then, whether a sample of so many examples is to be cut,
 // and to which window. It notes the cut.
 func (c *Cutting) Test(size int) (cut Cut, challenger int, yes bool) {

@@ -25,8 +25,20 @@ const (
 
 var names = [numExperts]string{"m", "k64", "k256", "k1024", "k2048", "l1", "l01", "a3", "a1", "r1", "r01"}
 
-// windows are those of the challengers.
-var windows = []int{64, 256, 1024, 2048}
+// sizes are the numbers of examples at which the experts change. Tests have
+// smaller ones.
+type sizes struct {
+	first   int                  // of the first machine
+	ripe    int                  // that a machine worth trusting has learned from
+	large   int                  // from which on the growing machine is scs
+	whole   int                  // on which its options are chosen as those of a learner that stands alone
+	settled int                  // from which on the longest challenger is not worth its time
+	held    int                  // most that the growing machine of a regression holds, which needs all of them
+	windows [k2048 - k64 + 1]int // of the challengers
+	scs     map[string]string    // options of scs, whose defaults are for large samples
+}
+
+var standard = sizes{first: 64, ripe: 1024, large: 2048, whole: 4000, settled: 16384, held: 2048, windows: [...]int{64, 256, 1024, 2048}}
 
 // Learner is the panel; see the package documentation. Not safe for concurrent
 // use.
@@ -46,13 +58,15 @@ var (
 	_ algos.Foreteller = (*Learner)(nil)
 )
 
-func newLearner(env algos.Env, o options) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) { return newSized(env, o, &standard) }
+
+func newSized(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	if env.Task == algos.Regress {
-		return newRegressor(env, o)
+		return newRegressor(env, o, s)
 	}
 	l := &Learner{vote: newVote(priors(numExperts))}
 	var err error
-	l.panel, err = makePanel(env, o, 0, l, func(x onePass) expert { return &x })
+	l.panel, err = makePanel(env, o, s, 0, l, func(x onePass) expert { return &x })
 	return l, err
 }
 
@@ -86,7 +100,7 @@ func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
 	l.say(p.scores[:], i, z, phi, 0)
 	p.f = logOdds(l.vote.mix(p.scores[:]))
 	if m := l.machines[growing]; m != nil {
-		if l.trust.given(m.rows, l.weighted()) {
+		if l.trust.given(m.rows >= l.sizes.ripe, l.weighted()) {
 			p.f = l.vote.experts[growing].odds(p.scores[growing])
 		}
 		cuts, _ := l.cutting.Cuts()
@@ -110,14 +124,10 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 		now = p.scores
 	}
 	if p.machine > 0 {
-		var wrong [1 + k2048]bool
-		for e := range wrong {
-			wrong[e] = (p.scores[e] >= 0) != (x.Y > 0)
-		}
 		l.judge(p.scores[:], x.Y, share)
 		// The errors of a machine that has been cut since say nothing of this one.
 		if cuts, _ := l.cutting.Cuts(); p.machine == 1+cuts {
-			l.compare(wrong, share)
+			l.compare(p.scores[:], x.Y, share)
 		}
 	}
 	l.vote.learn(p.scores[:], x.Y, share)

@@ -45,7 +45,7 @@ func BenchmarkParts(b *testing.B) {
 		return vs
 	}
 	dst := make([]float64, tick)
-	for i, w := range windows {
+	for i, w := range standard.windows {
 		name := names[k64+i]
 		k := m.with(w, l.cutting.Newest(w))
 		each(name+"/predict", func(xs []*stream.Example) { k.score(dst, vecs(xs)) })

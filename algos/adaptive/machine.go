@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -15,17 +16,14 @@ import (
 )
 
 const (
-	tick      = 16    // examples between two steps of a machine
-	first     = 64    // examples of the first machine
-	large     = 2048  // examples from which on the growing machine is scs
-	whole     = 4000  // examples on which its options are chosen as those of a learner that stands alone
-	settled   = 16384 // examples from which on the longest challenger is not worth its time
-	chosenFor = 4     // times that a challenger's window is replaced before its options are chosen anew
+	tick      = 16 // examples between two steps of a machine
+	chosenFor = 4  // times that a challenger's window is replaced before its options are chosen anew
 )
 
 // machine is a kernel expert: a learner with a scaling and options of its own,
 // which were chosen on the examples that it began with.
 type machine struct {
+	sizes     *sizes
 	window    int // most examples that it holds; 0: all
 	target    target
 	choice    choice
@@ -94,10 +92,10 @@ func (m *machine) step(ctx context.Context) error {
 func (m *machine) due(cut bool) bool {
 	switch {
 	case m.scs != nil:
-		return !cut && m.rows >= whole && m.tuned < whole
+		return !cut && m.rows >= m.sizes.whole && m.tuned < m.sizes.whole
 	case m.window > 0 && m.rows == m.window && m.since >= chosenFor*m.window:
 		return true
-	case m.window == 0 && m.rows >= large:
+	case m.window == 0 && m.rows >= m.sizes.large:
 		return true
 	}
 	return m.rows >= 2*m.tuned
@@ -119,7 +117,7 @@ func (m *machine) scaled(xs []*stream.Example) []*stream.Example {
 func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Example, wide bool) error {
 	m.tuned, m.since = len(xs), 0
 	m.target.fit(xs)
-	grown := m.window == 0 && len(xs) >= large
+	grown := m.window == 0 && len(xs) >= m.sizes.large
 	o := prep.Options{Scale: prep.Auto}
 	if wide && !grown {
 		o.Scale = prep.Unit
@@ -140,8 +138,8 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 		m.learn(own)
 		return nil
 	}
-	if len(xs) >= whole {
-		res, err := tune.Run(ctx, scs.Spec, env, nil, own)
+	if len(xs) >= m.sizes.whole {
+		res, err := tune.Run(ctx, scs.Spec, env, m.sizes.scs, own)
 		if err != nil {
 			return err
 		}
@@ -149,6 +147,7 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 	} else {
 		m.choice = choose(own, false, env.Seed)
 		m.options = map[string]string{"c": strconv.FormatFloat(m.choice.c, 'g', -1, 64), "gamma": strconv.FormatFloat(m.choice.gamma, 'g', -1, 64)}
+		maps.Copy(m.options, m.sizes.scs)
 	}
 	if m.scs, err = scs.Spec.New(env, m.options); err != nil {
 		return err
@@ -160,12 +159,8 @@ func (m *machine) choose(ctx context.Context, env algos.Env, xs []*stream.Exampl
 
 // learn makes a window of examples that are scaled.
 func (m *machine) learn(own []*stream.Example) {
-	size := m.window
-	if size == 0 {
-		size = large + tick
-	}
 	old := m.small
-	m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
+	m.small = m.newWindow()
 	if old != nil { // its memory is large
 		m.small.box.Gram = old.box.Gram
 	}
@@ -173,10 +168,18 @@ func (m *machine) learn(own []*stream.Example) {
 	m.rows = len(own)
 }
 
+func (m *machine) newWindow() *window {
+	size := m.window
+	if size == 0 {
+		size = m.sizes.large + tick
+	}
+	return newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
+}
+
 // with returns a machine that has the scaling and the options of m, for the
 // newest examples.
 func (m *machine) with(window int, newest []*stream.Example) *machine {
-	k := &machine{window: window, target: m.target, choice: m.choice, transform: m.transform, tuned: m.tuned, since: m.since}
+	k := &machine{sizes: m.sizes, window: window, target: m.target, choice: m.choice, transform: m.transform, tuned: m.tuned, since: m.since}
 	k.learn(k.scaled(newest))
 	return k
 }
@@ -202,11 +205,7 @@ func (m *machine) fields(f *state.Fields, env algos.Env) {
 	}
 	if !grown {
 		if f.Decoding() {
-			size := m.window
-			if size == 0 {
-				size = large + tick
-			}
-			m.small = newWindow(size, m.choice.c, kernelOf(m.choice.gamma), m.target)
+			m.small = m.newWindow()
 		}
 		f.Group("window", m.small.fields)
 		return

@@ -201,7 +201,7 @@ type mixture struct {
 
 // Model returns a view of the present panel.
 func (l *Learner) Model() algos.Model {
-	if m := l.machines[growing]; m != nil && l.trust.given(m.rows, l.weighted()) {
+	if m := l.machines[growing]; m != nil && l.trust.given(m.rows >= l.sizes.ripe, l.weighted()) {
 		x := &mixture{parts{weights: []float64{1}, seed: l.env.Seed}, l.vote.experts[:1]}
 		x.kernels[growing] = m.part()
 		return x

@@ -22,7 +22,8 @@ type panel struct {
 	jury jury
 
 	cutting  *samplers.Cutting
-	sizes    []int               // most examples of each machine; 0: all
+	sizes    *sizes
+	held     [1 + k2048]int      // most examples of each machine; 0: all
 	machines [1 + k2048]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
 	inputs   inputs
 	linear   [numExperts - l1]expert
@@ -62,7 +63,7 @@ var rates = [numExperts - l1]onePass{{rate: 1}, {rate: 0.1}, {rate: 0.3, adaptiv
 
 // makePanel returns a panel whose growing machine holds so many examples, or 0
 // for all. newExpert makes a linear expert with such a rule.
-func makePanel(env algos.Env, o options, held int, j jury, newExpert func(onePass) expert) (*panel, error) {
+func makePanel(env algos.Env, o options, s *sizes, held int, j jury, newExpert func(onePass) expert) (*panel, error) {
 	number := env.Task == algos.Regress
 	b, err := samplers.New(samplers.Options{Regress: number, Every: 1})
 	if err != nil {
@@ -70,13 +71,15 @@ func makePanel(env algos.Env, o options, held int, j jury, newExpert func(onePas
 	}
 	keep := held
 	if held == 0 {
-		keep = whole
+		keep = s.whole
 	}
-	cutting, err := samplers.NewCutting(keep+tick, windows...)
+	cutting, err := samplers.NewCutting(keep+tick, s.windows[:]...)
 	if err != nil {
 		return nil, err
 	}
-	l := &panel{Buffer: b, opt: o, env: env, jury: j, cutting: cutting, sizes: append([]int{held}, windows...)}
+	l := &panel{Buffer: b, opt: o, env: env, jury: j, cutting: cutting, sizes: s}
+	l.held[growing] = held
+	copy(l.held[k64:], s.windows[:])
 	for e := range l.linear {
 		l.linear[e] = newExpert(rates[e])
 	}
@@ -238,6 +241,19 @@ func inputOf(e int, z, phi stream.Vec) *stream.Vec {
 	return nil
 }
 
+// compare takes note of by how much each challenger was better than the growing
+// machine. A challenger that is absent takes no part: one that was absent when the
+// example was predicted scored as the growing machine did, and one that has been
+// dropped since must not win.
+func (l *panel) compare(by [k2048]float64) {
+	for k := range by {
+		if l.machines[k64+k] == nil {
+			by[k] = 0
+		}
+	}
+	l.cutting.CompareBy(by[:])
+}
+
 // take lets all experts learn from an example, of which the linear ones have
 // said now.
 func (l *panel) take(x *stream.Example, z, phi stream.Vec, now []float64) error {
@@ -252,7 +268,7 @@ func (l *panel) take(x *stream.Example, z, phi stream.Vec, now []float64) error 
 		}
 	}
 	l.inputs.observe(x.X)
-	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= first && l.dim > 0 {
+	if l.waves == nil && !l.inputs.wide && l.opt.Panel != "small" && l.cutting.Seen()+1 >= uint64(l.sizes.first) && l.dim > 0 {
 		l.waves = newWaves(l.dim, l.env.Seed)
 	}
 	l.cutting.Add(x)
@@ -278,7 +294,7 @@ func (l *panel) widen() {
 
 // newMachine returns machine e, which has learned nothing.
 func (l *panel) newMachine(e int) *machine {
-	return &machine{window: l.sizes[e], target: target{number: l.env.Task == algos.Regress}}
+	return &machine{sizes: l.sizes, window: l.held[e], target: target{number: l.env.Task == algos.Regress}}
 }
 
 // begin makes the growing machine from the n newest examples.
@@ -301,10 +317,10 @@ func (l *panel) choose(ctx context.Context, m *machine, n int) error {
 func (l *panel) turn(ctx context.Context) error {
 	m := l.machines[growing]
 	if m == nil {
-		if l.cutting.Seen() < first {
+		if l.cutting.Seen() < uint64(l.sizes.first) {
 			return nil
 		}
-		return l.begin(ctx, first)
+		return l.begin(ctx, l.sizes.first)
 	}
 	var errs [1 + k2048]error
 	par.Each(len(l.machines), func(i int) {
@@ -317,17 +333,22 @@ func (l *panel) turn(ctx context.Context) error {
 			return err
 		}
 	}
+	for k := range l.sizes.windows {
+		if l.machines[k64+k] == nil { // a cut to it is impossible
+			l.cutting.Forget(k)
+		}
+	}
 	if cut, by, yes := l.cutting.Test(m.rows); yes {
 		l.cut(cut, by)
 		m = l.machines[growing]
 	}
-	for i, w := range windows {
-		if w > 256 && (l.opt.Panel == "small" || l.dim > narrow) {
+	for i, w := range l.sizes.windows {
+		if k64+i > k256 && (l.opt.Panel == "small" || l.dim > narrow) {
 			continue
 		}
 		k := &l.machines[k64+i]
 		switch {
-		case w == 2048 && m.rows > settled:
+		case k64+i == k2048 && m.rows > l.sizes.settled:
 			if *k != nil {
 				l.evals += (*k).evals()
 				*k = nil
@@ -352,7 +373,7 @@ func (l *panel) turn(ctx context.Context) error {
 // challenger knows.
 func (l *panel) cut(c samplers.Cut, by int) {
 	l.evals += l.machines[growing].evals()
-	m := l.machines[k64+by].with(l.sizes[growing], l.cutting.Newest(c.To))
+	m := l.machines[k64+by].with(l.held[growing], l.cutting.Newest(c.To))
 	m.tuned, m.since = m.rows, 0
 	l.machines[growing] = m
 	if l.told == 0 || c.At >= l.told+256 {

@@ -18,10 +18,6 @@ const (
 
 var guesserNames = append(names[:], "last", "mean")
 
-// held is the most examples of the growing machine of a regression. Kernel ridge
-// regression needs all of them.
-const held = 2048
-
 // regressor is the panel for numbers. Its machines are kernel ridge regressions
 // whatever the loss, which is that of the other experts and of the average, and so
 // is the growing one, which slides once it holds as many examples as it may. Not
@@ -39,11 +35,11 @@ var (
 	_ algos.Cutter     = (*regressor)(nil)
 )
 
-func newRegressor(env algos.Env, o options) (algos.Learner, error) {
+func newRegressor(env algos.Env, o options, s *sizes) (algos.Learner, error) {
 	absolute := o.Loss == "absolute"
 	l := &regressor{average: newAverage(absolute)}
 	var err error
-	l.panel, err = makePanel(env, o, held, l, func(x onePass) expert {
+	l.panel, err = makePanel(env, o, s, s.held, l, func(x onePass) expert {
 		return &follower{onePass: x, absolute: absolute, labels: &l.labels}
 	})
 	return l, err
@@ -63,7 +59,7 @@ func (l *regressor) one(i int, x *stream.Example) (float64, error) {
 		for k := range d {
 			d[k] = better(l.scores[k64+k]-x.Y, l.scores[growing]-x.Y)
 		}
-		l.cutting.CompareBy(d[:])
+		l.compare(d)
 	}
 	l.average.learn(l.scores[:], f, x.Y)
 	l.labels.learn(x.Y)

@@ -25,7 +25,6 @@ const (
 	alarm       = 2    // short at which the machine is not trusted
 	doubt       = 1    // standard errors of long above which it is not
 	sure        = 2    // where examples have weights: standard errors below 0 that long must be
-	ripe        = 1024 // examples that a machine worth trusting has learned from
 )
 
 // compare takes note of who was wrong on so many examples.
@@ -48,16 +47,16 @@ func (t *trust) note(d float64) {
 	t.square = float64(fade*fade*t.square) + float64(d*d)
 }
 
-// given reports whether a machine that has learned from so many examples is
-// trusted. Where a class is rare, and examples are weighed for it, there is little to
+// given reports whether the machine is trusted, once it is ripe: once it has
+// learned from enough examples. Where a class is rare, and examples are weighed for it, there is little to
 // be significantly worse by, and the machine orders badly what the others order well:
 // then it must be better.
-func (t *trust) given(rows int, weighted bool) bool {
+func (t *trust) given(ripe, weighted bool) bool {
 	most := float64(doubt)
 	if weighted {
 		most = -sure
 	}
-	return rows >= ripe && t.short < alarm && t.long <= most*math.Sqrt(t.square)
+	return ripe && t.short < alarm && t.long <= most*math.Sqrt(t.square)
 }
 
 func (t *trust) fields(f *state.Fields) {

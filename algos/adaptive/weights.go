@@ -42,7 +42,7 @@ func (l *Learner) weigh(x *stream.Example) float64 {
 		l.heaviest = max(1, w)
 		l.useLogistic()
 		// They begin with what is known, so that their scores are of one piece.
-		for _, x := range l.cutting.Newest(whole) {
+		for _, x := range l.cutting.Newest(l.sizes.whole) {
 			z, phi := l.see(x)
 			for e, o := range l.linear {
 				if z := inputOf(l1+e, z, phi); z != nil {
@@ -73,22 +73,19 @@ func (l *Learner) judge(scores []float64, y, share float64) {
 	l.trust.note(float64(share * (brier(l.vote.experts[growing].p(scores[growing]), y) - brier(panel+0.5, y))))
 }
 
-// compare tells for a cut who was wrong.
-func (l *Learner) compare(wrong [1 + k2048]bool, share float64) {
-	if !l.weighted() && share == 1 {
-		l.cutting.Compare(wrong[growing], wrong[k64:])
-		return
-	}
+// compare tells for a cut who was wrong on an example of label y.
+func (l *Learner) compare(scores []float64, y, share float64) {
+	wrong := func(e int) bool { return (scores[e] >= 0) != (y > 0) }
 	var by [k2048]float64
-	for k, w := range wrong[k64:] {
-		switch {
-		case wrong[growing] && !w:
+	for k := range by {
+		switch other := wrong(k64 + k); {
+		case wrong(growing) && !other:
 			by[k] = share
-		case w && !wrong[growing]:
+		case other && !wrong(growing):
 			by[k] = -share
 		}
 	}
-	l.cutting.CompareBy(by[:])
+	l.panel.compare(by)
 }
 
 // brier is the squared error of a probability of +1.

@@ -134,7 +134,7 @@ func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 			return i, errNotFinite
 		}
 		a := math.Abs(float64(v))
-		if sum += a; a >= algos.TooLarge || e.cfg.HashDim > 0 && sum >= algos.TooLarge {
+		if sum += a; float32(a) >= algos.TooLarge || e.cfg.HashDim > 0 && float32(sum) >= algos.TooLarge {
 			return i, fmt.Errorf("%g is too large, the limit is %g", v, algos.TooLarge)
 		}
 	}
@@ -142,10 +142,11 @@ func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 }
 
 // below reports whether all values are smaller than limit in size, which those
-// that are not finite are not.
-func below(val []float32, limit float64) bool {
+// that are not finite are not. The limit is a float32, as it is for learners: that
+// of algos.TooLarge is a little smaller than the constant.
+func below(val []float32, limit float32) bool {
 	for _, v := range val {
-		if !(math.Abs(float64(v)) < limit) {
+		if !(v < limit && v > -limit) {
 			return false
 		}
 	}

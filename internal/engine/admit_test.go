@@ -43,6 +43,27 @@ func TestLearnersTakeWhatIsAdmitted(t *testing.T) {
 	}
 }
 
+// The largest value that is admitted is one that learners take, and the next one is
+// a dead letter: an error of the learner would end the run, and each run after it.
+func TestAdmissionEndsWhereLearnersDo(t *testing.T) {
+	limit := float32(algos.TooLarge)
+	for _, hash := range []int{0, 4} {
+		for v, dead := range map[float32]uint64{math.Nextafter32(limit, 0): 0, limit: 1, -limit: 1} {
+			e := newEngine(t, Config{Spec: must(registry.Lookup("perceptron")), Preset: "default", Scale: "none", HashDim: hash})
+			items := bits(10)
+			for i := range items {
+				items[i].Example.X = stream.Vec{Idx: []int32{0, 3}, Val: []float32{float32(i), 1}}
+			}
+			items[5].Example.X = stream.Vec{Idx: []int32{2}, Val: []float32{v}}
+			if _, err := e.Consume(t.Context(), items); err != nil {
+				t.Errorf("%g, hashed to %d: %v", v, hash, err)
+			} else if err := e.Finish(t.Context()); err != nil || e.Counts().Dead != dead {
+				t.Errorf("%g, hashed to %d: %v, %+v", v, hash, err, e.Counts())
+			}
+		}
+	}
+}
+
 // text returns n records in libsvm's form, of 8 features.
 func text(n int) (recs []stream.Record) {
 	r := rand.New(rand.NewPCG(5, 5))

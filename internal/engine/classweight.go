@@ -57,7 +57,8 @@ const (
 	most       = 10
 	// lookEvery is the number of labels between two looks at the counts.
 	lookEvery = 64
-	// lookBack is the number of the newest labels that are compared with all.
+	// lookBack is the number of the newest labels that are compared with all, if the
+	// window of the measures is not smaller.
 	lookBack = 1000
 )
 
@@ -200,19 +201,25 @@ func (e *Engine) classCounts(n int) []float64 {
 			classes = max(classes, int(x.Y)+1)
 		}
 	}
-	newest := make([]float64, classes)
+	// The measures have the newest labels of their window only. No more of the block
+	// may count, or the weights would depend on how much of it has been scored.
+	back := min(lookBack, e.cfg.Window)
+	all, newest := make([]float64, classes), make([]float64, classes)
 	k := 0
-	for _, x := range e.block {
-		if x.Labelled {
-			newest[classOf(x.Y, classes)]++
+	for _, x := range slices.Backward(e.block) {
+		if !x.Labelled {
+			continue
+		}
+		class := classOf(x.Y, classes)
+		if all[class]++; k < back {
+			newest[class]++
 			k++
 		}
 	}
-	all := slices.Clone(newest)
 	for i, c := range e.preq.Counts() {
 		all[i] += float64(c)
 	}
-	k += e.preq.CountNewest(newest, lookBack-k)
+	k += e.preq.CountNewest(newest, back-k)
 	for i, c := range newest {
 		foretold := all[i] / float64(n) * float64(k)
 		if math.Abs(c-foretold) > 4*math.Sqrt(foretold+1) {

@@ -111,6 +111,39 @@ func TestClassWeightStream(t *testing.T) {
 	}
 }
 
+// The same where the window of the measures, in which the newest labels are, is
+// smaller than the block, and the shares of the classes change.
+func TestClassWeightWindow(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		cfg := Config{Spec: must(registry.Lookup("adaptive")), Seed: 1, Window: 50}
+		items := bits(700)
+		if several {
+			cfg.Signature.Labels = "0,1,2"
+		}
+		for i := range items {
+			x := &items[i].Example
+			if rare := i%60 == 0 || i >= 300 && i%2 == 0; several {
+				x.Y = float64(i % 2)
+				if rare {
+					x.Y = 2
+				}
+			} else if x.Y = -1; rare {
+				x.Y = 1
+			}
+		}
+		_, whole := consumed(t, cfg, items, len(items), false)
+		for _, size := range []int{1, 37, 100} {
+			if _, got := consumed(t, cfg, items, size, size > 1); got != whole {
+				t.Errorf("%v: in calls of %d the state is another one", several, size)
+			}
+		}
+		cfg.ClassWeight = "none"
+		if _, none := consumed(t, cfg, items, len(items), false); none == whole {
+			t.Error("without weights the state is the same")
+		}
+	}
+}
+
 // The same with several classes, one of which is found later, where labels come with
 // their examples and where they come later.
 func TestClassWeightOfSeveral(t *testing.T) {

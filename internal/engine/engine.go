@@ -400,6 +400,8 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
 	e.tellClipped()
+	// It is not interrupted: the warm-up would neither be over nor begin again.
+	ctx = context.WithoutCancel(ctx)
 	for _, x := range scaled {
 		if err := e.takeSteps(ctx); err != nil {
 			return err

@@ -23,6 +23,7 @@ type told struct {
 	scores []float64
 	weight float32     // of the example, without that of its class; 0 stands for 1
 	sifted sift.Header // of its record; none where P is 0
+	plan   bool        // the stream had been sifted when the example was taken in: it counts for the plan
 }
 
 var untold = told{f: math.NaN()}

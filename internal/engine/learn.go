@@ -32,7 +32,7 @@ func (e *Engine) take(x *stream.Example, told told) {
 func (e *Engine) push(x *stream.Example, told told) {
 	e.promoter.note(x)
 	x.X = e.transform.Next(x.X)
-	told.weight = x.Weight
+	told.weight, told.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
 	e.fresh = e.fresh || e.classes.fresh(x)
 	e.block, e.told = append(e.block, x), append(e.told, told)

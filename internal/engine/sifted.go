@@ -59,7 +59,7 @@ func (e *Engine) passSifted(it *Item) {
 // noteSifted takes note, for the plan, of what is said of an example of label y
 // before it is learned.
 func (e *Engine) noteSifted(said *told, y, w float64) {
-	if e.sifted == nil || e.cfg.Task != algos.Classify {
+	if !said.plan || e.cfg.Task != algos.Classify {
 		return
 	}
 	seen := math.NaN()

@@ -89,6 +89,12 @@ func TestSifted(t *testing.T) {
 			if _, again := runSifted(t, name, recs, 4); once != again {
 				t.Error("the state depends on restarts")
 			}
+			// As little where the first records were not sifted.
+			mixed := slices.Concat(all[:500], recs[:500])
+			_, some := runSifted(t, name, mixed, 0)
+			if _, again := runSifted(t, name, mixed, 9); some != again {
+				t.Error("the state of a stream that is sifted from some record on depends on restarts")
+			}
 			n := float64(len(all)) - float64(e.cfg.Warmup)/float64(len(recs))*float64(len(all))
 			m := e.Prequential().Weighted()
 			// Each of about 6/7 of the records that is forwarded stands for 5.

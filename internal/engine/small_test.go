@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/stream"
@@ -60,6 +63,36 @@ func TestSmallStream(t *testing.T) {
 		}
 		for k := range 4 { // of hardly any examples, too
 			run(rings(k, 3, false), 0)
+		}
+	}
+}
+
+// TestStartInterrupted: a call that is interrupted as the warm-up ends can be made
+// again, and leaves no trace.
+func TestStartInterrupted(t *testing.T) {
+	for _, name := range []string{"adaptive", "sbp", "scs"} {
+		cfg := config(t, name)
+		cfg.Warmup = 600
+		items := bits(900)
+		_, want := consumed(t, cfg, slices.Clone(items), len(items), false)
+		e := newEngine(t, cfg)
+		if _, err := e.Consume(t.Context(), slices.Clone(items[:600])); err != nil || e.Started() {
+			t.Fatal(err, e.Started())
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		n, err := e.Consume(ended, slices.Clone(items[600:]))
+		if err != nil && !errors.Is(err, context.Canceled) { // nil: no step has been due since
+			t.Fatal(err)
+		}
+		if _, err := e.Consume(t.Context(), slices.Clone(items[600+n:])); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(hashOf(t, e)); got != want {
+			t.Errorf("%s: the state is %s, uninterrupted %s; %+v", name, got, want, e.Counts())
 		}
 	}
 }

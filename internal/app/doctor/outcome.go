@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -69,7 +68,7 @@ func (s *study) try() {
 		case err != nil:
 		case !ex.X.Sparse() && len(ex.X.Val) != common:
 			err = &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonDimension, Field: "x", Err: fmt.Errorf("%d features where the stream has %d", len(ex.X.Val), common)}
-		case slices.ContainsFunc(ex.X.Val, func(v float32) bool { return math.Abs(float64(v)) >= algos.TooLarge }):
+		case slices.ContainsFunc(ex.X.Val, func(v float32) bool { return v >= algos.TooLarge || v <= -algos.TooLarge }):
 			err = &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonNotFinite, Field: "x", Err: fmt.Errorf("a feature is not below %g", algos.TooLarge)}
 		case !ex.Labelled:
 			o.unlabelled++

@@ -1,0 +1,14 @@
+package adaptive
+
+import "github.com/streamsvm/streamsvm/algos"
+
+// Short is Spec with sizes that a stream of a few hundred examples runs through:
+// every machine and challenger, cuts, and the end of the longest challenger.
+var Short = algos.Define(Spec.SpecInfo, nil, func(env algos.Env, o options) (algos.Learner, error) {
+	return newSized(env, o, &short)
+}, decode)
+
+var short = sizes{
+	first: 16, ripe: 48, large: 96, whole: 160, settled: 224, held: 96, windows: [...]int{16, 32, 48, 80},
+	scs: map[string]string{"initial": "32", "max_sample": "128"},
+}
