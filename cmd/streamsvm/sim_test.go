@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos/adaptive"
+	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -276,6 +278,11 @@ func simShrink(t *testing.T, plan simPlan) simPlan {
 func TestSimulationWorker(t *testing.T) {
 	if *simWork == 0 {
 		t.Skip("TestSimulation starts it")
+	}
+	short := adaptive.Short
+	short.Name = simShort
+	if err := registry.Register(short); err != nil {
+		t.Fatal(err)
 	}
 	plan := simPlan{}
 	if *simRun != "" {

@@ -89,9 +89,9 @@ func drawPlan(seed uint64) simPlan {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	p := simPlan{Seed: seed, Records: 100 + r.IntN(500)}
 	j := &p.Job
-	j.Learner = pick("adaptive", "adaptive", "adaptive", "scs", "online", "online", "dsg", "sbp", "pegasos", "ridge", "tsgs3vm")
+	j.Learner = pick("adaptive", simShort, simShort, simShort, "scs", "online", "online", "dsg", "sbp", "pegasos", "ridge", "tsgs3vm")
 	j.Classes = []int{2, 2, 2, 3, 4}[r.IntN(5)]
-	if j.Learner == "ridge" || (j.Learner == "adaptive" || j.Learner == "online") && one(.2) {
+	if j.Learner == "ridge" || (j.Learner == "adaptive" || j.Learner == simShort || j.Learner == "online") && one(.2) {
 		j.Classes = 0
 	}
 	j.Events = one(.5)
@@ -162,6 +162,9 @@ func (p simPlan) String() string {
 	b, _ := json.Marshal(p)
 	return string(b)
 }
+
+// simShort is the default learner with sizes that short streams reach.
+const simShort = "adaptive-short"
 
 const (
 	simEvents, simLabels, simModels, simState, simScored = "events", "labels", "models", "state", "scored"
@@ -281,7 +284,7 @@ func (p simPlan) trainArgs() []string {
 	}
 	if j.Tune {
 		args = append(args, "--warmup", "60")
-	} else if j.Learner != "adaptive" {
+	} else if j.Learner != "adaptive" && j.Learner != simShort {
 		args = append(args, "--tune", "off", "--warmup", "50")
 	}
 	if j.Learner == "dsg" || j.Learner == "tsgs3vm" {

@@ -3,7 +3,8 @@ package adaptive
 import "github.com/streamsvm/streamsvm/algos"
 
 // Short is Spec with sizes that a stream of a few hundred examples runs through:
-// every machine and challenger, cuts, and the end of the longest challenger.
+// every machine and challenger, cuts, and the end of the longest challenger. It is
+// for fuzzing and simulation.
 var Short = algos.Define(Spec.SpecInfo, nil, func(env algos.Env, o options) (algos.Learner, error) {
 	return newSized(env, o, &short)
 }, decode)
