@@ -21,7 +21,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -115,7 +114,7 @@ type Store struct {
 	models *modeltopic.Publisher
 	epoch  atomic.Uint64
 
-	mu   sync.Mutex // guards what is below, and t
+	mu   lock // guards what is below, and t
 	next stream.Offsets
 	held contents
 	own  claim
@@ -124,6 +123,13 @@ type Store struct {
 	// warned: that it grows too large.
 	warned bool
 }
+
+// lock is a mutex that is held while brokers answer. A sync.Mutex would do, but for
+// simulations: virtual time stands still while a goroutine waits for one.
+type lock chan struct{}
+
+func (l lock) Lock()   { l <- struct{}{} }
+func (l lock) Unlock() { <-l }
 
 // Open opens the topic, creating it if need be, and reads what it holds of the
 // state.
@@ -143,7 +149,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o, log: cmp.Or(o.Log, slog.Default()), pack: pack, limit: maxPacked, next: stream.Offsets{}, held: contents{topic: o.Topic, name: o.Name, keep: true}}
+	s := &Store{mu: make(lock, 1), opt: o, log: cmp.Or(o.Log, slog.Default()), pack: pack, limit: maxPacked, next: stream.Offsets{}, held: contents{topic: o.Topic, name: o.Name, keep: true}}
 	s.read = s.readTopic
 	if err := s.open(ctx); err != nil {
 		return nil, err
