@@ -2,7 +2,7 @@
 # Prints the rates of the numeric kernels and their ratios to the C reference
 # (gcc, libmvec), one thread, all implementations in turn in one process.
 #   [CPU=n] bench/kernels.sh [pattern of benchmarks]
-# Without a pattern it runs the kernels C(Fourier|Mixed)? on points of 18, 54 and 300 features.
+# Without a pattern it runs the kernels C(Fourier|Mixed)? on points of 18 and 300 features.
 # Ratios to C are rates divided by the rate of C; %-of-bound is the best unit's.
 set -e
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ go version
 ${CC:-gcc} --version | head -n 1
 pin=
 command -v taskset >/dev/null && pin="taskset -c ${CPU:-0}"
-GOMAXPROCS=1 $pin go test -tags cref -run '^$' -bench "^Benchmark${1:-C(Fourier|Mixed)?\$/./././d=(18|54|300)}\$" -benchtime 1x ./internal/vec | awk '
+GOMAXPROCS=1 $pin go test -tags cref -run '^$' -bench "^Benchmark${1:-C(Fourier|Mixed)?\$/./././d=(18|300)}\$" -benchtime 1x ./internal/vec | awk '
 /^Benchmark/ {
 	name = $1; sub(/^Benchmark[A-Za-z]*\//, "", name)
 	row = sprintf("| %s |", name); head = "| case |"; rule = "| --- |"
