@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
 // Options are the settings of a Store.
@@ -231,6 +233,7 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 		if err := s.check(*claim); err != nil {
 			return err
 		}
+		crash.Hold()
 		if err := s.fs.Rename(temp, s.path(n.String())); err != nil {
 			return fmt.Errorf("checkpoint: cannot put the snapshot in its place: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
@@ -160,6 +161,7 @@ func Run(ctx context.Context, job Job) (res Result, err error) {
 			err = errors.Join(err, c())
 		}
 	}()
+	defer crash.Recover(r.starting)
 	if err := r.start(ctx); err != nil {
 		return Result{}, err
 	}
@@ -180,6 +182,14 @@ type run struct {
 	models *modeltopic.Publisher
 	// closers end what start has opened, the last one first.
 	closers []func() error
+}
+
+// starting says what a panic outside of engine.Run has interrupted.
+func (r *run) starting() string {
+	if r.e == nil {
+		return "checking the job"
+	}
+	return "starting or ending the run"
 }
 
 func (r *run) start(ctx context.Context) (err error) {
