@@ -191,6 +191,7 @@ var errBroken = errors.New("the run has panicked")
 
 // step begins a step of a job, unless the learning goroutine has panicked.
 func (r *run) step(doing string) error {
+	crash.Hold()
 	r.persisting = doing
 	if r.broken.Load() {
 		return errBroken
