@@ -154,6 +154,9 @@ type Result struct {
 // should be, a *stream.OneLabelError if a stream has ended in which no two labels
 // differ, and those of the packages that read, store and publish. Nothing is
 // published while no two labels differ.
+//
+// Run does not recover panics, such as one of a learner or a hook. Nothing is stored
+// or published after one, so that the next Run goes on as after a crash.
 func Run(ctx context.Context, job Job) (res Result, err error) {
 	r := &run{Job: job}
 	defer func() {

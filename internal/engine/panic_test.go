@@ -323,7 +323,7 @@ func TestPanicLeavesNoWriter(t *testing.T) {
 		}()
 		_, err := Run(t.Context(), newEngine(t, config(t, "pegasos")), RunConfig{
 			Source:  &committing{memory{recs: records(5000, 4, false), r: rand.New(rand.NewPCG(1, 1))}, committed},
-			Decoder: plain{}, Store: h, Publisher: pub, CheckpointEvery: 500, Hooks: []any{panicsOnce{h.in}},
+			Decoder: plain{}, Store: h, Publisher: pub, CheckpointEvery: 500, ShutdownTimeout: time.Millisecond, Hooks: []any{panicsOnce{h.in}},
 		})
 		t.Errorf("the run ended with %v", err)
 	}()

@@ -152,6 +152,7 @@ func (r *run) persist() {
 	defer crash.Recover(func() string { return r.persisting })
 	r.doJobs()
 	close(r.saved)
+	close(r.persisted)
 }
 
 func (r *run) doJobs() {

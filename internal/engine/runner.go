@@ -188,7 +188,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	r := &run{
 		RunConfig: cfg, e: e, after: after,
 		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.QueueBytes, cfg.Recorder != nil || cfg.DeadLetters != nil),
-		jobs: make(chan *job, 1), saved: make(chan error, 1),
+		jobs: make(chan *job, 1), saved: make(chan error, 1), persisted: make(chan struct{}),
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
 	}
@@ -225,7 +225,12 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		if !returned { // a panic, which the caller may survive
 			r.broken.Store(true)
 			stopIngest()
+			cancelAfter()
 			close(r.jobs)
+			select { // the caller closes what is being written to
+			case <-r.persisted:
+			case <-time.After(cfg.ShutdownTimeout): // or the panic would be hidden
+			}
 		}
 	}()
 	defer crash.Recover(r.learning)
@@ -256,7 +261,9 @@ type run struct {
 
 	jobs  chan *job
 	saved chan error // one for each job, closed at the end
-	busy  bool       // a job is under way
+	// persisted is closed when the persisting goroutine ends.
+	persisted chan struct{}
+	busy      bool // a job is under way
 
 	deltas     deltas // on the persisting goroutine
 	persisting string // what that is doing
