@@ -145,10 +145,15 @@ type Result struct {
 //  4. It opens the stream at the positions of the checkpoint, if its topics are
 //     still the same, and looks for dead letters sent since.
 //  5. At a first start it stores a checkpoint of where the topics begin before
-//     it reads anything, and then finds out what a Discovery is for.
+//     it reads anything, and then finds out what a Discovery is for. Until a record
+//     has been consumed a checkpoint binds a restart to these positions, but not to
+//     the options: a run that has failed on its first record can be corrected, and
+//     begins with that record again. A claim on the model is given up by a run that
+//     ends without a version; one that was killed is taken over from, since the
+//     checkpoints are the same.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
-// *TopicReplacedError, *modeltopic.FencedError or one wrapping
+// *TopicReplacedError, *checkpoint.EpochError, *modeltopic.FencedError or one wrapping
 // checkpoint.ErrFenced if another run has taken over, a *stream.RecordError if a
 // record is not tolerated, a *stream.DeadError if too many are not what they
 // should be, a *stream.OneLabelError if a stream has ended in which no two labels
@@ -207,7 +212,7 @@ func (r *run) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.run.Store != nil && r.snap == nil && len(r.run.Start) > 0 {
+	if r.run.Store != nil && (r.snap == nil || r.snap.Header.Examples == 0) && len(r.run.Start) > 0 {
 		if err := engine.SaveFirst(ctx, r.e, r.run); err != nil {
 			return err
 		}
