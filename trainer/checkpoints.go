@@ -108,7 +108,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	if r.Discovery != nil {
 		if was, now := r.meta(metaGiven), r.Discovery.Given(); was != now && r.meta(engine.MetaSchema) != "" {
-			return &StateError{fmt.Errorf("checkpoint of %d examples: of its events was said %q, now %q", h.Examples, was, now)}
+			return &StateError{fmt.Errorf("checkpoint of %d examples: %w", h.Examples, &engine.MismatchError{Setting: "events", Was: was, Now: now})}
 		}
 		if err := r.decoders(r.Discovery.Known(r.meta(engine.MetaLabels), r.meta(engine.MetaSchema))); err != nil {
 			return err

@@ -144,3 +144,60 @@ func TestEpochLost(t *testing.T) {
 		must(t, args...)
 	}
 }
+
+// What a checkpoint was made with is the remedy that the message ends with: given so,
+// the run goes on.
+func TestChangedSettings(t *testing.T) {
+	c := newCluster(t)
+	topic, labels := c.name(), c.name()
+	c.run("produce", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
+	empty := filepath.Join(t.TempDir(), "empty")
+	write(t, empty, "")
+	c.run("produce", empty, "--codec", "libsvm", "--topic", labels, "--partitions", "1", "-q")
+	dir := t.TempDir()
+	for i, p := range []struct{ was, now, remedy string }{
+		{"--learner pegasos", "--learner online", "give --learner pegasos"},
+		{"--learner perceptron --set budget=100", "--learner perceptron --set budget=200", "give --set budget=100"},
+		{"--learner perceptron", "--learner perceptron --set budget=200", "leave --set out"},
+		{"--learner pegasos --seed 3", "--learner pegasos", "give --seed 3"},
+		{"--learner pegasos --scale unit", "--learner pegasos --scale standard", "give --scale unit"},
+		{"--learner pegasos --scale running", "--learner pegasos --scale unit", "give --scale running"},
+		{"--learner pegasos --tune=off", "--learner pegasos --tune=on", "give --tune=off"},
+		{"--learner pegasos --warmup 120", "--learner pegasos --warmup 130", "give --warmup 120"},
+		{"--learner pegasos --class-weight none", "--learner pegasos", "give --class-weight none"},
+		{"--learner pegasos", "--learner pegasos --class-weight none", "give --class-weight auto"},
+		{"--learner pegasos --window 500", "--learner pegasos", "give --window 500"},
+		{"--learner pegasos --hash-dim 64", "--learner pegasos", "give --hash-dim 64"},
+		{"--learner adaptive --task regress", "--learner adaptive --task classify", "give --task regress"},
+		{"--learner pegasos --labels pm1", "--learner pegasos --labels 12", "give --labels="},
+		{"--learner pegasos --join key --labels-topic " + labels + " --join-window 50", "--learner pegasos", "give --join key --labels-topic " + labels + " --join-window 50"},
+		{"--learner pegasos", "--learner pegasos --join key --labels-topic " + labels + " --join-window 50", "leave --join out"},
+	} {
+		state := filepath.Join(dir, strings.Repeat("x", i+1))
+		args := func(more ...string) []string {
+			return append([]string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--codec", "libsvm", "--checkpoint", state, "--until-end", "-q"}, more...)
+		}
+		must(t, args(strings.Fields(p.was)...)...)
+		before := newest(t, state)
+		code, _, errText := streamsvm(t.Context(), args(strings.Fields(p.now)...)...)
+		_, remedy, found := strings.Cut(strings.TrimSuffix(errText, "\n"), ": "+p.remedy)
+		if cli.Code(code) != cli.Config || !found || !strings.HasSuffix(remedy, ", or begin again with another --checkpoint") {
+			t.Errorf("%s, then %s: exit code %d, %q, want the remedy %q", p.was, p.now, code, errText, p.remedy)
+			continue
+		}
+		// The remedy, typed as it is said, in place of what is other.
+		give, ok := strings.CutPrefix(strings.TrimSuffix(p.remedy+remedy, ", or begin again with another --checkpoint"), "give ")
+		if !ok {
+			give = ""
+		}
+		must(t, args(append(strings.Fields(p.was), strings.Fields(give)...)...)...)
+		if s := newest(t, state); s.StateHash != before.StateHash {
+			t.Errorf("%s: the remedy leads to another state", p.was)
+		}
+	}
+	// A model that has been published needs another name, too.
+	_, _, errText := streamsvm(t.Context(), "train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--codec", "libsvm", "--checkpoint", filepath.Join(dir, "x"), "--until-end", "-q", "--learner", "online", "--model-topic", c.name())
+	if !strings.HasSuffix(errText, "or begin again with another --checkpoint, and another --model-name or --replace-model\n") {
+		t.Errorf("with a model topic: %q", errText)
+	}
+}

@@ -285,7 +285,7 @@ func (t *train) failed(err error) error {
 	case errors.As(err, &lost):
 		return cli.Failf(cli.Data, "%w: bring it back from a backup; or, if nobody else publishes model %s on topic %s, start once with --replace-model to go on from these checkpoints", err, t.modelName, t.modelTopic)
 	case errors.As(err, &replaced):
-		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
+		return cli.Failf(cli.Data, "%w; begin again %s, or go on with --on-out-of-range earliest or latest", err, anew(t.c))
 	}
 	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
 }
