@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -108,9 +109,9 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
-	defer time.AfterFunc(stuckAfter, func() {
+	defer time.AfterFunc(stuckAfter, crash.Func(func() {
 		t.c.log.Warn("kafka: writing takes long", "transactional_id", t.opt.ID, "records", len(recs))
-	}).Stop()
+	})).Stop()
 	defer func() {
 		if err != nil {
 			t.drop()
@@ -134,6 +135,7 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 			return err
 		}
 	}
+	crash.Hold()
 	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
 }
 
