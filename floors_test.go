@@ -1,6 +1,7 @@
 package streamsvm_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -25,7 +26,7 @@ var floors = []struct {
 }{
 	{"leaves: numbers, bytes and the types of a stream", []string{
 		"stream", "checkpoint/state",
-		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/delta", "internal/event", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
+		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/crash", "internal/delta", "internal/event", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
@@ -58,9 +59,9 @@ func floorOf(pkg string) (floor int, room string) {
 	return floor, room
 }
 
-// imports returns, for each package, which packages of the module its files
-// import. Files of tests and of other modules are left out.
-func imports(t *testing.T) map[string][]string {
+// sources returns the files of each package. Those of tests and of other modules
+// are left out.
+func sources(t *testing.T) map[string][]string {
 	t.Helper()
 	list := map[string][]string{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
@@ -72,24 +73,121 @@ func imports(t *testing.T) map[string][]string {
 		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
 			return nil
 		}
-		src, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
 		pkg := path.Dir(filepath.ToSlash(file))
-		list[pkg] = append(list[pkg], nil...)
-		for _, spec := range src.Imports {
-			p, _ := strconv.Unquote(spec.Path.Value)
-			if p, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(list[pkg], p) {
-				list[pkg] = append(list[pkg], p)
-			}
-		}
+		list[pkg] = append(list[pkg], file)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// imports returns, for each package, which packages of the module its files import.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	list := map[string][]string{}
+	for pkg, files := range sources(t) {
+		list[pkg] = nil
+		for _, file := range files {
+			src, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, spec := range src.Imports {
+				p, _ := strconv.Unquote(spec.Path.Value)
+				if p, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(list[pkg], p) {
+					list[pkg] = append(list[pkg], p)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// A panic on a goroutine that does not have crash.Recover ends the program past
+// everything that the program has to say about it. So shipped code starts
+// goroutines through internal/crash, and wraps what others start or call back.
+func TestGoroutines(t *testing.T) {
+	reasons := map[string]string{
+		"internal/crash": "is what the others use",
+		"internal/par":   "passes panics on to the goroutine that waits",
+	}
+	used := map[string]bool{}
+	for pkg, files := range sources(t) {
+		if strings.HasPrefix(pkg, "internal/testkit/") || pkg == "algos/algostest" {
+			continue
+		}
+		for _, file := range files {
+			set := token.NewFileSet()
+			src, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range bareGoroutines(src) {
+				if used[pkg] = true; reasons[pkg] == "" {
+					t.Errorf("%v: a goroutine without crash.Recover: use crash.Go, or wrap the function by crash.Func or crash.Task", set.Position(at))
+				}
+			}
+		}
+	}
+	for pkg, why := range reasons {
+		if !used[pkg] {
+			t.Errorf("%s starts no goroutine, although it %s", pkg, why)
+		}
+	}
+}
+
+// bareGoroutines returns where a file starts goroutines, or has functions called on
+// others (errgroup.Go, WaitGroup.Go, time.AfterFunc, context.AfterFunc), without
+// package crash.
+func bareGoroutines(src ast.Node) (list []token.Pos) {
+	of := func(e ast.Expr) (x, name string) { // x is "" where it is no identifier
+		sel, ok := e.(*ast.SelectorExpr)
+		if !ok {
+			return "", ""
+		}
+		if id, ok := sel.X.(*ast.Ident); ok {
+			x = id.Name
+		}
+		return x, sel.Sel.Name
+	}
+	ast.Inspect(src, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			list = append(list, n.Pos())
+		case *ast.CallExpr:
+			x, name := of(n.Fun)
+			if name != "Go" && name != "AfterFunc" || x == "crash" || len(n.Args) == 0 {
+				return true
+			}
+			if f, ok := n.Args[len(n.Args)-1].(*ast.CallExpr); ok {
+				if x, name := of(f.Fun); x == "crash" && (name == "Func" || name == "Task") {
+					return true
+				}
+			}
+			list = append(list, n.Pos())
+		}
+		return true
+	})
+	return list
+}
+
+// TestBareGoroutines tries what TestGoroutines goes by.
+func TestBareGoroutines(t *testing.T) {
+	for code, want := range map[string]int{
+		"go f()": 1, "go func() {}()": 1, "g.Go(f)": 1, "a.b.Go(func() {})": 1, "time.AfterFunc(1, f)": 1, "defer context.AfterFunc(ctx, f)()": 1,
+		"g.Go(other.Func(f))": 1, "g.Go(func() { go f() })": 2,
+		"crash.Go(f)": 0, "g.Go(crash.Func(f))": 0, "g.Go(crash.Task(f))": 0, "time.AfterFunc(1, crash.Func(f))": 0, "context.AfterFunc(ctx, crash.Func(func() {}))": 0,
+	} {
+		src, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nfunc _() { "+code+" }", parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(bareGoroutines(src)); got != want {
+			t.Errorf("%s: %d found, want %d", code, got, want)
+		}
+	}
 }
 
 func isModule(dir string) bool {

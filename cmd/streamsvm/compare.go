@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/gate"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -273,17 +273,14 @@ func (o *contest) read(ctx context.Context, cfg kafkaio.Config) error {
 // score has all models score the records, each with its newest version.
 func (o *contest) score(ctx context.Context, recs []stream.Record) error {
 	errs := make([]error, len(o.models))
-	var wg sync.WaitGroup
-	for i, m := range o.models {
-		wg.Go(func() {
-			b := m.b
-			b.recs, b.v = recs, m.p.current()
-			if b.form, errs[i] = m.p.form(b.v, nil); errs[i] == nil {
-				m.p.score(ctx, b)
-			}
-		})
-	}
-	wg.Wait()
+	par.Each(len(o.models), func(i int) {
+		m := o.models[i]
+		b := m.b
+		b.recs, b.v = recs, m.p.current()
+		if b.form, errs[i] = m.p.form(b.v, nil); errs[i] == nil {
+			m.p.score(ctx, b)
+		}
+	})
 	return errors.Join(append(errs, ctx.Err())...)
 }
 

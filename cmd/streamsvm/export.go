@@ -187,10 +187,10 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.name == "" { // aliases are not counted unless one is asked for
+	if o.name == "" { // neither aliases, unless one is asked for, nor names without a version are counted
 		t.Models = slices.DeleteFunc(t.Models, func(m modeltopic.Model) bool {
 			_, alias := modeltopic.SplitName(m.Name)
-			return alias != o.alias
+			return alias != o.alias || len(m.Updates) == 0
 		})
 	}
 	var names []string

@@ -11,6 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -381,6 +382,10 @@ func optionErrors(err error) (list []*trainer.OptionError) {
 func badOption(c *cli.Call, err error) error {
 	var state *trainer.StateError
 	if errors.As(err, &state) {
+		var other *engine.MismatchError
+		if errors.As(err, &other) {
+			err = fmt.Errorf("%w: %s, or begin again %s", err, asBefore(other), anew(c))
+		}
 		return cli.Fail(cli.Config, err)
 	}
 	list := optionErrors(err)
@@ -391,6 +396,42 @@ func badOption(c *cli.Call, err error) error {
 		return c.Bad(name, list[0].Err)
 	}
 	return cli.Fail(cli.Usage, list[0].Err)
+}
+
+// stateFlags are the flags for settings of an engine.MismatchError that have one.
+var stateFlags = map[string]string{
+	"learner": "learner", "preset": "preset", "task": "task", "seed": "seed", "scale": "scale", "span": "scale-span", "hash_dim": "hash-dim",
+	"class_weight": "class-weight", "warmup": "warmup", "tune": "tune", "window": "window", "set": "set", "labels": "labels", "delay": "delay",
+}
+
+// asBefore says how to give a setting the value that the checkpoint was made with.
+func asBefore(e *engine.MismatchError) string {
+	name, ok := stateFlags[e.Setting]
+	switch topic, window, _ := strings.Cut(e.Was, " "); {
+	case e.Setting == "join" && e.Was != "":
+		return fmt.Sprintf("give --join key --labels-topic %s --join-window %s", cli.Quote(topic), window)
+	case e.Setting == "join":
+		return "leave --join out"
+	case !ok:
+		return "use the one that it was made with"
+	case e.Setting == "tune":
+		return "give --tune=" + map[string]string{"true": "on", "false": "off"}[e.Was]
+	case e.Was == "":
+		return "leave --" + name + " out"
+	case e.Setting == "set":
+		return "give --set " + strings.Join(strings.Fields(e.Was), " --set ")
+	case strings.HasPrefix(e.Was, "-"):
+		return "give --" + name + "=" + cli.Quote(e.Was)
+	}
+	return "give --" + name + " " + cli.Quote(e.Was)
+}
+
+// anew says how to begin again beside the checkpoints there are.
+func anew(c *cli.Call) string {
+	if c.Given("model-topic") {
+		return "with another --checkpoint, and another --model-name or --replace-model"
+	}
+	return "with another --checkpoint"
 }
 
 // joinFlags say where labels come from that do not come with the examples.

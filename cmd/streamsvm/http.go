@@ -16,13 +16,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 // server answers /metrics, /healthz, /readyz and /version, and what is added
 // to its mux before it is started.
 type server struct {
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	panics prometheus.Counter // of handlers
 	// healthy, if not nil, says what keeps the service from doing its work. It
 	// is set before start.
 	healthy func() error
@@ -40,8 +43,8 @@ type server struct {
 }
 
 func newServer(reg *prometheus.Registry) *server {
-	s := &server{mux: http.NewServeMux()}
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	s := &server{mux: http.NewServeMux(), panics: newPanics(reg)}
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.Gatherer(reg), promhttp.HandlerOpts{}))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.healthy != nil {
 			if err := s.healthy(); err != nil {
@@ -92,12 +95,12 @@ func (s *server) start(c *cli.Call, addr string) error {
 	}
 	s.addr = l.Addr().String()
 	c.Log.Info("listening", "addr", s.addr)
-	s.srv = &http.Server{Handler: s.mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ReadTimeout: s.timeout, WriteTimeout: 2 * s.timeout}
-	go func() {
+	s.srv = &http.Server{Handler: &guard{s.mux, c.Log, s.panics}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ReadTimeout: s.timeout, WriteTimeout: 2 * s.timeout}
+	crash.Go(func() {
 		if err := s.srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("the HTTP server has stopped", "err", err)
 		}
-	}()
+	})
 	return nil
 }
 

@@ -11,15 +11,20 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/demo"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 func main() {
+	crash.Install("streamsvm", os.Stderr, func() { os.Exit(int(cli.Software)) })
+	defer crash.Recover(nil)
 	// The first signal asks for a clean end. The second one has its default
 	// effect: it ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	os.Exit(program().Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}))
+	context.AfterFunc(ctx, crash.Func(stop))
+	code := program().Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv})
+	crash.Hold()
+	os.Exit(code)
 }
 
 // program returns all commands.

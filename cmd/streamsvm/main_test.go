@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // so, for tests that need a process to kill.
 func TestMain(m *testing.M) {
 	if os.Getenv("STREAMSVM_TEST_MAIN") != "" {
+		plant()
 		main()
 	}
 	os.Exit(m.Run())

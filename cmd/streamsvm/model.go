@@ -135,6 +135,9 @@ func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*
 	}
 	var names []string
 	for _, m := range t.Models {
+		if len(m.Updates) == 0 {
+			continue // a trainer has claimed the name, and published nothing
+		}
 		if model, _ := modeltopic.SplitName(m.Name); !slices.Contains(names, model) {
 			names = append(names, model)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -424,11 +425,11 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		p.page.Updated(v, data)
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	}})
-	go func() {
+	crash.Go(func() {
 		<-live.Done()
 		sub.Close()
 		cancel(p.modelFlags.failed(live.Err()))
-	}()
+	})
 	if _, err = live.Wait(ctx); err != nil {
 		<-live.Done() // for a reason that ctx does not have
 		return nil, p.modelFlags.failed(live.Err())

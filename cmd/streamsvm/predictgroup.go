@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -39,6 +40,7 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 	defer p.startShadow(ctx, nil, nil)()
 	m := metrics.NewSession(p.reg, s, p.isShadow)
 	b := newScoring()
+	defer crash.Recover(b.doing)
 	for {
 		if b.recs, err = s.Fetch(ctx, b.recs[:0]); err != nil {
 			if ctx.Err() != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -56,12 +57,29 @@ type scoring struct {
 	score []float64     // of more than two classes
 	out   []byte        // lines for standard output
 	done  chan struct{} // gets an element when the batch is scored
+	hand  int           // the record that is being decoded; -1 without
+}
+
+// doing says what is being done with the batch, for the report of a panic.
+func (b *scoring) doing() string {
+	at := func(i int) string {
+		r := &b.recs[i]
+		return fmt.Sprintf("%v offset %d", stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset)
+	}
+	switch n := len(b.recs); {
+	case n == 0:
+		return "waiting for records to score"
+	case b.hand >= 0 && b.hand < n:
+		return "decoding " + at(b.hand)
+	default:
+		return "scoring " + at(0) + " to " + at(n-1)
+	}
 }
 
 // errNoProbability is why there is no label under a threshold.
 var errNoProbability = errors.New("the model has no probabilities, which --threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
 
-func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
+func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1), hand: -1} }
 
 // modelForm is the form of records for a model.
 type modelForm struct {
@@ -104,6 +122,7 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 	b.arena.Reset()
 	b.rows, b.xs, b.at = b.rows[:0], b.xs[:0], b.at[:0]
 	for i := range b.recs {
+		b.hand = i
 		ex := &b.ex
 		*ex = stream.Example{}
 		if err := b.form.decode(ctx, &b.arena, &b.recs[i], ex); err != nil {
@@ -113,6 +132,7 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 		b.rows = append(b.rows, outcome{id: ex.ID, y: ex.Y, class: ex.Class, labelled: ex.Labelled})
 		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)
 	}
+	b.hand = -1
 	if cap(b.f) < len(b.xs) {
 		b.f = make([]float64, len(b.xs), 2*len(b.xs))
 	}
@@ -221,19 +241,21 @@ func (p *predict) files(ctx context.Context) error {
 	work, order, spare := make(chan *scoring, n), make(chan *scoring, 2*n), make(chan *scoring, 2*n+2)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() {
-		defer close(order)
-		defer close(work)
+	crash.Go(func() {
 		ended <- p.read(ctx, src, waits(files), work, order, spare)
-	}()
+		close(work)
+		close(order)
+	})
 	for range n {
-		go func() {
-			for b := range work {
+		crash.Go(func() {
+			var b *scoring
+			defer crash.Recover(func() string { return b.doing() })
+			for b = range work {
 				p.score(ctx, b)
 				p.format(b)
 				b.done <- struct{}{}
 			}
-		}()
+		})
 	}
 	for b := range order {
 		<-b.done

@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -224,6 +225,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		return writePositions(p.positions, pos)
 	}
 	b := newScoring()
+	defer crash.Recover(b.doing)
 	for {
 		b.recs, err = src.Fetch(ctx, b.recs[:0])
 		if err != nil {

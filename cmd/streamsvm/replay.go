@@ -99,7 +99,7 @@ func (r *replay) run(ctx context.Context) error {
 		return r.runCompare(ctx)
 	}
 	p, way := newProgress(r.c), &course.Course{}
-	r.job.Hooks = []trainer.Hook{p, &r.refuseFlags, &r.decided}
+	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, way)
 	}

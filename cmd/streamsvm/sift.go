@@ -13,6 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -133,14 +134,14 @@ func (p *predict) checkSift() error {
 func (s *sifter) follow(ctx context.Context, cancel context.CancelCauseFunc, p *predict) func() *predictor.Version {
 	var newest atomic.Pointer[func() *predictor.Version]
 	p.modelFlags.wait = -1
-	go func() {
+	crash.Go(func() {
 		current, err := p.follow(ctx, cancel)
 		if err != nil {
 			cancel(err)
 			return
 		}
 		newest.Store(&current)
-	}()
+	})
 	return func() *predictor.Version {
 		if current := newest.Load(); current != nil {
 			return (*current)()

@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -136,8 +137,16 @@ func (s *subscribe) run(ctx context.Context) error {
 	}
 	defer sub.Close()
 	var before modeltopic.Received
+	var u *stream.Update
+	defer crash.Recover(func() string {
+		if u == nil {
+			return "waiting for the model"
+		}
+		return fmt.Sprintf("having received version %d of model %s", u.Version, u.Model)
+	})
 	for {
-		u, err := sub.Next(ctx)
+		var err error
+		u, err = sub.Next(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -199,7 +199,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
+	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
@@ -269,6 +269,7 @@ func (t *train) job() (trainer.Job, error) {
 func (t *train) failed(err error) error {
 	var foreign *trainer.ForeignModelError
 	var replaced *trainer.TopicReplacedError
+	var lost *checkpoint.EpochError
 	switch {
 	case errors.As(err, &foreign) && !t.replace:
 		by := ""
@@ -279,8 +280,12 @@ func (t *train) failed(err error) error {
 			foreign.Topic, foreign.Version, foreign.Model, t.checkpoint, by)
 	case errors.As(err, &foreign):
 		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", foreign.Topic, foreign.Model, foreign.Claim.Epoch)
+	case errors.As(err, &lost) && t.modelTopic == "":
+		return cli.Failf(cli.Data, "%w: bring it back from a backup, or start again to go on from the newest checkpoint without it", err)
+	case errors.As(err, &lost):
+		return cli.Failf(cli.Data, "%w: bring it back from a backup; or, if nobody else publishes model %s on topic %s, start once with --replace-model to go on from these checkpoints", err, t.modelName, t.modelTopic)
 	case errors.As(err, &replaced):
-		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
+		return cli.Failf(cli.Data, "%w; begin again %s, or go on with --on-out-of-range earliest or latest", err, anew(t.c))
 	}
 	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
 }

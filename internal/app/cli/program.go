@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
@@ -255,6 +256,7 @@ func (p *Program) Flags(c *Command) *Flags {
 }
 
 func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
+	crash.Command(c.Name, false)
 	f := p.Flags(c)
 	if err := f.parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -277,6 +279,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 	if err := s.load(c.NoFile); err != nil {
 		return err
 	}
+	crash.Command(c.Name, f.level == "debug")
 	if n := f.NArg(); n < c.MinArgs || c.MaxArgs >= 0 && n > c.MaxArgs {
 		what := "takes no argument"
 		if c.Args != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -137,9 +138,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	d.watch = newWatch(d)
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.produce(gctx) })
-	g.Go(func() error { return d.train(gctx) })
-	g.Go(func() error { return d.subscribe(gctx) })
+	g.Go(crash.Task(func() error { return d.produce(gctx) }))
+	g.Go(crash.Task(func() error { return d.train(gctx) }))
+	g.Go(crash.Task(func() error { return d.subscribe(gctx) }))
 	if err := g.Wait(); err != nil {
 		if ctx.Err() != nil {
 			return cli.Failf(cli.Temporary, "interrupted")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare semi-supervised learners on few labels among many examples.
 
-    bench/semi/semi.py --streamsvm BIN [--seeds 10] [--rows 20000] [--sets mnist8,moons] [--out DIR]
+    bench/semi.py --streamsvm BIN [--seeds 10] [--rows 20000] [--sets mnist8,moons] [--out DIR]
 
 Each seed shuffles a set, keeps the labels of 200 rows and hides the others.
 All learners get the same rows, scaled the same way, and choose their options
