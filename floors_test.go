@@ -25,7 +25,7 @@ var floors = []struct {
 }{
 	{"leaves: numbers, bytes and the types of a stream", []string{
 		"stream", "checkpoint/state",
-		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/delta", "internal/event", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
+		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/delta", "internal/event", "internal/finitesum", "internal/jsonenc", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
