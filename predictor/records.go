@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,6 +25,9 @@ type records struct {
 	// either says that a record may be a JSON object although dec reads another
 	// form.
 	either bool
+	// missing is why there is no codec for records that are no JSON objects: the
+	// program does not have it.
+	missing error
 
 	labels []any    // of −1 and +1, or by number; nil for a regression
 	texts  []string // the labels as text
@@ -99,7 +103,12 @@ func (r *records) open(name string, opts codec.Options, sig *codec.Signature, fe
 			opts.CSV.Columns, opts.CSV.Features = o.Columns, features
 		}
 	}
-	if r.dec, err = codec.New(name, opts); err != nil {
+	r.dec, err = codec.New(name, opts)
+	if errors.Is(err, codec.ErrNotRegistered) {
+		name, r.missing = "json", err
+		r.dec, err = codec.New(name, inJSON)
+	}
+	if err != nil {
 		return err
 	}
 	if r.json = r.dec; name != "json" {
@@ -149,6 +158,8 @@ func (r *records) decode(ctx context.Context, a *stream.Arena, rec *stream.Recor
 	switch {
 	case only:
 		dec = r.json
+	case r.missing != nil && (len(rec.Value) == 0 || rec.Value[0] != '{'):
+		return &stream.FieldError{Stage: stream.StageDecode, Reason: stream.ReasonSchema, Err: r.missing}
 	case r.either && len(rec.Value) > 0 && rec.Value[0] == '{':
 		err := r.json.DecodeIn(a, rec.Value, ex)
 		if err == nil {

@@ -265,6 +265,17 @@ func TestScorerErrors(t *testing.T) {
 	if _, err := predictor.Open(t.Context(), predictor.ScorerOptions{File: path, Adapt: func(*codec.Signature) error { return adapted }}); err != adapted {
 		t.Error(err)
 	}
+	// A program without Avro scores JSON with a model that was trained on it.
+	avro, err := predictor.Open(t.Context(), predictor.ScorerOptions{File: path, Adapt: func(sig *codec.Signature) error { sig.Codec = "avro"; return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := avro.Score([]byte(`{"amount":120,"country":"BR","hour":3}`)); err != nil || p.Label != true {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := avro.Score([]byte("\x00\x00\x00\x00\x01\x02")); !errors.Is(err, codec.ErrNotRegistered) {
+		t.Errorf("%+v, %v", p, err)
+	}
 	var bad *predictor.RecordsError
 	_, err = predictor.Open(t.Context(), predictor.ScorerOptions{File: path, Adapt: func(sig *codec.Signature) error { sig.Codec = "morse"; return nil }})
 	if !errors.As(err, &bad) {

@@ -144,6 +144,9 @@ func (r *replay) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, file := range slices.Concat(r.files, r.test) {
+		if r.registry == nil {
+			break
+		}
 		if err := r.registry.Load(file + trainer.SchemasExt); err != nil {
 			return cli.Fail(cli.Data, err)
 		}

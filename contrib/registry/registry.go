@@ -1,9 +1,14 @@
-// Package schemas has the schemas that records refer to: from a schema registry
-// with the API of Confluent's, which Apicurio, Karapace and Redpanda have too, or
-// from where they have been kept.
+// Package registry reads events of Avro and Protobuf, whose schemas are in a schema
+// registry. Import it, if only for its side effect, and package codec has the codecs
+// avro and protobuf; it is no part of programs that do not, for the sake of the
+// libraries that it needs.
+//
+// A Registry has the schemas that records refer to: from a schema registry with the
+// API of Confluent's, which Apicurio, Karapace and Redpanda have too, or from where
+// they have been kept.
 //
 // The API is stable.
-package schemas
+package registry
 
 import (
 	"context"
