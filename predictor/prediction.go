@@ -8,41 +8,42 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Prediction is what a model says about one record.
+// Prediction is the prediction for one record.
 type Prediction struct {
-	// ID is the identifier of the record, or empty.
+	// ID is the identifier in the record, or empty.
 	ID string
-	// Label is the predicted class by the name that the data gives it, a string, a
-	// bool or a float64; of a regression the predicted float64.
+	// Label is the predicted label as the data spells it: a string, a bool or a
+	// float64. For a regression it is the predicted float64.
 	Label any
 	// Value is the label as [Predictor.Predict] returns it: +1 or −1, the number of
-	// one of more classes, or that of a regression.
+	// the class if there are more than two, or the value of a regression.
 	Value float64
-	// Score is f(x), which [Predictor.Decision] returns; with more than two classes
-	// that of the class predicted.
+	// Score is the decision f(x), see [Predictor.Decision]. With more than two
+	// classes it is the score of the predicted one.
 	Score float64
-	// Probability is that of the positive label of two, from 0 to 1; NaN where it is
-	// not known, see [Predictor.Probability].
+	// Probability is the probability of the positive one of two labels, from 0 to 1,
+	// or NaN if it is not known; see [Predictor.Probability].
 	Probability float64
-	// Scores are those of more than two classes, by number, and Probabilities
-	// theirs; the latter is nil where they are not known.
+	// Scores and Probabilities have an element per class, by number, if there are
+	// more than two. Probabilities is nil if they are not known.
 	Scores, Probabilities []float64
-	// Contributions are those of the largest magnitude, as many as ScorerOptions
-	// asks for, and Constant is the constant term; nil where they are not known.
+	// Contributions lists the largest contributions of features, at most as many as
+	// ScorerOptions.Contributions, and Constant is the constant term. The list is nil
+	// if they are not known.
 	Contributions []Contribution
 	Constant      float64
 
-	// The label that the record has, as in stream.Example.
+	// The label in the record, if it has one, as in stream.Example.
 	Labelled bool
 	Y        float64
 	Class    string
 
-	// Model and Version say which model it is of; empty and 0 for a model from a
+	// Model and Version name the model. They are empty and 0 for a model from a
 	// file.
 	Model   string
 	Version uint64
-	// Err says why there is no prediction, as a *stream.FieldError where the record
-	// is the reason. All fields above but ID are then zero.
+	// Err says why there is no prediction. It is a *stream.FieldError if the record
+	// is to blame.
 	Err error
 
 	of *records
@@ -56,7 +57,7 @@ func (p *Prediction) AppendText(b []byte) []byte {
 	return append(b, p.of.texts[p.of.index(p.Value)]...)
 }
 
-// Text returns the label as text, empty for a regression, and in JSON.
+// Text returns the label as text, which is empty for a regression, and in JSON.
 func (p *Prediction) Text() (text, inJSON string) {
 	if p.of == nil || p.of.labels == nil {
 		return "", string(jsonenc.AppendNumber(nil, p.Value))
@@ -68,8 +69,8 @@ func (p *Prediction) Text() (text, inJSON string) {
 // MarshalJSON returns the prediction as the command predict prints it.
 func (p Prediction) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil, nil), nil }
 
-// AppendJSON appends the prediction as the command predict prints it: an object,
-// with topic, partition and offset of the record if at is not nil.
+// AppendJSON appends the prediction as the command predict prints it: an object, with
+// the topic, partition and offset of at if that is not nil.
 func (p *Prediction) AppendJSON(b []byte, at *stream.Record) []byte {
 	b = append(b, '{')
 	text := func(key, s string) {
@@ -101,8 +102,8 @@ func (p *Prediction) AppendJSON(b []byte, at *stream.Record) []byte {
 	return append(b, '}')
 }
 
-// AppendFields appends the fields of AppendJSON that are predicted, from decision
-// on, to an object that has begun.
+// AppendFields appends the predicted fields of AppendJSON, from decision on, to an
+// object that has been begun.
 func (p *Prediction) AppendFields(b []byte) []byte {
 	b = jsonenc.AppendNumber(jsonenc.AppendKey(b, "decision"), p.Score)
 	if p.of != nil && len(p.of.labels) == 2 {
@@ -126,8 +127,8 @@ func (p *Prediction) appendLabel(b []byte, y float64) []byte {
 	return append(b, p.of.inJSON[p.of.index(y)]...)
 }
 
-// appendScores appends the scores or probabilities of classes by their names, as
-// an object; null where they are not known.
+// appendScores appends an object with the scores or probabilities of the classes by
+// name, or null if they are not known.
 func (p *Prediction) appendScores(b []byte, scores []float64) []byte {
 	if scores == nil {
 		return append(b, "null"...)
@@ -143,8 +144,8 @@ func (p *Prediction) appendScores(b []byte, scores []float64) []byte {
 	return append(b, '}')
 }
 
-// appendContributions appends an array of what features have added, and the
-// constant term as a field; null where they are not known.
+// appendContributions appends an array of contributions and a field with the constant
+// term, or null if they are not known.
 func (p *Prediction) appendContributions(b []byte) []byte {
 	if p.Contributions == nil {
 		return append(b, "null"...)
@@ -166,5 +167,5 @@ func (p *Prediction) appendContributions(b []byte) []byte {
 	return jsonenc.AppendNumber(jsonenc.AppendKey(b, "constant"), p.Constant)
 }
 
-// unknown is the probability where it is not known.
+// unknown stands for a probability that is not known.
 var unknown = math.NaN()

@@ -15,21 +15,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// records says how records are read for one model, and what its labels are
-// called.
+// records knows how to read records for one model, and the names of its labels.
 type records struct {
 	sig codec.Signature // of the model
 	dec codec.Codec
-	// json reads records that are JSON objects. It is dec where that reads JSON.
+	// json reads JSON objects. It is the same as dec if the codec is json.
 	json codec.Codec
-	// either says that a record may be a JSON object although dec reads another
-	// form.
+	// either says that records that begin with { are tried as JSON first.
 	either bool
-	// missing is why there is no codec for records that are no JSON objects: the
-	// program does not have it.
+	// missing, if not nil, says that the program lacks the codec of the model: only
+	// JSON objects can be read.
 	missing error
 
-	labels []any    // of −1 and +1, or by number; nil for a regression
+	labels []any    // for −1 and +1, or by class number; nil for a regression
 	texts  []string // the labels as text
 	inJSON []string // the labels in JSON
 
@@ -38,23 +36,22 @@ type records struct {
 	inputs        func() (codec.Inputs, error)
 }
 
-// RecordsError says that records cannot be read for a model: what is known about
-// them is incomplete, contradicts itself, or needs a codec that the program does
-// not have.
+// RecordsError says that no records can be read for a model: their description is
+// incomplete or contradictory, or the codec is unknown.
 type RecordsError struct{ Err error }
 
 func (e *RecordsError) Error() string { return "records of the model: " + e.Err.Error() }
 
 func (e *RecordsError) Unwrap() error { return e.Err }
 
-// newRecords returns how records are read for p. What last has counted in the
-// fields of events goes on where nothing has changed in how they are read.
+// newRecords returns the records of p. If they are read as those of last, it reuses
+// the codecs, so that their statistics of fields continue across versions.
 func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error) {
 	r := &records{sig: p.Signature(), contributions: o.Contributions}
 	sig, features := r.sig, r.sig.Features()
 	sig.MaxFeatures = max(codec.DefaultMaxFeatures, sig.MaxFeatures)
 	if o.Columns != nil && (features != nil || sig.Schema != "") {
-		// Columns count by their names: those of the training data may be absent.
+		// Columns are matched by name. The label may be absent.
 		if !slices.Contains(o.Columns, sig.CSV.LabelColumn) {
 			sig.CSV.LabelColumn = ""
 		}
@@ -87,7 +84,7 @@ func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error)
 	return r, nil
 }
 
-// open makes the codecs.
+// open creates the codecs.
 func (r *records) open(name string, opts codec.Options, sig *codec.Signature, features []string, o *ScorerOptions) (err error) {
 	inJSON := opts
 	schematic := codec.Schematic(name)
@@ -118,7 +115,7 @@ func (r *records) open(name string, opts codec.Options, sig *codec.Signature, fe
 	return err
 }
 
-// name finds out what the labels are called.
+// name sets the labels and their texts.
 func (r *records) name(p *Predictor, labels string) (err error) {
 	if p.Task() == algos.Regress {
 		return nil
@@ -151,12 +148,12 @@ func sameCodec(a, b codec.Codec) bool {
 	return reflect.DeepEqual(codec.SignatureOf(a), codec.SignatureOf(b))
 }
 
-// decode reads a record, which is JSON if only says so, and refuses a dense
-// vector that is not for the model.
-func (r *records) decode(ctx context.Context, a *stream.Arena, rec *stream.Record, only bool, ex *stream.Example) error {
+// decode reads a record, as JSON if inJSON is set, and checks the length of a dense
+// vector.
+func (r *records) decode(ctx context.Context, a *stream.Arena, rec *stream.Record, inJSON bool, ex *stream.Example) error {
 	dec := r.dec
 	switch {
-	case only:
+	case inJSON:
 		dec = r.json
 	case r.missing != nil && (len(rec.Value) == 0 || rec.Value[0] != '{'):
 		return &stream.FieldError{Stage: stream.StageDecode, Reason: stream.ReasonSchema, Err: r.missing}
@@ -175,7 +172,7 @@ func (r *records) decode(ctx context.Context, a *stream.Arena, rec *stream.Recor
 	return r.sig.Check(ex.X)
 }
 
-// index is that of the label y in labels.
+// index returns the position of the label y in labels.
 func (r *records) index(y float64) int {
 	switch {
 	case len(r.labels) > 2:
@@ -186,7 +183,7 @@ func (r *records) index(y float64) int {
 	return 0
 }
 
-// row returns the fields of a record as an example in JSON.
+// row encodes a record that is given as a map, in JSON.
 func (r *records) row(fields map[string]any) ([]byte, error) {
 	in, err := r.inputs()
 	if err != nil {

@@ -13,43 +13,43 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// ScorerOptions say where a Scorer has its model from, and how records differ from
-// those that the model was trained on. Only the first is needed.
+// ScorerOptions configure a Scorer. Open needs File or Models. The zero value of
+// everything else is right for records like those that the model was trained on.
 type ScorerOptions struct {
-	// File is the path of a model, for Open. Models, instead of it, has the versions
-	// of a model as they are published: a modeltopic.Subscriber, which the Scorer
-	// then owns.
-	File   string
+	// File is the path of a model that Predictor.Save or a command has written.
+	File string
+	// Models delivers the versions of a model as they are published, such as a
+	// *modeltopic.Subscriber. The Scorer owns it from then on.
 	Models stream.Subscriber
-	// Follow is for Models.
+	// Follow configures the following of Models.
 	Follow FollowOptions
 
-	// Adapt, if not nil, is called once for each version of the model with what it
-	// says about its data, and changes what differs in the records to score: the
-	// codec, labels of a model that does not know any, the layout of csv. Its error
-	// is returned as it is.
+	// Adapt, if not nil, is called once per version of the model with a copy of its
+	// signature, and changes what is different about the records to score: the
+	// codec, the layout of csv, or the labels if the signature has none. Errors are
+	// returned unchanged.
 	Adapt func(*codec.Signature) error
-	// Columns are those of csv records, if they are not those of the training data.
-	// Columns of the model count by their names, others are ignored.
+	// Columns names the columns of csv records if they differ from the training
+	// data. Features are then matched by name, and other columns are ignored.
 	Columns []string
-	// Strict says that all records are in the codec. Otherwise a record that is a
-	// JSON object is read as one where the codec is libsvm, csv, avro or protobuf.
+	// Strict turns off the reading of JSON objects where the codec is libsvm or csv.
 	Strict bool
 	// Schemas and Written are for avro and protobuf, as in codec.Options.
 	Schemas codec.Schemas
 	Written *codec.WrittenSchema
 
-	// Threshold, from 0 to 1, predicts the positive label of two where its
-	// probability is at least so large; 0 does so where the score is not negative.
+	// Threshold, in (0,1], predicts the positive one of two labels if its probability
+	// is at least Threshold; 0 predicts it if the score is not negative.
 	Threshold float64
-	// Contributions is how many a prediction has; see [Predictor.Contributions].
+	// Contributions is the most contributions that a prediction lists; see
+	// [Predictor.Contributions].
 	Contributions int
 }
 
-// Scorer scores records as they come: bytes in, label, probability and score out.
-// It reads every form of record that training reads, by what the model says about
-// the data it was trained on, and always uses the newest version of its model. It is
-// safe for concurrent use.
+// Scorer scores raw records: bytes in, label, probability and score out. It reads
+// every form of record that training reads; the signature of the model says which
+// one to expect. It always uses the newest version of its model, and is safe for
+// concurrent use.
 type Scorer struct {
 	o       ScorerOptions
 	current func() *Version
@@ -57,23 +57,24 @@ type Scorer struct {
 	close   func() error
 
 	mu   sync.Mutex
-	last atomic.Pointer[Scorer] // that of the newest version
+	last atomic.Pointer[Scorer] // pinned to the newest version
 
-	// Of a Scorer that stays with one version, by which current then answers.
+	// version and records are set if the Scorer is pinned to a version.
 	version *Version
 	records *records
 
 	batches sync.Pool // of *Batch
 }
 
-// ErrNoModel is returned while there is no version of the model yet.
+// ErrNoModel is returned before the first version of the model has arrived.
 var ErrNoModel = errors.New("there is no model yet")
 
-// ErrNoProbability is the error of records that have no label under a Threshold.
+// ErrNoProbability is the error of predictions with a Threshold by a model that has
+// no probabilities.
 var ErrNoProbability = errors.New("the model has no probabilities, which a threshold needs: fewer than 200 predictions had been compared with their labels, or an older version made it")
 
-// Open returns a Scorer with the model of a file, or one that follows a model
-// topic, for whose first version it waits. It follows until Close or the end of ctx.
+// Open returns a Scorer for the model in a file, or one that follows Models until
+// Close is called or ctx ends. In the latter case it waits for the first version.
 func Open(ctx context.Context, o ScorerOptions) (*Scorer, error) {
 	switch {
 	case (o.File == "") == (o.Models == nil):
@@ -105,9 +106,9 @@ func Open(ctx context.Context, o ScorerOptions) (*Scorer, error) {
 	return s, nil
 }
 
-// NewScorer returns a Scorer with the models that current returns, such as Current
-// of a Live: nil while there is none. The options' File, Models and Follow are not
-// looked at. It fails where records cannot be read for the model of the moment.
+// NewScorer returns a Scorer for the versions that current returns, such as the
+// method Current of a Live; nil means that there is none yet. It ignores File,
+// Models and Follow. It fails if records cannot be read for the current version.
 func NewScorer(current func() *Version, o ScorerOptions) (*Scorer, error) {
 	s := newScorer(current, o)
 	if current() == nil {
@@ -123,7 +124,8 @@ func newScorer(current func() *Version, o ScorerOptions) *Scorer {
 	return s
 }
 
-// Close stops following, and closes Models. A Scorer can be used afterwards.
+// Close stops following and closes Models. The Scorer keeps working with its last
+// version.
 func (s *Scorer) Close() error {
 	if s.close == nil {
 		return nil
@@ -131,8 +133,8 @@ func (s *Scorer) Close() error {
 	return s.close()
 }
 
-// Err returns why no newer version will come; nil for a model from a file, and as
-// long as one is followed.
+// Err returns why following has stopped: nil while it goes on, and for a model from a
+// file.
 func (s *Scorer) Err() error {
 	if s.live == nil {
 		return nil
@@ -148,7 +150,7 @@ func (s *Scorer) Err() error {
 // Current returns the newest version of the model, nil before the first.
 func (s *Scorer) Current() *Version { return s.current() }
 
-// Pin returns a Scorer that stays with the version of the moment.
+// Pin returns a Scorer that keeps using the current version.
 func (s *Scorer) Pin() (*Scorer, error) {
 	if s.version != nil {
 		return s, nil
@@ -179,16 +181,16 @@ func (s *Scorer) Pin() (*Scorer, error) {
 	return pinned, nil
 }
 
-// WithColumns returns a Scorer with the same models for csv records with other
-// columns; see ScorerOptions.
+// WithColumns returns a Scorer for csv records with other columns, and the same
+// models; see ScorerOptions.Columns.
 func (s *Scorer) WithColumns(names []string) *Scorer {
 	o := s.o
 	o.Columns = names
 	return newScorer(s.current, o)
 }
 
-// Codec returns the codec of the records, or nil while there is no model.
-// codec.FieldCounts has what it has noticed in events.
+// Codec returns the codec that reads the records, nil before there is a model. For
+// events, codec.FieldCounts returns its statistics.
 func (s *Scorer) Codec() codec.Codec {
 	p := s.last.Load()
 	if s.version != nil {
@@ -200,15 +202,15 @@ func (s *Scorer) Codec() codec.Codec {
 	return p.records.dec
 }
 
-// TakesJSON reports whether a record may be a JSON object though the codec is
-// another one; see Strict of ScorerOptions.
+// TakesJSON reports whether JSON objects are read although the codec is not json;
+// see ScorerOptions.Strict.
 func (s *Scorer) TakesJSON() bool {
 	s, err := s.Pin()
 	return err == nil && s.records.either
 }
 
-// Labels returns the classes as text, by number, of two the positive one second;
-// nil for a regression, and while there is no model.
+// Labels returns the names of the classes, by number. Of two classes the positive one
+// is the second. It is nil for a regression and before there is a model.
 func (s *Scorer) Labels() []string {
 	s, err := s.Pin()
 	if err != nil {
@@ -217,7 +219,7 @@ func (s *Scorer) Labels() []string {
 	return s.records.texts
 }
 
-// Inputs says what a record has.
+// Inputs describes the fields or features that the model expects.
 func (s *Scorer) Inputs() (codec.Inputs, error) {
 	s, err := s.Pin()
 	if err != nil {
@@ -226,11 +228,12 @@ func (s *Scorer) Inputs() (codec.Inputs, error) {
 	return s.records.inputs()
 }
 
-// Score scores one record. The error is that of the prediction.
+// Score scores one record. The error is Prediction.Err.
 func (s *Scorer) Score(record []byte) (Prediction, error) { return s.one(record, false) }
 
-// ScoreMap scores the fields of one record, whatever the codec: those of an event,
-// features by their names, or x, a vector, each as encoding/json understands it.
+// ScoreMap scores a record that is given as a map, whatever the codec: the fields of
+// an event, features by name, or "x" with a vector. Values are encoded as
+// encoding/json does.
 func (s *Scorer) ScoreMap(fields map[string]any) (Prediction, error) {
 	s, err := s.Pin()
 	if err != nil {
@@ -259,8 +262,8 @@ func (s *Scorer) one(record []byte, inJSON bool) (Prediction, error) {
 	return p, p.Err
 }
 
-// Decode reads a record into an example as it is for the model, without scoring it:
-// see stream.RecordDecoder.
+// Decode reads a record into an example for the model, without scoring it; see
+// stream.RecordDecoder for a and ctx.
 func (s *Scorer) Decode(ctx context.Context, a *stream.Arena, r *stream.Record, ex *stream.Example) error {
 	s, err := s.Pin()
 	if err != nil {
@@ -269,15 +272,15 @@ func (s *Scorer) Decode(ctx context.Context, a *stream.Arena, r *stream.Record, 
 	return s.records.decode(ctx, a, r, false, ex)
 }
 
-// A Batch is a list of records that are scored together, with the memory that this
-// takes, to be used again. The zero value is ready for use, by one goroutine at a
+// Batch holds records to score together and their predictions. Its memory is reused
+// from call to call. The zero value is ready to use; one goroutine may use it at a
 // time.
 type Batch struct {
 	Records []stream.Record
-	// JSON says that the records are JSON objects, whatever the codec.
+	// JSON says that the records are JSON objects, whatever the codec of the model.
 	JSON bool
-	// Predictions are those of the records, all of one version of the model. They
-	// are valid until the batch is scored again.
+	// Predictions has one element per record, all by the same version of the model.
+	// They are valid until the batch is scored again.
 	Predictions []Prediction
 
 	arena  stream.Arena
@@ -288,19 +291,26 @@ type Batch struct {
 	scores []float64 // of more than two classes
 }
 
-// Large reports whether the batch holds more memory than is good to keep between
-// small ones.
-func (b *Batch) Large() bool { return len(b.xs) > 4096 }
+// Large reports whether the batch holds more than a MiB of features, which is too
+// much to keep for small batches.
+func (b *Batch) Large() bool {
+	values := 0
+	for i := range b.xs {
+		values += len(b.xs[i].Val)
+	}
+	return values > 1<<18
+}
 
-// Clear drops what refers to records and models.
+// Clear drops references to records and models, so that a batch that is kept does
+// not hold them in memory.
 func (b *Batch) Clear() {
 	clear(b.Records[:cap(b.Records)])
 	clear(b.Predictions[:cap(b.Predictions)])
 }
 
-// ScoreBatch scores the records of b, spread over the processors where they are
-// many. Its error is about the model; those of records are in their predictions.
-// It waits for schemas of records until ctx ends.
+// ScoreBatch scores the records of b, on several processors if there are many. It
+// returns an error only if there is no usable model; Prediction.Err has the errors
+// of records. With a schema registry it may wait for schemas until ctx ends.
 func (s *Scorer) ScoreBatch(ctx context.Context, b *Batch) error {
 	s, err := s.Pin()
 	if err != nil {

@@ -310,9 +310,6 @@ func TestScorerThreshold(t *testing.T) {
 	if _, err := s.Score([]byte(`{"x":[1,2]}`)); err != predictor.ErrNoProbability {
 		t.Error(err)
 	}
-	if got, err := s.Score([]byte(`{"x":[1]}`)); err == nil {
-		t.Errorf("a vector that is too short: %+v", got)
-	}
 }
 
 // TestScorerFollows: a Scorer uses the newest version, from any goroutine, and each
@@ -412,6 +409,12 @@ func TestScorerColumns(t *testing.T) {
 	s, err := predictor.NewScorer(func() *predictor.Version { return &v }, predictor.ScorerOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, short := range []string{`{"x":[1,2]}`, `{"x":[1,2,3,4]}`} {
+		var field *stream.FieldError
+		if got, err := s.Score([]byte(short)); !errors.As(err, &field) || field.Reason != stream.ReasonDimension {
+			t.Errorf("%s: %+v, %v", short, got, err)
+		}
 	}
 	want, err := s.Score([]byte("120,6,1,yes"))
 	if err != nil {

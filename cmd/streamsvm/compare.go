@@ -340,7 +340,7 @@ func (m *contestant) add(i int, task algos.Task, n uint64, window int) float64 {
 	switch {
 	case task == algos.Regress:
 		loss = math.Abs(row.Score - row.Y)
-	case row.Value != truth(row):
+	case row.Value != trueValue(row):
 		loss = 1
 	}
 	if v := row.Version; v != m.version || m.versions == 0 {

@@ -4,7 +4,7 @@ package main
 
 import "github.com/streamsvm/streamsvm/contrib/registry"
 
-// This file has what a build with -tags core leaves out: no other imports contrib.
+// A build with -tags core leaves this file out. No other file imports contrib.
 
 func init() {
 	newRegistry = func(o registryOptions) (schemaRegistry, error) { return registry.New(registry.Options(o)) }

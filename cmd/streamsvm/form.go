@@ -22,10 +22,9 @@ type csvHeader struct {
 // errLabels says that --labels contradicts a model.
 var errLabels = errors.New("the model was made for other labels")
 
-// scorer returns what scores records with the models that current returns: as in
-// the data that they were made for, unless flags say otherwise. Records of a csv
-// file with a header have columns of these names, others of a topic, of requests, or
-// of the files given.
+// scorer returns a Scorer for the versions that current returns. Flags override what
+// a version says about its data. h is the header of the csv file that is read; if it
+// is nil, the first of the files may have one.
 func (o *codecFlags) scorer(c *cli.Call, current func() *predictor.Version, so predictor.ScorerOptions, h *csvHeader, files ...string) (*predictor.Scorer, error) {
 	so.Adapt, so.Strict = o.adapt(c, files), o.name != ""
 	if o.registry != nil {
@@ -61,7 +60,7 @@ func (o *codecFlags) scorer(c *cli.Call, current func() *predictor.Version, so p
 	return s, badRecords(c, h, err)
 }
 
-// badRecords puts an error about how records are read in terms of flags, or of the
+// badRecords turns a *predictor.RecordsError into an error about a flag, or about the
 // header of a csv file.
 func badRecords(c *cli.Call, h *csvHeader, err error) error {
 	var bad *predictor.RecordsError
@@ -74,7 +73,7 @@ func badRecords(c *cli.Call, h *csvHeader, err error) error {
 	return c.Bad("codec", bad.Err)
 }
 
-// adapt returns what changes in a model's signature what flags say otherwise.
+// adapt returns a function that applies the flags to the signature of a model.
 func (o *codecFlags) adapt(c *cli.Call, files []string) func(*codec.Signature) error {
 	return func(sig *codec.Signature) error {
 		trained := sig.Codec
@@ -131,8 +130,7 @@ func (o *codecFlags) codecFor(c *cli.Call, trained string, files []string) (stri
 	return cmp.Or(trained, defaultCodec), nil
 }
 
-// csvFor changes what the columns are of the data that a model was trained on to
-// what flags say.
+// csvFor applies the flags to the csv layout of the training data.
 func (o *codecFlags) csvFor(c *cli.Call, trained string, csv *codec.CSVOptions) error {
 	if len(o.comma) != 1 {
 		return c.Bad("csv-separator", fmt.Errorf("%q is not a single byte", o.comma))
@@ -156,9 +154,8 @@ func (o *codecFlags) csvFor(c *cli.Call, trained string, csv *codec.CSVOptions) 
 	return nil
 }
 
-// scoredFiles completes the options for reading files, of which first is the first
-// one, that s scores; found is told the columns of each csv file that begins with a
-// header.
+// scoredFiles completes the options for reading the files that s scores, the name of
+// the first of which is first. found is called with the header of each csv file.
 func scoredFiles(s *predictor.Scorer, o *fileio.Options, first string, found func(*csvHeader) error) {
 	if _, ok := codec.ByFileName(first); !ok {
 		if o.Codec = s.Codec().Name(); codec.Schematic(o.Codec) {

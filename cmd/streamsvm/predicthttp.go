@@ -312,13 +312,13 @@ func (q *request) names(line []byte) bool {
 	})
 }
 
-// modelInputs is what a version takes.
+// modelInputs are the inputs of a version.
 type modelInputs struct {
 	v *predictor.Version
 	*serve.Inputs
 }
 
-// inputs returns what the model of s takes.
+// inputs returns the inputs of the version to which s is pinned.
 func (p *predict) inputs(s *predictor.Scorer) (*serve.Inputs, error) {
 	v := s.Current()
 	if last := p.taken.Load(); last != nil && last.v == v {

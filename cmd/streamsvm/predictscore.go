@@ -19,11 +19,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream/fileio"
 )
 
-// A scoring is a batch of records on its way through the command, with all the
-// memory that this takes, to be used again.
+// A scoring is a batch of records on its way through the command. Its memory is
+// reused.
 type scoring struct {
 	predictor.Batch
-	s    *predictor.Scorer // stays with one version
+	s    *predictor.Scorer // pinned to a version
 	out  []byte            // lines for standard output
 	done chan struct{}     // gets an element when the batch is scored
 }
@@ -33,14 +33,14 @@ var errNoProbability = errors.New("the model has no probabilities, which --thres
 
 func newScoring() *scoring { return &scoring{done: make(chan struct{}, 1)} }
 
-// fileScorer scores the records of files with the header, or of what has none.
+// fileScorer is a Scorer for records under a csv header; nil is no header.
 type fileScorer struct {
 	*predictor.Scorer
 	header *csvHeader
 }
 
-// pin returns what scores with the version of the moment, with the columns of h if
-// that is not nil.
+// pin returns a Scorer that is pinned to the current version, for records under the
+// header h if that is not nil.
 func (p *predict) pin(h *csvHeader) (*predictor.Scorer, error) {
 	last := p.last.Load()
 	if last == nil || last.header != h {
@@ -55,7 +55,7 @@ func (p *predict) pin(h *csvHeader) (*predictor.Scorer, error) {
 	return s, badRecords(p.c, h, err)
 }
 
-// codec returns the codec of the records, nil while it is not known.
+// codec returns the codec of the records, or nil before there is a model.
 func (p *predict) codec() codec.Codec {
 	if last := p.last.Load(); last != nil {
 		return last.Codec()
@@ -66,7 +66,7 @@ func (p *predict) codec() codec.Codec {
 // score predicts the batch.
 func (p *predict) score(ctx context.Context, b *scoring) {
 	start := time.Now()
-	_ = b.s.ScoreBatch(ctx, &b.Batch) // which cannot fail: it stays with a version
+	_ = b.s.ScoreBatch(ctx, &b.Batch) // cannot fail: the Scorer is pinned
 	scored := len(b.Predictions)
 	for i := range b.Predictions {
 		if err := b.Predictions[i].Err; err != nil {
@@ -82,15 +82,16 @@ func (p *predict) score(ctx context.Context, b *scoring) {
 	p.page.Scored(scored, len(b.Records)-scored)
 }
 
-// decisive and truth are what is compared: score and label, or numbers of classes.
-func decisive(o *predictor.Prediction) float64 {
+// predictedValue and trueValue return the pair that is compared: score and label, or
+// two class numbers.
+func predictedValue(o *predictor.Prediction) float64 {
 	if o.Scores != nil {
 		return o.Value
 	}
 	return o.Score
 }
 
-func truth(o *predictor.Prediction) float64 {
+func trueValue(o *predictor.Prediction) float64 {
 	if o.Class != "" {
 		return float64(len(o.Scores)) // none of those that the model knows
 	}
@@ -108,7 +109,7 @@ func (p *predict) add(rows []predictor.Prediction) {
 		case o.Err != nil:
 			p.refused++
 		case o.Labelled:
-			p.quality.Add(decisive(o), truth(o))
+			p.quality.Add(predictedValue(o), trueValue(o))
 			if o.Value == o.Y {
 				p.right++
 			}

@@ -255,7 +255,7 @@ func (s *sifter) judge(p *predict, v *predictor.Version, o *predictor.Prediction
 	if o.Scores != nil {
 		class := -1
 		if s.rule == string(sift.Hinge) && o.Labelled {
-			class = int(truth(o))
+			class = int(trueValue(o))
 		}
 		f = sift.Least(o.Scores, class)
 	}

@@ -1,7 +1,6 @@
-// Package registry reads events of Avro and Protobuf, whose schemas are in a schema
-// registry. Import it, if only for its side effect, and package codec has the codecs
-// avro and protobuf; it is no part of programs that do not, for the sake of the
-// libraries that it needs.
+// Package registry adds the codecs avro and protobuf to package codec, and has a
+// client for schema registries. Import it for its side effect to use the codecs. It is
+// separate because of the libraries that it needs.
 //
 // A Registry has the schemas that records refer to: from a schema registry with the
 // API of Confluent's, which Apicurio, Karapace and Redpanda have too, or from where

@@ -1,7 +1,7 @@
-// Package wire is between package codec and the wire formats of events whose
-// records do not hold their schema, such as Avro's. A format registers itself when
-// it is imported, so that a program has only those that it imports; codec finds the
-// schema of a record, and makes its features of what the format has read.
+// Package wire connects package codec with wire formats of events that need a schema
+// to be read, such as Avro. A format registers itself when it is imported, so a
+// program contains only the formats that it imports. Package codec looks up the schema
+// of a record and encodes the features; the format only reads fields into cells.
 package wire
 
 import (
@@ -14,8 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Schema is what records have been written with: codec.WrittenSchema has the same
-// fields, and says what they are.
+// Schema has the fields of codec.WrittenSchema, which describes them.
 type Schema struct {
 	Type        string
 	Text        string
@@ -26,49 +25,51 @@ type Schema struct {
 
 // Format is a wire format of events.
 type Format struct {
-	// Name is that of the codec, such as avro.
+	// Name is the name of the codec, such as avro.
 	Name string
-	// Type is what registries call its schemas, such as AVRO.
+	// Type is the type of its schemas in registries, such as AVRO.
 	Type string
-	// Paths says that the frame of a record has the path of its message in the
+	// Paths says that the frame of a record holds the path of its message in the
 	// schema.
 	Paths bool
-	// Plan returns how records of a schema are read; path is that of their message,
-	// top says which fields are wanted. It is called once for each schema.
+	// Plan returns a plan for records of a schema. path is the path of the message,
+	// top says which fields are wanted. It is called once per schema.
 	Plan func(s *Schema, path []int, top Level) (Plan, error)
 }
 
-// Plan reads records of one schema, in any number of goroutines.
+// Plan reads records of one schema. It is safe for concurrent use.
 type Plan interface {
-	// Read reads a record into r.Row, which is empty. Cells may refer to data. Its
-	// errors are *stream.FieldError.
+	// Read reads a record into r.Row, all of whose cells are absent. Cells may refer
+	// to data. Errors are *stream.FieldError.
 	Read(r *Reader, data []byte) error
 }
 
-// What Level.Cell returns for a field that goes into no cell.
+// The results of Level.Cell for fields without a cell.
 const (
-	Passed   = -1 // known, and not used
-	Unlisted = -2 // counted in Row.Unknown
+	Passed   = -1 // known but not used
+	Unlisted = -2 // unknown: to be counted in Row.Unknown
 )
 
-// Level says what is wanted of one object.
+// Level says which fields of one object are wanted.
 type Level interface {
-	// Cell returns the cell of the row for the field called key, Passed or Unlisted.
+	// Cell returns the index of the cell for the field called key, or Passed, or
+	// Unlisted.
 	Cell(key string) int
-	// Known reports whether the field is wanted, or anything in it.
+	// Known reports whether the schema of the events lists the field, or a field
+	// inside it.
 	Known(key string) bool
-	// In returns the level of the object that a field holds; nil if nothing in it
-	// is wanted.
+	// In returns the level of the object in a field, or nil if nothing in it is
+	// wanted.
 	In(key string) Level
 	// Path returns the path of a field for error messages.
 	Path(key string) string
 }
 
-// Reader takes what is read of one record.
+// Reader receives the cells of one record.
 type Reader struct {
 	Row event.Row
-	// IDCell is the cell of the identifier. IDText is its text if it is a whole
-	// number, since not every one is a float64.
+	// IDCell is the index of the cell with the identifier. A plan sets IDText to its
+	// digits if it is an integer, because a float64 does not hold all of them.
 	IDCell int
 	IDText []byte
 }
@@ -78,8 +79,8 @@ const MaxDepth = 64
 
 var formats = map[string]Format{}
 
-// Register makes a format known under its name. It is for functions init, and
-// panics if there is a format of that name.
+// Register adds a format. It must be called from an init function, and panics if the
+// name is taken.
 func Register(f Format) {
 	if _, ok := formats[f.Name]; ok {
 		panic("wire: format " + f.Name + " is registered twice")
@@ -93,7 +94,7 @@ func Lookup(name string) (Format, bool) {
 	return f, ok
 }
 
-// Fail returns a decoder's error about a field.
+// Fail returns a *stream.FieldError about a field.
 func Fail(reason stream.Reason, field, format string, args ...any) error {
 	return &stream.FieldError{Stage: stream.StageDecode, Reason: reason, Field: field, Err: fmt.Errorf(format, args...)}
 }
@@ -115,7 +116,7 @@ func SetText(c *event.Cell, b []byte, field string) error {
 	return nil
 }
 
-// ASCII reports whether a text is of ASCII, if it is short; false where it is long.
+// ASCII reports whether b is ASCII and has at most 64 bytes.
 func ASCII(b []byte) bool {
 	n := len(b)
 	if n > 64 {

@@ -10,8 +10,8 @@
 //	avro     binary events, with a reference to a schema in a registry, or of
 //	protobuf one schema that is given
 //
-// The last two need large libraries: a program has them if it imports package
-// contrib/registry, for its side effect.
+// The last two need large libraries. They exist only in programs that import package
+// contrib/registry, which registers them.
 //
 // Feature indices are 1-based in the text forms libsvm and json (sparse), as
 // LIBSVM's users write them, and 0-based in msgpack, as programs hold them;
@@ -164,8 +164,8 @@ func New(name string, o Options) (Codec, error) {
 	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(AllNames(), ", "))
 }
 
-// ErrNotRegistered is what New returns for avro and protobuf in a program that does
-// not have them.
+// ErrNotRegistered is the error of New for avro and protobuf in programs that do not
+// import package contrib/registry.
 var ErrNotRegistered = errors.New("this program has no Avro and no Protobuf: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/registry")
 
 // ByFileName returns the name of the codec that the name of a file suggests,

@@ -2,19 +2,20 @@ package codec
 
 import "github.com/streamsvm/streamsvm/internal/event"
 
-// Inputs says what the records of a Signature hold: events with named fields,
-// vectors whose features have names, or vectors.
+// Inputs describes the records of a Signature: events, vectors whose features have
+// names, or plain vectors.
 type Inputs struct {
 	// Events says that records are events.
 	Events bool
-	// Strict says that an event with a field that is not in Fields cannot be used.
+	// Strict says that events with fields that Fields does not list are refused.
 	Strict bool
-	// Root, if not empty, is the field of events in which all others are.
+	// Root, if not empty, is the path of the object that holds the fields of an
+	// event.
 	Root string
-	// Fields are those of events, or the features of vectors in their order. It is
-	// empty where features have no names.
+	// Fields lists the fields of events, or the features of vectors in order. It is
+	// empty if features have no names.
 	Fields []Input
-	// Length is that of vectors; 0 where it is not known.
+	// Length is the number of features of vectors; 0 if it is not known.
 	Length int
 }
 
@@ -24,12 +25,12 @@ type Input struct {
 	// Type is numeric, categorical, boolean, time, text, array, tags or ignore, as
 	// in a specification of events.
 	Type string
-	// Width is how many values a record has; -1 is any number.
+	// Width is the number of values in a record; -1 is any number.
 	Width int
 }
 
-// Inputs returns what the records hold. Labels and ids are among the fields of
-// events, with the type ignore.
+// Inputs describes the records. The fields of events include label, id and weight,
+// with the type ignore.
 func (s *Signature) Inputs() (Inputs, error) {
 	in := Inputs{Length: s.Length()}
 	known := map[string]bool{"": true}
