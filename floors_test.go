@@ -26,8 +26,8 @@ var floors = []struct {
 }{
 	{"leaves: numbers, bytes and the types of a stream", []string{
 		"stream", "checkpoint/state",
-		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/crash", "internal/delta", "internal/event", "internal/finitesum", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
-		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight",
+		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/crash", "internal/delta", "internal/event", "internal/finitesum", "internal/jsonenc", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
+		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight", "internal/wire",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
 		"samplers", "algos", "algos/model", "algos/internal/...", "internal/eval", "internal/gate", "internal/prep", "internal/rest", "internal/tune",
@@ -36,6 +36,7 @@ var floors = []struct {
 	{"what is read and written", []string{
 		"checkpoint", "predictor", "stream/...", "internal/onnx", "internal/pipeline",
 	}},
+	{"what a build may leave out", []string{"contrib/..."}},
 	{"the main job", []string{"internal/deadletter", "internal/engine", "trainer"}},
 	{"applications", []string{"internal/app/..."}},
 	{"commands", []string{"cmd/..."}},
@@ -188,6 +189,52 @@ func TestBareGoroutines(t *testing.T) {
 			t.Errorf("%s: %d found, want %d", code, got, want)
 		}
 	}
+}
+
+// Only cmd/streamsvm/contrib.go imports what is in contrib, and only in builds
+// without the tag core.
+func TestContrib(t *testing.T) {
+	for pkg, deps := range imports(t) {
+		for _, dep := range deps {
+			if strings.HasPrefix(dep, "contrib/") && !strings.HasPrefix(pkg, "contrib/") && pkg != "cmd/streamsvm" {
+				t.Errorf("%s imports %s", pkg, dep)
+			}
+		}
+	}
+	for tag, want := range map[string]bool{"": true, "core": false} {
+		deps := dependencies(t, tag, "./cmd/streamsvm")
+		for _, pkg := range []string{module + "/contrib/registry", "github.com/twmb/avro", "github.com/bufbuild/protocompile"} {
+			if slices.Contains(deps, pkg) != want {
+				t.Errorf("with the tag %q cmd/streamsvm has %s: %v", tag, pkg, !want)
+			}
+		}
+	}
+}
+
+// Those who only predict do not get a Kafka client, Avro, Protobuf, metrics or
+// anything else that is large.
+func TestPredictorDependencies(t *testing.T) {
+	known := []string{"github.com/cespare/xxhash/v2", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/tagparser/v2", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/sys"}
+	for _, pkg := range dependencies(t, "", "./predictor") {
+		switch own, ok := strings.CutPrefix(pkg, module+"/"); {
+		case ok && (strings.HasPrefix(own, "internal/app/") || strings.HasPrefix(own, "contrib/") || own == "stream/kafkaio"):
+			t.Errorf("predictor has %s", pkg)
+		case ok:
+		case !slices.ContainsFunc(known, func(m string) bool { return pkg == m || strings.HasPrefix(pkg, m+"/") }):
+			t.Errorf("predictor has %s, of a module that is new to it", pkg)
+		}
+	}
+}
+
+// dependencies lists the packages outside of the standard library that pkg is built
+// with.
+func dependencies(t *testing.T, tag, pkg string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-tags", tag, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", pkg).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
 }
 
 func isModule(dir string) bool {

@@ -87,7 +87,7 @@ type Job struct {
 	Log *slog.Logger
 }
 
-// A SchemaKeeper has schemas, and lets them be kept; see package stream/schemas.
+// A SchemaKeeper has schemas, and lets them be kept; see package contrib/registry.
 type SchemaKeeper interface {
 	codec.Schemas
 	// Known returns the schemas that have been asked for, Restore makes them

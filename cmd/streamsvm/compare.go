@@ -276,8 +276,8 @@ func (o *contest) score(ctx context.Context, recs []stream.Record) error {
 	par.Each(len(o.models), func(i int) {
 		m := o.models[i]
 		b := m.b
-		b.recs, b.v = recs, m.p.current()
-		if b.form, errs[i] = m.p.form(b.v, nil); errs[i] == nil {
+		b.Records = recs
+		if b.s, errs[i] = m.p.pin(nil); errs[i] == nil {
 			m.p.score(ctx, b)
 		}
 	})
@@ -289,13 +289,13 @@ func (o *contest) add(i int, r *stream.Record) {
 	part := stream.Partition{Topic: r.Topic, ID: r.Partition}
 	learned, labelled := false, true
 	for _, m := range o.models {
-		row := &m.b.rows[i]
-		if row.err != nil {
+		row := &m.b.Predictions[i]
+		if row.Err != nil {
 			o.counts.refused++
 			return
 		}
-		labelled = labelled && row.labelled
-		learned = learned || m.b.v.Update.Offsets[part] > r.Offset
+		labelled = labelled && row.Labelled
+		learned = learned || m.b.s.Current().Update.Offsets[part] > r.Offset
 	}
 	switch {
 	case !labelled:
@@ -305,7 +305,7 @@ func (o *contest) add(i int, r *stream.Record) {
 		o.counts.learned++
 		return
 	}
-	y := o.models[0].b.rows[i].y
+	y := o.models[0].b.Predictions[i].Y
 	if o.task == algos.Regress && o.scale == 0 {
 		if o.labels = append(o.labels, y); len(o.labels) == scaleOf {
 			o.scale = cmp.Or(deviations*deviation(o.labels), 1)
@@ -333,14 +333,14 @@ func (o *contest) add(i int, r *stream.Record) {
 // add counts the model's loss on record i of its batch, the n-th that is compared
 // from 0 on, and returns it.
 func (m *contestant) add(i int, task algos.Task, n uint64, window int) float64 {
-	row, loss := &m.b.rows[i], 0.0
+	row, loss := &m.b.Predictions[i], 0.0
 	switch {
 	case task == algos.Regress:
-		loss = math.Abs(row.decision - row.y)
-	case row.label != row.truth():
+		loss = math.Abs(row.Score - row.Y)
+	case row.Value != trueValue(row):
 		loss = 1
 	}
-	if v := m.b.v.Update.Version; v != m.version || m.versions == 0 {
+	if v := row.Version; v != m.version || m.versions == 0 {
 		m.version = v
 		m.versions++
 	}

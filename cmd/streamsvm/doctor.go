@@ -150,7 +150,9 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 		if err := t.schemaFlags.options(t.c, p.Codec, &p.Format); err != nil {
 			p.Learner = nil
 		}
-		p.Registry = t.registry.Check
+		if t.registry != nil {
+			p.Registry = t.registry.Check
+		}
 	}
 	p.Train = func(change map[string]string) string { return t.c.Line("streamsvm train", change, "dry-run") }
 	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {

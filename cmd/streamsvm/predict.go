@@ -52,8 +52,9 @@ type predict struct {
 
 	c       *cli.Call
 	cfg     kafkaio.Config
-	forms   atomic.Pointer[modelForm]
-	header  *csvHeader                // of the csv file that is read; nil without
+	last    atomic.Pointer[fileScorer] // what scores, once there is a model
+	header  *csvHeader                 // of the csv file that is read; nil without
+	taken   atomic.Pointer[modelInputs]
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
 	reg     prometheus.Registerer
@@ -168,8 +169,8 @@ func (p *predict) serve(ctx context.Context) error {
 		p.shadowMetrics = metrics.NewShadow(reg)
 	}
 	decoder := func() stream.Decoder {
-		if f := p.forms.Load(); f != nil {
-			return f.dec
+		if c := p.codec(); c != nil {
+			return c
 		}
 		return nil
 	}
@@ -273,13 +274,13 @@ func (p *predict) modelled() error {
 	if err := p.explainable(); err != nil {
 		return err
 	}
-	f, err := p.form(v, nil)
+	s, err := p.pin(nil)
 	if err != nil {
 		return err
 	}
 	p.quality = newQuality(v.Task(), v.Classes(), 1000)
 	if p.listen != "" { // or nobody sees the page
-		p.page.Measured(p.quality, f.texts)
+		p.page.Measured(p.quality, s.Labels())
 	}
 	return nil
 }
@@ -288,7 +289,7 @@ func (p *predict) modelled() error {
 // known.
 func (p *predict) followed() string {
 	name := p.modelFlags.name
-	if last := p.forms.Load(); name == "" && last != nil {
+	if name == "" && p.last.Load() != nil {
 		name = p.current().Update.Model
 	}
 	name, _ = modeltopic.SplitName(name)

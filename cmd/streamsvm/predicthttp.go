@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/streamsvm/streamsvm/internal/app/serve"
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -95,11 +96,10 @@ var requests = sync.Pool{New: func() any { return &request{scoring: newScoring()
 
 // done gives the memory back, unless it is more than most requests need.
 func (q *request) done() {
-	clear(q.recs[:cap(q.recs)])
-	clear(q.rows[:cap(q.rows)])
+	q.Clear()
 	clear(q.answer)
-	q.v, q.form, q.model = nil, nil, serve.Model{}
-	if q.body.Cap() <= 1<<20 && cap(q.out) <= 1<<20 && len(q.xs) <= 4096 && !q.infer.Large() && !q.call.Large() {
+	q.s, q.model = nil, serve.Model{}
+	if q.body.Cap() <= 1<<20 && cap(q.out) <= 1<<20 && !q.Batch.Large() && !q.infer.Large() && !q.call.Large() {
 		requests.Put(q)
 	}
 }
@@ -132,8 +132,8 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request) *request {
 		return nil
 	}
 	var err error
-	q.v = p.current()
-	if q.form, err = p.form(q.v, nil); err != nil {
+	q.JSON = false
+	if q.s, err = p.pin(nil); err != nil {
 		q.done()
 		refuse(w, http.StatusInternalServerError, err)
 		return nil
@@ -143,9 +143,9 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request) *request {
 
 // all scores the rows of the request.
 func (q *request) all(p *predict, r *http.Request, values [][]byte) {
-	q.recs = q.recs[:0]
+	q.Records = q.Records[:0]
 	for _, v := range values {
-		q.recs = append(q.recs, stream.Record{Value: v})
+		q.Records = append(q.Records, stream.Record{Value: v})
 	}
 	p.score(r.Context(), q.scoring)
 }
@@ -153,11 +153,12 @@ func (q *request) all(p *predict, r *http.Request, values [][]byte) {
 // some is all, but answers if no row can be scored.
 func (q *request) some(p *predict, w http.ResponseWriter, r *http.Request, values [][]byte) bool {
 	q.all(p, r, values)
-	if len(q.rows) == 0 || slices.ContainsFunc(q.rows, func(o outcome) bool { return o.err == nil }) {
+	rows := q.Predictions
+	if len(rows) == 0 || slices.ContainsFunc(rows, func(o predictor.Prediction) bool { return o.Err == nil }) {
 		return true
 	}
-	err := fmt.Errorf("example 1: %w", q.rows[0].err)
-	if n := len(q.rows); n > 1 {
+	err := fmt.Errorf("example 1: %w", rows[0].Err)
+	if n := len(rows); n > 1 {
 		err = fmt.Errorf("none of %d examples can be scored; %w", n, err)
 	}
 	refuse(w, http.StatusBadRequest, err)
@@ -189,17 +190,14 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var values [][]byte
 	var err error
 	if lines {
-		var t *rowForm
-		if t, err = q.form.rowForm(); err == nil {
-			q.form = t.form
-			for line := range bytes.Lines(q.body.Bytes()) {
-				if line = bytes.TrimSpace(line); len(line) > 0 {
-					values = append(values, line)
-				}
+		q.JSON = true
+		for line := range bytes.Lines(q.body.Bytes()) {
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				values = append(values, line)
 			}
 		}
 	} else {
-		values, err = p.split(q.scoring, q.body.Bytes())
+		values, err = q.split(q.body.Bytes())
 	}
 	if err == nil && len(values) > p.mostRows() {
 		err = fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, len(values), p.mostRows())
@@ -211,15 +209,15 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if lines {
 		q.all(p, r, values)
 		q.out = q.out[:0]
-		for i := range q.rows {
-			q.out = append(q.rows[i].append(q.out, q.form, q.v, nil), '\n')
+		for i := range q.Predictions {
+			q.out = append(q.Predictions[i].AppendJSON(q.out, nil), '\n')
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = w.Write(q.out)
 		return
 	}
 	if q.some(p, w, r, values) {
-		q.out = appendAnswer(q.out[:0], q.scoring)
+		q.out = appendAnswer(q.out[:0], q.s.Current(), q.Predictions)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(q.out)
 	}
@@ -233,29 +231,29 @@ func jsonLines(contentType string) bool {
 // appendAnswer appends what POST /predict answers: a prediction for each example,
 // in order, all of one version of the model; where there is none, the number of
 // the example, from 0, and the reason.
-func appendAnswer(b []byte, s *scoring) []byte {
+func appendAnswer(b []byte, v *predictor.Version, rows []predictor.Prediction) []byte {
 	b = append(b, '{')
-	if name := s.v.Update.Model; name != "" {
-		b = serve.AppendString(appendKey(b, "model"), name)
+	if name := v.Update.Model; name != "" {
+		b = serve.AppendString(jsonenc.AppendKey(b, "model"), name)
 	}
-	if n := s.v.Update.Version; n != 0 {
-		b = strconv.AppendUint(appendKey(b, "version"), n, 10)
+	if n := v.Update.Version; n != 0 {
+		b = strconv.AppendUint(jsonenc.AppendKey(b, "version"), n, 10)
 	}
-	b = append(appendKey(b, "predictions"), '[')
-	for i := range s.rows {
+	b = append(jsonenc.AppendKey(b, "predictions"), '[')
+	for i := range rows {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		o := &s.rows[i]
+		o := &rows[i]
 		b = append(b, '{')
-		if o.id != "" {
-			b = serve.AppendString(appendKey(b, "id"), o.id)
+		if o.ID != "" {
+			b = serve.AppendString(jsonenc.AppendKey(b, "id"), o.ID)
 		}
-		if o.err != nil {
-			b = strconv.AppendInt(appendKey(b, "index"), int64(i), 10)
-			b = serve.AppendString(appendKey(b, "error"), o.err.Error())
+		if o.Err != nil {
+			b = strconv.AppendInt(jsonenc.AppendKey(b, "index"), int64(i), 10)
+			b = serve.AppendString(jsonenc.AppendKey(b, "error"), o.Err.Error())
 		} else {
-			b = o.appendPrediction(b, s.form)
+			b = o.AppendFields(b)
 		}
 		b = append(b, '}')
 	}
@@ -263,16 +261,16 @@ func appendAnswer(b []byte, s *scoring) []byte {
 }
 
 // split takes a request apart into examples. The first line of csv may name the
-// columns, if those of the model have names: then it sets the form of b.
-func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
-	name := b.form.dec.Name()
+// columns, if those of the model have names.
+func (q *request) split(body []byte) ([][]byte, error) {
+	name := q.s.Codec().Name()
 	if name == "msgpack" || codec.Schematic(name) && (len(body) == 0 || body[0] != '{' && body[0] != '[') {
 		return [][]byte{body}, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil, errors.New("the request is empty")
 	}
-	if b.form.json != nil && (body[0] == '{' || body[0] == '[') {
+	if q.s.TakesJSON() && (body[0] == '{' || body[0] == '[') {
 		name = "json"
 	}
 	var values [][]byte
@@ -289,36 +287,48 @@ func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
 	for line := range bytes.Lines(body) {
 		values = append(values, bytes.TrimRight(line, "\r\n"))
 	}
-	if name == "csv" && b.form.names(values[0]) {
-		h, err := parseHeader(values[0], codec.SignatureOf(b.form.dec).CSV.Comma)
+	if name == "csv" && q.names(values[0]) {
+		h, err := parseHeader(values[0], codec.SignatureOf(q.s.Codec()).CSV.Comma)
 		if err == nil {
-			b.form, err = p.form(b.v, h)
+			q.s, err = q.s.WithColumns(h.names).Pin()
 		}
 		return values[1:], err
 	}
 	return values, nil
 }
 
-// A rowForm is what requests need that have rows in JSON.
-type rowForm struct {
-	inputs *serve.Inputs
-	form   *form
+// names reports whether the line holds the name of a feature of the model, as no
+// record does.
+func (q *request) names(line []byte) bool {
+	sig := q.s.Current().Signature()
+	features := sig.Features()
+	if features == nil {
+		return false
+	}
+	names, err := codec.ParseHeader(line, codec.SignatureOf(q.s.Codec()).CSV.Comma)
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		_, number := strconv.ParseFloat(name, 64)
+		return number != nil && slices.Contains(features, name)
+	})
 }
 
-// newRowForm returns the rowForm of a form.
-func newRowForm(f *form) (*rowForm, error) {
-	in, err := serve.NewInputs(f.sig)
-	if err != nil {
-		return nil, err
+// modelInputs are the inputs of a version.
+type modelInputs struct {
+	v *predictor.Version
+	*serve.Inputs
+}
+
+// inputs returns the inputs of the version to which s is pinned.
+func (p *predict) inputs(s *predictor.Scorer) (*serve.Inputs, error) {
+	v := s.Current()
+	if last := p.taken.Load(); last != nil && last.v == v {
+		return last.Inputs, nil
 	}
-	g := *f
-	g.json = nil
-	if f.json != nil {
-		g.dec = f.json
-	} else if f.dec.Name() != "json" {
-		g.dec, err = codec.New("json", codec.Options{Task: f.opts.Task, Labels: f.opts.Labels, MaxFeatures: f.opts.MaxFeatures, Schema: f.opts.Schema})
+	in, err := serve.NewInputs(v.Signature())
+	if err == nil {
+		p.taken.Store(&modelInputs{v, in})
 	}
-	return &rowForm{in, &g}, err
+	return in, err
 }
 
 // modelName is what the model is called that is in use: in a file without a
@@ -332,12 +342,13 @@ func (p *predict) modelName(v *predictor.Version) string {
 }
 
 // describe makes m the model in use.
-func (p *predict) describe(m *serve.Model, v *predictor.Version, f *form) error {
-	t, err := f.rowForm()
+func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
+	in, err := p.inputs(s)
 	if err != nil {
 		return err
 	}
-	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: f.texts, Inputs: t.inputs}
+	v := s.Current()
+	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), Inputs: in}
 	if v.Update.Version != 0 {
 		m.Version = strconv.FormatUint(v.Update.Version, 10)
 	}
@@ -368,10 +379,9 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 		refuse(w, http.StatusServiceUnavailable, errNotReady)
 		return false
 	}
-	v := p.current()
-	f, err := p.form(v, nil)
+	s, err := p.pin(nil)
 	if err == nil {
-		err = p.describe(m, v, f)
+		err = p.describe(m, s)
 	}
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
@@ -400,30 +410,23 @@ func (p *predict) beginRows(w http.ResponseWriter, r *http.Request) *request {
 	if q == nil {
 		return nil
 	}
-	err := p.describe(&q.model, q.v, q.form)
-	if err != nil {
+	q.JSON = true
+	if err := p.describe(&q.model, q.s); err != nil {
 		q.done()
 		refuse(w, http.StatusInternalServerError, err)
 		return nil
 	}
-	t, _ := q.form.rowForm()
-	q.form = t.form
 	return q
 }
 
 // predictions returns what the protocols of others need of the rows.
 func (q *request) predictions() []serve.Prediction {
 	q.answer = q.answer[:0]
-	for i := range q.rows {
-		o := &q.rows[i]
-		a := serve.Prediction{Err: o.err, Decision: o.decision, Probability: o.probability, Scores: o.scores, Probabilities: o.probabilities}
-		switch {
-		case o.err != nil:
-		case q.form.labels == nil:
-			a.JSON = string(serve.AppendNumber(nil, o.label))
-		default:
-			k := q.form.index(o.label)
-			a.Label, a.JSON = q.form.texts[k], q.form.labels[k]
+	for i := range q.Predictions {
+		o := &q.Predictions[i]
+		a := serve.Prediction{Err: o.Err, Decision: o.Score, Probability: o.Probability, Scores: o.Scores, Probabilities: o.Probabilities}
+		if o.Err == nil {
+			a.Label, a.JSON = o.Text()
 		}
 		q.answer = append(q.answer, a)
 	}

@@ -208,30 +208,24 @@ func TestAppendAnswer(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	texts := []string{"", "a", "a\"b", "ä\n<&>"}
 	for round := range 500 {
-		f := &form{}
-		if r.IntN(2) == 0 {
-			f.labels, f.texts = []string{`"no"`, `"yes"`}, []string{"no", "yes"}
-		}
-		s := &scoring{v: &predictor.Version{Update: stream.Update{Model: texts[r.IntN(len(texts))], Version: r.Uint64N(2)}}, form: f}
-		want := answer{Model: s.v.Update.Model, Version: s.v.Update.Version, Predictions: []scored{}}
+		v := &predictor.Version{Update: stream.Update{Model: texts[r.IntN(len(texts))], Version: r.Uint64N(2)}}
+		want := answer{Model: v.Update.Model, Version: v.Update.Version, Predictions: []scored{}}
+		var rows []predictor.Prediction
 		for i := range r.IntN(4) {
-			o := outcome{id: texts[r.IntN(len(texts))], decision: r.NormFloat64(), label: float64(2*r.IntN(2) - 1), probability: r.Float64()}
-			d := eval.Number(o.decision)
-			p := scored{ID: o.id, Decision: &d, Label: f.appendLabel(nil, o.label)}
-			if f.labels != nil {
-				p.Probability = serve.AppendNumber(nil, o.probability)
-			}
+			o := predictor.Prediction{ID: texts[r.IntN(len(texts))], Score: r.NormFloat64(), Value: float64(2*r.IntN(2) - 1)}
+			d := eval.Number(o.Score)
+			p := scored{ID: o.ID, Decision: &d, Label: serve.AppendNumber(nil, o.Value)}
 			if r.IntN(3) == 0 {
-				o.err = errors.New(texts[r.IntN(len(texts)-1)+1])
-				p = scored{ID: o.id, Index: &i, Error: o.err.Error()}
+				o.Err = errors.New(texts[r.IntN(len(texts)-1)+1])
+				p = scored{ID: o.ID, Index: &i, Error: o.Err.Error()}
 			}
-			s.rows, want.Predictions = append(s.rows, o), append(want.Predictions, p)
+			rows, want.Predictions = append(rows, o), append(want.Predictions, p)
 		}
 		var b bytes.Buffer
 		if err := json.NewEncoder(&b).Encode(want); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendAnswer(nil, s); string(got) != b.String() {
+		if got := appendAnswer(nil, v, rows); string(got) != b.String() {
 			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, b.String())
 		}
 	}

@@ -144,6 +144,9 @@ func (r *replay) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, file := range slices.Concat(r.files, r.test) {
+		if r.registry == nil {
+			break
+		}
 		if err := r.registry.Load(file + trainer.SchemasExt); err != nil {
 			return cli.Fail(cli.Data, err)
 		}
@@ -373,14 +376,17 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Cours
 // of predict are.
 func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, *stream.Example) error, error) {
 	// The flags are about the files that were learned from.
-	form := func(h *csvHeader) (*form, error) { return r.codecFlags.form(&cli.Call{}, p, h, r.test...) }
-	f, err := form(nil)
+	v := &predictor.Version{Predictor: p}
+	scorer := func(h *csvHeader) (*predictor.Scorer, error) {
+		return r.codecFlags.scorer(&cli.Call{}, func() *predictor.Version { return v }, predictor.ScorerOptions{}, h, r.test...)
+	}
+	s, err := scorer(nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := r.fileOptions()
-	f.files(&o, r.test[0], func(h *csvHeader) (err error) {
-		f, err = form(h)
+	scoredFiles(s, &o, r.test[0], func(h *csvHeader) (err error) {
+		s, err = scorer(h)
 		return err
 	})
 	src, err := fileio.Open(r.test, o)
@@ -388,7 +394,7 @@ func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, 
 		return nil, nil, cli.Fail(cli.Usage, err)
 	}
 	return src, func(value []byte, ex *stream.Example) error {
-		return f.decode(context.Background(), nil, &stream.Record{Value: value}, ex)
+		return s.Decode(context.Background(), nil, &stream.Record{Value: value}, ex)
 	}, nil
 }
 

@@ -207,10 +207,10 @@ type sifted struct {
 	ps                           []float64
 }
 
-// choose decides on the records of b, which have been scored if b.v is not nil.
+// choose decides on the records of b, which have been scored if b.s is not nil.
 func (s *sifter) choose(ctx context.Context, p *predict, b *scoring) (x sifted, err error) {
-	for i := range b.recs {
-		r := &b.recs[i]
+	for i := range b.Records {
+		r := &b.Records[i]
 		if r.Partition >= s.counts[s.topic] { // added since the last look
 			if err := s.recount(ctx, p); err != nil {
 				return x, err
@@ -219,8 +219,8 @@ func (s *sifter) choose(ctx context.Context, p *predict, b *scoring) (x sifted, 
 		at := sift.Source{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset}
 		h := sift.Header{P: 1}
 		judged := false
-		if b.v != nil {
-			h, judged = s.judge(p, b.v, &b.rows[i])
+		if b.s != nil {
+			h, judged = s.judge(p, b.s.Current(), &b.Predictions[i])
 		}
 		switch {
 		case slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == sift.HeaderKey }):
@@ -251,23 +251,23 @@ func (s *sifter) choose(ctx context.Context, p *predict, b *scoring) (x sifted, 
 
 // judge returns the header that a record gets, by what the model says of it. ok is
 // false where nothing can be said.
-func (s *sifter) judge(p *predict, v *predictor.Version, o *outcome) (h sift.Header, ok bool) {
-	f := o.decision
-	if o.scores != nil {
+func (s *sifter) judge(p *predict, v *predictor.Version, o *predictor.Prediction) (h sift.Header, ok bool) {
+	f := o.Score
+	if o.Scores != nil {
 		class := -1
-		if s.rule == string(sift.Hinge) && o.labelled {
-			class = int(o.truth())
+		if s.rule == string(sift.Hinge) && o.Labelled {
+			class = int(trueValue(o))
 		}
-		f = sift.Least(o.scores, class)
+		f = sift.Least(o.Scores, class)
 	}
-	if o.err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+	if o.Err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 		return sift.Header{P: 1}, false
 	}
 	m := f
-	if o.scores == nil {
+	if o.Scores == nil {
 		y := 0.0
-		if o.labelled {
-			y = o.y
+		if o.Labelled {
+			y = o.Y
 		}
 		m = sift.Rule(s.rule).Margin(f, y)
 	}

@@ -146,7 +146,8 @@ func (s *sumRun) work(ctx context.Context, c *cli.Call, cfg kafkaio.Config, opts
 	if err != nil {
 		return err
 	}
-	form, err := s.codecFlags.form(c, p, nil)
+	v := &predictor.Version{Predictor: p, Update: *u}
+	records, err := s.codecFlags.scorer(c, func() *predictor.Version { return v }, predictor.ScorerOptions{}, nil)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (s *sumRun) work(ctx context.Context, c *cli.Call, cfg kafkaio.Config, opts
 	srv.ready.Store(true)
 	t := m.Session(session)
 	w := &additive.Worker{
-		Plan: plan, Topic: topic, Session: session, Decode: form.decode, Log: c.Log,
+		Plan: plan, Topic: topic, Session: session, Decode: records.Decode, Log: c.Log,
 		Ended: func(committed bool, took time.Duration, n additive.Counts) {
 			t.Ended(committed, took)
 			m.Summed(n.Summed, n.Unlabelled, n.Dead, n.Tombstones)

@@ -67,38 +67,14 @@ type column struct {
 
 // NewInputs returns what a model takes that was made for data with the signature.
 func NewInputs(sig codec.Signature) (*Inputs, error) {
-	in := &Inputs{index: map[string]int{}, length: sig.Length()}
-	add := func(name string, kind event.Type, width int) {
-		if _, ok := in.index[name]; ok || name == "" {
-			return
-		}
-		in.index[name] = len(in.columns)
-		in.columns = append(in.columns, column{name, kind, width, append(AppendString(nil, name), ':')})
-	}
-	for _, name := range sig.Features() {
-		add(name, event.Numeric, 1)
-	}
-	if sig.Schema == "" {
-		return in, nil
-	}
-	s, err := event.Parse(sig.Schema)
+	have, err := sig.Inputs()
 	if err != nil {
 		return nil, err
 	}
-	in.events, in.strict, in.Root = true, s.Others == event.Refuse, s.Root
-	for i := range s.Fields {
-		f := &s.Fields[i]
-		width := 1
-		switch f.Type {
-		case event.Array:
-			width = len(f.Means)
-		case event.Tags:
-			width = -1
-		}
-		add(f.Name, f.Type, width)
-	}
-	for _, name := range []string{s.ID, s.Label, s.Weight} {
-		add(name, event.Ignore, 1)
+	in := &Inputs{Root: have.Root, index: map[string]int{}, events: have.Events, strict: have.Strict, length: have.Length}
+	for i, f := range have.Fields {
+		in.index[f.Name] = i
+		in.columns = append(in.columns, column{f.Name, event.Type(f.Type), f.Width, append(AppendString(nil, f.Name), ':')})
 	}
 	return in, nil
 }

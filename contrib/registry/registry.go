@@ -1,9 +1,13 @@
-// Package schemas has the schemas that records refer to: from a schema registry
-// with the API of Confluent's, which Apicurio, Karapace and Redpanda have too, or
-// from where they have been kept.
+// Package registry adds the codecs avro and protobuf to package codec, and has a
+// client for schema registries. Import it for its side effect to use the codecs. It is
+// separate because of the libraries that it needs.
+//
+// A Registry has the schemas that records refer to: from a schema registry with the
+// API of Confluent's, which Apicurio, Karapace and Redpanda have too, or from where
+// they have been kept.
 //
 // The API is stable.
-package schemas
+package registry
 
 import (
 	"context"

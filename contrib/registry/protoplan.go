@@ -1,4 +1,4 @@
-package codec
+package registry
 
 import (
 	"cmp"
@@ -20,6 +20,8 @@ import (
 	_ "google.golang.org/protobuf/types/known/structpb"
 	_ "google.golang.org/protobuf/types/known/timestamppb"
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/streamsvm/streamsvm/internal/wire"
 )
 
 // Messages that stand for something else than their fields.
@@ -75,7 +77,7 @@ const (
 // quickly returns the quick way of a field.
 func (f *protoField) quickly() protoQuick {
 	switch {
-	case f.cell == passed && f.sub == nil && wireOf(f.kind) == protowire.BytesType:
+	case f.cell == wire.Passed && f.sub == nil && wireOf(f.kind) == protowire.BytesType:
 		return protoPassed
 	case f.cell < 0 || f.sub != nil || f.list:
 		return protoSlow
@@ -116,9 +118,9 @@ func (s fileSet) FindDescriptorByName(name protoreflect.FullName) (protoreflect.
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// message returns the message that records of a schema are: by its name, or by
+// messageOf returns the message that records of a schema are: by its name, or by
 // its path in the last file.
-func (s *WrittenSchema) message(path []int) (protoreflect.MessageDescriptor, error) {
+func messageOf(s *wire.Schema, path []int) (protoreflect.MessageDescriptor, error) {
 	var set descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(s.Descriptors, &set); err != nil {
 		return nil, errors.New("the descriptors are no FileDescriptorSet")
@@ -161,8 +163,8 @@ func (s *WrittenSchema) message(path []int) (protoreflect.MessageDescriptor, err
 }
 
 // newProtoPlan returns the plan for records that are the message at a path.
-func newProtoPlan(s *WrittenSchema, path []int, top *level) (plan, error) {
-	m, err := s.message(path)
+func newProtoPlan(s *wire.Schema, path []int, top wire.Level) (wire.Plan, error) {
+	m, err := messageOf(s, path)
 	if err != nil {
 		return nil, err
 	}
@@ -172,18 +174,18 @@ func newProtoPlan(s *WrittenSchema, path []int, top *level) (plan, error) {
 // mostSmall is the number of fields that are found by a table.
 const mostSmall = 1 << 10
 
-func newMessagePlan(m protoreflect.MessageDescriptor, l *level) *protoPlan {
+func newMessagePlan(m protoreflect.MessageDescriptor, l wire.Level) *protoPlan {
 	p := new(protoPlan)
 	for i := range m.Fields().Len() {
 		d := m.Fields().Get(i)
-		f := protoField{path: pathOf(l.prefix, string(d.Name()))}
+		f := protoField{path: l.Path(string(d.Name()))}
 		name := string(d.Name())
 		message := d.Message()
 		switch {
 		case message == nil || d.IsList() || d.IsMap() || message.FullName() == protoTimestamp:
-			f.cell = l.cell(name)
+			f.cell = l.Cell(name)
 		case slices.Contains(wrappers, message.FullName()):
-			f.cell = l.cell(name)
+			f.cell = l.Cell(name)
 			inner := protoField{path: f.path, cell: f.cell}
 			inner.of(message.Fields().ByNumber(1))
 			f.sub = &protoPlan{fields: []protoField{inner}}
@@ -192,10 +194,10 @@ func newMessagePlan(m protoreflect.MessageDescriptor, l *level) *protoPlan {
 				f.sub.zeros = []protoZero{{f.cell, &f.sub.fields[0]}}
 			}
 		default:
-			if in := l.in(name); in != nil {
-				f.cell, f.sub = passed, newMessagePlan(message, in)
+			if in := l.In(name); in != nil {
+				f.cell, f.sub = wire.Passed, newMessagePlan(message, in)
 			} else {
-				f.cell = l.cell(name)
+				f.cell = l.Cell(name)
 			}
 		}
 		f.of(d)

@@ -1,4 +1,4 @@
-package codec
+package registry
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/avro"
+
+	"github.com/streamsvm/streamsvm/internal/wire"
 )
 
 // avroKind says how a value is written, and what becomes of it.
@@ -59,7 +61,7 @@ type avroTypes struct {
 const avroLongest = 1 << 30
 
 // newAvroType returns the type of records.
-func newAvroType(s *WrittenSchema) (*avroType, error) {
+func newAvroType(s *wire.Schema) (*avroType, error) {
 	var cache avro.SchemaCache
 	for _, ref := range s.References {
 		if _, err := cache.Parse(ref); err != nil {

@@ -1,4 +1,4 @@
-package codec
+package registry
 
 import (
 	"encoding/binary"
@@ -7,13 +7,14 @@ import (
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // An avroPlan says what becomes of a value of a type.
 type avroPlan struct {
 	typ *avroType
-	// cell is the cell it goes into, passed or unlisted.
+	// cell is the cell it goes into, wire.Passed or wire.Unlisted.
 	cell  int
 	quick avroQuick
 	sub   []avroPlan // of the fields of a record, the branches of a union; may be nil
@@ -42,29 +43,29 @@ var quicks = [avroRecord + 1]avroQuick{
 }
 
 // newAvroPlan returns the plan for records of a schema.
-func newAvroPlan(s *WrittenSchema, top *level) (plan, error) {
+func newAvroPlan(s *wire.Schema, _ []int, top wire.Level) (wire.Plan, error) {
 	t, err := newAvroType(s)
 	if err != nil {
 		return nil, err
 	}
-	p := &avroPlan{typ: t, cell: passed}
+	p := &avroPlan{typ: t, cell: wire.Passed}
 	p.fields(top)
 	return p, nil
 }
 
 // fields plans the fields of a record.
-func (p *avroPlan) fields(l *level) {
+func (p *avroPlan) fields(l wire.Level) {
 	p.sub = make([]avroPlan, len(p.typ.fields))
 	for i, f := range p.typ.fields {
 		q := &p.sub[i]
-		q.path = pathOf(l.prefix, f.name)
-		cell := passed
-		if f.typ.leaf(l.in(f.name) != nil) {
-			cell = l.cell(f.name)
-		} else if e := l.find(f.name); e == nil && l.leaves == nil {
-			cell = unlisted
+		q.path = l.Path(f.name)
+		cell := wire.Passed
+		if f.typ.leaf(l.In(f.name) != nil) {
+			cell = l.Cell(f.name)
+		} else if !l.Known(f.name) {
+			cell = wire.Unlisted
 		}
-		q.value(f.typ, cell, l.in(f.name))
+		q.value(f.typ, cell, l.In(f.name))
 	}
 }
 
@@ -86,7 +87,7 @@ func (t *avroType) leaf(inside bool) bool {
 }
 
 // value plans a value that goes into a cell, or whose fields are those of in.
-func (p *avroPlan) value(t *avroType, cell int, in *level) {
+func (p *avroPlan) value(t *avroType, cell int, in wire.Level) {
 	p.typ, p.cell = t, cell
 	switch {
 	case t.kind == avroRecord && in != nil:
@@ -103,33 +104,32 @@ func (p *avroPlan) value(t *avroType, cell int, in *level) {
 		p.quick = quickUnion
 	case p.sub == nil && cell >= 0:
 		p.quick = quicks[t.kind]
-	case p.sub == nil && cell == passed && t.kind == avroString:
+	case p.sub == nil && cell == wire.Passed && t.kind == avroString:
 		p.quick = quickPassed
 	}
 }
 
-// read implements plan.
-func (p *avroPlan) read(r *wireReader, data []byte) error {
-	r.b = data
+// Read implements wire.Plan.
+func (p *avroPlan) Read(row *wire.Reader, data []byte) error {
+	r := reader{Reader: row, b: data}
 	err := r.record(p)
 	if err == nil && r.at != len(data) {
-		err = r.fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(data)-r.at)
+		err = wire.Fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(data)-r.at)
 	}
-	r.b = nil
 	return err
 }
 
-func (r *wireReader) short(field string) error {
-	return r.fail(stream.ReasonSyntax, field, "the record is cut off, or has another schema")
+func (r *reader) short(field string) error {
+	return wire.Fail(stream.ReasonSyntax, field, "the record is cut off, or has another schema")
 }
 
 // record reads the fields of a record. What most values are is read here, without
 // calls; value reads what else they are, and says what is wrong.
-func (r *wireReader) record(p *avroPlan) error {
-	if r.depth++; r.depth > wireDepth {
-		return r.fail(stream.ReasonLimit, p.path, "the nesting is too deep")
+func (r *reader) record(p *avroPlan) error {
+	if r.depth++; r.depth > wire.MaxDepth {
+		return wire.Fail(stream.ReasonLimit, p.path, "the nesting is too deep")
 	}
-	b, at, cells := r.b, r.at, r.row.Cells
+	b, at, cells, id := r.b, r.at, r.Row.Cells, r.IDCell
 	for i := range p.sub {
 		q := &p.sub[i]
 		if q.quick == quickUnion && at < len(b) && b[at]&0x81 == 0 && int(b[at]>>1) < len(q.sub) {
@@ -148,7 +148,7 @@ func (r *wireReader) record(p *avroPlan) error {
 				continue
 			}
 		case quickLong:
-			if u, n := shortVarint(b[at:]); n > 0 && q.cell != r.idAt {
+			if u, n := shortVarint(b[at:]); n > 0 && q.cell != id {
 				c := &cells[q.cell]
 				c.Kind, c.Num = event.Number, float64(int64(u>>1)^-int64(u&1))
 				at += n
@@ -184,7 +184,7 @@ func (r *wireReader) record(p *avroPlan) error {
 				at += 1 + len(text)
 				continue
 			}
-			if ascii(text) {
+			if wire.ASCII(text) {
 				c := &cells[q.cell]
 				c.Kind, c.Text = event.Text, text
 				at += 1 + len(text)
@@ -203,7 +203,7 @@ func (r *wireReader) record(p *avroPlan) error {
 }
 
 // value reads a value as planned.
-func (r *wireReader) value(p *avroPlan) error {
+func (r *reader) value(p *avroPlan) error {
 	if p.sub != nil {
 		if p.typ.kind == avroRecord {
 			return r.record(p)
@@ -215,19 +215,19 @@ func (r *wireReader) value(p *avroPlan) error {
 		return r.value(&p.sub[i])
 	}
 	if p.cell < 0 {
-		if p.cell == unlisted {
-			r.row.Unknown++
+		if p.cell == wire.Unlisted {
+			r.Row.Unknown++
 		}
 		if !r.skip(p.typ) {
 			return r.short(p.path)
 		}
 		return nil
 	}
-	return r.scalar(p.typ, &r.row.Cells[p.cell], p)
+	return r.scalar(p.typ, &r.Row.Cells[p.cell], p)
 }
 
 // scalar reads a value into a cell: that of p, or an item of a list.
-func (r *wireReader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
+func (r *reader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
 	switch t.kind {
 	case avroNull:
 		c.Kind = event.Null
@@ -248,8 +248,8 @@ func (r *wireReader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
 		if t.kind == avroTime {
 			c.Kind, c.Num = event.Time, float64(v)*t.times/t.through
 		}
-		if p.cell == r.idAt {
-			r.idText = strconv.AppendInt(r.idText[:0], v, 10)
+		if p.cell == r.IDCell {
+			r.IDText = strconv.AppendInt(r.IDText[:0], v, 10)
 		}
 		return nil
 	case avroFloat:
@@ -271,7 +271,7 @@ func (r *wireReader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
 		if !ok {
 			return r.short(p.path)
 		}
-		return r.text(c, b, p.path)
+		return wire.SetText(c, b, p.path)
 	case avroEnum:
 		i, ok := r.long()
 		if !ok || i < 0 || i >= int64(len(t.symbols)) {
@@ -293,7 +293,7 @@ func (r *wireReader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
 		}
 		return r.scalar(t.branches[i], c, p)
 	case avroArray:
-		if c == &r.row.Cells[p.cell] {
+		if c == &r.Row.Cells[p.cell] {
 			return r.list(t, c, p)
 		}
 	}
@@ -305,8 +305,8 @@ func (r *wireReader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
 }
 
 // list reads an array.
-func (r *wireReader) list(t *avroType, c *event.Cell, p *avroPlan) error {
-	from := len(r.row.Items)
+func (r *reader) list(t *avroType, c *event.Cell, p *avroPlan) error {
+	from := len(r.Row.Items)
 	c.Kind = event.List
 	for {
 		n, _, ok := r.block(t.items.least)
@@ -317,7 +317,7 @@ func (r *wireReader) list(t *avroType, c *event.Cell, p *avroPlan) error {
 			break
 		}
 		for ; n > 0; n-- {
-			if len(r.row.Items)-from > event.MaxArray {
+			if len(r.Row.Items)-from > event.MaxArray {
 				c.Kind = event.Other
 				if t.items.least == 0 {
 					break
@@ -327,19 +327,19 @@ func (r *wireReader) list(t *avroType, c *event.Cell, p *avroPlan) error {
 				}
 				continue
 			}
-			r.row.Items = append(r.row.Items, event.Cell{})
-			if err := r.scalar(t.items, &r.row.Items[len(r.row.Items)-1], p); err != nil {
+			r.Row.Items = append(r.Row.Items, event.Cell{})
+			if err := r.scalar(t.items, &r.Row.Items[len(r.Row.Items)-1], p); err != nil {
 				return err
 			}
 		}
 	}
-	if len(r.row.Items)-from > event.MaxArray {
+	if len(r.Row.Items)-from > event.MaxArray {
 		c.Kind = event.Other
 	}
 	if c.Kind == event.List {
-		c.From, c.To = int32(from), int32(len(r.row.Items))
+		c.From, c.To = int32(from), int32(len(r.Row.Items))
 	} else {
-		r.row.Items = r.row.Items[:from]
+		r.Row.Items = r.Row.Items[:from]
 	}
 	return nil
 }
@@ -370,7 +370,7 @@ func decimalCell(c *event.Cell, b []byte, scale int) {
 }
 
 // long reads a zigzag varint.
-func (r *wireReader) long() (int64, bool) {
+func (r *reader) long() (int64, bool) {
 	if r.at < len(r.b) && r.b[r.at] < 0x80 {
 		u := uint64(r.b[r.at])
 		r.at++
@@ -384,7 +384,7 @@ func (r *wireReader) long() (int64, bool) {
 	return int64(u>>1) ^ -int64(u&1), true
 }
 
-func (r *wireReader) bytes() ([]byte, bool) {
+func (r *reader) bytes() ([]byte, bool) {
 	n, ok := r.long()
 	if !ok || n < 0 || n > int64(len(r.b)-r.at) {
 		return nil, false
@@ -395,7 +395,7 @@ func (r *wireReader) bytes() ([]byte, bool) {
 }
 
 // take returns n bytes, or as many as a length before them says.
-func (r *wireReader) take(n int, counted bool) ([]byte, bool) {
+func (r *reader) take(n int, counted bool) ([]byte, bool) {
 	if counted {
 		return r.bytes()
 	}
@@ -410,7 +410,7 @@ func (r *wireReader) take(n int, counted bool) ([]byte, bool) {
 // block reads the head of a block of items, of at least so many bytes each: how many there are, which is bounded
 // by what follows unless items may have no bytes, and how long they are, -1 if that
 // is not said.
-func (r *wireReader) block(least int) (n int64, size int, ok bool) {
+func (r *reader) block(least int) (n int64, size int, ok bool) {
 	n, ok = r.long()
 	if !ok {
 		return 0, 0, false
@@ -430,7 +430,7 @@ func (r *wireReader) block(least int) (n int64, size int, ok bool) {
 }
 
 // skip passes over a value.
-func (r *wireReader) skip(t *avroType) bool {
+func (r *reader) skip(t *avroType) bool {
 	switch t.kind {
 	case avroNull:
 		return true
@@ -444,7 +444,7 @@ func (r *wireReader) skip(t *avroType) bool {
 		_, ok := r.take(t.least, false)
 		return ok
 	}
-	if r.depth++; r.depth > wireDepth {
+	if r.depth++; r.depth > wire.MaxDepth {
 		return false
 	}
 	ok := r.skipParts(t)
@@ -452,7 +452,7 @@ func (r *wireReader) skip(t *avroType) bool {
 	return ok
 }
 
-func (r *wireReader) skipParts(t *avroType) bool {
+func (r *reader) skipParts(t *avroType) bool {
 	switch t.kind {
 	case avroUnion:
 		i, ok := r.long()

@@ -1,4 +1,4 @@
-package codec
+package registry
 
 import (
 	"cmp"
@@ -11,11 +11,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// read implements plan.
-func (p *protoPlan) read(r *wireReader, data []byte) error {
+// Read implements wire.Plan.
+func (p *protoPlan) Read(row *wire.Reader, data []byte) error {
+	r := reader{Reader: row}
 	if err := r.message(p, data); err != nil {
 		return err
 	}
@@ -27,11 +29,11 @@ func (p *protoPlan) read(r *wireReader, data []byte) error {
 
 // message reads a message. What most values are is read here, without calls;
 // field reads what else they are, and says what is wrong.
-func (r *wireReader) message(p *protoPlan, b []byte) error {
-	if r.depth++; r.depth > wireDepth {
-		return r.fail(stream.ReasonLimit, "", "the nesting is too deep")
+func (r *reader) message(p *protoPlan, b []byte) error {
+	if r.depth++; r.depth > wire.MaxDepth {
+		return wire.Fail(stream.ReasonLimit, "", "the nesting is too deep")
 	}
-	cells := r.row.Cells
+	cells := r.Row.Cells
 	for at := 0; at < len(b); {
 		if b[at] < 0x80 && p.tags[b[at]] > 0 {
 			f := &p.fields[p.tags[b[at]]-1]
@@ -74,7 +76,7 @@ func (r *wireReader) message(p *protoPlan, b []byte) error {
 					at = v + 1 + len(text)
 					continue
 				}
-				if ascii(text) {
+				if wire.ASCII(text) {
 					c := &cells[f.cell]
 					c.Kind, c.Text = event.Text, text
 					at = v + 1 + len(text)
@@ -90,10 +92,10 @@ func (r *wireReader) message(p *protoPlan, b []byte) error {
 	}
 	for i := range p.zeros {
 		z := &p.zeros[i]
-		if c := &r.row.Cells[z.cell]; c.Kind == event.Absent {
+		if c := &r.Row.Cells[z.cell]; c.Kind == event.Absent {
 			z.typ.zero(c)
-			if z.cell == r.idAt && c.Kind == event.Number {
-				r.idText = append(r.idText[:0], '0')
+			if z.cell == r.IDCell && c.Kind == event.Number {
+				r.IDText = append(r.IDText[:0], '0')
 			}
 		}
 	}
@@ -102,36 +104,36 @@ func (r *wireReader) message(p *protoPlan, b []byte) error {
 }
 
 // tagged reads a tag and a value, and returns how many bytes they have.
-func (r *wireReader) tagged(p *protoPlan, b []byte) (int, error) {
-	number, wire, n := protowire.ConsumeTag(b)
+func (r *reader) tagged(p *protoPlan, b []byte) (int, error) {
+	number, typ, n := protowire.ConsumeTag(b)
 	if n < 0 {
 		return 0, r.malformed("", n)
 	}
 	f := p.find(number)
 	if f == nil || f.cell < 0 && f.sub == nil {
-		if f == nil || f.cell == unlisted {
-			r.row.Unknown++
+		if f == nil || f.cell == wire.Unlisted {
+			r.Row.Unknown++
 		}
-		k := protowire.ConsumeFieldValue(number, wire, b[n:])
+		k := protowire.ConsumeFieldValue(number, typ, b[n:])
 		if k < 0 {
 			return 0, r.malformed("", k)
 		}
 		return n + k, nil
 	}
-	k, err := r.field(f, wire, b[n:])
+	k, err := r.field(f, typ, b[n:])
 	return n + k, err
 }
 
-func (r *wireReader) malformed(field string, code int) error {
-	return r.fail(stream.ReasonSyntax, field, "the record is cut off, or no Protobuf: %v", protowire.ParseError(code))
+func (r *reader) malformed(field string, code int) error {
+	return wire.Fail(stream.ReasonSyntax, field, "the record is cut off, or no Protobuf: %v", protowire.ParseError(code))
 }
 
 // field reads a value of a field, and returns how many bytes it has.
-func (r *wireReader) field(f *protoField, wire protowire.Type, b []byte) (int, error) {
+func (r *reader) field(f *protoField, typ protowire.Type, b []byte) (int, error) {
 	want := wireOf(f.kind)
-	packed := f.list && wire == protowire.BytesType && want != wire
-	if wire != want && !packed {
-		return 0, r.fail(stream.ReasonType, f.path, "wire type %d, where the schema has %s", wire, f.kind)
+	packed := f.list && typ == protowire.BytesType && want != typ
+	if typ != want && !packed {
+		return 0, wire.Fail(stream.ReasonType, f.path, "wire type %d, where the schema has %s", typ, f.kind)
 	}
 	switch {
 	case f.sub != nil && want == protowire.BytesType:
@@ -147,7 +149,7 @@ func (r *wireReader) field(f *protoField, wire protowire.Type, b []byte) (int, e
 		}
 		return n, r.message(f.sub, inner)
 	case !f.list:
-		return r.proto(f, &r.row.Cells[f.cell], b)
+		return r.proto(f, &r.Row.Cells[f.cell], b)
 	case !packed:
 		var item event.Cell
 		n, err := r.proto(f, &item, b)
@@ -160,7 +162,7 @@ func (r *wireReader) field(f *protoField, wire protowire.Type, b []byte) (int, e
 	if n < 0 {
 		return 0, r.malformed(f.path, n)
 	}
-	if len(inner) == 0 && r.row.Cells[f.cell].Kind == event.Absent {
+	if len(inner) == 0 && r.Row.Cells[f.cell].Kind == event.Absent {
 		return n, nil
 	}
 	for len(inner) > 0 {
@@ -179,9 +181,9 @@ func (r *wireReader) field(f *protoField, wire protowire.Type, b []byte) (int, e
 const mostScattered = 64 * event.MaxArray
 
 // item adds an item to a list. Items of several lists may come in turn.
-func (r *wireReader) item(f *protoField, item event.Cell) {
-	c := &r.row.Cells[f.cell]
-	at := int32(len(r.row.Items))
+func (r *reader) item(f *protoField, item event.Cell) {
+	c := &r.Row.Cells[f.cell]
+	at := int32(len(r.Row.Items))
 	switch {
 	case c.Kind == event.Absent:
 		c.Kind, c.From, c.To = event.List, at, at
@@ -190,30 +192,30 @@ func (r *wireReader) item(f *protoField, item event.Cell) {
 	case c.To != at:
 		r.scattered = true
 	}
-	if r.scattered && len(r.row.Items) >= mostScattered {
+	if r.scattered && len(r.Row.Items) >= mostScattered {
 		c.Kind = event.Other
 		return
 	}
 	item.From = int32(f.cell)
-	r.row.Items = append(r.row.Items, item)
+	r.Row.Items = append(r.Row.Items, item)
 	c.To = at + 1
 	// Of scattered lists From is not where they begin, so their lengths are found
 	// out by gather.
 	if !r.scattered && c.To-c.From > event.MaxArray {
-		c.Kind, r.row.Items = event.Other, r.row.Items[:c.From]
+		c.Kind, r.Row.Items = event.Other, r.Row.Items[:c.From]
 	}
 }
 
 // gather puts the items of each list together.
-func (r *wireReader) gather() {
-	slices.SortStableFunc(r.row.Items, func(a, b event.Cell) int { return int(a.From) - int(b.From) })
-	items := r.row.Items
+func (r *reader) gather() {
+	slices.SortStableFunc(r.Row.Items, func(a, b event.Cell) int { return int(a.From) - int(b.From) })
+	items := r.Row.Items
 	for i := 0; i < len(items); {
 		k := i
 		for k < len(items) && items[k].From == items[i].From {
 			k++
 		}
-		c := &r.row.Cells[items[i].From]
+		c := &r.Row.Cells[items[i].From]
 		if c.Kind == event.List {
 			c.From, c.To = int32(i), int32(k)
 			if k-i > event.MaxArray {
@@ -225,7 +227,7 @@ func (r *wireReader) gather() {
 }
 
 // proto reads a value into a cell, and returns how many bytes it has.
-func (r *wireReader) proto(f *protoField, c *event.Cell, b []byte) (n int, err error) {
+func (r *reader) proto(f *protoField, c *event.Cell, b []byte) (n int, err error) {
 	c.Kind = event.Number
 	switch f.kind {
 	case protoreflect.DoubleKind:
@@ -255,7 +257,7 @@ func (r *wireReader) proto(f *protoField, c *event.Cell, b []byte) (n int, err e
 	case protoreflect.StringKind:
 		var v []byte
 		if v, n = protowire.ConsumeBytes(b); n >= 0 {
-			return n, r.text(c, v, f.path)
+			return n, wire.SetText(c, v, f.path)
 		}
 	case protoreflect.MessageKind:
 		var v []byte
@@ -285,7 +287,7 @@ func (r *wireReader) proto(f *protoField, c *event.Cell, b []byte) (n int, err e
 }
 
 // varint sets a cell to what v is.
-func (r *wireReader) varint(f *protoField, c *event.Cell, v uint64) {
+func (r *reader) varint(f *protoField, c *event.Cell, v uint64) {
 	switch f.kind {
 	case protoreflect.BoolKind:
 		c.Kind, c.Num = event.Bool, 0
@@ -309,17 +311,17 @@ func (r *wireReader) varint(f *protoField, c *event.Cell, v uint64) {
 	}
 }
 
-func (r *wireReader) whole(f *protoField, c *event.Cell, v int64) {
+func (r *reader) whole(f *protoField, c *event.Cell, v int64) {
 	c.Num = float64(v)
-	if f.cell == r.idAt {
-		r.idText = strconv.AppendInt(r.idText[:0], v, 10)
+	if f.cell == r.IDCell {
+		r.IDText = strconv.AppendInt(r.IDText[:0], v, 10)
 	}
 }
 
-func (r *wireReader) unsigned(f *protoField, c *event.Cell, v uint64) {
+func (r *reader) unsigned(f *protoField, c *event.Cell, v uint64) {
 	c.Num = float64(v)
-	if f.cell == r.idAt {
-		r.idText = strconv.AppendUint(r.idText[:0], v, 10)
+	if f.cell == r.IDCell {
+		r.IDText = strconv.AppendUint(r.IDText[:0], v, 10)
 	}
 }
 
@@ -353,20 +355,20 @@ func (f *protoField) zero(c *event.Cell) {
 }
 
 // timestamp reads seconds and nanoseconds.
-func (r *wireReader) timestamp(f *protoField, c *event.Cell, b []byte) error {
+func (r *reader) timestamp(f *protoField, c *event.Cell, b []byte) error {
 	var parts [2]int64
 	for len(b) > 0 {
-		number, wire, n := protowire.ConsumeTag(b)
+		number, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return r.malformed(f.path, n)
 		}
 		b = b[n:]
-		if number <= 2 && wire == protowire.VarintType {
+		if number <= 2 && typ == protowire.VarintType {
 			var v uint64
 			v, n = protowire.ConsumeVarint(b)
 			parts[number-1] = int64(v)
 		} else {
-			n = protowire.ConsumeFieldValue(number, wire, b)
+			n = protowire.ConsumeFieldValue(number, typ, b)
 		}
 		if n < 0 {
 			return r.malformed(f.path, n)

@@ -1,4 +1,4 @@
-package codec
+package registry
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,19 +24,39 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // memorySchemas are schemas by their numbers.
-type memorySchemas map[uint32]*WrittenSchema
+type memorySchemas map[uint32]*codec.WrittenSchema
 
-func (m memorySchemas) Schema(_ context.Context, id SchemaID) (*WrittenSchema, error) {
+func (m memorySchemas) Schema(_ context.Context, id codec.SchemaID) (*codec.WrittenSchema, error) {
 	if id.GUID != [16]byte{} {
 		id.Number = uint32(id.GUID[15])
 	}
 	if s := m[id.Number]; s != nil {
 		return s, nil
 	}
-	return nil, &SchemaError{id, errors.New("there is none")}
+	return nil, &codec.SchemaError{ID: id, Err: errors.New("there is none")}
+}
+
+func must(tb testing.TB, name string, o codec.Options) codec.Codec {
+	tb.Helper()
+	c, err := codec.New(name, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// sameBits reports whether two examples are equal to the bit.
+func sameBits(a, b *stream.Example) bool {
+	return a.ID == b.ID && a.Labelled == b.Labelled &&
+		math.Float64bits(a.Y) == math.Float64bits(b.Y) &&
+		(a.X.Idx == nil) == (b.X.Idx == nil) && slices.Equal(a.X.Idx, b.X.Idx) &&
+		slices.EqualFunc(a.X.Val, b.X.Val, func(v, w float32) bool {
+			return math.Float32bits(v) == math.Float32bits(w)
+		})
 }
 
 // framed returns data behind a frame.
@@ -44,7 +64,9 @@ func framed(id uint32, data []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, id), data...)
 }
 
-func avroSchema(text string) *WrittenSchema { return &WrittenSchema{Type: AvroSchema, Text: text} }
+func avroSchema(text string) *codec.WrittenSchema {
+	return &codec.WrittenSchema{Type: codec.AvroSchema, Text: text}
+}
 
 // avroValue writes v, as JSON has it, with an Avro schema.
 func avroValue(tb testing.TB, schema, v string) []byte {
@@ -65,7 +87,7 @@ func avroValue(tb testing.TB, schema, v string) []byte {
 }
 
 // protoFile compiles a Protobuf file.
-func protoFile(tb testing.TB, text string) (*WrittenSchema, protoreflect.FileDescriptor) {
+func protoFile(tb testing.TB, text string) (*codec.WrittenSchema, protoreflect.FileDescriptor) {
 	tb.Helper()
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
 		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"a.proto": text}),
@@ -78,7 +100,7 @@ func protoFile(tb testing.TB, text string) (*WrittenSchema, protoreflect.FileDes
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &WrittenSchema{Type: ProtobufSchema, Descriptors: b}, files[0]
+	return &codec.WrittenSchema{Type: codec.ProtobufSchema, Descriptors: b}, files[0]
 }
 
 // protoValue writes v, as JSON has it, as a message.
@@ -96,10 +118,10 @@ func protoValue(tb testing.TB, m protoreflect.MessageDescriptor, v string) []byt
 }
 
 // learned returns the codec that a Discovery finds for records.
-func learned(t *testing.T, name string, o Options, recs []stream.Record) (Codec, Options) {
+func learned(t *testing.T, name string, o codec.Options, recs []stream.Record) (codec.Codec, codec.Options) {
 	t.Helper()
-	o.Labels, o.Events = Auto, Auto
-	d, err := NewDiscovery(name, o)
+	o.Labels, o.Events = codec.Auto, codec.Auto
+	d, err := codec.NewDiscovery(name, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +207,7 @@ func TestWireForms(t *testing.T) {
 	var want []stream.Example
 	var schemaText string
 	for _, name := range []string{"json", "avro", "protobuf"} {
-		c, o := learned(t, name, Options{Schemas: sources}, forms[name])
+		c, o := learned(t, name, codec.Options{Schemas: sources}, forms[name])
 		var got []stream.Example
 		for i := range forms[name] {
 			var ex stream.Example
@@ -210,7 +232,7 @@ func TestWireForms(t *testing.T) {
 				t.Fatalf("%s, record %d: %+v, want %+v", name, i, got[i], want[i])
 			}
 		}
-		if sig := SignatureOf(c); sig.Codec != name || sig.Labels != `"ham","spam"` || sig.Schema != o.Schema {
+		if sig := codec.SignatureOf(c); sig.Codec != name || sig.Labels != `"ham","spam"` || sig.Schema != o.Schema {
 			t.Errorf("%s: signature %+v", name, sig)
 		}
 	}
@@ -273,7 +295,7 @@ func TestAvroEvolution(t *testing.T) {
 		{"no record", `"string"`, `"x"`, nil, "", "decode: schema 1: its values are no records"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := must(t, "avro", Options{Schema: eventsOf, Schemas: memorySchemas{1: avroSchema(tt.schema)}})
+			c := must(t, "avro", codec.Options{Schema: eventsOf, Schemas: memorySchemas{1: avroSchema(tt.schema)}})
 			var ex stream.Example
 			err := c.Decode(framed(1, avroValue(t, tt.schema, tt.value)), &ex)
 			if fmt.Sprint(err) != tt.err && (err != nil || tt.err != "") {
@@ -306,7 +328,7 @@ func TestProtobufEvolution(t *testing.T) {
 	const half = 0.70710677
 	for _, tt := range []struct {
 		name  string
-		s     *WrittenSchema
+		s     *codec.WrittenSchema
 		value []byte
 		want  []float32
 		err   string
@@ -323,7 +345,7 @@ func TestProtobufEvolution(t *testing.T) {
 		{"a text that is not UTF-8", s2, cat(tag(3, 2), []byte{1, 0xff}), nil, `decode, d: "\xff" is not UTF-8`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := must(t, "protobuf", Options{Schema: eventsOf, Schemas: memorySchemas{1: tt.s}})
+			c := must(t, "protobuf", codec.Options{Schema: eventsOf, Schemas: memorySchemas{1: tt.s}})
 			var ex stream.Example
 			err := c.Decode(framed(1, append([]byte{0}, tt.value...)), &ex)
 			switch {
@@ -343,7 +365,7 @@ func TestScatteredLists(t *testing.T) {
 	m := file.Messages().Get(0)
 	const schema = `{"label":"y","fields":[{"name":"a","type":"array","means":[0,0,0],"gaps":[false,false,false]},
 		{"name":"b","type":"tags","categories":["p","q"],"gaps":[false]},{"name":"c","type":"array","means":[0,0],"gaps":[false,false]}]}`
-	c := must(t, "protobuf", Options{Schema: schema, Labels: "n,p", Written: s2message(s, "R")})
+	c := must(t, "protobuf", codec.Options{Schema: schema, Labels: "n,p", Written: s2message(s, "R")})
 	whole := protoValue(t, m, `{"a":[1,2,3],"b":["p"],"c":[4,5],"y":"p"}`)
 	var parts []byte
 	one := func(v string) { parts = append(parts, protoValue(t, m, v)...) }
@@ -361,7 +383,7 @@ func TestScatteredLists(t *testing.T) {
 	}
 }
 
-func s2message(s *WrittenSchema, name string) *WrittenSchema {
+func s2message(s *codec.WrittenSchema, name string) *codec.WrittenSchema {
 	out := *s
 	out.Message = name
 	return &out
@@ -372,13 +394,13 @@ func TestFrames(t *testing.T) {
 	const r = `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"y","type":"int"}]}`
 	data := []byte{6, 2}
 	guid := append([]byte{1}, append(make([]byte, 15), 9)...)
-	avros := must(t, "avro", Options{Schema: eventsOf, Schemas: memorySchemas{9: avroSchema(r)}})
+	avros := must(t, "avro", codec.Options{Schema: eventsOf, Schemas: memorySchemas{9: avroSchema(r)}})
 	s, _ := protoFile(t, `syntax = "proto3"; message M { int32 z = 1; message N { int32 z = 1; message R { int32 a = 1; int32 y = 2; } } }`)
-	protos := must(t, "protobuf", Options{Schema: eventsOf, Schemas: memorySchemas{9: s}})
+	protos := must(t, "protobuf", codec.Options{Schema: eventsOf, Schemas: memorySchemas{9: s}})
 	body := []byte{8, 3, 16, 1}
 	for _, tt := range []struct {
 		name        string
-		c           Codec
+		c           codec.Codec
 		head, value []byte
 		err         string
 	}{
@@ -415,30 +437,12 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestFramedJSON reads vectors and events behind a frame, whatever its id.
-func TestFramedJSON(t *testing.T) {
-	for _, tt := range []struct{ schema, value string }{{"", `{"x":[3],"y":1}`}, {eventsOf, `{"a":3,"y":1}`}} {
-		c := must(t, "json", Options{Schema: tt.schema})
-		var ex stream.Example
-		if err := c.Decode(framed(4711, []byte(tt.value)), &ex); err != nil || ex.X.Val[0] != 3 || ex.Y != 1 {
-			t.Errorf("%s: %+v, %v", tt.value, ex, err)
-		}
-	}
-	var recs []stream.Record
-	for i := range 20 {
-		recs = append(recs, stream.Record{Value: framed(uint32(i), fmt.Appendf(nil, `{"x":[%d],"y":%d}`, i, 1-2*(i%2)))})
-	}
-	if c, o := learned(t, "json", Options{}, recs); o.Schema != "" || c.Decode(recs[0].Value, new(stream.Example)) != nil {
-		t.Errorf("framed vectors are taken for %+v", o)
-	}
-}
-
 // TestNestedSchemas has types that hold themselves, and schemas that are not the
 // codec's.
 func TestNestedSchemas(t *testing.T) {
 	const list = `{"type":"record","name":"L","fields":[{"name":"a","type":"int"},{"name":"next","type":["null","L"]}]}`
-	c := must(t, "avro", Options{Schema: eventsOf, Schemas: memorySchemas{1: avroSchema(list), 2: {Type: "JSON"}, 3: avroSchema(`{`),
-		4: {Type: AvroSchema, Text: `{"type":"record","name":"R","fields":[{"name":"b","type":"ns.B"}]}`, References: []string{`{"type":"record","name":"B","namespace":"ns","fields":[{"name":"c","type":"int"}]}`}}}})
+	c := must(t, "avro", codec.Options{Schema: eventsOf, Schemas: memorySchemas{1: avroSchema(list), 2: {Type: "JSON"}, 3: avroSchema(`{`),
+		4: {Type: codec.AvroSchema, Text: `{"type":"record","name":"R","fields":[{"name":"b","type":"ns.B"}]}`, References: []string{`{"type":"record","name":"B","namespace":"ns","fields":[{"name":"c","type":"int"}]}`}}}})
 	deep := func(n int) []byte {
 		v := []byte{}
 		for range n {
@@ -462,7 +466,7 @@ func TestNestedSchemas(t *testing.T) {
 			t.Errorf("schema %d: %v", id, err)
 		}
 	}
-	if _, err := NewDiscovery("avro", Options{Labels: Auto}); err == nil {
+	if _, err := codec.NewDiscovery("avro", codec.Options{Labels: codec.Auto}); err == nil {
 		t.Error("Avro is taken for vectors")
 	}
 }
@@ -483,38 +487,6 @@ func TestShortVarint(t *testing.T) {
 		}
 		if u != want || n != k {
 			t.Fatalf("%x: %d of %d bytes, want %d of %d", b, u, n, want, k)
-		}
-	}
-}
-
-// TestEightBytes: what looks at eight bytes at a time finds what a loop does.
-func TestEightBytes(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 0))
-	for range 100_000 {
-		b := make([]byte, r.IntN(20))
-		plain := true
-		for i := range b {
-			b[i] = byte(32 + r.IntN(95))
-			if r.IntN(12) == 0 {
-				b[i] = byte(r.Uint32())
-			}
-			plain = plain && b[i] < 0x80
-		}
-		if ascii(b) != plain {
-			t.Fatalf("%q: ASCII is %v", b, !plain)
-		}
-		if len(b) < 8 {
-			continue
-		}
-		want := 8
-		for i, c := range b[:8] {
-			if c == '"' || c == '\\' || c < ' ' {
-				want = i
-				break
-			}
-		}
-		if got := bits.TrailingZeros64(stops(binary.LittleEndian.Uint64(b))) / 8; got != want {
-			t.Fatalf("%q stops at %d, want %d", b[:8], got, want)
 		}
 	}
 }

@@ -1,8 +1,10 @@
-package codec
+package registry
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -13,7 +15,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
+	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // wireSchema has a field of each type, as the schemas below have.
@@ -26,37 +30,75 @@ const wireSchema = `{"label":"label","id":"id","fields":[
  {"name":"raw","type":"ignore"},
  {"name":"tags","type":"tags","hash":64,"gaps":[true]}]}`
 
-// slowly makes a codec, of a schema of its own, read no value at once.
-func slowly(c Codec) Codec {
-	var avro func(p *avroPlan)
-	avro = func(p *avroPlan) {
-		p.quick = avroSlow
-		for i := range p.sub {
-			avro(&p.sub[i])
-		}
-	}
-	var proto func(p *protoPlan)
-	proto = func(p *protoPlan) {
-		clear(p.tags[:])
-		for i := range p.fields {
-			if p.fields[i].sub != nil {
-				proto(p.fields[i].sub)
+// The formats avro-slow and protobuf-slow read no value at once.
+func init() {
+	slowly := func(f wire.Format) {
+		quick := f.Plan
+		f.Name += "-slow"
+		f.Plan = func(s *wire.Schema, path []int, top wire.Level) (wire.Plan, error) {
+			p, err := quick(s, path, top)
+			switch p := p.(type) {
+			case *avroPlan:
+				p.slow()
+			case *protoPlan:
+				p.slow()
 			}
+			return p, err
+		}
+		wire.Register(f)
+	}
+	slowly(avroFormat)
+	slowly(protobufFormat)
+}
+
+func (p *avroPlan) slow() {
+	p.quick = avroSlow
+	for i := range p.sub {
+		p.sub[i].slow()
+	}
+}
+
+func (p *protoPlan) slow() {
+	clear(p.tags[:])
+	for i := range p.fields {
+		if p.fields[i].sub != nil {
+			p.fields[i].sub.slow()
 		}
 	}
-	for _, k := range c.(*wireEvents).plans {
-		switch p := k.plan.(type) {
-		case *avroPlan:
-			avro(p)
-		case *protoPlan:
-			proto(p)
-		}
+}
+
+// decodeChecked decodes a value within the bound on memory, and with an arena to
+// the same; errors must be those of decoders.
+func decodeChecked(t *testing.T, c codec.Codec, value []byte) (ex stream.Example, ok bool) {
+	t.Helper()
+	var err error
+	alloctest.Check(t, len(value), func() { err = c.Decode(value, &ex) })
+	var in stream.Example
+	if err2 := c.DecodeIn(new(stream.Arena), value, &in); fmt.Sprint(err2) != fmt.Sprint(err) || err == nil && !sameBits(&in, &ex) {
+		t.Fatalf("Decode: %+v, %v, DecodeIn: %+v, %v", ex, err, in, err2)
 	}
-	return c
+	var field *stream.FieldError
+	if err != nil && (!errors.As(err, &field) || field.Err == nil || field.Stage == "" || field.Reason.Known() != field.Reason || field.Reason == stream.ReasonOther) {
+		t.Fatalf("error %#v", err)
+	}
+	if err == nil && (ex.X.CheckFinite() >= 0 || math.IsNaN(ex.Y)) {
+		t.Fatalf("%+v", ex)
+	}
+	return ex, err == nil
+}
+
+// discovery reads all fields of records.
+func discovery(tb testing.TB, s *codec.WrittenSchema) *codec.Discovery {
+	tb.Helper()
+	d, err := codec.NewDiscovery("avro", codec.Options{Labels: codec.Auto, Events: codec.Auto, Written: s})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
 }
 
 // sameSlowly decodes data with both codecs.
-func sameSlowly(t *testing.T, quick, slow Codec, data []byte) {
+func sameSlowly(t *testing.T, quick, slow codec.Codec, data []byte) {
 	t.Helper()
 	var a, b stream.Example
 	errA, errB := quick.Decode(data, &a), slow.Decode(data, &b)
@@ -75,10 +117,8 @@ func FuzzAvro(f *testing.F) {
 	f.Add(avroValue(f, eventAvro, `{"id":7,"amount":{"double":1.5},"country":"DE","customer":{"vip":true,"age":null},"tags":["a","b"],"at":1700000000000,"raw":"x","props":{"a":"b"},"label":"spam"}`))
 	f.Add(avroValue(f, eventAvro, `{"id":-7,"amount":null,"country":"IT","customer":{"vip":false,"age":{"int":3}},"tags":[],"at":0,"raw":"","props":{},"label":"ham"}`))
 	f.Add([]byte{14, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	c := must(f, "avro", Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
-	slow := slowly(must(f, "avro", Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)}))
-	all := must(f, "avro", Options{Written: avroSchema(eventAvro)}).(*wireEvents)
-	all.wantAll()
+	c := must(f, "avro", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
+	slow := must(f, "avro-slow", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ex, ok := decodeChecked(t, c, data)
 		sameSlowly(t, c, slow, data)
@@ -87,8 +127,9 @@ func FuzzAvro(f *testing.F) {
 		if ok && (err != nil || len(rest) > 0) {
 			t.Fatalf("%+v, and twmb/avro says %v, %d bytes left", ex, err, len(rest))
 		}
+		d := discovery(t, avroSchema(eventAvro))
 		alloctest.Check(t, 64*len(data), func() {
-			_, _ = all.fields(context.Background(), &stream.Record{Value: data})
+			_, _ = d.LookRecord(context.Background(), &stream.Record{Value: data})
 		})
 	})
 }
@@ -97,8 +138,8 @@ func FuzzAvro(f *testing.F) {
 func FuzzProtobuf(f *testing.F) {
 	s, file := protoFile(f, eventProto)
 	m := file.Messages().ByName("Event")
-	c := must(f, "protobuf", Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
-	slow := slowly(must(f, "protobuf", Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")}))
+	c := must(f, "protobuf", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
+	slow := must(f, "protobuf-slow", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
 	f.Add(protoValue(f, m, `{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","raw":"eA==","props":{"a":"b"},"label":"spam"}`))
 	f.Add([]byte{0x2a, 1, 'a', 0x4a, 1, 'b', 0x2a, 1, 'c'})
 	f.Add([]byte{0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f})
@@ -135,11 +176,11 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1}, []byte{2, 2, 8, 1}, false)
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0}, []byte{8, 1}, true)
 	s, _ := protoFile(f, eventProto)
-	c := must(f, "protobuf", Options{Schema: wireSchema, Labels: "ham,spam", Schemas: memorySchemas{1: s}})
+	c := must(f, "protobuf", codec.Options{Schema: wireSchema, Labels: "ham,spam", Schemas: memorySchemas{1: s}})
 	f.Fuzz(func(t *testing.T, head, value []byte, header bool) {
 		rec := stream.Record{Value: append(head[:len(head):len(head)], value...)}
 		if header {
-			rec = stream.Record{Value: value, Headers: []stream.Header{{Key: schemaHeader, Value: head}}}
+			rec = stream.Record{Value: value, Headers: []stream.Header{{Key: "__value_schema_id", Value: head}}}
 		}
 		var ex stream.Example
 		err := stream.DecodeRecord(context.Background(), c, nil, &rec, &ex)
@@ -162,14 +203,12 @@ func FuzzAvroSchemas(f *testing.F) {
 			return
 		}
 		for _, all := range []bool{false, true} {
-			c, err := New("avro", Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(text)})
+			c, err := codec.New("avro", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(text)})
 			if err != nil {
 				return
 			}
 			if all {
-				w := c.(*wireEvents)
-				w.wantAll()
-				_, _ = w.fields(context.Background(), &stream.Record{Value: data})
+				_, _ = discovery(t, avroSchema(text)).LookRecord(context.Background(), &stream.Record{Value: data})
 				continue
 			}
 			var ex stream.Example
@@ -194,7 +233,7 @@ func TestWireAllocations(t *testing.T) {
 			`{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","raw":"eA==","props":{"a":"b"},"label":"spam"}`)...)),
 	}
 	for name, value := range values {
-		c := must(t, name, Options{Schema: noID, Labels: "ham,spam", Schemas: sources})
+		c := must(t, name, codec.Options{Schema: noID, Labels: "ham,spam", Schemas: sources})
 		var a stream.Arena
 		rec := stream.Record{Value: value}
 		var ex stream.Example
