@@ -2,7 +2,6 @@ package crash
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +25,7 @@ func TestOrigin(t *testing.T) {
 		"inner).fail (crash_test.go:":       func() { (&inner{}).fail(3) },
 		"TestOrigin.func3 (crash_test.go:":  func() { panic(errors.New("x")) },
 		"TestOrigin.func4 (crash_test.go:":  func() { var p *inner; _ = p.list },
-		"TestOrigin.func5.1 (crash_test.go": func() { func() { panic(fmt.Sprint("x")) }() },
+		"TestOrigin.func5.1 (crash_test.go": func() { func() { panic("x") }() },
 	} {
 		if p := caught(f); !strings.Contains(p.At, want) || !strings.Contains(string(p.Stack), "TestOrigin") {
 			t.Errorf("a panic comes from %q, want %q", p.At, want)

@@ -111,13 +111,12 @@ type Host struct {
 	// OnWrite is called before the nth write of the host, n counting from 1.
 	OnWrite func(n int) *Fault
 
-	mu       sync.Mutex
-	writes   int
-	dead     bool
-	away     time.Time // nothing reaches it, or leaves it, before
-	conns    map[*conn]bool
-	onDead   func()
-	received int64
+	mu     sync.Mutex
+	writes int
+	dead   bool
+	away   time.Time // nothing reaches it, or leaves it, before
+	conns  map[*conn]bool
+	onDead func()
 }
 
 // Host returns a new host.
