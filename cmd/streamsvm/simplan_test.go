@@ -114,7 +114,7 @@ func drawPlan(seed uint64) simPlan {
 		p.Records += 500 // a comparison takes 200 or more
 	}
 	if one(.3) {
-		j.Chunk = 1<<10 + r.IntN(8<<10)
+		j.Chunk = 4<<10 + r.IntN(8<<10)
 	}
 	if j.Live && j.Events && one(.7) {
 		j.Events = false // a live run takes 1,000 events to find out their fields

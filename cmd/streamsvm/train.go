@@ -140,7 +140,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.siftLag <= 0, "sift-target-lag", "%v is not a time to be behind", t.siftLag)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
 	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
-	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
+	bad(t.maxRecordBytes < 4<<10, "max-record-bytes", "%d is less than 4096", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
 	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
 	errs = append(errs, badListen(c, t.listen), t.adminFlags.check(c, t.listen, t.modelTopic))
