@@ -38,7 +38,7 @@ func newService(t *testing.T, model string, maxRows int) *httptest.Server {
 		m: metrics.NewPredictor(reg), current: func() *predictor.Version { return v },
 	}
 	s := newServer(reg)
-	p.ready = &s.ready
+	p.ready, p.limits = &s.ready, s.limits
 	s.ready.Store(true)
 	for pattern, h := range p.routes() {
 		s.mux.Handle(pattern, h)
@@ -225,7 +225,7 @@ func TestAppendAnswer(t *testing.T) {
 		if err := json.NewEncoder(&b).Encode(want); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendAnswer(nil, v, rows); string(got) != b.String() {
+		if got := append(appendRows(appendHead(nil, v), rows, 0), "]}\n"...); string(got) != b.String() {
 			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, b.String())
 		}
 	}
