@@ -120,31 +120,41 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 
 // scorers are the memory in which requests are decoded and scored, which is many
 // times that of the rows. There are only so many of them: a request has one while
-// it works, and gives it up after each batch of rows and while it sends.
+// it works, and gives it up after each batch of rows and while it sends. Small
+// requests have scorers of their own, so that they need not wait for large ones.
 type scorers struct {
-	once sync.Once
-	free chan *scoring
+	once         sync.Once
+	small, large chan *scoring
 }
 
-func (s *scorers) get() chan *scoring {
+// of returns the scorers for a body of so many bytes.
+func (s *scorers) of(body int) chan *scoring {
 	s.once.Do(func() {
-		n := 2 * runtime.GOMAXPROCS(0) // some wait for a schema registry
-		s.free = make(chan *scoring, n)
-		for range n {
-			s.free <- newScoring()
+		fill := func(n int) chan *scoring {
+			free := make(chan *scoring, n)
+			for range n {
+				free <- newScoring()
+			}
+			return free
 		}
+		n := runtime.GOMAXPROCS(0)
+		s.small, s.large = fill(4*n), fill(n) // small ones may wait for a schema registry
 	})
-	return s.free
+	if body <= admit.Free {
+		return s.small
+	}
+	return s.large
 }
 
-// put gives a scorer back, without memory that is more than most requests need.
-func (s *scorers) put(b *scoring) {
+// kept returns b to be used again, or another one if its memory is more than most
+// requests need.
+func (b *scoring) kept() *scoring {
 	if b.Large() {
-		b = newScoring()
+		return newScoring()
 	}
 	b.Clear()
 	b.s = nil
-	s.free <- b
+	return b
 }
 
 // size is how many bytes of memory the request holds besides the body.
@@ -152,11 +162,8 @@ func (q *request) size() int {
 	return cap(q.out) + q.infer.Size() + q.call.Size()
 }
 
-// maxKept is how many bytes a request that is over may keep for the next one.
-const maxKept = 1 << 20
-
-// end gives back all that the request holds. Its memory is used again, unless it
-// is more than most requests need.
+// end gives back all that the request holds. Its memory is used again, unless with
+// it a small request would hold bytes that count.
 func (q *request) end(p *predict) {
 	q.rest(p)
 	q.End()
@@ -164,7 +171,7 @@ func (q *request) end(p *predict) {
 	q.infer.Clear()
 	q.call.Clear()
 	*q = request{body: q.body, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
-	if cap(q.body)+q.size() <= maxKept {
+	if cap(q.body)+q.size() <= admit.Free/2 {
 		requests.Put(q)
 	}
 }
@@ -172,14 +179,14 @@ func (q *request) end(p *predict) {
 // rest gives the scorer back.
 func (q *request) rest(p *predict) {
 	if q.scoring != nil {
-		p.scorers.put(q.scoring)
+		p.scorers.of(len(q.body)) <- q.scoring.kept()
 		q.scoring = nil
 	}
 }
 
 // work gets a scorer. The first time it does not wait long.
 func (q *request) work(p *predict) error {
-	free := p.scorers.get()
+	free := p.scorers.of(len(q.body))
 	select {
 	case q.scoring = <-free:
 		return nil
@@ -237,9 +244,6 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	}
 	q := requests.Get().(*request)
 	q.Request, q.w, q.r = admitted, w, r
-	if !q.TryHold(cap(q.body) + q.size()) { // what one before has left counts too
-		*q = request{Request: q.Request, w: w, r: r}
-	}
 	if q.body, err = q.ReadBody(q.body, p.maxBody, q.size()); err != nil {
 		q.failed(err, true)
 		q.end(p)
@@ -335,7 +339,7 @@ func (q *request) flush(p *predict) error {
 func (q *request) send() {
 	if !q.sent && cap(q.body) > admit.Free { // the request is not needed any more
 		q.body, q.infer, q.call = nil, serve.Infer{}, serve.Invocation{}
-		_ = q.TryHold(q.size())
+		q.Shrink(q.size())
 	}
 	_, _ = q.Write(q.out)
 }

@@ -28,7 +28,7 @@ const DefaultBytes = 64 << 20
 // Free is how many bytes each request may hold that are not counted. The bound on
 // requests bounds them. A small request is thus answered while large ones hold all
 // there is to hold.
-const Free = 16 << 10
+const Free = 32 << 10
 
 // piece is how many bytes have to go over the connection within Options.Stall.
 const piece = 64 << 10
@@ -175,49 +175,42 @@ func (q *Request) End() {
 	q.l.requests.Add(-1)
 }
 
-func (q *Request) release(n int64) {
-	q.l.bytes.Release(n)
-	q.l.held.Add(-n)
-	q.held -= n
-}
-
 // Hold says how many bytes the request holds from now on, Free ones included. If
 // there are not so many it waits a little. The error is an *Error, or that of the
 // context of the request.
 func (q *Request) Hold(n int) error {
-	if q.TryHold(n) {
+	more := max(0, int64(n)-Free) - q.held
+	switch {
+	case more <= 0:
+		q.release(-more)
 		return nil
-	}
-	more := int64(n) - Free - q.held
-	if q.held+more > q.l.o.Bytes {
+	case q.held+more > q.l.o.Bytes:
 		return q.l.Refused(http.StatusRequestEntityTooLarge, "size", "the request and its answer take more than the %d bytes that all requests may: send fewer rows", q.l.o.Bytes)
-	}
-	ctx, cancel := context.WithTimeout(q.r.Context(), q.l.o.Wait)
-	defer cancel()
-	if q.l.bytes.Acquire(ctx, more) != nil {
-		if err := q.r.Context().Err(); err != nil {
-			return err
+	case !q.l.bytes.TryAcquire(more):
+		ctx, cancel := context.WithTimeout(q.r.Context(), q.l.o.Wait)
+		defer cancel()
+		if q.l.bytes.Acquire(ctx, more) != nil {
+			if err := q.r.Context().Err(); err != nil {
+				return err
+			}
+			return q.l.Refused(http.StatusServiceUnavailable, "bytes", "other requests hold too many bytes: try again")
 		}
-		return q.l.Refused(http.StatusServiceUnavailable, "bytes", "other requests hold too many bytes: try again")
 	}
 	q.held += more
 	q.l.held.Add(more)
 	return nil
 }
 
-// TryHold is Hold without waiting. It reports whether the bytes are held.
-func (q *Request) TryHold(n int) bool {
-	more := max(0, int64(n)-Free) - q.held
-	if more < 0 {
-		q.release(-more)
-		return true
+// Shrink is Hold for fewer bytes.
+func (q *Request) Shrink(n int) { q.release(max(0, q.held-max(0, int64(n)-Free))) }
+
+func (q *Request) release(n int64) {
+	if n == 0 {
+		return
 	}
-	if more > 0 && !q.l.bytes.TryAcquire(more) {
-		return false
-	}
-	q.held += more
-	q.l.held.Add(more)
-	return true
+	q.held -= n
+	q.l.held.Add(-n)
+	q.l.bytes.Release(n)
 }
 
 // ReadBody reads the body, of at most so many bytes, to the memory of buf or
