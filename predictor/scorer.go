@@ -291,14 +291,14 @@ type Batch struct {
 	scores []float64 // of more than two classes
 }
 
-// Large reports whether the batch holds more than a MiB of features, which is too
-// much to keep for small batches.
+// Large reports whether the batch holds more than 1 MiB of features or 2 MiB of
+// scores, which is too much to keep for small batches.
 func (b *Batch) Large() bool {
 	values := 0
 	for i := range b.xs {
 		values += len(b.xs[i].Val)
 	}
-	return values > 1<<18
+	return values > 1<<18 || cap(b.scores) > 1<<18
 }
 
 // Clear drops references to records and models, so that a batch that is kept does

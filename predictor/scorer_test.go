@@ -441,3 +441,29 @@ func TestScorerColumns(t *testing.T) {
 		t.Errorf("a map without a feature: %v", err)
 	}
 }
+
+// TestBatchLarge: a batch of much data is not worth keeping, and one that has been
+// cleared refers to nothing.
+func TestBatchLarge(t *testing.T) {
+	v := predictor.Version{Predictor: quadrants(1)}
+	s, err := predictor.NewScorer(func() *predictor.Version { return &v }, predictor.ScorerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := new(predictor.Batch)
+	for n, want := range map[int]bool{1000: false, 1<<17 + 1: true} {
+		b.Records = b.Records[:0]
+		for range n {
+			b.Records = append(b.Records, stream.Record{Value: []byte(`{"x":[1,2]}`)})
+		}
+		if err := s.ScoreBatch(t.Context(), b); err != nil || b.Large() != want {
+			t.Errorf("%d records: large is %v, %v", n, b.Large(), err)
+		}
+	}
+	b.Clear()
+	for i := range b.Records {
+		if b.Records[i].Value != nil || b.Predictions[i].Label != nil {
+			t.Fatalf("record %d is kept", i)
+		}
+	}
+}
