@@ -318,19 +318,17 @@ func (s *Scorer) ScoreBatch(ctx context.Context, b *Batch) error {
 	}
 	v, r := s.version, s.records
 	b.arena.Reset()
-	b.Predictions, b.xs, b.at = b.Predictions[:0], b.xs[:0], b.at[:0]
+	n := len(b.Records)
+	b.Predictions, b.xs, b.at = slices.Grow(b.Predictions[:0], n)[:n], b.xs[:0], b.at[:0]
 	for i := range b.Records {
-		b.ex = stream.Example{}
-		p := Prediction{Model: v.Update.Model, Version: v.Update.Version, of: r}
-		err := r.decode(ctx, &b.arena, &b.Records[i], b.JSON, &b.ex)
-		p.ID = b.ex.ID
-		if err != nil {
-			p.Err = err
-		} else {
-			p.Y, p.Class, p.Labelled = b.ex.Y, b.ex.Class, b.ex.Labelled
-			b.xs, b.at = append(b.xs, b.ex.X), append(b.at, i)
+		p, ex := &b.Predictions[i], &b.ex
+		*p, *ex = Prediction{Model: v.Update.Model, Version: v.Update.Version, of: r}, stream.Example{}
+		if err := r.decode(ctx, &b.arena, &b.Records[i], b.JSON, ex); err != nil {
+			p.ID, p.Err = ex.ID, err
+			continue
 		}
-		b.Predictions = append(b.Predictions, p)
+		p.ID, p.Y, p.Class, p.Labelled = ex.ID, ex.Y, ex.Class, ex.Labelled
+		b.xs, b.at = append(b.xs, ex.X), append(b.at, i)
 	}
 	if v.Classes() > 2 {
 		s.classes(b)
