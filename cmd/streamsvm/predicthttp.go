@@ -299,7 +299,7 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 		err := add() // which may give the scorer back
 		q.n += n
 		q.rest(p)
-		if err == nil {
+		if err == nil && !q.sent {
 			err = q.Hold(cap(q.body) + q.size())
 		}
 		if err != nil {
@@ -331,19 +331,28 @@ func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error)
 const flushAt = 64 << 10
 
 // flush sends what there is of the answer. Meanwhile others have the scorer.
-func (q *request) flush(p *predict) error {
+func (q *request) flush(p *predict, contentType string) error {
 	q.rest(p)
-	q.sent = true
+	if !q.sent {
+		if err := q.Hold(cap(q.body) + q.size()); err != nil {
+			return err
+		}
+		q.sent = true // there will be no more than this at a time, and no way back
+		q.w.Header().Set("Content-Type", contentType)
+	}
 	_, err := q.Write(q.out)
 	q.out = q.out[:0]
 	return err
 }
 
 // send sends what there is of the answer, and ends the request.
-func (q *request) send() {
+func (q *request) send(contentType string) {
 	if !q.sent && cap(q.body) > admit.Free { // the request is not needed any more
 		q.body, q.infer, q.call = nil, serve.Infer{}, serve.Invocation{}
 		q.Shrink(q.size())
+	}
+	if !q.sent {
+		q.w.Header().Set("Content-Type", contentType)
 	}
 	_, _ = q.Write(q.out)
 }
@@ -394,7 +403,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q.out = q.out[:0]
 	if lines {
-		w.Header().Set("Content-Type", "application/x-ndjson")
+		const contentType = "application/x-ndjson"
 		if q.score(p, serve.Batches(values), func() error {
 			for i := range q.rows {
 				q.out = append(q.rows[i].append(q.out, q.form, q.v, nil), '\n')
@@ -402,9 +411,9 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if len(q.out) < flushAt {
 				return nil
 			}
-			return q.flush(p)
+			return q.flush(p, contentType)
 		}) {
-			q.send()
+			q.send(contentType)
 		}
 		return
 	}
@@ -414,12 +423,10 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if q.good == 0 || len(q.out) < flushAt {
 			return nil
 		}
-		w.Header().Set("Content-Type", "application/json")
-		return q.flush(p)
+		return q.flush(p, "application/json")
 	}) {
 		q.out = append(q.out, "]}\n"...)
-		w.Header().Set("Content-Type", "application/json")
-		q.send()
+		q.send("application/json")
 	}
 }
 
@@ -699,12 +706,11 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	q.out, header = q.infer.Append(q.out[:0], &q.model)
 	if header < 0 {
-		w.Header().Set("Content-Type", "application/json")
-	} else {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
+		q.send("application/json")
+		return
 	}
-	q.send()
+	w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
+	q.send("application/octet-stream")
 }
 
 // invocations answers a request as MLflow's servers do.
@@ -730,6 +736,5 @@ func (p *predict) invocations(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q.out = q.call.Append(q.out[:0])
-	w.Header().Set("Content-Type", "application/json")
-	q.send()
+	q.send("application/json")
 }
