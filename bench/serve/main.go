@@ -50,10 +50,10 @@ func requests(model string) []request {
 	return []request{
 		{"/predict, 1 row", "/predict", "", `{"x":[0.5,1.25]}`, true},
 		{"/predict, 100 rows", "/predict", "", "[" + rows(100, `{"x":[0.5,1.25]}`, ",") + "]", true},
-		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n"), false},
-		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`, false},
-		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`, false},
-		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`, false},
+		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n"), true},
+		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`, true},
+		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`, true},
+		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`, true},
 	}
 }
 

@@ -103,6 +103,7 @@ type request struct {
 	v        *predictor.Version
 	form     *form
 	body     []byte
+	values   [][]byte
 	out      []byte
 	infer    serve.Infer
 	call     serve.Invocation
@@ -162,7 +163,7 @@ func (b *scoring) kept() *scoring {
 
 // size is how many bytes of memory the request holds besides the body.
 func (q *request) size() int {
-	return cap(q.out) + q.infer.Size() + q.call.Size()
+	return cap(q.out) + 24*cap(q.values) + q.infer.Size() + q.call.Size()
 }
 
 // end gives back all that the request holds. Its memory is used again, unless with
@@ -171,9 +172,10 @@ func (q *request) end(p *predict) {
 	q.rest(p)
 	q.End()
 	clear(q.answer)
+	clear(q.values)
 	q.infer.Clear()
 	q.call.Clear()
-	*q = request{body: q.body, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
+	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
 	if cap(q.body)+q.size() <= admit.Free/2 {
 		requests.Put(q)
 	}
@@ -380,22 +382,18 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer q.end(p)
 	lines := jsonLines(r.Header.Get("Content-Type"))
 	var values iter.Seq[[]byte]
-	var n int
 	var err error
 	if lines {
 		var t *rowForm
 		if t, err = q.form.rowForm(); err == nil {
 			q.form = t.form
 			values = jsonTexts(q.body)
-			for range values {
-				n++
-			}
 		}
 	} else {
-		values, n, err = p.split(q, q.body)
+		values, err = p.split(q, q.body)
 	}
-	if err == nil && n > p.mostRows() {
-		err = fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, p.mostRows())
+	if err == nil {
+		err = p.tooMany(values, len(q.body))
 	}
 	if err != nil {
 		unreadable(w, err)
@@ -404,7 +402,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q.out = q.out[:0]
 	if lines {
 		const contentType = "application/x-ndjson"
-		if q.score(p, serve.Batches(values), func() error {
+		if q.score(p, serve.Batches(values, &q.values), func() error {
 			for i := range q.rows {
 				q.out = append(q.rows[i].append(q.out, q.form, q.v, nil), '\n')
 			}
@@ -418,7 +416,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q.out = appendHead(q.out, q.v)
-	if q.some(p, serve.Batches(values), func() error {
+	if q.some(p, serve.Batches(values, &q.values), func() error {
 		q.out = appendRows(q.out, q.scoring, q.n)
 		if q.good == 0 || len(q.out) < flushAt {
 			return nil
@@ -428,6 +426,21 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		q.out = append(q.out, "]}\n"...)
 		q.send("application/json")
 	}
+}
+
+// tooMany is an error for more rows than are allowed, of a body of so many bytes.
+func (p *predict) tooMany(values iter.Seq[[]byte], body int) error {
+	if body/2 < p.mostRows() { // a row has two bytes, one of them between rows
+		return nil
+	}
+	n := 0
+	for range values {
+		n++
+	}
+	if n > p.mostRows() {
+		return fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, p.mostRows())
+	}
+	return nil
 }
 
 // jsonTexts are the lines of the body that are not empty.
@@ -482,30 +495,28 @@ func appendRows(b []byte, s *scoring, first int) []byte {
 	return b
 }
 
-// split takes a request apart into examples, and counts them. The first line of
-// csv may name the columns, if those of the model have names: then it sets the
-// form of the request.
-func (p *predict) split(q *request, body []byte) (values iter.Seq[[]byte], n int, err error) {
+// split takes a request apart into examples. The first line of csv may name the
+// columns, if those of the model have names: then it sets the form of the request.
+func (p *predict) split(q *request, body []byte) (iter.Seq[[]byte], error) {
 	one := func(yield func([]byte) bool) { yield(body) }
 	name := q.form.dec.Name()
 	if name == "msgpack" || codec.Schematic(name) && (len(body) == 0 || body[0] != '{' && body[0] != '[') {
-		return one, 1, nil
+		return one, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {
-		return nil, 0, errors.New("the request is empty")
+		return nil, errors.New("the request is empty")
 	}
 	if q.form.json != nil && (body[0] == '{' || body[0] == '[') {
 		name = "json"
 	}
 	if name == "json" {
 		if body[0] != '[' {
-			return one, 1, nil
+			return one, nil
 		}
 		if !json.Valid(body) {
 			var all json.RawMessage
-			return nil, 0, json.Unmarshal(body, &all)
+			return nil, json.Unmarshal(body, &all)
 		}
-		_ = serve.Items(body, func([]byte) error { n++; return nil })
 		return func(yield func([]byte) bool) {
 			_ = serve.Items(body, func(item []byte) error {
 				if !yield(item) {
@@ -513,9 +524,8 @@ func (p *predict) split(q *request, body []byte) (values iter.Seq[[]byte], n int
 				}
 				return nil
 			})
-		}, n, nil
+		}, nil
 	}
-	n = 1 + bytes.Count(body, []byte{'\n'})
 	if name == "csv" {
 		line, rest, _ := bytes.Cut(body, []byte{'\n'})
 		if line = bytes.TrimRight(line, "\r"); q.form.names(line) {
@@ -524,10 +534,9 @@ func (p *predict) split(q *request, body []byte) (values iter.Seq[[]byte], n int
 				q.form, err = p.form(q.v, h)
 			}
 			if err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 			body = rest
-			n--
 		}
 	}
 	return func(yield func([]byte) bool) {
@@ -536,7 +545,7 @@ func (p *predict) split(q *request, body []byte) (values iter.Seq[[]byte], n int
 				return
 			}
 		}
-	}, n, nil
+	}, nil
 }
 
 // errStop ends taking a list apart.
