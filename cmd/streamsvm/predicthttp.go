@@ -110,6 +110,7 @@ type request struct {
 	model    serve.Model
 	answer   []serve.Prediction
 
+	kept    int   // bytes of memory of requests before, which are not counted
 	n, good int   // rows so far, and those that could be scored
 	first   error // what is wrong with the first row
 	sent    bool  // the answer has begun to go
@@ -161,13 +162,17 @@ func (b *scoring) kept() *scoring {
 	return b
 }
 
-// size is how many bytes of memory the request holds besides the body.
+// size is how many bytes of memory the request holds that count, besides the body.
 func (q *request) size() int {
+	return q.memory() - q.kept
+}
+
+func (q *request) memory() int {
 	return cap(q.out) + 24*cap(q.values) + q.infer.Size() + q.call.Size()
 }
 
-// end gives back all that the request holds. Its memory is used again, unless with
-// it a small request would hold bytes that count.
+// end gives back all that the request holds. Its memory is used again if it is
+// little.
 func (q *request) end(p *predict) {
 	q.rest(p)
 	q.End()
@@ -176,7 +181,7 @@ func (q *request) end(p *predict) {
 	q.infer.Clear()
 	q.call.Clear()
 	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
-	if cap(q.body)+q.size() <= admit.Free/2 {
+	if q.kept = cap(q.body) + q.memory(); q.kept <= admit.Free {
 		requests.Put(q)
 	}
 }
@@ -350,7 +355,7 @@ func (q *request) flush(p *predict, contentType string) error {
 // send sends what there is of the answer, and ends the request.
 func (q *request) send(contentType string) {
 	if !q.sent && cap(q.body) > admit.Free { // the request is not needed any more
-		q.body, q.infer, q.call = nil, serve.Infer{}, serve.Invocation{}
+		q.body, q.infer, q.call, q.kept = nil, serve.Infer{}, serve.Invocation{}, 0
 		q.Shrink(q.size())
 	}
 	if !q.sent {
@@ -709,7 +714,7 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The answer is put together from its outputs.
-	if err := q.Hold(cap(q.body) + 2*q.size()); err != nil {
+	if err := q.Hold(cap(q.body) + q.size() + q.memory()); err != nil {
 		q.failed(err, false)
 		return
 	}
@@ -740,7 +745,7 @@ func (p *predict) invocations(w http.ResponseWriter, r *http.Request) {
 	if !q.some(p, q.call.Batches(), func() error { q.call.Add(&q.model, q.predictions()); return nil }) {
 		return
 	}
-	if err := q.Hold(cap(q.body) + 2*q.size()); err != nil {
+	if err := q.Hold(cap(q.body) + q.size() + q.memory()); err != nil {
 		q.failed(err, false)
 		return
 	}
