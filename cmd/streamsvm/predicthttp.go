@@ -110,10 +110,12 @@ type request struct {
 	model    serve.Model
 	answer   []serve.Prediction
 
-	kept    int   // bytes of memory of requests before, which are not counted
-	n, good int   // rows so far, and those that could be scored
-	first   error // what is wrong with the first row
-	sent    bool  // the answer has begun to go
+	free    chan *scoring // where the scorer goes back to
+	will    int           // bytes that the request will hold at most, as far as is known
+	kept    int           // bytes of memory of requests before, which are not counted
+	n, good int           // rows so far, and those that could be scored
+	first   error         // what is wrong with the first row
+	sent    bool          // the answer has begun to go
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -174,7 +176,7 @@ func (q *request) memory() int {
 // end gives back all that the request holds. Its memory is used again if it is
 // little.
 func (q *request) end(p *predict) {
-	q.rest(p)
+	q.rest()
 	q.End()
 	clear(q.answer)
 	clear(q.values)
@@ -187,18 +189,36 @@ func (q *request) end(p *predict) {
 }
 
 // rest gives the scorer back.
-func (q *request) rest(p *predict) {
+func (q *request) rest() {
 	if q.scoring != nil {
-		p.scorers.of(len(q.body)) <- q.scoring.kept()
+		q.free <- q.scoring.kept()
 		q.scoring = nil
 	}
 }
 
+// hold says what the request holds now.
+func (q *request) hold() error { return q.Hold(max(q.will, cap(q.body)+q.size())) }
+
+// reserve holds so many further bytes before the work begins. A request that had
+// to wait for them later would have others wait for what it holds, and they it.
+func (q *request) reserve(more int) error {
+	if more += cap(q.body) + q.size(); more <= q.will {
+		return nil
+	}
+	q.will = more
+	if more > admit.Free {
+		q.rest() // while it may wait
+	}
+	return q.hold()
+}
+
 // work gets a scorer. The first time it does not wait long.
 func (q *request) work(p *predict) error {
-	free := p.scorers.of(len(q.body))
+	if q.free == nil {
+		q.free = p.scorers.of(len(q.body))
+	}
 	select {
-	case q.scoring = <-free:
+	case q.scoring = <-q.free:
 		return nil
 	default:
 	}
@@ -208,7 +228,7 @@ func (q *request) work(p *predict) error {
 	}
 	defer cancel()
 	select {
-	case q.scoring = <-free:
+	case q.scoring = <-q.free:
 		return nil
 	case <-ctx.Done():
 	}
@@ -259,8 +279,11 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		q.end(p)
 		return nil
 	}
-	if copied {
-		err = q.Hold(cap(q.body) + q.size() + len(q.body))
+	switch {
+	case copied:
+		err = q.reserve(len(q.body))
+	case len(q.body) > admit.Free:
+		err = q.reserve(2 * flushAt) // of the answer
 	}
 	if err == nil {
 		err = q.work(p)
@@ -283,11 +306,16 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 // whether all is well; if not, it has answered.
 func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
 	for rows := range batches {
-		if q.scoring == nil {
-			if err := q.work(p); err != nil {
-				q.failed(err, false)
-				return false
-			}
+		var err error
+		if len(rows) == 1 && len(rows[0]) > flushAt { // which is decoded as a whole
+			err = q.reserve(len(rows[0]))
+		}
+		if err == nil && q.scoring == nil {
+			err = q.work(p)
+		}
+		if err != nil {
+			q.failed(err, false)
+			return false
 		}
 		b := q.scoring
 		b.v, b.form, b.recs = q.v, q.form, b.recs[:0]
@@ -303,18 +331,18 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 			}
 		}
 		n := len(b.rows)
-		err := add() // which may give the scorer back
+		err = add() // which may give the scorer back
 		q.n += n
-		q.rest(p)
+		q.rest()
 		if err == nil && !q.sent {
-			err = q.Hold(cap(q.body) + q.size())
+			err = q.hold()
 		}
 		if err != nil {
 			q.failed(err, false)
 			return false
 		}
 	}
-	q.rest(p)
+	q.rest()
 	return true
 }
 
@@ -339,9 +367,9 @@ const flushAt = 64 << 10
 
 // flush sends what there is of the answer. Meanwhile others have the scorer.
 func (q *request) flush(p *predict, contentType string) error {
-	q.rest(p)
+	q.rest()
 	if !q.sent {
-		if err := q.Hold(cap(q.body) + q.size()); err != nil {
+		if err := q.hold(); err != nil {
 			return err
 		}
 		q.sent = true // there will be no more than this at a time, and no way back
@@ -354,7 +382,7 @@ func (q *request) flush(p *predict, contentType string) error {
 
 // send sends what there is of the answer, and ends the request.
 func (q *request) send(contentType string) {
-	if !q.sent && cap(q.body) > admit.Free { // the request is not needed any more
+	if !q.sent && cap(q.body)+q.memory() > admit.Free { // the request is not needed any more
 		q.body, q.infer, q.call, q.kept = nil, serve.Infer{}, serve.Invocation{}, 0
 		q.Shrink(q.size())
 	}
@@ -688,6 +716,21 @@ func (q *request) predictions() []serve.Prediction {
 	return q.answer
 }
 
+// parsed makes ready for n rows, once the body has been parsed to a copy and is not
+// needed any more, if that is said. If it is not well, it has answered.
+func (q *request) parsed(n, outputs int, copied bool) bool {
+	if copied && cap(q.body) > admit.Free {
+		q.body = nil
+	}
+	// Outputs have some 24 bytes a row, for each class of more than two. They are
+	// kept until all are known, and then put together.
+	if err := q.reserve(2 * 24 * outputs * n * max(1, len(q.model.Labels)-1)); err != nil {
+		q.failed(err, false)
+		return false
+	}
+	return true
+}
+
 // infer answers a request of the Open Inference Protocol.
 func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 	q := p.beginRows(w, r)
@@ -710,11 +753,13 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 		unreadable(w, err)
 		return
 	}
+	if !q.parsed(q.infer.Len(), 3, header < 0) {
+		return
+	}
 	if !q.some(p, q.infer.Batches(), func() error { q.infer.Add(&q.model, q.predictions()); return nil }) {
 		return
 	}
-	// The answer is put together from its outputs.
-	if err := q.Hold(cap(q.body) + q.size() + q.memory()); err != nil {
+	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
 		q.failed(err, false)
 		return
 	}
@@ -742,10 +787,13 @@ func (p *predict) invocations(w http.ResponseWriter, r *http.Request) {
 		unreadable(w, err)
 		return
 	}
+	if !q.parsed(q.call.Len(), 1, true) {
+		return
+	}
 	if !q.some(p, q.call.Batches(), func() error { q.call.Add(&q.model, q.predictions()); return nil }) {
 		return
 	}
-	if err := q.Hold(cap(q.body) + q.size() + q.memory()); err != nil {
+	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
 		q.failed(err, false)
 		return
 	}

@@ -221,6 +221,9 @@ func (r *Rows) Batches() iter.Seq[[][]byte] {
 	}
 }
 
+// Len is how many rows there are.
+func (r *Rows) Len() int { return r.n }
+
 // Size is how many bytes of memory the rows take, besides the request itself.
 func (r *Rows) Size() int { return cap(r.buf) + 8*cap(r.ends) + 24*cap(r.values) }
 
