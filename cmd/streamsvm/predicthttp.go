@@ -247,8 +247,7 @@ func (q *request) failed(err error, unread bool) {
 		code = limit.Code
 	}
 	switch {
-	case q.sent:
-		panic(http.ErrAbortHandler) // or half an answer would look like a whole one
+	case q.sent: // the connection has failed: the client does not take half an answer for a whole one
 	case unread:
 		refuseUnread(q.w, code, err)
 	default:
