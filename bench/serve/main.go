@@ -40,7 +40,6 @@ var (
 // request is one kind of request.
 type request struct {
 	name, path, header, body string
-	old                      bool // the program before knows it too
 }
 
 func requests(model string) []request {
@@ -48,12 +47,12 @@ func requests(model string) []request {
 	rows := func(n int, row, sep string) string { return strings.TrimSuffix(strings.Repeat(row+sep, n), sep) }
 	infer := "/v2/models/" + name + "/infer"
 	return []request{
-		{"/predict, 1 row", "/predict", "", `{"x":[0.5,1.25]}`, true},
-		{"/predict, 100 rows", "/predict", "", "[" + rows(100, `{"x":[0.5,1.25]}`, ",") + "]", true},
-		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n"), false},
-		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`, false},
-		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`, false},
-		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`, false},
+		{"/predict, 1 row", "/predict", "", `{"x":[0.5,1.25]}`},
+		{"/predict, 100 rows", "/predict", "", "[" + rows(100, `{"x":[0.5,1.25]}`, ",") + "]"},
+		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n")},
+		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`},
+		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`},
+		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`},
 	}
 }
 
@@ -87,9 +86,6 @@ func main() {
 			for i := range servers {
 				if round%2 == 1 { // the other way round
 					i = len(servers) - 1 - i
-				}
-				if names[i] == "before" && !q.old {
-					continue
 				}
 				for k, v := range servers[i].load(q) {
 					results[i][k] = append(results[i][k], v)

@@ -142,7 +142,7 @@ wants --topic-wait -1s.`,
 				p.adminFlags.define(f)
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
-				f.Int64Var(&p.maxInFlight, "max-in-flight-bytes", admit.DefaultBytes, "requests and answers held at a time; further ones are told to come later")
+				f.Int64Var(&p.maxInFlight, "max-in-flight-bytes", admit.DefaultBytes, "most bytes of requests and answers held at a time; beyond it, requests get status 503")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")

@@ -105,15 +105,19 @@ type request struct {
 	pinned   *predictor.Scorer
 	inJSON   bool // the rows are JSON, whatever the codec
 	body     []byte
+	values   [][]byte
 	out      []byte
 	infer    serve.Infer
 	call     serve.Invocation
 	model    serve.Model
 	answer   []serve.Prediction
 
-	n, good int   // rows so far, and those that could be scored
-	first   error // what is wrong with the first row
-	sent    bool  // the answer has begun to go
+	free    chan *scoring // where the scorer goes back to
+	will    int           // bytes that the request will hold at most, as far as is known
+	kept    int           // bytes of memory of requests before, which are not counted
+	n, good int           // rows so far, and those that could be scored
+	first   error         // what is wrong with the first row
+	sent    bool          // the answer has begun to go
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -157,38 +161,61 @@ func (b *scoring) kept() *scoring {
 	return b
 }
 
-// size is how many bytes of memory the request holds besides the body.
+// size is how many bytes of memory the request holds that count, besides the body.
 func (q *request) size() int {
-	return cap(q.out) + q.infer.Size() + q.call.Size()
+	return q.memory() - q.kept
 }
 
-// end gives back all that the request holds. Its memory is used again, unless with
-// it a small request would hold bytes that count.
+func (q *request) memory() int {
+	return cap(q.out) + 24*cap(q.values) + q.infer.Size() + q.call.Size()
+}
+
+// end gives back all that the request holds. Its memory is used again if it is
+// little.
 func (q *request) end(p *predict) {
-	q.rest(p)
+	q.rest()
 	q.End()
 	clear(q.answer)
+	clear(q.values)
 	q.infer.Clear()
 	q.call.Clear()
-	*q = request{body: q.body, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
-	if cap(q.body)+q.size() <= admit.Free/2 {
+	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
+	if q.kept = cap(q.body) + q.memory(); q.kept <= admit.Free {
 		requests.Put(q)
 	}
 }
 
 // rest gives the scorer back.
-func (q *request) rest(p *predict) {
+func (q *request) rest() {
 	if q.scoring != nil {
-		p.scorers.of(len(q.body)) <- q.scoring.kept()
+		q.free <- q.scoring.kept()
 		q.scoring = nil
 	}
 }
 
+// hold says what the request holds now.
+func (q *request) hold() error { return q.Hold(max(q.will, cap(q.body)+q.size())) }
+
+// reserve holds so many further bytes before the work begins. A request that had
+// to wait for them later would have others wait for what it holds, and they it.
+func (q *request) reserve(more int) error {
+	if more += cap(q.body) + q.size(); more <= q.will {
+		return nil
+	}
+	q.will = more
+	if more > admit.Free {
+		q.rest() // while it may wait
+	}
+	return q.hold()
+}
+
 // work gets a scorer. The first time it does not wait long.
 func (q *request) work(p *predict) error {
-	free := p.scorers.of(len(q.body))
+	if q.free == nil {
+		q.free = p.scorers.of(len(q.body))
+	}
 	select {
-	case q.scoring = <-free:
+	case q.scoring = <-q.free:
 		return nil
 	default:
 	}
@@ -198,7 +225,7 @@ func (q *request) work(p *predict) error {
 	}
 	defer cancel()
 	select {
-	case q.scoring = <-free:
+	case q.scoring = <-q.free:
 		return nil
 	case <-ctx.Done():
 	}
@@ -217,8 +244,7 @@ func (q *request) failed(err error, unread bool) {
 		code = limit.Code
 	}
 	switch {
-	case q.sent:
-		panic(http.ErrAbortHandler) // or half an answer would look like a whole one
+	case q.sent: // the connection has failed: the client does not take half an answer for a whole one
 	case unread:
 		refuseUnread(q.w, code, err)
 	default:
@@ -249,8 +275,11 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 		q.end(p)
 		return nil
 	}
-	if copied {
-		err = q.Hold(cap(q.body) + q.size() + len(q.body))
+	switch {
+	case copied:
+		err = q.reserve(len(q.body))
+	case len(q.body) > admit.Free:
+		err = q.reserve(2 * flushAt) // of the answer
 	}
 	if err == nil {
 		err = q.work(p)
@@ -272,11 +301,16 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 // whether all is well; if not, it has answered.
 func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
 	for rows := range batches {
-		if q.scoring == nil {
-			if err := q.work(p); err != nil {
-				q.failed(err, false)
-				return false
-			}
+		var err error
+		if len(rows) == 1 && len(rows[0]) > flushAt { // which is decoded as a whole
+			err = q.reserve(len(rows[0]))
+		}
+		if err == nil && q.scoring == nil {
+			err = q.work(p)
+		}
+		if err != nil {
+			q.failed(err, false)
+			return false
 		}
 		b := q.scoring
 		b.s, b.JSON, b.Records = q.pinned, q.inJSON, b.Records[:0]
@@ -292,18 +326,18 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 			}
 		}
 		n := len(b.Predictions)
-		err := add() // which may give the scorer back
+		err = add() // which may give the scorer back
 		q.n += n
-		q.rest(p)
-		if err == nil {
-			err = q.Hold(cap(q.body) + q.size())
+		q.rest()
+		if err == nil && !q.sent {
+			err = q.hold()
 		}
 		if err != nil {
 			q.failed(err, false)
 			return false
 		}
 	}
-	q.rest(p)
+	q.rest()
 	return true
 }
 
@@ -327,19 +361,28 @@ func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error)
 const flushAt = 64 << 10
 
 // flush sends what there is of the answer. Meanwhile others have the scorer.
-func (q *request) flush(p *predict) error {
-	q.rest(p)
-	q.sent = true
+func (q *request) flush(p *predict, contentType string) error {
+	q.rest()
+	if !q.sent {
+		if err := q.hold(); err != nil {
+			return err
+		}
+		q.sent = true // there will be no more than this at a time, and no way back
+		q.w.Header().Set("Content-Type", contentType)
+	}
 	_, err := q.Write(q.out)
 	q.out = q.out[:0]
 	return err
 }
 
 // send sends what there is of the answer, and ends the request.
-func (q *request) send() {
-	if !q.sent && cap(q.body) > admit.Free { // the request is not needed any more
-		q.body, q.infer, q.call = nil, serve.Infer{}, serve.Invocation{}
+func (q *request) send(contentType string) {
+	if !q.sent && cap(q.body)+q.memory() > admit.Free { // the request is not needed any more
+		q.body, q.infer, q.call, q.kept = nil, serve.Infer{}, serve.Invocation{}, 0
 		q.Shrink(q.size())
+	}
+	if !q.sent {
+		q.w.Header().Set("Content-Type", contentType)
 	}
 	_, _ = q.Write(q.out)
 }
@@ -367,19 +410,15 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer q.end(p)
 	lines := jsonLines(r.Header.Get("Content-Type"))
 	var values iter.Seq[[]byte]
-	var n int
 	var err error
 	if lines {
 		q.inJSON = true
 		values = jsonTexts(q.body)
-		for range values {
-			n++
-		}
 	} else {
-		values, n, err = q.split(q.body)
+		values, err = q.split(q.body)
 	}
-	if err == nil && n > p.mostRows() {
-		err = fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, p.mostRows())
+	if err == nil {
+		err = p.tooMany(values, len(q.body))
 	}
 	if err != nil {
 		unreadable(w, err)
@@ -387,33 +426,46 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q.out = q.out[:0]
 	if lines {
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		if q.score(p, serve.Batches(values), func() error {
+		const contentType = "application/x-ndjson"
+		if q.score(p, serve.Batches(values, &q.values), func() error {
 			for i := range q.Predictions {
 				q.out = append(q.Predictions[i].AppendJSON(q.out, nil), '\n')
 			}
 			if len(q.out) < flushAt {
 				return nil
 			}
-			return q.flush(p)
+			return q.flush(p, contentType)
 		}) {
-			q.send()
+			q.send(contentType)
 		}
 		return
 	}
 	q.out = appendHead(q.out, q.pinned.Current())
-	if q.some(p, serve.Batches(values), func() error {
+	if q.some(p, serve.Batches(values, &q.values), func() error {
 		q.out = appendRows(q.out, q.Predictions, q.n)
 		if q.good == 0 || len(q.out) < flushAt {
 			return nil
 		}
-		w.Header().Set("Content-Type", "application/json")
-		return q.flush(p)
+		return q.flush(p, "application/json")
 	}) {
 		q.out = append(q.out, "]}\n"...)
-		w.Header().Set("Content-Type", "application/json")
-		q.send()
+		q.send("application/json")
 	}
+}
+
+// tooMany is an error for more rows than are allowed, of a body of so many bytes.
+func (p *predict) tooMany(values iter.Seq[[]byte], body int) error {
+	if body/2 < p.mostRows() { // a row has two bytes, one of them between rows
+		return nil
+	}
+	n := 0
+	for range values {
+		n++
+	}
+	if n > p.mostRows() {
+		return fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, p.mostRows())
+	}
+	return nil
 }
 
 // jsonTexts are the lines of the body that are not empty.
@@ -468,29 +520,28 @@ func appendRows(b []byte, rows []predictor.Prediction, first int) []byte {
 	return b
 }
 
-// split takes a request apart into examples, and counts them. The first line of
-// csv may name the columns, if those of the model have names.
-func (q *request) split(body []byte) (values iter.Seq[[]byte], n int, err error) {
+// split takes a request apart into examples. The first line of csv may name the
+// columns, if those of the model have names: then it sets the form of the request.
+func (q *request) split(body []byte) (iter.Seq[[]byte], error) {
 	one := func(yield func([]byte) bool) { yield(body) }
 	name := q.pinned.Codec().Name()
 	if name == "msgpack" || codec.Schematic(name) && (len(body) == 0 || body[0] != '{' && body[0] != '[') {
-		return one, 1, nil
+		return one, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {
-		return nil, 0, errors.New("the request is empty")
+		return nil, errors.New("the request is empty")
 	}
 	if q.pinned.TakesJSON() && (body[0] == '{' || body[0] == '[') {
 		name = "json"
 	}
 	if name == "json" {
 		if body[0] != '[' {
-			return one, 1, nil
+			return one, nil
 		}
 		if !json.Valid(body) {
 			var all json.RawMessage
-			return nil, 0, json.Unmarshal(body, &all)
+			return nil, json.Unmarshal(body, &all)
 		}
-		_ = serve.Items(body, func([]byte) error { n++; return nil })
 		return func(yield func([]byte) bool) {
 			_ = serve.Items(body, func(item []byte) error {
 				if !yield(item) {
@@ -498,9 +549,8 @@ func (q *request) split(body []byte) (values iter.Seq[[]byte], n int, err error)
 				}
 				return nil
 			})
-		}, n, nil
+		}, nil
 	}
-	n = 1 + bytes.Count(body, []byte{'\n'})
 	if name == "csv" {
 		line, rest, _ := bytes.Cut(body, []byte{'\n'})
 		if line = bytes.TrimRight(line, "\r"); q.names(line) {
@@ -509,10 +559,9 @@ func (q *request) split(body []byte) (values iter.Seq[[]byte], n int, err error)
 				q.pinned, err = q.pinned.WithColumns(h.names).Pin()
 			}
 			if err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 			body = rest
-			n--
 		}
 	}
 	return func(yield func([]byte) bool) {
@@ -521,7 +570,7 @@ func (q *request) split(body []byte) (values iter.Seq[[]byte], n int, err error)
 				return
 			}
 		}
-	}, n, nil
+	}, nil
 }
 
 // errStop ends taking a list apart.
@@ -664,6 +713,21 @@ func (q *request) predictions() []serve.Prediction {
 	return q.answer
 }
 
+// parsed makes ready for n rows, once the body has been parsed to a copy and is not
+// needed any more, if that is said. If it is not well, it has answered.
+func (q *request) parsed(n, outputs int, copied bool) bool {
+	if copied && cap(q.body) > admit.Free {
+		q.body = nil
+	}
+	// Outputs have some 24 bytes a row, for each class of more than two. They are
+	// kept until all are known, and then put together.
+	if err := q.reserve(2 * 24 * outputs * n * max(1, len(q.model.Labels)-1)); err != nil {
+		q.failed(err, false)
+		return false
+	}
+	return true
+}
+
 // infer answers a request of the Open Inference Protocol.
 func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 	q := p.beginRows(w, r)
@@ -686,22 +750,23 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 		unreadable(w, err)
 		return
 	}
+	if !q.parsed(q.infer.Len(), 3, header < 0) {
+		return
+	}
 	if !q.some(p, q.infer.Batches(), func() error { q.infer.Add(&q.model, q.predictions()); return nil }) {
 		return
 	}
-	// The answer is put together from its outputs.
-	if err := q.Hold(cap(q.body) + 2*q.size()); err != nil {
+	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
 		q.failed(err, false)
 		return
 	}
 	q.out, header = q.infer.Append(q.out[:0], &q.model)
 	if header < 0 {
-		w.Header().Set("Content-Type", "application/json")
-	} else {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
+		q.send("application/json")
+		return
 	}
-	q.send()
+	w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
+	q.send("application/octet-stream")
 }
 
 // invocations answers a request as MLflow's servers do.
@@ -719,14 +784,16 @@ func (p *predict) invocations(w http.ResponseWriter, r *http.Request) {
 		unreadable(w, err)
 		return
 	}
+	if !q.parsed(q.call.Len(), 1, true) {
+		return
+	}
 	if !q.some(p, q.call.Batches(), func() error { q.call.Add(&q.model, q.predictions()); return nil }) {
 		return
 	}
-	if err := q.Hold(cap(q.body) + 2*q.size()); err != nil {
+	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
 		q.failed(err, false)
 		return
 	}
 	q.out = q.call.Append(q.out[:0])
-	w.Header().Set("Content-Type", "application/json")
-	q.send()
+	q.send("application/json")
 }

@@ -43,7 +43,8 @@ type Options struct {
 	Pages int64
 	// Conns are connections; default 4096.
 	Conns int64
-	// Wait is how long a request waits for bytes before it is refused; default 1 s.
+	// Wait is how long a request that holds bytes waits for more before it is
+	// refused; default 1 s.
 	Wait time.Duration
 	// Stall is how long 64 KiB of a body or an answer may take; default 10 s.
 	Stall time.Duration
@@ -176,7 +177,7 @@ func (q *Request) End() {
 }
 
 // Hold says how many bytes the request holds from now on, Free ones included. If
-// there are not so many it waits a little. The error is an *Error, or that of the
+// there are not so many, a request that already holds some waits a little. The error is an *Error, or that of the
 // context of the request.
 func (q *Request) Hold(n int) error {
 	more := max(0, int64(n)-Free) - q.held
@@ -187,6 +188,9 @@ func (q *Request) Hold(n int) error {
 	case q.held+more > q.l.o.Bytes:
 		return q.l.Refused(http.StatusRequestEntityTooLarge, "size", "the request and its answer take more than the %d bytes that all requests may: send fewer rows", q.l.o.Bytes)
 	case !q.l.bytes.TryAcquire(more):
+		if q.held == 0 { // those that have begun would wait behind it, and none would end
+			return q.l.Refused(http.StatusServiceUnavailable, "bytes", "other requests hold too many bytes: try again")
+		}
 		ctx, cancel := context.WithTimeout(q.r.Context(), q.l.o.Wait)
 		defer cancel()
 		if q.l.bytes.Acquire(ctx, more) != nil {
@@ -284,6 +288,9 @@ func (q *Request) Write(b []byte) (n int, err error) {
 		var k int
 		k, err = q.w.Write(part)
 		n, b = n+k, b[k:]
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = q.l.Refused(http.StatusRequestTimeout, "slow", "the answer is taken too slowly")
 	}
 	return n, err
 }

@@ -72,33 +72,40 @@ type inferRequest struct {
 	Parameters struct {
 		Binary bool `json:"binary_data_output"`
 	} `json:"parameters"`
-	Inputs  tensors `json:"inputs"`
-	Outputs tensors `json:"outputs"`
+	Inputs  []tensor `json:"inputs"`
+	Outputs []tensor `json:"outputs"`
 }
 
 // maxNames is how many tensors or columns a request may name. An empty one takes
 // 3 bytes in a request and 40 times that in memory.
 const maxNames = 1 << 16
 
-// limited unmarshals a list of at most maxNames elements.
-func limited[T any](data []byte, to *[]T) error {
-	if len(data) > 0 && data[0] == '[' {
-		n := 0
-		if err := Items(data, func([]byte) error {
-			if n++; n > maxNames {
-				return fmt.Errorf("a list has more than %d tensors or columns", maxNames)
-			}
-			return nil
-		}); err != nil {
+// counted is a list whose elements are only counted.
+type counted struct{}
+
+func (*counted) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return nil
+	}
+	n := 0
+	return Items(data, func([]byte) error {
+		if n++; n > maxNames {
+			return fmt.Errorf("a list has more than %d tensors or columns", maxNames)
+		}
+		return nil
+	})
+}
+
+// unmarshal is json.Unmarshal, once the lists in lists are known not to be too
+// long.
+func unmarshal(text []byte, lists, to any) error {
+	if len(text) > 3*maxNames {
+		if err := json.Unmarshal(text, lists); err != nil {
 			return err
 		}
 	}
-	return json.Unmarshal(data, to)
+	return json.Unmarshal(text, to)
 }
-
-type tensors []tensor
-
-func (t *tensors) UnmarshalJSON(data []byte) error { return limited(data, (*[]tensor)(t)) }
 
 // wanted is an output that is asked for.
 type wanted struct {
@@ -119,7 +126,11 @@ func (q *Infer) Read(m *Model, body []byte, header, most int) error {
 		}
 		text, rest = body[:header], body[header:]
 	}
-	if err := json.Unmarshal(text, &q.req); err != nil {
+	var lists struct {
+		Inputs  counted `json:"inputs"`
+		Outputs counted `json:"outputs"`
+	}
+	if err := unmarshal(text, &lists, &q.req); err != nil {
 		return err
 	}
 	if err := q.outputs(m); err != nil {

@@ -31,11 +31,6 @@ func (q *Invocation) Size() int {
 	return q.Rows.Size() + q.parsed + cap(q.answer) + cap(q.errs)
 }
 
-// names are the columns of a table.
-type names []string
-
-func (n *names) UnmarshalJSON(data []byte) error { return limited(data, (*[]string)(n)) }
-
 // Outputs lists what predictions may be, as the parameter "output" of a request
 // says.
 func Outputs() []string { return []string{"label", "decision", "probability"} }
@@ -46,7 +41,7 @@ func (q *Invocation) Read(m *Model, body []byte, most int) error {
 	q.parsed = len(body)
 	var req struct {
 		Split *struct {
-			Columns names           `json:"columns"`
+			Columns []string        `json:"columns"`
 			Data    json.RawMessage `json:"data"`
 		} `json:"dataframe_split"`
 		Records   json.RawMessage `json:"dataframe_records"`
@@ -56,7 +51,12 @@ func (q *Invocation) Read(m *Model, body []byte, most int) error {
 			Output string `json:"output"`
 		} `json:"params"`
 	}
-	if err := json.Unmarshal(body, &req); err != nil {
+	var lists struct {
+		Split struct {
+			Columns counted `json:"columns"`
+		} `json:"dataframe_split"`
+	}
+	if err := unmarshal(body, &lists, &req); err != nil {
 		return err
 	}
 	q.output = "label"

@@ -105,11 +105,11 @@ const (
 )
 
 // Batches cuts rows into batches, so that a large request is never decoded as a
-// whole. The slice of a batch is used again for the next one.
-func Batches(rows iter.Seq[[]byte]) iter.Seq[[][]byte] {
+// whole. The memory of a batch is used again for the next one.
+func Batches(rows iter.Seq[[]byte], memory *[][]byte) iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
-		var batch [][]byte
-		size := 0
+		batch, size := (*memory)[:0], 0
+		defer func() { *memory = batch }()
 		for row := range rows {
 			batch, size = append(batch, row), size+len(row)
 			if len(batch) == batchRows || size >= batchBytes {
@@ -196,6 +196,9 @@ func (r *Rows) Batches() iter.Seq[[][]byte] {
 		}
 	}
 }
+
+// Len is how many rows there are.
+func (r *Rows) Len() int { return r.n }
 
 // Size is how many bytes of memory the rows take, besides the request itself.
 func (r *Rows) Size() int { return cap(r.buf) + 8*cap(r.ends) + 24*cap(r.values) }
