@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
@@ -41,8 +44,10 @@ type predict struct {
 	predictions, positions string
 	listen                 string
 	tombstones             string
-	ready                  *atomic.Bool // what requests are answered with is there
-	maxBody                int64
+	ready                  *atomic.Bool  // what requests are answered with is there
+	limits                 *admit.Limits // of requests
+	scorers                scorers       // that requests take
+	maxBody, maxInFlight   int64
 	maxRows                int
 	explain                int
 	threshold              float64
@@ -138,6 +143,7 @@ wants --topic-wait -1s.`,
 				p.adminFlags.define(f)
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
+				f.Int64Var(&p.maxInFlight, "max-in-flight-bytes", admit.DefaultBytes, "most bytes of requests and answers held at a time; beyond it, requests get status 503")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
@@ -196,13 +202,14 @@ func (p *predict) serve(ctx context.Context) error {
 	// starts before its trainer would look dead.
 	p.ready = &srv.ready
 	p.started = time.Now()
-	srv.timeout = time.Minute
+	srv.bound(admit.Options{Bytes: p.inFlight()})
+	p.limits = srv.limits
 	for pattern, handler := range p.routes() {
 		if p.sift == nil || pattern == "GET /status.json" {
 			srv.mux.Handle(pattern, handler)
 		}
 	}
-	srv.mux.HandleFunc("GET /{$}", p.page.Page)
+	srv.mux.Handle("GET /{$}", srv.limits.Page(http.HandlerFunc(p.page.Page)))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if p.listen != "" && p.modelFlags.topic != "" {
 		a, err := newAliases(ctx, p.c, p.cfg, p.kafkaFlags, p.trustFlags, p.signFlags, p.modelFlags.topic, p.followed)
@@ -326,6 +333,9 @@ func (p *predict) check() error {
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
 	}
+	if c.Given("max-in-flight-bytes") && p.maxInFlight/4 < p.maxBody {
+		return c.Bad("max-in-flight-bytes", fmt.Errorf("%d is less than four times --max-body-bytes, %d: a request and its answer must fit", p.maxInFlight, p.maxBody))
+	}
 	if p.explain < 0 {
 		return c.Bad("explain", fmt.Errorf("%d is negative", p.explain))
 	}
@@ -386,6 +396,15 @@ func (p *predict) check() error {
 	}
 	_, err := p.sessionFlags.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, &p.sourceFlags)
 	return err
+}
+
+// inFlight is how many bytes of requests and answers are held: of the default, as
+// many as a large request and its answer need.
+func (p *predict) inFlight() int64 {
+	if p.c.Given("max-in-flight-bytes") {
+		return p.maxInFlight
+	}
+	return max(p.maxInFlight, 4*min(p.maxBody, math.MaxInt64/4))
 }
 
 // follow gets the model, waiting for the first one in a topic, and returns what

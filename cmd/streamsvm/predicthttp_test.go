@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
@@ -26,6 +27,12 @@ import (
 
 // newService serves the model of a file as version 7 of tx.
 func newService(t *testing.T, model string, maxRows int) *httptest.Server {
+	srv, _ := newBoundService(t, model, maxRows, admit.Options{})
+	return srv
+}
+
+// newBoundService is newService with other limits.
+func newBoundService(t *testing.T, model string, maxRows int, o admit.Options) (*httptest.Server, *admit.Limits) {
 	t.Helper()
 	m, err := inspect.ReadModel(model)
 	if err != nil {
@@ -38,14 +45,17 @@ func newService(t *testing.T, model string, maxRows int) *httptest.Server {
 		m: metrics.NewPredictor(reg), current: func() *predictor.Version { return v },
 	}
 	s := newServer(reg)
-	p.ready = &s.ready
+	s.bound(o)
+	p.ready, p.limits = &s.ready, s.limits
 	s.ready.Store(true)
 	for pattern, h := range p.routes() {
 		s.mux.Handle(pattern, h)
 	}
-	srv := httptest.NewServer(s.mux)
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = s.limits.Server(s.mux)
+	srv.Start()
 	t.Cleanup(srv.Close)
-	return srv
+	return srv, s.limits
 }
 
 func post(t *testing.T, url, body string, header ...string) (int, string) {
@@ -225,7 +235,7 @@ func TestAppendAnswer(t *testing.T) {
 		if err := json.NewEncoder(&b).Encode(want); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendAnswer(nil, v, rows); string(got) != b.String() {
+		if got := append(appendRows(appendHead(nil, v), rows, 0), "]}\n"...); string(got) != b.String() {
 			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, b.String())
 		}
 	}

@@ -174,7 +174,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
 	srv.waiting = page.Waiting
-	srv.mux.Handle("GET /{$}", page.Page(t.stall))
+	srv.mux.Handle("GET /{$}", srv.limits.Page(page.Page(t.stall)))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
 		srv.profile()
