@@ -71,7 +71,7 @@ func FuzzReport(f *testing.F) {
 
 // Advice never has a class, or a large part of the records, dead-lettered.
 func TestNoClassIsDropped(t *testing.T) {
-	var zero, half, rare []string
+	var zero, half, rare, mostly, tenth []string
 	for i := range 200 {
 		zero = append(zero, fmt.Sprintf(`{"x":[%d,1],"y":%d}`, i, i%2))
 		v := `{"x":[1,1],"y":1}`
@@ -84,6 +84,19 @@ func TestNoClassIsDropped(t *testing.T) {
 			v = `{"x":[NaN,1],"y":1}`
 		}
 		rare = append(rare, v)
+		v = `{"x":[1,1],"y":-1}`
+		switch i % 50 {
+		case 0:
+			v = `{"x":[NaN,1],"y":1}`
+		case 25:
+			v = `{"x":[1,1],"y":1}`
+		}
+		mostly = append(mostly, v)
+		v = fmt.Sprintf(`{"x":[1,1],"y":%d}`, 2*(i%2)-1)
+		if i%20 < 2 {
+			v = strings.Replace(v, "1,1", "NaN,1", 1)
+		}
+		tenth = append(tenth, v)
 	}
 	for name, c := range map[string]struct {
 		values []string
@@ -92,6 +105,8 @@ func TestNoClassIsDropped(t *testing.T) {
 		"0 and 1":                {zero, "train with map[labels:0,1]"},
 		"a class that is broken": {half, "not supported"},
 		"a rare one":             {rare, "too many of the class 1"},
+		"half of a rare one":     {mostly, "too many of the class 1"},
+		"a tenth of both":        {tenth, "20 of the first 200 cannot be read as json"},
 	} {
 		list := reported(c.values...)
 		if all := fmt.Sprint(list); len(list) == 0 || !strings.Contains(all, c.want) || strings.Contains(all, "tolerance") {
