@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -162,10 +163,43 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 		s.change["labels"] = out.found.Labels
 		s.notes = append(s.notes, "the labels are "+out.found.Labels)
 	}
-	if len(r.labels) > 0 && s.task != algos.Regress && out.found.Labels == "" {
-		return nil, fmt.Errorf("no record of topic %s holds a label: write them as {\"y\":1}, with \"id\" where the record has no key, or alone", r.Labels)
+	if len(r.labels) > 0 && s.task != algos.Regress {
+		if err := r.checkLabels(out.found.Labels); err != nil {
+			return nil, err
+		}
 	}
 	return d.Codec(out.found)
+}
+
+// checkLabels checks that the topic of labels holds labels, and those that the
+// setting names.
+func (r *recordReport) checkLabels(setting string) error {
+	d, err := codec.NewDiscovery("json", codec.Options{Labels: codec.Auto})
+	if err != nil {
+		return err
+	}
+	for i := range r.labels {
+		d.LookLabel(r.labels[i].Value)
+	}
+	found, err := d.Decide()
+	if err != nil {
+		return err
+	}
+	if found.Labels == "" {
+		return fmt.Errorf("no record of topic %s holds a label: write them as {\"y\":1}, with \"id\" where the record has no key, or alone", r.Labels)
+	}
+	want, err1 := codec.ParseClasses(cmp.Or(setting, "pm1"))
+	have, err2 := codec.ParseClasses(found.Labels)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	without := func(all, some []any) bool {
+		return slices.ContainsFunc(some, func(label any) bool { return !slices.Contains(all, label) })
+	}
+	if len(want) == 2 && without(want, have) && without(have, want) { // a few strange labels are no reason
+		return fmt.Errorf("the labels of topic %s are %s, not those of --labels %s", r.Labels, found.Labels, cmp.Or(setting, "pm1"))
+	}
+	return nil
 }
 
 // labelField finds the field of the label in JSON that may be malformed. The

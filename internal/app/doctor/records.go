@@ -212,33 +212,32 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 	return list
 }
 
-// order warns of records that come twice, and of timestamps that go back where
-// the order follows them.
-func (s *recordReport) order() {
+// order warns of duplicates, and with --merge ordered of timestamps that go back.
+func (r *recordReport) order() {
 	seen := map[string]bool{}
 	twice, back := 0, 0
 	last := map[stream.Partition]time.Time{}
 	var by time.Duration
-	for i := range s.recs {
-		r := &s.recs[i]
-		id := string(r.Key) + "\x00" + string(r.Value)
-		if seen[id] && len(bytes.TrimSpace(r.Value)) > 0 {
+	for i := range r.recs {
+		rec := &r.recs[i]
+		id := string(rec.Key) + "\x00" + string(rec.Value)
+		if seen[id] && len(bytes.TrimSpace(rec.Value)) > 0 {
 			twice++
 		}
 		seen[id] = true
-		p := stream.Partition{Topic: r.Topic, ID: r.Partition}
-		if r.Time.Before(last[p]) {
+		p := stream.Partition{Topic: rec.Topic, ID: rec.Partition}
+		if rec.Time.Before(last[p]) {
 			back++
-			by = max(by, last[p].Sub(r.Time))
+			by = max(by, last[p].Sub(rec.Time))
 		} else {
-			last[p] = r.Time
+			last[p] = rec.Time
 		}
 	}
-	if !few(twice, len(s.recs)) && len(s.recs) >= 100 {
-		s.warn("records", s.share(twice)+" are copies of others: each is learned from as often as it comes", "if a producer sends again after an error, set its enable.idempotence=true")
+	if !few(twice, len(r.recs)) && len(r.recs) >= 100 {
+		r.warn("records", r.share(twice)+" are duplicates: each copy is learned from", "if a producer sends again after an error, set its enable.idempotence=true")
 	}
-	if s.Source.Merge == kafkaio.MergeOrdered && back > 0 {
-		s.warn("records", fmt.Sprintf("the timestamps of %s are before that of a record in front of them, by up to %v: --merge ordered keeps the order inside a partition, so a late record holds its partition's next ones back", s.share(back), by),
-			"the order is the same in every run, and need not be mended; to have it by arrival, set --merge arrival")
+	if r.Source.Merge == kafkaio.MergeOrdered && back > 0 {
+		r.warn("records", fmt.Sprintf("%s are older than the record before them, by up to %v: --merge ordered keeps the order of each partition, so a late record delays the next ones of its partition", r.share(back), by),
+			"the order is the same in every run, so nothing has to be done; to read records as they arrive, set --merge arrival")
 	}
 }

@@ -135,13 +135,27 @@ func TestFormats(t *testing.T) {
 
 // Labels on a topic of their own are looked at for the examples, which have none.
 func TestTopicOfLabels(t *testing.T) {
-	for value, want := range map[string]string{`{"y":"no"}`: "ok records: the first 1 can be read as json", `{"z":1}`: "no record of topic l holds a label"} {
+	for _, c := range []struct{ setting, label, other, want string }{
+		{codec.Auto, `{"y":"no"}`, `{"y":"yes"}`, "ok records: the first 1 can be read as json"},
+		{codec.Auto, `{"z":1}`, `{"z":2}`, "no record of topic l holds a label"},
+		{"01", "0", `{"y":1}`, "ok records: the first 1 can be read as json"},
+		{"no,yes", "no", `{"y":"yes"}`, "ok records: the first 1 can be read as json"},
+		{"12", "0", "1", "the labels of topic l are 0,1, not those of --labels 12 train with map[labels:0,1]"},
+	} {
 		list := reportedWith(func(r *recordReport) {
-			r.Labels, r.Format.Labels = "l", codec.Auto
-			r.labels = []stream.Record{{Topic: "l", Value: []byte(value)}, {Topic: "l", Value: []byte(strings.ReplaceAll(value, "no", "yes"))}}
+			r.Labels, r.Format.Labels = "l", c.setting
+			r.labels = []stream.Record{{Topic: "l", Value: []byte(c.label)}, {Topic: "l", Value: []byte(c.other)}}
 		}, `{"x":[1,2]}`)
-		if len(list) != 1 || !strings.Contains(fmt.Sprintf("%s %s: %s", list[0].Severity, list[0].Subject, list[0].Text), want) {
-			t.Errorf("%s: %v, want %s", value, list, want)
+		if len(list) != 1 || !strings.Contains(fmt.Sprintf("%s %s: %s %s", list[0].Severity, list[0].Subject, list[0].Text, list[0].Remedy), c.want) {
+			t.Errorf("%v: %v", c, list)
 		}
+	}
+}
+
+// Settings for schemas are not mixed with those of another codec.
+func TestSchematicCodecStays(t *testing.T) {
+	list := reportedWith(func(r *recordReport) { r.Codec = "avro" }, `{"x":[1,2],"y":1}`, `{"x":[1,3],"y":-1}`)
+	if len(list) != 1 || list[0].Severity != Failure || strings.Contains(list[0].Remedy, "train with") {
+		t.Errorf("JSON with --codec avro: %v", list)
 	}
 }
