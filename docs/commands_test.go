@@ -25,7 +25,7 @@ func TestCommands(t *testing.T) {
 	}
 	flags := map[string]map[string]bool{"man": {}, "completion": {}}
 	for _, m := range listed.FindAllStringSubmatch(string(help), -1) {
-		flags[m[1]] = map[string]bool{"config": true, "log-level": true, "log-format": true, "quiet": true, "help": true}
+		flags[m[1]] = map[string]bool{"config": true, "log-level": true, "log-format": true, "quiet": true, "help": true, "help-all": true}
 	}
 	all := pages(t)
 	for _, m := range setting.FindAllStringSubmatch(all["docs/configuration.md"], -1) {

@@ -75,8 +75,8 @@ def words(text):
 def surface(program):
     """The commands of the program, the flags of each, and the options of each learner."""
     top = run(program, "--help")
-    names = re.findall(r"(?m)^  ([a-z]+) {2,}\S", top.split("Commands:")[1].split("\n\n")[0])
-    flags = {n: set(re.findall(r"(?m)^ +(?:-\w, )?--([a-z][a-z0-9-]*)", run(program, n, "--help"))) - {"help"} for n in names}
+    names = re.findall(r"(?m)^  ([a-z]+) {2,}\S", top)
+    flags = {n: set(re.findall(r"(?m)^ +(?:-\w, )?--([a-z][a-z0-9-]*)", run(program, n, "--help-all"))) - {"help", "help-all"} for n in names}
     learners = json.loads(run(program, "learners", "--json"))
     return flags, {l["name"]: len(l["options"]) for l in learners}
 

@@ -73,33 +73,37 @@ const (
 
 func compareCommand() *cli.Command {
 	return &cli.Command{
-		Name: "compare", Summary: "compare models of a topic on a live stream of labelled records",
+		Name: "compare", Summary: "rank the models of a topic on a live stream of labelled records",
 		Text: `
-Each record of --topics is scored by the newest version of every model, as
-predict would, and then its label is looked at. The models are those that the
-topic holds, aliases too, or those that --model-name lists; all are waited for.
-Compared are the records that all of them could read, and from which none of the
-versions in use has learned: where a trainer learns from the same topic, --start
-latest, the default, finds such records.
+Scores each labelled record of --topics with the newest version of every model,
+and prints a table that ranks them. The models are those of --model-name, or all
+in the topic, including aliases. To compare learners on a file, use
+streamsvm replay --learner scs,online,dsg.
 
-The table says how much worse than the best each one is, as bounds of the mean
-difference of their losses on the same records: errors, of a regression absolute
-errors, of which those count as 4 standard deviations of the first 200 labels
-that are more. The bounds hold for all pairs and however often one looks, with
-95 %, on a stream that drifts too. The rank is 1 more than the number of
-models that are better by these bounds: where there is no telling yet, it is the
-same.
+Only records that all models can read, and that none of the versions in use has
+learned from, are compared. If a trainer learns from the same topic, --start
+latest, the default, finds such records. The comparison waits until every model
+is there.
 
-It ends at --until-end, --max-records or a signal, with a last table. To compare
-learners on a file: replay --learner scs,online,dsg.`,
-		Example: "streamsvm compare --model-topic models --topics examples\n" +
-			"streamsvm compare --model-topic models --model-name clicks@champion,clicks,clicks2 --topics examples --json",
-		Common: []string{"brokers", "model-topic", "model-name", "topics", "start", "json"},
+The table says how much worse than the best each model is, as bounds of the mean
+difference of their losses on the same records. The loss is the error, or for
+regression the absolute error, capped at 4 standard deviations of the first 200
+labels. The bounds hold with 95 % for all pairs together, however often one
+looks, even on a stream that drifts. The rank is 1 more than the number of
+models that are better by these bounds; models that cannot be told apart have
+the same rank.
+
+It stops at --until-end, --max-records or a signal, and prints a last table.`,
+		Example: `
+streamsvm compare --model-topic models --topics examples
+streamsvm compare --model-topic models --topics examples --json \
+    --model-name clicks@champion,clicks,clicks2`,
+		Common: []string{"brokers", "model-topic", "model-name", "topics", "start", "until-end", "max-records", "json", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			o := &contest{}
 			f.Group("Model", func() {
 				f.StringVar(&o.modelTopic, "model-topic", "", "`TOPIC` to follow")
-				f.StringSliceVar(&o.names, "model-name", nil, "`NAMES` of the models, aliases as MODEL@ALIAS; default all in the topic")
+				f.StringSliceVar(&o.names, "model-name", nil, "`NAMES` of the models, aliases as MODEL@ALIAS, by default all in the topic")
 				o.trustFlags.define(f)
 				f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
 				f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")

@@ -53,8 +53,8 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 func (o *codecFlags) defineEvents(f *cli.Flags) {
 	o.events.Text = codec.Auto
 	f.Group("Format", func() {
-		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default y, label, target, class or outcome)")
-		f.Var(&o.events, "events", "auto takes records with named fields for events, and finds out their fields; vectors does not; or a `FILE` that describes the fields, in YAML")
+		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default: y, label, target, class or outcome)")
+		f.Var(&o.events, "events", "`FILE` that describes the fields of events, in YAML, or auto to infer them; with vectors, records with named fields are not events")
 	})
 }
 
@@ -279,10 +279,10 @@ type learnFlags struct {
 func (o *learnFlags) define(f *cli.Flags) {
 	o.set = cli.Pairs{}
 	f.Group("Learning", func() {
-		f.StringVar(&o.learner, "learner", "adaptive", "`NAME` of the learner, see streamsvm learners")
+		f.StringVar(&o.learner, "learner", "adaptive", "`NAME` of the learner; streamsvm learners lists them")
 		f.Suggest("learner", registry.Names())
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
-		f.Var(o.set, "set", "set an option of the learner, repeatable")
+		f.Var(o.set, "set", "set an option of the learner; repeatable")
 		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
 		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default what the learner does first")
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
@@ -442,8 +442,8 @@ type joinFlags struct {
 
 func (o *joinFlags) define(f *cli.Flags) {
 	f.Group("Labels that come later", func() {
-		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels in another topic")
-		f.Lookup("join").Usage = "key joins examples with the labels of another topic, by the keys of the records, or by id where they have none; none does not"
+		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels of another topic")
+		f.Lookup("join").Usage = "key joins examples with the labels of --labels-topic, by record key, or by id if there is no key; none does not join"
 		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
 		f.IntVar(&o.window, "join-window", 10000, "an example waits for its label until `N` more examples have come, a label for its example until N more labels have")
 	})

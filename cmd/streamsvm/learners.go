@@ -18,12 +18,12 @@ import (
 
 func learnersCommand() *cli.Command {
 	return &cli.Command{
-		Name: "learners", Args: "[NAME]", Words: registry.Names(), Summary: "list the learners, or the options of one", MaxArgs: 1,
+		Name: "learners", Args: "[NAME]", Words: registry.Names(), Summary: "list the learners, or show the options of one", MaxArgs: 1,
 		Example: "streamsvm learners scs\nstreamsvm learners scs --all",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var all, asJSON bool
 			f.Group("Output", func() {
-				f.BoolVar(&all, "all", false, "print all options of the learner, not only those that matter first")
+				f.BoolVar(&all, "all", false, "print all options of the learner, not only the most important ones")
 				f.BoolVar(&asJSON, "json", false, "print JSON")
 				f.Bool("markdown", false, "")
 				f.Lookup("markdown").Hidden = true

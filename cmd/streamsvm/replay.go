@@ -46,15 +46,22 @@ type replay struct {
 
 func replayCommand() *cli.Command {
 	return &cli.Command{
-		Name: "replay", Args: "FILE...", Summary: "learn from recordings or data files, each example tested first, without a broker",
+		Name: "replay", Args: "FILE...", Summary: "learn from files or recordings, and report how good the model is; needs no broker",
 		Text: `
+Learns from data files or recordings, in their order, and reports how good the
+model is. Every example is predicted before it is learned from, so the accuracy
+is that on unseen data. A recording gives the same model, to the bit, as train.
+
 Files are libsvm, json, csv or msgpack, plain, .gz or .zst, or recordings
-(.ssr); - is standard input. The prequential measures come from asking the model
-about every example before it learns from it, or with --delay, and with labels
-from another topic, when the example came and its label was not known. Further passes see examples that
-they know, so that with --passes only --test and --holdout tell the truth.`,
-		Example: "streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --model ijcnn1.ssm",
-		Common:  []string{"codec", "learner", "set", "test", "model", "json"},
+(.ssr); - is standard input. With --delay, and with labels from another topic,
+an example is predicted when it comes, before its label is known. With --passes,
+later passes see examples again, so only --test and --holdout give an honest
+accuracy.`,
+		Example: `
+streamsvm replay payments.csv --label is_fraud --model payments.ssm
+streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --report ./report
+streamsvm replay clicks.ssr --learner adaptive,scs,online`,
+		Common:  []string{"codec", "label", "learner", "set", "test", "holdout", "delay", "model", "report", "json", "config"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}
@@ -73,7 +80,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 			r.refuseFlags.define(f)
 			r.learnFlags.list = true
 			r.learnFlags.define(f)
-			f.Lookup("learner").Usage = "`NAME` of the learner, see streamsvm learners; or a list such as scs,online,dsg to compare several"
+			f.Lookup("learner").Usage = "`NAME` of the learner, or a list such as scs,online,dsg to compare them; streamsvm learners lists them"
 			f.Group("Output", func() {
 				f.StringSliceVar(&r.compare, "compare", nil, "the same as a list in --learner: compare several `LEARNERS` on the stream, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")

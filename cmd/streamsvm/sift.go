@@ -37,29 +37,33 @@ type sifter struct {
 
 func siftCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sift", Summary: "forward the records of topics that a trainer learns from, with weights for those left out",
+		Name: "sift", Summary: "forward only the records that the trainer still learns from, with weights",
 		Text: `
 Scores every record of --topics with the newest model and forwards to
---distilled-topic those that a trainer still learns from: those near the
-boundary or on the wrong side of it, and of the others a share, drawn by the
-place of the record. A header says with which probability p a record was
-forwarded; it counts 1/p, so that sums over what is forwarded are, but for
-noise, those over all. Where the line is drawn comes with the model: the trainer
-makes the plan.
+--distilled-topic those that the trainer still learns from, and a random sample
+of the rest with weights. The trainer then reads a smaller topic. Any number of
+processes share the topics as a --group; each needs its own --member.
 
-Any number of processes share the topics as a --group, each under a --member of
-its own. What is forwarded, the predictions if there is a --predictions-topic,
-and the positions are written in one transaction: readers of committed records
-see each decision once. A record goes to the partition that it comes from, so
-that the distilled topic has as many partitions as the others; a partition of it
-is in the order of its source. Records that cannot be decoded are forwarded as
-they are: the trainer makes dead letters of them.
+The trainer still learns from records near the boundary or on its wrong side. Of
+the others a share is forwarded, drawn by the record's place. A header gives the
+probability p of forwarding; the record counts 1/p, so that sums over the
+forwarded records equal those over all records, up to noise. The model says
+where to draw the line: the trainer plans it.
 
-A model that lags behind costs records, not accuracy: more are forwarded than
-need be. Without a model all are.`,
-		Example: "streamsvm sift --topics examples --model-topic models --distilled-topic distilled --group sift --member 0\n" +
-			"streamsvm train --topics distilled --model-topic models --checkpoint ./state",
-		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec"},
+Forwarded records, the predictions if there is a --predictions-topic, and the
+positions are written in one transaction: consumers that read committed records
+see each decision once. A record keeps its partition, so the distilled topic has
+as many partitions as the others, and each partition keeps the order of its
+source. Records that cannot be decoded are forwarded as they are: the trainer
+makes dead letters of them.
+
+A model that lags behind costs records, not accuracy: more records are forwarded
+than necessary. Without a model all of them are.`,
+		Example: `
+streamsvm sift --topics examples --model-topic models --distilled-topic distilled \
+    --group sift --member 0
+streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
+		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			p := &predict{sift: &sifter{}, maxBody: 1, maxRows: 1, output: "json"}
 			s := p.sift
@@ -67,7 +71,7 @@ need be. Without a model all are.`,
 			f.Group("Input", func() {
 				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to sift")
 				f.StringVar(&p.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.StringVar(&p.group, "group", "", "consumer `GROUP` that shares the partitions of --topics out among its processes, and keeps the positions")
+				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, /status.json, /metrics, /healthz and /readyz")
 			})
 			p.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")

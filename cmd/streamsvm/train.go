@@ -59,20 +59,30 @@ type train struct {
 
 func trainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "train", Summary: "learn from topics, keep checkpoints, publish the model: the service",
+		Name: "train", Summary: "learn from Kafka topics; keep checkpoints and publish the model as it improves",
 		Text: `
-The position in every partition is part of the checkpoint. After a crash at any
-moment training goes on from the newest valid one and arrives at the same state,
-to the bit, as if nothing had happened. SIGTERM writes a last checkpoint and
-ends with exit code 0.`,
-		Example: "streamsvm train --topics examples --codec libsvm --model-topic models --checkpoint ./state --listen 127.0.0.1:9100",
-		Common:  []string{"brokers", "topics", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "config"},
+Learns from labelled records on Kafka topics and publishes the model to another
+topic, which predict follows. After a crash, training resumes from the newest
+checkpoint and reaches the same state, to the bit, as if nothing had happened.
+
+A checkpoint includes the position in every partition. If the newest one is
+damaged, the one before it is used. SIGTERM writes a last checkpoint and exits
+with code 0.`,
+		Example: `
+# Events with named fields on a Kafka topic; one of the fields is the label.
+streamsvm train --brokers kafka-1:9092 --topics payments --label is_fraud \
+    --model-topic models --checkpoint ./state --listen 127.0.0.1:9100
+
+# Labels that come later, on a topic of their own, with the keys of the events.
+streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes --join key \
+    --model-topic models --checkpoint ./state`,
+		Common: []string{"brokers", "topics", "label", "labels-topic", "join", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "dry-run", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			var dry bool
 			t.define(f)
 			f.Group("Output", func() {
-				f.BoolVar(&dry, "dry-run", false, "only try whether everything is there and allowed, the first records can be decoded, and the checkpoint fits; change nothing")
+				f.BoolVar(&dry, "dry-run", false, "check connections, permissions, the first records and the checkpoint, without changing anything")
 			})
 			f.Check(t.check)
 			return func(ctx context.Context, c *cli.Call) error {

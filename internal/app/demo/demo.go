@@ -51,11 +51,11 @@ var scsOptions = map[string]string{"max_sample": "4096", "full": "window", "t_ma
 // Command returns the command. exit gives errors of kafkaio their exit codes.
 func Command(exit func(error) error) *cli.Command {
 	return &cli.Command{
-		Name: "demo", Summary: "see everything at work in a minute: broker, stream, training, checkpoints, model topic, predictions",
+		Name: "demo", Summary: "see the whole pipeline at work in a minute, on a built-in broker",
 		Text: `
-Nothing needs to be installed and nothing is left behind but a page with plots.
-All parts run in this process and talk over the Kafka protocol on the loopback
-interface, as they would to a cluster.`,
+Runs a broker, a producer, training with checkpoints, a model topic and
+predictions, all in this process and over the Kafka protocol. You need not
+install anything, and it leaves nothing behind but a page with plots.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			d := &demo{set: cli.Pairs{}, exit: exit}
 			f.Group("Demo", func() {
@@ -63,7 +63,7 @@ interface, as they would to a cluster.`,
 				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
 				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner")
 				f.Suggest("learner", registry.Names())
-				f.Var(d.set, "set", "set an option of the learner, repeatable")
+				f.Var(d.set, "set", "set an option of the learner; repeatable")
 				f.StringVar(&d.report, "report", "", "`DIR` for the page with plots; default a new temporary one")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
