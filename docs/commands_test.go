@@ -37,10 +37,7 @@ func TestCommands(t *testing.T) {
 	}
 	calls := 0
 	for page, md := range all {
-		var parts []string
-		for _, b := range fence.FindAllString(md, -1) {
-			parts = append(parts, b)
-		}
+		parts := fence.FindAllString(md, -1)
 		rest := fence.ReplaceAllString(md, "")
 		parts = append(parts, strings.Join(code4.FindAllString(rest, -1), "\n"))
 		for _, b := range inline.FindAllString(rest, -1) {

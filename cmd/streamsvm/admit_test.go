@@ -211,7 +211,7 @@ func TestBatches(t *testing.T) {
 	}
 	var alone [n]prediction
 	known := map[string]prediction{}
-	var objects, values, lists, amounts, countries []string
+	var objects, lists, amounts, countries []string
 	for i := range n {
 		object := fmt.Sprintf(`{"amount":%s,"country":%q}`, value(i), country[i%3])
 		if _, ok := known[object]; !ok && !bad[i] {
@@ -224,7 +224,6 @@ func TestBatches(t *testing.T) {
 		}
 		alone[i] = known[object]
 		objects = append(objects, object)
-		values = append(values, value(i))
 		lists = append(lists, fmt.Sprintf("[%q,%s]", country[i%3], value(i)))
 		amounts, countries = append(amounts, value(i)), append(countries, fmt.Sprintf("%q", country[i%3]))
 	}

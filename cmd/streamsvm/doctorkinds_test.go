@@ -317,18 +317,6 @@ func kinds() []kindOf {
 	}
 }
 
-// byY changes records by their labels, 0 or 1, which are those of dataSet.
-func byY(change func(r *stream.Record, y string)) func([]stream.Record) []stream.Record {
-	return func(recs []stream.Record) []stream.Record {
-		for i, e := range dataSet(false) {
-			if i < len(recs) {
-				change(&recs[i], e.y0())
-			}
-		}
-		return recs
-	}
-}
-
 // inTransactions writes a hundred records a transaction.
 func inTransactions(t *testing.T, brokers []string, recs []stream.Record) {
 	c := kafkatest.Client(t, brokers, kgo.TransactionalID("t-"+recs[0].Topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
