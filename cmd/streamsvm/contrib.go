@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/streamsvm/streamsvm/contrib/registry"
+import (
+	_ "github.com/streamsvm/streamsvm/contrib/baselines" // registers its learners
+	"github.com/streamsvm/streamsvm/contrib/registry"
+)
 
 // A build with -tags core leaves this file out. No other file imports contrib.
 

@@ -3,7 +3,7 @@ package sdca
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 

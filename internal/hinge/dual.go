@@ -3,7 +3,7 @@ package hinge
 import (
 	"slices"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rank"
+	"github.com/streamsvm/streamsvm/internal/rank"
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
