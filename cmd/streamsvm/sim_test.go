@@ -542,7 +542,7 @@ func (w *simWorld) supervise(role string, args []string, started func(*simProc))
 			break
 		}
 		switch {
-		case p.killed():
+		case p.killed(), p.wasTold() && p.code != 70:
 		case p.code == int(cli.OK):
 			return p
 		case p.code == int(cli.Fenced) && w.rival:
@@ -579,7 +579,7 @@ func (w *simWorld) serve(role string, ended <-chan struct{}, args ...string) {
 				}
 				return
 			case <-p.ended:
-				if p.killed() {
+				if p.killed() || p.wasTold() && p.code == int(cli.OK) {
 					break
 				}
 				if len(w.plan.Faults) == 0 || p.code != int(cli.Temporary) || life > 10 {

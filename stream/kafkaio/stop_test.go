@@ -40,7 +40,7 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := 0
-		host.OnWrite = func(int) *simkit.Fault {
+		host.OnWrite = func([]byte) *simkit.Fault {
 			if sent++; sent == 2 { // the first one adds the partition to the transaction
 				return &simkit.Fault{Part: 1, Dead: true}
 			}
