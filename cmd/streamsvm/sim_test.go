@@ -253,6 +253,8 @@ func simFailed(t *testing.T, seed uint64, wrong string, text []string) {
 		if least := simLeast.Load(); least == 0 || seed < least {
 			simLeast.Store(seed)
 			simLeastWhy = wrong
+			text = simGoroutines(text)
+			t.Log(strings.Join(text[:min(len(text), 1000)], "\n"))
 		}
 		return
 	}
