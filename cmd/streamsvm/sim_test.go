@@ -488,6 +488,7 @@ func (w *simWorld) job() map[string]string {
 	close(stop)
 	disturbed.Wait()
 	trainers.Wait() // a rival's that has started meanwhile
+	w.outages.Wait()
 	produced.Wait()
 	if j.Members > 0 && !t.Failed() {
 		w.awaitScored()

@@ -71,7 +71,7 @@ type simFault struct {
 
 // Kinds of faults, by what sets them off.
 var (
-	simNetworkFaults = []string{"kill at a send", "cut at a send", "slow send"}
+	simNetworkFaults = []string{"kill at a send", "cut at a send", "slow send", "broker killed at a send"}
 	simDiskFaults    = []string{"kill at a disk write", "power cut", "disk full", "disk error"}
 	simTimedFaults   = []string{"kill", "stopped", "broker gone at a stop", "connections cut", "isolated", "broker restarted", "broker killed", "leader moved", "coordinator moved", "request refused", "topic compacted", "rival starts"}
 )
@@ -149,7 +149,10 @@ func drawPlan(seed uint64) simPlan {
 		switch k := r.Float64(); {
 		case k < .3:
 			f.Kind = simNetworkFaults[r.IntN(len(simNetworkFaults))]
-			if one(.5) {
+			if f.Kind == "broker killed at a send" && (j.Nodes > 1 || f.Role != "trainer") {
+				f.Kind = "cut at a send"
+			}
+			if f.Kind == "broker killed at a send" || one(.5) {
 				f.Request = simRequests[r.IntN(len(simRequests))]
 				if f.Kind == "cut at a send" {
 					f.N = 1 + r.IntN(4) // clients try again

@@ -50,6 +50,8 @@ type simWorld struct {
 	trace    []string
 	failures []string
 	all      sync.WaitGroup // of processes
+	outages  sync.WaitGroup
+	steady   chan struct{} // holds an element unless the broker is down
 }
 
 // simSize is how much an undisturbed run does.
@@ -77,6 +79,8 @@ func newSimWorld(tb testing.TB, plan simPlan, size simSize, dir string) *simWorl
 	w := &simWorld{tb: tb, plan: plan, size: size, net: simkit.NewNetwork(plan.Seed), dir: dir, rand: rand.New(rand.NewPCG(plan.Seed, 4)),
 		disk: simkit.NewDisk(), hits: map[int]int{}, counts: map[string]int{}, injected: map[string]int{}}
 	w.rival = slices.ContainsFunc(plan.Faults, func(f simFault) bool { return f.Kind == "rival starts" })
+	w.steady = make(chan struct{}, 1)
+	w.steady <- struct{}{}
 	w.net.Prompt = plan.Job.Nodes > 1
 	w.startBroker()
 	return w
@@ -116,6 +120,18 @@ func (w *simWorld) startBroker() {
 	w.mu.Lock()
 	w.broker = b
 	w.mu.Unlock()
+}
+
+// restart stops the broker, as SIGKILL does if it is to be killed, and starts it after
+// a while.
+func (w *simWorld) restart(kill bool, after time.Duration) {
+	w.broker.Close()
+	if kill {
+		_ = os.Remove(filepath.Join(w.dir, "closed"))
+	}
+	time.Sleep(after)
+	w.startBroker()
+	w.logf("the broker is back")
 }
 
 // client returns one for what surrounds the job, which nothing disturbs.
@@ -284,6 +300,14 @@ func (w *simWorld) onWrite(p *simProc, b []byte) *simkit.Fault {
 		return &simkit.Fault{Part: f.Part, Dead: true}
 	case "cut at a send":
 		return &simkit.Fault{Part: f.Part, Reset: true}
+	case "broker killed at a send":
+		w.outages.Go(func() {
+			time.Sleep(time.Duration(f.Part * float64(2*time.Millisecond))) // before the request arrives, or after
+			<-w.steady
+			w.restart(true, f.For)
+			w.steady <- struct{}{}
+		})
+		return nil
 	}
 	return &simkit.Fault{Part: 1, Stall: f.For}
 }
@@ -481,6 +505,7 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 			return
 		case <-time.After(time.Until(began.Add(d.at))):
 		}
+		<-w.steady
 		f := w.plan.Faults[d.i]
 		w.mu.Lock()
 		w.injected[f.Kind]++
@@ -505,18 +530,12 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 				p.host.Isolate(f.For)
 			}
 		case "broker restarted", "broker killed", "broker gone at a stop":
-			w.broker.Close()
 			if f.Kind == "broker gone at a stop" {
 				for _, p := range w.running(f.Role) {
 					p.stop()
 				}
 			}
-			if f.Kind == "broker killed" {
-				_ = os.Remove(filepath.Join(w.dir, "closed"))
-			}
-			time.Sleep(f.For)
-			w.startBroker()
-			w.logf("the broker is back")
+			w.restart(f.Kind == "broker killed", f.For)
 		case "leader moved":
 			c.ShufflePartitionLeaders()
 		case "coordinator moved":
@@ -543,5 +562,6 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 		case "rival starts":
 			rival()
 		}
+		w.steady <- struct{}{}
 	}
 }
