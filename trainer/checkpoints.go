@@ -41,7 +41,6 @@ type store interface {
 	ClaimAbove(ctx context.Context, above uint64) (epoch uint64, err error)
 	Load() (*checkpoint.Snapshot, error)
 	ID() string
-	Check() error
 }
 
 // openStore looks at the checkpoints.
@@ -55,7 +54,7 @@ func (r *run) openStore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.store = s
+		r.store, r.owned = s, func(context.Context) error { return s.Check() }
 	}
 	return nil
 }
@@ -76,7 +75,7 @@ func (r *run) openStateTopic(ctx context.Context, topic string) error {
 		return err
 	}
 	r.closers = append(r.closers, s.Close)
-	r.store = s
+	r.store, r.owned = s, s.Check
 	return nil
 }
 
@@ -126,7 +125,7 @@ func (r *run) load(ctx context.Context) (err error) {
 
 // check fails if another run has taken over.
 func (r *run) check(ctx context.Context) error {
-	err := r.store.Check()
+	err := r.owned(ctx)
 	if err == nil && r.models != nil {
 		err = r.models.Check(ctx)
 	}

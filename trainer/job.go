@@ -186,7 +186,9 @@ type run struct {
 	engineConfig engine.Config
 	snap         *checkpoint.Snapshot // where the run goes on from; nil at a first start
 	// store and models are nil where there are to be none.
-	store  store
+	store store
+	// owned fails if another run has claimed the checkpoints.
+	owned  func(context.Context) error
 	models *modeltopic.Publisher
 	// closers end what start has opened, the last one first.
 	closers []func() error
@@ -367,7 +369,7 @@ func (r *run) openDeadLetters(ctx context.Context) error {
 		Mark: r.meta(engine.MetaDeadLetters),
 	}
 	if r.store != nil {
-		o.ID, o.Owned = r.store.ID(), r.store.Check
+		o.ID, o.Owned = r.store.ID(), r.owned
 	}
 	if r.snap != nil {
 		o.Restored, o.From = true, r.snap.Header.Offsets

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -31,6 +33,7 @@ var (
 	simSeeds = flag.Int("sim.seeds", 200, "how many seeds TestSimulation runs")
 	simFirst = flag.Uint64("sim.first", 1, "the first seed of TestSimulation")
 	simRun   = flag.String("sim.plan", "", "a plan of TestSimulation, in JSON, to run in place of seeds")
+	simStop  = flag.Bool("sim.stop", false, "stop at the first seed of TestSimulation that fails; do not shrink its plan")
 	simTrace = flag.Bool("sim.trace", false, "print what happens in each run")
 	simWork  = flag.Int("sim.stride", 0, "of TestSimulationWorker: run one seed in so many")
 )
@@ -57,6 +60,9 @@ func TestSimulation(t *testing.T) {
 		done.Go(func() { all[i] = simWorkers(t, *simFirst+uint64(i), *simFirst+uint64(n), workers) })
 	}
 	done.Wait()
+	if n := simLeast.Load(); n > 0 {
+		t.Errorf("seed %d: %s", n, simLeastWhy)
+	}
 	total := simOutcome{Faults: map[string]int{}}
 	for _, o := range all {
 		total.Runs += o.Runs
@@ -82,11 +88,19 @@ func TestSimulation(t *testing.T) {
 type simOutcome struct {
 	Seed    uint64
 	Failed  bool
+	Wrong   string // the first thing that is wrong
 	Runs    int
 	Faults  map[string]int
 	Virtual time.Duration
 	stuck   []uint64 // seeds in which time stood still
 }
+
+// The smallest seed that has failed, where -sim.stop is given, and why.
+var (
+	simLeast    atomic.Uint64 // 0: none
+	simLeastMu  sync.Mutex
+	simLeastWhy string
+)
 
 // simPatience is how long, in real time, a worker may say nothing.
 const simPatience = time.Minute
@@ -103,7 +117,7 @@ func simWorkers(t *testing.T, from, to uint64, stride int) simOutcome {
 		next := from
 		cmd, lines := simProcess(t, "-sim.first", fmt.Sprint(from), "-sim.seeds", fmt.Sprint((to-from+uint64(stride)-1)/uint64(stride)), "-sim.stride", fmt.Sprint(stride))
 		var text []string
-		hung := false
+		hung, wrong := false, ""
 		for open := true; open; {
 			select {
 			case line, ok := <-lines:
@@ -121,11 +135,18 @@ func simWorkers(t *testing.T, from, to uint64, stride int) simOutcome {
 						total.Faults[k] += n
 					}
 					if o.Failed {
-						simFailed(t, o.Seed, text)
+						simFailed(t, o.Seed, o.Wrong, text)
 					}
 					next, text = o.Seed+uint64(stride), nil
+					if least := simLeast.Load(); least > 0 && next > least {
+						_ = cmd.Process.Kill()
+						next = to
+					}
 				} else if !strings.HasPrefix(line, simBegins) {
 					text = append(text, line)
+					if wrong == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "does not end")) {
+						wrong = line
+					}
 				}
 			case <-time.After(simPatience):
 				hung = true
@@ -140,7 +161,13 @@ func simWorkers(t *testing.T, from, to uint64, stride int) simOutcome {
 		case hung && simStoodStill(text):
 			total.stuck = append(total.stuck, next)
 		default:
-			simFailed(t, next, text)
+			if hung {
+				wrong = fmt.Sprintf("nothing happens for %v of real time", simPatience)
+			}
+			simFailed(t, next, wrong, text)
+			if *simStop {
+				return total
+			}
 		}
 		total.Runs++
 		from = next + uint64(stride)
@@ -213,7 +240,18 @@ func simProcess(t *testing.T, args ...string) (*exec.Cmd, <-chan string) {
 }
 
 // simFailed reports a seed, and the smallest plan like it that fails too.
-func simFailed(t *testing.T, seed uint64, text []string) {
+func simFailed(t *testing.T, seed uint64, wrong string, text []string) {
+	if *simStop {
+		simLeastMu.Lock()
+		defer simLeastMu.Unlock()
+		if least := simLeast.Load(); least == 0 || seed < least {
+			simLeast.Store(seed)
+			simLeastWhy = wrong
+			text = simGoroutines(text)
+			t.Log(strings.Join(text[:min(len(text), 1000)], "\n"))
+		}
+		return
+	}
 	plan := drawPlan(seed)
 	if *simRun != "" {
 		if err := json.Unmarshal([]byte(*simRun), &plan); err != nil {
@@ -319,9 +357,26 @@ func simulate(t *testing.T, plan simPlan, total *simOutcome, log *strings.Builde
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		if got[k] != want[k] {
 			t.Fail()
+			total.Wrong = cmp.Or(total.Wrong, fmt.Sprintf("%s with faults: %s", k, simDifference(got[k], want[k])))
 			fmt.Fprintf(log, "%s with faults:\n%s\nwithout:\n%s\n", k, got[k], want[k])
 		}
 	}
+}
+
+// simDifference returns the first line of got that differs from want's, and that one.
+func simDifference(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a):
+			return fmt.Sprintf("there is no %q", b[i])
+		case i >= len(b):
+			return fmt.Sprintf("%q, which is not there without them", a[i])
+		case a[i] != b[i]:
+			return fmt.Sprintf("%q, without them: %q", a[i], b[i])
+		}
+	}
+	return ""
 }
 
 // runPlan runs the plan in a bubble. It returns what does not depend on faults, by
@@ -339,6 +394,7 @@ func runPlan(t *testing.T, plan simPlan, size simSize, total *simOutcome, log *s
 			total.Virtual += time.Since(time.UnixMilli(simStart))
 			for _, line := range w.failures {
 				fmt.Fprintln(log, line)
+				total.Wrong = cmp.Or(total.Wrong, line)
 			}
 			if t.Failed() || *simTrace {
 				fmt.Fprintf(log, "plan: %s\n", plan)
@@ -426,6 +482,7 @@ func (w *simWorld) job() map[string]string {
 	close(stop)
 	disturbed.Wait()
 	trainers.Wait() // a rival's that has started meanwhile
+	w.outages.Wait()
 	produced.Wait()
 	if j.Members > 0 && !t.Failed() {
 		w.awaitScored()
@@ -482,7 +539,7 @@ func (w *simWorld) supervise(role string, args []string, started func(*simProc))
 			break
 		}
 		switch {
-		case p.killed():
+		case p.killed(), p.wasTold() && p.code != 70:
 		case p.code == int(cli.OK):
 			return p
 		case p.code == int(cli.Fenced) && w.rival:
@@ -519,7 +576,7 @@ func (w *simWorld) serve(role string, ended <-chan struct{}, args ...string) {
 				}
 				return
 			case <-p.ended:
-				if p.killed() {
+				if p.killed() || p.wasTold() && p.code == int(cli.OK) {
 					break
 				}
 				if len(w.plan.Faults) == 0 || p.code != int(cli.Temporary) || life > 10 {

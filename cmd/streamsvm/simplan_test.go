@@ -31,6 +31,9 @@ type simJob struct {
 	Nodes      int    `json:"nodes"`
 	Malformed  int    `json:"malformed,omitempty"` // one record in so many; 0: none
 	Tombstones bool   `json:"tombstones,omitempty"`
+	Large      bool   `json:"large,omitempty"` // some malformed records have a feature at the limit
+	Rare       bool   `json:"rare,omitempty"`  // the last class is rare
+	Turn       int    `json:"turn,omitempty"`  // from this record on labels are reversed; 0: never
 	Unlabelled bool   `json:"unlabelled,omitempty"`
 	Jumps      bool   `json:"jumps,omitempty"` // of the producer's clock
 
@@ -62,15 +65,20 @@ type simFault struct {
 	Part float64       `json:"part,omitempty"` // of the bytes written that still arrive
 	For  time.Duration `json:"for,omitempty"`
 	How  string        `json:"how,omitempty"` // a crash of the disk, an error
-	N    int           `json:"n,omitempty"`
+	N    int           `json:"n,omitempty"`   // how many times
+	// Request is the only kind of request that a fault at a send hits; "" is any.
+	Request string `json:"request,omitempty"`
 }
 
 // Kinds of faults, by what sets them off.
 var (
-	simNetworkFaults = []string{"kill at a send", "cut at a send", "slow send"}
+	simNetworkFaults = []string{"kill at a send", "cut at a send", "slow send", "broker killed at a send"}
 	simDiskFaults    = []string{"kill at a disk write", "power cut", "disk full", "disk error"}
-	simTimedFaults   = []string{"kill", "connections cut", "isolated", "broker restarted", "broker killed", "leader moved", "coordinator moved", "request refused", "topic compacted", "rival starts"}
+	simTimedFaults   = []string{"kill", "stopped", "broker gone at a stop", "connections cut", "isolated", "broker restarted", "broker killed", "leader moved", "coordinator moved", "request refused", "topic compacted", "rival starts"}
 )
+
+// simRequests are those of transactions.
+var simRequests = []string{"InitProducerID", "AddPartitionsToTxn", "Produce", "TxnOffsetCommit", "EndTxn", "EndTxn"}
 
 // simRefusals are answers of a broker that clients must cope with.
 var simRefusals = []string{
@@ -102,6 +110,10 @@ func drawPlan(seed uint64) simPlan {
 		j.Malformed = 5 + r.IntN(60)
 	}
 	j.Tombstones, j.Unlabelled, j.Jumps = one(.2), one(.3), one(.15)
+	j.Large, j.Rare = one(.3), one(.2)
+	if one(.5) {
+		j.Turn = 100 + r.IntN(200)
+	}
 	if one(.4) {
 		j.LabelPartitions, j.Delay, j.Window = 1+r.IntN(3), 1+r.IntN(200), 10+r.IntN(400)
 	}
@@ -141,6 +153,15 @@ func drawPlan(seed uint64) simPlan {
 		switch k := r.Float64(); {
 		case k < .3:
 			f.Kind = simNetworkFaults[r.IntN(len(simNetworkFaults))]
+			if f.Kind == "broker killed at a send" && (j.Nodes > 1 || f.Role != "trainer") {
+				f.Kind = "cut at a send"
+			}
+			if f.Kind == "broker killed at a send" || one(.5) {
+				f.Request = simRequests[r.IntN(len(simRequests))]
+				if f.Kind == "cut at a send" {
+					f.N = 1 + r.IntN(4) // clients try again
+				}
+			}
 		case k < .5 && j.State == "dir" && f.Role == "trainer":
 			f.Kind = simDiskFaults[r.IntN(len(simDiskFaults))]
 			f.How = []string{"lose", "keep", "names", "zeros", "random"}[r.IntN(5)]
@@ -153,11 +174,17 @@ func drawPlan(seed uint64) simPlan {
 			if f.Kind == "broker killed" && j.Nodes > 1 { // the built-in broker is one
 				f.Kind = "broker restarted"
 			}
+			if f.Kind == "broker gone at a stop" {
+				f.For = simGrace + 10*time.Second
+			}
 			if f.Kind == "rival starts" && slices.ContainsFunc(p.Faults, func(x simFault) bool { return x.Kind == f.Kind }) {
 				f.Kind = "kill"
 			}
 		}
 		p.Faults = append(p.Faults, f)
+		if f.Kind == "rival starts" && one(.5) { // while the first one is thought dead
+			p.Faults = append(p.Faults, simFault{Kind: "isolated", Role: "trainer", At: f.At * r.Float64(), For: time.Duration(r.ExpFloat64() * float64(5*time.Second))})
+		}
 	}
 	return p
 }
@@ -210,6 +237,12 @@ func (p simPlan) stream() []*kgo.Record {
 				class++
 			}
 		}
+		if j.Rare && class == j.Classes-1 && r.IntN(15) > 0 {
+			class = 0
+		}
+		if j.Turn > 0 && i >= j.Turn {
+			z, class = 10-z, max(0, j.Classes-1-class)
+		}
 		label := fmt.Sprintf("%q", classes[class])
 		switch {
 		case j.Classes == 0:
@@ -242,6 +275,11 @@ func (p simPlan) stream() []*kgo.Record {
 		switch {
 		case j.Malformed > 0 && i > 30 && r.IntN(j.Malformed) == 0:
 			value = [][]byte{[]byte(`{"amount":`), {0xff, 0xfe, 0}, []byte("[1,2,3"), []byte(`{"x":"NaNsense"`), {}}[r.IntN(5)]
+		case j.Large && i > 30 && r.IntN(40) == 0:
+			large := []string{"1e18", "9.9e17", "-1e18", "1e19", "1e-30"}[r.IntN(5)]
+			if value = []byte(`{"x":[` + large + `,0,0,1],"y":` + label + `}`); j.Events {
+				value = []byte(`{"amount":` + large + `,"country":"DE","hour":3,"customer":{"vip":true},"y":` + label + `}`)
+			}
 		case j.Tombstones && i > 30 && r.IntN(25) == 0:
 			value = nil
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ type simWorld struct {
 	mu       sync.Mutex
 	broker   *broker.Broker // nil while it is down
 	disk     *simkit.Disk
-	procs    []*simProc // all that were started
-	done     map[int]bool
+	procs    []*simProc     // all that were started
+	hits     map[int]int    // how often each fault has struck
 	counts   map[string]int // writes and operations, by role
 	rival    bool           // one is to be, or was, started
 	over     bool           // the run has taken too long
@@ -49,6 +50,8 @@ type simWorld struct {
 	trace    []string
 	failures []string
 	all      sync.WaitGroup // of processes
+	outages  sync.WaitGroup
+	steady   chan struct{} // holds an element unless the broker is down
 }
 
 // simSize is how much an undisturbed run does.
@@ -69,12 +72,15 @@ type simProc struct {
 	code     int
 	out, err buffer
 	dead     bool // killed; guarded by w.mu
+	told     bool // by a fault, to end; guarded by w.mu
 }
 
 func newSimWorld(tb testing.TB, plan simPlan, size simSize, dir string) *simWorld {
 	w := &simWorld{tb: tb, plan: plan, size: size, net: simkit.NewNetwork(plan.Seed), dir: dir, rand: rand.New(rand.NewPCG(plan.Seed, 4)),
-		disk: simkit.NewDisk(), done: map[int]bool{}, counts: map[string]int{}, injected: map[string]int{}}
+		disk: simkit.NewDisk(), hits: map[int]int{}, counts: map[string]int{}, injected: map[string]int{}}
 	w.rival = slices.ContainsFunc(plan.Faults, func(f simFault) bool { return f.Kind == "rival starts" })
+	w.steady = make(chan struct{}, 1)
+	w.steady <- struct{}{}
 	w.net.Prompt = plan.Job.Nodes > 1
 	w.startBroker()
 	return w
@@ -114,6 +120,18 @@ func (w *simWorld) startBroker() {
 	w.mu.Lock()
 	w.broker = b
 	w.mu.Unlock()
+}
+
+// restart stops the broker, as SIGKILL does if it is to be killed, and starts it after
+// a while.
+func (w *simWorld) restart(kill bool, after time.Duration) {
+	w.broker.Close()
+	if kill {
+		_ = os.Remove(filepath.Join(w.dir, "closed"))
+	}
+	time.Sleep(after)
+	w.startBroker()
+	w.logf("the broker is back")
 }
 
 // client returns one for what surrounds the job, which nothing disturbs.
@@ -162,7 +180,7 @@ func (w *simWorld) produce(took time.Duration) {
 func (w *simWorld) start(role string, args ...string) *simProc {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &simProc{w: w, role: role, host: w.net.Host(role), cancel: cancel, ended: make(chan struct{})}
-	p.host.OnWrite = func(int) *simkit.Fault { return w.onWrite(p) }
+	p.host.OnWrite = func(b []byte) *simkit.Fault { return w.onWrite(p, b) }
 	p.host.OnDead(func() { p.die() })
 	w.mu.Lock()
 	p.mount = &simMount{disk: w.disk, p: p, locks: map[string]func() error{}}
@@ -219,8 +237,33 @@ func (w *simWorld) powerCut(how string) {
 	}
 }
 
+// stop tells the process to end, as SIGTERM does, and checks that it does so.
+func (p *simProc) stop() {
+	p.w.mu.Lock()
+	p.told = true
+	p.w.mu.Unlock()
+	p.cancel()
+	p.w.all.Go(func() {
+		select {
+		case <-p.ended:
+		case <-time.After(simGrace):
+			p.w.errorf("%s has not ended %v after SIGTERM", p.role, simGrace)
+		}
+	})
+}
+
+// simGrace is how long a process may take to end: two times its shutdown timeout,
+// and a little more.
+const simGrace = time.Minute
+
+func (p *simProc) wasTold() bool {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	return p.told
+}
+
 // take returns the fault that is due at this operation of the role, of which what
-// counts the operations: "write" to the network or "disk".
+// counts the operations: "write" to the network, "disk", or a request's name.
 func (w *simWorld) take(role, what string, kinds []string) *simFault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,27 +275,39 @@ func (w *simWorld) take(role, what string, kinds []string) *simFault {
 	}
 	for i := range w.plan.Faults {
 		f := &w.plan.Faults[i]
-		if w.done[i] || f.Role != role || !slices.Contains(kinds, f.Kind) || w.counts[key] < int(f.At*float64(total)) {
+		if w.hits[i] >= max(f.N, 1) || f.Role != role || cmp.Or(f.Request, what) != what || f.Request == "" && what != "write" && what != "disk" || !slices.Contains(kinds, f.Kind) || w.counts[key] < int(f.At*float64(total)) {
 			continue
 		}
-		w.done[i] = true
-		w.injected[f.Kind]++
+		if w.hits[i]++; w.hits[i] == 1 {
+			w.injected[f.Kind]++
+		}
 		return f
 	}
 	return nil
 }
 
-func (w *simWorld) onWrite(p *simProc) *simkit.Fault {
+func (w *simWorld) onWrite(p *simProc, b []byte) *simkit.Fault {
 	f := w.take(p.role, "write", simNetworkFaults)
+	if key := simkit.RequestKey(b); f == nil && key >= 0 {
+		f = w.take(p.role, kmsg.NameForKey(key), simNetworkFaults)
+	}
 	if f == nil {
 		return nil
 	}
-	w.logf("%s: %s, %.2f of it sent", p.role, f.Kind, f.Part)
+	w.logf("%s: %s %s, %.2f of it sent", p.role, f.Kind, f.Request, f.Part)
 	switch f.Kind {
 	case "kill at a send":
 		return &simkit.Fault{Part: f.Part, Dead: true}
 	case "cut at a send":
 		return &simkit.Fault{Part: f.Part, Reset: true}
+	case "broker killed at a send":
+		w.outages.Go(func() {
+			time.Sleep(time.Duration(f.Part * float64(2*time.Millisecond))) // before the request arrives, or after
+			<-w.steady
+			w.restart(true, f.For)
+			w.steady <- struct{}{}
+		})
+		return nil
 	}
 	return &simkit.Fault{Part: 1, Stall: f.For}
 }
@@ -450,9 +505,9 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 			return
 		case <-time.After(time.Until(began.Add(d.at))):
 		}
+		<-w.steady
 		f := w.plan.Faults[d.i]
 		w.mu.Lock()
-		w.done[d.i] = true
 		w.injected[f.Kind]++
 		w.mu.Unlock()
 		w.logf("%s %s %s for %v", f.Kind, f.Role, f.How, f.For)
@@ -462,6 +517,10 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 			for _, p := range w.running(f.Role) {
 				p.kill()
 			}
+		case "stopped":
+			for _, p := range w.running(f.Role) {
+				p.stop()
+			}
 		case "connections cut":
 			for _, p := range w.running(f.Role) {
 				p.host.Reset()
@@ -470,14 +529,13 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 			for _, p := range w.running(f.Role) {
 				p.host.Isolate(f.For)
 			}
-		case "broker restarted", "broker killed":
-			w.broker.Close()
-			if f.Kind == "broker killed" {
-				_ = os.Remove(filepath.Join(w.dir, "closed"))
+		case "broker restarted", "broker killed", "broker gone at a stop":
+			if f.Kind == "broker gone at a stop" {
+				for _, p := range w.running(f.Role) {
+					p.stop()
+				}
 			}
-			time.Sleep(f.For)
-			w.startBroker()
-			w.logf("the broker is back")
+			w.restart(f.Kind == "broker killed", f.For)
 		case "leader moved":
 			c.ShufflePartitionLeaders()
 		case "coordinator moved":
@@ -504,5 +562,6 @@ func (w *simWorld) disturb(ended <-chan struct{}, rival func()) {
 		case "rival starts":
 			rival()
 		}
+		w.steady <- struct{}{}
 	}
 }

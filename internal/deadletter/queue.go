@@ -78,7 +78,7 @@ type Options struct {
 	// ID is the job's; empty is one that nobody else has. Owned, if not nil,
 	// returns an error if another process does the job.
 	ID    string
-	Owned func() error
+	Owned func(context.Context) error
 	// Restored: there is a checkpoint, with these positions and this mark,
 	// which is empty if no letters were kept then.
 	Restored bool
@@ -261,7 +261,7 @@ func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []strea
 		var rest []stream.Record // where some are there: the others
 		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) {
 			if !d.t.Held() { // to take the id may undo what can be seen now
-				return false, d.owned()
+				return false, d.owned(ctx)
 			}
 			absent, err := d.look(ctx, marks, letters)
 			if rest = nil; len(absent) < len(letters) {
@@ -278,16 +278,16 @@ func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []strea
 }
 
 // owned returns why the letters are not to be written, if they are not.
-func (d *Queue) owned() error {
+func (d *Queue) owned(ctx context.Context) error {
 	if d.opt.Owned == nil {
 		return nil
 	}
-	return d.opt.Owned()
+	return d.opt.Owned(ctx)
 }
 
 // look returns those of the letters that are not there. The id is held.
 func (d *Queue) look(ctx context.Context, marks stream.Offsets, letters []stream.Record) (absent []stream.Record, err error) {
-	if err := d.owned(); err != nil {
+	if err := d.owned(ctx); err != nil {
 		return letters, err
 	}
 	type letter struct {

@@ -12,11 +12,20 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/testkit/simkit"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // TestWriteEndsWithItsContext: a write whose records have been sent, but not answered,
-// because the broker has gone, ends when its context does.
+// ends when its context does, and with its error.
 func TestWriteEndsWithItsContext(t *testing.T) {
+	for request, name := range []string{"AddPartitionsToTxn", "Produce", "EndTxn"} {
+		t.Run(name, func(t *testing.T) { writeEnds(t, request+1) })
+	}
+}
+
+// writeEnds leaves the nth request of a write without an answer.
+func writeEnds(t *testing.T, n int) {
 	synctest.Test(t, func(t *testing.T) {
 		network := simkit.NewNetwork(1)
 		b, err := broker.Start(broker.Options{Addr: "127.0.0.1:9092", Listen: network.Listen, Dial: network.Host("broker").Dial})
@@ -40,9 +49,9 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := 0
-		host.OnWrite = func(int) *simkit.Fault {
-			if sent++; sent == 2 { // the first one adds the partition to the transaction
-				return &simkit.Fault{Part: 1, Dead: true}
+		host.OnWrite = func([]byte) *simkit.Fault {
+			if sent++; sent == n {
+				return &simkit.Fault{Part: 1, Stall: time.Hour} // no answer
 			}
 			return nil
 		}
@@ -56,4 +65,25 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 			t.Errorf("it ends after %v", d)
 		}
 	})
+}
+
+// What a write fails with after its context has ended is the context's error, whatever
+// the client calls it that it was closed, but not where the brokers have refused.
+func TestErrorOfStoppedWrite(t *testing.T) {
+	w := &Transactor{}
+	live := t.Context()
+	stopped, cancel := context.WithCancel(live)
+	cancel()
+	died := errors.New("the broker connection has died")
+	for _, c := range []struct {
+		ctx       context.Context
+		err, want error
+	}{
+		{stopped, died, context.Canceled}, {stopped, kgo.ErrClientClosed, context.Canceled}, {stopped, kerr.ProducerFenced, ErrFenced},
+		{live, died, died}, {live, kgo.ErrClientClosed, kgo.ErrClientClosed}, {live, kerr.ProducerFenced, ErrFenced},
+	} {
+		if err := w.failed(c.ctx, c.err); !errors.Is(err, c.want) {
+			t.Errorf("%v: %v, want %v", c.err, err, c.want)
+		}
+	}
 }

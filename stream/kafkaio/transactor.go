@@ -118,10 +118,7 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	defer func() {
 		if err != nil {
 			t.drop()
-			if ctx.Err() != nil && errors.Is(err, kgo.ErrClientClosed) {
-				err = ctx.Err()
-			}
-			err = t.explain(err)
+			err = t.failed(ctx, err)
 		}
 	}()
 	if err := t.kgo.BeginTransaction(); err != nil {
@@ -143,6 +140,16 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	}
 	crash.Hold()
 	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
+}
+
+// failed explains an error of a write. Once its context has ended, the client has been
+// closed, and fails with whatever was under way, which says nothing. An answer of the
+// brokers does.
+func (t *Transactor) failed(ctx context.Context, err error) error {
+	if ke := (*kerr.Error)(nil); ctx.Err() != nil && !errors.As(err, &ke) {
+		err = ctx.Err()
+	}
+	return t.explain(err)
 }
 
 // Lost reports whether somebody else has taken the id, as far as brokers say,

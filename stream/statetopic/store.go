@@ -377,9 +377,9 @@ func (s *Store) look(ctx context.Context) error {
 }
 
 // Check returns an error that is checkpoint.ErrFenced if somebody else has
-// claimed the state since Claim.
-func (s *Store) Check() error {
-	ctx, cancel := context.WithTimeout(context.Background(), checkFor)
+// claimed the state since Claim. It takes 10 s at most.
+func (s *Store) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkFor)
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -17,7 +18,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/internal/testkit/simkit"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
@@ -149,7 +152,7 @@ func TestFenced(t *testing.T) {
 			t.Errorf("identity %s, then %s in epoch %d", a.ID(), b.ID(), b.Epoch())
 		}
 		if id == "" {
-			if err := a.Check(); !errors.Is(err, checkpoint.ErrFenced) {
+			if err := a.Check(t.Context()); !errors.Is(err, checkpoint.ErrFenced) {
 				t.Errorf("Check says %v", err)
 			}
 		}
@@ -157,10 +160,10 @@ func TestFenced(t *testing.T) {
 		if want := (*FencedError)(nil); !errors.Is(err, checkpoint.ErrFenced) || !errors.As(err, &want) || want.Epoch != 2 || want.Own != 1 {
 			t.Errorf("Save says %v", err)
 		}
-		if err := a.Check(); !errors.Is(err, checkpoint.ErrFenced) {
+		if err := a.Check(t.Context()); !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("Check says %v", err)
 		}
-		if err := b.Check(); err != nil {
+		if err := b.Check(t.Context()); err != nil {
 			t.Errorf("the new owner's Check says %v", err)
 		}
 		save(t, b, snapshot(3, 5000))
@@ -192,7 +195,7 @@ func TestGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(other.Take(t.Context()), other.Close(), s.Check()); err != nil {
+		if err := errors.Join(other.Take(t.Context()), other.Close(), s.Check(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		save(t, s, snapshot(2+i, 9000))
@@ -556,6 +559,38 @@ func FuzzContents(f *testing.F) {
 			if _, err := c.read(slot); err == nil {
 				t.Error("two records of noise are a snapshot")
 			}
+		}
+	})
+}
+
+// A Check while no broker answers ends when its context does: one that stops must not
+// wait for it.
+func TestCheckEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := simkit.NewNetwork(1)
+		b, err := broker.Start(broker.Options{Addr: "127.0.0.1:9092", Listen: network.Listen, Dial: network.Host("broker").Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options([]string{b.Addr()}, "s")
+		o.Dial = network.Host("trainer").Dial
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Claim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.Check(ctx); err == nil || errors.Is(err, checkpoint.ErrFenced) {
+			t.Errorf("%v", err)
+		}
+		if d := time.Since(began); d > 3*time.Second { // of virtual time
+			t.Errorf("it takes %v", d)
 		}
 	})
 }

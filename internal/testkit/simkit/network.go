@@ -108,11 +108,10 @@ type Fault struct {
 type Host struct {
 	net  *Network
 	name string
-	// OnWrite is called before the nth write of the host, n counting from 1.
-	OnWrite func(n int) *Fault
+	// OnWrite is called before each write of the host.
+	OnWrite func(b []byte) *Fault
 
 	mu     sync.Mutex
-	writes int
 	dead   bool
 	away   time.Time // nothing reaches it, or leaves it, before
 	conns  map[*conn]bool
@@ -126,13 +125,6 @@ func (n *Network) Host(name string) *Host {
 
 // OnDead sets what happens besides when a Fault ends the host.
 func (h *Host) OnDead(do func()) { h.onDead = do }
-
-// Writes returns how often the host has written.
-func (h *Host) Writes() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.writes
-}
 
 // Kill ends the host: nothing leaves it any more. What it has sent arrives.
 func (h *Host) Kill() {
@@ -217,11 +209,18 @@ type conn struct {
 	prompt        atomic.Bool // the request sent last, and so its answer
 }
 
-// isPrompt reports whether b begins a request that may be made while a mutex is
-// held: Metadata, FindCoordinator, ApiVersions or InitProducerId.
-func isPrompt(b []byte) bool {
-	return len(b) > 6 && int(binary.BigEndian.Uint32(b)) == len(b)-4 && slices.Contains([]uint16{3, 10, 18, 22}, binary.BigEndian.Uint16(b[4:]))
+// RequestKey returns which request of the Kafka protocol b is, or -1 if it is not
+// a whole one.
+func RequestKey(b []byte) int16 {
+	if len(b) > 6 && int(binary.BigEndian.Uint32(b)) == len(b)-4 {
+		return int16(binary.BigEndian.Uint16(b[4:]))
+	}
+	return -1
 }
+
+// isPrompt reports whether b is a request that may be made while a mutex is held:
+// Metadata, FindCoordinator, ApiVersions or InitProducerId.
+func isPrompt(b []byte) bool { return slices.Contains([]int16{3, 10, 18, 22}, RequestKey(b)) }
 
 // half is what goes in one direction.
 type half struct {
@@ -334,15 +333,14 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	if h := c.host; h != nil {
 		h.mu.Lock()
-		h.writes++
-		n, on, dead := h.writes, h.OnWrite, h.dead
+		on, dead := h.OnWrite, h.dead
 		away = h.away
 		h.mu.Unlock()
 		if dead {
 			return 0, c.broken(syscall.ENETDOWN)
 		}
 		if on != nil {
-			fault = on(n)
+			fault = on(b)
 		}
 	}
 	out := &c.peer.in
