@@ -130,7 +130,7 @@ func TestTrainJoinsLabels(t *testing.T) {
 		}
 		// Another join may not go on from the checkpoint.
 		other := append(slices.Clone(args), "--join-window", "7")
-		if code, _, errText := streamsvm(t.Context(), append(other, "--brokers", strings.Join(c.brokers, ","))...); code != int(cli.Config) || !strings.Contains(errText, "within 7") {
+		if code, _, errText := streamsvm(t.Context(), append(other, "--brokers", strings.Join(c.brokers, ","))...); code != int(cli.Config) || !strings.Contains(errText, "give --join key") {
 			t.Errorf("with another window: exit code %d, %q", code, errText)
 		}
 	}
