@@ -33,11 +33,9 @@ cat <<'TEXT'
 # Performance
 
 Written by `bench/all.sh > docs/measured/performance.md`; `bench/all.sh NAME...` measures
-single sections, and the command under each heading one alone. Rates are those
-of the machine below, which had other work to do if the load before is not near
-0; what travels between machines is the ratio of programs that ran in the same
-minutes. Bounds are what the machine allows, by the rates in the first section,
-measured again with each: no program on it can be faster that does this work.
+single sections, and the command under each heading one alone. Ratios travel between
+machines, rates do not. A bound is what one core of this machine allows, measured in the
+same minutes.
 
 TEXT
 printf '| | |\n| --- | --- |\n'
@@ -53,27 +51,26 @@ printf '| LIBSVM, LIBLINEAR | %s |\n' "$(dpkg-query -W -f '${Package} ${Version}
 printf '| Python peers | %s, %s |\n' "$(first_line python3 --version)" "$(sed -n 's/^PEERS = //p' bench/peers.py | tr -d '[]"')"
 
 run machine "What one core of the machine can do" \
-	"Billions of fused multiply-adds, of cosines and of exponentials (libmvec) of float32, and of bytes read from 16 KiB, 256 KiB and 256 MiB, each processor second." \
+	"Billions of float32 multiply-adds, cosines and exponentials (libmvec) a second, and of bytes read from 16 KiB, 256 KiB and 256 MiB." \
 	bench/kernels.sh Machine
 run kernels "Numeric kernels compared with C" \
-	"One thread; billions of kernel values or features each second, and the ratio to the same loops in C, compiled with \`gcc -O3 -march=native -ffast-math\` and libmvec. n rows against m points of d features. The bound is what one core of this machine allows, both measured in the same minutes: a fused multiply-add for each feature of each value, or reading the points once, whichever takes longer; for \`dot\` and \`axpy\`, reading what goes in. Exponentials and cosines are not in it. %-of-bound is how much of it the code in use reaches." \
+	"One thread. Billions of values a second in C (\`gcc -O3 -march=native -ffast-math\`, libmvec), and the ratio of each of our implementations to it: n rows against m points of d features. The bound counts multiply-adds or reading the points once, whichever takes longer, without exponentials and cosines." \
 	bench/kernels.sh
 run decode "Decoding" \
-	"Rates of a processor second: different values with six decimals each, and the first 2 MB of data files. The bound is looking at each byte of the same values once (\`bytes.Count\`, AVX2)." \
+	"For each processor second: values with six decimals, and the first 2 MB of data files. The bound is looking at each byte once (\`bytes.Count\`, AVX2)." \
 	bench/decode.sh
 run ingest "Kafka to queue, embedded broker" \
-	"A million records of 100 bytes in four partitions, fetched over loopback, decoded, and handed to the learner's queue; the broker runs in the same process and has its share of the cores and of the processor seconds. Bounds: franz-go takes the same records, which nobody decodes or keeps; as many bytes go through a TCP connection over loopback." \
+	"A million records of 100 bytes in four partitions, fetched over loopback, decoded, and handed to the learner's queue. The broker runs in the same process, and its processor seconds count. Bounds: franz-go fetching the same records without decoding them; as many bytes over a TCP connection on loopback." \
 	bench/ingest.sh
 run kafka "Kafka to queue, Apache Kafka" \
-	"The same, from one node of Apache Kafka on the same machine, whose processor seconds are not counted." \
+	"The same from one node of Apache Kafka on the same machine. Its processor seconds do not count." \
 	bench/ingest.sh kafka
 run predict "Prediction compared with LIBSVM" "" bench/peers.py predict
 run features "Random features compared with scikit-learn and River" "" bench/peers.py features
-bound="The bound is what one core of this machine allows, measured in the same minutes: to know the decisions of all rows at the end, a kernel value of each row with each support vector (those of two support vectors once), which is a multiply-add for each feature that is not 0, and an exponential. Choosing what becomes a support vector, and scoring before learning, is not in it."
 run fixed "Accuracy and time compared with svm-train, equal parameters" \
-	"Preset \`fast\`. $bound" \
+	"Preset \`fast\`. Accuracy is that of the finished model on the test file." \
 	scripts/quality.py --fixed --limit 100 --sets ijcnn1,magic04,skin_nonskin,w8a,a9a -- --preset fast
 run quality "Accuracy and time compared with svm-train and LIBLINEAR" \
-	"LIBSVM learns with the parameters of the literature, LIBLINEAR with its defaults (\`-s 1 -c 1 -B 1\`, dual, L2 loss); streamsvm chooses its own, in one pass over the stream." \
+	"LIBSVM has the parameters of the literature, LIBLINEAR its defaults (\`-s 1 -c 1 -B 1\`); streamsvm (\`scs\`) chooses its own, in one pass. Accuracy is that of the finished model on the test file." \
 	scripts/quality.py --limit 100
 note done

@@ -8,8 +8,7 @@ The rows are those that l1smooth sees: scaled where it scales (covtype15k, of
 which the last 3,000 rows are the test set), as they are elsewhere. All solve
 lambda/2 |w|^2 + mean hinge with C = 1, a regularised bias and lambda = 1/(C n),
 which is -s 3 of LIBLINEAR; l1smooth also with an l1 term of 0.1 lambda and of
-lambda, and without coordinate ascent. text62k and text40k are made by
-bench/l1text; pixels is mnist8 averaged to 16 by 16, and as many rows as USPS has.
+lambda, and without coordinate ascent. pixels is mnist8 averaged to 16 by 16, and as many rows as USPS has.
 gap is the certificate. f is the objective without the l1 term. CPU seconds of all
 cores, the best of N, without reading the data; for liblinear-train, which
 reads text, that includes reading. LinearSVC and liblinear-train have
@@ -25,8 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
 
-SETS = ["covtype15k", "a9a", "w8a", "reuters_moneyfx", "text62k", "text40k", "pixels", "mnist8", "census_nominal"]
-TEXT = {"text62k": (12748, 3000, []), "text40k": (7459, 2000, ["-words", "39916", "-counts", "-seed", "2"])}
+SETS = ["covtype15k", "a9a", "w8a", "reuters_moneyfx", "pixels", "mnist8", "census_nominal"]
 OURS = [("l1smooth, mu 0", ["mu=0"]), ("l1smooth", []), ("l1smooth, l1 1", ["l1=1"]),
         ("l1smooth, mu 0, start newton", ["mu=0", "start=newton"]), ("l1smooth, start newton", ["start=newton"])]
 
@@ -64,11 +62,6 @@ def pixels(source, target, rows):
 def files(args, name, tmp):
     """Returns the arguments of command l1 for a set: its files, made if need be."""
     at = lambda part: os.path.join(tmp, name + part)
-    if name in TEXT:
-        train, test, more = TEXT[name]
-        with open(at(".all"), "w") as out:
-            subprocess.run(["go", "run", "-C", "bench", "./l1text", "-rows", str(train + test)] + more, cwd=ROOT, check=True, stdout=out)
-        return ["-tail", str(test), "-scale", "none", at(".all")]
     if name == "pixels":
         for part, rows in ((".train", 7291), (".test", 2007)):
             pixels(os.path.join(args.data, "mnist8" + part + ".libsvm.gz"), at(part + "16"), rows)

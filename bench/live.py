@@ -2,7 +2,7 @@
 """Live accuracy in blocks on streams that do not change, next to LIBSVM's batch
 solver.
 
-    bench/live.py [--examples 500000] [--sets sea,xor5,...] [--before EXE] [--no-libsvm] [-- flags of bench/live]
+    bench/live.py [--examples 500000] [--sets sea,xor5,...] [--no-libsvm] [-- flags of bench/live]
 
 For each set bench/live runs a learner with its defaults (scaling and tuning
 included) and never calls Finish; a row has the accuracy of each block of
@@ -21,9 +21,7 @@ another and with nothing else. What compares with LIBSVM, trained on all rows
 but those of the test, each once, is the last column.
 
 The test columns of streamsvm are of the live model after the last example, and
-of the same learner after Finish. --before runs streamsvm replay of another
-binary on the same files, with the same flags as far as it knows them, and
-replay of this tree, and prints both.
+of the same learner after Finish.
 
 Needs Go and svm-train, svm-predict (Debian package libsvm-tools). Data files are
 looked for in --data.
@@ -149,22 +147,6 @@ class LIBSVM:
         return best
 
 
-def replay(exe, s, args):
-    """What streamsvm replay says, of whatever version."""
-    cmd = [exe, "replay", s.path, "-q", "--codec", "libsvm", "--json", "-", "--test", s.test]
-    if not any(a.lstrip("-") == "learner" for a in args.live):
-        cmd += ["--learner", "scs"]
-    if "-shuffle" in s.flags:
-        cmd += ["--shuffle", "1", "--passes", str(-(-args.examples // s.rows))]
-    for name, value in zip(args.live, args.live[1:]):
-        if name.lstrip("-") in ("set", "learner", "preset", "warmup", "seed", "scale"):
-            cmd += ["--" + name.lstrip("-"), value]
-    seconds, out = timed(cmd)
-    r = json.loads(out)
-    return ["%.4f" % r["prequential"]["accuracy"], "%.4f" % r["test"]["accuracy"], "%.1f" % seconds,
-            r["model"]["support"], r["model"]["bytes"], "%.3g" % r["train"]["certificate"] if r["train"]["certificate"] is not None else ""]
-
-
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--data", default=os.environ.get("STREAMSVM_DATA") or os.path.join(ROOT, "..", "shared", "data"))
@@ -176,7 +158,6 @@ def main():
     ap.add_argument("--libsvm-rows", default="5000,10000,20000,50000", help="sizes to try; of a file that is read again, also all its rows")
     ap.add_argument("--libsvm-seconds", type=int, default=600, help="processor time that one training may take")
     ap.add_argument("--no-finish", action="store_true", help="leave out the accuracy after Finish")
-    ap.add_argument("--before", metavar="EXE", help="another streamsvm to compare replay with")
     own, live = sys.argv[1:], []
     if "--" in own:
         own, live = own[:own.index("--")], own[own.index("--") + 1:]
@@ -197,7 +178,7 @@ def measure(args, tmp):
     ends = list(range(args.block, args.examples, args.block)) + [args.examples]
     row("set", "live", *("to %d k" % (n // 1000) if n >= 1000 else "to %d" % n for n in ends), "test, live model")
     say("|" + " --- |" * (len(ends) + 3))
-    tests, replays, bad = [], [], []
+    tests, bad = [], []
     for name in args.sets.split(","):
         s = Set(name, tmp, exe, args)
         scaled, scaled_test, result = (os.path.join(tmp, f) for f in ("scaled", "scaled.test", "result.json"))
@@ -222,8 +203,6 @@ def measure(args, tmp):
                       "%.1f" % r["seconds"], f("%.4f", done and done["accuracy"]), f("%.1f", done and done["seconds"]),
                       *(["%.4f" % l[1], l[0], l[3], "%.1f" % l[2]] if l else ["", "", "", ""]),
                       "%+.2f" % (100 * (r["test_live"]["accuracy"] - l[1])) if l else ""])
-        if args.before:
-            replays += [[name, "before", *replay(args.before, s, args)], [name, "now", *replay(exe, s, args)]]
         for path in s.path, s.test, scaled, scaled_test:
             os.remove(path)
     say("\nOn the same fresh rows, accuracy; seconds of the processor:\n")
@@ -231,12 +210,6 @@ def measure(args, tmp):
     say("|" + " --- |" * 15)
     for t in tests:
         row(*t)
-    if replays:
-        say("\n`streamsvm replay`, which calls Finish at the end:\n")
-        row("set", "version", "prequential", "test", "seconds", "support", "model bytes", "gap")
-        say("|" + " --- |" * 8)
-        for t in replays:
-            row(*t)
     say()
     for x in bad:
         say("bad: " + x)

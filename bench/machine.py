@@ -20,11 +20,6 @@ class Machine:
         """The least seconds for so many values of the RBF kernel, with rows of so many features that are not 0."""
         return values * (nonzero * self.fma + self.exp)
 
-    def training(self, rows, support, nonzero):
-        """The least seconds to know the decisions of all rows: a kernel value for each with each
-        support vector, those of two support vectors once."""
-        return self.rbf(rows * support - support * support / 2, nonzero)
-
 
 def nonzero(lines):
     """The mean number of features that LIBSVM's form gives."""

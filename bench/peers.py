@@ -92,10 +92,8 @@ class Bench:
         return path, lines
 
     def predict(self):
-        say("Whole commands: reading and parsing the rows, deciding, writing the labels; rows for each processor second, and on all "
-            "cores each second of the clock. Both have the same support vectors, made by `svm-train`. The bound, measured in the same "
-            "minutes, is what one core of this machine allows: reading the file once, and for each row and support vector a fused "
-            "multiply-add for each feature of the row that is not 0, and an exponential.\n")
+        say("Whole commands: reading, predicting, writing labels. Rows per processor second on one core, and per second of the clock on "
+            "all cores. Both have the support vectors of `svm-train`. The bound is reading the file once and the kernel values.\n")
         table("set", "features (nonzero)", "support vectors", "rows", "svm-predict rows/s",
               "streamsvm rows/s, 1 core", "ratio", "bound", "% of bound", "all %d cores" % os.cpu_count(), "equal labels")
         for name, (limit, divisor, gamma, c) in PREDICT.items():
@@ -128,13 +126,10 @@ class Bench:
 
         full = own(rows)
         d, m, gamma, alpha = full["dim"], full["features"], full["gamma"], full["alpha"]
-        say("%d features of the data, %d random features, gamma %g, hinge loss, Bottou's step sizes, one core, rows in "
-            "memory; a mixture of 100 overlapping clusters, 5 %% of the labels wrong. streamsvm's kernels: ridge %g, "
-            "%d cosines of random phase, as RBFSampler has them; scikit-learn: the ridge of "
-            "%s that does best on rows held out. The bound for our kernels, of one core and measured in the same minutes, is %s rows/s: a "
-            "multiply-add for each feature and random feature, a cosine, and two multiply-adds to decide and learn. Rates are by the "
-            "clock here: with other work on the machine, these ratios mean little.\n"
-            % (d, m, gamma, alpha, m, ", ".join("%g" % a for a in GRID), rate(1 / (m * ((d + 2) * self.machine.fma + self.machine.cos)))))
+        say("%d features, %d random features, gamma %g, hinge loss, Bottou's step sizes, one core, rows in memory; 100 overlapping "
+            "clusters, 5 %% of the labels wrong. streamsvm's kernels have ridge %g; scikit-learn has the ridge of %s that does best on "
+            "rows held out. The bound for our kernels is %s rows/s. Rates are by the clock.\n"
+            % (d, m, gamma, alpha, ", ".join("%g" % a for a in GRID), rate(1 / (m * ((d + 2) * self.machine.fma + self.machine.cos)))))
         table("program", "rows at a time", "rows", "rows/s", "accuracy", "streamsvm's kernels on the same rows", "ratio")
         row("streamsvm's kernels", 256, rows, rate(full["rows_per_second"]), "%.2f %%" % (100 * full["accuracy"]), "", "")
         try:

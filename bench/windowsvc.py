@@ -27,7 +27,7 @@ import argparse, csv, gzip, json, os, subprocess, sys, tempfile, time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
-# Name: a generator with its options, as in bench/windows.py, or None for a file.
+# Name: a generator with its options, or None for a file.
 STREAMS = {
     "elec2": None,
     "usenet1": None,

@@ -158,6 +158,35 @@ func TestMemFSForgets(t *testing.T) {
 	}
 }
 
+// TestDirectoryOfAFailedRun: a run makes the directory, and fails before it is durable.
+// What the next one stores is found after a power cut.
+func TestDirectoryOfAFailedRun(t *testing.T) {
+	m := simkit.NewDisk()
+	syncs := 0
+	m.Hook = func(op string, n int) error {
+		if op == "syncdir" {
+			if syncs++; syncs == 2 { // the first is that of the directory above
+				return syscall.ENOSPC
+			}
+		}
+		return nil
+	}
+	if _, err := openMem(t, m).Claim(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	s := openMem(t, m)
+	if _, err := s.Claim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Save(t.Context(), numbered(1)); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := openMem(t, m.Crash(simkit.LoseAll, rng.New(1, "cut"))).Load()
+	if err != nil || number(t, snap) != 1 {
+		t.Errorf("after a power cut: snapshot %d, %v", number(t, snap), err)
+	}
+}
+
 // TestErrorAnywhere fails each operation of a Save once, without a crash.
 func TestErrorAnywhere(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EIO, syscall.EROFS} {

@@ -27,6 +27,25 @@ type epoch struct {
 
 const epochFile = "EPOCH"
 
+// EpochError says that the file that names the writer of a directory, and the
+// directory itself, is missing or damaged, although the directory is in use. It is
+// ErrFenced too: a Store that has claimed the directory stores nothing more.
+type EpochError struct {
+	Path    string
+	Damaged bool // it is there
+}
+
+func (e *EpochError) Error() string {
+	what := "missing"
+	if e.Damaged {
+		what = "damaged"
+	}
+	return fmt.Sprintf("checkpoint: %s is %s, which says who may write to the directory, and by which its models are known to come from it", e.Path, what)
+}
+
+// Is implements the interface of errors.Is.
+func (e *EpochError) Is(target error) bool { return target == ErrFenced }
+
 func (e epoch) String() string {
 	line := fmt.Sprintf("epoch %d token %s id %s", e.number, e.token, e.id)
 	return fmt.Sprintf("%s xxh64 %016x\n", line, xxhash.Sum64String(line))
@@ -89,8 +108,9 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 			last.number = max(last.number, n.epoch)
 			next = max(next, n.seq+1)
 		}
-		if damaged {
-			s.opts.Log.Warn("epoch file is damaged, going on from the snapshots' names", "path", s.path(epochFile), "epoch", last.number)
+		if damaged || last.id == "" && len(names) > 0 {
+			lost := &EpochError{s.path(epochFile), damaged}
+			s.opts.Log.Warn("going on from the names of the snapshots, as a new directory", "err", lost, "epoch", last.number)
 		}
 		claim := epoch{max(last.number, above) + 1, identity(), cmp.Or(last.id, identity())}
 		if err := s.writeEpoch(claim); err != nil {
@@ -132,10 +152,18 @@ func (s *Store) ID() string {
 }
 
 // Last returns the directory's identity and the epoch claimed last, by whatever
-// process. They are "" and 0 where nobody has claimed it, or it is not known.
+// process. They are "" and 0 where nobody has claimed it, and with an *EpochError,
+// where there are snapshots, or a file, and it is not known.
 func (s *Store) Last() (id string, epoch uint64, err error) {
-	e, _, _, err := s.readEpoch()
-	return e.id, e.number, err
+	e, ok, damaged, err := s.readEpoch()
+	if ok || err != nil {
+		return e.id, e.number, err
+	}
+	names, err := s.names()
+	if err == nil && (damaged || len(names) > 0) {
+		err = &EpochError{s.path(epochFile), damaged}
+	}
+	return "", 0, err
 }
 
 // Check returns an error wrapping ErrFenced if another process has claimed the
@@ -178,12 +206,12 @@ func (s *Store) writeEpoch(e epoch) error {
 
 // check returns ErrFenced unless the claim in force is claim.
 func (s *Store) check(claim epoch) error {
-	e, ok, _, err := s.readEpoch()
+	e, ok, damaged, err := s.readEpoch()
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return fmt.Errorf("%w (epoch %d: the file %s is missing or damaged)", ErrFenced, claim.number, s.path(epochFile))
+		return &EpochError{s.path(epochFile), damaged}
 	case e != claim:
 		return fmt.Errorf("%w (epoch %d, now %d)", ErrFenced, claim.number, e.number)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/gofrs/flock"
 )
@@ -39,9 +40,19 @@ type File = interface {
 
 type osFS struct{}
 
-// mkdirAll makes dir, and what is missing above it, and makes that durable.
+// mkdirAll makes dir, and what is missing above it, and makes that durable. A directory
+// that exists may have been made by a run that failed, or was killed, before it was
+// durable.
 func mkdirAll(f FS, dir string) error {
 	if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			return err
+		}
+		err := f.SyncDir(filepath.Dir(dir))
+		// Whoever has made it where this run may not sync, or cannot, sees to it.
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
+			return nil
+		}
 		return err
 	}
 	parent := filepath.Dir(dir)

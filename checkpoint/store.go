@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
 // Options are the settings of a Store.
@@ -122,14 +124,18 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 // Load returns the newest snapshot that is whole: a damaged file, or one in a
 // newer format, is logged, listed by Skipped, and skipped. It returns nil
 // where the directory has no snapshot, and an error wrapping ErrNoValid where
-// it has some but none is valid, unless Options.StartFresh is set. It changes
-// nothing on disk.
+// it has some but none is valid, unless Options.StartFresh is set. Older snapshots
+// that are damaged are logged too, so that it is known before they are needed. It
+// changes nothing on disk.
 func (s *Store) Load() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Another process may remove old files while this one reads: look again.
 	for try := 0; ; try++ {
 		snap, vanished, err := s.load()
+		if snap != nil {
+			s.verifyOlder(name{snap.Header.Epoch, snap.Header.Seq})
+		}
 		if snap != nil || err != nil && !errors.Is(err, ErrNoValid) {
 			return snap, err
 		}
@@ -174,6 +180,31 @@ func (s *Store) load() (snap *Snapshot, vanished bool, err error) {
 		return nil, vanished, fmt.Errorf("%w among %d files in %s; the newest: %w", ErrNoValid, len(s.skipped), s.dir, s.skipped[0])
 	}
 	return nil, vanished, nil
+}
+
+// verifyOlder looks at the snapshots behind the one that has been loaded.
+func (s *Store) verifyOlder(loaded name) {
+	names, _ := s.names() // what cannot be listed now will be told by the next Save
+	behind := false
+	for _, n := range names {
+		if n == loaded {
+			behind = true
+			continue
+		}
+		if !behind {
+			continue
+		}
+		_, err := inspect(s.fs, s.path(n.String()))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var bad *Error
+		if errors.As(err, &bad) {
+			s.bad[n.String()] = true // it does not count as one of those that are kept
+			err = bad.Err
+		}
+		s.opts.Log.Warn("an older snapshot cannot be used; the newest one is whole", "path", s.path(n.String()), "reason", err)
+	}
 }
 
 func (s *Store) read(path string) (*Snapshot, error) {
@@ -232,6 +263,7 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 		if err := s.check(*claim); err != nil {
 			return err
 		}
+		crash.Hold()
 		if err := s.fs.Rename(temp, s.path(n.String())); err != nil {
 			return fmt.Errorf("checkpoint: cannot put the snapshot in its place: %w", err)
 		}

@@ -7,14 +7,34 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/predictor"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// Follow a model topic inside a service of one's own. Current always answers
-// with the newest version; a new one takes its place between two calls.
-func ExampleFollow() {
+// Score records as they come, here events in JSON, with a model that train or
+// replay has written.
+func ExampleScorer() {
+	model, remove := fraudModel() // stands for streamsvm replay payments.jsonl --label fraud --model fraud.ssm
+	defer remove()
+
+	s, err := predictor.Open(context.Background(), predictor.ScorerOptions{File: model})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	// Anywhere in the service, from any goroutine:
+	p, err := s.Score([]byte(`{"amount":120,"country":"BR","hour":3}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.Label, p.Probability > 0.9)
+	// Output: true true
+}
+
+// Follow a model topic inside a service of one's own. Scores are always those of
+// the newest version; a new one takes its place between two calls.
+func ExampleOpen() {
 	brokers, stop := publishedModel() // stands for your Kafka and a running streamsvm train
 	defer stop()
 
@@ -28,15 +48,17 @@ func ExampleFollow() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer sub.Close()
-	live := predictor.Follow(ctx, sub, predictor.FollowOptions{})
-	if _, err := live.Wait(ctx); err != nil {
+	s, err := predictor.Open(ctx, predictor.ScorerOptions{Models: sub})
+	if err != nil {
 		log.Fatal(err)
 	}
+	defer s.Close()
 
 	// Anywhere in the service, from any goroutine:
-	model := live.Current()
-	x := stream.Vec{Val: []float32{0.5, -0.5}}
-	fmt.Println(model.Update.Model, "version", model.Update.Version, "says", model.Predict(x))
+	p, err := s.Score([]byte(`{"x":[0.5,-0.5]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.Model, "version", p.Version, "says", p.Label)
 	// Output: clicks version 1 says -1
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/rest"

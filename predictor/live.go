@@ -2,9 +2,11 @@ package predictor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -39,30 +41,41 @@ func Follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) *Live {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Live{first: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		for {
-			u, err := sub.Next(ctx)
-			if err != nil {
-				l.err = err
-				return
-			}
-			p, err := Decode(u.Payload)
-			if err != nil {
-				o.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
-				continue
-			}
-			v := &Version{Predictor: p.Compile(), Update: *u}
-			v.Update.Payload = nil
-			if l.cur.Swap(v) == nil {
-				close(l.first)
-			}
-			if o.OnUpdate != nil {
-				o.OnUpdate(v)
-			}
-		}
-	}()
+	crash.Go(func() {
+		l.err = l.follow(ctx, sub, o)
+		close(l.done) // not after a panic
+	})
 	return l
+}
+
+// follow takes updates until ctx ends or sub fails.
+func (l *Live) follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) error {
+	var u *stream.Update
+	defer crash.Recover(func() string {
+		if u == nil {
+			return "following the model"
+		}
+		return fmt.Sprintf("taking over version %d of model %s", u.Version, u.Model)
+	})
+	for {
+		var err error
+		if u, err = sub.Next(ctx); err != nil {
+			return err
+		}
+		p, err := Decode(u.Payload)
+		if err != nil {
+			o.Log.Error("model update refused", "model", u.Model, "version", u.Version, "err", err)
+			continue
+		}
+		v := &Version{Predictor: p.Compile(), Update: *u}
+		v.Update.Payload = nil
+		if l.cur.Swap(v) == nil {
+			close(l.first)
+		}
+		if o.OnUpdate != nil {
+			o.OnUpdate(v)
+		}
+	}
 }
 
 // Current returns the newest version, or nil before the first has arrived.

@@ -13,10 +13,10 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -130,16 +130,7 @@ func spread(n int, f func(from, to int)) {
 		f(0, n)
 		return
 	}
-	var others sync.WaitGroup
-	for i := range parts {
-		from, to := i*n/parts, (i+1)*n/parts
-		if i == parts-1 {
-			f(from, to)
-			break
-		}
-		others.Go(func() { f(from, to) })
-	}
-	others.Wait()
+	par.Each(parts, func(i int) { f(i*n/parts, (i+1)*n/parts) })
 }
 
 // Predict returns the predicted label for x: +1 or -1, with more than two classes

@@ -2,18 +2,14 @@
 """Draws single charts of the docs, as PNG files, with Chromium and the charts of
 internal/app/chart. Whole pages: scripts/browser.py.
 
-    scripts/shots.py chart PAGE.html OUT.png     a chart of any report: of replay, demo, bench/curves, bench/vr
+    scripts/shots.py chart PAGE.html OUT.png     a chart of any report: of replay or demo
     scripts/shots.py gap STEPS.csv OUT.png       duality gap and bound, of bench/live -csv
-    scripts/shots.py growth GROWTH.csv OUT.png   time and memory, of bench/semi/growth.py
 
 How the pictures of the docs came to be:
 
     docs/*.png                        scripts/browser.py shots
     docs/measured/scs-gap.png         go run -C bench ./live -limit 1000000 -csv /tmp/steps.csv "sea block=0", then
                                       gap /tmp/steps.csv docs/measured/scs-gap.png --title "SEA without change, one million examples"
-    docs/measured/tsgs3vm-growth.png  growth, of the CSV that the table in docs/measured/tsgs3vm.md was made of
-    docs/measured/sbp-*.png           bench/curves as in docs/measured/sbp.md, then chart DIR/index.html, the first chart
-    docs/measured/svrg.png            bench/vr as in docs/measured/svrg.md, then the chart --title "covtype15k, ridge 1e-4"
 
 Needs chromium (or its path in CHROMIUM).
 """
@@ -113,29 +109,16 @@ def gap(path, out, title=""):
                  "y": {"label": "regularized loss", "log": True, "min": low / 1.5, "max": high * 1.5}, "series": lines}]), out)
 
 
-def growth(path, out):
-    table, charts = rows(path), []
-    for column, title, label, log in (("cpu_seconds", "tsgs3vm: time", "processor seconds", True), ("rss_mib", "tsgs3vm: memory", "peak memory, MiB", False)):
-        lines = {}
-        for r in table:
-            s = lines.setdefault(r["learner"], {"name": r["learner"], "x": [], "y": []})
-            s["x"].append(float(r["examples"]))
-            s["y"].append(float(r[column]))
-        charts.append({"title": title, "x": {"label": "examples", "log": True}, "y": {"label": label, "log": log, "zero": True}, "series": list(lines.values())})
-    shoot(page(charts), out)
-
-
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = ap.add_subparsers(dest="what", required=True)
-    for name in ("chart", "gap", "growth"):
+    for name in ("chart", "gap"):
         p = sub.add_parser(name)
         p.add_argument("path")
         p.add_argument("out")
-        if name in ("chart", "gap"):
-            p.add_argument("--title", default="", help="how the chart's title begins" if name == "chart" else "")
+        p.add_argument("--title", default="", help="how the chart's title begins" if name == "chart" else "")
     args = vars(ap.parse_args())
-    {"chart": chart, "gap": gap, "growth": growth}[args.pop("what")](**args)
+    {"chart": chart, "gap": gap}[args.pop("what")](**args)
 
 
 if __name__ == "__main__":

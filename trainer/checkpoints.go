@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
@@ -90,17 +93,23 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	h := r.snap.Header
+	if h.Examples == 0 {
+		// Nothing has been learned under the settings of that run, which may have failed
+		// on its first record and been corrected since: of the checkpoint only the
+		// positions count at which the topics begin.
+		if r.Open == nil {
+			maps.DeleteFunc(h.Offsets, func(p stream.Partition, _ int64) bool { return !slices.Contains(r.topics(), p.Topic) })
+		}
+		return nil
+	}
 	if r.Schemas != nil {
 		if err := r.Schemas.Restore(r.meta(engine.MetaSchemas)); err != nil {
 			return &StateError{err}
 		}
 	}
-	if r.Discovery != nil && h.Examples == 0 {
-		return nil // the checkpoint is of before anything was found out
-	}
 	if r.Discovery != nil {
 		if was, now := r.meta(metaGiven), r.Discovery.Given(); was != now && r.meta(engine.MetaSchema) != "" {
-			return &StateError{fmt.Errorf("checkpoint of %d examples: of its events was said %q, now %q", h.Examples, was, now)}
+			return &StateError{fmt.Errorf("checkpoint of %d examples: %w", h.Examples, &engine.MismatchError{Setting: "events", Was: was, Now: now})}
 		}
 		if err := r.decoders(r.Discovery.Known(r.meta(engine.MetaLabels), r.meta(engine.MetaSchema))); err != nil {
 			return err

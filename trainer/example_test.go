@@ -22,7 +22,7 @@ func ExampleRun() {
 
 	ctx := context.Background() // in a service: signal.NotifyContext
 	res, err := trainer.Run(ctx, trainer.Job{
-		Options: trainer.Options{Learner: "pegasos", Seed: 1},
+		Options: trainer.Options{Seed: 1},
 		Kafka: kafkaio.SourceOptions{
 			Config:   kafkaio.Config{Brokers: brokers},
 			Topics:   []string{"moons"},
@@ -45,7 +45,7 @@ func ExampleFit() {
 	examples := moons(3000)
 	train, test := examples[:2000], examples[2000:]
 	fit, err := trainer.Fit(context.Background(), train, trainer.Options{
-		Learner: "pegasos",
+		Learner: "scs",
 		Set:     map[string]string{"kernel": "rbf"},
 		Scale:   trainer.ScaleStandard,
 		Seed:    1,

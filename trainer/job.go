@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
@@ -86,7 +87,7 @@ type Job struct {
 	Log *slog.Logger
 }
 
-// A SchemaKeeper has schemas, and lets them be kept; see package stream/schemas.
+// A SchemaKeeper has schemas, and lets them be kept; see package contrib/registry.
 type SchemaKeeper interface {
 	codec.Schemas
 	// Known returns the schemas that have been asked for, Restore makes them
@@ -144,15 +145,23 @@ type Result struct {
 //  4. It opens the stream at the positions of the checkpoint, if its topics are
 //     still the same, and looks for dead letters sent since.
 //  5. At a first start it stores a checkpoint of where the topics begin before
-//     it reads anything, and then finds out what a Discovery is for.
+//     it reads anything, and then finds out what a Discovery is for. Until a record
+//     has been consumed a checkpoint binds a restart to these positions, but not to
+//     the options: a run that has failed on its first record can be corrected, and
+//     begins with that record again. A claim on the model is given up by a run that
+//     ends without a version; one that was killed is taken over from, since the
+//     checkpoints are the same.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
-// *TopicReplacedError, *modeltopic.FencedError or one wrapping
+// *TopicReplacedError, *checkpoint.EpochError, *modeltopic.FencedError or one wrapping
 // checkpoint.ErrFenced if another run has taken over, a *stream.RecordError if a
 // record is not tolerated, a *stream.DeadError if too many are not what they
 // should be, a *stream.OneLabelError if a stream has ended in which no two labels
 // differ, and those of the packages that read, store and publish. Nothing is
 // published while no two labels differ.
+//
+// Run does not recover panics, such as one of a learner or a hook. Nothing is stored
+// or published after one, so that the next Run goes on as after a crash.
 func Run(ctx context.Context, job Job) (res Result, err error) {
 	r := &run{Job: job}
 	defer func() {
@@ -160,6 +169,7 @@ func Run(ctx context.Context, job Job) (res Result, err error) {
 			err = errors.Join(err, c())
 		}
 	}()
+	defer crash.Recover(r.starting)
 	if err := r.start(ctx); err != nil {
 		return Result{}, err
 	}
@@ -184,6 +194,14 @@ type run struct {
 	closers []func() error
 }
 
+// starting says what a panic outside of engine.Run has interrupted.
+func (r *run) starting() string {
+	if r.e == nil {
+		return "checking the job"
+	}
+	return "starting or ending the run"
+}
+
 func (r *run) start(ctx context.Context) (err error) {
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
@@ -196,7 +214,7 @@ func (r *run) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.run.Store != nil && r.snap == nil && len(r.run.Start) > 0 {
+	if r.run.Store != nil && (r.snap == nil || r.snap.Header.Examples == 0) && len(r.run.Start) > 0 {
 		if err := engine.SaveFirst(ctx, r.e, r.run); err != nil {
 			return err
 		}

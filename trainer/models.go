@@ -3,9 +3,11 @@ package trainer
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
@@ -72,10 +74,14 @@ func (r *run) openModels(ctx context.Context) (err error) {
 	// The directory is claimed before the model. So, looked at in this order, it
 	// knows of every claim of another run on it.
 	id, epoch, err := r.store.Last()
-	if err != nil {
+	var lost *checkpoint.EpochError
+	if err != nil && !errors.As(err, &lost) {
 		return err
 	}
 	if c, _ := r.models.Last(); c.Foreign(id, epoch) {
+		if lost != nil && !r.Models.Replace {
+			return lost // it is not known whether the model comes from these checkpoints
+		}
 		return r.foreign()
 	}
 	return nil

@@ -253,10 +253,10 @@ func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 
 // Fits returns an error if a job with these options cannot go on from the
 // checkpoint: a *StateError if it was made with others, or by another version
-// of this package.
+// of this package. One of no records fits all options.
 func (o Options) Fits(snap *checkpoint.Snapshot) error {
 	e, err := o.engine(nil)
-	if err != nil {
+	if err != nil || snap.Header.Examples == 0 {
 		return err
 	}
 	return restore(e, snap)

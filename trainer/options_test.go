@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -109,13 +109,16 @@ func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Sourc
 	if err := src.Close(); err != nil {
 		return nil, err
 	}
-	if o.OutOfRange == kafkaio.OutOfRangeFail || o.OutOfRange == "" {
-		return nil, &TopicReplacedError{Topics: gone}
-	}
 	o.Offsets = o.Offsets.Clone()
 	maps.DeleteFunc(o.Offsets, func(p stream.Partition, _ int64) bool { return slices.Contains(gone, p.Topic) })
-	o.Start = kafkaio.StartAt(o.OutOfRange)
-	r.Log.Error("topics have been created again since the checkpoint: going on in them", "topics", gone, "at", fmt.Sprint(o.Start))
+	switch {
+	case r.snap.Header.Examples == 0: // none of the records there were has been consumed
+	case o.OutOfRange == kafkaio.OutOfRangeFail || o.OutOfRange == "":
+		return nil, &TopicReplacedError{Topics: gone}
+	default:
+		o.Start = kafkaio.StartAt(o.OutOfRange)
+		r.Log.Error("topics have been created again since the checkpoint: going on in them", "topics", gone, "at", fmt.Sprint(o.Start))
+	}
 	if src, err = kafkaio.NewSource(ctx, o); err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/algos/internal/expansion"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
 	"github.com/streamsvm/streamsvm/stream"

@@ -2,9 +2,9 @@ package l1smooth
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -13,11 +13,7 @@ import (
 // no less than noise.
 func (l *Learner) HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64 {
 	out := make([]float64, len(xs)*len(cs))
-	var folds sync.WaitGroup
-	for f := range 1 + slices.Max(fold) {
-		folds.Go(func() { l.heldOut(out, xs, fold, f, cs) })
-	}
-	folds.Wait()
+	par.Each(1+slices.Max(fold), func(f int) { l.heldOut(out, xs, fold, f, cs) })
 	return out
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/stream"
 )

@@ -14,7 +14,7 @@ import (
 // as the fuzzer tries them, keeps the bound. One learner for each kind of
 // model; sparse has many features of which few are not 0.
 func TestDecodeModelAllocates(t *testing.T) {
-	for name, n := range map[string]int{"pegasos": 400, "dsg": 20, "online": 400, "adaptive": 400} {
+	for name, n := range map[string]int{"sbp": 400, "dsg": 20, "online": 400, "adaptive": 400} {
 		spec, err := registry.Lookup(name)
 		if err != nil {
 			t.Fatal(err)

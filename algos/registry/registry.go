@@ -1,22 +1,19 @@
-// Package registry lists the learners: one line each, and those of your own.
+// Package registry lists the learners: one line each, those of your own, and the
+// baselines of contrib/baselines where a program imports them.
 //
 // The API is stable.
 package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/adaptive"
-	"github.com/streamsvm/streamsvm/algos/baseline/online"
-	"github.com/streamsvm/streamsvm/algos/baseline/pegasos"
-	"github.com/streamsvm/streamsvm/algos/baseline/perceptron"
-	"github.com/streamsvm/streamsvm/algos/baseline/ridge"
-	"github.com/streamsvm/streamsvm/algos/baseline/sdca"
-	"github.com/streamsvm/streamsvm/algos/baseline/smo"
-	"github.com/streamsvm/streamsvm/algos/baseline/wolfe"
 	"github.com/streamsvm/streamsvm/algos/l1smooth"
+	"github.com/streamsvm/streamsvm/algos/online"
+	"github.com/streamsvm/streamsvm/algos/ridge"
 	"github.com/streamsvm/streamsvm/algos/sbp"
 	"github.com/streamsvm/streamsvm/algos/scs"
 	"github.com/streamsvm/streamsvm/algos/svrg"
@@ -28,26 +25,23 @@ import (
 var All = []algos.Spec{
 	adaptive.Spec,
 	scs.Spec,
-	wolfe.Spec,
 	sbp.Spec,
-	perceptron.Spec,
-	sdca.Spec,
-	smo.Spec,
-	pegasos.Spec,
 	tsgs3vm.Spec,
 	tsgs3vm.DSG,
-	tsgs3vm.FRS3VM,
 	tsgs3vm.LSSVM,
 	online.Spec,
 	l1smooth.Spec,
 	svrg.SD,
 	svrg.SAGASD,
-	svrg.SVRG,
-	svrg.ProxSVRG,
-	svrg.SAGA,
-	svrg.Katyusha,
 	ridge.Spec,
 }
+
+// baselines are the names of the learners that contrib/baselines registers.
+var baselines = []string{"wolfe", "perceptron", "sdca", "smo", "pegasos", "frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
+
+// IsBaseline reports whether a learner is one of contrib/baselines: there to compare
+// others with, not for use. It need not be registered.
+func IsBaseline(name string) bool { return slices.Contains(baselines, name) }
 
 // Register adds a learner of your own to All, so that trainers know it by its
 // name, and predictors can read its models. Call it before either is used, such
@@ -69,6 +63,9 @@ func Lookup(name string) (algos.Spec, error) {
 		if s.Name == name {
 			return s, nil
 		}
+	}
+	if IsBaseline(name) {
+		return algos.Spec{}, fmt.Errorf("learner %q is a baseline, and this program has no baselines: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/baselines", name)
 	}
 	names := Names()
 	return algos.Spec{}, fmt.Errorf("no learner %q; there are %s%s", name, strings.Join(names, ", "), spell.DidYouMean(name, names))

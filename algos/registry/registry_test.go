@@ -2,7 +2,6 @@ package registry_test
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,51 +11,12 @@ import (
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
+	"github.com/streamsvm/streamsvm/internal/testkit/learnertest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Every learner passes the conformance suite, in every preset.
-func TestConformance(t *testing.T) {
-	for _, spec := range registry.All {
-		for _, preset := range []string{"default", "paper"} {
-			t.Run(spec.Name+"/"+preset, func(t *testing.T) {
-				options, err := spec.WithPreset(preset, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if same, err := spec.WithPreset("default", nil); preset == "paper" && err == nil && maps.Equal(same, options) {
-					t.Skip("the presets are the same")
-				}
-				// As many random features as a user would take make states of
-				// megabytes, which the suite stores hundreds of times, and
-				// choosing options on as many labels takes most of its time.
-				few := map[string]string{"features": "256", "block": "64", "batch_unlabelled": "64"}
-				if preset == "default" {
-					few["tuning"] = "100"
-				}
-				if spec.Name == "frs3vm" {
-					few["tuning"] = "0" // it chooses as tsgs3vm does, by stochastic steps to convergence
-				}
-				for _, o := range spec.Options {
-					if v := few[o.Name]; v != "" && spec.Kind == algos.Features {
-						options[o.Name] = v
-					}
-				}
-				opts := []algostest.Option{algostest.With(options)}
-				live := preset == "default"
-				if live {
-					opts = append(opts, algostest.Live(liveOptions(spec)))
-				}
-				if preset == "paper" {
-					// Its regularisation makes a class-mean rule of a kernel
-					// learner, which gets these moons about 88 % right.
-					opts = append(opts, algostest.Accuracy(.8))
-				}
-				algostest.Run(t, spec, opts...)
-			})
-		}
-	}
-}
+func TestConformance(t *testing.T) { learnertest.Conformance(t, registry.All) }
 
 // The suite with five classes.
 func TestConformanceOfClasses(t *testing.T) {
@@ -65,91 +25,18 @@ func TestConformanceOfClasses(t *testing.T) {
 	// the others the engine's tests have each kill and resume with five classes.
 	asked := []string{"scs", "online"}
 	if os.Getenv("STREAMSVM_LONG") != "" {
-		asked = append(asked, "adaptive", "smo", "sbp")
+		asked = append(asked, "adaptive", "sbp")
 	}
+	var specs []algos.Spec
 	for _, spec := range registry.All {
-		if !slices.Contains(asked, spec.Name) {
-			continue
+		if slices.Contains(asked, spec.Name) {
+			specs = append(specs, spec)
 		}
-		t.Run(spec.Name, func(t *testing.T) {
-			options := map[string]string{}
-			few := map[string]string{"features": "128", "block": "32", "batch_unlabelled": "32", "tuning": "100"}
-			if spec.Name == "frs3vm" {
-				few["tuning"] = "0"
-			}
-			for _, o := range spec.Options {
-				if v := few[o.Name]; v != "" && spec.Kind == algos.Features {
-					options[o.Name] = v
-				}
-			}
-			algostest.Run(t, spec, algostest.With(options), algostest.Classes(5), algostest.Examples(400), algostest.Accuracy(.85))
-		})
 	}
+	learnertest.Classes(t, specs)
 }
 
-// liveOptions returns how many examples a learner's live model is looked at on,
-// and bounds on what it holds that are a fraction of this, so that most of the
-// stream comes when it is full.
-func liveOptions(spec algos.Spec) (int, map[string]string) {
-	n, small := 8000, map[string]string{
-		"buffer": "2500", "frozen": "2500", "labels": "1000", "max_sample": "2500", "tuning": "100",
-	}
-	if spec.Kind == algos.Linear {
-		// These are near the concept: the window is to be large enough that what
-		// it happens to hold makes less than half a point.
-		n, small["buffer"] = 16000, "5000"
-	}
-	options := map[string]string{}
-	for _, o := range spec.Options {
-		if v := small[o.Name]; v != "" {
-			options[o.Name] = v
-		}
-	}
-	switch spec.Name {
-	case "pegasos", "perceptron":
-		// The model is that of an eighth of the budget, which is to be large
-		// enough for what it happens to hold to make less than half a point.
-		n, options["budget"] = 40000, "5000"
-	case "scs":
-		// Models of samples that have a quarter exchanged differ by less than half
-		// a point if they are large enough.
-		n, options["max_sample"] = 24000, "6000"
-	case "online":
-		// The last iterate of a linear model in three features moves by points
-		// with the default rate; the tuner would take a smaller one.
-		options["rate"] = "0.1"
-	case "frs3vm":
-		// With c, lambda falls as 1/n, and steps of 256 labels at a time never
-		// catch up with that before Finish.
-		options["lambda"] = "0.01"
-	}
-	return n, options
-}
-
-// TestOptions: what a user sees first is short, every option says what it does,
-// and no name has two meanings within a learner.
-func TestOptions(t *testing.T) {
-	for _, s := range registry.All {
-		names, first := map[string]bool{}, 0
-		for _, o := range s.Options {
-			if o.Group == algos.Main {
-				first++
-			}
-			if !slices.Contains(algos.Groups, o.Group) || o.Doc == "" || len(o.Doc) > 140 {
-				t.Errorf("%s: option %s of group %q: %d characters: %q", s.Name, o.Name, o.Group, len(o.Doc), o.Doc)
-			}
-			for _, name := range []string{o.Name, o.Alias} {
-				if names[name] && name != "" || s.Gone[name] != "" {
-					t.Errorf("%s: the name %s is taken", s.Name, name)
-				}
-				names[name] = true
-			}
-		}
-		if first < 1 || first > 9 {
-			t.Errorf("%s shows %d options first", s.Name, first)
-		}
-	}
-}
+func TestOptions(t *testing.T) { learnertest.Options(t, registry.All) }
 
 func TestLookup(t *testing.T) {
 	names := map[string]bool{}

@@ -3,7 +3,7 @@ package sbp
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rank"
+	"github.com/streamsvm/streamsvm/internal/rank"
 )
 
 // level solves the inner problem: the height of the water that is poured over

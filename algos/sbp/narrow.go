@@ -3,7 +3,7 @@ package sbp
 import (
 	"slices"
 
-	"github.com/streamsvm/streamsvm/algos/internal/rank"
+	"github.com/streamsvm/streamsvm/internal/rank"
 )
 
 // sorted is the number of entries of a class up to which they are sorted.

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/streamsvm/streamsvm/algos/internal/expansion"
-	"github.com/streamsvm/streamsvm/algos/internal/rank"
+	"github.com/streamsvm/streamsvm/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/rank"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

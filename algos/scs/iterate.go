@@ -1,7 +1,7 @@
 package scs
 
 import (
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/hinge"
 )
 
 // iterate does at most n iterations on the sample as it is.

@@ -3,7 +3,7 @@ package scs
 import (
 	"math"
 
-	"github.com/streamsvm/streamsvm/algos/internal/hinge"
+	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/weight"
 )
 

@@ -1,7 +1,7 @@
 package tsgs3vm
 
 import (
-	"github.com/streamsvm/streamsvm/algos/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/plain"
 )
 

@@ -1,12 +1,9 @@
-// Command serve measures how many requests streamsvm predict answers, and how
-// fast: each request with one program and with another in turn, so that what else
-// the machine does is the same for both. The time of the processor that a request
-// takes in the program depends least on what else the machine does.
+// Command serve measures how many requests streamsvm predict answers, how fast,
+// and how much processor time each takes.
 //
-//	go run -C bench ./serve -model MODEL.ssm -before OLD -after NEW
+//	go run -C bench ./serve -model MODEL.ssm -exe PROGRAM
 //
-// OLD and NEW are programs; without -before only NEW is measured. The model takes
-// vectors of two features.
+// The model takes vectors of two features.
 package main
 
 import (
@@ -29,8 +26,7 @@ import (
 
 var (
 	model   = flag.String("model", "", "model of two features")
-	before  = flag.String("before", "", "program to compare with")
-	after   = flag.String("after", "", "program")
+	exe     = flag.String("exe", "", "streamsvm `program`")
 	conns   = flag.Int("conns", 16, "connections, each with one request at a time")
 	rounds  = flag.Int("rounds", 5, "rounds")
 	seconds = flag.Float64("seconds", 3, "of each measurement")
@@ -40,7 +36,6 @@ var (
 // request is one kind of request.
 type request struct {
 	name, path, header, body string
-	old                      bool // the program before knows it too
 }
 
 func requests(model string) []request {
@@ -48,59 +43,38 @@ func requests(model string) []request {
 	rows := func(n int, row, sep string) string { return strings.TrimSuffix(strings.Repeat(row+sep, n), sep) }
 	infer := "/v2/models/" + name + "/infer"
 	return []request{
-		{"/predict, 1 row", "/predict", "", `{"x":[0.5,1.25]}`, true},
-		{"/predict, 100 rows", "/predict", "", "[" + rows(100, `{"x":[0.5,1.25]}`, ",") + "]", true},
-		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n"), false},
-		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`, false},
-		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`, false},
-		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`, false},
+		{"/predict, 1 row", "/predict", "", `{"x":[0.5,1.25]}`},
+		{"/predict, 100 rows", "/predict", "", "[" + rows(100, `{"x":[0.5,1.25]}`, ",") + "]"},
+		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n")},
+		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`},
+		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`},
+		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`},
 	}
 }
 
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
-	if *after == "" || *model == "" {
+	if *exe == "" || *model == "" {
 		flag.Usage()
 		os.Exit(2)
 	}
-	programs := []string{*after}
-	names := []string{"after"}
-	if *before != "" {
-		programs, names = []string{*before, *after}, []string{"before", "after"}
-	}
-	var servers []*server
-	for _, p := range programs {
-		s := start(p, *model)
-		defer s.stop()
-		servers = append(servers, s)
-		s.load(requests(*model)[0]) // warms up
-	}
-	fmt.Println("| request | program | requests/s | p50, ms | p99, ms | processor, µs a request |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- |")
+	server := start(*exe, *model)
+	defer server.stop()
+	server.load(requests(*model)[0]) // warms up
+	fmt.Println("| request | requests/s | p50, ms | p99, ms | processor, µs a request |")
+	fmt.Println("| --- | --- | --- | --- | --- |")
 	for _, q := range requests(*model) {
 		if !strings.Contains(q.name, *only) {
 			continue
 		}
-		results := make([][4][]float64, len(programs))
-		for round := range *rounds {
-			for i := range servers {
-				if round%2 == 1 { // the other way round
-					i = len(servers) - 1 - i
-				}
-				if names[i] == "before" && !q.old {
-					continue
-				}
-				for k, v := range servers[i].load(q) {
-					results[i][k] = append(results[i][k], v)
-				}
+		var results [4][]float64
+		for range *rounds {
+			for k, v := range server.load(q) {
+				results[k] = append(results[k], v)
 			}
 		}
-		for i, r := range results {
-			if len(r[0]) > 0 {
-				fmt.Printf("| %s | %s | %.0f | %.3f | %.2f | %.1f |\n", q.name, names[i], median(r[0]), median(r[1]), median(r[2]), median(r[3]))
-			}
-		}
+		fmt.Printf("| %s | %.0f | %.3f | %.2f | %.1f |\n", q.name, median(results[0]), median(results[1]), median(results[2]), median(results[3]))
 	}
 }
 

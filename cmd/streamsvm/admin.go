@@ -16,6 +16,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/status"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -103,7 +104,7 @@ func (a *aliases) Moves() []modeltopic.Move {
 	defer a.mu.Unlock()
 	if time.Since(a.looked) >= lookEvery && a.name() != "" {
 		a.looked = time.Now()
-		go a.look()
+		crash.Go(a.look)
 	}
 	return slices.Clone(a.moves)
 }

@@ -11,18 +11,18 @@ import (
 
 func brokerCommand() *cli.Command {
 	return &cli.Command{
-		Name: "broker", Summary: "run a broker on the loopback interface, for development and trials only",
+		Name: "broker", Summary: "run a Kafka-compatible broker on this machine, for development and trials only",
 		Text: `
-The broker speaks the Kafka protocol, so that the other commands and any Kafka
-client can be tried out without an installation. It is not Apache Kafka: one
-process, no replication, no access control, no throttling. Do not keep in it
-what you cannot lose.`,
+Speaks the Kafka protocol on the loopback interface, so that you can try the
+other commands, and any Kafka client, without installing Kafka. It is one process
+without replication, access control or throttling: do not keep data in it that
+you cannot afford to lose.`,
 		Example: "streamsvm broker --data-dir ./broker-data",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o broker.Options
 			f.Group("Broker", func() {
 				f.StringVar(&o.Addr, "addr", "127.0.0.1:9092", "loopback `HOST:PORT` to listen on; port 0 picks a free one")
-				f.StringVar(&o.DataDir, "data-dir", "", "`DIR` that keeps topics over restarts; without it they are kept in memory")
+				f.StringVar(&o.DataDir, "data-dir", "", "`DIR` that keeps topics across restarts; without it they are in memory")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				o.Log = c.Log

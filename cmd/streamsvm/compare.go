@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/gate"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -73,33 +73,37 @@ const (
 
 func compareCommand() *cli.Command {
 	return &cli.Command{
-		Name: "compare", Summary: "compare models of a topic on a live stream of labelled records",
+		Name: "compare", Summary: "rank the models of a topic on a live stream of labelled records",
 		Text: `
-Each record of --topics is scored by the newest version of every model, as
-predict would, and then its label is looked at. The models are those that the
-topic holds, aliases too, or those that --model-name lists; all are waited for.
-Compared are the records that all of them could read, and from which none of the
-versions in use has learned: where a trainer learns from the same topic, --start
-latest, the default, finds such records.
+Scores each labelled record of --topics with the newest version of every model,
+and prints a table that ranks them. The models are those of --model-name, or all
+in the topic, including aliases. To compare learners on a file, use
+streamsvm replay --learner scs,online,dsg.
 
-The table says how much worse than the best each one is, as bounds of the mean
-difference of their losses on the same records: errors, of a regression absolute
-errors, of which those count as 4 standard deviations of the first 200 labels
-that are more. The bounds hold for all pairs and however often one looks, with
-95 %, on a stream that drifts too. The rank is 1 more than the number of
-models that are better by these bounds: where there is no telling yet, it is the
-same.
+Only records that all models can read, and that none of the versions in use has
+learned from, are compared. If a trainer learns from the same topic, --start
+latest, the default, finds such records. The comparison waits until every model
+is there.
 
-It ends at --until-end, --max-records or a signal, with a last table. To compare
-learners on a file: replay --learner scs,online,dsg.`,
-		Example: "streamsvm compare --model-topic models --topics examples\n" +
-			"streamsvm compare --model-topic models --model-name clicks@champion,clicks,clicks2 --topics examples --json",
-		Common: []string{"brokers", "model-topic", "model-name", "topics", "start", "json"},
+The table says how much worse than the best each model is, as bounds of the mean
+difference of their losses on the same records. The loss is the error, or for
+regression the absolute error, capped at 4 standard deviations of the first 200
+labels. The bounds hold with 95 % for all pairs together, however often one
+looks, even on a stream that drifts. The rank is 1 more than the number of
+models that are better by these bounds; models that cannot be told apart have
+the same rank.
+
+It stops at --until-end, --max-records or a signal, and prints a last table.`,
+		Example: `
+streamsvm compare --model-topic models --topics examples
+streamsvm compare --model-topic models --topics examples --json \
+    --model-name clicks@champion,clicks,clicks2`,
+		Common: []string{"brokers", "model-topic", "model-name", "topics", "start", "until-end", "max-records", "json", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			o := &contest{}
 			f.Group("Model", func() {
 				f.StringVar(&o.modelTopic, "model-topic", "", "`TOPIC` to follow")
-				f.StringSliceVar(&o.names, "model-name", nil, "`NAMES` of the models, aliases as MODEL@ALIAS; default all in the topic")
+				f.StringSliceVar(&o.names, "model-name", nil, "`NAMES` of the models, aliases as MODEL@ALIAS, by default all in the topic")
 				o.trustFlags.define(f)
 				f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
 				f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
@@ -273,17 +277,14 @@ func (o *contest) read(ctx context.Context, cfg kafkaio.Config) error {
 // score has all models score the records, each with its newest version.
 func (o *contest) score(ctx context.Context, recs []stream.Record) error {
 	errs := make([]error, len(o.models))
-	var wg sync.WaitGroup
-	for i, m := range o.models {
-		wg.Go(func() {
-			b := m.b
-			b.recs, b.v = recs, m.p.current()
-			if b.form, errs[i] = m.p.form(b.v, nil); errs[i] == nil {
-				m.p.score(ctx, b)
-			}
-		})
-	}
-	wg.Wait()
+	par.Each(len(o.models), func(i int) {
+		m := o.models[i]
+		b := m.b
+		b.Records = recs
+		if b.s, errs[i] = m.p.pin(nil); errs[i] == nil {
+			m.p.score(ctx, b)
+		}
+	})
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
@@ -292,13 +293,13 @@ func (o *contest) add(i int, r *stream.Record) {
 	part := stream.Partition{Topic: r.Topic, ID: r.Partition}
 	learned, labelled := false, true
 	for _, m := range o.models {
-		row := &m.b.rows[i]
-		if row.err != nil {
+		row := &m.b.Predictions[i]
+		if row.Err != nil {
 			o.counts.refused++
 			return
 		}
-		labelled = labelled && row.labelled
-		learned = learned || m.b.v.Update.Offsets[part] > r.Offset
+		labelled = labelled && row.Labelled
+		learned = learned || m.b.s.Current().Update.Offsets[part] > r.Offset
 	}
 	switch {
 	case !labelled:
@@ -308,7 +309,7 @@ func (o *contest) add(i int, r *stream.Record) {
 		o.counts.learned++
 		return
 	}
-	y := o.models[0].b.rows[i].y
+	y := o.models[0].b.Predictions[i].Y
 	if o.task == algos.Regress && o.scale == 0 {
 		if o.labels = append(o.labels, y); len(o.labels) == scaleOf {
 			o.scale = cmp.Or(deviations*deviation(o.labels), 1)
@@ -336,14 +337,14 @@ func (o *contest) add(i int, r *stream.Record) {
 // add counts the model's loss on record i of its batch, the n-th that is compared
 // from 0 on, and returns it.
 func (m *contestant) add(i int, task algos.Task, n uint64, window int) float64 {
-	row, loss := &m.b.rows[i], 0.0
+	row, loss := &m.b.Predictions[i], 0.0
 	switch {
 	case task == algos.Regress:
-		loss = math.Abs(row.decision - row.y)
-	case row.label != row.truth():
+		loss = math.Abs(row.Score - row.Y)
+	case row.Value != trueValue(row):
 		loss = 1
 	}
-	if v := m.b.v.Update.Version; v != m.version || m.versions == 0 {
+	if v := row.Version; v != m.version || m.versions == 0 {
 		m.version = v
 		m.versions++
 	}

@@ -18,23 +18,23 @@ var configVerbs = []string{"lint", "show"}
 func configCommand() *cli.Command {
 	return &cli.Command{
 		Name: "config", Args: "lint [FILE] | show [COMMAND] [-- FLAGS]", Words: configVerbs, MinArgs: 1, MaxArgs: -1, NoFile: true,
-		Summary: "check a configuration, or print it with the origin of every value",
+		Summary: "check the configuration, or show where each value comes from",
 		Text: `
-config lint checks the FILE, or that of --config, without using the network:
-names and values for all commands, and how they go together for those of --for
-and those with a section of their own. It lists every problem with its line and
-ends with exit code 1 if there is any.
+config lint checks the FILE, or that of --config, without using the network. It
+checks names and values for all commands, and how they go together for those of
+--for and those with a section of their own. It lists every problem with its
+line, and exits with code 1 if there is any.
 
-config show prints the settings with which COMMAND would run here and now, and
-with --origin where each comes from. Secrets are not shown.`,
+config show prints the settings that COMMAND would run with here and now, and
+with --origin where each comes from. It does not print secrets.`,
 		Example: "streamsvm config lint streamsvm.yaml\nstreamsvm config show train --config streamsvm.yaml --origin -- --learner sbp",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var origin, set bool
 			var commands []string
 			f.Group("Config", func() {
 				f.BoolVar(&origin, "origin", false, "show where each value comes from")
-				f.BoolVar(&set, "set-only", false, "show only what is not a default")
-				f.StringSliceVar(&commands, "for", []string{"train"}, "lint: `COMMANDS` whose settings have to go together")
+				f.BoolVar(&set, "set-only", false, "show only values that are not defaults")
+				f.StringSliceVar(&commands, "for", []string{"train"}, "lint: `COMMANDS` whose settings must go together")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				verb, args := c.Args[0], c.Args[1:]
@@ -61,7 +61,7 @@ with --origin where each comes from. Secrets are not shown.`,
 					}
 					return showConfig(c, command, args, origin, set)
 				case "reference":
-					return cli.Failf(cli.Usage, "config reference is gone: docs/configuration.md holds it, and COMMAND --help lists the settings of a command")
+					return cli.Failf(cli.Usage, "config reference is gone: docs/configuration.md holds it, and COMMAND --help-all lists the settings of a command")
 				}
 				return cli.Failf(cli.Usage, "config has no %q%s", verb, spell.DidYouMean(verb, configVerbs))
 			}

@@ -2,12 +2,9 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,103 +145,6 @@ func learnerState(t *testing.T, dir string) []byte {
 		t.Fatal("no learner in the checkpoint")
 	}
 	return b
-}
-
-// TestDeadLettersOnce kills a trainer five times, each time when it has sent
-// letters about records behind its newest checkpoint: each bad record has one
-// letter in the end, and the learner is that of the good records alone.
-func TestDeadLettersOnce(t *testing.T) {
-	good, every, checkpoints := 6000, 10, 400
-	if os.Getenv("STREAMSVM_LONG") != "" {
-		good, every, checkpoints = 99000, 99, 7000
-	}
-	b := newBrokerProcess(t)
-	brokers := []string{b.addr}
-	cleanRecs, recs, wrong := mixed(t, b.addr, good, every)
-	dir := t.TempDir()
-	args := func(topic string, more ...string) []string {
-		return slices.Concat([]string{"train", "--brokers", b.addr, "--topics", topic, "--checkpoint", filepath.Join(dir, topic), "--checkpoint-interval", "0",
-			"--checkpoint-every", fmt.Sprint(checkpoints), "--tolerance", "data", "--dlq", "--log-level", "error"}, learn, more)
-	}
-	kafkatest.Produce(t, brokers, cleanRecs...)
-	must(t, args("clean", "--until-end")...)
-
-	const kills = 5
-	state, repeated := filepath.Join(dir, "mixed"), 0
-	for range kills {
-		kafkatest.Produce(t, brokers, recs[:checkpoints]...)
-		recs = recs[checkpoints:]
-		p := process(t, args("mixed")...)
-		before := latest(t, state)
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		var err error
-		go func() {
-			err = p.Wait()
-			close(done)
-		}()
-		// The first start stores a checkpoint before it reads anything. If that
-		// were taken for the one after these records, the next one could cover
-		// the tail too, and no letter would be behind it.
-		if before == 0 {
-			before++
-		}
-		if !waitCheckpoints(t, state, before+1, done) {
-			t.Fatalf("the trainer ended: %v", err)
-		}
-		// Too few for another checkpoint, with what is left of the lives before.
-		tail := checkpoints * 3 / 20
-		kafkatest.Produce(t, brokers, recs[:tail]...)
-		recs = recs[tail:]
-		deadline := time.After(time.Minute)
-		for ahead(t, b.addr, state) == 0 {
-			select {
-			case <-done:
-				t.Fatalf("the trainer ended: %v", err)
-			case <-deadline:
-				t.Fatal("no letter about a record behind the newest checkpoint")
-			case <-time.After(2 * time.Millisecond):
-			}
-		}
-		_ = p.Process.Kill()
-		<-done
-		repeated += ahead(t, b.addr, state)
-	}
-	kafkatest.Produce(t, brokers, recs...)
-	must(t, args("mixed", "--until-end")...)
-	m := newest(t, state).Meta
-	if m["consumed"] != fmt.Sprint(good+len(wrong)) || m["learned"] != fmt.Sprint(good) || m["dead"] != fmt.Sprint(len(wrong)) || m["pending"] != "0" {
-		t.Errorf("fates %v, want %d good and %d dead", m, good, len(wrong))
-	}
-	if n := checkLetters(t, b.addr, wrong); n > 0 {
-		t.Errorf("%d bad records have more than one letter", n)
-	}
-	if !bytes.Equal(learnerState(t, state), learnerState(t, filepath.Join(dir, "clean"))) {
-		t.Error("the learner is not that of the good records alone")
-	}
-	t.Logf("%d records, %d bad; %d kills, after which %d letters about records behind the checkpoint were there", good+len(wrong), len(wrong), kills, repeated)
-}
-
-// ahead counts the letters about records behind the newest checkpoint: those
-// that would be there twice.
-func ahead(t *testing.T, addr, dir string) (n int) {
-	t.Helper()
-	store, err := checkpoint.Open(dir, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Load()
-	if err != nil || s == nil {
-		t.Fatal(s, err)
-	}
-	for _, r := range kafkatest.ReadAll(t, []string{addr}, "mixed.dlq") {
-		if l, err := deadletter.Parse(&r); err == nil && l.Offset >= s.Header.Offsets[l.Origin().Partition] {
-			n++
-		}
-	}
-	return n
 }
 
 // TestDeadLettersOutage kills the broker under a trainer that has letters to

@@ -17,15 +17,18 @@ import (
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Section: "train", Summary: "find out why train does not work here, and say what to type",
+		Name: "doctor", Section: "train", Summary: "find out why train does not work here, and what to do about it",
 		Text: `
-Takes the settings of train and tries everything that it needs, from the names
-of the brokers to the retention of the topics, without changing anything. What
-is wrong is named, with a command that repairs it where there is one. If the
-records are not what the settings say, that is the command line of train that
-learns from them, or it says that they are not supported and what to do instead.
-Exit code 1 says that train would not work.`,
-		Example: "streamsvm doctor --config streamsvm.yaml",
+Takes the flags and settings of train and checks everything that train needs:
+brokers, permissions, topics, records, checkpoints. It names each problem, with
+the command that fixes it if there is one, and changes nothing. Exit code 1 means
+that train would not work.
+
+If the records do not match the settings, it prints the command line of train
+that learns from them, or says that they are not supported and what to do
+instead.`,
+		Example: "streamsvm doctor --config streamsvm.yaml\nstreamsvm doctor --topics payments --label is_fraud --model-topic models --checkpoint ./state",
+		Common:  []string{"brokers", "topics", "label", "labels-topic", "join", "codec", "learner", "checkpoint", "model-topic", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
@@ -44,20 +47,23 @@ Exit code 1 says that train would not work.`,
 
 func aclsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "acls", Section: "train", Summary: "print the commands that grant train what it needs, and no more",
+		Name: "acls", Section: "train", Summary: "print the commands that grant exactly the permissions that train needs",
 		Text: `
-Takes the settings of train and prints, for Apache Kafka's kafka-acls.sh, the
-permissions that its user needs: nothing is changed. With --role predict they
-are those of predict and subscribe, with --role sift or sum those of that
-command, all with those of the members of a --group; with --role solve those of
-solve, and with --role promote those of model promote and rollback.`,
+Takes the flags and settings of train and prints commands for Apache Kafka's
+kafka-acls.sh that give its user the permissions it needs, and no others. It does
+not run them. --role prints those of another command.
+
+--role predict also covers subscribe, and --role promote covers model promote and
+rollback. For predict, sift and sum, --group adds the permissions of the members
+of a group.`,
 		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
+		Common:  []string{"principal", "role", "topics", "model-topic", "checkpoint", "group", "predictions-topic", "errors-topic", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
 			var role, principal, predictions, errorsTopic, distilled, sums string
 			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict", "sift", "sum", "solve", "dlq", "promote"}, "what the user does")
+				f.Choice(&role, "role", "train", []string{"train", "predict", "sift", "sum", "solve", "dlq", "promote"}, "what the user does, by the name of the command")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
 				f.StringVar(&predictions, "predictions-topic", "", "predict, sift: `TOPIC` for predictions")
 				f.StringVar(&distilled, "distilled-topic", "", "sift: `TOPIC` for what is forwarded")
@@ -150,7 +156,9 @@ func (t *train) examine(ctx context.Context, all bool) ([]doctor.Finding, error)
 		if err := t.schemaFlags.options(t.c, p.Codec, &p.Format); err != nil {
 			p.Learner = nil
 		}
-		p.Registry = t.registry.Check
+		if t.registry != nil {
+			p.Registry = t.registry.Check
+		}
 	}
 	p.Train = func(change map[string]string) string { return t.c.Line("streamsvm train", change, "dry-run") }
 	if opts, err := t.sourceFlags.options(t.c, p.Kafka, nil); err == nil {

@@ -21,6 +21,7 @@ func exitCode(err error) cli.Code {
 	var dead *stream.DeadError
 	var one *stream.OneLabelError
 	var snapshot *checkpoint.Error
+	var epoch *checkpoint.EpochError
 	var fenced *modeltopic.FencedError
 	var promote *modeltopic.PromoteError
 	var expect *modeltopic.ExpectError
@@ -30,7 +31,7 @@ func exitCode(err error) cli.Code {
 	switch {
 	case errors.As(err, &own):
 		return own.Code
-	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid):
+	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &epoch), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid):
 		return cli.Data
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.As(err, &expect), errors.As(err, &session):
 		return cli.Temporary

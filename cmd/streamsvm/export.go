@@ -24,50 +24,53 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | diff A B | export [MODEL" + ext + "] | compact [MODEL" + ext + "]", Summary: "list, promote, roll back, compare, export and compact the versions of a model",
+		Name: "model", Args: "list | promote | rollback | diff A B | export [FILE] | compact [FILE]",
+		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
 		Text: `
+Manages the versions of a model in --model-topic, and the aliases, such as
+champion, that predict and subscribe can follow instead of the newest version.
+diff, export and compact also take model files.
+
 model list prints the versions that the topic still holds, and the aliases: names
-that stand for a version, and that predict and subscribe can follow instead of
-the newest.
+for a version.
 
-model promote makes --alias stand for --version, the newest unless one is given,
-or for the model of a file. The topic then has a copy of it under the name
-MODEL@ALIAS, which stays when the version itself is gone, and under
-MODEL@ALIAS-1 what the alias stood for before. Subscribers change over at once,
-and are never without a model. Of two promotions at once the later wins; with
---expect nothing is changed unless the alias stands for that version, exit code
-75 otherwise. To pin a version, give it an alias of its own.
+model promote points --alias to --version, by default the newest, or to the model
+of a file. The topic then has a copy of it under the name MODEL@ALIAS, which
+stays when the version itself is gone, and under MODEL@ALIAS-1 a copy of what the
+alias pointed to before. Subscribers switch at once and are never without a
+model. Of two promotions at the same time the later wins; with --expect nothing
+is changed unless the alias points to that version, and the exit code is 75
+otherwise. To pin a version, give it an alias of its own.
 
-model rollback makes the alias stand for what it stood for before. Done twice it
-stands for the same as at first.
+model rollback points the alias to what it pointed to before. A second rollback
+undoes the first.
 
 model diff compares two models, each a version, an alias or a file: learner,
-options, measures, labels, fields. What differs is marked with a star.
+options, measures, labels, fields. A star marks what differs.
 
 model export prints the model of a file, or the newest one of --model-topic
-with all deltas applied, with its preprocessing and all numbers written out. The
-form, and a short reader in Python that takes the same decisions, are in
-docs/formats/plain.md. Nothing is changed: no topic is made, no offset committed.
+with all deltas applied, with its preprocessing and all numbers.
+docs/formats/plain.md describes the format, and has a short reader in Python that
+makes the same decisions. Nothing is changed: no topic is created, no offset
+committed. --format onnx writes the same as an ONNX model, from the fields of an
+event, or a vector, to label and probability, and --format mlflow an MLflow
+directory that contains it. docs/onnx.md says which models it supports.
 
---format onnx writes the same as an ONNX model, from the fields of an event, or
-a vector, to label and probability, and --format mlflow a directory for MLflow
-with it. What can be written so is in docs/onnx.md.
-
-model compact writes to --out, from a file or --model-topic, a model of two
-classes or a regression in fewer bytes, whose decisions differ from before by at
-most --max-change, whatever it is asked: ½ is half of the margin of a
-classifier. That is proved for each model; what is met in practice is a
-small part of it. It is for kernel expansions, and takes a few seconds with
-thousands of support vectors. To publish the file, promote it.`,
+model compact writes a smaller file for a model of two classes or a regression,
+from a file or --model-topic, to --out. It proves for each model that no decision
+changes by more than --max-change; ½ is half of the margin of a classifier.
+In practice decisions change by a small part of that. It is for kernel
+expansions, and takes a few seconds for thousands of support vectors. To publish
+the file, promote it.`,
 		Example: "streamsvm model list --model-topic models\n" +
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
 			"streamsvm model diff champion 41 --model-topic models\n" +
-			"streamsvm model export model.ssm > model.json\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model export model.ssm --format onnx --out model.onnx\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
-		Words: slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
+		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "format", "out", "max-change", "json", "config"},
+		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int
@@ -76,7 +79,7 @@ thousands of support vectors. To publish the file, promote it.`,
 			f.Group("Output", func() {
 				f.Float64Var(&change, "max-change", 0, "compact: decisions may change by at most `D`")
 				f.Choice(&form, "format", formJSON, exportForms, "form of the output")
-				f.StringVar(&out, "out", "", "write to `FILE`, of mlflow to this directory, instead of to standard output")
+				f.StringVar(&out, "out", "", "write to `FILE` instead of standard output; a directory for mlflow")
 				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
 			o.define(f, "`NAME` of the model; may be left out if the topic holds only one")
@@ -187,10 +190,10 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.name == "" { // aliases are not counted unless one is asked for
+	if o.name == "" { // neither aliases, unless one is asked for, nor names without a version are counted
 		t.Models = slices.DeleteFunc(t.Models, func(m modeltopic.Model) bool {
 			_, alias := modeltopic.SplitName(m.Name)
-			return alias != o.alias
+			return alias != o.alias || len(m.Updates) == 0
 		})
 	}
 	var names []string

@@ -332,11 +332,8 @@ func (f *faults) broker() {
 	f.row("broker down at the start, then there", "", said, code, f.fates(state))
 	f.same("broker down at the start", state, want)
 
-	// In mid-run: down for a second, for longer than requests wait in the long version.
-	down := time.Second
-	if os.Getenv("STREAMSVM_LONG") != "" {
-		down = 15 * time.Second
-	}
+	// In mid-run.
+	const down = time.Second
 	topic, want = f.topic(3000)
 	state = f.state()
 	done, stop = f.serve(f.args(topic, state, "--checkpoint-every", "500", "--fetch-max-bytes", "2000", "--queue", "1", "--until-end"))
@@ -476,10 +473,8 @@ func (f *faults) checkpoints() {
 	// The newest checkpoint cut off after many lengths: the one before is used.
 	length := 0
 	f.damaged(half, func(files []string) { length = len(data(files[0])) })
-	step, tries := 293, 0
-	if os.Getenv("STREAMSVM_LONG") != "" {
-		step = 17
-	}
+	const step = 293
+	tries := 0
 	for n := 0; n < length; n += step {
 		state := f.damaged(half, func(files []string) { write(files[0], data(files[0])[:n]) })
 		must(t, f.args(topic, state, "--until-end", "-q", "--log-level", "error")...)

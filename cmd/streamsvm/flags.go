@@ -11,6 +11,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -52,8 +53,8 @@ func (o *codecFlags) define(f *cli.Flags, usage string) {
 func (o *codecFlags) defineEvents(f *cli.Flags) {
 	o.events.Text = codec.Auto
 	f.Group("Format", func() {
-		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default y, label, target, class or outcome)")
-		f.Var(&o.events, "events", "auto takes records with named fields for events, and finds out their fields; vectors does not; or a `FILE` that describes the fields, in YAML")
+		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default: y, label, target, class or outcome)")
+		f.Var(&o.events, "events", "`FILE` that describes the fields of events, in YAML, or auto to infer them; with vectors, records with named fields are not events")
 	})
 }
 
@@ -278,10 +279,10 @@ type learnFlags struct {
 func (o *learnFlags) define(f *cli.Flags) {
 	o.set = cli.Pairs{}
 	f.Group("Learning", func() {
-		f.StringVar(&o.learner, "learner", "adaptive", "`NAME` of the learner, see streamsvm learners")
+		f.StringVar(&o.learner, "learner", "adaptive", "`NAME` of the learner; streamsvm learners lists them")
 		f.Suggest("learner", registry.Names())
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
-		f.Var(o.set, "set", "set an option of the learner, repeatable")
+		f.Var(o.set, "set", "set an option of the learner; repeatable")
 		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
 		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default what the learner does first")
 		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
@@ -381,6 +382,10 @@ func optionErrors(err error) (list []*trainer.OptionError) {
 func badOption(c *cli.Call, err error) error {
 	var state *trainer.StateError
 	if errors.As(err, &state) {
+		var other *engine.MismatchError
+		if errors.As(err, &other) {
+			err = fmt.Errorf("%w: %s, or begin again %s", err, asBefore(other), anew(c))
+		}
 		return cli.Fail(cli.Config, err)
 	}
 	list := optionErrors(err)
@@ -393,6 +398,42 @@ func badOption(c *cli.Call, err error) error {
 	return cli.Fail(cli.Usage, list[0].Err)
 }
 
+// stateFlags are the flags for settings of an engine.MismatchError that have one.
+var stateFlags = map[string]string{
+	"learner": "learner", "preset": "preset", "task": "task", "seed": "seed", "scale": "scale", "span": "scale-span", "hash_dim": "hash-dim",
+	"class_weight": "class-weight", "warmup": "warmup", "tune": "tune", "window": "window", "set": "set", "labels": "labels", "delay": "delay",
+}
+
+// asBefore says how to give a setting the value that the checkpoint was made with.
+func asBefore(e *engine.MismatchError) string {
+	name, ok := stateFlags[e.Setting]
+	switch topic, window, _ := strings.Cut(e.Was, " "); {
+	case e.Setting == "join" && e.Was != "":
+		return fmt.Sprintf("give --join key --labels-topic %s --join-window %s", cli.Quote(topic), window)
+	case e.Setting == "join":
+		return "leave --join out"
+	case !ok:
+		return "use the one that it was made with"
+	case e.Setting == "tune":
+		return "give --tune=" + map[string]string{"true": "on", "false": "off"}[e.Was]
+	case e.Was == "":
+		return "leave --" + name + " out"
+	case e.Setting == "set":
+		return "give --set " + strings.Join(strings.Fields(e.Was), " --set ")
+	case strings.HasPrefix(e.Was, "-"):
+		return "give --" + name + "=" + cli.Quote(e.Was)
+	}
+	return "give --" + name + " " + cli.Quote(e.Was)
+}
+
+// anew says how to begin again beside the checkpoints there are.
+func anew(c *cli.Call) string {
+	if c.Given("model-topic") {
+		return "with another --checkpoint, and another --model-name or --replace-model"
+	}
+	return "with another --checkpoint"
+}
+
 // joinFlags say where labels come from that do not come with the examples.
 type joinFlags struct {
 	by, topic string
@@ -401,8 +442,8 @@ type joinFlags struct {
 
 func (o *joinFlags) define(f *cli.Flags) {
 	f.Group("Labels that come later", func() {
-		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels in another topic")
-		f.Lookup("join").Usage = "key joins examples with the labels of another topic, by the keys of the records, or by id where they have none; none does not"
+		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels of another topic")
+		f.Lookup("join").Usage = "key joins examples with the labels of --labels-topic, by record key, or by id if there is no key; none does not join"
 		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
 		f.IntVar(&o.window, "join-window", 10000, "an example waits for its label until `N` more examples have come, a label for its example until N more labels have")
 	})

@@ -18,10 +18,13 @@ import (
 
 func generateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "generate", Args: "[STREAM]", Words: streamNames(), Summary: "write a seeded synthetic stream to standard output, a file or a topic",
-		Text: "Without a STREAM the streams are listed, with --describe the options of one.",
+		Name: "generate", Args: "[STREAM]", Words: streamNames(), Summary: "write a synthetic stream to standard output, a file or a topic",
+		Text: `
+Writes the examples of a synthetic stream. The same --seed gives the same
+examples. Without a STREAM it lists the streams.`,
 		Example: "streamsvm generate rbf --count 100000 --out rbf.libsvm.gz\n" +
 			"streamsvm generate rbf --count 100000 --topic examples --partitions 4 --rate 5000",
+		Common:  []string{"count", "skip", "seed", "set", "describe", "out", "codec", "brokers", "topic", "partitions", "rate", "config"},
 		MaxArgs: 1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			g := &generate{set: cli.Pairs{}}
@@ -29,12 +32,12 @@ func generateCommand() *cli.Command {
 				f.Uint64Var(&g.count, "count", 10000, "number of examples; 0 never ends")
 				f.Uint64Var(&g.skip, "skip", 0, "skip the first `N` examples of the stream")
 				f.Uint64Var(&g.seed, "seed", 1, "seed of the stream")
-				f.Var(g.set, "set", "set an option of the stream, repeatable")
+				f.Var(g.set, "set", "set an option of the stream; repeatable")
 				f.BoolVar(&g.describe, "describe", false, "print the stream's definition and options")
 			})
 			f.Group("Output", func() {
 				f.StringVar(&g.out, "out", "-", "`FILE`, plain, .gz or .zst; - is standard output")
-				f.Choice(&g.codec, "codec", "", codec.AllNames(), "form of the examples, by default what the file's name says, else libsvm, in a topic "+defaultCodec)
+				f.Choice(&g.codec, "codec", "", codec.AllNames(), "format of the examples, by default that of the file's name, else libsvm, or "+defaultCodec+" in a topic")
 			})
 			g.topicFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
+	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -180,7 +181,7 @@ func (o *outputs) until(t *testing.T, n int) {
 
 // predictedFrom reads predictions, and puts what was predicted into said, if that
 // is not nil.
-func predictedFrom(t *testing.T, said map[stream.Partition][]outcome) func(r *kgo.Record) (int32, int64) {
+func predictedFrom(t *testing.T, said map[stream.Partition][]predictor.Prediction) func(r *kgo.Record) (int32, int64) {
 	return func(r *kgo.Record) (int32, int64) {
 		var p struct {
 			Partition   int32
@@ -197,9 +198,9 @@ func predictedFrom(t *testing.T, said map[stream.Partition][]outcome) func(r *kg
 		if said != nil {
 			id := stream.Partition{ID: p.Partition}
 			for int64(len(said[id])) <= p.Offset {
-				said[id] = append(said[id], outcome{})
+				said[id] = append(said[id], predictor.Prediction{})
 			}
-			said[id][p.Offset] = outcome{decision: p.Decision, y: p.Y}
+			said[id][p.Offset] = predictor.Prediction{Score: p.Decision, Y: p.Y}
 		}
 		return p.Partition, p.Offset
 	}
@@ -320,7 +321,7 @@ func siftTrial(t *testing.T, brokers []string, in, out, distilled string, d *dis
 	must(t, append([]string{"train", "--topics", examples, "--codec", "libsvm", "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--brokers", at}, learn...)...)
 	f := newFleet(t, append([]string{"sift", "--model-topic", models, "--topics", in, "--predictions-topic", out, "--distilled-topic", distilled, "--group", in, "--brokers", at,
 		"--codec", "libsvm", "--band", "0"}, args...)...)
-	said := map[stream.Partition][]outcome{}
+	said := map[stream.Partition][]predictor.Prediction{}
 	headers := map[sift.Source]sift.Header{}
 	forwarded := follow(t, brokers, distilled, func(r *kgo.Record) (int32, int64) {
 		var rec stream.Record
@@ -346,8 +347,8 @@ func siftTrial(t *testing.T, brokers []string, in, out, distilled string, d *dis
 		for offset, o := range list {
 			src := sift.Source{Partition: stream.Partition{Topic: in, ID: p.ID}, Offset: int64(offset)}
 			plan := sift.Plan{}
-			if p := plan.Probability(sift.Hinge, sift.Hinge.Margin(o.decision, o.y), sift.DefaultLeast); sift.Forward(src, 0, p) {
-				want[src] = sift.Header{P: p, Decision: o.decision}
+			if p := plan.Probability(sift.Hinge, sift.Hinge.Margin(o.Score, o.Y), sift.DefaultLeast); sift.Forward(src, 0, p) {
+				want[src] = sift.Header{P: p, Decision: o.Score}
 			} else {
 				dropped++
 			}

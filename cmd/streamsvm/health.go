@@ -13,9 +13,9 @@ import (
 
 func healthCommand() *cli.Command {
 	return &cli.Command{
-		Name: "health", Args: "URL", Summary: "ask a service whether it is healthy: for containers without curl",
+		Name: "health", Args: "URL", Summary: "check whether a service is healthy, for containers without curl",
 		Text: `
-The exit code is 0 if the answer is 200 OK and 69 otherwise.`,
+Exits with code 0 if the URL answers 200 OK, and with 69 otherwise.`,
 		Example: "streamsvm health http://127.0.0.1:8080/healthz",
 		MinArgs: 1, MaxArgs: 1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {

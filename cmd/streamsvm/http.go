@@ -15,14 +15,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 // server answers /metrics, /healthz, /readyz and /version, and what is added
 // to its mux before it is started.
 type server struct {
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	panics prometheus.Counter // of handlers
 	// healthy, if not nil, says what keeps the service from doing its work. It
 	// is set before start.
 	healthy func() error
@@ -32,16 +36,17 @@ type server struct {
 	// waiting, if not nil, says what the service waits for before its work is of
 	// use to others, or "". It is set before start.
 	waiting func() string
-	// timeout, if not 0, is how long a request may take to come, and its answer
-	// to go.
-	timeout time.Duration
+	limits  *admit.Limits
+	m       *metrics.HTTP
 	srv     *http.Server
 	addr    string
 }
 
 func newServer(reg *prometheus.Registry) *server {
-	s := &server{mux: http.NewServeMux()}
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	s := &server{mux: http.NewServeMux(), panics: newPanics(reg)}
+	s.m = metrics.NewHTTP(reg, admit.Reasons(), func() int64 { return s.limits.Held() })
+	s.bound(admit.Options{})
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.Gatherer(reg), promhttp.HandlerOpts{}))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.healthy != nil {
 			if err := s.healthy(); err != nil {
@@ -70,10 +75,22 @@ func newServer(reg *prometheus.Registry) *server {
 	return s
 }
 
+// bound sets the limits, before start and before what is bound by them is added
+// to the mux.
+func (s *server) bound(o admit.Options) {
+	o.Rejected = s.m.Rejected
+	s.limits = admit.New(o)
+}
+
 // profile adds the handlers of net/http/pprof. Profiles tell what is in memory,
 // so they are for those who ask for them only.
 func (s *server) profile() {
-	s.mux.Handle("GET /debug/pprof/", http.DefaultServeMux) // where they register
+	s.mux.HandleFunc("GET /debug/pprof/", func(w http.ResponseWriter, r *http.Request) {
+		// A profile ends when its client goes away, which an expired deadline looks
+		// like.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		http.DefaultServeMux.ServeHTTP(w, r) // where they register
+	})
 }
 
 // start listens on addr, unless that is empty, and answers until stop. Other
@@ -92,12 +109,12 @@ func (s *server) start(c *cli.Call, addr string) error {
 	}
 	s.addr = l.Addr().String()
 	c.Log.Info("listening", "addr", s.addr)
-	s.srv = &http.Server{Handler: s.mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ReadTimeout: s.timeout, WriteTimeout: 2 * s.timeout}
-	go func() {
+	s.srv = s.limits.Server(&guard{s.mux, c.Log, s.panics})
+	crash.Go(func() {
 		if err := s.srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("the HTTP server has stopped", "err", err)
 		}
-	}()
+	})
 	return nil
 }
 

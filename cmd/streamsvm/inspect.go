@@ -15,14 +15,19 @@ import (
 
 func inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Args: "[FILE|DIR|kafka://TOPIC...]", Summary: "describe checkpoints, models, recordings and model topics without changing them",
+		Name: "inspect", Args: "[FILE|DIR|kafka://TOPIC...]", Summary: "describe checkpoints, models, recordings and model topics",
 		Text: `
-What a file is follows from its first bytes. Of a directory, every checkpoint
-is described, the newest first, and so it is of the state topic kafka://TOPIC. With --model-topic on the command line, or
-without a FILE, the model topic is read to its end: every model, its newest
-full and the deltas on it, whether hashes are right and deltas chain. No topic
-is made and no offset committed. The exit code is 65 if anything is damaged.`,
+Describes files of any of these kinds, every checkpoint of a directory or of a
+state topic kafka://TOPIC, or a model topic. Nothing is changed. Exits with code
+65 if anything is damaged.
+
+The first bytes of a file say what it is. Checkpoints are listed newest first.
+With --model-topic on the command line, or without a FILE, the model topic is
+read to its end: for every model its newest full version and the deltas on it,
+whether the hashes are right, and whether the deltas chain. No topic is created
+and no offset committed.`,
 		Example: "streamsvm inspect ./state model.ssm run.ssr\nstreamsvm inspect --brokers kafka-1:9092 --model-topic models",
+		Common:  []string{"brokers", "model-topic", "model-name", "weights", "json", "config"},
 		MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var asJSON bool
@@ -32,7 +37,7 @@ is made and no offset committed. The exit code is 65 if anything is damaged.`,
 				f.BoolVar(&asJSON, "json", false, "print a JSON array with an object per file")
 				f.IntVar(&weights, "weights", 10, "of a linear model, list the `N` weights of largest magnitude")
 			})
-			topic.define(f, "`NAME` of the model to describe; default all in the topic")
+			topic.define(f, "`NAME` of the model to describe, by default all in the topic")
 			return func(ctx context.Context, c *cli.Call) error {
 				found := []inspect.Description{} // prints as an array, even without any
 				var errs []error

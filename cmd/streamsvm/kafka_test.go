@@ -302,7 +302,7 @@ func TestPredictHTTP(t *testing.T) {
 		return &predictor.Version{Predictor: m, Update: stream.Update{Model: "m", Version: 7}}
 	}}
 	s := newServer(reg)
-	p.ready = &s.ready
+	p.ready, p.limits = &s.ready, s.limits
 	s.mux.Handle("POST /predict", p)
 	srv := httptest.NewServer(s.mux)
 	defer srv.Close()

@@ -18,12 +18,12 @@ import (
 
 func learnersCommand() *cli.Command {
 	return &cli.Command{
-		Name: "learners", Args: "[NAME]", Words: registry.Names(), Summary: "list the learners, or the options of one", MaxArgs: 1,
+		Name: "learners", Args: "[NAME]", Words: registry.Names(), Summary: "list the learners, or show the options of one", MaxArgs: 1,
 		Example: "streamsvm learners scs\nstreamsvm learners scs --all",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var all, asJSON bool
 			f.Group("Output", func() {
-				f.BoolVar(&all, "all", false, "print all options of the learner, not only those that matter first")
+				f.BoolVar(&all, "all", false, "print all options of the learner, not only the most important ones")
 				f.BoolVar(&asJSON, "json", false, "print JSON")
 				f.Bool("markdown", false, "")
 				f.Lookup("markdown").Hidden = true
@@ -54,10 +54,30 @@ func learnersCommand() *cli.Command {
 func listLearners(w io.Writer, specs []algos.Spec) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "name\tmodel\ttasks\twhat it is")
-	for _, s := range specs {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, s.Kind, join(s.Tasks), s.Summary)
+	list := func(specs []algos.Spec) {
+		for _, s := range specs {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, s.Kind, join(s.Tasks), s.Summary)
+		}
+	}
+	specs, baselines := split(specs)
+	list(specs)
+	if len(baselines) > 0 {
+		fmt.Fprint(tw, "\nBaselines, to compare with:\n\n")
+		list(baselines)
 	}
 	return tw.Flush()
+}
+
+// split separates the baselines from the other learners.
+func split(specs []algos.Spec) (learners, baselines []algos.Spec) {
+	for _, s := range specs {
+		if registry.IsBaseline(s.Name) {
+			baselines = append(baselines, s)
+		} else {
+			learners = append(learners, s)
+		}
+	}
+	return learners, baselines
 }
 
 func join[S ~string](ss []S) string {

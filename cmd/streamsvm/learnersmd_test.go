@@ -17,25 +17,41 @@ const learnersIntro = `# Learners
 options under "tuned" that are not set are chosen on the first examples. The first table of a learner has the options that a new stream may need,
 the others those whose defaults suit nearly always, and those that come from the paper. ` + "`streamsvm learners NAME --all`" + ` prints the same.
 
-| learner | model | tasks | what it is |
-| --- | --- | --- | --- |
+The [baselines](#baselines) stand at the end.
+`
+
+const baselinesIntro = `
+## Baselines
+
+Learners to compare others with. A build with ` + "`-tags core`" + ` has none; a Go program has them if it imports ` + "`github.com/streamsvm/streamsvm/contrib/baselines`" + `.
 `
 
 // learnersDoc returns docs/learners.md.
 func learnersDoc(specs []algos.Spec) string {
 	var b strings.Builder
+	learners, baselines := split(specs)
 	b.WriteString(learnersIntro)
+	learnersSection(&b, learners, "##")
+	b.WriteString(baselinesIntro)
+	learnersSection(&b, baselines, "###")
+	return b.String()
+}
+
+// learnersSection writes a table of the learners, and the options of each below a
+// heading of the given level.
+func learnersSection(b *strings.Builder, specs []algos.Spec, level string) {
+	b.WriteString("\n| learner | model | tasks | what it is |\n| --- | --- | --- | --- |\n")
 	for _, s := range specs {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", s.Name, strings.ToLower(s.Name), s.Kind, strings.ReplaceAll(join(s.Tasks), ",", ", "), cell(s.Summary))
+		fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s |\n", s.Name, strings.ToLower(s.Name), s.Kind, strings.ReplaceAll(join(s.Tasks), ",", ", "), cell(s.Summary))
 	}
 	for _, s := range specs {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\nPaper: %s\n\n", s.Name, sentence(s.Summary), sentence(s.When), s.Paper)
+		fmt.Fprintf(b, "\n%s %s\n\n%s\n\n%s\n\nPaper: %s\n\n", level, s.Name, sentence(s.Summary), sentence(s.When), s.Paper)
 		for _, g := range algos.Groups {
 			options := inGroup(s, g)
 			if len(options) == 0 {
 				continue
 			}
-			fmt.Fprintf(&b, "%s:\n\n| option | default | values | tuned | paper | meaning |\n| --- | --- | --- | --- | --- | --- |\n", titles[g])
+			fmt.Fprintf(b, "%s:\n\n| option | default | values | tuned | paper | meaning |\n| --- | --- | --- | --- | --- | --- |\n", titles[g])
 			for _, o := range options {
 				name, def := "`"+o.Name+"`", o.Default
 				if o.Alias != "" {
@@ -44,7 +60,7 @@ func learnersDoc(specs []algos.Spec) string {
 				if def != "" {
 					def = "`" + def + "`"
 				}
-				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, def, cell(values(o)), cell(o.Tune), cell(o.Paper), cell(meaning(o)))
+				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", name, def, cell(values(o)), cell(o.Tune), cell(o.Paper), cell(meaning(o)))
 			}
 			b.WriteString("\n")
 		}
@@ -56,7 +72,6 @@ func learnersDoc(specs []algos.Spec) string {
 		}
 		b.WriteString(strings.Join(presets, "\n"))
 	}
-	return b.String()
 }
 
 // sentence makes a text begin and end like one.

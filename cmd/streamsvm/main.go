@@ -6,20 +6,26 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/demo"
 	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/version"
 )
 
 func main() {
+	crash.Install("streamsvm", os.Stderr, func() { os.Exit(int(cli.Software)) })
+	defer crash.Recover(nil)
 	// The first signal asks for a clean end. The second one has its default
 	// effect: it ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	os.Exit(program().Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}))
+	context.AfterFunc(ctx, crash.Func(stop))
+	code := program().Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv})
+	crash.Hold()
+	os.Exit(code)
 }
 
 // program returns all commands.
@@ -28,20 +34,24 @@ func program() *cli.Program {
 		Name:    "streamsvm",
 		Summary: "support vector machines that learn from streams, on Kafka and on files",
 		Text: `
-Every flag can also be set in the environment, e.g. --model-topic as
-STREAMSVM_MODEL_TOPIC, or in a YAML file named by --config or STREAMSVM_CONFIG:
+Every flag can also be set in the environment (--model-topic is
+STREAMSVM_MODEL_TOPIC) or in a YAML file named by --config or STREAMSVM_CONFIG:
 
   brokers: [kafka-1:9092, kafka-2:9092]
   topics: clicks
   checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}
   set: {lambda: 1e-4}
-  train: {listen: 127.0.0.1:9100}   # for this command alone
+  train: {listen: 127.0.0.1:9100}   # for this command only
 
-A flag is stronger than the environment, and that is stronger than the file.`,
+Flags override the environment, and the environment overrides the file.`,
 		Version: version.Text, CodeOf: exitCode,
-		Commands: []*cli.Command{
-			demo.Command(kafkaError), trainCommand(), replayCommand(), predictCommand(), siftCommand(), sumCommand(), solveCommand(), compareCommand(), subscribeCommand(),
-			generateCommand(), recordCommand(), produceCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError}), brokerCommand(), inspectCommand(), modelCommand(), schemaCommand(), learnersCommand(), configCommand(), doctorCommand(), aclsCommand(), healthCommand(),
-		},
+		Commands: slices.Concat(
+			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
+			cli.Topic("Try it out", demo.Command(kafkaError), generateCommand(), brokerCommand()),
+			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand(), aclsCommand(), healthCommand()),
+			cli.Topic("Manage models", modelCommand(), subscribeCommand(), inspectCommand(), compareCommand()),
+			cli.Topic("Move records", produceCommand(), recordCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
+			cli.Topic("Scale out", siftCommand(), sumCommand(), solveCommand()),
+		),
 	}
 }

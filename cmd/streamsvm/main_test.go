@@ -9,8 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
@@ -22,6 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // so, for tests that need a process to kill.
 func TestMain(m *testing.M) {
 	if os.Getenv("STREAMSVM_TEST_MAIN") != "" {
+		plant()
 		main()
 	}
 	os.Exit(m.Run())
@@ -63,7 +68,7 @@ func moons(t *testing.T, name string, n, skip int) string {
 }
 
 func TestHelpGolden(t *testing.T) {
-	for name, args := range map[string][]string{"help": {"--help"}, "replay": {"replay", "--help"}, "train": {"train", "--help"}} {
+	for name, args := range map[string][]string{"help": {"--help"}, "replay": {"replay", "--help"}, "train": {"train", "--help"}, "train-all": {"train", "--help-all"}} {
 		got := must(t, args...)
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
@@ -85,21 +90,73 @@ func TestHelpGolden(t *testing.T) {
 // no flag without a description.
 func TestHelpOfAllCommands(t *testing.T) {
 	for _, c := range program().Commands {
-		out := must(t, c.Name, "--help")
+		out := must(t, c.Name, "--help-all")
 		if !strings.Contains(out, "Usage: streamsvm "+c.Name) || c.Text == "" && c.Example == "" {
 			t.Errorf("help of %s says too little:\n%s", c.Name, out)
 		}
-		for line := range strings.Lines(out) {
-			if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[0], "--") && len(f) < 3 {
-				t.Errorf("%s: no description: %s", c.Name, line)
+		program().Flags(c).VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" && !f.Hidden {
+				t.Errorf("%s: no description of --%s", c.Name, f.Name)
 			}
 			// STREAMSVM_DATA and so on are known to tests and benchmarks already.
-			for _, taken := range []string{"data", "long", "bin", "python", "cache", "vec"} {
-				if strings.HasPrefix(strings.TrimSpace(line), "--"+taken+" ") {
-					t.Errorf("%s: its environment variable means something else: %s", c.Name, line)
-				}
+			if slices.Contains([]string{"data", "long", "bin", "python", "cache", "vec"}, f.Name) {
+				t.Errorf("%s: the environment variable of --%s means something else", c.Name, f.Name)
+			}
+		})
+	}
+}
+
+// TestHelpFitsAScreen: the short help of every command has at most 40 lines of at
+// most 100 columns, and says where the rest is; --help-all names every flag.
+func TestHelpFitsAScreen(t *testing.T) {
+	narrow := func(what, text string) {
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 || strings.TrimRight(line, " \n")+"\n" != line {
+				t.Errorf("%s: %d columns, or spaces at the end: %q", what, n, line)
 			}
 		}
+	}
+	p := program()
+	for _, c := range p.Commands {
+		short, all := must(t, c.Name, "--help"), must(t, c.Name, "--help-all")
+		if n := strings.Count(short, "\n"); n > 40 {
+			t.Errorf("%s --help has %d lines:\n%s", c.Name, n, short)
+		}
+		narrow(c.Name+" --help", short)
+		narrow(c.Name+" --help-all", all)
+		if must(t, c.Name, "-h") != short || must(t, "help", c.Name) != short || must(t, c.Name, "--help", "--help-all") != all {
+			t.Errorf("%s: -h or help is not --help, or --help-all gives way to --help", c.Name)
+		}
+		switch said := strings.HasSuffix(short, "\nFor the rest, run streamsvm "+c.Name+" --help-all.\n"); {
+		case len(c.Common) > 0 && !said:
+			t.Errorf("the last line of %s --help does not name --help-all:\n%s", c.Name, short)
+		case len(c.Common) == 0 && short != all:
+			t.Errorf("%s: --help is not --help-all", c.Name)
+		}
+		f := p.Flags(c)
+		f.VisitAll(func(fl *pflag.Flag) {
+			if !fl.Hidden && !strings.Contains(all, " --"+fl.Name+" ") && !strings.Contains(all, " --"+fl.Name+"[") {
+				t.Errorf("%s --help-all lacks --%s", c.Name, fl.Name)
+			}
+		})
+		for _, name := range c.Common {
+			if !strings.Contains(short, "\n      --"+name+" ") {
+				t.Errorf("%s --help lacks --%s", c.Name, name)
+			}
+		}
+	}
+	top := must(t, "--help")
+	narrow("--help", top)
+	at := 0
+	for _, want := range []string{"\n  train ", "\n  predict ", "\n  replay ", "\n  demo ", "STREAMSVM_CONFIG", "Exit codes:"} {
+		i := strings.Index(top[at:], want)
+		if i < 0 {
+			t.Fatalf("--help lacks %q, or has it too early:\n%s", want, top)
+		}
+		at += i
+	}
+	if must(t, "-h") != top || must(t, "--help-all") != top || must(t, "help") != top {
+		t.Error("streamsvm -h, help or --help-all is not --help")
 	}
 }
 
@@ -109,9 +166,14 @@ func TestLearners(t *testing.T) {
 	if len(all) != len(registry.All) {
 		t.Errorf("%d learners in JSON, want %d", len(all), len(registry.All))
 	}
+	learners, baselines, _ := strings.Cut(list, "\nBaselines, to compare with:\n")
 	for _, s := range registry.All {
-		if !strings.Contains(list, s.Name+" ") || !strings.Contains(list, s.Summary) {
-			t.Errorf("the list lacks %s", s.Name)
+		part, other := learners, baselines
+		if registry.IsBaseline(s.Name) {
+			part, other = other, part
+		}
+		if !strings.Contains(part, "\n"+s.Name+" ") || !strings.Contains(part, s.Summary) || strings.Contains(other, "\n"+s.Name+" ") {
+			t.Errorf("%s is not in its part of the list", s.Name)
 		}
 		first, text := must(t, "learners", s.Name), must(t, "learners", s.Name, "--all")
 		words := strings.Join(strings.Fields(text), " ")

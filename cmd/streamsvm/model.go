@@ -66,11 +66,11 @@ type versions struct {
 
 func (o *versions) define(f *cli.Flags) {
 	f.Group("Promotion", func() {
-		f.StringVar(&o.alias, "alias", "champion", "`NAME` that the version gets")
-		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote; default the newest")
-		f.StringVar(&o.file, "model", "", "promote the model of a `FILE`, as of subscribe --save")
-		f.Uint64Var(&o.expect, "expect", 0, "change nothing unless the alias stands for this `VERSION` now; 0: for none")
-		f.StringVar(&o.reason, "reason", "", "`TEXT` that is kept with the promotion")
+		f.StringVar(&o.alias, "alias", "champion", "`NAME` of the alias")
+		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote, by default the newest")
+		f.StringVar(&o.file, "model", "", "promote the model of a `FILE`, such as one from subscribe --save")
+		f.Uint64Var(&o.expect, "expect", 0, "change nothing unless the alias points to this `VERSION` now; 0: to none")
+		f.StringVar(&o.reason, "reason", "", "`TEXT` to keep with the promotion")
 		o.signFlags.define(f)
 	})
 	f.Group("Output", func() {
@@ -135,6 +135,9 @@ func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*
 	}
 	var names []string
 	for _, m := range t.Models {
+		if len(m.Updates) == 0 {
+			continue // a trainer has claimed the name, and published nothing
+		}
 		if model, _ := modeltopic.SplitName(m.Name); !slices.Contains(names, model) {
 			names = append(names, model)
 		}

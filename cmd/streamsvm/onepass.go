@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -69,12 +70,13 @@ func onePass(ctx context.Context, src stream.Source, dec stream.Decoder, n int, 
 	for i := range shares {
 		s := &share{chunks: make(chan *chunk, 4), left: make(chan struct{})}
 		shares[i] = s
-		g.Go(func() error {
-			defer close(s.left)
-			return read(ctx, i, s, codec.Decoded(dec, s.decode))
-		})
+		g.Go(crash.Task(func() error {
+			err := read(ctx, i, s, codec.Decoded(dec, s.decode))
+			close(s.left)
+			return err
+		}))
 	}
-	g.Go(func() error {
+	g.Go(crash.Task(func() error {
 		var arena stream.Arena
 		var err error
 		for err == nil {
@@ -103,6 +105,6 @@ func onePass(ctx context.Context, src stream.Source, dec stream.Decoder, n int, 
 			return nil
 		}
 		return err
-	})
+	}))
 	return g.Wait()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -13,11 +15,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/app/status"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -40,8 +44,10 @@ type predict struct {
 	predictions, positions string
 	listen                 string
 	tombstones             string
-	ready                  *atomic.Bool // what requests are answered with is there
-	maxBody                int64
+	ready                  *atomic.Bool  // what requests are answered with is there
+	limits                 *admit.Limits // of requests
+	scorers                scorers       // that requests take
+	maxBody, maxInFlight   int64
 	maxRows                int
 	explain                int
 	threshold              float64
@@ -51,8 +57,9 @@ type predict struct {
 
 	c       *cli.Call
 	cfg     kafkaio.Config
-	forms   atomic.Pointer[modelForm]
-	header  *csvHeader                // of the csv file that is read; nil without
+	last    atomic.Pointer[fileScorer] // what scores, once there is a model
+	header  *csvHeader                 // of the csv file that is read; nil without
+	taken   atomic.Pointer[modelInputs]
 	current func() *predictor.Version // nil before there is a model
 	m       *metrics.Predictor
 	reg     prometheus.Registerer
@@ -73,50 +80,55 @@ type predict struct {
 
 func predictCommand() *cli.Command {
 	return &cli.Command{
-		Name: "predict", Args: "[FILE...]", Summary: "predict with a model from a topic or a file: files, standard input, a topic, or HTTP",
+		Name: "predict", Args: "[FILE...]", Summary: "score records with a model: from files, standard input, a topic, or over HTTP",
 		Text: `
-The model comes from --model-topic, and is replaced by each newer version
-without a pause, or from --model. What is scored is, in this order of
-preference, the records of --topics, whose predictions go to --predictions-topic;
-what is posted to --listen, as it is to /predict, in the Open Inference Protocol to
-/v2/models/NAME/infer, or as for MLflow to /invocations; the FILEs; standard input. Labels are
-not needed; where there are some, the accuracy is printed at the end.
+Scores records with the model of --model-topic, and switches to each newer
+version without a pause; or with the model of a file. The records come from a
+topic, over HTTP, from files or from standard input. The model knows their
+format, so the flags of train need not be repeated.
 
-The model says what data it was made for: format, labels, number of features,
-names of columns. Records are read accordingly and answered in the same labels;
-JSON is understood besides. A dense vector of another length is an error of its
-record. Columns of csv files count by their names, whatever their order; others
-are ignored.
+The first of these that is given is the input: --topics, whose predictions go to
+--predictions-topic; --listen, which serves /predict, the Open Inference
+Protocol at /v2/models/NAME/infer, and /invocations as MLflow does; the FILEs;
+standard input. Records need no labels. If they have some, the accuracy is
+printed at the end.
 
-The probability is that of the positive label, the second one of --labels; null
-where it is not known: the trainer has compared fewer than 200 predictions with
-their labels, or a version of before there were probabilities has made the
-model. The label is positive where the decision is not negative, which need not
-be where the probability is ½ or more. With --threshold P it is positive where
-the probability is P or more, and an example without a probability is an error.
+The model determines format, labels, number of features and names of columns.
+JSON is understood in any case. Answers use the labels of the training data. A
+dense vector of the wrong length is an error of its record. Columns of csv files
+are matched by name; unknown ones are ignored.
 
-With --group any number of processes share the partitions of --topics, each
-under a --member of its own. Predictions and positions are written in one
-transaction, so that readers of committed records see exactly one prediction for
-each record, whatever is killed or paused meanwhile.
+The probability is that of the positive label, the second one of --labels. It is
+null if it is not known: the trainer has compared fewer than 200 predictions
+with their labels, or was too old to estimate probabilities. The label is
+positive if the decision is not negative, which is not quite the same as a
+probability of at least ½. With --threshold P it is positive if the probability
+is at least P, and an example without a probability is an error.
 
-With --alias the model is not the newest version but the one that the alias
-stands for, until streamsvm model promote or rollback changes that. With --shadow
-a second alias is tried on the same records of --topics: its predictions go to
---shadow-topic, at its own pace, and nothing that happens to it holds up the
-others. With --trusted-keys versions that are not signed by one of them are
-refused, and the one before stays in use.
+With --group, any number of processes share the partitions of --topics; each
+needs its own --member. Predictions and positions are written in one
+transaction: consumers that read committed records see exactly one prediction
+for each record, even if processes are killed or paused.
 
-While the topic holds no model, what it holds instead is said now and then;
-after --topic-wait the exit code is 69. A service that starts before its trainer
-wants --topic-wait -1s.`,
-		Example: "streamsvm predict --model-topic models --codec libsvm < new.libsvm\n" +
-			"streamsvm predict --model-topic models --topics examples --predictions-topic scored\n" +
-			"streamsvm predict --model-topic models --topics examples --predictions-topic scored --group scorers --member 0\n" +
-			"streamsvm predict --model-topic models --alias champion --listen 127.0.0.1:8080\n" +
-			"streamsvm predict --model model.ssm --listen 127.0.0.1:8080\n" +
-			`curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
-		Common:  []string{"brokers", "model-topic", "model", "topics", "predictions-topic", "listen", "codec", "output"},
+With --alias, the model is the version that the alias points to, until
+streamsvm model promote or rollback moves it, rather than the newest. With
+--shadow, a second alias scores the same records of --topics. Its predictions go
+to --shadow-topic at their own pace and never hold up the others. With
+--trusted-keys, versions without a signature by one of the keys are refused, and
+the previous version stays in use.
+
+While the topic holds no model, the command reports now and then what it holds
+instead; after --topic-wait it exits with code 69. For a service that starts
+before its trainer, use --topic-wait -1s.`,
+		Example: `
+streamsvm predict --model-topic models --codec libsvm < new.libsvm
+streamsvm predict --model-topic models --topics examples --predictions-topic scored
+streamsvm predict --model-topic models --topics examples --predictions-topic scored \
+    --group scorers --member 0
+streamsvm predict --model-topic models --alias champion --listen 127.0.0.1:8080
+streamsvm predict --model model.ssm --listen 127.0.0.1:8080
+curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
+		Common:  []string{"brokers", "model-topic", "alias", "model", "topics", "predictions-topic", "group", "listen", "codec", "threshold", "output", "config"},
 		MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			p := &predict{}
@@ -131,18 +143,19 @@ wants --topic-wait -1s.`,
 				defineTombstones(f, &p.tombstones)
 				f.Float64Var(&p.rate, "rate-limit", 0, "most `RECORDS` of --topics a second to score; 0 scores what there is")
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
-				f.StringVar(&p.group, "group", "", "consumer `GROUP` that shares the partitions of --topics out among its processes, and keeps the positions; each record gets one prediction")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, predictions (/predict, /v2, /invocations), /status.json, /metrics, /healthz, /readyz and /version")
+				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions, and each record gets one prediction")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions over HTTP and the status page; serves /predict, /v2, /invocations, /status.json, /metrics, /healthz, /readyz and /version")
 				p.adminFlags.define(f)
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
+				f.Int64Var(&p.maxInFlight, "max-in-flight-bytes", admit.DefaultBytes, "most bytes of requests and answers held at a time; beyond it, requests get status 503")
 				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
 			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
 			f.Group("Output", func() {
 				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
 				p.outgoing.define(f)
-				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label where its probability is at least `P`, instead of where the decision is not negative")
+				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label if its probability is at least `P`; by default if the decision is not negative")
 				f.IntVar(&p.explain, "explain", 0, "say of each prediction, in JSON, what the `K` features have added to it that have added most; of linear models")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
@@ -167,8 +180,8 @@ func (p *predict) serve(ctx context.Context) error {
 		p.shadowMetrics = metrics.NewShadow(reg)
 	}
 	decoder := func() stream.Decoder {
-		if f := p.forms.Load(); f != nil {
-			return f.dec
+		if c := p.codec(); c != nil {
+			return c
 		}
 		return nil
 	}
@@ -194,13 +207,14 @@ func (p *predict) serve(ctx context.Context) error {
 	// starts before its trainer would look dead.
 	p.ready = &srv.ready
 	p.started = time.Now()
-	srv.timeout = time.Minute
+	srv.bound(admit.Options{Bytes: p.inFlight()})
+	p.limits = srv.limits
 	for pattern, handler := range p.routes() {
 		if p.sift == nil || pattern == "GET /status.json" {
 			srv.mux.Handle(pattern, handler)
 		}
 	}
-	srv.mux.HandleFunc("GET /{$}", p.page.Page)
+	srv.mux.Handle("GET /{$}", srv.limits.Page(http.HandlerFunc(p.page.Page)))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if p.listen != "" && p.modelFlags.topic != "" {
 		a, err := newAliases(ctx, p.c, p.cfg, p.kafkaFlags, p.trustFlags, p.signFlags, p.modelFlags.topic, p.followed)
@@ -272,13 +286,13 @@ func (p *predict) modelled() error {
 	if err := p.explainable(); err != nil {
 		return err
 	}
-	f, err := p.form(v, nil)
+	s, err := p.pin(nil)
 	if err != nil {
 		return err
 	}
 	p.quality = newQuality(v.Task(), v.Classes(), 1000)
 	if p.listen != "" { // or nobody sees the page
-		p.page.Measured(p.quality, f.texts)
+		p.page.Measured(p.quality, s.Labels())
 	}
 	return nil
 }
@@ -287,7 +301,7 @@ func (p *predict) modelled() error {
 // known.
 func (p *predict) followed() string {
 	name := p.modelFlags.name
-	if last := p.forms.Load(); name == "" && last != nil {
+	if name == "" && p.last.Load() != nil {
 		name = p.current().Update.Model
 	}
 	name, _ = modeltopic.SplitName(name)
@@ -323,6 +337,9 @@ func (p *predict) check() error {
 	}
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
+	}
+	if c.Given("max-in-flight-bytes") && p.maxInFlight/4 < p.maxBody {
+		return c.Bad("max-in-flight-bytes", fmt.Errorf("%d is less than four times --max-body-bytes, %d: a request and its answer must fit", p.maxInFlight, p.maxBody))
 	}
 	if p.explain < 0 {
 		return c.Bad("explain", fmt.Errorf("%d is negative", p.explain))
@@ -386,6 +403,15 @@ func (p *predict) check() error {
 	return err
 }
 
+// inFlight is how many bytes of requests and answers are held: of the default, as
+// many as a large request and its answer need.
+func (p *predict) inFlight() int64 {
+	if p.c.Given("max-in-flight-bytes") {
+		return p.maxInFlight
+	}
+	return max(p.maxInFlight, 4*min(p.maxBody, math.MaxInt64/4))
+}
+
 // follow gets the model, waiting for the first one in a topic, and returns what
 // returns the newest one. When following fails later on it ends the command by
 // cancel.
@@ -424,11 +450,11 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		p.page.Updated(v, data)
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	}})
-	go func() {
+	crash.Go(func() {
 		<-live.Done()
 		sub.Close()
 		cancel(p.modelFlags.failed(live.Err()))
-	}()
+	})
 	if _, err = live.Wait(ctx); err != nil {
 		<-live.Done() // for a reason that ctx does not have
 		return nil, p.modelFlags.failed(live.Err())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -39,20 +40,23 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 	defer p.startShadow(ctx, nil, nil)()
 	m := metrics.NewSession(p.reg, s, p.isShadow)
 	b := newScoring()
+	defer crash.Recover(b.doing)
 	for {
-		if b.recs, err = s.Fetch(ctx, b.recs[:0]); err != nil {
+		if b.Records, err = s.Fetch(ctx, b.Records[:0]); err != nil {
 			if ctx.Err() != nil {
 				err = nil
 			}
 			return err
 		}
-		if b.v = p.current(); b.v != nil && p.quality == nil {
+		modelled := p.current() != nil
+		if modelled && p.quality == nil {
 			if err := p.modelled(); err != nil {
 				return err
 			}
 		}
 		var out []stream.Record
-		if b.v != nil {
+		b.s = nil
+		if modelled {
 			if out, err = p.scored(ctx, b); p.predictions == "" {
 				out = nil
 			}
@@ -79,13 +83,13 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 		}
 		at := s.Positions()
 		p.at.Store(&at)
-		if b.v != nil {
-			p.count(b.rows)
+		if modelled {
+			p.count(b.Predictions)
 		}
 		if p.sift != nil {
 			p.sift.m.Sifted(x.forwarded, x.dropped, x.unjudged, x.ps)
-			if b.v != nil {
-				p.sift.m.Aged(age(at, b.v.Update.Offsets))
+			if modelled {
+				p.sift.m.Aged(age(at, b.s.Current().Update.Offsets))
 			}
 		}
 	}

@@ -3,18 +3,23 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
-	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -74,94 +79,312 @@ func answerJSON(w http.ResponseWriter, v any) {
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Content-Type", "application/json")
+	if code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 }
 
-var errNotReady = errors.New("there is no model yet, or the service is stopping")
-
-// A request is one that asks for predictions, with all the memory that this
-// takes, to be used again.
-type request struct {
-	*scoring
-	body   bytes.Buffer
-	infer  serve.Infer
-	call   serve.Invocation
-	model  serve.Model
-	answer []serve.Prediction
+// refuseUnread is refuse for a request whose body has not been read to its end. The
+// connection is closed: what is left of the body is not waited for.
+func refuseUnread(w http.ResponseWriter, code int, err error) {
+	w.Header().Set("Connection", "close")
+	refuse(w, code, err)
 }
 
-var requests = sync.Pool{New: func() any { return &request{scoring: newScoring()} }}
+var errNotReady = errors.New("there is no model yet, or the service is stopping")
 
-// done gives the memory back, unless it is more than most requests need.
-func (q *request) done() {
-	clear(q.recs[:cap(q.recs)])
-	clear(q.rows[:cap(q.rows)])
+// A request is one that asks for predictions, with the memory that it holds, to be
+// used again.
+type request struct {
+	admit.Request
+	*scoring // while it has one of the scorers
+	w        http.ResponseWriter
+	r        *http.Request
+	pinned   *predictor.Scorer
+	inJSON   bool // the rows are JSON, whatever the codec
+	body     []byte
+	values   [][]byte
+	out      []byte
+	infer    serve.Infer
+	call     serve.Invocation
+	model    serve.Model
+	answer   []serve.Prediction
+
+	free    chan *scoring // where the scorer goes back to
+	will    int           // bytes that the request will hold at most, as far as is known
+	kept    int           // bytes of memory of requests before, which are not counted
+	n, good int           // rows so far, and those that could be scored
+	first   error         // what is wrong with the first row
+	sent    bool          // the answer has begun to go
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// scorers are the memory in which requests are decoded and scored, which is many
+// times that of the rows. There are only so many of them: a request has one while
+// it works, and gives it up after each batch of rows and while it sends. Small
+// requests have scorers of their own, so that they need not wait for large ones.
+type scorers struct {
+	once         sync.Once
+	small, large chan *scoring
+}
+
+// of returns the scorers for a body of so many bytes.
+func (s *scorers) of(body int) chan *scoring {
+	s.once.Do(func() {
+		fill := func(n int) chan *scoring {
+			free := make(chan *scoring, n)
+			for range n {
+				free <- newScoring()
+			}
+			return free
+		}
+		n := runtime.GOMAXPROCS(0)
+		s.small, s.large = fill(4*n), fill(n) // small ones may wait for a schema registry
+	})
+	if body <= admit.Free {
+		return s.small
+	}
+	return s.large
+}
+
+// kept returns b to be used again, or another one if its memory is more than most
+// requests need.
+func (b *scoring) kept() *scoring {
+	if b.Large() {
+		return newScoring()
+	}
+	b.Clear()
+	b.s = nil
+	return b
+}
+
+// size is how many bytes of memory the request holds that count, besides the body.
+func (q *request) size() int {
+	return q.memory() - q.kept
+}
+
+func (q *request) memory() int {
+	return cap(q.out) + 24*cap(q.values) + q.infer.Size() + q.call.Size()
+}
+
+// end gives back all that the request holds. Its memory is used again if it is
+// little.
+func (q *request) end(p *predict) {
+	q.rest()
+	q.End()
 	clear(q.answer)
-	q.v, q.form, q.model = nil, nil, serve.Model{}
-	if q.body.Cap() <= 1<<20 && cap(q.out) <= 1<<20 && len(q.xs) <= 4096 && !q.infer.Large() && !q.call.Large() {
+	clear(q.values)
+	q.infer.Clear()
+	q.call.Clear()
+	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
+	if q.kept = cap(q.body) + q.memory(); q.kept <= admit.Free {
 		requests.Put(q)
 	}
 }
 
-// begin reads a request. Without one it has answered.
-func (p *predict) begin(w http.ResponseWriter, r *http.Request) *request {
+// rest gives the scorer back.
+func (q *request) rest() {
+	if q.scoring != nil {
+		q.free <- q.scoring.kept()
+		q.scoring = nil
+	}
+}
+
+// hold says what the request holds now.
+func (q *request) hold() error { return q.Hold(max(q.will, cap(q.body)+q.size())) }
+
+// reserve holds so many further bytes before the work begins. A request that had
+// to wait for them later would have others wait for what it holds, and they it.
+func (q *request) reserve(more int) error {
+	if more += cap(q.body) + q.size(); more <= q.will {
+		return nil
+	}
+	q.will = more
+	if more > admit.Free {
+		q.rest() // while it may wait
+	}
+	return q.hold()
+}
+
+// work gets a scorer. The first time it does not wait long.
+func (q *request) work(p *predict) error {
+	if q.free == nil {
+		q.free = p.scorers.of(len(q.body))
+	}
+	select {
+	case q.scoring = <-q.free:
+		return nil
+	default:
+	}
+	ctx, cancel := q.r.Context(), context.CancelFunc(func() {})
+	if q.n == 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+	}
+	defer cancel()
+	select {
+	case q.scoring = <-q.free:
+		return nil
+	case <-ctx.Done():
+	}
+	if err := q.r.Context().Err(); err != nil {
+		return err
+	}
+	return p.limits.Refused(http.StatusServiceUnavailable, "busy", "other requests are being scored: try again")
+}
+
+// failed answers that a request is refused because of a limit, or that its client
+// has gone.
+func (q *request) failed(err error, unread bool) {
+	code := http.StatusBadRequest
+	var limit *admit.Error
+	if errors.As(err, &limit) {
+		code = limit.Code
+	}
+	switch {
+	case q.sent: // the connection has failed: the client does not take half an answer for a whole one
+	case unread:
+		refuseUnread(q.w, code, err)
+	default:
+		refuse(q.w, code, err)
+	}
+}
+
+// begin reads a request, whose body will be copied if that is said, and has a scorer
+// for it. Without a request it has answered.
+func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *request {
 	if !p.ready.Load() {
-		refuse(w, http.StatusServiceUnavailable, errNotReady)
+		refuseUnread(w, http.StatusServiceUnavailable, errNotReady)
 		return nil
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		refuse(w, http.StatusUnsupportedMediaType, fmt.Errorf("the request is compressed with %q: send it as it is", e))
+		refuseUnread(w, http.StatusUnsupportedMediaType, fmt.Errorf("the request is compressed with %q: send it as it is", e))
+		return nil
+	}
+	admitted, err := p.limits.Begin(w, r)
+	if err != nil {
+		refuseUnread(w, http.StatusServiceUnavailable, err)
 		return nil
 	}
 	q := requests.Get().(*request)
-	q.body.Reset()
-	if n := r.ContentLength; n > 0 && n <= p.maxBody {
-		q.body.Grow(int(n) + bytes.MinRead)
-	}
-	if _, err := q.body.ReadFrom(http.MaxBytesReader(w, r.Body, p.maxBody)); err != nil {
-		q.done()
-		code := http.StatusBadRequest
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			code = http.StatusRequestEntityTooLarge
-		} else if errors.Is(err, os.ErrDeadlineExceeded) {
-			code = http.StatusRequestTimeout
-		}
-		refuse(w, code, err)
+	q.Request, q.w, q.r = admitted, w, r
+	if q.body, err = q.ReadBody(q.body, p.maxBody, q.size()); err != nil {
+		q.failed(err, true)
+		q.end(p)
 		return nil
 	}
-	var err error
-	q.v = p.current()
-	if q.form, err = p.form(q.v, nil); err != nil {
-		q.done()
+	switch {
+	case copied:
+		err = q.reserve(len(q.body))
+	case len(q.body) > admit.Free:
+		err = q.reserve(2 * flushAt) // of the answer
+	}
+	if err == nil {
+		err = q.work(p)
+	}
+	if err != nil {
+		q.failed(err, false)
+		q.end(p)
+		return nil
+	}
+	if q.pinned, err = p.pin(nil); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
+		q.end(p)
 		return nil
 	}
 	return q
 }
 
-// all scores the rows of the request.
-func (q *request) all(p *predict, r *http.Request, values [][]byte) {
-	q.recs = q.recs[:0]
-	for _, v := range values {
-		q.recs = append(q.recs, stream.Record{Value: v})
+// score scores the rows of the request, and calls add after each batch. It reports
+// whether all is well; if not, it has answered.
+func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
+	for rows := range batches {
+		var err error
+		if len(rows) == 1 && len(rows[0]) > flushAt { // which is decoded as a whole
+			err = q.reserve(len(rows[0]))
+		}
+		if err == nil && q.scoring == nil {
+			err = q.work(p)
+		}
+		if err != nil {
+			q.failed(err, false)
+			return false
+		}
+		b := q.scoring
+		b.s, b.JSON, b.Records = q.pinned, q.inJSON, b.Records[:0]
+		for _, row := range rows {
+			b.Records = append(b.Records, stream.Record{Value: row})
+		}
+		p.score(q.r.Context(), b)
+		for i := range b.Predictions {
+			if err := b.Predictions[i].Err; err == nil {
+				q.good++
+			} else if q.n+i == 0 {
+				q.first = err
+			}
+		}
+		n := len(b.Predictions)
+		err = add() // which may give the scorer back
+		q.n += n
+		q.rest()
+		if err == nil && !q.sent {
+			err = q.hold()
+		}
+		if err != nil {
+			q.failed(err, false)
+			return false
+		}
 	}
-	p.score(r.Context(), q.scoring)
+	q.rest()
+	return true
 }
 
-// some is all, but answers if no row can be scored.
-func (q *request) some(p *predict, w http.ResponseWriter, r *http.Request, values [][]byte) bool {
-	q.all(p, r, values)
-	if len(q.rows) == 0 || slices.ContainsFunc(q.rows, func(o outcome) bool { return o.err == nil }) {
+// some is score, but answers if no row can be scored.
+func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
+	if !q.score(p, batches, add) {
+		return false
+	}
+	if q.n == 0 || q.good > 0 {
 		return true
 	}
-	err := fmt.Errorf("example 1: %w", q.rows[0].err)
-	if n := len(q.rows); n > 1 {
-		err = fmt.Errorf("none of %d examples can be scored; %w", n, err)
+	err := fmt.Errorf("example 1: %w", q.first)
+	if q.n > 1 {
+		err = fmt.Errorf("none of %d examples can be scored; %w", q.n, err)
 	}
-	refuse(w, http.StatusBadRequest, err)
+	refuse(q.w, http.StatusBadRequest, err)
 	return false
+}
+
+// flushAt is how many bytes of an answer are sent before it is complete.
+const flushAt = 64 << 10
+
+// flush sends what there is of the answer. Meanwhile others have the scorer.
+func (q *request) flush(p *predict, contentType string) error {
+	q.rest()
+	if !q.sent {
+		if err := q.hold(); err != nil {
+			return err
+		}
+		q.sent = true // there will be no more than this at a time, and no way back
+		q.w.Header().Set("Content-Type", contentType)
+	}
+	_, err := q.Write(q.out)
+	q.out = q.out[:0]
+	return err
+}
+
+// send sends what there is of the answer, and ends the request.
+func (q *request) send(contentType string) {
+	if !q.sent && cap(q.body)+q.memory() > admit.Free { // the request is not needed any more
+		q.body, q.infer, q.call, q.kept = nil, serve.Infer{}, serve.Invocation{}, 0
+		q.Shrink(q.size())
+	}
+	if !q.sent {
+		q.w.Header().Set("Content-Type", contentType)
+	}
+	_, _ = q.Write(q.out)
 }
 
 // unreadable answers that a request cannot be read.
@@ -180,48 +403,79 @@ func (p *predict) mostRows() int { return cmp.Or(p.maxRows, defaultMaxRows) }
 // that cannot be scored are errors of their own, unless none can. Of JSON lines,
 // each has a line of the answer, as on standard output.
 func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := p.begin(w, r)
+	q := p.begin(w, r, false)
 	if q == nil {
 		return
 	}
-	defer q.done()
+	defer q.end(p)
 	lines := jsonLines(r.Header.Get("Content-Type"))
-	var values [][]byte
+	var values iter.Seq[[]byte]
 	var err error
 	if lines {
-		var t *rowForm
-		if t, err = q.form.rowForm(); err == nil {
-			q.form = t.form
-			for line := range bytes.Lines(q.body.Bytes()) {
-				if line = bytes.TrimSpace(line); len(line) > 0 {
-					values = append(values, line)
-				}
-			}
-		}
+		q.inJSON = true
+		values = jsonTexts(q.body)
 	} else {
-		values, err = p.split(q.scoring, q.body.Bytes())
+		values, err = q.split(q.body)
 	}
-	if err == nil && len(values) > p.mostRows() {
-		err = fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, len(values), p.mostRows())
+	if err == nil {
+		err = p.tooMany(values, len(q.body))
 	}
 	if err != nil {
 		unreadable(w, err)
 		return
 	}
+	q.out = q.out[:0]
 	if lines {
-		q.all(p, r, values)
-		q.out = q.out[:0]
-		for i := range q.rows {
-			q.out = append(q.rows[i].append(q.out, q.form, q.v, nil), '\n')
+		const contentType = "application/x-ndjson"
+		if q.score(p, serve.Batches(values, &q.values), func() error {
+			for i := range q.Predictions {
+				q.out = append(q.Predictions[i].AppendJSON(q.out, nil), '\n')
+			}
+			if len(q.out) < flushAt {
+				return nil
+			}
+			return q.flush(p, contentType)
+		}) {
+			q.send(contentType)
 		}
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		_, _ = w.Write(q.out)
 		return
 	}
-	if q.some(p, w, r, values) {
-		q.out = appendAnswer(q.out[:0], q.scoring)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(q.out)
+	q.out = appendHead(q.out, q.pinned.Current())
+	if q.some(p, serve.Batches(values, &q.values), func() error {
+		q.out = appendRows(q.out, q.Predictions, q.n)
+		if q.good == 0 || len(q.out) < flushAt {
+			return nil
+		}
+		return q.flush(p, "application/json")
+	}) {
+		q.out = append(q.out, "]}\n"...)
+		q.send("application/json")
+	}
+}
+
+// tooMany is an error for more rows than are allowed, of a body of so many bytes.
+func (p *predict) tooMany(values iter.Seq[[]byte], body int) error {
+	if body/2 < p.mostRows() { // a row has two bytes, one of them between rows
+		return nil
+	}
+	n := 0
+	for range values {
+		n++
+	}
+	if n > p.mostRows() {
+		return fmt.Errorf("%w: %d, the limit is %d", serve.ErrTooMany, n, p.mostRows())
+	}
+	return nil
+}
+
+// jsonTexts are the lines of the body that are not empty.
+func jsonTexts(body []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for line := range bytes.Lines(body) {
+			if line = bytes.TrimSpace(line); len(line) > 0 && !yield(line) {
+				return
+			}
+		}
 	}
 }
 
@@ -230,95 +484,130 @@ func jsonLines(contentType string) bool {
 	return strings.HasPrefix(contentType, "application/x-ndjson") || strings.HasPrefix(contentType, "application/jsonl") || strings.HasPrefix(contentType, "application/ndjson")
 }
 
-// appendAnswer appends what POST /predict answers: a prediction for each example,
-// in order, all of one version of the model; where there is none, the number of
-// the example, from 0, and the reason.
-func appendAnswer(b []byte, s *scoring) []byte {
+// appendHead appends what an answer of POST /predict begins with.
+func appendHead(b []byte, v *predictor.Version) []byte {
 	b = append(b, '{')
-	if name := s.v.Update.Model; name != "" {
-		b = serve.AppendString(appendKey(b, "model"), name)
+	if name := v.Update.Model; name != "" {
+		b = serve.AppendString(jsonenc.AppendKey(b, "model"), name)
 	}
-	if n := s.v.Update.Version; n != 0 {
-		b = strconv.AppendUint(appendKey(b, "version"), n, 10)
+	if n := v.Update.Version; n != 0 {
+		b = strconv.AppendUint(jsonenc.AppendKey(b, "version"), n, 10)
 	}
-	b = append(appendKey(b, "predictions"), '[')
-	for i := range s.rows {
-		if i > 0 {
+	return append(jsonenc.AppendKey(b, "predictions"), '[')
+}
+
+// appendRows appends a prediction for each example of a batch, in order, all of
+// one version of the model; where there is none, the number of the example, from
+// 0, and the reason. The batch begins with the example of the number first.
+func appendRows(b []byte, rows []predictor.Prediction, first int) []byte {
+	for i := range rows {
+		if first+i > 0 {
 			b = append(b, ',')
 		}
-		o := &s.rows[i]
+		o := &rows[i]
 		b = append(b, '{')
-		if o.id != "" {
-			b = serve.AppendString(appendKey(b, "id"), o.id)
+		if o.ID != "" {
+			b = serve.AppendString(jsonenc.AppendKey(b, "id"), o.ID)
 		}
-		if o.err != nil {
-			b = strconv.AppendInt(appendKey(b, "index"), int64(i), 10)
-			b = serve.AppendString(appendKey(b, "error"), o.err.Error())
+		if o.Err != nil {
+			b = strconv.AppendInt(jsonenc.AppendKey(b, "index"), int64(first+i), 10)
+			b = serve.AppendString(jsonenc.AppendKey(b, "error"), o.Err.Error())
 		} else {
-			b = o.appendPrediction(b, s.form)
+			b = o.AppendFields(b)
 		}
 		b = append(b, '}')
 	}
-	return append(b, "]}\n"...)
+	return b
 }
 
 // split takes a request apart into examples. The first line of csv may name the
-// columns, if those of the model have names: then it sets the form of b.
-func (p *predict) split(b *scoring, body []byte) ([][]byte, error) {
-	name := b.form.dec.Name()
+// columns, if those of the model have names: then it sets the form of the request.
+func (q *request) split(body []byte) (iter.Seq[[]byte], error) {
+	one := func(yield func([]byte) bool) { yield(body) }
+	name := q.pinned.Codec().Name()
 	if name == "msgpack" || codec.Schematic(name) && (len(body) == 0 || body[0] != '{' && body[0] != '[') {
-		return [][]byte{body}, nil
+		return one, nil
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil, errors.New("the request is empty")
 	}
-	if b.form.json != nil && (body[0] == '{' || body[0] == '[') {
+	if q.pinned.TakesJSON() && (body[0] == '{' || body[0] == '[') {
 		name = "json"
 	}
-	var values [][]byte
 	if name == "json" {
 		if body[0] != '[' {
-			return [][]byte{body}, nil
+			return one, nil
 		}
 		if !json.Valid(body) {
 			var all json.RawMessage
 			return nil, json.Unmarshal(body, &all)
 		}
-		return values, serve.Items(body, func(item []byte) error { values = append(values, item); return nil })
+		return func(yield func([]byte) bool) {
+			_ = serve.Items(body, func(item []byte) error {
+				if !yield(item) {
+					return errStop
+				}
+				return nil
+			})
+		}, nil
 	}
-	for line := range bytes.Lines(body) {
-		values = append(values, bytes.TrimRight(line, "\r\n"))
-	}
-	if name == "csv" && b.form.names(values[0]) {
-		h, err := parseHeader(values[0], codec.SignatureOf(b.form.dec).CSV.Comma)
-		if err == nil {
-			b.form, err = p.form(b.v, h)
+	if name == "csv" {
+		line, rest, _ := bytes.Cut(body, []byte{'\n'})
+		if line = bytes.TrimRight(line, "\r"); q.names(line) {
+			h, err := parseHeader(line, codec.SignatureOf(q.pinned.Codec()).CSV.Comma)
+			if err == nil {
+				q.pinned, err = q.pinned.WithColumns(h.names).Pin()
+			}
+			if err != nil {
+				return nil, err
+			}
+			body = rest
 		}
-		return values[1:], err
 	}
-	return values, nil
+	return func(yield func([]byte) bool) {
+		for line := range bytes.Lines(body) {
+			if !yield(bytes.TrimRight(line, "\r\n")) {
+				return
+			}
+		}
+	}, nil
 }
 
-// A rowForm is what requests need that have rows in JSON.
-type rowForm struct {
-	inputs *serve.Inputs
-	form   *form
+// errStop ends taking a list apart.
+var errStop = errors.New("stop")
+
+// names reports whether the line holds the name of a feature of the model, as no
+// record does.
+func (q *request) names(line []byte) bool {
+	sig := q.pinned.Current().Signature()
+	features := sig.Features()
+	if features == nil {
+		return false
+	}
+	names, err := codec.ParseHeader(line, codec.SignatureOf(q.pinned.Codec()).CSV.Comma)
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		_, number := strconv.ParseFloat(name, 64)
+		return number != nil && slices.Contains(features, name)
+	})
 }
 
-// newRowForm returns the rowForm of a form.
-func newRowForm(f *form) (*rowForm, error) {
-	in, err := serve.NewInputs(f.sig)
-	if err != nil {
-		return nil, err
+// modelInputs are the inputs of a version.
+type modelInputs struct {
+	v *predictor.Version
+	*serve.Inputs
+}
+
+// inputs returns the inputs of the version to which s is pinned.
+func (p *predict) inputs(s *predictor.Scorer) (*serve.Inputs, error) {
+	v := s.Current()
+	if last := p.taken.Load(); last != nil && last.v == v {
+		return last.Inputs, nil
 	}
-	g := *f
-	g.json = nil
-	if f.json != nil {
-		g.dec = f.json
-	} else if f.dec.Name() != "json" {
-		g.dec, err = codec.New("json", codec.Options{Task: f.opts.Task, Labels: f.opts.Labels, MaxFeatures: f.opts.MaxFeatures, Schema: f.opts.Schema})
+	in, err := serve.NewInputs(v.Signature())
+	if err == nil {
+		p.taken.Store(&modelInputs{v, in})
 	}
-	return &rowForm{in, &g}, err
+	return in, err
 }
 
 // modelName is what the model is called that is in use: in a file without a
@@ -332,12 +621,13 @@ func (p *predict) modelName(v *predictor.Version) string {
 }
 
 // describe makes m the model in use.
-func (p *predict) describe(m *serve.Model, v *predictor.Version, f *form) error {
-	t, err := f.rowForm()
+func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
+	in, err := p.inputs(s)
 	if err != nil {
 		return err
 	}
-	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: f.texts, Inputs: t.inputs}
+	v := s.Current()
+	*m = serve.Model{Name: p.modelName(v), Learner: v.Learner(), Labels: s.Labels(), Inputs: in}
 	if v.Update.Version != 0 {
 		m.Version = strconv.FormatUint(v.Update.Version, 10)
 	}
@@ -368,10 +658,9 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 		refuse(w, http.StatusServiceUnavailable, errNotReady)
 		return false
 	}
-	v := p.current()
-	f, err := p.form(v, nil)
+	s, err := p.pin(nil)
 	if err == nil {
-		err = p.describe(m, v, f)
+		err = p.describe(m, s)
 	}
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
@@ -394,40 +683,49 @@ func (p *predict) modelReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// beginRows is begin for requests with rows in JSON.
+// beginRows is begin for requests with rows in JSON, which are parsed to a copy.
 func (p *predict) beginRows(w http.ResponseWriter, r *http.Request) *request {
-	q := p.begin(w, r)
+	q := p.begin(w, r, true)
 	if q == nil {
 		return nil
 	}
-	err := p.describe(&q.model, q.v, q.form)
-	if err != nil {
-		q.done()
+	q.inJSON = true
+	if err := p.describe(&q.model, q.pinned); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
+		q.end(p)
 		return nil
 	}
-	t, _ := q.form.rowForm()
-	q.form = t.form
 	return q
 }
 
-// predictions returns what the protocols of others need of the rows.
+// predictions returns what the protocols of others need of the rows of a batch.
 func (q *request) predictions() []serve.Prediction {
+	clear(q.answer)
 	q.answer = q.answer[:0]
-	for i := range q.rows {
-		o := &q.rows[i]
-		a := serve.Prediction{Err: o.err, Decision: o.decision, Probability: o.probability, Scores: o.scores, Probabilities: o.probabilities}
-		switch {
-		case o.err != nil:
-		case q.form.labels == nil:
-			a.JSON = string(serve.AppendNumber(nil, o.label))
-		default:
-			k := q.form.index(o.label)
-			a.Label, a.JSON = q.form.texts[k], q.form.labels[k]
+	for i := range q.Predictions {
+		o := &q.Predictions[i]
+		a := serve.Prediction{Err: o.Err, Decision: o.Score, Probability: o.Probability, Scores: o.Scores, Probabilities: o.Probabilities}
+		if o.Err == nil {
+			a.Label, a.JSON = o.Text()
 		}
 		q.answer = append(q.answer, a)
 	}
 	return q.answer
+}
+
+// parsed makes ready for n rows, once the body has been parsed to a copy and is not
+// needed any more, if that is said. If it is not well, it has answered.
+func (q *request) parsed(n, outputs int, copied bool) bool {
+	if copied && cap(q.body) > admit.Free {
+		q.body = nil
+	}
+	// Outputs have some 24 bytes a row, for each class of more than two. They are
+	// kept until all are known, and then put together.
+	if err := q.reserve(2 * 24 * outputs * n * max(1, len(q.model.Labels)-1)); err != nil {
+		q.failed(err, false)
+		return false
+	}
+	return true
 }
 
 // infer answers a request of the Open Inference Protocol.
@@ -436,7 +734,7 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 	if q == nil {
 		return
 	}
-	defer q.done()
+	defer q.end(p)
 	if !p.asked(w, r, &q.model) {
 		return
 	}
@@ -448,41 +746,54 @@ func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if err := q.infer.Read(&q.model, q.body.Bytes(), header, p.mostRows()); err != nil {
+	if err := q.infer.Read(&q.model, q.body, header, p.mostRows()); err != nil {
 		unreadable(w, err)
 		return
 	}
-	if !q.some(p, w, r, q.infer.Values) {
+	if !q.parsed(q.infer.Len(), 3, header < 0) {
 		return
 	}
-	q.out, header = q.infer.Append(q.out[:0], &q.model, q.predictions())
-	if header < 0 {
-		w.Header().Set("Content-Type", "application/json")
-	} else {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
+	if !q.some(p, q.infer.Batches(), func() error { q.infer.Add(&q.model, q.predictions()); return nil }) {
+		return
 	}
-	_, _ = w.Write(q.out)
+	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
+		q.failed(err, false)
+		return
+	}
+	q.out, header = q.infer.Append(q.out[:0], &q.model)
+	if header < 0 {
+		q.send("application/json")
+		return
+	}
+	w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
+	q.send("application/octet-stream")
 }
 
 // invocations answers a request as MLflow's servers do.
 func (p *predict) invocations(w http.ResponseWriter, r *http.Request) {
 	if t := r.Header.Get("Content-Type"); strings.HasPrefix(t, "text/csv") {
-		refuse(w, http.StatusUnsupportedMediaType, errors.New("only application/json is understood here: post CSV to /predict"))
+		refuseUnread(w, http.StatusUnsupportedMediaType, errors.New("only application/json is understood here: post CSV to /predict"))
 		return
 	}
 	q := p.beginRows(w, r)
 	if q == nil {
 		return
 	}
-	defer q.done()
-	if err := q.call.Read(&q.model, q.body.Bytes(), p.mostRows()); err != nil {
+	defer q.end(p)
+	if err := q.call.Read(&q.model, q.body, p.mostRows()); err != nil {
 		unreadable(w, err)
 		return
 	}
-	if q.some(p, w, r, q.call.Values) {
-		q.out = q.call.Append(q.out[:0], &q.model, q.predictions())
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(q.out)
+	if !q.parsed(q.call.Len(), 1, true) {
+		return
 	}
+	if !q.some(p, q.call.Batches(), func() error { q.call.Add(&q.model, q.predictions()); return nil }) {
+		return
+	}
+	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
+		q.failed(err, false)
+		return
+	}
+	q.out = q.call.Append(q.out[:0])
+	q.send("application/json")
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
@@ -26,6 +27,12 @@ import (
 
 // newService serves the model of a file as version 7 of tx.
 func newService(t *testing.T, model string, maxRows int) *httptest.Server {
+	srv, _ := newBoundService(t, model, maxRows, admit.Options{})
+	return srv
+}
+
+// newBoundService is newService with other limits.
+func newBoundService(t *testing.T, model string, maxRows int, o admit.Options) (*httptest.Server, *admit.Limits) {
 	t.Helper()
 	m, err := inspect.ReadModel(model)
 	if err != nil {
@@ -38,14 +45,17 @@ func newService(t *testing.T, model string, maxRows int) *httptest.Server {
 		m: metrics.NewPredictor(reg), current: func() *predictor.Version { return v },
 	}
 	s := newServer(reg)
-	p.ready = &s.ready
+	s.bound(o)
+	p.ready, p.limits = &s.ready, s.limits
 	s.ready.Store(true)
 	for pattern, h := range p.routes() {
 		s.mux.Handle(pattern, h)
 	}
-	srv := httptest.NewServer(s.mux)
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = s.limits.Server(s.mux)
+	srv.Start()
 	t.Cleanup(srv.Close)
-	return srv
+	return srv, s.limits
 }
 
 func post(t *testing.T, url, body string, header ...string) (int, string) {
@@ -208,30 +218,24 @@ func TestAppendAnswer(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	texts := []string{"", "a", "a\"b", "ä\n<&>"}
 	for round := range 500 {
-		f := &form{}
-		if r.IntN(2) == 0 {
-			f.labels, f.texts = []string{`"no"`, `"yes"`}, []string{"no", "yes"}
-		}
-		s := &scoring{v: &predictor.Version{Update: stream.Update{Model: texts[r.IntN(len(texts))], Version: r.Uint64N(2)}}, form: f}
-		want := answer{Model: s.v.Update.Model, Version: s.v.Update.Version, Predictions: []scored{}}
+		v := &predictor.Version{Update: stream.Update{Model: texts[r.IntN(len(texts))], Version: r.Uint64N(2)}}
+		want := answer{Model: v.Update.Model, Version: v.Update.Version, Predictions: []scored{}}
+		var rows []predictor.Prediction
 		for i := range r.IntN(4) {
-			o := outcome{id: texts[r.IntN(len(texts))], decision: r.NormFloat64(), label: float64(2*r.IntN(2) - 1), probability: r.Float64()}
-			d := eval.Number(o.decision)
-			p := scored{ID: o.id, Decision: &d, Label: f.appendLabel(nil, o.label)}
-			if f.labels != nil {
-				p.Probability = serve.AppendNumber(nil, o.probability)
-			}
+			o := predictor.Prediction{ID: texts[r.IntN(len(texts))], Score: r.NormFloat64(), Value: float64(2*r.IntN(2) - 1)}
+			d := eval.Number(o.Score)
+			p := scored{ID: o.ID, Decision: &d, Label: serve.AppendNumber(nil, o.Value)}
 			if r.IntN(3) == 0 {
-				o.err = errors.New(texts[r.IntN(len(texts)-1)+1])
-				p = scored{ID: o.id, Index: &i, Error: o.err.Error()}
+				o.Err = errors.New(texts[r.IntN(len(texts)-1)+1])
+				p = scored{ID: o.ID, Index: &i, Error: o.Err.Error()}
 			}
-			s.rows, want.Predictions = append(s.rows, o), append(want.Predictions, p)
+			rows, want.Predictions = append(rows, o), append(want.Predictions, p)
 		}
 		var b bytes.Buffer
 		if err := json.NewEncoder(&b).Encode(want); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendAnswer(nil, s); string(got) != b.String() {
+		if got := append(appendRows(appendHead(nil, v), rows, 0), "]}\n"...); string(got) != b.String() {
 			t.Fatalf("seed %d, round %d: %s, encoding/json %s", seed, round, got, b.String())
 		}
 	}

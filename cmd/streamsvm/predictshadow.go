@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -60,9 +61,7 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 	}
 	ended := make(chan struct{})
 	own, cancel := context.WithCancelCause(ctx)
-	go func() {
-		defer close(ended)
-		defer cancel(nil)
+	crash.Go(func() {
 		var err error
 		if s.current, err = s.follow(own, cancel); err == nil {
 			s.quality = newQuality(s.current().Task(), s.current().Classes(), 1000)
@@ -79,7 +78,9 @@ func (p *predict) startShadow(ctx context.Context, from, ends stream.Offsets) (w
 		if err != nil {
 			p.c.Log.Error("the shadow has stopped; predictions go on without it", "alias", p.shadow, "err", err)
 		}
-	}()
+		cancel(nil)
+		close(ended)
+	})
 	return func() {
 		if !p.untilEnd {
 			cancel(nil)

@@ -63,11 +63,11 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 	if at := p.at.Load(); at != nil {
 		s.Topics = inspect.Positions(*at)
 	}
-	if last := p.forms.Load(); s.Ready && last != nil {
+	if last := p.last.Load(); s.Ready && last != nil {
 		v := p.current()
 		m := &modelStatus{
 			Name: p.modelName(v), Version: v.Update.Version, Epoch: v.Update.Epoch, Step: v.Update.Step, Examples: v.Update.Examples,
-			Learner: v.Learner(), Task: string(v.Task()), Model: v.Info().Text, Labels: last.texts, Preprocessing: v.Preprocessing(), Options: v.Options(),
+			Learner: v.Learner(), Task: string(v.Task()), Model: v.Info().Text, Labels: last.Labels(), Preprocessing: v.Preprocessing(), Options: v.Options(),
 			Evaluation: map[string]eval.Number{},
 		}
 		if t := v.Update.Created; !t.IsZero() {
@@ -79,7 +79,7 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		}
 		s.Model = m
 		var fields []codec.FieldCount
-		fields, s.Events, _ = codec.FieldCounts(last.dec)
+		fields, s.Events, _ = codec.FieldCounts(last.Codec())
 		for _, f := range fields {
 			s.Fields = append(s.Fields, fieldStatus{f.Name, f.Type, f.Missing, f.Unknown, f.Invalid, f.Outside, eval.Number(f.PSI)})
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/serve"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/deadletter"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -106,19 +107,19 @@ var (
 )
 
 // appendHeaders appends the headers of the prediction of a record.
-func (o *outgoing) appendHeaders(h []stream.Header, r *stream.Record, row *outcome, v *predictor.Version) []stream.Header {
+func (o *outgoing) appendHeaders(h []stream.Header, r *stream.Record, row *predictor.Prediction) []stream.Header {
 	h = append(h, inJSON)
 	if o.cloudEvents {
 		kind := predicted
-		if row.err != nil {
+		if row.Err != nil {
 			kind = failed
 		}
 		text := func(key, value string) stream.Header { return stream.Header{Key: key, Value: []byte(value)} }
 		h = append(h, specVersion, kind,
-			text("ce_source", "/streamsvm/"+url.PathEscape(v.Update.Model)),
+			text("ce_source", "/streamsvm/"+url.PathEscape(row.Model)),
 			text("ce_id", r.Topic+"/"+strconv.Itoa(int(r.Partition))+"/"+strconv.FormatInt(r.Offset, 10)))
-		if row.id != "" {
-			h = append(h, text("ce_subject", row.id))
+		if row.ID != "" {
+			h = append(h, text("ce_subject", row.ID))
 		}
 		if !r.Time.IsZero() {
 			h = append(h, text("ce_time", r.Time.UTC().Format(time.RFC3339Nano)))
@@ -133,12 +134,12 @@ func (o *outgoing) appendHeaders(h []stream.Header, r *stream.Record, row *outco
 }
 
 // appendKept adds the fields that are kept to a prediction, which is an object.
-func (o *outgoing) appendKept(b []byte, r *stream.Record, row *outcome, root string) []byte {
+func (o *outgoing) appendKept(b []byte, r *stream.Record, row *predictor.Prediction, root string) []byte {
 	if len(o.keep) == 0 {
 		return b
 	}
 	value := unframed(r.Value)
-	if len(value) == 0 || value[0] != '{' || row.err != nil && !json.Valid(value) {
+	if len(value) == 0 || value[0] != '{' || row.Err != nil && !json.Valid(value) {
 		return b
 	}
 	b = append(b[:len(b)-1], `,"input":{`...)
@@ -155,15 +156,12 @@ func (o *outgoing) appendKept(b []byte, r *stream.Record, row *outcome, root str
 }
 
 // keepable returns where the fields of records in JSON are, or why there are none.
-func keepable(f *form) (root string, err error) {
-	if f.dec.Name() != "json" {
-		return "", fmt.Errorf("fields are kept of records in JSON, and these are %s", f.dec.Name())
+func keepable(s *predictor.Scorer) (root string, err error) {
+	if name := s.Codec().Name(); name != "json" {
+		return "", fmt.Errorf("fields are kept of records in JSON, and these are %s", name)
 	}
-	t, err := f.rowForm()
-	if err != nil {
-		return "", err
-	}
-	return t.inputs.Root, nil
+	in, err := s.Inputs()
+	return in.Root, err
 }
 
 // separated appends a comma unless b ends with the beginning of an object.
@@ -224,8 +222,9 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		return writePositions(p.positions, pos)
 	}
 	b := newScoring()
+	defer crash.Recover(b.doing)
 	for {
-		b.recs, err = src.Fetch(ctx, b.recs[:0])
+		b.Records, err = src.Fetch(ctx, b.Records[:0])
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, io.EOF) {
 				err = nil
@@ -233,8 +232,8 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 			return errors.Join(err, keep())
 		}
 		before := pos.Clone()
-		for i := range b.recs {
-			r := &b.recs[i]
+		for i := range b.Records {
+			r := &b.Records[i]
 			pos[stream.Partition{Topic: r.Topic, ID: r.Partition}] = r.Offset + 1
 		}
 		out, err := p.scored(ctx, b)
@@ -245,7 +244,7 @@ func (p *predict) scoreTopics(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, keep())
 		}
-		p.count(b.rows)
+		p.count(b.Predictions)
 		at := pos.Clone()
 		p.at.Store(&at)
 		for _, r := range out {
@@ -272,31 +271,30 @@ func (p *predict) openTopics(ctx context.Context, partitions int) error {
 // scored scores the records of b with the model of the moment, and returns the
 // records to write.
 func (p *predict) scored(ctx context.Context, b *scoring) (out []stream.Record, err error) {
-	b.recs = p.withValues(b.recs)
-	b.v = p.current()
-	if b.form, err = p.form(b.v, nil); err != nil {
+	b.Records = p.withValues(b.Records)
+	if b.s, err = p.pin(nil); err != nil {
 		return nil, err
 	}
 	p.score(ctx, b)
 	root := ""
 	if len(p.keep) > 0 {
-		if root, err = keepable(b.form); err != nil {
+		if root, err = keepable(b.s); err != nil {
 			return nil, p.c.Bad("keep", err)
 		}
 	}
 	// The values of a batch share memory that belongs to the producer then.
-	values := make([]byte, 0, 96*len(b.recs))
-	headers := make([]stream.Header, 0, len(b.recs))
-	out = make([]stream.Record, 0, len(b.recs))
-	for i := range b.recs {
-		r, row := &b.recs[i], &b.rows[i]
-		if row.err != nil && p.errors.topic != "" {
-			out = append(out, p.errors.letter(r, stream.At(r, row.err)))
+	values := make([]byte, 0, 96*len(b.Records))
+	headers := make([]stream.Header, 0, len(b.Records))
+	out = make([]stream.Record, 0, len(b.Records))
+	for i := range b.Records {
+		r, row := &b.Records[i], &b.Predictions[i]
+		if row.Err != nil && p.errors.topic != "" {
+			out = append(out, p.errors.letter(r, stream.At(r, row.Err)))
 			continue
 		}
 		from, first := len(values), len(headers)
-		values = p.outgoing.appendKept(row.append(values, b.form, b.v, r), r, row, root)
-		headers = p.outgoing.appendHeaders(headers, r, row, b.v)
+		values = p.outgoing.appendKept(row.AppendJSON(values, r), r, row, root)
+		headers = p.outgoing.appendHeaders(headers, r, row)
 		out = append(out, stream.Record{
 			Topic: p.predictions, Partition: r.Partition, Time: r.Time, Key: r.Key,
 			Value: values[from:len(values):len(values)], Headers: headers[first:len(headers):len(headers)],

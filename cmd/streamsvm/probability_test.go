@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/app/admit"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -110,7 +111,7 @@ func TestProbabilities(t *testing.T) {
 	v := &predictor.Version{Predictor: m}
 	p := &predict{
 		c: &cli.Call{}, codecFlags: codecFlags{labels: "pm1", comma: ",", maxFeatures: 100}, maxBody: 1000, threshold: 0.9,
-		m: metrics.NewPredictor(metrics.NewRegistry(version.String)), ready: new(atomic.Bool), current: func() *predictor.Version { return v },
+		m: metrics.NewPredictor(metrics.NewRegistry(version.String)), ready: new(atomic.Bool), limits: admit.New(admit.Options{}), current: func() *predictor.Version { return v },
 	}
 	p.ready.Store(true)
 	w := httptest.NewRecorder()

@@ -26,8 +26,8 @@ type topicFlags struct {
 func (o *topicFlags) define(f *cli.Flags) {
 	f.Group("Output", func() {
 		f.StringVar(&o.topic, "topic", "", "`TOPIC` to write to")
-		f.IntVar(&o.partitions, "partitions", 0, "create the topic with so many partitions if it does not exist; 0 does not")
-		f.Float64Var(&o.rate, "rate", 0, "records a second; 0 is as fast as possible")
+		f.IntVar(&o.partitions, "partitions", 0, "create the topic with this many partitions if it does not exist; 0 does not")
+		f.Float64Var(&o.rate, "rate", 0, "records per second; 0 is as fast as possible")
 		f.DurationVar(&o.maxDown, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
 	})
 	o.kafkaFlags.define(f)
@@ -120,10 +120,11 @@ func produceCommand() *cli.Command {
 	return &cli.Command{
 		Name: "produce", Args: "FILE...", Summary: "write data files or recordings to a topic",
 		Text: `
-Each line of a data file, or each record of a recording with its key, headers
-and timestamp, becomes one record. Values go as they are: consumers read them
-with the codec of the file.`,
+Sends each line of a data file, or each record of a recording with its key,
+headers and timestamp, as one record. Values are not converted: consumers read
+them with the codec of the file.`,
 		Example: "streamsvm produce ijcnn1.train.libsvm.gz --topic examples --partitions 4 --rate 5000",
+		Common:  []string{"brokers", "topic", "partitions", "rate", "original-timing", "partition-by", "codec", "csv-header", "limit", "config"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o topicFlags
@@ -139,7 +140,7 @@ with the codec of the file.`,
 			o.define(f)
 			f.Group("Output", func() {
 				f.Choice(&by, "partition-by", "key", []string{"key", "rr", "recorded"}, "partition of a record: by its key or if it has none in turn, always in turn, as in the recording")
-				f.BoolVar(&original, "original-timing", false, "keep the distances in time that the records had")
+				f.BoolVar(&original, "original-timing", false, "keep the time between records as it was")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				switch {
@@ -260,12 +261,13 @@ func flush(p *kafkaio.Producer) error {
 
 func recordCommand() *cli.Command {
 	return &cli.Command{
-		Name: "record", Args: "FILE" + fileio.RecordingExt, Summary: "write what topics hold to a recording, in the order of consumption",
+		Name: "record", Args: "FILE" + fileio.RecordingExt, Summary: "save the records of topics to a recording, in the order of consumption",
 		Text: `
-A recording keeps topic, partition, offset, timestamp, key, headers and value of
-every record, compressed and checksummed. replay learns from it exactly what
-train would have. It ends with --until-end, --limit, SIGINT or SIGTERM.`,
+Saves topic, partition, offset, timestamp, key, headers and value of every
+record, compressed and with checksums. replay learns from the recording exactly
+what train would have learned. Stops at --until-end, --limit, SIGINT or SIGTERM.`,
 		Example: "streamsvm record clicks.ssr --topics clicks --until-end",
+		Common:  []string{"brokers", "topics", "partitions", "start", "until-end", "limit", "config"},
 		MinArgs: 1, MaxArgs: 1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var so sourceFlags

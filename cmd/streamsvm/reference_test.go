@@ -34,7 +34,7 @@ func settingsOf(p *cli.Program) []*setting {
 				groups[g.Title] = len(groups)
 			}
 			for _, name := range g.Names {
-				if name == "help" || name == "config" {
+				if name == "help" || name == "help-all" || name == "config" {
 					continue
 				}
 				fl := f.Lookup(name)

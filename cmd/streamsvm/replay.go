@@ -46,15 +46,22 @@ type replay struct {
 
 func replayCommand() *cli.Command {
 	return &cli.Command{
-		Name: "replay", Args: "FILE...", Summary: "learn from recordings or data files, each example tested first, without a broker",
+		Name: "replay", Args: "FILE...", Summary: "learn from files or recordings, and report how good the model is; needs no broker",
 		Text: `
+Learns from data files or recordings, in their order, and reports how good the
+model is. Every example is predicted before it is learned from, so the accuracy
+is that on unseen data. A recording gives the same model, to the bit, as train.
+
 Files are libsvm, json, csv or msgpack, plain, .gz or .zst, or recordings
-(.ssr); - is standard input. The prequential measures come from asking the model
-about every example before it learns from it, or with --delay, and with labels
-from another topic, when the example came and its label was not known. Further passes see examples that
-they know, so that with --passes only --test and --holdout tell the truth.`,
-		Example: "streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --model ijcnn1.ssm",
-		Common:  []string{"codec", "learner", "set", "test", "model", "json"},
+(.ssr); - is standard input. With --delay, and with labels from another topic,
+an example is predicted when it comes, before its label is known. With --passes,
+later passes see examples again, so only --test and --holdout give an honest
+accuracy.`,
+		Example: `
+streamsvm replay payments.csv --label is_fraud --model payments.ssm
+streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --report ./report
+streamsvm replay clicks.ssr --learner adaptive,scs,online`,
+		Common:  []string{"codec", "label", "learner", "set", "test", "holdout", "delay", "model", "report", "json", "config"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}
@@ -73,7 +80,7 @@ they know, so that with --passes only --test and --holdout tell the truth.`,
 			r.refuseFlags.define(f)
 			r.learnFlags.list = true
 			r.learnFlags.define(f)
-			f.Lookup("learner").Usage = "`NAME` of the learner, see streamsvm learners; or a list such as scs,online,dsg to compare several"
+			f.Lookup("learner").Usage = "`NAME` of the learner, or a list such as scs,online,dsg to compare them; streamsvm learners lists them"
 			f.Group("Output", func() {
 				f.StringSliceVar(&r.compare, "compare", nil, "the same as a list in --learner: compare several `LEARNERS` on the stream, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
@@ -99,7 +106,7 @@ func (r *replay) run(ctx context.Context) error {
 		return r.runCompare(ctx)
 	}
 	p, way := newProgress(r.c), &course.Course{}
-	r.job.Hooks = []trainer.Hook{p, &r.refuseFlags, &r.decided}
+	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
 		r.job.Hooks = append(r.job.Hooks, way)
 	}
@@ -144,6 +151,9 @@ func (r *replay) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, file := range slices.Concat(r.files, r.test) {
+		if r.registry == nil {
+			break
+		}
 		if err := r.registry.Load(file + trainer.SchemasExt); err != nil {
 			return cli.Fail(cli.Data, err)
 		}
@@ -373,14 +383,17 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Cours
 // of predict are.
 func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, *stream.Example) error, error) {
 	// The flags are about the files that were learned from.
-	form := func(h *csvHeader) (*form, error) { return r.codecFlags.form(&cli.Call{}, p, h, r.test...) }
-	f, err := form(nil)
+	v := &predictor.Version{Predictor: p}
+	scorer := func(h *csvHeader) (*predictor.Scorer, error) {
+		return r.codecFlags.scorer(&cli.Call{}, func() *predictor.Version { return v }, predictor.ScorerOptions{}, h, r.test...)
+	}
+	s, err := scorer(nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := r.fileOptions()
-	f.files(&o, r.test[0], func(h *csvHeader) (err error) {
-		f, err = form(h)
+	scoredFiles(s, &o, r.test[0], func(h *csvHeader) (err error) {
+		s, err = scorer(h)
 		return err
 	})
 	src, err := fileio.Open(r.test, o)
@@ -388,7 +401,7 @@ func (r *replay) openTest(p *predictor.Predictor) (*fileio.Source, func([]byte, 
 		return nil, nil, cli.Fail(cli.Usage, err)
 	}
 	return src, func(value []byte, ex *stream.Example) error {
-		return f.decode(context.Background(), nil, &stream.Record{Value: value}, ex)
+		return s.Decode(context.Background(), nil, &stream.Record{Value: value}, ex)
 	}, nil
 }
 

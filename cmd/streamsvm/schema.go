@@ -36,25 +36,29 @@ type schema struct {
 func schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name: "schema", Args: "infer | check | show [FILE...]", Words: schemaVerbs, MinArgs: 1, MaxArgs: -1,
-		Summary: "find out, check or show what the fields of events become",
+		Summary: "infer, check or show how the fields of events become features",
 		Text: `
-schema infer looks at the first records of the FILEs or --topics, as train does,
-and prints what it takes their fields for, as YAML for --events or the section
-events of a configuration. schema check reads records by what is inferred or
-given, and prints for each field what is missing, unknown, invalid or out of
-range, and for each kind of record that cannot be used the first one. schema show prints what
-the features of a model are: of a FILE, or of --model-topic.
+schema infer reads the first records and prints what train would take their
+fields for, as YAML. schema check reads records and lists missing, unknown and
+invalid fields. schema show prints the features of a model.
+
+The YAML of schema infer goes into a file for --events, or into the section
+events of a configuration. schema check uses the given schema or infers one. For
+each field it prints what is missing, unknown, invalid or out of range, and it
+prints the first record of each kind that cannot be used. Both read FILEs or
+--topics. schema show reads a model FILE or --model-topic.
 
 Nothing is written to Kafka, and no offset is committed.`,
 		Example: "streamsvm schema infer --topics transactions --label is_fraud > events.yaml\n" +
 			"streamsvm schema check --topics transactions --events events.yaml\n" +
 			"streamsvm schema show --model-topic models",
+		Common: []string{"brokers", "topics", "codec", "label", "events", "task", "limit", "model-topic", "model-name", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &schema{}
 			f.Group("Input", func() {
 				f.StringSliceVar(&s.topics, "topics", nil, "`TOPICS` to read, from their beginning")
 				f.IntVar(&s.limit, "limit", 10000, "check: read at most `N` records")
-				f.Choice(&s.task, "task", string(algos.Classify), []string{string(algos.Classify), string(algos.Regress)}, "what is to be predicted")
+				f.Choice(&s.task, "task", string(algos.Classify), []string{string(algos.Classify), string(algos.Regress)}, "what to predict")
 			})
 			s.codecFlags.define(f, "format of the records (default: by file name, else "+defaultCodec+")")
 			s.codecFlags.defineEvents(f)

@@ -22,7 +22,7 @@ type sessionFlags struct {
 
 func (o *sessionFlags) define(f *cli.Flags) {
 	f.Group("Group", func() {
-		f.IntVar(&o.member, "member", -1, "number of this process among those of --group, each of which needs one of its own, from 0 on (default: that at the end of the host's name, as a StatefulSet gives it, else 0)")
+		f.IntVar(&o.member, "member", -1, "number of this process in the --group, from 0 on, different for each; by default the number at the end of the host's name, as a StatefulSet gives it, else 0")
 		f.Lookup("member").DefValue = ""
 		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
 		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process: it reads from replicas there, where brokers choose by racks")

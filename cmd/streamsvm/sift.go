@@ -13,6 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -36,29 +37,33 @@ type sifter struct {
 
 func siftCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sift", Summary: "forward the records of topics that a trainer learns from, with weights for those left out",
+		Name: "sift", Summary: "forward only the records that the trainer still learns from, with weights",
 		Text: `
 Scores every record of --topics with the newest model and forwards to
---distilled-topic those that a trainer still learns from: those near the
-boundary or on the wrong side of it, and of the others a share, drawn by the
-place of the record. A header says with which probability p a record was
-forwarded; it counts 1/p, so that sums over what is forwarded are, but for
-noise, those over all. Where the line is drawn comes with the model: the trainer
-makes the plan.
+--distilled-topic those that the trainer still learns from, and a random sample
+of the rest with weights. The trainer then reads a smaller topic. Any number of
+processes share the topics as a --group; each needs its own --member.
 
-Any number of processes share the topics as a --group, each under a --member of
-its own. What is forwarded, the predictions if there is a --predictions-topic,
-and the positions are written in one transaction: readers of committed records
-see each decision once. A record goes to the partition that it comes from, so
-that the distilled topic has as many partitions as the others; a partition of it
-is in the order of its source. Records that cannot be decoded are forwarded as
-they are: the trainer makes dead letters of them.
+The trainer still learns from records near the boundary or on its wrong side. Of
+the others a share is forwarded, drawn by the record's place. A header gives the
+probability p of forwarding; the record counts 1/p, so that sums over the
+forwarded records equal those over all records, up to noise. The model says
+where to draw the line: the trainer plans it.
 
-A model that lags behind costs records, not accuracy: more are forwarded than
-need be. Without a model all are.`,
-		Example: "streamsvm sift --topics examples --model-topic models --distilled-topic distilled --group sift --member 0\n" +
-			"streamsvm train --topics distilled --model-topic models --checkpoint ./state",
-		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec"},
+Forwarded records, the predictions if there is a --predictions-topic, and the
+positions are written in one transaction: consumers that read committed records
+see each decision once. A record keeps its partition, so the distilled topic has
+as many partitions as the others, and each partition keeps the order of its
+source. Records that cannot be decoded are forwarded as they are: the trainer
+makes dead letters of them.
+
+A model that lags behind costs records, not accuracy: more records are forwarded
+than necessary. Without a model all of them are.`,
+		Example: `
+streamsvm sift --topics examples --model-topic models --distilled-topic distilled \
+    --group sift --member 0
+streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
+		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			p := &predict{sift: &sifter{}, maxBody: 1, maxRows: 1, output: "json"}
 			s := p.sift
@@ -66,7 +71,7 @@ need be. Without a model all are.`,
 			f.Group("Input", func() {
 				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to sift")
 				f.StringVar(&p.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.StringVar(&p.group, "group", "", "consumer `GROUP` that shares the partitions of --topics out among its processes, and keeps the positions")
+				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions")
 				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, /status.json, /metrics, /healthz and /readyz")
 			})
 			p.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")
@@ -133,14 +138,14 @@ func (p *predict) checkSift() error {
 func (s *sifter) follow(ctx context.Context, cancel context.CancelCauseFunc, p *predict) func() *predictor.Version {
 	var newest atomic.Pointer[func() *predictor.Version]
 	p.modelFlags.wait = -1
-	go func() {
+	crash.Go(func() {
 		current, err := p.follow(ctx, cancel)
 		if err != nil {
 			cancel(err)
 			return
 		}
 		newest.Store(&current)
-	}()
+	})
 	return func() *predictor.Version {
 		if current := newest.Load(); current != nil {
 			return (*current)()
@@ -206,10 +211,10 @@ type sifted struct {
 	ps                           []float64
 }
 
-// choose decides on the records of b, which have been scored if b.v is not nil.
+// choose decides on the records of b, which have been scored if b.s is not nil.
 func (s *sifter) choose(ctx context.Context, p *predict, b *scoring) (x sifted, err error) {
-	for i := range b.recs {
-		r := &b.recs[i]
+	for i := range b.Records {
+		r := &b.Records[i]
 		if r.Partition >= s.counts[s.topic] { // added since the last look
 			if err := s.recount(ctx, p); err != nil {
 				return x, err
@@ -218,8 +223,8 @@ func (s *sifter) choose(ctx context.Context, p *predict, b *scoring) (x sifted, 
 		at := sift.Source{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset}
 		h := sift.Header{P: 1}
 		judged := false
-		if b.v != nil {
-			h, judged = s.judge(p, b.v, &b.rows[i])
+		if b.s != nil {
+			h, judged = s.judge(p, b.s.Current(), &b.Predictions[i])
 		}
 		switch {
 		case slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == sift.HeaderKey }):
@@ -250,23 +255,23 @@ func (s *sifter) choose(ctx context.Context, p *predict, b *scoring) (x sifted, 
 
 // judge returns the header that a record gets, by what the model says of it. ok is
 // false where nothing can be said.
-func (s *sifter) judge(p *predict, v *predictor.Version, o *outcome) (h sift.Header, ok bool) {
-	f := o.decision
-	if o.scores != nil {
+func (s *sifter) judge(p *predict, v *predictor.Version, o *predictor.Prediction) (h sift.Header, ok bool) {
+	f := o.Score
+	if o.Scores != nil {
 		class := -1
-		if s.rule == string(sift.Hinge) && o.labelled {
-			class = int(o.truth())
+		if s.rule == string(sift.Hinge) && o.Labelled {
+			class = int(trueValue(o))
 		}
-		f = sift.Least(o.scores, class)
+		f = sift.Least(o.Scores, class)
 	}
-	if o.err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+	if o.Err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 		return sift.Header{P: 1}, false
 	}
 	m := f
-	if o.scores == nil {
+	if o.Scores == nil {
 		y := 0.0
-		if o.labelled {
-			y = o.y
+		if o.Labelled {
+			y = o.Y
 		}
 		m = sift.Rule(s.rule).Margin(f, y)
 	}

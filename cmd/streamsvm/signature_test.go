@@ -215,7 +215,7 @@ func TestPredictBatch(t *testing.T) {
 		m: metrics.NewPredictor(reg), quality: eval.New(false, 10), current: func() *predictor.Version { return v },
 	}
 	s := newServer(reg)
-	p.ready = &s.ready
+	p.ready, p.limits = &s.ready, s.limits
 	p.ready.Store(true)
 	srv := httptest.NewServer(p)
 	defer srv.Close()

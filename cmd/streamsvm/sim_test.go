@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 0, "how many seeds TestSimulation runs; 0 is 200, or 2,000 with STREAMSVM_LONG")
+	simSeeds = flag.Int("sim.seeds", 200, "how many seeds TestSimulation runs")
 	simFirst = flag.Uint64("sim.first", 1, "the first seed of TestSimulation")
 	simRun   = flag.String("sim.plan", "", "a plan of TestSimulation, in JSON, to run in place of seeds")
 	simStop  = flag.Bool("sim.stop", false, "stop at the first seed of TestSimulation that fails; do not shrink its plan")
@@ -50,12 +50,6 @@ var (
 // fails, and the smallest plan is printed.
 func TestSimulation(t *testing.T) {
 	n := *simSeeds
-	if n == 0 {
-		n = 200
-		if os.Getenv("STREAMSVM_LONG") != "" {
-			n = 2000
-		}
-	}
 	if *simRun != "" {
 		n = 1
 	}

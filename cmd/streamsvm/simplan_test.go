@@ -46,6 +46,7 @@ type simJob struct {
 	State     string `json:"state"` // dir or kafka
 	Every     int    `json:"every"` // records between checkpoints
 	FullEvery int    `json:"full_every"`
+	Chunk     int    `json:"chunk,omitempty"` // bytes of a record in the model topic
 	Gate      bool   `json:"gate,omitempty"`
 	Tune      bool   `json:"tune,omitempty"`
 	Live      bool   `json:"live,omitempty"`    // records come while the trainer runs
@@ -123,6 +124,9 @@ func drawPlan(seed uint64) simPlan {
 	}
 	if j.Gate, j.Tune, j.Live = one(.25), one(.2), one(.3); j.Gate {
 		p.Records += 500 // a comparison takes 200 or more
+	}
+	if one(.3) {
+		j.Chunk = 4<<10 + r.IntN(8<<10)
 	}
 	if j.Live && j.Events && one(.7) {
 		j.Events = false // a live run takes 1,000 events to find out their fields
@@ -317,6 +321,9 @@ func (p simPlan) trainArgs() []string {
 	args := []string{"train", "--brokers", simBroker, "--topics", simEvents, "--merge", "ordered", "--lateness", "24h", "--tolerance", "data", "--dlq",
 		"--max-dead", "1", "--checkpoint", state, "--checkpoint-every", fmt.Sprint(j.Every), "--checkpoint-interval", "0", "--model-topic", simModels,
 		"--fetch-max-bytes", fmt.Sprint(j.Fetch), "--queue", fmt.Sprint(20 + j.Fetch/100), "--full-every", fmt.Sprint(j.FullEvery), "--learner", j.Learner, "--window", "100", "--log-level", "info"}
+	if j.Chunk > 0 {
+		args = append(args, "--max-record-bytes", fmt.Sprint(j.Chunk))
+	}
 	if j.Classes == 0 {
 		args = append(args, "--task", "regress")
 	}

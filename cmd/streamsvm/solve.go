@@ -35,19 +35,20 @@ type solveRun struct {
 
 func solveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "solve", Summary: "publish the model of what processes of streamsvm sum have added up",
+		Name: "solve", Summary: "combine the sums of all sum processes into a model, and publish it",
 		Text: `
-At its first start it learns from the first --warmup records of the topic how
-features are to be scaled, and options that are tuned, and publishes that as
-version 1: streamsvm sum waits for it. From then on it adds the sums of all
-partitions, in their order, whenever there are new ones, solves for the model, and
-publishes it. It keeps nothing of its own: all is in --model-topic and
---sums-topic, and a second one takes the place of the first.
+Reads the sums that streamsvm sum writes, computes the model from them whenever
+there are new ones, and publishes it. The learner is lssvm. There is nothing to
+back up: all state is in --model-topic and --sums-topic.
 
-The learner is lssvm.`,
-		Example: "streamsvm solve --topics examples --codec libsvm --sums-topic sums --model-topic models\n" +
-			"streamsvm sum --topics examples --model-topic models --sums-topic sums --group sum --member 0",
-		Common: []string{"brokers", "topics", "codec", "set", "sums-topic", "model-topic"},
+On its first start it chooses the scaling of features and the tunable options
+from the first --warmup records of the topic and publishes them as version 1,
+which streamsvm sum waits for. Sums are added in the order of partitions. A
+second process takes over from the first.`,
+		Example: `
+streamsvm solve --topics examples --codec libsvm --sums-topic sums --model-topic models
+streamsvm sum --topics examples --model-topic models --sums-topic sums --group sum --member 0`,
+		Common: []string{"brokers", "topics", "codec", "label", "set", "sums-topic", "model-topic", "interval", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &solveRun{}
 			s.define(f)
@@ -70,7 +71,7 @@ func (s *solveRun) define(f *cli.Flags) {
 	l.set, l.learner, l.preset, l.gate, l.classWeight, l.span = cli.Pairs{}, "lssvm", "default", gate.Auto, "none", prep.DefaultSpan
 	l.window, l.maxClasses = 1000, trainer.DefaultMaxClasses
 	f.Group("Learning", func() {
-		f.Var(l.set, "set", "set an option of lssvm, repeatable")
+		f.Var(l.set, "set", "set an option of lssvm; repeatable")
 		f.Choice(&l.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the tunable options that are not set on the first examples")
 		f.Choice(&l.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default classes")
 		f.Uint64Var(&l.seed, "seed", 1, "seed of the random features")
@@ -84,7 +85,7 @@ func (s *solveRun) define(f *cli.Flags) {
 		s.signFlags.define(f)
 		f.BoolVar(&s.models.Replace, "replace-model", false, "replace a model in the topic that is not of these sums")
 		f.IntVar(&s.models.MaxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
-		f.DurationVar(&s.every, "interval", 10*time.Second, "time between looks whether there are new sums")
+		f.DurationVar(&s.every, "interval", 10*time.Second, "how often to look for new sums")
 		f.StringVar(&s.listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
 	})
 	s.kafkaFlags.define(f)

@@ -33,7 +33,7 @@ type sourceFlags struct {
 func (o *sourceFlags) define(f *cli.Flags) {
 	f.Group("Input", func() {
 		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
-		f.Int32SliceVar(&o.partitions, "partitions", nil, "`NUMBERS` of the partitions to read; default all")
+		f.Int32SliceVar(&o.partitions, "partitions", nil, "`NUMBERS` of the partitions to read, by default all")
 		f.Lookup("partitions").DefValue = ""
 		f.StringVar(&o.start, "start", "earliest", "`WHERE` a first start begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
 		f.Choice(&o.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset does not exist any more")

@@ -12,6 +12,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -31,8 +32,8 @@ type modelFlags struct {
 func (o *modelFlags) define(f *cli.Flags) {
 	f.Group("Model", func() {
 		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
-		f.StringVar(&o.name, "model-name", "", "`NAME` of the model; default the first one in the topic")
-		f.StringVar(&o.alias, "alias", "", "follow what this `NAME` stands for, such as champion, instead of the newest version: see model promote")
+		f.StringVar(&o.name, "model-name", "", "`NAME` of the model, by default the first one in the topic")
+		f.StringVar(&o.alias, "alias", "", "follow the alias `NAME`, such as champion, instead of the newest version; model promote sets it")
 		o.trustFlags.define(f)
 		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
 		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
@@ -78,13 +79,17 @@ const ext = ".ssm"
 
 func subscribeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "subscribe", Summary: "follow a model topic and print, or save, every update",
+		Name: "subscribe", Summary: "follow a model topic; print or save every update",
 		Text: `
-The newest model in the topic comes first, then every later one. Each has been
-verified: chunks, checksum, and that it can be decoded. While there is none,
-what the topic holds instead is said now and then; after --topic-wait the exit
-code is 69. What starts before its trainer wants --topic-wait -1s.`,
+Prints, and with --save stores, the newest model in the topic and then every
+later one. Each is verified first: its chunks, its checksum, and that it can be
+decoded.
+
+While there is no model, the command reports now and then what the topic holds
+instead; after --topic-wait it exits with code 69. To start it before the
+trainer, use --topic-wait -1s.`,
 		Example: "streamsvm subscribe --model-topic models --save ./models",
+		Common:  []string{"brokers", "model-topic", "model-name", "alias", "save", "once", "until", "json", "topic-wait", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &subscribe{}
 			s.modelFlags.define(f)
@@ -136,8 +141,16 @@ func (s *subscribe) run(ctx context.Context) error {
 	}
 	defer sub.Close()
 	var before modeltopic.Received
+	var u *stream.Update
+	defer crash.Recover(func() string {
+		if u == nil {
+			return "waiting for the model"
+		}
+		return fmt.Sprintf("having received version %d of model %s", u.Version, u.Model)
+	})
 	for {
-		u, err := sub.Next(ctx)
+		var err error
+		u, err = sub.Next(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -29,29 +29,31 @@ type sumRun struct {
 
 func sumCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sum", Summary: "sum up, with other processes, what a model is solved from: learning that scales with machines",
+		Name: "sum", Summary: "learn a least-squares model in any number of processes, each on a share of a topic",
 		Text: `
-Any number of processes share the partitions of a topic as a --group, each under a
---member of its own. Each adds up what least squares has to know of the records of
-its partitions and writes that to --sums-topic, with the positions, in one
-transaction. streamsvm solve adds the sums of all partitions and publishes the
-model, which is the same, to the bit, whatever number of processes there are,
-which partitions they have had, and however often they were killed.
+Reads its share of a topic and adds up the sums that a least-squares model needs;
+streamsvm solve combines the sums of all processes and publishes the model. The
+processes share the partitions as a --group; each needs its own --member. The
+model is the same, to the bit, however many processes there are.
 
-How features are scaled, random features and options are those of the model in
---model-topic, which streamsvm solve publishes first: they are waited for, and never
-change. A group has one model and one topic of sums, always. Records that cannot be
-used are counted, and go to --errors-topic in the same transaction.`,
-		Example: "streamsvm sum --topics examples --model-topic models --sums-topic sums --group sum --member 0\n" +
-			"streamsvm solve --topics examples --codec libsvm --sums-topic sums --model-topic models",
-		Common: []string{"brokers", "model-topic", "topics", "sums-topic", "group", "member", "codec"},
+The sums go to --sums-topic together with the positions, in one transaction. It
+does not matter which process had which partitions, or how often it was killed.
+
+Scaling, random features and options are those of the model in --model-topic.
+streamsvm solve publishes it first: this command waits for it, and they never
+change. A group always has one model and one topic of sums. Records that cannot
+be used are counted, and go to --errors-topic in the same transaction.`,
+		Example: `
+streamsvm sum --topics examples --model-topic models --sums-topic sums --group sum --member 0
+streamsvm solve --topics examples --codec libsvm --sums-topic sums --model-topic models`,
+		Common: []string{"brokers", "model-topic", "topics", "sums-topic", "group", "member", "codec", "errors-topic", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &sumRun{}
 			s.modelFlags.define(f)
 			f.Group("Input", func() {
 				f.StringSliceVar(&s.topics, "topics", nil, "`TOPIC` to sum")
 				f.StringVar(&s.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.StringVar(&s.group, "group", "", "consumer `GROUP` that shares the partitions out among its processes, and keeps the positions")
+				f.StringVar(&s.group, "group", "", "consumer `GROUP` whose processes share the partitions; it keeps the positions")
 				f.StringVar(&s.listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
 			})
 			s.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")
@@ -146,7 +148,8 @@ func (s *sumRun) work(ctx context.Context, c *cli.Call, cfg kafkaio.Config, opts
 	if err != nil {
 		return err
 	}
-	form, err := s.codecFlags.form(c, p, nil)
+	v := &predictor.Version{Predictor: p, Update: *u}
+	records, err := s.codecFlags.scorer(c, func() *predictor.Version { return v }, predictor.ScorerOptions{}, nil)
 	if err != nil {
 		return err
 	}
@@ -167,7 +170,7 @@ func (s *sumRun) work(ctx context.Context, c *cli.Call, cfg kafkaio.Config, opts
 	srv.ready.Store(true)
 	t := m.Session(session)
 	w := &additive.Worker{
-		Plan: plan, Topic: topic, Session: session, Decode: form.decode, Log: c.Log,
+		Plan: plan, Topic: topic, Session: session, Decode: records.Decode, Log: c.Log,
 		Ended: func(committed bool, took time.Duration, n additive.Counts) {
 			t.Ended(committed, took)
 			m.Summed(n.Summed, n.Unlabelled, n.Dead, n.Tombstones)

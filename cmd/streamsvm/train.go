@@ -59,20 +59,30 @@ type train struct {
 
 func trainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "train", Summary: "learn from topics, keep checkpoints, publish the model: the service",
+		Name: "train", Summary: "learn from Kafka topics; keep checkpoints and publish the model as it improves",
 		Text: `
-The position in every partition is part of the checkpoint. After a crash at any
-moment training goes on from the newest valid one and arrives at the same state,
-to the bit, as if nothing had happened. SIGTERM writes a last checkpoint and
-ends with exit code 0.`,
-		Example: "streamsvm train --topics examples --codec libsvm --model-topic models --checkpoint ./state --listen 127.0.0.1:9100",
-		Common:  []string{"brokers", "topics", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "config"},
+Learns from labelled records on Kafka topics and publishes the model to another
+topic, which predict follows. After a crash, training resumes from the newest
+checkpoint and reaches the same state, to the bit, as if nothing had happened.
+
+A checkpoint includes the position in every partition. If the newest one is
+damaged, the one before it is used. SIGTERM writes a last checkpoint and exits
+with code 0.`,
+		Example: `
+# Events with named fields on a Kafka topic; one of the fields is the label.
+streamsvm train --brokers kafka-1:9092 --topics payments --label is_fraud \
+    --model-topic models --checkpoint ./state --listen 127.0.0.1:9100
+
+# Labels that come later, on a topic of their own, with the keys of the events.
+streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes --join key \
+    --model-topic models --checkpoint ./state`,
+		Common: []string{"brokers", "topics", "label", "labels-topic", "join", "codec", "learner", "set", "checkpoint", "model-topic", "listen", "dry-run", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			var dry bool
 			t.define(f)
 			f.Group("Output", func() {
-				f.BoolVar(&dry, "dry-run", false, "only try whether everything is there and allowed, the first records can be decoded, and the checkpoint fits; change nothing")
+				f.BoolVar(&dry, "dry-run", false, "check connections, permissions, the first records and the checkpoint, without changing anything")
 			})
 			f.Check(t.check)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -140,7 +150,7 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.siftLag <= 0, "sift-target-lag", "%v is not a time to be behind", t.siftLag)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
 	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
-	bad(t.maxRecordBytes < 1<<10, "max-record-bytes", "%d is less than 1024", t.maxRecordBytes)
+	bad(t.maxRecordBytes < 4<<10, "max-record-bytes", "%d is less than 4096", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
 	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
 	errs = append(errs, badListen(c, t.listen), t.adminFlags.check(c, t.listen, t.modelTopic))
@@ -174,7 +184,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 	srv := newServer(reg)
 	srv.healthy = func() error { return page.Healthy(t.stall) }
 	srv.waiting = page.Waiting
-	srv.mux.Handle("GET /{$}", page.Page(t.stall))
+	srv.mux.Handle("GET /{$}", srv.limits.Page(page.Page(t.stall)))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
 	if t.pprof {
 		srv.profile()
@@ -199,7 +209,7 @@ func (t *train) serve(ctx context.Context) (err error) {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
+	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
@@ -269,6 +279,7 @@ func (t *train) job() (trainer.Job, error) {
 func (t *train) failed(err error) error {
 	var foreign *trainer.ForeignModelError
 	var replaced *trainer.TopicReplacedError
+	var lost *checkpoint.EpochError
 	switch {
 	case errors.As(err, &foreign) && !t.replace:
 		by := ""
@@ -279,8 +290,12 @@ func (t *train) failed(err error) error {
 			foreign.Topic, foreign.Version, foreign.Model, t.checkpoint, by)
 	case errors.As(err, &foreign):
 		return cli.Failf(cli.Data, "topic %s holds model %s of epoch %d, which cannot be right", foreign.Topic, foreign.Model, foreign.Claim.Epoch)
+	case errors.As(err, &lost) && t.modelTopic == "":
+		return cli.Failf(cli.Data, "%w: bring it back from a backup, or start again to go on from the newest checkpoint without it", err)
+	case errors.As(err, &lost):
+		return cli.Failf(cli.Data, "%w: bring it back from a backup; or, if nobody else publishes model %s on topic %s, start once with --replace-model to go on from these checkpoints", err, t.modelName, t.modelTopic)
 	case errors.As(err, &replaced):
-		return cli.Failf(cli.Data, "%w; begin again with another --checkpoint, or go on with --on-out-of-range earliest or latest", err)
+		return cli.Failf(cli.Data, "%w; begin again %s, or go on with --on-out-of-range earliest or latest", err, anew(t.c))
 	}
 	return kafkaError(badOption(t.c, t.refuseFlags.explain(discoveryError(err), &t.codecFlags, t.doctorCommand(), ", and begin again with another --checkpoint")))
 }

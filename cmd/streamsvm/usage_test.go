@@ -60,7 +60,7 @@ func TestUsageErrors(t *testing.T) {
 	add("replay", "NOFORMAT", "DATA --codec csv --label-column zzz", "-")
 	add("predict", "", "DATA", "--model-topic= DATA")
 	add("predict --model MODEL", "--model-topic m DATA", "--model-name x DATA", "NOFORMAT", "--output xml DATA", "--predictions-topic p DATA", "--positions x DATA", "--until-end DATA",
-		"--listen 127.0.0.1:0 --max-body-bytes 0", "--listen 127.0.0.1:0 --max-body-bytes -1", "--listen 127.0.0.1:0 --max-rows 0", "--keep a DATA", "--errors-topic e DATA", "--cloudevents DATA", "--listen nowhere", "--listen 8080", "--listen 127.0.0.1:99999",
+		"--listen 127.0.0.1:0 --max-body-bytes 0", "--listen 127.0.0.1:0 --max-body-bytes -1", "--listen 127.0.0.1:0 --max-rows 0", "--listen 127.0.0.1:0 --max-in-flight-bytes 1000", "--keep a DATA", "--errors-topic e DATA", "--cloudevents DATA", "--listen nowhere", "--listen 8080", "--listen 127.0.0.1:99999",
 		"--codec nope DATA", "--labels 77 DATA", "--codec csv --csv-separator ab", "--max-features -1 DATA")
 	add("predict --model MODEL "+away, "--topics t", "--topics t --predictions-topic t", "--topics t --predictions-topic p --positions NOFORMAT")
 	add("predict --model-topic m "+away, "--topics t", "--topics t --predictions-topic p --start soon", "--topics m --predictions-topic p", "--topics t --predictions-topic m",

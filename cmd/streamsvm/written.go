@@ -2,21 +2,45 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"os"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream/codec"
-	"github.com/streamsvm/streamsvm/stream/schemas"
+	"github.com/streamsvm/streamsvm/trainer"
 )
+
+// registryOptions are those of a schema registry.
+type registryOptions struct {
+	URLs           []string
+	User, Password string
+	TLS            *tls.Config
+	Log            *slog.Logger
+	Waiting        func(bool)
+}
+
+// schemaRegistry has the schemas of records.
+type schemaRegistry interface {
+	trainer.SchemaKeeper
+	// Load makes the schemas known that a file holds, if it exists.
+	Load(path string) error
+	// Check asks the registry whether it answers.
+	Check(ctx context.Context) error
+}
+
+// newRegistry returns a schema registry, without asking it anything. It is nil in a
+// build that has none.
+var newRegistry func(registryOptions) (schemaRegistry, error)
 
 // schemaFlags say where the schemas of records are.
 type schemaFlags struct {
 	urls                       []string
 	user                       string
 	avro, descriptors, message string
-	registry                   *schemas.Registry // made by connect
+	registry                   schemaRegistry // made by connect; nil in a build without one
 }
 
 func (o *schemaFlags) define(f *cli.Flags) {
@@ -73,9 +97,9 @@ func (o *schemaFlags) options(c *cli.Call, name string, opts *codec.Options) (er
 
 // connect makes the registry, with the connections that Kafka's have.
 func (o *schemaFlags) connect(c *cli.Call, t *tls.Config, waiting func(bool)) error {
-	so := schemas.Options{URLs: o.urls, User: o.user, TLS: t, Log: c.Log, Waiting: waiting}
-	if err := so.Validate(); err != nil {
-		return c.Bad("schema-registry", err)
+	so := registryOptions{URLs: o.urls, User: o.user, TLS: t, Log: c.Log, Waiting: waiting}
+	if _, err := o.open(c, so); err != nil {
+		return err
 	}
 	var err error
 	if o.user != "" {
@@ -83,10 +107,23 @@ func (o *schemaFlags) connect(c *cli.Call, t *tls.Config, waiting func(bool)) er
 			return err
 		}
 	}
-	if o.registry, err = schemas.New(so); err != nil {
-		return c.Bad("schema-registry", err)
+	o.registry, err = o.open(c, so)
+	return err
+}
+
+// open makes the registry; nil, without an error, where none is wanted or there.
+func (o *schemaFlags) open(c *cli.Call, so registryOptions) (schemaRegistry, error) {
+	if newRegistry == nil && len(so.URLs) == 0 {
+		return nil, nil
 	}
-	return nil
+	err := codec.ErrNotRegistered
+	if newRegistry != nil {
+		var r schemaRegistry
+		if r, err = newRegistry(so); err == nil {
+			return r, nil
+		}
+	}
+	return nil, c.Bad("schema-registry", err)
 }
 
 // needed returns what is missing, or of no use, where records of the codec name
@@ -112,11 +149,8 @@ func (o *schemaFlags) needed(c *cli.Call, name string) []error {
 		alone := map[string]string{"avro": "--avro-schema", "protobuf": "--proto-descriptors"}[name]
 		errs = append(errs, c.Bad("schema-registry", errors.New("--codec "+name+" needs it, or "+alone)))
 	}
-	so := schemas.Options{URLs: o.urls, User: o.user}
-	if err := so.Validate(); err != nil {
-		errs = append(errs, c.Bad("schema-registry", err))
-	}
-	return errs
+	_, err = o.open(c, registryOptions{URLs: o.urls, User: o.user})
+	return append(errs, err)
 }
 
 // codecName is the name of the codec for topics.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
 // Write puts data into the file at path, in one step.
@@ -19,5 +21,6 @@ func Write(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	crash.Hold()
 	return os.Rename(f.Name(), path)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -136,7 +137,10 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	run, end := context.WithCancel(context.Background())
 	d.end = end
-	go d.run(run)
+	crash.Go(func() {
+		d.run(run)
+		close(d.ended) // not after a panic
+	})
 	return d, nil
 }
 
@@ -211,11 +215,11 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 
 // wait returns when f holds, or with why it will not. d.mu is held.
 func (d *Queue) wait(ctx context.Context, f func() bool) error {
-	defer context.AfterFunc(ctx, func() {
+	defer context.AfterFunc(ctx, crash.Func(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.change.Broadcast()
-	})()
+	}))()
 	for d.err == nil && !f() && ctx.Err() == nil {
 		d.change.Wait()
 	}
@@ -224,7 +228,6 @@ func (d *Queue) wait(ctx context.Context, f func() bool) error {
 
 // run writes the letters that wait, until ctx ends or something fails.
 func (d *Queue) run(ctx context.Context) {
-	defer close(d.ended)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {

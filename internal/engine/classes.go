@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -112,7 +113,7 @@ func (c *classes) fields(f *state.Fields) {
 		return
 	}
 	if len(c.list) > len(list) || !slices.Equal(c.list, list[:len(c.list)]) {
-		f.Fail("names", fmt.Errorf("the state was made with classes %q, the configuration says %q", list, c.list))
+		f.Fail("names", &MismatchError{MetaLabels, strings.Join(list, ","), strings.Join(c.list, ",")})
 		return
 	}
 	c.list, c.number = nil, map[string]int{}

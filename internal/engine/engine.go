@@ -110,6 +110,8 @@ type Engine struct {
 	refused func(i int, why *stream.RecordError) error
 	// lent: the memory of items is used again after Consume and flush; see borrow.
 	lent bool
+	// hand is the record that is being consumed; nil outside of Consume.
+	hand *Item
 	// scored, if not nil, is told of each prequential decision.
 	scored func(decision, probability, label float64)
 
@@ -258,8 +260,15 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 // which Consume may be called with the items from there on. So it may where
 // there are fewer without an error, which is where a gate has taken a candidate.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
+	n, err := e.consumeAll(ctx, items)
+	e.hand = nil
+	return n, err
+}
+
+func (e *Engine) consumeAll(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
-		err := e.consume(ctx, i, &items[i])
+		e.hand = &items[i]
+		err := e.consume(ctx, i, e.hand)
 		if err == errCandidate {
 			return i, nil
 		}
@@ -268,6 +277,14 @@ func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 		}
 	}
 	return len(items), nil
+}
+
+// inHand returns where the record is that is being consumed, or was last.
+func (e *Engine) inHand() (p stream.Partition, offset int64, ok bool) {
+	if it := e.hand; it != nil {
+		return it.Partition, it.Offset, true
+	}
+	return e.at, e.next - 1, e.at.Topic != ""
 }
 
 // errCandidate says that a candidate has been taken, and nothing consumed.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos/registry"
+	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -47,7 +48,8 @@ type ingest struct {
 	depth    atomic.Int64 // records in queue
 	bytes    int64        // room for the values of records in queue
 	room     *semaphore.Weighted
-	err      error // why ingest ended; io.EOF at the end of the stream
+	err      error          // why ingest ended; io.EOF at the end of the stream
+	at       *stream.Record // that is being decoded; nil without
 }
 
 // At most batchSize records travel through the queue together, and no more
@@ -68,9 +70,22 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 }
 
 // run fetches until ctx ends, the stream ends or the source fails, then closes
-// the queue.
+// the queue. A panic leaves it open, or it would look like the end of the stream.
 func (in *ingest) run(ctx context.Context) {
-	defer close(in.queue)
+	defer crash.Recover(in.doing)
+	in.read(ctx)
+	close(in.queue)
+}
+
+// doing says what is being done, on the goroutine of ingest.
+func (in *ingest) doing() string {
+	if r := in.at; r != nil {
+		return fmt.Sprintf("decoding %v offset %d", stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset)
+	}
+	return "reading the stream"
+}
+
+func (in *ingest) read(ctx context.Context) {
 	var recs []stream.Record
 	for {
 		var err error
@@ -122,6 +137,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 	b.items = slices.Grow(b.items, len(recs))[:len(recs)] // empty ones
 	for i := range recs {
 		r, it := &recs[i], &b.items[i]
+		in.at = r
 		it.Partition, it.Offset = stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset
 		if in.skip && r.Value == nil {
 			it.Tombstone = true
@@ -142,6 +158,7 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 			}
 		}
 	}
+	in.at = nil
 	if in.keep {
 		b.records = append(b.records, recs...)
 	}

@@ -34,17 +34,25 @@ func (e *Engine) moreFields(f *state.Fields) {
 		return
 	}
 	if kept != e.cfg.Kept {
-		f.Fail("labels_kept", fmt.Errorf("the state was made with %q, the configuration says %q", kept, e.cfg.Kept))
+		f.Fail("labels_kept", &MismatchError{"labels_kept", kept, e.cfg.Kept})
 	}
 	if j != e.cfg.Join {
-		f.Fail("join", fmt.Errorf("the state was made with %v, the configuration says %v", j, e.cfg.Join))
+		f.Fail("join", &MismatchError{"join", j.text(), e.cfg.Join.text()})
 	}
 	if delay != e.cfg.Delay {
-		f.Fail("delay", fmt.Errorf("the state was made with labels that come %d examples later, the configuration says %d", delay, e.cfg.Delay))
+		f.Fail("delay", &MismatchError{"delay", fmt.Sprint(delay), fmt.Sprint(e.cfg.Delay)})
 	}
 	if e.join != nil && f.Err() == nil {
 		f.Group("join", e.join.fields)
 	}
+}
+
+// text is the topic and the window, or "" without a topic.
+func (j Join) text() string {
+	if j.Topic == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d", j.Topic, j.Window)
 }
 
 func (j *joiner) fields(f *state.Fields) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -37,6 +38,7 @@ type job struct {
 // snapshot copies the state and hands it to persist. It must not be called
 // while a job is under way.
 func (r *run) snapshot() error {
+	r.doing = "taking a snapshot"
 	r.last, r.lastConsumed = time.Now(), r.e.Counts().Consumed
 	j := &job{start: r.last}
 	var err error
@@ -144,9 +146,16 @@ func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 // checkEvery is the time between looks whether another run has taken over.
 const checkEvery = 5 * time.Second
 
-// persist does the jobs while learning goes on.
+// persist does the jobs while learning goes on. A panic leaves saved open, and the
+// learning goroutine waits until the process ends.
 func (r *run) persist() {
-	defer close(r.saved)
+	defer crash.Recover(func() string { return r.persisting })
+	r.doJobs()
+	close(r.saved)
+	close(r.persisted)
+}
+
+func (r *run) doJobs() {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
@@ -162,6 +171,7 @@ func (r *run) persist() {
 			if r.Check == nil {
 				continue
 			}
+			r.persisting = "looking whether another run has taken over"
 			if err := r.Check(r.after); err != nil {
 				r.failed(err)
 				r.saved <- err
@@ -177,22 +187,45 @@ func (r *run) failed(err error) {
 	}
 }
 
+// errBroken ends a job whose run has panicked.
+var errBroken = errors.New("the run has panicked")
+
+// step begins a step of a job, unless the learning goroutine has panicked.
+func (r *run) step(doing string) error {
+	crash.Hold()
+	r.persisting = doing
+	if r.broken.Load() {
+		return errBroken
+	}
+	return nil
+}
+
 func (r *run) do(j *job) error {
+	r.persisting = "sending dead letters"
 	if r.DeadLetters != nil {
 		if err := r.DeadLetters.Flush(r.after); err != nil && r.Tolerance != TolerateAll {
 			return fmt.Errorf("dead letters: %w", err)
 		}
 	}
 	u := j.update
+	if err := r.step("encoding the model"); err != nil {
+		return err
+	}
 	if u != nil {
 		u = r.deltas.next(u)
 	}
 	if j.snap != nil {
+		if err := r.step(fmt.Sprintf("storing the checkpoint of %d examples", j.snap.Header.Examples)); err != nil {
+			return err
+		}
 		if err := r.store(j, u); err != nil {
 			return err
 		}
 	}
 	if u != nil {
+		if err := r.step(fmt.Sprintf("publishing version %d", u.Version)); err != nil {
+			return err
+		}
 		if j.snap == nil || r.SaveAndPublish == nil {
 			if err := r.publish(r.after, u); err != nil {
 				return err
@@ -201,9 +234,15 @@ func (r *run) do(j *job) error {
 		r.deltas.published(j.update, u)
 	}
 	if j.promote != nil {
+		if err := r.step("promoting the champion"); err != nil {
+			return err
+		}
 		if err := r.promote(r.after, j.promote); err != nil {
 			return err
 		}
+	}
+	if err := r.step("committing offsets"); err != nil {
+		return err
 	}
 	if c, ok := r.Source.(stream.Committer); ok && j.snap != nil {
 		// Lag displays only: a failure must not stop the run.

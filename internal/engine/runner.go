@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -177,16 +179,16 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	// after; what only makes sense before, under ctx.
 	after, cancelAfter := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelAfter()
-	stopTimer := context.AfterFunc(ctx, func() {
-		t := time.AfterFunc(cfg.ShutdownTimeout, cancelAfter)
-		context.AfterFunc(after, func() { t.Stop() })
-	})
+	stopTimer := context.AfterFunc(ctx, crash.Func(func() {
+		t := time.AfterFunc(cfg.ShutdownTimeout, crash.Func(cancelAfter))
+		context.AfterFunc(after, crash.Func(func() { t.Stop() }))
+	}))
 	defer stopTimer()
 
 	r := &run{
 		RunConfig: cfg, e: e, after: after,
 		in:   newIngest(cfg.Source, cfg.Decoder, cfg.QueueRecords, cfg.QueueBytes, cfg.Recorder != nil || cfg.DeadLetters != nil),
-		jobs: make(chan *job, 1), saved: make(chan error, 1),
+		jobs: make(chan *job, 1), saved: make(chan error, 1), persisted: make(chan struct{}),
 		last:   time.Now(),
 		deltas: deltas{every: cfg.FullEvery},
 	}
@@ -216,8 +218,22 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	}
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
-	go r.in.run(inCtx)
-	go r.persist()
+	crash.Go(func() { r.in.run(inCtx) })
+	crash.Go(r.persist)
+	returned := false
+	defer func() {
+		if !returned { // a panic, which the caller may survive
+			r.broken.Store(true)
+			stopIngest()
+			cancelAfter()
+			close(r.jobs)
+			select { // the caller closes what is being written to
+			case <-r.persisted:
+			case <-time.After(cfg.ShutdownTimeout): // or the panic would be hidden
+			}
+		}
+	}()
+	defer crash.Recover(r.learning)
 
 	err = r.loop(ctx)
 	stopIngest()
@@ -228,6 +244,7 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	} else {
 		err = r.fail(err)
 	}
+	returned = true
 	close(r.jobs)
 	for e := range r.saved {
 		err = errors.Join(err, e)
@@ -244,9 +261,15 @@ type run struct {
 
 	jobs  chan *job
 	saved chan error // one for each job, closed at the end
-	busy  bool       // a job is under way
+	// persisted is closed when the persisting goroutine ends.
+	persisted chan struct{}
+	busy      bool // a job is under way
 
-	deltas deltas // on the persisting goroutine
+	deltas     deltas // on the persisting goroutine
+	persisting string // what that is doing
+
+	doing  string      // what the learning goroutine is doing
+	broken atomic.Bool // it has panicked
 
 	last         time.Time // of the last checkpoint
 	lastConsumed uint64
@@ -263,6 +286,15 @@ type run struct {
 	waited int64     // records behind it, at the last version
 
 	dead []*stream.RecordError // the latest, as far as this run has seen them
+}
+
+// learning says what the learning goroutine is doing, and how far it has come: an
+// example is learned with those behind it, up to the end of a block.
+func (r *run) learning() string {
+	if p, offset, ok := r.e.inHand(); ok {
+		return fmt.Sprintf("%s, the last record being %v offset %d", r.doing, p, offset)
+	}
+	return r.doing
 }
 
 // errStop is what is wrong with the stream; the state is sound, up to there.
@@ -296,6 +328,7 @@ func (r *run) loop(ctx context.Context) error {
 		case <-tick.C:
 			// An idle stream: finish the work at hand so that what is published
 			// and displayed is up to date.
+			r.doing = "learning"
 			if err := r.e.Settle(r.after); err != nil {
 				return err
 			}
@@ -324,6 +357,7 @@ func (r *run) due() bool {
 // consume passes a batch to the engine.
 func (r *run) consume(b *batch) error {
 	done := 0
+	r.doing = "learning"
 	r.e.refused = func(i int, why *stream.RecordError) error { return r.refuse(b, done+i, why) }
 	b.lent = r.e.borrow()
 	defer func() { r.e.refused, r.e.lent = nil, false }()
@@ -406,6 +440,7 @@ func (r *run) end(ctx context.Context) error {
 			return nil
 		}
 	case ended:
+		r.doing = "finishing the optimisation"
 		err := r.e.Finish(r.after)
 		if one := (*stream.OneLabelError)(nil); errors.As(err, &one) {
 			return r.fail(errStop{err})

@@ -29,6 +29,21 @@ const (
 // more, be it the engine's or the learner's.
 var ErrOldState = errors.New("written by an older version of streamsvm, whose states this one does not read: train again from the topic with another checkpoint directory, or go on with the version that wrote it")
 
+// MismatchError says that a checkpoint was made with another value of a setting.
+type MismatchError struct {
+	// Setting is one of those of Config, in lower case with underscores, or of
+	// dataMeta.
+	Setting, Was, Now string
+}
+
+func (e *MismatchError) Error() string {
+	switch e.Setting {
+	case MetaLabels, metaColumns: // what they are now may have been found out
+		return fmt.Sprintf("its %s are %s, those of the stream now %s", e.Setting, e.Was, e.Now)
+	}
+	return fmt.Sprintf("the checkpoint was made with %s %q, the configuration says %q", e.Setting, e.Was, e.Now)
+}
+
 // Snapshot settles the engine and copies its state into a unit that can be
 // stored while the engine goes on.
 func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
@@ -73,7 +88,7 @@ func (e *Engine) dataMeta() (list [][2]string) {
 		list = append(list, [2]string{MetaLabels, s.Labels})
 	}
 	if names := e.cfg.Signature.Features(); names != nil {
-		list = append(list, [2]string{"columns", strings.Join(names, ",")})
+		list = append(list, [2]string{metaColumns, strings.Join(names, ",")})
 	}
 	if s := e.cfg.Signature.Schema; s != "" {
 		list = append(list, [2]string{MetaSchema, s})
@@ -83,8 +98,9 @@ func (e *Engine) dataMeta() (list [][2]string) {
 
 // Names in the header of a snapshot; see dataMeta.
 const (
-	MetaLabels = "labels"
-	MetaSchema = "schema"
+	MetaLabels  = "labels"
+	MetaSchema  = "schema"
+	metaColumns = "columns"
 )
 
 // sameData returns an error if the snapshot is of other data.
@@ -92,7 +108,7 @@ func (e *Engine) sameData(s *checkpoint.Snapshot) error {
 	for _, now := range e.dataMeta() {
 		for _, was := range s.Header.Meta {
 			if was[0] == now[0] && was[1] != now[1] {
-				return fmt.Errorf("checkpoint of %d examples: its %s are %s, those of the stream now %s", s.Header.Examples, now[0], was[1], now[1])
+				return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, &MismatchError{now[0], was[1], now[1]})
 			}
 		}
 	}
@@ -117,12 +133,15 @@ func (e *Engine) Restore(s *checkpoint.Snapshot) error {
 		return errors.New("the checkpoint lacks a section; it was not written by a trainer")
 	}
 	if s.Header.Learner != e.cfg.Spec.Name {
-		return fmt.Errorf("the checkpoint is of learner %s, the configuration says %s", s.Header.Learner, e.cfg.Spec.Name)
+		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, &MismatchError{"learner", s.Header.Learner, e.cfg.Spec.Name})
 	}
 	if err := e.sameData(s); err != nil {
 		return err
 	}
 	if err := e.decode(own, learner); err != nil {
+		if other := (*MismatchError)(nil); errors.As(err, &other) {
+			err = other // without the place in the file
+		}
 		return fmt.Errorf("checkpoint of %d examples: %w", s.Header.Examples, err)
 	}
 	return nil

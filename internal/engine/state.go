@@ -103,11 +103,16 @@ func (e *Engine) fields(f *state.Fields) {
 // that the engine was made with: a state continues only under the
 // configuration that it began with.
 func (c *Config) fields(f *state.Fields) {
+	var warmup error // it may differ as a consequence of a setting that follows
 	same := func(name, want string) {
 		got := want
 		f.String(name, &got)
-		if f.Decoding() && f.Err() == nil && got != want {
-			f.Fail(name, fmt.Errorf("the state was made with %q, the configuration says %q", got, want))
+		switch other := (&MismatchError{name, got, want}); {
+		case !f.Decoding() || f.Err() != nil || got == want:
+		case name == "warmup":
+			warmup = other
+		default:
+			f.Fail(name, other)
 		}
 	}
 	same("learner", c.Spec.Name)
@@ -119,8 +124,10 @@ func (c *Config) fields(f *state.Fields) {
 		same("span", fmt.Sprint(c.Span))
 	}
 	same("hash_dim", fmt.Sprint(c.HashDim))
-	if c.ClassWeight != "auto" || f.Next("class_weight") {
+	if there := f.Next("class_weight"); there || !f.Decoding() && c.ClassWeight != "auto" {
 		same("class_weight", c.ClassWeight)
+	} else if f.Decoding() && c.ClassWeight != "auto" {
+		f.Fail("class_weight", &MismatchError{"class_weight", "auto", c.ClassWeight})
 	}
 	same("warmup", fmt.Sprint(c.Warmup))
 	same("tune", fmt.Sprint(c.Tune))
@@ -133,6 +140,7 @@ func (c *Config) fields(f *state.Fields) {
 	if c.Signature.Schema != "" || f.Next("schema") {
 		same("schema", c.Signature.Schema)
 	}
+	f.Fail("warmup", warmup)
 }
 
 func offsetFields(f *state.Fields, o *stream.Offsets) {

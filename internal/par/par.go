@@ -7,11 +7,18 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
-// Each calls f for 0 ≤ i < n, some at a time.
-func Each(n int, f func(i int)) {
-	workers := min(n, runtime.GOMAXPROCS(0))
+// Each calls f for 0 ≤ i < n, some at a time. A panic of f comes up on the calling
+// goroutine, which knows what is being done, once the calls under way have ended.
+func Each(n int, f func(i int)) { AtMost(runtime.GOMAXPROCS(0), n, f) }
+
+// AtMost is Each with a bound on how many calls there are at a time, besides the
+// number of processors.
+func AtMost(limit, n int, f func(i int)) {
+	workers := min(n, limit, runtime.GOMAXPROCS(0))
 	if workers <= 1 {
 		for i := range n {
 			f(i)
@@ -20,7 +27,14 @@ func Each(n int, f func(i int)) {
 	}
 	var next atomic.Int64
 	var others sync.WaitGroup
+	var panicked atomic.Pointer[crash.Panic]
 	work := func() {
+		defer func() {
+			if v := recover(); v != nil {
+				panicked.CompareAndSwap(nil, crash.Caught(v))
+				next.Store(int64(n)) // nothing more is begun
+			}
+		}()
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 			f(i)
 		}
@@ -30,6 +44,9 @@ func Each(n int, f func(i int)) {
 	}
 	work()
 	others.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(p)
+	}
 }
 
 // perWorker is into how many pieces the share of a processor is cut, so that one

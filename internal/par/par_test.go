@@ -2,10 +2,12 @@ package par_test
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/par"
 )
 
@@ -78,5 +80,37 @@ func TestNothing(t *testing.T) {
 	f := func(from, to int) { sum += to - from }
 	if n := testing.AllocsPerRun(100, func() { par.Split(1000, 1, 1e9, f) }); n != 0 {
 		t.Errorf("%g allocations", n)
+	}
+}
+
+// A panic of one piece comes up on the calling goroutine once the others have ended,
+// and names the function that panicked.
+func TestEachPassesPanicsOn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	for bad := range 8 {
+		var under, most atomic.Int32
+		func() {
+			defer func() {
+				p, ok := recover().(*crash.Panic)
+				if !ok || p.Value != bad || !strings.Contains(p.At, "TestEachPassesPanicsOn") {
+					t.Errorf("piece %d: recovered %v", bad, p)
+				}
+				if n := under.Load(); n != 0 {
+					t.Errorf("%d pieces are still under way", n)
+				}
+			}()
+			par.Each(8, func(i int) {
+				most.Add(1)
+				under.Add(1)
+				defer under.Add(-1)
+				if i == bad {
+					panic(i)
+				}
+				runtime.Gosched()
+			})
+		}()
+		if n := int(most.Load()); n < bad+1 {
+			t.Errorf("%d pieces were begun before piece %d panicked", n, bad)
+		}
 	}
 }

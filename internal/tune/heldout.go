@@ -5,13 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -67,26 +65,26 @@ func validate(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size
 			xs, fold = append(xs, x), append(fold, k)
 		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, min(runtime.GOMAXPROCS(0), maxPairs/max(1, len(xs)*len(xs)))))
-	for _, f := range families(trials) {
-		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			l, err := spec.New(env, f.trials[0].all)
-			if err != nil {
-				return err
-			}
-			decisions := l.(algos.CrossValidator).HeldOut(xs, fold, f.cs)
-			for k, t := range f.trials {
-				t.take(sumOf(decisions[k*len(xs):(k+1)*len(xs)], xs, env.Task), env.Task)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fs := families(trials)
+	par.AtMost(max(1, maxPairs/max(1, len(xs)*len(xs))), len(fs), func(i int) {
+		f := fs[i]
+		if ctx.Err() != nil {
+			return
+		}
+		l, err := spec.New(env, f.trials[0].all)
+		if err != nil {
+			cancel(err)
+			return
+		}
+		decisions := l.(algos.CrossValidator).HeldOut(xs, fold, f.cs)
+		for k, t := range f.trials {
+			t.take(sumOf(decisions[k*len(xs):(k+1)*len(xs)], xs, env.Task), env.Task)
+		}
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	weigh(trials, size, env.Task)
 	return nil

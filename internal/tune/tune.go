@@ -16,12 +16,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -156,21 +154,17 @@ func (t *trial) row(rung, size int) Row {
 func score(ctx context.Context, spec algos.Spec, env algos.Env, d *data, size int, trials []*trial) error {
 	folds := d.part(size)
 	sums := make([]sum, len(trials)*len(folds))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range sums {
-		g.Go(func() error {
-			t := trials[i/len(folds)]
-			var err error
-			sums[i], err = run(ctx, spec, env, t.all, folds[i%len(folds)])
-			if err != nil {
-				return fmt.Errorf("%s: %w", t.row(0, 0).Options, err)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	par.Each(len(sums), func(i int) {
+		t := trials[i/len(folds)]
+		var err error
+		if sums[i], err = run(ctx, spec, env, t.all, folds[i%len(folds)]); err != nil {
+			cancel(fmt.Errorf("%s: %w", t.row(0, 0).Options, err)) // the first one counts
+		}
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	for i, t := range trials {
 		var all sum

@@ -10,6 +10,9 @@
 //	avro     binary events, with a reference to a schema in a registry, or of
 //	protobuf one schema that is given
 //
+// The last two need large libraries. They exist only in programs that import package
+// contrib/registry, which registers them.
+//
 // Feature indices are 1-based in the text forms libsvm and json (sparse), as
 // LIBSVM's users write them, and 0-based in msgpack, as programs hold them;
 // feature 3 of a libsvm line is Idx 2 of a stream.Vec. Dense forms need no
@@ -40,6 +43,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -114,7 +118,10 @@ func AllNames() []string { return append(Names(), "avro", "protobuf") }
 
 // Schematic reports whether the records of the codec called name are events of
 // schemas that they do not hold: those of avro and protobuf.
-func Schematic(name string) bool { return name == "avro" || name == "protobuf" }
+func Schematic(name string) bool {
+	_, ok := wire.Lookup(name)
+	return ok || name == "avro" || name == "protobuf"
+}
 
 // New returns the codec called name.
 func New(name string, o Options) (Codec, error) {
@@ -138,8 +145,6 @@ func New(name string, o Options) (Codec, error) {
 		return &jsonCodec{c}, nil
 	case "msgpack":
 		return &msgpack{c}, nil
-	case "avro", "protobuf":
-		return newWireEvents(name, c, o)
 	case "csv":
 		d, err := newCSV(c, o.CSV)
 		if err != nil {
@@ -150,8 +155,18 @@ func New(name string, o Options) (Codec, error) {
 		}
 		return d, nil
 	}
+	switch f, ok := wire.Lookup(name); {
+	case ok:
+		return newWireEvents(f, c, o)
+	case Schematic(name):
+		return nil, fmt.Errorf("codec %s: %w", name, ErrNotRegistered)
+	}
 	return nil, fmt.Errorf("codec %q is unknown: choose one of %s", name, strings.Join(AllNames(), ", "))
 }
+
+// ErrNotRegistered is the error of New for avro and protobuf in programs that do not
+// import package contrib/registry.
+var ErrNotRegistered = errors.New("this program has no Avro and no Protobuf: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/registry")
 
 // ByFileName returns the name of the codec that the name of a file suggests,
 // looking through a final .gz or .zst; ok is false where it suggests none.
@@ -282,9 +297,4 @@ func feature(j int) string { return "feature " + strconv.Itoa(j) }
 func indexed(k int) string { return "x[" + strconv.Itoa(k) + "]" }
 
 // quoted returns at most 32 bytes of b for an error message.
-func quoted(b []byte) string {
-	if len(b) > 32 {
-		return strconv.QuoteToASCII(string(b[:29])) + "..."
-	}
-	return strconv.QuoteToASCII(string(b))
-}
+func quoted(b []byte) string { return wire.Quoted(b) }

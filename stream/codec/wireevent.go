@@ -3,27 +3,25 @@ package codec
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // wireEvents reads events whose records say with which schema they have been
-// written: the codecs avro and protobuf. For each schema there is a plan, made
+// written: the codecs of package wire, such as avro and protobuf. For each schema there is a plan, made
 // once, of where the fields go; none depends on the order of fields in it, so
 // that records of several schemas give the same features.
 type wireEvents struct {
 	common
-	events                 // without a schema where all fields are wanted, or none is known yet
-	name    string         // of the codec
+	events  // without a schema where all fields are wanted, or none is known yet
+	format  wire.Format
 	all     bool           // fields are wanted, whatever they are called
 	schemas Schemas        // may be nil
 	bare    *WrittenSchema // of all records, or nil
@@ -34,11 +32,6 @@ type wireEvents struct {
 	plans map[planKey]*knownPlan
 }
 
-// A plan reads records of one schema into a row.
-type plan interface {
-	read(r *wireReader, data []byte) error
-}
-
 type planKey struct {
 	id   SchemaID
 	path string
@@ -47,15 +40,15 @@ type planKey struct {
 // A knownPlan is one that has been made, or why it cannot be.
 type knownPlan struct {
 	key    planKey
-	plan   plan
+	plan   wire.Plan
 	leaves []string // where all fields are wanted: their names
 	err    error
 }
 
-// newWireEvents returns the codec called name, avro or protobuf.
-func newWireEvents(name string, c common, o Options) (*wireEvents, error) {
-	w := &wireEvents{common: c, name: name, schemas: o.Schemas, bare: o.Written, plans: map[planKey]*knownPlan{}}
-	w.readers.New = func() any { return new(wireReader) }
+// newWireEvents returns the codec of a format.
+func newWireEvents(format wire.Format, c common, o Options) (*wireEvents, error) {
+	w := &wireEvents{common: c, format: format, schemas: o.Schemas, bare: o.Written, plans: map[planKey]*knownPlan{}}
+	w.readers.New = func() any { return new(wire.Reader) }
 	if o.Schema != "" {
 		var err error
 		if w.events, err = newEvents(o.Schema); err != nil {
@@ -64,7 +57,7 @@ func newWireEvents(name string, c common, o Options) (*wireEvents, error) {
 	}
 	if w.bare != nil {
 		if p := w.make(planKey{}, w.bare); p.err != nil {
-			return nil, fmt.Errorf("codec %s: %w", name, p.err)
+			return nil, fmt.Errorf("codec %s: %w", format.Name, p.err)
 		}
 	}
 	return w, nil
@@ -80,7 +73,7 @@ func (c *wireEvents) wantAll() {
 }
 
 // Name implements Codec.
-func (c *wireEvents) Name() string { return c.name }
+func (c *wireEvents) Name() string { return c.format.Name }
 
 // Append implements stream.Encoder: what an event was cannot be told from its
 // features.
@@ -122,25 +115,25 @@ func (c *wireEvents) decode(ctx context.Context, a *stream.Arena, head, value []
 	if len(value) > c.maxBytes {
 		return c.checkSize(value)
 	}
-	r := c.readers.Get().(*wireReader)
+	r := c.readers.Get().(*wire.Reader)
 	defer c.readers.Put(r)
 	if _, err := c.read(ctx, r, head, value); err != nil {
 		return err
 	}
 	n := len(c.schema.Fields)
 	out := stream.Example{}
-	y, labelled, err := c.labels.cell(&r.row.Cells[n], c.schema.Label)
+	y, labelled, err := c.labels.cell(&r.Row.Cells[n], c.schema.Label)
 	if err != nil {
 		return err
 	}
 	out.Y, out.Class, out.Labelled = y.y, y.class, labelled
-	if out.ID, err = r.identity(&r.row.Cells[n+1], c.schema.ID); err != nil {
+	if out.ID, err = identity(r, &r.Row.Cells[n+1], c.schema.ID); err != nil {
 		return err
 	}
-	if out.Weight, err = cellWeight(&r.row.Cells[n+2], c.schema.Weight); err != nil {
+	if out.Weight, err = cellWeight(&r.Row.Cells[n+2], c.schema.Weight); err != nil {
 		return err
 	}
-	if out.X, err = c.encode(&r.row, a); err != nil {
+	if out.X, err = c.encode(&r.Row, a); err != nil {
 		return err
 	}
 	*ex = out
@@ -148,7 +141,7 @@ func (c *wireEvents) decode(ctx context.Context, a *stream.Arena, head, value []
 }
 
 // read reads a record into the row of r.
-func (c *wireEvents) read(ctx context.Context, r *wireReader, head, value []byte) (*knownPlan, error) {
+func (c *wireEvents) read(ctx context.Context, r *wire.Reader, head, value []byte) (*knownPlan, error) {
 	var key frame
 	data := value
 	if c.bare == nil {
@@ -156,7 +149,7 @@ func (c *wireEvents) read(ctx context.Context, r *wireReader, head, value []byte
 			return nil, fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 		}
 		var err error
-		if key, data, err = unframe(head, value, c.name == "protobuf"); err != nil {
+		if key, data, err = unframe(head, value, c.format.Paths); err != nil {
 			return nil, err
 		}
 	} else if value == nil {
@@ -177,9 +170,9 @@ func (c *wireEvents) read(ctx context.Context, r *wireReader, head, value []byte
 	if !c.all {
 		n = len(c.schema.Fields)
 	}
-	r.row.Reset(n + 3)
-	r.at, r.idAt, r.depth, r.idText, r.scattered = 0, n+1, 0, r.idText[:0], false
-	return p, p.plan.read(r, data)
+	r.Row.Reset(n + 3)
+	r.IDCell, r.IDText = n+1, r.IDText[:0]
+	return p, p.plan.Read(r, data)
 }
 
 // find returns the plan for records with the frame f.
@@ -224,19 +217,12 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 	if c.all {
 		top.names, top.leaves = nil, &p.leaves
 	}
-	want := AvroSchema
 	var err error
-	if c.name == "protobuf" {
-		want = ProtobufSchema
-	}
-	switch {
-	case s.Type != want:
-		err = fmt.Errorf("it is of type %s, the codec is %s", s.Type, c.name)
-	case c.name == "avro":
-		p.plan, err = newAvroPlan(s, top)
-	default:
+	if s.Type != c.format.Type {
+		err = fmt.Errorf("it is of type %s, the codec is %s", s.Type, c.format.Name)
+	} else {
 		f := frame{key.id, []byte(key.path)}
-		p.plan, err = newProtoPlan(s, f.numbers(), top)
+		p.plan, err = c.format.Plan((*wire.Schema)(s), f.numbers(), top)
 	}
 	if err == nil && len(p.leaves) > 2*event.MaxFields {
 		err = fmt.Errorf("more than %d fields", 2*event.MaxFields)
@@ -252,7 +238,7 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 
 // fields returns all fields of a record. Their memory is their own.
 func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]event.Named, error) {
-	r := c.readers.Get().(*wireReader)
+	r := c.readers.Get().(*wire.Reader)
 	defer c.readers.Put(r)
 	p, err := c.read(ctx, r, headOf(rec), rec.Value)
 	if err != nil {
@@ -260,14 +246,14 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]event.Na
 	}
 	var list []event.Named
 	for i, name := range p.leaves {
-		cell := r.row.Cells[i]
+		cell := r.Row.Cells[i]
 		if cell.Kind == event.Absent || cell.Num-cell.Num != 0 {
 			continue // what is not finite says nothing about the field
 		}
 		n := event.Named{Name: name, Cell: cell}
 		n.Cell.Text = bytes.Clone(cell.Text)
 		if cell.Kind == event.List {
-			n.Items = append(n.Items, r.row.Items[cell.From:cell.To]...)
+			n.Items = append(n.Items, r.Row.Items[cell.From:cell.To]...)
 			for k := range n.Items {
 				n.Items[k].Text = bytes.Clone(n.Items[k].Text)
 			}
@@ -277,12 +263,6 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]event.Na
 	}
 	return list, nil
 }
-
-// What a plan does with a field that goes into no cell.
-const (
-	passed   = -1 // known, and not used
-	unlisted = -2 // counted as unknown
-)
 
 // A level is what is wanted of one object: the fields of a schema by their
 // names, or all.
@@ -294,8 +274,8 @@ type level struct {
 	leaves  *[]string // the names of all fields, in the order of their cells
 }
 
-// cell returns the cell of a field, passed or unlisted.
-func (l *level) cell(key string) int {
+// Cell implements wire.Level.
+func (l *level) Cell(key string) int {
 	if l.leaves != nil {
 		*l.leaves = append(*l.leaves, pathOf(l.prefix, key))
 		return len(*l.leaves) - 1
@@ -303,7 +283,7 @@ func (l *level) cell(key string) int {
 	e := l.find(key)
 	switch {
 	case e == nil:
-		return unlisted
+		return wire.Unlisted
 	case e.at >= 0:
 		return e.at
 	case e.at == labelAt:
@@ -313,7 +293,7 @@ func (l *level) cell(key string) int {
 	case e.at == weightAt:
 		return l.special + 2
 	}
-	return passed
+	return wire.Passed
 }
 
 func (l *level) find(key string) *name {
@@ -323,9 +303,14 @@ func (l *level) find(key string) *name {
 	return l.names.find([]byte(key))
 }
 
-// in returns the level of an object that a field holds, or nil if nothing in it
-// is wanted.
-func (l *level) in(key string) *level {
+// Known implements wire.Level.
+func (l *level) Known(key string) bool { return l.leaves != nil || l.find(key) != nil }
+
+// Path implements wire.Level.
+func (l *level) Path(key string) string { return pathOf(l.prefix, key) }
+
+// In implements wire.Level.
+func (l *level) In(key string) wire.Level {
 	sub := &level{special: l.special, depth: l.depth + 1, leaves: l.leaves}
 	if l.leaves != nil {
 		if l.depth+1 >= event.MaxDepth+2 || len(*l.leaves) > 2*event.MaxFields {
@@ -342,80 +327,15 @@ func (l *level) in(key string) *level {
 	return sub
 }
 
-// wireReader reads one event.
-type wireReader struct {
-	row  event.Row
-	b    []byte // of Avro: the record
-	at   int    // and how far it has been read
-	idAt int    // the cell of the id
-	// depth of what is being read, bounded for types that hold themselves.
-	depth int
-	// idText is the id if that is a whole number, some of which no float64 holds.
-	idText []byte
-	// scattered says that the items of lists are in no order, and tell by From
-	// which list they are of.
-	scattered bool
-}
-
-// wireDepth bounds how deep records are read.
-const wireDepth = 64
-
-func (r *wireReader) fail(reason stream.Reason, field, format string, args ...any) error {
-	return failf(stream.StageDecode, reason, field, format, args...)
-}
-
-// shortVarint reads a varint of up to eight bytes, with no branch for each of
-// them; n is 0 if it has more, or fewer than eight bytes are there.
-func shortVarint(b []byte) (u uint64, n int) {
-	if len(b) < 8 {
-		return 0, 0
-	}
-	u = binary.LittleEndian.Uint64(b)
-	last := ^u & 0x8080808080808080 // of the bytes after which another number begins
-	if last == 0 {
-		return 0, 0
-	}
-	u &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f
-	u = u&0x007f007f007f007f | u&0x7f007f007f007f00>>1
-	u = u&0x00003fff00003fff | u&0x3fff00003fff0000>>2
-	u = u&0x000000000fffffff | u&0x0fffffff00000000>>4
-	return u, bits.TrailingZeros64(last)/8 + 1
-}
-
-// ascii reports whether a text, which is short, is of ASCII.
-func ascii(b []byte) bool {
-	n := len(b)
-	if n > 64 {
-		return false
-	}
-	if n < 8 {
-		return event.Short(b)&0x8080808080808080 == 0
-	}
-	all := binary.LittleEndian.Uint64(b[n-8:])
-	for i := 8; i < n; i += 8 {
-		all |= binary.LittleEndian.Uint64(b[i-8:])
-	}
-	return all&0x8080808080808080 == 0
-}
-
-// text sets a cell to a text, which must be UTF-8.
-func (r *wireReader) text(c *event.Cell, b []byte, field string) error {
-	if !ascii(b) && !utf8.Valid(b) {
-		return r.fail(stream.ReasonSyntax, field, "%s is not UTF-8", quoted(b))
-	}
-	c.Kind, c.Text = event.Text, b
-	return nil
-}
-
 // identity returns the id of the event.
-func (r *wireReader) identity(c *event.Cell, field string) (string, error) {
+func identity(r *wire.Reader, c *event.Cell, field string) (string, error) {
 	switch {
 	case c.Kind <= event.Null:
 		return "", nil
 	case c.Kind == event.Text:
 		return string(c.Text), nil
-	case len(r.idText) > 0:
-		return string(r.idText), nil
+	case len(r.IDText) > 0:
+		return string(r.IDText), nil
 	case c.Kind == event.Number || c.Kind == event.Time:
 		return strconv.FormatFloat(c.Num, 'g', -1, 64), nil
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
 // maxWindow bounds what a zstd stream may ask the decoder to remember: that of
@@ -152,10 +154,10 @@ func (w *waiter) Read(p []byte) (int, error) {
 				w.buf = make([]byte, blockSize)
 			}
 			w.reading = true
-			go func() {
+			crash.Go(func() {
 				n, err := w.r.Read(w.buf)
 				w.done <- result{n, err}
-			}()
+			})
 		}
 		select {
 		case r := <-w.done:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -150,7 +151,7 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 		return nil, err
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	go p.watch()
+	crash.Go(p.watch)
 	return p, nil
 }
 
@@ -211,6 +212,7 @@ func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
 			l.since.Store(time.Now().UnixNano()) // before watch sees a record
 		}
 		l.pending.Add(1)
+		crash.Hold()
 		p.kgo.Produce(p.ctx, k, p.answered)
 	}
 	return context.Cause(p.ctx)
@@ -333,7 +335,7 @@ func (p *Producer) Flush(ctx context.Context) error { return p.wait(ctx, p.kgo.F
 func (p *Producer) wait(ctx context.Context, f func(context.Context) error) error {
 	fctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)()
+	defer context.AfterFunc(p.ctx, crash.Func(cancel))()
 	err := f(fctx)
 	return cmp.Or(context.Cause(p.ctx), err)
 }

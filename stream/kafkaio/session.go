@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -272,7 +273,7 @@ func (s watcher) OnGroupManageError(err error) {
 		k := s.kgo
 		s.mu.Unlock()
 		if k != nil {
-			go k.Close()
+			crash.Go(k.Close)
 		}
 	}
 }
@@ -400,9 +401,9 @@ func (s *Session) outage(ctx context.Context) error {
 func (s *Session) Commit(ctx context.Context, recs ...stream.Record) (committed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.TransactionTimeout+s.opt.SessionTimeout)
 	defer cancel()
-	defer time.AfterFunc(stuckAfter, func() {
+	defer time.AfterFunc(stuckAfter, crash.Func(func() {
 		s.c.log.Warn("kafka: writing takes long", "transactional_id", s.id, "records", len(recs))
-	}).Stop()
+	})).Stop()
 	if committed, err = s.commit(ctx, recs); err == nil {
 		return committed, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/stream"
 	"golang.org/x/time/rate"
 )
@@ -115,7 +116,7 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		s.add(p, now)
 	}
 	if !s.bounded && len(o.Partitions) < len(o.Topics) {
-		s.fetchers.Go(s.discover)
+		s.fetchers.Go(crash.Func(s.discover))
 	}
 	return s, nil
 }
@@ -135,7 +136,7 @@ func (s *Source) add(pos position, now time.Time) {
 		s.merge.parts = s.parts
 	}
 	if !p.done() {
-		s.fetchers.Go(func() { s.fetchLoop(p) })
+		s.fetchers.Go(crash.Func(func() { s.fetchLoop(p) }))
 	}
 }
 

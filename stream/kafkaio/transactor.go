@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/reach"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -110,10 +111,10 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	defer cancel()
 	// The client goes on waiting for an answer to what it has sent, whatever becomes of
 	// ctx. Nobody else uses it, and it is dropped after an error.
-	defer context.AfterFunc(ctx, t.kgo.Close)()
-	defer time.AfterFunc(stuckAfter, func() {
+	defer context.AfterFunc(ctx, crash.Func(t.kgo.Close))()
+	defer time.AfterFunc(stuckAfter, crash.Func(func() {
 		t.c.log.Warn("kafka: writing takes long", "transactional_id", t.opt.ID, "records", len(recs))
-	}).Stop()
+	})).Stop()
 	defer func() {
 		if err != nil {
 			t.drop()
@@ -137,6 +138,7 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 			return err
 		}
 	}
+	crash.Hold()
 	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
 }
 

@@ -222,6 +222,35 @@ func TestBad(t *testing.T) {
 	}
 }
 
+// TestTwoLevelsOfHelp: with Common flags --help shows the first paragraph and these
+// flags, up to their first semicolon, and --help-all everything, group by group.
+func TestTwoLevelsOfHelp(t *testing.T) {
+	p := &Program{Name: "probe", Commands: Topic("Things to do", &Command{
+		Name: "run", Summary: "run it", Text: "\nRuns.\n\nMore.", Example: "probe run\n\nprobe run -q", Common: []string{"rate"},
+		Setup: func(f *Flags) func(context.Context, *Call) error {
+			f.Group("Input", func() {
+				f.Float64("rate", 1, "records per second; 0 is none")
+				f.Int("lanes", 0, "how many `N`")
+				f.Lookup("lanes").DefValue = ""
+			})
+			return nil
+		},
+	})}
+	head := "probe run: run it\n\nUsage: probe run [flags]\n\nRuns.\n\n"
+	example := "Examples:\n  probe run\n\n  probe run -q\n\n"
+	short := head + example + "Flags:\n      --rate float   records per second (default 1)\n\nFor the rest, run probe run --help-all.\n"
+	if _, out, _ := call(t, p, nil, "run", "--help"); out != short {
+		t.Errorf("--help is\n%s\nwant\n%s", out, short)
+	}
+	all := head + "More.\n\n" + example + "Input:\n      --rate float   records per second; 0 is none (default 1)\n      --lanes N      how many N\n\nGeneral:\n"
+	if _, out, _ := call(t, p, nil, "run", "--help-all"); !strings.HasPrefix(out, all) || !strings.Contains(out, "\n      --help-all ") {
+		t.Errorf("--help-all is\n%s\nwant\n%s", out, all)
+	}
+	if _, out, _ := call(t, p, nil, "-h"); !strings.Contains(out, "\nThings to do:\n  run        run it\n") {
+		t.Errorf("the program's help is\n%s", out)
+	}
+}
+
 func TestHelp(t *testing.T) {
 	code, out, errText := call(t, probe(nil), nil, "--help")
 	if code != 0 || errText != "" {
@@ -236,6 +265,11 @@ func TestHelp(t *testing.T) {
 		_, out, _ = call(t, probe(nil), nil, args...)
 		if !strings.Contains(out, "Usage: probe run FILE [flags]") || !strings.Contains(out, "Input:\n") || !strings.Contains(out, "--merge name") {
 			t.Errorf("%v: %s", args, out)
+		}
+	}
+	for flag, want := range map[string]string{"--hlep": "help", "--help-al": "help-all", "--confg": "config", "--mrege": "merge"} {
+		if _, _, errText := call(t, probe(nil), nil, "run", flag); !strings.Contains(errText, "did you mean --"+want+"?") {
+			t.Errorf("%s: %s", flag, errText)
 		}
 	}
 	if _, out, _ := call(t, probe(nil), nil, "--version"); out != "probe 1\n" {

@@ -41,7 +41,7 @@ func TestComplete(t *testing.T) {
 		"second ":           "list show",
 		"second s":          "show",
 		"second show ":      ":files",
-		"first ":            "--name --out --fast --password-file --form --config --log-level --log-format --quiet --help",
+		"first ":            "--name --out --fast --password-file --form --config --log-level --log-format --quiet --help --help-all",
 		"first --f":         "--fast --form",
 		"first --password":  "--password-file", // there is no flag for the secret itself
 		"first --form ":     "json text",

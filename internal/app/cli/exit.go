@@ -19,7 +19,7 @@ const (
 	Usage       Code = 64 // the command line is wrong
 	Data        Code = 65 // the input data is wrong
 	Unavailable Code = 69 // a service that is needed does not answer, or refuses
-	Software    Code = 70 // a defect of the program
+	Software    Code = 70 // a defect of the program, such as a panic
 	IO          Code = 74 // reading or writing failed
 	Temporary   Code = 75 // try again later
 	Config      Code = 78 // the configuration file or the environment is wrong
@@ -38,7 +38,7 @@ var codes = []struct {
 	{Usage, "the command line is wrong"},
 	{Data, "the input data is wrong"},
 	{Unavailable, "a service that is needed does not answer, or refuses"},
-	{Software, "a defect of the program"},
+	{Software, "a defect of the program, such as a panic"},
 	{IO, "reading or writing failed"},
 	{Temporary, "interrupted or locked: try again"},
 	{Config, "the configuration file or the environment is wrong"},

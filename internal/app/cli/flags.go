@@ -22,7 +22,7 @@ type Flags struct {
 	run     func(context.Context, *Call) error
 	// What every command has.
 	config, level, format string
-	quiet                 bool
+	quiet, help, helpAll  bool
 }
 
 // Group is a group of flags by their names.
@@ -139,23 +139,46 @@ func (p Pairs) Set(s string) error {
 	return nil
 }
 
-// usage returns the help text of all flags: the common ones, then the others
-// group by group.
-func (f *Flags) usage(common []string) string {
+// helpWidth keeps help within 100 columns: pflag exceeds it by up to 5.
+const helpWidth = 95
+
+// usage returns the help text of all flags, group by group.
+func (f *Flags) usage() string {
 	var b strings.Builder
-	for _, g := range slices.Concat([]Group{{"Common", common}}, f.Groups) {
+	for _, g := range f.Groups {
 		part := pflag.NewFlagSet("", pflag.ContinueOnError)
 		part.SortFlags = false
 		for _, n := range g.Names {
-			if g.Title == "Common" || !slices.Contains(common, n) {
-				part.AddFlag(f.Lookup(n))
-			}
+			part.AddFlag(f.shown(n))
 		}
-		if part.HasFlags() {
-			fmt.Fprintf(&b, "%s:\n%s\n", g.Title, part.FlagUsagesWrapped(110))
+		if part.HasAvailableFlags() {
+			fmt.Fprintf(&b, "%s:\n%s\n", g.Title, part.FlagUsagesWrapped(helpWidth))
 		}
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// shown returns a copy of the flag called name as help shows it: without a default
+// if its description says it.
+func (f *Flags) shown(name string) *pflag.Flag {
+	fl := *f.Lookup(name)
+	if fl.DefValue == "" && fl.Value.Type() == "int" {
+		fl.DefValue = "0" // pflag shows no zero
+	}
+	return &fl
+}
+
+// common returns the help text of the flags called names, each up to the first
+// semicolon: what follows is detail.
+func (f *Flags) common(names []string) string {
+	part := pflag.NewFlagSet("", pflag.ContinueOnError)
+	part.SortFlags = false
+	for _, n := range names {
+		fl := f.shown(n)
+		fl.Usage, _, _ = strings.Cut(fl.Usage, "; ")
+		part.AddFlag(fl)
+	}
+	return part.FlagUsagesWrapped(helpWidth)
 }
 
 // parse is Parse for flags that may go without their value, too: a word that

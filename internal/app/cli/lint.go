@@ -12,10 +12,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
+// notSettings are flags that only a command line has.
+var notSettings = []string{"config", "help", "help-all"}
+
+// names are those of the settings.
 func (f *Flags) names() []string {
 	var names []string
 	f.VisitAll(func(fl *pflag.Flag) {
-		if fl.Name != "help" && fl.Name != "config" {
+		if !slices.Contains(notSettings, fl.Name) {
 			names = append(names, fl.Name)
 		}
 	})

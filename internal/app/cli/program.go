@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
@@ -35,12 +37,15 @@ type Stdio struct {
 // Command is one command of a program.
 type Command struct {
 	// Name is what the user types; Args the arguments, as shown in help, e.g.
-	// "FILE..."; Summary one line without a full stop.
-	Name, Args, Summary string
-	// Text is what help says beyond the summary, Example what it shows.
+	// "FILE..."; Summary one line without a full stop. Topic is the heading under
+	// which the program's help lists the command.
+	Name, Args, Summary, Topic string
+	// Text describes the command. Its first paragraph, of two or three sentences, is
+	// all that --help shows of it where there are Common flags. Example is shown
+	// whole.
 	Text, Example string
-	// Common are the flags that help shows before the groups: those that most
-	// calls need.
+	// Common are the flags that --help shows; --help-all shows all. Without any,
+	// both show everything.
 	Common []string
 	// Words are what the first argument may be, where it is not a file.
 	Words []string
@@ -158,6 +163,14 @@ type badValue struct {
 
 func (b *badValue) Unwrap() []error { return []error{b.Problem, b.err} }
 
+// Topic puts commands under a heading of the program's help.
+func Topic(heading string, commands ...*Command) []*Command {
+	for _, c := range commands {
+		c.Topic = heading
+	}
+	return commands
+}
+
 // Program is a set of commands.
 type Program struct {
 	Name, Summary, Text string
@@ -193,7 +206,7 @@ func (p *Program) run(ctx context.Context, args []string, io Stdio) error {
 		return Failf(Usage, "no command given")
 	}
 	switch name := args[0]; {
-	case name == "--help" || name == "-h" || name == "help" && len(args) == 1:
+	case name == "--help" || name == "-h" || name == "--help-all" || name == "help" && len(args) == 1:
 		fmt.Fprint(io.Out, p.help())
 		return nil
 	case (name == "--version" || name == "version") && len(args) > 1:
@@ -249,27 +262,25 @@ func (p *Program) Flags(c *Command) *Flags {
 		f.Choice(&f.level, "log-level", "warn", []string{"debug", "info", "warn", "error"}, "least severe message to log")
 		f.Choice(&f.format, "log-format", "text", []string{"text", "json"}, "form of log messages")
 		f.BoolVarP(&f.quiet, "quiet", "q", false, "no progress lines")
-		f.BoolP("help", "h", false, "show this help")
+		f.BoolVarP(&f.help, "help", "h", false, "show this help")
+		f.BoolVar(&f.helpAll, "help-all", false, "show all flags, and all there is to say about the command")
 	})
 	return f
 }
 
 func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio) error {
+	crash.Command(c.Name, false)
 	f := p.Flags(c)
 	if err := f.parse(args); err != nil {
-		if errors.Is(err, pflag.ErrHelp) {
-			fmt.Fprint(io.Out, p.commandHelp(c, f))
-			return nil
-		}
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
-			if n := spell.Nearest(unknown.GetSpecifiedName(), f.names()); n != "" {
+			if n := spell.Nearest(unknown.GetSpecifiedName(), append(f.names(), notSettings...)); n != "" {
 				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)
 			}
 		}
 		return Failf(Usage, "%s: %w (see %s %s --help)", c.Name, err, p.Name, c.Name)
 	}
-	if help, _ := f.GetBool("help"); help {
+	if f.help || f.helpAll {
 		fmt.Fprint(io.Out, p.commandHelp(c, f))
 		return nil
 	}
@@ -277,6 +288,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 	if err := s.load(c.NoFile); err != nil {
 		return err
 	}
+	crash.Command(c.Name, f.level == "debug")
 	if n := f.NArg(); n < c.MinArgs || c.MaxArgs >= 0 && n > c.MaxArgs {
 		what := "takes no argument"
 		if c.Args != "" {
@@ -334,33 +346,56 @@ func logger(w io.Writer, level, format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
+// help is the help of the program: its commands by topic, the settings, and the exit
+// codes.
 func (p *Program) help() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s COMMAND [flags]\n\nCommands:\n", p.Name, p.Summary, p.Name)
-	for _, c := range p.Commands {
+	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s COMMAND [flags]\n", p.Name, p.Summary, p.Name)
+	for i, c := range p.Commands {
+		if i == 0 || c.Topic != p.Commands[i-1].Topic {
+			fmt.Fprintf(&b, "\n%s:\n", cmp.Or(c.Topic, "Commands"))
+		}
 		fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Summary)
 	}
-	fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command, %s --version the version,\n%s man the manual page, %s completion SHELL a script for bash, zsh or fish.\n\n%s\n\nExit codes:\n",
-		p.Name, p.Name, p.Name, p.Name, strings.TrimSpace(p.Text))
+	fmt.Fprintf(&b, `
+%[1]s COMMAND --help shows the flags that most people need, --help-all all of them.
+%[1]s --version prints the version, %[1]s man the manual page, and
+%[1]s completion SHELL the completion script for bash, zsh or fish.
+
+%[2]s
+
+Exit codes:
+`, p.Name, strings.TrimSpace(p.Text))
 	for _, c := range codes {
 		fmt.Fprintf(&b, "  %2d  %s\n", c.code, c.text)
 	}
 	return b.String()
 }
 
+// commandHelp is the help of c: the short one, unless --help-all asks for everything
+// or there is no short one.
 func (p *Program) commandHelp(c *Command, f *Flags) string {
-	var b strings.Builder
-	args := c.Args
+	all := f.helpAll || len(c.Common) == 0
+	text, args := strings.TrimSpace(c.Text), c.Args
+	if !all {
+		text, _, _ = strings.Cut(text, "\n\n")
+	}
 	if args != "" {
 		args = " " + args
 	}
+	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s %s%s [flags]\n\n", p.Name, c.Name, c.Summary, p.Name, c.Name, args)
-	if c.Text != "" {
-		fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(c.Text))
+	if text != "" {
+		fmt.Fprintf(&b, "%s\n\n", text)
 	}
 	if c.Example != "" {
-		fmt.Fprintf(&b, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n", "\n  "))
+		example := "  " + strings.ReplaceAll(strings.TrimSpace(c.Example), "\n", "\n  ")
+		fmt.Fprintf(&b, "Examples:\n%s\n\n", strings.ReplaceAll(example, "\n  \n", "\n\n"))
 	}
-	b.WriteString(f.usage(c.Common))
+	if all {
+		b.WriteString(f.usage())
+	} else {
+		fmt.Fprintf(&b, "Flags:\n%s\nFor the rest, run %s %s --help-all.\n", f.common(c.Common), p.Name, c.Name)
+	}
 	return b.String()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -50,11 +51,11 @@ var scsOptions = map[string]string{"max_sample": "4096", "full": "window", "t_ma
 // Command returns the command. exit gives errors of kafkaio their exit codes.
 func Command(exit func(error) error) *cli.Command {
 	return &cli.Command{
-		Name: "demo", Summary: "see everything at work in a minute: broker, stream, training, checkpoints, model topic, predictions",
+		Name: "demo", Summary: "see the whole pipeline at work in a minute, on a built-in broker",
 		Text: `
-Nothing needs to be installed and nothing is left behind but a page with plots.
-All parts run in this process and talk over the Kafka protocol on the loopback
-interface, as they would to a cluster.`,
+Runs a broker, a producer, training with checkpoints, a model topic and
+predictions, all in this process and over the Kafka protocol. You need not
+install anything, and it leaves nothing behind but a page with plots.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			d := &demo{set: cli.Pairs{}, exit: exit}
 			f.Group("Demo", func() {
@@ -62,7 +63,7 @@ interface, as they would to a cluster.`,
 				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
 				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner")
 				f.Suggest("learner", registry.Names())
-				f.Var(d.set, "set", "set an option of the learner, repeatable")
+				f.Var(d.set, "set", "set an option of the learner; repeatable")
 				f.StringVar(&d.report, "report", "", "`DIR` for the page with plots; default a new temporary one")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
@@ -137,9 +138,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	d.watch = newWatch(d)
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.produce(gctx) })
-	g.Go(func() error { return d.train(gctx) })
-	g.Go(func() error { return d.subscribe(gctx) })
+	g.Go(crash.Task(func() error { return d.produce(gctx) }))
+	g.Go(crash.Task(func() error { return d.train(gctx) }))
+	g.Go(crash.Task(func() error { return d.subscribe(gctx) }))
 	if err := g.Wait(); err != nil {
 		if ctx.Err() != nil {
 			return cli.Failf(cli.Temporary, "interrupted")

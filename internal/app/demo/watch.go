@@ -14,6 +14,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/course"
 	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
@@ -56,11 +57,11 @@ func newWatch(d *demo) *watch {
 
 // wait waits until done, which is called under the lock, returns true.
 func (w *watch) wait(ctx context.Context, done func() bool) error {
-	stop := context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, crash.Func(func() {
 		w.mu.Lock()
 		w.change.Broadcast()
 		w.mu.Unlock()
-	})
+	}))
 	defer stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,42 +35,45 @@ type Kafka struct {
 func Command(k Kafka) *cli.Command {
 	return &cli.Command{
 		Name: "dlq", Args: "list | replay [DLQ-TOPIC...]", Words: verbs, MinArgs: 1, MaxArgs: -1,
-		Summary: "list the records that could not be used, or feed them back, repaired",
+		Summary: "list the records that could not be used, or repair them and send them back",
 		Text: `
-Dead letters are what train --tolerance data --dlq keeps of such records. The
-topics to read are given, or are those of --topics (and --labels-topic) with the
-suffix --dlq, so that the configuration file of train will do.
+Works on dead letters: the records that train --tolerance data --dlq could not
+use. dlq list prints where each lies and why. dlq replay sends the records back
+to the topic that they came from, if you like through a --repair command.
 
-dlq list prints where each letter lies, which record it is about, and why, in
-the order of sending, and ends where the topic ended when it began. Nothing is
-changed.
+The topics to read are the arguments, or those of --topics (and --labels-topic)
+with the suffix --dlq, so the configuration file of train will do.
 
-dlq replay sends the records back to the topic that they came from, and to the
-partition, or to --to: with key, value and headers as they were, the present
-time, and the headers __streamsvm.replayed.from, the letter's
-topic/partition:offset, and __streamsvm.replayed.timestamp, the record's own in
-ms since 1970. Truncated letters are not all of their record: they are skipped,
-and counted. The letters stay where they are. It ends where the topic ended when
-it began: records that still cannot be used become new letters behind that.
+dlq list prints for each letter its place, the record that it is about, and the
+reason, in the order of sending. It stops where the topic ended when it started,
+and changes nothing.
 
-With --repair each value goes through a command of the shell: the letter's value
-comes on its standard input, and what it prints is sent, without the newline at
-the end if it is text. It finds what the letter says in DLQ_TOPIC,
-DLQ_PARTITION, DLQ_OFFSET, DLQ_STAGE, DLQ_REASON and DLQ_MESSAGE. Exit code 0
-sends the record, 65 skips the letter, any other ends the replay before it.
-Without --repair records go back as they were: right if it was the settings of
-train that were wrong.
+dlq replay sends the records back to their topic and partition, or to --to. Key,
+value and headers stay as they were; the time is the present, and there are two
+more headers: __streamsvm.replayed.from, the letter's topic/partition:offset, and
+__streamsvm.replayed.timestamp, the record's own in ms since 1970. Truncated
+letters do not contain the whole record: they are skipped and counted. The
+letters stay where they are. It stops where the topic ended when it started:
+records that still cannot be used become new letters after that.
 
-The position is kept in the consumer group --group, and is committed when the
-brokers have acknowledged what was sent, after 1000 letters at most. A replay
-that is killed at any moment and started again loses nothing; what was sent
-since the last commit, at most 1000 records, is then there twice. One replay at
-a time may use a group. Where the group has no position, --from must say where
-to begin; brokers forget positions that have not moved for
-offsets.retention.minutes (7 days). Letters that --reason or --origin skip
-are skipped for good, so a filter needs a --group of its own.`,
+With --repair, each value goes through a shell command: the letter's value is its
+standard input, and what it prints is sent, without the newline at the end if it
+is text. DLQ_TOPIC, DLQ_PARTITION, DLQ_OFFSET, DLQ_STAGE, DLQ_REASON and
+DLQ_MESSAGE hold what the letter says. Exit code 0 sends the record, 65 skips the
+letter, any other ends the replay before it. Without --repair records go back as
+they were: right if the settings of train were wrong.
+
+The position is kept in the consumer group --group. It is committed when the
+brokers have acknowledged what was sent, after at most 1000 letters. A replay
+that is killed and started again loses nothing; what was sent since the last
+commit, at most 1000 records, is then there twice. Only one replay at a time may
+use a group. If the group has no position, --from must say where to begin;
+brokers forget positions that have not moved for offsets.retention.minutes (7
+days). Letters that --reason or --origin skip are skipped for good, so a filter
+needs a --group of its own.`,
 		Example: "streamsvm dlq list --config streamsvm.yaml --reason label,syntax --values\n" +
 			"streamsvm dlq replay clicks.dlq --from earliest --dry-run --repair \"sed 's/NaN/0/g'\"",
+		Common: []string{"brokers", "topics", "reason", "origin", "values", "json", "from", "to", "repair", "group", "dry-run", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			o := &letterFlags{exit: k.Exit}
 			list, replay := &letterList{letterFlags: o}, &letterReplay{letterFlags: o}

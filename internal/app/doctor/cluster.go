@@ -34,7 +34,7 @@ type cluster struct {
 // for the first one.
 const transactionLog = "__transaction_state"
 
-func (d *checkup) cluster(ctx context.Context) (*cluster, error) {
+func (d *checks) cluster(ctx context.Context) (*cluster, error) {
 	// The broker of the connection is asked, whatever it tells of others: they
 	// may be out of reach.
 	m, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, d.conn.Seed) // all topics
@@ -80,7 +80,7 @@ type topicInfo struct {
 }
 
 // describe never creates the topic.
-func (d *checkup) describe(ctx context.Context, name string) (*topicInfo, error) {
+func (d *checks) describe(ctx context.Context, name string) (*topicInfo, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &name
@@ -106,7 +106,7 @@ func (d *checkup) describe(ctx context.Context, name string) (*topicInfo, error)
 	return info, nil
 }
 
-func (d *checkup) config(ctx context.Context, of kmsg.ConfigResourceType, name string) (map[string]string, error) {
+func (d *checks) config(ctx context.Context, of kmsg.ConfigResourceType, name string) (map[string]string, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()
 	r.ResourceType, r.ResourceName = of, name
@@ -136,7 +136,7 @@ func (d *checkup) config(ctx context.Context, of kmsg.ConfigResourceType, name s
 // mayCreate asks the broker whether the user may create the topic, without
 // creating it. The error is the broker's refusal: permissions, or a name or
 // policy that rules the topic out. A topic that exists may be created.
-func (d *checkup) mayCreate(ctx context.Context, name string) error {
+func (d *checks) mayCreate(ctx context.Context, name string) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.ValidateOnly = true
 	t := kmsg.NewCreateTopicsRequestTopic()
@@ -160,7 +160,7 @@ const groupFor = 20 * time.Second
 // groupAllows returns what the user may do to the consumer group, which need
 // not exist. It waits a little for the group's coordinator: the first one of a
 // cluster takes seconds to come.
-func (d *checkup) groupAllows(ctx context.Context, group string) (int32, error) {
+func (d *checks) groupAllows(ctx context.Context, group string) (int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, groupFor)
 	defer cancel()
 	for {
@@ -191,7 +191,7 @@ func (d *checkup) groupAllows(ctx context.Context, group string) (int32, error) 
 // mayTransact asks whether the user may use a transactional id, which need not
 // have been used. kerr.TransactionalIDAuthorizationFailed says no; nil also says
 // that the broker does not tell.
-func (d *checkup) mayTransact(ctx context.Context, id string) error {
+func (d *checks) mayTransact(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, groupFor)
 	defer cancel()
 	req := kmsg.NewPtrDescribeTransactionsRequest()

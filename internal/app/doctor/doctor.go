@@ -101,23 +101,23 @@ func (f Finding) Print(w io.Writer) {
 	}
 }
 
-// checkup tries what the plan needs.
-type checkup struct {
+// checks tries everything that the plan needs.
+type checks struct {
 	*Plan
 	conn   *reach.Broker // nil if no broker can be reached
 	failed []Finding
 	report func(Finding)
 }
 
-func (d *checkup) ok(subject, format string, args ...any) {
+func (d *checks) ok(subject, format string, args ...any) {
 	d.report(Finding{Fine, subject, fmt.Sprintf(format, args...), "", cli.OK})
 }
 
-func (d *checkup) warn(subject, text, remedy string) {
+func (d *checks) warn(subject, text, remedy string) {
 	d.report(Finding{Warning, subject, text, remedy, cli.OK})
 }
 
-func (d *checkup) fail(code cli.Code, subject, text, remedy string) {
+func (d *checks) fail(code cli.Code, subject, text, remedy string) {
 	f := Finding{Failure, subject, text, remedy, code}
 	d.failed = append(d.failed, f)
 	d.report(f)
@@ -127,7 +127,7 @@ func (d *checkup) fail(code cli.Code, subject, text, remedy string) {
 // finding is reported at once; those that are failures are returned. The error
 // is that of ctx.
 func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, error) {
-	d := &checkup{Plan: p, report: report}
+	d := &checks{Plan: p, report: report}
 	for _, err := range p.Settings {
 		d.fail(d.Code(err), "settings", strings.ReplaceAll(err.Error(), "\n", "; "), "")
 	}
@@ -155,20 +155,20 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	d.consumerGroup(ctx)
 	if d.registry(ctx) && readable && reachable && d.same(ctx, snap) {
 		d.retention(ctx, snap)
-		d.records(ctx, cluster, snap)
+		d.records(ctx, snap)
 	}
 	return d.failed, ctx.Err()
 }
 
 // dial connects to one broker.
-func (d *checkup) dial(ctx context.Context, addr string) (*reach.Broker, error) {
+func (d *checks) dial(ctx context.Context, addr string) (*reach.Broker, error) {
 	k := &d.Kafka
 	return reach.Dial(ctx, reach.Config{Brokers: []string{addr}, ClientID: k.ClientID, TLS: k.TLS, SASL: k.SASL, Dial: k.Dial, Timeout: k.RequestTimeout})
 }
 
 // network tries every broker named, and keeps a connection to the first one
 // that can be used.
-func (d *checkup) network(ctx context.Context) {
+func (d *checks) network(ctx context.Context) {
 	for _, addr := range d.Kafka.Brokers {
 		conn, err := d.dial(ctx, addr)
 		if ctx.Err() != nil {
@@ -187,7 +187,7 @@ func (d *checkup) network(ctx context.Context) {
 	}
 }
 
-func (d *checkup) unreachable(subject string, err error, context, also string) {
+func (d *checks) unreachable(subject string, err error, context, also string) {
 	var e *reach.Error
 	if !errors.As(err, &e) {
 		d.fail(cli.Unavailable, subject, context+err.Error(), "")
@@ -197,7 +197,7 @@ func (d *checkup) unreachable(subject string, err error, context, also string) {
 }
 
 // advertised tries the addresses that the cluster tells clients to use.
-func (d *checkup) advertised(ctx context.Context, c *cluster) bool {
+func (d *checks) advertised(ctx context.Context, c *cluster) bool {
 	good := true
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
 		addr := c.brokers[id]

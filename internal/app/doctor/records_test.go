@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,25 +13,31 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// judged returns what is found about records of these values, read as json.
-func judged(values ...string) (list []Finding) {
-	d := &checkup{report: func(f Finding) { list = append(list, f) }, Plan: &Plan{
+// reported returns what is found about records of these values, read as json.
+func reported(values ...string) []Finding { return reportedWith(nil, values...) }
+
+// reportedWith is reported for another plan, and with labels on another topic.
+func reportedWith(change func(*recordReport), values ...string) (list []Finding) {
+	d := &checks{report: func(f Finding) { list = append(list, f) }, Plan: &Plan{
 		Topics: []string{"t"}, Codec: "json", Format: codec.Options{Labels: "pm1", CSV: codec.CSVOptions{Comma: ','}},
 		Learner: &trainer.Options{Learner: "scs", Task: algos.Classify}, Source: &kafkaio.SourceOptions{},
 		Train: func(change map[string]string) string { return fmt.Sprint("train with ", change) },
 	}}
-	s := &study{checkup: d, whole: true, fresh: true, codec: d.Codec, format: d.Format, task: algos.Classify, change: map[string]string{}, labels: tally{}}
+	r := &recordReport{checks: d, whole: true, fresh: true}
 	for i, v := range values {
-		s.recs = append(s.recs, stream.Record{Topic: "t", Offset: int64(i), Value: []byte(v)})
+		r.recs = append(r.recs, stream.Record{Topic: "t", Offset: int64(i), Value: []byte(v)})
 	}
-	s.judge()
-	s.order()
+	if change != nil {
+		change(r)
+	}
+	r.run(context.Background())
+	r.order()
 	return list
 }
 
-// FuzzJudge: whatever the records hold, there is one finding about them, and a
+// FuzzReport: whatever the records hold, there is one finding about them, and a
 // command line or the words "not supported" in it if it is a failure.
-func FuzzJudge(f *testing.F) {
+func FuzzReport(f *testing.F) {
 	for _, v := range []string{
 		`{"x":[1,2],"y":1}`, `{"x":{"1":2},"y":"a"}`, `{"y":null,"x":null}`, `{"a":{"b c":[1,{"d":"2"}]},"label":[1]}`, `[]`, `[[1]]`, `""`, `"a,b"`, `{"payload":{"op":"c","after":null}}`,
 		"+1 1:2", "1", "?", "1,2,a", ",", ";;", "a|b", "\t\t", "1;2,5", "x y z", "\x00\x00\x00\x00\x01{", "\x80", "\x81\xa1x\x90", "\x81\xa1y\xc3", "\x1f\x8b", "\xff\xfe", "\"", "'", "{'", "{\"x\":[NaN", "-",
@@ -48,7 +55,7 @@ func FuzzJudge(f *testing.F) {
 			values = append(values, v)
 		}
 		about := 0
-		for _, found := range judged(values...) {
+		for _, found := range reported(values...) {
 			if found.Severity == Failure || found.Severity == Fine || strings.Contains(found.Text, "every label") {
 				about++
 			}
@@ -64,7 +71,7 @@ func FuzzJudge(f *testing.F) {
 
 // Advice never has a class, or a large part of the records, dead-lettered.
 func TestNoClassIsDropped(t *testing.T) {
-	var zero, half, rare []string
+	var zero, half, rare, mostly, tenth []string
 	for i := range 200 {
 		zero = append(zero, fmt.Sprintf(`{"x":[%d,1],"y":%d}`, i, i%2))
 		v := `{"x":[1,1],"y":1}`
@@ -77,18 +84,78 @@ func TestNoClassIsDropped(t *testing.T) {
 			v = `{"x":[NaN,1],"y":1}`
 		}
 		rare = append(rare, v)
+		v = `{"x":[1,1],"y":-1}`
+		switch i % 50 {
+		case 0:
+			v = `{"x":[NaN,1],"y":1}`
+		case 25:
+			v = `{"x":[1,1],"y":1}`
+		}
+		mostly = append(mostly, v)
+		v = fmt.Sprintf(`{"x":[1,1],"y":%d}`, 2*(i%2)-1)
+		if i%20 < 2 {
+			v = strings.Replace(v, "1,1", "NaN,1", 1)
+		}
+		tenth = append(tenth, v)
 	}
 	for name, c := range map[string]struct {
 		values []string
 		want   string
 	}{
-		"0 and 1":                {zero, "train with map[labels:01]"},
+		"0 and 1":                {zero, "train with map[labels:0,1]"},
 		"a class that is broken": {half, "not supported"},
 		"a rare one":             {rare, "too many of the class 1"},
+		"half of a rare one":     {mostly, "too many of the class 1"},
+		"a tenth of both":        {tenth, "20 of the first 200 cannot be read as json"},
 	} {
-		list := judged(c.values...)
+		list := reported(c.values...)
 		if all := fmt.Sprint(list); len(list) == 0 || !strings.Contains(all, c.want) || strings.Contains(all, "tolerance") {
 			t.Errorf("%s: %s", name, all)
 		}
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for value, want := range map[string]format{
+		`{"x":[1,2],"y":1}`: formatJSON, " {}\n": formatJSON, "\x00\x00\x00\x00\x11{\"x\":[1]}": formatJSON,
+		"+1 1:0.5 7:2 # a": formatLibSVM, "1:0.5 2:1": formatLibSVM, "1 qid:3 1:0.5": formatLibSVM,
+		"0.5,1,a": formatCSV, `"a";2`: formatCSV, "1\t2": formatCSV,
+		"\x81\xa1x\x90": formatMsgpack, "\x81\xa1x": formatUnknown,
+		"\x00\x00\x00\x00\x11\x02\x80": formatRegistry, "\x1f\x8b\x08": formatGzip, "\x28\xb5\x2f\xfd\x04": formatZstd, "PAR1\x15": formatParquet, "Obj\x01\x04": formatAvroFile,
+		"": formatEmpty, " \n": formatEmpty, "[1,2]": formatUnknown, "<e a='1,2'/>": formatUnknown, "word": formatUnknown, "\xff\xfe{\x00": formatUnknown,
+	} {
+		if got := formatOf(&stream.Record{Value: []byte(value)}); got != want {
+			t.Errorf("%q looks like %s, want %s", value, got, want)
+		}
+	}
+	if got := formatOf(&stream.Record{Key: []byte("k")}); got != formatTombstone {
+		t.Errorf("no value looks like %s", got)
+	}
+}
+
+// Labels on a topic of their own are looked at for the examples, which have none.
+func TestTopicOfLabels(t *testing.T) {
+	for _, c := range []struct{ setting, label, other, want string }{
+		{codec.Auto, `{"y":"no"}`, `{"y":"yes"}`, "ok records: the first 1 can be read as json"},
+		{codec.Auto, `{"z":1}`, `{"z":2}`, "no record of topic l holds a label"},
+		{"01", "0", `{"y":1}`, "ok records: the first 1 can be read as json"},
+		{"no,yes", "no", `{"y":"yes"}`, "ok records: the first 1 can be read as json"},
+		{"12", "0", "1", "the labels of topic l are 0,1, not those of --labels 12 train with map[labels:0,1]"},
+	} {
+		list := reportedWith(func(r *recordReport) {
+			r.Labels, r.Format.Labels = "l", c.setting
+			r.labels = []stream.Record{{Topic: "l", Value: []byte(c.label)}, {Topic: "l", Value: []byte(c.other)}}
+		}, `{"x":[1,2]}`)
+		if len(list) != 1 || !strings.Contains(fmt.Sprintf("%s %s: %s %s", list[0].Severity, list[0].Subject, list[0].Text, list[0].Remedy), c.want) {
+			t.Errorf("%v: %v", c, list)
+		}
+	}
+}
+
+// Settings for schemas are not mixed with those of another codec.
+func TestSchematicCodecStays(t *testing.T) {
+	list := reportedWith(func(r *recordReport) { r.Codec = "avro" }, `{"x":[1,2],"y":1}`, `{"x":[1,3],"y":-1}`)
+	if len(list) != 1 || list[0].Severity != Failure || strings.Contains(list[0].Remedy, "train with") {
+		t.Errorf("JSON with --codec avro: %v", list)
 	}
 }

@@ -1,11 +1,9 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -13,7 +11,7 @@ import (
 
 // sample reads records of the topics: all of them if they are not more than
 // triedRecords, else the first ones, some from the middle and the last ones.
-func (d *checkup) sample(ctx context.Context, topics []string, from stream.Offsets) (recs []stream.Record, whole bool, err error) {
+func (d *checks) sample(ctx context.Context, topics []string, from stream.Offsets) (recs []stream.Record, whole bool, err error) {
 	opts := *d.Source
 	opts.Topics, opts.Offsets = topics, from
 	if !slices.Equal(topics, d.Topics) {
@@ -78,58 +76,4 @@ func take(ctx context.Context, src *kafkaio.Source, n int) (recs []stream.Record
 		err = nil
 	}
 	return recs[:min(n, len(recs))], err
-}
-
-// labelsTopic looks for a topic that holds the labels of these records, which
-// have none, by their keys.
-func (d *checkup) labelsTopic(ctx context.Context, c *cluster, recs []stream.Record) (string, tally) {
-	keys := map[string]bool{}
-	for i := range recs {
-		if len(recs[i].Key) > 0 {
-			keys[string(recs[i].Key)] = true
-		}
-	}
-	if len(keys) == 0 || c == nil {
-		return "", nil
-	}
-	var near []string
-	for _, name := range c.topics {
-		likely := strings.Contains(name, d.Topics[0]) || strings.Contains(strings.ToLower(name), "label")
-		if likely && !slices.Contains(d.Topics, name) && name != d.ModelTopic && !strings.HasPrefix(name, "__") {
-			near = append(near, name)
-		}
-	}
-	slices.SortStableFunc(near, func(a, b string) int {
-		return cmp.Compare(strings.Index(b, d.Topics[0]), strings.Index(a, d.Topics[0]))
-	})
-	for _, name := range near[:min(len(near), 5)] {
-		others, _, err := d.sample(ctx, []string{name}, nil)
-		if err != nil || len(others) == 0 {
-			continue
-		}
-		met, all := 0, tally{}
-		for i := range others {
-			if keys[string(others[i].Key)] {
-				met++
-			}
-			all.add(bareLabel(others[i].Value))
-		}
-		if met > 0 && few(len(others)-all.total(), len(others)) {
-			return name, all
-		}
-	}
-	return "", nil
-}
-
-// bareLabel is the label in a record of a topic of labels.
-func bareLabel(value []byte) label {
-	v, err := parseJSON(string(value))
-	m, ok := v.(map[string]any)
-	switch {
-	case err == nil && ok:
-		return valueLabel(m["y"])
-	case len(value) > 64:
-		return noLabel
-	}
-	return textLabel(string(value))
 }

@@ -26,7 +26,7 @@ import (
 
 // checkpoints looks at the directory and returns the newest valid checkpoint,
 // if there is one.
-func (d *checkup) checkpoints() *checkpoint.Snapshot {
+func (d *checks) checkpoints() *checkpoint.Snapshot {
 	if d.Checkpoint == "" {
 		d.warn("checkpoint", "none is kept: after every restart learning begins again from nothing", "set checkpoint to a directory that outlives the process, or to kafka://TOPIC")
 		return nil
@@ -66,7 +66,7 @@ func (d *checkup) checkpoints() *checkpoint.Snapshot {
 }
 
 // fits says whether training goes on from the checkpoint, and returns it.
-func (d *checkup) fits(subject string, snap *checkpoint.Snapshot) *checkpoint.Snapshot {
+func (d *checks) fits(subject string, snap *checkpoint.Snapshot) *checkpoint.Snapshot {
 	if snap == nil {
 		d.ok(subject, "there is none yet: this is a first start")
 		return nil
@@ -83,7 +83,7 @@ func (d *checkup) fits(subject string, snap *checkpoint.Snapshot) *checkpoint.Sn
 }
 
 // place says what keeps the checkpoints.
-func (d *checkup) place() string {
+func (d *checks) place() string {
 	if _, ok := statetopic.Topic(d.Checkpoint); ok {
 		return "topic"
 	}
@@ -92,7 +92,7 @@ func (d *checkup) place() string {
 
 // stateTopic looks at the topic of the checkpoints, and returns the newest valid
 // one, if there is one.
-func (d *checkup) stateTopic(ctx context.Context, name string) *checkpoint.Snapshot {
+func (d *checks) stateTopic(ctx context.Context, name string) *checkpoint.Snapshot {
 	subject := "topic " + name
 	t, good := d.topic(ctx, name, need{"Write", "to keep checkpoints"}, need{"Read", "to go on from them after a restart"})
 	if t == nil {
@@ -134,7 +134,7 @@ type need struct {
 }
 
 // inputs checks the topics to read. The result tells whether all can be read.
-func (d *checkup) inputs(ctx context.Context, c *cluster) bool {
+func (d *checks) inputs(ctx context.Context, c *cluster) bool {
 	good := true
 	for _, name := range d.reads() {
 		t, ok := d.topic(ctx, name, need{"Read", "to read examples"})
@@ -167,7 +167,7 @@ func (d *checkup) inputs(ctx context.Context, c *cluster) bool {
 // topic looks up a topic and what the user may do with it: nil if it does not
 // exist, and false if there is anything against using it, which has been
 // reported.
-func (d *checkup) topic(ctx context.Context, name string, needs ...need) (*topicInfo, bool) {
+func (d *checks) topic(ctx context.Context, name string, needs ...need) (*topicInfo, bool) {
 	t, err := d.describe(ctx, name)
 	subject := "topic " + name
 	switch {
@@ -201,7 +201,7 @@ func (d *checkup) topic(ctx context.Context, name string, needs ...need) (*topic
 }
 
 // who names the user in messages.
-func (d *checkup) who() string {
+func (d *checks) who() string {
 	if d.User != "" {
 		return "user " + d.User
 	}
@@ -209,7 +209,7 @@ func (d *checkup) who() string {
 }
 
 // outputs checks the model topic and the dead-letter topics.
-func (d *checkup) outputs(ctx context.Context) {
+func (d *checks) outputs(ctx context.Context) {
 	if d.ModelTopic != "" {
 		t, _ := d.topic(ctx, d.ModelTopic, need{"Write", "to publish the model"}, need{"Read", "to see which versions are there"})
 		if t == nil {
@@ -234,7 +234,7 @@ func (d *checkup) outputs(ctx context.Context) {
 }
 
 // missing reports a topic that train would create.
-func (d *checkup) missing(ctx context.Context, name, options string) {
+func (d *checks) missing(ctx context.Context, name, options string) {
 	subject := "topic " + name
 	switch err := d.mayCreate(ctx, name); {
 	case err == nil:
@@ -248,7 +248,7 @@ func (d *checkup) missing(ctx context.Context, name, options string) {
 }
 
 // modelSettings checks that the topic keeps the newest model, whole.
-func (d *checkup) modelSettings(t *topicInfo) {
+func (d *checks) modelSettings(t *topicInfo) {
 	subject, good := "topic "+t.name, true
 	alter := d.tool("kafka-configs.sh") + " --alter --entity-type topics --entity-name " + t.name + " --add-config "
 	policy := t.config["cleanup.policy"]
@@ -275,7 +275,7 @@ func (d *checkup) modelSettings(t *topicInfo) {
 const batchOverhead = 4 << 10
 
 // consumerGroup checks the group that is told about progress.
-func (d *checkup) consumerGroup(ctx context.Context) {
+func (d *checks) consumerGroup(ctx context.Context) {
 	if d.Group == "" {
 		return
 	}
@@ -294,7 +294,7 @@ func (d *checkup) consumerGroup(ctx context.Context) {
 // transactions checks what the transactions need in which models and dead
 // letters are written: permission, and a topic in which the brokers can note
 // them.
-func (d *checkup) transactions(ctx context.Context, c *cluster) {
+func (d *checks) transactions(ctx context.Context, c *cluster) {
 	grants := d.grantsOnTransactions()
 	if len(grants) == 0 {
 		return
@@ -318,7 +318,7 @@ func (d *checkup) transactions(ctx context.Context, c *cluster) {
 
 // logsTransactions tells, before the first transaction, whether the brokers
 // will be able to note it, as far as they say.
-func (d *checkup) logsTransactions(ctx context.Context, c *cluster) bool {
+func (d *checks) logsTransactions(ctx context.Context, c *cluster) bool {
 	for id := range c.brokers {
 		config, err := d.config(ctx, kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(id)))
 		if err != nil {
@@ -370,7 +370,7 @@ func retentionText(config map[string]string) string {
 
 // same tells whether the topics are those that the checkpoint knows, as far as
 // that can be found out.
-func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
+func (d *checks) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 	if snap == nil {
 		return true
 	}
@@ -386,7 +386,7 @@ func (d *checkup) same(ctx context.Context, snap *checkpoint.Snapshot) bool {
 }
 
 // retention compares what the topics still have with what is to be read next.
-func (d *checkup) retention(ctx context.Context, snap *checkpoint.Snapshot) {
+func (d *checks) retention(ctx context.Context, snap *checkpoint.Snapshot) {
 	if snap == nil {
 		return
 	}

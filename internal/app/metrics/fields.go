@@ -68,5 +68,5 @@ func (d decoded) Collect(ch chan<- prometheus.Metric) {
 // RegisterFields registers what the decoder in use, nil before there is one,
 // notices in the fields of events.
 func RegisterFields(reg prometheus.Registerer, current func() stream.Decoder) {
-	reg.MustRegister(decoded{current})
+	reg.MustRegister(guarded{decoded{current}})
 }

@@ -121,7 +121,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 		}
 	}
 	reg.MustRegister(t.dead, t.checkpoints, t.checkpointTook, t.checkpointBytes, t.checkpointTime,
-		t.published, t.deltas, t.publishedBytes, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, t.championVersion, t.decided, collector{t})
+		t.published, t.deltas, t.publishedBytes, t.pubTook, t.modelVersion, t.modelBytes, t.modelTime, t.championVersion, t.decided, guarded{collector{t}})
 	return t
 }
 

@@ -63,6 +63,7 @@ func everything(t *testing.T) []*prometheus.Registry {
 		for _, shadow := range []bool{false, true} {
 			NewSession(member, lagging{}, shadow).Ended(true, time.Second)
 		}
+		NewHTTP(member, []string{"bytes"}, func() int64 { return 1 }).Rejected("bytes")
 		f := NewSift(member)
 		f.Sifted(1, 1, 1, []float64{1})
 		f.Aged(1)

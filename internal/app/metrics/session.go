@@ -28,7 +28,7 @@ func NewSession(reg prometheus.Registerer, l stream.Lagger, shadow bool) *Sessio
 			Name: prefix + "transaction_duration_seconds", Help: "Time to write and end a transaction.", Buckets: prometheus.ExponentialBuckets(1e-3, 2, 15),
 		}),
 	}
-	reg.MustRegister(s.ended, s.took, lags{prometheus.NewDesc(prefix+"lag_records", "Records between the position and the end of the partition.", []string{"topic", "partition"}, nil), l})
+	reg.MustRegister(s.ended, s.took, guarded{lags{prometheus.NewDesc(prefix+"lag_records", "Records between the position and the end of the partition.", []string{"topic", "partition"}, nil), l}})
 	return s
 }
 

@@ -39,6 +39,32 @@ type Infer struct {
 
 	req  inferRequest
 	want []wanted
+	// What has been answered so far.
+	rows   int
+	failed bool
+	errs   wanted
+}
+
+// Clear forgets the request.
+func (q *Infer) Clear() {
+	q.Rows.Clear()
+	q.req, q.rows, q.failed = inferRequest{}, 0, false
+	for i := range q.want {
+		q.want[i].name = ""
+	}
+	q.want, q.errs.data = q.want[:0], q.errs.data[:0]
+}
+
+// Size is how many bytes of memory the request takes, besides its body.
+func (q *Infer) Size() int {
+	n := q.Rows.Size() + cap(q.errs.data)
+	for _, w := range q.want[:cap(q.want)] {
+		n += cap(w.data)
+	}
+	for i := range q.req.Inputs {
+		n += len(q.req.Inputs[i].Data)
+	}
+	return n
 }
 
 type inferRequest struct {
@@ -50,17 +76,49 @@ type inferRequest struct {
 	Outputs []tensor `json:"outputs"`
 }
 
+// maxNames is how many tensors or columns a request may name. An empty one takes
+// 3 bytes in a request and 40 times that in memory.
+const maxNames = 1 << 16
+
+// counted is a list whose elements are only counted.
+type counted struct{}
+
+func (*counted) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return nil
+	}
+	n := 0
+	return Items(data, func([]byte) error {
+		if n++; n > maxNames {
+			return fmt.Errorf("a list has more than %d tensors or columns", maxNames)
+		}
+		return nil
+	})
+}
+
+// unmarshal is json.Unmarshal, once the lists in lists are known not to be too
+// long.
+func unmarshal(text []byte, lists, to any) error {
+	if len(text) > 3*maxNames {
+		if err := json.Unmarshal(text, lists); err != nil {
+			return err
+		}
+	}
+	return json.Unmarshal(text, to)
+}
+
+// wanted is an output that is asked for.
 type wanted struct {
 	name   string
 	binary bool
+	data   []byte // its values so far, in JSON with commas between them, or binary
 }
 
 // Read reads a request, of which the first header bytes are JSON; a negative
 // header is that of requests without binary tensors. No more than most rows are
 // allowed.
 func (q *Infer) Read(m *Model, body []byte, header, most int) error {
-	q.reset()
-	q.req, q.want = inferRequest{}, q.want[:0]
+	q.Clear()
 	text, rest := body, []byte(nil)
 	if header >= 0 {
 		if header > len(body) {
@@ -68,7 +126,11 @@ func (q *Infer) Read(m *Model, body []byte, header, most int) error {
 		}
 		text, rest = body[:header], body[header:]
 	}
-	if err := json.Unmarshal(text, &q.req); err != nil {
+	var lists struct {
+		Inputs  counted `json:"inputs"`
+		Outputs counted `json:"outputs"`
+	}
+	if err := unmarshal(text, &lists, &q.req); err != nil {
 		return err
 	}
 	if err := q.outputs(m); err != nil {
@@ -98,7 +160,7 @@ func (q *Infer) Read(m *Model, body []byte, header, most int) error {
 		case size == nil && t.Data == nil:
 			err = errors.New("it has no data")
 		case size == nil:
-			c.cells, err = cells(t.Data, int(n), int(k))
+			c.cells, err = list(t.Data, int(n), int(k))
 		case header < 0:
 			err = fmt.Errorf("it is binary, and the request has no header %s", BinaryHeader)
 		case *size < 0 || *size > int64(len(rest)):
@@ -115,11 +177,7 @@ func (q *Infer) Read(m *Model, body []byte, header, most int) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%d bytes come behind the last binary input", len(rest))
 	}
-	if err := m.Inputs.table(&q.Rows, cols, int(n)); err != nil {
-		return err
-	}
-	q.done()
-	return nil
+	return q.check(func() error { return m.Inputs.table(&q.Rows, cols, int(n)) })
 }
 
 // lists reports whether a row has a list of values for the column.
@@ -159,132 +217,165 @@ func (in *Inputs) place(t *tensor) (at int, k int64, err error) {
 
 var errShort = errors.New("it has fewer values than its shape says")
 
-// cells cuts a list of values, or of lists of them, into n rows of k values each:
-// the texts of the values with the commas between them.
-func cells(data []byte, n, k int) ([][]byte, error) {
+// cells are the values of a column in rows of k each, read one row after the
+// other. They have been checked.
+type cells struct {
+	data []byte // a JSON list, or binary values
+	k    int
+	i    int // where in data the next row begins
+	// strip says that the brackets of lists in a JSON list are left out; but those
+	// of an empty one stay with empty.
+	strip, empty bool
+	datatype     string // of binary values, else ""
+	null         bool   // NaN is null
+}
+
+// next appends the values of the next row, with commas between them.
+func (c *cells) next(b []byte) []byte {
+	if c.datatype != "" {
+		return c.binary(b)
+	}
+	if c.i == 0 {
+		c.i = skipSpace(c.data, skipSpace(c.data, 0)+1)
+	}
+	first, end := c.i, endOf(c.data, c.i)
+	rest := func() {
+		if c.i = skipSpace(c.data, end); c.i < len(c.data) && c.data[c.i] == ',' {
+			c.i = skipSpace(c.data, c.i+1)
+		}
+	}
+	rest()
+	if c.strip && c.data[first] == '[' {
+		if end-first > 2 || !c.empty {
+			first, end = first+1, end-1
+		}
+		return append(b, c.data[first:end]...)
+	}
+	for range c.k - 1 {
+		end = endOf(c.data, c.i)
+		rest()
+	}
+	return append(b, c.data[first:end]...)
+}
+
+// list checks a list of values, or of lists of them: n rows of k values each.
+func list(data []byte, n, k int) (cells, error) {
+	c := cells{data: data, k: k, strip: true}
 	if len(data) == 0 || data[0] != '[' {
-		return nil, errors.New("its data is no list")
+		return c, errors.New("its data is no list")
 	}
 	if n > len(data)/k {
-		return nil, errShort
+		return c, errShort
 	}
-	out := make([][]byte, 0, n)
-	first, nested, count := 0, false, 0
-	i := skipSpace(data, 1)
-	for i < len(data) && data[i] != ']' {
-		end := endOf(data, i)
+	nested, rows, count := false, 0, 0
+	err := Items(data, func(item []byte) error {
 		if count == 0 {
-			nested = data[i] == '['
+			nested = item[0] == '['
 		}
-		if nested != (data[i] == '[') {
-			return nil, errors.New("some of its values are in lists of their own")
+		if nested != (item[0] == '[') {
+			return errors.New("some of its values are in lists of their own")
 		}
 		if nested {
 			inner := 0
-			_ = Items(data[i:end], func([]byte) error { inner++; return nil })
+			_ = Items(item, func([]byte) error { inner++; return nil })
 			if inner != k {
-				return nil, fmt.Errorf("row %d has %d values, want %d", len(out), inner, k)
+				return fmt.Errorf("row %d has %d values, want %d", rows, inner, k)
 			}
-			out = append(out, data[i+1:end-1])
 			count += k
 		} else {
-			if count%k == 0 {
-				first = i
-			}
-			if count++; count%k == 0 {
-				out = append(out, data[first:end])
-			}
+			count++
 		}
-		if len(out) > n {
-			return nil, errors.New("it has more values than its shape says")
+		if rows = count / k; rows > n {
+			return errors.New("it has more values than its shape says")
 		}
-		if i = skipSpace(data, end); i < len(data) && data[i] == ',' {
-			i = skipSpace(data, i+1)
-		}
+		return nil
+	})
+	if err == nil && count != n*k {
+		err = errShort
 	}
-	if count != n*k {
-		return nil, errShort
-	}
-	return out, nil
+	return c, err
 }
 
-// unpack writes binary values, which are little-endian, as JSON: n rows of k
-// values. A NaN is null in events, as what is missing there.
-func unpack(datatype string, b []byte, n, k int, null bool) ([][]byte, error) {
+// unpack checks binary values, which are little-endian: n rows of k values. In
+// JSON, NaN is null in events, as what is missing there.
+func unpack(datatype string, b []byte, n, k int, null bool) (cells, error) {
+	c := cells{data: b, k: k, datatype: datatype, null: null}
 	size := datatypes[datatype]
 	least := size
 	if size == 0 { // a text has its length before it
 		least = 4
 	}
 	if n > len(b)/least/k {
-		return nil, errShort
+		return c, errShort
 	}
-	if size > 0 && len(b) != n*k*size {
-		return nil, fmt.Errorf("it has %d bytes, want %d", len(b), n*k*size)
-	}
-	out := make([][]byte, n)
-	ends := make([]int, n)
-	text := make([]byte, 0, len(b)+n*k)
-	float := func(v float64, bits int) {
-		switch {
-		case v != v && null:
-			text = append(text, "null"...)
-		case v != v:
-			text = append(text, "NaN"...)
-		case v > math.MaxFloat64:
-			text = append(text, "Infinity"...)
-		case v < -math.MaxFloat64:
-			text = append(text, "-Infinity"...)
-		default:
-			text = strconv.AppendFloat(text, v, 'g', -1, bits)
+	if size > 0 {
+		if len(b) != n*k*size {
+			return c, fmt.Errorf("it has %d bytes, want %d", len(b), n*k*size)
 		}
+		return c, nil
 	}
-	for i := range n {
-		for j := range k {
-			if j > 0 {
-				text = append(text, ',')
-			}
-			if size == 0 {
-				if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-					return nil, errShort
-				}
-				s := b[4 : 4+binary.LittleEndian.Uint32(b)]
-				b = b[4+len(s):]
-				if !utf8.Valid(s) {
-					return nil, fmt.Errorf("the text of row %d is not UTF-8", i)
-				}
-				text = AppendString(text, string(s))
-				continue
-			}
-			var u uint64
-			for m := size - 1; m >= 0; m-- {
-				u = u<<8 | uint64(b[m])
-			}
-			b = b[size:]
-			switch shift := 64 - 8*size; {
-			case datatype == "FP64":
-				float(math.Float64frombits(u), 64)
-			case datatype == "FP32":
-				float(float64(math.Float32frombits(uint32(u))), 32)
-			case datatype == "BOOL":
-				text = strconv.AppendBool(text, u != 0)
-			case datatype[0] == 'U':
-				text = strconv.AppendUint(text, u, 10)
-			default:
-				text = strconv.AppendInt(text, int64(u)<<shift>>shift, 10)
-			}
+	for i := range n * k {
+		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+			return c, errShort
 		}
-		ends[i] = len(text)
+		s := b[4 : 4+binary.LittleEndian.Uint32(b)]
+		if b = b[4+len(s):]; !utf8.Valid(s) {
+			return c, fmt.Errorf("the text of row %d is not UTF-8", i/k)
+		}
 	}
 	if len(b) > 0 {
-		return nil, fmt.Errorf("%d bytes come behind its last value", len(b))
+		return c, fmt.Errorf("%d bytes come behind its last value", len(b))
 	}
-	from := 0
-	for i, end := range ends {
-		out[i] = text[from:end]
-		from = end
+	return c, nil
+}
+
+// binary is next for binary values.
+func (c *cells) binary(text []byte) []byte {
+	size := datatypes[c.datatype]
+	for j := range c.k {
+		if j > 0 {
+			text = append(text, ',')
+		}
+		b := c.data[c.i:]
+		if size == 0 {
+			n := 4 + int(binary.LittleEndian.Uint32(b))
+			text = AppendString(text, string(b[4:n]))
+			c.i += n
+			continue
+		}
+		c.i += size
+		var u uint64
+		for m := size - 1; m >= 0; m-- {
+			u = u<<8 | uint64(b[m])
+		}
+		switch shift := 64 - 8*size; {
+		case c.datatype == "FP64":
+			text = c.float(text, math.Float64frombits(u), 64)
+		case c.datatype == "FP32":
+			text = c.float(text, float64(math.Float32frombits(uint32(u))), 32)
+		case c.datatype == "BOOL":
+			text = strconv.AppendBool(text, u != 0)
+		case c.datatype[0] == 'U':
+			text = strconv.AppendUint(text, u, 10)
+		default:
+			text = strconv.AppendInt(text, int64(u)<<shift>>shift, 10)
+		}
 	}
-	return out, nil
+	return text
+}
+
+func (c *cells) float(text []byte, v float64, bits int) []byte {
+	switch {
+	case v != v && c.null:
+		return append(text, "null"...)
+	case v != v:
+		return append(text, "NaN"...)
+	case v > math.MaxFloat64:
+		return append(text, "Infinity"...)
+	case v < -math.MaxFloat64:
+		return append(text, "-Infinity"...)
+	}
+	return strconv.AppendFloat(text, v, 'g', -1, bits)
 }
 
 // outputs finds out what is asked for: all, where nothing is named.
@@ -303,14 +394,25 @@ func (q *Infer) outputs(m *Model) error {
 		case o.Name != "error" && !slices.Contains(m.outputs(), o.Name):
 			return fmt.Errorf("the model has no output %q: it has %s", o.Name, strings.Join(m.outputs(), ", "))
 		}
-		q.want = append(q.want, wanted{o.Name, binary(&o.Parameters)})
+		q.wants(o.Name, binary(&o.Parameters))
 	}
 	if len(q.want) == 0 {
 		for _, name := range m.outputs() {
-			q.want = append(q.want, wanted{name, q.req.Parameters.Binary})
+			q.wants(name, q.req.Parameters.Binary)
 		}
 	}
 	return nil
+}
+
+// wants adds an output, in memory of one before.
+func (q *Infer) wants(name string, binary bool) {
+	if len(q.want) < cap(q.want) {
+		q.want = q.want[:len(q.want)+1]
+	} else {
+		q.want = append(q.want, wanted{})
+	}
+	w := &q.want[len(q.want)-1]
+	w.name, w.binary, w.data = name, binary, w.data[:0]
 }
 
 // outputs lists what the model answers.
@@ -333,59 +435,102 @@ func (m *Model) appendHead(b []byte, id string) []byte {
 	return b
 }
 
-// Append appends the answer to a request: header bytes of JSON, and behind them
-// binary tensors; header is negative where there are none. What there is no
+// width is how many values a row has of an output.
+func (m *Model) width(name string) int {
+	if name != "label" && name != "error" && len(m.Labels) > 2 {
+		return len(m.Labels)
+	}
+	return 1
+}
+
+// Add adds what became of the next rows to the answer. What there is no
 // prediction for is null in all outputs, NaN or empty in binary ones, and an
 // output "error" says why.
-func (q *Infer) Append(b []byte, m *Model, rows []Prediction) (out []byte, header int) {
-	want := q.want
-	if slices.ContainsFunc(rows, func(p Prediction) bool { return p.Err != nil }) && !slices.ContainsFunc(want, func(w wanted) bool { return w.name == "error" }) {
-		want = append(want, wanted{"error", q.req.Parameters.Binary})
+func (q *Infer) Add(m *Model, rows []Prediction) {
+	for i := range q.want {
+		w := &q.want[i]
+		w.add(q.rows, m.width(w.name), rows)
 	}
-	var bin []byte
+	if !slices.ContainsFunc(q.want, func(w wanted) bool { return w.name == "error" }) {
+		q.addErrors(rows)
+	}
+	q.rows += len(rows)
+}
+
+// addErrors adds to the output "error", which is there only if a row failed.
+func (q *Infer) addErrors(rows []Prediction) {
+	if !slices.ContainsFunc(rows, func(p Prediction) bool { return p.Err != nil }) && !q.failed {
+		return
+	}
+	if !q.failed {
+		q.errs = wanted{"error", q.req.Parameters.Binary, q.errs.data[:0]}
+		var none [64]Prediction // those before, which have not failed
+		for n := 0; n < q.rows; n += len(none) {
+			q.errs.add(n, 1, none[:min(len(none), q.rows-n)])
+		}
+	}
+	q.failed = true
+	q.errs.add(q.rows, 1, rows)
+}
+
+// add adds the values of rows, before which there are n others.
+func (w *wanted) add(n, width int, rows []Prediction) {
+	for k := range rows {
+		if w.binary {
+			w.data = rows[k].appendBinary(w.data, w.name, width)
+			continue
+		}
+		if n+k > 0 {
+			w.data = append(w.data, ',')
+		}
+		w.data = rows[k].appendJSON(w.data, w.name, width)
+	}
+}
+
+// Append appends the answer to a request: header bytes of JSON, and behind them
+// binary tensors; header is negative where there are none.
+func (q *Infer) Append(b []byte, m *Model) (out []byte, header int) {
+	want := q.want
+	if q.failed {
+		want = append(slices.Clip(want), q.errs)
+	}
 	from := len(b)
 	b = append(m.appendHead(b, q.req.ID), `,"outputs":[`...)
 	header = -1
-	for i, w := range want {
+	for i := range want {
+		w := &want[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
-		width, datatype := 1, "FP64"
+		datatype := "FP64"
 		if w.name == "label" || w.name == "error" {
 			datatype = "BYTES"
-		} else if len(m.Labels) > 2 {
-			width = len(m.Labels)
 		}
 		b = AppendString(append(b, `{"name":`...), w.name)
-		b = strconv.AppendInt(append(b, `,"shape":[`...), int64(len(rows)), 10)
-		if width > 1 {
+		b = strconv.AppendInt(append(b, `,"shape":[`...), int64(q.rows), 10)
+		if width := m.width(w.name); width > 1 {
 			b = strconv.AppendInt(append(b, ','), int64(width), 10)
 		}
 		b = append(append(append(b, `],"datatype":"`...), datatype...), '"')
 		if w.binary {
-			was := len(bin)
-			for k := range rows {
-				bin = rows[k].appendBinary(bin, w.name, width)
-			}
-			b = strconv.AppendInt(append(b, `,"parameters":{"binary_data_size":`...), int64(len(bin)-was), 10)
+			b = strconv.AppendInt(append(b, `,"parameters":{"binary_data_size":`...), int64(len(w.data)), 10)
 			b = append(b, "}}"...)
 			header = 0
 			continue
 		}
-		b = append(b, `,"data":[`...)
-		for k := range rows {
-			if k > 0 {
-				b = append(b, ',')
-			}
-			b = rows[k].appendJSON(b, w.name, width)
-		}
+		b = append(append(b, `,"data":[`...), w.data...)
 		b = append(b, "]}"...)
 	}
 	b = append(b, "]}"...)
 	if header == 0 {
 		header = len(b) - from
 	}
-	return append(b, bin...), header
+	for i := range want {
+		if want[i].binary {
+			b = append(b, want[i].data...)
+		}
+	}
+	return b, header
 }
 
 // text returns the value of an output of texts.

@@ -14,6 +14,21 @@ import (
 type Invocation struct {
 	Rows
 	output string
+	parsed int // bytes of the body that have been copied
+	// What has been answered so far.
+	rows         int
+	answer, errs []byte
+}
+
+// Clear forgets the request.
+func (q *Invocation) Clear() {
+	q.Rows.Clear()
+	q.output, q.parsed, q.rows, q.answer, q.errs = "", 0, 0, q.answer[:0], q.errs[:0]
+}
+
+// Size is how many bytes of memory the request takes, besides its body.
+func (q *Invocation) Size() int {
+	return q.Rows.Size() + q.parsed + cap(q.answer) + cap(q.errs)
 }
 
 // Outputs lists what predictions may be, as the parameter "output" of a request
@@ -22,7 +37,8 @@ func Outputs() []string { return []string{"label", "decision", "probability"} }
 
 // Read reads a request of at most so many rows.
 func (q *Invocation) Read(m *Model, body []byte, most int) error {
-	q.reset()
+	q.Clear()
+	q.parsed = len(body)
 	var req struct {
 		Split *struct {
 			Columns []string        `json:"columns"`
@@ -35,7 +51,12 @@ func (q *Invocation) Read(m *Model, body []byte, most int) error {
 			Output string `json:"output"`
 		} `json:"params"`
 	}
-	if err := json.Unmarshal(body, &req); err != nil {
+	var lists struct {
+		Split struct {
+			Columns counted `json:"columns"`
+		} `json:"dataframe_split"`
+	}
+	if err := unmarshal(body, &lists, &req); err != nil {
 		return err
 	}
 	q.output = "label"
@@ -73,16 +94,27 @@ func (q *Invocation) Read(m *Model, body []byte, most int) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	q.done()
 	return nil
 }
 
 // count refuses the row that is one too many.
 func (r *Rows) count(most int) error {
-	if len(r.ends) >= most {
+	if r.n >= most {
 		return fmt.Errorf("%w: the limit is %d", ErrTooMany, most)
 	}
 	return nil
+}
+
+// items makes a row of each value of a list.
+func (r *Rows) items(data []byte, most int, row func(item []byte) error) error {
+	return r.check(func() error {
+		return Items(data, func(item []byte) error {
+			if err := r.count(most); err != nil {
+				return err
+			}
+			return row(item)
+		})
+	})
 }
 
 // find returns the column of a name: -1 for one that the model does not have.
@@ -119,12 +151,9 @@ func (q *Invocation) split(in *Inputs, names []string, data []byte, most int) er
 		return fmt.Errorf("no column is one of the model's: %s", in.names())
 	}
 	values := make([][]byte, len(in.columns))
-	return Items(data, func(item []byte) error {
-		if err := q.count(most); err != nil {
-			return err
-		}
+	return q.items(data, most, func(item []byte) error {
 		if item[0] != '[' {
-			return fmt.Errorf("row %d is no list", len(q.ends))
+			return fmt.Errorf("row %d is no list", q.n)
 		}
 		k := 0
 		clear(values)
@@ -136,7 +165,7 @@ func (q *Invocation) split(in *Inputs, names []string, data []byte, most int) er
 			return nil
 		})
 		if k != len(names) {
-			return fmt.Errorf("row %d has %d values, and there are %d columns", len(q.ends), k, len(names))
+			return fmt.Errorf("row %d has %d values, and there are %d columns", q.n, k, len(names))
 		}
 		return q.row(in, values)
 	})
@@ -155,7 +184,7 @@ func (q *Invocation) row(in *Inputs, values [][]byte) error {
 			continue
 		}
 		if v == nil {
-			return fmt.Errorf("row %d has no %q, which the model needs", len(q.ends), in.columns[j].name)
+			return fmt.Errorf("row %d has no %q, which the model needs", q.n, in.columns[j].name)
 		}
 		if !first {
 			q.buf = append(q.buf, ',')
@@ -170,17 +199,13 @@ func (q *Invocation) row(in *Inputs, values [][]byte) error {
 		q.buf = append(q.buf, ']')
 	}
 	q.buf = append(q.buf, '}')
-	q.end()
-	return nil
+	return q.end()
 }
 
 // list makes rows of a list of objects, or of lists of values without names.
 func (q *Invocation) list(in *Inputs, data []byte, most int) error {
 	values := make([][]byte, len(in.columns))
-	return Items(data, func(item []byte) error {
-		if err := q.count(most); err != nil {
-			return err
-		}
+	return q.items(data, most, func(item []byte) error {
 		switch {
 		case item[0] == '{' && !in.events && len(in.columns) > 0:
 			clear(values)
@@ -194,14 +219,13 @@ func (q *Invocation) list(in *Inputs, data []byte, most int) error {
 		case item[0] == '{': // an example as it is
 			q.buf = append(q.buf, item...)
 		case item[0] == '[' && in.events:
-			return fmt.Errorf("row %d is a list, and the model takes events with the fields %s", len(q.ends), in.names())
+			return fmt.Errorf("row %d is a list, and the model takes events with the fields %s", q.n, in.names())
 		case item[0] == '[':
 			q.buf = append(append(append(q.buf, `{"x":`...), item...), '}')
 		default:
-			return fmt.Errorf("row %d is neither an object nor a list", len(q.ends))
+			return fmt.Errorf("row %d is neither an object nor a list", q.n)
 		}
-		q.end()
-		return nil
+		return q.end()
 	})
 }
 
@@ -225,29 +249,29 @@ func (q *Invocation) columns(in *Inputs, data []byte, most int) error {
 		if slices.ContainsFunc(cols, func(c given) bool { return c.at == at }) {
 			return fmt.Errorf("column %q comes twice", name)
 		}
-		c := given{at: at}
+		// A tensor [rows, 1] has its values in lists of one.
+		c := given{at: at, cells: cells{data: value, k: 1, strip: vector || !in.columns[at].lists() && in.columns[at].kind != event.Ignore, empty: !vector}}
+		rows := 0
 		err = Items(value, func(item []byte) error {
-			if len(c.cells) == most {
+			if rows == most {
 				return fmt.Errorf("%w: the limit is %d", ErrTooMany, most)
 			}
-			if vector && item[0] == '[' {
+			if !vector && c.strip && item[0] == '[' && len(item) > 2 {
 				item = item[1 : len(item)-1]
-			} else if item[0] == '[' && len(item) > 2 && !in.columns[at].lists() && in.columns[at].kind != event.Ignore {
-				item = item[1 : len(item)-1] // a tensor [rows, 1]
 				if end := skipSpace(item, endOf(item, skipSpace(item, 0))); end != len(item) {
-					return fmt.Errorf("column %q has a list of values in row %d", name, len(c.cells))
+					return fmt.Errorf("column %q has a list of values in row %d", name, rows)
 				}
 			}
-			c.cells = append(c.cells, item)
+			rows++
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if n >= 0 && n != len(c.cells) {
-			return fmt.Errorf("column %q has %d rows, column %q %d", name, len(c.cells), before, n)
+		if n >= 0 && n != rows {
+			return fmt.Errorf("column %q has %d rows, column %q %d", name, rows, before, n)
 		}
-		n, before, cols = len(c.cells), name, append(cols, c)
+		n, before, cols = rows, name, append(cols, c)
 		return nil
 	})
 	if err != nil {
@@ -256,23 +280,26 @@ func (q *Invocation) columns(in *Inputs, data []byte, most int) error {
 	if len(cols) == 0 {
 		return fmt.Errorf("no column is one of the model's: %s", in.names())
 	}
-	return in.table(&q.Rows, cols, n)
+	return q.check(func() error { return in.table(&q.Rows, cols, n) })
 }
 
-// Append appends the answer to a request. What there is no prediction for is
-// null, and "errors" says why.
-func (q *Invocation) Append(b []byte, m *Model, rows []Prediction) []byte {
-	b = append(b, `{"predictions":[`...)
-	failed := 0
+// Add adds what became of the next rows to the answer. What there is no
+// prediction for is null, and "errors" says why.
+func (q *Invocation) Add(m *Model, rows []Prediction) {
+	b := q.answer
 	for i := range rows {
-		if i > 0 {
+		if q.rows+i > 0 {
 			b = append(b, ',')
 		}
 		p := &rows[i]
 		switch {
 		case p.Err != nil:
-			failed++
 			b = append(b, "null"...)
+			if len(q.errs) > 0 {
+				q.errs = append(q.errs, ',')
+			}
+			q.errs = append(strconv.AppendInt(append(q.errs, `{"index":`...), int64(q.rows+i), 10), `,"error":`...)
+			q.errs = append(AppendString(q.errs, p.Err.Error()), '}')
 		case q.output == "label":
 			b = append(b, p.JSON...)
 		case len(m.Labels) > 2:
@@ -298,20 +325,15 @@ func (q *Invocation) Append(b []byte, m *Model, rows []Prediction) []byte {
 			b = AppendNumber(b, p.Probability)
 		}
 	}
-	b = append(b, ']')
-	if failed > 0 {
-		b = append(b, `,"errors":[`...)
-		for i := range rows {
-			if rows[i].Err == nil {
-				continue
-			}
-			if b[len(b)-1] != '[' {
-				b = append(b, ',')
-			}
-			b = AppendString(append(strconv.AppendInt(append(b, `{"index":`...), int64(i), 10), `,"error":`...), rows[i].Err.Error())
-			b = append(b, '}')
-		}
-		b = append(b, ']')
+	q.answer = b
+	q.rows += len(rows)
+}
+
+// Append appends the answer.
+func (q *Invocation) Append(b []byte) []byte {
+	b = append(append(append(b, `{"predictions":[`...), q.answer...), ']')
+	if len(q.errs) > 0 {
+		b = append(append(append(b, `,"errors":[`...), q.errs...), ']')
 	}
 	return append(b, '}')
 }

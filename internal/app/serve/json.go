@@ -3,9 +3,9 @@ package serve
 import (
 	"encoding/json"
 	"errors"
-	"math"
-	"strconv"
 	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
 )
 
 // What is below reads JSON that is known to be valid, without copying it.
@@ -131,30 +131,7 @@ func unquoted(s []byte) []byte {
 }
 
 // AppendString appends s as encoding/json writes it.
-func AppendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			q, _ := json.Marshal(s) // strings always have a form
-			return append(b, q...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
+func AppendString(b []byte, s string) []byte { return jsonenc.AppendString(b, s) }
 
 // AppendNumber appends v as encoding/json does; null if it is not finite.
-func AppendNumber(b []byte, v float64) []byte {
-	if v-v != 0 {
-		return append(b, "null"...)
-	}
-	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
-		b = strconv.AppendFloat(b, v, 'e', -1, 64)
-		if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
-			b[n-2] = b[n-1] // e-09 is written e-9
-			b = b[:n-1]
-		}
-		return b
-	}
-	return strconv.AppendFloat(b, v, 'f', -1, 64)
-}
+func AppendNumber(b []byte, v float64) []byte { return jsonenc.AppendNumber(b, v) }

@@ -8,6 +8,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -67,38 +68,14 @@ type column struct {
 
 // NewInputs returns what a model takes that was made for data with the signature.
 func NewInputs(sig codec.Signature) (*Inputs, error) {
-	in := &Inputs{index: map[string]int{}, length: sig.Length()}
-	add := func(name string, kind event.Type, width int) {
-		if _, ok := in.index[name]; ok || name == "" {
-			return
-		}
-		in.index[name] = len(in.columns)
-		in.columns = append(in.columns, column{name, kind, width, append(AppendString(nil, name), ':')})
-	}
-	for _, name := range sig.Features() {
-		add(name, event.Numeric, 1)
-	}
-	if sig.Schema == "" {
-		return in, nil
-	}
-	s, err := event.Parse(sig.Schema)
+	have, err := sig.Inputs()
 	if err != nil {
 		return nil, err
 	}
-	in.events, in.strict, in.Root = true, s.Others == event.Refuse, s.Root
-	for i := range s.Fields {
-		f := &s.Fields[i]
-		width := 1
-		switch f.Type {
-		case event.Array:
-			width = len(f.Means)
-		case event.Tags:
-			width = -1
-		}
-		add(f.Name, f.Type, width)
-	}
-	for _, name := range []string{s.ID, s.Label, s.Weight} {
-		add(name, event.Ignore, 1)
+	in := &Inputs{Root: have.Root, index: map[string]int{}, events: have.Events, strict: have.Strict, length: have.Length}
+	for i, f := range have.Fields {
+		in.index[f.Name] = i
+		in.columns = append(in.columns, column{f.Name, event.Type(f.Type), f.Width, append(AppendString(nil, f.Name), ':')})
 	}
 	return in, nil
 }
@@ -121,45 +98,131 @@ func (in *Inputs) names() string {
 	return strings.Join(list, ", ")
 }
 
-// Rows are the rows of a request, in memory that is used again. The zero value
-// is ready for use.
-type Rows struct {
-	// Values are the rows as examples in JSON.
-	Values [][]byte
-	buf    []byte
-	ends   []int
-}
+// A batch of rows is full with so many rows, or so many bytes.
+const (
+	batchRows  = 512
+	batchBytes = 512 << 10
+)
 
-func (r *Rows) reset() { r.Values, r.buf, r.ends = r.Values[:0], r.buf[:0], r.ends[:0] }
-
-// end ends a row.
-func (r *Rows) end() { r.ends = append(r.ends, len(r.buf)) }
-
-// done makes Values of what has been written.
-func (r *Rows) done() {
-	from := 0
-	for _, end := range r.ends {
-		r.Values = append(r.Values, r.buf[from:end:end])
-		from = end
+// Batches cuts rows into batches, so that a large request is never decoded as a
+// whole. The memory of a batch is used again for the next one.
+func Batches(rows iter.Seq[[]byte], memory *[][]byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		batch, size := (*memory)[:0], 0
+		defer func() { *memory = batch }()
+		for row := range rows {
+			batch, size = append(batch, row), size+len(row)
+			if len(batch) == batchRows || size >= batchBytes {
+				if !yield(batch) {
+					return
+				}
+				batch, size = batch[:0], 0
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
 	}
 }
 
-// Large reports whether the memory is more than is good to keep.
-func (r *Rows) Large() bool { return cap(r.buf)+24*cap(r.Values) > 1<<20 }
-
-// given is a column of a request: the text of its values in each row.
-type given struct {
-	at    int // in the columns of the model; -1 for vectors
-	cells [][]byte
-	list  bool // each row has a list of values
+// Rows are the rows of a request, in memory that is used again. The zero value
+// is ready for use.
+//
+// The rows are examples in JSON. They are written a batch at a time, because they
+// can take many times the bytes of the request: each names its fields. A first
+// pass finds out whether they can be written; of a request of one batch it also
+// is the last.
+type Rows struct {
+	write  func() error             // writes all rows, calling end after each
+	yield  func(rows [][]byte) bool // takes a full batch; nil in the first pass
+	n      int                      // rows written in this pass
+	single bool                     // the batch in buf is the only one
+	buf    []byte                   // the batch
+	ends   []int                    // of its rows, in buf
+	values [][]byte
 }
 
-// table makes rows of columns that all have n cells.
-func (in *Inputs) table(r *Rows, cols []given, n int) error {
+// errStop ends writing when no more rows are wanted.
+var errStop = errors.New("stop")
+
+// check makes the first pass.
+func (r *Rows) check(write func() error) error {
+	r.write, r.yield, r.single = write, nil, true
+	r.rewind()
+	return write()
+}
+
+func (r *Rows) rewind() { r.n, r.buf, r.ends = 0, r.buf[:0], r.ends[:0] }
+
+// end ends a row.
+func (r *Rows) end() error {
+	r.n++
+	r.ends = append(r.ends, len(r.buf))
+	if len(r.ends) < batchRows && len(r.buf) < batchBytes {
+		return nil
+	}
+	r.single = false
+	if r.yield != nil && !r.yield(r.batch()) {
+		return errStop
+	}
+	r.buf, r.ends = r.buf[:0], r.ends[:0]
+	return nil
+}
+
+// batch returns the rows that have been written since the last batch.
+func (r *Rows) batch() [][]byte {
+	r.values = r.values[:0]
+	from := 0
+	for _, end := range r.ends {
+		r.values = append(r.values, r.buf[from:end:end])
+		from = end
+	}
+	return r.values
+}
+
+// Batches returns the rows as examples in JSON. A batch is valid until the next
+// one.
+func (r *Rows) Batches() iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		if !r.single {
+			r.rewind()
+			r.yield = yield
+			if r.write() != nil {
+				return
+			}
+		}
+		if len(r.ends) > 0 {
+			yield(r.batch())
+		}
+	}
+}
+
+// Len is how many rows there are.
+func (r *Rows) Len() int { return r.n }
+
+// Size is how many bytes of memory the rows take, besides the request itself.
+func (r *Rows) Size() int { return cap(r.buf) + 8*cap(r.ends) + 24*cap(r.values) }
+
+// Clear forgets the request.
+func (r *Rows) Clear() {
+	r.write, r.yield = nil, nil
+	clear(r.values)
+}
+
+// given is a column of a request.
+type given struct {
+	at   int  // in the columns of the model; -1 for vectors
+	list bool // each row has a list of values
+	cells
+}
+
+// table writes rows of columns that all have n cells.
+func (in *Inputs) table(r *Rows, given []given, n int) error {
+	cols := slices.Clone(given) // whose cells are used up
 	if !in.events {
 		return in.vectors(r, cols, n)
 	}
-	for i := range n {
+	for range n {
 		r.buf = append(r.buf, '{')
 		for k := range cols {
 			if k > 0 {
@@ -167,26 +230,27 @@ func (in *Inputs) table(r *Rows, cols []given, n int) error {
 			}
 			c := &in.columns[cols[k].at]
 			r.buf = append(r.buf, c.key...)
-			if cols[k].list {
-				r.buf = appendList(r.buf, cols[k].cells[i], c.kind == event.Tags)
-			} else {
-				r.buf = append(r.buf, cols[k].cells[i]...)
+			if !cols[k].list {
+				r.buf = cols[k].next(r.buf)
+				continue
+			}
+			from := len(r.buf)
+			r.buf = append(cols[k].next(append(r.buf, '[')), ']')
+			if c.kind == event.Tags {
+				r.buf = dropNulls(r.buf, from)
 			}
 		}
 		r.buf = append(r.buf, '}')
-		r.end()
+		if err := r.end(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// appendList appends values as a list; without those that are null, where lists
-// have no given length.
-func appendList(b, values []byte, dense bool) []byte {
-	from := len(b)
-	b = append(append(append(b, '['), values...), ']')
-	if !dense {
-		return b
-	}
+// dropNulls takes the nulls out of the list b[from:]: its length is not given, so
+// they only fill up a row of a tensor.
+func dropNulls(b []byte, from int) []byte {
 	list := slices.Clone(b[from:])
 	b = append(b[:from], '[')
 	_ = Items(list, func(item []byte) error {
@@ -201,10 +265,12 @@ func appendList(b, values []byte, dense bool) []byte {
 	return append(b, ']')
 }
 
-// vectors makes rows {"x":[...]}.
+// vectors writes rows {"x":[...]}.
 func (in *Inputs) vectors(r *Rows, cols []given, n int) error {
-	if len(cols) != 1 || cols[0].at >= 0 { // a column for each feature
-		order := make([]*given, len(in.columns))
+	order := make([]*given, len(in.columns))
+	if len(cols) == 1 && cols[0].at < 0 { // all values of a row together
+		order = []*given{&cols[0]}
+	} else {
 		for k := range cols {
 			if cols[k].at < 0 {
 				return errors.New("x comes with other inputs")
@@ -216,22 +282,19 @@ func (in *Inputs) vectors(r *Rows, cols []given, n int) error {
 				return fmt.Errorf("there is no %q, which the model needs", in.columns[j].name)
 			}
 		}
-		for i := range n {
-			r.buf = append(r.buf, `{"x":[`...)
-			for j, c := range order {
-				if j > 0 {
-					r.buf = append(r.buf, ',')
-				}
-				r.buf = append(r.buf, c.cells[i]...)
-			}
-			r.buf = append(r.buf, "]}"...)
-			r.end()
-		}
-		return nil
 	}
-	for _, x := range cols[0].cells {
-		r.buf = append(append(append(r.buf, `{"x":[`...), x...), "]}"...)
-		r.end()
+	for range n {
+		r.buf = append(r.buf, `{"x":[`...)
+		for j, c := range order {
+			if j > 0 {
+				r.buf = append(r.buf, ',')
+			}
+			r.buf = c.next(r.buf)
+		}
+		r.buf = append(r.buf, "]}"...)
+		if err := r.end(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

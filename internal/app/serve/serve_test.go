@@ -55,7 +55,7 @@ func TestRows(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, v := range q.Values {
+		for _, v := range all(&q.Rows) {
 			got = append(got, string(v))
 		}
 		if !slices.Equal(got, c.want) {
@@ -78,7 +78,7 @@ func TestRows(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, v := range q.Values {
+		for _, v := range all(&q.Rows) {
 			got = append(got, string(v))
 		}
 		if !slices.Equal(got, c.want) {
@@ -88,9 +88,19 @@ func TestRows(t *testing.T) {
 	for _, body := range []string{`{"inputs":{"x":[1],"w":[1]}}`, `{"inputs":{"w":[1]}}`, `{"instances":[1]}`, `{"dataframe_records":[{"w":1}]}`, `{"inputs":1}`, `[]`, ``} {
 		var q Invocation
 		if err := q.Read(named, []byte(body), 10); err == nil {
-			t.Errorf("%s is understood as %q", body, q.Values)
+			t.Errorf("%s is understood as %q", body, all(&q.Rows))
 		}
 	}
+}
+
+// all returns the rows of all batches.
+func all(r *Rows) (list [][]byte) {
+	for batch := range r.Batches() {
+		for _, row := range batch {
+			list = append(list, slices.Clone(row))
+		}
+	}
+	return list
 }
 
 // TestBinary: binary tensors of each datatype are what they are in JSON.
@@ -107,8 +117,11 @@ func TestBinary(t *testing.T) {
 		"BYTES": {[]byte("\x01\x00\x00\x00\"\x00\x00\x00\x00"), `"\""|""`},
 	} {
 		cells, err := unpack(datatype, c.data, 2, 1, true)
-		if err != nil || string(cells[0])+"|"+string(cells[1]) != c.want {
-			t.Errorf("%s: %q, %v; want %s", datatype, cells, err, c.want)
+		if err != nil {
+			t.Fatalf("%s: %v", datatype, err)
+		}
+		if got := string(cells.next(append(cells.next(nil), '|'))); got != c.want {
+			t.Errorf("%s: %s, want %s", datatype, got, c.want)
 		}
 		for n := range c.data {
 			if _, err := unpack(datatype, c.data[:n], 2, 1, true); err == nil {
@@ -142,12 +155,14 @@ func FuzzInfer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
 		for _, m := range ms {
 			if err := infer.Read(m, body, header, 50); err == nil {
-				for _, v := range infer.Values {
+				rows := all(&infer.Rows)
+				for _, v := range rows {
 					if header < 0 && !json.Valid(v) {
 						t.Fatalf("%q: the row %q is no JSON", body, v)
 					}
 				}
-				out, n := infer.Append(nil, m, predictions(m, len(infer.Values)))
+				infer.Add(m, predictions(m, len(rows)))
+				out, n := infer.Append(nil, m)
 				if n < 0 {
 					n = len(out)
 				}
@@ -156,12 +171,14 @@ func FuzzInfer(f *testing.F) {
 				}
 			}
 			if err := call.Read(m, body, 50); err == nil {
-				for _, v := range call.Values {
+				rows := all(&call.Rows)
+				for _, v := range rows {
 					if !json.Valid(v) {
 						t.Fatalf("%q: the row %q is no JSON", body, v)
 					}
 				}
-				if out := call.Append(nil, m, predictions(m, len(call.Values))); !json.Valid(out) {
+				call.Add(m, predictions(m, len(rows)))
+				if out := call.Append(nil); !json.Valid(out) {
 					t.Fatalf("%q: the answer %q is no JSON", body, out)
 				}
 			}

@@ -111,12 +111,11 @@ type Host struct {
 	// OnWrite is called before each write of the host.
 	OnWrite func(b []byte) *Fault
 
-	mu       sync.Mutex
-	dead     bool
-	away     time.Time // nothing reaches it, or leaves it, before
-	conns    map[*conn]bool
-	onDead   func()
-	received int64
+	mu     sync.Mutex
+	dead   bool
+	away   time.Time // nothing reaches it, or leaves it, before
+	conns  map[*conn]bool
+	onDead func()
 }
 
 // Host returns a new host.

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+)
+
+// A run that fails on its first record, or is killed before it, binds nobody: the run
+// with corrected settings takes over the checkpoint directory and the name of the
+// model, begins with that record, and ends as if it had been the first. Meanwhile the
+// name does not count as a model.
+func TestCorrectedAfterNothing(t *testing.T) {
+	c := newCluster(t)
+	brokers := strings.Join(c.brokers, ",")
+	topic, other, models := c.name(), c.name(), c.name()
+	file := moons(t, "train.libsvm", 600, 0)
+	c.run("produce", file, "--topic", topic, "--partitions", "2", "-q")
+	empty := filepath.Join(t.TempDir(), "empty")
+	write(t, empty, "")
+	c.run("produce", empty, "--codec", "libsvm", "--topic", other, "--partitions", "1", "-q")
+	dir := t.TempDir()
+	args := func(name string, more ...string) []string {
+		return append([]string{"train", "--brokers", brokers, "--model-topic", models, "--model-name", name, "--checkpoint", filepath.Join(dir, name), "--warmup", "100", "--tune=off", "-q"}, more...)
+	}
+	good := []string{"--topics", topic, "--codec", "libsvm", "--learner", "pegasos", "--merge", "ordered", "--until-end", "--seed", "3"}
+	must(t, args("plain", good...)...)
+	want := newest(t, filepath.Join(dir, "plain"))
+
+	killed := func(name string) {
+		p := process(t, args(name, "--topics", other, "--learner", "perceptron")...)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			_ = p.Wait()
+			close(done)
+		}()
+		if !waitCheckpoints(t, filepath.Join(dir, name), 1, done) {
+			t.Error("the run has ended without a checkpoint")
+		}
+		_ = p.Process.Kill()
+		<-done
+	}
+	for name, first := range map[string]func(name string){
+		"codec": func(name string) {
+			code, _, errText := streamsvm(t.Context(), args(name, "--topics", topic, "--codec", "msgpack", "--labels", "pm1", "--learner", "perceptron", "--scale", "unit")...)
+			if cli.Code(code) != cli.Data {
+				t.Errorf("%s: exit code %d, %s", name, code, errText)
+			}
+		},
+		"killed": killed,
+		"events": func(name string) { // what it looks for is not found
+			code, _, errText := streamsvm(t.Context(), args(name, "--topics", topic, "--events", "auto", "--label", "y", "--until-end")...)
+			if code == 0 {
+				t.Errorf("%s: exit code 0, %s", name, errText)
+			}
+		},
+	} {
+		first(name)
+		out := filepath.Join(t.TempDir(), "m.json")
+		c.run("model", "export", "--model-topic", models, "--format", "json", "--out", out)
+		if list := c.run("model", "list", "--model-topic", models); !strings.Contains(list, "pegasos") {
+			t.Errorf("%s: model list says %s", name, list)
+		}
+		must(t, args(name, good...)...)
+		s := newest(t, filepath.Join(dir, name))
+		if s.StateHash != want.StateHash || s.ModelVersion == 0 {
+			t.Errorf("%s: state %s version %d, want %s", name, s.StateHash, s.ModelVersion, want.StateHash)
+		}
+		// What has been learned binds.
+		code, _, errText := streamsvm(t.Context(), args(name, append(good, "--learner", "perceptron")...)...)
+		if cli.Code(code) != cli.Config {
+			t.Errorf("%s: another learner: exit code %d, %s", name, code, errText)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		c.run("model", "list", "--model-topic", models, "--model-name", name)
+		models = c.name()
+		must(t, args("plain"+name, good...)...)
+	}
+}
+
+// A first run that begins at the latest record and fails on it leaves the position:
+// the corrected one begins there, whatever has come since.
+func TestCorrectedBeginsWhereTheFirstDid(t *testing.T) {
+	c := newCluster(t)
+	topic, dir := c.name(), filepath.Join(t.TempDir(), "state")
+	c.run("produce", moons(t, "a.libsvm", 50, 0), "--topic", topic, "--partitions", "1", "-q")
+	args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--checkpoint", dir, "--start", "latest", "--learner", "pegasos", "--tune=off", "-q"}
+	p := process(t, append(args, "--codec", "msgpack", "--labels", "pm1")...)
+	p.Stderr = nil
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = p.Wait()
+		close(done)
+	}()
+	waitCheckpoints(t, dir, 1, done)
+	c.run("produce", moons(t, "b.libsvm", 200, 50), "--topic", topic, "-q")
+	<-done
+	if code := p.ProcessState.ExitCode(); code != int(cli.Data) {
+		t.Errorf("exit code %d", code)
+	}
+	must(t, append(args, "--codec", "libsvm", "--until-end")...)
+	if s := newest(t, dir); s.Meta["consumed"] != "200" {
+		t.Errorf("%s records consumed, want the 200 since the first run began", s.Meta["consumed"])
+	}
+}
+
+// A missing or damaged EPOCH is said to be that, and --replace-model goes on from the
+// checkpoints.
+func TestEpochLost(t *testing.T) {
+	c := newCluster(t)
+	topic, models := c.name(), c.name()
+	c.run("produce", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
+	for what, harm := range map[string]func(string) error{
+		"missing": os.Remove,
+		"damaged": func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+	} {
+		dir := filepath.Join(t.TempDir(), what)
+		args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--checkpoint", dir, "--model-topic", models, "--model-name", what,
+			"--codec", "libsvm", "--learner", "pegasos", "--tune=off", "--until-end", "-q"}
+		must(t, args...)
+		before := newest(t, dir)
+		if err := harm(filepath.Join(dir, "EPOCH")); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errText := streamsvm(t.Context(), args...)
+		if cli.Code(code) != cli.Data || !strings.Contains(errText, filepath.Join(dir, "EPOCH")+" is "+what) || !strings.Contains(errText, "bring it back from a backup; or, if nobody else publishes model "+what+" on topic "+models+", start once with --replace-model") {
+			t.Errorf("%s: exit code %d, %q", what, code, errText)
+		}
+		must(t, append(args, "--replace-model")...)
+		if s := newest(t, dir); s.StateHash != before.StateHash || s.ModelVersion < before.ModelVersion {
+			t.Errorf("%s: state %s version %d, before %s version %d", what, s.StateHash, s.ModelVersion, before.StateHash, before.ModelVersion)
+		}
+		must(t, args...)
+	}
+}
+
+// What a checkpoint was made with is the remedy that the message ends with: given so,
+// the run goes on.
+func TestChangedSettings(t *testing.T) {
+	c := newCluster(t)
+	topic, labels := c.name(), c.name()
+	c.run("produce", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
+	empty := filepath.Join(t.TempDir(), "empty")
+	write(t, empty, "")
+	c.run("produce", empty, "--codec", "libsvm", "--topic", labels, "--partitions", "1", "-q")
+	dir := t.TempDir()
+	for i, p := range []struct{ was, now, remedy string }{
+		{"--learner pegasos", "--learner online", "give --learner pegasos"},
+		{"--learner perceptron --set budget=100", "--learner perceptron --set budget=200", "give --set budget=100"},
+		{"--learner perceptron", "--learner perceptron --set budget=200", "leave --set out"},
+		{"--learner pegasos --seed 3", "--learner pegasos", "give --seed 3"},
+		{"--learner pegasos --scale unit", "--learner pegasos --scale standard", "give --scale unit"},
+		{"--learner pegasos --scale running", "--learner pegasos --scale unit", "give --scale running"},
+		{"--learner pegasos --tune=off", "--learner pegasos --tune=on", "give --tune=off"},
+		{"--learner pegasos --warmup 120", "--learner pegasos --warmup 130", "give --warmup 120"},
+		{"--learner pegasos --class-weight none", "--learner pegasos", "give --class-weight none"},
+		{"--learner pegasos", "--learner pegasos --class-weight none", "give --class-weight auto"},
+		{"--learner pegasos --window 500", "--learner pegasos", "give --window 500"},
+		{"--learner pegasos --hash-dim 64", "--learner pegasos", "give --hash-dim 64"},
+		{"--learner adaptive --task regress", "--learner adaptive --task classify", "give --task regress"},
+		{"--learner pegasos --labels pm1", "--learner pegasos --labels 12", "give --labels="},
+		{"--learner pegasos --join key --labels-topic " + labels + " --join-window 50", "--learner pegasos", "give --join key --labels-topic " + labels + " --join-window 50"},
+		{"--learner pegasos", "--learner pegasos --join key --labels-topic " + labels + " --join-window 50", "leave --join out"},
+	} {
+		state := filepath.Join(dir, strings.Repeat("x", i+1))
+		args := func(more ...string) []string {
+			return append([]string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--codec", "libsvm", "--checkpoint", state, "--until-end", "-q"}, more...)
+		}
+		must(t, args(strings.Fields(p.was)...)...)
+		before := newest(t, state)
+		code, _, errText := streamsvm(t.Context(), args(strings.Fields(p.now)...)...)
+		_, remedy, found := strings.Cut(strings.TrimSuffix(errText, "\n"), ": "+p.remedy)
+		if cli.Code(code) != cli.Config || !found || !strings.HasSuffix(remedy, ", or begin again with another --checkpoint") {
+			t.Errorf("%s, then %s: exit code %d, %q, want the remedy %q", p.was, p.now, code, errText, p.remedy)
+			continue
+		}
+		// The remedy, typed as it is said, in place of what is other.
+		give, ok := strings.CutPrefix(strings.TrimSuffix(p.remedy+remedy, ", or begin again with another --checkpoint"), "give ")
+		if !ok {
+			give = ""
+		}
+		must(t, args(append(strings.Fields(p.was), strings.Fields(give)...)...)...)
+		if s := newest(t, state); s.StateHash != before.StateHash {
+			t.Errorf("%s: the remedy leads to another state", p.was)
+		}
+	}
+	// A model that has been published needs another name, too.
+	_, _, errText := streamsvm(t.Context(), "train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--codec", "libsvm", "--checkpoint", filepath.Join(dir, "x"), "--until-end", "-q", "--learner", "online", "--model-topic", c.name())
+	if !strings.HasSuffix(errText, "or begin again with another --checkpoint, and another --model-name or --replace-model\n") {
+		t.Errorf("with a model topic: %q", errText)
+	}
+}

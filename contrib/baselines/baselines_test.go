@@ -1,0 +1,43 @@
+package baselines
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/contrib/baselines/smo"
+	"github.com/streamsvm/streamsvm/internal/testkit/learnertest"
+)
+
+// Every baseline passes the conformance suite, in every preset.
+func TestConformance(t *testing.T) { learnertest.Conformance(t, specs) }
+
+func TestConformanceOfClasses(t *testing.T) {
+	if os.Getenv("STREAMSVM_LONG") == "" {
+		t.Skip("the wrapper is tested in algos/registry; STREAMSVM_LONG=1 runs it on smo too")
+	}
+	learnertest.Classes(t, []algos.Spec{smo.Spec})
+}
+
+func TestOptions(t *testing.T) { learnertest.Options(t, specs) }
+
+// The learners are registered, last. Without this package, the error for each of
+// them says what is missing.
+func TestRegistered(t *testing.T) {
+	all := registry.All
+	defer func() { registry.All = all }()
+	core := len(all) - len(specs)
+	for i, s := range all {
+		if registry.IsBaseline(s.Name) != (i >= core) || i >= core && s.Name != specs[i-core].Name {
+			t.Errorf("learner %d of %d is %s", i, len(all), s.Name)
+		}
+	}
+	registry.All = all[:core]
+	for _, s := range specs {
+		if _, err := registry.Lookup(s.Name); err == nil || !strings.Contains(err.Error(), "is a baseline, and this program has no baselines") || !strings.Contains(err.Error(), "contrib/baselines") {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package doctor
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/deadletter"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// format is what a record looks like: the name of the codec that may be able to
+// read it, or a description of something that no codec reads.
+type format string
+
+const (
+	formatJSON    format = "json"
+	formatLibSVM  format = "libsvm"
+	formatCSV     format = "csv"
+	formatMsgpack format = "msgpack"
+
+	formatRegistry   format = "Avro or Protobuf framed for a schema registry"
+	formatGzip       format = "gzip"
+	formatZstd       format = "zstd"
+	formatParquet    format = "a Parquet file"
+	formatAvroFile   format = "an Avro container file"
+	formatEmpty      format = "an empty value"
+	formatTombstone  format = "a tombstone (a key without a value)"
+	formatDeadLetter format = "a dead letter of streamsvm"
+	formatModel      format = "a model of streamsvm"
+	formatUnknown    format = "another format"
+)
+
+// magics are the first bytes of formats that begin with fixed ones.
+var magics = []struct {
+	bytes  string
+	format format
+}{{"\x1f\x8b", formatGzip}, {"\x28\xb5\x2f\xfd", formatZstd}, {"PAR1", formatParquet}, {"Obj\x01", formatAvroFile}}
+
+var libsvmLine = regexp.MustCompile(`^([^\s:]+\s+)?(qid:\d+\s+)?\d+:\S+(\s+\d+:\S+)*\s*(#.*)?$`)
+
+// formatOf guesses the format of a record.
+func formatOf(r *stream.Record) format {
+	if _, err := deadletter.Parse(r); err == nil {
+		return formatDeadLetter
+	}
+	for _, h := range r.Headers {
+		if h.Key == "content-type" && strings.HasPrefix(string(h.Value), "application/vnd.streamsvm.") {
+			return formatModel
+		}
+	}
+	if r.Value == nil {
+		return formatTombstone
+	}
+	return formatOfValue(r.Value)
+}
+
+func formatOfValue(v []byte) format {
+	for _, m := range magics {
+		if bytes.HasPrefix(v, []byte(m.bytes)) {
+			return m.format
+		}
+	}
+	text := bytes.TrimSpace(v)
+	switch {
+	case len(text) == 0:
+		return formatEmpty
+	case isMsgpackMap(v):
+		return formatMsgpack
+	case len(v) > 5 && v[0] == 0: // magic byte 0 and four bytes of schema id
+		if v[5] == '{' && utf8.Valid(v[5:]) {
+			return formatJSON // codec json skips the frame
+		}
+		return formatRegistry
+	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
+		return formatUnknown
+	case text[0] == '{':
+		return formatJSON
+	case libsvmLine.Match(text):
+		return formatLibSVM
+	case text[0] != '[' && text[0] != '<' && bytes.ContainsAny(text, separators):
+		return formatCSV
+	}
+	return formatUnknown
+}
+
+// isMsgpackMap reports whether v is one map of MessagePack and nothing else.
+func isMsgpackMap(v []byte) bool {
+	if c := v[0]; c>>4 != 8 && c != 0xde && c != 0xdf {
+		return false
+	}
+	var s codec.MsgpackSplitter
+	n, err := s.Next(v)
+	return err == nil && n == len(v)
+}
+
+// readable reports whether there is a codec for the format.
+func (f format) readable() bool { return slices.Contains(codec.Names(), string(f)) }
+
+// plain shows what the codecs read that need no schema registry.
+const plain = `{"amount":12.5,"country":"DE","label":1} or {"x":[0.5,1.25],"y":1} (json), 0.5,1.25,1 (csv), 1 1:0.5 2:1.25 (libsvm), the map {"x":...,"y":...} (msgpack)`
+
+// remedy says what to do about a format that no codec reads.
+func (d *checks) remedy(f format) string {
+	switch f {
+	case formatRegistry:
+		return "name the schema registry, and which of the two it is: --codec avro --schema-registry http://REGISTRY:8081, or --codec protobuf"
+	case formatGzip, formatZstd:
+		return "send plain values and let the producer compress its batches, which consumers undo by themselves: compression.type=zstd"
+	case formatParquet, formatAvroFile:
+		return "send each row of the file as a record of its own: write the rows as JSON lines or CSV, then use streamsvm produce"
+	case formatDeadLetter:
+		return "read the topic that they come from; to list and repair them: streamsvm dlq list --topics " + cli.Quote(strings.TrimSuffix(d.Topics[0], ".dlq"))
+	case formatModel:
+		return "this is a --model-topic; give the topic of examples with --topics"
+	}
+	return "have the producer write one of these: " + plain
+}
+
+// separators are those that are tried for csv, the most usual first.
+const separators = ",;\t|"
+
+// guessCSV finds out the separator and, unless the settings name it or labels
+// come from elsewhere, the column of the label: the only one with two values, or
+// of two such columns the last or the first. The error asks for it.
+func guessCSV(values []string, o *codec.CSVOptions, needLabel, regress bool) (change map[string]string, err error) {
+	change = map[string]string{}
+	set, columns, best := o.Comma, 0, 0
+	for _, sep := range append([]byte{set}, separators...) {
+		n := map[int]int{}
+		for _, v := range values {
+			n[len(split(v, sep))]++
+		}
+		for _, c := range slices.Sorted(maps.Keys(n)) {
+			// Of separators that split as many rows, the set one is kept; else more columns win.
+			if rows := n[c]; c > 1 && (rows > best || rows == best && c > columns && (o.Comma != set || sep == set)) {
+				o.Comma, columns, best = sep, c, rows
+			}
+		}
+	}
+	if columns > 0 && o.Comma != set {
+		change["csv-separator"] = string(o.Comma)
+	}
+	if o.LabelColumn != "" || !needLabel || columns == 0 {
+		return change, nil
+	}
+	var two []int // columns with two values, from 0 on
+	for k := range columns {
+		seen := map[string]int{}
+		for _, v := range values {
+			if row := split(v, o.Comma); len(row) == columns {
+				seen[row[k]]++
+			}
+		}
+		header := false // a word that comes once
+		for text, n := range seen {
+			header = header || n == 1 && strings.ContainsFunc(text, unicode.IsLetter)
+		}
+		if len(seen) == 2 && !header || len(seen) == 3 && header {
+			two = append(two, k)
+		}
+	}
+	first, last := slices.Contains(two, 0), slices.Contains(two, columns-1)
+	switch {
+	case regress || last && !first:
+		o.LabelColumn = "last"
+	case first && !last:
+		o.LabelColumn = "first"
+	case len(two) == 1:
+		o.LabelColumn = fmt.Sprint(two[0] + 1)
+	case len(two) == 0:
+		return change, fmt.Errorf("none of the %d columns has two values, so none looks like the label", columns)
+	default:
+		return change, fmt.Errorf("the columns %d and %d have two values each: either could be the label", two[0]+1, two[len(two)-1]+1)
+	}
+	change["label-column"] = o.LabelColumn
+	return change, nil
+}
+
+// split returns the fields of a row of csv, nil if it is none.
+func split(row string, sep byte) []string {
+	r := csv.NewReader(strings.NewReader(strings.TrimSpace(row)))
+	r.Comma, r.LazyQuotes = rune(sep), true
+	fields, err := r.Read()
+	if err != nil {
+		return nil
+	}
+	return fields
+}

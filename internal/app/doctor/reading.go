@@ -1,0 +1,334 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// settings are those of train that say how records are read.
+type settings struct {
+	codec   string
+	options codec.Options // for a codec.Discovery
+	task    algos.Task
+	change  map[string]string // flags that differ from the user's
+	notes   []string          // assumptions, for the user to check
+	err     error             // why they could not be worked out
+}
+
+// reading is what comes of reading the sampled records with some settings, as
+// train would.
+type reading struct {
+	settings
+	found    codec.Options  // with labels and schema
+	label    *regexp.Regexp // of JSON: finds the label
+	features int            // the most that a record has
+	labelled int
+	labels   map[string]int // how often each label was read
+	bad      int            // records that cannot be used
+	first    string         // the error of the first of them
+	odd      string         // why the stream cannot begin with its first record
+	lost     string         // a class of which too many records cannot be used
+}
+
+// read reads the records. An error is in the reading.
+func (r *recordReport) read(ctx context.Context, s settings) *reading {
+	out := &reading{settings: s, labels: map[string]int{}}
+	if s.err != nil {
+		return out
+	}
+	out.change, out.notes = maps.Clone(s.change), slices.Clone(s.notes)
+	dec, err := r.discover(ctx, out)
+	if err != nil {
+		out.err = err
+		return out
+	}
+	out.label = labelField(out.options.Label)
+	xs, errs := make([]stream.Vec, len(r.recs)), make([]error, len(r.recs))
+	dims := map[int]int{}
+	for i := range r.recs {
+		rec := &r.recs[i]
+		if rec.Value == nil {
+			continue
+		}
+		var ex stream.Example
+		if errs[i] = stream.DecodeRecord(ctx, dec, nil, rec, &ex); errs[i] != nil {
+			continue
+		}
+		xs[i] = ex.X
+		if slices.ContainsFunc(ex.X.Val, func(v float32) bool { return v >= algos.TooLarge || v <= -algos.TooLarge }) {
+			errs[i] = fmt.Errorf("a feature is not below %g", algos.TooLarge)
+			continue
+		}
+		if ex.Labelled {
+			out.labelled++
+			out.labels[cmp.Or(ex.Class, strconv.FormatFloat(ex.Y, 'g', -1, 64))]++
+		}
+		if !ex.X.Sparse() {
+			dims[len(ex.X.Val)]++
+		}
+		out.features = max(out.features, ex.X.Dim())
+	}
+	// Dense vectors must all have as many features as the first one.
+	common := 0
+	for n, k := range dims {
+		if k > dims[common] || k == dims[common] && n < common {
+			common = n
+		}
+	}
+	begun := map[stream.Partition]bool{}
+	classes := map[string][2]int{} // records that cannot be used, and all
+	for i := range r.recs {
+		rec := &r.recs[i]
+		if rec.Value == nil {
+			continue
+		}
+		if p := (stream.Partition{Topic: rec.Topic, ID: rec.Partition}); errs[i] == nil && !xs[i].Sparse() {
+			if n := len(xs[i].Val); n != common {
+				errs[i] = fmt.Errorf("%d features, where most records have %d", n, common)
+				if r.fresh && !begun[p] && out.odd == "" {
+					out.odd = stream.At(rec, errs[i]).Error() + "; a stream has as many as its first record"
+				}
+			}
+			begun[p] = true
+		}
+		label := out.labelText(rec.Value)
+		n := classes[label]
+		n[1]++
+		if errs[i] != nil {
+			n[0]++
+			if out.bad++; out.bad == 1 {
+				out.first = stream.At(rec, errs[i]).Error()
+			}
+		}
+		classes[label] = n
+	}
+	if names, err := codec.ParseClasses(out.found.Labels); err == nil && s.task != algos.Regress {
+		for _, name := range names {
+			if n := classes[fmt.Sprint(name)]; n[0]*5 > n[1] {
+				out.lost = fmt.Sprint(name)
+			}
+		}
+	}
+	return out
+}
+
+// discover lets a codec.Discovery find out labels and fields, and returns the
+// codec for them.
+func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec, error) {
+	s := &out.settings
+	s.options.Task, s.options.Unlabelled = string(s.task), r.Labels != ""
+	look := func() (*codec.Discovery, error) {
+		d, err := codec.NewDiscovery(s.codec, s.options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range r.recs {
+			if r.recs[i].Value == nil {
+				continue
+			}
+			if _, err := d.LookRecord(ctx, &r.recs[i]); err != nil {
+				return nil, err
+			}
+		}
+		for i := range r.labels {
+			d.LookLabel(r.labels[i].Value)
+		}
+		out.found, err = d.Decide()
+		return d, err
+	}
+	d, err := look()
+	if err != nil && d != nil && s.options.Label == "" && s.codec != "csv" && d.Events() {
+		if field := d.LabelField(); field != "" {
+			s.options.Label, s.change["label"] = field, field
+			s.notes = append(s.notes, "the label seems to be the field "+field)
+			d, err = look()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.options.Labels == codec.Auto && r.Format.Labels != codec.Auto && out.found.Labels != "" {
+		s.change["labels"] = out.found.Labels
+		s.notes = append(s.notes, "the labels are "+out.found.Labels)
+	}
+	if len(r.labels) > 0 && s.task != algos.Regress {
+		if err := r.checkLabels(out.found.Labels); err != nil {
+			return nil, err
+		}
+	}
+	return d.Codec(out.found)
+}
+
+// checkLabels checks that the topic of labels holds labels, and those that the
+// setting names.
+func (r *recordReport) checkLabels(setting string) error {
+	d, err := codec.NewDiscovery("json", codec.Options{Labels: codec.Auto})
+	if err != nil {
+		return err
+	}
+	for i := range r.labels {
+		d.LookLabel(r.labels[i].Value)
+	}
+	found, err := d.Decide()
+	if err != nil {
+		return err
+	}
+	if found.Labels == "" {
+		return fmt.Errorf("no record of topic %s holds a label: write them as {\"y\":1}, with \"id\" where the record has no key, or alone", r.Labels)
+	}
+	want, err1 := codec.ParseClasses(cmp.Or(setting, "pm1"))
+	have, err2 := codec.ParseClasses(found.Labels)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	without := func(all, some []any) bool {
+		return slices.ContainsFunc(some, func(label any) bool { return !slices.Contains(all, label) })
+	}
+	if len(want) == 2 && without(want, have) && without(have, want) { // a few strange labels are no reason
+		return fmt.Errorf("the labels of topic %s are %s, not those of --labels %s", r.Labels, found.Labels, cmp.Or(setting, "pm1"))
+	}
+	return nil
+}
+
+// labelField finds the field of the label in JSON that may be malformed. The
+// path is empty where the label has one of the usual names.
+func labelField(path string) *regexp.Regexp {
+	name := "(?:y|label|target|class|outcome)"
+	if path != "" {
+		name = regexp.QuoteMeta(path[strings.LastIndex(path, ".")+1:])
+	}
+	return regexp.MustCompile(`"` + name + `"\s*:\s*("[^"]*"|[^\s,}\]]+)`)
+}
+
+// labelText returns the label of a record as far as it can be found without the
+// codec, which may refuse the record; "" if it cannot be found.
+func (out *reading) labelText(value []byte) (text string) {
+	switch out.codec {
+	case "json":
+		if m := out.label.FindSubmatch(value); m != nil {
+			text = strings.Trim(string(m[1]), `"`)
+		}
+	case "libsvm":
+		text, _, _ = strings.Cut(strings.TrimSpace(string(value)), " ")
+	case "csv":
+		row := split(string(value), out.options.CSV.Comma)
+		switch column := out.options.CSV.LabelColumn; {
+		case len(row) == 0:
+		case column == "first":
+			text = row[0]
+		case column == "last":
+			text = row[len(row)-1]
+		default:
+			if k, err := strconv.Atoi(column); err == nil && k >= 1 && k <= len(row) {
+				text = row[k-1]
+			}
+		}
+	}
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return fmt.Sprint(v)
+	}
+	return text
+}
+
+// usable reports whether train would learn from the records: nearly all can be
+// read, they have labels, and no class loses many records.
+func (out *reading) usable(r *recordReport) bool {
+	return out.err == nil && few(out.bad, r.live) && out.odd == "" && out.lost == "" && (out.labelled > 0 || r.Labels != "") && !out.oneClass(r) &&
+		(out.task == r.Learner.Task || len(out.labels) > 10) // so few numbers are classes
+}
+
+// oneClass reports whether there are enough records to say that there is only
+// one class.
+func (out *reading) oneClass(r *recordReport) bool {
+	return out.task != algos.Regress && r.Labels == "" && len(out.labels) == 1 && r.whole && out.labelled >= 50
+}
+
+// problem says why the reading is not usable.
+func (out *reading) problem(r *recordReport) string {
+	switch {
+	case out.err != nil:
+		return out.err.Error()
+	case out.bad == r.live:
+		return fmt.Sprintf("none of the first %d can be read as %s: %s", out.bad, out.codec, out.first)
+	case out.odd != "":
+		return "the numbers of features differ: " + out.odd
+	case out.lost != "" && few(out.bad, r.live):
+		return fmt.Sprintf("%d of the first %d cannot be read as %s, and they are too many of the class %s to be left out: %s", out.bad, len(r.recs), out.codec, out.lost, out.first)
+	case out.bad > 0:
+		return fmt.Sprintf("%d of the first %d cannot be read as %s: %s", out.bad, len(r.recs), out.codec, out.first)
+	case out.labelled == 0:
+		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs))
+	}
+	return "all labels are the same, so there is nothing to tell apart"
+}
+
+// advice says what to do about it.
+func (out *reading) advice(r *recordReport) string {
+	switch {
+	case out.err != nil && out.codec == "csv":
+		return "run doctor again with --label-column and the one that it is; a quantity needs --task regress too"
+	case out.err != nil && strings.Contains(out.err.Error(), " --"):
+		return "" // the error names the flag
+	case out.err == nil && out.bad == 0 && out.labelled == 0:
+		return "put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
+	case out.err == nil && out.bad == 0:
+		return "send records of both classes, in no particular order; if those of the other class have no label, give them one"
+	case out.err == nil && 2*out.bad < r.live:
+		return "have the producer write these records as the others, with a number in place of a feature that is missing, such as 0 or the mean"
+	}
+	return "records that can be learned from look like " + plain
+}
+
+// report reports settings that work, and how the user's do.
+func (r *recordReport) report(out, asSet *reading) {
+	const subject = "records"
+	if out.bad > 0 && !r.Tolerant {
+		out.change["tolerance"] = "data"
+		if r.DeadLetters == "" {
+			out.change["dlq"] = ".dlq"
+		}
+		out.notes = append(out.notes, fmt.Sprintf("%d of %d records then become dead letters: %s", out.bad, r.live, out.first))
+	}
+	switch {
+	case len(out.change) > 0:
+		text := asSet.problem(r)
+		if asSet.usable(r) && asSet.bad == 0 {
+			text = strings.Join(out.notes, "; ")
+		}
+		r.fail(cli.Data, subject, text, strings.Join(append([]string{r.Train(out.change)}, out.notes...), "\n"))
+	case out.bad > 0: // tolerated
+		r.warn(subject, out.problem(r), "")
+	default:
+		text := fmt.Sprintf("the first %d can be read as %s", len(r.recs), out.codec)
+		if out.found.Schema != "" {
+			text = fmt.Sprintf("the first %d are events that codec %s reads: %d features, labels %s; schema infer shows them", r.live, out.codec, out.features, out.found.Labels)
+		}
+		if n := r.live - out.labelled; n > 0 && r.Labels == "" {
+			text += fmt.Sprintf("; %d have no label", n)
+		}
+		r.ok(subject, "%s", text)
+	}
+	if len(out.labels) == 1 && out.task != algos.Regress {
+		r.warn(subject, "every label is the same: nothing can be told apart until there is another one", "")
+	}
+}
+
+// shown is the beginning of a value.
+func shown(v string) string {
+	if len(v) > 60 {
+		v = v[:60] + "..."
+	}
+	return strconv.QuoteToASCII(v)
+}

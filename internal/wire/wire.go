@@ -1,0 +1,133 @@
+// Package wire connects package codec with wire formats of events that need a schema
+// to be read, such as Avro. A format registers itself when it is imported, so a
+// program contains only the formats that it imports. Package codec looks up the schema
+// of a record and encodes the features; the format only reads fields into cells.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Schema has the fields of codec.WrittenSchema, which describes them.
+type Schema struct {
+	Type        string
+	Text        string
+	References  []string
+	Descriptors []byte
+	Message     string
+}
+
+// Format is a wire format of events.
+type Format struct {
+	// Name is the name of the codec, such as avro.
+	Name string
+	// Type is the type of its schemas in registries, such as AVRO.
+	Type string
+	// Paths says that the frame of a record holds the path of its message in the
+	// schema.
+	Paths bool
+	// Plan returns a plan for records of a schema. path is the path of the message,
+	// top says which fields are wanted. It is called once per schema.
+	Plan func(s *Schema, path []int, top Level) (Plan, error)
+}
+
+// Plan reads records of one schema. It is safe for concurrent use.
+type Plan interface {
+	// Read reads a record into r.Row, all of whose cells are absent. Cells may refer
+	// to data. Errors are *stream.FieldError.
+	Read(r *Reader, data []byte) error
+}
+
+// The results of Level.Cell for fields without a cell.
+const (
+	Passed   = -1 // known but not used
+	Unlisted = -2 // unknown: to be counted in Row.Unknown
+)
+
+// Level says which fields of one object are wanted.
+type Level interface {
+	// Cell returns the index of the cell for the field called key, or Passed, or
+	// Unlisted.
+	Cell(key string) int
+	// Known reports whether the schema of the events lists the field, or a field
+	// inside it.
+	Known(key string) bool
+	// In returns the level of the object in a field, or nil if nothing in it is
+	// wanted.
+	In(key string) Level
+	// Path returns the path of a field for error messages.
+	Path(key string) string
+}
+
+// Reader receives the cells of one record.
+type Reader struct {
+	Row event.Row
+	// IDCell is the index of the cell with the identifier. A plan sets IDText to its
+	// digits if it is an integer, because a float64 does not hold all of them.
+	IDCell int
+	IDText []byte
+}
+
+// MaxDepth bounds how deep records are read.
+const MaxDepth = 64
+
+var formats = map[string]Format{}
+
+// Register adds a format. It must be called from an init function, and panics if the
+// name is taken.
+func Register(f Format) {
+	if _, ok := formats[f.Name]; ok {
+		panic("wire: format " + f.Name + " is registered twice")
+	}
+	formats[f.Name] = f
+}
+
+// Lookup returns the format called name.
+func Lookup(name string) (Format, bool) {
+	f, ok := formats[name]
+	return f, ok
+}
+
+// Fail returns a *stream.FieldError about a field.
+func Fail(reason stream.Reason, field, format string, args ...any) error {
+	return &stream.FieldError{Stage: stream.StageDecode, Reason: reason, Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// Quoted returns at most 32 bytes of b for an error message.
+func Quoted(b []byte) string {
+	if len(b) > 32 {
+		return strconv.QuoteToASCII(string(b[:29])) + "..."
+	}
+	return strconv.QuoteToASCII(string(b))
+}
+
+// SetText sets a cell to a text, which must be UTF-8.
+func SetText(c *event.Cell, b []byte, field string) error {
+	if !ASCII(b) && !utf8.Valid(b) {
+		return Fail(stream.ReasonSyntax, field, "%s is not UTF-8", Quoted(b))
+	}
+	c.Kind, c.Text = event.Text, b
+	return nil
+}
+
+// ASCII reports whether b is ASCII and has at most 64 bytes.
+func ASCII(b []byte) bool {
+	n := len(b)
+	if n > 64 {
+		return false
+	}
+	if n < 8 {
+		return event.Short(b)&0x8080808080808080 == 0
+	}
+	all := binary.LittleEndian.Uint64(b[n-8:])
+	for i := 8; i < n; i += 8 {
+		all |= binary.LittleEndian.Uint64(b[i-8:])
+	}
+	return all&0x8080808080808080 == 0
+}

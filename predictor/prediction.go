@@ -1,0 +1,171 @@
+package predictor
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/streamsvm/streamsvm/internal/jsonenc"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Prediction is the prediction for one record.
+type Prediction struct {
+	// ID is the identifier in the record, or empty.
+	ID string
+	// Label is the predicted label as the data spells it: a string, a bool or a
+	// float64. For a regression it is the predicted float64.
+	Label any
+	// Value is the label as [Predictor.Predict] returns it: +1 or −1, the number of
+	// the class if there are more than two, or the value of a regression.
+	Value float64
+	// Score is the decision f(x), see [Predictor.Decision]. With more than two
+	// classes it is the score of the predicted one.
+	Score float64
+	// Probability is the probability of the positive one of two labels, from 0 to 1,
+	// or NaN if it is not known; see [Predictor.Probability].
+	Probability float64
+	// Scores and Probabilities have an element per class, by number, if there are
+	// more than two. Probabilities is nil if they are not known.
+	Scores, Probabilities []float64
+	// Contributions lists the largest contributions of features, at most as many as
+	// ScorerOptions.Contributions, and Constant is the constant term. The list is nil
+	// if they are not known.
+	Contributions []Contribution
+	Constant      float64
+
+	// The label in the record, if it has one, as in stream.Example.
+	Labelled bool
+	Y        float64
+	Class    string
+
+	// Model and Version name the model. They are empty and 0 for a model from a
+	// file.
+	Model   string
+	Version uint64
+	// Err says why there is no prediction. It is a *stream.FieldError if the record
+	// is to blame.
+	Err error
+
+	of *records
+}
+
+// AppendText appends the label as text.
+func (p *Prediction) AppendText(b []byte) []byte {
+	if p.of == nil || p.of.texts == nil {
+		return strconv.AppendFloat(b, p.Value, 'g', -1, 64)
+	}
+	return append(b, p.of.texts[p.of.index(p.Value)]...)
+}
+
+// Text returns the label as text, which is empty for a regression, and in JSON.
+func (p *Prediction) Text() (text, inJSON string) {
+	if p.of == nil || p.of.labels == nil {
+		return "", string(jsonenc.AppendNumber(nil, p.Value))
+	}
+	k := p.of.index(p.Value)
+	return p.of.texts[k], p.of.inJSON[k]
+}
+
+// MarshalJSON returns the prediction as the command predict prints it.
+func (p Prediction) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil, nil), nil }
+
+// AppendJSON appends the prediction as the command predict prints it: an object, with
+// the topic, partition and offset of at if that is not nil.
+func (p *Prediction) AppendJSON(b []byte, at *stream.Record) []byte {
+	b = append(b, '{')
+	text := func(key, s string) {
+		if s != "" {
+			b = jsonenc.AppendString(jsonenc.AppendKey(b, key), s)
+		}
+	}
+	text("id", p.ID)
+	if at != nil {
+		text("topic", at.Topic)
+		b = strconv.AppendInt(jsonenc.AppendKey(b, "partition"), int64(at.Partition), 10)
+		b = strconv.AppendInt(jsonenc.AppendKey(b, "offset"), at.Offset, 10)
+	}
+	if p.Err == nil {
+		b = p.AppendFields(b)
+		if p.Labelled && p.Class != "" {
+			text("y", p.Class)
+		} else if p.Labelled {
+			b = p.appendLabel(jsonenc.AppendKey(b, "y"), p.Y)
+		}
+	}
+	text("model", p.Model)
+	if p.Version != 0 {
+		b = strconv.AppendUint(jsonenc.AppendKey(b, "version"), p.Version, 10)
+	}
+	if p.Err != nil {
+		text("error", p.Err.Error())
+	}
+	return append(b, '}')
+}
+
+// AppendFields appends the predicted fields of AppendJSON, from decision on, to an
+// object that has been begun.
+func (p *Prediction) AppendFields(b []byte) []byte {
+	b = jsonenc.AppendNumber(jsonenc.AppendKey(b, "decision"), p.Score)
+	if p.of != nil && len(p.of.labels) == 2 {
+		b = jsonenc.AppendNumber(jsonenc.AppendKey(b, "probability"), p.Probability)
+	}
+	b = p.appendLabel(jsonenc.AppendKey(b, "label"), p.Value)
+	if p.Scores != nil {
+		b = p.appendScores(jsonenc.AppendKey(b, "scores"), p.Scores)
+		b = p.appendScores(jsonenc.AppendKey(b, "probabilities"), p.Probabilities)
+	}
+	if p.of != nil && p.of.contributions > 0 {
+		b = p.appendContributions(jsonenc.AppendKey(b, "contributions"))
+	}
+	return b
+}
+
+func (p *Prediction) appendLabel(b []byte, y float64) []byte {
+	if p.of == nil || p.of.labels == nil {
+		return jsonenc.AppendNumber(b, y)
+	}
+	return append(b, p.of.inJSON[p.of.index(y)]...)
+}
+
+// appendScores appends an object with the scores or probabilities of the classes by
+// name, or null if they are not known.
+func (p *Prediction) appendScores(b []byte, scores []float64) []byte {
+	if scores == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '{')
+	for k, v := range scores {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = append(jsonenc.AppendString(b, p.of.texts[k]), ':')
+		b = jsonenc.AppendNumber(b, v)
+	}
+	return append(b, '}')
+}
+
+// appendContributions appends an array of contributions and a field with the constant
+// term, or null if they are not known.
+func (p *Prediction) appendContributions(b []byte) []byte {
+	if p.Contributions == nil {
+		return append(b, "null"...)
+	}
+	names, _ := p.of.features() // newRecords has read the schema
+	b = append(b, '[')
+	for i, c := range p.Contributions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name := "feature " + strconv.Itoa(c.Feature+1)
+		if c.Feature < len(names) {
+			name = names[c.Feature]
+		}
+		b = jsonenc.AppendString(append(b, `{"feature":`...), name)
+		b = append(jsonenc.AppendNumber(append(b, `,"value":`...), c.Value), '}')
+	}
+	b = append(b, ']')
+	return jsonenc.AppendNumber(jsonenc.AppendKey(b, "constant"), p.Constant)
+}
+
+// unknown stands for a probability that is not known.
+var unknown = math.NaN()

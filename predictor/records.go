@@ -1,0 +1,204 @@
+package predictor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
+)
+
+// records knows how to read records for one model, and the names of its labels.
+type records struct {
+	sig codec.Signature // of the model
+	dec codec.Codec
+	// json reads JSON objects. It is the same as dec if the codec is json.
+	json codec.Codec
+	// either says that records that begin with { are tried as JSON first.
+	either bool
+	// missing, if not nil, says that the program lacks the codec of the model: only
+	// JSON objects can be read.
+	missing error
+
+	labels []any    // for −1 and +1, or by class number; nil for a regression
+	texts  []string // the labels as text
+	inJSON []string // the labels in JSON
+
+	contributions int                      // of a prediction
+	features      func() ([]string, error) // the names of features, once they are asked for
+	inputs        func() (codec.Inputs, error)
+}
+
+// RecordsError says that no records can be read for a model: their description is
+// incomplete or contradictory, or the codec is unknown.
+type RecordsError struct{ Err error }
+
+func (e *RecordsError) Error() string { return "records of the model: " + e.Err.Error() }
+
+func (e *RecordsError) Unwrap() error { return e.Err }
+
+// newRecords returns the records of p. If they are read as those of last, it reuses
+// the codecs, so that their statistics of fields continue across versions.
+func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error) {
+	r := &records{sig: p.Signature(), contributions: o.Contributions}
+	sig, features := r.sig, r.sig.Features()
+	sig.MaxFeatures = max(codec.DefaultMaxFeatures, sig.MaxFeatures)
+	if o.Columns != nil && (features != nil || sig.Schema != "") {
+		// Columns are matched by name. The label may be absent.
+		if !slices.Contains(o.Columns, sig.CSV.LabelColumn) {
+			sig.CSV.LabelColumn = ""
+		}
+		sig.CSV.DropColumns = nil
+	}
+	if o.Adapt != nil {
+		if err := o.Adapt(&sig); err != nil {
+			return nil, err
+		}
+	}
+	name := cmp.Or(sig.Codec, "json")
+	opts := codec.Options{Task: string(p.Task()), Labels: sig.Labels, MaxFeatures: sig.MaxFeatures, Schema: sig.Schema}
+	err := r.open(name, opts, &sig, features, o)
+	if err != nil {
+		return nil, &RecordsError{err}
+	}
+	if last != nil && sig.Schema != "" && sameCodec(last.dec, r.dec) && sameCodec(last.json, r.json) {
+		r.dec, r.json = last.dec, last.json
+	}
+	if err := r.name(p, sig.Labels); err != nil {
+		return nil, &RecordsError{err}
+	}
+	r.features = sync.OnceValues(func() ([]string, error) {
+		if r.sig.Schema != "" {
+			return codec.SchemaFeatures(r.sig.Schema)
+		}
+		return features, nil
+	})
+	r.inputs = sync.OnceValues(r.sig.Inputs)
+	return r, nil
+}
+
+// open creates the codecs.
+func (r *records) open(name string, opts codec.Options, sig *codec.Signature, features []string, o *ScorerOptions) (err error) {
+	inJSON := opts
+	schematic := codec.Schematic(name)
+	if schematic {
+		opts.Schemas, opts.Written = o.Schemas, o.Written
+	}
+	if name == "csv" {
+		opts.CSV = sig.CSV
+		if sig.Schema == "" {
+			opts.CSV.Dim = sig.Length()
+		}
+		if o.Columns != nil {
+			opts.CSV.Columns, opts.CSV.Features = o.Columns, features
+		}
+	}
+	r.dec, err = codec.New(name, opts)
+	if errors.Is(err, codec.ErrNotRegistered) {
+		name, r.missing = "json", err
+		r.dec, err = codec.New(name, inJSON)
+	}
+	if err != nil {
+		return err
+	}
+	if r.json = r.dec; name != "json" {
+		r.json, err = codec.New("json", inJSON)
+	}
+	r.either = schematic || !o.Strict && (name == "libsvm" || name == "csv")
+	return err
+}
+
+// name sets the labels and their texts.
+func (r *records) name(p *Predictor, labels string) (err error) {
+	if p.Task() == algos.Regress {
+		return nil
+	}
+	if r.labels, err = codec.ParseClasses(labels); err != nil {
+		return err
+	}
+	if n := p.Classes(); n > 2 && r.sig.Labels == "" { // the classes have numbers only
+		r.labels = r.labels[:0]
+		for k := range n {
+			r.labels = append(r.labels, float64(k))
+		}
+	}
+	for _, v := range r.labels {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		text, ok := v.(string)
+		if !ok {
+			text = string(b)
+		}
+		r.inJSON, r.texts = append(r.inJSON, string(b)), append(r.texts, text)
+	}
+	return nil
+}
+
+// sameCodec reports whether two codecs read records alike.
+func sameCodec(a, b codec.Codec) bool {
+	return reflect.DeepEqual(codec.SignatureOf(a), codec.SignatureOf(b))
+}
+
+// decode reads a record, as JSON if inJSON is set, and checks the length of a dense
+// vector.
+func (r *records) decode(ctx context.Context, a *stream.Arena, rec *stream.Record, inJSON bool, ex *stream.Example) error {
+	dec := r.dec
+	switch {
+	case inJSON:
+		dec = r.json
+	case r.missing != nil && (len(rec.Value) == 0 || rec.Value[0] != '{'):
+		return &stream.FieldError{Stage: stream.StageDecode, Reason: stream.ReasonSchema, Err: r.missing}
+	case r.either && len(rec.Value) > 0 && rec.Value[0] == '{':
+		err := r.json.DecodeIn(a, rec.Value, ex)
+		if err == nil {
+			return r.sig.Check(ex.X)
+		}
+		if !codec.Schematic(r.dec.Name()) { // whose records may begin with any byte
+			return err
+		}
+	}
+	if err := stream.DecodeRecord(ctx, dec, a, rec, ex); err != nil {
+		return err
+	}
+	return r.sig.Check(ex.X)
+}
+
+// index returns the position of the label y in labels.
+func (r *records) index(y float64) int {
+	switch {
+	case len(r.labels) > 2:
+		return int(y)
+	case y > 0:
+		return 1
+	}
+	return 0
+}
+
+// row encodes a record that is given as a map, in JSON.
+func (r *records) row(fields map[string]any) ([]byte, error) {
+	in, err := r.inputs()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := fields["x"]; ok || in.Events || len(in.Fields) == 0 {
+		return json.Marshal(fields)
+	}
+	x := make([]any, len(in.Fields))
+	for i, f := range in.Fields {
+		v, ok := fields[f.Name]
+		if !ok {
+			return nil, &stream.FieldError{Stage: stream.StageFeature, Reason: stream.ReasonMissing, Field: f.Name, Err: fmt.Errorf("there is no %q, which the model needs", f.Name)}
+		}
+		x[i] = v
+	}
+	return json.Marshal(map[string]any{"x": x})
+}
