@@ -69,8 +69,6 @@ DEFECTS = [
     ("limit-in-float64", "a feature of 1e18 passes admission, and ends training",
      [("internal/engine/admit.go", "func below(val []float32, limit float32) bool {", "func below(val []float32, most float32) bool {\n\tlimit := math.Nextafter32(most, 2*most)"),
       ("internal/engine/admit.go", "float32(a) >= algos.TooLarge || e.cfg", "a >= algos.TooLarge || e.cfg")]),
-    ("failed-batch-passed-over", "a member of a group commits positions though its predictions could not be written",
-     [("stream/kafkaio/session.go", "if failed != nil {", "if failed != nil && len(recs) == 0 {")]),
 ]
 
 

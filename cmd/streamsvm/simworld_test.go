@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -125,10 +124,16 @@ func (w *simWorld) startBroker() {
 // restart stops the broker, as SIGKILL does if it is to be killed, and starts it after
 // a while.
 func (w *simWorld) restart(kill bool, after time.Duration) {
-	w.broker.Close()
+	// What a killed broker leaves is what there is while it runs.
+	left := w.dir
 	if kill {
-		_ = os.Remove(filepath.Join(w.dir, "closed"))
+		left += "-"
+		if err := os.CopyFS(left, os.DirFS(w.dir)); err != nil {
+			panic(err)
+		}
 	}
+	w.broker.Close()
+	w.dir = left
 	time.Sleep(after)
 	w.startBroker()
 	w.logf("the broker is back")

@@ -124,8 +124,8 @@ type Store struct {
 	warned bool
 }
 
-// lock is a mutex that is held while brokers answer. A sync.Mutex would do, but for
-// simulations: virtual time stands still while a goroutine waits for one.
+// lock is a mutex for which one can wait within a context: a Save holds it for as long
+// as brokers do not answer.
 type lock chan struct{}
 
 func (l lock) Lock()   { l <- struct{}{} }
@@ -149,7 +149,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{mu: make(lock, 1), opt: o, log: cmp.Or(o.Log, slog.Default()), pack: pack, limit: maxPacked, next: stream.Offsets{}, held: contents{topic: o.Topic, name: o.Name, keep: true}}
+	s := &Store{opt: o, log: cmp.Or(o.Log, slog.Default()), pack: pack, limit: maxPacked, next: stream.Offsets{}, mu: make(lock, 1), held: contents{topic: o.Topic, name: o.Name, keep: true}}
 	s.read = s.readTopic
 	if err := s.open(ctx); err != nil {
 		return nil, err
@@ -377,12 +377,17 @@ func (s *Store) look(ctx context.Context) error {
 }
 
 // Check returns an error that is checkpoint.ErrFenced if somebody else has
-// claimed the state since Claim. It takes 10 s at most.
+// claimed the state since Claim. It waits for a Save under way, and then takes 10 s at
+// most.
 func (s *Store) Check(ctx context.Context) error {
+	select {
+	case s.mu <- struct{}{}:
+		defer s.mu.Unlock()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, checkFor)
 	defer cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.own.epoch == 0 {
 		return checkpoint.ErrNotClaimed
 	}

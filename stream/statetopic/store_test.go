@@ -582,6 +582,13 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 		if _, err := s.Claim(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		s.mu.Lock() // as a Save that waits does
+		busy, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := s.Check(busy); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("during a Save: %v", err)
+		}
+		s.mu.Unlock()
 		b.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
