@@ -721,7 +721,7 @@ class Soak:
         self.args, self.tmp = args, tmp
         self.exe = os.path.join(tmp, "streamsvm")
         subprocess.run(["go", "build", "-o", self.exe, "./cmd/streamsvm"], cwd=ROOT, check=True)
-        self.learners = [line.split()[0] for line in sh(self.exe, "learners").splitlines()[1:]]
+        self.learners = [learner["name"] for learner in json.loads(sh(self.exe, "learners", "--json"))]
         # Random features and cross-validation on a scale at which a life gets somewhere.
         self.small, self.semi = {}, set()
         for name in self.learners:
