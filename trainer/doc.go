@@ -4,7 +4,7 @@
 //
 // [Run] is the service that streamsvm train is: give it a [Job]. [Fit] learns
 // from examples in memory. Both take the same [Options], of which the zero
-// value is a good one: it learns with scs, scales the features, and tunes what
+// value is a good one: it learns with adaptive, scales the features, and tunes what
 // is left open on the first examples.
 //
 // What is learned is a function of the options and the sequence of records

@@ -22,7 +22,7 @@ import (
 // Options say what is learned, and how: all that a state depends on besides
 // the stream. A state goes on only under the options that it began with.
 type Options struct {
-	// Learner is the registered name of the learner; empty is scs. One of your
+	// Learner is the registered name of the learner; empty is adaptive. One of your
 	// own comes in by [registry.Register].
 	Learner string
 	// Preset is a preset of the learner; empty is "default".
