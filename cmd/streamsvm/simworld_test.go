@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -116,9 +117,31 @@ func (w *simWorld) startBroker() {
 	if err != nil {
 		panic(fmt.Sprintf("the broker does not start: %v", err))
 	}
+	b.Cluster().ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().KeepControl()
+		return simEpochs(req.(*kmsg.OffsetForLeaderEpochRequest)), nil, true
+	})
 	w.mu.Lock()
 	w.broker = b
 	w.mu.Unlock()
+}
+
+// simEpochs answers that no leader epoch asked about has ended, since no log is ever cut
+// off here. While nothing has been written since a leader moved, kfake answers that it
+// does not know the epoch before, as Kafka does not, and the client starts over.
+func simEpochs(req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+	for _, t := range req.Topics {
+		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+			rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, math.MaxInt64
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
 }
 
 // restart stops the broker, as SIGKILL does if it is to be killed, and starts it after
@@ -165,7 +188,16 @@ func (w *simWorld) createTopics() {
 // produce writes the stream, all at once or, where it is live, over some time.
 func (w *simWorld) produce(took time.Duration) {
 	recs := w.plan.stream()
+	// A client that gets no producer id, because the broker is down, never gets one.
 	c := w.client()
+	for {
+		if _, _, err := c.ProducerID(context.Background()); err == nil {
+			break
+		}
+		c.Close()
+		time.Sleep(time.Second)
+		c = w.client()
+	}
 	defer c.Close()
 	r := rand.New(rand.NewPCG(w.plan.Seed, 5))
 	for len(recs) > 0 {
