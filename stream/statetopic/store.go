@@ -238,7 +238,26 @@ func (s *Store) survey(ctx context.Context) error {
 
 // Share returns what the Store writes with, so that a Publisher can write with it
 // too.
-func (s *Store) Share() kafkaio.TakeWriter { return s.t }
+func (s *Store) Share() kafkaio.TakeWriter { return shared{s.t, s} }
+
+// shared is the writer of a Store, in the hands of a Publisher.
+type shared struct {
+	kafkaio.TakeWriter
+	s *Store
+}
+
+// Take takes the id again, after a failure, and fails if somebody else has claimed the
+// state in the meantime. The Publisher reads the claims on its model only, and whoever
+// has claimed the state may not have come to claim that yet. The Store would go on
+// saving: it reads the claims only where it takes the id itself.
+func (w shared) Take(ctx context.Context) error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if err := w.TakeWriter.Take(ctx); err != nil || w.s.own.epoch == 0 {
+		return err
+	}
+	return w.s.look(ctx)
+}
 
 // Join makes SaveAndPublish possible with a Publisher that writes with what Share
 // has returned.
@@ -461,6 +480,9 @@ func (s *Store) save(ctx context.Context, snap *checkpoint.Snapshot, others []st
 	defer s.mu.Unlock()
 	if s.own.epoch == 0 {
 		return "", checkpoint.ErrNotClaimed
+	}
+	if s.held.claim != s.own { // seen when a Publisher took the id
+		return "", s.fenced(s.own.epoch)
 	}
 	s.seq++ // a number is used once, even if it is not known whether it is there
 	h := &snap.Header

@@ -486,6 +486,27 @@ func joined(t *testing.T, o Options, models string) (*Store, *modeltopic.Publish
 	return s, p, d
 }
 
+// Somebody else claims the state while a Publisher is about to claim its model, and has
+// not claimed the model yet: the Publisher does not take the id back.
+func TestFencedBeforeTheModel(t *testing.T) {
+	brokers := kafkatest.Brokers(t)
+	o := options(brokers, kafkatest.Name(t, brokers))
+	models := kafkatest.Name(t, brokers)
+	o.ID = modeltopic.TransactionalID(models, o.Name)
+	a := claimed(t, o)
+	p, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: o.Name, MaxRecordBytes: o.MaxRecordBytes, Writer: a.Share()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed(t, o)
+	if err := p.Claim(t.Context(), a.ID(), a.Epoch()); !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("the claim on the model says %v", err)
+	}
+	if _, err := a.Save(t.Context(), snapshot(1, 5000)); !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("Save says %v", err)
+	}
+}
+
 func version(s *Store, n uint64) *stream.Update {
 	payload := bytes.Repeat([]byte{byte(n)}, 3000)
 	return &stream.Update{Kind: stream.Full, Model: "m", Learner: "l", Version: n, Epoch: s.Epoch(), Created: time.UnixMilli(int64(n)), Hash: xxhash.Sum64(payload), Payload: payload}
