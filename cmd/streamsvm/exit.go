@@ -22,7 +22,6 @@ func exitCode(err error) cli.Code {
 	var one *stream.OneLabelError
 	var snapshot *checkpoint.Error
 	var epoch *checkpoint.EpochError
-	var fenced *modeltopic.FencedError
 	var promote *modeltopic.PromoteError
 	var expect *modeltopic.ExpectError
 	var session *kafkaio.SessionError
@@ -35,7 +34,7 @@ func exitCode(err error) cli.Code {
 		return cli.Data
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.As(err, &expect), errors.As(err, &session):
 		return cli.Temporary
-	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced), errors.As(err, &fenced):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced):
 		return cli.Fenced
 	case errors.As(err, &state), errors.As(err, &size):
 		return cli.Config

@@ -7,12 +7,12 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // PromoterOptions of NewPromoter.
@@ -22,9 +22,8 @@ type PromoterOptions struct {
 	Topic string
 	// Model is the name of the model.
 	Model string
-	// MaxRecordBytes, MaxModelBytes and MaxDown are as in PublisherOptions.
+	// MaxRecordBytes and MaxDown are as in PublisherOptions.
 	MaxRecordBytes int
-	MaxModelBytes  int64
 	MaxDown        time.Duration
 	// SigningKey, if not nil, signs what is promoted. TrustedKeys are those of
 	// which an update must have a signature, or one of SigningKey's, to be signed
@@ -70,7 +69,7 @@ func (e *PromoteError) Error() string { return "kafka: " + e.Name + " " + e.Why 
 type Promoter struct {
 	opt        PromoterOptions
 	partitions int
-	aliases    map[string]*mover
+	aliases    map[string]*aliasWriter
 }
 
 var _ stream.Promoter = (*Promoter)(nil)
@@ -80,16 +79,15 @@ func NewPromoter(ctx context.Context, o PromoterOptions) (*Promoter, error) {
 	if err := errors.Join(CheckModel(o.Model), checkKeys(o.SigningKey, o.TrustedKeys)); err != nil {
 		return nil, err
 	}
-	if o.Topic == "" || o.MaxRecordBytes < 0 || o.MaxModelBytes < 0 {
+	if o.Topic == "" || o.MaxRecordBytes < 0 {
 		return nil, errors.New("kafka promoter: no topic given, or a negative limit")
 	}
 	o.MaxRecordBytes = cmp.Or(o.MaxRecordBytes, 900<<10)
-	o.MaxModelBytes = cmp.Or(o.MaxModelBytes, 1<<30)
-	found, err := kafkaio.Partitions(ctx, o.Config, []string{o.Topic}, appear, o.MaxDown)
+	n, err := topiclog.Partitions(ctx, o.Config, o.Topic, o.MaxDown)
 	if err != nil {
 		return nil, err
 	}
-	return &Promoter{opt: o, partitions: len(found), aliases: map[string]*mover{}}, nil
+	return &Promoter{opt: o, partitions: n, aliases: map[string]*aliasWriter{}}, nil
 }
 
 // Promote implements stream.Promoter. What the alias stood for before is found
@@ -102,239 +100,212 @@ func (p *Promoter) Promote(ctx context.Context, alias string, u *stream.Update, 
 	case len(why.By) > maxReason || len(why.Reason) > maxReason:
 		return fmt.Errorf("kafka: a reason, or a name of who promotes, of more than %d bytes", maxReason)
 	}
-	m, err := p.look(ctx, alias)
+	w, err := p.scan(ctx, alias)
 	if err != nil {
 		return err
 	}
-	return m.promote(ctx, u, why)
+	return w.promote(ctx, u, why)
 }
 
 // Rollback makes alias stand for what it stood for before, which it returns, and
 // keeps what it stands for now as the version before: rolling back twice undoes
 // the first.
 func (p *Promoter) Rollback(ctx context.Context, alias string, why stream.Promotion) (*stream.Update, error) {
-	m, err := p.look(ctx, alias)
+	w, err := p.scan(ctx, alias)
 	if err != nil {
 		return nil, err
 	}
-	old := &m.before
-	if old.a.cur == nil {
-		return nil, &PromoteError{old.a.model, "is not in the topic: there is nothing to go back to"}
+	old := &w.before
+	if old.cur == nil {
+		return nil, &PromoteError{old.model, "is not in the topic: there is nothing to go back to"}
 	}
-	if p.opt.SigningKey != nil && !m.trusts(old) {
-		return nil, &PromoteError{old.a.model, fmt.Sprintf("is version %d without a trusted signature, so it is not signed again; promote a version by its number", old.a.cur.Version)}
+	if p.opt.SigningKey != nil && !w.trusts(old) {
+		return nil, &PromoteError{old.model, fmt.Sprintf("is version %d without a trusted signature, so it is not signed again; promote a version by its number", old.cur.Version)}
 	}
-	u := *old.a.cur
+	u := *old.cur
 	u.Model = p.opt.Model
-	return &u, m.promote(ctx, &u, why)
+	return &u, w.promote(ctx, &u, why)
 }
 
 // Held returns what alias stands for and what it stood for before, under the
 // names that they have in the topic; nil is nothing.
 func (p *Promoter) Held(ctx context.Context, alias string) (now, before *stream.Update, err error) {
-	m, err := p.look(ctx, alias)
+	w, err := p.scan(ctx, alias)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.now.a.cur, m.before.a.cur, nil
+	return w.now.cur, w.before.cur, nil
 }
 
-// Undo undoes what another Promoter of the alias has begun and not ended: if it has
-// died, those that read the topic up to its end wait for it no longer. If it lives it
-// begins again.
+// Undo aborts a promotion that another Promoter of the alias has begun and not
+// committed. If that one has died, readers of the topic no longer wait for it; if it
+// lives, it promotes again.
 func (p *Promoter) Undo(ctx context.Context, alias string) error {
-	m, err := p.mover(alias)
+	w, err := p.writer(alias)
 	if err != nil {
 		return err
 	}
-	return m.t.Take(ctx)
+	return w.log.Writer.Take(ctx)
 }
 
-// look looks at what the topic holds of an alias.
-func (p *Promoter) look(ctx context.Context, alias string) (*mover, error) {
-	m, err := p.mover(alias)
+// scan reads what the topic holds of an alias.
+func (p *Promoter) scan(ctx context.Context, alias string) (*aliasWriter, error) {
+	w, err := p.writer(alias)
 	if err != nil {
 		return nil, err
 	}
-	return m, m.survey(ctx)
+	return w, w.log.Scan(ctx)
 }
 
-func (p *Promoter) mover(alias string) (*mover, error) {
-	m := p.aliases[alias]
-	if m == nil {
-		if err := CheckAlias(alias); err != nil {
-			return nil, err
-		}
-		if err := checkName(BeforeName(p.opt.Model, alias)); err != nil {
-			return nil, err
-		}
-		name := AliasName(p.opt.Model, alias)
-		t, err := kafkaio.NewTransactor(kafkaio.TransactorOptions{
-			Config: p.opt.Config, ID: TransactionalID(p.opt.Topic, name), MaxDown: p.opt.MaxDown, BatchBytes: p.opt.MaxRecordBytes,
-		})
-		if err != nil {
-			return nil, err
-		}
-		m = &mover{opt: &p.opt, t: t, close: t.Close, next: stream.Offsets{}, now: p.bank(name), before: p.bank(name + before)}
-		m.read = m.readTopic
-		p.aliases[alias] = m
+func (p *Promoter) writer(alias string) (*aliasWriter, error) {
+	if w := p.aliases[alias]; w != nil {
+		return w, nil
 	}
-	return m, nil
+	name, last := AliasName(p.opt.Model, alias), BeforeName(p.opt.Model, alias)
+	if err := cmp.Or(CheckAlias(alias), checkName(last)); err != nil {
+		return nil, err
+	}
+	t, err := topiclog.NewWriter(kafkaio.TransactorOptions{
+		Config: p.opt.Config, ID: TransactionalID(p.opt.Topic, name), MaxDown: p.opt.MaxDown, BatchBytes: p.opt.MaxRecordBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &aliasWriter{opt: &p.opt, now: p.slot(name), before: p.slot(last)}
+	w.log = topiclog.Log{Topics: []string{p.opt.Topic}, Name: "alias " + name, Writer: t, Fold: func(r *stream.Record) bool {
+		return w.now.fold(r) || w.before.fold(r)
+	}}
+	p.aliases[alias] = w
+	return w, nil
 }
 
-func (p *Promoter) bank(name string) bank {
-	return bank{
-		a: assembler{model: name, limit: uint64(p.opt.MaxModelBytes)},
-		out: Publisher{
-			opt: PublisherOptions{
-				Topic: p.opt.Topic, Model: name, MaxRecordBytes: p.opt.MaxRecordBytes, MaxModelBytes: p.opt.MaxModelBytes, DeltaRing: DefaultDeltaRing,
-			},
-			partition: modelPartition(name, p.partitions),
-		},
+func (p *Promoter) slot(name string) slot {
+	return slot{
+		assembler: assembler{model: name, limit: maxPayload},
+		enc:       newEncoder(p.opt.Topic, name, p.partitions, p.opt.MaxRecordBytes),
 	}
 }
 
 // Close gives up what the Promoter holds.
 func (p *Promoter) Close() error {
 	var errs []error
-	for _, m := range p.aliases {
-		errs = append(errs, m.close())
+	for _, w := range p.aliases {
+		errs = append(errs, w.log.Writer.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// mover writes one alias.
-type mover struct {
+// aliasWriter writes one alias. Its log has no claim: whoever promotes takes the
+// transactional id and goes on from the epochs that it finds.
+type aliasWriter struct {
 	opt         *PromoterOptions
-	t           kafkaio.TakeWriter
-	close       func() error
-	read        func(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error)
-	next        stream.Offsets // up to which the topic has been read
-	now, before bank
+	log         topiclog.Log
+	now, before slot
 }
 
-// bank is one of the two names that an alias has in the topic.
-type bank struct {
-	a   assembler
-	out Publisher // makes its records
+// slot is one of the two names that an alias has in the topic.
+type slot struct {
+	assembler
+	enc encoder
 }
 
-// take takes note of a record of the topic.
-func (b *bank) take(r *stream.Record) {
-	if r.Value == nil || !bytes.HasPrefix(r.Key, []byte(b.a.model+"/")) {
-		return
+// fold takes a record of the topic into account. Subscribers drop what is of no use, and
+// so does this.
+func (s *slot) fold(r *stream.Record) bool {
+	if !bytes.HasPrefix(r.Key, []byte(s.model+"/")) {
+		return false
 	}
-	if e, err := decodeEnvelope(r.Value, b.a.limit); err == nil && e.Model == b.a.model && e.Kind == stream.Full {
-		b.out.fulls = max(b.out.fulls, e.chunks)
-	}
-	_, _ = b.a.add(r) // subscribers drop what is of no use
+	_, _ = s.add(r)
+	return true
 }
 
-// records returns the records of u under the bank's name.
-func (b *bank) records(u *stream.Update, epoch uint64, about about, key ed25519.PrivateKey) ([]stream.Record, error) {
-	moved := *u
-	moved.Model, moved.Epoch = b.a.model, epoch
-	b.out.own.Epoch, b.out.opt.SigningKey = epoch, key
-	recs, err := b.out.records(&moved, about.headers()...)
+// put returns the records that put u into a slot.
+func (w *aliasWriter) put(s *slot, u *stream.Update, epoch uint64, about about, key ed25519.PrivateKey) ([]stream.Record, error) {
+	renamed := *u
+	renamed.Model, renamed.Epoch = s.model, epoch
+	s.enc.key = key
+	recs, err := s.enc.update(&renamed, about.headers()...)
+	if err != nil {
+		return nil, err
+	}
 	for i := range recs {
 		recs[i].Time = about.at
 	}
-	return recs, err
-}
-
-func (m *mover) readTopic(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
-	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
-		Config: m.opt.Config, Topics: []string{m.opt.Topic}, Offsets: from, TopicWait: appear, MaxDown: m.opt.MaxDown, UntilEnd: !m.t.Held(),
-	}, take)
-	return ends, err
-}
-
-// survey looks at what has been added to the topic.
-func (m *mover) survey(ctx context.Context) error {
-	next, err := m.read(ctx, m.next, func(r *stream.Record) {
-		m.now.take(r)
-		m.before.take(r)
-	})
-	if err == nil {
-		m.next = maps.Clone(next)
-	}
-	return err
+	return w.log.Replace(recs, s.enc.replaced()...), nil
 }
 
 // epoch counts the promotions so far.
-func (m *mover) epoch() uint64 { return max(m.now.a.epoch, m.before.a.epoch) }
+func (w *aliasWriter) epoch() uint64 { return max(w.now.epoch, w.before.epoch) }
 
 // holds reports whether the alias stands for u.
-func (m *mover) holds(u *stream.Update) bool {
-	cur := m.now.a.cur
+func (w *aliasWriter) holds(u *stream.Update) bool {
+	cur := w.now.cur
 	return cur != nil && cur.Version == u.Version && cur.Hash == u.Hash && bytes.Equal(cur.Payload, u.Payload)
 }
 
-// trusts reports whether what a bank holds is signed by a trusted key or the own
+// trusts reports whether what a slot holds is signed by a trusted key or the own
 // one.
-func (m *mover) trusts(b *bank) bool {
-	keys := slices.Clone(m.opt.TrustedKeys)
-	if m.opt.SigningKey != nil {
-		keys = append(keys, m.opt.SigningKey.Public().(ed25519.PublicKey))
+func (w *aliasWriter) trusts(s *slot) bool {
+	keys := slices.Clone(w.opt.TrustedKeys)
+	if w.opt.SigningKey != nil {
+		keys = append(keys, w.opt.SigningKey.Public().(ed25519.PublicKey))
 	}
-	e := envelope{Update: *b.a.cur, size: uint64(len(b.a.cur.Payload))}
-	return e.verify(b.a.cur.Payload, b.a.about.signature, keys) == nil
+	e := envelope{Update: *s.cur, size: uint64(len(s.cur.Payload))}
+	return e.verify(s.cur.Payload, s.about.signature, keys) == nil
 }
 
 // errMoved says that somebody else has promoted meanwhile.
 var errMoved = errors.New("the alias has been moved")
 
-// promote makes the alias stand for u. The topic has just been looked at.
-func (m *mover) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
+// promote makes the alias stand for u. The topic has just been scanned.
+func (w *aliasWriter) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
 	for {
-		cur, had := m.now.a.cur, uint64(0)
+		cur, had := w.now.cur, uint64(0)
 		if cur != nil {
 			had = cur.Version
 		}
-		if m.holds(u) && (m.opt.SigningKey == nil || m.trusts(&m.now)) {
+		again := w.holds(u) // it is only to be signed
+		if again && (w.opt.SigningKey == nil || w.trusts(&w.now)) {
 			return nil
 		}
-		if want := m.opt.Expect; want != nil && *want != had {
-			return &ExpectError{Name: m.now.a.model, Has: had, Want: *want}
+		if want := w.opt.Expect; want != nil && *want != had {
+			return &ExpectError{Name: w.now.model, Has: had, Want: *want}
 		}
-		if cur != nil && m.now.a.about.signature != "" && m.opt.SigningKey == nil {
-			return &PromoteError{m.now.a.model, fmt.Sprintf("is signed, with key %s: subscribers that trust keys would refuse what is promoted without a signing key", signedBy(m.now.a.about.signature))}
+		if cur != nil && w.now.about.signature != "" && w.opt.SigningKey == nil {
+			return &PromoteError{w.now.model, fmt.Sprintf("is signed, with key %s: subscribers that trust keys would refuse what is promoted without a signing key", signedBy(w.now.about.signature))}
 		}
-		epoch := m.epoch()
+		epoch := w.epoch()
 		if epoch+1 == 0 {
-			return &PromoteError{m.now.a.model, "has an epoch that cannot grow any more"}
+			return &PromoteError{w.now.model, "has an epoch that cannot grow any more"}
 		}
-		if why.Previous = had; m.holds(u) { // it is only signed
-			why.Previous = m.now.a.about.promotion.Previous
+		if why.Previous = had; again {
+			why.Previous = w.now.about.promotion.Previous
 		}
-		recs, err := m.now.records(u, epoch+1, about{promotion: why, at: time.Now().Truncate(time.Millisecond)}, m.opt.SigningKey)
-		if err == nil && cur != nil && !m.holds(u) {
-			key := m.opt.SigningKey
-			if key != nil && !m.trusts(&m.now) {
+		recs, err := w.put(&w.now, u, epoch+1, about{promotion: why, at: time.Now().Truncate(time.Millisecond)}, w.opt.SigningKey)
+		if err == nil && cur != nil && !again {
+			key := w.opt.SigningKey
+			if key != nil && !w.trusts(&w.now) {
 				key = nil // whoever has written it
 			}
 			var old []stream.Record
-			old, err = m.before.records(cur, epoch+1, m.now.a.about, key)
+			old, err = w.put(&w.before, cur, epoch+1, w.now.about, key)
 			recs = append(recs, old...)
 		}
 		if err != nil {
 			return err
 		}
-		err = kafkaio.Once(ctx, m.t, func(ctx context.Context) (bool, error) {
-			if err := m.survey(ctx); err != nil {
-				return false, err
-			}
+		err = topiclog.Append(ctx, topiclog.Entry{Log: &w.log, Records: recs, Check: func() (bool, error) {
 			switch {
-			case m.epoch() == epoch:
+			case w.epoch() == epoch:
 				return false, nil
-			case m.holds(u):
+			case w.holds(u):
 				return true, nil
 			}
 			return false, errMoved
-		}, recs...)
+		}})
 		if !errors.Is(err, errMoved) {
-			if err == nil && m.t.Held() {
-				_ = m.survey(ctx) // it is there, whatever the error: now it can be read
+			if err == nil && w.log.Writer.Held() {
+				_ = w.log.Scan(ctx) // it is there, whatever the error: now it can be read
 			}
 			return err
 		}

@@ -291,7 +291,7 @@ func TestRollbackFollowed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return !slices.ContainsFunc(c.Models[0].Updates, func(u HeldUpdate) bool { return u.Version <= 2 })
+			return !slices.ContainsFunc(c.Models[0].Updates, func(u RetainedUpdate) bool { return u.Version <= 2 })
 		}
 		for end := time.Now().Add(2 * time.Minute); !gone(); time.Sleep(time.Second) {
 			if time.Now().After(end) {

@@ -135,22 +135,17 @@ func TestUntrusted(t *testing.T) {
 		t.Errorf("without trusted keys: %v", err)
 	}
 	// A claim of a huge epoch, which nobody signs, cannot shut out what comes.
-	claim := (&Publisher{opt: PublisherOptions{Model: "m"}}).mustClaim(t, Claim{Epoch: 1 << 60, Owner: "x", At: time.Now()})
+	enc := newEncoder("t", "m", 1, 0)
+	claim, err := enc.claim(Claim{Epoch: 1 << 60, Owner: "x", At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if done, err := feed(trusting("m", pub), append([]stream.Record{claim}, first...)...); !done || err != nil {
 		t.Errorf("after a foreign claim: %v", err)
 	}
 }
 
 func keyTo(seed byte) ed25519.PublicKey { _, pub := keyOf(seed); return pub }
-
-func (p *Publisher) mustClaim(t *testing.T, c Claim) stream.Record {
-	t.Helper()
-	r, err := p.claimRecord(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // A subscriber that trusts keys stays on what it has, counts and says what it
 // refuses, and tells those that wait for a first model.

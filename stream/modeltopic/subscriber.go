@@ -28,9 +28,6 @@ type SubscriberOptions struct {
 	// TrustedKeys, if there are any, are those of which an update must have the
 	// signature of one. Others are dropped.
 	TrustedKeys []ed25519.PublicKey
-	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
-	// be held while updates are put together.
-	MaxModelBytes int64
 	// TopicWait is how long a topic that does not exist is waited for before
 	// that is an error, and then how long a model is in a topic that holds no
 	// complete one; 0 not at all, negative forever. While it waits it logs what
@@ -74,14 +71,11 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 			return nil, err
 		}
 	}
-	if o.Topic == "" || o.MaxModelBytes < 0 {
-		return nil, errors.New("kafka subscriber: no topic given, or a negative limit")
+	if o.Topic == "" {
+		return nil, errors.New("kafka subscriber: no topic given")
 	}
 	if err := checkKeys(nil, o.TrustedKeys); err != nil {
 		return nil, err
-	}
-	if o.MaxModelBytes == 0 {
-		o.MaxModelBytes = 1 << 30
 	}
 	so := kafkaio.SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: kafkaio.OutOfRangeEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
 	src, err := kafkaio.NewSource(ctx, so)
@@ -89,7 +83,7 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 		return nil, err
 	}
 	return &Subscriber{
-		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: uint64(o.MaxModelBytes), deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
+		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: maxPayload, deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
 		none: &waiting{topic: o.Topic, model: o.Model, alias: o.Alias, wait: o.TopicWait, log: logOf(o.Config)},
 	}, nil
 }
@@ -146,7 +140,7 @@ func (s *Subscriber) Behind() (n int64) {
 func (s *Subscriber) take(r *stream.Record) {
 	done, err := s.a.add(r)
 	if err != nil || s.none != nil {
-		e := peek(r.Value)
+		e, _ := peek(r.Value)
 		if s.none != nil {
 			s.none.saw(r, e)
 		}

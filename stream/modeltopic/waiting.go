@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/remind"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
@@ -33,16 +32,6 @@ type NoModelError struct {
 
 func (e *NoModelError) Error() string {
 	return fmt.Sprintf("kafka: %s, and no complete model has come in %v", e.Holds, e.Waited)
-}
-
-// peek returns what a record says of itself, be it right or not; nil if it is
-// not of a model.
-func peek(value []byte) *envelope {
-	e := new(envelope)
-	if value == nil || state.Decode(value, e.fields) != nil || e.Model == "" || len(e.Model) > maxName {
-		return nil
-	}
-	return e
 }
 
 // waiting is what a topic has shown as long as there is no model.

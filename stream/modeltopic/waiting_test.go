@@ -160,7 +160,11 @@ func peekOf(t *testing.T, e *envelope) *envelope {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return peek(value)
+	e, err = peek(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // A model that comes in time is delivered, and later records of no use do not
