@@ -163,14 +163,14 @@ func (r *run) champions(ctx context.Context) error {
 	if r.Gate == "" || r.Models.Alias == "" {
 		return nil
 	}
-	p, err := modeltopic.NewPromoter(ctx, modeltopic.PromoterOptions{
-		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
+	p, err := modeltopic.NewAliasWriter(ctx, modeltopic.AliasOptions{
+		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, Alias: r.Models.Alias, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
 	})
 	if err != nil {
 		return err
 	}
 	r.closers = append(r.closers, p.Close)
-	if err := p.Undo(ctx, r.Models.Alias); err != nil {
+	if err := p.Undo(ctx); err != nil {
 		return err
 	}
 	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias, Meta: r.meta(engine.MetaGate)}

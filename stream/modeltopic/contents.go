@@ -128,7 +128,7 @@ type RetainedUpdate struct {
 // kafkaio.NewSource and of reading; what is wrong with records is part of the result.
 func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	if o.Model != "" {
-		if err := checkName(o.Model); err != nil {
+		if err := CheckName(o.Model); err != nil {
 			return nil, err
 		}
 	}

@@ -150,8 +150,9 @@ func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
 
 const maxName = 200
 
-// checkName refuses names that would be ambiguous in a record's key.
-func checkName(model string) error {
+// CheckName returns why no model or alias can have the name, nil if one can: some would
+// be ambiguous in a record's key.
+func CheckName(model string) error {
 	if model == "" || len(model) > maxName || strings.ContainsAny(model, "/\x00\n") {
 		return fmt.Errorf("kafka: model name %q is empty, longer than %d bytes, or has a slash or control character", model, maxName)
 	}

@@ -37,9 +37,6 @@ type SubscriberOptions struct {
 	MaxDown time.Duration
 }
 
-// CheckName returns why no model or alias can have the name, nil if one can.
-func CheckName(model string) error { return checkName(model) }
-
 // Subscriber follows a model on its topic. It implements stream.Subscriber and
 // is used by one goroutine at a time.
 //
@@ -67,7 +64,7 @@ var _ stream.Subscriber = (*Subscriber)(nil)
 // kafkaio.NewSource.
 func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
 	if o.Model != "" {
-		if err := checkName(o.Model); err != nil {
+		if err := CheckName(o.Model); err != nil {
 			return nil, err
 		}
 	}
@@ -97,14 +94,14 @@ const settle = time.Second
 // no update at all within TopicWait it fails with a *NoModelError.
 func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	for {
-		if s.fresh && s.Behind() == 0 {
+		if s.fresh && s.behind() == 0 {
 			return s.deliver(), nil
 		}
 		fctx, cancel := ctx, context.CancelFunc(func() {})
 		if s.fresh {
 			fctx, cancel = context.WithTimeout(ctx, settle)
 		} else if s.none != nil {
-			look, err := s.none.look(time.Now(), s.Behind() == 0)
+			look, err := s.none.look(time.Now(), s.behind() == 0)
 			if err != nil {
 				return nil, err
 			}
@@ -127,10 +124,10 @@ func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	}
 }
 
-// Behind returns how many records there are between what has been read and the
+// behind returns how many records there are between what has been read and the
 // end of the topic, as last reported by a broker: 0 is all of it. It may be
 // called from any goroutine.
-func (s *Subscriber) Behind() (n int64) {
+func (s *Subscriber) behind() (n int64) {
 	for _, lag := range s.src.Lag() {
 		n += lag
 	}

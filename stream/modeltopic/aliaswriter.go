@@ -15,13 +15,13 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// PromoterOptions of NewPromoter.
-type PromoterOptions struct {
+// AliasOptions of NewAliasWriter.
+type AliasOptions struct {
 	kafkaio.Config
 	// Topic is the model topic, which must exist.
 	Topic string
-	// Model is the name of the model.
-	Model string
+	// Model and Alias are the names of the model and of the alias.
+	Model, Alias string
 	// MaxRecordBytes and MaxDown are as in PublisherOptions.
 	MaxRecordBytes int
 	MaxDown        time.Duration
@@ -30,8 +30,8 @@ type PromoterOptions struct {
 	// again under another name.
 	SigningKey  ed25519.PrivateKey
 	TrustedKeys []ed25519.PublicKey
-	// Expect, if not nil, is the version for which an alias must stand if
-	// something else is to be promoted to it; 0 is none.
+	// Expect, if not nil, is the version for which the alias must stand if
+	// something else is to be promoted; 0 is none.
 	Expect *uint64
 }
 
@@ -59,149 +59,100 @@ type PromoteError struct {
 
 func (e *PromoteError) Error() string { return "kafka: " + e.Name + " " + e.Why }
 
-// Promoter gives versions of one model aliases. It implements stream.Promoter
-// and is used by one goroutine at a time.
+// AliasWriter makes one alias of a model stand for versions of it. It implements
+// stream.Promoter and is used by one goroutine at a time.
 //
-// What an alias stands for and what it stood for before are written in one
-// transaction, under a transactional id that all Promoters of the alias share.
-// Of two that promote at once the later wins, and keeps the other's as the
-// version before.
-type Promoter struct {
-	opt        PromoterOptions
-	partitions int
-	aliases    map[string]*aliasWriter
+// What the alias stands for and what it stood for before are written in one
+// transaction. There is no claim: whoever promotes takes the transactional id, and goes
+// on from the epochs in the topic. Of two that promote at once the later wins, and keeps
+// the other's version as the one before.
+type AliasWriter struct {
+	opt         AliasOptions
+	log         topiclog.Log
+	now, before slot
 }
 
-var _ stream.Promoter = (*Promoter)(nil)
+var _ stream.Promoter = (*AliasWriter)(nil)
 
-// NewPromoter looks for the topic.
-func NewPromoter(ctx context.Context, o PromoterOptions) (*Promoter, error) {
-	if err := errors.Join(CheckModel(o.Model), checkKeys(o.SigningKey, o.TrustedKeys)); err != nil {
+// NewAliasWriter looks for the topic, and writes nothing.
+func NewAliasWriter(ctx context.Context, o AliasOptions) (*AliasWriter, error) {
+	name := AliasName(o.Model, o.Alias)
+	if err := errors.Join(CheckModel(o.Model), CheckAlias(o.Alias), CheckName(name+before), checkKeys(o.SigningKey, o.TrustedKeys)); err != nil {
 		return nil, err
 	}
 	if o.Topic == "" || o.MaxRecordBytes < 0 {
-		return nil, errors.New("kafka promoter: no topic given, or a negative limit")
+		return nil, errors.New("kafka alias: no topic given, or a negative limit")
 	}
 	o.MaxRecordBytes = cmp.Or(o.MaxRecordBytes, 900<<10)
-	n, err := topiclog.Partitions(ctx, o.Config, o.Topic, o.MaxDown)
+	partitions, err := topiclog.Partitions(ctx, o.Config, o.Topic, o.MaxDown)
 	if err != nil {
 		return nil, err
 	}
-	return &Promoter{opt: o, partitions: n, aliases: map[string]*aliasWriter{}}, nil
+	t, err := topiclog.NewWriter(kafkaio.TransactorOptions{
+		Config: o.Config, ID: TransactionalID(o.Topic, name), MaxDown: o.MaxDown, BatchBytes: o.MaxRecordBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	slotOf := func(name string) slot {
+		return slot{assembler{model: name, limit: maxPayload}, newEncoder(o.Topic, name, partitions, o.MaxRecordBytes)}
+	}
+	w := &AliasWriter{opt: o, now: slotOf(name), before: slotOf(name + before)}
+	w.log = topiclog.Log{Topics: []string{o.Topic}, Name: "alias " + name, Writer: t, Fold: func(r *stream.Record) bool {
+		return w.now.fold(r) || w.before.fold(r)
+	}}
+	return w, nil
 }
 
 // Promote implements stream.Promoter. What the alias stood for before is found
 // in the topic: why.Previous does not count. It fails with an *ExpectError if
-// the alias does not stand for what PromoterOptions say.
-func (p *Promoter) Promote(ctx context.Context, alias string, u *stream.Update, why stream.Promotion) error {
+// the alias does not stand for what AliasOptions say.
+func (w *AliasWriter) Promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
 	switch {
-	case u.Model != p.opt.Model || u.Kind != stream.Full:
-		return fmt.Errorf("kafka: a %s of model %q given to the promoter of %q, which takes fulls", u.Kind, u.Model, p.opt.Model)
+	case u.Model != w.opt.Model || u.Kind != stream.Full:
+		return fmt.Errorf("kafka: a %s of model %q given to the promoter of %q, which takes fulls", u.Kind, u.Model, w.opt.Model)
 	case len(why.By) > maxReason || len(why.Reason) > maxReason:
 		return fmt.Errorf("kafka: a reason, or a name of who promotes, of more than %d bytes", maxReason)
 	}
-	w, err := p.scan(ctx, alias)
-	if err != nil {
+	if err := w.log.Scan(ctx); err != nil {
 		return err
 	}
 	return w.promote(ctx, u, why)
 }
 
-// Rollback makes alias stand for what it stood for before, which it returns, and
+// Rollback makes the alias stand for what it stood for before, which it returns, and
 // keeps what it stands for now as the version before: rolling back twice undoes
 // the first.
-func (p *Promoter) Rollback(ctx context.Context, alias string, why stream.Promotion) (*stream.Update, error) {
-	w, err := p.scan(ctx, alias)
-	if err != nil {
+func (w *AliasWriter) Rollback(ctx context.Context, why stream.Promotion) (*stream.Update, error) {
+	if err := w.log.Scan(ctx); err != nil {
 		return nil, err
 	}
 	old := &w.before
 	if old.cur == nil {
 		return nil, &PromoteError{old.model, "is not in the topic: there is nothing to go back to"}
 	}
-	if p.opt.SigningKey != nil && !w.trusts(old) {
+	if w.opt.SigningKey != nil && !w.trusts(old) {
 		return nil, &PromoteError{old.model, fmt.Sprintf("is version %d without a trusted signature, so it is not signed again; promote a version by its number", old.cur.Version)}
 	}
 	u := *old.cur
-	u.Model = p.opt.Model
+	u.Model = w.opt.Model
 	return &u, w.promote(ctx, &u, why)
 }
 
-// Held returns what alias stands for and what it stood for before, under the
+// Held returns what the alias stands for and what it stood for before, under the
 // names that they have in the topic; nil is nothing.
-func (p *Promoter) Held(ctx context.Context, alias string) (now, before *stream.Update, err error) {
-	w, err := p.scan(ctx, alias)
-	if err != nil {
-		return nil, nil, err
-	}
-	return w.now.cur, w.before.cur, nil
+func (w *AliasWriter) Held(ctx context.Context) (now, before *stream.Update, err error) {
+	err = w.log.Scan(ctx)
+	return w.now.cur, w.before.cur, err
 }
 
-// Undo aborts a promotion that another Promoter of the alias has begun and not
+// Undo aborts a promotion that another writer of the alias has begun and not
 // committed. If that one has died, readers of the topic no longer wait for it; if it
 // lives, it promotes again.
-func (p *Promoter) Undo(ctx context.Context, alias string) error {
-	w, err := p.writer(alias)
-	if err != nil {
-		return err
-	}
-	return w.log.Writer.Take(ctx)
-}
+func (w *AliasWriter) Undo(ctx context.Context) error { return w.log.Writer.Take(ctx) }
 
-// scan reads what the topic holds of an alias.
-func (p *Promoter) scan(ctx context.Context, alias string) (*aliasWriter, error) {
-	w, err := p.writer(alias)
-	if err != nil {
-		return nil, err
-	}
-	return w, w.log.Scan(ctx)
-}
-
-func (p *Promoter) writer(alias string) (*aliasWriter, error) {
-	if w := p.aliases[alias]; w != nil {
-		return w, nil
-	}
-	name, last := AliasName(p.opt.Model, alias), BeforeName(p.opt.Model, alias)
-	if err := cmp.Or(CheckAlias(alias), checkName(last)); err != nil {
-		return nil, err
-	}
-	t, err := topiclog.NewWriter(kafkaio.TransactorOptions{
-		Config: p.opt.Config, ID: TransactionalID(p.opt.Topic, name), MaxDown: p.opt.MaxDown, BatchBytes: p.opt.MaxRecordBytes,
-	})
-	if err != nil {
-		return nil, err
-	}
-	w := &aliasWriter{opt: &p.opt, now: p.slot(name), before: p.slot(last)}
-	w.log = topiclog.Log{Topics: []string{p.opt.Topic}, Name: "alias " + name, Writer: t, Fold: func(r *stream.Record) bool {
-		return w.now.fold(r) || w.before.fold(r)
-	}}
-	p.aliases[alias] = w
-	return w, nil
-}
-
-func (p *Promoter) slot(name string) slot {
-	return slot{
-		assembler: assembler{model: name, limit: maxPayload},
-		enc:       newEncoder(p.opt.Topic, name, p.partitions, p.opt.MaxRecordBytes),
-	}
-}
-
-// Close gives up what the Promoter holds.
-func (p *Promoter) Close() error {
-	var errs []error
-	for _, w := range p.aliases {
-		errs = append(errs, w.log.Writer.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// aliasWriter writes one alias. Its log has no claim: whoever promotes takes the
-// transactional id and goes on from the epochs that it finds.
-type aliasWriter struct {
-	opt         *PromoterOptions
-	log         topiclog.Log
-	now, before slot
-}
+// Close gives up what the AliasWriter holds.
+func (w *AliasWriter) Close() error { return w.log.Writer.Close() }
 
 // slot is one of the two names that an alias has in the topic.
 type slot struct {
@@ -220,7 +171,7 @@ func (s *slot) fold(r *stream.Record) bool {
 }
 
 // put returns the records that put u into a slot.
-func (w *aliasWriter) put(s *slot, u *stream.Update, epoch uint64, about about, key ed25519.PrivateKey) ([]stream.Record, error) {
+func (w *AliasWriter) put(s *slot, u *stream.Update, epoch uint64, about about, key ed25519.PrivateKey) ([]stream.Record, error) {
 	renamed := *u
 	renamed.Model, renamed.Epoch = s.model, epoch
 	s.enc.key = key
@@ -235,17 +186,17 @@ func (w *aliasWriter) put(s *slot, u *stream.Update, epoch uint64, about about, 
 }
 
 // epoch counts the promotions so far.
-func (w *aliasWriter) epoch() uint64 { return max(w.now.epoch, w.before.epoch) }
+func (w *AliasWriter) epoch() uint64 { return max(w.now.epoch, w.before.epoch) }
 
 // holds reports whether the alias stands for u.
-func (w *aliasWriter) holds(u *stream.Update) bool {
+func (w *AliasWriter) holds(u *stream.Update) bool {
 	cur := w.now.cur
 	return cur != nil && cur.Version == u.Version && cur.Hash == u.Hash && bytes.Equal(cur.Payload, u.Payload)
 }
 
 // trusts reports whether what a slot holds is signed by a trusted key or the own
 // one.
-func (w *aliasWriter) trusts(s *slot) bool {
+func (w *AliasWriter) trusts(s *slot) bool {
 	keys := slices.Clone(w.opt.TrustedKeys)
 	if w.opt.SigningKey != nil {
 		keys = append(keys, w.opt.SigningKey.Public().(ed25519.PublicKey))
@@ -258,7 +209,7 @@ func (w *aliasWriter) trusts(s *slot) bool {
 var errMoved = errors.New("the alias has been moved")
 
 // promote makes the alias stand for u. The topic has just been scanned.
-func (w *aliasWriter) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
+func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
 	for {
 		cur, had := w.now.cur, uint64(0)
 		if cur != nil {
