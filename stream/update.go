@@ -67,13 +67,13 @@ type Subscriber interface {
 	Close() error
 }
 
-// Promoter gives versions of a model aliases, such as "champion": names that
-// subscribers follow instead of the newest version.
+// Promoter makes an alias of a model, such as "champion", stand for versions of it.
+// Subscribers can follow an alias instead of the newest version.
 type Promoter interface {
-	// Promote makes alias stand for u, a Full of the bare model, and keeps the
+	// Promote makes the alias stand for u, a Full of the bare model, and keeps the
 	// version before for a rollback. It returns when that is durable. Promoting
 	// what the alias stands for already changes nothing.
-	Promote(ctx context.Context, alias string, u *Update, why Promotion) error
+	Promote(ctx context.Context, u *Update, why Promotion) error
 }
 
 // Promotion says why an alias stands for a version.

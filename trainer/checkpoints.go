@@ -123,14 +123,15 @@ func (r *run) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// check fails if another run has taken over.
+// check fails if another run has taken over. It takes checkFor at most.
 func (r *run) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkFor)
+	defer cancel()
 	err := r.owned(ctx)
 	if err == nil && r.models != nil {
 		err = r.models.Check(ctx)
 	}
-	var fenced *modeltopic.FencedError
-	if errors.Is(err, checkpoint.ErrFenced) || errors.As(err, &fenced) {
+	if errors.Is(err, checkpoint.ErrFenced) {
 		return err
 	}
 	if err != nil { // what must be known will be found out when something is stored
@@ -138,6 +139,9 @@ func (r *run) check(ctx context.Context) error {
 	}
 	return nil
 }
+
+// checkFor bounds a check: while no broker answers there is nothing to find out.
+const checkFor = 10 * time.Second
 
 // meta returns what the checkpoint keeps under a name, or "".
 func (r *run) meta(name string) string {

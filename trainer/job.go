@@ -153,9 +153,8 @@ type Result struct {
 //     checkpoints are the same.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
-// *TopicReplacedError, *checkpoint.EpochError, *modeltopic.FencedError or one wrapping
-// checkpoint.ErrFenced if another run has taken over, a *stream.RecordError if a
-// record is not tolerated, a *stream.DeadError if too many are not what they
+// *TopicReplacedError, *checkpoint.EpochError, one that is checkpoint.ErrFenced if
+// another run has taken over, a *stream.RecordError if a record is not tolerated, a *stream.DeadError if too many are not what they
 // should be, a *stream.OneLabelError if a stream has ended in which no two labels
 // differ, and those of the packages that read, store and publish. Nothing is
 // published while no two labels differ.
@@ -187,7 +186,8 @@ type run struct {
 	snap         *checkpoint.Snapshot // where the run goes on from; nil at a first start
 	// store and models are nil where there are to be none.
 	store store
-	// owned fails if another run has claimed the checkpoints.
+	// owned fails if another run has claimed the checkpoints. It waits for brokers if
+	// they are in a topic.
 	owned  func(context.Context) error
 	models *modeltopic.Publisher
 	// closers end what start has opened, the last one first.
@@ -369,7 +369,7 @@ func (r *run) openDeadLetters(ctx context.Context) error {
 		Mark: r.meta(engine.MetaDeadLetters),
 	}
 	if r.store != nil {
-		o.ID, o.Owned = r.store.ID(), r.owned
+		o.ID, o.Lease = r.store.ID(), r.owned
 	}
 	if r.snap != nil {
 		o.Restored, o.From = true, r.snap.Header.Offsets

@@ -27,6 +27,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -166,6 +167,15 @@ func (f *Fields) Int(name string, v *int) {
 	// Encoding only reads, so that what is shared can be encoded.
 	if f.Decoding() {
 		*v = int(x)
+	}
+}
+
+// UnixMilli describes *v, in milliseconds since 1970; it decodes as UTC.
+func (f *Fields) UnixMilli(name string, v *time.Time) {
+	x := v.UnixMilli()
+	f.Int64(name, &x)
+	if f.Decoding() {
+		*v = time.UnixMilli(x).UTC()
 	}
 }
 

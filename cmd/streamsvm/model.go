@@ -165,7 +165,7 @@ func held(t *modeltopic.Contents, name string) *modeltopic.Model {
 }
 
 // promoter opens the topic for a change of the alias.
-func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Promoter, error) {
+func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.AliasWriter, error) {
 	if err := modeltopic.CheckAlias(o.alias); err != nil {
 		return nil, c.Bad("alias", err)
 	}
@@ -181,11 +181,11 @@ func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Promo
 	if err != nil {
 		return nil, err
 	}
-	po := modeltopic.PromoterOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
+	po := modeltopic.AliasOptions{Config: cfg, Topic: o.topic, Model: o.name, Alias: o.alias, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
 	if o.expects {
 		po.Expect = &o.expect
 	}
-	p, err := modeltopic.NewPromoter(ctx, po)
+	p, err := modeltopic.NewAliasWriter(ctx, po)
 	return p, kafkaError(err)
 }
 
@@ -221,11 +221,11 @@ func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 		return "", err
 	}
 	defer p.Close()
-	now, _, err := p.Held(ctx, o.alias)
+	now, _, err := p.Held(ctx)
 	if err != nil {
 		return "", kafkaError(err)
 	}
-	if err := p.Promote(ctx, o.alias, u, o.why()); err != nil {
+	if err := p.Promote(ctx, u, o.why()); err != nil {
 		return "", kafkaError(err)
 	}
 	if now != nil && now.Version == u.Version && now.Hash == u.Hash {
@@ -245,12 +245,12 @@ func (o *versions) rollback(ctx context.Context, c *cli.Call) (string, error) {
 		return "", err
 	}
 	defer p.Close()
-	now, _, err := p.Held(ctx, o.alias)
+	now, _, err := p.Held(ctx)
 	if err != nil {
 		return "", kafkaError(err)
 	}
 	o.reason = cmp.Or(o.reason, "rollback")
-	u, err := p.Rollback(ctx, o.alias, o.why())
+	u, err := p.Rollback(ctx, o.why())
 	if err != nil {
 		return "", kafkaError(err)
 	}

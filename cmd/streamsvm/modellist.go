@@ -38,7 +38,7 @@ type versionLine struct {
 	recent     string
 }
 
-func newVersionLine(u *modeltopic.HeldUpdate) versionLine {
+func newVersionLine(u *modeltopic.RetainedUpdate) versionLine {
 	l := versionLine{
 		Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created, SignedBy: u.SignedBy,
 		Evaluation: map[string]eval.Number{}, recent: strings.TrimPrefix(recently(u.Evaluation), ", recent "),

@@ -225,7 +225,7 @@ func TestReplacedTrainerEnds(t *testing.T) {
 		} else {
 			time.Sleep(200 * time.Millisecond)
 		}
-		return !slices.ContainsFunc(published(t, c, models).Updates, func(u modeltopic.HeldUpdate) bool { return u.Kind == stream.Full && u.Epoch < last.Claim.Epoch })
+		return !slices.ContainsFunc(published(t, c, models).Updates, func(u modeltopic.RetainedUpdate) bool { return u.Kind == stream.Full && u.Epoch < last.Claim.Epoch })
 	})
 	m := published(t, c, models)
 	if m.Newest == nil || m.Newest.Epoch != last.Newest.Epoch || m.Newest.Version != last.Newest.Version || m.Newest.Hash != last.Newest.Hash {

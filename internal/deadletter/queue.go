@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // Queue sends records that cannot be used to a topic whose name is that of their
@@ -35,9 +36,10 @@ import (
 // wrote the ones before.
 type Queue struct {
 	opt   Options
-	t     *kafkaio.Transactor
-	limit map[string]int       // bytes that a record may have, by topic of letters
-	batch int                  // bytes of a transaction of more than one letter
+	w     topiclog.Writer
+	names []string             // topics of dead letters
+	limit map[string]int       // bytes that a record may have, by topic of dead letters
+	batch int                  // bytes of a transaction of more than one dead letter
 	sent  map[Origin]int64     // by the run before, about records that come again; with their timestamps
 	parts []stream.Partition   // of the letters
 	place map[string]placement // by topic of letters
@@ -75,10 +77,10 @@ type Options struct {
 	Suffix  string
 	MaxDown time.Duration // see kafkaio.SourceOptions; for opening
 	Log     *slog.Logger
-	// ID is the job's; empty is one that nobody else has. Owned, if not nil,
-	// returns an error if another process does the job.
+	// ID is the job's; empty is one that nobody else has. Lease, if not nil, returns an
+	// error if another process does the job. It waits out outages.
 	ID    string
-	Owned func(context.Context) error
+	Lease func(context.Context) error
 	// Restored: there is a checkpoint, with these positions and this mark,
 	// which is empty if no letters were kept then.
 	Restored bool
@@ -98,11 +100,13 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, &checkpoint.Error{Path: "header", Part: engine.MetaDeadLetters, Err: err}
 	}
+	if o.Lease == nil {
+		d.opt.Lease = func(context.Context) error { return nil }
+	}
 	largest := 0
-	var names []string
 	for _, name := range o.Topics {
 		name += o.Suffix
-		names = append(names, name)
+		d.names = append(d.names, name)
 		if _, err := kafkaio.CreateTopic(ctx, o.Config, kafkaio.TopicSpec{Name: name}); err != nil {
 			return nil, err
 		}
@@ -114,13 +118,13 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		d.limit[name] = n
 		d.batch, largest = min(d.batch, n), max(largest, n)
 	}
-	d.t, err = kafkaio.NewTransactor(kafkaio.TransactorOptions{
-		Config: o.Config, ID: TransactionalIDs(names[0]) + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
+	d.w, err = topiclog.NewWriter(kafkaio.TransactorOptions{
+		Config: o.Config, ID: TransactionalIDs(d.names[0]) + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
 	})
 	if err != nil {
 		return nil, err
 	}
-	so := kafkaio.SourceOptions{Config: o.Config, Topics: names, Start: kafkaio.StartLatest, TopicWait: time.Minute, MaxDown: o.MaxDown}
+	so := kafkaio.SourceOptions{Config: o.Config, Topics: d.names, Start: kafkaio.StartLatest, TopicWait: time.Minute, MaxDown: o.MaxDown}
 	if o.Restored {
 		so.Start, so.Offsets = kafkaio.StartEarliest, stream.Offsets{}
 		for p, n := range marks {
@@ -129,11 +133,11 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 			}
 		}
 	}
-	if err = d.t.Take(ctx); err == nil {
+	if err = d.w.Take(ctx); err == nil {
 		err = d.find(ctx, so)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("dead letters of the run before: %w", err), d.t.Close())
+		return nil, errors.Join(fmt.Errorf("dead letters of the run before: %w", err), d.w.Close())
 	}
 	run, end := context.WithCancel(context.Background())
 	d.end = end
@@ -253,72 +257,48 @@ func (d *Queue) run(ctx context.Context) {
 	}
 }
 
-// write writes the letters once. Those of a transaction whose end was interrupted are
-// looked for one by one: they become visible partition by partition, and the broker
-// that is built in, if it is killed meanwhile, may end a transaction in some only.
+// write writes dead letters once. marks are where to look for them if that is not
+// certain. They become visible partition by partition, and the embedded broker, if it is
+// killed meanwhile, may commit a transaction in some partitions only. So each is looked
+// for by itself.
 func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []stream.Record) error {
+	type sending struct {
+		about Origin
+		at    int64 // in ms: one that was sent before about the same record does not count
+	}
+	there := map[sending]bool{}
+	log := topiclog.Log{Topics: d.names, Writer: d.w, Lease: d.opt.Lease, Fold: func(r *stream.Record) bool {
+		if l, err := Parse(r); err == nil {
+			there[sending{l.Origin(), r.Time.UnixMilli()}] = true
+		}
+		return false
+	}}
 	for len(letters) > 0 {
-		var rest []stream.Record // where some are there: the others
-		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) {
-			if !d.t.Held() { // to take the id may undo what can be seen now
-				return false, d.owned(ctx)
+		var absent []stream.Record
+		clear(there)
+		log.From(marks)
+		err := topiclog.Append(ctx, topiclog.Entry{Log: &log, Records: letters, Check: func() (bool, error) {
+			absent = nil
+			for i := range letters {
+				l, err := Parse(&letters[i])
+				if err != nil {
+					return false, err
+				}
+				if !there[sending{l.Origin(), letters[i].Time.UnixMilli()}] {
+					absent = append(absent, letters[i])
+				}
 			}
-			absent, err := d.look(ctx, marks, letters)
-			if rest = nil; len(absent) < len(letters) {
-				rest = absent
-			}
-			return len(absent) < len(letters), err
-		}, letters...)
+			return len(absent) < len(letters), nil
+		}})
 		if err != nil {
 			return err
 		}
-		letters = rest
+		if len(absent) == len(letters) {
+			absent = nil // all have been written now
+		}
+		letters = absent
 	}
 	return nil
-}
-
-// owned returns why the letters are not to be written, if they are not.
-func (d *Queue) owned(ctx context.Context) error {
-	if d.opt.Owned == nil {
-		return nil
-	}
-	return d.opt.Owned(ctx)
-}
-
-// look returns those of the letters that are not there. The id is held.
-func (d *Queue) look(ctx context.Context, marks stream.Offsets, letters []stream.Record) (absent []stream.Record, err error) {
-	if err := d.owned(ctx); err != nil {
-		return letters, err
-	}
-	type letter struct {
-		about Origin
-		at    int64
-	}
-	there := map[letter]bool{}
-	var names []string
-	for name := range d.limit {
-		names = append(names, name)
-	}
-	_, _, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
-		Config: d.opt.Config, Topics: names, Offsets: marks,
-	}, func(r *stream.Record) {
-		if l, err := Parse(r); err == nil {
-			there[letter{l.Origin(), r.Time.UnixMilli()}] = true
-		}
-	})
-	if err != nil {
-		return letters, err
-	}
-	for i := range letters {
-		l, err := Parse(&letters[i])
-		if err != nil {
-			return letters, err
-		}
-		if !there[letter{l.Origin(), letters[i].Time.UnixMilli()}] {
-			absent = append(absent, letters[i])
-		}
-	}
-	return absent, nil
 }
 
 // Flush implements engine.DeadLetters.
@@ -355,7 +335,7 @@ func (d *Queue) Mark() string {
 func (d *Queue) Close() error {
 	d.end()
 	<-d.ended
-	return d.t.Close()
+	return d.w.Close()
 }
 
 // formatMarks writes offsets as "topic/partition:offset topic/partition:offset".

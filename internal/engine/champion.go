@@ -119,7 +119,7 @@ func (cfg *RunConfig) promotion(e *Engine, v *versions) (*promotion, error) {
 }
 
 func (cfg *RunConfig) promote(ctx context.Context, p *promotion) error {
-	if err := cfg.Champions.Promoter.Promote(ctx, cfg.Champions.Alias, p.update, p.why); err != nil {
+	if err := cfg.Champions.Promoter.Promote(ctx, p.update, p.why); err != nil {
 		return fmt.Errorf("promoting version %d to %s: %w", p.update.Version, cfg.Champions.Alias, err)
 	}
 	tell(cfg.Hooks, func(h PromotedHook) { h.Promoted(cfg.Champions.Alias, p.update, p.why) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
@@ -88,8 +89,7 @@ func (s *Solver) Run(ctx context.Context) (err error) {
 		case <-tick.C:
 		}
 		if err := s.models.Check(ctx); err != nil {
-			var fenced *modeltopic.FencedError
-			if errors.As(err, &fenced) {
+			if errors.Is(err, checkpoint.ErrFenced) {
 				return err
 			}
 			s.Log.Debug("not known whether another solver has taken over", "err", err)

@@ -2,6 +2,7 @@ package modeltopic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,13 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-func promoter(t testing.TB, o PromoterOptions) *Promoter {
+func promoter(t testing.TB, o AliasOptions) *AliasWriter {
 	t.Helper()
 	if o.Log == nil {
 		o.Log = quiet
 	}
-	p, err := NewPromoter(t.Context(), o)
+	o.Alias = cmp.Or(o.Alias, "champion")
+	p, err := NewAliasWriter(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +33,9 @@ func promoter(t testing.TB, o PromoterOptions) *Promoter {
 	return p
 }
 
-func promote(t testing.TB, p *Promoter, alias string, u *stream.Update, why stream.Promotion) {
+func promote(t testing.TB, p *AliasWriter, u *stream.Update, why stream.Promotion) {
 	t.Helper()
-	if err := p.Promote(t.Context(), alias, u, why); err != nil {
+	if err := p.Promote(t.Context(), u, why); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,12 +78,12 @@ func TestPromote(t *testing.T) {
 	for v := range uint64(4) {
 		us = append(us, update("m", 1, v+1, 12_000-2000*int(v)))
 	}
-	o := PromoterOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000}
+	o := AliasOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000}
 	p := promoter(t, o)
-	if _, err := p.Rollback(t.Context(), "champion", stream.Promotion{}); err == nil {
+	if _, err := p.Rollback(t.Context(), stream.Promotion{}); err == nil {
 		t.Error("rolled back to nothing")
 	}
-	promote(t, p, "champion", us[2], stream.Promotion{By: "me", Reason: "first", Previous: 99})
+	promote(t, p, us[2], stream.Promotion{By: "me", Reason: "first", Previous: 99})
 	publish(t, pub, us[0])
 	follow := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m@champion"})
 	any := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Alias: "champion"})
@@ -99,23 +101,23 @@ func TestPromote(t *testing.T) {
 
 	// Again is harmless, also by another one.
 	other := promoter(t, o)
-	promote(t, other, "champion", us[2], stream.Promotion{By: "you"})
-	promote(t, p, "champion", us[2], stream.Promotion{By: "me"})
-	promote(t, other, "champion", us[3], stream.Promotion{By: "you"})
+	promote(t, other, us[2], stream.Promotion{By: "you"})
+	promote(t, p, us[2], stream.Promotion{By: "me"})
+	promote(t, other, us[3], stream.Promotion{By: "you"})
 	sameUpdate(t, next(t, follow), renamed(us[3], "m@champion", 2))
 	if why, _, _ := follow.Promotion(); why != (stream.Promotion{By: "you", Previous: 3}) {
 		t.Errorf("promoted by %+v", why)
 	}
 	// Back, and forth again, by one that has not seen it all.
 	for i, want := range []*stream.Update{us[2], us[3]} {
-		u, err := p.Rollback(t.Context(), "champion", stream.Promotion{By: "me", Reason: "worse"})
+		u, err := p.Rollback(t.Context(), stream.Promotion{By: "me", Reason: "worse"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		sameUpdate(t, u, renamed(want, "m", uint64(i+2)))
 		sameUpdate(t, next(t, follow), renamed(want, "m@champion", uint64(i+3)))
 	}
-	now, old, err := other.Held(t.Context(), "champion")
+	now, old, err := other.Held(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,15 +128,17 @@ func TestPromote(t *testing.T) {
 	three := uint64(3)
 	o.Expect = &three
 	careful := promoter(t, o)
+	o.Alias = "challenger"
+	fresh := promoter(t, o)
 	var expect *ExpectError
-	if err := careful.Promote(t.Context(), "champion", us[0], stream.Promotion{}); !errors.As(err, &expect) || expect.Has != 4 || expect.Want != 3 {
+	if err := careful.Promote(t.Context(), us[0], stream.Promotion{}); !errors.As(err, &expect) || expect.Has != 4 || expect.Want != 3 {
 		t.Errorf("promoted over version 4 where 3 is expected: %v", err)
 	}
-	if err := careful.Promote(t.Context(), "challenger", us[0], stream.Promotion{}); !errors.As(err, &expect) || expect.Has != 0 {
+	if err := fresh.Promote(t.Context(), us[0], stream.Promotion{}); !errors.As(err, &expect) || expect.Has != 0 {
 		t.Errorf("promoted to a new alias where 3 is expected: %v", err)
 	}
-	promote(t, p, "champion", us[2], stream.Promotion{})
-	promote(t, careful, "champion", us[0], stream.Promotion{})
+	promote(t, p, us[2], stream.Promotion{})
+	promote(t, careful, us[0], stream.Promotion{})
 	c, err := Read(t.Context(), ReadOptions{Config: config(brokers), Topic: topic, Version: 2})
 	if err != nil || c.Rejected != 0 {
 		t.Fatalf("%+v, %v", c, err)
@@ -166,11 +170,11 @@ func TestPromoteAtOnce(t *testing.T) {
 	const n, each = 4, 5
 	var wg sync.WaitGroup
 	for i := range n {
-		p := promoter(t, PromoterOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
+		p := promoter(t, AliasOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000})
 		wg.Go(func() {
 			for k := range each {
 				v := uint64(each*i + k + 1)
-				if err := p.Promote(t.Context(), "champion", update("m", 1, v, 3000), stream.Promotion{By: fmt.Sprint(i)}); err != nil {
+				if err := p.Promote(t.Context(), update("m", 1, v, 3000), stream.Promotion{By: fmt.Sprint(i)}); err != nil {
 					t.Errorf("version %d: %v", v, err)
 				}
 			}
@@ -269,15 +273,15 @@ func TestRollbackFollowed(t *testing.T) {
 		"max.compaction.lag.ms": "500",
 	})
 	pub := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 100_000})
-	p := promoter(t, PromoterOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 100_000})
+	p := promoter(t, AliasOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 100_000})
 	good, bad := update("m", 1, 1, 300_000), update("m", 1, 2, 250_000)
 	publish(t, pub, good)
-	promote(t, p, "champion", good, stream.Promotion{By: "test"})
+	promote(t, p, good, stream.Promotion{By: "test"})
 	f := newFollowers(t, 20, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m@champion"})
 	defer f.done()
 	f.reach(1)
 	publish(t, pub, bad)
-	promote(t, p, "champion", bad, stream.Promotion{By: "test"})
+	promote(t, p, bad, stream.Promotion{By: "test"})
 	f.reach(2)
 	// The versions are gone from the topic before the rollback.
 	for v := range uint64(20) {
@@ -291,7 +295,7 @@ func TestRollbackFollowed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return !slices.ContainsFunc(c.Models[0].Updates, func(u HeldUpdate) bool { return u.Version <= 2 })
+			return !slices.ContainsFunc(c.Models[0].Updates, func(u RetainedUpdate) bool { return u.Version <= 2 })
 		}
 		for end := time.Now().Add(2 * time.Minute); !gone(); time.Sleep(time.Second) {
 			if time.Now().After(end) {
@@ -302,7 +306,7 @@ func TestRollbackFollowed(t *testing.T) {
 	var calls, took []time.Duration
 	for _, want := range []uint64{1, 2, 1} {
 		began := time.Now()
-		if _, err := p.Rollback(t.Context(), "champion", stream.Promotion{By: "test", Reason: "worse"}); err != nil {
+		if _, err := p.Rollback(t.Context(), stream.Promotion{By: "test", Reason: "worse"}); err != nil {
 			t.Fatal(err)
 		}
 		calls = append(calls, time.Since(began))
@@ -323,9 +327,9 @@ func TestAliasRecordFrozen(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 1, nil)
 	key, _ := keyOf(1)
-	p := promoter(t, PromoterOptions{Config: config(brokers), Topic: topic, Model: "m", SigningKey: key})
+	p := promoter(t, AliasOptions{Config: config(brokers), Topic: topic, Model: "m", SigningKey: key})
 	for v := range uint64(2) {
-		promote(t, p, "champion", update("m", 7, v+5, 3), stream.Promotion{By: "me", Reason: "why"})
+		promote(t, p, update("m", 7, v+5, 3), stream.Promotion{By: "me", Reason: "why"})
 	}
 	want := []string{"format", "kind", "model", "learner", "version", "base", "epoch", "step", "examples", "offsets", "created_ms", "evaluation",
 		"payload_hash", "payload_size", "chunk", "chunks", "chunk_hash", "data"}
