@@ -37,7 +37,7 @@ DEFECTS = [
     ("letters-sent-again", "dead letters sent after the checkpoint are sent again after a restart",
      [("internal/deadletter/queue.go", "d.sent[l.Origin()] = l.Timestamp", "_ = l")]),
     ("letters-not-looked-for", "letters whose transaction was interrupted are written again, whether they are there or not",
-     [("internal/deadletter/queue.go", "if !there[sending{", "if !false && letters != nil || !there[sending{")]),
+     [("internal/deadletter/queue.go", "bool { return found[keyOf(&r)] }", "bool { return false && found[keyOf(&r)] }")]),
     ("endless-write", "a write in a transaction does not end with its context",
      [("stream/kafkaio/transactor.go", "defer context.AfterFunc(ctx, crash.Func(t.kgo.Close))()", "")]),
     ("dials-without-pause", "a client whose broker is down dials in a loop",
