@@ -441,12 +441,11 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		now := sub.Received()
 		r := now.Sub(before)
 		before = now
-		p.m.Received(r.Fulls, r.Deltas, r.Bytes)
 		data, err := v.AppendBinary(nil)
 		if err != nil {
 			p.c.Log.Error("model cannot be encoded", "err", err)
 		}
-		p.m.Updated(&v.Update, len(data))
+		p.m.Updated(&v.Update, r.Bytes)
 		p.page.Updated(v, len(data))
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	}})
