@@ -101,9 +101,9 @@ func (p *Page) html(live bool) (string, error) {
 	w.put(markup("</span>\n</div>\n<button id=\"theme\" type=\"button\" hidden>Dark</button>\n</header>\n<main>\n<p id=\"lead\" class=\"soft\" data-live>"), p.Lead,
 		markup("</p>\n<span id=\"lost\" class=\"bad\" role=\"alert\" hidden></span>\n<nav id=\"answers\" class=\"answers\" aria-label=\"Summary\" data-live>\n"))
 	for _, a := range p.Answers {
-		class := markup(`strong class="good"`)
+		class := markup("strong")
 		if a.Bad {
-			class = `strong class="bad"`
+			class += ` class="bad"`
 		}
 		w.put(markup(`<a class="answer" href="#`), a.Section, markup(`">`))
 		w.element("span", a.Question)

@@ -78,7 +78,7 @@ func TestHistory(t *testing.T) {
 	if want := []string{"Learning", "Drift", "Confusion"}; !slices.Equal(titles, want) || len(answers) != 3 {
 		t.Fatalf("sections %q, %d answers", titles, len(answers))
 	}
-	if a := answers[1]; a.Text != "20 change points" || a.Detail != "the last one 0 examples ago" || a.Bad {
+	if a := answers[1]; a.Text != "20 change points" || a.Detail != "the last change point 0 examples ago" || a.Bad {
 		t.Errorf("%+v", a)
 	}
 	chart := sections[0].Charts[0]
@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 	now := &Snapshot{Summary: q.Summary(), Scored: q.Examples(), Classes: []string{"no", "yes"}, Events: 9, Fields: []codec.FieldCount{{Name: "a", PSI: math.NaN()}, {Name: "b", PSI: .1}, {Name: "c", PSI: .2}}}
 	h := &History{}
 	answers, sections := h.Quality(now, "")
-	if a := answers[1]; a.Text != "no change found" || a.Detail != "largest change: c, PSI 0.2" || a.Bad {
+	if a := answers[1]; a.Text != "no change found" || a.Detail != "largest change: c, PSI 0.20" || a.Bad {
 		t.Errorf("%+v", a)
 	}
 	if a := answers[2]; a.Text != "no taken for yes" || !strings.HasPrefix(a.Detail, "500 of 1000, in the last 2000") {

@@ -81,7 +81,7 @@ func (h *History) drifting(now *Snapshot, order []int) page.Answer {
 	a := page.Answer{Question: "Is it drifting?", Text: "no change found", Section: "drift"}
 	if n := len(h.changes); n > 0 {
 		a.Text = page.Count(n, "change point")
-		a.Detail = fmt.Sprintf("the last one %s ago", page.Count(now.Scored+now.Unscored-h.changes[n-1], "example"))
+		a.Detail = fmt.Sprintf("the last change point %s ago", page.Count(now.Scored+now.Unscored-h.changes[n-1], "example"))
 	}
 	if len(order) > 0 && now.Fields[order[0]].PSI >= 0 {
 		f := &now.Fields[order[0]]
@@ -91,7 +91,7 @@ func (h *History) drifting(now *Snapshot, order []int) page.Answer {
 		if a.Detail != "" {
 			a.Detail += "; "
 		}
-		a.Detail += fmt.Sprintf("largest change: %s, PSI %s", page.Clip(f.Name, maxName), page.Number(f.PSI))
+		a.Detail += fmt.Sprintf("largest change: %s, PSI %.2f", page.Clip(f.Name, maxName), f.PSI)
 	}
 	return a
 }
