@@ -123,6 +123,10 @@ func (d *checks) fail(code cli.Code, subject, text, remedy string) {
 	d.report(f)
 }
 
+func (d *checks) unavailable(subject, text, remedy string) {
+	d.fail(cli.Unavailable, subject, text, remedy)
+}
+
 // Examine runs all checks, as far as one makes sense after another. Every
 // finding is reported at once; those that are failures are returned. The error
 // is that of ctx.
@@ -142,7 +146,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	defer d.conn.Close()
 	cluster, err := d.cluster(ctx)
 	if err != nil {
-		d.fail(cli.Unavailable, "cluster", err.Error(), "")
+		d.unavailable("cluster", err.Error(), "")
 		return d.failed, ctx.Err()
 	}
 	reachable := d.advertised(ctx, cluster)
@@ -190,10 +194,10 @@ func (d *checks) network(ctx context.Context) {
 func (d *checks) unreachable(subject string, err error, context, also string) {
 	var e *reach.Error
 	if !errors.As(err, &e) {
-		d.fail(cli.Unavailable, subject, context+err.Error(), "")
+		d.unavailable(subject, context+err.Error(), "")
 		return
 	}
-	d.fail(cli.Unavailable, subject, fmt.Sprintf("%s%s: %s", context, e.Step, e.Text()), e.Remedy+also)
+	d.unavailable(subject, fmt.Sprintf("%s%s: %s", context, e.Step, e.Text()), e.Remedy+also)
 }
 
 // advertised tries the addresses that the cluster tells clients to use.

@@ -255,40 +255,34 @@ func (out *reading) oneClass(r *recordReport) bool {
 	return out.task != algos.Regress && r.Labels == "" && len(out.labels) == 1 && r.whole && out.labelled >= 50
 }
 
-// problem says why the reading is not usable.
-func (out *reading) problem(r *recordReport) string {
-	switch {
-	case out.err != nil:
-		return out.err.Error()
-	case out.bad == r.live:
-		return fmt.Sprintf("none of the first %d can be read as %s: %s", out.bad, out.codec, out.first)
-	case out.odd != "":
-		return "the numbers of features differ: " + out.odd
-	case out.lost != "" && few(out.bad, r.live):
-		return fmt.Sprintf("%d of the first %d cannot be read as %s, and they are too many of the class %s to be left out: %s", out.bad, len(r.recs), out.codec, out.lost, out.first)
-	case out.bad > 0:
-		return fmt.Sprintf("%d of the first %d cannot be read as %s: %s", out.bad, len(r.recs), out.codec, out.first)
-	case out.labelled == 0:
-		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs))
+// problem says why the reading is not usable, and what to do about it.
+func (out *reading) problem(r *recordReport) (text, remedy string) {
+	const others = "have the producer write these records as the others, with a number in place of a feature that is missing, such as 0 or the mean"
+	bad := fmt.Sprintf("%d of the first %d cannot be read as %s", out.bad, len(r.recs), out.codec)
+	remedy = "records that can be learned from look like " + plain
+	if 2*out.bad < r.live {
+		remedy = others
 	}
-	return "all labels are the same, so there is nothing to tell apart"
-}
-
-// advice says what to do about it.
-func (out *reading) advice(r *recordReport) string {
 	switch {
 	case out.err != nil && out.codec == "csv":
-		return "run doctor again with --label-column and the one that it is; a quantity needs --task regress too"
-	case out.err != nil && strings.Contains(out.err.Error(), " --"):
-		return "" // the error names the flag
-	case out.err == nil && out.bad == 0 && out.labelled == 0:
-		return "put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
-	case out.err == nil && out.bad == 0:
-		return "send records of both classes, in no particular order; if those of the other class have no label, give them one"
-	case out.err == nil && 2*out.bad < r.live:
-		return "have the producer write these records as the others, with a number in place of a feature that is missing, such as 0 or the mean"
+		return out.err.Error(), "run doctor again with --label-column and the one that it is; a quantity needs --task regress too"
+	case out.err != nil && strings.Contains(out.err.Error(), " --"): // it names the flag
+		return out.err.Error(), ""
+	case out.err != nil:
+		return out.err.Error(), "records that can be learned from look like " + plain
+	case out.bad == r.live:
+		return fmt.Sprintf("none of the first %d can be read as %s: %s", out.bad, out.codec, out.first), remedy
+	case out.odd != "":
+		return "the numbers of features differ: " + out.odd, remedy
+	case out.lost != "" && few(out.bad, r.live):
+		return fmt.Sprintf("%s, and they are too many of the class %s to be left out: %s", bad, out.lost, out.first), remedy
+	case out.bad > 0:
+		return bad + ": " + out.first, remedy
+	case out.labelled == 0:
+		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs)),
+			"put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
 	}
-	return "records that can be learned from look like " + plain
+	return "all labels are the same, so there is nothing to tell apart", "send records of both classes, in no particular order; if those of the other class have no label, give them one"
 }
 
 // report reports settings that work, and how the user's do.
@@ -303,13 +297,14 @@ func (r *recordReport) report(out, asSet *reading) {
 	}
 	switch {
 	case len(out.change) > 0:
-		text := asSet.problem(r)
+		text, _ := asSet.problem(r)
 		if asSet.usable(r) && asSet.bad == 0 {
 			text = strings.Join(out.notes, "; ")
 		}
 		r.fail(cli.Data, subject, text, strings.Join(append([]string{r.Train(out.change)}, out.notes...), "\n"))
 	case out.bad > 0: // tolerated
-		r.warn(subject, out.problem(r), "")
+		text, _ := out.problem(r)
+		r.warn(subject, text, "")
 	default:
 		text := fmt.Sprintf("the first %d can be read as %s", len(r.recs), out.codec)
 		if out.found.Schema != "" {
