@@ -19,7 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Bounds of the sample. Its first half is what train would read first.
+// Bounds of the sample.
 const (
 	triedRecords = 2000
 	triedBytes   = 64 << 20
