@@ -336,6 +336,9 @@ func (d *Description) recording(ctx context.Context) error {
 // Print writes descriptions as YAML, in which lists are shorter than in JSON: a line
 // for an entry, and only those of a model topic that still matter to a subscriber.
 func Print(w io.Writer, ds []Description) error {
+	if len(ds) == 0 {
+		return nil // an Encoder wants a document
+	}
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
 	for _, d := range ds {
