@@ -210,14 +210,3 @@ func (o *letterFlags) ended(ctx context.Context, err error) error {
 	}
 	return o.exit(err)
 }
-
-// printable is text from outside for a terminal: on one line, and without
-// control characters.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '·'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "·"))
-}

@@ -141,7 +141,7 @@ func (l *letterLine) text() string {
 	if p := l.letter; p == nil {
 		s += fmt.Sprintf("no dead letter (%d bytes)\n", l.Bytes)
 	} else {
-		s += fmt.Sprintf("%s/%d offset %d: %s (%s): %s [", printable(p.Topic), p.Partition, p.Offset, printable(p.Reason), printable(p.Stage), printable(p.Message))
+		s += fmt.Sprintf("%s/%d offset %d: %s (%s): %s [", cli.Printable(p.Topic), p.Partition, p.Offset, cli.Printable(p.Reason), cli.Printable(p.Stage), cli.Printable(p.Message))
 		if p.Truncated {
 			s += fmt.Sprintf("TRUNCATED: %d of ", l.Bytes)
 		}
@@ -169,7 +169,7 @@ func (l *letterList) summary() string {
 	var reasons []string
 	for _, name := range slices.SortedFunc(maps.Keys(l.reasons), func(a, b string) int { return cmp.Or(l.reasons[b]-l.reasons[a], cmp.Compare(a, b)) }) {
 		total += l.reasons[name]
-		reasons = append(reasons, fmt.Sprintf("%s %d", printable(name), l.reasons[name]))
+		reasons = append(reasons, fmt.Sprintf("%s %d", cli.Printable(name), l.reasons[name]))
 	}
 	s := l.total(total)
 	if total > 0 {

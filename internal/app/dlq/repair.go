@@ -42,7 +42,7 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *deadle
 	if err != nil {
 		text := strings.TrimSpace(said.b.String())
 		if text != "" {
-			text = ": " + printable(text)
+			text = ": " + cli.Printable(text)
 		}
 		return nil, false, cli.Failf(cli.Data, "%s/%d offset %d: the repair command: %w%s", rec.Topic, rec.Partition, rec.Offset, err, text)
 	}
@@ -68,7 +68,7 @@ func repairEnv(l *deadletter.Letter) []string {
 		{"TOPIC", l.Topic}, {"PARTITION", strconv.Itoa(int(l.Partition))}, {"OFFSET", strconv.FormatInt(l.Offset, 10)},
 		{"STAGE", l.Stage}, {"REASON", l.Reason}, {"MESSAGE", l.Message},
 	} {
-		env = append(env, "DLQ_"+kv[0]+"="+printable(kv[1]))
+		env = append(env, "DLQ_"+kv[0]+"="+cli.Printable(kv[1]))
 	}
 	return env
 }

@@ -168,7 +168,7 @@ func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkai
 			continue
 		}
 		if at.Note != r.note() {
-			return nil, r.c.Bad("group", fmt.Errorf("the position of group %s in %v is one of another replay (%s; this one is for %s): use another group", r.group, p, printable(at.Note), r.note()))
+			return nil, r.c.Bad("group", fmt.Errorf("the position of group %s in %v is one of another replay (%s; this one is for %s): use another group", r.group, p, cli.Printable(at.Note), r.note()))
 		}
 		from[p], known[p.Topic] = at.Next, true
 	}
@@ -266,7 +266,7 @@ func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.
 	if err != nil {
 		return skip(&r.n.others, "it is none", "err", err)
 	}
-	origin := fmt.Sprintf("%s/%d offset %d", printable(l.Topic), l.Partition, l.Offset)
+	origin := fmt.Sprintf("%s/%d offset %d", cli.Printable(l.Topic), l.Partition, l.Offset)
 	switch {
 	case r.to == "" && l.Topic+r.suffix != rec.Topic:
 		return skip(&r.n.others, "it is about a record of another topic", "origin", origin)

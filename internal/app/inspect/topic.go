@@ -9,6 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
@@ -56,17 +57,36 @@ type claim struct {
 }
 
 type newestModel struct {
-	Version  uint64    `json:"version"`
-	Epoch    uint64    `json:"epoch"`
-	Step     uint64    `json:"step"`
-	Examples uint64    `json:"examples"`
-	Created  time.Time `json:"created"`
-	Bytes    int       `json:"bytes"`
-	Hash     string    `json:"hash"`
+	Update
 	modelInfo
+	Damage string `json:"damage,omitempty"` // why it cannot be decoded
+}
+
+// Update is what a complete update of a model says about itself.
+type Update struct {
+	Version    uint64                 `json:"version"`
+	Epoch      uint64                 `json:"epoch"`
+	Step       uint64                 `json:"step"`
+	Examples   uint64                 `json:"examples"`
+	Created    time.Time              `json:"created"`
+	Bytes      int                    `json:"bytes"`
+	Hash       string                 `json:"hash"`
 	Offsets    []Partition            `json:"offsets"`
 	Evaluation map[string]eval.Number `json:"evaluation"`
-	Damage     string                 `json:"damage,omitempty"` // why it cannot be decoded
+}
+
+// NewUpdate describes u.
+func NewUpdate(u *stream.Update) Update {
+	return Update{u.Version, u.Epoch, u.Step, u.Examples, u.Created, len(u.Payload), hash(u.Hash), Positions(u.Offsets), Measures(u.Evaluation)}
+}
+
+// Measures returns measures by name.
+func Measures(list []stream.Measure) map[string]eval.Number {
+	byName := map[string]eval.Number{}
+	for _, m := range list {
+		byName[m.Name] = eval.Number(m.Value)
+	}
+	return byName
 }
 
 type heldUpdate struct {
@@ -156,13 +176,7 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	if u == nil {
 		return m
 	}
-	m.Newest = &newestModel{
-		Version: u.Version, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created, Bytes: len(u.Payload), Hash: hash(u.Hash),
-		modelInfo: modelInfo{Learner: u.Learner}, Offsets: Positions(u.Offsets), Evaluation: map[string]eval.Number{},
-	}
-	for _, e := range u.Evaluation {
-		m.Newest.Evaluation[e.Name] = eval.Number(e.Value)
-	}
+	m.Newest = &newestModel{Update: NewUpdate(u), modelInfo: modelInfo{Learner: u.Learner}}
 	p, err := predictor.Decode(u.Payload)
 	if err != nil {
 		m.Newest.Damage = err.Error()

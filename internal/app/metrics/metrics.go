@@ -156,7 +156,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("streamsvm_"+name, help, labels, nil)
 }
 
-// mostFields bounds the fields that have metrics of their own. The others are one.
+// mostFields bounds the fields that have metrics.
 const mostFields = 200
 
 // registerFields registers the counts that fields returns.
@@ -166,17 +166,7 @@ func registerFields(reg prometheus.Registerer, fields func() (fields []codec.Fie
 		if list == nil {
 			return
 		}
-		if len(list) > mostFields {
-			rest := codec.FieldCount{Name: "_other", PSI: math.NaN()}
-			for _, f := range list[mostFields:] {
-				rest.Missing += f.Missing
-				rest.Unknown += f.Unknown
-				rest.Invalid += f.Invalid
-				rest.Outside += f.Outside
-			}
-			list = append(list[:mostFields:mostFields], rest)
-		}
-		for i := range list {
+		for i := range list[:min(len(list), mostFields)] {
 			for _, m := range fieldMetrics {
 				send(m.Desc, m.kind, m.value(&list[i]), list[i].Name)
 			}

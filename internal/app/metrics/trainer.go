@@ -181,17 +181,10 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 		champion:        m.gauge("champion_version", "Version that the gate has made the champion."),
 	}
 	// A counter that appears with its first increase would hide that increase, so
-	// the likely ones are there from the start.
-	for stage, reasons := range map[stream.Stage][]stream.Reason{
-		stream.StageDecode: {stream.ReasonEmpty, stream.ReasonTooLarge, stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing,
-			stream.ReasonDuplicate, stream.ReasonOrder, stream.ReasonIndex, stream.ReasonDimension, stream.ReasonSchema},
-		stream.StageLabel:   {stream.ReasonSyntax, stream.ReasonType, stream.ReasonMissing, stream.ReasonNotFinite, stream.ReasonLabel},
-		stream.StageFeature: {stream.ReasonLimit, stream.ReasonDimension, stream.ReasonNotFinite},
-		stream.StageWeight:  {stream.ReasonSyntax},
-		stream.StageLearn:   {stream.ReasonLimit},
-	} {
-		for _, r := range reasons {
-			t.dead.WithLabelValues(string(stage), string(r))
+	// all are there from the start.
+	for _, stage := range []stream.Stage{stream.StageDecode, stream.StageLabel, stream.StageFeature, stream.StageWeight, stream.StageLearn} {
+		for _, reason := range stream.Reasons() {
+			t.dead.WithLabelValues(string(stage), string(reason))
 		}
 	}
 	m.lag(func() stream.Lagger {
