@@ -297,7 +297,7 @@ func TestNoTemplates(t *testing.T) {
 	}
 	for _, pkg := range []string{"text/template", "html/template"} {
 		if slices.Contains(deps, pkg) {
-			t.Errorf("cmd/streamsvm has %s, which makes it a sixth larger; see internal/app/chart/html.go", pkg)
+			t.Errorf("cmd/streamsvm has %s, which makes it a sixth larger; see internal/app/page/html.go", pkg)
 		}
 	}
 }

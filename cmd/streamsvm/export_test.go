@@ -260,7 +260,7 @@ func TestModelTopic(t *testing.T) {
 		t.Errorf("newest %+v", n)
 	}
 	text := c.run("inspect", "--model-topic", topic, "--model-name", "clicks")
-	for _, want := range []string{"version 5, epoch 3", "version 4, ", "1 on it, versions 5 to 5", "in/2", "next offset 55", "prequential_accuracy", "2023-11-14"} {
+	for _, want := range []string{"kind: full, version: 4,", "kind: delta, version: 5, base: 4,", "{topic: in, partition: 2, next: 55}", "prequential_accuracy: 0.75", "2023-11-14"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -279,7 +279,7 @@ func TestModelTopic(t *testing.T) {
 	publish("views", 2, 0, bytes.Repeat([]byte{1}, 100))
 	args := []string{"inspect", "--model-topic", topic, "--brokers", c.brokers[0]}
 	code, text, errText := streamsvm(t.Context(), args...)
-	for _, want := range []string{"unchained", "delta version 9, on version 8", "version 2 cannot be decoded"} {
+	for _, want := range []string{"state: unchained", "kind: delta, version: 9, base: 8,", "version 2 cannot be decoded"} {
 		if code != int(cli.Data) || !strings.Contains(text, want) {
 			t.Errorf("exit code %d, %s; no %q in\n%s", code, errText, want, text)
 		}

@@ -61,7 +61,7 @@ func (o *versions) diff(ctx context.Context, c *cli.Call) error {
 		if p.Differ {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, p.Name, oneLine(cmp.Or(p.A, "-")), oneLine(cmp.Or(p.B, "-")))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, p.Name, cli.Printable(cmp.Or(p.A, "-")), cli.Printable(cmp.Or(p.B, "-")))
 	}
 	return w.Flush()
 }

@@ -16,10 +16,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -215,7 +215,7 @@ func (p *predict) serve(ctx context.Context) error {
 		}
 	}
 	srv.mux.Handle("GET /{$}", srv.limits.Page(http.HandlerFunc(p.page.Page)))
-	srv.mux.HandleFunc("GET /chart.js", chart.Script)
+	srv.mux.HandleFunc("GET /chart.js", page.Script)
 	if p.listen != "" && p.modelFlags.topic != "" {
 		a, err := newAliases(ctx, p.c, p.cfg, p.kafkaFlags, p.trustFlags, p.signFlags, p.modelFlags.topic, p.followed)
 		if err != nil {
@@ -425,7 +425,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 			return nil, err
 		}
 		v := &predictor.Version{Predictor: model.Compile()}
-		p.page.Updated(v, nil)
+		p.page.Updated(v, 0)
 		return func() *predictor.Version { return v }, nil
 	}
 	if p.modelFlags.topic == "" {
@@ -441,13 +441,12 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		now := sub.Received()
 		r := now.Sub(before)
 		before = now
-		p.m.Received(r.Fulls, r.Deltas, r.Bytes)
 		data, err := v.AppendBinary(nil)
 		if err != nil {
 			p.c.Log.Error("model cannot be encoded", "err", err)
 		}
-		p.m.Updated(&v.Update, len(data))
-		p.page.Updated(v, data)
+		p.m.Updated(&v.Update, r.Bytes)
+		p.page.Updated(v, len(data))
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	}})
 	crash.Go(func() {

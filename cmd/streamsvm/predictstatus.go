@@ -68,14 +68,11 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		m := &modelStatus{
 			Name: p.modelName(v), Version: v.Update.Version, Epoch: v.Update.Epoch, Step: v.Update.Step, Examples: v.Update.Examples,
 			Learner: v.Learner(), Task: string(v.Task()), Model: v.Info().Text, Labels: last.Labels(), Preprocessing: v.Preprocessing(), Options: v.Options(),
-			Evaluation: map[string]eval.Number{},
+			Evaluation: inspect.Measures(v.Update.Evaluation),
 		}
 		if t := v.Update.Created; !t.IsZero() {
 			t = t.UTC()
 			m.Created = &t
-		}
-		for _, e := range v.Update.Evaluation {
-			m.Evaluation[e.Name] = eval.Number(e.Value)
 		}
 		s.Model = m
 		var fields []codec.FieldCount

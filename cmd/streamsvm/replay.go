@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/course"
+	"github.com/streamsvm/streamsvm/internal/app/page"
+	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/rng"
@@ -105,10 +106,10 @@ func (r *replay) run(ctx context.Context) error {
 	if len(r.compare) > 0 {
 		return r.runCompare(ctx)
 	}
-	p, way := newProgress(r.c), &course.Course{}
+	p, history := newProgress(r.c), &status.History{}
 	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
-		r.job.Hooks = append(r.job.Hooks, way)
+		r.job.Hooks = append(r.job.Hooks, history)
 	}
 	var told *scores
 	if r.scores != "" {
@@ -134,8 +135,8 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
-	way.Consumed(p.e, 0)
-	return r.finish(ctx, p.e, way, res, took)
+	history.Consumed(p.e, 0)
+	return r.finish(ctx, p.e, history, res, took)
 }
 
 // prepare reads what has to be known beforehand.
@@ -284,7 +285,7 @@ func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (st
 func (r *replay) latest(ctx context.Context, e *engine.Engine, p *predictor.Predictor) (xs []stream.Vec, labels []float64, err error) {
 	from := e.Offsets()
 	for part := range from {
-		from[part] = max(0, from[part]-course.Latest)
+		from[part] = max(0, from[part]-status.ImportanceExamples)
 	}
 	src, err := r.open(from, r.passes)
 	if err != nil {
@@ -307,14 +308,14 @@ func (r *replay) latest(ctx context.Context, e *engine.Engine, p *predictor.Pred
 				continue
 			}
 			xs, labels = append(xs, ex.X), append(labels, numbers.of(&ex))
-			n := max(0, len(xs)-course.Latest)
+			n := max(0, len(xs)-status.ImportanceExamples)
 			xs, labels = xs[n:], labels[n:]
 		}
 	}
 }
 
 // finish tests the model and writes the results.
-func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Course, end trainer.Result, took time.Duration) error {
+func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.History, end trainer.Result, took time.Duration) error {
 	p, err := end.Predictor()
 	if err != nil {
 		return err
@@ -352,18 +353,17 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Cours
 		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, r.decided.list...)}
 	}
 	if r.report != "" {
-		now := course.Look(e)
-		tables := now.Tables()
+		answers, sections := history.Quality(status.Take(e), "No example has been scored.")
 		if p != nil {
 			xs, labels, err := r.latest(ctx, e, p)
 			if err != nil {
 				return err
 			}
-			if t := course.Importance(p, xs, labels); t != nil {
-				tables = append(tables, *t)
+			if t := status.Importance(p, xs, labels); t != nil {
+				sections = append(sections, page.Section{ID: "importance", Title: "Model", Tables: []page.Table{*t}})
 			}
 		}
-		if err := writeReport(r.report, way.Charts(now), res, tables); err != nil {
+		if err := res.report(r.report, answers, sections); err != nil {
 			return err
 		}
 	}

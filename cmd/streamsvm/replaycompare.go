@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -140,7 +139,7 @@ func (r *replay) runCompare(ctx context.Context) error {
 		return err
 	}
 	if r.report != "" {
-		if _, err := report.Write(r.report, r.comparison(list)); err != nil {
+		if _, err := page.Write(r.report, r.comparison(list)); err != nil {
 			return err
 		}
 	}
@@ -336,25 +335,20 @@ func (r *replay) table(list []*rival) (head []string, rows [][]string) {
 	return head, rows
 }
 
-// comparison returns a page with all rivals in one picture.
-func (r *replay) comparison(list []*rival) *report.Report {
-	c := chart.Chart{
-		Title: fmt.Sprintf("Prequential accuracy, last %d examples", r.window), X: chart.Axis{Label: "labelled examples"}, Y: chart.Axis{Label: "accuracy", Percent: true},
-		Caption: "Each example is predicted first and learned from afterwards. A learner begins when its warm-up has ended.",
-	}
-	if r.job.Task == algos.Regress {
-		c.Title, c.Y = fmt.Sprintf("Prequential mean absolute error, last %d examples", r.window), chart.Axis{Label: "mean absolute error"}
-	}
+// comparison returns a page with all candidates in one chart.
+func (r *replay) comparison(list []*rival) *page.Page {
+	c := page.Prequential(r.job.Task == algos.Regress, fmt.Sprintf(", last %d examples", r.window))
+	c.Caption += " A learner starts when its warm-up has ended."
 	for _, v := range list {
-		s := chart.Series{Name: v.name}
+		s := page.Series{Name: v.name}
 		for _, p := range v.points {
-			s.X, s.Y = append(s.X, float64(v.unscored+p.Examples)), append(s.Y, eval.Number(p.Window))
+			s.Add(float64(v.unscored+p.Examples), p.Window)
 		}
 		c.Series = append(c.Series, s)
 	}
 	head, rows := r.table(list)
-	return &report.Report{
-		Title: "Comparison on " + strings.Join(r.files, ", "), Lead: "Prequential evaluation: every example is predicted before it is learned from.",
-		Charts: []chart.Chart{c}, Tables: []report.Table{{Title: "Result", Head: head, Rows: rows}}, Foot: version.Text(),
+	return &page.Page{
+		Title: "Comparison on " + strings.Join(r.files, ", "), Foot: version.Text(),
+		Sections: []page.Section{{ID: "comparison", Title: "Comparison", Charts: []page.Chart{c}, Tables: []page.Table{{Title: "Result", Head: head, Rows: rows}}}},
 	}
 }

@@ -17,8 +17,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
-	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -420,29 +419,15 @@ func printTuning(w io.Writer, rows []tune.Row) {
 	fmt.Fprintln(w)
 }
 
-// writeReport writes a page about a replay.
-func writeReport(dir string, charts []chart.Chart, r *result, about []report.Table) error {
-	page := &report.Report{
-		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
-		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
-		Charts: charts,
-		Tables: r.tables(about),
-		Foot:   version.Text(),
-	}
-	_, err := report.Write(dir, page)
-	return err
-}
-
-// tables lists the result in words, with tables about the model after the first.
-func (r *result) tables(about []report.Table) []report.Table {
-	sum := report.Table{Title: "Result", Rows: r.rows()}
-	opts := report.Table{Title: "Options", Head: []string{"option", "value"}}
+// report writes a page about the replay.
+func (r *result) report(dir string, answers []page.Answer, sections []page.Section) error {
+	settings := page.Table{Title: "Options", Head: []string{"option", "value"}}
 	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
-		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
+		settings.Rows = append(settings.Rows, []string{k, fmt.Sprint(r.Options[k])})
 	}
-	tables := append([]report.Table{sum}, append(about, opts)...)
+	tables := []page.Table{{Title: "Result", Rows: r.rows()}, settings}
 	if len(r.tuned) > 0 {
-		t := report.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
+		t := page.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
 		for _, row := range r.tuned {
 			mark := ""
 			if row.Chosen {
@@ -452,7 +437,11 @@ func (r *result) tables(about []report.Table) []report.Table {
 		}
 		tables = append(tables, t)
 	}
-	return tables
+	_, err := page.Write(dir, &page.Page{
+		Title: fmt.Sprintf("%s on %d examples", r.Learner, r.Examples), Answers: answers,
+		Sections: append(sections, page.Section{ID: "result", Title: "Result", Tables: tables}), Foot: version.Text(),
+	})
+	return err
 }
 
 // printPrequential says in short how a classifier has predicted, and what the

@@ -174,7 +174,7 @@ func TestTwoTrainersBeginTogether(t *testing.T) {
 	if code := ws[1].stop(); code != 0 {
 		t.Errorf("the other ends with %d: %s", code, ws[1].said())
 	}
-	if code, out, errText := streamsvm(t.Context(), "inspect", "--model-topic", models, "--brokers", strings.Join(c.brokers, ",")); code != 0 || strings.Contains(out, "DAMAGED") {
+	if code, out, errText := streamsvm(t.Context(), "inspect", "--model-topic", models, "--brokers", strings.Join(c.brokers, ",")); code != 0 || strings.Contains(out, "damage") {
 		t.Errorf("inspect: exit code %d, %s%s", code, out, errText)
 	}
 }

@@ -141,6 +141,17 @@ func Quote(s string) string {
 	return s
 }
 
+// Printable makes text from outside safe for a terminal: one line, without control
+// characters.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "·"))
+}
+
 // Bad returns the error for a value of the flag called name that does not do:
 // a usage error if it is on the command line, a configuration error if it
 // comes from elsewhere.

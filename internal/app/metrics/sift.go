@@ -11,21 +11,17 @@ type Sift struct {
 
 // NewSift returns a Sift that is registered with reg.
 func NewSift(reg prometheus.Registerer) *Sift {
-	s := &Sift{
-		records: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "streamsvm_sift_records_total", Help: "Records decided on, by the decision."}, []string{"decision"}),
-		p: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "streamsvm_sift_probability", Help: "Probabilities with which records with a decision of the model were forwarded.",
-			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, .99},
-		}),
-		age: newLate("streamsvm_sift_model_age_examples", "Records of this worker's partitions between what the model in use has learned from and what is sifted."),
+	m := maker{reg, "streamsvm_"}
+	return &Sift{
+		records: m.counters("sift_records_total", "Records decided on, by the decision.", "decision"),
+		p: m.histogram("sift_probability", "Probabilities with which records with a decision of the model were forwarded.",
+			[]float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, .99}),
+		age: m.gauge("sift_model_age_examples", "Records of this worker's partitions between what the model in use has learned from and what is sifted."),
 	}
-	reg.MustRegister(s.records, s.p, s.age)
-	return s
 }
 
-// Sifted says what has become of the records of a transaction: so many were
-// forwarded after a choice, dropped, and forwarded without one. ps are the
-// probabilities of the choices.
+// Sifted counts the records of a transaction: forwarded after a choice, dropped,
+// and forwarded without one. ps are the probabilities of the choices.
 func (s *Sift) Sifted(forwarded, dropped, unjudged int, ps []float64) {
 	s.records.WithLabelValues("forwarded").Add(float64(forwarded))
 	s.records.WithLabelValues("dropped").Add(float64(dropped))
@@ -35,5 +31,5 @@ func (s *Sift) Sifted(forwarded, dropped, unjudged int, ps []float64) {
 	}
 }
 
-// Aged says how many records the model has not seen.
+// Aged sets how many records the model has not seen.
 func (s *Sift) Aged(n int64) { s.age.Set(float64(n)) }

@@ -14,9 +14,7 @@ type Sums struct {
 
 // NewSums returns a Sums that is registered with reg.
 func NewSums(reg prometheus.Registerer) *Sums {
-	s := &Sums{reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "streamsvm_sum_records_total", Help: "Records whose sums have been written, by what became of them."}, []string{"fate"})}
-	reg.MustRegister(s.records)
-	return s
+	return &Sums{reg, maker{reg, "streamsvm_"}.counters("sum_records_total", "Records whose sums have been written, by what became of them.", "fate")}
 }
 
 // Session adds the session that reads the records.

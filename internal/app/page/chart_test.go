@@ -1,4 +1,4 @@
-package chart
+package page
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ var nan, inf = math.NaN(), math.Inf(1)
 // drawn returns what the script gets to see.
 func drawn(t *testing.T, c *Chart) (html string, data map[string]any) {
 	t.Helper()
-	var h HTML
-	if err := h.Chart(c); err != nil {
+	var h writer
+	if err := h.chart(c); err != nil {
 		t.Fatal(err)
 	}
 	html = h.String()
@@ -51,17 +51,17 @@ func TestRows(t *testing.T) {
 		long.X, long.Y = append(long.X, float64(i+1)), append(long.Y, eval.Number(i+1)/1000)
 	}
 	c := Chart{X: Axis{Label: "examples"}, Y: Axis{Percent: true}, Series: []Series{long, {Name: "few", X: []float64{500, 900}, Y: []eval.Number{.25, eval.Number(nan)}}}}
-	if got := c.Head(); !slices.Equal(got, []string{"examples", "long", "few"}) {
+	got, rows := c.numbers()
+	if !slices.Equal(got, []string{"examples", "long", "few"}) {
 		t.Errorf("head %v", got)
 	}
-	rows := c.Rows()
 	if len(rows) != 20 || !slices.Equal(rows[0], []string{"1000", "100.00 %", "–"}) || !slices.Equal(rows[4], []string{"800", "80.00 %", "25.00 %"}) ||
 		!slices.Equal(rows[19], []string{"50", "5.00 %", "–"}) {
 		t.Errorf("%d rows: %v", len(rows), rows)
 	}
 	for _, n := range []int{0, 1, 20, 21, 1000} {
 		c.Series[0].X, c.Series[0].Y, c.Series[1] = long.X[:n], long.Y[:n], Series{}
-		if got := len(c.Rows()); got > 20 || got < min(n, 11) {
+		if got := rowCount(&c); got > 20 || got < min(n, 11) {
 			t.Errorf("%d points: %d rows", n, got)
 		}
 	}
@@ -72,34 +72,28 @@ func TestRows(t *testing.T) {
 	}
 }
 
+func rowCount(c *Chart) int {
+	_, rows := c.numbers()
+	return len(rows)
+}
+
 func TestPrequential(t *testing.T) {
-	points := []eval.Point{{Examples: 1, All: 3, Window: 3}, {Examples: 2, All: 2, Window: 1}}
-	c := Prequential(points, true, 5)
-	if c.Y.Label != "mean absolute error" || c.Y.Percent || len(c.Series) != 2 || !slices.Equal(c.Series[1].Y, []eval.Number{3, 2}) || !slices.Equal(c.Series[0].Y, []eval.Number{3, 1}) {
+	if c := Prequential(true, ", x"); c.Title != "Prequential mean absolute error, x" || c.Y.Percent || rowCount(&c) != 0 {
 		t.Errorf("%+v", c)
 	}
-	if c = Prequential(nil, false, 5); !c.Y.Percent || len(c.Series) != 2 || len(c.Rows()) != 0 {
+	if c := Prequential(false, ""); !c.Y.Percent {
 		t.Errorf("%+v", c)
 	}
 }
 
-func TestReliability(t *testing.T) {
-	p := eval.New(false, 3)
-	s := p.Summary()
-	if c := Reliability(&s); c != nil {
-		t.Errorf("of nothing: %+v", c)
-	}
-	for i, q := range []float64{.1, .2, .7, .7} {
-		p.Add(1, 1)
-		p.AddProbability(q, i > 1)
-	}
-	s = p.Summary()
-	c := Reliability(&s)
-	if window := c.Series[0]; window.Name != "last 3 examples" || !slices.Equal(window.X, []float64{.2, .7}) || !slices.Equal(window.Y, []eval.Number{0, 1}) {
-		t.Errorf("%+v", window)
-	}
-	if all, rows := c.Series[1], c.Rows(); !slices.Equal(all.X, []float64{.1, .2, .7}) || !slices.Equal(rows[1], []string{"70.00 %", "100.00 %", "100.00 %", "70.00 %"}) {
-		t.Errorf("%+v, %v", all, rows)
+func TestText(t *testing.T) {
+	for got, want := range map[string]string{
+		Count(1, "record"): "1 record", Count(1234567, "record"): "1 234 567 records", Count(999, ""): "999", Count(int64(-3), ""): "0",
+		Clip("äöüß", 3): "äö…", Clip("äöü", 3): "äöü",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -129,19 +123,19 @@ func TestScript(t *testing.T) {
 // script.
 func TestEscape(t *testing.T) {
 	bad := `</script></title>"'><img src=x onerror=a()>&amp;`
-	var h HTML
+	var h writer
 	c := Chart{Title: bad, Caption: bad, X: Axis{Label: bad}, Series: []Series{{Name: bad, X: []float64{1}, Y: []eval.Number{1}}}}
-	if err := h.Charts([]Chart{c, c}); err != nil {
+	table := Table{Title: bad, Head: []string{bad, "b", "c", "d", "e"}, Rows: [][]string{{bad, bad}}, Heat: [][]float64{{.5}}, Note: bad}
+	if err := h.section(&Section{Title: bad, Charts: []Chart{c, c}, Tables: []Table{table}}); err != nil {
 		t.Fatal(err)
 	}
-	h.Tables([]Table{{Title: bad, Head: []string{bad, "b", "c", "d", "e"}, Rows: [][]string{{bad, bad}}, Heat: [][]float64{{.5}}, Note: bad}})
 	text := h.String()
 	for _, part := range []string{"<img", `"'>`, "&amp;amp;amp;"} {
 		if strings.Contains(text, part) {
 			t.Errorf("%s in\n%s", part, text)
 		}
 	}
-	if n := strings.Count(text, "&lt;/script&gt;&lt;/title&gt;&#34;&#39;&gt;&lt;img src=x onerror=a()&gt;&amp;amp;"); n != 16 {
+	if n := strings.Count(text, "&lt;/script&gt;&lt;/title&gt;&#34;&#39;&gt;&lt;img src=x onerror=a()&gt;&amp;amp;"); n != 17 {
 		t.Errorf("%d times the text in\n%s", n, text)
 	}
 	if n := strings.Count(text, "</script>"); n != 2 {

@@ -4,7 +4,7 @@
 // A chart is <figure class="chart"> with its data as JSON, in the form of
 // Chart in chart.go. A page with data-refresh on its body is fetched again
 // after so many seconds; elements with data-live and an id take on what has
-// changed. A form with data-pick changes the query by which it is fetched; one
+// changed. A form
 // with data-admin posts to what its buttons say, with its token in a header.
 "use strict";
 (() => {
@@ -37,11 +37,8 @@
 		return (factor === "1" ? "" : (+factor).toPrecision(3) + "·") + "10" + raised;
 	}
 
-	const clock = (v, step) => new Date(1000 * v).toLocaleTimeString([], {hour12: false, hour: "2-digit", minute: "2-digit", second: step >= 60 ? undefined : "2-digit"});
-
 	function format(axis, v, step) {
 		if (v == null) return "–";
-		if (axis.time) return clock(v, step);
 		if (axis.percent) return number(100 * v, 100 * (step || 1e-4)) + "\u2009%";
 		return axis.log && step ? (Math.abs(v) >= 1e7 || v < 1e-3 ? power(v) : number(v)) : number(v, step);
 	}
@@ -93,7 +90,7 @@
 		return {
 			stroke: css("--soft"), font, label: a.label || undefined, labelFont: font, labelSize: 22, labelGap: 2, gap: 6, side,
 			grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1, size: 5},
-			space: (u, i, min, max) => side === 3 ? 36 : 12 + 7 * Math.max(5, ...[min, max].map(v => format(a, v, a.time ? (max - min) / 5 : 0).length)),
+			space: (u, i, min, max) => side === 3 ? 36 : 12 + 7 * Math.max(5, ...[min, max].map(v => format(a, v, 0).length)),
 			values: (u, splits, i, space, step) => splits.map(v => v === null ? "" : format(a, v, step || 1)),
 			size: room, ...a.log && {splits: ticks, filter: (u, splits) => splits},
 		};
@@ -109,14 +106,13 @@
 		const xRange = (u, lo, hi) => {
 			if (lo == null) return [null, null];
 			if (lo === hi) return shown = x.log ? [lo / 2, lo * 2] : [lo - 1, hi + 1];
-			if (!zoomed && !x.log && !x.time && lo > 0 && lo < hi / 20) lo = 0;
+			if (!zoomed && !x.log && lo > 0 && lo < hi / 20) lo = 0;
 			return shown = [lo, hi];
 		};
 		const yRange = (u, lo, hi) => {
 			if (lo == null) return [null, null];
-			if ((y.min || 0) < (y.max || 0) && !zoomed) return [y.min || 0, y.max];
 			// The first points of a course swing widely and would flatten the rest.
-			const from = zoomed || x.log || x.time ? shown[0] : shown[0] + (shown[1] - shown[0]) / 20;
+			const from = zoomed || x.log ? shown[0] : shown[0] + (shown[1] - shown[0]) / 20;
 			let low = Infinity, high = -Infinity;
 			chart.series.forEach((s, k) => {
 				if (!u.series[k + 1].show || s.look === "dashed" && !y.percent) return;
@@ -137,9 +133,8 @@
 		const last = (u, i) => u.data[i].findLast(v => v != null);
 		const place = places(chart.series);
 		const series = chart.series.map((s, i) => ({
-			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: s.look === "dots" ? {show: true, size: 13} : {show: s.look === "points" || s.x.length < 2},
-			...s.look === "dots" && {paths: () => null},
-			width: s.look && s.look !== "points" ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1,
+			label: s.name, stroke: css(place[i] < 0 ? "--soft" : "--s" + place[i] % colours), spanGaps: true, points: {show: s.x.length < 2},
+			width: s.look ? 1.25 : 2, alpha: s.look === "faint" ? 0.6 : 1,
 			dash: s.look === "dashed" ? [6, 5] : s.look === "dotted" ? [2, 3] : place[i] >= colours ? [10, 3, 2, 3] : undefined,
 			value: (u, v, k, at) => format(y, at == null ? last(u, k) : v),
 		}));
@@ -178,9 +173,9 @@
 		const size = () => ({width: box.clientWidth, height: Math.round(Math.max(220, Math.min(360, box.clientWidth * 0.42)))});
 		const u = new uPlot({
 			...size(), padding: [12, 24, 0, 0],
-			scales: {x: {time: !!x.time, distr: x.log ? 3 : 1, range: xRange}, y: {distr: y.log ? 3 : 1, range: yRange}},
-			axes: [axis(x, 2, x.label ? 34 : 30), axis(y, 3, room)],
-			series: [{label: x.label || "time", value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v, x.time ? 1 : 0)}, ...series],
+			scales: {x: {time: false, distr: x.log ? 3 : 1, range: xRange}, y: {distr: y.log ? 3 : 1, range: yRange}},
+			axes: [axis(x, 2, 34), axis(y, 3, room)],
+			series: [{label: x.label, value: (u, v, k, at) => format(x, at == null ? last(u, 0) : v, 0)}, ...series],
 			legend: {markers: {
 				stroke: (u, k) => chart.series[k - 1]?.look === "faint" ? `color-mix(in srgb, ${series[k - 1].stroke} 60%, ${css("--page")})` : series[k - 1].stroke,
 				dash: (u, k) => !series[k - 1].dash ? "solid" : series[k - 1].dash[0] < 3 ? "dotted" : "dashed",
@@ -210,7 +205,7 @@
 				delete chart.marks;
 				Object.assign(chart, fresh);
 				u.setData(join(chart));
-				const names = [chart.x.label || "time", ...[...chart.series, ...chart.marks || []].map(s => s.name)];
+				const names = [chart.x.label, ...[...chart.series, ...chart.marks || []].map(s => s.name)];
 				u.root.querySelectorAll(".u-legend .u-label").forEach((l, i) => { l.textContent = u.series[i].label = names[i]; });
 				return true;
 			},
@@ -224,7 +219,7 @@
 	// switched with Enter and space.
 	function keyboard(figure, box, u) {
 		const stop = new AbortController(), signal = stop.signal;
-		const title = figure.querySelector("h2").textContent;
+		const title = figure.querySelector("h3").textContent;
 		let told = box.querySelector("[aria-live]");
 		if (!told) {
 			told = box.appendChild(document.createElement("p"));
@@ -296,12 +291,11 @@
 			if (a.data !== b.data) a.data = b.data;
 			return;
 		}
-		if (a.className === "plot" || a === document.activeElement && a.matches("select")) return;
+		if (a.className === "plot") return;
 		const data = a.matches("figure.chart") && b.querySelector("script").textContent;
 		const fresh = data && data !== a.querySelector("script").textContent;
 		for (const {name} of [...a.attributes]) if (!b.hasAttribute(name) && !(name === "open" && a.matches("details"))) a.removeAttribute(name);
 		for (const {name, value} of b.attributes) if (a.getAttribute(name) !== value) a.setAttribute(name, value);
-		if (a.matches("option")) a.selected = b.hasAttribute("selected");
 		const was = [...a.childNodes], is = [...b.childNodes];
 		is.forEach((n, i) => i < was.length ? morph(was[i], n) : a.append(n));
 		was.slice(is.length).forEach(n => n.remove());
@@ -324,35 +318,28 @@
 			lost.hidden = true;
 		} catch {
 			if (turn !== asked) return;
-			if (lost.hidden) lost.textContent = "no answer since " + clock(Date.now() / 1000, 1);
+			if (lost.hidden) lost.textContent = "no answer since " + new Date().toLocaleTimeString([], {hour12: false});
 			lost.hidden = false;
 		}
 	}
 	setInterval(() => document.hidden || refresh(), 1000 * seconds);
-	document.addEventListener("change", e => {
-		const form = e.target.closest("form[data-pick]");
-		if (!form) return;
-		history.replaceState(null, "", "?" + new URLSearchParams(new FormData(form)));
-		refresh();
-	});
-
 	const admin = document.querySelector("form[data-admin]");
 	if (!admin) return;
 	admin.hidden = false;
 	admin.addEventListener("submit", async e => {
 		e.preventDefault();
-		const said = admin.querySelector("output"), what = Object.fromEntries(new FormData(admin));
-		said.className = said.textContent = "";
+		const result = admin.querySelector("output"), what = Object.fromEntries(new FormData(admin));
+		result.className = result.textContent = "";
 		try {
 			const answer = await fetch("admin/" + e.submitter.value, {
 				method: "POST", headers: {"Content-Type": "application/json", Authorization: "Bearer " + what.token},
 				body: JSON.stringify({alias: what.alias, version: +what.version, reason: what.reason}),
 			});
-			said.className = answer.ok ? "good" : "bad";
-			said.textContent = await answer.text();
+			result.className = answer.ok ? "good" : "bad";
+			result.textContent = await answer.text();
 		} catch {
-			said.className = "bad";
-			said.textContent = "no answer";
+			result.className = "bad";
+			result.textContent = "no answer";
 		}
 		refresh();
 	});
