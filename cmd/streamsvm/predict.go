@@ -59,8 +59,7 @@ type predict struct {
 	cfg     kafkaio.Config
 	last    atomic.Pointer[fileScorer] // what scores, once there is a model
 	header  *csvHeader                 // of the csv file that is read; nil without
-	taken   atomic.Pointer[modelInputs]
-	current func() *predictor.Version // nil before there is a model
+	current func() *predictor.Version  // nil before there is a model
 	m       *metrics.Predictor
 	reg     prometheus.Registerer
 	page    status.Serving
@@ -88,10 +87,9 @@ topic, over HTTP, from files or from standard input. The model knows their
 format, so the flags of train need not be repeated.
 
 The first of these that is given is the input: --topics, whose predictions go to
---predictions-topic; --listen, which serves /predict, the Open Inference
-Protocol at /v2/models/NAME/infer, and /invocations as MLflow does; the FILEs;
-standard input. Records need no labels. If they have some, the accuracy is
-printed at the end.
+--predictions-topic; --listen, which serves /predict and the Open Inference
+Protocol at /v2/models/NAME/infer; the FILEs; standard input. Records need no
+labels. If they have some, the accuracy is printed at the end.
 
 The model determines format, labels, number of features and names of columns.
 JSON is understood in any case. Answers use the labels of the training data. A
@@ -144,7 +142,7 @@ curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 				f.Float64Var(&p.rate, "rate-limit", 0, "most `RECORDS` of --topics a second to score; 0 scores what there is")
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions, and each record gets one prediction")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions over HTTP and the status page; serves /predict, /v2, /invocations, /status.json, /metrics, /healthz, /readyz and /version")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions over HTTP and the status page; serves /predict, /v2, /status.json, /metrics, /healthz, /readyz and /version")
 				p.adminFlags.define(f)
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
