@@ -34,7 +34,7 @@ var floors = []struct {
 	}},
 	{"learners", []string{"algos/..."}},
 	{"what is read and written", []string{
-		"checkpoint", "predictor", "stream/...", "internal/onnx", "internal/pipeline",
+		"checkpoint", "predictor", "stream/...", "internal/pipeline",
 	}},
 	{"what a build may leave out", []string{"contrib/..."}},
 	{"the main job", []string{"internal/deadletter", "internal/engine", "trainer"}},
