@@ -36,9 +36,9 @@ var floors = []struct {
 	{"what is read and written", []string{
 		"checkpoint", "predictor", "stream/...", "internal/pipeline",
 	}},
-	{"what a build may leave out", []string{"contrib/..."}},
 	{"the main job", []string{"internal/deadletter", "internal/engine", "trainer"}},
 	{"applications", []string{"internal/app/..."}},
+	{"what a build may leave out", []string{"contrib/..."}},
 	{"commands", []string{"cmd/..."}},
 }
 

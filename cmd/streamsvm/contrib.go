@@ -8,6 +8,7 @@ import (
 	_ "github.com/streamsvm/streamsvm/contrib/baselines" // registers its learners
 	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
+	_ "github.com/streamsvm/streamsvm/contrib/scale" // adds its commands
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 

@@ -65,7 +65,6 @@ type predict struct {
 	page    status.Serving
 
 	isShadow      bool
-	sift          *sifter // nil unless it sifts
 	shadowMetrics *metrics.Predictor
 	started       time.Time
 	counts        struct{ predictions, refused, skipped atomic.Uint64 }
@@ -187,11 +186,7 @@ func (p *predict) serve(ctx context.Context) error {
 	p.page.Begin(version.String, p.what(), decoder)
 	srv := newServer(reg)
 	defer srv.stop()
-	check := p.check
-	if p.sift != nil {
-		check = p.checkSift
-	}
-	err := check()
+	err := p.check()
 	if err != nil {
 		return err
 	}
@@ -208,9 +203,7 @@ func (p *predict) serve(ctx context.Context) error {
 	srv.bound(admit.Options{Bytes: p.inFlight()})
 	p.limits = srv.limits
 	for pattern, handler := range p.routes() {
-		if p.sift == nil || pattern == "GET /status.json" {
-			srv.mux.Handle(pattern, handler)
-		}
+		srv.mux.Handle(pattern, handler)
 	}
 	srv.mux.Handle("GET /{$}", srv.limits.Page(http.HandlerFunc(p.page.Page)))
 	srv.mux.HandleFunc("GET /chart.js", chart.Script)
@@ -230,18 +223,14 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if p.sift != nil && p.sift.unmodelled == "forward" {
-		p.current = p.sift.follow(ctx, cancel, p)
-	} else {
-		if p.current, err = p.follow(ctx, cancel); err == nil {
-			err = p.modelled()
+	if p.current, err = p.follow(ctx, cancel); err == nil {
+		err = p.modelled()
+	}
+	if err != nil {
+		if ctx.Err() != nil && p.ended(ctx) == nil {
+			return nil
 		}
-		if err != nil {
-			if ctx.Err() != nil && p.ended(ctx) == nil {
-				return nil
-			}
-			return err
-		}
+		return err
 	}
 	srv.ready.Store(true)
 	switch {
@@ -278,8 +267,6 @@ func (p *predict) modelled() error {
 		return p.c.Bad("threshold", errors.New("it is for two classes, the model knows more"))
 	case v.Task() == algos.Regress && p.threshold > 0:
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
-	case v.Task() == algos.Regress && p.sift != nil:
-		return cli.Failf(cli.Usage, "the model predicts numbers: only records with classes can be sifted")
 	}
 	if err := p.explainable(); err != nil {
 		return err
@@ -309,11 +296,7 @@ func (p *predict) followed() string {
 // what says what is scored.
 func (p *predict) what() string {
 	if len(p.topics) > 0 {
-		to := p.predictions
-		if p.sift != nil {
-			to = p.sift.topic
-		}
-		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), to)
+		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), p.predictions)
 	}
 	return "what is posted to /predict"
 }

@@ -65,9 +65,8 @@ func (p *Plan) GrantsToTrain() []Grant {
 	return out
 }
 
-// GrantsToPredict returns what predict and subscribe need, and, where there is a
-// topic for what is forwarded, sift; the topics may be "".
-func (p *Plan) GrantsToPredict(predictions, errors, distilled string) []Grant {
+// GrantsToPredict returns what predict and subscribe need. The topics may be "".
+func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
 	var out []Grant
 	for _, name := range append(p.Topics[:len(p.Topics):len(p.Topics)], p.ModelTopic) {
 		if name != "" {
@@ -77,34 +76,12 @@ func (p *Plan) GrantsToPredict(predictions, errors, distilled string) []Grant {
 	if predictions != "" {
 		out = append(out, onTopic(predictions, []string{"Write", "Create"}))
 	}
-	if distilled != "" {
-		out = append(out, onTopic(distilled, []string{"Write", "Create"}))
-	}
 	if errors != "" {
 		out = append(out, onTopic(errors, []string{"Write", "Create", "DescribeConfigs"}))
 	}
 	if p.Group != "" { // transactions of every member
 		out = append(out, Grant{Resource: "group", Name: p.Group, Operations: toRead},
 			Grant{Resource: "transactional-id", Name: p.Group + "-", Operations: []string{"Write", "Describe"}, Prefix: true})
-	}
-	return out
-}
-
-// GrantsToSum returns what sum needs; the topic of errors may be "".
-func (p *Plan) GrantsToSum(sums, errors string) []Grant {
-	return append(p.GrantsToPredict("", errors, ""), onTopic(sums, []string{"Read", "Write", "Create"}))
-}
-
-// GrantsToSolve returns what solve needs.
-func (p *Plan) GrantsToSolve(sums string) []Grant {
-	var out []Grant
-	for _, name := range p.Topics {
-		out = append(out, onTopic(name, toRead))
-	}
-	out = append(out, onTopic(sums, []string{"Read", "Create"}))
-	if p.ModelTopic != "" {
-		out = append(out, onTopic(p.ModelTopic, toKeep),
-			Grant{Resource: "transactional-id", Name: modeltopic.TransactionalID(p.ModelTopic, p.Model), Operations: []string{"Write"}})
 	}
 	return out
 }
