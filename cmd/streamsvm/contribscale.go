@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
+	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -54,6 +57,7 @@ func defineFiles(f *cli.Flags) func(*cli.Call, *predictor.Version, []string) (st
 
 // defineGroup defines the flags of a member of a consumer group that scores topics.
 func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
+	var listen string
 	var o struct {
 		modelFlags
 		sourceFlags
@@ -66,6 +70,7 @@ func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
 		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
 		f.StringVar(&o.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
 		f.StringVar(&o.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions")
+		f.StringVar(&listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
 	})
 	o.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")
 	o.sessionFlags.define(f)
@@ -92,14 +97,25 @@ func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
 		o.merge, o.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
 		o.sourceFlags.wait, o.maxDown = o.modelFlags.wait, o.down
 		o.modelFlags.wait = -1 // until there is a model, all records are forwarded
+		reg := metrics.NewRegistry(version.String)
+		srv := newServer(reg)
 		g := &contrib.Group{
+			Joined: func(l stream.Lagger) func(bool, time.Duration) {
+				srv.ready.Store(true)
+				return metrics.NewSession(reg, l, false).Ended
+			},
+			Close:  srv.stop,
 			Models: func(ctx context.Context) (*modeltopic.Subscriber, error) { return o.modelFlags.open(ctx, c, cfg) },
 			Failed: o.failed,
 			Scorer: func(current func() *predictor.Version) (*predictor.Scorer, error) {
 				return o.scorer(c, current, predictor.ScorerOptions{}, nil)
 			},
 		}
-		g.Session, err = o.sessionFlags.options(c, cfg, &o.sourceFlags)
+		if g.Session, err = o.sessionFlags.options(c, cfg, &o.sourceFlags); err == nil {
+			if err = badListen(c, listen); err == nil {
+				err = srv.start(c, listen)
+			}
+		}
 		return g, err
 	}
 }

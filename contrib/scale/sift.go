@@ -45,7 +45,7 @@ necessary. Without a model all of them are.`,
 streamsvm sift --topics examples --model-topic models --distilled-topic distilled \
     --group sift --member 0
 streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
-		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec", "config"},
+		Common: []string{"brokers", "model-topic", "topics", "distilled-topic", "group", "member", "codec", "listen", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &sifter{}
 			connect := w.Group(f)
@@ -68,6 +68,7 @@ streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
 				if slices.Contains(g.Session.Topics, s.topic) {
 					return c.Bad("distilled-topic", fmt.Errorf("%s holds what is sifted", s.topic))
 				}
+				defer g.Close()
 				s.c, s.group = c, g
 				return w.Exit(s.run(ctx))
 			}
@@ -113,6 +114,7 @@ func (s *sifter) run(ctx context.Context) error {
 		return err
 	}
 	defer session.Close()
+	ended := s.group.Joined(session)
 	s.c.Log.Info("joined", "group", o.Group, "member", o.Member)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -135,7 +137,7 @@ func (s *sifter) run(ctx context.Context) error {
 	case <-time.After(patience):
 	case <-following.Done():
 	}
-	err = s.loop(following, session, func() *predictor.Version {
+	err = s.loop(following, session, ended, func() *predictor.Version {
 		if l := live.Load(); l != nil {
 			return l.Current()
 		}
@@ -150,7 +152,7 @@ func (s *sifter) run(ctx context.Context) error {
 	return err
 }
 
-func (s *sifter) loop(ctx context.Context, session *kafkaio.Session, current func() *predictor.Version) error {
+func (s *sifter) loop(ctx context.Context, session *kafkaio.Session, ended func(bool, time.Duration), current func() *predictor.Version) error {
 	scorer, err := s.group.Scorer(current)
 	if err != nil {
 		return err
@@ -189,7 +191,9 @@ func (s *sifter) loop(ctx context.Context, session *kafkaio.Session, current fun
 		if err != nil {
 			return err
 		}
+		start := time.Now()
 		committed, err := session.Commit(ctx, out...)
+		ended(committed, time.Since(start))
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package contrib
 
 import (
 	"context"
+	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/predictor"
@@ -37,6 +38,10 @@ type Group struct {
 	Models func(ctx context.Context) (*modeltopic.Subscriber, error)
 	// Failed explains errors of Models and of the Subscriber.
 	Failed func(error) error
+	// Joined is called with the session. It returns a function that counts transactions.
+	Joined func(stream.Lagger) (ended func(committed bool, took time.Duration))
+	// Close stops the HTTP server.
+	Close func()
 	// Scorer returns a Scorer for the versions that current returns.
 	Scorer func(current func() *predictor.Version) (*predictor.Scorer, error)
 }
