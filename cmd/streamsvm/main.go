@@ -28,6 +28,9 @@ func main() {
 	os.Exit(code)
 }
 
+// contribCommands returns the commands of packages in contrib.
+var contribCommands = func() []*cli.Command { return nil }
+
 // program returns all commands.
 func program() *cli.Program {
 	return &cli.Program{
@@ -51,7 +54,7 @@ Flags override the environment, and the environment overrides the file.`,
 			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand(), aclsCommand(), healthCommand()),
 			cli.Topic("Manage models", modelCommand(), subscribeCommand(), inspectCommand(), compareCommand()),
 			cli.Topic("Move records", produceCommand(), recordCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
-			cli.Topic("Scale out", siftCommand(), sumCommand(), solveCommand()),
+			cli.Topic("Scale out", contribCommands()...),
 		),
 	}
 }

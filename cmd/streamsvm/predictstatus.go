@@ -12,7 +12,7 @@ import (
 
 // predictStatus is what GET /status.json answers.
 type predictStatus struct {
-	Command string    `json:"command"` // predict or sift
+	Command string    `json:"command"`
 	Program string    `json:"version"`
 	Started time.Time `json:"started"`
 	Ready   bool      `json:"ready"`
@@ -57,7 +57,7 @@ type fieldStatus struct {
 // statusJSON answers GET /status.json.
 func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 	s := predictStatus{
-		Command: p.command(), Program: version.String, Started: p.started.UTC(), Ready: p.ready.Load(),
+		Command: "predict", Program: version.String, Started: p.started.UTC(), Ready: p.ready.Load(),
 		Predictions: p.counts.predictions.Load(), Refused: p.counts.refused.Load(), Tombstones: p.counts.skipped.Load(),
 	}
 	if at := p.at.Load(); at != nil {
@@ -82,11 +82,4 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	answerJSON(w, s)
-}
-
-func (p *predict) command() string {
-	if p.sift != nil {
-		return "sift"
-	}
-	return "predict"
 }

@@ -72,27 +72,12 @@ func (p *Plan) GrantsToTrain() []Grant {
 	return out
 }
 
-// GrantsToPredict returns what predict and subscribe need and, if there is a topic
-// for the records that are forwarded, sift. Topics may be "".
-func (p *Plan) GrantsToPredict(predictions, errors, distilled string) []Grant {
+// GrantsToPredict returns what predict and subscribe need. The topics may be "".
+func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
 	out := append(onTopics(toRead, p.Topics...), onTopics(toRead, p.ModelTopic)...)
-	out = append(append(out, onTopics("Write Create", predictions, distilled)...), onTopics("Write Create DescribeConfigs", errors)...)
+	out = append(append(out, onTopics("Write Create", predictions)...), onTopics("Write Create DescribeConfigs", errors)...)
 	if p.Group != "" { // transactions of every member
 		out = append(out, Grant{"group", p.Group, toRead, false}, Grant{"transactional-id", p.Group + "-", "Write Describe", true})
-	}
-	return out
-}
-
-// GrantsToSum returns what sum needs; the topic of errors may be "".
-func (p *Plan) GrantsToSum(sums, errors string) []Grant {
-	return append(p.GrantsToPredict("", errors, ""), onTopics("Read Write Create", sums)...)
-}
-
-// GrantsToSolve returns what solve needs.
-func (p *Plan) GrantsToSolve(sums string) []Grant {
-	out := append(append(onTopics(toRead, p.Topics...), onTopics("Read Create", sums)...), onTopics(toKeep, p.ModelTopic)...)
-	if p.ModelTopic != "" {
-		out = append(out, onID(modeltopic.TransactionalID(p.ModelTopic, p.Model)))
 	}
 	return out
 }

@@ -73,11 +73,7 @@ func everything(t *testing.T) []*prometheus.Registry {
 		for _, shadow := range []bool{false, true} {
 			NewSession(member, lagging{}, shadow).Ended(true, time.Second)
 		}
-		NewSums(member).Summed(1, 1, 1, 1)
 		NewHTTP(member, []string{"bytes"}, func() int64 { return 1 }).Rejected("bytes")
-		f := NewSift(member)
-		f.Sifted(1, 1, 1, []float64{1})
-		f.Aged(1)
 		all = append(all, member)
 		all = append(all, reg)
 	}

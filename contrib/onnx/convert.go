@@ -1,8 +1,7 @@
-// Package onnx writes a predictor as an ONNX model, from its plain form, which
-// docs/formats/plain.md describes. The graph computes in 64 bits with plain
-// operators. It holds all from the fields of an event, or a vector, to label
-// and probability; docs/onnx.md says what it takes and gives, and what is
-// refused.
+// Package onnx converts a predictor to an ONNX model. Its input is the plain form,
+// which docs/formats/plain.md describes. The graph takes the fields of an event, or a
+// vector, to label and probability, in 64 bits and with standard operators only.
+// docs/onnx.md lists inputs and outputs, and what has no ONNX form.
 package onnx
 
 import (
@@ -18,42 +17,36 @@ import (
 )
 
 const (
-	// maxDense is how many features a dense input has at most.
+	// maxDense limits the features of a dense input.
 	maxDense = 1 << 16
-	// maxLaplacian bounds points × features of a Laplacian kernel, as many numbers
-	// as are in memory for each row.
+	// maxLaplacian limits points × features of a Laplacian kernel: so many numbers
+	// are in memory for each row.
 	maxLaplacian = 1 << 20
-	// maxBytes is what a message of Protocol Buffers has room for.
+	// maxBytes is the largest message that Protocol Buffers allow.
 	maxBytes = math.MaxInt32
 )
 
 // Options of Convert.
 type Options struct {
-	// MaxNumbers bounds the numbers in the graph; 0 does not.
+	// MaxNumbers limits the numbers in the graph; 0 is no limit.
 	MaxNumbers int
 }
 
 // Model is an ONNX model.
 type Model struct {
-	Bytes           []byte // a ModelProto
-	Inputs, Outputs []Value
-
-	metadata map[string]string // metadata_props
-	labels   []any
-	fields   bool // inputs are fields of events
-	texts    bool // texts are joined
+	Bytes  []byte // a ModelProto
+	Inputs []Value
 }
 
-// RefusedError says why a predictor has no form in ONNX.
+// RefusedError says why a predictor has no ONNX form.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return "there is no ONNX form: " + e.Reason }
 
 func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
-// Convert returns the ONNX form of a predictor whose plain form doc is. The
-// error is a *RefusedError where there is none, and a *plain.LimitError where
-// it would be too large.
+// Convert converts a predictor whose plain form is doc. The error is a *RefusedError
+// if it has no ONNX form, and a *plain.LimitError if the model would be too large.
 func Convert(doc []byte, o Options) (*Model, error) {
 	var d document
 	if err := json.Unmarshal(doc, &d); err != nil {
@@ -72,12 +65,12 @@ func Convert(doc []byte, o Options) (*Model, error) {
 	return c.finish()
 }
 
-// converter makes the graph of a document.
+// converter builds the graph of a document.
 type converter struct {
 	*graph
 	o Options
 	d *document
-	// refused, [N,1] of bool, says which rows have no decision.
+	// refused, bool [N,1], marks the rows that have no decision.
 	refused ref
 }
 
@@ -101,7 +94,7 @@ func (c *converter) convert() error {
 	if err != nil {
 		return err
 	}
-	// 0 times what is not finite is not a number.
+	// 0 times an infinity is NaN.
 	c.refused = c.op("IsNaN", c.sum(c.op("Mul", x, c.scalar(0))))
 	if x, s, err = c.preprocess(p, x, s); err != nil {
 		return err
@@ -113,7 +106,7 @@ func (c *converter) convert() error {
 	return c.answer(f, k)
 }
 
-// features returns how many features vectors have.
+// features returns the number of features of vectors.
 func (c *converter) features(p *prep.Exported, m any) int {
 	n := c.d.Signature.Features
 	if p.Hash > 0 || n > 0 {
@@ -125,7 +118,7 @@ func (c *converter) features(p *prep.Exported, m any) int {
 	return max(n, c.extent(m))
 }
 
-// extent returns how many features a model has numbers for.
+// extent returns the number of features that a model has coefficients for.
 func (c *converter) extent(m any) int {
 	n := 0
 	switch m := m.(type) {
@@ -161,8 +154,8 @@ func (c *converter) extent(m any) int {
 	return n
 }
 
-// vector returns the vectors, as the codecs of streamsvm make them, and the space
-// they are in.
+// vector returns the vectors that the codecs of streamsvm would decode, and their
+// space.
 func (c *converter) vector(p *prep.Exported, m any) (ref, space, error) {
 	if c.d.events() {
 		x, n, err := c.events(c.d.Signature.Schema)
@@ -176,7 +169,7 @@ func (c *converter) vector(p *prep.Exported, m any) (ref, space, error) {
 	return c.round(x), space{n: n}, nil
 }
 
-// answer makes the outputs of f, [N,k]: the decision of two classes, the
+// answer adds the outputs. f, [N,k], is the decision between two classes, the
 // prediction of a regression, or k scores.
 func (c *converter) answer(f ref, k int) error {
 	if c.d.Task == "regress" {
@@ -196,7 +189,7 @@ func (c *converter) answer(f ref, k int) error {
 	} else {
 		number = c.argMax(f)
 	}
-	// What is refused has a label of its own.
+	// Refused rows have a label of their own.
 	number = c.op("Where", c.refused, c.ints(int64(want)), number)
 	labels, typ, err := labelTensor(c.d.Labels)
 	if err != nil {
@@ -210,11 +203,11 @@ func (c *converter) answer(f ref, k int) error {
 	return nil
 }
 
-// known returns x with NaN in what is refused.
+// known returns x with NaN in refused rows.
 func (c *converter) known(x ref) ref { return c.op("Where", c.refused, c.scalar(math.NaN()), x) }
 
-// labelTensor returns labels and one more, which stands for none, as a slice of
-// their type.
+// labelTensor returns the labels and one more, for rows without a decision, as a
+// slice of their type.
 func labelTensor(labels []any) (values any, typ string, err error) {
 	switch labels[0].(type) {
 	case string:
@@ -239,8 +232,8 @@ func all[T any](labels []any, none T, typ string) ([]T, string, error) {
 	return append(list, none), typ, nil
 }
 
-// probability returns the probability of +1, [N,1], or those of all classes, or
-// nothing where it is not known.
+// probability returns the probability of +1, [N,1], or that of each class, [N,k]. It
+// is "" if the model has none.
 func (c *converter) probability(f ref, k int) ref {
 	q := c.d.Probability
 	switch {
@@ -251,8 +244,8 @@ func (c *converter) probability(f ref, k int) ref {
 		v := c.op("Max", c.op("Div", c.op("Sub", f, top), c.scalar(q.Scale)), c.scalar(-12))
 		return c.node("", "Softmax", []attr{{"axis", 1}}, c.op("Mul", v, c.scalar(q.Slope)))
 	}
-	// The log odds are those at the first decision and what each straight piece
-	// adds.
+	// The log odds are a piecewise linear function: their value at the first decision
+	// plus what each piece adds.
 	z := c.op("Add", c.op("Mul", f, c.scalar(0)), c.scalar(q.LogOdds[0]))
 	if n := len(q.Decisions) - 1; n > 0 {
 		slopes := make([]float64, n)
@@ -271,7 +264,7 @@ func (c *converter) sigmoid(z ref) ref {
 	return c.op("Div", one, c.op("Add", one, c.op("Exp", c.op("Neg", z))))
 }
 
-// finish returns the model, with what is known of where it comes from.
+// finish returns the model, with metadata about its origin.
 func (c *converter) finish() (*Model, error) {
 	if c.numbers > c.o.MaxNumbers {
 		return nil, &plain.LimitError{What: "the tensors", Numbers: uint64(c.numbers), MaxNumbers: c.o.MaxNumbers}
@@ -290,11 +283,7 @@ func (c *converter) finish() (*Model, error) {
 		metas = append(metas, meta{"model", o.Model}, meta{"version", strconv.FormatUint(o.Version, 10)}, meta{"epoch", strconv.FormatUint(o.Epoch, 10)},
 			meta{"examples", strconv.FormatUint(o.Examples, 10)}, meta{"created", o.Created}, meta{"hash", o.Hash}, meta{"offsets", string(o.Offsets)})
 	}
-	m := &Model{Inputs: c.inputs, Outputs: c.outputs, metadata: map[string]string{}, labels: c.d.Labels, fields: c.d.events(), texts: c.texts}
-	for _, e := range metas {
-		m.metadata[e.key] = e.value
-	}
-	m.Bytes = c.model(name, version.String, int64(n), metas)
+	m := &Model{Bytes: c.model(name, version.String, int64(n), metas), Inputs: c.inputs}
 	if len(m.Bytes) > maxBytes {
 		return nil, refuse("it would have %d bytes, the limit is %d", len(m.Bytes), maxBytes)
 	}

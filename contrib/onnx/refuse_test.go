@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/onnx"
+	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/internal/plain"
 )
 
