@@ -24,12 +24,12 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | diff A B | export [FILE] | compact [FILE]",
+		Name: "model", Args: "list | promote | rollback | compare A B [FILE...] | export [FILE] | compact [FILE]",
 		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
 champion, that predict and subscribe can follow instead of the newest version.
-diff, export and compact also take model files.
+compare, export and compact also take model files.
 
 model list prints the versions that the topic still holds, and the aliases: names
 for a version.
@@ -45,8 +45,12 @@ otherwise. To pin a version, give it an alias of its own.
 model rollback points the alias to what it pointed to before. A second rollback
 undoes the first.
 
-model diff compares two models, each a version, an alias or a file: learner,
-options, measures, labels, fields. A star marks what differs.
+model compare compares two models, each a version, an alias or a file: learner,
+options, measures, labels, fields. A star marks what differs. With data files or
+recordings of labelled records it also compares their predictions on them: how
+much the accuracy or error differs, as a 95 % interval, and McNemar's test.
+Records that a version has learned from are left out, which a recording of the
+same topic tells; make one with streamsvm record.
 
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers.
@@ -65,12 +69,12 @@ the file, promote it.`,
 		Example: "streamsvm model list --model-topic models\n" +
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
-			"streamsvm model diff champion 41 --model-topic models\n" +
+			"streamsvm model compare champion 41 today.ssr --model-topic models\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model export model.ssm --format onnx --out model.onnx\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
 		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "format", "out", "max-change", "json", "config"},
-		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
+		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int

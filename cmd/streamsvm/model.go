@@ -33,12 +33,15 @@ var modelVerbs = map[string][]string{
 	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
 	"promote":  {"json", "max-numbers", "format", "out", "max-change"},
 	"rollback": {"version", "model", "json", "max-numbers", "format", "out", "max-change"},
-	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
+	"compare":  {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
 }
 
 // checkVerb refuses a verb that does not exist, and flags that it does not have.
 func checkVerb(c *cli.Call, verb string) error {
 	foreign, ok := modelVerbs[verb]
+	if verb == "diff" {
+		return cli.Failf(cli.Usage, "model diff has been removed: model compare A B prints the same, and compares predictions on files of labelled records")
+	}
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))
 	}
@@ -84,11 +87,11 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	}
 	o.expects = c.Given("expect")
 	o.ofFile = c.Origin("model").Source == cli.FromFlag // a configuration file may have it for predict
-	if verb != "diff" && len(c.Args) > 0 {
+	if verb != "compare" && len(c.Args) > 0 {
 		return cli.Failf(cli.Usage, "model %s takes no arguments", verb)
 	}
-	if verb == "diff" {
-		return o.diff(ctx, c)
+	if verb == "compare" {
+		return o.compare(ctx, c)
 	}
 	if o.topic == "" {
 		return c.Bad("model-topic", errors.New("no topic is given"))

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/report"
@@ -21,42 +20,34 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// The rules that do not look at the features, by their names in --compare.
-const (
-	ruleMajority = "majority"
-	ruleNoChange = "no-change"
-)
-
-// rival is what --compare knows of a learner, or of a rule.
-type rival struct {
+// candidate is one of the learners that --compare compares.
+type candidate struct {
 	name     string
-	rule     bool
 	unscored uint64 // labelled examples before the first one that was scored
 	scored   uint64
 	seconds  float64
 	points   []eval.Point
 	summary  eval.Summary
-	losses   []float32 // on each example scored: wrong or not, or the absolute error; none of more than two classes
+	losses   []float32 // on each example scored: wrong or not, or the absolute error
 }
 
-// compared is the JSON form of a rival.
-type compared struct {
+// candidateResult is the JSON form of a candidate.
+type candidateResult struct {
 	Name        string       `json:"name"`
 	Examples    uint64       `json:"examples"` // scored
 	Seconds     eval.Number  `json:"seconds"`
-	Common      eval.Number  `json:"common"` // accuracy, or mean absolute error, on those that all have scored
+	Common      eval.Number  `json:"common"` // accuracy, or mean absolute error, on the examples that all have scored
 	Prequential eval.Summary `json:"prequential"`
-	// Behind is by how much the loss is higher than that of the best, on those that
-	// all have scored, as an interval of 95 % by a bootstrap of pairs; null of the
-	// best.
-	Behind *[2]eval.Number `json:"behind"`
+	// Behind is a 95 % interval of how much the loss is higher than that of the best, on
+	// the examples that all have scored; null for the best itself.
+	Behind *[2]float64 `json:"behind"`
 }
 
-// engineOf is a hook that keeps the engine of a run, and its losses.
+// engineOf is a hook that keeps the engine of a run, and its losses. The latter are not
+// known with more than two classes.
 type engineOf struct {
 	e       *engine.Engine
 	regress bool
@@ -65,76 +56,54 @@ type engineOf struct {
 
 // Scored implements engine.ScoredHook.
 func (h *engineOf) Scored(decision, _, label float64) {
-	h.losses = append(h.losses, loss(decision, label, h.regress))
-}
-
-// loss is 1 for a wrong decision, or the absolute error.
-func loss(decision, label float64, regress bool) float32 {
-	switch {
-	case regress:
-		return float32(math.Abs(decision - label))
-	case (decision >= 0) != (label > 0):
-		return 1
+	loss := float32(0)
+	if h.regress {
+		loss = float32(math.Abs(decision - label))
+	} else if (decision >= 0) != (label > 0) {
+		loss = 1
 	}
-	return 0
+	h.losses = append(h.losses, loss)
 }
 
 // Started implements engine.StartedHook.
 func (h *engineOf) Started(e *engine.Engine, _ stream.Source) { h.e = e }
 
-// checkCompare returns what is wrong with --compare, and makes the first learner
-// in it that of the job. The learners have their own options, so none can be
-// given.
+// checkCompare checks --compare, and makes its first learner that of the job. Every
+// learner has its own options, so none can be set.
 func (r *replay) checkCompare() error {
 	c := r.c
-	if r.several() && c.Origin("compare").Source != cli.FromDefault {
-		return c.Bad("compare", errors.New("--learner lists learners already"))
-	}
-	if r.several() {
-		r.compare = strings.Split(r.learner, ",")
-	} else if c.Origin("learner").Source != cli.FromDefault {
-		return c.Bad("compare", errors.New("it cannot be combined with --learner, which can list learners itself"))
-	}
-	for _, flag := range []string{"preset", "set", "model", "test", "holdout", "checkpoint", "join", "promote", "scores"} {
+	for _, flag := range []string{"learner", "preset", "set", "model", "test", "holdout", "checkpoint", "join", "promote", "scores"} {
 		if c.Origin(flag).Source != cli.FromDefault {
 			return c.Bad("compare", fmt.Errorf("it cannot be combined with --%s", flag))
 		}
 	}
-	first := true
 	for i, name := range r.compare {
-		switch {
-		case slices.Contains(r.compare[:i], name):
+		if slices.Contains(r.compare[:i], name) {
 			return c.Bad("compare", fmt.Errorf("%s is there twice", name))
-		case name == ruleMajority && algos.Task(r.task) == algos.Regress:
-			return c.Bad("compare", errors.New("there is no majority of numbers"))
-		case name == ruleMajority || name == ruleNoChange:
-		default:
-			o := trainer.Options{Learner: name, Task: algos.Task(r.task)}
-			if list := optionErrors(o.Validate()); len(list) > 0 {
-				return c.Bad("compare", list[0].Err)
-			}
-			if first {
-				r.learner, first = name, false
-			}
+		}
+		if name == "majority" || name == "no-change" {
+			return c.Bad("compare", fmt.Errorf("%s has been removed from the list: both baselines are printed below the table", name))
+		}
+		o := trainer.Options{Learner: name, Task: algos.Task(r.task)}
+		if list := optionErrors(o.Validate()); len(list) > 0 {
+			return c.Bad("compare", list[0].Err)
 		}
 	}
-	if first {
-		return c.Bad("compare", errors.New("there is no learner among them"))
-	}
+	r.learner = r.compare[0]
 	return nil
 }
 
-// runCompare runs all rivals over the stream at once, which is read and decoded
-// once.
+// runCompare runs all candidates at the same time over one stream, which is read and
+// decoded once.
 func (r *replay) runCompare(ctx context.Context) error {
 	src, err := r.open(nil, r.passes)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	list := make([]*rival, len(r.compare))
+	list := make([]*candidate, len(r.compare))
 	if err := onePass(ctx, src, r.job.Decoder, len(list), func(ctx context.Context, i int, src stream.Source, dec stream.Decoder) (err error) {
-		list[i], err = r.runRival(ctx, r.compare[i], src, dec)
+		list[i], err = r.runCandidate(ctx, r.compare[i], src, dec)
 		return err
 	}); err != nil {
 		return err
@@ -145,9 +114,9 @@ func (r *replay) runCompare(ctx context.Context) error {
 		}
 	}
 	if r.json != "" {
-		var out []compared
+		var out []candidateResult
 		for _, v := range list {
-			out = append(out, compared{v.name, v.scored, eval.Number(v.seconds), eval.Number(v.from(start(list))), v.summary, behind(list, v)})
+			out = append(out, candidateResult{v.name, v.scored, eval.Number(v.seconds), eval.Number(v.from(start(list))), v.summary, behind(list, v)})
 		}
 		data, err := json.MarshalIndent(out, "", "  ")
 		if err != nil {
@@ -167,18 +136,15 @@ func (r *replay) runCompare(ctx context.Context) error {
 	for _, row := range append([][]string{head}, rows...) {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil || r.job.Task == algos.Regress {
+		return err
+	}
+	_, err = fmt.Fprintf(r.c.Out, "baselines: %s\n", list[0].summary.Baseline)
+	return err
 }
 
-func (r *replay) runRival(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*rival, error) {
+func (r *replay) runCandidate(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*candidate, error) {
 	began := time.Now()
-	if name == ruleMajority || name == ruleNoChange {
-		v, err := r.runRule(ctx, name, src, dec)
-		if v != nil {
-			v.seconds = time.Since(began).Seconds()
-		}
-		return v, err
-	}
 	job, h := r.job, &engineOf{regress: r.job.Task == algos.Regress}
 	job.Learner, job.Decoder = name, dec
 	job.Open = func(context.Context, stream.Offsets) (stream.Source, error) { return src, nil }
@@ -191,62 +157,15 @@ func (r *replay) runRival(ctx context.Context, name string, src stream.Source, d
 		return nil, cli.Failf(cli.Temporary, "interrupted after %d records of learner %s", res.Counts().Consumed, name)
 	}
 	p := h.e.Prequential()
-	return &rival{
+	return &candidate{
 		name: name, unscored: h.e.Counts().Labelled - p.Examples(), scored: p.Examples(), seconds: time.Since(began).Seconds(),
 		points: h.e.Curve().Points(p), summary: p.Final(), losses: h.losses,
 	}, nil
 }
 
-// runRule predicts the labels of the stream by a rule. Records that only an
-// engine would refuse count.
-func (r *replay) runRule(ctx context.Context, name string, src stream.Source, dec stream.Decoder) (*rival, error) {
-	sig := codec.SignatureOf(r.job.Decoder)
-	p, curve, numbers := newQuality(r.job.Task, sig.Classes(), r.window), eval.NewCurve(), numbersOf(sig)
-	var last float64 // label
-	var losses []float32
-	var recs []stream.Record
-	var examples uint64
-	for {
-		var err error
-		recs, err = src.Fetch(ctx, recs[:0])
-		if errors.Is(err, io.EOF) {
-			return &rival{name: name, rule: true, scored: p.Examples(), points: curve.Points(p), summary: p.Final(), losses: losses}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range recs {
-			var ex stream.Example
-			if recs[i].Value == nil || dec.Decode(recs[i].Value, &ex) != nil {
-				continue
-			}
-			keep := r.job.Labels == nil || r.job.Labels(examples)
-			examples++
-			if !ex.Labelled || !keep {
-				continue
-			}
-			score, y := last, numbers.of(&ex)
-			switch {
-			case name == ruleMajority:
-				score = p.Majority()
-			case p.Examples() == 0 && sig.Classes() > 2:
-				score = y + 1 // as in eval.Baseline
-			case p.Examples() == 0 && r.job.Task != algos.Regress:
-				score = -y
-			}
-			p.Add(score, y)
-			curve.Add(p)
-			if sig.Classes() <= 2 {
-				losses = append(losses, loss(score, y, r.job.Task == algos.Regress))
-			}
-			last = y
-		}
-	}
-}
-
-// start returns how many labelled examples come before those that all have
+// start returns how many labelled examples come before the first one that all have
 // scored.
-func start(list []*rival) (n uint64) {
+func start(list []*candidate) (n uint64) {
 	for _, v := range list {
 		n = max(n, v.unscored)
 	}
@@ -254,13 +173,13 @@ func start(list []*rival) (n uint64) {
 }
 
 // after returns the losses on the examples after the first n labelled ones.
-func (v *rival) after(n uint64) []float32 {
+func (v *candidate) after(n uint64) []float32 {
 	return v.losses[min(n-min(n, v.unscored), uint64(len(v.losses))):]
 }
 
-// best returns the rival whose mean loss on the examples that all have scored is
-// the least, nil where losses are not known.
-func best(list []*rival) (first *rival) {
+// best returns the candidate with the least mean loss on the examples that all have
+// scored, nil if losses are not known.
+func best(list []*candidate) (first *candidate) {
 	n, least := start(list), math.Inf(1)
 	for _, v := range list {
 		sum, losses := 0.0, v.after(n)
@@ -274,19 +193,18 @@ func best(list []*rival) (first *rival) {
 	return first
 }
 
-// behind is compared.Behind.
-func behind(list []*rival, v *rival) *[2]eval.Number {
+// behind returns candidateResult.Behind.
+func behind(list []*candidate, v *candidate) *[2]float64 {
 	b, n := best(list), start(list)
 	if b == nil || b == v || len(v.after(n)) != len(b.after(n)) {
 		return nil
 	}
-	return eval.Paired(v.after(n), b.after(n))
+	return compare.PairedInterval(v.after(n), b.after(n))
 }
 
-// from returns the accuracy, or the mean absolute error, on the examples after the
-// first n labelled ones, to the nearest point of the curve; NaN if there are
-// none.
-func (v *rival) from(n uint64) float64 {
+// from returns the accuracy, or the mean absolute error, on the examples after the first n
+// labelled ones, to the nearest point of the curve; NaN without any.
+func (v *candidate) from(n uint64) float64 {
 	if len(v.points) == 0 {
 		return math.NaN()
 	}
@@ -302,8 +220,8 @@ func (v *rival) from(n uint64) float64 {
 	return sum / float64(end.Examples-before.Examples)
 }
 
-// table lists the rivals for people.
-func (r *replay) table(list []*rival) (head []string, rows [][]string) {
+// table lists the candidates for people.
+func (r *replay) table(list []*candidate) (head []string, rows [][]string) {
 	n := start(list)
 	regress := r.job.Task == algos.Regress
 	head = []string{"", "accuracy", "of", fmt.Sprintf("after %d", n), fmt.Sprintf("last %d", r.window), "95 % interval", "behind the best", "kappa-temporal", "log loss", "seconds"}
@@ -314,7 +232,7 @@ func (r *replay) table(list []*rival) (head []string, rows [][]string) {
 		s := &v.summary
 		seconds, less := fmt.Sprintf("%.2f", v.seconds), "-"
 		if b := behind(list, v); b != nil && regress {
-			less = decimal(b[0]) + " to " + decimal(b[1])
+			less = decimal(eval.Number(b[0])) + " to " + decimal(eval.Number(b[1]))
 		} else if b != nil {
 			less = eval.Percent(b[0]) + " to " + eval.Percent(b[1])
 		} else if v == best(list) {
@@ -324,20 +242,17 @@ func (r *replay) table(list []*rival) (head []string, rows [][]string) {
 			rows = append(rows, []string{v.name, decimal(*s.MAE), fmt.Sprint(v.scored), decimal(eval.Number(v.from(n))), decimal(*s.Window.MAE), less, decimal(*s.RMSE), decimal(*s.R2), seconds})
 			continue
 		}
-		interval, loss := "-", "-"
+		interval := "-"
 		if i := s.Interval; i != nil {
 			interval = eval.Percent(i[0]) + " to " + eval.Percent(i[1])
 		}
-		if !v.rule { // which gives no probability
-			loss = decimal(s.LogLoss)
-		}
-		rows = append(rows, []string{v.name, eval.Percent(s.Accuracy), fmt.Sprint(v.scored), eval.Percent(v.from(n)), eval.Percent(s.Window.Accuracy), interval, less, decimal(s.KappaT), loss, seconds})
+		rows = append(rows, []string{v.name, eval.Percent(s.Accuracy), fmt.Sprint(v.scored), eval.Percent(v.from(n)), eval.Percent(s.Window.Accuracy), interval, less, decimal(s.KappaT), decimal(s.LogLoss), seconds})
 	}
 	return head, rows
 }
 
-// comparison returns a page with all rivals in one picture.
-func (r *replay) comparison(list []*rival) *report.Report {
+// comparison returns a page with all candidates in one chart.
+func (r *replay) comparison(list []*candidate) *report.Report {
 	c := chart.Chart{
 		Title: fmt.Sprintf("Prequential accuracy, last %d examples", r.window), X: chart.Axis{Label: "labelled examples"}, Y: chart.Axis{Label: "accuracy", Percent: true},
 		Caption: "Each example is predicted first and learned from afterwards. A learner begins when its warm-up has ended.",

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/additive"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
-	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
@@ -68,7 +68,7 @@ func (s *solveRun) define(f *cli.Flags) {
 	s.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
 	s.codecFlags.defineEvents(f)
 	l := &s.learnFlags
-	l.set, l.learner, l.preset, l.gate, l.classWeight, l.span = cli.Pairs{}, "lssvm", "default", gate.Auto, "none", prep.DefaultSpan
+	l.set, l.learner, l.preset, l.gate, l.classWeight, l.span = cli.Pairs{}, "lssvm", "default", compare.Auto, "none", prep.DefaultSpan
 	l.window, l.maxClasses = 1000, trainer.DefaultMaxClasses
 	f.Group("Learning", func() {
 		f.Var(l.set, "set", "set an option of lssvm; repeatable")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestStoredGate continues a checkpoint that an earlier version (b1b94de) wrote in the
-// middle of a trial: with a champion, the one before it, a candidate and statistics
+// middle of a trial: with a champion, the one before it, a challenger and statistics
 // of the inputs. Decisions and state must be those of that version's own continuation.
 func TestStoredGate(t *testing.T) {
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func TestStoredGate(t *testing.T) {
 	args := []string{"replay", events, "--label", "y", "--learner", "online", "--tune=off", "--warmup", "200", "--promote", "champion",
 		"--gate", "error <= champion + 0.15; accuracy >= 0.5; examples >= 200; demote >= 0.02", "--json", "-", "-q"}
 	r := decode[result](t, must(t, append(args, "--checkpoint", stored)...))
-	if g := r.Gate; g == nil || g.Champion != 1000 || g.Candidate != 0 || g.Promotions != 5 || g.Rejections != 2 || g.ServedExamples != 1600 {
+	if g := r.Gate; g == nil || g.Champion != 1000 || g.Challenger != 0 || g.Promotions != 5 || g.Rejections != 2 || g.ServedExamples != 1600 {
 		t.Errorf("%+v", g)
 	}
 	const want = `at 1200: the model of 1000 examples is promoted: error is as good as the rule says; gain 0.0400, -0.1472 to 0.2272, on 200 examples

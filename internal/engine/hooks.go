@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -36,13 +37,13 @@ type (
 	PublishedHook interface {
 		Published(u *stream.Update, took time.Duration)
 	}
-	// ServedHook is told, where there is a gate, of the decision of the champion on
-	// each labelled example, or the number of its class, NaN while there is no
-	// champion: in the order of ScoredHook, and before that is told of the same.
+	// ServedHook is called, if there is a gate, with the champion's decision on each
+	// labelled example, or the number of its class, NaN while there is no champion. The
+	// order is that of ScoredHook, which is called later for the same example.
 	ServedHook interface{ Served(decision float64) }
-	// DecidedHook is told what a gate has decided.
-	DecidedHook interface{ Decided(d GateDecision) }
-	// PromotedHook is told when the alias of a champion stands for a version, on the
+	// DecidedHook is called with each decision of the gate.
+	DecidedHook interface{ Decided(d promote.Decision) }
+	// PromotedHook is called when the champion's alias stands for a version, on the
 	// persisting goroutine.
 	PromotedHook interface {
 		Promoted(alias string, u *stream.Update, why stream.Promotion)

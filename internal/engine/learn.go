@@ -30,7 +30,9 @@ func (e *Engine) take(x *stream.Example, told told) {
 
 // push puts an example into the block.
 func (e *Engine) push(x *stream.Example, told told) {
-	e.promoter.note(x)
+	if e.promotion != nil {
+		e.promotion.Add(x)
+	}
 	x.X = e.transform.Next(x.X)
 	told.weight, told.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
@@ -43,7 +45,7 @@ func (e *Engine) push(x *stream.Example, told told) {
 // are.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
-	e.lent = passing && e.started && e.join == nil && e.promoter == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
+	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
@@ -98,7 +100,9 @@ func (e *Engine) takeSteps(ctx context.Context) error {
 // flush scores the examples in the block, which no step separates, and hands
 // them to the learner; then it takes the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
-	e.promoter.score()
+	if e.promotion != nil {
+		e.promotion.Score()
+	}
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
 	}

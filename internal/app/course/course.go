@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -26,7 +26,7 @@ type Course struct {
 	points   []point
 	step     uint64 // least distance of two points, in examples
 	weighted []string
-	cuts     []samplers.Cut
+	cuts     []compare.ChangePoint
 	tuned    float64  // how often options have been chosen anew
 	told     bool     // tuned is known: a run that goes on may begin with any number
 	tunes    []uint64 // after so many labelled examples
@@ -126,7 +126,7 @@ func classes(e *engine.Engine) []string {
 func (c *Course) Consumed(e *engine.Engine, _ int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, cuts := e.Cuts()
+	_, cuts := e.ChangePoints()
 	for _, cut := range cuts {
 		if n := len(c.cuts); n == 0 || cut.At > c.cuts[n-1].At {
 			c.cuts = append(c.cuts, cut)

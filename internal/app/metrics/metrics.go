@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -70,8 +71,8 @@ type view struct {
 	nonzero int
 	join    *engine.JoinStats // nil without
 	clipped prep.Clipped
-	gate    *engine.GateReport // nil without
-	waits   bool               // there is no model, since no two labels differ
+	gate    *promote.Report // nil without
+	waits   bool            // there is no model, since no two labels differ
 	// Of events.
 	fields   []codec.FieldCount
 	unlisted uint64
@@ -103,7 +104,7 @@ func NewTrainer(reg prometheus.Registerer) *Trainer {
 		modelTime:       newLate("streamsvm_model_timestamp_seconds", "When the newest model published was made, in Unix time."),
 		championVersion: newLate("streamsvm_champion_version", "Version that the gate has made the champion."),
 		decided: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "streamsvm_gate_decisions_total", Help: "What the gate has decided since the process started: candidates promoted or rejected, champions demoted.",
+			Name: "streamsvm_gate_decisions_total", Help: "What the gate has decided since the process started: challengers promoted or rejected, champions demoted.",
 		}, []string{"verdict"}),
 	}
 	// What is likely is there from the start, or the first increase would not
@@ -180,7 +181,7 @@ func (t *Trainer) Published(u *stream.Update, took time.Duration) {
 }
 
 // Decided implements engine.DecidedHook.
-func (t *Trainer) Decided(d engine.GateDecision) { t.decided.WithLabelValues(d.Verdict).Inc() }
+func (t *Trainer) Decided(d promote.Decision) { t.decided.WithLabelValues(d.Verdict).Inc() }
 
 // Promoted implements trainer.HookPromoted.
 func (t *Trainer) Promoted(_ string, u *stream.Update, _ stream.Promotion) {
@@ -232,9 +233,9 @@ var (
 	clipped  = desc("clipped_values_total", "Feature values that were clipped after scaling.")
 	clipping = desc("clipped_examples_total", "Examples of which a feature value was clipped after scaling.")
 	waits    = desc("model_waits_for_labels", "1 while nothing is published since no two labels of the examples differ, else 0.")
-	trialOf  = desc("gate_examples", "Examples on which the candidate at the gate has been compared with the champion.")
-	gain     = desc("gate_gain", "By how much the mean loss of the champion is higher than the candidate's, and bounds of that.", "bound")
-	waitsFor = desc("gate_waits", "1; why the candidate at the gate is not the champion is in the label.", "why")
+	trialOf  = desc("gate_examples", "Examples on which the challenger has been compared with the champion.")
+	gain     = desc("gate_gain", "By how much the mean loss of the champion is higher than the challenger's, and bounds of that.", "bound")
+	waitsFor = desc("gate_waits", "1; why the challenger is not the champion is in the label.", "why")
 	served   = desc("champion_accuracy", "Share of right predictions of the champions, each while it was the champion.")
 	queue    = desc("queue_records", "Records fetched that wait to be learned.")
 	sample   = desc("sample_examples", "Examples that the learner holds.")
@@ -376,14 +377,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func over(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), m eval.Measures, over string) {
-	for name, v := range map[string]*eval.Number{
-		"accuracy": &m.Accuracy, "hinge": &m.Hinge, "log_loss": &m.LogLoss, "auc": &m.AUC, "kappa": &m.Kappa, "kappa_t": &m.KappaT,
-		"brier": &m.Brier, "brier_skill": &m.BrierSkill, "ece": &m.ECE, "ece_noise": &m.ECENoise,
-		"balanced_accuracy": &m.BalancedAccuracy, "majority": &m.Baseline.Majority, "no_change": &m.Baseline.NoChange,
-		"mae": m.MAE, "rmse": m.RMSE, "r2": m.R2,
-	} {
-		if v != nil {
-			send(measures[name], prometheus.GaugeValue, float64(*v), over)
-		}
+	for _, v := range m.List(false) {
+		send(measures[v.Name], prometheus.GaugeValue, v.Value, over)
 	}
 }
