@@ -24,7 +24,7 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | compare A B [FILE...] | export [FILE] | compact [FILE]",
+		Name: "model", Args: "list | promote | rollback | compare A B FILE... | export [FILE] | compact [FILE]",
 		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
@@ -45,12 +45,11 @@ otherwise. To pin a version, give it an alias of its own.
 model rollback points the alias to what it pointed to before. A second rollback
 undoes the first.
 
-model compare compares two models, each a version, an alias or a file: learner,
-options, measures, labels, fields. A star marks what differs. With data files or
-recordings of labelled records it also compares their predictions on them: how
-much the accuracy or error differs, as a 95 % interval, and McNemar's test.
-Records that a version has learned from are left out, which a recording of the
-same topic tells; make one with streamsvm record.
+model compare has two models, each a version, an alias or a file, predict the
+labelled records of data files or recordings, and prints how good they are and a
+95 % interval of the difference. In a recording of the topic that they learn
+from, which streamsvm record makes, it leaves out the records that one of the
+versions has learned from.
 
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers.

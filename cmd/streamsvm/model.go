@@ -40,7 +40,7 @@ var modelVerbs = map[string][]string{
 func checkVerb(c *cli.Call, verb string) error {
 	foreign, ok := modelVerbs[verb]
 	if verb == "diff" {
-		return cli.Failf(cli.Usage, "model diff has been removed: model compare A B prints the same, and compares predictions on files of labelled records")
+		return cli.Failf(cli.Usage, "model diff has been removed: streamsvm inspect and model export describe a model, and model compare A B FILE... compares the predictions of two")
 	}
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))

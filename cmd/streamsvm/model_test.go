@@ -132,15 +132,8 @@ func TestModelVersions(t *testing.T) {
 	if u := one("--alias", "blue"); u.Version != 2 || u.Hash != one("--alias", "champion").Hash {
 		t.Errorf("the version of the file is %+v", u)
 	}
-	ps := decode[modelComparison](t, model("compare", "champion", file, "--json")).Properties
-	if slices.ContainsFunc(ps, func(p property) bool { return p.Differ && p.B != "" }) {
-		t.Errorf("a model and its file differ: %+v", ps)
-	}
-	if text := model("compare", "1", "champion"); !strings.Contains(text, "*  examples") || strings.Contains(text, "*  learner") {
-		t.Errorf("compare prints\n%s", text)
-	}
 
-	fails(cli.Usage, "model compare A B prints the same", "diff", "1", "champion")
+	fails(cli.Usage, "model compare A B FILE... compares", "diff", "1", "champion")
 
 	// The shadow has the same records, and says so of itself.
 	predictions, shadow := c.name(), c.name()

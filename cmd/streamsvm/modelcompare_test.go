@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -29,26 +29,28 @@ func TestModelCompareRecords(t *testing.T) {
 	newest := 0
 	fmt.Sscan(strings.Fields(c.run("model", "promote", "--model-topic", models))[4], &newest)
 	args := []string{"model", "compare", "1", "champion", file, "--model-topic", models}
-	all := decode[modelComparison](t, c.run(append(args, "--json")...))
-	r := all.Records
-	if r == nil || len(all.Properties) == 0 || r.Compared != 2000 || r.Learned != 3000 || r.Refused != 1 || r.Unlabelled != 1 {
+	r := decode[modelComparison](t, c.run(append(args, "--json")...))
+	if len(r.Models) != 2 || r.Learned != 3000 || r.Refused != 1 || r.Unlabelled != 1 {
 		t.Fatalf("%+v", r)
-	}
-	if d := r.Difference; d == nil || !(d[0] <= float64(r.Loss[1]-r.Loss[0]) && float64(r.Loss[1]-r.Loss[0]) <= d[1]) {
-		t.Errorf("%+v", r)
-	}
-	if diff := (float64(r.Alone[0]) - float64(r.Alone[1])) / 2000; math.Abs(diff-float64(r.Loss[1]-r.Loss[0])) > 1e-9 || r.McNemar == nil || !(*r.McNemar > 0 && *r.McNemar <= 1) {
-		t.Errorf("%+v", r)
 	}
 	c.run("model", "promote", "--model-topic", models, "--version", "1", "--alias", "first")
 	for i, alias := range []string{"first", "champion"} {
+		m := r.Models[i]
 		_, _, text := streamsvm(t.Context(), "predict", "--model-topic", models, "--model-name", "model", "--alias", alias, "--topics", held, "--predictions-topic", c.name(), "--until-end", "--brokers", strings.Join(c.brokers, ","))
-		if want := fmt.Sprintf("accuracy %.2f %%", 100*(1-float64(r.Loss[i]))); !strings.Contains(text, want) {
-			t.Errorf("%s has %s, predict says %s", alias, want, text)
+		if want := "accuracy " + eval.Percent(m.Common); m.Examples != 2000 || m.Common != m.Prequential.Accuracy || !strings.Contains(text, want) {
+			t.Errorf("%+v, predict says %s", m, text)
 		}
 	}
+	worse, better := r.Models[0], r.Models[1]
+	if worse.Common > better.Common {
+		worse, better = better, worse
+	}
+	diff := float64(better.Common - worse.Common)
+	if b := worse.Behind; better.Behind != nil || b == nil || !(b[0] <= diff && diff <= b[1]) {
+		t.Errorf("%+v", r.Models)
+	}
 	out := c.run(args...)
-	for _, want := range []string{"*  examples", "*  accuracy", "right alone", "\n2000 records compared, 3000 left out from which a model has learned, 1 left out without a label, 1 left out that could not be scored; the accuracy of the second minus that of the first is ", "(95 %); McNemar p = "} {
+	for _, want := range []string{"behind the best", "\nchampion  ", "\nbaselines: ", "\nleft out: 3000 records a model has learned from\nleft out: 1 records without a label\nleft out: 1 records that could not be scored\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}
@@ -74,23 +76,23 @@ func TestModelCompareFiles(t *testing.T) {
 		return path
 	}
 	a, b := model("a", file, "--label", "fraud", "--limit", "300", "--learner", "online"), model("b", file, "--label", "fraud", "--learner", "online")
-	r := decode[modelComparison](t, must(t, "model", "compare", a, b, file, "--json")).Records
-	if r == nil || r.Compared != 3000 || !(r.Loss[1] < r.Loss[0]) || r.Difference == nil || !(*r.McNemar < 0.5) {
+	r := decode[modelComparison](t, must(t, "model", "compare", a, b, file, "--json"))
+	if m := r.Models; len(m) != 2 || m[0].Examples != 3000 || !(m[0].Common < m[1].Common) || m[0].Behind == nil || m[1].Behind != nil {
 		t.Errorf("%+v", r)
 	}
 	x, y := model("x", rows, "--task", "regress", "--csv-header", "--label-column", "y", "--learner", "online", "--limit", "100"), model("y", rows, "--task", "regress", "--csv-header", "--label-column", "y", "--learner", "ridge")
-	r = decode[modelComparison](t, must(t, "model", "compare", x, y, rows, "--json")).Records
-	if r == nil || r.Compared != 3000 || !(r.Loss[1] > 0 && r.Loss[1] < r.Loss[0]) || r.Difference == nil || !(r.Difference[1] < 0) || r.McNemar != nil {
+	r = decode[modelComparison](t, must(t, "model", "compare", x, y, rows, "--json"))
+	if m := r.Models; len(m) != 2 || m[1].Examples != 3000 || !(m[1].Common < m[0].Common) || m[0].Behind == nil || !(m[0].Behind[0] > 0) {
 		t.Errorf("%+v", r)
 	}
-	if out := must(t, "model", "compare", x, y, rows); !strings.Contains(out, "mean abs. error") || !strings.Contains(out, "the error of the second minus") {
+	if out := must(t, "model", "compare", x, y, rows); !strings.Contains(out, "mean abs. error") || strings.Contains(out, "baselines") {
 		t.Error(out)
 	}
 	for args, want := range map[string]string{
-		a:                          "model compare takes two of",
+		a + " " + b:                "model compare takes two of",
 		a + " " + x + " " + file:   "is for task classify",
 		a + " " + b + " " + "none": "none",
-		"1 2":                      "no topic is given",
+		"1 2 " + file:              "no topic is given",
 	} {
 		if code, _, errText := streamsvm(t.Context(), append([]string{"model", "compare"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(errText, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, errText)

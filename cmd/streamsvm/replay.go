@@ -367,7 +367,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Cours
 		}
 	}
 	if r.json != "" {
-		if err := res.write(r.json, r.c.Out); err != nil {
+		if err := writeJSON(r.json, r.c.Out, res); err != nil {
 			return err
 		}
 	}

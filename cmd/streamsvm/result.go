@@ -207,9 +207,9 @@ func options(spec algos.Spec, chosen map[string]string) map[string]any {
 	return all
 }
 
-// write writes the JSON form to the file at path, - being out.
-func (r *result) write(path string, out io.Writer) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+// writeJSON writes v as JSON to the file at path, or to out if path is -.
+func writeJSON(path string, out io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,9 @@ type (
 	// ConsumedHook is told after each batch; queued is the number of records
 	// that wait.
 	ConsumedHook interface{ Consumed(e *Engine, queued int64) }
-	// ScoredHook is told of the decision on each labelled example before it is
-	// learned from, of the probability that its label is positive, NaN while that
-	// is not known, and of the label.
+	// ScoredHook is called with the decision on each labelled example before it is learned
+	// from, the probability that its label is positive, NaN while that is not known, and
+	// the label. With more than two classes decision and label are numbers of classes.
 	ScoredHook interface {
 		Scored(decision, probability, label float64)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -194,6 +195,9 @@ func (e *Engine) measure(said *told, x *stream.Example) {
 		}
 	}
 	e.curve.Add(e.preq)
+	if e.scored != nil {
+		e.scored(said.f, math.NaN(), x.Y)
+	}
 	if k < len(said.scores) { // or the class was not known when this was said
 		e.soft.Learn(said.scores, k)
 	}
