@@ -11,6 +11,11 @@ import (
 // wrong during its trial.
 const alpha = 0.05
 
+func (s *ConfidenceSequence) all() (mean, low, high float64) {
+	low, high = s.Bounds(alpha)
+	return s.Mean(), low, high
+}
+
 // A trial ends undecided after this many times Rule.Examples. By then the current model
 // has learned much more than the challenger.
 const patience = 4
@@ -68,10 +73,7 @@ func (t *ChampionTest) N() uint64 { return t.n }
 
 // Gain returns by how much the champion's mean loss is higher than the challenger's, and
 // bounds of that.
-func (t *ChampionTest) Gain() (mean, low, high float64) {
-	low, high = t.gain.Bounds(alpha)
-	return t.gain.Mean(), low, high
-}
+func (t *ChampionTest) Gain() (mean, low, high float64) { return t.gain.all() }
 
 // Loss returns the mean loss of the challenger, and that of the constant prediction.
 func (t *ChampionTest) Loss() (challenger, baseline float64) {
@@ -152,10 +154,7 @@ func (t *RollbackTest) N() uint64 { return t.gain.N() }
 
 // Gain returns by how much the champion's mean loss is higher than that of the one
 // before, and bounds of that.
-func (t *RollbackTest) Gain() (mean, low, high float64) {
-	low, high = t.gain.Bounds(alpha)
-	return t.gain.Mean(), low, high
-}
+func (t *RollbackTest) Gain() (mean, low, high float64) { return t.gain.all() }
 
 // Demote reports whether the one before should come back.
 func (t *RollbackTest) Demote(r *Rule, scale float64) bool {

@@ -15,9 +15,10 @@ const (
 )
 
 // PairedInterval returns a 95 % confidence interval of the mean of a−b, losses of two
-// models on the same examples in order. It is a bootstrap of blocks of consecutive
-// examples, whose losses may depend on each other (Carlstein, Annals of Statistics 14,
-// 1986). nil is returned for fewer than 320 examples.
+// models on the same examples in order. It resamples blocks of consecutive examples,
+// because their losses may depend on each other (Carlstein, "The use of subseries values
+// for estimating the variance of a general statistic from a stationary sequence", Annals
+// of Statistics 14, 1986). It returns nil for fewer than 320 examples.
 func PairedInterval(a, b []float32) *[2]float64 {
 	n := min(len(a), len(b))
 	length := firstBlock
@@ -35,7 +36,15 @@ func PairedInterval(a, b []float32) *[2]float64 {
 		}
 		sums, sizes = append(sums, sum), append(sizes, float64(to-from))
 	}
-	r, means := rng.New(1, "paired"), make([]float64, resamples)
+	return BlockBootstrap("paired", sums, sizes)
+}
+
+// BlockBootstrap returns the middle 95 % of the means of samples of blocks, drawn with
+// replacement. A block has a sum and a size. Equal arguments give equal results; name
+// seeds the generator. See Efron, Tibshirani, "An introduction to the bootstrap", 1993,
+// section 13.3.
+func BlockBootstrap(name string, sums, sizes []float64) *[2]float64 {
+	r, means := rng.New(1, name), make([]float64, resamples)
 	for i := range means {
 		sum, size := 0.0, 0.0
 		for range sums {
