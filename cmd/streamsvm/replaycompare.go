@@ -20,17 +20,19 @@ import (
 
 // engineOf is a hook that keeps the engine of a run, and its losses.
 type engineOf struct {
-	e       *engine.Engine
-	regress bool
-	losses  []float32
+	e                *engine.Engine
+	regress, classes bool
+	losses           []float32
 }
 
 // Started implements engine.StartedHook.
-func (h *engineOf) Started(e *engine.Engine, _ stream.Source) { h.e = e }
+func (h *engineOf) Started(e *engine.Engine, _ stream.Source) {
+	h.e, h.classes = e, e.Classes() != nil
+}
 
 // Scored implements engine.ScoredHook.
 func (h *engineOf) Scored(decision, _, label float64) {
-	h.losses = append(h.losses, loss(decision, label, h.regress, h.e.Classes() != nil))
+	h.losses = append(h.losses, loss(decision, label, h.regress, h.classes))
 }
 
 // checkCompare checks --compare, and makes its first learner that of the job. Every

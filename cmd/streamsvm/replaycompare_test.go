@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +77,25 @@ func TestCompareRefuses(t *testing.T) {
 		code, _, errText := streamsvm(t.Context(), append([]string{"replay", path, "-q"}, strings.Fields(tt.args)...)...)
 		if cli.Code(code) != cli.Usage || !strings.Contains(errText, tt.want) {
 			t.Errorf("%s: exit code %d, %q", tt.args, code, errText)
+		}
+	}
+}
+
+// With more than two classes, too, it is known how far a learner is behind.
+func TestCompareClasses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "classes.libsvm")
+	var b strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&b, "%d 1:%d 2:%d\n", i%3, (i+i/7)%3, i%2)
+	}
+	write(t, path, b.String())
+	list := decode[[]candidateResult](t, must(t, "replay", path, "--labels", "0,1,2", "--tune=off", "--warmup", "100", "-q", "--compare", "online,perceptron", "--json", "-"))
+	if len(list) != 2 || (list[0].Behind == nil) == (list[1].Behind == nil) {
+		t.Errorf("%+v", list)
+	}
+	for _, r := range list {
+		if r.Examples != 1400 || math.Abs(float64(r.Common-r.Prequential.Accuracy)) > 1e-9 {
+			t.Errorf("%+v", r)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func (s *shares) of(part int) (champion, newest float64) {
 
 // TestBadStretch plants labels that are flipped for 5,000 examples: by the rule by
 // default the champion never is a model that has learned from them, wherever
-// candidates are taken in the stretch. The other way to compare, by what the
+// challengers are taken in the stretch. The other way to compare, by what the
 // learner said before it learned, would let them in.
 func TestBadStretch(t *testing.T) {
 	starts := []int{15250}
@@ -308,7 +308,7 @@ func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said f
 }
 
 // The same with several classes, of which some are found in the stream while a
-// candidate that does not know them is under trial.
+// challenger that does not know them is under trial.
 func TestGateOfClasses(t *testing.T) {
 	for _, learner := range []string{"online", "dsg", "scs"} {
 		t.Run(learner, func(t *testing.T) {
