@@ -29,6 +29,10 @@ func TestMeta(t *testing.T) {
 	if got := g.Meta(); got != "5 5; 1000:5:1795577779797" || g.Changed() {
 		t.Errorf("%q, %v", got, g.Changed())
 	}
+	g = gate()
+	if err := g.Resume("5 2;"); err != nil || g.settled != 5 || g.previous != 2 || g.Meta() != "5 2;" {
+		t.Errorf("%v, %q", err, g.Meta())
+	}
 	if err := gate().Resume(""); err != nil {
 		t.Error(err)
 	}
