@@ -157,8 +157,8 @@ func (r *run) release(ctx context.Context) error {
 // releaseFor bounds how long an end waits for a claim to be given up.
 const releaseFor = 5 * time.Second
 
-// champions says where champions are published, and undoes what a run that died has
-// left half published: a claim on the model would wait for it.
+// champions says where champions are published. It aborts a promotion that a run left
+// unfinished when it died, because a claim on the model would wait for it.
 func (r *run) champions(ctx context.Context) error {
 	if r.Gate == "" || r.Models.Alias == "" {
 		return nil
@@ -173,6 +173,6 @@ func (r *run) champions(ctx context.Context) error {
 	if err := p.Undo(ctx); err != nil {
 		return err
 	}
-	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias, Meta: r.meta(engine.MetaGate)}
-	return nil
+	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias}
+	return r.e.Resume(r.meta(engine.MetaGate))
 }

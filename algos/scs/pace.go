@@ -9,11 +9,12 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// pace decides from the draws T_k whether the sample grows. What a doubling
-// gains follows a power law: with excess error a·m^-½ each gains 1/√2 of what
-// the one before did. The estimate is that of a filter: the gain foretold by
-// the doublings before, whose variance is doubled since the law is rough,
-// combined with the gain measured on T_k.
+// pace is the growth controller: it decides from the draws T_k whether the sample
+// should keep growing. The gain of a doubling is estimated by a scalar Kalman filter.
+// Its prediction step uses a power law: with excess error a·m^-½ each doubling gains
+// 1/√2 of what the one before gained; the variance is doubled because the law is rough.
+// Its update step uses the gain measured on T_k, from the predictions that the larger
+// sample has fixed and broken (McNemar's counts).
 type pace struct {
 	anchor int     // size of the sample that the last doubling began with
 	gain   float64 // accuracy that the last doubling gained

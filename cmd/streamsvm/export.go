@@ -21,12 +21,12 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | diff A B | export [FILE] | compact [FILE]",
+		Name: "model", Args: "list | promote | rollback | compare A B FILE... | export [FILE] | compact [FILE]",
 		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
 champion, that predict and subscribe can follow instead of the newest version.
-diff, export and compact also take model files.
+compare, export and compact also take model files.
 
 model list prints the versions that the topic still holds, and the aliases: names
 for a version.
@@ -42,8 +42,11 @@ otherwise. To pin a version, give it an alias of its own.
 model rollback points the alias to what it pointed to before. A second rollback
 undoes the first.
 
-model diff compares two models, each a version, an alias or a file: learner,
-options, measures, labels, fields. A star marks what differs.
+model compare has two models, each a version, an alias or a file, predict the
+labelled records of data files or recordings, and prints how good they are and a
+95 % interval of the difference. In a recording of the topic that they learn
+from, which streamsvm record makes, it leaves out the records that one of the
+versions has learned from.
 
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers.
@@ -60,11 +63,11 @@ the file, promote it.`,
 		Example: "streamsvm model list --model-topic models\n" +
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
-			"streamsvm model diff champion 41 --model-topic models\n" +
+			"streamsvm model compare champion 41 today.ssr --model-topic models\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
 		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "format", "out", "max-change", "json", "config"},
-		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
+		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int

@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -61,7 +62,7 @@ accuracy.`,
 		Example: `
 streamsvm replay payments.csv --label is_fraud --model payments.ssm
 streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --report ./report
-streamsvm replay clicks.ssr --learner adaptive,scs,online`,
+streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 		Common:  []string{"codec", "label", "learner", "set", "test", "holdout", "delay", "model", "report", "json", "config"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
@@ -79,11 +80,9 @@ streamsvm replay clicks.ssr --learner adaptive,scs,online`,
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
 			})
 			r.refuseFlags.define(f)
-			r.learnFlags.list = true
 			r.learnFlags.define(f)
-			f.Lookup("learner").Usage = "`NAME` of the learner, or a list such as scs,online,dsg to compare them; streamsvm learners lists them"
 			f.Group("Output", func() {
-				f.StringSliceVar(&r.compare, "compare", nil, "the same as a list in --learner: compare several `LEARNERS` on the stream, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
+				f.StringSliceVar(&r.compare, "compare", nil, "compare several `LEARNERS` on the same examples, such as adaptive,scs,online")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
 				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, and with --promote the champion's decision, to `FILE` as csv")
@@ -143,7 +142,7 @@ func (r *replay) run(ctx context.Context) error {
 func (r *replay) prepare(ctx context.Context) error {
 	c, job := r.c, &r.job
 	var err error
-	if len(r.compare) > 0 || r.several() {
+	if len(r.compare) > 0 {
 		if err := r.checkCompare(); err != nil {
 			return err
 		}
@@ -350,7 +349,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 		return err
 	}
 	if g := e.Gate(); g != nil {
-		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, r.decided.list...)}
+		res.Gate = &gateResult{*g, append([]promote.Decision{}, r.decided.list...)}
 	}
 	if r.report != "" {
 		answers, sections := history.Quality(status.Take(e), "No example has been scored.")
@@ -368,7 +367,7 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.H
 		}
 	}
 	if r.json != "" {
-		if err := res.write(r.json, r.c.Out); err != nil {
+		if err := writeJSON(r.json, r.c.Out, res); err != nil {
 			return err
 		}
 	}

@@ -17,15 +17,16 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -65,19 +66,19 @@ type result struct {
 }
 
 // decisions is a hook that remembers those of a gate.
-type decisions struct{ list []engine.GateDecision }
+type decisions struct{ list []promote.Decision }
 
 // Decided implements engine.DecidedHook.
-func (d *decisions) Decided(one engine.GateDecision) { d.list = append(d.list, one) }
+func (d *decisions) Decided(one promote.Decision) { d.list = append(d.list, one) }
 
 // gateResult says how things stand at the gate in the end, and what has been
 // decided on the way, in order.
 type gateResult struct {
-	engine.GateReport
-	Decisions []engine.GateDecision `json:"decisions"`
+	promote.Report
+	Decisions []promote.Decision `json:"decisions"`
 }
 
-// cutResult is a samplers.Cut.
+// cutResult is a compare.ChangePoint.
 type cutResult struct {
 	At   uint64      `json:"at"`
 	From int         `json:"from"`
@@ -123,8 +124,8 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 	if test != nil {
 		eval.Name(test.Classes, e.Classes())
 	}
-	var cuts []samplers.Cut
-	r.cuts, cuts = e.Cuts()
+	var cuts []compare.ChangePoint
+	r.cuts, cuts = e.ChangePoints()
 	for _, c := range cuts {
 		r.Cuts = append(r.Cuts, cutResult{c.At, c.From, c.To, eval.Number(c.Z)})
 	}
@@ -205,9 +206,9 @@ func options(spec algos.Spec, chosen map[string]string) map[string]any {
 	return all
 }
 
-// write writes the JSON form to the file at path, - being out.
-func (r *result) write(path string, out io.Writer) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+// writeJSON writes v as JSON to the file at path, or to out if path is -.
+func writeJSON(path string, out io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}

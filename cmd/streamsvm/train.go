@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
@@ -356,7 +357,7 @@ func (l logHook) Published(u *stream.Update, took time.Duration) {
 }
 
 // Decided implements engine.DecidedHook.
-func (l logHook) Decided(d engine.GateDecision) {
+func (l logHook) Decided(d promote.Decision) {
 	l.log.Info("gate", "verdict", d.Verdict, "model_of_examples", d.Model, "at_examples", d.At, "why", d.Why, "on_examples", d.Examples,
 		"gain", float64(d.Gain), "low", float64(d.Low), "high", float64(d.High))
 }

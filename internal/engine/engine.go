@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/tune"
@@ -58,8 +59,8 @@ type Config struct {
 	// MaxClasses at most; 0 is DefaultMaxClasses.
 	Signature  codec.Signature
 	MaxClasses int
-	// Gate is the text of a gate.Rule, by which a champion is chosen; without there
-	// is none.
+	// Gate is the rule by which a champion is chosen, see compare.ParseRule; "" chooses
+	// none.
 	Gate string
 	Log  *slog.Logger
 }
@@ -139,7 +140,7 @@ type Engine struct {
 	calib     *calibrate.Online        // of two classes; else nil
 	soft      *calibrate.OnlineSoftmax // of more than two; else nil
 	steps     uint64
-	promoter  *promoter // nil without
+	promotion Promotion // nil without a gate
 	clipTold  int       // features of which the log says that they are clipped; no part of the state
 
 	block   []*stream.Example // preprocessed examples that are not yet scored, at most blockSize
@@ -233,7 +234,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if cfg.Gate != "" {
-		if e.promoter, err = newPromoter(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
+		if e.promotion, err = promote.New(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
 			return nil, err
 		}
 	}
@@ -258,7 +259,7 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 // the examples then belong to the engine, the items to the caller. It returns
 // the number of items consumed. An error is final, except that of ctx, after
 // which Consume may be called with the items from there on. So it may where
-// there are fewer without an error, which is where a gate has taken a candidate.
+// there are fewer without an error, when the gate has taken a challenger.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	n, err := e.consumeAll(ctx, items)
 	e.hand = nil
@@ -269,7 +270,7 @@ func (e *Engine) consumeAll(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
 		e.hand = &items[i]
 		err := e.consume(ctx, i, e.hand)
-		if err == errCandidate {
+		if err == errChallenger {
 			return i, nil
 		}
 		if err != nil {
@@ -287,8 +288,8 @@ func (e *Engine) inHand() (p stream.Partition, offset int64, ok bool) {
 	return e.at, e.next - 1, e.at.Topic != ""
 }
 
-// errCandidate says that a candidate has been taken, and nothing consumed.
-var errCandidate = errors.New("a candidate has been taken")
+// errChallenger says that a challenger has been taken, and nothing consumed.
+var errChallenger = errors.New("a challenger has been taken")
 
 func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	if it.Tombstone {
@@ -312,12 +313,10 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			return err
 		}
 	}
-	if e.promoter != nil {
-		if taken, err := e.challenge(ctx); err != nil {
-			return err
-		} else if taken {
-			return errCandidate
-		}
+	if taken, err := e.challenge(ctx); err != nil {
+		return err
+	} else if taken {
+		return errChallenger
 	}
 	if it.Err != nil && e.refused != nil {
 		if err := e.refused(i, it.Err); err != nil {
@@ -412,8 +411,8 @@ func (e *Engine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.promoter != nil {
-		e.promoter.begin(e.warm)
+	if e.promotion != nil {
+		e.promotion.Warm(e.warm)
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
 	e.tellClipped()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -30,7 +31,9 @@ func (e *Engine) take(x *stream.Example, told told) {
 
 // push puts an example into the block.
 func (e *Engine) push(x *stream.Example, told told) {
-	e.promoter.note(x)
+	if e.promotion != nil {
+		e.promotion.Add(x)
+	}
 	x.X = e.transform.Next(x.X)
 	told.weight, told.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
@@ -43,7 +46,7 @@ func (e *Engine) push(x *stream.Example, told told) {
 // are.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
-	e.lent = passing && e.started && e.join == nil && e.promoter == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
+	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
@@ -98,7 +101,9 @@ func (e *Engine) takeSteps(ctx context.Context) error {
 // flush scores the examples in the block, which no step separates, and hands
 // them to the learner; then it takes the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
-	e.promoter.score()
+	if e.promotion != nil {
+		e.promotion.Score()
+	}
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
 	}
@@ -190,6 +195,9 @@ func (e *Engine) measure(said *told, x *stream.Example) {
 		}
 	}
 	e.curve.Add(e.preq)
+	if e.scored != nil {
+		e.scored(said.f, math.NaN(), x.Y)
+	}
 	if k < len(said.scores) { // or the class was not known when this was said
 		e.soft.Learn(said.scores, k)
 	}

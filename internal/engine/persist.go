@@ -56,15 +56,15 @@ func (r *run) snapshot() error {
 		if err != nil {
 			return err
 		}
-		// A model can change without a step: so can the map of its probabilities. The
-		// checkpoint's model is published again after a restart, and must then be that
-		// of the version that the checkpoint names.
+		// A model can change without a step, and so can its calibration. After a restart
+		// the checkpoint's model is published again, under the version that the
+		// checkpoint names, so it must be the same model.
 		if u != nil && (r.e.steps != r.lastSteps || u.Hash != r.lastHash || r.ended || r.taken) {
 			j.update = u
 			r.Version++
 			r.lastSteps, r.lastHash = r.e.steps, u.Hash
 			if r.taken {
-				r.versions.of[r.e.promoter.candidate.id()] = versionTime{j.update.Version, j.update.Created}
+				r.e.promotion.Published(u.Version, u.Created)
 				r.taken = false
 			}
 		}
@@ -77,20 +77,12 @@ func (r *run) snapshot() error {
 		if err := r.complete(&j.snap.Header); err != nil {
 			return err
 		}
-		if r.e.promoter != nil && r.Publisher != nil {
-			j.snap.Header.Meta = append(j.snap.Header.Meta, [2]string{MetaGate, r.versions.text(r.e.promoter)})
+		if r.e.promotion != nil && r.Publisher != nil {
+			j.snap.Header.Meta = append(j.snap.Header.Meta, [2]string{MetaGate, r.e.promotion.Meta()})
 		}
 	}
-	if p := r.e.promoter; p != nil {
-		var err error
-		if j.promote, err = r.promotion(r.e, &r.versions); err != nil {
-			return err
-		}
-		if j.promote != nil {
-			r.versions.settled(p, j.promote.update.Version)
-		} else {
-			r.versions.settled(p, r.versions.alias)
-		}
+	if j.promote, err = r.promotion(r.e); err != nil {
+		return err
 	}
 	if j.snap == nil && j.update == nil && j.promote == nil && r.DeadLetters == nil {
 		return nil
@@ -100,7 +92,7 @@ func (r *run) snapshot() error {
 	return nil
 }
 
-// complete adds to a header what the engine does not know.
+// complete adds to a header what only the run knows.
 func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 	h.ModelVersion = cfg.Version
 	for p, n := range cfg.Start {
@@ -126,9 +118,8 @@ func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 	return nil
 }
 
-// SaveFirst stores a checkpoint of an engine before the first record, so that the
-// positions at which a first start begins are found by the next one, however
-// early this one ends.
+// SaveFirst stores a checkpoint before the first record. If the run ends early, the next
+// one begins at the same positions.
 func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	snap, err := e.Snapshot(ctx)
 	if err != nil {
@@ -143,10 +134,10 @@ func SaveFirst(ctx context.Context, e *Engine, cfg RunConfig) error {
 	return nil
 }
 
-// checkEvery is the time between looks whether another run has taken over.
+// checkEvery is the time between two calls of RunConfig.Check.
 const checkEvery = 5 * time.Second
 
-// persist does the jobs while learning goes on. A panic leaves saved open, and the
+// persist does the jobs while learning continues. After a panic saved stays open, and the
 // learning goroutine waits until the process ends.
 func (r *run) persist() {
 	defer crash.Recover(func() string { return r.persisting })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/crash"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -44,7 +45,7 @@ type DeadLetters interface {
 	Flush(ctx context.Context) error
 }
 
-// Store keeps snapshots, as a checkpoint.Store does.
+// Store keeps snapshots; see checkpoint.Store.
 type Store interface {
 	Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error)
 	// Epoch is that of the claim under which the snapshots are kept.
@@ -70,9 +71,9 @@ type RunConfig struct {
 	// ID. An engine that joins needs it. Labels and examples are joined by the
 	// keys of the records, or where they have none by ID.
 	Labels stream.Decoder
-	// Start holds where the partitions begin of which nothing has been consumed
-	// yet. Checkpoints keep these positions besides those consumed up to, so
-	// that a restart begins there too, whatever has been appended since.
+	// Start holds the first offsets of partitions from which nothing has been consumed
+	// yet. Checkpoints keep them beside the offsets consumed up to. So a restart begins
+	// there too, whatever has been appended since.
 	Start stream.Offsets
 	// Meta is added to the headers of checkpoints.
 	Meta [][2]string
@@ -95,19 +96,19 @@ type RunConfig struct {
 	// as large as fulls, and a full at least every so many updates. The first
 	// update of a run is a full. The payload published last is then kept.
 	FullEvery int
-	// Confirm, if not nil, is asked before each checkpoint is stored whether what
-	// has been read since the last one belongs to the stream. An error ends the
-	// run, with the checkpoints as they were.
+	// Confirm, if not nil, is called before each checkpoint is stored. It checks that the
+	// records read since the last one belong to the stream. An error ends the run and
+	// leaves the checkpoints as they were.
 	Confirm func(ctx context.Context) error
-	// Check, if not nil, is asked every few seconds whether another run has taken
-	// over; its error ends this one.
+	// Check, if not nil, is called every few seconds. Its error, that another run has
+	// taken over, ends this one.
 	Check func(ctx context.Context) error
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
 	// MaxDead ends a run that tolerates records when more than this share of the
 	// latest ones cannot be used, see trainer.Job; 0 is DefaultMaxDead.
 	MaxDead float64
-	// Champions says where the champions of a gate go.
+	// Champions says where champions are published.
 	Champions Champions
 	// SkipTombstones passes over records without a value.
 	SkipTombstones bool
@@ -128,7 +129,7 @@ type RunConfig struct {
 	// SiftTargetLag, where the stream is sifted, is how old the records consumed
 	// may be before less of the stream is asked for; 0 is DefaultSiftTargetLag.
 	SiftTargetLag time.Duration
-	// Hooks are told what happens, see StartedHook and its like.
+	// Hooks follow what happens; see StartedHook and the interfaces beside it.
 	Hooks []any
 	Log   *slog.Logger
 
@@ -206,15 +207,13 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 			r.lastSteps, r.lastHash = e.steps, u.Hash
 		}
 	}
-	if r.versions, err = parseVersions(cfg.Champions.Meta); err != nil {
-		return Result{}, err
-	}
 
 	e.decoder = cfg.Decoder
 	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
-	if e.promoter != nil {
-		tell(cfg.Hooks, func(h ServedHook) { e.promoter.serve = h.Served })
-		e.promoter.decide = func(d GateDecision) { tell(cfg.Hooks, func(h DecidedHook) { h.Decided(d) }) }
+	if e.promotion != nil {
+		e.promotion.Notify(
+			func(d promote.Decision) { tell(cfg.Hooks, func(h DecidedHook) { h.Decided(d) }) },
+			func(decision float64) { tell(cfg.Hooks, func(h ServedHook) { h.Served(decision) }) })
 	}
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
@@ -279,8 +278,7 @@ type run struct {
 	ended        bool
 	warned       bool // that no model is published
 
-	versions versions // of the models at the gate
-	taken    bool     // a candidate has been, and has no version yet
+	taken bool // a challenger has been taken that has no version yet
 
 	newest time.Time // of the records consumed
 	waited int64     // records behind it, at the last version
@@ -288,8 +286,8 @@ type run struct {
 	dead []*stream.RecordError // the latest, as far as this run has seen them
 }
 
-// learning says what the learning goroutine is doing, and how far it has come: an
-// example is learned with those behind it, up to the end of a block.
+// learning describes what the learning goroutine is doing, and how far it has come. An
+// example may be learned together with later ones, up to the end of a block.
 func (r *run) learning() string {
 	if p, offset, ok := r.e.inHand(); ok {
 		return fmt.Sprintf("%s, the last record being %v offset %d", r.doing, p, offset)
@@ -297,7 +295,7 @@ func (r *run) learning() string {
 	return r.doing
 }
 
-// errStop is what is wrong with the stream; the state is sound, up to there.
+// errStop is an error of the stream. The state up to there is sound.
 type errStop struct{ error }
 
 func (r *run) loop(ctx context.Context) error {
@@ -349,7 +347,7 @@ func (r *run) due() bool {
 	if n == 0 {
 		return false
 	}
-	return r.Publisher != nil && r.e.promoter != nil && r.e.promoter.moves() > r.versions.published ||
+	return r.changed(r.e) ||
 		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }
@@ -376,7 +374,7 @@ func (r *run) consume(b *batch) error {
 		if err != nil || done == len(b.items) {
 			return err
 		}
-		if err := r.candidate(); err != nil {
+		if err := r.publishChallenger(); err != nil {
 			return err
 		}
 	}

@@ -196,7 +196,7 @@ func oracle(scores, labels []float64, from int) Measures {
 	}
 }
 
-func compare(t *testing.T, where string, got, want Measures, auc float64) {
+func sameMeasures(t *testing.T, where string, got, want Measures, auc float64) {
 	t.Helper()
 	if got.Baseline != want.Baseline {
 		t.Errorf("%s: baseline %v, want %v", where, got.Baseline, want.Baseline)
@@ -231,9 +231,9 @@ func TestPrequentialClassification(t *testing.T) {
 			}
 			where := fmt.Sprintf("seed %d, %d examples", seed, n)
 			s := p.Summary()
-			compare(t, where, s.Measures, oracle(scores[:n], labels[:n], 0), 0.01)
+			sameMeasures(t, where, s.Measures, oracle(scores[:n], labels[:n], 0), 0.01)
 			from := max(0, n-size)
-			compare(t, where+", window", s.Window.Measures, oracle(scores[:n], labels[:n], from), 0)
+			sameMeasures(t, where+", window", s.Window.Measures, oracle(scores[:n], labels[:n], from), 0)
 			if s.Window.Examples != n-from || p.Examples() != uint64(n) {
 				t.Errorf("%s: %d in the window, %d in all", where, s.Window.Examples, p.Examples())
 			}

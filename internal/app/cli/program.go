@@ -188,7 +188,9 @@ type Program struct {
 	Version             func() string
 	// CodeOf returns the exit code for an error; nil is the function
 	// CodeOf.
-	CodeOf   func(error) Code
+	CodeOf func(error) Code
+	// Removed says of commands that no longer exist what replaces them.
+	Removed  map[string]string
 	Commands []*Command
 }
 
@@ -252,6 +254,9 @@ func (p *Program) command(name string) (*Command, error) {
 		if c.Name == name {
 			return c, nil
 		}
+	}
+	if instead, ok := p.Removed[name]; ok {
+		return nil, Failf(Usage, "the command %s has been removed: %s", name, instead)
 	}
 	return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -59,9 +60,9 @@ func everything(t *testing.T) []*prometheus.Registry {
 		v := *m.view.Load()
 		v.classes = []eval.Class{{Label: "a"}}
 		v.fields = []codec.FieldCount{{Name: "f"}}
-		v.gate = &engine.GateReport{Waits: "samples"}
+		v.gate = &promote.Report{Waits: "samples"}
 		m.view.Store(&v)
-		m.Decided(engine.GateDecision{Verdict: "promoted"})
+		m.Decided(promote.Decision{Verdict: "promoted"})
 		m.Promoted("champion", &stream.Update{Version: 1}, stream.Promotion{})
 		m.Checkpointed("p", checkpoint.Header{Created: time.Unix(1, 0)}, 1, time.Second)
 		m.Published(&stream.Update{Kind: stream.Full, Created: time.Unix(1, 0)}, time.Second)

@@ -13,6 +13,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -44,8 +45,8 @@ type view struct {
 	classes             []eval.Class // of more than two, over the window
 	support, unlabelled float64      // NaN where there are none: no kernel model, no join
 	clipped             prep.Clipped
-	gate                *engine.GateReport // nil without
-	waits               bool               // there is no model, since no two labels differ
+	gate                *promote.Report // nil without
+	waits               bool            // there is no model, since no two labels differ
 	fields              []codec.FieldCount
 	events              uint64
 	unlisted            uint64
@@ -94,18 +95,18 @@ var table = append([]metric{
 	one("clipped_values_total", counter, "Feature values that were clipped after scaling.", func(v *view) uint64 { return v.clipped.Values }),
 	one("clipped_examples_total", counter, "Examples of which a feature value was clipped after scaling.", func(v *view) uint64 { return v.clipped.Examples }),
 	one("model_waits_for_labels", gauge, "1 while nothing is published because no two labels of the examples differ, else 0.", func(v *view) int { return map[bool]int{true: 1}[v.waits] }),
-	{desc("gate_examples", "Examples on which the candidate at the gate has been compared with the champion."), gauge, gated(func(g *engine.GateReport, put put) { put(float64(g.Examples)) })},
-	{desc("gate_gain", "By how much the mean loss of the champion is higher than the candidate's, and bounds of that.", "bound"), gauge, gated(func(g *engine.GateReport, put put) {
+	{desc("gate_examples", "Examples on which the challenger has been compared with the champion."), gauge, gated(func(g *promote.Report, put put) { put(float64(g.Examples)) })},
+	{desc("gate_gain", "By how much the mean loss of the champion is higher than the challenger's, and bounds of that.", "bound"), gauge, gated(func(g *promote.Report, put put) {
 		put(float64(g.Gain), "")
 		put(float64(g.Low), "low")
 		put(float64(g.High), "high")
 	})},
-	{desc("gate_waits", "1; the label says why the candidate at the gate is not the champion.", "why"), gauge, gated(func(g *engine.GateReport, put put) {
+	{desc("gate_waits", "1; the label says why the challenger is not the champion.", "why"), gauge, gated(func(g *promote.Report, put put) {
 		if g.Waits != "" {
 			put(1, g.Waits)
 		}
 	})},
-	{desc("champion_accuracy", "Share of right predictions of the champions, each while it was the champion."), gauge, gated(func(g *engine.GateReport, put put) { put(float64(g.Served.Accuracy)) })},
+	{desc("champion_accuracy", "Share of right predictions of the champions, each while it was the champion."), gauge, gated(func(g *promote.Report, put put) { put(float64(g.Served.Accuracy)) })},
 	one("sample_examples", gauge, "Examples that the learner holds.", func(v *view) int { return v.report.Sample }),
 	one("steps_total", counter, "Steps of the learner.", func(v *view) uint64 { return v.report.Step }),
 	one("model_support_vectors", gauge, "Support vectors of the model.", func(v *view) float64 { return v.support }),
@@ -121,7 +122,7 @@ var table = append([]metric{
 	{desc("class_precision", "Share of the examples predicted to be of the class that are, in the window.", "class"), gauge, classes(func(c *eval.Class) float64 { return float64(c.Precision) })},
 }, prequential()...)
 
-func gated(send func(*engine.GateReport, put)) func(*view, put) {
+func gated(send func(*promote.Report, put)) func(*view, put) {
 	return func(v *view, put put) {
 		if v.gate != nil {
 			send(v.gate, put)
@@ -267,7 +268,7 @@ func (t *Trainer) Published(u *stream.Update, took time.Duration) {
 }
 
 // Decided implements engine.DecidedHook.
-func (t *Trainer) Decided(d engine.GateDecision) { t.decided.WithLabelValues(d.Verdict).Inc() }
+func (t *Trainer) Decided(d promote.Decision) { t.decided.WithLabelValues(d.Verdict).Inc() }
 
 // Promoted implements trainer.HookPromoted.
 func (t *Trainer) Promoted(_ string, u *stream.Update, _ stream.Promotion) {

@@ -70,7 +70,7 @@ func (h *History) Started(e *engine.Engine, _ stream.Source) { h.Consumed(e, 0) 
 // Consumed implements engine.ConsumedHook.
 func (h *History) Consumed(e *engine.Engine, _ int64) {
 	h.mu.Lock()
-	_, changes := e.Cuts()
+	_, changes := e.ChangePoints()
 	for _, c := range changes {
 		if n := len(h.changes); n == 0 || c.At > h.changes[n-1] {
 			h.changes = append(h.changes, c.At)

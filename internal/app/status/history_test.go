@@ -10,11 +10,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/compare"
 	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -30,10 +30,10 @@ func (v changing) Add(x *stream.Example) (algos.Fate, error) {
 	return v.Learner.Add(x)
 }
 
-func (v changing) Cuts() (total uint64, latest []samplers.Cut) {
+func (v changing) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	total = *v.n / 1000
 	for k := max(1, total-1); k <= total && total > 0; k++ {
-		latest = append(latest, samplers.Cut{At: 1000 * k, From: 900, To: 64, Z: 3.5})
+		latest = append(latest, compare.ChangePoint{At: 1000 * k, From: 900, To: 64, Z: 3.5})
 	}
 	return total, latest
 }

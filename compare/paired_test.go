@@ -1,4 +1,4 @@
-package eval
+package compare
 
 import (
 	"testing"
@@ -27,17 +27,17 @@ func TestPaired(t *testing.T) {
 				c[i] = 1
 			}
 		}
-		if i := Paired(a, b); i[0] > 0 || i[1] < 0 {
+		if i := PairedInterval(a, b); i[0] > 0 || i[1] < 0 {
 			missed++
 		}
-		if i := Paired(c, b); i[0] <= 0 {
+		if i := PairedInterval(c, b); i[0] <= 0 {
 			t.Errorf("seed %d: a difference of about 0.03 is in %v", seed, *i)
 		}
 	}
 	if missed > 20 {
 		t.Errorf("no difference is not in the interval in %d of 200", missed)
 	}
-	if Paired(make([]float32, 300), make([]float32, 300)) != nil {
+	if PairedInterval(make([]float32, 300), make([]float32, 300)) != nil {
 		t.Error("an interval of too few")
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/gate"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -33,12 +34,12 @@ func planes(n int, seed uint64, flip [2]int) []Item {
 // feed gives e all items, in parts whose length r chooses, and interrupts it
 // between them. It returns the engine of the end and what its gate has decided;
 // nothing is decided twice.
-func feed(t *testing.T, e *Engine, cfg Config, items []Item, r *rand.Rand) (*Engine, []GateDecision) {
+func feed(t *testing.T, e *Engine, cfg Config, items []Item, r *rand.Rand) (*Engine, []promote.Decision) {
 	t.Helper()
-	var list []GateDecision
+	var list []promote.Decision
 	for done := 0; done < len(items); {
-		if e.promoter != nil {
-			e.promoter.decide = func(d GateDecision) { list = append(list, d) }
+		if e.promotion != nil {
+			e.promotion.Notify(func(d promote.Decision) { list = append(list, d) }, nil)
 		}
 		part := items[done:]
 		if r != nil {
@@ -52,8 +53,8 @@ func feed(t *testing.T, e *Engine, cfg Config, items []Item, r *rand.Rand) (*Eng
 			e = interrupted(t, e, cfg, r)
 		}
 	}
-	if e.promoter != nil {
-		e.promoter.decide = func(d GateDecision) { list = append(list, d) }
+	if e.promotion != nil {
+		e.promotion.Notify(func(d promote.Decision) { list = append(list, d) }, nil)
 	}
 	if err := e.Finish(t.Context()); err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func TestGateIsAFunctionOfTheStream(t *testing.T) {
 			}
 			for seed := range uint64(4) {
 				e, again := feed(t, newEngine(t, cfg), cfg, items, rand.New(rand.NewPCG(seed, 1)))
-				if text := func(l []GateDecision) (s string) {
+				if text := func(l []promote.Decision) (s string) {
 					for _, d := range l {
 						s += d.String() + "\n"
 					}
@@ -153,7 +154,7 @@ func TestGateComesAndGoes(t *testing.T) {
 		t.Fatalf("%+v", e.Gate())
 	}
 	e = stored(e, other)
-	if g := e.Gate(); g.Champion != champion || g.Candidate != 0 || !strings.HasPrefix(g.Rule, "error") {
+	if g := e.Gate(); g.Champion != champion || g.Challenger != 0 || !strings.HasPrefix(g.Rule, "error") {
 		t.Errorf("%+v", g)
 	}
 	e = stored(e, cfg)
@@ -191,7 +192,7 @@ func (s *shares) of(part int) (champion, newest float64) {
 
 // TestBadStretch plants labels that are flipped for 5,000 examples: by the rule by
 // default the champion never is a model that has learned from them, wherever
-// candidates are taken in the stretch. The other way to compare, by what the
+// challengers are taken in the stretch. The other way to compare, by what the
 // learner said before it learned, would let them in.
 func TestBadStretch(t *testing.T) {
 	starts := []int{15250}
@@ -200,7 +201,7 @@ func TestBadStretch(t *testing.T) {
 	}
 	for _, from := range starts {
 		cfg := config(t, "adaptive") // which follows a change within some hundred examples
-		cfg.Gate = gate.Auto
+		cfg.Gate = compare.Auto
 		stretch := [2]int{from, from + 5000}
 		items := planes(30000, 9, stretch)
 		part := func(i int) int {
@@ -215,25 +216,28 @@ func TestBadStretch(t *testing.T) {
 			return 3
 		}
 		e := newEngine(t, cfg)
-		var frozen, live shares
+		var snapshots, live shares
 		var served []float64
-		e.promoter.serve = func(f float64) { served = append(served, f) }
-		other := prequentialGate{rule: e.promoter.rule}
+		rule, err := compare.ParseRule(compare.Auto, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := prequentialGate{rule: rule}
 		i := cfg.Warmup
 		e.scored = func(f, p, y float64) {
 			said := served[0]
 			served = served[1:]
-			frozen.add(part(i), said, f, y)
+			snapshots.add(part(i), said, f, y)
 			live.add(part(i), other.next(e, items[i].Example.X, f, p, y), f, y)
 			i++
 		}
-		var decisions []GateDecision
-		e.promoter.decide = func(d GateDecision) {
+		var decisions []promote.Decision
+		e.promotion.Notify(func(d promote.Decision) {
 			decisions = append(decisions, d)
-			if d.Verdict == string(gate.Promote) && d.Model > uint64(from)+50 && d.Model < uint64(stretch[1])+300 {
+			if d.Verdict == string(compare.Promote) && d.Model > uint64(from)+50 && d.Model < uint64(stretch[1])+300 {
 				t.Errorf("stretch from %d: %v", from, d)
 			}
-		}
+		}, func(f float64) { served = append(served, f) })
 		for k := 0; k < len(items); {
 			// In small steps, so that other looks at the model of the moment.
 			n, err := e.Consume(t.Context(), slices.Clone(items[k:min(k+20, len(items))]))
@@ -246,15 +250,15 @@ func TestBadStretch(t *testing.T) {
 			}
 		}
 		for k, name := range []string{"before", "in the stretch", "in the 5,000 after it", "later"} {
-			c, n := frozen.of(k)
+			c, n := snapshots.of(k)
 			o, _ := live.of(k)
 			t.Logf("stretch from %d, %s: champion %.3f, newest %.3f; by what the learner said before: %.3f", from, name, c, n, o)
 		}
 		// Right about what is true, hence wrong about the labels of the stretch.
-		if c, _ := frozen.of(1); c > 0.2 {
+		if c, _ := snapshots.of(1); c > 0.2 {
 			t.Errorf("stretch from %d: the champion agrees with %.3f of the flipped labels", from, c)
 		}
-		if c, _ := frozen.of(2); c < 0.85 {
+		if c, _ := snapshots.of(2); c < 0.85 {
 			t.Errorf("stretch from %d: after it the champion is right in %.3f", from, c)
 		}
 		if o, _ := live.of(1); o < 0.4 {
@@ -267,15 +271,15 @@ func TestBadStretch(t *testing.T) {
 // what the learner said before learning, since the last promotion, and promotes
 // the model of the moment.
 type prequentialGate struct {
-	rule     gate.Rule
+	rule     compare.Rule
 	champion *pipeline.Pipeline
-	trial    gate.Trial
+	trial    compare.ChampionTest
 }
 
 func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said float64) {
 	said = math.NaN()
 	square := func(p float64) float64 { return (p - oneIf(y > 0)) * (p - oneIf(y > 0)) }
-	l := gate.Losses{Candidate: square(p), Baseline: 1}
+	l := compare.Losses{Challenger: square(p), Baseline: 1}
 	if g.champion != nil {
 		d := make([]float64, 1)
 		g.champion.Decisions(d, []stream.Vec{x})
@@ -287,11 +291,11 @@ func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said f
 	}
 	g.trial.Add(&g.rule, l, 1)
 	v, _ := g.trial.Verdict(&g.rule, g.champion != nil, 1, nil, func() string { return "" })
-	if v == gate.Wait {
+	if v == compare.Wait {
 		return said
 	}
-	g.trial = gate.Trial{}
-	if v == gate.Promote {
+	g.trial = compare.ChampionTest{}
+	if v == compare.Promote {
 		data, err := e.Predictor().AppendBinary(nil)
 		if err == nil {
 			g.champion, err = pipeline.Decode(data)
@@ -304,7 +308,7 @@ func (g *prequentialGate) next(e *Engine, x stream.Vec, f, p, y float64) (said f
 }
 
 // The same with several classes, of which some are found in the stream while a
-// candidate that does not know them is under trial.
+// challenger that does not know them is under trial.
 func TestGateOfClasses(t *testing.T) {
 	for _, learner := range []string{"online", "dsg", "scs"} {
 		t.Run(learner, func(t *testing.T) {
@@ -331,4 +335,11 @@ func TestGateOfClasses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

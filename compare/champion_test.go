@@ -1,4 +1,4 @@
-package gate
+package compare
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
@@ -46,14 +45,14 @@ var streams = map[string]func(r *rng.Source) func(n int) (x, mean float64){
 }
 
 // However often one looks, a bound is wrong in at most a share alpha of the runs.
-func TestMeanCovers(t *testing.T) {
+func TestConfidenceSequenceCovers(t *testing.T) {
 	const runs, length, a = 400, 3000, 0.1
 	for name, stream := range streams {
 		t.Run(name, func(t *testing.T) {
 			wrong, naive := [2]int{}, 0
 			for seed := range uint64(runs) {
 				next := stream(rng.New(seed, "gate "+name))
-				var m Mean
+				var m ConfidenceSequence
 				sum, out, z := 0.0, [2]bool{}, false
 				for n := range length {
 					x, mean := next(n)
@@ -63,7 +62,7 @@ func TestMeanCovers(t *testing.T) {
 					out[0] = out[0] || low > sum/float64(n+1)+1e-12
 					out[1] = out[1] || high < sum/float64(n+1)-1e-12
 					// What a test for one look would say, from 30 numbers on.
-					z = z || n >= 30 && m.Value()-sum/float64(n+1) > 1.2816*math.Sqrt(m.variance)/float64(n+1)
+					z = z || n >= 30 && m.Mean()-sum/float64(n+1) > 1.2816*math.Sqrt(m.variance)/float64(n+1)
 				}
 				if z {
 					naive++
@@ -89,9 +88,9 @@ func TestMeanCovers(t *testing.T) {
 
 // The bounds come near what is bounded: at 5,000 numbers they are less than four
 // times as far as those of a z-test looked at once.
-func TestMeanIsNear(t *testing.T) {
+func TestConfidenceSequenceIsTight(t *testing.T) {
 	for _, deviation := range []float64{1, 0.3, 0.15} {
-		r, m := rng.New(1, "near"), Mean{}
+		r, m := rng.New(1, "near"), ConfidenceSequence{}
 		for range 5000 {
 			m.Add(deviation * float64(2*r.IntN(2)-1))
 		}
@@ -104,13 +103,13 @@ func TestMeanIsNear(t *testing.T) {
 	}
 }
 
-func noMeasures() eval.Measures { return eval.Measures{} }
-func unchanged() string         { return "" }
+func noMeasures() map[string]float64 { return nil }
+func unchanged() string              { return "" }
 
 // trial feeds a trial with 0-1 losses of two models, which are wrong with the
 // probabilities given, until it ends, and returns the verdict and when.
 func trial(seed uint64, r *Rule, champion, candidate func(n int) float64) (Verdict, int) {
-	g, t := rng.New(seed, "trial"), Trial{}
+	g, t := rng.New(seed, "trial"), ChampionTest{}
 	for n := 0; ; n++ {
 		u := g.Float64() // a shared part: both are wrong on hard examples
 		l := Losses{Baseline: 0.5}
@@ -118,7 +117,7 @@ func trial(seed uint64, r *Rule, champion, candidate func(n int) float64) (Verdi
 			l.Champion = 1
 		}
 		if v := g.Float64(); v < 0.8 && u < candidate(n) || v >= 0.8 && g.Float64() < candidate(n) {
-			l.Candidate = 1
+			l.Challenger = 1
 		}
 		t.Add(r, l, 1)
 		if v, _ := t.Verdict(r, true, 1, noMeasures, unchanged); v != Wait {
@@ -131,8 +130,8 @@ func always(p float64) func(int) float64 { return func(int) float64 { return p }
 
 // A candidate that is worse than the margin is promoted at most as often as the
 // bound allows, one that is better is, and soon.
-func TestTrial(t *testing.T) {
-	r, err := Parse("error <= champion + 0.002; examples >= 1000", false, false)
+func TestChampionTest(t *testing.T) {
+	r, err := ParseRule("error <= champion + 0.002; examples >= 1000", false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,48 +177,48 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-func TestTrialWithoutChampion(t *testing.T) {
-	r, _ := Parse("error <= champion; accuracy >= 0.9; examples >= 200", false, false)
-	var tr Trial
+func TestFirstChampion(t *testing.T) {
+	r, _ := ParseRule("error <= champion; accuracy >= 0.9; examples >= 200", false, false)
+	var tr ChampionTest
 	for range 199 {
-		tr.Add(&r, Losses{Candidate: 0, Baseline: 1}, 1)
+		tr.Add(&r, Losses{Challenger: 0, Baseline: 1}, 1)
 	}
-	good := func() eval.Measures { return eval.Measures{Accuracy: 0.95} }
+	good := func() map[string]float64 { return map[string]float64{"accuracy": 0.95} }
 	if v, why := tr.Verdict(&r, false, 1, good, unchanged); v != Wait {
 		t.Errorf("%q: %s", v, why)
 	}
-	tr.Add(&r, Losses{Candidate: 0, Baseline: 1}, 1)
+	tr.Add(&r, Losses{Challenger: 0, Baseline: 1}, 1)
 	for _, tt := range []struct {
-		accuracy eval.Number
+		accuracy float64
 		changed  string
 		want     Verdict
 		why      string
 	}{
 		{0.95, "", Promote, "the first one"},
 		{0.85, "", Reject, "accuracy is 0.85"},
-		{eval.Number(math.NaN()), "", Reject, "accuracy is NaN"},
+		{math.NaN(), "", Reject, "accuracy is NaN"},
 		{0.95, "amount", Reject, "inputs have changed: amount"},
 	} {
-		v, why := tr.Verdict(&r, false, 1, func() eval.Measures { return eval.Measures{Accuracy: tt.accuracy} }, func() string { return tt.changed })
+		v, why := tr.Verdict(&r, false, 1, func() map[string]float64 { return map[string]float64{"accuracy": tt.accuracy} }, func() string { return tt.changed })
 		if v != tt.want || why != tt.why {
 			t.Errorf("%q: %s, want %q: %s", v, why, tt.want, tt.why)
 		}
 	}
 	for range 500 {
-		tr.Add(&r, Losses{Candidate: 1, Baseline: 0}, 1)
+		tr.Add(&r, Losses{Challenger: 1, Baseline: 0}, 1)
 	}
 	if v, why := tr.Verdict(&r, false, 1, good, unchanged); v != Reject || !strings.Contains(why, "larger class") {
 		t.Errorf("%q: %s", v, why)
 	}
 }
 
-func TestBack(t *testing.T) {
-	r, err := Parse("demote >= 0.05", false, false)
+func TestRollbackTest(t *testing.T) {
+	r, err := ParseRule("demote >= 0.05", false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := rng.New(3, "back")
-	var worse, equal Back
+	var worse, equal RollbackTest
 	at := 0
 	for n := range 20000 {
 		d := 0.0
@@ -240,7 +239,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParseRule(t *testing.T) {
 	for _, tt := range []struct {
 		text             string
 		regress, classes bool
@@ -253,11 +252,11 @@ func TestParse(t *testing.T) {
 		{"brier <= champion; demote >= 0.01; ", false, true, "brier <= champion; examples >= 5000; demote >= 0.01"},
 		{"mae <= champion - 2; r2 >= 0.5; examples >= 300", true, false, "mae <= champion - 2; r2 >= 0.5; examples >= 300"},
 	} {
-		r, err := Parse(tt.text, tt.regress, tt.classes)
+		r, err := ParseRule(tt.text, tt.regress, tt.classes)
 		if err != nil || r.String() != tt.want {
 			t.Errorf("%s: %q, %v", tt.text, r.String(), err)
 		}
-		if again, err := Parse(r.String(), tt.regress, tt.classes); err != nil || again.String() != r.String() || !slices.Equal(again.Limits, r.Limits) {
+		if again, err := ParseRule(r.String(), tt.regress, tt.classes); err != nil || again.String() != r.String() || !slices.Equal(again.Limits, r.Limits) {
 			t.Errorf("%s, read again: %+v, %v", r.String(), again, err)
 		}
 	}
@@ -285,7 +284,7 @@ func TestParse(t *testing.T) {
 		{"ece <= 0.1; ece <= 0.2", false, false, "such a clause already"},
 		{"brier <= champion; error <= champion", false, false, "such a clause already"},
 	} {
-		if _, err := Parse(tt.text, tt.regress, tt.classes); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := ParseRule(tt.text, tt.regress, tt.classes); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
 		}
 	}

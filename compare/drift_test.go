@@ -1,4 +1,4 @@
-package samplers_test
+package compare_test
 
 import (
 	"bytes"
@@ -10,34 +10,45 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/columns"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 var cutWindows = []int{8, 64, 256}
 
-func newCutting(t *testing.T, size int, windows ...int) *samplers.Cutting {
+func newDetector(t *testing.T, size int, windows ...int) *compare.Detector {
 	t.Helper()
-	c, err := samplers.NewCutting(size, windows...)
+	c, err := compare.NewDetector(size, windows...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
+// by turns who is wrong into what Compare takes.
+func by(whole bool, challengers []bool) []float64 {
+	d := make([]float64, len(challengers))
+	for i, wrong := range challengers {
+		if whole != wrong {
+			d[i] = map[bool]float64{true: 1, false: -1}[whole]
+		}
+	}
+	return d
+}
+
 func labelled(seq uint64) *stream.Example {
 	return &stream.Example{Seq: seq, Y: 1 - 2*float64(seq%2), Labelled: true, X: stream.Vec{Val: []float32{float32(seq)}}}
 }
 
-// naive is a Cutting that remembers everything and computes each sum from all
+// naive is a Detector that remembers everything and computes each sum from all
 // that has come since the last cut.
 type naive struct {
 	size    int
 	windows []int
 	all     []*stream.Example
 	d       [][]float64 // of each window, since the last cut
-	cuts    []samplers.Cut
+	cuts    []compare.ChangePoint
 }
 
 func (n *naive) compare(whole bool, challengers []bool) {
@@ -81,7 +92,7 @@ func (n *naive) test(size int) (by int, sure float64) {
 		}
 	}
 	if by >= 0 {
-		n.cuts = append(n.cuts, samplers.Cut{At: uint64(len(n.all)), From: size, To: n.windows[by], Z: best})
+		n.cuts = append(n.cuts, compare.ChangePoint{At: uint64(len(n.all)), From: size, To: n.windows[by], Z: best})
 		for i := range n.d {
 			n.d[i] = nil
 		}
@@ -89,15 +100,15 @@ func (n *naive) test(size int) (by int, sure float64) {
 	return by, sure
 }
 
-// TestCuttingAgainstSums compares a Cutting with one that keeps the whole
+// TestDetectorAgainstSums compares a Detector with one that keeps the whole
 // history. Who is the better one changes all the time, so that there are cuts to
 // every window.
-func TestCuttingAgainstSums(t *testing.T) {
+func TestDetectorAgainstSums(t *testing.T) {
 	to := map[int]int{}
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		const size = 300
-		c := newCutting(t, size, cutWindows...)
+		c := newDetector(t, size, cutWindows...)
 		n := &naive{size: size, windows: cutWindows, d: make([][]float64, len(cutWindows))}
 		rows := 0
 		rates, own := make([]float64, len(cutWindows)), 0.0
@@ -113,7 +124,7 @@ func TestCuttingAgainstSums(t *testing.T) {
 				wrong[k] = r.Float64() < rates[k]
 			}
 			whole := r.Float64() < own
-			c.Compare(whole, wrong)
+			c.Compare(by(whole, wrong))
 			n.compare(whole, wrong)
 			for k := range cutWindows {
 				if i%7 > 0 {
@@ -151,7 +162,7 @@ func TestCuttingAgainstSums(t *testing.T) {
 				}
 			}
 		}
-		total, latest := c.Cuts()
+		total, latest := c.ChangePoints()
 		if total != uint64(len(n.cuts)) || len(latest) != len(n.cuts) {
 			t.Fatalf("seed %d: %d cuts, %d listed, want %d", seed, total, len(latest), len(n.cuts))
 		}
@@ -163,10 +174,10 @@ func TestCuttingAgainstSums(t *testing.T) {
 	}
 }
 
-// TestCuttingByHand: with a challenger that is always right and a sample that is
+// TestDetectorByHand: with a challenger that is always right and a sample that is
 // always wrong, D = V = 1, 2, 3 … but for what fades; 10/√11 is the first above 3.
 // The test comes every 32 examples.
-func TestCuttingByHand(t *testing.T) {
+func TestDetectorByHand(t *testing.T) {
 	for _, c := range []struct {
 		wrong, rows int // how many of the examples before the test the sample got wrong; its size
 		to          int
@@ -180,9 +191,9 @@ func TestCuttingByHand(t *testing.T) {
 		{32, 511, 64},
 		{32, 127, -1},
 	} {
-		k := newCutting(t, 4000, 64, 256, 1024)
+		k := newDetector(t, 4000, 64, 256, 1024)
 		for i := range 64 {
-			k.Compare(i >= 64-c.wrong, make([]bool, 3))
+			k.Compare(by(i >= 64-c.wrong, make([]bool, 3)))
 			k.Add(labelled(uint64(i + 1)))
 			cut, by, yes := k.Test(c.rows)
 			switch want := i == 63 && c.to > 0; {
@@ -195,7 +206,7 @@ func TestCuttingByHand(t *testing.T) {
 	}
 	// Of two windows that do equally well the larger one is taken. What comes in
 	// fades at two rates, so equal ones are made by hand.
-	k := newCutting(t, 100, 10, 20)
+	k := newDetector(t, 100, 10, 20)
 	forgeInto(t, k, func(f *forged) { f.seen, f.d, f.v = 32, []float64{8, 8}, []float64{5, 5} })
 	if cut, by, yes := k.Test(1000); !yes || by != 1 || cut.To != 20 {
 		t.Errorf("of two equal ones %d: %+v", by, cut)
@@ -207,7 +218,7 @@ func TestCuttingByHand(t *testing.T) {
 	}
 }
 
-// TestCuttingFalseAlarms: between learners that are equally good a cut is rare,
+// TestDetectorFalseAlarms: between learners that are equally good a cut is rare,
 // between a sample and challengers that are a little worse, as they are where
 // nothing changes, all but impossible.
 //
@@ -216,7 +227,7 @@ func TestCuttingByHand(t *testing.T) {
 // forget what was 1.4·64 examples ago, make less than one false alarm in 20,000
 // examples, and longer windows fewer. Errors of learners of one kind are far from
 // independent: where they seldom differ, there is none.
-func TestCuttingFalseAlarms(t *testing.T) {
+func TestDetectorFalseAlarms(t *testing.T) {
 	const n, runs = 20000, 30
 	for _, c := range []struct {
 		win, lose float64 // of the challengers, by example
@@ -230,7 +241,7 @@ func TestCuttingFalseAlarms(t *testing.T) {
 		cuts := 0
 		for seed := range uint64(runs) {
 			r := rand.New(rand.NewPCG(seed, 2))
-			k := newCutting(t, 1024, 64, 256, 1024)
+			k := newDetector(t, 1024, 64, 256, 1024)
 			x := labelled(1)
 			wrong := make([]bool, 3)
 			for range n {
@@ -239,11 +250,11 @@ func TestCuttingFalseAlarms(t *testing.T) {
 				for i := range wrong {
 					wrong[i] = u >= c.win && u < c.win+c.lose
 				}
-				k.Compare(whole, wrong)
+				k.Compare(by(whole, wrong))
 				k.Add(x)
 				k.Test(1 << 20)
 			}
-			total, _ := k.Cuts()
+			total, _ := k.ChangePoints()
 			cuts += int(total)
 		}
 		t.Logf("wins %g, losses %g: %d cuts in %d runs of %d", c.win, c.lose, cuts, runs, n)
@@ -253,9 +264,9 @@ func TestCuttingFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestCuttingSoon: after a change the sample is cut soon, in every run, however
+// TestDetectorSoon: after a change the sample is cut soon, in every run, however
 // long nothing had happened.
-func TestCuttingSoon(t *testing.T) {
+func TestDetectorSoon(t *testing.T) {
 	const change = 10000
 	for _, c := range []struct {
 		old, short float64 // errors after the change
@@ -263,7 +274,7 @@ func TestCuttingSoon(t *testing.T) {
 	}{{0.5, 0.1, 256}, {0.3, 0.1, 640}, {0.2, 0.1, 2048}} {
 		for seed := range uint64(30) {
 			r := rand.New(rand.NewPCG(seed, 3))
-			k := newCutting(t, 1024, 64, 256, 1024)
+			k := newDetector(t, 1024, 64, 256, 1024)
 			x := labelled(1)
 			for i := range change + c.within {
 				u := r.Float64()
@@ -271,23 +282,23 @@ func TestCuttingSoon(t *testing.T) {
 				if i >= change {
 					whole, wrong = u < c.old, r.Float64() < c.short
 				}
-				k.Compare(whole, []bool{wrong, wrong, wrong})
+				k.Compare(by(whole, []bool{wrong, wrong, wrong}))
 				k.Add(x)
 				if cut, _, yes := k.Test(int(k.Seen())); yes && cut.At <= change {
 					t.Fatalf("seed %d: %+v before the change", seed, cut)
 				}
 			}
-			if total, _ := k.Cuts(); total == 0 {
+			if total, _ := k.ChangePoints(); total == 0 {
 				t.Errorf("seed %d: errors rose from 0.05 to %g, those of the challengers to %g: no cut in %d examples", seed, c.old, c.short, c.within)
 			}
 		}
 	}
 }
 
-// TestCuttingNewest compares what is kept with a list of everything.
-func TestCuttingNewest(t *testing.T) {
+// TestDetectorNewest compares what is kept with a list of everything.
+func TestDetectorNewest(t *testing.T) {
 	for _, size := range []int{1, 2, 7, 64} {
-		c := newCutting(t, size, 1)
+		c := newDetector(t, size, 1)
 		var all []*stream.Example
 		for i := range 5*size + 3 {
 			for _, n := range []int{0, 1, size / 2, size, size + 1, 10 * size} {
@@ -306,35 +317,35 @@ func TestCuttingNewest(t *testing.T) {
 	}
 }
 
-func TestNewCutting(t *testing.T) {
+func TestNewDetector(t *testing.T) {
 	for _, windows := range [][]int{{0}, {-1, 3}, {3, 3}, {4, 3}, {11}} {
-		if _, err := samplers.NewCutting(10, windows...); err == nil || !strings.Contains(err.Error(), fmt.Sprint(windows)) {
+		if _, err := compare.NewDetector(10, windows...); err == nil || !strings.Contains(err.Error(), fmt.Sprint(windows)) {
 			t.Errorf("windows %d: %v", windows, err)
 		}
 	}
-	newCutting(t, 10, 1, 10)
+	newDetector(t, 10, 1, 10)
 }
 
-// TestCuttingLatest: of very many cuts the latest 256 are kept.
-func TestCuttingLatest(t *testing.T) {
-	c := newCutting(t, 100, 8)
+// TestDetectorLatest: of very many cuts the latest 256 are kept.
+func TestDetectorLatest(t *testing.T) {
+	c := newDetector(t, 100, 8)
 	x := labelled(1)
 	for i := range 300 {
 		for range 32 {
-			c.Compare(true, []bool{false})
+			c.Compare(by(true, []bool{false}))
 			c.Add(x)
 		}
 		if _, _, yes := c.Test(1000 + i); !yes {
 			t.Fatalf("no cut %d", i)
 		}
-		total, latest := c.Cuts()
+		total, latest := c.ChangePoints()
 		if n := len(latest); total != uint64(i+1) || n != min(i+1, 256) || latest[n-1].From != 1000+i || latest[0].From != 1000+i+1-n {
 			t.Fatalf("%d cuts, %d kept, from %+v to %+v", total, n, latest[0], latest[n-1])
 		}
 	}
 }
 
-func encodeCutting(t *testing.T, c *samplers.Cutting) []byte {
+func encodeDetector(t *testing.T, c *compare.Detector) []byte {
 	t.Helper()
 	data, err := state.Append(nil, c.Fields)
 	if err != nil {
@@ -343,14 +354,14 @@ func encodeCutting(t *testing.T, c *samplers.Cutting) []byte {
 	return data
 }
 
-// TestCuttingResume stores and restores at random moments; nothing changes by it,
+// TestDetectorResume stores and restores at random moments; nothing changes by it,
 // whether what takes the state over is new or was in use.
-func TestCuttingResume(t *testing.T) {
+func TestDetectorResume(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	const size = 90
-	whole, parts, used := newCutting(t, size, 8, 40), newCutting(t, size, 8, 40), newCutting(t, size, 8, 40)
+	whole, parts, used := newDetector(t, size, 8, 40), newDetector(t, size, 8, 40), newDetector(t, size, 8, 40)
 	for i := range 500 { // of another stream, with cuts of its own
-		used.Compare(true, []bool{false, false})
+		used.Compare(by(true, []bool{false, false}))
 		used.Add(labelled(uint64(5000 + i)))
 		used.Test(1000)
 	}
@@ -362,13 +373,13 @@ func TestCuttingResume(t *testing.T) {
 		w, o := r.Float64() < own, []bool{r.Float64() < other, r.Float64() < other}
 		x := labelled(uint64(i + 1))
 		type result struct {
-			cut samplers.Cut
+			cut compare.ChangePoint
 			by  int
 			yes bool
 		}
 		var got [2]result
-		for k, c := range []*samplers.Cutting{whole, parts} {
-			c.Compare(w, o)
+		for k, c := range []*compare.Detector{whole, parts} {
+			c.Compare(by(w, o))
 			c.Add(x)
 			got[k].cut, got[k].by, got[k].yes = c.Test(1000)
 		}
@@ -378,11 +389,11 @@ func TestCuttingResume(t *testing.T) {
 		if !got[0].yes && r.IntN(15) > 0 {
 			continue
 		}
-		data := encodeCutting(t, parts)
-		if !bytes.Equal(data, encodeCutting(t, whole)) {
+		data := encodeDetector(t, parts)
+		if !bytes.Equal(data, encodeDetector(t, whole)) {
 			t.Fatalf("states differ after %d examples", i+1)
 		}
-		next := newCutting(t, size, 8, 40)
+		next := newDetector(t, size, 8, 40)
 		if r.IntN(2) == 0 {
 			next, used = used, parts
 		}
@@ -390,22 +401,22 @@ func TestCuttingResume(t *testing.T) {
 			t.Fatalf("after %d examples: %v", i+1, err)
 		}
 		parts = next
-		if !bytes.Equal(data, encodeCutting(t, parts)) {
+		if !bytes.Equal(data, encodeDetector(t, parts)) {
 			t.Fatalf("the state after %d examples changes as it is restored", i+1)
 		}
 	}
-	if total, _ := whole.Cuts(); total < 5 {
+	if total, _ := whole.ChangePoints(); total < 5 {
 		t.Fatalf("%d cuts are too few for this test", total)
 	}
 }
 
-// forged is a state of a Cutting, with whatever values.
+// forged is a state of a Detector, with whatever values.
 type forged struct {
 	newest []*stream.Example
 	seen   uint64
 	d, v   []float64
 	total  uint64
-	latest []samplers.Cut
+	latest []compare.ChangePoint
 }
 
 func (c *forged) fields(f *state.Fields) {
@@ -423,12 +434,12 @@ func (c *forged) fields(f *state.Fields) {
 	})
 }
 
-// forge returns the state of a Cutting with two windows, changed.
+// forge returns the state of a Detector with two windows, changed.
 func forge(t *testing.T, change func(*forged)) []byte {
 	t.Helper()
 	f := &forged{
 		newest: []*stream.Example{labelled(1), labelled(2)}, seen: 40, d: []float64{1, -2}, v: []float64{3, 4},
-		total: 1, latest: []samplers.Cut{{At: 32, From: 200, To: 10, Z: 3.5}},
+		total: 1, latest: []compare.ChangePoint{{At: 32, From: 200, To: 10, Z: 3.5}},
 	}
 	if change != nil {
 		change(f)
@@ -440,17 +451,17 @@ func forge(t *testing.T, change func(*forged)) []byte {
 	return data
 }
 
-func forgeInto(t *testing.T, c *samplers.Cutting, change func(*forged)) {
+func forgeInto(t *testing.T, c *compare.Detector, change func(*forged)) {
 	t.Helper()
 	if err := state.Decode(forge(t, change), c.Fields); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestCuttingRefuses: states that no Cutting has had are refused, with the name
+// TestDetectorRefuses: states that no Detector has had are refused, with the name
 // of the field.
-func TestCuttingRefuses(t *testing.T) {
-	if err := state.Decode(forge(t, nil), newCutting(t, 20, 10, 20).Fields); err != nil {
+func TestDetectorRefuses(t *testing.T) {
+	if err := state.Decode(forge(t, nil), newDetector(t, 20, 10, 20).Fields); err != nil {
 		t.Fatalf("a good state: %v", err)
 	}
 	for name, c := range map[string]struct {
@@ -473,14 +484,14 @@ func TestCuttingRefuses(t *testing.T) {
 		"a cut yet to come":     {"latest", func(f *forged) { f.latest[0].At = 41 }},
 		"a cut by NaN":          {"latest", func(f *forged) { f.latest[0].Z = math.NaN() }},
 	} {
-		err := state.Decode(forge(t, c.change), newCutting(t, 20, 10, 20).Fields)
+		err := state.Decode(forge(t, c.change), newDetector(t, 20, 10, 20).Fields)
 		if err == nil || !strings.Contains(err.Error(), "field "+c.field) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	whole := forge(t, nil)
 	for n := range whole {
-		if err := state.Decode(whole[:n], newCutting(t, 20, 10, 20).Fields); err == nil {
+		if err := state.Decode(whole[:n], newDetector(t, 20, 10, 20).Fields); err == nil {
 			t.Errorf("%d bytes of %d are accepted", n, len(whole))
 		}
 	}

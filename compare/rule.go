@@ -1,4 +1,4 @@
-package gate
+package compare
 
 import (
 	"errors"
@@ -11,66 +11,66 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Rule says what a candidate must be.
+// Rule says what a challenger must achieve to become the champion.
 type Rule struct {
-	// Measure is what candidate and champion are compared by: one of Losses.
+	// Measure is the loss that is compared: Error, BrierScore or MAE.
 	Measure string
-	// Margin is by how much, in terms of the loss, the candidate may be worse;
-	// less than 0 is by how much it must be better.
+	// Margin is by how much the challenger's loss may be higher than the champion's,
+	// in the unit of the loss; a negative margin demands an improvement.
 	Margin float64
-	// Examples is the least number of examples both are compared on.
+	// Examples is the least number of labelled examples of a trial, from 200 to 10^7.
 	Examples int
-	// Demote, if larger than 0, is by how much a champion must be worse than the one
-	// before for that to come back.
+	// Demote, if positive, is by how much the champion's loss must be higher than that
+	// of the one before for a rollback; 0 never rolls back.
 	Demote float64
-	// Limits must hold of the candidate by itself, over those examples.
+	// Limits must hold for the challenger alone, over the examples of the trial.
 	Limits []Limit
 }
 
-// Limit is a bound on a measure of package eval.
+// Limit is a bound on a measure.
 type Limit struct {
 	Measure string
-	Least   bool // it is the least value, not the largest
+	Least   bool // Value is the least that passes, not the most
 	Value   float64
 }
 
-// Auto is the text of the rule that a task has by default.
+// Auto is the text of the default rule of a task.
 const Auto = "auto"
 
-// The measures that may be compared, as losses: error is 1 − accuracy, brier the
-// squared error of probabilities (of K classes half of the sum over all), mae
-// the absolute error, which counts at most as much as four standard deviations of
-// labels.
+// The losses that can be compared: 1 − accuracy; the squared error of the probability,
+// for K classes half of the sum over all; the absolute error, capped at four standard
+// deviations of the labels.
 const (
-	Error    = "error"
-	Brier    = "brier"
-	MAE      = "mae"
-	accuracy = "accuracy"
+	Error      = "error"
+	BrierScore = "brier"
+	MAE        = "mae"
+	accuracy   = "accuracy"
 )
 
-// Defaults of a rule.
 const (
-	DefaultExamples = 5000
+	defaultExamples = 5000
 	defaultMargin   = 0.002
 	leastExamples   = 200
 	mostExamples    = 10_000_000
 )
 
-// What limits can be about; of more than two classes the first ones alone.
+// The measures that can be limited: with more than two classes, with two, and for a
+// regression.
 var (
 	ofClasses    = []string{accuracy, Error, "balanced_accuracy", "kappa", "kappa_t"}
-	ofTwo        = append(slices.Clone(ofClasses), Brier, "brier_skill", "ece", "log_loss", "auc")
+	ofTwo        = append(slices.Clone(ofClasses), BrierScore, "brier_skill", "ece", "log_loss", "auc")
 	ofRegression = []string{MAE, "rmse", "r2"}
 )
 
-// Parse reads clauses between semicolons:
+// ParseRule reads clauses separated by semicolons:
 //
 //	brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01
 //
-// At most one compares with the champion; where there is none, the default does.
-// A regression has other measures, and so have more than two classes.
-func Parse(text string, regress, classes bool) (Rule, error) {
-	r := Rule{Measure: Brier, Margin: defaultMargin, Examples: DefaultExamples}
+// At most one clause compares with the champion; without one the default comparison
+// applies. Regressions and more than two classes have other measures. The error names
+// the clause.
+func ParseRule(text string, regress, classes bool) (Rule, error) {
+	r := Rule{Measure: BrierScore, Margin: defaultMargin, Examples: defaultExamples}
 	known := ofTwo
 	switch {
 	case regress:
@@ -142,7 +142,7 @@ func (r *Rule) clause(text string, known []string, seen map[string]bool) error {
 		if r.Examples = int(v); float64(r.Examples) != v || r.Examples < leastExamples || r.Examples > mostExamples {
 			return fmt.Errorf("want a whole number from %d to %d", leastExamples, mostExamples)
 		}
-	case !slices.Contains(known, name) && !(relative != "" && name == Brier && !slices.Contains(known, MAE)):
+	case !slices.Contains(known, name) && !(relative != "" && name == BrierScore && !slices.Contains(known, MAE)):
 		return fmt.Errorf("there is no such measure here%s; there are %s", spell.DidYouMean(name, known), strings.Join(known, ", "))
 	case relative == "":
 		r.Limits = append(r.Limits, Limit{name, least, v})
@@ -151,7 +151,7 @@ func (r *Rule) clause(text string, known []string, seen map[string]bool) error {
 			return errors.New("want accuracy >= champion")
 		}
 		r.Measure, r.Margin = Error, -v
-	case name == Brier || name == Error || name == MAE:
+	case name == BrierScore || name == Error || name == MAE:
 		if least {
 			return fmt.Errorf("less is better: want %s <= champion", name)
 		}
@@ -162,7 +162,7 @@ func (r *Rule) clause(text string, known []string, seen map[string]bool) error {
 	return nil
 }
 
-// String writes the rule as Parse reads it.
+// String writes the rule in the form that ParseRule reads.
 func (r Rule) String() string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	s := r.Measure + " <= champion"
