@@ -19,10 +19,11 @@ Adds up files of streamsvm sum that were made with the same --model, in the orde
 given, and writes the model of all their records. The same files in the same
 order give the same bits.
 
-streamsvm model promote publishes the model to a topic.`,
+streamsvm model promote publishes the model to a model topic that exists.`,
 		Example: `
 streamsvm solve monday.sums tuesday.sums --out model.ssm
-streamsvm model promote --model model.ssm --model-topic models --model-name clicks --alias champion`,
+streamsvm model promote --model model.ssm --version 1 \
+    --model-topic models --model-name clicks --alias champion`,
 		Common: []string{"out"}, MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var out string
