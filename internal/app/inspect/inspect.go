@@ -28,7 +28,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
-// Description says what a file or topic is, and what it holds.
+// Description describes a file or a topic.
 type Description struct {
 	Path  string `json:"path"`
 	Kind  string `json:"kind"` // checkpoint, model, recording or model topic
@@ -87,7 +87,7 @@ func newModelInfo(p *predictor.Predictor) modelInfo {
 	return modelInfo{p.Learner(), string(p.Task()), info.Text, string(info.Kind), p.Preprocessing(), newSignature(p.Signature()), p.Options()}
 }
 
-// signature says what data a model was made for, as far as it is known.
+// signature describes the data that a model was trained on, as far as it is known.
 type signature struct {
 	Codec    string   `json:"codec,omitempty"`
 	Labels   []any    `json:"labels,omitempty"` // the negative one first
@@ -138,9 +138,9 @@ const (
 	predictorMagic  = "streamsvm-predictor-"
 )
 
-// File describes the file, or of a directory every checkpoint, the newest first.
-// Of a linear model it lists so many weights of largest magnitude. With an error
-// that is about the content of a file, its description is there all the same.
+// File describes a file, or every checkpoint of a directory, newest first. It lists
+// up to weights weights of a linear model, largest magnitude first. An error about the
+// content of a file comes with its description.
 func File(ctx context.Context, path string, weights int) ([]Description, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -219,9 +219,8 @@ func (d *Description) header(h *checkpoint.Header) {
 	d.Partitions = Positions(h.Offsets)
 }
 
-// States describes the checkpoints that a state topic holds, the newest of each
-// state first. The error is about the content of one; its description is there all
-// the same.
+// States describes the checkpoints in a state topic, the newest of each state first.
+// An error about the content of one comes with its description.
 func States(topic string, states []statetopic.State) (out []Description, err error) {
 	for i := range states {
 		err = errors.Join(err, states[i].Err)
