@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -281,17 +282,14 @@ func (d *Description) model(weights int) error {
 	return nil
 }
 
-// ReadModel reads a model from a file.
+// ReadModel reads a model from a file. Its exit code says whether the file or its
+// content is at fault.
 func ReadModel(path string) (*predictor.Predictor, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	p, err := predictor.Load(path)
+	if file := (*fs.PathError)(nil); err != nil && !errors.As(err, &file) {
+		err = cli.Fail(cli.Data, err)
 	}
-	p, err := predictor.Decode(data)
-	if err != nil {
-		return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
-	}
-	return p, nil
+	return p, err
 }
 
 func (d *Description) recording(ctx context.Context) error {
