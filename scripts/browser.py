@@ -251,6 +251,7 @@ def test():
         for where, url in (("train", train), ("predict", predict)):
             page = opened(browser, url, PHONE, "dark", is_mobile=True, has_touch=True)
             check(page, where + " on a phone", PHONE["width"])
+            want(page.evaluate("[...document.querySelectorAll('nav a')].every(a => a.getBoundingClientRect().bottom < innerHeight)"), where + " on a phone: the answers are above the fold")
             page.context.close()
             size = len(urllib.request.urlopen(url).read())
             want(size < 400_000, "the page of %s is not large: %d bytes" % (where, size))

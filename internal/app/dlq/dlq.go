@@ -1,5 +1,5 @@
-// Package dlq is the command dlq: it lists the records that could not be used,
-// and feeds them back, repaired.
+// Package dlq is the command dlq: it lists the records that could not be used, and
+// sends them back, repaired.
 package dlq
 
 import (
@@ -20,10 +20,10 @@ import (
 // verbs are what the command dlq can do.
 var verbs = []string{"list", "replay"}
 
-// Group is where dlq replay keeps its position unless it is told otherwise.
+// Group is the default consumer group of dlq replay, which keeps its position.
 const Group = "streamsvm-dlq"
 
-// Kafka is what the command needs to know of the program's way to a cluster.
+// Kafka connects the command to the program's flags and exit codes.
 type Kafka struct {
 	// Define defines the flags and returns what makes the configuration of them.
 	Define func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
@@ -96,14 +96,13 @@ needs a --group of its own.`,
 	}
 }
 
-// foreignFlags are those of the other verb: in a configuration file they may
-// be together.
+// foreignFlags belong to the other verb. A configuration file may have both.
 var foreignFlags = map[string][]string{
 	"list":   {"group", "from", "to", "repair", "on-out-of-range", "dry-run"},
 	"replay": {"json", "values"},
 }
 
-// letterFlags say which dead letters are meant.
+// letterFlags choose the dead letters.
 type letterFlags struct {
 	topics           []string
 	labels, suffix   string
@@ -138,7 +137,7 @@ func reasonNames() string {
 	return strings.Join(names, ", ")
 }
 
-// check finds what single values cannot show.
+// check checks the flags that the flag package cannot.
 func (o *letterFlags) check(c *cli.Call) (errs []error) {
 	for _, r := range o.reasons {
 		if r == "" || stream.Reason(r).Known() != stream.Reason(r) {

@@ -17,8 +17,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// format is what a record looks like: the name of the codec that may be able to
-// read it, or a description of something that no codec reads.
+// format is what a record looks like: the name of the codec that may read it, or a
+// description of something that no codec reads.
 type format string
 
 const (
@@ -125,7 +125,7 @@ func (d *checks) remedy(f format) string {
 	return "have the producer write one of these: " + plain
 }
 
-// separators are those that are tried for csv, the most usual first.
+// separators are tried for CSV, the most usual first.
 const separators = ",;\t|"
 
 // guessCSV finds the separator and, unless the settings name it or labels come from

@@ -17,18 +17,18 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// settings are those of train that say how records are read.
+// settings are the settings of train for reading records.
 type settings struct {
 	codec   string
 	options codec.Options // for a codec.Discovery
 	task    algos.Task
 	change  map[string]string // flags that differ from the user's
 	notes   []string          // assumptions, for the user to check
-	err     error             // why they could not be worked out
+	err     error             // why there are no such settings
 }
 
-// reading is what comes of reading the sampled records with some settings, as
-// train would.
+// reading is the result of reading the sampled records with some settings, as train
+// would.
 type reading struct {
 	settings
 	found    codec.Options // with labels and schema
@@ -41,7 +41,8 @@ type reading struct {
 	lost     string         // a class of which too many records cannot be used
 }
 
-// read reads the records. An error is in the reading.
+// read reads the records with the settings. It reads all of them before it judges
+// any: which dimension is the right one shows only then.
 func (r *recordReport) read(ctx context.Context, s settings) *reading {
 	out := &reading{settings: s, labels: map[string]int{}}
 	if s.err != nil {
@@ -53,12 +54,12 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 		out.err = err
 		return out
 	}
-	dims := make([]int, len(r.recs)) // of dense vectors
+	dims := make([]int, len(r.recs)) // of dense vectors, else -1
 	errs := make([]error, len(r.recs))
 	byDim := map[int]int{}
 	for i := range r.recs {
 		var ex stream.Example
-		if r.recs[i].Value == nil {
+		if dims[i] = -1; r.recs[i].Value == nil {
 			continue
 		}
 		if errs[i] = stream.DecodeRecord(ctx, dec, nil, &r.recs[i], &ex); errs[i] != nil {
@@ -78,7 +79,7 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 		}
 		out.features = max(out.features, ex.X.Dim())
 	}
-	common := 0 // dense vectors must have as many features as the first one has
+	common := -1 // dense vectors must have as many features as the first one has
 	for _, n := range slices.Sorted(maps.Keys(byDim)) {
 		if byDim[n] > byDim[common] {
 			common = n
@@ -92,13 +93,13 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 		if rec.Value == nil {
 			continue
 		}
-		if dims[i] > 0 && dims[i] != common {
+		if dims[i] >= 0 && dims[i] != common {
 			errs[i] = fmt.Errorf("%d features, where most records have %d", dims[i], common)
 			if r.fresh && !begun[p] && out.odd == "" {
 				out.odd = stream.At(rec, errs[i]).Error() + "; a stream has as many as its first record"
 			}
 		}
-		begun[p] = begun[p] || dims[i] > 0
+		begun[p] = begun[p] || dims[i] >= 0
 		class := out.labelText(label, rec.Value)
 		n := classes[class]
 		n[1]++

@@ -72,8 +72,8 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	r.duplicates()
 }
 
-// recordReport finds out what the sampled records are, and which settings of
-// train read them.
+// recordReport finds out what the sampled records are, and with which settings
+// train could learn from them.
 type recordReport struct {
 	*checks
 	recs   []stream.Record
@@ -81,8 +81,8 @@ type recordReport struct {
 	fresh  bool            // train would begin with recs[0]
 	labels []stream.Record // of the topic of labels
 
-	values []string // those of the most frequent format
-	live   int      // records that are no tombstones
+	values []string // of the records in the most frequent format
+	live   int      // records with a value
 }
 
 // unsupported reports records that no settings read.
@@ -100,8 +100,8 @@ func (r *recordReport) share(n int) string {
 	return fmt.Sprintf("%d of the %d records", n, len(r.recs))
 }
 
-// run reads the records with the settings as they are, then with others, and
-// reports the first settings that work.
+// run reads the records with the user's settings, then with others, and reports the
+// first settings that work.
 func (r *recordReport) run(ctx context.Context) {
 	byFormat := map[format]int{}
 	formats := make([]format, len(r.recs))

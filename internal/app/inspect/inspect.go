@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -28,7 +29,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
-// Description says what a file or topic is, and what it holds.
+// Description describes a file or a topic.
 type Description struct {
 	Path  string `json:"path"`
 	Kind  string `json:"kind"` // checkpoint, model, recording or model topic
@@ -87,7 +88,7 @@ func newModelInfo(p *predictor.Predictor) modelInfo {
 	return modelInfo{p.Learner(), string(p.Task()), info.Text, string(info.Kind), p.Preprocessing(), newSignature(p.Signature()), p.Options()}
 }
 
-// signature says what data a model was made for, as far as it is known.
+// signature describes the data that a model was trained on, as far as it is known.
 type signature struct {
 	Codec    string   `json:"codec,omitempty"`
 	Labels   []any    `json:"labels,omitempty"` // the negative one first
@@ -138,9 +139,9 @@ const (
 	predictorMagic  = "streamsvm-predictor-"
 )
 
-// File describes the file, or of a directory every checkpoint, the newest first.
-// Of a linear model it lists so many weights of largest magnitude. With an error
-// that is about the content of a file, its description is there all the same.
+// File describes a file, or every checkpoint of a directory, newest first. It lists
+// up to weights weights of a linear model, largest magnitude first. An error about the
+// content of a file comes with its description.
 func File(ctx context.Context, path string, weights int) ([]Description, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -219,9 +220,8 @@ func (d *Description) header(h *checkpoint.Header) {
 	d.Partitions = Positions(h.Offsets)
 }
 
-// States describes the checkpoints that a state topic holds, the newest of each
-// state first. The error is about the content of one; its description is there all
-// the same.
+// States describes the checkpoints in a state topic, the newest of each state first.
+// An error about the content of one comes with its description.
 func States(topic string, states []statetopic.State) (out []Description, err error) {
 	for i := range states {
 		err = errors.Join(err, states[i].Err)
@@ -282,17 +282,14 @@ func (d *Description) model(weights int) error {
 	return nil
 }
 
-// ReadModel reads a model from a file.
+// ReadModel reads a model from a file. Its exit code says whether the file or its
+// content is at fault.
 func ReadModel(path string) (*predictor.Predictor, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	p, err := predictor.Load(path)
+	if file := (*fs.PathError)(nil); err != nil && !errors.As(err, &file) {
+		err = cli.Fail(cli.Data, err)
 	}
-	p, err := predictor.Decode(data)
-	if err != nil {
-		return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
-	}
-	return p, nil
+	return p, err
 }
 
 func (d *Description) recording(ctx context.Context) error {

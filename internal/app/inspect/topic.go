@@ -45,7 +45,7 @@ type topicModel struct {
 	Claim *claim `json:"claim"`
 	// Newest is what a subscriber gets, with all deltas applied.
 	Newest *newestModel `json:"newest"`
-	// Updates are all of which there is a record, oldest first.
+	// Updates are all that have a record in the topic, oldest first.
 	Updates []heldUpdate `json:"updates"`
 }
 
@@ -119,8 +119,7 @@ type promotion struct {
 	Previous uint64    `json:"previous"` // version; 0 is none
 }
 
-// Topic describes a model topic. The error says what is damaged; the description
-// is there all the same.
+// Topic describes a model topic. An error about damage comes with the description.
 func Topic(t *modeltopic.Contents) (*Description, error) {
 	d := &Description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
 		Records: t.Records, Tombstones: t.Tombstones, Rejected: t.Rejected,
@@ -186,8 +185,8 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	return m
 }
 
-// damage says in a few words what is wrong with the model; empty is nothing. A
-// full that is not complete may be on its way.
+// damage says in a few words what is wrong with the model; "" is nothing. An
+// incomplete full is no damage: it may still be arriving.
 func (m *topicModel) damage() string {
 	var found []string
 	if m.Newest == nil && len(m.Updates) > 0 {

@@ -54,30 +54,21 @@ func (m maker) histogram(name, help string, buckets []float64) prometheus.Histog
 	return h
 }
 
+// gauge makes a gauge that is absent until it is set: 0 would be a time or a size
+// like any other.
 func (m maker) gauge(name, help string) *late {
-	g := &late{Gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: m.prefix + name, Help: help})}
-	m.reg.MustRegister(g)
+	g, d := new(late), prometheus.NewDesc(m.prefix+name, help, nil, nil)
+	m.reg.MustRegister(collector(func(send send) {
+		if v := g.Load(); v != nil {
+			send(d, prometheus.GaugeValue, *v)
+		}
+	}))
 	return g
 }
 
-// late is a gauge that is absent until it is set: 0 would be a time or a size like
-// any other.
-type late struct {
-	prometheus.Gauge
-	known atomic.Bool
-}
+type late struct{ atomic.Pointer[float64] }
 
-func (g *late) Set(v float64) {
-	g.Gauge.Set(v)
-	g.known.Store(true)
-}
-
-// Collect implements prometheus.Collector.
-func (g *late) Collect(ch chan<- prometheus.Metric) {
-	if g.known.Load() {
-		g.Gauge.Collect(ch)
-	}
-}
+func (g *late) Set(v float64) { g.Store(&v) }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 

@@ -165,7 +165,7 @@ func (s *Snapshot) drift(points []point, order []int) page.Chart {
 
 func (s *Snapshot) fields(order []int) page.Table {
 	t := page.Table{
-		Title: "Fields of events", Head: []string{"field", "type", "missing", "unknown", "invalid", "out of range", "PSI"},
+		Title: "Fields of events", Head: []string{"field", "PSI", "type", "missing", "unknown", "invalid", "out of range"},
 		Note: "Compared with the first events. PSI is the population stability index: below 0.1 little has changed, above 0.25 much.",
 	}
 	if n := len(order) - maxFields; n > 0 {
@@ -173,12 +173,16 @@ func (s *Snapshot) fields(order []int) page.Table {
 	}
 	for _, k := range order[:min(len(order), maxFields)] {
 		f := &s.Fields[k]
-		row := []string{page.Clip(f.Name, maxName), f.Type}
+		psi := "–"
+		if !math.IsNaN(f.PSI) {
+			psi = fmt.Sprintf("%.3f", f.PSI)
+		}
+		row := []string{page.Clip(f.Name, maxName), psi, f.Type}
 		for _, n := range []uint64{f.Missing, f.Unknown, f.Invalid, f.Outside} {
 			row = append(row, eval.Percent(float64(n)/float64(max(s.Events, 1))))
 		}
-		t.Rows = append(t.Rows, append(row, page.Number(f.PSI)))
-		t.Heat = append(t.Heat, []float64{0, 0, 0, 0, 0, 0.6 * min(max(f.PSI, 0), 1)})
+		t.Rows = append(t.Rows, row)
+		t.Heat = append(t.Heat, []float64{0.6 * min(max(f.PSI, 0), 1)})
 	}
 	return t
 }

@@ -104,6 +104,7 @@ func (s *Serving) page() *page.Page {
 		quality.Summary.Name(s.classes)
 	}
 	p.Answers, p.Sections = s.history.Quality(quality, "No labels have come with the records.")
+	p.Answers[0].Question = "Are its predictions right?"
 	p.Sections = append(p.Sections, page.Section{ID: "refused", Title: "Refused", Empty: "Each refused record or request got an answer with the reason."})
 	p.Answers = append(p.Answers, refusals(s.refused, s.scored+s.refused))
 	s.published.show(p, now, moves)

@@ -325,7 +325,7 @@ func TestServing(t *testing.T) {
 	for i := range 50 {
 		s.Compare(func() { q.Add(float64(i%3-1), float64(2*(i%2)-1)) })
 	}
-	for _, want := range []string{"last 50 examples", ">yes</th>", "no taken for yes", "of pegasos"} {
+	for _, want := range []string{"Are its predictions right?", "last 50 examples", ">yes</th>", "no taken for yes", "of pegasos"} {
 		if body := get(); !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
