@@ -3,7 +3,6 @@ package compare
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,12 +81,16 @@ func ParseRule(text string, regress, classes bool) (Rule, error) {
 		return r, nil
 	}
 	seen := map[string]bool{}
-	for clause := range strings.SplitSeq(text, ";") {
-		if clause = strings.TrimSpace(clause); clause == "" {
+	for text := range strings.SplitSeq(text, ";") {
+		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		if err := r.clause(clause, known, seen); err != nil {
-			return r, fmt.Errorf("%q: %w", clause, err)
+		c, err := parseClause(text)
+		if err == nil {
+			err = r.apply(c, known, seen)
+		}
+		if err != nil {
+			return r, fmt.Errorf("%q: %w", text, err)
 		}
 	}
 	if len(seen) == 0 {
@@ -96,68 +99,82 @@ func ParseRule(text string, regress, classes bool) (Rule, error) {
 	return r, nil
 }
 
-func (r *Rule) clause(text string, known []string, seen map[string]bool) error {
-	name, value, least := text, "", false
-	for _, op := range []string{"<=", ">="} {
-		if a, b, ok := strings.Cut(text, op); ok {
-			name, value, least = strings.TrimSpace(a), strings.TrimSpace(b), op == ">="
-		}
+// clause is NAME <= VALUE or NAME >= VALUE. If it is relative, VALUE is added to the
+// champion's.
+type clause struct {
+	name            string
+	least, relative bool // least is >=
+	value           float64
+}
+
+func parseClause(text string) (c clause, err error) {
+	name, value, ok := strings.Cut(text, "<=")
+	if !ok {
+		name, value, c.least = strings.Cut(text, ">=")
 	}
+	c.name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if value == "" {
-		return errors.New("want MEASURE <= VALUE or MEASURE >= VALUE")
+		return c, errors.New("want MEASURE <= VALUE or MEASURE >= VALUE")
 	}
-	relative := ""
-	if rest, ok := strings.CutPrefix(value, "champion"); ok {
-		relative, value = "champion", strings.ReplaceAll(rest, " ", "")
-		if value == "" {
-			value = "0"
-		} else if value[0] != '+' && value[0] != '-' {
-			return fmt.Errorf("want champion + NUMBER or champion - NUMBER")
+	if value, c.relative = strings.CutPrefix(value, "champion"); c.relative {
+		switch value = strings.ReplaceAll(value, " ", ""); {
+		case value == "":
+			return c, nil
+		case value[0] != '+' && value[0] != '-':
+			return c, errors.New("want champion + NUMBER or champion - NUMBER")
 		}
 	}
-	v, err := strconv.ParseFloat(value, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return fmt.Errorf("%q is not a number", value)
+	if c.value, err = strconv.ParseFloat(value, 64); err != nil || c.value-c.value != 0 {
+		return c, fmt.Errorf("%q is not a number", value)
 	}
-	key := name + relative
-	if relative != "" {
-		key = relative
+	return c, nil
+}
+
+// apply puts a clause into the rule. known are the measures of the task, seen holds what
+// clauses before were about.
+func (r *Rule) apply(c clause, known []string, seen map[string]bool) error {
+	about := c.name
+	if c.relative {
+		about = "champion"
 	}
-	if seen[key] {
+	if seen[about] {
 		return errors.New("there is such a clause already")
 	}
-	seen[key] = true
+	seen[about] = true
 	switch {
-	case name == "examples" || name == "demote":
-		if relative != "" || !least {
-			return fmt.Errorf("want %s >= NUMBER", name)
-		}
-		if name == "demote" {
-			if v <= 0 {
-				return errors.New("want a number larger than 0")
-			}
-			r.Demote = v
-			return nil
-		}
-		if r.Examples = int(v); float64(r.Examples) != v || r.Examples < leastExamples || r.Examples > mostExamples {
-			return fmt.Errorf("want a whole number from %d to %d", leastExamples, mostExamples)
-		}
-	case !slices.Contains(known, name) && !(relative != "" && name == BrierScore && !slices.Contains(known, MAE)):
-		return fmt.Errorf("there is no such measure here%s; there are %s", spell.DidYouMean(name, known), strings.Join(known, ", "))
-	case relative == "":
-		r.Limits = append(r.Limits, Limit{name, least, v})
-	case name == accuracy:
-		if !least {
-			return errors.New("want accuracy >= champion")
-		}
-		r.Measure, r.Margin = Error, -v
-	case name == BrierScore || name == Error || name == MAE:
-		if least {
-			return fmt.Errorf("less is better: want %s <= champion", name)
-		}
-		r.Measure, r.Margin = name, v
-	default:
+	case c.name == "examples" || c.name == "demote":
+		return r.number(c)
+	case !slices.Contains(known, c.name) && !(c.relative && c.name == BrierScore && !slices.Contains(known, MAE)):
+		return fmt.Errorf("there is no such measure here%s; there are %s", spell.DidYouMean(c.name, known), strings.Join(known, ", "))
+	case !c.relative:
+		r.Limits = append(r.Limits, Limit{c.name, c.least, c.value})
+	case c.name == accuracy && !c.least:
+		return errors.New("want accuracy >= champion")
+	case c.name == accuracy:
+		r.Measure, r.Margin = Error, -c.value
+	case c.name != BrierScore && c.name != Error && c.name != MAE:
 		return errors.New("it cannot be compared, as brier, error, accuracy and mae can")
+	case c.least:
+		return fmt.Errorf("less is better: want %s <= champion", c.name)
+	default:
+		r.Measure, r.Margin = c.name, c.value
+	}
+	return nil
+}
+
+// number applies a clause about examples or demote.
+func (r *Rule) number(c clause) error {
+	switch v := c.value; {
+	case c.relative || !c.least:
+		return fmt.Errorf("want %s >= NUMBER", c.name)
+	case c.name == "demote" && v <= 0:
+		return errors.New("want a number larger than 0")
+	case c.name == "demote":
+		r.Demote = v
+	case v != float64(int(v)) || v < leastExamples || v > mostExamples:
+		return fmt.Errorf("want a whole number from %d to %d", leastExamples, mostExamples)
+	default:
+		r.Examples = int(v)
 	}
 	return nil
 }

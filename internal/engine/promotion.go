@@ -28,8 +28,8 @@ type Promotion interface {
 	// work done that is due by then.
 	Due(labelled uint64) bool
 	// Take may make a snapshot of p the challenger, and reports whether it has. p is nil
-	// if there is no model yet. u holds Examples, Step, Offsets and Evaluation.
-	Take(labelled uint64, p *pipeline.Pipeline, u stream.Update) (bool, error)
+	// if there is no model yet. about returns its Examples, Step, Offsets and Evaluation.
+	Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
 	// Fields describes the state. classes says that there are more than two classes.
 	Fields(f *state.Fields, classes bool)
 	// Report describes the present state to people.
@@ -83,8 +83,8 @@ func (e *Engine) challenge(ctx context.Context) (bool, error) {
 	if err := e.Settle(ctx); err != nil {
 		return false, err
 	}
-	return e.promotion.Take(e.counts.Labelled, e.Predictor(), stream.Update{
-		Examples: e.counts.Learned, Step: e.Report().Step, Offsets: e.Offsets(), Evaluation: e.Evaluation(),
+	return e.promotion.Take(e.counts.Labelled, e.Predictor(), func() stream.Update {
+		return stream.Update{Examples: e.counts.Learned, Step: e.Report().Step, Offsets: e.Offsets(), Evaluation: e.Evaluation()}
 	})
 }
 

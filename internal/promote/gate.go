@@ -197,7 +197,7 @@ func (g *Gate) numbers(a, b, c float64) (x, y, z eval.Number) {
 func (g *Gate) Due(labelled uint64) bool { return labelled/g.grid != g.at }
 
 // Take implements engine.Promotion.
-func (g *Gate) Take(labelled uint64, p *pipeline.Pipeline, u stream.Update) (bool, error) {
+func (g *Gate) Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error) {
 	g.at = labelled / g.grid
 	if g.challenger != nil || p == nil || g.regress && g.constant.n < 2 ||
 		g.rule.Measure == compare.BrierScore && p.Probability == nil && p.Softmax == nil {
@@ -207,7 +207,7 @@ func (g *Gate) Take(labelled uint64, p *pipeline.Pipeline, u stream.Update) (boo
 	if err != nil {
 		return false, fmt.Errorf("encoding the challenger: %w", err)
 	}
-	s := &snapshot{examples: labelled, payload: payload, update: u}
+	s := &snapshot{examples: labelled, payload: payload, update: about()}
 	if s.pipe, err = pipeline.Decode(payload); err != nil {
 		return false, fmt.Errorf("the challenger: %w", err)
 	}
