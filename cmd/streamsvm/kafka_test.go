@@ -33,6 +33,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
+	t.Parallel() // such a test waits for a broker rather than computes
 	return &cluster{t, kafkatest.Brokers(t)}
 }
 
