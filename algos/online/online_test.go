@@ -13,7 +13,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	for _, o := range []map[string]string{
-		{}, {"average": "linear", "l2": "1e-4", "memory": "300"}, {"loss": "squared", "l1": "1e-5"},
+		{"average": "linear", "l2": "1e-4", "memory": "300"}, {"loss": "squared", "l1": "1e-5"},
 		{"update": "sgd", "power": "0.7", "average": "uniform"}, {"update": "pa"}, {"update": "pa", "loss": "squared", "c": "0.01", "average": "linear"},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) { algostest.Run(t, Spec, algostest.With(o)) })
