@@ -405,30 +405,6 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-func BenchmarkUpdate(b *testing.B) {
-	for _, o := range []map[string]string{{}, {"loss": "hinge"}, {"update": "pa"}, {"update": "sgd"}} {
-		b.Run(fmt.Sprint(o), func(b *testing.B) {
-			l, err := Spec.New(algos.Env{}, o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			xs := examples(4096, 20, algos.Classify, 1, nil, true)
-			ctx := b.Context()
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				if _, err := l.Add(xs[i%len(xs)]); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := l.Step(ctx); err != nil {
-					b.Fatal(err)
-				}
-				i++
-			}
-		})
-	}
-}
-
 // A weight above 1 takes no step past the margin: where one of 1 stays below it, so
 // does one of 1000, and it comes nearer.
 func TestWeightStaysAtMargin(t *testing.T) {

@@ -545,34 +545,6 @@ func FuzzJoinState(f *testing.F) {
 	})
 }
 
-// BenchmarkJoin takes pairs of an example and its label, 5,000 examples later,
-// through a join.
-func BenchmarkJoin(b *testing.B) {
-	keys := make([]string, 1<<16)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("key-%08d", i)
-	}
-	j := newJoiner(10_000, 0)
-	xs := make([]stream.Example, 1<<16)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		x := &xs[i%len(xs)]
-		x.Labelled = false
-		j.example(x, keys[i%len(keys)])
-		if i >= 5000 {
-			j.label(keys[(i-5000)%len(keys)], 1)
-		}
-		for j.ready() {
-			j.next()
-		}
-		i++
-	}
-	if i > 20_000 && (j.stats.Missing > 0 || j.stats.Joined.Sum() < uint64(i-10_000)) {
-		b.Fatalf("%+v", j.stats)
-	}
-}
-
 // The bounds of the classes of delays are inclusive.
 func TestDelayClasses(t *testing.T) {
 	for i, bound := range DelayBounds {
