@@ -127,7 +127,7 @@ func (s *suite) damage(t *testing.T) {
 		}
 		// The cost of a good read, scratch and probes included, is the measure.
 		usual := allocated(func() { _ = c.read(c.good) })
-		for i := range 100 {
+		for i := range 60 {
 			bad := slices.Clone(c.good)
 			if i%2 == 0 {
 				bad = bad[:r.IntN(len(bad))]
