@@ -90,7 +90,7 @@ func (s *suite) overlapping(n int, seed uint64) []*stream.Example {
 // count eight times, decisions for them are more, and where they count an eighth
 // fewer.
 func (s *suite) weightHeard(t *testing.T) {
-	n := max(s.examples, 1200)
+	n := max(s.examples, 2000)
 	xs := s.overlapping(n, s.seed)
 	level := func(w float32) float64 {
 		for _, x := range xs {
