@@ -301,7 +301,7 @@ func TestPredictGroup(t *testing.T) {
 			kafkatest.Create(t, c.brokers, out, 8, nil)
 			f := newFleet(t, "predict", "--model", groupModel(t), "--topics", in, "--predictions-topic", out, "--group", in, "--brokers", strings.Join(c.brokers, ","),
 				"--codec", "libsvm", "--group-protocol", protocol, "--session-timeout", "1500ms", "--transaction-timeout", "5s")
-			d := &disturbed{records: 20000, workers: 4, most: 4, kills: 12, timeout: 1500 * time.Millisecond}
+			d := &disturbed{records: 10000, workers: 4, most: 4, kills: 6, timeout: 1500 * time.Millisecond}
 			if protocol == "consumer" {
 				d.timeout = 3 * time.Second // the brokers', scripts/kafka.sh
 			}
@@ -391,7 +391,7 @@ func TestSiftGroup(t *testing.T) {
 	for _, name := range []string{in, distilled} {
 		kafkatest.Create(t, c.brokers, name, 8, nil)
 	}
-	d := &disturbed{records: 20000, workers: 4, most: 4, kills: 12, timeout: 1500 * time.Millisecond}
+	d := &disturbed{records: 10000, workers: 4, most: 4, kills: 6, timeout: 1500 * time.Millisecond}
 	if kafkatest.Real() {
 		d.kills = 3
 	}

@@ -138,7 +138,6 @@ var compacting = map[string]string{
 // Two trainers of different directories begin together on one model topic that
 // is still empty: one of them goes on, and all that is published is its own.
 func TestTwoTrainersBeginTogether(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	topic, models := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 1, compacting)
 	feed(t, c, topic)
@@ -181,7 +180,6 @@ func TestTwoTrainersBeginTogether(t *testing.T) {
 
 // A trainer that is replaced while it runs ends. Its model does not come back, neither by itself nor by compaction.
 func TestReplacedTrainerEnds(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	var embedded *broker.Broker
 	if !kafkatest.Real() {
@@ -263,7 +261,6 @@ func supervised(t *testing.T, c *cluster, topic, models, dir string, quit <-chan
 // Two supervised trainers on one directory do not take over from each other for
 // ever: the replaced one is not started again.
 func TestSupervisedTrainersOnOneDirectory(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	topic, models, dir := kafkatest.Topic(t, c.brokers, 1, nil), kafkatest.Topic(t, c.brokers, 1, compacting), t.TempDir()
 	feed(t, c, topic)

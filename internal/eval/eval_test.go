@@ -606,18 +606,6 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-func BenchmarkAdd(b *testing.B) {
-	scores, labels := drawn(rng.New(1, "bench"), 1000, 0.4, 2)
-	p, c := New(false, 1000), NewCurve()
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		p.Add(scores[i%1000], labels[i%1000])
-		c.Add(p)
-		i++
-	}
-}
-
 // TestCountNewest compares with counts over what has been added.
 func TestCountNewest(t *testing.T) {
 	r := rng.New(4, "newest")

@@ -165,6 +165,7 @@ func TestPromote(t *testing.T) {
 // Many promoters at once: each promotion is one record of its own epoch, the
 // version before is always that of the one before, and the later wins.
 func TestPromoteAtOnce(t *testing.T) {
+	t.Parallel() // it waits
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 1, nil) // all records stay
 	const n, each = 4, 5
@@ -263,6 +264,7 @@ func (f *followers) reach(v uint64) time.Duration {
 // Rollback while 20 subscribers follow, a trainer publishes on the same topic,
 // and compaction takes what is superseded.
 func TestRollbackFollowed(t *testing.T) {
+	t.Parallel() // it waits
 	brokers, compact := kafkatest.Brokers(t), func() {}
 	if !kafkatest.Real() {
 		b := kafkatest.Embedded(t)

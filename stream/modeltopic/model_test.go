@@ -434,6 +434,7 @@ func TestPublisherWarnsOfTopic(t *testing.T) {
 }
 
 func TestSubscriberSurvivesBroker(t *testing.T) {
+	t.Parallel() // it waits
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	const topic = "models"
