@@ -28,7 +28,8 @@
 //     nearest float32, as strconv.ParseFloat(s, 32) rounds it.
 //   - The example shares no memory with the value.
 //   - No value makes a decoder panic, recurse without bound or allocate more
-//     than 4 times the value's length plus 64 KiB.
+//     than 4 times the value's length plus 64 KiB (Avro and Protobuf: more, but in
+//     proportion to it).
 //   - A decoder holds no state: one decoder serves any number of goroutines.
 //   - DecodeIn allocates nothing that the arena has room for, but for an ID.
 //
