@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/avro"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -168,7 +168,7 @@ func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error
 			continue // another record of a union has it
 		}
 		if f.cell == wire.Unlisted {
-			r.Row.Unknown++
+			r.Row.Unlisted++
 		}
 		if inner, ok := v.(map[string]any); ok && f.fields != nil {
 			if err := readRecord(r, f.fields, inner); err != nil {
@@ -193,19 +193,19 @@ func (f *avroField) read(r *wire.Reader, v any) error {
 		}
 		return f.scalar(c, v)
 	}
-	if len(list) > event.MaxArray {
-		c.Kind = event.Other
+	if len(list) > events.MaxArray {
+		c.Kind = events.Other
 		return nil
 	}
 	from := len(r.Row.Items)
 	for _, v := range list {
-		var item event.Cell
+		var item events.Cell
 		if err := f.scalar(&item, v); err != nil {
 			return err
 		}
 		r.Row.Items = append(r.Row.Items, item)
 	}
-	c.Kind, c.From, c.To = event.List, int32(from), int32(len(r.Row.Items))
+	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.Row.Items))
 	return nil
 }
 
@@ -221,13 +221,13 @@ func wholeText(dst []byte, v any) []byte {
 }
 
 // scalar sets c to any value except a list.
-func (f *avroField) scalar(c *event.Cell, v any) error {
-	c.Kind = event.Number
+func (f *avroField) scalar(c *events.Cell, v any) error {
+	c.Kind = events.Number
 	switch v := v.(type) {
 	case nil:
-		c.Kind = event.Null
+		c.Kind = events.Null
 	case bool:
-		if c.Kind = event.Bool; v {
+		if c.Kind = events.Bool; v {
 			c.Num = 1
 		}
 	case int32:
@@ -241,18 +241,18 @@ func (f *avroField) scalar(c *event.Cell, v any) error {
 	case string:
 		return wire.SetText(c, []byte(v), f.path)
 	case time.Time:
-		c.Kind, c.Num = event.Time, float64(v.Unix())*1e3+float64(v.Nanosecond())/1e6
+		c.Kind, c.Num = events.Time, float64(v.Unix())*1e3+float64(v.Nanosecond())/1e6
 	case *big.Rat:
 		c.Num, _ = v.Float64()
 	default: // bytes, a map, a record that is not wanted, a time of day
-		c.Kind = event.Other
+		c.Kind = events.Other
 	}
 	return nil
 }
 
 // whole sets c to an integer, which may be a time.
-func (f *avroField) whole(c *event.Cell, v float64) {
+func (f *avroField) whole(c *events.Cell, v float64) {
 	if c.Num = v; f.millis != 0 {
-		c.Kind, c.Num = event.Time, v*f.millis
+		c.Kind, c.Num = events.Time, v*f.millis
 	}
 }

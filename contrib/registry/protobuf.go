@@ -23,7 +23,7 @@ import (
 	_ "google.golang.org/protobuf/types/known/timestamppb"
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -160,7 +160,7 @@ func (p *protoPlan) read(r *wire.Reader, m protoreflect.Message) error {
 		f := &p.fields[i]
 		present := m.Has(f.FieldDescriptor)
 		if f.cell == wire.Unlisted && present {
-			r.Row.Unknown++
+			r.Row.Unlisted++
 		}
 		var err error
 		switch {
@@ -170,7 +170,7 @@ func (p *protoPlan) read(r *wire.Reader, m protoreflect.Message) error {
 		case f.IsList() && present:
 			err = f.list(r, m.Get(f.FieldDescriptor).List())
 		case f.IsMap() && present:
-			r.Row.Cells[f.cell].Kind = event.Other
+			r.Row.Cells[f.cell].Kind = events.Other
 		case present, !f.HasPresence() && f.Cardinality() != protoreflect.Repeated && f.Kind() != protoreflect.BytesKind:
 			err = f.single(r, m.Get(f.FieldDescriptor))
 		}
@@ -193,7 +193,7 @@ func (p *protoPlan) unknown(r *wire.Reader, data []byte) error {
 		i, ok := slices.BinarySearchFunc(p.fields, number, func(f protoField, n protowire.Number) int { return cmp.Compare(f.Number(), n) })
 		switch {
 		case !ok:
-			r.Row.Unknown++
+			r.Row.Unlisted++
 		case p.fields[i].cell >= 0 || p.fields[i].sub != nil:
 			return wire.Fail(stream.ReasonType, p.fields[i].path, "wire type %d, where the schema has %s", typ, p.fields[i].Kind())
 		}
@@ -203,19 +203,19 @@ func (p *protoPlan) unknown(r *wire.Reader, data []byte) error {
 
 func (f *protoField) list(r *wire.Reader, list protoreflect.List) error {
 	c := &r.Row.Cells[f.cell]
-	if list.Len() > event.MaxArray {
-		c.Kind = event.Other
+	if list.Len() > events.MaxArray {
+		c.Kind = events.Other
 		return nil
 	}
 	from := len(r.Row.Items)
 	for i := range list.Len() {
-		var item event.Cell
+		var item events.Cell
 		if err := f.set(&item, f.FieldDescriptor, list.Get(i)); err != nil {
 			return err
 		}
 		r.Row.Items = append(r.Row.Items, item)
 	}
-	c.Kind, c.From, c.To = event.List, int32(from), int32(len(r.Row.Items))
+	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.Row.Items))
 	return nil
 }
 
@@ -238,11 +238,11 @@ func (f *protoField) single(r *wire.Reader, v protoreflect.Value) error {
 }
 
 // set sets a cell to a value of d, which is the field or the one in its wrapper.
-func (f *protoField) set(c *event.Cell, d protoreflect.FieldDescriptor, v protoreflect.Value) error {
-	c.Kind = event.Number
+func (f *protoField) set(c *events.Cell, d protoreflect.FieldDescriptor, v protoreflect.Value) error {
+	c.Kind = events.Number
 	switch v := v.Interface().(type) {
 	case bool:
-		if c.Kind = event.Bool; v {
+		if c.Kind = events.Bool; v {
 			c.Num = 1
 		}
 	case int32:
@@ -262,16 +262,16 @@ func (f *protoField) set(c *event.Cell, d protoreflect.FieldDescriptor, v protor
 	case protoreflect.EnumNumber:
 		c.Num = float64(v)
 		if e := d.Enum().Values().ByNumber(v); e != nil {
-			c.Kind, c.Text = event.Text, []byte(e.Name())
+			c.Kind, c.Text = events.Text, []byte(e.Name())
 		}
 	case protoreflect.Message:
-		if c.Kind = event.Other; d.Message().FullName() == protoTimestamp {
+		if c.Kind = events.Other; d.Message().FullName() == protoTimestamp {
 			fields := d.Message().Fields()
 			seconds, nanos := v.Get(fields.ByNumber(1)).Int(), v.Get(fields.ByNumber(2)).Int()
-			c.Kind, c.Num = event.Time, float64(seconds)*1000+float64(nanos/1_000_000)
+			c.Kind, c.Num = events.Time, float64(seconds)*1000+float64(nanos/1_000_000)
 		}
 	default: // bytes
-		c.Kind = event.Other
+		c.Kind = events.Other
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
@@ -40,7 +40,7 @@ type promoter struct {
 	seen                        []float64         // labels of each class
 	mean, dev, n                float64           // of labels, Welford's
 	scale                       float64           // see gate.Trial.Add
-	inputs, inputsBefore        *event.Parts      // nil without a schema
+	inputs, inputsBefore        *events.Histogram // nil without a schema
 	promotions, rejections      uint64
 	demotions                   uint64
 
@@ -125,11 +125,11 @@ func newPromoter(text string, regress, classes bool, schema string) (*promoter, 
 	p := &promoter{rule: rule, text: rule.String(), grid: max(100, uint64(rule.Examples)/5), regress: regress, classes: classes}
 	p.served, p.measures = p.fresh(), p.fresh()
 	if schema != "" {
-		s, err := event.Parse(schema)
+		s, err := events.Parse(schema)
 		if err != nil {
 			return nil, err
 		}
-		p.inputs, p.inputsBefore = event.NewParts(s), event.NewParts(s)
+		p.inputs, p.inputsBefore = events.NewHistogram(s), events.NewHistogram(s)
 	}
 	return p, nil
 }
@@ -456,7 +456,7 @@ func (p *promoter) one(x *stream.Example, i int, champion, candidate, before *an
 			if p.inputs == nil {
 				return ""
 			}
-			return p.inputs.Changed(p.inputsBefore)
+			return p.inputs.Drift(p.inputsBefore)
 		})
 	if p.why = why; verdict == gate.Wait {
 		return false
@@ -548,7 +548,7 @@ func (p *promoter) fields(f *state.Fields) {
 	if f.Next("inputs") || !f.Decoding() && p.inputs != nil {
 		a, b := p.inputs, p.inputsBefore
 		if a == nil {
-			a, b = event.AnyParts(), event.AnyParts()
+			a, b = events.NewHistogram(nil), events.NewHistogram(nil)
 		}
 		f.Group("inputs", a.State)
 		f.Group("inputs_before", b.State)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -13,23 +13,23 @@ import (
 // numbers from 1 on where they have none.
 type csvEvents struct {
 	csvCodec
-	events
+	encoder
 	at   []int     // of each column, as in names; shorter where columns have no names
-	rows sync.Pool // of *event.Row
+	rows sync.Pool // of *events.Row
 }
 
 func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
-	e, err := newEvents(schema)
+	e, err := newEncoder(schema)
 	if err != nil {
 		return nil, err
 	}
-	d := &csvEvents{csvCodec: *c, events: e}
-	d.rows.New = func() any { return new(event.Row) }
+	d := &csvEvents{csvCodec: *c, encoder: e}
+	d.rows.New = func() any { return new(events.Row) }
 	n := len(c.o.Columns)
 	if n == 0 {
 		for i := range e.schema.Fields {
 			k, err := strconv.Atoi(e.schema.Fields[i].Name)
-			if err == nil && k > 0 && k <= event.MaxFields {
+			if err == nil && k > 0 && k <= events.MaxFields {
 				n = max(n, k)
 			}
 		}
@@ -39,7 +39,7 @@ func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
 	for k := range d.at {
 		d.at[k] = ignored
 		name := d.column(k)
-		if found := e.names.find([]byte(name)); found != nil {
+		if found := e.names.byKey[name]; found != nil {
 			d.at[k] = found.at
 		}
 		if k == c.label {
@@ -65,7 +65,7 @@ func (c *csvEvents) Decode(value []byte, ex *stream.Example) error { return c.De
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	row := c.rows.Get().(*event.Row)
+	row := c.rows.Get().(*events.Row)
 	defer c.rows.Put(row)
 	row.Reset(len(c.schema.Fields))
 	var out stream.Example
@@ -77,7 +77,7 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 		case c.label == lastColumn && k == of-1:
 			at = labelAt
 		default:
-			row.Unknown++
+			row.Unlisted++
 		}
 		switch {
 		case at >= 0:
@@ -174,29 +174,29 @@ func none(f []byte) bool {
 }
 
 // textCell makes a cell of a text: a number where a field of that type wants one.
-func textCell(c *event.Cell, f []byte, want event.Type) {
+func textCell(c *events.Cell, f []byte, want events.Type) {
 	if none(f) {
-		c.Kind = event.Null
+		c.Kind = events.Null
 		return
 	}
-	if want == event.Numeric || want == event.Timestamp {
+	if want == events.Numeric || want == events.Timestamp {
 		if d, n := scan(f); n > 0 && n == len(f) {
 			if v := d.float64(f); v-v == 0 {
-				c.Kind, c.Num = event.Number, v
+				c.Kind, c.Num = events.Number, v
 				return
 			}
 		}
 	}
-	c.Kind, c.Text = event.Text, f
+	c.Kind, c.Text = events.Text, f
 }
 
 // csvFields returns all fields of a record.
-func (c *csvCodec) csvFields(value []byte) (list []event.Named, err error) {
+func (c *csvCodec) csvFields(value []byte) (list []events.NamedCell, err error) {
 	err = c.split(value, func(k, of int, f []byte) error {
 		if k < len(c.drop) && c.drop[k] {
 			return nil
 		}
-		n := event.Named{Name: c.column(k)}
+		n := events.NamedCell{Name: c.column(k)}
 		textCell(&n.Cell, f, "")
 		n.Cell.Text = bytes.Clone(n.Cell.Text)
 		if k == c.label || c.label == lastColumn && k == of-1 {

@@ -11,7 +11,7 @@ import (
 
 	mp "github.com/vmihailenco/msgpack/v5"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -36,14 +36,14 @@ const sampleMost = 100 * SampleSize
 type Discovery struct {
 	name string
 	o    Options
-	spec event.Spec
+	spec events.Spec
 	csv  *csvCodec
 	wire *wireEvents // which reads all fields
 
 	records     int
 	plain       int // vectors, as far as the codec json can tell
 	minus, plus bool
-	events      [][]event.Named
+	events      [][]events.NamedCell
 	values      [][]byte // of events
 	labels      labelSet
 	counted     bool   // labels has those of events
@@ -78,7 +78,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		return nil, err
 	}
 	if o.Events != "" && o.Events != Auto {
-		if d.spec, err = event.ParseSpec(o.Events); err != nil {
+		if d.spec, err = events.ParseSpec(o.Events); err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
 	}
@@ -211,19 +211,19 @@ func (d *Discovery) LookLabel(value []byte) bool {
 	if i == len(b) {
 		return false
 	}
-	c := event.Cell{}
+	c := events.Cell{}
 	if b[i] == '{' {
 		c, _ = jsonField(value, "y") // without one there is nothing to be noted
 	} else if p := (jsonText{b: b, i: i}); readCell(&p, &c, "y", 1) != nil || p.i != len(b) {
-		c = event.Cell{Kind: event.Text, Text: b[i:]}
+		c = events.Cell{Kind: events.Text, Text: b[i:]}
 	}
 	d.labels.add(&c)
 	return d.records >= SampleSize && d.labels.differ()
 }
 
 // see notes a label.
-func (d *Discovery) see(c *event.Cell) {
-	if c.Kind == event.Number {
+func (d *Discovery) see(c *events.Cell) {
+	if c.Kind == events.Number {
 		d.minus, d.plus = d.minus || c.Num == -1, d.plus || c.Num == 1
 	}
 	d.labels.add(c)
@@ -248,7 +248,7 @@ func (d *Discovery) lookJSON(value []byte) {
 }
 
 // keep keeps the fields of a record, or why they cannot be read.
-func (d *Discovery) keep(fields []event.Named, value []byte, err error, plain bool) {
+func (d *Discovery) keep(fields []events.NamedCell, value []byte, err error, plain bool) {
 	switch {
 	case err == nil:
 		d.events, d.values = append(d.events, fields), append(d.values, value)
@@ -283,16 +283,16 @@ func (d *Discovery) lookCSV(value []byte) {
 		f := &fields[i]
 		if f.Name == csvLabel {
 			c := f.Cell
-			if c.Kind == event.Text {
+			if c.Kind == events.Text {
 				textLabel(&c)
 			}
 			d.see(&c)
 			continue
 		}
-		if f.Cell.Kind == event.Text {
-			b := event.Cell{}
-			textCell(&b, f.Cell.Text, event.Numeric)
-			plain = plain && b.Kind == event.Number
+		if f.Cell.Kind == events.Text {
+			b := events.Cell{}
+			textCell(&b, f.Cell.Text, events.Numeric)
+			plain = plain && b.Kind == events.Number
 		} else if !d.o.CSV.EmptyAsZero {
 			plain = false
 		}
@@ -327,15 +327,15 @@ func (d *Discovery) lookWire(ctx context.Context, rec *stream.Record) error {
 }
 
 // textLabel makes the number or boolean of a text that is one.
-func textLabel(c *event.Cell) {
+func textLabel(c *events.Cell) {
 	switch text := string(c.Text); text {
 	case "true":
-		c.Kind, c.Num = event.Bool, 1
+		c.Kind, c.Num = events.Bool, 1
 	case "false":
-		c.Kind, c.Num = event.Bool, 0
+		c.Kind, c.Num = events.Bool, 0
 	default:
 		if v, err := strconv.ParseFloat(text, 64); err == nil && v-v == 0 {
-			c.Kind, c.Num = event.Number, v
+			c.Kind, c.Num = events.Number, v
 		}
 	}
 }
@@ -343,14 +343,14 @@ func textLabel(c *event.Cell) {
 // lookVector looks at the label of a record of the codecs libsvm and msgpack.
 func (d *Discovery) lookVector(value []byte) {
 	d.plain++
-	c := event.Cell{}
+	c := events.Cell{}
 	switch d.name {
 	case "libsvm":
 		text, _, _ := strings.Cut(strings.TrimLeft(string(trimLine(value)), " \t"), " ")
 		if text == "" || strings.Contains(text, ":") {
 			return
 		}
-		c = event.Cell{Kind: event.Text, Text: []byte(text)}
+		c = events.Cell{Kind: events.Text, Text: []byte(text)}
 		textLabel(&c)
 	case "msgpack":
 		var m map[string]any
@@ -361,9 +361,9 @@ func (d *Discovery) lookVector(value []byte) {
 		case nil:
 			return
 		case string:
-			c = event.Cell{Kind: event.Text, Text: []byte(y)}
+			c = events.Cell{Kind: events.Text, Text: []byte(y)}
 		case bool:
-			c.Kind = event.Bool
+			c.Kind = events.Bool
 			if y {
 				c.Num = 1
 			}
@@ -372,7 +372,7 @@ func (d *Discovery) lookVector(value []byte) {
 			if err != nil {
 				return
 			}
-			c = event.Cell{Kind: event.Number, Num: v}
+			c = events.Cell{Kind: events.Number, Num: v}
 		}
 	}
 	d.see(&c)

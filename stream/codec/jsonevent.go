@@ -4,41 +4,41 @@ import (
 	"bytes"
 	"sync"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// events is what the codecs of events share: the schema, and how its fields are
-// found.
-type events struct {
-	schema *event.Schema
+// encoder is what the codecs of events share: the schema, the names of its fields, and
+// their statistics.
+type encoder struct {
+	schema *events.Schema
 	names  *names
-	seen   *event.Seen
+	stats  *events.Statistics
 }
 
-func newEvents(text string) (events, error) {
-	s, err := event.Parse(text)
+func newEncoder(text string) (encoder, error) {
+	s, err := events.Parse(text)
 	if err != nil {
-		return events{}, err
+		return encoder{}, err
 	}
-	return events{schema: s, names: newNames(s), seen: event.NewSeen(s)}, nil
+	return encoder{schema: s, names: newNames(s), stats: events.NewStatistics(s)}, nil
 }
+
+func (e *encoder) statistics() *events.Statistics { return e.stats }
 
 // encode makes the vector of a row.
-func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
-	x, err := e.schema.Encode(row, a, e.seen)
+func (e *encoder) encode(row *events.Row, a *stream.Arena) (stream.Vec, error) {
+	x, err := e.schema.Encode(row, a)
 	if err != nil {
-		if wrong, ok := err.(*event.Wrong); ok {
+		e.stats.AddRefused(row)
+		if wrong, ok := err.(*events.FieldError); ok {
 			err = fail(stream.StageFeature, wrong.Reason, wrong.Field, wrong.Err)
 		}
 		return x, err
 	}
-	e.seen.Events.Add(1)
-	if row.Unknown > 0 {
-		e.seen.Fields.Add(uint64(row.Unknown))
-		if e.schema.Others == event.Refuse {
-			return x, failf(stream.StageFeature, stream.ReasonOther, "", "the event has %d fields that the schema does not list", row.Unknown)
-		}
+	e.stats.Add(row, x)
+	if row.Unlisted > 0 && e.schema.Unlisted == events.Refuse {
+		return x, failf(stream.StageFeature, stream.ReasonOther, "", "the event has %d fields that the schema does not list", row.Unlisted)
 	}
 	return x, err
 }
@@ -50,13 +50,13 @@ func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
 // counted.
 type jsonEvents struct {
 	jsonCodec
-	events
+	encoder
 	readers sync.Pool // of *eventReader
 }
 
 func newJSONEvents(c common, schema string) (*jsonEvents, error) {
-	e, err := newEvents(schema)
-	j := &jsonEvents{jsonCodec: jsonCodec{c}, events: e}
+	e, err := newEncoder(schema)
+	j := &jsonEvents{jsonCodec: jsonCodec{c}, encoder: e}
 	j.readers.New = func() any { return new(eventReader) }
 	return j, err
 }
@@ -119,7 +119,7 @@ func unframed(value []byte) []byte {
 type eventReader struct {
 	p                  jsonText
 	c                  *jsonEvents
-	row                event.Row
+	row                events.Row
 	ex                 stream.Example // but for X
 	seenY, seenI, seeW bool
 
@@ -169,7 +169,7 @@ func (r *eventReader) next(n *names, first bool) (e *name, more bool, err error)
 	if err != nil {
 		return nil, false, err
 	}
-	e = n.find(key)
+	e = n.byKey[string(key)]
 	if r.k == len(r.keys) && r.k < mostKeys {
 		r.keys = append(r.keys, lastKey{})
 	}
@@ -193,7 +193,7 @@ func (r *eventReader) object(n *names, depth int) error {
 		}
 		switch {
 		case e == nil:
-			r.row.Unknown++
+			r.row.Unlisted++
 			err = p.skip(depth)
 		case e.sub != nil && p.eat('{'):
 			if depth > maxDepth {
@@ -256,14 +256,14 @@ func (r *eventReader) weight(name string) error {
 // cell reads the value of a field.
 func (r *eventReader) cell(e *name, depth int) error {
 	c := &r.row.Cells[e.at]
-	if c.Kind != event.Absent {
+	if c.Kind != events.Absent {
 		return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[e.at].Name, "the key comes twice")
 	}
 	if e.plain {
 		// What number keeps of it, in a third of the time.
 		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
 			r.p.i += n
-			c.Kind, c.Num = event.Number, float64(v)
+			c.Kind, c.Num = events.Number, float64(v)
 			return nil
 		}
 	}
@@ -274,28 +274,28 @@ func (r *eventReader) cell(e *name, depth int) error {
 	from := len(r.row.Items)
 	var err error
 	r.row.Items, err = readItems(&r.p, r.row.Items, f.Name, depth)
-	c.Kind, c.From, c.To = event.List, int32(from), int32(len(r.row.Items))
-	if len(r.row.Items)-from > event.MaxArray {
-		c.Kind = event.Other
+	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.row.Items))
+	if len(r.row.Items)-from > events.MaxArray {
+		c.Kind = events.Other
 	}
 	return err
 }
 
 // readItems reads a list behind its opening bracket, as far as it is of use.
-func readItems(p *jsonText, items []event.Cell, field string, depth int) ([]event.Cell, error) {
+func readItems(p *jsonText, items []events.Cell, field string, depth int) ([]events.Cell, error) {
 	from := len(items)
 	for first := true; ; first = false {
 		more, err := p.more(first, ']')
 		if err != nil || !more {
 			return items, err
 		}
-		if len(items)-from > event.MaxArray {
+		if len(items)-from > events.MaxArray {
 			if err := p.skip(depth + 1); err != nil {
 				return items, err
 			}
 			continue
 		}
-		var c event.Cell
+		var c events.Cell
 		if err := readCell(p, &c, field, depth+1); err != nil {
 			return items, err
 		}
@@ -305,28 +305,28 @@ func readItems(p *jsonText, items []event.Cell, field string, depth int) ([]even
 
 // readCell reads any value but a list, of which only that it is something else
 // is told.
-func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
+func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) {
 	if p.i == len(p.b) {
 		return p.fail(field, "want a value")
 	}
 	switch p.b[p.i] {
 	case '"':
-		c.Kind = event.Text
+		c.Kind = events.Text
 		c.Text, err = p.str(field)
 		return err
 	case '{', '[':
-		c.Kind = event.Other
+		c.Kind = events.Other
 		return p.skip(depth)
 	case 't', 'f', 'n':
 		switch {
 		case p.word("true"):
-			c.Kind, c.Num = event.Bool, 1
+			c.Kind, c.Num = events.Bool, 1
 			return nil
 		case p.word("false"):
-			c.Kind = event.Bool
+			c.Kind = events.Bool
 			return nil
 		case p.word("null"):
-			c.Kind = event.Null
+			c.Kind = events.Null
 			return nil
 		}
 	}
@@ -334,7 +334,7 @@ func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
 	if err != nil {
 		return err
 	}
-	c.Kind = event.Number
+	c.Kind = events.Number
 	if v, ok := d.quick(); ok {
 		c.Num = v
 	} else if c.Num = d.float64(text); c.Num-c.Num != 0 {
@@ -366,7 +366,7 @@ func jsonAt(value []byte, path string) (jsonText, error) {
 
 // jsonField returns the value of a field of the object in value; lists are of no
 // use.
-func jsonField(value []byte, path string) (c event.Cell, err error) {
+func jsonField(value []byte, path string) (c events.Cell, err error) {
 	p, err := jsonAt(value, path)
 	if err == nil {
 		err = readCell(&p, &c, path, 1)
@@ -376,7 +376,7 @@ func jsonField(value []byte, path string) (c event.Cell, err error) {
 
 // jsonFields returns all fields of the event in value, whatever they are called.
 // Their memory is their own.
-func jsonFields(value []byte) ([]event.Named, error) {
+func jsonFields(value []byte) ([]events.NamedCell, error) {
 	p := jsonText{b: unframed(value)}
 	p.space()
 	if !p.eat('{') {
@@ -394,7 +394,7 @@ func jsonFields(value []byte) ([]event.Named, error) {
 }
 
 // fields reads an object behind its opening bracket, and those in it.
-func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event.Named, error) {
+func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]events.NamedCell, error) {
 	keys := map[string]bool{}
 	for first := true; ; first = false {
 		more, err := p.more(first, '}')
@@ -409,17 +409,17 @@ func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event
 			return list, failf(stream.StageDecode, stream.ReasonDuplicate, pathOf(prefix, string(key)), "the key comes twice")
 		}
 		keys[string(key)] = true
-		n := event.Named{Name: pathOf(prefix, string(key))}
+		n := events.NamedCell{Name: pathOf(prefix, string(key))}
 		switch {
-		case depth < event.MaxDepth+2 && p.eat('{'):
+		case depth < events.MaxDepth+2 && p.eat('{'):
 			if list, err = p.fields(list, n.Name, depth+1); err != nil {
 				return list, err
 			}
 			continue
 		case p.eat('['):
-			n.Cell.Kind = event.List
-			if n.Items, err = readItems(p, nil, n.Name, depth); len(n.Items) > event.MaxArray {
-				n.Cell.Kind, n.Items = event.Other, nil
+			n.Cell.Kind = events.List
+			if n.Items, err = readItems(p, nil, n.Name, depth); len(n.Items) > events.MaxArray {
+				n.Cell.Kind, n.Items = events.Other, nil
 			}
 			for i := range n.Items {
 				n.Items[i].Text = bytes.Clone(n.Items[i].Text)
@@ -431,8 +431,8 @@ func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event
 		if err != nil {
 			return list, err
 		}
-		if list = append(list, n); len(list) > 2*event.MaxFields {
-			return list, failf(stream.StageFeature, stream.ReasonLimit, "", "more than %d fields", 2*event.MaxFields)
+		if list = append(list, n); len(list) > 2*events.MaxFields {
+			return list, failf(stream.StageFeature, stream.ReasonLimit, "", "more than %d fields", 2*events.MaxFields)
 		}
 	}
 }

@@ -3,14 +3,11 @@ package codec
 import (
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
 // names finds the fields of an object by their keys.
-type names struct {
-	table event.Table
-	list  []*name // as the table has them
-}
+type names struct{ byKey map[string]*name }
 
 // A name stands for a field, or for an object with fields of its own.
 type name struct {
@@ -30,9 +27,11 @@ const (
 	weightAt
 )
 
+func newKeys() *names { return &names{map[string]*name{}} }
+
 // newNames returns the names of a schema's fields.
-func newNames(s *event.Schema) *names {
-	root := new(names)
+func newNames(s *events.Schema) *names {
+	root := newKeys()
 	add := func(path string, at int, plain bool) {
 		if path == "" {
 			return
@@ -48,10 +47,10 @@ func newNames(s *event.Schema) *names {
 	for i := range s.Fields {
 		at := i
 		f := &s.Fields[i]
-		if f.Type == event.Ignore {
+		if f.Type == events.Ignore {
 			at = ignored
 		}
-		add(f.Name, at, f.Type == event.Numeric && f.Transform == "" && f.Clip == nil)
+		add(f.Name, at, f.Type == events.Numeric && f.Transform == "" && f.Clip == nil)
 	}
 	return root
 }
@@ -74,28 +73,19 @@ func (n *names) put(path string, at int, plain bool) {
 		if path[i] == '.' && i > 0 && i+1 < len(path) {
 			e := n.get(path[:i])
 			if e.sub == nil {
-				e.sub = new(names)
+				e.sub = newKeys()
 			}
 			e.sub.put(path[i+1:], at, plain)
 		}
 	}
 }
 
-// get returns the entry of a key, which is made if there is none.
+// get returns the entry of a key, and makes one if there is none.
 func (n *names) get(text string) *name {
-	at := n.table.Put(text)
-	if at == len(n.list) {
-		n.list = append(n.list, &name{text: text, at: inside})
+	if n.byKey[text] == nil {
+		n.byKey[text] = &name{text: text, at: inside}
 	}
-	return n.list[at]
-}
-
-// find returns the entry of a key, or nil.
-func (n *names) find(key []byte) *name {
-	if at := n.table.Find(key); at >= 0 {
-		return n.list[at]
-	}
-	return nil
+	return n.byKey[text]
 }
 
 // pathOf returns the path of key in an object, as messages and schemas have it.

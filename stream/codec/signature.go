@@ -3,7 +3,7 @@ package codec
 import (
 	"slices"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -100,7 +100,7 @@ func (s *Signature) Scaled() ([]bool, error) {
 	if s.Schema == "" {
 		return nil, nil
 	}
-	schema, err := event.Parse(s.Schema)
+	schema, err := events.Parse(s.Schema)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -20,7 +20,7 @@ import (
 // that records of several schemas give the same features.
 type wireEvents struct {
 	common
-	events  // without a schema where all fields are wanted, or none is known yet
+	encoder // without a schema where all fields are wanted, or none is known yet
 	format  wire.Format
 	all     bool           // fields are wanted, whatever they are called
 	schemas Schemas        // may be nil
@@ -51,7 +51,7 @@ func newWireEvents(format wire.Format, c common, o Options) (*wireEvents, error)
 	w.readers.New = func() any { return new(wire.Reader) }
 	if o.Schema != "" {
 		var err error
-		if w.events, err = newEvents(o.Schema); err != nil {
+		if w.encoder, err = newEncoder(o.Schema); err != nil {
 			return nil, err
 		}
 	}
@@ -224,8 +224,8 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 		f := frame{key.id, []byte(key.path)}
 		p.plan, err = c.format.Plan((*wire.Schema)(s), f.numbers(), top)
 	}
-	if err == nil && len(p.leaves) > 2*event.MaxFields {
-		err = fmt.Errorf("more than %d fields", 2*event.MaxFields)
+	if err == nil && len(p.leaves) > 2*events.MaxFields {
+		err = fmt.Errorf("more than %d fields", 2*events.MaxFields)
 	}
 	if err != nil {
 		p.err = fail(stream.StageDecode, stream.ReasonSchema, "", &SchemaError{key.id, err})
@@ -237,22 +237,22 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 }
 
 // fields returns all fields of a record. Their memory is their own.
-func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]event.Named, error) {
+func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.NamedCell, error) {
 	r := c.readers.Get().(*wire.Reader)
 	defer c.readers.Put(r)
 	p, err := c.read(ctx, r, headOf(rec), rec.Value)
 	if err != nil {
 		return nil, err
 	}
-	var list []event.Named
+	var list []events.NamedCell
 	for i, name := range p.leaves {
 		cell := r.Row.Cells[i]
-		if cell.Kind == event.Absent || cell.Num-cell.Num != 0 {
+		if cell.Kind == events.Absent || cell.Num-cell.Num != 0 {
 			continue // what is not finite says nothing about the field
 		}
-		n := event.Named{Name: name, Cell: cell}
+		n := events.NamedCell{Name: name, Cell: cell}
 		n.Cell.Text = bytes.Clone(cell.Text)
-		if cell.Kind == event.List {
+		if cell.Kind == events.List {
 			n.Items = append(n.Items, r.Row.Items[cell.From:cell.To]...)
 			for k := range n.Items {
 				n.Items[k].Text = bytes.Clone(n.Items[k].Text)
@@ -300,7 +300,7 @@ func (l *level) find(key string) *name {
 	if l.names == nil {
 		return nil
 	}
-	return l.names.find([]byte(key))
+	return l.names.byKey[key]
 }
 
 // Known implements wire.Level.
@@ -313,7 +313,7 @@ func (l *level) Path(key string) string { return pathOf(l.prefix, key) }
 func (l *level) In(key string) wire.Level {
 	sub := &level{special: l.special, depth: l.depth + 1, leaves: l.leaves}
 	if l.leaves != nil {
-		if l.depth+1 >= event.MaxDepth+2 || len(*l.leaves) > 2*event.MaxFields {
+		if l.depth+1 >= events.MaxDepth+2 || len(*l.leaves) > 2*events.MaxFields {
 			return nil
 		}
 		sub.prefix = pathOf(l.prefix, key)
@@ -328,27 +328,27 @@ func (l *level) In(key string) wire.Level {
 }
 
 // identity returns the id of the event.
-func identity(r *wire.Reader, c *event.Cell, field string) (string, error) {
+func identity(r *wire.Reader, c *events.Cell, field string) (string, error) {
 	switch {
-	case c.Kind <= event.Null:
+	case c.Kind <= events.Null:
 		return "", nil
-	case c.Kind == event.Text:
+	case c.Kind == events.Text:
 		return string(c.Text), nil
 	case len(r.IDText) > 0:
 		return string(r.IDText), nil
-	case c.Kind == event.Number || c.Kind == event.Time:
+	case c.Kind == events.Number || c.Kind == events.Time:
 		return strconv.FormatFloat(c.Num, 'g', -1, 64), nil
 	}
 	return "", failf(stream.StageDecode, stream.ReasonType, field, "the id is %s, want a text or a number", c.Kind)
 }
 
 // cellWeight returns the weight of an event, 0 if it has none.
-func cellWeight(c *event.Cell, field string) (float32, error) {
+func cellWeight(c *events.Cell, field string) (float32, error) {
 	w := float32(c.Num)
 	switch {
-	case c.Kind <= event.Null:
+	case c.Kind <= events.Null:
 		return 0, nil
-	case c.Kind != event.Number:
+	case c.Kind != events.Number:
 		return 0, failf(stream.StageFeature, stream.ReasonType, field, "the weight is %s, want a number", c.Kind)
 	case !(w > 0) || w-w != 0:
 		return 0, failf(stream.StageFeature, stream.ReasonNotFinite, field, "the weight is %v, want a finite number above 0", c.Num)
@@ -359,15 +359,15 @@ func cellWeight(c *event.Cell, field string) (float32, error) {
 var truths = [2][]byte{[]byte("false"), []byte("true")}
 
 // cell returns the label that the cell of field holds.
-func (l *labels) cell(c *event.Cell, field string) (y label, labelled bool, err error) {
+func (l *labels) cell(c *events.Cell, field string) (y label, labelled bool, err error) {
 	switch {
-	case c.Kind <= event.Null:
+	case c.Kind <= events.Null:
 		return label{}, false, nil
-	case c.Kind == event.Number && l.numeric():
+	case c.Kind == events.Number && l.numeric():
 		y, err = l.decode(c.Num)
-	case c.Kind == event.Text && l.kind == texts && !l.regress:
+	case c.Kind == events.Text && l.kind == texts && !l.regress:
 		y, err = l.word(c.Text)
-	case c.Kind == event.Bool && l.kind == bools && !l.regress:
+	case c.Kind == events.Bool && l.kind == bools && !l.regress:
 		y, err = l.word(truths[int(c.Num)])
 	default:
 		return label{}, false, failf(stream.StageLabel, stream.ReasonType, field, "the label is %s, want %s", c.Kind, l.want())

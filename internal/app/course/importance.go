@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -123,7 +123,7 @@ func Importance(p *predictor.Predictor, xs []stream.Vec, labels []float64) *char
 // owners returns the field of each feature of events, nil where there are none.
 func owners(p *predictor.Predictor) []string {
 	if schema := p.Signature().Schema; schema != "" {
-		if s, err := event.Parse(schema); err == nil { // it has been read before
+		if s, err := events.Parse(schema); err == nil { // it has been read before
 			return s.Owners()
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
@@ -140,7 +140,7 @@ func (n *Now) fields() chart.Table {
 	}
 	for _, k := range order {
 		f := &n.Fields[k]
-		t.Rows = append(t.Rows, []string{clip(f.Name, longest), f.Type, share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), number(f.PSI)})
+		t.Rows = append(t.Rows, []string{clip(f.Name, longest), string(f.Type), share(f.Missing), share(f.Unknown), share(f.Invalid), share(f.Outside), number(f.PSI)})
 		psi := 0.
 		if f.PSI > 0 {
 			psi = math.Min(f.PSI, 1) * 0.6
@@ -158,7 +158,7 @@ func (n *Now) weights() chart.Table {
 	}
 	var names []string
 	if n.Schema != "" {
-		if s, err := event.Parse(n.Schema); err == nil { // it has been read before
+		if s, err := events.Parse(n.Schema); err == nil { // it has been read before
 			names = s.Features()
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
 // BinaryHeader is the header of requests and answers with binary tensors: how
@@ -180,7 +180,7 @@ func (q *Infer) Read(m *Model, body []byte, header, most int) error {
 }
 
 // lists reports whether a row has a list of values for the column.
-func (c *column) lists() bool { return c.kind == event.Array || c.kind == event.Tags }
+func (c *column) lists() bool { return c.kind == events.Array || c.kind == events.Tags }
 
 var datatypes = map[string]int{
 	"BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "INT32": 4, "UINT32": 4, "INT64": 8, "UINT64": 8, "FP32": 4, "FP64": 8, "BYTES": 0,
@@ -449,11 +449,11 @@ func (m *Model) Metadata() any {
 		c := &m.Inputs.columns[i]
 		t := tensor{Name: c.name, Shape: []int64{-1}, Datatype: "BYTES"}
 		switch c.kind {
-		case event.Ignore:
+		case events.Ignore:
 			continue
-		case event.Numeric, event.Array:
+		case events.Numeric, events.Array:
 			t.Datatype = "FP64"
-		case event.Boolean:
+		case events.Boolean:
 			t.Datatype = "BOOL"
 		}
 		if c.lists() {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
 // An Invocation is a request as MLflow's servers take it.
@@ -250,7 +250,7 @@ func (q *Invocation) columns(in *Inputs, data []byte, most int) error {
 			return fmt.Errorf("column %q comes twice", name)
 		}
 		// A tensor [rows, 1] has its values in lists of one.
-		c := given{at: at, cells: cells{data: value, k: 1, strip: vector || !in.columns[at].lists() && in.columns[at].kind != event.Ignore, empty: !vector}}
+		c := given{at: at, cells: cells{data: value, k: 1, strip: vector || !in.columns[at].lists() && in.columns[at].kind != events.Ignore, empty: !vector}}
 		rows := 0
 		err = Items(value, func(item []byte) error {
 			if rows == most {

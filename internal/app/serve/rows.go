@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
@@ -61,7 +61,7 @@ type Inputs struct {
 // column is a field of events, or a feature that has a name.
 type column struct {
 	name  string
-	kind  event.Type
+	kind  events.Type
 	width int    // values in a row, -1: any number
 	key   []byte // `"name":`
 }
@@ -75,7 +75,7 @@ func NewInputs(sig codec.Signature) (*Inputs, error) {
 	in := &Inputs{Root: have.Root, index: map[string]int{}, events: have.Events, strict: have.Strict, length: have.Length}
 	for i, f := range have.Fields {
 		in.index[f.Name] = i
-		in.columns = append(in.columns, column{f.Name, event.Type(f.Type), f.Width, append(AppendString(nil, f.Name), ':')})
+		in.columns = append(in.columns, column{f.Name, events.Type(f.Type), f.Width, append(AppendString(nil, f.Name), ':')})
 	}
 	return in, nil
 }
@@ -85,7 +85,7 @@ func NewInputs(sig codec.Signature) (*Inputs, error) {
 func (in *Inputs) names() string {
 	var list []string
 	for i := range in.columns {
-		if in.columns[i].kind != event.Ignore {
+		if in.columns[i].kind != events.Ignore {
 			list = append(list, in.columns[i].name)
 		}
 	}
@@ -236,7 +236,7 @@ func (in *Inputs) table(r *Rows, given []given, n int) error {
 			}
 			from := len(r.buf)
 			r.buf = append(cols[k].next(append(r.buf, '[')), ']')
-			if c.kind == event.Tags {
+			if c.kind == events.Tags {
 				r.buf = dropNulls(r.buf, from)
 			}
 		}
