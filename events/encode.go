@@ -68,7 +68,7 @@ func (s *Schema) Encode(row *Row, a *stream.Arena) (stream.Vec, error) {
 				e.set(st.at, float32(c.Num))
 				continue
 			case asCategory:
-				if k, ok := st.field.categories[string(c.Text)]; ok {
+				if k := st.field.find(c.Text); k >= 0 {
 					e.set(st.at+k, half)
 					continue
 				}
@@ -332,8 +332,8 @@ func (e *encoder) category(i int, f *Field, c *Cell) *FieldError {
 		e.set(f.at+j, float32(sign)*half)
 		return nil
 	}
-	k, ok := f.categories[string(text)]
-	if !ok {
+	k := f.find(text)
+	if k < 0 {
 		switch cmp.Or(f.Unknown, e.s.Unknown, OtherCategory) {
 		case Refuse:
 			return &FieldError{f.Name, stream.ReasonLabel, fmt.Errorf("%s is not one of its %d categories", c.what(), len(f.Categories))}
@@ -346,6 +346,22 @@ func (e *encoder) category(i int, f *Field, c *Cell) *FieldError {
 	}
 	e.set(f.at+k, half)
 	return nil
+}
+
+// find returns the index of a category, or -1.
+func (f *Field) find(text []byte) int {
+	if f.categories == nil {
+		for k, c := range f.Categories {
+			if c == string(text) {
+				return k
+			}
+		}
+		return -1
+	}
+	if k, ok := f.categories[string(text)]; ok {
+		return k
+	}
+	return -1
 }
 
 // tags encodes a list of categories, each once.
@@ -368,8 +384,8 @@ func (e *encoder) tags(i int, f *Field, c *Cell) *FieldError {
 			e.row.sums = append(e.row.sums, term{int32(j), float32(sign) * half})
 			continue
 		}
-		j, ok := f.categories[string(text)]
-		if !ok {
+		j := f.find(text)
+		if j < 0 {
 			e.note(i, Unknown)
 			if cmp.Or(f.Unknown, e.s.Unknown, OtherCategory) == Zero {
 				continue

@@ -350,7 +350,7 @@ func TestStatistics(t *testing.T) {
 	}
 	psi := func(change func(e []NamedCell)) (amount, country float64) {
 		stats := NewStatistics(s)
-		for range 4 { // one event in four is counted
+		for range 5 { // one event in eight is counted
 			for _, e := range sample(1000) {
 				change(e)
 				r := row(s, e)
@@ -361,7 +361,7 @@ func TestStatistics(t *testing.T) {
 				stats.Add(r, x)
 			}
 		}
-		if n, _ := stats.Events(); n != 4000 {
+		if n, _ := stats.Events(); n != 5000 {
 			t.Errorf("%d events", n)
 		}
 		for _, f := range stats.Fields() {

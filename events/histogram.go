@@ -15,6 +15,7 @@ import (
 type Histogram struct {
 	schema *Schema
 	n      uint64
+	bins   []int    // their number, for each field
 	counts []uint64 // of all fields, one after the other; missing values last
 }
 
@@ -27,7 +28,7 @@ func NewHistogram(s *Schema) *Histogram {
 	h := &Histogram{schema: s}
 	for i := range s.Fields {
 		n, _ := s.Fields[i].bins()
-		h.counts = append(h.counts, make([]uint64, n)...)
+		h.bins, h.counts = append(h.bins, n), append(h.counts, make([]uint64, n)...)
 	}
 	return h
 }
@@ -46,24 +47,16 @@ func (f *Field) bins() (n, unknown int) {
 	return 0, -1
 }
 
-// each calls f with the index of each field and its counts.
-func (h *Histogram) each(f func(i int, counts []uint64)) {
-	at := 0
-	for i := range h.schema.Fields {
-		n, _ := h.schema.Fields[i].bins()
-		f(i, h.counts[at:at+n])
-		at += n
-	}
-}
-
 // Add counts a vector that the schema made.
 func (h *Histogram) Add(x stream.Vec) {
 	h.n++
-	h.each(func(i int, counts []uint64) {
-		if n := len(counts); n > 0 {
-			counts[h.schema.Fields[i].bin(x, n)]++
+	at := 0
+	for i, n := range h.bins {
+		if n > 0 {
+			h.counts[at+h.schema.Fields[i].bin(x, n)]++
+			at += n
 		}
-	})
+	}
 }
 
 // bin returns which of the n bins x falls into.
@@ -95,7 +88,12 @@ func (f *Field) bin(x stream.Vec, n int) int {
 func nonzero(x stream.Vec, from, to int) int {
 	if !x.Sparse() {
 		from, to = min(from, len(x.Val)), min(to, len(x.Val))
-		return slices.IndexFunc(x.Val[from:to], func(v float32) bool { return v != 0 })
+		for k, v := range x.Val[from:to] {
+			if v != 0 {
+				return k
+			}
+		}
+		return -1
 	}
 	k, _ := slices.BinarySearch(x.Idx, int32(from))
 	for ; k < len(x.Idx) && int(x.Idx[k]) < to; k++ {

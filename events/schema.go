@@ -84,7 +84,7 @@ type Field struct {
 	Note string `json:"-" yaml:"-"`
 
 	at         int            // first feature
-	categories map[string]int // index into Categories
+	categories map[string]int // index into Categories; nil if they are few
 }
 
 // Schema says how the fields of events are encoded.
@@ -293,9 +293,11 @@ func (s *Schema) place() error {
 		if s.dim += f.width(); s.dim > math.MaxInt32 {
 			return errors.New("too many features")
 		}
-		f.categories = make(map[string]int, len(f.Categories))
-		for k, c := range f.Categories {
-			f.categories[c] = k
+		if len(f.Categories) > 8 { // below that comparing is faster
+			f.categories = make(map[string]int, len(f.Categories))
+			for k, c := range f.Categories {
+				f.categories[c] = k
+			}
 		}
 		if f.Type != Ignore {
 			s.steps = append(s.steps, f.step(i))
