@@ -68,7 +68,7 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 	row := c.rows.Get().(*events.Row)
 	defer c.rows.Put(row)
 	row.Reset(len(c.schema.Fields))
-	var out stream.Example
+	var d draft
 	err := c.split(value, func(k, of int, f []byte) error {
 		at := ignored
 		switch {
@@ -86,28 +86,29 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 			if none(f) {
 				return nil
 			}
-			y, err := c.labelOf(f, c.name(k))
-			out.Y, out.Class, out.Labelled = y.y, y.class, err == nil
+			y, err := c.labelOf(f, k)
+			d.y, d.labelled = y, err == nil
 			return err
 		case at == idAt:
-			out.ID = string(f)
+			d.id = string(f)
 		case at == weightAt && len(f) > 0:
-			d, n := scan(f)
-			w := d.float32(f)
-			if n == 0 || n != len(f) || !(w > 0) || w-w != 0 {
-				return failf(stream.StageFeature, stream.ReasonNotFinite, c.name(k), "the weight is %s, want a finite number above 0", quoted(f))
+			number, n := scan(f)
+			if n == 0 || n != len(f) {
+				return failf(stream.StageFeature, stream.ReasonSyntax, c.name(k), "the weight is %s, want a finite number above 0", quoted(f))
 			}
-			out.Weight = w
+			var err error
+			d.weight, err = weightOf(number.float64(f), c.name(k))
+			return err
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if out.X, err = c.encode(row, a); err != nil {
+	if d.x, err = c.encode(row, a); err != nil {
 		return err
 	}
-	*ex = out
+	d.finish(nil, ex)
 	return nil
 }
 
@@ -120,45 +121,43 @@ func (c *csvEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 // split calls f with each field of a record, its number from 0 on, and how many
 // there are as far as commas tell.
 func (c *csvCodec) split(value []byte, f func(k, of int, field []byte) error) error {
-	if err := c.checkSize(value); err != nil {
+	r, err := c.fields(value)
+	if err != nil {
 		return err
 	}
-	b := trimLine(value)
-	if c.skip(b, 0) == len(b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	of := len(c.o.Columns)
+	if of == 0 {
+		of = bytes.Count(r.b, []byte{c.o.Comma}) + 1
 	}
-	lines := bytes.IndexByte(b, '\n') >= 0
-	of := bytes.Count(b, []byte{c.o.Comma}) + 1
-	if n := len(c.o.Columns); n > 0 {
-		of = n
-	}
-	k := 0
-	for i := 0; i <= len(b); k++ {
-		field, next, ok := c.field(b, i, lines)
-		if !ok {
-			return failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s has no proper end", quoted(field))
+	for {
+		field, more, err := r.next()
+		if err != nil {
+			return err
 		}
-		if i = next; bytes.IndexByte(field, '"') >= 0 {
+		if !more {
+			break
+		}
+		if bytes.IndexByte(field, '"') >= 0 {
 			field = bytes.ReplaceAll(field, []byte(`""`), []byte(`"`))
 		}
-		if err := f(k, of, field); err != nil {
+		if err := f(r.k-1, of, field); err != nil {
 			return err
 		}
 	}
-	if want := len(c.o.Columns); want > 0 && k != want {
-		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", k, want)
+	if want := len(c.o.Columns); want > 0 && r.k != want {
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", r.k, want)
 	}
 	return nil
 }
 
-// labelOf reads a label.
-func (c *csvCodec) labelOf(f []byte, field string) (label, error) {
+// labelOf reads the label in column k.
+func (c *csvCodec) labelOf(f []byte, k int) (label, error) {
 	if !c.labels.numeric() {
 		return c.labels.word(f)
 	}
 	d, n := scan(f)
 	if n == 0 || n != len(f) {
-		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, field, "the label is %s, want a number", quoted(f))
+		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
 	}
 	return c.labels.decode(d.float64(f))
 }

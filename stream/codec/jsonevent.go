@@ -74,29 +74,22 @@ func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example)
 	}
 	r := c.readers.Get().(*eventReader)
 	defer r.put()
-	r.c, r.p, r.ex, r.k = c, jsonText{b: value}, stream.Example{}, 0
-	r.seenY, r.seenI, r.seeW = false, false, false
+	r.c, r.p, r.draft, r.k = c, jsonText{b: value}, draft{}, 0
 	r.row.Reset(len(c.schema.Fields))
-	r.p.space()
-	if r.p.i == len(r.p.b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	err := r.p.open()
+	if err == nil {
+		err = r.object(c.names, 1)
 	}
-	if !r.p.eat('{') {
-		return r.p.fail("", "want an object")
+	if err == nil {
+		err = r.p.close()
 	}
-	if err := r.object(c.names, 1); err != nil {
-		return err
+	if err == nil {
+		r.x, err = c.encode(&r.row, a)
 	}
-	r.p.space()
-	if r.p.i != len(r.p.b) {
-		return r.p.fail("", "want nothing after the object")
-	}
-	x, err := c.encode(&r.row, a)
 	if err != nil {
 		return err
 	}
-	*ex = r.ex
-	ex.X = x
+	r.finish(nil, ex)
 	return nil
 }
 
@@ -117,11 +110,10 @@ func unframed(value []byte) []byte {
 
 // eventReader reads one event after another.
 type eventReader struct {
-	p                  jsonText
-	c                  *jsonEvents
-	row                events.Row
-	ex                 stream.Example // but for X
-	seenY, seenI, seeW bool
+	draft
+	p   jsonText
+	c   *jsonEvents
+	row events.Row
 
 	keys []lastKey // of the event before
 	k    int       // how many there have been in this one
@@ -145,7 +137,7 @@ const (
 // put gives the reader back.
 func (r *eventReader) put() {
 	c := r.c
-	r.p, r.c, r.ex = jsonText{}, nil, stream.Example{}
+	r.p, r.c, r.draft = jsonText{}, nil, draft{}
 	c.readers.Put(r)
 }
 
@@ -203,16 +195,17 @@ func (r *eventReader) object(n *names, depth int) error {
 		case e.at >= 0:
 			err = r.cell(e, depth)
 		case e.at == labelAt:
-			if err = once(&r.seenY, e.text); err == nil {
-				err = r.label(e.text)
+			if err = r.once(fieldY, e.text); err == nil {
+				r.y, r.labelled, err = r.c.label(p)
+				err = renamed(err, e.text)
 			}
 		case e.at == idAt:
-			if err = once(&r.seenI, e.text); err == nil {
-				r.ex.ID, err = p.id()
+			if err = r.once(fieldID, e.text); err == nil {
+				r.id, err = p.id()
 			}
 		case e.at == weightAt:
-			if err = once(&r.seeW, e.text); err == nil {
-				err = r.weight(e.text)
+			if err = r.once(fieldWeight, e.text); err == nil {
+				r.draft.weight, err = p.weight(e.text)
 			}
 		default:
 			err = p.skip(depth)
@@ -223,34 +216,12 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
-func (r *eventReader) label(name string) error {
-	y, labelled, err := r.c.label(&r.p)
-	r.ex.Y, r.ex.Class, r.ex.Labelled = y.y, y.class, labelled
-	return renamed(err, name)
-}
-
 // renamed says name where an error of a label says y.
 func renamed(err error, name string) error {
 	if fe, ok := err.(*stream.FieldError); ok && fe.Field == "y" {
 		fe.Field = name
 	}
 	return err
-}
-
-func (r *eventReader) weight(name string) error {
-	if r.p.word("null") {
-		return nil
-	}
-	d, text, err := r.p.number(name, stream.StageFeature)
-	if err != nil {
-		return err
-	}
-	w := d.float32(text)
-	if !(w > 0) || w-w != 0 {
-		return failf(stream.StageFeature, stream.ReasonNotFinite, name, "the weight is %s, want a finite number above 0", quoted(text))
-	}
-	r.ex.Weight = w
-	return nil
 }
 
 // cell reads the value of a field.
@@ -347,16 +318,16 @@ func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) 
 // field begins.
 func jsonAt(value []byte, path string) (jsonText, error) {
 	p := jsonText{b: unframed(value)}
-	p.space()
-	if !p.eat('{') {
-		return p, p.fail("", "want an object")
+	at := -1
+	err := p.open()
+	if err == nil {
+		at, err = p.find(path, 1)
 	}
-	at, err := p.find(path, 1)
+	if err == nil {
+		err = p.close()
+	}
 	if err != nil {
 		return p, err
-	}
-	if p.space(); p.i != len(p.b) {
-		return p, p.fail("", "want nothing after the object")
 	}
 	if at < 0 {
 		return p, failf(stream.StageDecode, stream.ReasonMissing, path, "missing")
@@ -378,19 +349,14 @@ func jsonField(value []byte, path string) (c events.Cell, err error) {
 // Their memory is their own.
 func jsonFields(value []byte) ([]events.NamedCell, error) {
 	p := jsonText{b: unframed(value)}
-	p.space()
-	if !p.eat('{') {
-		return nil, p.fail("", "want an object")
-	}
-	list, err := p.fields(nil, "", 1)
-	if err != nil {
+	if err := p.open(); err != nil {
 		return nil, err
 	}
-	p.space()
-	if p.i != len(p.b) {
-		return nil, p.fail("", "want nothing after the object")
+	list, err := p.fields(nil, "", 1)
+	if err == nil {
+		err = p.close()
 	}
-	return list, nil
+	return list, err
 }
 
 // fields reads an object behind its opening bracket, and those in it.

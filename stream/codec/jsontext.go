@@ -43,6 +43,25 @@ func (p *jsonText) eat(c byte) bool {
 	return false
 }
 
+// open reads the opening bracket of the object that the value must be.
+func (p *jsonText) open() error {
+	if p.space(); p.i == len(p.b) {
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	}
+	if !p.eat('{') {
+		return p.fail("", "want an object")
+	}
+	return nil
+}
+
+// close makes sure that nothing follows the object.
+func (p *jsonText) close() error {
+	if p.space(); p.i != len(p.b) {
+		return p.fail("", "want nothing after the object")
+	}
+	return nil
+}
+
 // more skips to the next element of a list and reports whether there is one; end
 // closes the list.
 func (p *jsonText) more(first bool, end byte) (bool, error) {

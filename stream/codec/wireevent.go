@@ -120,23 +120,22 @@ func (c *wireEvents) decode(ctx context.Context, a *stream.Arena, head, value []
 	if _, err := c.read(ctx, r, head, value); err != nil {
 		return err
 	}
+	var d draft
+	var err error
 	n := len(c.schema.Fields)
-	out := stream.Example{}
-	y, labelled, err := c.labels.cell(&r.Row.Cells[n], c.schema.Label)
-	if err != nil {
+	if d.y, d.labelled, err = c.labels.cell(&r.Row.Cells[n], c.schema.Label); err != nil {
 		return err
 	}
-	out.Y, out.Class, out.Labelled = y.y, y.class, labelled
-	if out.ID, err = identity(r, &r.Row.Cells[n+1], c.schema.ID); err != nil {
+	if d.id, err = identity(r, &r.Row.Cells[n+1], c.schema.ID); err != nil {
 		return err
 	}
-	if out.Weight, err = cellWeight(&r.Row.Cells[n+2], c.schema.Weight); err != nil {
+	if d.weight, err = cellWeight(&r.Row.Cells[n+2], c.schema.Weight); err != nil {
 		return err
 	}
-	if out.X, err = c.encode(&r.Row, a); err != nil {
+	if d.x, err = c.encode(&r.Row, a); err != nil {
 		return err
 	}
-	*ex = out
+	d.finish(nil, ex)
 	return nil
 }
 
@@ -344,16 +343,13 @@ func identity(r *wire.Reader, c *events.Cell, field string) (string, error) {
 
 // cellWeight returns the weight of an event, 0 if it has none.
 func cellWeight(c *events.Cell, field string) (float32, error) {
-	w := float32(c.Num)
 	switch {
 	case c.Kind <= events.Null:
 		return 0, nil
 	case c.Kind != events.Number:
 		return 0, failf(stream.StageFeature, stream.ReasonType, field, "the weight is %s, want a number", c.Kind)
-	case !(w > 0) || w-w != 0:
-		return 0, failf(stream.StageFeature, stream.ReasonNotFinite, field, "the weight is %v, want a finite number above 0", c.Num)
 	}
-	return w, nil
+	return weightOf(c.Num, field)
 }
 
 var truths = [2][]byte{[]byte("false"), []byte("true")}
