@@ -111,7 +111,11 @@ func (c *libsvm) label(b []byte) (y label, labelled bool, n int, err error) {
 }
 
 // features reads the features in b from i on.
-func (c *libsvm) features(a *stream.Arena, b []byte, i int) (x stream.Vec, err error) {
+func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) {
+	i = skipBlank(b, i)
+	if bytes.HasPrefix(b[i:], []byte("qid:")) {
+		i += len(token(b, i))
+	}
 	// A feature takes four bytes at least, "1:1" and a blank, so the memory is bounded by
 	// the length of the value, whatever the number of colons.
 	size := (len(b) - i + 1) / 4
@@ -120,7 +124,7 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (x stream.Vec, err e
 	}
 	idx, val := a.Idx(size), a.Val(size)
 	last := int64(0)
-	for first := true; ; first = false {
+	for {
 		i = skipBlank(b, i)
 		if i == len(b) {
 			return stream.Vec{Idx: idx, Val: val}, nil
@@ -143,13 +147,9 @@ func (c *libsvm) features(a *stream.Arena, b []byte, i int) (x stream.Vec, err e
 				}
 			}
 		}
-		if first && bytes.HasPrefix(b[i:], []byte("qid:")) {
-			i += len(token(b, i))
-			continue
-		}
 		j, v, n, err := c.feature(b[i:], last)
 		if err != nil {
-			return x, err
+			return stream.Vec{}, err
 		}
 		idx, val = append(idx, int32(j-1)), append(val, v)
 		last, i = j, i+n
