@@ -30,7 +30,7 @@ var floors = []struct {
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight", "internal/wire",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
-		"samplers", "algos", "algos/model", "internal/eval", "internal/expansion", "internal/gate", "internal/hinge", "internal/prep", "internal/rank", "internal/rest", "internal/tune",
+		"samplers", "algos", "algos/model", "algos/ovr", "internal/eval", "internal/expansion", "internal/gate", "internal/hinge", "internal/prep", "internal/rank", "internal/tune",
 	}},
 	{"learners", []string{"algos/..."}},
 	{"what is read and written", []string{

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/normal"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -83,7 +83,7 @@ func (w *Worker) transaction(ctx context.Context, recs []stream.Record) error {
 	}
 	slices.SortFunc(work, func(a, b *sum) int { return int(a.id - b.id) })
 	out := make([][]stream.Record, len(work))
-	err := rest.Each(len(work), func(k int) (err error) {
+	err := ovr.Each(len(work), func(k int) (err error) {
 		if err = work[k].add(ctx, w, of[work[k].id]); err == nil {
 			out[k], err = w.Topic.records(w.Plan, work[k].id, &work[k].part)
 			out[k] = append(out[k], work[k].letters...)
