@@ -252,13 +252,13 @@ func TestOrderedMarks(t *testing.T) {
 	s.merge = newMerger(10 * time.Millisecond)
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	p := newPart(position{id: stream.Partition{Topic: "t", ID: 0}}, start)
-	q := newPart(position{id: stream.Partition{Topic: "t", ID: 1}}, start)
-	s.merge.parts = []*part{p, q}
-	answered := func(p *part, end int64, sent mark, now time.Time, recs ...stream.Record) {
+	p := newFetcher(position{id: stream.Partition{Topic: "t", ID: 0}}, start)
+	q := newFetcher(position{id: stream.Partition{Topic: "t", ID: 1}}, start)
+	s.merge.fetchers = []*partitionFetcher{p, q}
+	answered := func(p *partitionFetcher, end int64, sent mark, now time.Time, recs ...stream.Record) {
 		if len(recs) > 0 {
 			p.next = recs[len(recs)-1].Offset + 1
-			p.queue = append(p.queue, answer{recs: recs})
+			p.queue = append(p.queue, fetchResponse{recs: recs})
 		}
 		p.end = end
 		s.merge.fetched(p, recs, sent, now)
@@ -297,22 +297,22 @@ func BenchmarkMerge(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			s := &Source{bounded: true}
 			s.opt.Merge = MergeOrdered
-			var parts []*part
+			var parts []*partitionFetcher
 			var recs [][]stream.Record
 			for p := range k {
 				var rs []stream.Record
 				for i := range n / k {
 					rs = append(rs, rec("t", int32(p), int64(i*10+rng.IntN(10)), ""))
 				}
-				parts, recs = append(parts, newPart(position{id: stream.Partition{Topic: "t", ID: int32(p)}}, time.Time{})), append(recs, rs)
+				parts, recs = append(parts, newFetcher(position{id: stream.Partition{Topic: "t", ID: int32(p)}}, time.Time{})), append(recs, rs)
 			}
 			dst := make([]stream.Record, 0, n)
 			for b.Loop() {
 				s.merge = newMerger(time.Second)
-				s.merge.parts = parts
+				s.merge.fetchers = parts
 				for i, p := range parts {
 					p.stop, p.next, p.spare = 0, 0, make([][]stream.Record, queueMax)
-					p.queue = append(p.queue[:0], answer{recs: slices.Clone(recs[i])})
+					p.queue = append(p.queue[:0], fetchResponse{recs: slices.Clone(recs[i])})
 					s.merge.fetched(p, recs[i], mark{}, time.Time{})
 				}
 				dst = s.takeOrdered(dst[:0])

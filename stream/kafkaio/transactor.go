@@ -223,12 +223,12 @@ type TakeWriter interface {
 // Held implements TakeWriter.
 func (t *Transactor) Held() bool { return t.kgo != nil }
 
-// Once writes the records exactly once, whatever happens on the way, if they
-// may be written. While the id is not held, at first and after every failure, it
-// asks look, which reads the topics up to their ends: whether the records are
-// there already, or why, as an error, they must not be written. It asks before it takes the id, so that
-// nobody is fenced in vain, and again afterwards, when the answer stays true: what can be seen of an
-// unfinished transaction of the broker that is built in, taking the id may undo.
+// Once writes the records exactly once, whatever fails on the way. While the id is not
+// held, at first and after every failure, it calls look, which reads the topics to their
+// ends and returns whether the records are there already, or an error if they must not be
+// written. It calls look before it takes the id, so that a healthy writer is not fenced
+// without need, and again afterwards, when the result cannot change any more: taking the
+// id may undo an unfinished transaction, whose records the embedded broker shows.
 func Once(ctx context.Context, t TakeWriter, look func(context.Context) (written bool, err error), recs ...stream.Record) error {
 	var wait backoff
 	for {
