@@ -10,33 +10,30 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// CSVOptions say what the columns of csv are. A column is given by its name,
-// if Columns holds it, or by its number from 1 on, or as "first" or "last".
+// CSVOptions describe the columns of csv. A column is given by its name, if Columns has
+// it, by its number from 1 on, or as "first" or "last".
 type CSVOptions struct {
-	// Header says that a file's first record holds the names of the columns.
-	// Decoders never see it: whoever opens the file takes it off and may make
-	// Columns of it with ParseHeader; whoever writes a file writes
-	// Codec.Header first.
+	// Header says that the first record of a file has the names of the columns. It must
+	// not be given to a decoder: whoever opens the file removes it, and may set Columns by
+	// ParseHeader. Whoever writes a file writes Codec.Header first.
 	Header bool
-	// Columns names the columns. Where it is set every record must have as many
-	// fields as there are names.
+	// Columns names the columns. If it is set, every record must have as many fields.
 	Columns []string
 	// LabelColumn is the column of the label; the default, empty, is none.
 	LabelColumn string
 	// DropColumns are columns to ignore.
 	DropColumns []string
-	// EmptyAsZero makes an empty field the feature 0; by default it is an
-	// error. An empty label is no label either way.
+	// EmptyAsZero decodes an empty field as 0; by default it is an error. An empty label
+	// always means that there is none.
 	EmptyAsZero bool
 	// Comma separates fields, default ','.
 	Comma byte
-	// Features names the columns that are features, in the order in which they
-	// are in the vector; it needs Columns. Other columns, but for that of the
-	// label, are ignored. The default is the order of the columns. It is for
-	// decoders only.
+	// Features names the columns that are features, in the order of the vector. It needs
+	// Columns. All other columns except the label are ignored. By default the order is that
+	// of the columns. It is for decoding only.
 	Features []string
-	// Dim, if positive, is the number of features of every record. A record of
-	// just so many fields then has no label, and no columns to drop.
+	// Dim, if positive, is the number of features of every record. A record with exactly
+	// as many fields then has neither a label nor columns to drop.
 	Dim int
 }
 
@@ -105,7 +102,7 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 	return d, d.order()
 }
 
-// order finds the columns of the features that have names.
+// order looks up the columns of Features.
 func (c *csvCodec) order() error {
 	if c.o.Features == nil {
 		return nil
@@ -274,7 +271,7 @@ func (r *csvFields) improper(f []byte) error {
 	return failf(stream.StageDecode, stream.ReasonSyntax, r.c.name(r.k-1), "%s has no proper end", quoted(f))
 }
 
-// skip is skipBlank where a blank may be what separates fields.
+// skip is skipBlank, except that a blank may be the separator.
 func (c *csvCodec) skip(b []byte, i int) int {
 	for i < len(b) && blank(b[i]) && b[i] != c.o.Comma {
 		i++
@@ -374,7 +371,7 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 	return nil
 }
 
-// orAlone says how many fields a record of features alone has.
+// orAlone describes a record of features alone, for errors.
 func (c *csvCodec) orAlone() string {
 	if c.o.Dim == 0 || c.to != nil || c.label == noColumn && c.drop == nil {
 		return ""

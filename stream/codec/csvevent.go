@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// csvEvents reads events whose fields are columns: by their names, or by their
-// numbers from 1 on where they have none.
+// csvEvents reads events whose fields are columns. A field has the name of its column, or
+// its number from 1 on if columns have no names.
 type csvEvents struct {
 	csvCodec
 	encoder
@@ -112,14 +112,13 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 	return nil
 }
 
-// Append implements stream.Encoder: what an event was cannot be told from its
-// features.
+// Append implements stream.Encoder. An event cannot be restored from its features.
 func (c *csvEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
 }
 
-// split calls f with each field of a record, its number from 0 on, and how many
-// there are as far as commas tell.
+// split calls f with each field of a record, its number k from 0 on, and the number of
+// fields, which is a guess by the commas if columns have no names.
 func (c *csvCodec) split(value []byte, f func(k, of int, field []byte) error) error {
 	r, err := c.fields(value)
 	if err != nil {
@@ -162,8 +161,8 @@ func (c *csvCodec) labelOf(f []byte, k int) (label, error) {
 	return c.labels.decode(d.float64(f))
 }
 
-// none reports whether a field stands for a value that is not there, in the
-// words of spreadsheets, R and pandas.
+// none reports whether a field means that there is no value, as spreadsheets, R and
+// pandas write it.
 func none(f []byte) bool {
 	switch string(f) {
 	case "", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None":
@@ -172,7 +171,7 @@ func none(f []byte) bool {
 	return false
 }
 
-// textCell makes a cell of a text: a number where a field of that type wants one.
+// textCell sets a cell to a text, or to a number if a field of that type wants one.
 func textCell(c *events.Cell, f []byte, want events.Type) {
 	if none(f) {
 		c.Kind = events.Null
@@ -207,7 +206,7 @@ func (c *csvCodec) csvFields(value []byte) (list []events.NamedCell, err error) 
 	return list, err
 }
 
-// csvLabel is what a discovery calls the column of the label.
+// csvLabel is the name that a discovery gives to the column of the label.
 const csvLabel = "\x00label"
 
 // LooksLikeHeader reports whether the first of the lines of a csv file names its

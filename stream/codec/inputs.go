@@ -29,8 +29,8 @@ type Input struct {
 	Width int
 }
 
-// Inputs describes the records. The fields of events include label, id and weight,
-// with the type ignore.
+// Inputs describes the records. Fields of events include label, id and weight, with type
+// ignore.
 func (s *Signature) Inputs() (Inputs, error) {
 	in := Inputs{Length: s.Length()}
 	known := map[string]bool{"": true}

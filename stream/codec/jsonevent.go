@@ -43,11 +43,10 @@ func (e *encoder) encode(row *events.Row, a *stream.Arena) (stream.Vec, error) {
 	return x, err
 }
 
-// jsonEvents reads events: JSON objects with named fields, of which a schema
-// says what they are. Objects in them are looked into, by names with dots.
+// jsonEvents reads events: JSON objects whose fields a schema lists. Fields of nested
+// objects have names with dots.
 //
-// A field may come once. Fields that the schema does not list are skipped and
-// counted.
+// A field may come once. Fields that the schema does not list are skipped and counted.
 type jsonEvents struct {
 	jsonCodec
 	encoder
@@ -93,14 +92,13 @@ func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example)
 	return nil
 }
 
-// Append implements stream.Encoder: what an event was cannot be told from its
-// features.
+// Append implements stream.Encoder. An event cannot be restored from its features.
 func (c *jsonEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
 }
 
-// unframed returns the JSON behind the five bytes that producers with a schema
-// registry put before it.
+// unframed returns the JSON after the five bytes that producers with a schema registry
+// write before it.
 func unframed(value []byte) []byte {
 	if len(value) > 5 && value[0] == 0 && value[5] == '{' {
 		return value[5:]
@@ -119,8 +117,9 @@ type eventReader struct {
 	k    int       // how many there have been in this one
 }
 
-// A lastKey is one that the event before had, and so is likely to come again: a
-// producer writes the fields of all events in one order.
+// A lastKey is a key of the previous event. It is likely to come again in the same place,
+// because a producer writes the fields of all events in one order; then comparing a prefix
+// is all it takes to read it.
 type lastKey struct {
 	in    *names
 	first bool   // in its object
@@ -128,21 +127,21 @@ type lastKey struct {
 	name  *name  // or nil
 }
 
-// Bounds of what is kept of keys.
+// Bounds on the keys that are kept.
 const (
 	mostKeys    = 256
 	longestKeys = 64
 )
 
-// put gives the reader back.
+// put returns the reader to the pool.
 func (r *eventReader) put() {
 	c := r.c
 	r.p, r.c, r.draft = jsonText{}, nil, draft{}
 	c.readers.Put(r)
 }
 
-// next reads the next key of an object and what is around it, and returns what
-// it stands for, nil if for nothing; more is false at the end of the object.
+// next reads the next key of an object, with the punctuation around it, and returns what
+// it stands for, or nil. more is false at the end of the object.
 func (r *eventReader) next(n *names, first bool) (e *name, more bool, err error) {
 	p := &r.p
 	if r.k < len(r.keys) {
@@ -216,7 +215,7 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
-// renamed says name where an error of a label says y.
+// renamed sets the field of an error about a label to the name of the label.
 func renamed(err error, name string) error {
 	if fe, ok := err.(*stream.FieldError); ok && fe.Field == "y" {
 		fe.Field = name
@@ -231,7 +230,7 @@ func (r *eventReader) cell(e *name, depth int) error {
 		return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[e.at].Name, "the key comes twice")
 	}
 	if e.plain {
-		// What number keeps of it, in a third of the time.
+		// A float32 is all that a feature keeps, and short32 takes a third of the time.
 		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
 			r.p.i += n
 			c.Kind, c.Num = events.Number, float64(v)
@@ -252,7 +251,7 @@ func (r *eventReader) cell(e *name, depth int) error {
 	return err
 }
 
-// readItems reads a list behind its opening bracket, as far as it is of use.
+// readItems reads a list behind its opening bracket, up to MaxArray+1 items.
 func readItems(p *jsonText, items []events.Cell, field string, depth int) ([]events.Cell, error) {
 	from := len(items)
 	for first := true; ; first = false {
@@ -274,8 +273,7 @@ func readItems(p *jsonText, items []events.Cell, field string, depth int) ([]eve
 	}
 }
 
-// readCell reads any value but a list, of which only that it is something else
-// is told.
+// readCell reads a value. For a list or an object it only notes that it is one.
 func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) {
 	if p.i == len(p.b) {
 		return p.fail(field, "want a value")
@@ -314,8 +312,7 @@ func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) 
 	return nil
 }
 
-// jsonAt returns the JSON text in value, which is all read, where the value of a
-// field begins.
+// jsonAt checks the object in value, and returns the text from the value of a field on.
 func jsonAt(value []byte, path string) (jsonText, error) {
 	p := jsonText{b: unframed(value)}
 	at := -1
@@ -335,8 +332,7 @@ func jsonAt(value []byte, path string) (jsonText, error) {
 	return jsonText{b: p.b, i: at}, nil
 }
 
-// jsonField returns the value of a field of the object in value; lists are of no
-// use.
+// jsonField returns the value of a field of the object in value, which may not be a list.
 func jsonField(value []byte, path string) (c events.Cell, err error) {
 	p, err := jsonAt(value, path)
 	if err == nil {
@@ -345,8 +341,7 @@ func jsonField(value []byte, path string) (c events.Cell, err error) {
 	return c, err
 }
 
-// jsonFields returns all fields of the event in value, whatever they are called.
-// Their memory is their own.
+// jsonFields returns all fields of the event in value. They share no memory with it.
 func jsonFields(value []byte) ([]events.NamedCell, error) {
 	p := jsonText{b: unframed(value)}
 	if err := p.open(); err != nil {

@@ -7,19 +7,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// labelDecoder decodes what NewLabels describes.
+// labelDecoder decodes the values of a topic of labels.
 type labelDecoder struct{ json jsonCodec }
 
 // NewLabels returns a decoder for the values of a topic that holds labels whose
 // examples are elsewhere. A value is
 //
-//	{"y":1,"id":"a7"}   an object as of codec json, of which only y, which must
-//	                    be there, and id are used
+//	{"y":1,"id":"a7"}   an object of codec json; only y, which is required, and id
+//	                    are used
 //	+1                  or a label alone, a text with or without double quotes;
 //	                    blanks around it and the end of a line are ignored
 //
-// It sets Y, Labelled and ID, and leaves X empty. Its errors are those of the
-// codecs, and it keeps to what they keep to.
+// It sets Y, Labelled and ID, and leaves X empty. Its errors and guarantees are those of
+// the codecs.
 func NewLabels(o Options) (stream.Decoder, error) {
 	c, err := o.common()
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 // names finds the fields of an object by their keys.
 type names struct{ byKey map[string]*name }
 
-// A name stands for a field, or for an object with fields of its own.
+// A name is a field, or an object with fields, or both.
 type name struct {
 	text string
 	at   int    // the field; see below
 	sub  *names // the fields of the object, or nil
-	// plain says that of a number float32 is all that is kept.
+	// plain says that the feature is the number itself, as a float32.
 	plain bool
 }
 
-// What a name stands for that is no feature's field.
+// Values of name.at that are not indices of fields.
 const (
-	inside  = -1 - iota // only an object with fields
-	ignored             // a field that is known, and not used
+	inside  = -1 - iota // an object with fields only
+	ignored             // listed, but not used
 	labelAt
 	idAt
 	weightAt
@@ -55,12 +55,11 @@ func newNames(s *events.Schema) *names {
 	return root
 }
 
-// mostDots is how many dots of a path may each be part of a key or not: the ways
-// to read it double with each. With more of them the first one is none.
+// mostDots bounds the dots of a path that may be part of a key or separate two keys: each
+// doubles the ways to read it. With more dots all but the first separate none.
 const mostDots = 6
 
-// put adds a path: as one key, and as a key of each object that its dots may
-// stand for.
+// put adds a path: as one key, and as a key of each object that its dots may separate.
 func (n *names) put(path string, at int, plain bool) {
 	if e := n.get(path); e.at == inside {
 		e.at, e.plain = at, plain

@@ -12,11 +12,11 @@ import (
 	"github.com/streamsvm/streamsvm/events"
 )
 
-// usual are the names of labels that are taken for such without being told.
+// usual are the names of fields that are taken for the label by default.
 var usual = []string{"y", "label", "target", "class", "outcome"}
 
-// shape returns the events without their envelope, if any, and where their label
-// is.
+// shape returns the sample of events without their envelope, if any, the specification
+// with root, label and id set, and how often each field came.
 func (d *Discovery) shape() ([][]events.NamedCell, events.Spec, map[string]int) {
 	spec, sample := d.spec, d.events
 	found := map[string]int{}
@@ -56,7 +56,7 @@ func (d *Discovery) shape() ([][]events.NamedCell, events.Spec, map[string]int) 
 	return sample, spec, found
 }
 
-// infer finds out what the fields of the events are.
+// infer returns the schema of the events.
 func (d *Discovery) infer() (*events.Schema, error) {
 	sample, spec, found := d.shape()
 	if (spec.Label == "" || found[spec.Label] == 0) && !d.o.Unlabelled {
@@ -70,8 +70,8 @@ func (d *Discovery) infer() (*events.Schema, error) {
 	return s, err
 }
 
-// root returns where the fields of events are that come in an envelope known by
-// its fields: of Debezium, of Kafka Connect with schemas, of CloudEvents.
+// root returns the path of the event in an envelope of Debezium, Kafka Connect with schemas
+// or CloudEvents, which it knows by their fields; empty if there is none.
 func root(found map[string]int) string {
 	has := func(prefix string) bool {
 		for name := range found {
@@ -95,8 +95,8 @@ func root(found map[string]int) string {
 	return ""
 }
 
-// candidates returns the fields that might hold the label, those with fewest
-// values first, and their values.
+// candidates returns the fields that might be the label, those with fewest values first,
+// and how often each value came.
 func candidates(sample [][]events.NamedCell) (fields []string, values map[string]map[string]int) {
 	values = map[string]map[string]int{}
 	for _, e := range sample {
@@ -126,8 +126,8 @@ func candidates(sample [][]events.NamedCell) (fields []string, values map[string
 	return fields, values
 }
 
-// LabelField returns the only field of the events that has two values, and so may
-// well hold the label; "" if there is none, or several.
+// LabelField returns the field with exactly two values if there is only one such field,
+// which is then likely to be the label; else "".
 func (d *Discovery) LabelField() string {
 	sample, _, _ := d.shape()
 	fields, values := candidates(sample)
@@ -137,7 +137,7 @@ func (d *Discovery) LabelField() string {
 	return fields[0]
 }
 
-// noLabel says which fields might hold the label.
+// noLabel is the error if there is no label. It suggests fields.
 func (d *Discovery) noLabel(name string, sample [][]events.NamedCell) error {
 	fields, values := candidates(sample)
 	var list []string

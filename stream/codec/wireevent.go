@@ -14,15 +14,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// wireEvents reads events whose records say with which schema they have been
-// written: the codecs of package wire, such as avro and protobuf. For each schema there is a plan, made
-// once, of where the fields go; none depends on the order of fields in it, so
-// that records of several schemas give the same features.
+// wireEvents reads events whose records refer to the schema that they were written with: the
+// codecs of package wire, such as avro and protobuf. For each schema it makes a plan of
+// which field goes into which cell. Fields are matched by name, so that records of several
+// schemas give the same features.
 type wireEvents struct {
 	common
-	encoder // without a schema where all fields are wanted, or none is known yet
+	encoder // without a schema if all fields are wanted, or none is known yet
 	format  wire.Format
-	all     bool           // fields are wanted, whatever they are called
+	all     bool           // all fields are wanted
 	schemas Schemas        // may be nil
 	bare    *WrittenSchema // of all records, or nil
 	readers sync.Pool
@@ -37,11 +37,11 @@ type planKey struct {
 	path string
 }
 
-// A knownPlan is one that has been made, or why it cannot be.
+// A knownPlan is a plan, or the error for a schema that has none.
 type knownPlan struct {
 	key    planKey
 	plan   wire.Plan
-	leaves []string // where all fields are wanted: their names
+	leaves []string // the names of all fields, if all are wanted
 	err    error
 }
 
@@ -63,7 +63,7 @@ func newWireEvents(format wire.Format, c common, o Options) (*wireEvents, error)
 	return w, nil
 }
 
-// wantAll makes the codec one that reads all fields, by fields.
+// wantAll makes fields return all fields.
 func (c *wireEvents) wantAll() {
 	c.all = true
 	clear(c.plans)
@@ -75,8 +75,7 @@ func (c *wireEvents) wantAll() {
 // Name implements Codec.
 func (c *wireEvents) Name() string { return c.format.Name }
 
-// Append implements stream.Encoder: what an event was cannot be told from its
-// features.
+// Append implements stream.Encoder. An event cannot be restored from its features.
 func (c *wireEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
 }
@@ -203,7 +202,7 @@ func (c *wireEvents) find(ctx context.Context, f *frame) (*knownPlan, error) {
 	return c.make(key, s), nil
 }
 
-// mostPlans bounds what records can have made by paths that they make up.
+// mostPlans bounds the memory for plans, because records can make up any path.
 const mostPlans = 10_000
 
 // make makes the plan for a schema.
@@ -235,7 +234,7 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 	return p
 }
 
-// fields returns all fields of a record. Their memory is their own.
+// fields returns all fields of a record. They share no memory with it.
 func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.NamedCell, error) {
 	r := c.readers.Get().(*wire.Reader)
 	defer c.readers.Put(r)
@@ -247,7 +246,7 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.N
 	for i, name := range p.leaves {
 		cell := r.Row.Cells[i]
 		if cell.Kind == events.Absent || cell.Num-cell.Num != 0 {
-			continue // what is not finite says nothing about the field
+			continue // a value that is not finite says nothing about the field
 		}
 		n := events.NamedCell{Name: name, Cell: cell}
 		n.Cell.Text = bytes.Clone(cell.Text)
@@ -263,11 +262,10 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.N
 	return list, nil
 }
 
-// A level is what is wanted of one object: the fields of a schema by their
-// names, or all.
+// A level says which fields of one object are wanted: those of a schema, by name, or all.
 type level struct {
-	names   *names // nil where all fields are wanted
-	special int    // the cell of the label, before those of the id and the weight
+	names   *names // nil if all fields are wanted
+	special int    // the cell of the label; the id and the weight have the next ones
 	prefix  string
 	depth   int
 	leaves  *[]string // the names of all fields, in the order of their cells
@@ -371,7 +369,7 @@ func (l *labels) cell(c *events.Cell, field string) (y label, labelled bool, err
 	return y, err == nil, renamed(err, field)
 }
 
-// want says what a label has to be.
+// want describes valid labels.
 func (l *labels) want() string {
 	if l.regress {
 		return "a number"
