@@ -157,7 +157,8 @@ func (p *avroPlan) Read(r *wire.Reader, data []byte) error {
 	if len(rest) > 0 {
 		return wire.Fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(rest))
 	}
-	return readRecord(r, p.fields, v.(map[string]any))
+	record, _ := v.(map[string]any) // the schema is one of records
+	return readRecord(r, p.fields, record)
 }
 
 func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error {
