@@ -8,29 +8,33 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// classes is the learner for more than two classes: a head for each, against the
-// rest. The heads have the sample in common, its packed points, and the kernel
-// values that are needed over the whole of it; each has its own coefficients,
-// duality gap and model in use. Whether the sample grows is decided by the class
-// predicted; it waits for the last of the heads.
+// classes is the learner for more than two classes: a classifier for each, against the
+// rest. They share the sample, its packed points, and the kernel values over the whole of
+// it; each has its own coefficients, duality gap and published model. The predicted class
+// decides whether the sample grows. It waits for the slowest classifier.
+//
+// Package ovr could do the same with independent classifiers, and does for presets without the guard.
+// But then each has a sample of its own, and computes every kernel row again: K times the
+// work and memory for K classes. That is why the steps below, which act on one sample for
+// all classifiers, are those of Learner again.
 type classes struct {
 	*samplers.Growing
-	opt   options
-	env   algos.Env
-	heads []*Learner
-	basis *kernel.Basis // nil before S_0 is there
-	rows  *rows.Cache   // over basis
-	pace  pace
+	opt         options
+	env         algos.Env
+	classifiers []*Learner
+	basis       *kernel.Basis // nil before S_0 is there
+	rows        *rows.Cache   // over basis
+	pace        pace
 }
 
 var _ algos.ClassAdder = (*classes)(nil)
@@ -38,8 +42,8 @@ var _ algos.ClassAdder = (*classes)(nil)
 func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	k := env.Classes
 	env.Classes = 0
-	if !o.guarded() { // nothing is in common where each head decides on its sample
-		return rest.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
+	if !o.guarded() { // each classifier decides about its own sample
+		return ovr.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
 	}
 	l := &classes{opt: o, env: env, pace: newPace()}
 	for range k {
@@ -50,44 +54,45 @@ func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// append makes a head.
+// append adds a classifier.
 func (l *classes) append() {
 	env := l.env
 	env.Log = slog.New(slog.DiscardHandler)
 	o := l.opt
-	o.CacheMB = max(1, o.CacheMB/(len(l.heads)+1))
-	l.heads = append(l.heads, headOf(env, o))
+	o.CacheMB = max(1, o.CacheMB/(len(l.classifiers)+1))
+	l.classifiers = append(l.classifiers, newClassifier(env, o))
 }
 
-// lead returns the head that stands for all where the sample is concerned.
+// lead returns the first classifier, with the sample and the log of all: decisions about the
+// sample go through it.
 func (l *classes) lead() *Learner {
-	h := l.heads[0]
+	h := l.classifiers[0]
 	h.Growing, h.log = l.Growing, l.env.Log
 	return h
 }
 
-// AddClass implements algos.ClassAdder. All examples of the sample are negative
-// ones to the new head.
+// AddClass implements algos.ClassAdder. To the new classifier all examples of the sample
+// are negative.
 func (l *classes) AddClass(context.Context) error {
 	l.append()
 	if l.basis != nil {
-		l.heads[len(l.heads)-1].p = l.heads[0].p.Another()
+		l.classifiers[len(l.classifiers)-1].p = l.classifiers[0].p.Another()
 	}
 	return nil
 }
 
 // Add takes an example in.
 func (l *classes) Add(x *stream.Example) (algos.Fate, error) {
-	if x.Labelled && int(x.Y) >= len(l.heads) {
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.heads)-1)}
+	if err := ovr.Check(x, len(l.classifiers)); err != nil {
+		return algos.SampledOut, err
 	}
 	return l.Growing.Add(x)
 }
 
-// problems lists those of the heads.
+// problems returns the optimisation problems of the classifiers.
 func (l *classes) problems() []*hinge.Problem {
-	ps := make([]*hinge.Problem, len(l.heads))
-	for k, h := range l.heads {
+	ps := make([]*hinge.Problem, len(l.classifiers))
+	for k, h := range l.classifiers {
 		ps[k] = h.p
 	}
 	return ps
@@ -98,18 +103,18 @@ func (l *classes) len() int {
 	if l.basis == nil {
 		return 0
 	}
-	return l.heads[0].p.Len()
+	return l.classifiers[0].p.Len()
 }
 
-// each calls f for the heads, some at a time.
+// each calls f for the classifiers, in parallel.
 func (l *classes) each(f func(k int, h *Learner)) {
-	_ = rest.Each(len(l.heads), func(k int) error {
-		f(k, l.heads[k])
+	_ = ovr.Each(len(l.classifiers), func(k int) error {
+		f(k, l.classifiers[k])
 		return nil
 	})
 }
 
-// Step is that of Learner, with all heads.
+// Step is Step of Learner for all classifiers.
 func (l *classes) Step(context.Context) (algos.Report, error) {
 	l.retain()
 	d := l.Take()
@@ -122,7 +127,7 @@ func (l *classes) Step(context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Finish is that of Learner, with all heads.
+// Finish is Finish of Learner for all classifiers.
 func (l *classes) Finish(context.Context) (algos.Report, error) {
 	if l.opt.Final == 0 {
 		return l.Report(), nil
@@ -147,10 +152,10 @@ func (l *classes) Finish(context.Context) (algos.Report, error) {
 
 func (l *classes) retain() { l.each(func(_ int, h *Learner) { h.retain() }) }
 
-func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.heads[0].p.Lambda)) }
+func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.classifiers[0].p.Lambda)) }
 
 func (l *classes) mark() {
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		h.p.Mark()
 	}
 }
@@ -167,18 +172,18 @@ func (l *classes) grow(draws []*stream.Example) {
 	l.scale()
 }
 
-// share gives the heads a point set.
+// share gives the classifiers one point set.
 func (l *classes) share(b *kernel.Basis) {
 	l.basis = b
 	l.rows = rows.New(b, 0)
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		h.p = hinge.New(b, 0)
 	}
 }
 
 // extend packs draws behind the sample.
 func (l *classes) extend(draws []*stream.Example) {
-	w := make([][]float64, len(l.heads))
+	w := make([][]float64, len(l.classifiers))
 	for _, x := range draws {
 		l.basis.Append(x.X)
 	}
@@ -188,7 +193,7 @@ func (l *classes) extend(draws []*stream.Example) {
 	hinge.ExtendAll(l.problems(), w, weight.Of(draws), l.rows)
 }
 
-// signs returns the labels as head k sees them.
+// signs returns the labels for classifier k.
 func signs(draws []*stream.Example, k int) []float64 {
 	w := make([]float64, len(draws))
 	for i, x := range draws {
@@ -199,9 +204,9 @@ func signs(draws []*stream.Example, k int) []float64 {
 	return w
 }
 
-// scale makes lambda that of the present sample.
+// scale sets lambda by the size of the sample.
 func (l *classes) scale() {
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		h.p.Lambda = h.lambda()
 	}
 }
@@ -214,9 +219,9 @@ func (l *classes) test(draws []*stream.Example) {
 	m := l.len()
 	l.extend(draws)
 	var n, wrong, mended, broken, varied float64
-	before, after := make([]float64, len(l.heads)), make([]float64, len(l.heads))
+	before, after := make([]float64, len(l.classifiers)), make([]float64, len(l.classifiers))
 	for i, x := range draws {
-		for k, h := range l.heads {
+		for k, h := range l.classifiers {
 			before[k], after[k] = h.p.S0[m+i], h.p.S[m+i]
 		}
 		was, is := algos.Largest(before) == int(x.Y), algos.Largest(after) == int(x.Y)
@@ -239,7 +244,7 @@ func (l *classes) test(draws []*stream.Example) {
 	}
 }
 
-// admit lets those of the draws just tested on stay that join the sample.
+// admit keeps those of the test examples that join the sample.
 func (l *classes) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -250,20 +255,20 @@ func (l *classes) admit(draws []*stream.Example) {
 	hinge.TruncateAll(l.problems(), m+n, l.rows)
 	if len(gone) > 0 {
 		l.evict(m, gone)
-		for _, h := range l.heads {
+		for _, h := range l.classifiers {
 			h.came = n
 		}
 	}
 	l.scale()
 }
 
-// evict is that of Learner: a point matters if it does to one of the heads.
+// evict is evict of Learner: a point matters if it does to one of the classifiers.
 func (l *classes) evict(m int, out []int) {
 	wrong, support := 0, 0
 	matters := make([]bool, m)
 	for i := range matters {
 		bad, sv := false, false
-		for _, h := range l.heads {
+		for _, h := range l.classifiers {
 			if h.p.Alpha[i] != 0 {
 				sv = true
 				bad = bad || h.p.W[i]*h.p.S[i] <= 0
@@ -290,7 +295,7 @@ func (l *classes) evict(m int, out []int) {
 		}
 		slices.Sort(out)
 	}
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		clear(h.p.D)
 		h.pass(m, out)
 	}
@@ -313,13 +318,13 @@ func (l *classes) remove(out []int) {
 		keep = append(keep, i)
 	}
 	hinge.KeepAll(l.problems(), keep, l.rows)
-	l.basis = l.heads[0].p.Basis
+	l.basis = l.classifiers[0].p.Basis
 }
 
-// shrink is that of Learner, where one of the heads is over the budget.
+// shrink is shrink of Learner, if one of the classifiers is over the budget.
 func (l *classes) shrink() bool {
 	support, m := 0, l.len()
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		support = max(support, h.support())
 	}
 	if l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
@@ -330,7 +335,7 @@ func (l *classes) shrink() bool {
 	for i := range out {
 		out[i] = i
 	}
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		clear(h.p.D)
 	}
 	l.remove(out)
@@ -354,10 +359,10 @@ func (l *classes) optimise(final bool) {
 	}
 }
 
-// ascend is that of Learner: each head by itself on the points near its margin,
-// then together over the others.
+// ascend is ascend of Learner: each classifier by itself on the points near its margin,
+// then all together on the other points, so that a kernel row is computed once for all.
 func (l *classes) ascend(n int, final bool) {
-	at := make([]*ascent, len(l.heads))
+	at := make([]*ascent, len(l.classifiers))
 	l.each(func(k int, h *Learner) { at[k] = h.begins(n, final) })
 	for {
 		l.each(func(k int, h *Learner) {
@@ -367,7 +372,7 @@ func (l *classes) ascend(n int, final bool) {
 		})
 		var ps []*hinge.Problem
 		var rests [][]int32
-		for k, h := range l.heads {
+		for k, h := range l.classifiers {
 			if at[k] != nil {
 				ps, rests = append(ps, h.p), append(rests, h.rest)
 			}
@@ -384,10 +389,10 @@ func (l *classes) ascend(n int, final bool) {
 	}
 }
 
-// serve puts the models of heads into use, as Learner does each. The sample waits
-// for the heads whose gap is too large.
+// serve publishes the models of the classifiers, as Learner does. The sample waits for
+// those whose gap is too large.
 func (l *classes) serve(test []*stream.Example) {
-	waits := make([]bool, len(l.heads))
+	waits := make([]bool, len(l.classifiers))
 	l.each(func(k int, h *Learner) {
 		own, w := make([]*stream.Example, len(test)), signs(test, k)
 		for i, x := range test {
@@ -400,17 +405,17 @@ func (l *classes) serve(test []*stream.Example) {
 	l.Wait(slices.Contains(waits, true))
 }
 
-// Model returns the expansions in use.
+// Model returns the published expansions.
 func (l *classes) Model() algos.Model {
-	parts, blank := make([]algos.Model, len(l.heads)), make([]bool, len(l.heads))
-	for k, h := range l.heads {
+	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
+	for k, h := range l.classifiers {
 		parts[k], blank[k] = h.Model(), !h.proof.given
 	}
-	return rest.NewModel(parts, blank)
+	return ovr.NewModel(parts, blank)
 }
 
-// Report describes the present state: objective and gap are sums over the heads,
-// gauges that are no totals means.
+// Report describes the present state: objective and gap are sums over the classifiers,
+// gauges are means, except totals.
 func (l *classes) Report() algos.Report {
 	r := algos.NewReport()
 	r.KernelEvals = 0
@@ -418,7 +423,7 @@ func (l *classes) Report() algos.Report {
 		return r
 	}
 	r.Objective, r.Certificate, r.GradNorm, r.StepSize = 0, 0, math.NaN(), math.NaN()
-	for k, h := range l.heads {
+	for k, h := range l.classifiers {
 		r.Step += h.k
 		r.Objective += h.p.Objective()
 		if h.proof.given {
@@ -436,7 +441,7 @@ func (l *classes) Report() algos.Report {
 			r.Gauges[i].Value += g.Value
 		}
 	}
-	r.Gauges = rest.Mean(r.Gauges, len(l.heads))
+	r.Gauges = ovr.Mean(r.Gauges, len(l.classifiers))
 	lead := l.lead()
 	lead.pace = l.pace
 	r.Gauges = append(r.Gauges, lead.paceGauges()...)
@@ -447,27 +452,27 @@ func (l *classes) Report() algos.Report {
 // AppendBinary appends the complete state.
 func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, whatever the number of classes.
+// UnmarshalBinary restores what AppendBinary wrote, with any number of classes.
 func (l *classes) UnmarshalBinary(data []byte) error {
-	l.basis, l.heads = nil, nil
+	l.basis, l.classifiers = nil, nil
 	return state.Decode(data, l.fields)
 }
 
-// maxHeads bounds the heads of a state that is read.
-const maxHeads = 1 << 12
+// maxClasses bounds the classes of a state that is read.
+const maxClasses = 1 << 12
 
 func (l *classes) fields(f *state.Fields) {
 	f.Group("buffer", l.Growing.Fields)
 	f.Group("pace", l.pace.fields)
-	n := len(l.heads)
+	n := len(l.classifiers)
 	f.Int("classes", &n)
-	if f.Err() == nil && (n < 3 || n > maxHeads) {
+	if f.Err() == nil && (n < 3 || n > maxClasses) {
 		f.Fail("classes", fmt.Errorf("%d", n))
 	}
 	if f.Err() != nil {
 		return
 	}
-	for len(l.heads) < n {
+	for len(l.classifiers) < n {
 		l.append()
 	}
 	begun := l.basis != nil
@@ -486,7 +491,7 @@ func (l *classes) fields(f *state.Fields) {
 	}
 	f.List("heads", n, 10, func(int) {}, func(f *state.Fields, k int) {
 		if k < n {
-			l.heads[k].headFields(f, begun)
+			l.classifiers[k].ownFields(f, begun)
 		}
 	})
 	if begun && f.Decoding() && f.Err() == nil && l.Len() != l.len() {
@@ -494,8 +499,8 @@ func (l *classes) fields(f *state.Fields) {
 	}
 }
 
-// headFields describes a head but for what it has in common with others.
-func (l *Learner) headFields(f *state.Fields, begun bool) {
+// ownFields describes what a classifier does not share with the others.
+func (l *Learner) ownFields(f *state.Fields, begun bool) {
 	f.Uint64("k", &l.k)
 	f.Bool("fresh", &l.fresh)
 	f.Float64("norm", &l.norm)

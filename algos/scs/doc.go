@@ -59,13 +59,13 @@
 //
 // # Several classes
 //
-// With more than two classes there is a head for each, against the rest. The heads
-// share the sample, its packed points and the kernel values over the whole of it;
-// each has coefficients, a duality gap and a model in use of its own, with the bits
-// of a learner of two classes on the same sample. Report.Certificate is the sum of
-// the gaps. The sample waits for the slowest head, and grows while the class
-// predicted gains by it. A class that is added has the whole sample as negative
-// examples. Presets without the guard have a learner for each class instead.
+// With more than two classes there is a classifier for each, against the rest. They
+// share the sample, its packed points and the kernel values over the whole of it.
+// Each has its own coefficients, duality gap and published model, with the bits of a
+// learner of two classes on the same sample. Report.Certificate is the sum of the gaps.
+// The sample waits for the slowest classifier, and grows while the predicted class gets
+// better. A class that is added has the whole sample as negative examples. Presets
+// without the guard have an independent learner for each class instead (package ovr).
 //
 // # Presets
 //

@@ -6,10 +6,10 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -25,7 +25,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Classes: true,
 	Presets: presets,
 	Gone:    gone,
-}, check, newLearner, func(data []byte) (algos.Model, error) { return rest.DecodeModel(data, expansion.Decode) })
+}, check, newLearner, func(data []byte) (algos.Model, error) { return ovr.DecodeModel(data, expansion.Decode) })
 
 // Learner runs SCS; see the package documentation. Not safe for concurrent
 // use.
@@ -73,14 +73,14 @@ func newLearner(env algos.Env, o options) (algos.Learner, error) {
 }
 
 func newBinary(env algos.Env, o options) (*Learner, error) {
-	g, l := o.growing(), headOf(env, o)
+	g, l := o.growing(), newClassifier(env, o)
 	var err error
 	l.Growing, err = samplers.NewGrowing(samplers.Options{Seed: env.Seed}, g)
 	return l, err
 }
 
-// headOf returns a learner without a sampler.
-func headOf(env algos.Env, o options) *Learner {
+// newClassifier returns a learner without a sampler, as classes has them.
+func newClassifier(env algos.Env, o options) *Learner {
 	return &Learner{opt: o, log: env.Log, pace: newPace(), delta: o.Delta0, fresh: true, norm: math.NaN(), step: math.NaN()}
 }
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/normal"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/rff"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -129,7 +129,7 @@ func (l *leastSquares) draw(gamma float64) (err error) {
 // Fix has the learner, which has no examples yet, use the features of a model that
 // one with the same options has made.
 func (l *leastSquares) Fix(m algos.Model) error {
-	if parts, _, several := rest.Parts(m); several {
+	if parts, _, several := ovr.Parts(m); several {
 		m = parts[0]
 	}
 	if l.opt.linear() {
@@ -347,7 +347,7 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 			c = x[k*size : (k+1)*size]
 			offset = float64(beta * c[0])
 		case len(x) > 0:
-			offset = rest.Blank
+			offset = ovr.Blank
 		}
 		if l.opt.linear() {
 			w := c[1:]
@@ -366,7 +366,7 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 	case l.opt.linear() && len(flat) == 1:
 		return flat[0]
 	case l.opt.linear():
-		return rest.NewModel(flat, make([]bool, len(flat)))
+		return ovr.NewModel(flat, make([]bool, len(flat)))
 	case len(parts) == 1:
 		return parts[0]
 	}
@@ -453,12 +453,12 @@ func newHeads(parts []*featureModel) *heads {
 	for k, p := range parts {
 		list[k] = p
 	}
-	return &heads{rest.NewModel(list, make([]bool, len(parts))), parts}
+	return &heads{ovr.NewModel(list, make([]bool, len(parts))), parts}
 }
 
-// Parts is for rest.Parts.
+// Parts is for ovr.Parts.
 func (m *heads) Parts() (parts []algos.Model, blank []bool) {
-	parts, blank, _ = rest.Parts(m.Scorer)
+	parts, blank, _ = ovr.Parts(m.Scorer)
 	return parts, blank
 }
 
@@ -497,7 +497,7 @@ func (m *heads) Decision(x stream.Vec) float64 {
 func (m *heads) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
 
 func decodeLS(data []byte) (algos.Model, error) {
-	m, err := rest.DecodeModel(data, func(data []byte) (algos.Model, error) {
+	m, err := ovr.DecodeModel(data, func(data []byte) (algos.Model, error) {
 		if model.IsLinear(data) {
 			return model.DecodeLinear(data)
 		}
@@ -506,7 +506,7 @@ func decodeLS(data []byte) (algos.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, blank, several := rest.Parts(m)
+	list, blank, several := ovr.Parts(m)
 	if !several {
 		return m, nil
 	}

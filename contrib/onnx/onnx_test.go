@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
 	_ "github.com/streamsvm/streamsvm/contrib/baselines"
@@ -23,7 +24,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -272,7 +272,7 @@ func learned(t *testing.T, spec algos.Spec, env algos.Env, options map[string]st
 	}
 	name := spec.Name
 	if env.Classes > 2 {
-		spec = rest.Spec(spec)
+		spec = ovr.Spec(spec)
 	}
 	l, err := spec.New(env, options)
 	if err != nil {

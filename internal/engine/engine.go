@@ -14,11 +14,11 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/promote"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
@@ -173,7 +173,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if cfg.MaxClasses == 0 {
 		cfg.MaxClasses = DefaultMaxClasses
 	}
-	cfg.Spec = rest.Spec(cfg.Spec)
+	cfg.Spec = ovr.Spec(cfg.Spec)
 	if cfg.Scale == "" {
 		cfg.Scale = "auto"
 	}

@@ -1,18 +1,16 @@
-// Package rest makes a learner of K classes out of one that tells two apart: one
-// head a class, each against the rest. The predicted class is that of the head
-// with the largest decision. Well-tuned heads are as accurate as anything (Rifkin
-// and Klautau, "In Defense of One-Vs-All Classification", JMLR 5, 2004), a class
-// that appears later is one more head, and every learner can have it: hence it is
-// a wrapper in a room of its own, and learners that can do better do so themselves
-// (algos.SpecInfo.Classes).
+// Package ovr makes a learner of K classes out of one for two: a binary classifier for
+// each class, one against the rest. The prediction is the class whose classifier has the
+// largest decision. With well-tuned classifiers this is as accurate as any other method
+// (Rifkin and Klautau, "In Defense of One-Vs-All Classification", JMLR 5, 2004), works for
+// every learner, and a class that appears later is one classifier more. Learners that can
+// do better bring classes of their own (algos.SpecInfo.Classes).
 //
-// Heads know nothing of each other. So they work in parallel, on copies of the
-// examples that share the features, and the result does not depend on how many
-// do at a time.
+// The classifiers are independent. They learn in parallel, from copies of the examples
+// that share the features, and the result does not depend on how many do so at a time.
 //
-// A head that is added learns from the last examples first, all of which are
-// negative ones to it. Until it has taken a step its score is −1.
-package rest
+// A classifier that is added later first learns from the latest examples, all of them
+// negative ones. Its score is Blank until its first step.
+package ovr
 
 import (
 	"context"
@@ -30,9 +28,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Spec returns spec with a New and a DecodeModel for any number of classes. They
-// are those of spec for two classes, for a regression, and for a learner that does
-// classes itself.
+// Spec returns spec with a New and a DecodeModel for any number of classes. For two
+// classes, for a regression, and for a learner with classes of its own they behave as
+// those of spec.
 func Spec(spec algos.Spec) algos.Spec {
 	if spec.Classes || !slices.Contains(spec.Tasks, algos.Classify) {
 		return spec
@@ -53,32 +51,32 @@ func Spec(spec algos.Spec) algos.Spec {
 	return spec
 }
 
-// remembered is the number of labelled examples that are kept for heads to come:
-// enough for most learners' first steps.
+// remembered is the number of labelled examples that are kept for classes to come:
+// enough for the first steps of most learners.
 const remembered = 1024
 
-// Blank is the score of a head that has taken no step.
+// Blank is the score of a classifier that has not taken a step.
 const Blank = -1
 
-// learner is a head for each class.
+// learner has a classifier for each class.
 type learner struct {
-	make   func() (algos.Learner, error) // a head
-	heads  []head
-	recent []*stream.Example // the last labelled ones, with numbers of classes
+	make        func() (algos.Learner, error) // of a classifier
+	classifiers []classifier
+	recent      []*stream.Example // the latest labelled examples, with the number of their class
 }
 
-// head tells one class from the rest.
-type head struct {
+// classifier tells one class from the rest.
+type classifier struct {
 	algos.Learner
-	begun bool // it has been asked to take a step
+	begun bool // it was asked to take a step
 }
 
 // step takes the steps that are due.
-func (h *head) step(ctx context.Context) error {
+func (h *classifier) step(ctx context.Context) error {
 	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
-// New returns a learner of k classes whose heads make makes.
+// New returns a learner of k classes, three or more, with classifiers that make returns.
 func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 	l := &learner{make: make}
 	for range k {
@@ -86,20 +84,20 @@ func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 			return nil, err
 		}
 	}
-	if _, ok := l.heads[0].Learner.(algos.Sequential); !ok {
+	if _, ok := l.classifiers[0].Learner.(algos.Sequential); !ok {
 		return l, nil
 	}
-	if _, ok := l.heads[0].Learner.(algos.Foreteller); ok {
+	if _, ok := l.classifiers[0].Learner.(algos.Foreteller); ok {
 		return &foreteller{sequential{l}}, nil
 	}
 	return &sequential{l}, nil
 }
 
-// append makes a head.
+// append adds a classifier.
 func (l *learner) append() error {
 	h, err := l.make()
 	if err == nil {
-		l.heads = append(l.heads, head{Learner: h})
+		l.classifiers = append(l.classifiers, classifier{Learner: h})
 	}
 	return err
 }
@@ -109,20 +107,20 @@ func (l *learner) AddClass(ctx context.Context) error {
 	if err := l.append(); err != nil {
 		return err
 	}
-	k := len(l.heads) - 1
+	k := len(l.classifiers) - 1
 	for _, x := range l.last() {
-		if _, err := l.heads[k].Add(against(x, k)); err != nil {
+		if _, err := l.classifiers[k].Add(against(x, k)); err != nil {
 			return err
 		}
-		// It is not interrupted: there would be no state to go back to.
-		if err := l.heads[k].step(context.WithoutCancel(ctx)); err != nil {
+		// Not interrupted: there would be no state to go back to.
+		if err := l.classifiers[k].step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// against returns x as head k sees it.
+// against returns x with the label that it has for classifier k.
 func against(x *stream.Example, k int) *stream.Example {
 	c := *x
 	relabel(&c, k)
@@ -139,17 +137,17 @@ func relabel(x *stream.Example, k int) {
 	}
 }
 
-// Add hands an example to every head.
+// Add adds an example to every classifier.
 func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	if err := l.check(x); err != nil {
 		return algos.SampledOut, err
 	}
-	copies := make([]stream.Example, len(l.heads))
+	copies := make([]stream.Example, len(l.classifiers))
 	fate := algos.SampledOut
-	for k, h := range l.heads {
+	for k, h := range l.classifiers {
 		copies[k] = *x
 		relabel(&copies[k], k)
-		// The heads have the same options: what one refuses the first one does.
+		// They have the same options: if one refuses x then the first one does.
 		f, err := h.Add(&copies[k])
 		if err != nil {
 			return f, err
@@ -162,16 +160,19 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	return fate, nil
 }
 
-// check refuses a label that is no class.
-func (l *learner) check(x *stream.Example) error {
-	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= len(l.heads)) {
-		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.heads)-1)}
+func (l *learner) check(x *stream.Example) error { return Check(x, len(l.classifiers)) }
+
+// Check returns a *stream.FieldError if x has a label that is not the number of one of n
+// classes.
+func Check(x *stream.Example, n int) error {
+	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= n) {
+		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, n-1)}
 	}
 	return nil
 }
 
-// last returns the examples that heads to come learn from, which are those that a
-// state has: there are more in memory now and then.
+// last returns the examples that a new classifier learns from, and that a state holds.
+// There may be more in memory.
 func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-remembered):] }
 
 func (l *learner) remember(x *stream.Example) {
@@ -186,30 +187,29 @@ func (l *learner) remember(x *stream.Example) {
 	l.recent = append(l.recent, x)
 }
 
-// Need is that of the head that is due first.
+// Need is that of the classifier that is due first.
 func (l *learner) Need() algos.Need {
 	fresh := math.MaxInt32
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		fresh = min(fresh, h.Need().Fresh)
 	}
 	return algos.Need{Fresh: fresh, Steps: 1}
 }
 
-// Step lets each head take the steps that are due for it. If ctx ends, some have,
-// and the others will when Step is called again.
+// Step lets each classifier take the steps that are due for it.
 func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	// A head that has begun ends, so that the state is one or the other.
+	// A step that has begun ends, so that no state is between two steps.
 	ctx = context.WithoutCancel(ctx)
-	err := l.each(func(_ int, h *head) error { return h.step(ctx) })
+	err := l.each(func(_ int, h *classifier) error { return h.step(ctx) })
 	return l.Report(), err
 }
 
-// Finish finishes every head.
+// Finish finishes every classifier.
 func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
-	err := l.each(func(_ int, h *head) error {
+	err := l.each(func(_ int, h *classifier) error {
 		h.begun = true
 		_, err := h.Finish(ctx)
 		return err
@@ -217,14 +217,14 @@ func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), err
 }
 
-// Report sums the heads up: steps, objectives, certificates, kernel values and
-// gauges that are totals are sums, sample is that of the largest head, and other
-// gauges are means.
+// Report combines the reports of the classifiers: steps, objectives, certificates, kernel
+// values and gauges whose name ends in _total are sums, other gauges are means, and
+// Sample is the largest one.
 func (l *learner) Report() algos.Report {
-	all := l.heads[0].Report()
+	all := l.classifiers[0].Report()
 	square := float64(all.GradNorm * all.GradNorm)
 	all.Gauges = slices.Clone(all.Gauges)
-	for _, h := range l.heads[1:] {
+	for _, h := range l.classifiers[1:] {
 		r := h.Report()
 		all.Step += r.Step
 		all.Objective += r.Objective
@@ -238,11 +238,11 @@ func (l *learner) Report() algos.Report {
 	}
 	all.GradNorm = math.Sqrt(square)
 	all.StepSize = math.NaN()
-	all.Gauges = Mean(all.Gauges, len(l.heads))
+	all.Gauges = Mean(all.Gauges, len(l.classifiers))
 	return all
 }
 
-// Mean divides those of sums, of gauges of n heads, that are no totals by n.
+// Mean divides sums of gauges by n, except totals.
 func Mean(sums []stream.Measure, n int) []stream.Measure {
 	for i := range sums {
 		if g := &sums[i]; !strings.HasSuffix(g.Name, "_total") {
@@ -252,8 +252,8 @@ func Mean(sums []stream.Measure, n int) []stream.Measure {
 	return sums
 }
 
-// addGauges adds the values of more to those of sum. A head without a step may
-// have none.
+// addGauges adds the values of more to those of sum. A classifier without a step may have
+// none.
 func addGauges(sum, more []stream.Measure) []stream.Measure {
 	if len(sum) == 0 {
 		return slices.Clone(more)
@@ -268,15 +268,15 @@ func addGauges(sum, more []stream.Measure) []stream.Measure {
 
 // Limits implements algos.Limited.
 func (l *learner) Limits() algos.Limits {
-	if limited, ok := l.heads[0].Learner.(algos.Limited); ok {
+	if limited, ok := l.classifiers[0].Learner.(algos.Limited); ok {
 		return limited.Limits()
 	}
 	return algos.Limits{}
 }
 
-// ChangePoints implements algos.DriftReporter: those of all heads, in order of time.
+// ChangePoints implements algos.DriftReporter: those of all classifiers, in order of time.
 func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		if c, ok := h.Learner.(algos.DriftReporter); ok {
 			n, cuts := c.ChangePoints()
 			total, latest = total+n, append(latest, cuts...)
@@ -289,35 +289,34 @@ func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 // AppendBinary appends the complete state.
 func (l *learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, whatever the number of
-// classes.
+// UnmarshalBinary restores what AppendBinary wrote, with any number of classes.
 func (l *learner) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
 
 var errFew = errors.New("fewer than three")
 
 func (l *learner) fields(f *state.Fields) {
-	n := len(l.heads)
+	n := len(l.classifiers)
 	f.List("heads", n, 2, func(k int) { n = k }, func(f *state.Fields, k int) {
 		var data []byte
 		if !f.Decoding() {
 			var err error
-			data, err = l.heads[k].AppendBinary(nil)
+			data, err = l.classifiers[k].AppendBinary(nil)
 			f.Fail("head", err)
 		}
-		begun := f.Decoding() || l.heads[k].begun
+		begun := f.Decoding() || l.classifiers[k].begun
 		f.Bool("begun", &begun)
 		f.Bytes("head", &data)
 		if !f.Decoding() || f.Err() != nil {
 			return
 		}
-		if k == len(l.heads) {
+		if k == len(l.classifiers) {
 			if err := l.append(); err != nil {
 				f.Fail("head", err)
 				return
 			}
 		}
-		l.heads[k].begun = begun
-		f.Fail("head", l.heads[k].UnmarshalBinary(data))
+		l.classifiers[k].begun = begun
+		f.Fail("head", l.classifiers[k].UnmarshalBinary(data))
 	})
 	recent := l.last()
 	columns.Examples(f, "recent", &recent)
@@ -328,19 +327,18 @@ func (l *learner) fields(f *state.Fields) {
 		f.Fail("heads", errFew)
 		return
 	}
-	l.heads, l.recent = l.heads[:n], recent
+	l.classifiers, l.recent = l.classifiers[:n], recent
 	for _, x := range recent {
 		f.Fail("recent", l.check(x))
 	}
 }
 
-// each calls f for every head.
-func (l *learner) each(f func(k int, h *head) error) error {
-	return Each(len(l.heads), func(k int) error { return f(k, &l.heads[k]) })
+// each calls f for every classifier.
+func (l *learner) each(f func(k int, h *classifier) error) error {
+	return Each(len(l.classifiers), func(k int) error { return f(k, &l.classifiers[k]) })
 }
 
-// Each calls f for 0 to n−1, some at a time, and returns the first error in their
-// order.
+// Each calls f for 0 to n−1, in parallel, and returns the error of the smallest number.
 func Each(n int, f func(k int) error) error {
 	errs := make([]error, n)
 	par.Each(n, func(k int) { errs[k] = f(k) })

@@ -1,4 +1,4 @@
-package rest
+package ovr
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// sequential is a learner whose heads are algos.Sequential.
+// sequential is a learner whose classifiers are algos.Sequential.
 type sequential struct{ *learner }
 
-// Follow implements algos.Sequential: dst has a score of each class an example.
+// Follow implements algos.Sequential: dst has a score for each class of each example.
 func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
@@ -21,9 +21,9 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 			return 0, 0, err
 		}
 	}
-	n := len(l.heads)
+	n := len(l.classifiers)
 	did := make([][2]int, n)
-	err = l.each(func(k int, h *head) error {
+	err = l.each(func(k int, h *classifier) error {
 		copies, list := make([]stream.Example, len(xs)), make([]*stream.Example, len(xs))
 		for i, x := range xs {
 			copies[i] = *x
@@ -55,12 +55,12 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 	return learned, steps, err
 }
 
-// foreteller is a sequential learner whose heads are algos.Foreteller.
+// foreteller is a sequential learner whose classifiers are algos.Foreteller.
 type foreteller struct{ sequential }
 
 // ForetellScores implements algos.ScoreForeteller.
 func (l *foreteller) ForetellScores(dst []float64, x *stream.Example) {
-	for k, h := range l.heads {
+	for k, h := range l.classifiers {
 		if dst[k] = h.Learner.(algos.Foreteller).Foretell(x); !h.begun {
 			dst[k] = Blank
 		}
