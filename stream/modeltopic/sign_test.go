@@ -176,8 +176,8 @@ func TestTrustedKeys(t *testing.T) {
 	// What the operators did not sign they do not sign by going back to it.
 	promote(t, ops, us[2], stream.Promotion{})
 	sameUpdate(t, next(t, champion), renamed(us[2], "m@champion", 3))
-	if champion.Rejected() != 1 {
-		t.Errorf("%d rejected", champion.Rejected())
+	if champion.Untrusted() != 1 || champion.Rejected() != 1 {
+		t.Errorf("%d untrusted, %d rejected", champion.Untrusted(), champion.Rejected())
 	}
 	if _, err := ops.Rollback(t.Context(), stream.Promotion{}); err == nil || !strings.Contains(err.Error(), "without a trusted signature") {
 		t.Errorf("rolled back to what is not signed: %v", err)

@@ -49,6 +49,7 @@ type Subscriber struct {
 	foreign  uint64   // records of no model
 	damaged  uint64   // records of no use that are a model's
 	rejected atomic.Uint64
+	refused  atomic.Uint64 // of them, updates without a trusted signature
 	received Received
 	log      *slog.Logger
 }
@@ -157,8 +158,11 @@ func (s *Subscriber) take(r *stream.Record) {
 func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	s.rejected.Add(1)
 	var untrusted *UntrustedError
-	if errors.As(err, &untrusted) && s.none != nil {
-		s.none.refused = err
+	if errors.As(err, &untrusted) {
+		s.refused.Add(1)
+		if s.none != nil {
+			s.none.refused = err
+		}
 	}
 	count, text := &s.damaged, "kafka: record of the model topic dropped"
 	if e == nil {
@@ -198,6 +202,10 @@ func (s *Subscriber) deliver() *stream.Update {
 // they completed, were malformed, corrupt or too large. It may be called from
 // any goroutine.
 func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
+
+// Untrusted returns how many updates were dropped because no trusted key has signed
+// them. It may be called from any goroutine.
+func (s *Subscriber) Untrusted() uint64 { return s.refused.Load() }
 
 // Promotion returns who promoted the update that Next has returned last, and when; ok
 // is false if that is no alias.
