@@ -8,8 +8,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/rest"
