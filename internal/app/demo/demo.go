@@ -44,10 +44,6 @@ const (
 // streamSet makes the board turn slowly.
 var streamSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
 
-// scsOptions let scs follow the turning board: it learns from the latest
-// examples, in small steps.
-var scsOptions = map[string]string{"max_sample": "4096", "full": "window", "t_max": "256"}
-
 // Command returns the command. exit gives errors of kafkaio their exit codes.
 func Command(exit func(error) error) *cli.Command {
 	return &cli.Command{
@@ -103,14 +99,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.count < 10000 {
 		return d.c.Bad("count", fmt.Errorf("%d is less than 10000", d.count))
 	}
+	preset := ""
 	if d.learner == "scs" {
-		for k, v := range scsOptions {
-			if _, ok := d.set[k]; !ok {
-				d.set[k] = v
-			}
-		}
+		preset = "drift" // it has to follow the turning board
 	}
-	d.learn = trainer.Options{Learner: d.learner, Set: d.set, Seed: d.seed, Task: algos.Classify, Window: window}
+	d.learn = trainer.Options{Learner: d.learner, Preset: preset, Set: d.set, Seed: d.seed, Task: algos.Classify, Window: window}
 	if err := d.learn.Validate(); err != nil {
 		return d.c.Bad("learner", err)
 	}
