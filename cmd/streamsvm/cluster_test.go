@@ -336,7 +336,7 @@ func clusterTrial(t *testing.T, c *kafkatest.Cluster, d *disturbance, specs []al
 		if m := s.Meta; m["consumed"] != fmt.Sprint(n) || m["dead"] != fmt.Sprint(refused) || m["pending"] != "0" {
 			t.Errorf("%s: of %d records, %d of which cannot be used: %v", l.spec.Name, n, refused, m)
 		}
-		last := decode[updateLine](t, must(t, "subscribe", "--brokers", strings.Join(c.Brokers, ","), "--model-topic", r.models,
+		last := decode[updateLine](t, must(t, "model", "follow", "--brokers", strings.Join(c.Brokers, ","), "--model-topic", r.models,
 			"--model-name", l.spec.Name, "--once", "--json"))
 		l.follow.has(last.Hash)
 

@@ -102,23 +102,22 @@ streamsvm compare --model-topic models --topics examples --json \
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			o := &contest{}
 			f.Group("Model", func() {
-				f.StringVar(&o.modelTopic, "model-topic", "", "`TOPIC` to follow")
+				f.StringVar(&o.modelTopic, "model-topic", "", modelTopicUsage)
 				f.StringSliceVar(&o.names, "model-name", nil, "`NAMES` of the models, aliases as MODEL@ALIAS, by default all in the topic")
 				o.trustFlags.define(f)
-				f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
-				f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
+				f.DurationVar(&o.wait, "topic-wait", time.Minute, topicWaitUsage)
 			})
 			f.Group("Input", func() {
-				f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` of labelled records")
-				f.StringVar(&o.start, "start", "latest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.BoolVar(&o.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+				f.StringSliceVar(&o.topics, "topics", nil, topicsUsage)
+				f.StringVar(&o.start, "start", "latest", startUsage)
+				f.BoolVar(&o.untilEnd, "until-end", false, untilEndUsage)
 				f.Uint64Var(&o.max, "max-records", 0, "stop when `N` records have been compared; 0 does not")
 			})
-			o.codecFlags.define(f, "format of the records (default: that of the data the models were made for)")
+			o.codecFlags.define(f, codecUsage)
 			f.Group("Output", func() {
-				f.BoolVar(&o.json, "json", false, "print a JSON object instead of each table")
+				f.BoolVar(&o.json, "json", false, jsonUsage)
 				f.DurationVar(&o.every, "report-every", 10*time.Second, "how often a table is printed; 0 only at the end")
-				f.IntVar(&o.window, "window", 1000, "how many records the recent loss is over")
+				f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
 			})
 			o.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -200,7 +199,7 @@ func (o *contest) open(ctx context.Context, cancel context.CancelCauseFunc, cfg 
 		if err != nil {
 			return err
 		}
-		t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.modelTopic, TrustedKeys: keys, TopicWait: o.wait, MaxDown: o.maxDown})
+		t, err := modeltopic.Read(ctx, modeltopic.ReadOptions{Config: cfg, Topic: o.modelTopic, TrustedKeys: keys, TopicWait: o.wait})
 		if err != nil {
 			return err
 		}
@@ -215,7 +214,7 @@ func (o *contest) open(ctx context.Context, cancel context.CancelCauseFunc, cfg 
 	}
 	for _, name := range o.names {
 		p := &predict{
-			modelFlags: modelFlags{trustFlags: o.trustFlags, topic: o.modelTopic, name: name, wait: o.wait, down: o.maxDown},
+			modelFlags: modelFlags{trustFlags: o.trustFlags, topic: o.modelTopic, name: name, wait: o.wait},
 			codecFlags: o.codecFlags, c: o.c, cfg: cfg, m: metrics.NewPredictor(metrics.NewRegistry(version.String)),
 		}
 		var err error

@@ -103,7 +103,7 @@ func TestConfigShow(t *testing.T) {
 	path := writeConfig(t, good+"sasl-mechanism: plain\nsasl-username: me\nsasl-password: hunter2\n")
 	var out, errText bytes.Buffer
 	env := map[string]string{"STREAMSVM_SEED": "7", "STREAMSVM_CONFIG": path}
-	code := program().Main(t.Context(), []string{"config", "show", "--origin", "train", "--", "--learner", "scs", "--set=gamma=1"}, cli.Stdio{
+	code := program().Main(t.Context(), []string{"config", "show", "train", "--", "--learner", "scs", "--set=gamma=1"}, cli.Stdio{
 		Out: &out, Err: &errText, Getenv: func(k string) (string, bool) { v, ok := env[k]; return v, ok },
 	})
 	if code != 0 || strings.Contains(out.String()+errText.String(), "hunter2") {

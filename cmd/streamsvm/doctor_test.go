@@ -296,7 +296,7 @@ func TestDryRun(t *testing.T) {
 }
 
 func TestACLs(t *testing.T) {
-	out := must(t, "acls", "--brokers", "k:9092", "--topics", "a,b c", "--model-topic", "m", "--dlq", "--group", "g", "--principal", "CN=x")
+	out := must(t, "config", "acls", "--principal", "CN=x", "--", "--brokers", "k:9092", "--topics", "a,b c", "--model-topic", "m", "--dlq", "--group", "g")
 	want := `kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --topic a
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --topic 'b c'
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic m
@@ -309,16 +309,16 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
-	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "predict", "--predictions-topic", "p", "--errors-topic", "e", "--principal", "x", "--tls")
+	out = must(t, "config", "acls", "predict", "--principal", "x", "--", "--topics", "a", "--model-topic", "m", "--predictions-topic", "p", "--errors-topic", "e", "--tls")
 	if n := strings.Count(out, "\n"); n != 4 || strings.Count(out, "Write") != 2 || !strings.Contains(out, "--operation DescribeConfigs --topic e\n") || !strings.Contains(out, "--command-config") {
 		t.Errorf("for predict:\n%s", out)
 	}
-	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "sift", "--distilled-topic", "d", "--group", "g", "--principal", "x")
+	out = must(t, "config", "acls", "sift", "--principal", "x", "--", "--topics", "a", "--model-topic", "m", "--distilled-topic", "d", "--group", "g")
 	if n := strings.Count(out, "\n"); n != 5 || !strings.Contains(out, "--operation Write --operation Create --topic d\n") || !strings.Contains(out, "--operation Read --group g\n") ||
 		!strings.Contains(out, "--operation Write --operation Describe --transactional-id g- --resource-pattern-type prefixed\n") {
 		t.Errorf("for sift:\n%s", out)
 	}
-	if code, _, errText := streamsvm(t.Context(), "acls", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
+	if code, _, errText := streamsvm(t.Context(), "config", "acls", "train", "--", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
 		t.Errorf("without a principal: exit code %d, %s", code, errText)
 	}
 }

@@ -24,12 +24,12 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | diff A B | export [FILE] | compact [FILE]",
-		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
+		Name: "model", Args: "list | promote | rollback | follow | inspect [FILE...] | diff A B | export [FILE] | compact [FILE]",
+		Summary: "list, promote, follow, inspect, compare, export and compact models",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
-champion, that predict and subscribe can follow instead of the newest version.
-diff, export and compact also take model files.
+champion, that predict can follow instead of the newest version. inspect, diff,
+export and compact also take files.
 
 model list prints the versions that the topic still holds, and the aliases: names
 for a version.
@@ -44,6 +44,16 @@ otherwise. To pin a version, give it an alias of its own.
 
 model rollback points the alias to what it pointed to before. A second rollback
 undoes the first.
+
+model follow prints, and with --save stores, the newest model in the topic and
+then every later one, after verifying its chunks, its checksum, and that it can be
+decoded. While there is no model, it reports now and then what the topic holds
+instead; after --topic-wait it exits with code 69. To start it before the trainer,
+use --topic-wait -1s.
+
+model inspect describes files, directories of checkpoints, state topics
+kafka://TOPIC, and the model topic: what they are, whether hashes are right, and
+whether deltas chain. It exits with code 65 if anything is damaged.
 
 model diff compares two models, each a version, an alias or a file: learner,
 options, measures, labels, fields. A star marks what differs.
@@ -65,37 +75,55 @@ the file, promote it.`,
 		Example: "streamsvm model list --model-topic models\n" +
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
+			"streamsvm model follow --model-topic models --save ./models\n" +
+			"streamsvm model inspect ./state model.ssm run.ssr\n" +
 			"streamsvm model diff champion 41 --model-topic models\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model export model.ssm --format onnx --out model.onnx\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
-		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "format", "out", "max-change", "json", "config"},
-		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
+		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "save", "once", "format", "out", "json", "config"},
+		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
-			var numbers int
+			var numbers, weights int
 			var form, out string
 			var change float64
 			f.Group("Output", func() {
 				f.Float64Var(&change, "max-change", 0, "compact: decisions may change by at most `D`")
 				f.Choice(&form, "format", formJSON, exportForms, "form of the output")
-				f.StringVar(&out, "out", "", "write to `FILE` instead of standard output; a directory for mlflow")
-				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "refuse models with more than `N` numbers, of about 12 bytes each in the output")
+				f.StringVar(&out, "out", "", outUsage)
+				f.IntVar(&weights, "weights", 10, "inspect: list the `N` weights of largest magnitude of a linear model")
+				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "export: refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
-			o.define(f, "`NAME` of the model; may be left out if the topic holds only one")
+			o.define(f)
 			v := &versions{modelTopicFlags: &o}
 			v.define(f)
+			follow := &subscribe{kafkaFlags: &o.kafkaFlags}
+			follow.define(f)
+			f.Group("Output", func() { f.BoolVar(&v.json, "json", false, jsonUsage) })
 			return func(ctx context.Context, c *cli.Call) error {
 				verb := c.Args[0]
 				if err := checkVerb(c, verb); err != nil {
 					return err
 				}
-				if verb != "export" && verb != "compact" {
+				if max, ok := map[string]int{"diff": 3, "export": 2, "compact": 2}[verb]; ok && len(c.Args) > max {
+					return cli.Failf(cli.Usage, "model %s takes at most %d arguments", verb, max-1)
+				}
+				switch verb {
+				case "export", "compact":
+				case "inspect":
+					c.Args = c.Args[1:]
+					return o.inspect(ctx, c, v.json, weights)
+				case "follow":
+					if len(c.Args) > 1 {
+						return cli.Failf(cli.Usage, "model follow takes no arguments")
+					}
+					follow.trustFlags, follow.topic, follow.name, follow.alias = o.trustFlags, o.topic, o.name, v.alias
+					follow.json, follow.c = v.json, c
+					return follow.run(ctx)
+				default:
 					c.Args = c.Args[1:]
 					return v.run(ctx, c, verb)
-				}
-				if len(c.Args) > 2 {
-					return cli.Failf(cli.Usage, "model %s takes one file", verb)
 				}
 				if c.Given("alias") {
 					if err := badAlias(c, v.alias); err != nil {

@@ -22,7 +22,7 @@ func learnersCommand() *cli.Command {
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var asJSON bool
 			f.Group("Output", func() {
-				f.BoolVar(&asJSON, "json", false, "print JSON")
+				f.BoolVar(&asJSON, "json", false, jsonUsage)
 			})
 			return func(_ context.Context, c *cli.Call) error {
 				specs := registry.All

@@ -44,13 +44,13 @@ STREAMSVM_MODEL_TOPIC) or in a YAML file named by --config or STREAMSVM_CONFIG:
   train: {listen: 127.0.0.1:9100}   # for this command only
 
 Flags override the environment, and the environment overrides the file.`,
-		Version: version.Text, CodeOf: exitCode,
+		Version: version.Text, CodeOf: exitCode, Removed: removed,
 		Commands: slices.Concat(
 			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
 			cli.Topic("Try it out", demo.Command(kafkaError), generateCommand(), brokerCommand()),
-			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand(), aclsCommand(), healthCommand()),
-			cli.Topic("Manage models", modelCommand(), subscribeCommand(), inspectCommand(), compareCommand()),
-			cli.Topic("Move records", produceCommand(), recordCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
+			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand()),
+			cli.Topic("Manage models", modelCommand(), compareCommand()),
+			cli.Topic("Move records", copyCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
 			cli.Topic("Scale out", siftCommand(), sumCommand(), solveCommand()),
 		),
 	}

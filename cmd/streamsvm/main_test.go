@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -25,6 +27,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestMain makes the test binary the program itself if the environment says
 // so, for tests that need a process to kill.
 func TestMain(m *testing.M) {
+	// Constants that child processes of tests have in another size.
+	if d, err := time.ParseDuration(os.Getenv("STREAMSVM_TEST_SESSION")); err == nil {
+		sessionTimeout, transactionTimeout = d, 5*time.Second
+	}
+	if n, err := strconv.Atoi(os.Getenv("STREAMSVM_TEST_FULL_EVERY")); err == nil {
+		fullEvery = n
+	}
 	if os.Getenv("STREAMSVM_TEST_MAIN") != "" {
 		plant()
 		main()
@@ -201,6 +210,8 @@ func TestLearners(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	defer func(d time.Duration) { patience = d }(patience)
+	patience = time.Millisecond
 	dir := t.TempDir()
 	good := moons(t, "good.libsvm", 50, 0)
 	bad := filepath.Join(dir, "bad.libsvm")
@@ -227,16 +238,16 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"replay", bad, "--learner", "pegasos"}, cli.Data, "bad.libsvm/0 offset 1"},
 		{[]string{"replay", filepath.Join(dir, "none.libsvm")}, cli.IO, "none.libsvm"},
 		{[]string{"replay", good, "--learner", "pegasos", "--model", filepath.Join(dir, "no", "m.ssm")}, cli.IO, "no such file"},
-		{[]string{"inspect", other}, cli.Data, "not a checkpoint"},
-		{[]string{"inspect", dir}, cli.Data, "holds no checkpoint"},
+		{[]string{"model", "inspect", other}, cli.Data, "not a checkpoint"},
+		{[]string{"model", "inspect", dir}, cli.Data, "holds no checkpoint"},
 		{[]string{"predict", "--model", other}, cli.Data, "not an encoded predictor"},
 		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
 		{[]string{"train"}, cli.Usage, "--topics: no topic"},
 		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},
 		{[]string{"train", "--topics", "a", "--start", "soon"}, cli.Usage, "not earliest"},
-		{[]string{"produce", good}, cli.Usage, "--topic: no topic"},
-		{[]string{"produce", good, "--topic", "t", "--brokers", "127.0.0.1:1", "--max-down", "1ms"}, cli.Unavailable, "127.0.0.1:1"},
-		{[]string{"produce", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
+		{[]string{"copy", good}, cli.Usage, "--topic: no topic"},
+		{[]string{"copy", good, "--topic", "t", "--brokers", "127.0.0.1:1"}, cli.Unavailable, "127.0.0.1:1"},
+		{[]string{"copy", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
 		{[]string{"broker", "--addr", "192.0.2.1:9092"}, cli.Usage, "not a loopback address"},
 		{[]string{"generate", "marbles"}, cli.Usage, "checkerboard"},
 		{[]string{"generate", "moons", "--set", "x=1"}, cli.Usage, "--set"},

@@ -25,26 +25,30 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// modelVerbs are what the command model can do, each with the flags that are
-// not its own: in a configuration file they may be together.
+// modelVerbs are what the command model can do, each with the flags that it has
+// besides those for connections. In a configuration file they may be together.
 var modelVerbs = map[string][]string{
-	"compact":  {"version", "model", "expect", "reason", "signing-key-file", "json", "max-numbers", "format"},
-	"export":   {"version", "model", "expect", "reason", "signing-key-file", "json", "max-change"},
-	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
-	"promote":  {"json", "max-numbers", "format", "out", "max-change"},
-	"rollback": {"version", "model", "json", "max-numbers", "format", "out", "max-change"},
-	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
+	"compact":  {"model-topic", "model-name", "alias", "out", "max-change"},
+	"diff":     {"model-topic", "model-name", "json"},
+	"export":   {"model-topic", "model-name", "alias", "out", "max-numbers", "format"},
+	"follow":   {"model-topic", "model-name", "alias", "json", "save", "once", "until", "topic-wait"},
+	"inspect":  {"model-topic", "model-name", "json", "weights"},
+	"list":     {"model-topic", "model-name", "json"},
+	"promote":  {"model-topic", "model-name", "alias", "version", "model", "expect", "reason", "signing-key-file"},
+	"rollback": {"model-topic", "model-name", "alias", "expect", "reason", "signing-key-file"},
 }
 
 // checkVerb refuses a verb that does not exist, and flags that it does not have.
 func checkVerb(c *cli.Call, verb string) error {
-	foreign, ok := modelVerbs[verb]
+	own, ok := modelVerbs[verb]
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))
 	}
-	for _, name := range foreign {
-		if c.Origin(name).Source == cli.FromFlag {
-			return c.Bad(name, fmt.Errorf("model %s has no such flag", verb))
+	for _, names := range modelVerbs {
+		for _, name := range names {
+			if c.Origin(name).Source == cli.FromFlag && !slices.Contains(own, name) {
+				return c.Bad(name, fmt.Errorf("model %s has no such flag", verb))
+			}
 		}
 	}
 	return nil
@@ -66,19 +70,17 @@ type versions struct {
 
 func (o *versions) define(f *cli.Flags) {
 	f.Group("Promotion", func() {
-		f.StringVar(&o.alias, "alias", "champion", "`NAME` of the alias")
+		f.StringVar(&o.alias, "alias", "", aliasUsage)
 		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote, by default the newest")
-		f.StringVar(&o.file, "model", "", "promote the model of a `FILE`, such as one from subscribe --save")
+		f.StringVar(&o.file, "model", "", modelFileUsage)
 		f.Uint64Var(&o.expect, "expect", 0, "change nothing unless the alias points to this `VERSION` now; 0: to none")
 		f.StringVar(&o.reason, "reason", "", "`TEXT` to keep with the promotion")
 		o.signFlags.define(f)
 	})
-	f.Group("Output", func() {
-		f.BoolVar(&o.json, "json", false, "print JSON")
-	})
 }
 
 func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
+	o.alias = cmp.Or(o.alias, "champion")
 	if err := badAlias(c, o.alias); err != nil {
 		return err
 	}
@@ -181,7 +183,7 @@ func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Promo
 	if err != nil {
 		return nil, err
 	}
-	po := modeltopic.PromoterOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
+	po := modeltopic.PromoterOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: patience, SigningKey: key, TrustedKeys: trusted}
 	if o.expects {
 		po.Expect = &o.expect
 	}

@@ -44,7 +44,7 @@ func settingsOf(p *cli.Program) []*setting {
 				}
 				kind, usage := pflag.UnquoteUsage(fl)
 				// The same name may mean something else to another command.
-				i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name && s.usage == usage && s.group == g.Title })
+				i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name && s.usage == usage })
 				if i < 0 {
 					all = append(all, &setting{group: g.Title, name: name, kind: kind, usage: usage, secret: isSecret})
 					i = len(all) - 1

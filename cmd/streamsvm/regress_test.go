@@ -143,7 +143,7 @@ func TestInspectWeights(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.ssm")
 	run := []string{"replay", numbers(t, "a.libsvm", 2000, 0), "--learner", "online", "--task", "regress", "--tune=off", "--model", model, "-q"}
 	must(t, run...)
-	got := decode[[]inspect.Description](t, must(t, "inspect", "--json", "--weights", "3", model))
+	got := decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", "--weights", "3", model))
 	if len(got) != 1 || len(got[0].Weights) != 3 || got[0].Bias == nil || got[0].Hashed != 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -151,14 +151,14 @@ func TestInspectWeights(t *testing.T) {
 	if w := got[0].Weights; w[0].Feature != 4 || math.Abs(w[0].Value-10) > 3 || math.Abs(w[2].Value) > math.Abs(w[1].Value) {
 		t.Errorf("weights %+v", w)
 	}
-	if out := must(t, "inspect", model); !strings.Contains(out, "weight of feature 4  ") || strings.Count(out, "weight of") != 10 {
+	if out := must(t, "model", "inspect", model); !strings.Contains(out, "weight of feature 4  ") || strings.Count(out, "weight of") != 10 {
 		t.Errorf("the text is\n%s", out)
 	}
 	must(t, append(run, "--hash-dim", "64")...)
-	if out := must(t, "inspect", model); !strings.Contains(out, "weight of slot ") {
+	if out := must(t, "model", "inspect", model); !strings.Contains(out, "weight of slot ") {
 		t.Errorf("the text is\n%s", out)
 	}
-	if code, _, errText := streamsvm(t.Context(), "inspect", "--weights", "-1", model); code == 0 || !strings.Contains(errText, "negative") {
+	if code, _, errText := streamsvm(t.Context(), "model", "inspect", "--weights", "-1", model); code == 0 || !strings.Contains(errText, "negative") {
 		t.Errorf("a negative number of weights: %d, %s", code, errText)
 	}
 }

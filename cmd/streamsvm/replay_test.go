@@ -231,7 +231,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 	}
 
 	// inspect knows all of it, and the checkpoint is that of the state.
-	ds := decode[[]inspect.Description](t, must(t, "inspect", "--json", model, state))
+	ds := decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", model, state))
 	if len(ds) != 2 || ds[0].Kind != "model" || ds[0].Learner != "pegasos" || *ds[0].Support != *r.Model.Support {
 		t.Errorf("inspect says %+v", ds)
 	}
@@ -272,7 +272,7 @@ func TestInspectDamage(t *testing.T) {
 	if err := os.WriteFile(files[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errText := streamsvm(t.Context(), "inspect", state)
+	code, out, errText := streamsvm(t.Context(), "model", "inspect", state)
 	if code != 65 || !strings.Contains(out, "DAMAGED") || !strings.Contains(errText, "checksum mismatch") {
 		t.Errorf("exit code %d\n%s%s", code, out, errText)
 	}

@@ -69,15 +69,15 @@ streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
 			s := p.sift
 			p.modelFlags.define(f)
 			f.Group("Input", func() {
-				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to sift")
-				f.StringVar(&p.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for the status page, /status.json, /metrics, /healthz and /readyz")
+				f.StringSliceVar(&p.topics, "topics", nil, topicsUsage)
+				f.StringVar(&p.start, "start", "earliest", startUsage)
+				f.StringVar(&p.group, "group", "", groupUsage)
+				f.StringVar(&p.listen, "listen", "", listenUsage)
 			})
-			p.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")
+			p.codecFlags.define(f, codecUsage)
 			f.Group("Output", func() {
 				f.StringVar(&s.topic, "distilled-topic", "", "`TOPIC` for what is forwarded; created if it does not exist")
-				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions, as those of predict; created if it does not exist")
+				f.StringVar(&p.predictions, "predictions-topic", "", predictionsUsage)
 			})
 			f.Group("Sifting", func() {
 				f.Choice(&s.rule, "rule", string(sift.Hinge), []string{string(sift.Hinge), string(sift.Uncertain), string(sift.Uniform)}, "by what a record is judged: its margin; the distance from the boundary, whatever its label; nothing")
@@ -129,7 +129,7 @@ func (p *predict) checkSift() error {
 		s.unmodelled = "wait" // without a model there are no predictions
 	}
 	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
-	p.sourceFlags.wait, p.sourceFlags.maxDown = p.modelFlags.wait, p.modelFlags.down
+	p.sourceFlags.wait = p.modelFlags.wait
 	_, err := p.sessionFlags.options(c, kafkaio.Config{Brokers: []string{"check:9092"}}, &p.sourceFlags)
 	return err
 }
@@ -170,7 +170,7 @@ func (s *sifter) open(ctx context.Context, p *predict, all []stream.Partition) e
 }
 
 func (s *sifter) recount(ctx context.Context, p *predict) error {
-	all, err := kafkaio.Partitions(ctx, p.cfg, append(p.topics[:len(p.topics):len(p.topics)], s.topic), 10*time.Second, p.maxDown)
+	all, err := kafkaio.Partitions(ctx, p.cfg, append(p.topics[:len(p.topics):len(p.topics)], s.topic), 10*time.Second, 0)
 	if err != nil {
 		return err
 	}

@@ -59,34 +59,33 @@ streamsvm sum --topics examples --model-topic models --sums-topic sums --group s
 
 func (s *solveRun) define(f *cli.Flags) {
 	f.Group("Input", func() {
-		f.StringSliceVar(&s.topics, "topics", nil, "`TOPIC` that is summed")
-		f.StringVar(&s.sums, "sums-topic", "", "compacted `TOPIC` of sums; created if it does not exist")
-		f.BoolVar(&s.untilEnd, "until-end", false, "stop when the sums have come to the ends that the partitions have at the start")
-		f.DurationVar(&s.sourceFlags.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist; negative forever")
-		f.DurationVar(&s.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
+		f.StringSliceVar(&s.topics, "topics", nil, topicsUsage)
+		f.StringVar(&s.sums, "sums-topic", "", sumsUsage)
+		f.BoolVar(&s.untilEnd, "until-end", false, untilEndUsage)
+		f.DurationVar(&s.sourceFlags.wait, "topic-wait", time.Minute, topicWaitUsage)
 	})
-	s.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
+	s.codecFlags.define(f, codecUsage)
 	s.codecFlags.defineEvents(f)
 	l := &s.learnFlags
 	l.set, l.learner, l.preset, l.gate, l.classWeight, l.span = cli.Pairs{}, "lssvm", "default", gate.Auto, "none", prep.DefaultSpan
 	l.window, l.maxClasses = 1000, trainer.DefaultMaxClasses
 	f.Group("Learning", func() {
-		f.Var(l.set, "set", "set an option of lssvm; repeatable")
-		f.Choice(&l.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the tunable options that are not set on the first examples")
-		f.Choice(&l.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default classes")
-		f.Uint64Var(&l.seed, "seed", 1, "seed of the random features")
-		f.Choice(&l.scale, "scale", "auto", []string{"auto", "none", "unit", "common", "minmax", "standard"}, "scaling of features")
-		f.IntVar(&l.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
-		f.IntVar(&s.first, "warmup", 5000, "number of first records that scaling and tuning look at")
+		f.Var(l.set, "set", setUsage)
+		f.Choice(&l.tune, "tune", "auto", []string{"auto", "on", "off"}, tuneUsage)
+		f.Choice(&l.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, taskUsage)
+		f.Uint64Var(&l.seed, "seed", 1, seedUsage)
+		f.Choice(&l.scale, "scale", "auto", prep.Scales(), scaleUsage)
+		f.IntVar(&l.hashDim, "hash-dim", 0, hashUsage)
+		f.IntVar(&s.first, "warmup", 5000, warmupUsage)
 	})
 	f.Group("Output", func() {
-		f.StringVar(&s.models.Topic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
-		f.StringVar(&s.models.Name, "model-name", "model", "`NAME` of the model in the topic")
+		f.StringVar(&s.models.Topic, "model-topic", "", modelTopicUsage)
+		f.StringVar(&s.models.Name, "model-name", "model", modelNameUsage)
 		s.signFlags.define(f)
-		f.BoolVar(&s.models.Replace, "replace-model", false, "replace a model in the topic that is not of these sums")
+		f.BoolVar(&s.models.Replace, "replace-model", false, replaceUsage)
 		f.IntVar(&s.models.MaxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
 		f.DurationVar(&s.every, "interval", 10*time.Second, "how often to look for new sums")
-		f.StringVar(&s.listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
+		f.StringVar(&s.listen, "listen", "", listenUsage)
 	})
 	s.kafkaFlags.define(f)
 }
@@ -95,7 +94,7 @@ func (s *solveRun) run(ctx context.Context, c *cli.Call) error {
 	if err := badSums(c, s.topics, s.models.Topic, s.sums); err != nil {
 		return err
 	}
-	if err := errors.Join(badListen(c, s.listen), badMaxDown(c, s.maxDown), modeltopic.CheckModel(s.models.Name)); err != nil {
+	if err := errors.Join(badListen(c, s.listen), modeltopic.CheckModel(s.models.Name)); err != nil {
 		return err
 	}
 	switch {
@@ -127,7 +126,7 @@ func (s *solveRun) run(ctx context.Context, c *cli.Call) error {
 	var last *stream.Update
 	var counts additive.Counts
 	solver := &additive.Solver{
-		Topic:  &additive.Topic{Config: cfg, Name: s.sums, Source: s.topics[0], MaxDown: s.maxDown},
+		Topic:  &additive.Topic{Config: cfg, Name: s.sums, Source: s.topics[0]},
 		Models: s.models, Every: s.every, UntilEnd: s.untilEnd, Wait: s.sourceFlags.wait, Log: c.Log,
 		Warmup: func(ctx context.Context) (trainer.State, error) {
 			return additive.Warmup(ctx, job, s.first)
@@ -162,7 +161,7 @@ func (s *solveRun) warmupJob(c *cli.Call, cfg kafkaio.Config) (trainer.Job, erro
 		return job, err
 	}
 	s.start, s.merge, s.outOfRange = "earliest", "ordered", "fail"
-	s.lateness, s.fetchMaxBytes, s.fetchMaxWait = 5*time.Second, 1<<20, 500*time.Millisecond
+	s.lateness, s.fetchMaxBytes = 5*time.Second, 1<<20
 	job.Kafka, err = s.sourceFlags.options(c, cfg, nil)
 	return job, err
 }

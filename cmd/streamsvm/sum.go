@@ -51,15 +51,15 @@ streamsvm solve --topics examples --codec libsvm --sums-topic sums --model-topic
 			s := &sumRun{}
 			s.modelFlags.define(f)
 			f.Group("Input", func() {
-				f.StringSliceVar(&s.topics, "topics", nil, "`TOPIC` to sum")
-				f.StringVar(&s.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.StringVar(&s.group, "group", "", "consumer `GROUP` whose processes share the partitions; it keeps the positions")
-				f.StringVar(&s.listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
+				f.StringSliceVar(&s.topics, "topics", nil, topicsUsage)
+				f.StringVar(&s.start, "start", "earliest", startUsage)
+				f.StringVar(&s.group, "group", "", groupUsage)
+				f.StringVar(&s.listen, "listen", "", listenUsage)
 			})
-			s.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")
+			s.codecFlags.define(f, codecUsage)
 			f.Group("Output", func() {
-				f.StringVar(&s.sums, "sums-topic", "", "compacted `TOPIC` for sums; created if it does not exist")
-				f.StringVar(&s.errors.topic, "errors-topic", "", "`TOPIC` for records that cannot be used, as dead letters; created if it does not exist")
+				f.StringVar(&s.sums, "sums-topic", "", sumsUsage)
+				f.StringVar(&s.errors.topic, "errors-topic", "", errorsUsage)
 			})
 			s.sessionFlags.define(f)
 			s.batch, s.interval = 20000, 5*time.Second
@@ -113,7 +113,7 @@ func (s *sumRun) run(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	s.merge, s.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
-	s.sourceFlags.wait, s.sourceFlags.maxDown = s.modelFlags.wait, s.modelFlags.down
+	s.sourceFlags.wait = s.modelFlags.wait
 	opts, err := s.sessionFlags.options(c, cfg, &s.sourceFlags)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *sumRun) work(ctx context.Context, c *cli.Call, cfg kafkaio.Config, opts
 	if err != nil {
 		return err
 	}
-	topic := &additive.Topic{Config: cfg, Name: s.sums, Source: s.topics[0], MaxDown: s.sourceFlags.maxDown}
+	topic := &additive.Topic{Config: cfg, Name: s.sums, Source: s.topics[0]}
 	partitions, err := topic.Open(ctx, s.sourceFlags.wait)
 	if err == nil {
 		err = s.errors.open(ctx, c, cfg, partitions)

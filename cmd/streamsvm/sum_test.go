@@ -105,7 +105,7 @@ func (s *sumTrial) model(t *testing.T, processes int) []byte {
 	models, sums, bad := kafkatest.Name(t, s.brokers), kafkatest.Name(t, s.brokers), kafkatest.Name(t, s.brokers)
 	at := strings.Join(s.brokers, ",")
 	f := newFleet(t, "sum", "--topics", s.in, "--model-topic", models, "--sums-topic", sums, "--errors-topic", bad, "--group", sums, "--brokers", at,
-		"--batch", fmt.Sprint(s.batch), "--commit-interval", "50ms", "--session-timeout", s.timeout.String(), "--transaction-timeout", "5s")
+		"--batch", fmt.Sprint(s.batch), "--commit-interval", "50ms")
 	f.scale(processes)
 	stop, done := make(chan struct{}), sync.WaitGroup{}
 	killed := 0
@@ -140,7 +140,7 @@ func (s *sumTrial) model(t *testing.T, processes int) []byte {
 	done.Wait()
 	f.scale(0)
 	dir := t.TempDir()
-	must(t, "subscribe", "--model-topic", models, "--brokers", at, "--once", "--save", dir)
+	must(t, "model", "follow", "--model-topic", models, "--brokers", at, "--once", "--save", dir)
 	data, err := os.ReadFile(filepath.Join(dir, "model.ssm"))
 	if err != nil {
 		t.Fatal(err)
@@ -316,9 +316,9 @@ func TestSecureSum(t *testing.T) {
 		s.CreateTopic("SASL", in)
 		login := []string{"--brokers", s.Listeners["SASL"], "--sasl-mechanism", "plain", "--sasl-username", "trainer", "--sasl-password-file", s.PasswordFile}
 		run := func(args ...string) string { return must(t, append(args, login...)...) }
-		produce := run("acls", "--role", "predict", "--topics", in, "--predictions-topic", in)
+		produce := run("config", "acls", "predict", "--", "--topics", in, "--predictions-topic", in)
 		s.Allow("SASL", produce)
-		run("produce", moons(t, "a.libsvm", 600, 0), "--topic", in, "-q", "--codec", "libsvm")
+		run("copy", moons(t, "a.libsvm", 600, 0), "--topic", in, "-q", "--codec", "libsvm")
 		s.Revoke("SASL", produce)
 
 		topics := []string{"--topics", in, "--sums-topic", sums, "--model-topic", models}
@@ -334,8 +334,8 @@ func TestSecureSum(t *testing.T) {
 			}
 			s.Revoke("SASL", grants)
 		}
-		toSolve := run(append([]string{"acls", "--role", "solve"}, topics...)...)
-		toSum := run(append([]string{"acls", "--role", "sum", "--group", base}, topics...)...)
+		toSolve := run(append([]string{"config", "acls", "solve", "--"}, topics...)...)
+		toSum := run(append([]string{"config", "acls", "sum", "--", "--group", base}, topics...)...)
 		refused(solve, toSolve)
 		s.Allow("SASL", toSolve+toSum)
 		ctx, cancel := context.WithCancel(t.Context())

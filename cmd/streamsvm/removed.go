@@ -1,0 +1,30 @@
+package main
+
+// removed says what replaces the commands and settings that earlier versions had; see
+// cli.Program. learners' options are in their own tables.
+var removed = map[string]string{
+	"acls":      "streamsvm config acls [COMMAND] [-- FLAGS] prints the permissions of a command",
+	"health":    "streamsvm doctor URL asks whether a service is healthy",
+	"inspect":   "streamsvm model inspect describes files and model topics",
+	"subscribe": "streamsvm model follow prints and saves the updates of a model topic",
+	"produce":   "streamsvm copy FILE... --topic TOPIC writes files to a topic",
+	"record":    "streamsvm copy FILE.ssr --topics TOPICS saves topics to a recording",
+
+	"--allow-admin":         "the admin token allows promotions by the status page",
+	"--fetch-max-wait":      "it is 500ms now",
+	"--full-every":          "it is 16 now",
+	"--max-down":            "services wait for brokers forever now, other commands for 30 s",
+	"--max-rows":            "it is 100000 now",
+	"--original-timing":     "--rate sets the records per second",
+	"--queue":               "it is 65536 now",
+	"--session-timeout":     "it is 10s now",
+	"--set-only":            "config show prints the source of each value: those that are set have another one than default",
+	"--sift-target-lag":     "it is 30s now",
+	"--stall-timeout":       "it is 45s now",
+	"--transaction-timeout": "it is 20s now",
+
+	"config --for":        "name the commands after the FILE",
+	"config --origin":     "config show always prints the source of each value",
+	"learners --all":      "all options are shown now",
+	"learners --markdown": "docs/learners.md has this, and --json prints it for programs",
+}
