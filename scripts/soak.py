@@ -634,7 +634,7 @@ class Round:
                     if "hash" in u:
                         must(hashes.setdefault(v, u["hash"]) == u["hash"], "%s: version %d has two models", p.name, v)
         self.versions = len(hashes)
-        sh(*self.subscribe("--once", "--save", self.path("once")))
+        sh(*self.subscribe("--until", "1", "--save", self.path("once")))
         for saved in ["once"] + ["saved"] * bool(follower):
             with open(self.path(saved, self.name + ".ssm"), "rb") as f:
                 must(f.read() == model, "the model that has come to %s is not that of the replay", self.path(saved))

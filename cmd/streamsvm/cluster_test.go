@@ -337,7 +337,7 @@ func clusterTrial(t *testing.T, c *kafkatest.Cluster, d *disturbance, specs []al
 			t.Errorf("%s: of %d records, %d of which cannot be used: %v", l.spec.Name, n, refused, m)
 		}
 		last := decode[updateLine](t, must(t, "model", "follow", "--brokers", strings.Join(c.Brokers, ","), "--model-topic", r.models,
-			"--model-name", l.spec.Name, "--once", "--json"))
+			"--model-name", l.spec.Name, "--until", "1", "--json"))
 		l.follow.has(last.Hash)
 
 		// Undisturbed, the recording, which holds what it should, gives the same.

@@ -17,13 +17,13 @@ var configVerbs = []string{"lint", "show", "acls"}
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name: "config", Args: "lint [FILE [COMMAND...]] | show [COMMAND] [-- FLAGS] | acls [COMMAND] [-- FLAGS]", Words: configVerbs, MinArgs: 1, MaxArgs: -1, NoFile: true,
+		Name: "config", Args: "lint [FILE [COMMAND...]] | show | acls [COMMAND] [-- FLAGS]", Words: configVerbs, MinArgs: 1, MaxArgs: -1, NoFile: true,
 		Summary: "check the configuration, show where each value comes from, or print permissions",
 		Text: `
 config lint checks the FILE, or that of --config, without using the network. It
 checks names and values for all commands, and how they go together for each
-COMMAND, by default train, and for commands with a section of their own. It lists every problem with its
-line, and exits with code 1 if there is any.
+COMMAND, by default train, and for commands with a section of their own. It lists
+every problem with its line, and exits with code 1 if there is any.
 
 config show prints the settings that COMMAND would run with here and now, and
 where each comes from. It does not print secrets.

@@ -29,7 +29,7 @@ model-topic: models
 checkpoint: /var/lib/streamsvm
 checkpoint-interval: 10s
 learner: pegasos
-set: {lambda: 1e-4, gamma: 0.5}
+set: {c: 10, gamma: 0.5}
 train:
   listen: 127.0.0.1:9100
   tolerance: data
@@ -50,7 +50,7 @@ func TestConfigTypos(t *testing.T) {
 		{"model-topic:", "modelTopic:", `5: no setting "modelTopic"; did you mean "model-topic"?`},
 		{"checkpoint:", "checkpiont:", `6: no setting "checkpiont"; did you mean "checkpoint"?`},
 		{"checkpoint-interval:", "checkpoint-intervall:", `7: no setting "checkpoint-intervall"; did you mean "checkpoint-interval"?`},
-		{"learner: pegasos\nset: {lambda: 1e-4, gamma: 0.5}", "lerner: pegasos", `8: no setting "lerner"; did you mean "learner"?`},
+		{"learner: pegasos\nset: {c: 10, gamma: 0.5}", "lerner: pegasos", `8: no setting "lerner"; did you mean "learner"?`},
 		{"train:", "trian:", `10: no setting or command "trian"; did you mean "train"?`},
 		{"  tolerance:", "  tolerence:", `12: no setting "tolerence"; did you mean "tolerance"?`},
 		{"  tolerance: data", "  model: x", `12: the command train has no setting "model"; did you mean "model-name"?`},
@@ -115,7 +115,7 @@ func TestConfigShow(t *testing.T) {
 		got[f[0]] = strings.Join(f[1:], " ")
 	}
 	for name, want := range map[string]string{
-		"learner": "scs --learner", "set.gamma": "1 --set", "set.lambda": "1e-4 PATH:9", "seed": "7 STREAMSVM_SEED", "listen": "127.0.0.1:9100 PATH:11",
+		"learner": "scs --learner", "set.gamma": "1 --set", "set.c": "10 PATH:9", "seed": "7 STREAMSVM_SEED", "listen": "127.0.0.1:9100 PATH:11",
 		"brokers": "kafka-1:9092,kafka-2:9092 PATH:1", "preset": "default default", "sasl-password": "<redacted> PATH:15", "group": "- default",
 	} {
 		if want = strings.ReplaceAll(want, "PATH", path); got[name] != want {
@@ -125,7 +125,7 @@ func TestConfigShow(t *testing.T) {
 	if len(got) < 40 {
 		t.Errorf("only %d settings", len(got))
 	}
-	for _, args := range [][]string{{"config", "shew"}, {"config", "show", "trian"}, {"config", "show", "train", "--learner"}, {"config", "lint"}, {"config", "lint", "a", "b"}, {"config", "reference", "x"}} {
+	for _, args := range [][]string{{"config", "shew"}, {"config", "show", "trian"}, {"config", "show", "train", "--learner"}, {"config", "lint"}, {"config", "reference", "x"}} {
 		if code, _, errText := streamsvm(t.Context(), args...); code != int(cli.Usage) {
 			t.Errorf("%v: exit code %d, %s", args, code, errText)
 		}

@@ -137,7 +137,7 @@ Stops at --until-end, --limit, SIGINT or SIGTERM.`,
 			})
 			o.topicFlags.define(f)
 			f.Group("Output", func() {
-				f.Choice(&o.by, "partition-by", "key", []string{"key", "rr", "recorded"}, "partition of a record: by its key or if it has none in turn, always in turn, as in the recording")
+				f.Choice(&o.by, "partition-by", "key", []string{"key", "rr", "recorded"}, "partition of a record: by key, or in turn without one; always in turn; as recorded")
 			})
 			o.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {

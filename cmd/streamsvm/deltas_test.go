@@ -60,7 +60,7 @@ func TestTrainPublishesDeltas(t *testing.T) {
 		t.Errorf("%d deltas with fullEvery = 1, %d by default", deltas(fulls), deltas(models))
 	}
 	one := func(models string) updateLine {
-		return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--once", "--json"))
+		return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json"))
 	}
 	a, b := one(models), one(fulls)
 	if a.Hash != b.Hash || a.Bytes != b.Bytes || a.Examples != uint64(total) {
@@ -69,7 +69,7 @@ func TestTrainPublishesDeltas(t *testing.T) {
 	if b.Received.Deltas != 0 || a.Received.Fulls == 0 || a.Received.Deltas == 0 || a.Received.Bytes == 0 {
 		t.Errorf("received %+v with deltas, %+v without", a.Received, b.Received)
 	}
-	text := c.run("model", "follow", "--model-topic", models, "--once")
+	text := c.run("model", "follow", "--model-topic", models, "--until", "1")
 	if !strings.Contains(text, " full and ") {
 		t.Errorf("model follow prints %q", text)
 	}

@@ -42,7 +42,7 @@ func TestEveryLearnerOnABroker(t *testing.T) {
 					t.Errorf("state %s from the topic, %s from its recording", s.StateHash, r.StateHash)
 				}
 
-				u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--once", "--json", "--save", saved))
+				u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json", "--save", saved))
 				if u.Version != s.ModelVersion || u.Learner != spec.Name || u.Examples != 700 {
 					t.Errorf("the subscriber got %+v, the checkpoint says version %d", u, s.ModelVersion)
 				}

@@ -24,7 +24,7 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | follow | inspect [FILE...] | diff A B | export [FILE] | compact [FILE]",
+		Name: "model", Args: "list | promote | rollback | follow | inspect | diff | export | compact [FILE...]",
 		Summary: "list, promote, follow, inspect, compare, export and compact models",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
@@ -81,18 +81,17 @@ the file, promote it.`,
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model export model.ssm --format onnx --out model.onnx\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
-		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "save", "once", "format", "out", "json", "config"},
+		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "save", "until", "format", "out", "json", "config"},
 		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
-			var numbers, weights int
+			var numbers int
 			var form, out string
 			var change float64
 			f.Group("Output", func() {
 				f.Float64Var(&change, "max-change", 0, "compact: decisions may change by at most `D`")
 				f.Choice(&form, "format", formJSON, exportForms, "form of the output")
 				f.StringVar(&out, "out", "", outUsage)
-				f.IntVar(&weights, "weights", 10, "inspect: list the `N` weights of largest magnitude of a linear model")
 				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "export: refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
 			o.define(f)
@@ -113,7 +112,7 @@ the file, promote it.`,
 				case "export", "compact":
 				case "inspect":
 					c.Args = c.Args[1:]
-					return o.inspect(ctx, c, v.json, weights)
+					return o.inspect(ctx, c, v.json)
 				case "follow":
 					if len(c.Args) > 1 {
 						return cli.Failf(cli.Usage, "model follow takes no arguments")

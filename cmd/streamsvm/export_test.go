@@ -89,7 +89,7 @@ func TestModelCompact(t *testing.T) {
 	dir := t.TempDir()
 	path, small := filepath.Join(dir, "model.ssm"), filepath.Join(dir, "small.ssm")
 	train := moons(t, "train.libsvm", 1500, 0)
-	must(t, "replay", train, "--model", path, "--learner", "scs", "--set", "reduce=0")
+	must(t, "replay", train, "--model", path, "--learner", "sbp")
 	out := must(t, "model", "compact", path, "--max-change", "0.25", "--out", small)
 	var after, before int
 	var change float64

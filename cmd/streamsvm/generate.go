@@ -29,7 +29,7 @@ examples. Without a STREAM it lists the streams.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			g := &generate{set: cli.Pairs{}, topicFlags: topicFlags{kafkaFlags: &kafkaFlags{}}}
 			f.Group("Stream", func() {
-				f.Uint64Var(&g.count, "count", 10000, "number of examples; of demo at least 10000, of generate 0 never ends")
+				f.Uint64Var(&g.count, "count", 10000, "number of examples; of generate, 0 never ends")
 				f.Uint64Var(&g.skip, "skip", 0, "skip the first `N` examples of the stream")
 				f.Uint64Var(&g.seed, "seed", 1, seedUsage)
 				f.Var(g.set, "set", setUsage)

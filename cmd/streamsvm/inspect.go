@@ -14,14 +14,11 @@ import (
 
 // inspect describes the files, directories and state topics in c.Args, and the
 // model topic. It fails with code 65 if anything is damaged.
-func (topic *modelTopicFlags) inspect(ctx context.Context, c *cli.Call, asJSON bool, weights int) error {
+func (topic *modelTopicFlags) inspect(ctx context.Context, c *cli.Call, asJSON bool) error {
 	found := []inspect.Description{} // prints as an array, even without any
 	var errs []error
-	if weights < 0 {
-		return c.Bad("weights", fmt.Errorf("%d is negative", weights))
-	}
 	for _, path := range c.Args {
-		ds, err := topic.file(ctx, c, path, weights)
+		ds, err := topic.file(ctx, c, path)
 		found = append(found, ds...)
 		errs = append(errs, err)
 	}
@@ -71,10 +68,10 @@ func (o *modelTopicFlags) define(f *cli.Flags) {
 }
 
 // file describes a file, a directory or a state topic.
-func (o *modelTopicFlags) file(ctx context.Context, c *cli.Call, path string, weights int) ([]inspect.Description, error) {
+func (o *modelTopicFlags) file(ctx context.Context, c *cli.Call, path string) ([]inspect.Description, error) {
 	topic, ok := statetopic.Topic(path)
 	if !ok {
-		return inspect.File(ctx, path, weights)
+		return inspect.File(ctx, path, 10)
 	}
 	cfg, err := o.kafkaFlags.config(c)
 	if err != nil {

@@ -116,7 +116,7 @@ func TestTrainJoinsLabels(t *testing.T) {
 			t.Errorf("%s: the last checkpoint says %v, %v", merge, m, s.Partitions)
 		}
 		saved := filepath.Join(dir, "saved-"+merge)
-		c.run("model", "follow", "--model-topic", models, "--once", "--save", saved)
+		c.run("model", "follow", "--model-topic", models, "--until", "1", "--save", saved)
 		got, err := os.ReadFile(filepath.Join(saved, "model.ssm"))
 		if err != nil {
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 		t.Errorf("the last checkpoint says %+v", s)
 	}
 
-	u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--once", "--json", "--save", saved))
+	u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json", "--save", saved))
 	if u.Version != s.ModelVersion || u.Examples != 4000 || u.Learner != "pegasos" || u.Model != "model" {
 		t.Errorf("the subscriber got %+v, the checkpoint says %+v", u, s)
 	}
@@ -276,13 +276,13 @@ func TestForeignModel(t *testing.T) {
 	first := args()
 	must(t, first...)
 	must(t, first...) // its own checkpoints: nothing to object to
-	before := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--once", "--json"))
+	before := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json"))
 	second := append(args(), "--seed", "2", "--set", "gamma=2")
 	if code, _, errText := streamsvm(t.Context(), second...); code != int(cli.Config) || !strings.Contains(errText, "--replace-model") {
 		t.Errorf("exit code %d, %q", code, errText)
 	}
 	must(t, append(second, "--replace-model")...)
-	after := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--once", "--json"))
+	after := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json"))
 	if after.Hash == before.Hash || after.Version <= before.Version || after.Options["gamma"] != "2" {
 		t.Errorf("before %+v, after %+v", before, after)
 	}

@@ -123,7 +123,7 @@ func TestKillAndResume(t *testing.T) {
 		t.Errorf("fates after %d kills: %v", kills, m)
 	}
 	hashOf := func(name, model string) string {
-		return decode[updateLine](t, must(t, "model", "follow", "--brokers", addr, "--model-topic", "models-"+name, "--model-name", model, "--once", "--json")).Hash
+		return decode[updateLine](t, must(t, "model", "follow", "--brokers", addr, "--model-topic", "models-"+name, "--model-name", model, "--until", "1", "--json")).Hash
 	}
 	for _, model := range []string{"model", "model@champion"} {
 		if x, y := hashOf("plain", model), hashOf("killed", model); x != y {

@@ -116,7 +116,7 @@ func TestKillBetweenVersionAndAlias(t *testing.T) {
 		t.Errorf("promoted after %v examples, without kills %v: %v, %v", promoted, promotions, got, want)
 	}
 	hash := func(models string) string {
-		return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", "model@champion", "--once", "--json")).Hash
+		return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", "model@champion", "--until", "1", "--json")).Hash
 	}
 	if a, b := hash(plain), hash(models); a != b {
 		t.Errorf("the champion is %s, without kills %s", b, a)

@@ -21,7 +21,7 @@ func TestWithoutModel(t *testing.T) {
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
 	kafkatest.Produce(t, c.brokers, examples(topic, 500)...)
 	must(t, append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q"}, at...)...)
-	if out := must(t, append([]string{"model", "follow", "--model-topic", models, "--once", "--topic-wait", "0s"}, at...)...); !strings.HasPrefix(out, "model version ") {
+	if out := must(t, append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--topic-wait", "0s"}, at...)...); !strings.HasPrefix(out, "model version ") {
 		t.Errorf("with a model: %s", out)
 	}
 	for _, w := range []struct {
@@ -34,7 +34,7 @@ func TestWithoutModel(t *testing.T) {
 		{models, []string{"--model-name", "modle"}, "topic " + models + ` holds no model modle, but model; did you mean "model"?`},
 		{missing, nil, "topic " + missing + " does not exist, and has not come in"},
 	} {
-		for _, command := range [][]string{{"model", "follow"}, {"model", "follow", "--once"}, {"predict"}, {"predict", "--listen", "127.0.0.1:0"}} {
+		for _, command := range [][]string{{"model", "follow"}, {"model", "follow", "--until", "1"}, {"predict"}, {"predict", "--listen", "127.0.0.1:0"}} {
 			for wait, messages := range map[string]int{"0s": 1, "2.2s": 2} { // what is waited for, and the end
 				args := slices.Concat(command, at, []string{"--model-topic", w.topic, "--topic-wait", wait}, w.args)
 				t.Run(strings.Join(args, " "), func(t *testing.T) {

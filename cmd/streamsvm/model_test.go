@@ -103,7 +103,7 @@ func TestModelVersions(t *testing.T) {
 	// Who follows no alias has the newest, whichever comes first in the topic.
 	one := func(args ...string) updateLine {
 		t.Helper()
-		return decode[updateLine](t, c.run(append([]string{"model", "follow", "--model-topic", models, "--once", "--json"}, args...)...))
+		return decode[updateLine](t, c.run(append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--json"}, args...)...))
 	}
 	if u := one(); u.Model != "model" || u.Version != newest {
 		t.Errorf("the newest is %s, version %d", u.Model, u.Version)
@@ -200,7 +200,7 @@ func TestSignedModels(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"model", "follow", "--once"}, {"model", "inspect"}, {"predict", empty, "--codec", "json"}} {
+	for _, args := range [][]string{{"model", "follow", "--until", "1"}, {"model", "inspect"}, {"predict", empty, "--codec", "json"}} {
 		if code, text := run(append(args, "--trusted-keys", public)...); code != 0 {
 			t.Errorf("%q with the key: exit code %d: %s", args, code, text)
 		}
@@ -215,13 +215,13 @@ func TestSignedModels(t *testing.T) {
 	if code, text := run("model", "promote"); code != 0 {
 		t.Errorf("exit code %d: %s", code, text)
 	}
-	if code, text := run("model", "follow", "--once", "--alias", "champion", "--trusted-keys", public, "--topic-wait", "10ms"); code == 0 || !strings.Contains(text, "it is not signed") {
+	if code, text := run("model", "follow", "--until", "1", "--alias", "champion", "--trusted-keys", public, "--topic-wait", "10ms"); code == 0 || !strings.Contains(text, "it is not signed") {
 		t.Errorf("an alias that is not signed: exit code %d: %s", code, text)
 	}
 	if code, text := run("model", "promote", "--signing-key-file", private); code != 0 {
 		t.Errorf("exit code %d: %s", code, text)
 	}
-	if code, text := run("model", "follow", "--once", "--alias", "champion", "--trusted-keys", foreign+","+public); code != 0 {
+	if code, text := run("model", "follow", "--until", "1", "--alias", "champion", "--trusted-keys", foreign+","+public); code != 0 {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 	if code, text := run("model", "promote", "--version", "1"); code == 0 || !strings.Contains(text, "without a signing key") {

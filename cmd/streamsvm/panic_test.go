@@ -203,7 +203,7 @@ func TestPanicLive(t *testing.T) {
 				t.Errorf("it says that the last checkpoint is of %s examples, which is of %d", m[1], s.Examples)
 			}
 			var u updateLine
-			if code, out, errText := planted(t, "nowhere 0", "model", "follow", "--brokers", strings.Join(c.brokers, ","), "--model-topic", topic+"-"+place, "--once", "--json"); code != 0 {
+			if code, out, errText := planted(t, "nowhere 0", "model", "follow", "--brokers", strings.Join(c.brokers, ","), "--model-topic", topic+"-"+place, "--until", "1", "--json"); code != 0 {
 				t.Fatal(errText)
 			} else if u = decode[updateLine](t, out); u.Version > s.ModelVersion || u.Examples > s.Examples {
 				t.Errorf("version %d of %d examples has been published, the checkpoint is version %d of %d", u.Version, u.Examples, s.ModelVersion, s.Examples)

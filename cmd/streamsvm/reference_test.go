@@ -18,7 +18,6 @@ import (
 // it.
 type setting struct {
 	group, name, kind, usage string
-	secret                   bool
 	commands                 []string
 	defaults                 []string // by command
 }
@@ -28,6 +27,9 @@ func settingsOf(p *cli.Program) []*setting {
 	var all []*setting
 	groups := map[string]int{}
 	for _, c := range p.Commands {
+		if c.Section != "" {
+			continue // its settings are another one's
+		}
 		f := p.Flags(c)
 		for _, g := range f.Groups {
 			if _, ok := groups[g.Title]; !ok {
@@ -38,15 +40,15 @@ func settingsOf(p *cli.Program) []*setting {
 					continue
 				}
 				fl := f.Lookup(name)
-				isSecret := fl.Annotations["streamsvm-secret"] != nil
-				if fl.Hidden && !isSecret {
-					continue // what is gone
+				if fl.Hidden {
+					continue // a secret, which its -file describes
 				}
 				kind, usage := pflag.UnquoteUsage(fl)
+				usage, _, _ = strings.Cut(usage, "; or set STREAMSVM_") // the introduction says this once
 				// The same name may mean something else to another command.
 				i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name && s.usage == usage })
 				if i < 0 {
-					all = append(all, &setting{group: g.Title, name: name, kind: kind, usage: usage, secret: isSecret})
+					all = append(all, &setting{group: g.Title, name: name, kind: kind, usage: usage})
 					i = len(all) - 1
 				}
 				all[i].commands = append(all[i].commands, c.Name)
@@ -74,22 +76,29 @@ func configurationDoc(t *testing.T) string {
 	b.WriteString(configurationIntro)
 	p := program()
 	all := settingsOf(p)
+	with := func(name string) []string {
+		i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name })
+		return all[i].commands
+	}
+	connecting, reading := with("brokers"), with("max-features")
 	for i, s := range all {
 		if i == 0 || all[i-1].group != s.group {
 			fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning | commands |\n| --- | --- | --- | --- |\n", s.group)
 		}
 		name := "`" + s.name + "`"
-		if s.secret {
-			name += " (secret: not on the command line)"
-		}
 		kind := ""
 		// A kind in capitals is a word of the meaning.
 		if s.kind != strings.ToUpper(s.kind) && s.kind != "string" && s.kind != "name" {
 			kind = " (" + s.kind + ")"
 		}
 		commands := strings.Join(s.commands, ", ")
-		if len(s.commands) == len(p.Commands) {
+		switch n := len(s.commands); {
+		case n == len(p.Commands)-1: // doctor has those of train
 			commands = "all"
+		case slices.Equal(s.commands, connecting):
+			commands = "all that connect"
+		case slices.Equal(s.commands, reading):
+			commands = "all that read records"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s%s | %s |\n", name, s.defaultCell(), cell(s.usage), kind, commands)
 	}
@@ -132,13 +141,14 @@ const configurationIntro = `# Configuration
 
 Every setting below is a flag (` + "`--model-topic models`" + `), an environment variable
 (` + "`STREAMSVM_MODEL_TOPIC=models`" + `: upper case, ` + "`_` for `-`" + `) and a line of the YAML file that
-` + "`--config` or `STREAMSVM_CONFIG`" + ` names (` + "`model-topic: models`" + `). A flag is stronger than the
-environment, the environment than the file, the file than the default.
+` + "`--config` or `STREAMSVM_CONFIG`" + ` names (` + "`model-topic: models`" + `). Flags override the environment, and the environment
+overrides the file. ` + "`doctor`" + ` takes the settings of ` + "`train`" + `. Settings of earlier versions are refused with a message
+that says what replaces them.
 
 ` + "```yaml" + `
 brokers: [kafka-1:9092, kafka-2:9092]
 topics: clicks
-checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}  # a variable, and what holds if it is not set
+checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}  # a variable, and its default
 tls: true
 tls-ca: /etc/streamsvm/ca.pem
 sasl-mechanism: scram-sha-512
@@ -150,9 +160,9 @@ train: {listen: ":9100"}                           # settings of one command alo
 
 - ` + "`${NAME}`" + ` takes a value from the environment and fails if there is none; ` + "`${NAME:default}`" + ` has a default; ` + "`$$`" + ` is a dollar sign.
 - Lists are YAML lists, or commas: ` + "`topics: a,b`" + `. Times carry a unit: ` + "`500ms`, `10s`, `1h30m`" + `. Sizes are numbers of bytes.
-- A secret may be in its own setting, in the environment (` + "`STREAMSVM_SASL_PASSWORD`" + `), or in a file named by a setting or by
-  the environment (` + "`STREAMSVM_SASL_PASSWORD_FILE`" + `), but not on the command line. No output shows it.
-- ` + "`streamsvm config lint FILE`" + ` finds every mistake with its line; ` + "`streamsvm config show --origin`" + ` says what holds and why;
+- A secret can be in a file that a setting names (` + "`sasl-password-file`" + `), in a setting of its own (` + "`sasl-password`" + `, also
+  ` + "`STREAMSVM_SASL_PASSWORD`" + `), but not on the command line. No output shows it.
+- ` + "`streamsvm config lint FILE`" + ` finds every mistake with its line; ` + "`streamsvm config show`" + ` prints the effective settings and their sources;
   ` + "`streamsvm train --dry-run`" + ` and ` + "`streamsvm doctor`" + ` try it on the cluster without changing anything.
 `
 

@@ -81,10 +81,10 @@ streamsvm replay clicks.ssr --learner adaptive,scs,online`,
 			r.learnFlags.list = true
 			r.learnFlags.define(f)
 			f.Group("Output", func() {
-				f.StringSliceVar(&r.compare, "compare", nil, "the same as a list in --learner: compare several `LEARNERS` on the stream, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
+				f.StringSliceVar(&r.compare, "compare", nil, "like a list in --learner: compare `LEARNERS`, such as scs,online,majority,no-change; the last two predict the more frequent class and the label before")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`; demo makes a temporary one by default")
-				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, and with --promote the champion's decision, to `FILE` as csv")
+				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with probability, label and, with --promote, the champion's decision, to `FILE` as csv")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
 				f.StringVar(&r.checkpoint, "checkpoint", "", checkpointUsage)
 				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, everyUsage)

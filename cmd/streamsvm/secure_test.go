@@ -147,7 +147,7 @@ func TestSecureWays(t *testing.T) {
 				if m := newest(t, filepath.Join(dir, "state")).Meta; m["learned"] != "300" || m["dead"] != "1" {
 					t.Errorf("fates are %v", m)
 				}
-				u := decode[updateLine](t, must(t, append([]string{"model", "follow", "--model-topic", models, "--once", "--json"}, w.args...)...))
+				u := decode[updateLine](t, must(t, append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--json"}, w.args...)...))
 				if u.Examples != 301 && u.Examples != 300 {
 					t.Errorf("the model has seen %d examples", u.Examples)
 				}
@@ -298,7 +298,7 @@ func TestNoSecret(t *testing.T) {
 			if <-done; code != 0 {
 				t.Errorf("exit code %d", code)
 			}
-			for _, args := range [][]string{{"model", "inspect", state, state + ".ssr"}, {"model", "follow", "--once", "--json", "--config", config, "--model-topic", topic + "-models"}} {
+			for _, args := range [][]string{{"model", "inspect", state, state + ".ssr"}, {"model", "follow", "--until", "1", "--json", "--config", config, "--model-topic", topic + "-models"}} {
 				if code := call(ctx, args...); code != 0 {
 					t.Errorf("%v: exit code %d", args, code)
 				}

@@ -31,10 +31,10 @@ type sessionFlags struct {
 
 func (o *sessionFlags) define(f *cli.Flags) {
 	f.Group("Group", func() {
-		f.IntVar(&o.member, "member", -1, "number of this process in the --group, from 0 on, different for each; by default the number at the end of the host's name, as a StatefulSet gives it, else 0")
+		f.IntVar(&o.member, "member", -1, "number of this process in the --group, from 0 on, different for each; by default the number that ends the host name, else 0")
 		f.Lookup("member").DefValue = ""
 		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
-		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process: it reads from replicas there, where brokers choose by racks")
+		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process, to read from replicas there")
 		f.IntVar(&o.batch, "batch", 10000, "most records in a transaction")
 		f.DurationVar(&o.interval, "commit-interval", 200*time.Millisecond, "longest time that a transaction collects records")
 	})

@@ -76,11 +76,11 @@ streamsvm train --topics distilled --model-topic models --checkpoint ./state`,
 			})
 			p.codecFlags.define(f, codecUsage)
 			f.Group("Output", func() {
-				f.StringVar(&s.topic, "distilled-topic", "", "`TOPIC` for what is forwarded; created if it does not exist")
+				f.StringVar(&s.topic, "distilled-topic", "", "`TOPIC` for forwarded records")
 				f.StringVar(&p.predictions, "predictions-topic", "", predictionsUsage)
 			})
 			f.Group("Sifting", func() {
-				f.Choice(&s.rule, "rule", string(sift.Hinge), []string{string(sift.Hinge), string(sift.Uncertain), string(sift.Uniform)}, "by what a record is judged: its margin; the distance from the boundary, whatever its label; nothing")
+				f.Choice(&s.rule, "rule", string(sift.Hinge), []string{string(sift.Hinge), string(sift.Uncertain), string(sift.Uniform)}, "what decides about a record: its margin; its distance from the boundary; nothing")
 				f.Float64Var(&s.least, "p-min", sift.DefaultLeast, "probability of forwarding a record without interest, never 0")
 				f.StringVar(&s.band, "band", "auto", "all with a margin below 1+`S` are forwarded; auto: as the trainer's plan says")
 				f.Choice(&s.unmodelled, "without-model", "forward", []string{"forward", "wait"}, "what to do while there is no model: forward all records, or wait for one")

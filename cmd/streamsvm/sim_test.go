@@ -746,7 +746,7 @@ func (w *simWorld) results() map[string]string {
 		models = append(models, "model@champion")
 	}
 	for _, name := range models {
-		p := w.start("reader", "model", "follow", "--brokers", simBroker, "--model-topic", simModels, "--model-name", name, "--once", "--json", "--topic-wait", "1s")
+		p := w.start("reader", "model", "follow", "--brokers", simBroker, "--model-topic", simModels, "--model-name", name, "--until", "1", "--json", "--topic-wait", "1s")
 		<-p.ended
 		var u updateLine
 		if p.code == 0 {

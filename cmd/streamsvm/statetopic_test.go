@@ -248,7 +248,7 @@ func TestStateTopicKills(t *testing.T) {
 		t.Errorf("state %s after %d kills, %s without", topic.StateHash, kills, a.StateHash)
 	}
 	served := func(name, model string) updateLine {
-		return decode[updateLine](t, must(t, "model", "follow", "--brokers", b.addr, "--model-topic", "models-"+name, "--model-name", model, "--once", "--json"))
+		return decode[updateLine](t, must(t, "model", "follow", "--brokers", b.addr, "--model-topic", "models-"+name, "--model-name", model, "--until", "1", "--json"))
 	}
 	for _, model := range []string{"model", "model@champion"} {
 		if x, y := served("plain", model), served("topic", model); x.Hash != y.Hash {
@@ -309,7 +309,7 @@ func TestStateTopicFenced(t *testing.T) {
 				t.Errorf("the newest checkpoint is of epoch %d", s.Epoch)
 			}
 			if models {
-				if u := decode[updateLine](t, c.run("model", "follow", "--model-topic", published, "--once", "--json")); u.Epoch != 2 {
+				if u := decode[updateLine](t, c.run("model", "follow", "--model-topic", published, "--until", "1", "--json")); u.Epoch != 2 {
 					t.Errorf("the newest version is of epoch %d", u.Epoch)
 				}
 			}

@@ -79,8 +79,7 @@ const ext = ".ssm"
 func (s *subscribe) define(f *cli.Flags) {
 	f.Group("Output", func() {
 		f.StringVar(&s.save, "save", "", "follow: save every model to `DIR`, as NAME-VERSION"+ext+" and NAME"+ext)
-		f.BoolVar(&s.once, "once", false, "follow: stop after the first update")
-		f.Uint64Var(&s.until, "until", 0, "follow: stop when this `VERSION` or a later one has come")
+		f.Uint64Var(&s.until, "until", 0, "follow: stop when this `VERSION` or a later one has come; 1 stops after the first update")
 	})
 	f.Group("Model", func() { f.DurationVar(&s.wait, "topic-wait", time.Minute, topicWaitUsage) })
 }
@@ -89,18 +88,15 @@ func (s *subscribe) define(f *cli.Flags) {
 type subscribe struct {
 	modelFlags
 	*kafkaFlags
-	json, once bool
-	save       string
-	until      uint64
-	c          *cli.Call
-	received   modeltopic.Received // for the present update
-	promoted   string              // by whom it was, if it is an alias's
+	json     bool
+	save     string
+	until    uint64
+	c        *cli.Call
+	received modeltopic.Received // for the present update
+	promoted string              // by whom it was, if it is an alias's
 }
 
 func (s *subscribe) run(ctx context.Context) error {
-	if s.once && s.until > 0 {
-		return s.c.Bad("until", errors.New("it cannot be combined with --once"))
-	}
 	cfg, err := s.kafkaFlags.config(s.c)
 	if err != nil {
 		return err
@@ -151,7 +147,7 @@ func (s *subscribe) run(ctx context.Context) error {
 		if err := s.show(u, p); err != nil {
 			return err
 		}
-		if s.once || s.until > 0 && u.Version >= s.until {
+		if s.until > 0 && u.Version >= s.until {
 			return nil
 		}
 	}

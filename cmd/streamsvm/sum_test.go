@@ -140,7 +140,7 @@ func (s *sumTrial) model(t *testing.T, processes int) []byte {
 	done.Wait()
 	f.scale(0)
 	dir := t.TempDir()
-	must(t, "model", "follow", "--model-topic", models, "--brokers", at, "--once", "--save", dir)
+	must(t, "model", "follow", "--model-topic", models, "--brokers", at, "--until", "1", "--save", dir)
 	data, err := os.ReadFile(filepath.Join(dir, "model.ssm"))
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func (t *train) define(f *cli.Flags) {
 	})
 	t.refuseFlags.define(f)
 	f.Group("Input", func() {
-		f.StringVar(&t.dlq, "dlq", "", "`SUFFIX` of the topics of dead letters, to which records go that cannot be used (--dlq alone: .dlq)")
+		f.StringVar(&t.dlq, "dlq", "", "`SUFFIX` of the topics of dead letters, for records that cannot be used; --dlq alone is .dlq")
 		f.Lookup("dlq").NoOptDefVal = ".dlq"
 	})
 	t.learnFlags.define(f)

@@ -60,14 +60,14 @@ func TestUsageErrors(t *testing.T) {
 	add("replay", "NOFORMAT", "DATA --codec csv --label-column zzz", "-")
 	add("predict", "", "DATA", "--model-topic= DATA")
 	add("predict --model MODEL", "--model-topic m DATA", "--model-name x DATA", "NOFORMAT", "--output xml DATA", "--predictions-topic p DATA", "--positions x DATA", "--until-end DATA",
-		"--listen 127.0.0.1:0 --max-body-bytes 0", "--listen 127.0.0.1:0 --max-body-bytes -1", "--listen 127.0.0.1:0 --max-in-flight-bytes 1000", "--keep a DATA", "--errors-topic e DATA", "--cloudevents DATA", "--listen nowhere", "--listen 8080", "--listen 127.0.0.1:99999",
+		"--listen 127.0.0.1:0 --max-body-bytes 0", "--listen 127.0.0.1:0 --max-body-bytes -1", "--keep a DATA", "--errors-topic e DATA", "--cloudevents DATA", "--listen nowhere", "--listen 8080", "--listen 127.0.0.1:99999",
 		"--codec nope DATA", "--labels 77 DATA", "--codec csv --csv-separator ab", "--max-features -1 DATA")
 	add("predict --model MODEL "+away, "--topics t", "--topics t --predictions-topic t", "--topics t --predictions-topic p --positions NOFORMAT")
 	add("predict --model-topic m "+away, "--topics t", "--topics t --predictions-topic p --start soon", "--topics m --predictions-topic p", "--topics t --predictions-topic m",
 		"--model-name a/b DATA", "--codec csv --csv-separator ab", "NOFORMAT", "--positions x", "--max-features -1", "--codec csv --label-column zz",
 		"--listen 127.0.0.1:0 --max-body-bytes -1", "--listen nowhere")
 	add("model follow", "", "x")
-	add("model follow --model-topic m "+away, "--model-name a/b", "--until -1", "--topic-wait 5", "--once --until 3")
+	add("model follow --model-topic m "+away, "--model-name a/b", "--until -1", "--topic-wait 5")
 	add("generate", "nosuch", "nosuch --describe", "moons --set x=1", "moons --set noise=x", "moons --count -1", "moons --codec nope", "moons --rate -1", "moons --rate NaN --count 3",
 		"moons --rate x", "moons --partitions 3 --count 3", "--set x=1", "--topic t", "--out f", "--describe")
 	add("generate moons --topic t "+away, "--out x.json", "--partitions -1", "--rate -1")
@@ -79,7 +79,7 @@ func TestUsageErrors(t *testing.T) {
 	add("dlq list t "+away, "--reason nope", "--group g", "--dlq=", "t")
 	add("dlq replay t "+away, "--json", "--from soon", "--group=", "--reason label")
 	add("broker", "--addr nowhere", "--addr 127.0.0.1:99999", "--addr 192.0.2.1:9092", "--addr 0.0.0.0:9092", "--addr 9092")
-	add("model inspect", "", "--weights -1 MODEL", "--once MODEL", "--model-topic=", "--model-topic m --model-name a/b "+away)
+	add("model inspect", "", "--until 1 MODEL", "--model-topic=", "--model-topic m --model-name a/b "+away)
 	add("model", "exprt", "export", "export a b", "export MODEL --model-topic m "+away, "export MODEL --max-numbers 0", "export MODEL --max-numbers 1",
 		"export --model-topic m --model-name a/b "+away)
 	add("learners", "nobody", "scs --all=x")

@@ -320,7 +320,7 @@ func TestKilledWhilePublishing(t *testing.T) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("the next trainer took %v", took)
 			}
-			if u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", "model", "--once", "--json")); u.Examples != 600 {
+			if u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", "model", "--until", "1", "--json")); u.Examples != 600 {
 				t.Errorf("the model has learned from %d examples", u.Examples)
 			}
 		})
