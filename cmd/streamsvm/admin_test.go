@@ -23,7 +23,10 @@ func served(t *testing.T, c *cluster, models, token string, more ...string) stri
 	go func() {
 		ended <- program().Main(ctx, append([]string{"predict", "--model-topic", models, "--listen", "127.0.0.1:0", "--brokers", strings.Join(c.brokers, ",")}, more...),
 			cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs, Getenv: func(name string) (string, bool) {
-				return token, token != "" && name == "STREAMSVM_ADMIN_TOKEN"
+				if name == "STREAMSVM_ADMIN_TOKEN" && token != "" {
+					return token, true
+				}
+				return "", false
 			}})
 	}()
 	t.Cleanup(func() {

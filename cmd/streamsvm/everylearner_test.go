@@ -68,7 +68,7 @@ func cheap(spec algos.Spec, task algos.Task) []string {
 		how = append(how, "--set", "features=256")
 	}
 	if spec.Kind == algos.Features && spec.Name != "lssvm" {
-		how = append(how, "--set", "block=64", "--set", "tuning=100")
+		how = append(how, "--set", "labels=100")
 	}
 	return how
 }

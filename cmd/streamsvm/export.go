@@ -24,7 +24,7 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | follow | inspect | diff | export | compact [FILE...]",
+		Name: "model", Args: "list|promote|rollback|follow|inspect|diff|export|compact [FILE...]",
 		Summary: "list, promote, follow, inspect, compare, export and compact models",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as

@@ -40,7 +40,8 @@ STREAMSVM_MODEL_TOPIC) or in a YAML file named by --config or STREAMSVM_CONFIG:
   brokers: [kafka-1:9092, kafka-2:9092]
   topics: clicks
   checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}
-  set: {lambda: 1e-4}
+  learner: scs
+  set: {budget: 5000}
   train: {listen: 127.0.0.1:9100}   # for this command only
 
 Flags override the environment, and the environment overrides the file.`,

@@ -290,7 +290,7 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	case u == nil && o.version == 0:
 		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm inspect --model-topic says more", o.topic, o.name)
 	case u == nil:
-		return nil, c.Bad("version", fmt.Errorf("topic %s does not hold version %d of model %s any more, or not yet: streamsvm model list says which it holds; one that is gone can come from a file of subscribe --save, by --model", o.topic, o.version, o.name))
+		return nil, c.Bad("version", fmt.Errorf("topic %s does not hold version %d of model %s any more, or not yet: streamsvm model list says which it holds; one that is gone can come from a file of model follow --save, by --model", o.topic, o.version, o.name))
 	}
 	if _, err := predictor.Decode(u.Payload); err != nil {
 		return nil, cli.Fail(cli.Data, fmt.Errorf("topic %s: model %s version %d: %w", o.topic, o.name, u.Version, err))
@@ -298,7 +298,7 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	return u, nil
 }
 
-// savedName is the form of names that subscribe --save gives.
+// savedName is the form of names that model follow --save gives.
 var savedName = regexp.MustCompile(`-(\d+)\` + ext + `$`)
 
 // fromFile returns the model of a file as the version that its name, or

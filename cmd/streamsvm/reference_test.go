@@ -154,7 +154,8 @@ tls-ca: /etc/streamsvm/ca.pem
 sasl-mechanism: scram-sha-512
 sasl-username: trainer
 sasl-password-file: /run/secrets/kafka             # or sasl-password: ${KAFKA_PASSWORD}
-set: {lambda: 1e-4}                                # options of the learner, see learners.md
+learner: scs
+set: {budget: 5000}                                # options of the learner, see learners.md
 train: {listen: ":9100"}                           # settings of one command alone
 ` + "```" + `
 

@@ -110,7 +110,7 @@ func TestReplayFlags(t *testing.T) {
 		prequential          uint64
 		minAccuracy, maximum float64
 	}{
-		{args: []string{"--seed", "2", "--set", "passes=2"}, examples: 1500, labels: 1500},
+		{args: []string{"--seed", "2", "--set", "budget=400"}, examples: 1500, labels: 1500},
 		{args: []string{"--set", "gamma=3"}, examples: 1500, labels: 1500},
 		{args: []string{"--scale", "standard"}, examples: 1500, labels: 1500},
 		{args: []string{"--limit", "400"}, examples: 400, labels: 400},
@@ -157,7 +157,7 @@ func TestReplayFlags(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q", args, code, errText)
 		}
 	}
-	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "batch=1")
+	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "budget=50000")
 	if a.StateHash == b.StateHash {
 		t.Error("another seed keeps the same labels")
 	}

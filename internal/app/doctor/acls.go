@@ -65,7 +65,7 @@ func (p *Plan) GrantsToTrain() []Grant {
 	return out
 }
 
-// GrantsToPredict returns what predict and subscribe need, and, where there is a
+// GrantsToPredict returns what predict and model follow need, and, where there is a
 // topic for what is forwarded, sift; the topics may be "".
 func (p *Plan) GrantsToPredict(predictions, errors, distilled string) []Grant {
 	var out []Grant
