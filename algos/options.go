@@ -24,6 +24,11 @@ import (
 // states of earlier versions and tests may give it another value.
 //
 //	Initial int `opt:"initial" fixed:"256" range:"[2,1e6]"`
+//
+// A blank field is an option that earlier versions had. States may hold it with its
+// fixed value.
+//
+//	_ struct{} `opt:"passes" fixed:"1"`
 type Option struct {
 	// Name is what the user types, Alias another name for the same, if any.
 	Name  string `json:"name"`
@@ -50,6 +55,7 @@ type Option struct {
 
 	field []int
 	fixed bool
+	blank bool // no field holds it
 }
 
 // Candidates returns the tuner's candidates for the option, n of them where it
@@ -101,7 +107,7 @@ func describe(t reflect.Type, index ...int) []Option {
 			}
 			out = append(out, Option{
 				Name: tag.Get("opt"), Alias: tag.Get("alias"), Type: kind,
-				Default: value, fixed: fixed, Range: tag.Get("range"), Enum: tag.Get("enum"), Auto: tag.Get("auto"),
+				Default: value, fixed: fixed, blank: f.Name == "_", Range: tag.Get("range"), Enum: tag.Get("enum"), Auto: tag.Get("auto"),
 				Tune: tag.Get("tune"), Paper: tag.Get("paper"), Doc: tag.Get("doc"), field: at,
 			})
 		}
@@ -140,6 +146,12 @@ func setOptions(o any, docs []Option, given map[string]string) error {
 		text, ok := given[d.Name]
 		if !ok {
 			text = d.Default
+		}
+		if d.blank {
+			if text != d.Default {
+				return fmt.Errorf("option %s = %q: it is %s now", d.Name, text, d.Default)
+			}
+			continue
 		}
 		if err := d.set(v.FieldByIndex(d.field), strings.TrimSpace(text)); err != nil {
 			return fmt.Errorf("option %s = %q: %w", d.Name, text, err)

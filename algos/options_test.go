@@ -142,6 +142,8 @@ func TestFixed(t *testing.T) {
 	type more struct {
 		A int `opt:"a" default:"1" range:"[0,9]" doc:"a"`
 		B int `opt:"b" alias:"bee" fixed:"2" range:"[0,9]"`
+
+		_ struct{} `opt:"gone" fixed:"7"`
 	}
 	var got more
 	s := Define(SpecInfo{Name: "demo", Presets: map[string]map[string]string{"paper": {"b": "3"}}}, nil,
@@ -166,6 +168,12 @@ func TestFixed(t *testing.T) {
 				t.Errorf("preset %q: Fixed(%s) = %q, %v", preset, name, v, ok)
 			}
 		}
+	}
+	if err := s.Check(map[string]string{"gone": "7"}); err != nil {
+		t.Errorf("an option that is gone, with its constant: %v", err)
+	}
+	if err := s.Check(map[string]string{"gone": "8"}); err == nil || !strings.Contains(err.Error(), "it is 7 now") {
+		t.Errorf("an option that is gone, with another value: %v", err)
 	}
 	if _, ok := s.Fixed("", "a"); ok || s.Settable("", map[string]string{"a": "1"}) != nil {
 		t.Error("a is fixed")

@@ -231,7 +231,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 		return nil, nil, c.Bad("model-name", fmt.Errorf("topic %s holds %d models, choose one: %s", o.topic, len(names), strings.Join(names, ", ")))
 	}
 	if len(names) == 0 || t.Models[0].Newest == nil {
-		return nil, nil, cli.Failf(cli.Data, "topic %s holds no model that can be used; streamsvm inspect --model-topic says more", o.topic)
+		return nil, nil, cli.Failf(cli.Data, "topic %s holds no model that can be used; streamsvm model inspect --model-topic says more", o.topic)
 	}
 	u := t.Models[0].Newest
 	p, err := predictor.Decode(u.Payload)

@@ -288,7 +288,7 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	}
 	switch {
 	case u == nil && o.version == 0:
-		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm inspect --model-topic says more", o.topic, o.name)
+		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm model inspect --model-topic says more", o.topic, o.name)
 	case u == nil:
 		return nil, c.Bad("version", fmt.Errorf("topic %s does not hold version %d of model %s any more, or not yet: streamsvm model list says which it holds; one that is gone can come from a file of model follow --save, by --model", o.topic, o.version, o.name))
 	}

@@ -73,7 +73,6 @@ func defaultText(f *pflag.Flag) string {
 // configurationDoc returns docs/configuration.md.
 func configurationDoc(t *testing.T) string {
 	var b strings.Builder
-	b.WriteString(configurationIntro)
 	p := program()
 	all := settingsOf(p)
 	with := func(name string) []string {
@@ -81,6 +80,9 @@ func configurationDoc(t *testing.T) string {
 		return all[i].commands
 	}
 	connecting, reading := with("brokers"), with("max-features")
+	const connects, reads = "all that connect", "all that read records"
+	b.WriteString(configurationIntro)
+	fmt.Fprintf(&b, "- Under \"commands\", *%s* are %s; *%s* are %s.\n", connects, strings.Join(connecting, ", "), reads, strings.Join(reading, ", "))
 	for i, s := range all {
 		if i == 0 || all[i-1].group != s.group {
 			fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning | commands |\n| --- | --- | --- | --- |\n", s.group)
@@ -96,9 +98,9 @@ func configurationDoc(t *testing.T) string {
 		case n == len(p.Commands)-1: // doctor has those of train
 			commands = "all"
 		case slices.Equal(s.commands, connecting):
-			commands = "all that connect"
+			commands = connects
 		case slices.Equal(s.commands, reading):
-			commands = "all that read records"
+			commands = reads
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s%s | %s |\n", name, s.defaultCell(), cell(s.usage), kind, commands)
 	}

@@ -358,7 +358,7 @@ func TestStateTopicFaults(t *testing.T) {
 	try(0, "doctor", verbose(good), "checkpoint kafka://"+state+": goes on after 500 examples")
 	other := slices.Clone(good)
 	other[slices.Index(other, "pegasos")] = "online"
-	try(1, "doctor", verbose(other), "streamsvm inspect kafka://"+state+"), or another topic")
+	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or another topic")
 	// The state is gone, the model is there.
 	try(78, "train", args(c.name(), models), "which does not come from the checkpoints in kafka://")
 
@@ -386,7 +386,7 @@ func TestStateTopicFaults(t *testing.T) {
 		kafkatest.Produce(t, c.brokers, stream.Record{Topic: state, Key: []byte("model" + r), Value: []byte("?")})
 	}
 	try(65, "train", good, "no valid snapshot in topic "+state, "partition 0, model: head at offset")
-	try(1, "doctor", verbose(good), "head at offset", "streamsvm inspect kafka://"+state)
+	try(1, "doctor", verbose(good), "head at offset", "streamsvm model inspect kafka://"+state)
 	try(65, "model", []string{"inspect", "--brokers", c.brokers[0], "kafka://" + state}, "head at offset")
 	try(65, "model", []string{"inspect", "--brokers", c.brokers[0], "--model-name", "nobody", "kafka://" + state}, "topic "+state+" holds no checkpoint")
 

@@ -15,12 +15,13 @@ type options struct {
 	Lambda  float64 `opt:"lambda" fixed:"auto" range:"(0,inf)" auto:"1/(C n)"` // ridge weight
 	Bias    float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                     // constant added to the kernel, which gives the model a regularised bias; 0 for none
 	Batch   int     `opt:"batch" fixed:"1" range:"[1,1e5]"`                    // examples a step
-	Passes  int     `opt:"passes" fixed:"1" range:"[1,1000]"`                  // steps for each batch of new examples: the first on the new ones, the others on draws from the buffer
-	Buffer  int     `opt:"buffer" fixed:"10000" range:"[1,1e8]"`               // examples held, as a uniform sample of all, for the passes after the first
-	Average string  `opt:"average" fixed:"linear" enum:"none,uniform,linear"`  // the model is the last iterate, or the average of all, evenly or in proportion to the step number
-	Removal string  `opt:"removal" fixed:"fade" enum:"fade,smallest,oldest"`   // of too many support vectors the smallest goes, while all that was learned fades; or the smallest; or the oldest
-	Project bool    `opt:"project" fixed:"false"`                              // project onto the ball of radius 1/sqrt(lambda) after each step
-	Radius  float64 `opt:"radius" fixed:"auto" range:"(0,inf)" auto:"none"`    // minimise the mean hinge over the ball of this radius instead, without a ridge
+	Average string  `opt:"average" fixed:"linear" enum:"none,linear"`          // the model is the last iterate, or the average of all in proportion to the step number
+	Removal string  `opt:"removal" fixed:"fade" enum:"fade,smallest"`          // of too many support vectors the smallest goes, while all that was learned fades; or just the smallest
+
+	_ struct{} `opt:"passes" fixed:"1"`
+	_ struct{} `opt:"buffer" fixed:"10000"`
+	_ struct{} `opt:"project" fixed:"false"`
+	_ struct{} `opt:"radius" fixed:"auto"`
 }
 
 // Spec registers the learner.

@@ -59,7 +59,7 @@ func (d *checks) checkpoints() *checkpoint.Snapshot {
 	}
 	snap, err := store.Load()
 	if err != nil {
-		d.fail(d.Code(err), subject, err.Error(), "streamsvm inspect "+d.Checkpoint)
+		d.fail(d.Code(err), subject, err.Error(), "streamsvm model inspect "+d.Checkpoint)
 		return nil
 	}
 	return d.fits(subject, snap)
@@ -75,7 +75,7 @@ func (d *checks) fits(subject string, snap *checkpoint.Snapshot) *checkpoint.Sna
 		return snap // the reason is among the settings' findings
 	}
 	if err := d.Learner.Fits(snap); err != nil {
-		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm inspect "+d.Checkpoint+"), or another "+d.place())
+		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or another "+d.place())
 		return snap
 	}
 	d.ok(subject, "goes on after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))
@@ -121,7 +121,7 @@ func (d *checks) stateTopic(ctx context.Context, name string) *checkpoint.Snapsh
 	var snap *checkpoint.Snapshot
 	if len(states) > 0 {
 		if snap, err = states[0].Newest(); err != nil {
-			d.fail(d.Code(err), subject, err.Error(), "streamsvm inspect "+d.Checkpoint)
+			d.fail(d.Code(err), subject, err.Error(), "streamsvm model inspect "+d.Checkpoint)
 			return nil
 		}
 	}
