@@ -53,7 +53,7 @@ func TestReplayJSONContract(t *testing.T) {
 	if got["examples"] != 1200.0 || got["labelled"] != 1200.0 || got["dead"] != 0.0 || got["seed"] != 1.0 {
 		t.Errorf("counts are wrong in %s", out)
 	}
-	if o := got["options"].(map[string]any); o["batch"] != 1.0 || o["project"] != false || o["kernel"] != "rbf" {
+	if o := got["options"].(map[string]any); o["budget"] != 50000.0 || o["kernel"] != "rbf" {
 		t.Errorf("options are not complete and typed: %v", o)
 	}
 	// What does not apply is null, and nothing else goes to standard output.

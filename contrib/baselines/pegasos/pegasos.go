@@ -180,7 +180,8 @@ func (l *Learner) heed(x *stream.Example, inc, loss float64) float64 {
 func (l *Learner) raise(x *stream.Example, c float64) {
 	l.basis.Append(x.X)
 	l.coef = append(l.coef, c)
-	l.lag = append(l.lag, float64(c*l.sum))
+	l.lag = append(l.lag, 0)
+	l.lag[len(l.lag)-1] += float64(c * l.sum) // 0 and not −0 where there is no sum yet
 	l.seq = append(l.seq, x.Seq)
 	l.came++
 }
