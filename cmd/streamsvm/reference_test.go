@@ -188,3 +188,30 @@ func TestGeneratedDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestOneMeaning: a setting means the same to every command that has it, or users would have
+// to look up which of several rows is theirs.
+func TestOneMeaning(t *testing.T) {
+	several := []string{
+		"model",      // a file to read, or of replay to write
+		"json",       // of replay a file
+		"reason",     // of a promotion, or of dead letters
+		"model-name", // of compare several
+	}
+	seen := map[string]string{}
+	all := settingsOf(program())
+	for _, s := range all {
+		if other, ok := seen[s.name]; ok && !slices.Contains(several, s.name) {
+			t.Errorf("--%s has two meanings: %q and, of %v, %q", s.name, other, s.commands, s.usage)
+		}
+		seen[s.name] = s.usage
+	}
+	if len(all) > 150 {
+		t.Errorf("%d settings, 150 are enough", len(all))
+	}
+	for name := range removed {
+		if flag, ok := strings.CutPrefix(name, "--"); ok && seen[flag] != "" {
+			t.Errorf("--%s is listed as removed", flag)
+		}
+	}
+}
