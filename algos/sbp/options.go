@@ -17,7 +17,6 @@ type options struct {
 
 	Intercept bool    `opt:"intercept" fixed:"true"`                                        // give the model an unregularised bias, eq 3.9
 	Bias      float64 `opt:"bias" fixed:"0" range:"[0,inf)"`                                // constant added to the kernel, which gives the model a regularised bias; 0 for none
-	Eviction  string  `opt:"eviction" fixed:"freeze" enum:"remove,freeze"`                  // the share of an example that leaves the buffer is removed from the model, with a new average, or stays in it, frozen
 	Frozen    int     `opt:"frozen" fixed:"10000" range:"[1,1e8]"`                          // most examples frozen; beyond that the oldest is taken out
 	Every     int     `opt:"every" fixed:"16" range:"[1,1e8]"`                              // examples a step
 	Final     float64 `opt:"final" fixed:"0.5" range:"[0,1000]"`                            // updates at the end of a bounded stream, as a multiple of the examples held
@@ -27,7 +26,9 @@ type options struct {
 	Nu        float64 `opt:"nu" fixed:"auto" range:"[0,inf)" auto:"what belongs to lambda"` // slack an example for a function of norm 1, which bounds the slack instead of weighing it
 	Rate      float64 `opt:"rate" fixed:"1" range:"(0,1000]"`                               // factor of the step size 1/sqrt(t max K(x,x))
 	Classes   string  `opt:"classes" fixed:"alternate" enum:"coin,alternate"`               // with an intercept: the class of the next example is drawn by a fair coin, or in turns, with less noise
-	Average   string  `opt:"average" fixed:"uniform" enum:"uniform,linear"`                 // the model is the average of all iterates, evenly or in proportion to their number since the last restart
+
+	_ struct{} `opt:"eviction" fixed:"freeze"`
+	_ struct{} `opt:"average" fixed:"uniform"`
 }
 
 // A restart keeps half of what was learned: the average keeps this weight, and
