@@ -142,7 +142,7 @@ func (s Spec) WithPreset(preset string, given map[string]string) (map[string]str
 
 // Takes reports whether New takes an option of that name, fixed or not.
 func (s Spec) Takes(name string) bool {
-	is := func(o Option) bool { return o.Name == name }
+	is := func(o Option) bool { return o.Name == name && !o.blank }
 	return slices.ContainsFunc(s.Options, is) || slices.ContainsFunc(s.fixed, is)
 }
 
