@@ -209,7 +209,7 @@ func twoTopics(t *testing.T, labelled, unlabelled string, n, ratio int) (recs []
 // samples the unlabelled ones out, a semi-supervised one learns from both.
 func TestTwoTopics(t *testing.T) {
 	const n, ratio = 200, 4
-	few := []string{"--set", "features=256", "--set", "block=64", "--set", "tuning=100"}
+	few := []string{"--set", "features=256", "--set", "labels=100"}
 	for _, of := range []struct {
 		learner string
 		set     []string
