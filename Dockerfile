@@ -22,6 +22,6 @@ EXPOSE 8080
 # The image has no curl: streamsvm asks itself. A container that serves nothing
 # on port 8080 should switch the check off.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["/usr/local/bin/streamsvm", "health", "http://127.0.0.1:8080/healthz"]
+  CMD ["/usr/local/bin/streamsvm", "doctor", "http://127.0.0.1:8080/healthz"]
 ENTRYPOINT ["/usr/local/bin/streamsvm"]
 CMD ["--help"]

@@ -18,15 +18,21 @@ import (
 //	Lambda float64 `opt:"lambda" default:"1" range:"(0,inf)" tune:"log 1e-6 1" paper:"eq 1" doc:"ridge weight"`
 //
 // A field is a float64, int, uint64, bool or string. Fields of an embedded
-// struct count as its own. A blank field is a heading: those that follow it in
-// the struct belong to its group.
+// struct count as its own.
 //
-//	_ struct{} `group:"expert"`
+// A field with the tag fixed instead of default is a constant for users. Presets,
+// states of earlier versions and tests may give it another value.
+//
+//	Initial int `opt:"initial" fixed:"256" range:"[2,1e6]"`
+//
+// A blank field is an option that earlier versions had. States may hold it with its
+// fixed value.
+//
+//	_ struct{} `opt:"passes" fixed:"1"`
 type Option struct {
 	// Name is what the user types, Alias another name for the same, if any.
 	Name  string `json:"name"`
 	Alias string `json:"alias,omitempty"`
-	Group Group  `json:"group,omitempty"`
 	// Type is the kind of the field, such as float64, or enum.
 	Type string `json:"type"`
 	// Default is the value of an option that is not given, as text.
@@ -48,20 +54,9 @@ type Option struct {
 	Doc string `json:"doc"`
 
 	field []int
+	fixed bool
+	blank bool // no field holds it
 }
-
-// Group says for whom an option is.
-type Group string
-
-// The groups, in the order in which options are shown.
-const (
-	Main      Group = ""       // options that a user of a new stream would set
-	Expert    Group = "expert" // options with a default that suits nearly always
-	FromPaper Group = "paper"  // variants and constants of the paper
-)
-
-// Groups lists the groups in the order in which options are shown.
-var Groups = []Group{Main, Expert, FromPaper}
 
 // Candidates returns the tuner's candidates for the option, n of them where it
 // is tuned over a range, or nil if it is not tuned.
@@ -93,24 +88,26 @@ func (o Option) Candidates(n int) []string {
 }
 
 // describe lists the options of a struct, in the order of its fields.
-func describe(t reflect.Type, group Group, index ...int) []Option {
+func describe(t reflect.Type, index ...int) []Option {
 	var out []Option
 	for i := range t.NumField() {
 		f, at := t.Field(i), append(slices.Clone(index), i)
 		tag := f.Tag
 		switch {
-		case f.Name == "_":
-			group = Group(tag.Get("group"))
 		case f.Anonymous:
-			out = append(out, describe(f.Type, group, at...)...)
+			out = append(out, describe(f.Type, at...)...)
 		case tag.Get("opt") != "":
 			kind := f.Type.Kind().String()
 			if tag.Get("enum") != "" {
 				kind = "enum"
 			}
+			value, fixed := tag.Lookup("fixed")
+			if !fixed {
+				value = tag.Get("default")
+			}
 			out = append(out, Option{
-				Name: tag.Get("opt"), Alias: tag.Get("alias"), Type: kind, Group: group,
-				Default: tag.Get("default"), Range: tag.Get("range"), Enum: tag.Get("enum"), Auto: tag.Get("auto"),
+				Name: tag.Get("opt"), Alias: tag.Get("alias"), Type: kind,
+				Default: value, fixed: fixed, blank: f.Name == "_", Range: tag.Get("range"), Enum: tag.Get("enum"), Auto: tag.Get("auto"),
 				Tune: tag.Get("tune"), Paper: tag.Get("paper"), Doc: tag.Get("doc"), field: at,
 			})
 		}
@@ -141,12 +138,20 @@ func rename(docs []Option, given map[string]string) (map[string]string, error) {
 // their defaults and from given. The error names option, value and bound.
 func setOptions(o any, docs []Option, given map[string]string) error {
 	v := reflect.ValueOf(o).Elem()
-	var names []string
+	var names, public []string
 	for _, d := range docs {
-		names = append(names, d.Name)
+		if names = append(names, d.Name); !d.fixed {
+			public = append(public, d.Name)
+		}
 		text, ok := given[d.Name]
 		if !ok {
 			text = d.Default
+		}
+		if d.blank {
+			if text != d.Default {
+				return fmt.Errorf("option %s = %q: it is %s now", d.Name, text, d.Default)
+			}
+			continue
 		}
 		if err := d.set(v.FieldByIndex(d.field), strings.TrimSpace(text)); err != nil {
 			return fmt.Errorf("option %s = %q: %w", d.Name, text, err)
@@ -154,7 +159,7 @@ func setOptions(o any, docs []Option, given map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("no option %q%s", name, spell.DidYouMean(name, names))
+			return fmt.Errorf("no option %q%s", name, spell.DidYouMean(name, public))
 		}
 	}
 	return nil

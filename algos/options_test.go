@@ -136,25 +136,50 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestGroups: a blank field begins a group, for the struct that it is in.
-func TestGroups(t *testing.T) {
+// TestFixed: a fixed option has its value, presets may give it another, and users
+// cannot set it.
+func TestFixed(t *testing.T) {
 	type more struct {
-		A int      `opt:"a" default:"1" doc:"a"`
-		_ struct{} `group:"expert"`
-		inner
-		B int      `opt:"b" default:"1" doc:"b"`
-		_ struct{} `group:"paper"`
-		C int      `opt:"c" default:"1" doc:"c"`
+		A int `opt:"a" default:"1" range:"[0,9]" doc:"a"`
+		B int `opt:"b" alias:"bee" fixed:"2" range:"[0,9]"`
+
+		_ struct{} `opt:"gone" fixed:"7"`
 	}
-	s := Define(SpecInfo{Name: "demo"}, nil, func(Env, more) (Learner, error) { return nil, nil }, nil)
-	want := map[string]Group{"a": Main, "eta_1": FromPaper, "b": Expert, "c": FromPaper}
-	for _, o := range s.Options {
-		if o.Group != want[o.Name] {
-			t.Errorf("%s is in group %q, want %q", o.Name, o.Group, want[o.Name])
+	var got more
+	s := Define(SpecInfo{Name: "demo", Presets: map[string]map[string]string{"paper": {"b": "3"}}}, nil,
+		func(_ Env, o more) (Learner, error) { got = o; return nil, nil }, nil)
+	if len(s.Options) != 1 || s.Options[0].Name != "a" {
+		t.Errorf("the documented options are %v, want a alone", s.Options)
+	}
+	for preset, want := range map[string]int{"": 2, "default": 2, "paper": 3} {
+		options, err := s.WithPreset(preset, map[string]string{"a": "5"})
+		if err == nil {
+			_, err = s.New(Env{}, options)
+		}
+		if err != nil || got.A != 5 || got.B != want {
+			t.Errorf("preset %q: a = %d, b = %d, error %v; want 5 and %d", preset, got.A, got.B, err, want)
+		}
+		for _, name := range []string{"b", "bee"} {
+			err := s.Settable(preset, map[string]string{"a": "1", name: "4"})
+			if want := fmt.Sprintf("option "+name+" can no longer be set: it is %d now", want); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("preset %q, %s = 4: got %v, want %q", preset, name, err, want)
+			}
+			if v, ok := s.Fixed(preset, name); v != fmt.Sprint(want) || !ok {
+				t.Errorf("preset %q: Fixed(%s) = %q, %v", preset, name, v, ok)
+			}
 		}
 	}
-	if len(s.Options) != len(want) {
-		t.Errorf("%d options, want %d", len(s.Options), len(want))
+	if err := s.Check(map[string]string{"gone": "7"}); err != nil {
+		t.Errorf("an option that is gone, with its constant: %v", err)
+	}
+	if err := s.Check(map[string]string{"gone": "8"}); err == nil || !strings.Contains(err.Error(), "it is 7 now") {
+		t.Errorf("an option that is gone, with another value: %v", err)
+	}
+	if _, ok := s.Fixed("", "a"); ok || s.Settable("", map[string]string{"a": "1"}) != nil {
+		t.Error("a is fixed")
+	}
+	if err := s.Check(map[string]string{"bb": "1"}); err == nil || strings.Contains(err.Error(), "did you mean") {
+		t.Errorf("an unknown option: %v; want no advice to set a fixed one", err)
 	}
 }
 

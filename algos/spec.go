@@ -1,11 +1,13 @@
 package algos
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
@@ -13,16 +15,20 @@ import (
 // Spec registers a learner.
 type Spec struct {
 	SpecInfo
-	// Options documents every option, in the order of the options struct.
+	// Options documents the options that a user can set, in the order of the
+	// options struct.
 	Options []Option
 	// New makes a learner. options maps an option's name to its text; options
-	// that are not given have their defaults.
+	// that are not given have their defaults. New, Check and WithPreset take fixed
+	// options too, since presets set them. Settable refuses those.
 	New func(env Env, options map[string]string) (Learner, error)
 	// DecodeModel reads what the AppendBinary of this learner's models wrote.
 	// It copes with any input.
 	DecodeModel func(data []byte) (Model, error)
 	// Check tells whether New would accept the options.
 	Check func(options map[string]string) error
+
+	fixed []Option
 }
 
 // SpecInfo is the hand-written part of a Spec.
@@ -53,7 +59,7 @@ type SpecInfo struct {
 // Define makes the Spec of a learner whose options are a struct O with the
 // tags of Option. validate may be nil; it checks what a range cannot say.
 func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Learner, error), decode func([]byte) (Model, error)) Spec {
-	docs := describe(reflect.TypeFor[O](), Main)
+	docs := describe(reflect.TypeFor[O]())
 	if info.Presets == nil {
 		info.Presets = map[string]map[string]string{}
 	}
@@ -84,8 +90,16 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 		}
 		return o, err
 	}
+	var public, fixed []Option
+	for _, d := range docs {
+		if d.fixed {
+			fixed = append(fixed, d)
+		} else {
+			public = append(public, d)
+		}
+	}
 	return Spec{
-		SpecInfo: info, Options: docs,
+		SpecInfo: info, Options: public, fixed: fixed,
 		New: func(env Env, options map[string]string) (Learner, error) {
 			o, err := parse(options)
 			if err != nil {
@@ -117,11 +131,39 @@ func (s Spec) WithPreset(preset string, given map[string]string) (map[string]str
 	if !ok {
 		return nil, fmt.Errorf("learner %s has no preset %q%s", s.Name, preset, spell.DidYouMean(preset, slices.Sorted(maps.Keys(s.Presets))))
 	}
-	given, err := rename(s.Options, given)
+	given, err := rename(slices.Concat(s.Options, s.fixed), given)
 	if err != nil {
 		return nil, fmt.Errorf("learner %s: %w", s.Name, err)
 	}
 	all := maps.Clone(base)
 	maps.Copy(all, given)
 	return all, s.Check(all)
+}
+
+// Takes reports whether New takes an option of that name, fixed or not.
+func (s Spec) Takes(name string) bool {
+	is := func(o Option) bool { return o.Name == name && !o.blank }
+	return slices.ContainsFunc(s.Options, is) || slices.ContainsFunc(s.fixed, is)
+}
+
+// Settable returns an error if given has an option that users cannot set. It says
+// which value the option has under the preset.
+func (s Spec) Settable(preset string, given map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if value, ok := s.Fixed(preset, name); ok {
+			return fmt.Errorf("learner %s: option %s can no longer be set: it is %s now", s.Name, name, value)
+		}
+	}
+	return nil
+}
+
+// Fixed returns the value that the named option has under the preset, and
+// whether users can no longer set it.
+func (s Spec) Fixed(preset, name string) (value string, ok bool) {
+	for _, d := range s.fixed {
+		if name = strings.ReplaceAll(name, "-", "_"); name == d.Name || d.Alias != "" && name == d.Alias {
+			return cmp.Or(s.Presets[preset][d.Name], d.Default), true
+		}
+	}
+	return "", false
 }

@@ -62,12 +62,12 @@ def drained(p, port, topics):
 def rows(topic):
     """The number of records of a topic."""
     with tempfile.TemporaryDirectory() as d:
-        _, said = call("record", d + "/x.ssr", "--topics", topic, "--until-end")
+        _, said = call("copy", d + "/x.ssr", "--topics", topic, "--until-end")
         return int(re.search(r"(\d+) records", said).group(1))
 
 
 def produce(topic, passes):
-    _, said = call("produce", data, "--topic", topic, "--partitions", "8", "--partition-by", "rr", "--passes", str(passes))
+    _, said = call("copy", data, "--topic", topic, "--partitions", "8", "--partition-by", "rr", "--passes", str(passes))
     return int(re.search(r"(\d+) records", said).group(1))
 
 

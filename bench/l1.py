@@ -25,8 +25,7 @@ CACHE = os.environ.get("STREAMSVM_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "streamsvm")
 
 SETS = ["covtype15k", "a9a", "w8a", "reuters_moneyfx", "pixels", "mnist8", "census_nominal"]
-OURS = [("l1smooth, mu 0", ["mu=0"]), ("l1smooth", []), ("l1smooth, l1 1", ["l1=1"]),
-        ("l1smooth, mu 0, start newton", ["mu=0", "start=newton"]), ("l1smooth, start newton", ["start=newton"])]
+OURS = [("l1smooth, mu 0", ["l1=0"]), ("l1smooth", []), ("l1smooth, l1 1", ["l1=1"])]
 
 
 def environment():
@@ -102,7 +101,7 @@ def main():
                 r = json.loads(subprocess.run([tool, "-times", str(args.times), "-scale", "none"] + sets + [train, test],
                                               check=True, capture_output=True, text=True).stdout)
                 row(label, r["accuracy"], r["cpu"], r["seconds"], r["nonzero"],
-                    r["objective"] if "mu=0" in options else None,
+                    r["objective"] if "l1=0" in options else None,
                     "gap %.1e, %d steps, %d passes, %d Hessians, %d values, %d CG products" % (
                         r.get("certificate", float("nan")), r["newton_steps"], r["passes"], r["hessians"], r["function_values"], r["cg_products"]))
             if shutil.which("liblinear-train"):

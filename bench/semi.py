@@ -12,7 +12,7 @@ error in percent, and p-values of paired t-tests over the seeds: each learner
 from both kinds of rows against the same without unlabelled ones, and tsgs3vm
 against frs3vm) and writes every figure to DIR/semi.csv. "exact twin" is the
 cluster kernel of tsgs3vm on exact kernel values, its options chosen by the same
-folds as SVC's; "dsg, best alone" is dsg with temperature=0.
+folds as SVC's.
 
 Python with numpy, scipy and scikit-learn is needed; see bench/peers.py.
 """
@@ -232,10 +232,9 @@ def main():
                 write(te, tx, ty)
                 for learner, row, options in [
                     ("tsgs3vm", "tsgs3vm", []),
-                    ("tsgs3vm", "tsgs3vm rho=0.1", ["cluster=0", "rho=0.1", "serve=semi"]),
-                    ("tsgs3vm", "tsgs3vm rho=1", ["cluster=0", "rho=1", "serve=semi"]),
+                    ("tsgs3vm", "tsgs3vm rho=0.1", ["rho=0.1"]),
+                    ("tsgs3vm", "tsgs3vm rho=1", ["rho=1"]),
                     ("dsg", "dsg", []),
-                    ("dsg", "dsg, best alone", ["temperature=0"]),
                     ("frs3vm", "frs3vm", []),
                 ]:
                     if learner not in a.learners.split(",") or "rho" in row and not a.losses:

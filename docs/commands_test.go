@@ -14,6 +14,7 @@ var (
 	called  = regexp.MustCompile(`(?:^|[\s(|;&/]|exec )streamsvm ([a-z]+)((?:\\\n|[^\n|;&#])*)`)
 	given   = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
 	text    = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	several = regexp.MustCompile(`\*(all that [a-z ]+)\* are ([a-z, ]+)[;.]`)
 	code4   = regexp.MustCompile(`(?m)^(?: {4}|\t).*$`)
 )
 
@@ -28,13 +29,22 @@ func TestCommands(t *testing.T) {
 		flags[m[1]] = map[string]bool{"config": true, "log-level": true, "log-format": true, "quiet": true, "help": true, "help-all": true}
 	}
 	all := pages(t)
+	list := map[string]string{}
+	for _, m := range several.FindAllStringSubmatch(all["docs/configuration.md"], -1) {
+		list[m[1]] = m[2]
+	}
 	for _, m := range setting.FindAllStringSubmatch(all["docs/configuration.md"], -1) {
-		for c := range strings.SplitSeq(m[2], ", ") {
+		commands := m[2]
+		if list[commands] != "" {
+			commands = list[commands]
+		}
+		for c := range strings.SplitSeq(commands, ", ") {
 			if flags[c] != nil {
 				flags[c][m[1]] = true
 			}
 		}
 	}
+	flags["doctor"] = flags["train"]
 	calls := 0
 	for page, md := range all {
 		parts := fence.FindAllString(md, -1)
@@ -52,7 +62,8 @@ func TestCommands(t *testing.T) {
 					continue
 				}
 				calls++
-				for _, f := range given.FindAllStringSubmatch(m[2], -1) {
+				own, _, _ := strings.Cut(m[2], " -- ") // what follows are flags of another command
+				for _, f := range given.FindAllStringSubmatch(own, -1) {
 					if !known[f[1]] {
 						t.Errorf("%s: streamsvm %s has no flag --%s", page, m[1], f[1])
 					}

@@ -82,11 +82,11 @@ class Service:
         common = ["--brokers", broker]
         self.start("broker", "--data-dir", "b", "--addr", broker)
         time.sleep(1)
-        subprocess.run([self.program, "produce", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([self.program, "copy", self.file, "--topic", "payments", "--partitions", "1", "--limit", "1000", *common], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.start("train", "--topics", "payments", "--label", "is_fraud", "--model-topic", "models", "--model-name", "payments", "--checkpoint", "state",
-                   "--checkpoint-interval", "3s", "--listen", self.train, "--allow-admin", *common)
+                   "--checkpoint-interval", "3s", "--listen", self.train, *common)
         self.start("predict", "--model-topic", "models", "--topics", "payments", "--predictions-topic", "predictions", "--listen", self.predict, *common)
-        self.start("produce", self.file, "--topic", "payments", "--rate", str(rate), *common)
+        self.start("copy", self.file, "--topic", "payments", "--rate", str(rate), *common)
 
     def start(self, *args):
         with open(os.path.join(self.d, "log-%d" % len(self.started)), "wb") as log:

@@ -320,7 +320,7 @@ class Round:
                       "--tune", rnd.choice(("off", "off", "auto")), "--scale", rnd.choice(("none", "standard", "auto"))]
         for name, value in soak.small[learner].items():
             self.learn += ["--set", "%s=%s" % (name, value)]
-        self.publish = ["--full-every", str(rnd.choice((2, 16))), "--max-record-bytes", str(rnd.choice((4096, 921600)))]
+        self.publish = ["--max-record-bytes", str(rnd.choice((4096, 921600)))]
         # Among many examples without a label for learners that make use of them.
         self.unlabelled = .7 if learner in soak.semi else 0
         self.good, self.bad, self.produced = {}, {}, []  # value -> number; value -> way
@@ -342,7 +342,7 @@ class Round:
                     "--record", self.path(directory + ".ssr")] * self.recorded + self.publish + self.learn + list(more)
 
     def subscribe(self, *more):
-        return [self.exe, "subscribe", "--brokers", self.broker.addr, "--model-topic", self.models, "--model-name", self.name,
+        return [self.exe, "model", "follow", "--brokers", self.broker.addr, "--model-topic", self.models, "--model-name", self.name,
                 "--topic-wait", "-1s", "--json"] + list(more)
 
     # The stream.
@@ -371,8 +371,8 @@ class Round:
                 self.produced.append(value)
                 f.write(value + "\n")
         with open(self.path("produce.log"), "ab") as log:
-            self.producer = subprocess.Popen([self.exe, "produce", path, "--brokers", self.broker.addr, "--topic", self.examples, "--partitions", str(self.partitions),
-                                              "--partition-by", "rr", "--rate", str(self.rate), "--max-down", "0"], stdout=log, stderr=log)
+            self.producer = subprocess.Popen([self.exe, "copy", path, "--brokers", self.broker.addr, "--topic", self.examples, "--partitions", str(self.partitions),
+                                              "--partition-by", "rr", "--rate", str(self.rate)], stdout=log, stderr=log)
 
     def end_of_stream(self):
         if self.producer is not None:
@@ -508,7 +508,7 @@ class Round:
     # What must hold at the end.
 
     def newest(self, directory):
-        return json.loads(sh(self.exe, "inspect", "--json", self.path(directory)))[0]
+        return json.loads(sh(self.exe, "model", "inspect", "--json", self.path(directory)))[0]
 
     def read(self, topic, timeout=GIVE_UP):
         """All records of a topic: partition, offset, timestamp, value."""
@@ -547,7 +547,7 @@ class Round:
         values = [v for *_, v in records]
         must(sorted(values) == sorted(self.produced), "the topic holds %d records, %d were produced", len(values), len(self.produced))
         if not self.recorded:
-            sh(self.exe, "record", self.path(directory + ".ssr"), "--brokers", self.broker.addr, "--topics", self.examples, "--merge", self.merge, "--lateness", "1h", "--until-end", "-q")
+            sh(self.exe, "copy", self.path(directory + ".ssr"), "--brokers", self.broker.addr, "--topics", self.examples, "--merge", self.merge, "--lateness", "1h", "--until-end", "-q")
         order = self.check_recording(directory, records)
         state = self.newest(directory)
         meta = state["meta"]
@@ -572,7 +572,7 @@ class Round:
     def check_recording(self, directory, records):
         """Compares the recording with the topic, and returns the values in the order of consumption."""
         copy = "copy-%d-%s" % (self.number, directory)
-        sh(self.exe, "produce", self.path(directory + ".ssr"), "--brokers", self.broker.addr, "--topic", copy, "--partitions", "1", "--partition-by", "rr", "-q")
+        sh(self.exe, "copy", self.path(directory + ".ssr"), "--brokers", self.broker.addr, "--topic", copy, "--partitions", "1", "--partition-by", "rr", "-q")
         order = [v for *_, v in self.read(copy)]
         at = {v: (p, o) for p, o, _, v in records}
         must(sorted(order) == sorted(at), "the recording holds %d records, the topic %d", len(order), len(records))
@@ -634,7 +634,7 @@ class Round:
                     if "hash" in u:
                         must(hashes.setdefault(v, u["hash"]) == u["hash"], "%s: version %d has two models", p.name, v)
         self.versions = len(hashes)
-        sh(*self.subscribe("--once", "--save", self.path("once")))
+        sh(*self.subscribe("--until", "1", "--save", self.path("once")))
         for saved in ["once"] + ["saved"] * bool(follower):
             with open(self.path(saved, self.name + ".ssm"), "rb") as f:
                 must(f.read() == model, "the model that has come to %s is not that of the replay", self.path(saved))
@@ -725,13 +725,11 @@ class Soak:
         # Random features and cross-validation on a scale at which a life gets somewhere.
         self.small, self.semi = {}, set()
         for name in self.learners:
-            text = sh(self.exe, "learners", name, "--all")
+            text = sh(self.exe, "learners", name)
             options = set(re.findall(r"^  (\w+)  ", text, re.M))
-            self.small[name] = {"features": 256, "tuning": 100} if {"features", "tuning"} <= options else {}
-            if "batch_unlabelled" in options:
+            self.small[name] = {"features": 256, "labels": 200} if {"features", "labels"} <= options else {}
+            if "rho" in options:
                 self.semi.add(name)
-            if name == "frs3vm":
-                self.small[name]["tuning"] = 0
         if args.learners:
             self.learners = args.learners.split(",")
         random.Random(args.seed).shuffle(self.learners)

@@ -164,12 +164,13 @@ func (o Options) config() (cfg engine.Config, err error) {
 		names := slices.Collect(maps.Keys(spec.Presets))
 		advice := spell.DidYouMean(preset, names)
 		if preset == "drift" {
-			advice = noDrift(spec)
+			advice = noDrift()
 		}
 		bad("Preset", "", fmt.Errorf("learner %s has no preset %q%s", name, preset, advice))
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
-		if why := spec.Check(map[string]string{key: o.Set[key]}); why != nil {
+		one := map[string]string{key: o.Set[key]}
+		if why := cmp.Or(spec.Settable(preset, one), spec.Check(one)); why != nil {
 			bad("Set", key, why)
 		}
 	}
@@ -219,14 +220,9 @@ func (o Options) config() (cfg engine.Config, err error) {
 	}, err
 }
 
-// noDrift says what to use with a stream that changes in place of the preset
-// drift, which spec does not have.
-func noDrift(spec algos.Spec) string {
-	for _, o := range spec.Options {
-		if o.Name == "full" && slices.Contains(strings.Split(o.Enum, ","), "window") {
-			return ": for a stream that changes, set full=window, and max_sample to the number of newest examples to learn from; or use learner adaptive"
-		}
-	}
+// noDrift says what to use for a stream that changes with a learner that lacks the
+// preset drift.
+func noDrift() string {
 	var have []string
 	for _, s := range registry.All {
 		if _, ok := s.Presets["drift"]; ok {

@@ -12,25 +12,23 @@ type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.001 100" doc:"weight of the losses as in LIBLINEAR: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda, eq 2" doc:"ridge weight"`
 	L1     float64 `opt:"l1" default:"0.1" range:"[0,inf)" doc:"weight of the absolute values relative to the ridge: mu = l1 lambda; used while mu is auto"`
-	Mu     float64 `opt:"mu" default:"auto" range:"[0,inf)" auto:"l1 lambda" paper:"mu, eq 2" doc:"weight of the absolute values of the weights, which makes them sparse; 0 for an l2 SVM"`
 	Buffer int     `opt:"buffer" default:"100000" range:"[2,1e8]" paper:"N" doc:"most examples held"`
 	Keep   string  `opt:"keep" default:"window" enum:"window,reservoir,balanced,growing" doc:"the examples held: the last ones, a uniform sample of all, one with equal shares of the classes, or the first ones"`
 	Every  int     `opt:"every" default:"auto" range:"[1,1e8]" auto:"a quarter of those held, at least 16" doc:"examples between two solutions"`
 
-	_      struct{} `group:"expert"`
-	Bias   float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"1" doc:"value of a constant feature, which gives the model a regularised bias; 0 for none"`
-	Dim    int      `opt:"dims" alias:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
-	Direct int      `opt:"direct" default:"1000" range:"[0,20000]" paper:"all" doc:"largest active set for which the Newton system is factored; conjugate gradients beyond"`
-	Steps  int      `opt:"iterations" alias:"steps" default:"500" range:"[1,1e6]" doc:"most iterations of one solution"`
+	Dim int `opt:"dims" alias:"dim" default:"1048576" range:"[1,67108864]" doc:"most features; examples with others are refused: hash them"`
 
-	_        struct{} `group:"paper"`
-	Alpha0   float64  `opt:"alpha0" default:"1" range:"(0,1e6]" paper:"large" doc:"smoothing at the first level"`
-	AlphaMin float64  `opt:"alpha_min" default:"1e-3" range:"[1e-14,1]" paper:"1e-6" doc:"smoothing at the last level"`
-	Beta     float64  `opt:"beta" default:"0.3" range:"(0,0.95]" paper:"0.1" doc:"factor of the smoothing from level to level"`
-	Eta      float64  `opt:"eta" default:"0.1" range:"(0,1)" paper:"0.1" doc:"a level is solved once the slope along the Newton direction is below eta alpha"`
-	KKT      string   `opt:"kkt" default:"final" enum:"faithful,final" paper:"faithful" doc:"activate weights once a level as printed, or until none violates optimality at the last one"`
-	Start    string   `opt:"start" default:"dual" enum:"newton,dual" paper:"newton" doc:"on wide data: Newton steps from the first level on, or dual coordinate ascent as long as it is faster"`
-	Search   string   `opt:"search" default:"exact" enum:"halve,exact" paper:"halve" doc:"where the step of the quadratic model is too long: halve it, or take the minimum along the direction"`
+	Mu       float64 `opt:"mu" fixed:"auto" range:"[0,inf)" auto:"l1 lambda"`     // weight of the absolute values of the weights, which makes them sparse; 0 for an l2 SVM
+	Bias     float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                       // value of a constant feature, which gives the model a regularised bias; 0 for none
+	Direct   int     `opt:"direct" fixed:"1000" range:"[0,20000]"`                // largest active set for which the Newton system is factored; conjugate gradients beyond
+	Steps    int     `opt:"iterations" alias:"steps" fixed:"500" range:"[1,1e6]"` // most iterations of one solution
+	Alpha0   float64 `opt:"alpha0" fixed:"1" range:"(0,1e6]"`                     // smoothing at the first level
+	AlphaMin float64 `opt:"alpha_min" fixed:"1e-3" range:"[1e-14,1]"`             // smoothing at the last level
+	Beta     float64 `opt:"beta" fixed:"0.3" range:"(0,0.95]"`                    // factor of the smoothing from level to level
+	Eta      float64 `opt:"eta" fixed:"0.1" range:"(0,1)"`                        // A level is solved once the slope along the Newton direction is below eta alpha
+	KKT      string  `opt:"kkt" fixed:"final" enum:"faithful,final"`              // activate weights once a level as printed, or until none violates optimality at the last one
+	Start    string  `opt:"start" fixed:"dual" enum:"newton,dual"`                // on wide data: Newton steps from the first level on, or dual coordinate ascent as long as it is faster
+	Search   string  `opt:"search" fixed:"exact" enum:"halve,exact"`              // where the step of the quadratic model is too long: halve it, or take the minimum along the direction
 }
 
 // Constants of Algorithm 3's line search, for which the paper gives no values.

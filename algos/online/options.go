@@ -12,16 +12,16 @@ type options struct {
 	Update string  `opt:"update" default:"nag" enum:"nag,pa,sgd" doc:"step sizes: nag has one for each feature; pa is passive-aggressive, at most c; sgd has one that decreases"`
 	Loss   string  `opt:"loss" default:"auto" enum:"auto,hinge,squared_hinge,logistic,squared,epsilon" doc:"auto: logistic for classes (with pa: hinge), squared for numbers; pa with hinge or epsilon is PA-I, with a square PA-II"`
 	Rate   float64 `opt:"rate" default:"0.5" range:"(0,inf)" tune:"log 0.02 5" doc:"size of the steps of nag and sgd"`
-	Power  float64 `opt:"power" default:"0.5" range:"[0,1]" doc:"sgd: the step is rate/t^power at example t; 0 keeps it constant, for streams that drift"`
 	Memory float64 `opt:"memory" default:"0" range:"[0,inf)" doc:"nag: examples after which a gradient is forgotten, for streams that drift; 0 remembers all"`
 	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" doc:"weight of the sum of absolute weights"`
 	L2     float64 `opt:"l2" alias:"lambda" default:"0" range:"[0,inf)" doc:"ridge weight: that of half the sum of squared weights"`
 
-	_       struct{} `group:"expert"`
-	C       float64  `opt:"c" default:"0.1" range:"(0,inf)" paper:"C" doc:"pa: aggressiveness, the largest step"`
-	Epsilon float64  `opt:"epsilon" default:"0.1" range:"[0,inf)" paper:"epsilon" doc:"errors up to this size cost nothing, with the loss epsilon"`
-	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"square of a constant feature, whose weight gives the model its bias; 0 for none"`
-	Average string   `opt:"average" default:"none" enum:"none,uniform,linear" doc:"the model is the last iterate, or an average over all, evenly or in proportion to the example number"`
+	C       float64 `opt:"c" default:"0.1" range:"(0,inf)" paper:"C" doc:"pa: aggressiveness, the largest step"`
+	Average string  `opt:"average" default:"none" enum:"none,uniform,linear" doc:"the model is the last iterate, or an average over all, evenly or in proportion to the example number"`
+
+	Power   float64 `opt:"power" fixed:"0.5" range:"[0,1]"`     // sgd: the step is rate/t^power at example t; 0 keeps it constant, for streams that drift
+	Epsilon float64 `opt:"epsilon" fixed:"0.1" range:"[0,inf)"` // errors up to this size cost nothing, with the loss epsilon
+	Bias    float64 `opt:"bias" fixed:"1" range:"[0,inf)"`      // square of a constant feature, whose weight gives the model its bias; 0 for none
 }
 
 // Spec registers the learner.

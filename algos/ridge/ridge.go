@@ -26,10 +26,10 @@ type options struct {
 	Keep   string  `opt:"keep" default:"all" enum:"all,window" doc:"the examples that count: all, of which none is held, or the last ones"`
 	Buffer int     `opt:"buffer" default:"10000" range:"[1,1e8]" doc:"examples in the window"`
 
-	_        struct{} `group:"expert"`
-	Bias     float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"the square of a constant feature, which gives the model a regularised bias; 0 for none"`
-	Refresh  float64  `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples that count"`
-	Features int      `opt:"dims" alias:"dim" default:"999" range:"[1,10000]" doc:"most features that ever differ from 0; memory grows with their square, time with their cube"`
+	Refresh  float64 `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples that count"`
+	Features int     `opt:"dims" alias:"dim" default:"999" range:"[1,10000]" doc:"most features that ever differ from 0; memory grows with their square, time with their cube"`
+
+	Bias float64 `opt:"bias" fixed:"1" range:"[0,inf)"` // the square of a constant feature, which gives the model a regularised bias; 0 for none
 }
 
 // Spec registers the learner.

@@ -77,43 +77,13 @@ func (l *Learner) setGamma() {
 	l.rows = rows.New(l.basis, l.opt.CacheMB<<20)
 }
 
-// evict takes the members that leave out of the model. Those without
-// coefficients cost nothing.
+// evict freezes the members that leave. Those without coefficients cost nothing.
 func (l *Learner) evict(slots []int) {
-	var with []int
-	var miss []int32
 	for _, i := range slots {
 		if l.a[i] != 0 || l.lag[i] != 0 {
-			with = append(with, i)
-		}
-	}
-	if l.opt.Eviction == "freeze" {
-		for _, i := range with {
 			l.freeze(i)
 		}
-		return
 	}
-	for len(with) > 0 {
-		k := min(len(with), rows.Block)
-		miss = miss[:0]
-		for _, i := range with[:k] {
-			if !l.rows.Has(int32(i)) {
-				miss = append(miss, int32(i))
-			}
-		}
-		l.rows.Fetch(miss)
-		for _, i := range with[:k] {
-			l.remove(i)
-		}
-		with = with[k:]
-	}
-}
-
-// remove takes the share of example i out of the model.
-func (l *Learner) remove(i int) {
-	k := l.rows.Row(i)
-	l.subtract(float64(l.a[i]*l.y[i]), float64(l.lag[i]*l.y[i]), l.scale*l.u[i], l.sumU[i], float64(k[i]), k)
-	l.a[i], l.lag[i] = 0, 0
 }
 
 // subtract takes a·Φ out of the iterate and the corresponding part out of the

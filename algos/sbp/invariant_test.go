@@ -95,7 +95,7 @@ func TestResponsesDoNotDrift(t *testing.T) {
 		{"gamma": "2", "nu": "0.01", "classes": "coin", "rate": "10"},
 		{"gamma": "0.01", "nu": "0.001", "classes": "coin", "rate": "10"},
 		{"gamma": "2", "nu": "0.01", "intercept": "false"},
-		{"gamma": "2", "nu": "0.01", "average": "linear", "rate": "10"},
+		{"gamma": "2", "nu": "0.01", "rate": "10"},
 		{"kernel": "linear", "nu": "0", "intercept": "false", "bias": "1"},
 		{"kernel": "poly", "gamma": "1", "nu": "0.5", "cache": "0"},
 	} {
@@ -126,51 +126,30 @@ func TestResponsesDoNotDrift(t *testing.T) {
 	}
 }
 
-// A linear average has the weights ½, 3/2, 5/2, …
-func TestLinearAverage(t *testing.T) {
-	l := filled(t, map[string]string{"gamma": "2", "nu": "0.01", "average": "linear"}, moons(60, .2, 4))
-	sum, weight := make([]float64, len(l.y)), 0.
-	for m := range 300 {
-		l.update(1)
-		w := float64(m) + .5
-		weight += w
-		for i, u := range l.u {
-			sum[i] += w * l.scale * u
-		}
-	}
-	for i := range sum {
-		if got, want := l.sumU[i]/l.weight, sum[i]/weight; math.Abs(got-want) > 1e-12 {
-			t.Fatalf("average response of %d is %g, want %g", i, got, want)
-		}
-	}
-}
-
 // Refine does the number of updates asked for, however it is cut into calls,
 // and comes to the same state: restarts stand at powers of two.
 func TestRefine(t *testing.T) {
-	for _, average := range []string{"uniform", "linear"} {
-		var want []byte
-		for _, cuts := range [][]int{{700}, {100, 28, 128, 1, 443}, {128, 128, 256, 188}} {
-			l := learner(t, map[string]string{"gamma": "2", "c": "10", "average": average})
-			for _, x := range moons(150, .2, 5) {
-				if _, err := l.Add(x); err != nil {
-					t.Fatal(err)
-				}
+	var want []byte
+	for _, cuts := range [][]int{{700}, {100, 28, 128, 1, 443}, {128, 128, 256, 188}} {
+		l := learner(t, map[string]string{"gamma": "2", "c": "10"})
+		for _, x := range moons(150, .2, 5) {
+			if _, err := l.Add(x); err != nil {
+				t.Fatal(err)
 			}
-			for _, n := range cuts {
-				before := l.step
-				r, err := l.Refine(t.Context(), n)
-				if err != nil || r.Step != before+uint64(n) {
-					t.Fatalf("%d of %d updates: %v", r.Step-before, n, err)
-				}
+		}
+		for _, n := range cuts {
+			before := l.step
+			r, err := l.Refine(t.Context(), n)
+			if err != nil || r.Step != before+uint64(n) {
+				t.Fatalf("%d of %d updates: %v", r.Step-before, n, err)
 			}
-			// The level is warm-started, by what depends on the cuts.
-			got := l.responses()
-			if want == nil {
-				want = got
-			} else if string(got) != string(want) {
-				t.Errorf("average %s, cuts %v: other responses", average, cuts)
-			}
+		}
+		// The level is warm-started, by what depends on the cuts.
+		got := l.responses()
+		if want == nil {
+			want = got
+		} else if string(got) != string(want) {
+			t.Errorf("cuts %v: other responses", cuts)
 		}
 	}
 }
@@ -188,8 +167,7 @@ func (l *Learner) responses() []byte {
 // of all examples with a share, also of those that are frozen.
 func TestNormsWithFrozen(t *testing.T) {
 	for _, o := range []map[string]string{
-		{"eviction": "freeze"}, {"eviction": "freeze", "average": "linear"}, {"eviction": "remove", "restart": "0.5"},
-		{"eviction": "freeze", "rate": "10"},
+		{}, {"restart": "0.5"}, {"rate": "10"},
 	} {
 		o["gamma"], o["buffer"], o["frozen"] = "2", "60", "40"
 		l := learner(t, o)
@@ -230,7 +208,7 @@ func TestNormsWithFrozen(t *testing.T) {
 				t.Fatalf("%v, example %d: norms² %g, %g, product %g, want %g, %g, %g", o, x.Seq, l.r2, l.sum2, l.sumW, ww, ss, sw)
 			}
 		}
-		if o["eviction"] == "freeze" && l.removed == 0 {
+		if l.removed == 0 {
 			t.Errorf("%v: no frozen example was taken out", o)
 		}
 	}
@@ -238,7 +216,7 @@ func TestNormsWithFrozen(t *testing.T) {
 
 // The bias reported is that of the model: its decision where no kernel reaches.
 func TestReportedBias(t *testing.T) {
-	for _, o := range []map[string]string{{"rate": "3"}, {"restart": "0.5"}, {"average": "linear"}} {
+	for _, o := range []map[string]string{{"rate": "3"}, {"restart": "0.5"}} {
 		o["gamma"], o["bias"] = "2", "0"
 		l := learner(t, o)
 		for i, x := range moons(400, .3, 6) {

@@ -11,26 +11,24 @@ type options struct {
 	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda and nu are auto"`
 	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda, eq 2.2" doc:"ridge weight, from which nu is found; used while nu is auto"`
 	kernel.Options
-	Buffer    int    `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
-	Keep      string `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Updates   int    `opt:"updates" default:"16" range:"[1,1e6]" doc:"updates a step"`
-	Intercept bool   `opt:"intercept" default:"true" paper:"both" doc:"give the model an unregularised bias, eq 3.9"`
+	Buffer  int    `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
+	Keep    string `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Updates int    `opt:"updates" default:"16" range:"[1,1e6]" doc:"updates a step"`
 
-	_        struct{} `group:"expert"`
-	Bias     float64  `opt:"bias" default:"0" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Eviction string   `opt:"eviction" default:"freeze" enum:"remove,freeze" doc:"the share of an example that leaves the buffer is removed from the model, with a new average, or stays in it, frozen"`
-	Frozen   int      `opt:"frozen" default:"10000" range:"[1,1e8]" doc:"most examples frozen; beyond that the oldest is taken out"`
-	Every    int      `opt:"every" default:"16" range:"[1,1e8]" doc:"examples a step"`
-	Final    float64  `opt:"final" default:"0.5" range:"[0,1000]" paper:"T/n" doc:"updates at the end of a bounded stream, as a multiple of the examples held"`
-	Restart  float64  `opt:"restart" default:"0.25" range:"[0,1000]" paper:"never" doc:"arrivals between restarts of average and step size, as a multiple of the examples held; 0: never"`
-	Certify  int      `opt:"certify" default:"0" range:"[0,1e9]" doc:"updates between certificates, each of which takes a kernel row for each example near the margin; 0: none"`
-	CacheMB  int      `opt:"cache" default:"256" range:"[0,1e6]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+	Intercept bool    `opt:"intercept" fixed:"true"`                                        // give the model an unregularised bias, eq 3.9
+	Bias      float64 `opt:"bias" fixed:"0" range:"[0,inf)"`                                // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Frozen    int     `opt:"frozen" fixed:"10000" range:"[1,1e8]"`                          // most examples frozen; beyond that the oldest is taken out
+	Every     int     `opt:"every" fixed:"16" range:"[1,1e8]"`                              // examples a step
+	Final     float64 `opt:"final" fixed:"0.5" range:"[0,1000]"`                            // updates at the end of a bounded stream, as a multiple of the examples held
+	Restart   float64 `opt:"restart" fixed:"0.25" range:"[0,1000]"`                         // arrivals between restarts of average and step size, as a multiple of the examples held; 0: never
+	Certify   int     `opt:"certify" fixed:"0" range:"[0,1e9]"`                             // updates between certificates, each of which takes a kernel row for each example near the margin; 0: none
+	CacheMB   int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                             // bound on the cache of kernel rows, MiB; changes no result
+	Nu        float64 `opt:"nu" fixed:"auto" range:"[0,inf)" auto:"what belongs to lambda"` // slack an example for a function of norm 1, which bounds the slack instead of weighing it
+	Rate      float64 `opt:"rate" fixed:"1" range:"(0,1000]"`                               // factor of the step size 1/sqrt(t max K(x,x))
+	Classes   string  `opt:"classes" fixed:"alternate" enum:"coin,alternate"`               // with an intercept: the class of the next example is drawn by a fair coin, or in turns, with less noise
 
-	_       struct{} `group:"paper"`
-	Nu      float64  `opt:"nu" default:"auto" range:"[0,inf)" auto:"what belongs to lambda" paper:"nu, eq 2.3" doc:"slack an example for a function of norm 1, which bounds the slack instead of weighing it"`
-	Rate    float64  `opt:"rate" default:"1" range:"(0,1000]" paper:"1" doc:"factor of the step size 1/sqrt(t max K(x,x))"`
-	Classes string   `opt:"classes" default:"alternate" enum:"coin,alternate" doc:"with an intercept: the class of the next example is drawn by a fair coin, or in turns, with less noise"`
-	Average string   `opt:"average" default:"uniform" enum:"uniform,linear" paper:"uniform" doc:"the model is the average of all iterates, evenly or in proportion to their number since the last restart"`
+	_ struct{} `opt:"eviction" fixed:"freeze"`
+	_ struct{} `opt:"average" fixed:"uniform"`
 }
 
 // A restart keeps half of what was learned: the average keeps this weight, and
@@ -48,10 +46,10 @@ var Spec = algos.Define(algos.SpecInfo{
 	Paper:   "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron, ICML 2012, Algorithm 1",
 	Kind:    algos.Kernel,
 	Gone: map[string]string{
-		"pilot":  "with nu = auto, nu follows lambda while the stream goes on; set nu to fix it",
-		"burn":   "a restart of the average drops what came before; see restart",
-		"retain": "the average keeps half of its weight at a restart; see restart",
-		"shrink": "the step count is halved at a restart; see restart",
+		"pilot":  "nu follows lambda while the stream goes on",
+		"burn":   "a restart of the average drops what came before",
+		"retain": "the average keeps half of its weight at a restart",
+		"shrink": "the step count is halved at a restart",
 	},
 	Presets: map[string]map[string]string{
 		"paper": {"nu": "0.001", "classes": "coin", "intercept": "false", "restart": "0", "final": "10"},

@@ -140,15 +140,8 @@ func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 		return algos.Report{}, err
 	}
 	updates := l.opt.Updates * max(1, len(l.Pending())/l.opt.Every)
-	removed := l.removed
 	l.arrive()
-	switch {
-	case l.opt.Restart == 0:
-	case l.opt.Eviction == "remove" && l.removed > removed:
-		// Iterates of which a part has been taken out are no longer near the
-		// optimum of anything, and their average is worse than the last one.
-		l.restart(shrink, 0)
-	case float64(l.since) >= l.opt.Restart*float64(len(l.y)):
+	if l.opt.Restart > 0 && float64(l.since) >= l.opt.Restart*float64(len(l.y)) {
 		l.restart(shrink, retain)
 	}
 	l.update(updates)
@@ -176,7 +169,7 @@ func (l *Learner) Finish(ctx context.Context) (algos.Report, error) {
 		}
 	} else {
 		for _, part := range finalParts {
-			l.restart(1, l.retained())
+			l.restart(1, 0)
 			if err := l.batch(ctx, int(math.Ceil(part*total))); err != nil {
 				return algos.Report{}, err
 			}
@@ -220,7 +213,7 @@ func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 			next := uint64(firstRestart)
 			if l.step >= next {
 				if next = 1 << (bits.Len64(l.step) - 1); next == l.step {
-					l.restart(1, l.retained())
+					l.restart(1, 0)
 				}
 				next *= 2
 			}
@@ -232,15 +225,6 @@ func (l *Learner) Refine(ctx context.Context, n int) (algos.Report, error) {
 		n -= k
 	}
 	return l.Report(), nil
-}
-
-// retained is the share of the average that a restart keeps while the examples
-// stay the same. Linear weights fade early iterates out by themselves.
-func (l *Learner) retained() float64 {
-	if l.opt.Average == "linear" {
-		return 1
-	}
-	return 0
 }
 
 // lambda returns the ridge weight that ν is to belong to.

@@ -60,9 +60,7 @@ func (l *Learner) take(i int) {
 	if l.r2 > 1 {
 		l.scale /= math.Sqrt(l.r2)
 		l.sumW /= math.Sqrt(l.r2)
-		if l.opt.Eviction == "freeze" {
-			l.shrunk = min(l.shrunk+math.Log(l.r2)/2, float64(coldSpans*l.opt.Every)/float64(l.opt.Frozen))
-		}
+		l.shrunk = min(l.shrunk+math.Log(l.r2)/2, float64(coldSpans*l.opt.Every)/float64(l.opt.Frozen))
 		l.r2 = 1
 	}
 	if l.scale < foldBelow {
@@ -71,15 +69,11 @@ func (l *Learner) take(i int) {
 	if l.step%syncEvery == 0 && len(l.coldA) == 0 {
 		l.r2 = l.norm2()
 	}
-	w := 1.0
-	if l.opt.Average == "linear" {
-		w = math.Sqrt(2*l.weight) + 0.5 // the weights ½, 1½, … m − ½ sum up to m²/2
-	}
-	l.sumS += float64(w * l.scale)
-	l.weight += w
-	l.sum2 += float64(2*w*l.sumW) + float64(w*w*l.r2)
-	l.sumW += float64(w * l.r2)
-	vec.Axpy64(float64(w*l.scale), l.u, l.sumU)
+	l.sumS += l.scale
+	l.weight++
+	l.sum2 += float64(2*l.sumW) + l.r2
+	l.sumW += l.r2
+	vec.Axpy64(l.scale, l.u, l.sumU)
 }
 
 // fold multiplies the scale into what it scales, and settles the average:

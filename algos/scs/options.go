@@ -15,29 +15,26 @@ type options struct {
 	MaxSample int    `opt:"max_sample" default:"100000" range:"[2,1e8]" paper:"7 (i)" doc:"largest sample S, in examples"`
 	Full      string `opt:"full" default:"replace" enum:"stop,replace,window" paper:"7 (i), (ii)" doc:"a full sample stays; or new examples replace old ones that matter little; or always the oldest, for streams that drift"`
 	Budget    int    `opt:"budget" default:"20000" range:"[0,1e8]" paper:"7 (iii)" doc:"most support vectors of a model in use, which bounds the sample too; 0 for no limit"`
-	TMax      int    `opt:"t_max" default:"8192" range:"[0,1e8]" paper:"#T_k = #S_k" doc:"largest validation sample T, in examples, which bounds the time between models; 0: as large as S"`
 
-	_          struct{} `group:"expert"`
-	Bias       float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Initial    int      `opt:"initial" default:"256" range:"[2,1e6]" paper:"#S_0, unreported" doc:"size of the first sample, in examples"`
-	Gain       float64  `opt:"gain" default:"0.002" range:"[0,1]" doc:"the sample grows while a doubling may gain so much accuracy, or a fiftieth of the error if less; 0: always"`
-	Gap        float64  `opt:"gap" default:"0.5" range:"(0,100]" doc:"largest duality gap of a model in use, in standard errors of the objective; at the end of a bounded stream a fifth of it"`
-	Blocks     int      `opt:"blocks" default:"2000" range:"[1,1e6]" doc:"most blocks of the dual ascent in a step; where they do not suffice, the sample waits"`
-	Block      int      `opt:"block" default:"512" range:"[4,4096]" doc:"points in a block"`
-	Iterations int      `opt:"iterations" default:"3" range:"[0,1e5]" paper:"1" doc:"conjugate subgradient iterations a step, before the ascent"`
-	Final      int      `opt:"final" default:"5" range:"[0,1e6]" paper:"0" doc:"iterations at the end of a bounded stream; with 0, examples pending then stay pending"`
-	Margin     float64  `opt:"margin" default:"0.2" range:"[0,inf)" doc:"ascend on points with a margin below 1 + this, then check the others; 0: iterations on the whole sample, without ascent"`
-	Reduce     float64  `opt:"reduce" default:"0.05" range:"[0,inf)" doc:"most by which a reduced set may change the decision at a support vector; 0: all support vectors"`
-	Shuffle    int      `opt:"shuffle" default:"0" range:"[0,1e8]" paper:"draws are i.i.d." doc:"examples in the buffer that breaks up the order of the stream before draws are taken; 0 for none"`
-	CacheMB    int      `opt:"cache" default:"256" range:"[0,1e6]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
-
-	_        struct{} `group:"paper"`
-	Geometry string   `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha; E-12" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
-	Accept   string   `opt:"accept" default:"guard" enum:"guard,ratio,printed,always" paper:"printed; E-2" doc:"when a candidate is the model: with a small gap and no worse on draws; by the paper's test, as a ratio or as printed; or always"`
-	Restart  string   `opt:"restart" default:"stage" enum:"never,reject,stall,stage" paper:"never; E-10" doc:"the direction is reset to the negative subgradient: never; after a rejected or null step; a null step; or also when S grows"`
-	Growth   string   `opt:"growth" default:"geometric" enum:"fixed,geometric,theorem" paper:"theorem 3.3" doc:"the sample grows by 16 points a step; to twice its size; or as the theorem says"`
-	Kappa    float64  `opt:"kappa" default:"10" range:"(0,inf)" paper:"kappa" doc:"approximation constant of theorem growth"`
-	Delta0   float64  `opt:"delta_0" default:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha" paper:"delta_0" doc:"first radius of the Wolfe search, from 1e-4 to 50 in rkhs and 1 in alpha"`
+	TMax       int     `opt:"t_max" fixed:"8192" range:"[0,1e8]"`                                  // largest validation sample T, in examples, which bounds the time between models; 0: as large as S
+	Bias       float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                                      // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Initial    int     `opt:"initial" fixed:"256" range:"[2,1e6]"`                                 // size of the first sample, in examples
+	Gain       float64 `opt:"gain" fixed:"0.002" range:"[0,1]"`                                    // the sample grows while a doubling may gain so much accuracy, or a fiftieth of the error if less; 0: always
+	Gap        float64 `opt:"gap" fixed:"0.5" range:"(0,100]"`                                     // largest duality gap of a model in use, in standard errors of the objective; at the end of a bounded stream a fifth of it
+	Blocks     int     `opt:"blocks" fixed:"2000" range:"[1,1e6]"`                                 // most blocks of the dual ascent in a step; where they do not suffice, the sample waits
+	Block      int     `opt:"block" fixed:"512" range:"[4,4096]"`                                  // points in a block
+	Iterations int     `opt:"iterations" fixed:"3" range:"[0,1e5]"`                                // conjugate subgradient iterations a step, before the ascent
+	Final      int     `opt:"final" fixed:"5" range:"[0,1e6]"`                                     // iterations at the end of a bounded stream; with 0, examples pending then stay pending
+	Margin     float64 `opt:"margin" fixed:"0.2" range:"[0,inf)"`                                  // ascend on points with a margin below 1 + this, then check the others; 0: iterations on the whole sample, without ascent
+	Reduce     float64 `opt:"reduce" fixed:"0.05" range:"[0,inf)"`                                 // most by which a reduced set may change the decision at a support vector; 0: all support vectors
+	Shuffle    int     `opt:"shuffle" fixed:"0" range:"[0,1e8]"`                                   // examples in the buffer that breaks up the order of the stream before draws are taken; 0 for none
+	CacheMB    int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                                   // bound on the cache of kernel rows, MiB; changes no result
+	Geometry   string  `opt:"geometry" fixed:"rkhs" enum:"rkhs,alpha"`                             // metric of directions and steps: the function space or the Euclidean coefficients
+	Accept     string  `opt:"accept" fixed:"guard" enum:"guard,ratio,printed,always"`              // when a candidate is the model: with a small gap and no worse on draws; by the paper's test, as a ratio or as printed; or always
+	Restart    string  `opt:"restart" fixed:"stage" enum:"never,reject,stall,stage"`               // the direction is reset to the negative subgradient: never; after a rejected or null step; a null step; or also when S grows
+	Growth     string  `opt:"growth" fixed:"geometric" enum:"fixed,geometric,theorem"`             // the sample grows by 16 points a step; to twice its size; or as the theorem says
+	Kappa      float64 `opt:"kappa" fixed:"10" range:"(0,inf)"`                                    // approximation constant of theorem growth
+	Delta0     float64 `opt:"delta_0" fixed:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha"` // first radius of the Wolfe search, from 1e-4 to 50 in rkhs and 1 in alpha
 }
 
 // Constants of Algorithm 1 and its line search, for which the paper gives no
@@ -104,20 +101,20 @@ var presets = map[string]map[string]string{
 	},
 	"default": {},
 	"fast":    {"max_sample": "16384", "gap": "1"},
+	// An SVM on the latest examples, in small steps.
+	"drift": {"max_sample": "4096", "full": "window", "t_max": "256"},
 }
 
 // gone are options that earlier versions had, and what replaces them.
 var gone = map[string]string{
-	"rounds": "a step goes on until the duality gap is within its bound; see gap and blocks", "final_rounds": "see gap",
-	"final_blocks": "see gap", "tol": "see gap", "final_tol": "see gap", "eps": "see gap", "newton": "set gap low",
-	"polish":  "the ascent follows the iterations unless margin is 0",
-	"warm":    "iterations precede the ascent while the sample is small",
-	"publish": "accept decides it: with ratio and printed the incumbent is the model between steps, otherwise the newest iterate",
-	"recycle": "accept decides it: with ratio and printed T stays out of the sample, otherwise it is taken in",
-	"grow":    "growth = fixed adds 16 points a step", "factor": "growth = geometric doubles the sample",
-	"p_fail":    "growth = theorem holds with probability 0.95; kappa sets how fast the sample grows",
-	"delta_min": "it is 1e-4; delta_0 sets the first radius", "delta_max": "it is 50, and 1 with geometry = alpha; delta_0 sets the first radius",
-	"search": "accept decides it: with ratio and printed it is that of Algorithm 2, otherwise exact",
-	"eta1":   "the constant of the test is 0.1", "eta2": "the constant of the test is 1e-3", "gam": "the radius changes by factors of 2",
-	"c1": "the constant of Algorithm 2 is 0.25", "c2": "the constant of Algorithm 2 is 0.45", "n": "the constant of Algorithm 2 is 4",
+	"rounds": byGap, "final_rounds": byGap, "final_blocks": byGap, "tol": byGap, "final_tol": byGap, "eps": byGap, "newton": byGap,
+	"polish": byGap, "warm": byGap,
+	"publish": asPrinted, "recycle": asPrinted, "search": asPrinted, "grow": asPrinted, "factor": asPrinted,
+	"p_fail": asPrinted, "delta_min": asPrinted, "delta_max": asPrinted, "eta1": asPrinted, "eta2": asPrinted, "gam": asPrinted,
+	"c1": asPrinted, "c2": asPrinted, "n": asPrinted,
 }
+
+const (
+	byGap     = "a step goes on until the duality gap is within its bound"
+	asPrinted = "it is a constant; the preset paper follows the printed algorithm"
+)

@@ -13,35 +13,40 @@ import (
 
 // options are those of all methods of the family; the tags say what they mean.
 type options struct {
-	Loss    string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
-	C       float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
-	Lambda  float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
-	L1      float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
-	Buffer  int     `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
-	Keep    string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Refresh float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
+	Loss   string  `opt:"loss" default:"auto" enum:"auto,squared,hinge,logistic" paper:"squared" doc:"squared, the hinge smoothed by a parabola, or logistic; auto is squared in regression and hinge in classification"`
+	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.01 1000" doc:"weight of the losses: lambda = 1/(C n) for a sample of n examples; used while lambda is auto"`
+	Lambda float64 `opt:"lambda" default:"auto" range:"[0,inf)" auto:"1/(C n)" paper:"lambda1" doc:"ridge weight"`
+	L1     float64 `opt:"l1" default:"0" range:"[0,inf)" paper:"lambda2" doc:"Lasso weight, which makes weights 0"`
+	Buffer int     `opt:"buffer" default:"10000" range:"[1,1e8]" paper:"n" doc:"examples held"`
 
-	_        struct{} `group:"expert"`
-	Bias     float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none"`
-	Epochs   int      `opt:"epochs" default:"1" range:"[1,1e5]" paper:"S" doc:"epochs at a refresh"`
-	Final    int      `opt:"final" default:"30" range:"[0,1e6]" paper:"S" doc:"most epochs at the end of a bounded stream"`
-	Tol      float64  `opt:"tol" alias:"tolerance" default:"1e-6" range:"[0,1]" doc:"the final epochs end once the objective is certified to be within this share of its minimum"`
-	Batch    int      `opt:"batch" default:"1" range:"[1,1e6]" doc:"examples whose gradients make a step"`
-	Features int      `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
+	Bias   float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                                                       // the square of a constant feature, which gives the model a bias: regularised by lambda, not by l1; 0 for none
+	Epochs int     `opt:"epochs" fixed:"1" range:"[1,1e5]"`                                                     // epochs at a refresh
+	Final  int     `opt:"final" fixed:"30" range:"[0,1e6]"`                                                     // most epochs at the end of a bounded stream
+	Tol    float64 `opt:"tol" alias:"tolerance" fixed:"1e-6" range:"[0,1]"`                                     // the final epochs end once the objective is certified to be within this share of its minimum
+	Batch  int     `opt:"batch" fixed:"1" range:"[1,1e6]"`                                                      // examples whose gradients make a step
+	Rate   float64 `opt:"rate" fixed:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1"` // step size times L, the largest curvature of an example's loss
+	Draw   string  `opt:"draw" fixed:"long" enum:"long,uniform"`                                                // examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike
+}
 
-	_    struct{} `group:"paper"`
-	Rate float64  `opt:"rate" default:"auto" range:"(0,100]" auto:"the best usual one of the method, 0.25 to 1" paper:"eta" doc:"step size times L, the largest curvature of an example's loss"`
-	Draw string   `opt:"draw" default:"long" enum:"long,uniform" paper:"uniform" doc:"examples for steps: long ones more often and with less weight, so that their mean curvature counts; or all alike"`
+// plainOptions are those of the baselines.
+type plainOptions struct {
+	options
+	Keep     string  `opt:"keep" fixed:"window" enum:"window,reservoir,balanced"`  // the examples held
+	Refresh  float64 `opt:"refresh" fixed:"0.1" range:"(0,100]"`                   // arrivals between refreshes of the model, as a multiple of the examples held
+	Features int     `opt:"dims" alias:"dim" fixed:"4194304" range:"[1,16777216]"` // most features
 }
 
 // sdOptions are those of svrg-sd and saga-sd, which also have momentum and
 // sufficient decrease.
 type sdOptions struct {
 	options
-	_        struct{} `group:"paper"`
-	Decrease float64  `opt:"decrease" default:"0.001" range:"[0,1]" paper:"m1/m" doc:"share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone"`
-	Theta    string   `opt:"theta" default:"auto" enum:"auto,gram,start,pass,rows" paper:"SVD" doc:"the scale comes from the Gram matrix, the first step of an epoch, a pass, or 1,024 rows; auto: gram up to 64 coordinates, else start"`
-	Variant  string   `opt:"variant" default:"auto" enum:"auto,sc,a,b" paper:"Algorithm 2" doc:"an epoch of svrg-sd begins at the snapshot (sc), at y as printed (a), or between both (b); auto: sc if lambda > 0, else a"`
+	Keep     string  `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
+	Refresh  float64 `opt:"refresh" default:"0.1" range:"(0,100]" doc:"arrivals between refreshes of the model, as a multiple of the examples held"`
+	Features int     `opt:"dims" alias:"dim" default:"4194304" range:"[1,16777216]" doc:"most features; memory is about 100 bytes for each up to the last one seen"`
+
+	Decrease float64 `opt:"decrease" fixed:"0.001" range:"[0,1]"`                // share of steps that scale the point so that F decreases, at least one an epoch; 0 leaves momentum alone
+	Theta    string  `opt:"theta" fixed:"auto" enum:"auto,gram,start,pass,rows"` // the scale comes from the Gram matrix, the first step of an epoch, a pass, or 1,024 rows; auto: gram up to 64 coordinates, else start
+	Variant  string  `opt:"variant" fixed:"auto" enum:"auto,sc,a,b"`             // an epoch of svrg-sd begins at the snapshot (sc), at y as printed (a), or between both (b); auto: sc if lambda > 0, else a
 }
 
 // width of the parabola that smooths the hinge, in units of the margin: that of
@@ -57,7 +62,7 @@ const (
 
 var gone = map[string]string{
 	"smooth": "the hinge is smoothed over a width of 1; loss chooses another loss",
-	"inner":  "an epoch takes a gradient for each example held with saga and saga-sd, otherwise two; see epochs",
+	"inner":  "an epoch takes a gradient for each example held with saga and saga-sd, otherwise two",
 	"sigma":  "the momentum is 0.5",
 	"delta":  "the factor of the penalty on scales other than 1 is 0.1",
 }
@@ -80,7 +85,9 @@ func (o *sdOptions) params(m *finitesum.Method, seed uint64) finitesum.Params {
 // sufficient and plain give the options of all methods one type. Methods without
 // momentum ignore those that plain lacks.
 func sufficient(o sdOptions) sdOptions { return o }
-func plain(o options) sdOptions        { return sdOptions{options: o} }
+func plain(o plainOptions) sdOptions {
+	return sdOptions{options: o.options, Keep: o.Keep, Refresh: o.Refresh, Features: o.Features}
+}
 
 // lossOf returns the loss for a task.
 func lossOf(name string, task algos.Task) (finitesum.Loss, error) {
@@ -129,7 +136,7 @@ var (
 		"as svrg-sd, with a number for each example instead of full gradients",
 		paper+"Algorithm 3", with(map[string]string{"theta": "gram"}), nil, sufficient)
 	SVRG = spec(finitesum.SVRG, "linear model by variance-reduced gradients", "a baseline; svrg-sd needs fewer passes",
-		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *options) error {
+		"Johnson, Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NIPS 2013", with(nil), func(o *plainOptions) error {
 			if o.L1 != 0 {
 				return errL1
 			}

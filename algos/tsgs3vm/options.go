@@ -17,48 +17,40 @@ type shared struct {
 	Labels   int     `opt:"labels" default:"2000" range:"[1,1e6]" paper:"all" doc:"labelled examples held"`
 	Keep     string  `opt:"keep" default:"reservoir" enum:"reservoir,balanced,window" doc:"the labelled examples held: a uniform sample of all, one with equal shares of the classes, or the last ones"`
 
-	_           struct{} `group:"expert"`
-	Bias        float64  `opt:"bias" default:"1" range:"[0,1e6]" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Tuning      int      `opt:"tuning" default:"800" range:"[0,2000]" doc:"c and gamma, if auto, are chosen again whenever the labels have doubled, up to this number; 0: c = 1, gamma by distances"`
-	Temperature float64  `opt:"temperature" alias:"average" default:"0.4" range:"[0,100]" doc:"dual: of the mean over nearly best settings, in standard errors of cross-validation; 0 takes the best setting alone"`
-	Cache       int      `opt:"cache" default:"256" range:"[0,1048576]" doc:"bound on the cache of frequencies, which are drawn again otherwise, as always beyond 1,024 features, MiB; changes no result"`
-
-	_        struct{} `group:"paper"`
-	Solver   string   `opt:"solver" default:"dual" enum:"dual,sgd" paper:"sgd" doc:"dual coordinate ascent, with implicit steps for unlabelled examples; or the paper's stochastic gradient steps"`
-	Draw     string   `opt:"draw" default:"fixed" enum:"fixed,recycled,fresh" paper:"fresh" doc:"sgd: a step changes all features; or one block, in turn; or draws a block that no step has used"`
-	Block    int      `opt:"block" default:"256" range:"[1,65536]" paper:"m" doc:"features in a block, which one step of sgd adds or changes"`
-	Window   int      `opt:"window" default:"auto" range:"[1,1048576]" auto:"until little is left of a block" paper:"unbounded" doc:"fresh blocks that are kept"`
-	Schedule string   `opt:"schedule" alias:"rate" default:"constant" enum:"constant,decay" doc:"sgd: the size of step t is step, or step/t"`
-	Hinge    string   `opt:"hinge" default:"hinge" enum:"hinge,huber" doc:"sgd: loss of labelled examples; the Huber hinge is smooth"`
+	Bias        float64 `opt:"bias" fixed:"1" range:"[0,1e6]"`                                                 // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Tuning      int     `opt:"tuning" fixed:"800" range:"[0,2000]"`                                            // C and gamma, if auto, are chosen again whenever the labels have doubled, up to this number; 0: c = 1, gamma by distances
+	Temperature float64 `opt:"temperature" alias:"average" fixed:"0.4" range:"[0,100]"`                        // dual: of the mean over nearly best settings, in standard errors of cross-validation; 0 takes the best setting alone
+	Cache       int     `opt:"cache" fixed:"256" range:"[0,1048576]"`                                          // bound on the cache of frequencies, which are drawn again otherwise, as always beyond 1,024 features, MiB; changes no result
+	Solver      string  `opt:"solver" fixed:"dual" enum:"dual,sgd"`                                            // dual coordinate ascent, with implicit steps for unlabelled examples; or the paper's stochastic gradient steps
+	Draw        string  `opt:"draw" fixed:"fixed" enum:"fixed,recycled,fresh"`                                 // sgd: a step changes all features; or one block, in turn; or draws a block that no step has used
+	Block       int     `opt:"block" fixed:"256" range:"[1,65536]"`                                            // features in a block, which one step of sgd adds or changes
+	Window      int     `opt:"window" fixed:"auto" range:"[1,1048576]" auto:"until little is left of a block"` // fresh blocks that are kept
+	Schedule    string  `opt:"schedule" alias:"rate" fixed:"constant" enum:"constant,decay"`                   // sgd: the size of step t is step, or step/t
+	Hinge       string  `opt:"hinge" fixed:"hinge" enum:"hinge,huber"`                                         // sgd: loss of labelled examples; the Huber hinge is smooth
 }
 
 // options are the options of tsgs3vm and frs3vm; the tags say what they mean.
 type options struct {
 	shared
-	Rho   float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
-	Serve string  `opt:"serve" default:"auto" enum:"auto,supervised,semi" paper:"semi" doc:"the model served: auto takes the one without unlabelled examples until one with them is significantly better"`
+	Rho float64 `opt:"rho" default:"auto" range:"[0,1e6]" auto:"0.1 is tried as well as 0" doc:"weight of the unlabelled losses relative to the labelled ones: C* = rho C"`
 
-	_       struct{} `group:"expert"`
-	Cluster float64  `opt:"cluster" default:"auto" range:"[0,1e6]" auto:"0 to 10 are tried by cross-validation" doc:"dual: weight of the cluster kernel of unlabelled examples; used while all labels are held, at most tuning"`
-	BatchL  int      `opt:"batch_labelled" default:"64" range:"[1,65536]" paper:"256" doc:"labelled examples a step; sgd takes all labels held where they are fewer"`
-	BatchU  int      `opt:"batch_unlabelled" default:"256" range:"[1,65536]" paper:"256" doc:"unlabelled examples a step"`
-	Recent  int      `opt:"recent" default:"2048" range:"[1,1e6]" doc:"dual: unlabelled examples held as a uniform sample, for when the features change and for the end"`
-
-	_     struct{} `group:"paper"`
-	Step  float64  `opt:"step" default:"0.05" range:"(0,1e6]" paper:"theta or gamma" doc:"size of a step"`
-	Loss  string   `opt:"loss" default:"shg" enum:"shg,sshg,ramp,da" paper:"u" doc:"loss of unlabelled examples: max(0,1-|f|); half its square; the symmetric ramp, flat if |f| < 0.3; exp(-5 f^2)"`
-	Ratio bool     `opt:"ratio" default:"false" paper:"true" doc:"C* = C n_l/n_u instead, which vanishes as unlabelled examples go on coming"`
-	Print bool     `opt:"printed" default:"false" paper:"true" doc:"use the derivatives as printed, which lack the sign of f: for demonstration"`
+	Serve   string  `opt:"serve" fixed:"auto" enum:"auto,supervised,semi"`                                    // the model served: auto takes the one without unlabelled examples until one with them is significantly better
+	Cluster float64 `opt:"cluster" fixed:"auto" range:"[0,1e6]" auto:"0 to 10 are tried by cross-validation"` // dual: weight of the cluster kernel of unlabelled examples; used while all labels are held, at most tuning
+	BatchL  int     `opt:"batch_labelled" fixed:"64" range:"[1,65536]"`                                       // labelled examples a step; sgd takes all labels held where they are fewer
+	BatchU  int     `opt:"batch_unlabelled" fixed:"256" range:"[1,65536]"`                                    // unlabelled examples a step
+	Recent  int     `opt:"recent" fixed:"2048" range:"[1,1e6]"`                                               // dual: unlabelled examples held as a uniform sample, for when the features change and for the end
+	Step    float64 `opt:"step" fixed:"0.05" range:"(0,1e6]"`                                                 // size of a step
+	Loss    string  `opt:"loss" fixed:"shg" enum:"shg,sshg,ramp,da"`                                          // loss of unlabelled examples: max(0,1-|f|); half its square; the symmetric ramp, flat if |f| < 0.3; exp(-5 f^2)
+	Ratio   bool    `opt:"ratio" fixed:"false"`                                                               // C* = C n_l/n_u instead, which vanishes as unlabelled examples go on coming
+	Print   bool    `opt:"printed" fixed:"false"`                                                             // use the derivatives as printed, which lack the sign of f: for demonstration
 }
 
 // dsgOptions are those of dsg, where there are no unlabelled examples.
 type dsgOptions struct {
 	shared
-	_     struct{} `group:"expert"`
-	Batch int      `opt:"batch" alias:"batch_labelled" default:"64" range:"[1,65536]" doc:"examples a step"`
 
-	_    struct{} `group:"paper"`
-	Step float64  `opt:"step" default:"0.1" range:"(0,1e6]" paper:"theta" doc:"sgd: size of a step"`
+	Batch int     `opt:"batch" alias:"batch_labelled" fixed:"64" range:"[1,65536]"` // examples a step
+	Step  float64 `opt:"step" fixed:"0.1" range:"(0,1e6]"`                          // sgd: size of a step
 }
 
 func (d *dsgOptions) options() *options {
@@ -70,10 +62,10 @@ func (d *dsgOptions) options() *options {
 const level = 0.05
 
 var gone = map[string]string{
-	"t0":      "schedule = decay takes steps of step/t",
-	"horizon": "schedule is constant or decay; with constant, set step to what the horizon came to",
+	"t0":      "steps decrease in the preset paper of dsg only",
+	"horizon": "steps decrease in the preset paper of dsg only",
 	"shift":   "the ramp is flat where |f| < 0.3",
-	"level":   "the test of serve = auto is at the level 0.05",
+	"level":   "the test for unlabelled examples is at the level 0.05",
 	"balance": "there is no balance constraint; keep = balanced balances the labelled examples",
 	"cstar":   "set rho: C* = rho C",
 }

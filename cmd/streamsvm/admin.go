@@ -21,8 +21,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// adminFlags say who may promote by the page.
-type adminFlags struct{ allow bool }
+// adminFlags say who may promote by the page: those who have the token. Without one,
+// nobody may.
+type adminFlags struct{}
 
 const adminToken = "admin-token"
 
@@ -31,21 +32,27 @@ const adminToken = "admin-token"
 const leastToken = 16
 
 func (o *adminFlags) define(f *cli.Flags) {
-	f.BoolVar(&o.allow, "allow-admin", false, "let those who have the token promote and roll back by the status page")
-	f.Secret(adminToken, "the token that requests which promote must have")
+	f.Secret(adminToken, "the token with which requests may promote and roll back by the status page")
+}
+
+// given reports whether there is a token.
+func (o *adminFlags) given(c *cli.Call) bool {
+	return c.Given(adminToken) || c.Given(adminToken+"-file")
 }
 
 // check returns what is wrong with the settings, of a command that follows or
 // writes a model topic.
 func (o *adminFlags) check(c *cli.Call, listen, topic string) error {
-	if !o.allow {
+	if !o.given(c) {
 		return nil
 	}
-	switch {
-	case listen == "":
-		return c.Bad("allow-admin", errors.New("it needs --listen"))
-	case topic == "":
-		return c.Bad("allow-admin", errors.New("it needs --model-topic"))
+	switch file := adminToken + "-file"; {
+	case listen == "" && c.Origin(file).Source == cli.FromFlag:
+		return c.Bad(file, errors.New("it needs --listen"))
+	case topic == "" && c.Origin(file).Source == cli.FromFlag:
+		return c.Bad(file, errors.New("it needs --model-topic"))
+	case listen == "" || topic == "":
+		return nil // in a file or an environment that several commands share
 	}
 	token, err := c.Secret(adminToken)
 	if err != nil {
@@ -89,9 +96,9 @@ func newAliases(ctx context.Context, c *cli.Call, cfg kafkaio.Config, kafka kafk
 	}
 	return &aliases{
 		c: c, ctx: ctx, name: name,
-		opt: modeltopic.ReadOptions{Config: cfg, Topic: topic, TrustedKeys: keys, MaxDown: 30 * time.Second},
+		opt: modeltopic.ReadOptions{Config: cfg, Topic: topic, TrustedKeys: keys, MaxDown: patience},
 		v: versions{
-			modelTopicFlags: &modelTopicFlags{kafkaFlags: kafka, trustFlags: trust, topic: topic, down: 30 * time.Second},
+			modelTopicFlags: &modelTopicFlags{kafkaFlags: kafka, trustFlags: trust, topic: topic},
 			signFlags:       sign,
 		},
 	}, nil
@@ -133,7 +140,7 @@ func (a *aliases) look() {
 // serve adds the routes, and returns what the page shows.
 func (a *aliases) serve(mux *http.ServeMux, o *adminFlags) (status.Board, error) {
 	token := ""
-	if o.allow {
+	if o.given(a.c) {
 		_, err := a.v.signingKey(a.c)
 		if err != nil {
 			return status.Board{}, err
@@ -144,7 +151,7 @@ func (a *aliases) serve(mux *http.ServeMux, o *adminFlags) (status.Board, error)
 	}
 	mux.Handle("POST /admin/promote", a.allowed(token, (*versions).promote))
 	mux.Handle("POST /admin/rollback", a.allowed(token, (*versions).rollback))
-	return status.Board{Moves: a.Moves, Admin: o.allow}, nil
+	return status.Board{Moves: a.Moves, Admin: token != ""}, nil
 }
 
 // change is the body of a request.
@@ -168,7 +175,7 @@ func (a *aliases) allowed(token string, do func(*versions, context.Context, *cli
 		got := sha256.Sum256([]byte(given))
 		switch {
 		case token == "":
-			refuse(http.StatusForbidden, "changes are not allowed: --allow-admin is not set")
+			refuse(http.StatusForbidden, "changes are not allowed: there is no --admin-token-file")
 			return
 		case !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1:
 			w.Header().Set("WWW-Authenticate", "Bearer")

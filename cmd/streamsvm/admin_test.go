@@ -15,7 +15,7 @@ import (
 const token = "0123456789abcdef"
 
 // served runs predict on the topic until the test ends, and returns its address.
-func served(t *testing.T, c *cluster, models string, more ...string) string {
+func served(t *testing.T, c *cluster, models, token string, more ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var errs buffer
@@ -23,7 +23,7 @@ func served(t *testing.T, c *cluster, models string, more ...string) string {
 	go func() {
 		ended <- program().Main(ctx, append([]string{"predict", "--model-topic", models, "--listen", "127.0.0.1:0", "--brokers", strings.Join(c.brokers, ",")}, more...),
 			cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs, Getenv: func(name string) (string, bool) {
-				if name == "STREAMSVM_ADMIN_TOKEN" {
+				if name == "STREAMSVM_ADMIN_TOKEN" && token != "" {
 					return token, true
 				}
 				return "", false
@@ -51,8 +51,8 @@ func TestAdmin(t *testing.T) {
 	c := newCluster(t)
 	private, public := keyPair(t)
 	_, models := c.trained("--signing-key-file", private)
-	open := served(t, c, models, "--allow-admin", "--signing-key-file", private)
-	closed := served(t, c, models)
+	open := served(t, c, models, token, "--signing-key-file", private)
+	closed := served(t, c, models, "")
 	stands := func() (version uint64) {
 		t.Helper()
 		l := decode[modelList](t, c.run("model", "list", "--model-topic", models, "--json", "--trusted-keys", public))
@@ -129,10 +129,9 @@ func TestAdmin(t *testing.T) {
 
 func TestAdminRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"predict --model-topic m --allow-admin":                  "--allow-admin: it needs --listen",
-		"predict --model m.ssm --listen :0 --allow-admin":        "--allow-admin: it needs --model-topic",
-		"predict --model-topic m --listen :0 --allow-admin":      "neither is STREAMSVM_ADMIN_TOKEN",
-		"train --topics a --model-topic m --allow-admin":         "--allow-admin: it needs --listen",
+		"predict --model-topic m --admin-token-file t":           "--admin-token-file: it needs --listen",
+		"predict --model m.ssm --listen :0 --admin-token-file t": "--admin-token-file: it needs --model-topic",
+		"train --topics a --model-topic m --admin-token-file t":  "--admin-token-file: it needs --listen",
 		"predict --model-topic m --listen :0 --admin-token=0123": "admin-token",
 	} {
 		if code, _, errText := streamsvm(t.Context(), strings.Fields(args)...); code != int(cli.Usage) || !strings.Contains(errText, want) {

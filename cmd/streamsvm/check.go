@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
@@ -33,14 +32,6 @@ func bare(port string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", "127.0.0.1:"+port)
-}
-
-// badMaxDown refuses a negative --max-down.
-func badMaxDown(c *cli.Call, d time.Duration) error {
-	if d < 0 {
-		return c.Bad("max-down", fmt.Errorf("%v is negative", d))
-	}
-	return nil
 }
 
 // badModelName refuses a --model-name that no model can have; empty is any.

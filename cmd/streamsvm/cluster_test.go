@@ -280,7 +280,7 @@ func tableRow(t *testing.T, page, row string) {
 // cheaper has more flags for learners that would not keep pace with the writer.
 var cheaper = map[string][]string{
 	"sbp":    {"--set", "buffer=500", "--set", "updates=2"},
-	"smo":    {"--set", "buffer=300", "--set", "updates=4"},
+	"smo":    {"--set", "buffer=300"},
 	"frs3vm": {"--set", "labels=200"},
 }
 
@@ -336,8 +336,8 @@ func clusterTrial(t *testing.T, c *kafkatest.Cluster, d *disturbance, specs []al
 		if m := s.Meta; m["consumed"] != fmt.Sprint(n) || m["dead"] != fmt.Sprint(refused) || m["pending"] != "0" {
 			t.Errorf("%s: of %d records, %d of which cannot be used: %v", l.spec.Name, n, refused, m)
 		}
-		last := decode[updateLine](t, must(t, "subscribe", "--brokers", strings.Join(c.Brokers, ","), "--model-topic", r.models,
-			"--model-name", l.spec.Name, "--once", "--json"))
+		last := decode[updateLine](t, must(t, "model", "follow", "--brokers", strings.Join(c.Brokers, ","), "--model-topic", r.models,
+			"--model-name", l.spec.Name, "--until", "1", "--json"))
 		l.follow.has(last.Hash)
 
 		// Undisturbed, the recording, which holds what it should, gives the same.

@@ -374,7 +374,7 @@ type follower struct {
 }
 
 func newFollower(t *testing.T, args ...string) *follower {
-	f := &follower{t: t, cmd: process(t, append([]string{"subscribe", "--json"}, args...)...)}
+	f := &follower{t: t, cmd: process(t, append([]string{"model", "follow", "--json"}, args...)...)}
 	f.cmd.Stdout, f.cmd.Stderr = &f.out, &f.errs
 	if err := f.cmd.Start(); err != nil {
 		t.Fatal(err)

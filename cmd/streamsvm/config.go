@@ -13,57 +13,60 @@ import (
 //go:generate go test . -run TestGeneratedDocs -update
 
 // configVerbs are what the command config can do.
-var configVerbs = []string{"lint", "show"}
+var configVerbs = []string{"lint", "show", "acls"}
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name: "config", Args: "lint [FILE] | show [COMMAND] [-- FLAGS]", Words: configVerbs, MinArgs: 1, MaxArgs: -1, NoFile: true,
-		Summary: "check the configuration, or show where each value comes from",
+		Name: "config", Args: "lint [FILE [COMMAND...]] | show | acls [COMMAND] [-- FLAGS]", Words: configVerbs, MinArgs: 1, MaxArgs: -1, NoFile: true,
+		Summary: "check the configuration, show where each value comes from, or print permissions",
 		Text: `
 config lint checks the FILE, or that of --config, without using the network. It
-checks names and values for all commands, and how they go together for those of
---for and those with a section of their own. It lists every problem with its
-line, and exits with code 1 if there is any.
+checks names and values for all commands, and how they go together for each
+COMMAND, by default train, and for commands with a section of their own. It lists
+every problem with its line, and exits with code 1 if there is any.
 
 config show prints the settings that COMMAND would run with here and now, and
-with --origin where each comes from. It does not print secrets.`,
-		Example: "streamsvm config lint streamsvm.yaml\nstreamsvm config show train --config streamsvm.yaml --origin -- --learner sbp",
+where each comes from. It does not print secrets.
+
+config acls prints commands for Apache Kafka's kafka-acls.sh that give a user the
+permissions that COMMAND needs with these settings, and no others. It does not run
+them. predict covers model follow; model is for promote and rollback.`,
+		Example: "streamsvm config lint streamsvm.yaml\nstreamsvm config show train --config streamsvm.yaml -- --learner sbp\n" +
+			"streamsvm config acls train --config streamsvm.yaml --principal User:trainer",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var origin, set bool
-			var commands []string
+			var principal string
 			f.Group("Config", func() {
-				f.BoolVar(&origin, "origin", false, "show where each value comes from")
-				f.BoolVar(&set, "set-only", false, "show only values that are not defaults")
-				f.StringSliceVar(&commands, "for", []string{"train"}, "lint: `COMMANDS` whose settings must go together")
+				f.StringVar(&principal, "principal", "", "acls: `USER` as the brokers see it (default User: and --sasl-username)")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				verb, args := c.Args[0], c.Args[1:]
 				path, _ := f.GetString("config")
-				switch verb {
-				case "lint":
-					if len(args) > 1 {
-						return cli.Failf(cli.Usage, "config lint takes one FILE, got %d", len(args))
+				if verb == "lint" {
+					if len(args) > 0 {
+						path, args = args[0], args[1:]
 					}
-					if len(args) == 1 {
-						path = args[0]
+					if len(args) == 0 {
+						args = []string{"train"}
 					}
-					return lintConfig(ctx, c, path, commands)
-				case "show":
-					command := "train"
-					if len(args) > 0 && f.ArgsLenAtDash() != 1 {
-						command, args = args[0], args[1:]
-					}
-					if f.ArgsLenAtDash() < 0 && len(args) > 0 {
-						return cli.Failf(cli.Usage, "config show takes one COMMAND; put its flags after --")
-					}
-					if path != "" {
-						args = slices.Concat([]string{"--config", path}, args)
-					}
-					return showConfig(c, command, args, origin, set)
-				case "reference":
-					return cli.Failf(cli.Usage, "config reference is gone: docs/configuration.md holds it, and COMMAND --help-all lists the settings of a command")
+					return lintConfig(ctx, c, path, args)
 				}
-				return cli.Failf(cli.Usage, "config has no %q%s", verb, spell.DidYouMean(verb, configVerbs))
+				if !slices.Contains(configVerbs, verb) {
+					return cli.Failf(cli.Usage, "config has no %q%s", verb, spell.DidYouMean(verb, configVerbs))
+				}
+				command := "train"
+				if len(args) > 0 && f.ArgsLenAtDash() != 1 {
+					command, args = args[0], args[1:]
+				}
+				if f.ArgsLenAtDash() < 0 && len(args) > 0 {
+					return cli.Failf(cli.Usage, "config %s takes one COMMAND; put its flags after --", verb)
+				}
+				if path != "" {
+					args = slices.Concat([]string{"--config", path}, args)
+				}
+				if verb == "acls" {
+					return printACLs(c, command, args, principal)
+				}
+				return showConfig(c, command, args)
 			}
 		},
 	}
@@ -92,21 +95,14 @@ func lintConfig(ctx context.Context, c *cli.Call, path string, commands []string
 	return nil
 }
 
-func showConfig(c *cli.Call, command string, args []string, origin, set bool) error {
+func showConfig(c *cli.Call, command string, args []string) error {
 	values, err := program().Resolve(command, args, c.Stdio)
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	for _, v := range values {
-		if set && v.Origin.Source == cli.FromDefault {
-			continue
-		}
-		if origin {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", v.Name, dash(v.Value), v.Origin)
-		} else {
-			fmt.Fprintf(w, "%s\t%s\n", v.Name, dash(v.Value))
-		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", v.Name, dash(v.Value), v.Origin)
 	}
 	return w.Flush()
 }

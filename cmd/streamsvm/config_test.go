@@ -29,7 +29,7 @@ model-topic: models
 checkpoint: /var/lib/streamsvm
 checkpoint-interval: 10s
 learner: pegasos
-set: {lambda: 1e-4, gamma: 0.5}
+set: {c: 10, gamma: 0.5}
 train:
   listen: 127.0.0.1:9100
   tolerance: data
@@ -50,7 +50,7 @@ func TestConfigTypos(t *testing.T) {
 		{"model-topic:", "modelTopic:", `5: no setting "modelTopic"; did you mean "model-topic"?`},
 		{"checkpoint:", "checkpiont:", `6: no setting "checkpiont"; did you mean "checkpoint"?`},
 		{"checkpoint-interval:", "checkpoint-intervall:", `7: no setting "checkpoint-intervall"; did you mean "checkpoint-interval"?`},
-		{"learner: pegasos\nset: {lambda: 1e-4, gamma: 0.5}", "lerner: pegasos", `8: no setting "lerner"; did you mean "learner"?`},
+		{"learner: pegasos\nset: {c: 10, gamma: 0.5}", "lerner: pegasos", `8: no setting "lerner"; did you mean "learner"?`},
 		{"train:", "trian:", `10: no setting or command "trian"; did you mean "train"?`},
 		{"  tolerance:", "  tolerence:", `12: no setting "tolerence"; did you mean "tolerance"?`},
 		{"  tolerance: data", "  model: x", `12: the command train has no setting "model"; did you mean "model-name"?`},
@@ -66,14 +66,14 @@ func TestConfigTypos(t *testing.T) {
 		{"interval: 10s", "interval: 10", `7: checkpoint-interval = "10": the unit is missing; did you mean "10s"?`},
 		{"interval: 10s", "interval: 10 s", `7: checkpoint-interval = "10 s": want a time with its unit, such as 500ms, 10s or 1h30m; did you mean "10s"?`},
 		{"learner: pegasos", "learner: pegasus", `did you mean "pegasos"?`},
-		{"lambda:", "lamda:", `9: set.lamda: learner pegasos: no option "lamda"; did you mean "lambda"?`},
-		{"lambda: 1e-4", "lambda: -1", `9: set.lambda: learner pegasos: option lambda = "-1": outside`},
+		{"gamma:", "gama:", `9: set.gama: learner pegasos: no option "gama"; did you mean "gamma"?`},
+		{"c: 10", "c: -1", `9: set.c: learner pegasos: option c = "-1": outside`},
 		{"gamma: 0.5", "gamma: wide", `9: set.gamma: learner pegasos: option gamma = "wide": not a number`},
 		{"brokers: [kafka-1:9092", "brokers: [kafka-1", `1: brokers: kafka: broker address "kafka-1" is not host:port`},
 		{"listen: 127.0.0.1:9100", "listen: 9100", `11: listen: "9100" is not HOST:PORT; did you mean "127.0.0.1:9100"?`},
 		{"tolerance: data", "tolerance: Data", `12: tolerance = "Data": want one of none, data, all; did you mean "data"?`},
 		{"codec: libsvm", "tls: yes", `3: tls = "yes": want true or false`},
-		{"codec: libsvm", "queue: 64KiB", `3: queue = "64KiB": want a whole number; did you mean 65536?`},
+		{"codec: libsvm", "max-record-bytes: 64KiB", `3: max-record-bytes = "64KiB": want a whole number; did you mean 65536?`},
 		{"codec: libsvm", "start: yesterday", `3: start: "yesterday" is not earliest, latest`},
 		{"codec: libsvm", "tls-ca: /does/not/exist.pem", `tls: certificates are given, but connections are not encrypted`},
 		{"codec: libsvm", "sasl-mechanism: SCRAM-SHA-512", `3: sasl-mechanism = "SCRAM-SHA-512": want one of none, plain, scram-sha-256, scram-sha-512, oauthbearer, aws-msk-iam; did you mean "scram-sha-512"?`},
@@ -103,7 +103,7 @@ func TestConfigShow(t *testing.T) {
 	path := writeConfig(t, good+"sasl-mechanism: plain\nsasl-username: me\nsasl-password: hunter2\n")
 	var out, errText bytes.Buffer
 	env := map[string]string{"STREAMSVM_SEED": "7", "STREAMSVM_CONFIG": path}
-	code := program().Main(t.Context(), []string{"config", "show", "--origin", "train", "--", "--learner", "scs", "--set=gamma=1"}, cli.Stdio{
+	code := program().Main(t.Context(), []string{"config", "show", "train", "--", "--learner", "scs", "--set=gamma=1"}, cli.Stdio{
 		Out: &out, Err: &errText, Getenv: func(k string) (string, bool) { v, ok := env[k]; return v, ok },
 	})
 	if code != 0 || strings.Contains(out.String()+errText.String(), "hunter2") {
@@ -115,7 +115,7 @@ func TestConfigShow(t *testing.T) {
 		got[f[0]] = strings.Join(f[1:], " ")
 	}
 	for name, want := range map[string]string{
-		"learner": "scs --learner", "set.gamma": "1 --set", "set.lambda": "1e-4 PATH:9", "seed": "7 STREAMSVM_SEED", "listen": "127.0.0.1:9100 PATH:11",
+		"learner": "scs --learner", "set.gamma": "1 --set", "set.c": "10 PATH:9", "seed": "7 STREAMSVM_SEED", "listen": "127.0.0.1:9100 PATH:11",
 		"brokers": "kafka-1:9092,kafka-2:9092 PATH:1", "preset": "default default", "sasl-password": "<redacted> PATH:15", "group": "- default",
 	} {
 		if want = strings.ReplaceAll(want, "PATH", path); got[name] != want {
@@ -125,7 +125,7 @@ func TestConfigShow(t *testing.T) {
 	if len(got) < 40 {
 		t.Errorf("only %d settings", len(got))
 	}
-	for _, args := range [][]string{{"config", "shew"}, {"config", "show", "trian"}, {"config", "show", "train", "--learner"}, {"config", "lint"}, {"config", "lint", "a", "b"}, {"config", "reference", "x"}} {
+	for _, args := range [][]string{{"config", "shew"}, {"config", "show", "trian"}, {"config", "show", "train", "--learner"}, {"config", "lint"}, {"config", "reference", "x"}} {
 		if code, _, errText := streamsvm(t.Context(), args...); code != int(cli.Usage) {
 			t.Errorf("%v: exit code %d, %s", args, code, errText)
 		}

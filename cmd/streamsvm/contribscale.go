@@ -95,7 +95,7 @@ func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
 			return nil, err
 		}
 		o.merge, o.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
-		o.sourceFlags.wait, o.maxDown = o.modelFlags.wait, o.down
+		o.sourceFlags.wait = o.modelFlags.wait
 		o.modelFlags.wait = -1 // until there is a model, all records are forwarded
 		reg := metrics.NewRegistry(version.String)
 		srv := newServer(reg)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 )
 
@@ -54,12 +53,14 @@ func TestTrainPublishesDeltas(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errText)
 	}
 	must(t, args(models, state, "--until-end")...)
-	must(t, args(fulls, filepath.Join(dir, "fulls"), "--until-end", "--full-every", "1")...)
+	fullEvery = 1
+	must(t, args(fulls, filepath.Join(dir, "fulls"), "--until-end")...)
+	fullEvery = 0
 	if deltas(fulls) != 0 || deltas(models) == 0 {
-		t.Errorf("%d deltas with --full-every 1, %d by default", deltas(fulls), deltas(models))
+		t.Errorf("%d deltas with fullEvery = 1, %d by default", deltas(fulls), deltas(models))
 	}
 	one := func(models string) updateLine {
-		return decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json"))
+		return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json"))
 	}
 	a, b := one(models), one(fulls)
 	if a.Hash != b.Hash || a.Bytes != b.Bytes || a.Examples != uint64(total) {
@@ -68,9 +69,9 @@ func TestTrainPublishesDeltas(t *testing.T) {
 	if b.Received.Deltas != 0 || a.Received.Fulls == 0 || a.Received.Deltas == 0 || a.Received.Bytes == 0 {
 		t.Errorf("received %+v with deltas, %+v without", a.Received, b.Received)
 	}
-	text := c.run("subscribe", "--model-topic", models, "--once")
+	text := c.run("model", "follow", "--model-topic", models, "--until", "1")
 	if !strings.Contains(text, " full and ") {
-		t.Errorf("subscribe prints %q", text)
+		t.Errorf("model follow prints %q", text)
 	}
 	// Going on publishes a full first, which late joiners find.
 	must(t, args(models, state, "--until-end")...)
@@ -78,8 +79,5 @@ func TestTrainPublishesDeltas(t *testing.T) {
 	until(t, "another epoch", func() bool { return one(models).Epoch > a.Epoch })
 	if again := one(models); again.Hash != a.Hash || again.Epoch <= a.Epoch || again.Received.Deltas == a.Received.Deltas && again.Received.Fulls == a.Received.Fulls {
 		t.Errorf("after another start %+v, before %+v", again, a)
-	}
-	if code, _, text := streamsvm(t.Context(), args(models, state, "--full-every", "0")...); code != int(cli.Usage) || !strings.Contains(text, "full-every") {
-		t.Errorf("--full-every 0: exit code %d, %q", code, text)
 	}
 }

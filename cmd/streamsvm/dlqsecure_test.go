@@ -30,10 +30,10 @@ func TestSecureReplayACLs(t *testing.T) {
 				if err := os.WriteFile(file, []byte("+1 1:1\noops\n-1 1:-1\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				must(t, append([]string{"produce", file, "--topic", topic, "-q"}, as("admin")...)...)
+				must(t, append([]string{"copy", file, "--topic", topic, "-q"}, as("admin")...)...)
 				must(t, append([]string{"train", "--topics", topic, "--codec", "libsvm", "--labels", "pm1", "--dlq", "--tolerance", "data", "--until-end", "-q", "--learner", "pegasos", "--tune=off", "--warmup", "1"}, as("admin")...)...)
 
-				lines := strings.ReplaceAll(must(t, append([]string{"acls", "--role", "dlq", "--topics", topic, "--group", group}, as("trainer")...)...), "--topic "+topic+" ", "--topic "+topic)
+				lines := strings.ReplaceAll(must(t, append([]string{"config", "acls", "dlq", "--", "--topics", topic, "--group", group}, as("trainer")...)...), "--topic "+topic+" ", "--topic "+topic)
 				away := strings.NewReplacer("T.dlq", topic+".dlq", "--topic T", "--topic "+topic, "G", group).Replace(without)
 				var grants []string
 				for line := range strings.Lines(lines) {

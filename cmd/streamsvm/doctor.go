@@ -3,13 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/dlq"
 	"github.com/streamsvm/streamsvm/internal/app/doctor"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -17,7 +14,7 @@ import (
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Section: "train", Summary: "find out why train does not work here, and what to do about it",
+		Name: "doctor", Args: "[URL]", MaxArgs: 1, Section: "train", Summary: "find out why train does not work here, and what to do about it",
 		Text: `
 Takes the flags and settings of train and checks everything that train needs:
 brokers, permissions, topics, records, checkpoints. It names each problem, with
@@ -26,75 +23,26 @@ that train would not work.
 
 If the records do not match the settings, it prints the command line of train
 that learns from them, or says that they are not supported and what to do
-instead.`,
-		Example: "streamsvm doctor --config streamsvm.yaml\nstreamsvm doctor --topics payments --label is_fraud --model-topic models --checkpoint ./state",
+instead.
+
+With the URL of a running service's /healthz, it only asks whether that service is
+healthy: exit code 0 if it is, 69 if not. Containers without curl use this.`,
+		Example: "streamsvm doctor --config streamsvm.yaml\nstreamsvm doctor --topics payments --label is_fraud --model-topic models --checkpoint ./state\nstreamsvm doctor http://127.0.0.1:8080/healthz",
 		Common:  []string{"brokers", "topics", "label", "labels-topic", "join", "codec", "learner", "checkpoint", "model-topic", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
 			f.Check(t.check)
 			return func(ctx context.Context, c *cli.Call) error {
+				if len(c.Args) == 1 {
+					return checkHealth(ctx, c, c.Args[0])
+				}
 				t.c = c
 				bad, err := t.examine(ctx, !c.Quiet)
 				if n := len(bad); err == nil && n > 0 {
 					err = cli.Failf(cli.Findings, "%d problem%s found", n, "s"[:min(n-1, 1)])
 				}
 				return err
-			}
-		},
-	}
-}
-
-func aclsCommand() *cli.Command {
-	return &cli.Command{
-		Name: "acls", Section: "train", Summary: "print the commands that grant exactly the permissions that train needs",
-		Text: `
-Takes the flags and settings of train and prints commands for Apache Kafka's
-kafka-acls.sh that give its user the permissions it needs, and no others. It does
-not run them. --role prints those of another command.
-
---role predict also covers subscribe, and --role promote covers model promote and
-rollback. With --group, --role predict adds the permissions of the members of a
-group; sift needs those of predict, with --distilled-topic as --predictions-topic.`,
-		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
-		Common:  []string{"principal", "role", "topics", "model-topic", "checkpoint", "group", "predictions-topic", "errors-topic", "config"},
-		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			t := &train{}
-			t.define(f)
-			var role, principal, predictions, errorsTopic string
-			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq", "promote"}, "what the user does, by the name of the command")
-				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
-				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
-				f.StringVar(&errorsTopic, "errors-topic", "", "predict: `TOPIC` for records that cannot be used")
-			})
-			return func(_ context.Context, c *cli.Call) error {
-				switch {
-				case principal == "" && t.username == "":
-					return c.Bad("principal", errors.New("who is it? Give the user, e.g. User:trainer, or for client certificates User:CN=trainer"))
-				case principal == "":
-					principal = "User:" + t.username
-				case !strings.Contains(principal, ":"):
-					principal = "User:" + principal
-				}
-				p := t.plan()
-				grants := p.GrantsToTrain()
-				switch role {
-				case "predict":
-					grants = p.GrantsToPredict(predictions, errorsTopic)
-				case "promote":
-					grants = p.GrantsToPromote()
-				case "dlq":
-					p.DeadLetters, p.Group = cmp.Or(p.DeadLetters, ".dlq"), cmp.Or(p.Group, dlq.Group)
-					grants = p.GrantsToReplay()
-				}
-				if len(grants) == 0 {
-					return cli.Failf(cli.Usage, "these settings use no topic: there is nothing to grant")
-				}
-				for _, g := range grants {
-					fmt.Fprintln(c.Out, p.Command(principal, g))
-				}
-				return nil
 			}
 		},
 	}

@@ -127,7 +127,7 @@ func TestDoctor(t *testing.T) {
 		{"record limit", append(at(plain...), "--model-topic", "small"), "topic small: max.message.bytes is 100000, but records of the model have up to 921600 bytes", "max.message.bytes=925696\n         or set max-record-bytes: 95904"},
 		{"codec", append(at(plain...), "--topics", "text"), "records: none of the first 2 can be read as json: text/0 offset 0: ", "-> streamsvm train --topics text --codec libsvm "},
 		{"retention", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", ""), "topic cut partition 0: retention has overtaken the checkpoint: it goes on at offset 60, but the topic begins at 100; 40 records are lost", "--on-out-of-range earliest"},
-		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "lambda=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
+		{"other settings", append(at(plain...), "--topics", "cut", "--checkpoint", behind, "--model-topic", "", "--set", "c=0.7", "--on-out-of-range", "earliest"), "checkpoint " + behind + ": ", "use the settings that it was written with"},
 		{"checkpoint directory", append(at(plain...), "--checkpoint", filepath.Join(locked, "file")), "is not a directory", ""},
 		{"no permission at all", as("nobody", secret), "topic clicks: user nobody may not even see it", "--add --allow-principal User:nobody --operation Read --topic clicks"},
 		{"no permission to write", as("reader", secret), "topic models: user reader has no permission WRITE, which it needs to publish the model", "--add --allow-principal User:reader --operation Write --topic models"},
@@ -272,7 +272,7 @@ func TestDryRun(t *testing.T) {
 	}{
 		{[]string{"--tolerance", "data"}, cli.OK, "all is well"},
 		{nil, cli.Data, "1 of the first 40 cannot be read as json: " + topic + "/0 offset 7"},
-		{[]string{"--tolerance", "data", "--set", "lamda=1"}, cli.Usage, `did you mean "lambda"`},
+		{[]string{"--tolerance", "data", "--set", "gama=1"}, cli.Usage, `did you mean "gamma"`},
 		{[]string{"--tolerance", "data", "--topics", "no-" + topic}, cli.Unavailable, "it does not exist"},
 	} {
 		code, out, errText := streamsvm(t.Context(), lastOf(append(base[:len(base):len(base)], c.args...), "--topics")...)
@@ -296,7 +296,7 @@ func TestDryRun(t *testing.T) {
 }
 
 func TestACLs(t *testing.T) {
-	out := must(t, "acls", "--brokers", "k:9092", "--topics", "a,b c", "--model-topic", "m", "--dlq", "--group", "g", "--principal", "CN=x")
+	out := must(t, "config", "acls", "--principal", "CN=x", "--", "--brokers", "k:9092", "--topics", "a,b c", "--model-topic", "m", "--dlq", "--group", "g")
 	want := `kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --topic a
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --topic 'b c'
 kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --operation Read --operation Write --operation Create --operation DescribeConfigs --topic m
@@ -309,16 +309,16 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
-	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "predict", "--predictions-topic", "p", "--errors-topic", "e", "--principal", "x", "--tls")
+	out = must(t, "config", "acls", "predict", "--principal", "x", "--", "--topics", "a", "--model-topic", "m", "--predictions-topic", "p", "--errors-topic", "e", "--tls")
 	if n := strings.Count(out, "\n"); n != 4 || strings.Count(out, "Write") != 2 || !strings.Contains(out, "--operation DescribeConfigs --topic e\n") || !strings.Contains(out, "--command-config") {
 		t.Errorf("for predict:\n%s", out)
 	}
-	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "predict", "--predictions-topic", "d", "--group", "g", "--principal", "x")
+	out = must(t, "config", "acls", "sift", "--principal", "x", "--", "--topics", "a", "--model-topic", "m", "--distilled-topic", "d", "--group", "g")
 	if n := strings.Count(out, "\n"); n != 5 || !strings.Contains(out, "--operation Write --operation Create --topic d\n") || !strings.Contains(out, "--operation Read --group g\n") ||
 		!strings.Contains(out, "--operation Write --operation Describe --transactional-id g- --resource-pattern-type prefixed\n") {
 		t.Errorf("for predict with a group:\n%s", out)
 	}
-	if code, _, errText := streamsvm(t.Context(), "acls", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
+	if code, _, errText := streamsvm(t.Context(), "config", "acls", "train", "--", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
 		t.Errorf("without a principal: exit code %d, %s", code, errText)
 	}
 }

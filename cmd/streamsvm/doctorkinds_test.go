@@ -473,7 +473,7 @@ func (k *kindOf) check(t *testing.T, brokers []string) string {
 func (k *kindOf) score(t *testing.T, brokers []string, models, dir string, examples []*item) {
 	t.Helper()
 	saved := filepath.Join(dir, "models")
-	must(t, "subscribe", "--brokers", strings.Join(brokers, ","), "--model-topic", models, "--once", "--save", saved, "-q")
+	must(t, "model", "follow", "--brokers", strings.Join(brokers, ","), "--model-topic", models, "--until", "1", "--save", saved, "-q")
 	files, err := filepath.Glob(filepath.Join(saved, "*"+ext))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no model has been saved: %v", err)

@@ -21,12 +21,12 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | compare A B FILE... | export [FILE] | compact [FILE]",
-		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
+		Name: "model", Args: "list|promote|rollback|compare|follow|inspect|export|compact [FILE...]",
+		Summary: "list, promote, compare, follow, inspect, export and compact models",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
-champion, that predict and subscribe can follow instead of the newest version.
-compare, export and compact also take model files.
+champion, that predict can follow instead of the newest version. compare, inspect,
+export and compact also take files.
 
 model list prints the versions that the topic still holds, and the aliases: names
 for a version.
@@ -45,8 +45,18 @@ undoes the first.
 model compare has two models, each a version, an alias or a file, predict the
 labelled records of data files or recordings, and prints how good they are and a
 95 % interval of the difference. In a recording of the topic that they learn
-from, which streamsvm record makes, it leaves out the records that one of the
+from, which streamsvm copy makes, it leaves out the records that one of the
 versions has learned from.
+
+model follow prints, and with --save stores, the newest model in the topic and
+then every later one, after verifying its chunks, its checksum, and that it can be
+decoded. While there is no model, it reports now and then what the topic holds
+instead; after --topic-wait it exits with code 69. To start it before the trainer,
+use --topic-wait -1s.
+
+model inspect describes files, directories of checkpoints, state topics
+kafka://TOPIC, and the model topic: what they are, whether hashes are right, and
+whether deltas chain. It exits with code 65 if anything is damaged.
 
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers.
@@ -64,9 +74,11 @@ the file, promote it.`,
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
 			"streamsvm model compare champion 41 today.ssr --model-topic models\n" +
+			"streamsvm model follow --model-topic models --save ./models\n" +
+			"streamsvm model inspect ./state model.ssm run.ssr\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
-		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "format", "out", "max-change", "json", "config"},
+		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "save", "until", "format", "out", "max-change", "json", "config"},
 		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
@@ -76,23 +88,38 @@ the file, promote it.`,
 			f.Group("Output", func() {
 				f.Float64Var(&change, "max-change", 0, "compact: decisions may change by at most `D`")
 				f.Choice(&form, "format", formJSON, exportForms(), "form of the output")
-				f.StringVar(&out, "out", "", "write to `FILE` instead of standard output")
-				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "refuse models with more than `N` numbers, of about 12 bytes each in the output")
+				f.StringVar(&out, "out", "", outUsage)
+				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "export: refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
-			o.define(f, "`NAME` of the model; may be left out if the topic holds only one")
+			o.define(f)
 			v := &versions{modelTopicFlags: &o}
 			v.define(f)
+			follow := &subscribe{kafkaFlags: &o.kafkaFlags}
+			follow.define(f)
+			f.Group("Output", func() { f.BoolVar(&v.json, "json", false, jsonUsage) })
 			return func(ctx context.Context, c *cli.Call) error {
 				verb := c.Args[0]
 				if err := checkVerb(c, verb); err != nil {
 					return err
 				}
-				if verb != "export" && verb != "compact" {
+				if max, ok := map[string]int{"diff": 3, "export": 2, "compact": 2}[verb]; ok && len(c.Args) > max {
+					return cli.Failf(cli.Usage, "model %s takes at most %d arguments", verb, max-1)
+				}
+				switch verb {
+				case "export", "compact":
+				case "inspect":
+					c.Args = c.Args[1:]
+					return o.inspect(ctx, c, v.json)
+				case "follow":
+					if len(c.Args) > 1 {
+						return cli.Failf(cli.Usage, "model follow takes no arguments")
+					}
+					follow.trustFlags, follow.topic, follow.name, follow.alias = o.trustFlags, o.topic, o.name, v.alias
+					follow.json, follow.c = v.json, c
+					return follow.run(ctx)
+				default:
 					c.Args = c.Args[1:]
 					return v.run(ctx, c, verb)
-				}
-				if len(c.Args) > 2 {
-					return cli.Failf(cli.Usage, "model %s takes one file", verb)
 				}
 				if c.Given("alias") {
 					if err := badAlias(c, v.alias); err != nil {
@@ -193,7 +220,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 		return nil, nil, c.Bad("model-name", fmt.Errorf("topic %s holds %d models, choose one: %s", o.topic, len(names), strings.Join(names, ", ")))
 	}
 	if len(names) == 0 || t.Models[0].Newest == nil {
-		return nil, nil, cli.Failf(cli.Data, "topic %s holds no model that can be used; streamsvm inspect --model-topic says more", o.topic)
+		return nil, nil, cli.Failf(cli.Data, "topic %s holds no model that can be used; streamsvm model inspect --model-topic says more", o.topic)
 	}
 	u := t.Models[0].Newest
 	p, err := predictor.Decode(u.Payload)

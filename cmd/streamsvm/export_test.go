@@ -72,7 +72,7 @@ func TestModelExport(t *testing.T) {
 		{[]string{"model", "export", path, "--format", "pmml"}, cli.Usage, "onnx"},
 		{[]string{"model", "export", other}, cli.Data, "checksum"},
 		{[]string{"model", "export", other + "s"}, cli.IO, "no such file"},
-		{[]string{"inspect"}, cli.Usage, "--model-topic"},
+		{[]string{"model", "inspect"}, cli.Usage, "--model-topic"},
 	} {
 		code, out, errText := streamsvm(t.Context(), c.args...)
 		if code != int(c.code) || !strings.Contains(errText, c.text) || out != "" {
@@ -86,7 +86,7 @@ func TestModelCompact(t *testing.T) {
 	dir := t.TempDir()
 	path, small := filepath.Join(dir, "model.ssm"), filepath.Join(dir, "small.ssm")
 	train := moons(t, "train.libsvm", 1500, 0)
-	must(t, "replay", train, "--model", path, "--learner", "scs", "--set", "reduce=0")
+	must(t, "replay", train, "--model", path, "--learner", "sbp")
 	out := must(t, "model", "compact", path, "--max-change", "0.25", "--out", small)
 	var after, before int
 	var change float64
@@ -198,7 +198,7 @@ func TestModelTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"inspect"}, {"model", "export"}} {
+	for _, args := range [][]string{{"model", "inspect"}, {"model", "export"}} {
 		args = append(args, "--model-topic", topic, "--brokers", strings.Join(c.brokers, ","))
 		if code, _, errText := streamsvm(t.Context(), args...); code != int(cli.Unavailable) || !strings.Contains(errText, "does not exist") {
 			t.Errorf("%v: exit code %d, %s", args, code, errText)
@@ -232,7 +232,7 @@ func TestModelTopic(t *testing.T) {
 	}
 
 	before := kafkatest.ReadAll(t, c.brokers, topic)
-	d := decode[[]inspect.Description](t, c.run("inspect", "--json", path, "--model-topic", topic))
+	d := decode[[]inspect.Description](t, c.run("model", "inspect", "--json", path, "--model-topic", topic))
 	if len(d) != 2 || d[0].Kind != "model" || d[1].Kind != "model topic" || len(d[1].Topic.Models) != 2 || d[1].Damage != "" || d[1].Topic.Records != uint64(len(before)) {
 		t.Fatalf("inspect says %+v", d)
 	}
@@ -251,7 +251,7 @@ func TestModelTopic(t *testing.T) {
 		n.Evaluation["prequential_accuracy"] != 0.75 || len(n.Offsets) != 1 || n.Offsets[0].Next != 55 {
 		t.Errorf("newest %+v", n)
 	}
-	text := c.run("inspect", "--model-topic", topic, "--model-name", "clicks")
+	text := c.run("model", "inspect", "--model-topic", topic, "--model-name", "clicks")
 	for _, want := range []string{"kind: full, version: 4,", "kind: delta, version: 5, base: 4,", "{topic: in, partition: 2, next: 55}", "prequential_accuracy: 0.75", "2023-11-14"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -269,7 +269,7 @@ func TestModelTopic(t *testing.T) {
 	// A delta on a version that is not there, and a full that cannot be decoded.
 	publish("clicks", 9, 8, delta.Diff(payloads[0], payloads[1]))
 	publish("views", 2, 0, bytes.Repeat([]byte{1}, 100))
-	args := []string{"inspect", "--model-topic", topic, "--brokers", c.brokers[0]}
+	args := []string{"model", "inspect", "--model-topic", topic, "--brokers", c.brokers[0]}
 	code, text, errText := streamsvm(t.Context(), args...)
 	for _, want := range []string{"state: unchained", "kind: delta, version: 9, base: 8,", "version 2 cannot be decoded"} {
 		if code != int(cli.Data) || !strings.Contains(text, want) {

@@ -37,9 +37,9 @@ type codecFlags struct {
 func (o *codecFlags) define(f *cli.Flags, usage string) {
 	f.Group("Format", func() {
 		f.Choice(&o.name, "codec", "", codec.AllNames(), usage)
-		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of a classification: auto finds them out; pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first; of more than two classes some, such as a,b,c: others may come")
+		f.StringVar(&o.labels, "labels", codec.Auto, "`LABELS` of the classes: auto, pm1 (-1 and 1), 01, 12, or a list such as no,yes, of two the negative one first; of more than two, others may follow")
 		f.IntVar(&o.maxFeatures, "max-features", codec.DefaultMaxFeatures, "largest feature index accepted")
-		f.BoolVar(&o.csv.Header, "csv-header", false, "csv: the first line names the columns")
+		f.BoolVar(&o.csv.Header, "csv-header", false, headerUsage)
 		f.StringVar(&o.csv.LabelColumn, "label-column", "", "csv: `COLUMN` of the label: a name, a number from 1 on, first or last")
 		f.StringSliceVar(&o.csv.DropColumns, "drop-columns", nil, "csv: `COLUMNS` to ignore")
 		f.BoolVar(&o.csv.EmptyAsZero, "csv-empty-as-zero", false, "csv: an empty field is 0, not an error")
@@ -54,7 +54,7 @@ func (o *codecFlags) defineEvents(f *cli.Flags) {
 	o.events.Text = codec.Auto
 	f.Group("Format", func() {
 		f.StringVar(&o.label, "label", "", "events: `FIELD` to predict (default: y, label, target, class or outcome)")
-		f.Var(&o.events, "events", "`FILE` that describes the fields of events, in YAML, or auto to infer them; with vectors, records with named fields are not events")
+		f.Var(&o.events, "events", "YAML `FILE` that describes the fields of events; auto infers them; vectors: there are no events")
 	})
 }
 
@@ -278,24 +278,24 @@ type learnFlags struct {
 func (o *learnFlags) define(f *cli.Flags) {
 	o.set = cli.Pairs{}
 	f.Group("Learning", func() {
-		f.StringVar(&o.learner, "learner", "adaptive", "`NAME` of the learner; streamsvm learners lists them")
+		f.StringVar(&o.learner, "learner", "adaptive", learnerUsage)
 		f.Suggest("learner", registry.Names())
 		f.StringVar(&o.preset, "preset", "default", "`NAME` of the learner's preset: default, paper or another of its own")
-		f.Var(o.set, "set", "set an option of the learner; repeatable")
-		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, "choose the learner's tunable options that are not set on the first examples; auto does so with every preset but paper")
-		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, "what to predict, by default what the learner does first")
-		f.Uint64Var(&o.seed, "seed", 1, "seed of all randomness")
-		f.Choice(&o.scale, "scale", "auto", prep.Scales(), "scaling of features")
+		f.Var(o.set, "set", setUsage)
+		f.Choice(&o.tune, "tune", "auto", []string{"auto", "on", "off"}, tuneUsage)
+		f.Choice(&o.task, "task", "", []string{string(algos.Classify), string(algos.Regress)}, taskUsage)
+		f.Uint64Var(&o.seed, "seed", 1, seedUsage)
+		f.Choice(&o.scale, "scale", "auto", prep.Scales(), scaleUsage)
 		f.IntVar(&o.span, "scale-span", prep.DefaultSpan, "about how many examples the means of --scale running go back")
-		f.StringVar(&o.classWeight, "class-weight", "auto", "how much the examples of each class count: auto lets those of a class with less than a thirteenth of the examples count more, none does not, a `LIST` such as fraud=10,ok=1 says it")
-		f.IntVar(&o.hashDim, "hash-dim", 0, "hash features into so many; 0 does not")
-		f.IntVar(&o.warmup, "warmup", 0, "number of first examples that scaling and tuning look at before anything is scored; 0 chooses it. Of a shorter stream the first two thirds are the warm-up, and the last third is scored")
+		f.StringVar(&o.classWeight, "class-weight", "auto", "weights of the classes: auto gives more to classes with less than a thirteenth of the examples; none; or a `LIST` such as fraud=10,ok=1")
+		f.IntVar(&o.hashDim, "hash-dim", 0, hashUsage)
+		f.IntVar(&o.warmup, "warmup", 0, warmupUsage)
 		f.IntVar(&o.window, "window", 1000, "number of examples in windowed measures")
-		f.IntVar(&o.maxClasses, "max-classes", trainer.DefaultMaxClasses, "most classes of a stream with more than two; records of further ones cannot be used")
+		f.IntVar(&o.maxClasses, "max-classes", trainer.DefaultMaxClasses, "most classes; records of further ones cannot be used")
 	})
 	f.Group("Champion", func() {
-		f.StringVar(&o.promote, "promote", "", "choose a champion by --gate, and let this `ALIAS` of the model, such as champion, stand for it")
-		f.StringVar(&o.gate, "gate", compare.Auto, "what a version must be to become the champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
+		f.StringVar(&o.promote, "promote", "", "choose a champion by --gate, and point this `ALIAS`, such as champion, to it")
+		f.StringVar(&o.gate, "gate", compare.Auto, "conditions for becoming champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
 	})
 	o.join.define(f)
 	f.Check(o.check)
@@ -438,9 +438,9 @@ type joinFlags struct {
 func (o *joinFlags) define(f *cli.Flags) {
 	f.Group("Labels that come later", func() {
 		f.Choice(&o.by, "join", "none", []string{"none", "key"}, "join examples with the labels of another topic")
-		f.Lookup("join").Usage = "key joins examples with the labels of --labels-topic, by record key, or by id if there is no key; none does not join"
+		f.Lookup("join").Usage = "key joins examples with labels of --labels-topic, by record key, or by id if there is no key"
 		f.StringVar(&o.topic, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
-		f.IntVar(&o.window, "join-window", 10000, "an example waits for its label until `N` more examples have come, a label for its example until N more labels have")
+		f.IntVar(&o.window, "join-window", 10000, "examples wait for their label until `N` more examples have come, labels until N more labels have")
 	})
 }
 

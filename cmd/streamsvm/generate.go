@@ -27,19 +27,21 @@ examples. Without a STREAM it lists the streams.`,
 		Common:  []string{"count", "skip", "seed", "set", "describe", "out", "codec", "brokers", "topic", "partitions", "rate", "config"},
 		MaxArgs: 1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			g := &generate{set: cli.Pairs{}}
+			g := &generate{set: cli.Pairs{}, topicFlags: topicFlags{kafkaFlags: &kafkaFlags{}}}
 			f.Group("Stream", func() {
-				f.Uint64Var(&g.count, "count", 10000, "number of examples; 0 never ends")
+				f.Uint64Var(&g.count, "count", 10000, "number of examples; of generate, 0 never ends")
 				f.Uint64Var(&g.skip, "skip", 0, "skip the first `N` examples of the stream")
-				f.Uint64Var(&g.seed, "seed", 1, "seed of the stream")
-				f.Var(g.set, "set", "set an option of the stream; repeatable")
+				f.Uint64Var(&g.seed, "seed", 1, seedUsage)
+				f.Var(g.set, "set", setUsage)
 				f.BoolVar(&g.describe, "describe", false, "print the stream's definition and options")
 			})
 			f.Group("Output", func() {
-				f.StringVar(&g.out, "out", "-", "`FILE`, plain, .gz or .zst; - is standard output")
-				f.Choice(&g.codec, "codec", "", codec.AllNames(), "format of the examples, by default that of the file's name, else libsvm, or "+defaultCodec+" in a topic")
+				f.StringVar(&g.out, "out", "-", outUsage)
+				f.Choice(&g.codec, "codec", "", codec.AllNames(), codecUsage)
 			})
 			g.topicFlags.define(f)
+			f.Group("Output", func() { f.IntVar(&g.partitions, "partitions", 0, partitionsUsage) })
+			g.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				g.c = c
 				return g.run(ctx)

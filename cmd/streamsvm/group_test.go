@@ -300,7 +300,7 @@ func TestPredictGroup(t *testing.T) {
 			kafkatest.Create(t, c.brokers, in, 8, nil)
 			kafkatest.Create(t, c.brokers, out, 8, nil)
 			f := newFleet(t, "predict", "--model", groupModel(t), "--topics", in, "--predictions-topic", out, "--group", in, "--brokers", strings.Join(c.brokers, ","),
-				"--codec", "libsvm", "--group-protocol", protocol, "--session-timeout", "1500ms", "--transaction-timeout", "5s")
+				"--codec", "libsvm", "--group-protocol", protocol)
 			d := &disturbed{records: 10000, workers: 4, most: 4, kills: 6, timeout: 1500 * time.Millisecond}
 			if protocol == "consumer" {
 				d.timeout = 3 * time.Second // the brokers', scripts/kafka.sh
@@ -395,7 +395,7 @@ func TestSiftGroup(t *testing.T) {
 	if kafkatest.Real() {
 		d.kills = 3
 	}
-	siftTrial(t, c.brokers, in, distilled, d, "--session-timeout", "1500ms", "--transaction-timeout", "5s")
+	siftTrial(t, c.brokers, in, distilled, d)
 }
 
 // TestSiftPartitions: a distilled topic of another number of partitions is
@@ -476,9 +476,9 @@ func TestSecureGroup(t *testing.T) {
 		s.CreateTopic("SASL", in)
 		s.CreateTopic("SASL", out)
 		login := []string{"--brokers", s.Listeners["SASL"], "--sasl-mechanism", "plain", "--sasl-username", "trainer", "--sasl-password-file", s.PasswordFile}
-		s.Allow("SASL", must(t, append([]string{"acls", "--role", "predict", "--topics", out, "--predictions-topic", in}, login...)...))
-		must(t, append([]string{"produce", moons(t, "a.libsvm", 50, 0), "--topic", in, "-q", "--codec", "libsvm"}, login...)...)
-		lines := strings.SplitAfter(must(t, append([]string{"acls", "--role", "predict", "--topics", in, "--predictions-topic", out, "--group", base}, login...)...), "\n")
+		s.Allow("SASL", must(t, append([]string{"config", "acls", "predict", "--", "--topics", out, "--predictions-topic", in}, login...)...))
+		must(t, append([]string{"copy", moons(t, "a.libsvm", 50, 0), "--topic", in, "-q", "--codec", "libsvm"}, login...)...)
+		lines := strings.SplitAfter(must(t, append([]string{"config", "acls", "predict", "--", "--topics", in, "--predictions-topic", out, "--group", base}, login...)...), "\n")
 		args := append([]string{"predict", "--model", model, "--topics", in, "--predictions-topic", out, "--group", base, "--member", "0", "--codec", "libsvm", "-q"}, login...)
 		for _, what := range []string{"--group", "--transactional-id"} {
 			missing := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, " "+what+" ") })
@@ -488,7 +488,7 @@ func TestSecureGroup(t *testing.T) {
 			}
 			s.Revoke("SASL", strings.Join(lines, ""))
 		}
-		s.Allow("SASL", strings.Join(lines, "")+must(t, append([]string{"acls", "--role", "predict", "--topics", out}, login...)...))
+		s.Allow("SASL", strings.Join(lines, "")+must(t, append([]string{"config", "acls", "predict", "--", "--topics", out}, login...)...))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan int, 1)
 		go func() {
@@ -500,8 +500,8 @@ func TestSecureGroup(t *testing.T) {
 		}()
 		for n := uint64(0); n != 50 && t.Context().Err() == nil; {
 			rec := filepath.Join(t.TempDir(), "out.ssr")
-			must(t, append([]string{"record", rec, "--topics", out, "--until-end", "-q"}, login...)...)
-			n = decode[[]inspect.Description](t, must(t, "inspect", "--json", rec))[0].Records
+			must(t, append([]string{"copy", rec, "--topics", out, "--until-end", "-q"}, login...)...)
+			n = decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", rec))[0].Records
 		}
 		cancel()
 		<-done

@@ -19,20 +19,20 @@ func TestHealthCommand(t *testing.T) {
 	ts := httptest.NewServer(srv.mux)
 	defer ts.Close()
 
-	code, out, errOut := streamsvm(t.Context(), "health", ts.URL+"/healthz")
+	code, out, errOut := streamsvm(t.Context(), "doctor", ts.URL+"/healthz")
 	if code != 0 || out != "ok\n" {
 		t.Errorf("healthy: exit code %d, output %q, %s", code, out, errOut)
 	}
 	problem = errors.New("no progress for 50s with 3 records waiting")
-	code, _, errOut = streamsvm(t.Context(), "health", ts.URL+"/healthz")
+	code, _, errOut = streamsvm(t.Context(), "doctor", ts.URL+"/healthz")
 	if code != int(cli.Unavailable) || !strings.Contains(errOut, problem.Error()) {
 		t.Errorf("stalled: exit code %d, %s", code, errOut)
 	}
 	ts.Close()
-	if code, _, _ = streamsvm(t.Context(), "health", ts.URL+"/healthz"); code != int(cli.Unavailable) {
+	if code, _, _ = streamsvm(t.Context(), "doctor", ts.URL+"/healthz"); code != int(cli.Unavailable) {
 		t.Errorf("gone: exit code %d", code)
 	}
-	if code, _, _ = streamsvm(t.Context(), "health", ":"); code != int(cli.Usage) {
+	if code, _, _ = streamsvm(t.Context(), "doctor", ":"); code != int(cli.Usage) {
 		t.Errorf("no URL: exit code %d", code)
 	}
 }

@@ -116,7 +116,7 @@ func TestTrainJoinsLabels(t *testing.T) {
 			t.Errorf("%s: the last checkpoint says %v, %v", merge, m, s.Partitions)
 		}
 		saved := filepath.Join(dir, "saved-"+merge)
-		c.run("subscribe", "--model-topic", models, "--once", "--save", saved)
+		c.run("model", "follow", "--model-topic", models, "--until", "1", "--save", saved)
 		got, err := os.ReadFile(filepath.Join(saved, "model.ssm"))
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func twoTopics(t *testing.T, labelled, unlabelled string, n, ratio int) (recs []
 // samples the unlabelled ones out, a semi-supervised one learns from both.
 func TestTwoTopics(t *testing.T) {
 	const n, ratio = 200, 4
-	few := []string{"--set", "features=256", "--set", "block=64", "--set", "tuning=100"}
+	few := []string{"--set", "features=256", "--set", "labels=100"}
 	for _, of := range []struct {
 		learner string
 		set     []string
@@ -266,7 +266,7 @@ func TestTwoTopics(t *testing.T) {
 // labels.
 func TestChecksKnowLabels(t *testing.T) {
 	join := []string{"--topics", "a", "--join", "key", "--labels-topic", "lab"}
-	out := must(t, append([]string{"acls", "--brokers", "k:9092", "--model-topic", "m", "--dlq", "--principal", "CN=x"}, join...)...)
+	out := must(t, append([]string{"config", "acls", "--principal", "CN=x", "--", "--brokers", "k:9092", "--model-topic", "m", "--dlq"}, join...)...)
 	for _, want := range []string{"--operation Read --topic lab\n", "--topic lab.dlq\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("acls prints\n%swithout %q", out, want)

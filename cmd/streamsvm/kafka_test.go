@@ -47,7 +47,7 @@ func (c *cluster) run(args ...string) string {
 // newest describes the newest checkpoint.
 func newest(t *testing.T, dir string) inspect.Description {
 	t.Helper()
-	return decode[[]inspect.Description](t, must(t, "inspect", "--json", dir))[0]
+	return decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", dir))[0]
 }
 
 // TestProduceTrainSubscribePredict is the whole path: file, topic, training,
@@ -59,7 +59,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 	dir := t.TempDir()
 	state, recording, saved := filepath.Join(dir, "state"), filepath.Join(dir, "run.ssr"), filepath.Join(dir, "models")
 
-	c.run("produce", train, "--topic", topic, "--partitions", "3", "-q")
+	c.run("copy", train, "--topic", topic, "--partitions", "3", "-q")
 	args := append([]string{"train", "--topics", topic, "--codec", "libsvm", "--until-end", "--model-topic", models, "--checkpoint", state,
 		"--checkpoint-every", "1000", "--record", recording}, learn...)
 	c.run(args...)
@@ -68,7 +68,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 		t.Errorf("the last checkpoint says %+v", s)
 	}
 
-	u := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json", "--save", saved))
+	u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json", "--save", saved))
 	if u.Version != s.ModelVersion || u.Examples != 4000 || u.Learner != "pegasos" || u.Model != "model" {
 		t.Errorf("the subscriber got %+v, the checkpoint says %+v", u, s)
 	}
@@ -105,7 +105,7 @@ func TestProduceTrainSubscribePredict(t *testing.T) {
 	if r.StateHash != s.StateHash {
 		t.Errorf("the recording of the run gives state %s, the run gave %s", r.StateHash, s.StateHash)
 	}
-	d := decode[[]inspect.Description](t, must(t, "inspect", "--json", recording))[0]
+	d := decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", recording))[0]
 	if d.Kind != "recording" || d.Records != 4000 || !*d.Finished || *d.Torn {
 		t.Errorf("inspect says %+v of the recording", d)
 	}
@@ -123,14 +123,14 @@ func TestRecordProduceRecord(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.ssr"), filepath.Join(dir, "b.ssr")
 	c.run("generate", "moons", "--count", "500", "--topic", first, "--partitions", "2", "-q")
-	c.run("record", a, "--topics", first, "--until-end", "--merge", "ordered", "-q")
-	c.run("produce", a, "--topic", second, "--partitions", "2", "--partition-by", "recorded", "-q")
-	c.run("record", b, "--topics", second, "--until-end", "--merge", "ordered", "-q")
+	c.run("copy", a, "--topics", first, "--until-end", "--merge", "ordered", "-q")
+	c.run("copy", a, "--topic", second, "--partitions", "2", "--partition-by", "recorded", "-q")
+	c.run("copy", b, "--topics", second, "--until-end", "--merge", "ordered", "-q")
 	before, after := recorded(t, a), recorded(t, b)
 	if len(before) != 500 || strings.Join(before, "") != strings.Join(after, "") {
 		t.Errorf("%d records before, %d after, or they differ", len(before), len(after))
 	}
-	code, _, errText := streamsvm(t.Context(), "record", a, "--topics", first, "--brokers", strings.Join(c.brokers, ","))
+	code, _, errText := streamsvm(t.Context(), "copy", a, "--topics", first, "--brokers", strings.Join(c.brokers, ","))
 	if code != int(cli.IO) || !strings.Contains(errText, "exists") {
 		t.Errorf("recording over a recording: exit code %d, %q", code, errText)
 	}
@@ -240,13 +240,13 @@ func TestForeignModel(t *testing.T) {
 	first := args()
 	must(t, first...)
 	must(t, first...) // its own checkpoints: nothing to object to
-	before := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json"))
+	before := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json"))
 	second := append(args(), "--seed", "2", "--set", "gamma=2")
 	if code, _, errText := streamsvm(t.Context(), second...); code != int(cli.Config) || !strings.Contains(errText, "--replace-model") {
 		t.Errorf("exit code %d, %q", code, errText)
 	}
 	must(t, append(second, "--replace-model")...)
-	after := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json"))
+	after := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json"))
 	if after.Hash == before.Hash || after.Version <= before.Version || after.Options["gamma"] != "2" {
 		t.Errorf("before %+v, after %+v", before, after)
 	}

@@ -53,7 +53,7 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), "STREAMSVM_TEST_MAIN=1")
+	cmd.Env = append(os.Environ(), "STREAMSVM_TEST_MAIN=1", "STREAMSVM_TEST_SESSION=1500ms")
 	cmd.Stderr = os.Stderr
 	return cmd
 }
@@ -123,7 +123,7 @@ func TestKillAndResume(t *testing.T) {
 		t.Errorf("fates after %d kills: %v", kills, m)
 	}
 	hashOf := func(name, model string) string {
-		return decode[updateLine](t, must(t, "subscribe", "--brokers", addr, "--model-topic", "models-"+name, "--model-name", model, "--once", "--json")).Hash
+		return decode[updateLine](t, must(t, "model", "follow", "--brokers", addr, "--model-topic", "models-"+name, "--model-name", model, "--until", "1", "--json")).Hash
 	}
 	for _, model := range []string{"model", "model@champion"} {
 		if x, y := hashOf("plain", model), hashOf("killed", model); x != y {

@@ -17,13 +17,14 @@ import (
 // a version and is about to promote one promotes it after its restart, and the
 // alias never stands for what the topic does not hold.
 func TestKillBetweenVersionAndAlias(t *testing.T) {
+	t.Setenv("STREAMSVM_TEST_FULL_EVERY", "1")
 	c := newCluster(t)
 	topic, dir := kafkatest.Topic(t, c.brokers, 1, nil), t.TempDir()
 	c.run("generate", "moons", "--count", "4000", "--topic", topic, "-q")
 	cfg := kafkaio.Config{Brokers: c.brokers}
 	args := func(models string) []string {
 		return append([]string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--until-end", "--checkpoint", filepath.Join(dir, models),
-			"--checkpoint-every", "300", "--full-every", "1", "--model-topic", models, "--log-level", "error", "--promote", "champion",
+			"--checkpoint-every", "300", "--model-topic", models, "--log-level", "error", "--promote", "champion",
 			"--gate", "error <= champion + 0.05; examples >= 500"}, learn...)
 	}
 	// look returns the versions and, as @VERSION, the promotions in their order, and
@@ -115,7 +116,7 @@ func TestKillBetweenVersionAndAlias(t *testing.T) {
 		t.Errorf("promoted after %v examples, without kills %v: %v, %v", promoted, promotions, got, want)
 	}
 	hash := func(models string) string {
-		return decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--model-name", "model@champion", "--once", "--json")).Hash
+		return decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", "model@champion", "--until", "1", "--json")).Hash
 	}
 	if a, b := hash(plain), hash(models); a != b {
 		t.Errorf("the champion is %s, without kills %s", b, a)

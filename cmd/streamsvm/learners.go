@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,14 +18,11 @@ import (
 func learnersCommand() *cli.Command {
 	return &cli.Command{
 		Name: "learners", Args: "[NAME]", Words: registry.Names(), Summary: "list the learners, or show the options of one", MaxArgs: 1,
-		Example: "streamsvm learners scs\nstreamsvm learners scs --all",
+		Example: "streamsvm learners scs\nstreamsvm learners --json",
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var all, asJSON bool
+			var asJSON bool
 			f.Group("Output", func() {
-				f.BoolVar(&all, "all", false, "print all options of the learner, not only the most important ones")
-				f.BoolVar(&asJSON, "json", false, "print JSON")
-				f.Bool("markdown", false, "")
-				f.Lookup("markdown").Hidden = true
+				f.BoolVar(&asJSON, "json", false, jsonUsage)
 			})
 			return func(_ context.Context, c *cli.Call) error {
 				specs := registry.All
@@ -40,10 +36,8 @@ func learnersCommand() *cli.Command {
 				switch {
 				case asJSON:
 					return learnersJSON(c.Out, specs)
-				case c.Given("markdown"):
-					return c.Bad("markdown", errors.New("it is gone: docs/learners.md holds this, and --json prints the same for programs"))
 				case len(c.Args) > 0:
-					return describeLearner(c.Out, specs[0], all)
+					return describeLearner(c.Out, specs[0])
 				}
 				return listLearners(c.Out, specs)
 			}
@@ -88,12 +82,8 @@ func join[S ~string](ss []S) string {
 	return strings.Join(out, ",")
 }
 
-// titles are the headings of the groups of options.
-var titles = map[algos.Group]string{algos.Main: "Options", algos.Expert: "Expert options", algos.FromPaper: "Options from the paper"}
-
-// describeLearner writes a page of 80 columns about a learner and its options:
-// those of the main group or, with all, every one.
-func describeLearner(w io.Writer, s algos.Spec, all bool) error {
+// describeLearner writes a page of 80 columns about a learner and its options.
+func describeLearner(w io.Writer, s algos.Spec) error {
 	var b strings.Builder
 	entry := func(head, text string) { b.WriteString(head + wrap(text, len(head)) + "\n") }
 	entry("", s.Name+": "+s.Summary)
@@ -101,29 +91,14 @@ func describeLearner(w io.Writer, s algos.Spec, all bool) error {
 	entry("When to use it: ", s.When)
 	entry("Paper:          ", s.Paper)
 	entry("Model:          ", string(s.Kind)+", "+join(s.Tasks))
-	for _, g := range algos.Groups {
-		options := inGroup(s, g)
-		if len(options) == 0 {
-			continue
-		}
-		b.WriteString("\n")
-		if g != algos.Main && !all {
-			var names []string
-			for _, o := range options {
-				names = append(names, o.Name)
-			}
-			entry(titles[g]+" (--all explains them): ", strings.Join(names, ", "))
-			continue
-		}
-		b.WriteString(titles[g] + " (--set name=value), with their defaults:\n\n")
-		name, def := 0, 0
-		for _, o := range options {
-			name, def = max(name, len(o.Name)), max(def, len(o.Default))
-		}
-		for _, o := range options {
-			entry(fmt.Sprintf("  %-*s  %-*s  ", name, o.Name, def, o.Default), meaning(o))
-			entry(strings.Repeat(" ", name+def+6), strings.Join(facts(o), "; "))
-		}
+	b.WriteString("\nOptions (--set name=value), with their defaults:\n\n")
+	name, def := 0, 0
+	for _, o := range s.Options {
+		name, def = max(name, len(o.Name)), max(def, len(o.Default))
+	}
+	for _, o := range s.Options {
+		entry(fmt.Sprintf("  %-*s  %-*s  ", name, o.Name, def, o.Default), meaning(o))
+		entry(strings.Repeat(" ", name+def+6), strings.Join(facts(o), "; "))
 	}
 	b.WriteString("\nPresets (--preset name):\n\n")
 	for _, name := range slices.Sorted(maps.Keys(s.Presets)) {
@@ -166,16 +141,6 @@ func wrap(text string, column int) string {
 		column += len(word)
 	}
 	return b.String()
-}
-
-func inGroup(s algos.Spec, g algos.Group) []algos.Option {
-	var out []algos.Option
-	for _, o := range s.Options {
-		if o.Group == g {
-			out = append(out, o)
-		}
-	}
-	return out
 }
 
 // meaning is what an option does, and its value auto.

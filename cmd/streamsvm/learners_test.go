@@ -47,7 +47,7 @@ func TestLearnersOnABroker(t *testing.T) {
 					t.Errorf("state %s from the topic, %s from its recording", s.StateHash, r.StateHash)
 				}
 
-				u := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--once", "--json", "--save", saved))
+				u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--until", "1", "--json", "--save", saved))
 				if u.Version != s.ModelVersion || u.Learner != spec.Name || u.Examples != 700 {
 					t.Errorf("the subscriber got %+v, the checkpoint says version %d", u, s.ModelVersion)
 				}
@@ -73,7 +73,7 @@ func cheap(spec algos.Spec, task algos.Task) []string {
 		how = append(how, "--set", "features=256")
 	}
 	if spec.Kind == algos.Features && spec.Name != "lssvm" {
-		how = append(how, "--set", "block=64", "--set", "tuning=100")
+		how = append(how, "--set", "labels=100")
 	}
 	return how
 }

@@ -58,9 +58,9 @@ func TestProduceOldTimestamps(t *testing.T) {
 	kafkatest.Produce(t, brokers, stream.Record{Topic: source, Value: []byte("old"), Time: time.Now().Add(-48 * time.Hour)}, stream.Record{Topic: source, Value: []byte("new")})
 	file := filepath.Join(t.TempDir(), "r.ssr")
 	at := []string{"--brokers", strings.Join(brokers, ","), "-q"}
-	must(t, append([]string{"record", file, "--topics", source, "--until-end"}, at...)...)
+	must(t, append([]string{"copy", file, "--topics", source, "--until-end"}, at...)...)
 	for topic, want := range map[string]bool{short: true, long: false} {
-		code, _, errText := streamsvm(t.Context(), append([]string{"produce", file, "--topic", topic}, at...)...)
+		code, _, errText := streamsvm(t.Context(), append([]string{"copy", file, "--topic", topic}, at...)...)
 		if code != 0 || strings.Contains(errText, "retention") != want || strings.Count(errText, "level=WARN") > 1 {
 			t.Errorf("exit code %d, %q, want a warning: %v", code, errText, want)
 		}

@@ -43,20 +43,18 @@ STREAMSVM_MODEL_TOPIC) or in a YAML file named by --config or STREAMSVM_CONFIG:
   brokers: [kafka-1:9092, kafka-2:9092]
   topics: clicks
   checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}
-  set: {lambda: 1e-4}
+  learner: scs
+  set: {budget: 5000}
   train: {listen: 127.0.0.1:9100}   # for this command only
 
 Flags override the environment, and the environment overrides the file.`,
-		Version: version.Text, CodeOf: exitCode,
-		Removed: map[string]string{
-			"compare": "model compare A B FILE... compares two models on records, replay FILE --compare A,B,... learners",
-		},
+		Version: version.Text, CodeOf: exitCode, Removed: removed,
 		Commands: slices.Concat(
 			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
 			cli.Topic("Try it out", demo.Command(kafkaError), generateCommand(), brokerCommand()),
-			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand(), aclsCommand(), healthCommand()),
-			cli.Topic("Manage models", modelCommand(), subscribeCommand(), inspectCommand()),
-			cli.Topic("Move records", produceCommand(), recordCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
+			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand()),
+			cli.Topic("Manage models", modelCommand()),
+			cli.Topic("Move records", copyCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
 			cli.Topic("Scale out", contribCommands()...),
 		),
 	}

@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -25,6 +27,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestMain makes the test binary the program itself if the environment says
 // so, for tests that need a process to kill.
 func TestMain(m *testing.M) {
+	// Constants that child processes of tests have in another size.
+	if d, err := time.ParseDuration(os.Getenv("STREAMSVM_TEST_SESSION")); err == nil {
+		sessionTimeout, transactionTimeout = d, 5*time.Second
+	}
+	if n, err := strconv.Atoi(os.Getenv("STREAMSVM_TEST_FULL_EVERY")); err == nil {
+		fullEvery = n
+	}
 	if os.Getenv("STREAMSVM_TEST_MAIN") != "" {
 		plant()
 		main()
@@ -175,9 +184,9 @@ func TestLearners(t *testing.T) {
 		if !strings.Contains(part, "\n"+s.Name+" ") || !strings.Contains(part, s.Summary) || strings.Contains(other, "\n"+s.Name+" ") {
 			t.Errorf("%s is not in its part of the list", s.Name)
 		}
-		first, text := must(t, "learners", s.Name), must(t, "learners", s.Name, "--all")
+		text := must(t, "learners", s.Name)
 		words := strings.Join(strings.Fields(text), " ")
-		for _, line := range strings.Split(first+text, "\n") {
+		for _, line := range strings.Split(text, "\n") {
 			if len(line) > 80 {
 				t.Errorf("%s: more than 80 columns: %s", s.Name, line)
 			}
@@ -190,7 +199,7 @@ func TestLearners(t *testing.T) {
 			t.Fatalf("JSON of %s: %v", s.Name, one)
 		}
 		for i, o := range s.Options {
-			if !strings.Contains(text, "\n  "+o.Name+" ") || !strings.Contains(words, o.Doc) || !strings.Contains(first, " "+o.Name) {
+			if !strings.Contains(text, "\n  "+o.Name+" ") || !strings.Contains(words, o.Doc) {
 				t.Errorf("%s: the text lacks option %s", s.Name, o.Name)
 			}
 			if got := one[0].Options[i]; got.Name != o.Name || got.Default != o.Default || got.Doc != o.Doc {
@@ -201,6 +210,8 @@ func TestLearners(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	defer func(d time.Duration) { patience = d }(patience)
+	patience = time.Millisecond
 	dir := t.TempDir()
 	good := moons(t, "good.libsvm", 50, 0)
 	bad := filepath.Join(dir, "bad.libsvm")
@@ -220,23 +231,23 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"replay", good, "--config", config}, cli.Config, config + ":1: learner: no learner"},
 		{[]string{"replay", good, "--learner", "pegasos", "--set", "gama=1"}, cli.Usage, `did you mean "gamma"?`},
 		{[]string{"replay", good, "--learner", "pegasos", "--preset", "x"}, cli.Usage, "no preset"},
-		{[]string{"replay", good, "--learner", "scs", "--preset", "drift"}, cli.Usage, `has no preset "drift": for a stream that changes, set full=window`},
-		{[]string{"replay", good, "--learner", "online", "--preset", "drift"}, cli.Usage, "use learner adaptive, which needs no preset, or one that has it: sbp"},
+		{[]string{"replay", good, "--learner", "sbp", "--set", "frozen=100"}, cli.Usage, "option frozen can no longer be set: it is 10000 now"},
+		{[]string{"replay", good, "--learner", "online", "--preset", "drift"}, cli.Usage, "use learner adaptive, which needs no preset, or one that has it: scs, sbp"},
 		{[]string{"replay", good, "--labelled", "51", "--learner", "pegasos"}, cli.Usage, "there are 50"},
 		{[]string{"replay", other}, cli.Usage, "--codec: the name of"},
 		{[]string{"replay", bad, "--learner", "pegasos"}, cli.Data, "bad.libsvm/0 offset 1"},
 		{[]string{"replay", filepath.Join(dir, "none.libsvm")}, cli.IO, "none.libsvm"},
 		{[]string{"replay", good, "--learner", "pegasos", "--model", filepath.Join(dir, "no", "m.ssm")}, cli.IO, "no such file"},
-		{[]string{"inspect", other}, cli.Data, "not a checkpoint"},
-		{[]string{"inspect", dir}, cli.Data, "holds no checkpoint"},
+		{[]string{"model", "inspect", other}, cli.Data, "not a checkpoint"},
+		{[]string{"model", "inspect", dir}, cli.Data, "holds no checkpoint"},
 		{[]string{"predict", "--model", other}, cli.Data, "not an encoded predictor"},
 		{[]string{"predict"}, cli.Usage, "neither --model-topic nor --model"},
 		{[]string{"train"}, cli.Usage, "--topics: no topic"},
 		{[]string{"train", "--topics", "a", "--model-topic", "m"}, cli.Usage, "--checkpoint: model-topic needs it"},
 		{[]string{"train", "--topics", "a", "--start", "soon"}, cli.Usage, "not earliest"},
-		{[]string{"produce", good}, cli.Usage, "--topic: no topic"},
-		{[]string{"produce", good, "--topic", "t", "--brokers", "127.0.0.1:1", "--max-down", "1ms"}, cli.Unavailable, "127.0.0.1:1"},
-		{[]string{"produce", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
+		{[]string{"copy", good}, cli.Usage, "--topic: no topic"},
+		{[]string{"copy", good, "--topic", "t", "--brokers", "127.0.0.1:1"}, cli.Unavailable, "127.0.0.1:1"},
+		{[]string{"copy", good, "--topic", "t", "--sasl-mechanism", "plain", "--sasl-password-file", filepath.Join(dir, "none")}, cli.Usage, "sasl-password-file"},
 		{[]string{"broker", "--addr", "192.0.2.1:9092"}, cli.Usage, "not a loopback address"},
 		{[]string{"generate", "marbles"}, cli.Usage, "checkerboard"},
 		{[]string{"generate", "moons", "--set", "x=1"}, cli.Usage, "--set"},

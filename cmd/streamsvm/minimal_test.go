@@ -24,7 +24,7 @@ func TestSecureACLsAreMinimal(t *testing.T) {
 		login := []string{"--brokers", s.Listeners["SASL"], "--sasl-mechanism", "plain", "--sasl-username", "trainer", "--sasl-password-file", s.PasswordFile}
 		lines := func(base string) (out []string, settings []string) {
 			settings = append([]string{"--topics", base + "-examples", "--model-topic", base + "-models", "--dlq", "--tolerance", "data", "--group", base + "-group"}, login...)
-			for line := range strings.Lines(must(t, append([]string{"acls"}, settings...)...)) {
+			for line := range strings.Lines(must(t, append([]string{"config", "acls", "--"}, settings...)...)) {
 				words := strings.Fields(line)
 				var common, ops []string
 				for i := 0; i < len(words); i++ {
@@ -54,12 +54,12 @@ func TestSecureACLsAreMinimal(t *testing.T) {
 				grants, settings := lines(base)
 				topic := base + "-examples"
 				s.CreateTopic("SASL", topic)
-				s.Allow("SASL", must(t, append([]string{"acls", "--role", "predict", "--predictions-topic", topic, "--principal", "User:trainer"}, login...)...))
+				s.Allow("SASL", must(t, append([]string{"config", "acls", "predict", "--principal", "User:trainer", "--", "--predictions-topic", topic}, login...)...))
 				bad := filepath.Join(t.TempDir(), "few.libsvm")
 				if err := os.WriteFile(bad, []byte(strings.Repeat("+1 1:1\n-1 1:-1\n", 60)+"oops\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				must(t, append([]string{"produce", bad, "--topic", topic, "-q", "--codec", "libsvm"}, login...)...)
+				must(t, append([]string{"copy", bad, "--topic", topic, "-q", "--codec", "libsvm"}, login...)...)
 
 				s.Allow("SASL", strings.Join(grants[:i], "")+strings.Join(grants[i+1:], ""))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

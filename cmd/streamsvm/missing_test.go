@@ -20,7 +20,7 @@ func TestWithoutModel(t *testing.T) {
 	at := []string{"--brokers", strings.Join(c.brokers, ",")}
 	kafkatest.Produce(t, c.brokers, examples(topic, 500)...)
 	must(t, append([]string{"train", "--topics", topic, "--until-end", "--model-topic", models, "--checkpoint", t.TempDir(), "--learner", "pegasos", "--tune=off", "--warmup", "10", "-q"}, at...)...)
-	if out := must(t, append([]string{"subscribe", "--model-topic", models, "--once", "--topic-wait", "0s"}, at...)...); !strings.HasPrefix(out, "model version ") {
+	if out := must(t, append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--topic-wait", "0s"}, at...)...); !strings.HasPrefix(out, "model version ") {
 		t.Errorf("with a model: %s", out)
 	}
 	for _, w := range []struct {
@@ -33,7 +33,7 @@ func TestWithoutModel(t *testing.T) {
 		{models, []string{"--model-name", "modle"}, "topic " + models + ` holds no model modle, but model; did you mean "model"?`},
 		{missing, nil, "topic " + missing + " does not exist, and has not come in"},
 	} {
-		for _, command := range [][]string{{"subscribe"}, {"subscribe", "--once"}, {"predict"}, {"predict", "--listen", "127.0.0.1:0"}} {
+		for _, command := range [][]string{{"model", "follow"}, {"model", "follow", "--until", "1"}, {"predict"}, {"predict", "--listen", "127.0.0.1:0"}} {
 			for wait, messages := range map[string]int{"0s": 1, "2.2s": 2} { // what is waited for, and the end
 				if messages == 2 && (command[0] != "predict" || w.topic == topic) {
 					continue // all commands wait in the same way
@@ -64,6 +64,7 @@ func TestNothingMadeForMissingTopics(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--topics", missing, "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(t.TempDir(), "state"), "--dlq", "--tolerance", "data"},
 		{"generate", "moons", "--count", "3", "--topic", missing},
+		{"copy", moons(t, "few.libsvm", 3, 0), "--topic", missing},
 	} {
 		code, out, errText := streamsvm(t.Context(), slices.Concat(args, at)...)
 		if code != int(cli.Unavailable) || !strings.Contains(errText, "topic "+missing+" does not exist") || args[0] != "train" && !strings.Contains(errText, "--partitions N creates it") {

@@ -25,29 +25,30 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// modelVerbs are the verbs of the command model, each with the flags that it does not
-// take. A configuration file may hold the flags of all verbs.
+// modelVerbs are what the command model can do, each with the flags that it has
+// besides those for connections. In a configuration file they may be together.
 var modelVerbs = map[string][]string{
-	"compact":  {"version", "model", "expect", "reason", "signing-key-file", "json", "max-numbers", "format"},
-	"export":   {"version", "model", "expect", "reason", "signing-key-file", "json", "max-change"},
-	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
-	"promote":  {"json", "max-numbers", "format", "out", "max-change"},
-	"rollback": {"version", "model", "json", "max-numbers", "format", "out", "max-change"},
-	"compare":  {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
+	"compact":  {"model-topic", "model-name", "alias", "out", "max-change"},
+	"compare":  {"model-topic", "model-name", "json", "max-features", "csv-header", "label-column", "drop-columns", "csv-empty-as-zero", "csv-separator", "codec", "labels", "label"},
+	"export":   {"model-topic", "model-name", "alias", "out", "max-numbers", "format"},
+	"follow":   {"model-topic", "model-name", "alias", "json", "save", "until", "topic-wait"},
+	"inspect":  {"model-topic", "model-name", "json"},
+	"list":     {"model-topic", "model-name", "json"},
+	"promote":  {"model-topic", "model-name", "alias", "version", "model", "expect", "reason", "signing-key-file"},
+	"rollback": {"model-topic", "model-name", "alias", "expect", "reason", "signing-key-file"},
 }
 
 // checkVerb refuses unknown verbs, and flags that a verb does not take.
 func checkVerb(c *cli.Call, verb string) error {
-	foreign, ok := modelVerbs[verb]
-	if verb == "diff" {
-		return cli.Failf(cli.Usage, "model diff has been removed: streamsvm inspect and model export describe a model, and model compare A B FILE... compares the predictions of two")
-	}
+	own, ok := modelVerbs[verb]
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))
 	}
-	for _, name := range foreign {
-		if c.Origin(name).Source == cli.FromFlag {
-			return c.Bad(name, fmt.Errorf("model %s has no such flag", verb))
+	for _, names := range modelVerbs {
+		for _, name := range names {
+			if c.Origin(name).Source == cli.FromFlag && !slices.Contains(own, name) {
+				return c.Bad(name, fmt.Errorf("model %s has no such flag", verb))
+			}
 		}
 	}
 	return nil
@@ -69,19 +70,17 @@ type versions struct {
 
 func (o *versions) define(f *cli.Flags) {
 	f.Group("Promotion", func() {
-		f.StringVar(&o.alias, "alias", "champion", "`NAME` of the alias")
+		f.StringVar(&o.alias, "alias", "", aliasUsage)
 		f.Uint64Var(&o.version, "version", 0, "`VERSION` to promote, by default the newest")
-		f.StringVar(&o.file, "model", "", "promote the model of a `FILE`, such as one from subscribe --save")
+		f.StringVar(&o.file, "model", "", modelFileUsage)
 		f.Uint64Var(&o.expect, "expect", 0, "change nothing unless the alias points to this `VERSION` now; 0: to none")
 		f.StringVar(&o.reason, "reason", "", "`TEXT` to keep with the promotion")
 		o.signFlags.define(f)
 	})
-	f.Group("Output", func() {
-		f.BoolVar(&o.json, "json", false, "print JSON")
-	})
 }
 
 func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
+	o.alias = cmp.Or(o.alias, "champion")
 	if err := badAlias(c, o.alias); err != nil {
 		return err
 	}
@@ -184,7 +183,7 @@ func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Alias
 	if err != nil {
 		return nil, err
 	}
-	po := modeltopic.AliasOptions{Config: cfg, Topic: o.topic, Model: o.name, Alias: o.alias, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
+	po := modeltopic.AliasOptions{Config: cfg, Topic: o.topic, Model: o.name, Alias: o.alias, MaxDown: patience, SigningKey: key, TrustedKeys: trusted}
 	if o.expects {
 		po.Expect = &o.expect
 	}
@@ -289,9 +288,9 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	}
 	switch {
 	case u == nil && o.version == 0:
-		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm inspect --model-topic says more", o.topic, o.name)
+		return nil, cli.Failf(cli.Data, "topic %s holds no version of model %s that can be used; streamsvm model inspect --model-topic says more", o.topic, o.name)
 	case u == nil:
-		return nil, c.Bad("version", fmt.Errorf("topic %s does not hold version %d of model %s any more, or not yet: streamsvm model list says which it holds; one that is gone can come from a file of subscribe --save, by --model", o.topic, o.version, o.name))
+		return nil, c.Bad("version", fmt.Errorf("topic %s does not hold version %d of model %s any more, or not yet: streamsvm model list says which it holds; one that is gone can come from a file of model follow --save, by --model", o.topic, o.version, o.name))
 	}
 	if _, err := predictor.Decode(u.Payload); err != nil {
 		return nil, cli.Fail(cli.Data, fmt.Errorf("topic %s: model %s version %d: %w", o.topic, o.name, u.Version, err))
@@ -299,7 +298,7 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 	return u, nil
 }
 
-// savedName is the form of names that subscribe --save gives.
+// savedName is the form of names that model follow --save gives.
 var savedName = regexp.MustCompile(`-(\d+)\` + ext + `$`)
 
 // fromFile returns the model of a file as the version that its name, or

@@ -103,7 +103,7 @@ func TestModelVersions(t *testing.T) {
 	// Who follows no alias has the newest, whichever comes first in the topic.
 	one := func(args ...string) updateLine {
 		t.Helper()
-		return decode[updateLine](t, c.run(append([]string{"subscribe", "--model-topic", models, "--once", "--json"}, args...)...))
+		return decode[updateLine](t, c.run(append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--json"}, args...)...))
 	}
 	if u := one(); u.Model != "model" || u.Version != newest {
 		t.Errorf("the newest is %s, version %d", u.Model, u.Version)
@@ -117,7 +117,7 @@ func TestModelVersions(t *testing.T) {
 	if bare, named := model("export"), model("export", "--alias", "champion"); strings.Contains(bare, "@champion") || !strings.Contains(named, "model@champion") {
 		t.Errorf("exported is %.300s; with an alias %.300s", bare, named)
 	}
-	for _, m := range decode[[]inspect.Description](t, c.run("inspect", "--model-topic", models, "--json"))[0].Topic.Models {
+	for _, m := range decode[[]inspect.Description](t, c.run("model", "inspect", "--model-topic", models, "--json"))[0].Topic.Models {
 		if u := m.Updates[len(m.Updates)-1]; (u.Promotion != nil) != strings.Contains(m.Name, "@") {
 			t.Errorf("%s is described as %+v", m.Name, u)
 		}
@@ -195,11 +195,11 @@ func TestSignedModels(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"subscribe", "--once"}, {"inspect"}, {"predict", empty, "--codec", "json"}} {
+	for _, args := range [][]string{{"model", "follow", "--until", "1"}, {"model", "inspect"}, {"predict", empty, "--codec", "json"}} {
 		if code, text := run(append(args, "--trusted-keys", public)...); code != 0 {
 			t.Errorf("%q with the key: exit code %d: %s", args, code, text)
 		}
-		if args[0] != "inspect" {
+		if args[len(args)-1] != "inspect" {
 			args = append(args, "--topic-wait", "10ms")
 		}
 		if code, text := run(append(args, "--trusted-keys", foreign)...); code == 0 || !strings.Contains(text, "is none of the trusted ones") {
@@ -210,19 +210,19 @@ func TestSignedModels(t *testing.T) {
 	if code, text := run("model", "promote"); code != 0 {
 		t.Errorf("exit code %d: %s", code, text)
 	}
-	if code, text := run("subscribe", "--once", "--alias", "champion", "--trusted-keys", public, "--topic-wait", "10ms"); code == 0 || !strings.Contains(text, "it is not signed") {
+	if code, text := run("model", "follow", "--until", "1", "--alias", "champion", "--trusted-keys", public, "--topic-wait", "10ms"); code == 0 || !strings.Contains(text, "it is not signed") {
 		t.Errorf("an alias that is not signed: exit code %d: %s", code, text)
 	}
 	if code, text := run("model", "promote", "--signing-key-file", private); code != 0 {
 		t.Errorf("exit code %d: %s", code, text)
 	}
-	if code, text := run("subscribe", "--once", "--alias", "champion", "--trusted-keys", foreign+","+public); code != 0 {
+	if code, text := run("model", "follow", "--until", "1", "--alias", "champion", "--trusted-keys", foreign+","+public); code != 0 {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 	if code, text := run("model", "promote", "--version", "1"); code == 0 || !strings.Contains(text, "without a signing key") {
 		t.Errorf("promoted without a key: exit code %d: %s", code, text)
 	}
-	for _, args := range [][]string{{"model", "promote", "--signing-key-file", public}, {"subscribe", "--trusted-keys", private}, {"subscribe", "--trusted-keys", "/does/not/exist"}} {
+	for _, args := range [][]string{{"model", "promote", "--signing-key-file", public}, {"model", "follow", "--trusted-keys", private}, {"model", "follow", "--trusted-keys", "/does/not/exist"}} {
 		if code, text := run(args...); code != int(cli.Usage) || !strings.Contains(text, args[len(args)-2]) {
 			t.Errorf("%q: exit code %d: %s", args, code, text)
 		}

@@ -151,7 +151,7 @@ func TestPanicLive(t *testing.T) {
 	}
 	// All have published a model of the first examples before the others come.
 	places := []string{"Add", "Step", "Decisions", "par", "goroutine"}
-	c.run("produce", moons(t, "first.libsvm", 1500, 0), "--topic", topic, "--partitions", "2", "-q")
+	c.run("copy", moons(t, "first.libsvm", 1500, 0), "--topic", topic, "--partitions", "2", "-q")
 	for _, place := range places {
 		p := process(t, args(place)...)
 		p.Env = append(p.Env, plantEnv+"=nowhere 0")
@@ -169,7 +169,7 @@ func TestPanicLive(t *testing.T) {
 			t.Fatal("the first run has failed")
 		}
 	}
-	c.run("produce", moons(t, "rest.libsvm", 1500, 1500), "--topic", topic, "-q")
+	c.run("copy", moons(t, "rest.libsvm", 1500, 1500), "--topic", topic, "-q")
 	if code, _, errText := planted(t, "nowhere 0", args("plain", "--until-end")...); code != 0 {
 		t.Fatal(errText)
 	}
@@ -203,7 +203,7 @@ func TestPanicLive(t *testing.T) {
 				t.Errorf("it says that the last checkpoint is of %s examples, which is of %d", m[1], s.Examples)
 			}
 			var u updateLine
-			if code, out, errText := planted(t, "nowhere 0", "subscribe", "--brokers", strings.Join(c.brokers, ","), "--model-topic", topic+"-"+place, "--once", "--json"); code != 0 {
+			if code, out, errText := planted(t, "nowhere 0", "model", "follow", "--brokers", strings.Join(c.brokers, ","), "--model-topic", topic+"-"+place, "--until", "1", "--json"); code != 0 {
 				t.Fatal(errText)
 			} else if u = decode[updateLine](t, out); u.Version > s.ModelVersion || u.Examples > s.Examples {
 				t.Errorf("version %d of %d examples has been published, the checkpoint is version %d of %d", u.Version, u.Examples, s.ModelVersion, s.Examples)
@@ -233,7 +233,7 @@ func TestPanicOfCommands(t *testing.T) {
 			t.Fatalf("%v: %s", args, errText)
 		}
 	}
-	c.run("produce", file, "--topic", topic, "--partitions", "1", "-q")
+	c.run("copy", file, "--topic", topic, "--partitions", "1", "-q")
 	for _, name := range []string{"model", "other"} {
 		run("train", "--brokers", brokers, "--topics", topic, "--codec", "libsvm", "--until-end", "--model-topic", models, "--model-name", name, "--checkpoint", filepath.Join(t.TempDir(), "c"), "--learner", "planted", "--warmup", "100", "-q")
 	}
@@ -252,7 +252,7 @@ func TestPanicOfCommands(t *testing.T) {
 		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
 		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored, "--group", c.name(), "--member", "0"}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
 		{"predict 0", []string{"sift", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--distilled-topic", c.name(), "--group", c.name(), "--member", "0"}, []string{"panic in sift, sifting ", " records from " + topic + "/0 offset 0"}},
-		{"DecodeModel 0", []string{"subscribe", "--model-topic", models, "--model-name", "model", "--brokers", brokers}, []string{"panic in subscribe, having received version "}},
+		{"DecodeModel 0", []string{"model", "follow", "--model-topic", models, "--model-name", "model", "--brokers", brokers}, []string{"panic in model, having received version "}},
 		{"predict 0", []string{"model", "compare", saved, saved, file}, []string{"panic in model"}},
 	} {
 		code, _, errText := planted(t, p.plant, append(p.args, "-q")...)

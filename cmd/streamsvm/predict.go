@@ -47,7 +47,7 @@ type predict struct {
 	ready                  *atomic.Bool  // what requests are answered with is there
 	limits                 *admit.Limits // of requests
 	scorers                scorers       // that requests take
-	maxBody, maxInFlight   int64
+	maxBody                int64
 	maxRows                int
 	explain                int
 	threshold              float64
@@ -131,35 +131,33 @@ curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 			p := &predict{}
 			p.modelFlags.define(f)
 			f.Group("Model", func() {
-				f.StringVar(&p.modelFile, "model", "", "`FILE` with a model, instead of a topic")
+				f.StringVar(&p.modelFile, "model", "", modelFileUsage)
 			})
 			f.Group("Input", func() {
-				f.StringSliceVar(&p.topics, "topics", nil, "`TOPICS` to score")
-				f.StringVar(&p.start, "start", "earliest", "`WHERE` to begin: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-				f.BoolVar(&p.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+				f.StringSliceVar(&p.topics, "topics", nil, topicsUsage)
+				f.StringVar(&p.start, "start", "earliest", startUsage)
+				f.BoolVar(&p.untilEnd, "until-end", false, untilEndUsage)
 				defineTombstones(f, &p.tombstones)
-				f.Float64Var(&p.rate, "rate-limit", 0, "most `RECORDS` of --topics a second to score; 0 scores what there is")
-				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
-				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions, and each record gets one prediction")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions over HTTP and the status page; serves /predict, /v2, /status.json, /metrics, /healthz, /readyz and /version")
+				f.Float64Var(&p.rate, "rate-limit", 0, rateLimitUsage)
+				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions across restarts")
+				f.StringVar(&p.group, "group", "", groupUsage)
+				f.StringVar(&p.listen, "listen", "", listenUsage)
 				p.adminFlags.define(f)
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
-				f.Int64Var(&p.maxInFlight, "max-in-flight-bytes", admit.DefaultBytes, "most bytes of requests and answers held at a time; beyond it, requests get status 503")
-				f.IntVar(&p.maxRows, "max-rows", defaultMaxRows, "most examples in a request")
 			})
-			p.codecFlags.define(f, "format of what is scored (default: by file name, else that of the data the model was made for)")
+			p.codecFlags.define(f, codecUsage)
 			f.Group("Output", func() {
-				f.StringVar(&p.predictions, "predictions-topic", "", "`TOPIC` for predictions; created if it does not exist")
+				f.StringVar(&p.predictions, "predictions-topic", "", predictionsUsage)
 				p.outgoing.define(f)
 				f.Float64Var(&p.threshold, "threshold", 0, "answer the positive label if its probability is at least `P`; by default if the decision is not negative")
-				f.IntVar(&p.explain, "explain", 0, "say of each prediction, in JSON, what the `K` features have added to it that have added most; of linear models")
+				f.IntVar(&p.explain, "explain", 0, "linear models: add the contributions of the `K` features that matter most to each prediction in JSON")
 				f.Choice(&p.output, "output", "json", []string{"json", "label", "decision", "probability"}, "form of predictions on standard output")
 			})
 			p.sessionFlags.define(f)
 			f.Group("Shadow", func() {
-				f.StringVar(&p.shadow, "shadow", "", "score the records of --topics with what the alias `NAME` stands for, too")
-				f.StringVar(&p.shadowTopic, "shadow-topic", "", "`TOPIC` for the shadow's predictions; created if it does not exist")
+				f.StringVar(&p.shadow, "shadow", "", "also score the records of --topics with the version of the alias `NAME`")
+				f.StringVar(&p.shadowTopic, "shadow-topic", "", "`TOPIC` for the shadow's predictions")
 			})
 			p.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -319,14 +317,8 @@ func (p *predict) check() error {
 	if p.maxBody < 1 {
 		return c.Bad("max-body-bytes", fmt.Errorf("%d is less than 1", p.maxBody))
 	}
-	if c.Given("max-in-flight-bytes") && p.maxInFlight/4 < p.maxBody {
-		return c.Bad("max-in-flight-bytes", fmt.Errorf("%d is less than four times --max-body-bytes, %d: a request and its answer must fit", p.maxInFlight, p.maxBody))
-	}
 	if p.explain < 0 {
 		return c.Bad("explain", fmt.Errorf("%d is negative", p.explain))
-	}
-	if p.maxRows < 1 {
-		return c.Bad("max-rows", fmt.Errorf("%d is less than 1", p.maxRows))
 	}
 	if c.Given("threshold") && !(p.threshold > 0 && p.threshold <= 1) {
 		return c.Bad("threshold", fmt.Errorf("%v is no probability above 0", p.threshold))
@@ -368,7 +360,7 @@ func (p *predict) check() error {
 		return c.Bad("positions", err)
 	}
 	p.merge, p.outOfRange = string(kafkaio.MergeArrival), string(kafkaio.OutOfRangeEarliest)
-	p.sourceFlags.wait, p.sourceFlags.maxDown = p.modelFlags.wait, p.modelFlags.down
+	p.sourceFlags.wait = p.modelFlags.wait
 	if p.group == "" {
 		return errors.Join(append(p.sourceFlags.check(c), alone(c, "--group", sessionNames...))...)
 	}
@@ -384,13 +376,10 @@ func (p *predict) check() error {
 	return err
 }
 
-// inFlight is how many bytes of requests and answers are held: of the default, as
-// many as a large request and its answer need.
+// inFlight bounds the bytes of requests and answers held at a time: beyond it, requests get
+// status 503. A request and its answer have to fit.
 func (p *predict) inFlight() int64 {
-	if p.c.Given("max-in-flight-bytes") {
-		return p.maxInFlight
-	}
-	return max(p.maxInFlight, 4*min(p.maxBody, math.MaxInt64/4))
+	return max(admit.DefaultBytes, 4*min(p.maxBody, math.MaxInt64/4))
 }
 
 // follow gets the model, waiting for the first one in a topic, and returns what

@@ -16,7 +16,7 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := kafkaio.Partitions(ctx, p.cfg, p.topics, p.sourceFlags.wait, p.maxDown)
+	all, err := kafkaio.Partitions(ctx, p.cfg, p.topics, p.sourceFlags.wait, 0)
 	if err != nil {
 		return err
 	}

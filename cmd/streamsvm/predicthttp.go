@@ -21,7 +21,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// defaultMaxRows is the default of --max-rows.
+// defaultMaxRows is the largest number of examples in a request.
 const defaultMaxRows = 100_000
 
 // routes returns the routes that predict adds to those of every server.

@@ -46,10 +46,10 @@ type errorsTopic struct {
 var passed = []string{"traceparent", "tracestate", "baggage", "correlation-id", "x-request-id"}
 
 func (o *outgoing) define(f *cli.Flags) {
-	f.StringSliceVar(&o.headers, "headers", passed, "headers of a record that its prediction has too, by `NAME`")
-	f.StringSliceVar(&o.keep, "keep", nil, "fields of a record in JSON that its prediction has too, by `NAME`, with dots in objects")
+	f.StringSliceVar(&o.headers, "headers", passed, "headers to copy from a record to its prediction, by `NAME`")
+	f.StringSliceVar(&o.keep, "keep", nil, "JSON fields to copy from a record to its prediction, by `NAME`, with dots in objects")
 	f.BoolVar(&o.cloudEvents, "cloudevents", false, "make predictions CloudEvents, by their headers (binary mode)")
-	f.StringVar(&o.errors.topic, "errors-topic", "", "`TOPIC` for records that cannot be scored, as dead letters, instead of errors among the predictions; created if it does not exist")
+	f.StringVar(&o.errors.topic, "errors-topic", "", errorsUsage)
 }
 
 // check finds what is wrong with the settings, where p scores topics.

@@ -18,7 +18,6 @@ import (
 // it.
 type setting struct {
 	group, name, kind, usage string
-	secret                   bool
 	commands                 []string
 	defaults                 []string // by command
 }
@@ -28,6 +27,9 @@ func settingsOf(p *cli.Program) []*setting {
 	var all []*setting
 	groups := map[string]int{}
 	for _, c := range p.Commands {
+		if c.Section != "" {
+			continue // its settings are another one's
+		}
 		f := p.Flags(c)
 		for _, g := range f.Groups {
 			if _, ok := groups[g.Title]; !ok {
@@ -38,15 +40,15 @@ func settingsOf(p *cli.Program) []*setting {
 					continue
 				}
 				fl := f.Lookup(name)
-				isSecret := fl.Annotations["streamsvm-secret"] != nil
-				if fl.Hidden && !isSecret {
-					continue // what is gone
+				if fl.Hidden {
+					continue // a secret, which its -file describes
 				}
 				kind, usage := pflag.UnquoteUsage(fl)
+				usage, _, _ = strings.Cut(usage, "; or set STREAMSVM_") // the introduction says this once
 				// The same name may mean something else to another command.
-				i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name && s.usage == usage && s.group == g.Title })
+				i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name && s.usage == usage })
 				if i < 0 {
-					all = append(all, &setting{group: g.Title, name: name, kind: kind, usage: usage, secret: isSecret})
+					all = append(all, &setting{group: g.Title, name: name, kind: kind, usage: usage})
 					i = len(all) - 1
 				}
 				all[i].commands = append(all[i].commands, c.Name)
@@ -71,25 +73,34 @@ func defaultText(f *pflag.Flag) string {
 // configurationDoc returns docs/configuration.md.
 func configurationDoc(t *testing.T) string {
 	var b strings.Builder
-	b.WriteString(configurationIntro)
 	p := program()
 	all := settingsOf(p)
+	with := func(name string) []string {
+		i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name })
+		return all[i].commands
+	}
+	connecting, reading := with("brokers"), with("max-features")
+	const connects, reads = "all that connect", "all that read records"
+	b.WriteString(configurationIntro)
+	fmt.Fprintf(&b, "- Under \"commands\", *%s* are %s; *%s* are %s.\n", connects, strings.Join(connecting, ", "), reads, strings.Join(reading, ", "))
 	for i, s := range all {
 		if i == 0 || all[i-1].group != s.group {
 			fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning | commands |\n| --- | --- | --- | --- |\n", s.group)
 		}
 		name := "`" + s.name + "`"
-		if s.secret {
-			name += " (secret: not on the command line)"
-		}
 		kind := ""
 		// A kind in capitals is a word of the meaning.
 		if s.kind != strings.ToUpper(s.kind) && s.kind != "string" && s.kind != "name" {
 			kind = " (" + s.kind + ")"
 		}
 		commands := strings.Join(s.commands, ", ")
-		if len(s.commands) == len(p.Commands) {
+		switch n := len(s.commands); {
+		case n == len(p.Commands)-1: // doctor has those of train
 			commands = "all"
+		case slices.Equal(s.commands, connecting):
+			commands = connects
+		case slices.Equal(s.commands, reading):
+			commands = reads
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s%s | %s |\n", name, s.defaultCell(), cell(s.usage), kind, commands)
 	}
@@ -132,27 +143,29 @@ const configurationIntro = `# Configuration
 
 Every setting below is a flag (` + "`--model-topic models`" + `), an environment variable
 (` + "`STREAMSVM_MODEL_TOPIC=models`" + `: upper case, ` + "`_` for `-`" + `) and a line of the YAML file that
-` + "`--config` or `STREAMSVM_CONFIG`" + ` names (` + "`model-topic: models`" + `). A flag is stronger than the
-environment, the environment than the file, the file than the default.
+` + "`--config` or `STREAMSVM_CONFIG`" + ` names (` + "`model-topic: models`" + `). Flags override the environment, and the environment
+overrides the file. ` + "`doctor`" + ` takes the settings of ` + "`train`" + `. Settings of earlier versions are refused with a message
+that says what replaces them.
 
 ` + "```yaml" + `
 brokers: [kafka-1:9092, kafka-2:9092]
 topics: clicks
-checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}  # a variable, and what holds if it is not set
+checkpoint: ${STATE_DIRECTORY:/var/lib/streamsvm}  # a variable, and its default
 tls: true
 tls-ca: /etc/streamsvm/ca.pem
 sasl-mechanism: scram-sha-512
 sasl-username: trainer
 sasl-password-file: /run/secrets/kafka             # or sasl-password: ${KAFKA_PASSWORD}
-set: {lambda: 1e-4}                                # options of the learner, see learners.md
+learner: scs
+set: {budget: 5000}                                # options of the learner, see learners.md
 train: {listen: ":9100"}                           # settings of one command alone
 ` + "```" + `
 
 - ` + "`${NAME}`" + ` takes a value from the environment and fails if there is none; ` + "`${NAME:default}`" + ` has a default; ` + "`$$`" + ` is a dollar sign.
 - Lists are YAML lists, or commas: ` + "`topics: a,b`" + `. Times carry a unit: ` + "`500ms`, `10s`, `1h30m`" + `. Sizes are numbers of bytes.
-- A secret may be in its own setting, in the environment (` + "`STREAMSVM_SASL_PASSWORD`" + `), or in a file named by a setting or by
-  the environment (` + "`STREAMSVM_SASL_PASSWORD_FILE`" + `), but not on the command line. No output shows it.
-- ` + "`streamsvm config lint FILE`" + ` finds every mistake with its line; ` + "`streamsvm config show --origin`" + ` says what holds and why;
+- A secret can be in a file that a setting names (` + "`sasl-password-file`" + `), in a setting of its own (` + "`sasl-password`" + `, also
+  ` + "`STREAMSVM_SASL_PASSWORD`" + `), but not on the command line. No output shows it.
+- ` + "`streamsvm config lint FILE`" + ` finds every mistake with its line; ` + "`streamsvm config show`" + ` prints the effective settings and their sources;
   ` + "`streamsvm train --dry-run`" + ` and ` + "`streamsvm doctor`" + ` try it on the cluster without changing anything.
 `
 
@@ -172,6 +185,33 @@ func TestGeneratedDocs(t *testing.T) {
 		}
 		if string(got) != want {
 			t.Errorf("docs/%s is stale: run go generate ./cmd/streamsvm", name)
+		}
+	}
+}
+
+// TestOneMeaning: a setting means the same to every command that has it, or users would have
+// to look up which of several rows is theirs.
+func TestOneMeaning(t *testing.T) {
+	several := []string{
+		"model",      // a file to read, or of replay to write
+		"json",       // of replay a file
+		"reason",     // of a promotion, or of dead letters
+		"model-name", // of compare several
+	}
+	seen := map[string]string{}
+	all := settingsOf(program())
+	for _, s := range all {
+		if other, ok := seen[s.name]; ok && !slices.Contains(several, s.name) {
+			t.Errorf("--%s has two meanings: %q and, of %v, %q", s.name, other, s.commands, s.usage)
+		}
+		seen[s.name] = s.usage
+	}
+	if len(all) > 150 {
+		t.Errorf("%d settings, 150 are enough", len(all))
+	}
+	for name := range removed {
+		if flag, ok := strings.CutPrefix(name, "--"); ok && seen[flag] != "" {
+			t.Errorf("--%s is listed as removed", flag)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type refuseFlags struct {
 
 func (o *refuseFlags) define(f *cli.Flags) {
 	f.Group("Input", func() {
-		f.Float64Var(&o.maxDead, "max-dead", engine.DefaultMaxDead, "with a tolerance, stop when more than this `FRACTION` of the last 1000 records (at the start, of 100 or more) cannot be used; 1 never does")
+		f.Float64Var(&o.maxDead, "max-dead", engine.DefaultMaxDead, "with --tolerance, stop when more than this `FRACTION` of the last 1000 records cannot be used; 1 never does")
 		defineTombstones(f, &o.tombstones)
 	})
 	f.Check(func(c *cli.Call) []error { return []error{o.check(c)} })
@@ -33,7 +33,7 @@ func (o *refuseFlags) define(f *cli.Flags) {
 
 func defineTombstones(f *cli.Flags, v *string) {
 	f.Choice(v, "tombstones", string(trainer.TombstonesRefuse), []string{string(trainer.TombstonesRefuse), string(trainer.TombstonesSkip)},
-		"records without a value, as in compacted topics: like others that cannot be used, or skip and count them")
+		"records without a value: like others that cannot be used, or skip and count them")
 }
 
 func (o *refuseFlags) check(c *cli.Call) error {

@@ -77,7 +77,7 @@ func TestLabelsOfAnotherConvention(t *testing.T) {
 	c := newCluster(t)
 	file, zeros := zeroOneFile(t, 1600)
 	topic, models, dir := c.name(), c.name(), t.TempDir()
-	c.run("produce", file, "--topic", topic, "--partitions", "1", "-q")
+	c.run("copy", file, "--topic", topic, "--partitions", "1", "-q")
 	args := func(state string, more ...string) []string {
 		return slices.Concat([]string{"train", "--topics", topic, "--codec", "libsvm", "--until-end", "--model-topic", models, "--checkpoint", filepath.Join(dir, state),
 			"--checkpoint-every", "200", "--brokers", strings.Join(c.brokers, ",")}, quick, more)

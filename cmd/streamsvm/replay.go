@@ -67,28 +67,28 @@ streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			r := &replay{}
-			r.codecFlags.define(f, "format of the files, by default what their names say")
+			r.codecFlags.define(f, codecUsage)
 			r.codecFlags.defineEvents(f)
 			f.Group("Input", func() {
 				f.StringArrayVar(&r.test, "test", nil, "data `FILE` to score the final model on")
 				f.IntVar(&r.passes, "passes", 1, "how often to go through the files")
-				f.Uint64Var(&r.limit, "limit", 0, "use only the first `N` records; 0 uses all")
+				f.Uint64Var(&r.limit, "limit", 0, limitUsage)
 				f.IntVar(&r.labelled, "labelled", -1, "keep `N` labels, chosen by the seed, and hide the others; -1 keeps all")
 				f.IntVar(&r.delay, "delay", 0, "let each label come only when `N` more examples have")
 				f.Uint64Var(&r.shuffle, "shuffle", 0, "put the records into a random order given by this `SEED`; 0 keeps theirs")
 				f.Float64Var(&r.holdout, "holdout", 0, "keep this `FRACTION` of the records, the last ones after shuffling, for a test")
-				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
+				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, toleranceUsage)
 			})
 			r.refuseFlags.define(f)
 			r.learnFlags.define(f)
 			f.Group("Output", func() {
 				f.StringSliceVar(&r.compare, "compare", nil, "compare several `LEARNERS` on the same examples, such as adaptive,scs,online")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
-				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
-				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, and with --promote the champion's decision, to `FILE` as csv")
+				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`; demo makes a temporary one by default")
+				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with probability, label and, with --promote, the champion's decision, to `FILE` as csv")
 				f.StringVar(&r.model, "model", "", "write the final model to `FILE`")
-				f.StringVar(&r.checkpoint, "checkpoint", "", "keep checkpoints in `DIR`, and go on from the newest one there")
-				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, "records between checkpoints; 0 writes one at the end")
+				f.StringVar(&r.checkpoint, "checkpoint", "", checkpointUsage)
+				f.Uint64Var(&r.checkpointEvery, "checkpoint-every", 0, everyUsage)
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				r.c, r.files = c, c.Args

@@ -53,7 +53,7 @@ func TestReplayJSONContract(t *testing.T) {
 	if got["examples"] != 1200.0 || got["labelled"] != 1200.0 || got["dead"] != 0.0 || got["seed"] != 1.0 {
 		t.Errorf("counts are wrong in %s", out)
 	}
-	if o := got["options"].(map[string]any); o["batch"] != 1.0 || o["project"] != false || o["kernel"] != "rbf" {
+	if o := got["options"].(map[string]any); o["budget"] != 50000.0 || o["kernel"] != "rbf" {
 		t.Errorf("options are not complete and typed: %v", o)
 	}
 	// What does not apply is null, and nothing else goes to standard output.
@@ -110,7 +110,7 @@ func TestReplayFlags(t *testing.T) {
 		prequential          uint64
 		minAccuracy, maximum float64
 	}{
-		{args: []string{"--seed", "2", "--set", "passes=2"}, examples: 1500, labels: 1500},
+		{args: []string{"--seed", "2", "--set", "budget=400"}, examples: 1500, labels: 1500},
 		{args: []string{"--set", "gamma=3"}, examples: 1500, labels: 1500},
 		{args: []string{"--scale", "standard"}, examples: 1500, labels: 1500},
 		{args: []string{"--limit", "400"}, examples: 400, labels: 400},
@@ -157,7 +157,7 @@ func TestReplayFlags(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q", args, code, errText)
 		}
 	}
-	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "batch=1")
+	a, b := replayJSON(t, train, "--labelled", "200"), replayJSON(t, train, "--labelled", "200", "--seed", "9", "--set", "budget=50000")
 	if a.StateHash == b.StateHash {
 		t.Error("another seed keeps the same labels")
 	}
@@ -231,7 +231,7 @@ func TestReplayModelCheckpointReport(t *testing.T) {
 	}
 
 	// inspect knows all of it, and the checkpoint is that of the state.
-	ds := decode[[]inspect.Description](t, must(t, "inspect", "--json", model, state))
+	ds := decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", model, state))
 	if len(ds) != 2 || ds[0].Kind != "model" || ds[0].Learner != "pegasos" || *ds[0].Support != *r.Model.Support {
 		t.Errorf("inspect says %+v", ds)
 	}
@@ -272,7 +272,7 @@ func TestInspectDamage(t *testing.T) {
 	if err := os.WriteFile(files[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errText := streamsvm(t.Context(), "inspect", state)
+	code, out, errText := streamsvm(t.Context(), "model", "inspect", state)
 	if code != 65 || !strings.Contains(out, "\ndamage: ") || !strings.Contains(errText, "checksum mismatch") {
 		t.Errorf("exit code %d\n%s%s", code, out, errText)
 	}

@@ -18,10 +18,10 @@ func TestCorrectedAfterNothing(t *testing.T) {
 	brokers := strings.Join(c.brokers, ",")
 	topic, other, models := c.name(), c.name(), c.name()
 	file := moons(t, "train.libsvm", 600, 0)
-	c.run("produce", file, "--topic", topic, "--partitions", "2", "-q")
+	c.run("copy", file, "--topic", topic, "--partitions", "2", "-q")
 	empty := filepath.Join(t.TempDir(), "empty")
 	write(t, empty, "")
-	c.run("produce", empty, "--codec", "libsvm", "--topic", other, "--partitions", "1", "-q")
+	c.run("copy", empty, "--codec", "libsvm", "--topic", other, "--partitions", "1", "-q")
 	dir := t.TempDir()
 	args := func(name string, more ...string) []string {
 		return append([]string{"train", "--brokers", brokers, "--model-topic", models, "--model-name", name, "--checkpoint", filepath.Join(dir, name), "--warmup", "100", "--tune=off", "-q"}, more...)
@@ -91,7 +91,7 @@ func TestCorrectedAfterNothing(t *testing.T) {
 func TestCorrectedBeginsWhereTheFirstDid(t *testing.T) {
 	c := newCluster(t)
 	topic, dir := c.name(), filepath.Join(t.TempDir(), "state")
-	c.run("produce", moons(t, "a.libsvm", 50, 0), "--topic", topic, "--partitions", "1", "-q")
+	c.run("copy", moons(t, "a.libsvm", 50, 0), "--topic", topic, "--partitions", "1", "-q")
 	args := []string{"train", "--brokers", strings.Join(c.brokers, ","), "--topics", topic, "--checkpoint", dir, "--start", "latest", "--learner", "pegasos", "--tune=off", "-q"}
 	p := process(t, append(args, "--codec", "msgpack", "--labels", "pm1")...)
 	p.Stderr = nil
@@ -104,7 +104,7 @@ func TestCorrectedBeginsWhereTheFirstDid(t *testing.T) {
 		close(done)
 	}()
 	waitCheckpoints(t, dir, 1, done)
-	c.run("produce", moons(t, "b.libsvm", 200, 50), "--topic", topic, "-q")
+	c.run("copy", moons(t, "b.libsvm", 200, 50), "--topic", topic, "-q")
 	<-done
 	if code := p.ProcessState.ExitCode(); code != int(cli.Data) {
 		t.Errorf("exit code %d", code)
@@ -120,7 +120,7 @@ func TestCorrectedBeginsWhereTheFirstDid(t *testing.T) {
 func TestEpochLost(t *testing.T) {
 	c := newCluster(t)
 	topic, models := c.name(), c.name()
-	c.run("produce", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
+	c.run("copy", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
 	for what, harm := range map[string]func(string) error{
 		"missing": os.Remove,
 		"damaged": func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
@@ -150,10 +150,10 @@ func TestEpochLost(t *testing.T) {
 func TestChangedSettings(t *testing.T) {
 	c := newCluster(t)
 	topic, labels := c.name(), c.name()
-	c.run("produce", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
+	c.run("copy", moons(t, "a.libsvm", 300, 0), "--topic", topic, "--partitions", "1", "-q")
 	empty := filepath.Join(t.TempDir(), "empty")
 	write(t, empty, "")
-	c.run("produce", empty, "--codec", "libsvm", "--topic", labels, "--partitions", "1", "-q")
+	c.run("copy", empty, "--codec", "libsvm", "--topic", labels, "--partitions", "1", "-q")
 	dir := t.TempDir()
 	for i, p := range []struct{ was, now, remedy string }{
 		{"--learner pegasos", "--learner online", "give --learner pegasos"},

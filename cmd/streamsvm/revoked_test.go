@@ -31,9 +31,9 @@ func TestSecureRevoked(t *testing.T) {
 				settings := append([]string{"--topics", topic, "--model-topic", models, "--checkpoint", state, "--checkpoint-every", "100", "--checkpoint-interval", "100ms",
 					"--learner", "pegasos", "--tune=off", "--warmup", "50", "-q"}, login...)
 				s.CreateTopic("SASL", topic)
-				grants := must(t, append([]string{"acls"}, settings...)...)
+				grants := must(t, append([]string{"config", "acls", "--"}, settings...)...)
 				s.Allow("SASL", grants)
-				s.Allow("SASL", must(t, append([]string{"acls", "--role", "predict", "--predictions-topic", topic}, login...)...))
+				s.Allow("SASL", must(t, append([]string{"config", "acls", "predict", "--", "--predictions-topic", topic}, login...)...))
 				generate := func(n, skip int) {
 					must(t, append([]string{"generate", "moons", "--count", fmt.Sprint(n), "--skip", fmt.Sprint(skip), "--topic", topic, "-q"}, login...)...)
 				}

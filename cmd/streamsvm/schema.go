@@ -56,13 +56,13 @@ Nothing is written to Kafka, and no offset is committed.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			s := &schema{}
 			f.Group("Input", func() {
-				f.StringSliceVar(&s.topics, "topics", nil, "`TOPICS` to read, from their beginning")
-				f.IntVar(&s.limit, "limit", 10000, "check: read at most `N` records")
-				f.Choice(&s.task, "task", string(algos.Classify), []string{string(algos.Classify), string(algos.Regress)}, "what to predict")
+				f.StringSliceVar(&s.topics, "topics", nil, topicsUsage)
+				f.IntVar(&s.limit, "limit", 10000, limitUsage)
+				f.Choice(&s.task, "task", string(algos.Classify), []string{string(algos.Classify), string(algos.Regress)}, taskUsage)
 			})
-			s.codecFlags.define(f, "format of the records (default: by file name, else "+defaultCodec+")")
+			s.codecFlags.define(f, codecUsage)
 			s.codecFlags.defineEvents(f)
-			s.model.define(f, "show: `NAME` of the model; may be left out if the topic holds only one")
+			s.model.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				s.c = c
 				verb := c.Args[0]

@@ -134,15 +134,15 @@ func TestSecureWays(t *testing.T) {
 				dir := t.TempDir()
 				settings := append([]string{"--topics", topic, "--model-topic", models, "--dlq", "--group", base, "--tolerance", "data"}, w.args...)
 				if w.principal != "" {
-					s.Allow(w.listener, must(t, append([]string{"acls", "--principal", w.principal}, settings...)...))
-					s.Allow(w.listener, must(t, append([]string{"acls", "--principal", w.principal, "--role", "predict", "--predictions-topic", topic, "--topics", topic}, w.args...)...))
+					s.Allow(w.listener, must(t, append([]string{"config", "acls", "train", "--principal", w.principal, "--"}, settings...)...))
+					s.Allow(w.listener, must(t, append([]string{"config", "acls", "predict", "--principal", w.principal, "--", "--predictions-topic", topic, "--topics", topic}, w.args...)...))
 				}
 				must(t, append([]string{"generate", "moons", "--count", "300", "--topic", topic, "--partitions", "1", "-q"}, w.args...)...)
 				bad := filepath.Join(dir, "bad.csv")
 				if err := os.WriteFile(bad, []byte("oops\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				must(t, append([]string{"produce", bad, "--topic", topic, "-q", "--codec", "libsvm"}, w.args...)...)
+				must(t, append([]string{"copy", bad, "--topic", topic, "-q", "--codec", "libsvm"}, w.args...)...)
 				service := append(append([]string{"--checkpoint", filepath.Join(dir, "state")}, settings...), "--learner", "pegasos", "--tune=off", "--warmup", "50")
 				must(t, append([]string{"doctor"}, service...)...)
 				must(t, append([]string{"train", "--dry-run"}, service...)...)
@@ -150,7 +150,7 @@ func TestSecureWays(t *testing.T) {
 				if m := newest(t, filepath.Join(dir, "state")).Meta; m["learned"] != "300" || m["dead"] != "1" {
 					t.Errorf("fates are %v", m)
 				}
-				u := decode[updateLine](t, must(t, append([]string{"subscribe", "--model-topic", models, "--once", "--json"}, w.args...)...))
+				u := decode[updateLine](t, must(t, append([]string{"model", "follow", "--model-topic", models, "--until", "1", "--json"}, w.args...)...))
 				if u.Examples != 301 && u.Examples != 300 {
 					t.Errorf("the model has seen %d examples", u.Examples)
 				}
@@ -161,7 +161,7 @@ func TestSecureWays(t *testing.T) {
 					if code, _, text := streamsvm(t.Context(), promote...); w.listener != "MTLS" && (code != int(cli.Unavailable) || !strings.Contains(text, "Write on it must be granted")) {
 						t.Errorf("promoted without a grant: exit code %d: %s", code, text)
 					}
-					s.Allow(w.listener, must(t, append([]string{"acls", "--principal", w.principal, "--role", "promote"}, settings...)...))
+					s.Allow(w.listener, must(t, append([]string{"config", "acls", "model", "--principal", w.principal, "--", "--model-topic", models}, w.args...)...))
 				}
 				must(t, promote...)
 			})
@@ -242,9 +242,9 @@ func TestNoSecret(t *testing.T) {
 		topic := fmt.Sprintf("nosecret-%d", time.Now().UnixNano())
 		dir := t.TempDir()
 		for _, model := range []string{"plain", "scram-sha-512", "scram-sha-256"} {
-			s.Allow("SASL", must(t, "acls", "--topics", topic, "--model-topic", topic+"-models", "--model-name", model, "--group", topic, "--principal", "User:trainer"))
+			s.Allow("SASL", must(t, "config", "acls", "--principal", "User:trainer", "--", "--topics", topic, "--model-topic", topic+"-models", "--model-name", model, "--group", topic))
 		}
-		s.Allow("SASL", must(t, "acls", "--role", "predict", "--predictions-topic", topic, "--principal", "User:trainer"))
+		s.Allow("SASL", must(t, "config", "acls", "predict", "--principal", "User:trainer", "--", "--predictions-topic", topic))
 		for _, c := range [][2]string{{"plain", "sasl-password: " + s.Password}, {"scram-sha-512", "sasl-password: ${SECRET}"}, {"scram-sha-256", "sasl-password-file: " + s.PasswordFile}} {
 			mechanism, from := c[0], c[1]
 			state := filepath.Join(dir, mechanism)
@@ -267,7 +267,7 @@ func TestNoSecret(t *testing.T) {
 			settings := []string{"--config", config, "--learner", "pegasos", "--tune=off", "--warmup", "50"}
 			for _, args := range [][]string{
 				{"generate", "moons", "--count", "200", "--topic", topic, "--config", config, "--partitions", "1"},
-				{"config", "show", "--config", config}, {"config", "lint", config}, append([]string{"doctor"}, settings...), append([]string{"acls"}, settings...),
+				{"config", "show", "--config", config}, {"config", "lint", config}, append([]string{"doctor"}, settings...), append([]string{"config", "acls", "--"}, settings...),
 			} {
 				if code := call(ctx, args...); code != 0 {
 					t.Fatalf("%v: exit code %d\n%s", args, code, all.String())
@@ -302,7 +302,7 @@ func TestNoSecret(t *testing.T) {
 			if <-done; code != 0 {
 				t.Errorf("exit code %d", code)
 			}
-			for _, args := range [][]string{{"inspect", state, state + ".ssr"}, {"subscribe", "--once", "--json", "--config", config, "--model-topic", topic + "-models"}} {
+			for _, args := range [][]string{{"model", "inspect", state, state + ".ssr"}, {"model", "follow", "--until", "1", "--json", "--config", config, "--model-topic", topic + "-models"}} {
 				if code := call(ctx, args...); code != 0 {
 					t.Errorf("%v: exit code %d", args, code)
 				}
@@ -342,8 +342,8 @@ func TestSecureTokensExpire(t *testing.T) {
 	topic, state := fmt.Sprintf("expire-%d", time.Now().UnixNano()), filepath.Join(t.TempDir(), "state")
 	login := []string{"--brokers", s.Listeners["OAUTH"], "--sasl-mechanism", "oauthbearer", "--oauth-token-url", issuer, "--oauth-client-id", "trainer", "--oauth-client-secret-file", secret}
 	settings := append([]string{"--topics", topic, "--model-topic", topic + "-models", "--checkpoint", state, "--group", topic}, login...)
-	s.Allow("OAUTH", must(t, append([]string{"acls", "--principal", "trainer"}, settings...)...))
-	s.Allow("OAUTH", must(t, append([]string{"acls", "--principal", "trainer", "--role", "predict", "--predictions-topic", topic, "--topics", topic}, login...)...))
+	s.Allow("OAUTH", must(t, append([]string{"config", "acls", "train", "--principal", "trainer", "--"}, settings...)...))
+	s.Allow("OAUTH", must(t, append([]string{"config", "acls", "predict", "--principal", "trainer", "--", "--predictions-topic", topic, "--topics", topic}, login...)...))
 	fill := func(n string) {
 		must(t, append([]string{"generate", "moons", "--count", n, "--topic", topic, "--partitions", "1", "-q"}, login...)...)
 	}

@@ -11,30 +11,37 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
+// Tests shorten these.
+var (
+	// transactionTimeout is how long the transaction of a process that has died holds up
+	// those who read its partitions.
+	transactionTimeout = 20 * time.Second
+	// sessionTimeout is how long a process may be silent before others get its
+	// partitions. With the protocol consumer, the brokers' own setting counts.
+	sessionTimeout = 10 * time.Second
+)
+
 // sessionFlags say how a member of a consumer group works.
 type sessionFlags struct {
-	member                 int
-	protocol, rack         string
-	batch                  int
-	interval               time.Duration
-	transaction, heartbeat time.Duration
+	member         int
+	protocol, rack string
+	batch          int
+	interval       time.Duration
 }
 
 func (o *sessionFlags) define(f *cli.Flags) {
 	f.Group("Group", func() {
-		f.IntVar(&o.member, "member", -1, "number of this process in the --group, from 0 on, different for each; by default the number at the end of the host's name, as a StatefulSet gives it, else 0")
+		f.IntVar(&o.member, "member", -1, "number of this process in the --group, from 0 on, different for each; by default the number that ends the host name, else 0")
 		f.Lookup("member").DefValue = ""
 		f.Choice(&o.protocol, "group-protocol", "classic", []string{"classic", "consumer"}, "who shares partitions out: a member, or the brokers (KIP-848, Apache Kafka 4.0 and later)")
-		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process: it reads from replicas there, where brokers choose by racks")
+		f.StringVar(&o.rack, "rack", "", "rack or availability `ZONE` of this process, to read from replicas there")
 		f.IntVar(&o.batch, "batch", 10000, "most records in a transaction")
 		f.DurationVar(&o.interval, "commit-interval", 200*time.Millisecond, "longest time that a transaction collects records")
-		f.DurationVar(&o.transaction, "transaction-timeout", 20*time.Second, "how long the transaction of a process that has died holds up those who read its partitions")
-		f.DurationVar(&o.heartbeat, "session-timeout", 10*time.Second, "how long a process may be silent until others get its partitions; of protocol consumer the brokers' own counts")
 	})
 }
 
 // sessionNames are the flags' names.
-var sessionNames = []string{"member", "group-protocol", "rack", "batch", "commit-interval", "transaction-timeout", "session-timeout"}
+var sessionNames = []string{"member", "group-protocol", "rack", "batch", "commit-interval"}
 
 // options are those of a session of the group that reads what o says.
 func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) (kafkaio.SessionOptions, error) {
@@ -44,7 +51,6 @@ func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) 
 	}
 	for name, bad := range map[string]bool{
 		"member": c.Given("member") && s.member < 0, "batch": s.batch < 1, "commit-interval": s.interval <= 0,
-		"transaction-timeout": s.transaction < time.Second, "session-timeout": s.heartbeat < time.Second,
 	} {
 		if bad {
 			return kafkaio.SessionOptions{}, c.Bad(name, errors.New("it is too small"))
@@ -52,8 +58,8 @@ func (s *sessionFlags) options(c *cli.Call, cfg kafkaio.Config, o *sourceFlags) 
 	}
 	so := kafkaio.SessionOptions{
 		Config: cfg, Topics: o.topics, Group: o.group, Member: s.member, Start: read.Start, StartTime: read.StartTime,
-		MaxRecords: s.batch, MaxWait: s.interval, TransactionTimeout: s.transaction, SessionTimeout: s.heartbeat,
-		Server: s.protocol == "consumer", Rack: s.rack, MaxDown: o.maxDown, TopicWait: o.wait,
+		MaxRecords: s.batch, MaxWait: s.interval, TransactionTimeout: transactionTimeout, SessionTimeout: sessionTimeout,
+		Server: s.protocol == "consumer", Rack: s.rack, TopicWait: o.wait,
 	}
 	if so.Member < 0 {
 		host, _ := os.Hostname()

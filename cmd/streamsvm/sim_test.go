@@ -473,7 +473,7 @@ func (w *simWorld) job() map[string]string {
 	}
 	if j.Follow {
 		others.Go(func() {
-			w.serve("follower", ended, "subscribe", "--brokers", simBroker, "--model-topic", simModels, "--model-name", "model", "--topic-wait", "-1s", "--json", "--log-level", "info")
+			w.serve("follower", ended, "model", "follow", "--brokers", simBroker, "--model-topic", simModels, "--model-name", "model", "--topic-wait", "-1s", "--json", "--log-level", "info")
 		})
 	}
 	stop := make(chan struct{})
@@ -749,7 +749,7 @@ func (w *simWorld) results() map[string]string {
 		models = append(models, "model@champion")
 	}
 	for _, name := range models {
-		p := w.start("reader", "subscribe", "--brokers", simBroker, "--model-topic", simModels, "--model-name", name, "--once", "--json", "--topic-wait", "1s")
+		p := w.start("reader", "model", "follow", "--brokers", simBroker, "--model-topic", simModels, "--model-name", name, "--until", "1", "--json", "--topic-wait", "1s")
 		<-p.ended
 		var u updateLine
 		if p.code == 0 {

@@ -320,7 +320,7 @@ func (p simPlan) trainArgs() []string {
 	}
 	args := []string{"train", "--brokers", simBroker, "--topics", simEvents, "--merge", "ordered", "--lateness", "24h", "--tolerance", "data", "--dlq",
 		"--max-dead", "1", "--checkpoint", state, "--checkpoint-every", fmt.Sprint(j.Every), "--checkpoint-interval", "0", "--model-topic", simModels,
-		"--fetch-max-bytes", fmt.Sprint(j.Fetch), "--queue", fmt.Sprint(20 + j.Fetch/100), "--full-every", fmt.Sprint(j.FullEvery), "--learner", j.Learner, "--window", "100", "--log-level", "info"}
+		"--fetch-max-bytes", fmt.Sprint(j.Fetch), "--learner", j.Learner, "--window", "100", "--log-level", "info"}
 	if j.Chunk > 0 {
 		args = append(args, "--max-record-bytes", fmt.Sprint(j.Chunk))
 	}

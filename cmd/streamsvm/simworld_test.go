@@ -76,6 +76,7 @@ type simProc struct {
 }
 
 func newSimWorld(tb testing.TB, plan simPlan, size simSize, dir string) *simWorld {
+	fullEvery = plan.Job.FullEvery
 	w := &simWorld{tb: tb, plan: plan, size: size, net: simkit.NewNetwork(plan.Seed), dir: dir, rand: rand.New(rand.NewPCG(plan.Seed, 4)),
 		disk: simkit.NewDisk(), hits: map[int]int{}, counts: map[string]int{}, injected: map[string]int{}}
 	w.rival = slices.ContainsFunc(plan.Faults, func(f simFault) bool { return f.Kind == "rival starts" })

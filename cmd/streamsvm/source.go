@@ -15,6 +15,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
+// patience is how long commands that are not services wait for a broker that answers;
+// services wait forever. Tests shorten it.
+var patience = 30 * time.Second
+
 // sourceFlags say what is read from a cluster, and how.
 type sourceFlags struct {
 	topics            []string
@@ -24,28 +28,25 @@ type sourceFlags struct {
 	lateness          time.Duration
 	untilEnd          bool
 	fetchMaxBytes     int
-	fetchMaxWait      time.Duration
 	rate              float64
-	maxDown, wait     time.Duration
+	wait              time.Duration
 	group             string
 }
 
 func (o *sourceFlags) define(f *cli.Flags) {
 	f.Group("Input", func() {
-		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
-		f.Int32SliceVar(&o.partitions, "partitions", nil, "`NUMBERS` of the partitions to read, by default all")
+		f.StringSliceVar(&o.topics, "topics", nil, topicsUsage)
+		f.Int32SliceVar(&o.partitions, "partitions", nil, partitionsUsage)
 		f.Lookup("partitions").DefValue = ""
-		f.StringVar(&o.start, "start", "earliest", "`WHERE` a first start begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
+		f.StringVar(&o.start, "start", "earliest", startUsage)
 		f.Choice(&o.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset does not exist any more")
 		f.Choice(&o.merge, "merge", "arrival", []string{"arrival", "ordered"}, "order between partitions: as they come, or by timestamp")
 		f.DurationVar(&o.lateness, "lateness", 5*time.Second, "how long an ordered merge waits for a partition")
-		f.BoolVar(&o.untilEnd, "until-end", false, "stop at the ends that the partitions have at the start")
+		f.BoolVar(&o.untilEnd, "until-end", false, untilEndUsage)
 		f.IntVar(&o.fetchMaxBytes, "fetch-max-bytes", 1<<20, "`BYTES` to ask of a partition at a time")
-		f.DurationVar(&o.fetchMaxWait, "fetch-max-wait", 500*time.Millisecond, "how long a broker may hold an answer while there is nothing new")
-		f.Float64Var(&o.rate, "rate-limit", 0, "most `RECORDS` a second to take; 0 takes what there is")
-		f.DurationVar(&o.maxDown, "max-down", 0, "give up when no broker answers for so long; 0 never does")
-		f.DurationVar(&o.wait, "topic-wait", 0, "how long to wait for a topic that does not exist; negative forever")
-		f.StringVar(&o.group, "group", "", "consumer `GROUP` to tell about progress, for lag displays only")
+		f.Float64Var(&o.rate, "rate-limit", 0, rateLimitUsage)
+		f.DurationVar(&o.wait, "topic-wait", 0, topicWaitUsage)
+		f.StringVar(&o.group, "group", "", groupUsage)
 	})
 	f.AlsoKnown("start", "auto-offset-reset", "offset-reset", "start-at")
 	f.AlsoKnown("group", "group-id", "consumer-group")
@@ -56,8 +57,8 @@ func (o *sourceFlags) define(f *cli.Flags) {
 func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offsets) (kafkaio.SourceOptions, error) {
 	so := kafkaio.SourceOptions{
 		Config: cfg, Topics: o.topics, Offsets: from, OutOfRange: kafkaio.OutOfRange(o.outOfRange),
-		Merge: kafkaio.Merge(o.merge), Lateness: o.lateness, UntilEnd: o.untilEnd, FetchMaxBytes: o.fetchMaxBytes, MaxWait: o.fetchMaxWait, Rate: o.rate,
-		MaxDown: o.maxDown, TopicWait: o.wait, Group: o.group,
+		Merge: kafkaio.Merge(o.merge), Lateness: o.lateness, UntilEnd: o.untilEnd, FetchMaxBytes: o.fetchMaxBytes, Rate: o.rate,
+		TopicWait: o.wait, Group: o.group,
 	}
 	if len(o.topics) == 0 {
 		return so, c.Bad("topics", errors.New("no topic is given"))
@@ -78,9 +79,6 @@ func (o *sourceFlags) options(c *cli.Call, cfg kafkaio.Config, from stream.Offse
 		} else if so.StartTime, err = time.Parse(time.RFC3339, o.start); err != nil {
 			return so, c.Bad("start", fmt.Errorf("%q is not earliest, latest, a time like 2026-01-31T12:00:00Z, or milliseconds", o.start))
 		}
-	}
-	if err := badMaxDown(c, o.maxDown); err != nil {
-		return so, err
 	}
 	if err := so.Validate(); err != nil {
 		return so, cli.Fail(cli.Usage, err)

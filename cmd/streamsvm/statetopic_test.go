@@ -155,7 +155,7 @@ func (d *diskless) empty(t *testing.T) {
 // inTopic returns the newest checkpoint of a state topic.
 func inTopic(t *testing.T, addr, topic string) inspect.Description {
 	t.Helper()
-	return decode[[]inspect.Description](t, must(t, "inspect", "--json", "--brokers", addr, "kafka://"+topic))[0]
+	return decode[[]inspect.Description](t, must(t, "model", "inspect", "--json", "--brokers", addr, "kafka://"+topic))[0]
 }
 
 // slow are the flags of a learner that takes long enough to be killed.
@@ -249,7 +249,7 @@ func TestStateTopicKills(t *testing.T) {
 		t.Errorf("state %s after %d kills, %s without", topic.StateHash, kills, a.StateHash)
 	}
 	served := func(name, model string) updateLine {
-		return decode[updateLine](t, must(t, "subscribe", "--brokers", b.addr, "--model-topic", "models-"+name, "--model-name", model, "--once", "--json"))
+		return decode[updateLine](t, must(t, "model", "follow", "--brokers", b.addr, "--model-topic", "models-"+name, "--model-name", model, "--until", "1", "--json"))
 	}
 	for _, model := range []string{"model", "model@champion"} {
 		if x, y := served("plain", model), served("topic", model); x.Hash != y.Hash {
@@ -310,7 +310,7 @@ func TestStateTopicFenced(t *testing.T) {
 				t.Errorf("the newest checkpoint is of epoch %d", s.Epoch)
 			}
 			if models {
-				if u := decode[updateLine](t, c.run("subscribe", "--model-topic", published, "--once", "--json")); u.Epoch != 2 {
+				if u := decode[updateLine](t, c.run("model", "follow", "--model-topic", published, "--until", "1", "--json")); u.Epoch != 2 {
 					t.Errorf("the newest version is of epoch %d", u.Epoch)
 				}
 			}
@@ -359,7 +359,7 @@ func TestStateTopicFaults(t *testing.T) {
 	try(0, "doctor", verbose(good), "checkpoint kafka://"+state+": goes on after 500 examples")
 	other := slices.Clone(good)
 	other[slices.Index(other, "pegasos")] = "online"
-	try(1, "doctor", verbose(other), "streamsvm inspect kafka://"+state+"), or another topic")
+	try(1, "doctor", verbose(other), "streamsvm model inspect kafka://"+state+"), or another topic")
 	// The state is gone, the model is there.
 	try(78, "train", args(c.name(), models), "which does not come from the checkpoints in kafka://")
 
@@ -387,9 +387,9 @@ func TestStateTopicFaults(t *testing.T) {
 		kafkatest.Produce(t, c.brokers, stream.Record{Topic: state, Key: []byte("model" + r), Value: []byte("?")})
 	}
 	try(65, "train", good, "no valid snapshot in topic "+state, "partition 0, model: head at offset")
-	try(1, "doctor", verbose(good), "head at offset", "streamsvm inspect kafka://"+state)
-	try(65, "inspect", []string{"--brokers", c.brokers[0], "kafka://" + state}, "head at offset")
-	try(65, "inspect", []string{"--brokers", c.brokers[0], "--model-name", "nobody", "kafka://" + state}, "topic "+state+" holds no checkpoint")
+	try(1, "doctor", verbose(good), "head at offset", "streamsvm model inspect kafka://"+state)
+	try(65, "model", []string{"inspect", "--brokers", c.brokers[0], "kafka://" + state}, "head at offset")
+	try(65, "model", []string{"inspect", "--brokers", c.brokers[0], "--model-name", "nobody", "kafka://" + state}, "topic "+state+" holds no checkpoint")
 
 	for place, says := range map[string]string{"kafka://": "is not kafka://TOPIC", "kafka://a/b": "is not kafka://TOPIC", "kafka://" + topic: "is a topic of examples too", "kafka://" + models: "is the model topic too"} {
 		bad := args(state, models)
@@ -402,7 +402,7 @@ func TestStateTopicFaults(t *testing.T) {
 // TestStateTopicACLs: acls prints what a state topic needs.
 func TestStateTopicACLs(t *testing.T) {
 	for models, id := range map[string]string{"": "streamsvm.state.s.model", "m": "streamsvm.model.m.model"} {
-		args := []string{"acls", "--topics", "a", "--checkpoint", "kafka://s", "--principal", "x"}
+		args := []string{"config", "acls", "--principal", "x", "--", "--topics", "a", "--checkpoint", "kafka://s"}
 		if models != "" {
 			args = append(args, "--model-topic", models)
 		}

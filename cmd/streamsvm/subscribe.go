@@ -25,17 +25,15 @@ type modelFlags struct {
 	topic, name string
 	alias       string
 	wait        time.Duration
-	down        time.Duration
 }
 
 func (o *modelFlags) define(f *cli.Flags) {
 	f.Group("Model", func() {
-		f.StringVar(&o.topic, "model-topic", "", "`TOPIC` to follow")
-		f.StringVar(&o.name, "model-name", "", "`NAME` of the model, by default the first one in the topic")
-		f.StringVar(&o.alias, "alias", "", "follow the alias `NAME`, such as champion, instead of the newest version; model promote sets it")
+		f.StringVar(&o.topic, "model-topic", "", modelTopicUsage)
+		f.StringVar(&o.name, "model-name", "", modelNameUsage)
+		f.StringVar(&o.alias, "alias", "", aliasUsage)
 		o.trustFlags.define(f)
-		f.DurationVar(&o.wait, "topic-wait", time.Minute, "how long to wait for a topic that does not exist, and for a model in one that holds none; negative forever")
-		f.DurationVar(&o.down, "max-down", 0, "give up when no broker answers for so long; 0 never does")
+		f.DurationVar(&o.wait, "topic-wait", time.Minute, topicWaitUsage)
 	})
 }
 
@@ -43,7 +41,7 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 	if o.topic == "" {
 		return nil, c.Bad("model-topic", errors.New("no topic is given"))
 	}
-	if err := errors.Join(badMaxDown(c, o.down), badModelName(c, o.name), badAlias(c, o.alias)); err != nil {
+	if err := errors.Join(badModelName(c, o.name), badAlias(c, o.alias)); err != nil {
 		return nil, err
 	}
 	keys, err := o.trustedKeys(c)
@@ -55,7 +53,7 @@ func (o *modelFlags) open(ctx context.Context, c *cli.Call, cfg kafkaio.Config) 
 		name = modeltopic.AliasName(name, o.alias)
 	}
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{
-		Config: cfg, Topic: o.topic, Model: name, Alias: o.alias, TrustedKeys: keys, TopicWait: o.wait, MaxDown: o.down,
+		Config: cfg, Topic: o.topic, Model: name, Alias: o.alias, TrustedKeys: keys, TopicWait: o.wait,
 	})
 	return sub, o.failed(err)
 }
@@ -76,52 +74,28 @@ func (o *modelFlags) failed(err error) error {
 // ext is the suffix of files that hold a model.
 const ext = ".ssm"
 
-func subscribeCommand() *cli.Command {
-	return &cli.Command{
-		Name: "subscribe", Summary: "follow a model topic; print or save every update",
-		Text: `
-Prints, and with --save stores, the newest model in the topic and then every
-later one. Each is verified first: its chunks, its checksum, and that it can be
-decoded.
-
-While there is no model, the command reports now and then what the topic holds
-instead; after --topic-wait it exits with code 69. To start it before the
-trainer, use --topic-wait -1s.`,
-		Example: "streamsvm subscribe --model-topic models --save ./models",
-		Common:  []string{"brokers", "model-topic", "model-name", "alias", "save", "once", "until", "json", "topic-wait", "config"},
-		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			s := &subscribe{}
-			s.modelFlags.define(f)
-			f.Group("Output", func() {
-				f.BoolVar(&s.json, "json", false, "print a JSON object per update")
-				f.StringVar(&s.save, "save", "", "save every model to `DIR`, as NAME-VERSION"+ext+" and NAME"+ext)
-				f.BoolVar(&s.once, "once", false, "stop after the first update")
-				f.Uint64Var(&s.until, "until", 0, "stop when this `VERSION` or a later one has come")
-			})
-			s.kafkaFlags.define(f)
-			return func(ctx context.Context, c *cli.Call) error {
-				s.c = c
-				return s.run(ctx)
-			}
-		},
-	}
+// define defines what only model follow has.
+func (s *subscribe) define(f *cli.Flags) {
+	f.Group("Output", func() {
+		f.StringVar(&s.save, "save", "", "follow: save every model to `DIR`, as NAME-VERSION"+ext+" and NAME"+ext)
+		f.Uint64Var(&s.until, "until", 0, "follow: stop when this `VERSION` or a later one has come; 1 stops after the first update")
+	})
+	f.Group("Model", func() { f.DurationVar(&s.wait, "topic-wait", time.Minute, topicWaitUsage) })
 }
 
+// subscribe holds the settings of one call of model follow.
 type subscribe struct {
 	modelFlags
-	kafkaFlags
-	json, once bool
-	save       string
-	until      uint64
-	c          *cli.Call
-	received   modeltopic.Received // for the present update
-	promoted   string              // by whom it was, if it is an alias's
+	*kafkaFlags
+	json     bool
+	save     string
+	until    uint64
+	c        *cli.Call
+	received modeltopic.Received // for the present update
+	promoted string              // by whom it was, if it is an alias's
 }
 
 func (s *subscribe) run(ctx context.Context) error {
-	if s.once && s.until > 0 {
-		return s.c.Bad("until", errors.New("it cannot be combined with --once"))
-	}
 	cfg, err := s.kafkaFlags.config(s.c)
 	if err != nil {
 		return err
@@ -172,7 +146,7 @@ func (s *subscribe) run(ctx context.Context) error {
 		if err := s.show(u, p); err != nil {
 			return err
 		}
-		if s.once || s.until > 0 && u.Version >= s.until {
+		if s.until > 0 && u.Version >= s.until {
 			return nil
 		}
 	}
@@ -208,7 +182,7 @@ func (s *subscribe) form() string {
 	}
 }
 
-// updateLine is what subscribe --json prints.
+// updateLine is what model follow --json prints.
 type updateLine struct {
 	Model string `json:"model"`
 	inspect.Update

@@ -25,6 +25,13 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
+// stallTimeout is after how long without progress /healthz fails while records wait.
+const stallTimeout = 45 * time.Second
+
+// fullEvery publishes a full model at least every so many times; 0 is the trainer's
+// default. Tests set it.
+var fullEvery = 0
+
 // train holds the settings of one call of the command train.
 type train struct {
 	sourceFlags
@@ -37,7 +44,6 @@ type train struct {
 	signFlags
 	adminFlags
 	maxRecordBytes int
-	fullEvery      int
 	checkpoint     string
 	interval       time.Duration
 	every          uint64
@@ -46,10 +52,7 @@ type train struct {
 	tolerance, dlq string
 	listen         string
 	pprof          bool
-	stall          time.Duration
-	queue          int
 	shutdown       time.Duration
-	siftLag        time.Duration
 
 	c *cli.Call
 	// Of the run, once it has started.
@@ -83,7 +86,7 @@ streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes
 			var dry bool
 			t.define(f)
 			f.Group("Output", func() {
-				f.BoolVar(&dry, "dry-run", false, "check connections, permissions, the first records and the checkpoint, without changing anything")
+				f.BoolVar(&dry, "dry-run", false, dryRunUsage)
 			})
 			f.Check(t.check)
 			return func(ctx context.Context, c *cli.Call) error {
@@ -100,34 +103,30 @@ streamsvm train --brokers kafka-1:9092 --topics payments --labels-topic outcomes
 // define defines the settings of the service.
 func (t *train) define(f *cli.Flags) {
 	t.sourceFlags.define(f)
-	t.codecFlags.define(f, "format of the records (default "+defaultCodec+")")
+	t.codecFlags.define(f, codecUsage)
 	t.codecFlags.defineEvents(f)
 	f.Group("Input", func() {
-		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "stop at the first record that cannot be used, go on, or go on even if it cannot be dead-lettered")
+		f.Choice(&t.tolerance, "tolerance", "none", []string{"none", "data", "all"}, toleranceUsage)
 	})
 	t.refuseFlags.define(f)
 	f.Group("Input", func() {
-		f.StringVar(&t.dlq, "dlq", "", "send records that cannot be used to a topic with this `SUFFIX` (--dlq alone: .dlq)")
+		f.StringVar(&t.dlq, "dlq", "", "`SUFFIX` of the topics of dead letters, for records that cannot be used; --dlq alone is .dlq")
 		f.Lookup("dlq").NoOptDefVal = ".dlq"
-		f.IntVar(&t.queue, "queue", 65536, "`RECORDS` that ingest may run ahead, within 64 MiB of their values")
 	})
 	t.learnFlags.define(f)
 	f.Group("Output", func() {
-		f.StringVar(&t.modelTopic, "model-topic", "", "compacted `TOPIC` to publish the model to; created if it does not exist")
-		f.StringVar(&t.modelName, "model-name", "model", "`NAME` of the model in the topic")
+		f.StringVar(&t.modelTopic, "model-topic", "", modelTopicUsage)
+		f.StringVar(&t.modelName, "model-name", "model", modelNameUsage)
 		t.signFlags.define(f)
-		f.BoolVar(&t.replace, "replace-model", false, "replace a model in the topic that does not come from these checkpoints")
+		f.BoolVar(&t.replace, "replace-model", false, replaceUsage)
 		f.IntVar(&t.maxRecordBytes, "max-record-bytes", 900<<10, "`BYTES` of a record in the model topic; larger models are split")
-		f.IntVar(&t.fullEvery, "full-every", 16, "publish a full model at least every `N` times, between them what has changed where that is less than half of it")
-		f.StringVar(&t.checkpoint, "checkpoint", "", "`DIR` for checkpoints, or kafka://TOPIC to keep them in a compacted topic")
+		f.StringVar(&t.checkpoint, "checkpoint", "", checkpointUsage)
 		f.DurationVar(&t.interval, "checkpoint-interval", 10*time.Second, "time between checkpoints, each followed by a publication; 0 sets none")
-		f.Uint64Var(&t.every, "checkpoint-every", 0, "records between checkpoints; 0 sets none")
+		f.Uint64Var(&t.every, "checkpoint-every", 0, everyUsage)
 		f.IntVar(&t.retain, "checkpoint-retain", 3, "number of checkpoints to keep in a directory; a topic keeps two")
 		f.StringVar(&t.record, "record", "", "write the records consumed to a recording `FILE`")
-		f.DurationVar(&t.siftLag, "sift-target-lag", engine.DefaultSiftTargetLag, "where the stream is sifted, ask for less of it while what is learned is older than that")
-		f.StringVar(&t.listen, "listen", "", "`HOST:PORT` for the status page, /metrics, /healthz, /readyz and /version; without a HOST the loopback interface")
+		f.StringVar(&t.listen, "listen", "", listenUsage)
 		f.BoolVar(&t.pprof, "pprof", false, "serve profiles of the process under /debug/pprof/ too")
-		f.DurationVar(&t.stall, "stall-timeout", 45*time.Second, "/healthz fails when records wait and there has been no progress for so long")
 		t.adminFlags.define(f)
 		f.DurationVar(&t.shutdown, "shutdown-timeout", 25*time.Second, "time for the last checkpoint and publication")
 	})
@@ -145,12 +144,8 @@ func (t *train) check(c *cli.Call) []error {
 	bad(t.modelTopic != "" && t.checkpoint == "", "checkpoint", "model-topic needs it: the versions of a model go on from the checkpoints after a restart")
 	bad(t.promote != "" && t.modelTopic == "", "promote", "it needs --model-topic, which has the champion")
 	bad(t.retain < 1, "checkpoint-retain", "%d is less than 1", t.retain)
-	bad(t.queue < 1, "queue", "%d is less than 1", t.queue)
-	bad(t.fullEvery < 1, "full-every", "%d is less than 1", t.fullEvery)
 	bad(t.interval < 0, "checkpoint-interval", "%v is negative", t.interval)
-	bad(t.siftLag <= 0, "sift-target-lag", "%v is not a time to be behind", t.siftLag)
 	bad(t.shutdown <= 0, "shutdown-timeout", "%v is not a time to do anything in", t.shutdown)
-	bad(t.stall <= 0, "stall-timeout", "%v is not a time to make progress in", t.stall)
 	bad(t.maxRecordBytes < 4<<10, "max-record-bytes", "%d is less than 4096", t.maxRecordBytes)
 	bad(t.modelTopic != "" && t.modelName == "", "model-name", "it is empty")
 	errs = append(errs, t.schemaFlags.needed(c, t.codecName())...)
@@ -183,9 +178,9 @@ func (t *train) serve(ctx context.Context) (err error) {
 		ModelTopic: t.modelTopic, Model: t.modelName,
 	})
 	srv := newServer(reg)
-	srv.healthy = func() error { return run.Healthy(t.stall) }
+	srv.healthy = func() error { return run.Healthy(stallTimeout) }
 	srv.waiting = run.Waiting
-	srv.mux.Handle("GET /{$}", srv.limits.Page(run.Page(t.stall)))
+	srv.mux.Handle("GET /{$}", srv.limits.Page(run.Page(stallTimeout)))
 	srv.mux.HandleFunc("GET /chart.js", page.Script)
 	if t.pprof {
 		srv.profile()
@@ -267,11 +262,11 @@ func (t *train) job() (trainer.Job, error) {
 	}
 	job.Tolerance, job.DeadLetters, job.Recording = trainer.Tolerance(t.tolerance), t.dlq, t.record
 	job.Checkpoints = trainer.Checkpoints{Dir: t.checkpoint, FS: c.FS, Retain: t.retain, Interval: interval, Every: t.every}
-	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: t.fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
+	job.Models = trainer.Models{Topic: t.modelTopic, Name: t.modelName, FullEvery: fullEvery, MaxRecordBytes: t.maxRecordBytes, Replace: t.replace, Alias: t.promote}
 	if job.Models.SigningKey, err = t.signingKey(c); err != nil {
 		return job, err
 	}
-	job.Queue, job.ShutdownTimeout, job.SiftTargetLag = t.queue, t.shutdown, t.siftLag
+	job.ShutdownTimeout = t.shutdown
 	return job, nil
 }
 

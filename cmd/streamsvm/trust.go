@@ -11,7 +11,7 @@ import (
 type trustFlags struct{ trusted []string }
 
 func (o *trustFlags) define(f *cli.Flags) {
-	f.StringSliceVar(&o.trusted, "trusted-keys", nil, "`FILES` with public keys in PEM: take only updates that are signed with one of them")
+	f.StringSliceVar(&o.trusted, "trusted-keys", nil, "PEM `FILES` with public keys: take only updates signed with one of them")
 }
 
 func (o *trustFlags) trustedKeys(c *cli.Call) ([]ed25519.PublicKey, error) {
@@ -26,7 +26,7 @@ func (o *trustFlags) trustedKeys(c *cli.Call) ([]ed25519.PublicKey, error) {
 type signFlags struct{ file string }
 
 func (o *signFlags) define(f *cli.Flags) {
-	f.StringVar(&o.file, "signing-key-file", "", "`FILE` with a private key in PEM, as of \"openssl genpkey -algorithm ed25519\": sign with it what is written to the model topic")
+	f.StringVar(&o.file, "signing-key-file", "", "PEM `FILE` with a private key of \"openssl genpkey -algorithm ed25519\" that signs what is written to the model topic")
 }
 
 func (o *signFlags) signingKey(c *cli.Call) (ed25519.PrivateKey, error) {

@@ -173,7 +173,7 @@ func TestTwoTrainersBeginTogether(t *testing.T) {
 	if code := ws[1].stop(); code != 0 {
 		t.Errorf("the other ends with %d: %s", code, ws[1].said())
 	}
-	if code, out, errText := streamsvm(t.Context(), "inspect", "--model-topic", models, "--brokers", strings.Join(c.brokers, ",")); code != 0 || strings.Contains(out, "damage") {
+	if code, out, errText := streamsvm(t.Context(), "model", "inspect", "--model-topic", models, "--brokers", strings.Join(c.brokers, ",")); code != 0 || strings.Contains(out, "damage") {
 		t.Errorf("inspect: exit code %d, %s%s", code, out, errText)
 	}
 }
@@ -317,7 +317,7 @@ func TestKilledWhilePublishing(t *testing.T) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("the next trainer took %v", took)
 			}
-			if u := decode[updateLine](t, c.run("subscribe", "--model-topic", models, "--model-name", "model", "--once", "--json")); u.Examples != 600 {
+			if u := decode[updateLine](t, c.run("model", "follow", "--model-topic", models, "--model-name", "model", "--until", "1", "--json")); u.Examples != 600 {
 				t.Errorf("the model has learned from %d examples", u.Examples)
 			}
 		})

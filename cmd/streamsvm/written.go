@@ -45,11 +45,11 @@ type schemaFlags struct {
 
 func (o *schemaFlags) define(f *cli.Flags) {
 	f.Group("Format", func() {
-		f.StringSliceVar(&o.urls, "schema-registry", nil, "avro, protobuf: `URL` of the schema registry, such as http://registry:8081; https uses the --tls flags for Kafka where there are some")
+		f.StringSliceVar(&o.urls, "schema-registry", nil, "avro, protobuf: `URL` of the schema registry; https uses the --tls flags for Kafka")
 		f.StringVar(&o.user, "schema-registry-user", "", "`NAME` for the schema registry")
 		f.Secret("schema-registry-password", "the password for the schema registry")
 		f.StringVar(&o.avro, "avro-schema", "", "avro: `FILE` with the schema of records that refer to none")
-		f.StringVar(&o.descriptors, "proto-descriptors", "", "protobuf: `FILE` with descriptors, as protoc --include_imports --descriptor_set_out writes it, for records that refer to no schema")
+		f.StringVar(&o.descriptors, "proto-descriptors", "", "protobuf: `FILE` of protoc --include_imports --descriptor_set_out, for records that refer to no schema")
 		f.StringVar(&o.message, "proto-message", "", "protobuf: full `NAME` of the message that such records are")
 	})
 	f.AlsoKnown("schema-registry", "schema-registry-url", "registry")

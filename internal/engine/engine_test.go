@@ -281,6 +281,40 @@ func TestOtherConfigurationIsRefused(t *testing.T) {
 	}
 }
 
+// TestFixedOptionOfAnOldState: a state with an option that has become a constant
+// continues if the option had the constant's value, and is refused otherwise.
+func TestFixedOptionOfAnOldState(t *testing.T) {
+	spec, err := registry.Lookup("ridge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := Config{Spec: spec, Options: map[string]string{"c": "2"}, Seed: 3, Scale: "standard", Warmup: 200}
+	for value, ok := range map[string]bool{"1": true, "0.5": false} {
+		before := now
+		before.Options = map[string]string{"c": "2", "bias": value}
+		e := newEngine(t, before)
+		if _, err := e.Consume(t.Context(), rings(500, 1, false)); err != nil {
+			t.Fatal(err)
+		}
+		snap, err := e.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resumed := newEngine(t, now)
+		switch err := resumed.Restore(snap); {
+		case ok && err != nil:
+			t.Errorf("bias = %s, the constant: %v", value, err)
+		case !ok && (err == nil || !strings.Contains(err.Error(), "bias=0.5, which can no longer be set: it is 1 now")):
+			t.Errorf("bias = %s: got %v", value, err)
+		}
+		other := now
+		other.Options = map[string]string{"c": "3"}
+		if err := newEngine(t, other).Restore(snap); err == nil {
+			t.Errorf("bias = %s: c changed, and the state was taken", value)
+		}
+	}
+}
+
 func TestPredictorTravels(t *testing.T) {
 	e := newEngine(t, config(t, "pegasos"))
 	items := rings(2000, 5, false)

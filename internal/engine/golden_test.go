@@ -98,20 +98,14 @@ func bits(n int) []Item {
 // more.
 func small(spec algos.Spec) map[string]string {
 	given := map[string]string{}
-	for _, o := range spec.Options {
-		switch o.Name {
-		case "features":
-			given[o.Name] = "256"
-		case "tuning":
-			given[o.Name] = "100"
-			if spec.Name == "frs3vm" {
-				given[o.Name] = "0"
-			}
-		case "block", "batch_unlabelled":
-			if spec.Kind == algos.Features {
-				given[o.Name] = "64"
-			}
+	for name, value := range map[string]string{"features": "256", "tuning": "100", "block": "64", "batch_unlabelled": "64"} {
+		if !spec.Takes(name) || name != "tuning" && spec.Kind != algos.Features {
+			continue
 		}
+		if name == "tuning" && spec.Name == "frs3vm" {
+			value = "0"
+		}
+		given[name] = value
 	}
 	return given
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/columns"
@@ -135,9 +136,33 @@ func (c *Config) fields(f *state.Fields) {
 	for _, k := range slices.Sorted(maps.Keys(c.Options)) {
 		given += k + "=" + c.Options[k] + " "
 	}
-	same("set", given)
+	c.sameOptions(f, given)
 	if c.Signature.Schema != "" || f.Next("schema") {
 		same("schema", c.Signature.Schema)
 	}
 	f.Fail("warmup", warmup)
+}
+
+// sameOptions is the learner's options, of which given are those that users set now.
+// A state may hold options that have become constants since it was written. It
+// continues if they had the values of the constants.
+func (c *Config) sameOptions(f *state.Fields, given string) {
+	was := given
+	if f.String("set", &was); !f.Decoding() || f.Err() != nil || was == given {
+		return
+	}
+	kept := ""
+	for _, option := range strings.Fields(was) {
+		name, old, _ := strings.Cut(option, "=")
+		value, fixed := c.Spec.Fixed(c.Preset, name)
+		if _, still := c.Options[name]; !fixed || still {
+			kept += option + " "
+		} else if old != value {
+			f.Fail("set", fmt.Errorf("the checkpoint was made with %s, which can no longer be set: it is %s now. Begin again with another checkpoint, or continue with the version that wrote this one", option, value))
+			return
+		}
+	}
+	if kept != given {
+		f.Fail("set", &MismatchError{"set", was, given})
+	}
 }

@@ -64,9 +64,9 @@ type Options struct {
 	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
 	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
 
-	_      struct{} `group:"expert"`
-	Coef0  float64  `opt:"coef0" default:"1" range:"(-inf,inf)" doc:"constant of the polynomial kernel"`
-	Degree int      `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+	Degree int `opt:"degree" default:"3" range:"[1,16]" doc:"degree of the polynomial kernel"`
+
+	Coef0 float64 `opt:"coef0" fixed:"1" range:"(-inf,inf)"` // constant of the polynomial kernel
 }
 
 // Check refuses a gamma that has no float32.

@@ -39,7 +39,7 @@ type Gate struct {
 	rollback                     compare.RollbackTest
 	served                       *eval.Prequential // of the champions, each while it was one
 	constant                     constant
-	scale                        float64       // what a loss of 1 stands for in a regression; 0 until a challenger is taken
+	scale                        float64           // what a loss of 1 stands for in a regression; 0 until a challenger is taken
 	inputs, inputsBefore         *events.Histogram // during the trial, and before it; nil without a schema
 	promotions, rejections       uint64
 	demotions                    uint64

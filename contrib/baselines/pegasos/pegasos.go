@@ -13,7 +13,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rng"
-	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -24,28 +23,21 @@ import (
 // It minimises λ/2 ‖w‖² + E max(0, 1 − y f(x)), f(x) = ⟨w, Φ(x)⟩, by steps on
 // minibatches of k examples. With counts a_j of the violations seen so far,
 //
-//	w_{t+1} = P/(λ t) Σ_j a_j Φ(x_j),   a_i += y_i/(k P) where y_i f_t(x_i) < 1
+//	w_{t+1} = 1/(λ t) Σ_j a_j Φ(x_j),   a_i += y_i/k where y_i f_t(x_i) < 1
 //
 // which is the step w_{t+1} = (1 − η λ) w_t + η/k Σ y_i Φ(x_i), η = 1/(λ t), in
-// a form in which no coefficient but those of violators changes. P is the
-// product of the projections' factors, 1 without them.
+// a form in which no coefficient but those of violators changes.
 //
-// With Options.Radius B it is projected stochastic gradient descent on the mean
-// hinge over ‖w‖ ≤ B instead: λ = 0 and η = B/(r√t), r² the largest K(x,x) so
-// far, the form in which Cotter, Shalev-Shwartz and Srebro (ICML 2012, table 1)
-// compare it with their method.
-//
-// The loss of an example of weight v counts v times, a_i += v y_i/(k P), but where
+// The loss of an example of weight v counts v times, a_i += v y_i/k, but where
 // that is more than the step of weight 1 it ends at the margin (Karampatziakis and
 // Langford 2011): with plain multiples a few heavy examples undo each other.
 //
-// Paper → code: α_t[j] |coef[j]|·P, t step, k Options.Batch, λ lambda(),
-// projection (eq. 6) Options.Project.
+// Paper → code: α_t[j] |coef[j]|, t step, k Options.Batch, λ lambda().
 //
 // Departures: each example of the stream is used once, in order, instead of
-// being drawn from a fixed set, unless Options.Passes asks for more; λ may be
-// 1/(C n) with the growing number n of examples; the bias is that of the
-// kernel K + bias; averaging gives later iterates more weight by default
+// being drawn from a fixed set; there is no projection (eq. 6), which the paper
+// calls optional; λ may be 1/(C n) with the growing number n of examples; the bias
+// is that of the kernel K + bias; averaging gives later iterates more weight by default
 // (Lacoste-Julien, Schmidt and Bach, arXiv:1212.2002).
 //
 // With removal=fade the numbers t and n of the formulas are those of effective
@@ -60,11 +52,10 @@ import (
 // present support vectors, with the largest weights on those about to go.
 //
 // Cost: as many kernel evaluations for each example as there are support
-// vectors. Memory: at most Budget support vectors and, with more than one
-// pass, Buffer examples. Not safe for concurrent use.
+// vectors. Memory: at most Budget support vectors. Not safe for concurrent use.
 type Learner struct {
-	*samplers.Buffer // with more than one pass, holds a sample to draw from
-	opt              options
+	*samplers.Buffer
+	opt options
 
 	step, n uint64
 	t, seen float64 // effective numbers of steps and examples
@@ -72,17 +63,13 @@ type Learner struct {
 	basis   *kernel.Basis
 	coef    []float64 // signed, in the units of the formula above
 	seq     []uint64  // of the support vectors
-	scale   float64   // P/(λ t)
-	p       float64   // P
-	sq      float64   // ‖Σ coef_j Φ(x_j)‖², with projection only
-	diag    float64   // largest K(x,x), with a radius only
+	scale   float64   // 1/(λ t)
 
 	// The average of the iterates is Σ_j (coef_j·sum − lag_j)/weight Φ(x_j).
 	sum, weight float64
 	lag         []float64
 
-	rng   *rng.Source
-	index map[uint64]int // support vector by sequence number, with a buffer only
+	rng *rng.Source // of states only: earlier versions drew from it
 
 	evals                int64
 	violations, removals uint64
@@ -92,20 +79,15 @@ type Learner struct {
 }
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
-	opts := samplers.Options{Every: o.Batch, Batches: true, Warmup: o.Warmup()}
-	if o.Passes > 1 {
-		opts.Policy, opts.Size, opts.Hold, opts.Seed = samplers.Uniform, o.Buffer, true, env.Seed
-	}
-	b, err := samplers.New(opts)
+	b, err := samplers.New(samplers.Options{Every: o.Batch, Batches: true, Warmup: o.Warmup()})
 	return &Learner{
 		Buffer: b,
-		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)), p: 1,
-		rng:   rng.New(env.Seed, "pegasos.draw"),
-		index: map[uint64]int{},
+		opt:    o, basis: kernel.New(o.Func(o.Bias, nil)),
+		rng: rng.New(env.Seed, "pegasos.draw"),
 	}, err
 }
 
-// Step does Passes iterations, the first on the oldest batch of new examples.
+// Step does an iteration on the oldest batch of new examples.
 func (l *Learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
@@ -144,19 +126,7 @@ func (l *Learner) learn() {
 	for _, x := range batch {
 		l.seen += x.Importance()
 	}
-	l.iterate(batch, true)
-	for range l.opt.Passes - 1 {
-		l.iterate(l.draw(n), false)
-	}
-}
-
-// draw draws n examples from the sample, with replacement.
-func (l *Learner) draw(n int) []*stream.Example {
-	draw := make([]*stream.Example, n)
-	for i := range draw {
-		draw[i] = l.Sample()[l.rng.IntN(l.Len())]
-	}
-	return draw
+	l.iterate(batch)
 }
 
 func (l *Learner) lambda() float64 {
@@ -167,56 +137,31 @@ func (l *Learner) lambda() float64 {
 }
 
 // iterate does step t on a batch.
-func (l *Learner) iterate(batch []*stream.Example, fresh bool) {
+func (l *Learner) iterate(batch []*stream.Example) {
 	l.model = nil
 	u := l.scores(batch)
 	l.step++
 	l.t++
-	inc := l.eta(batch, l.t) / (float64(len(batch)) * l.p)
-	var added []int // positions in the batch of the violators so far
-	var steps []float64
+	inc := 1 / float64(len(batch))
 	for i, x := range batch {
 		loss := 1 - x.Y*float64(l.scale*u[i])
-		if fresh {
-			seen := float64(l.n) - float64(len(batch)-i-1)
-			l.hinge += (max(loss, 0) - l.hinge) / seen
-		}
+		seen := float64(l.n) - float64(len(batch)-i-1)
+		l.hinge += (max(loss, 0) - l.hinge) / seen
 		inc := l.heed(x, inc, loss)
-		steps = append(steps, inc)
 		if loss <= 0 {
 			continue
 		}
 		l.violations++
-		if l.projects() {
-			v := u[i]
-			for _, j := range added {
-				v += float64(steps[j] * batch[j].Y * l.between(batch[j], x))
-			}
-			l.sq += float64(2*inc*x.Y*v) + float64(inc*inc*l.between(x, x))
-			added = append(added, i)
-		}
 		l.raise(x, float64(inc*x.Y))
 	}
 	l.fade()
-	radius := l.opt.Radius
-	l.scale = l.p
-	if !l.constrained() {
-		lambda := l.lambda()
-		l.scale, radius = l.p/(lambda*l.t), 1/math.Sqrt(lambda)
-	}
+	l.scale = 1 / (l.lambda() * l.t)
 	for len(l.coef) > l.opt.Budget {
 		l.remove(l.victim())
 	}
-	if l.projects() {
-		l.project(radius)
-	}
 	if l.opt.Average != "none" {
-		w := 1.0
-		if l.opt.Average == "linear" {
-			w = l.t
-		}
-		l.sum += float64(w * l.scale)
-		l.weight += w
+		l.sum += float64(l.t * l.scale)
+		l.weight += l.t
 	}
 }
 
@@ -227,69 +172,18 @@ func (l *Learner) heed(x *stream.Example, inc, loss float64) float64 {
 	if w <= 1 || loss <= 0 {
 		return w * inc
 	}
-	scale := l.p
-	if !l.constrained() {
-		scale /= l.lambda() * l.t
-	}
+	scale := 1 / (l.lambda() * l.t)
 	return min(w*inc, max(inc, loss/max(float64(scale*l.between(x, x)), 1e-300)))
-}
-
-// constrained reports whether the norm is bounded instead of penalised.
-func (l *Learner) constrained() bool { return !math.IsNaN(l.opt.Radius) }
-
-func (l *Learner) projects() bool { return l.opt.Project || l.constrained() }
-
-// eta returns the length of step t as far as l.scale does not have it in it.
-func (l *Learner) eta(batch []*stream.Example, t float64) float64 {
-	if !l.constrained() {
-		return 1
-	}
-	for _, x := range batch {
-		if k := l.basis.Func; k.Kind == vec.RBF || k.Kind == vec.Laplacian {
-			l.diag = 1 + float64(k.Bias)
-		} else {
-			l.diag = max(l.diag, l.between(x, x))
-		}
-	}
-	if !(l.diag > 0) {
-		return 0
-	}
-	return l.opt.Radius / math.Sqrt(float64(l.diag*t))
-}
-
-// project scales w down to norm bound if it is longer.
-func (l *Learner) project(bound float64) {
-	norm := l.scale * math.Sqrt(max(l.sq, 0))
-	if norm > bound {
-		l.p *= bound / norm
-		l.scale *= bound / norm
-	}
-	if l.p < 1e-60 { // far from underflow, also squared
-		for j := range l.coef {
-			l.coef[j] *= l.p
-		}
-		l.sq *= l.p * l.p
-		l.sum /= l.p
-		l.scale /= l.p
-		l.p = 1
-	}
 }
 
 // raise adds c to the coefficient of x, which becomes a support vector.
 func (l *Learner) raise(x *stream.Example, c float64) {
-	j, ok := l.index[x.Seq]
-	if !ok {
-		j = l.basis.Append(x.X)
-		l.coef = append(l.coef, 0)
-		l.lag = append(l.lag, 0)
-		l.seq = append(l.seq, x.Seq)
-		l.came++
-		if l.opt.Passes > 1 {
-			l.index[x.Seq] = j
-		}
-	}
-	l.coef[j] += c
-	l.lag[j] += float64(c * l.sum)
+	l.basis.Append(x.X)
+	l.coef = append(l.coef, c)
+	l.lag = append(l.lag, 0)
+	l.lag[len(l.lag)-1] += float64(c * l.sum) // 0 and not −0 where there is no sum yet
+	l.seq = append(l.seq, x.Seq)
+	l.came++
 }
 
 // spans is the size of the budget, as a multiple of the number of further support
@@ -312,7 +206,6 @@ func (l *Learner) fade() {
 	}
 	l.sum = 0
 	l.weight *= g
-	l.sq *= g * g
 	l.t *= g
 	l.seen *= g
 	l.came = most
@@ -322,10 +215,7 @@ func (l *Learner) fade() {
 func (l *Learner) victim() int {
 	best, size := 0, math.Inf(1)
 	for j, c := range l.coef {
-		s := 0.0
-		if l.opt.Removal != "oldest" {
-			s = math.Abs(c) * math.Sqrt(l.basis.Diag(j))
-		}
+		s := math.Abs(c) * math.Sqrt(l.basis.Diag(j))
 		if s < size || s == size && l.seq[j] < l.seq[best] {
 			best, size = j, s
 		}
@@ -335,20 +225,10 @@ func (l *Learner) victim() int {
 
 // remove drops support vector j; the last one takes its place.
 func (l *Learner) remove(j int) {
-	x := l.basis.Row(j)
-	if l.projects() {
-		u := l.scores([]*stream.Example{{X: x}})[0]
-		c := l.coef[j]
-		l.sq += float64(c*c*l.basis.Diag(j)) - float64(2*c*u)
-	}
 	last := len(l.coef) - 1
-	delete(l.index, l.seq[j])
 	if j != last {
 		l.basis.Set(j, l.basis.Row(last))
 		l.coef[j], l.lag[j], l.seq[j] = l.coef[last], l.lag[last], l.seq[last]
-		if l.opt.Passes > 1 {
-			l.index[l.seq[j]] = j
-		}
 	}
 	l.basis.Truncate(last)
 	l.coef, l.lag, l.seq = l.coef[:last], l.lag[:last], l.seq[:last]
@@ -381,9 +261,6 @@ func (l *Learner) Report() algos.Report {
 	r.KernelEvals = l.evals
 	if l.step > 0 {
 		r.StepSize = 1 / (l.lambda() * l.t)
-		if l.constrained() {
-			r.StepSize = l.opt.Radius / math.Sqrt(float64(l.diag*l.t))
-		}
 	}
 	r.Gauges = []stream.Measure{
 		{Name: "hinge", Value: l.hinge},
@@ -420,8 +297,9 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Float64s("coef", &l.coef)
 	f.Uint64s("seq", &l.seq)
 	f.Float64("scale", &l.scale)
-	f.Float64("p", &l.p)
-	f.Float64("sq", &l.sq)
+	p, sq := 1.0, 0.0 // of projections, which earlier versions had
+	f.Float64("p", &p)
+	f.Float64("sq", &sq)
 	f.Float64("sum", &l.sum)
 	f.Float64("weight", &l.weight)
 	f.Float64s("lag", &l.lag)
@@ -430,21 +308,12 @@ func (l *Learner) fields(f *state.Fields) {
 	f.Uint64("violations", &l.violations)
 	f.Uint64("removals", &l.removals)
 	f.Float64("hinge", &l.hinge)
-	if l.constrained() {
-		f.Float64("diag", &l.diag)
-	}
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
 	n := l.basis.Len()
 	if len(l.coef) != n || len(l.seq) != n || len(l.lag) != n {
 		f.Fail("coef", fmt.Errorf("%d coefficients for %d support vectors", len(l.coef), n))
-	}
-	l.index = map[uint64]int{}
-	if l.opt.Passes > 1 {
-		for j, s := range l.seq {
-			l.index[s] = j
-		}
 	}
 	l.model = nil
 }

@@ -21,10 +21,9 @@ type options struct {
 	kernel.Options
 	Budget int `opt:"budget" default:"20000" range:"[1,1e8]" doc:"most support vectors; beyond that the oldest one goes"`
 
-	_       struct{} `group:"expert"`
-	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Average bool     `opt:"average" default:"true" paper:"false" doc:"the model is the average of all iterates instead of the last one"`
-	Removal string   `opt:"removal" default:"fade" enum:"fade,oldest" doc:"fade: weights shrink, so that little is left of a support vector when it goes; oldest: it goes with its full weight"`
+	Bias    float64 `opt:"bias" fixed:"1" range:"[0,inf)"`          // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Average bool    `opt:"average" fixed:"true"`                    // the model is the average of all iterates instead of the last one
+	Removal string  `opt:"removal" fixed:"fade" enum:"fade,oldest"` // fade: weights shrink, so that little is left of a support vector when it goes; oldest: it goes with its full weight
 }
 
 // Spec registers the learner.

@@ -22,18 +22,17 @@ import (
 
 // options are the learner's options; the tags say what they mean.
 type options struct {
-	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
+	C float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	kernel.Options
 	Buffer int `opt:"buffer" default:"5000" range:"[1,1e8]" paper:"n" doc:"examples held: the last ones"`
-	Every  int `opt:"every" default:"8" range:"[1,1e8]" paper:"1" doc:"examples a step, between which the model stays as it is"`
-	Visits int `opt:"visits" default:"3" range:"[0,1e5]" doc:"examples of the buffer visited after each arrival"`
 
-	_      struct{} `group:"expert"`
-	Bias   float64  `opt:"bias" default:"1" range:"[0,inf)" paper:"0" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Choice int      `opt:"choice" default:"32" range:"[1,1e5]" paper:"1" doc:"a visit is to the one of so many random examples with which the dual gains most"`
-	Mean   float64  `opt:"average" default:"0.03" range:"[0,1]" paper:"0" doc:"the model between arrivals is a mean over the last ones, so many times the buffer; 0 takes the last iterate"`
-	Final  float64  `opt:"final" default:"2" range:"[0,1000]" paper:"epochs" doc:"random visits at the end of a bounded stream, as a multiple of the examples held"`
+	Lambda float64 `opt:"lambda" fixed:"auto" range:"(0,inf)" auto:"1/(C n)"` // ridge weight
+	Every  int     `opt:"every" fixed:"8" range:"[1,1e8]"`                    // examples a step, between which the model stays as it is
+	Visits int     `opt:"visits" fixed:"3" range:"[0,1e5]"`                   // examples of the buffer visited after each arrival
+	Bias   float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                     // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Choice int     `opt:"choice" fixed:"32" range:"[1,1e5]"`                  // A visit is to the one of so many random examples with which the dual gains most
+	Mean   float64 `opt:"average" fixed:"0.03" range:"[0,1]"`                 // the model between arrivals is a mean over the last ones, so many times the buffer; 0 takes the last iterate
+	Final  float64 `opt:"final" fixed:"2" range:"[0,1000]"`                   // random visits at the end of a bounded stream, as a multiple of the examples held
 }
 
 // Spec registers the learner.

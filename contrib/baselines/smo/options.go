@@ -8,20 +8,19 @@ import (
 
 // options are the learner's options; the tags say what they mean.
 type options struct {
-	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" paper:"lambda" doc:"ridge weight"`
+	C float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C n) for a buffer of n examples; used while lambda is auto"`
 	kernel.Options
-	Buffer    int    `opt:"buffer" default:"5000" range:"[1,1e8]" paper:"n" doc:"examples held"`
-	Keep      string `opt:"keep" default:"window" enum:"window,reservoir,balanced" doc:"the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes"`
-	Updates   int    `opt:"updates" default:"32" range:"[0,1e8]" doc:"most iterations a step"`
-	Intercept bool   `opt:"intercept" default:"true" paper:"both" doc:"give the model an unregularised bias, for which coefficients change in pairs"`
+	Buffer int `opt:"buffer" default:"5000" range:"[1,1e8]" paper:"n" doc:"examples held"`
 
-	_       struct{} `group:"expert"`
-	Bias    float64  `opt:"bias" default:"0" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Every   int      `opt:"every" default:"16" range:"[1,1e8]" doc:"examples a step"`
-	Final   float64  `opt:"final" default:"20" range:"[0,1e5]" paper:"no limit" doc:"most iterations at the end of a bounded stream, as a multiple of the examples held"`
-	Tol     float64  `opt:"tol" alias:"tolerance" default:"0.001" range:"[1e-9,1]" paper:"0.001" doc:"violation of the optimality conditions that is accepted, in units of the margin"`
-	CacheMB int      `opt:"cache" default:"256" range:"[0,1e6]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
+	Lambda    float64 `opt:"lambda" fixed:"auto" range:"(0,inf)" auto:"1/(C n)"`   // ridge weight
+	Keep      string  `opt:"keep" fixed:"window" enum:"window,reservoir,balanced"` // the examples held: the last ones, a uniform sample of all, or one with equal shares of the classes
+	Updates   int     `opt:"updates" fixed:"32" range:"[0,1e8]"`                   // most iterations a step
+	Intercept bool    `opt:"intercept" fixed:"true"`                               // give the model an unregularised bias, for which coefficients change in pairs
+	Bias      float64 `opt:"bias" fixed:"0" range:"[0,inf)"`                       // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Every     int     `opt:"every" fixed:"16" range:"[1,1e8]"`                     // examples a step
+	Final     float64 `opt:"final" fixed:"20" range:"[0,1e5]"`                     // most iterations at the end of a bounded stream, as a multiple of the examples held
+	Tol       float64 `opt:"tol" alias:"tolerance" fixed:"0.001" range:"[1e-9,1]"` // violation of the optimality conditions that is accepted, in units of the margin
+	CacheMB   int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                    // bound on the cache of kernel rows, MiB; changes no result
 }
 
 // Spec registers the learner.

@@ -37,21 +37,18 @@ import (
 
 // options are the learner's options; the tags say what they mean.
 type options struct {
-	C      float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
-	Lambda float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C m)" paper:"eq 1 of the SCS paper, where it is 1" doc:"ridge weight"`
+	C float64 `opt:"c" default:"1" range:"(0,inf)" tune:"log 0.1 1000" doc:"weight of the losses as in LIBSVM: lambda = 1/(C m); used while lambda is auto"`
 	kernel.Options
 	MaxSample int `opt:"max_sample" default:"20000" range:"[1,1e7]" doc:"largest sample; examples that come later are skipped"`
 
-	_       struct{} `group:"expert"`
-	Bias    float64  `opt:"bias" default:"1" range:"[0,inf)" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Initial int      `opt:"initial" default:"256" range:"[1,1e6]" doc:"examples before the first step; the next steps are due at doubled sizes"`
-	Iter    int      `opt:"iterations" default:"300" range:"[1,1e7]" doc:"most iterations a step"`
-	CacheMB int      `opt:"cache" default:"256" range:"[0,1e6]" doc:"bound on the cache of kernel rows, MiB; changes no result"`
-
-	_        struct{} `group:"paper"`
-	Geometry string   `opt:"geometry" default:"rkhs" enum:"rkhs,alpha" paper:"alpha" doc:"metric of directions and steps: the function space or the Euclidean coefficients"`
-	Eps      float64  `opt:"eps" default:"1e-3" range:"(0,inf)" paper:"eps" doc:"the direction counts as zero when it is no longer than this"`
-	AccTol   float64  `opt:"acc_tol" default:"1e-3" range:"[0,inf)" doc:"total length of steps since the last reset at which a zero direction ends the run"`
+	Lambda   float64 `opt:"lambda" fixed:"auto" range:"(0,inf)" auto:"1/(C m)"` // ridge weight
+	Bias     float64 `opt:"bias" fixed:"1" range:"[0,inf)"`                     // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Initial  int     `opt:"initial" fixed:"256" range:"[1,1e6]"`                // examples before the first step; the next steps are due at doubled sizes
+	Iter     int     `opt:"iterations" fixed:"300" range:"[1,1e7]"`             // most iterations a step
+	CacheMB  int     `opt:"cache" fixed:"256" range:"[0,1e6]"`                  // bound on the cache of kernel rows, MiB; changes no result
+	Geometry string  `opt:"geometry" fixed:"rkhs" enum:"rkhs,alpha"`            // metric of directions and steps: the function space or the Euclidean coefficients
+	Eps      float64 `opt:"eps" fixed:"1e-3" range:"(0,inf)"`                   // the direction counts as zero when it is no longer than this
+	AccTol   float64 `opt:"acc_tol" fixed:"1e-3" range:"[0,inf)"`               // total length of steps since the last reset at which a zero direction ends the run
 }
 
 // Constants of the line search, with 0 < decrease < 1/2 and decrease < curvature

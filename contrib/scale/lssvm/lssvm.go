@@ -32,9 +32,8 @@ type options struct {
 	Features int     `opt:"features" default:"1024" range:"[1,16320]" doc:"random features, or with kernel = linear the most features of an example; memory and time grow with the square"`
 	HalfLife float64 `opt:"half_life" default:"0" range:"[0,1e15]" doc:"an example counts half after so many others; 0 forgets nothing"`
 
-	_       struct{} `group:"expert"`
-	Bias    float64  `opt:"bias" default:"1" range:"[0,1e6]" doc:"constant added to the kernel, which gives the model a regularised bias; 0 for none"`
-	Refresh float64  `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples at the last one; never fewer than half the features"`
+	Bias    float64 `opt:"bias" fixed:"1" range:"[0,1e6]"`       // constant added to the kernel, which gives the model a regularised bias; 0 for none
+	Refresh float64 `opt:"refresh" fixed:"0.05" range:"(0,100]"` // arrivals between solutions, as a multiple of the examples at the last one; never fewer than half the features
 }
 
 // Spec registers lssvm.

@@ -206,7 +206,7 @@ func TestManifests(t *testing.T) {
 					if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 						t.Fatal(err)
 					}
-					if out, err := exec.Command(program, "config", "lint", path, "--for", role).CombinedOutput(); err != nil {
+					if out, err := exec.Command(program, "config", "lint", path, role).CombinedOutput(); err != nil {
 						t.Errorf("%s: %s\n%s", name, out, text)
 					}
 				case "StatefulSet":

@@ -276,3 +276,40 @@ func TestHelp(t *testing.T) {
 		t.Errorf("version is %q", out)
 	}
 }
+
+// TestRemoved: names of earlier versions are refused with what replaces them, wherever
+// they stand.
+func TestRemoved(t *testing.T) {
+	p := probe(nil)
+	p.Removed = map[string]string{"old": "use run", "--speed": "set rate", "run --port": "it is 2 now"}
+	dir := t.TempDir()
+	file := func(text string) string {
+		path := filepath.Join(dir, fmt.Sprintf("%d.yaml", len(text)))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		env  map[string]string
+		args []string
+		want string
+		code Code
+	}{
+		{nil, []string{"old", "--x"}, `there is no command "old" any more: use run`, Usage},
+		{nil, []string{"run", "--speed", "1"}, "run: there is no flag --speed any more: set rate", Usage},
+		{nil, []string{"run", "--port=1"}, "run: there is no flag --port any more: it is 2 now", Usage},
+		{map[string]string{"PROBE_SPEED": "1"}, []string{"run"}, "", OK},
+		{map[string]string{EnvName("speed"): "1"}, []string{"run"}, `STREAMSVM_SPEED: there is no setting "speed" any more: set rate`, Config},
+		{nil, []string{"run", "--config", file("speed: 1\n")}, `:1: there is no setting "speed" any more: set rate`, Config},
+		{nil, []string{"run", "--config", file("\nrun: {speed: 1}\n")}, `:2: there is no setting "speed" any more: set rate`, Config},
+		{nil, []string{"run", "--config", file("run: {port: 10}\n")}, `there is no setting "port" of run any more: it is 2 now`, Config},
+		{nil, []string{"run", "--config", file("old: {rate: 1}\n")}, `:1: there is no command "old" any more: use run`, Config},
+		{nil, []string{"other", "--port", "2"}, "", OK},
+	} {
+		code, _, said := call(t, p, c.env, c.args...)
+		if Code(code) != c.code || !strings.Contains(said, c.want) {
+			t.Errorf("%v %q: exit code %d, %q; want %d and %q", c.env, c.args, code, said, c.code, c.want)
+		}
+	}
+}

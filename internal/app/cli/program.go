@@ -189,9 +189,16 @@ type Program struct {
 	// CodeOf returns the exit code for an error; nil is the function
 	// CodeOf.
 	CodeOf func(error) Code
-	// Removed says of commands that no longer exist what replaces them.
-	Removed  map[string]string
 	Commands []*Command
+	// Removed says what replaces commands and settings that earlier versions had.
+	// Its keys are "COMMAND", "--FLAG", and "COMMAND --FLAG" for a flag that other
+	// commands still have.
+	Removed map[string]string
+}
+
+// removed returns the entry of Removed for a flag of the command, "" if there is none.
+func (p *Program) removed(command, flag string) string {
+	return cmp.Or(p.Removed[command+" --"+flag], p.Removed["--"+flag])
 }
 
 // Main runs the command that args (without the program's name) ask for and
@@ -255,8 +262,8 @@ func (p *Program) command(name string) (*Command, error) {
 			return c, nil
 		}
 	}
-	if instead, ok := p.Removed[name]; ok {
-		return nil, Failf(Usage, "the command %s has been removed: %s", name, instead)
+	if advice := p.Removed[name]; advice != "" {
+		return nil, Failf(Usage, "there is no command %q any more: %s", name, advice)
 	}
 	return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
 }
@@ -290,6 +297,9 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 	if err := f.parse(args); err != nil {
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
+			if advice := p.removed(c.Name, unknown.GetSpecifiedName()); advice != "" {
+				return Failf(Usage, "%s: there is no flag --%s any more: %s", c.Name, unknown.GetSpecifiedName(), advice)
+			}
 			if n := spell.Nearest(unknown.GetSpecifiedName(), append(f.names(), notSettings...)); n != "" {
 				return Failf(Usage, "%s: %w; did you mean --%s?", c.Name, err, n)
 			}
@@ -320,7 +330,7 @@ func (p *Program) call(ctx context.Context, c *Command, args []string, io Stdio)
 
 // settings are those of a command before anything has been read.
 func (p *Program) settings(c *Command, f *Flags, io Stdio) *settings {
-	s := &settings{flags: f, command: c.Name, own: c.Section, known: map[string]bool{}, commands: p.names(), getenv: io.Getenv, aliases: map[string]string{}}
+	s := &settings{flags: f, command: c.Name, own: c.Section, known: map[string]bool{}, commands: p.names(), getenv: io.Getenv, aliases: map[string]string{}, program: p}
 	if s.own == "" {
 		s.own = c.Name
 	}

@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -51,6 +53,7 @@ func EnvName(name string) string {
 
 // settings fills the flags of one command from all sources.
 type settings struct {
+	program *Program
 	flags   *Flags
 	command string
 	own     string // name of the section that applies
@@ -80,6 +83,12 @@ func (s *settings) resolve(path string) error {
 			if err := s.apply(s.flags.Lookup(name), node, Origin{Source: FromEnv, Name: EnvName(name)}); err != nil {
 				return err
 			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.program.Removed)) {
+		name, ok := strings.CutPrefix(key, "--")
+		if _, set := s.getenv(EnvName(name)); ok && set && !s.known[name] {
+			return Fail(Config, problem(Origin{Source: FromEnv, Name: EnvName(name)}, name, "there is no setting %q any more: %s", name, s.program.Removed[key]))
 		}
 	}
 	if path == "" {

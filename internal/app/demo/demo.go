@@ -62,12 +62,12 @@ install anything, and it leaves nothing behind but a page with plots.`,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			d := &demo{set: cli.Pairs{}, exit: exit}
 			f.Group("Demo", func() {
-				f.Uint64Var(&d.count, "count", 60000, "examples to learn from, at least 10000")
-				f.Uint64Var(&d.seed, "seed", 1, "seed of stream and learner")
-				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner")
+				f.Uint64Var(&d.count, "count", 60000, "number of examples; of generate, 0 never ends")
+				f.Uint64Var(&d.seed, "seed", 1, "seed of all randomness")
+				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner; see streamsvm learners; replay compares a list such as scs,online,dsg")
 				f.Suggest("learner", registry.Names())
-				f.Var(d.set, "set", "set an option of the learner; repeatable")
-				f.StringVar(&d.report, "report", "", "`DIR` for the page with plots; default a new temporary one")
+				f.Var(d.set, "set", "set an option of the learner, or of a synthetic stream; repeatable")
+				f.StringVar(&d.report, "report", "", "write a page with plots to `DIR`; demo makes a temporary one by default")
 			})
 			return func(ctx context.Context, c *cli.Call) error {
 				d.c = c
@@ -118,7 +118,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.count < 10000 {
 		return d.c.Bad("count", fmt.Errorf("%d is less than 10000", d.count))
 	}
-	d.learn = trainer.Options{Learner: d.learner, Set: d.set, Seed: d.seed, Task: algos.Classify, Window: window}
+	preset := ""
+	if d.learner == "scs" {
+		preset = "drift" // it has to follow the turning board
+	}
+	d.learn = trainer.Options{Learner: d.learner, Preset: preset, Set: d.set, Seed: d.seed, Task: algos.Classify, Window: window}
 	if err := d.learn.Validate(); err != nil {
 		return d.c.Bad("learner", err)
 	}

@@ -102,12 +102,14 @@ var foreignFlags = map[string][]string{
 	"replay": {"json", "values"},
 }
 
+// patience is how long a broker may take to answer.
+const patience = 30 * time.Second
+
 // letterFlags choose the dead letters.
 type letterFlags struct {
 	topics           []string
 	labels, suffix   string
 	reasons, origins []string
-	maxDown          time.Duration
 
 	config  func(c *cli.Call) (kafkaio.Config, error)
 	exit    func(error) error
@@ -118,12 +120,11 @@ type letterFlags struct {
 
 func (o *letterFlags) define(f *cli.Flags) {
 	f.Group("Dead letters", func() {
-		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` of the records, if no topic of dead letters is given")
-		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of labels, in addition")
-		f.StringVar(&o.suffix, "dlq", ".dlq", "`SUFFIX` of the topics of dead letters")
+		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
+		f.StringVar(&o.labels, "labels-topic", "", "`TOPIC` of the labels: objects like {\"id\":\"a7\",\"y\":1}, or numbers")
+		f.StringVar(&o.suffix, "dlq", ".dlq", "`SUFFIX` of the topics of dead letters, for records that cannot be used; --dlq alone is .dlq")
 		f.StringSliceVar(&o.reasons, "reason", nil, "only letters with these `REASONS`: "+reasonNames())
 		f.StringSliceVar(&o.origins, "origin", nil, "only letters about records of these `TOPICS`")
-		f.DurationVar(&o.maxDown, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
 	})
 	f.Lookup("dlq").NoOptDefVal = ".dlq"
 	f.Check(o.check)
@@ -184,7 +185,7 @@ func (o *letterFlags) wants(l *deadletter.Letter) bool {
 func (o *letterFlags) open(ctx context.Context, from stream.Offsets, start kafkaio.StartAt, outOfRange kafkaio.OutOfRange) (*kafkaio.Source, error) {
 	so := kafkaio.SourceOptions{
 		Config: o.cfg, Topics: o.letters, Offsets: from, Start: start, OutOfRange: outOfRange,
-		Merge: kafkaio.MergeOrdered, UntilEnd: true, MaxDown: o.maxDown,
+		Merge: kafkaio.MergeOrdered, UntilEnd: true, MaxDown: patience,
 	}
 	if err := so.Validate(); err != nil {
 		return nil, cli.Fail(cli.Usage, err)

@@ -31,7 +31,7 @@ type letterList struct {
 
 func (l *letterList) define(f *cli.Flags) {
 	f.Group("List", func() {
-		f.BoolVar(&l.json, "json", false, "print a JSON object per letter")
+		f.BoolVar(&l.json, "json", false, "print JSON")
 		f.BoolVar(&l.values, "values", false, "print the record's key and value, too")
 	})
 }

@@ -61,12 +61,12 @@ type replayCounts struct {
 func (r *letterReplay) define(f *cli.Flags) {
 	r.batch = replayBatch
 	f.Group("Replay", func() {
-		f.StringVar(&r.group, "group", Group, "consumer `GROUP` that keeps the position")
+		f.StringVar(&r.group, "group", Group, "consumer `GROUP`; its processes share the partitions, and it keeps the positions; of train and copy it only shows the lag")
 		f.Choice(&r.from, "from", "", []string{"earliest", "latest"}, "where to begin if the group has no position")
 		f.StringVar(&r.to, "to", "", "`TOPIC` to send the records to, instead of those that they came from")
 		f.StringVar(&r.repair, "repair", "", "shell `COMMAND` that reads a value and prints the one to send")
-		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next letter does not exist any more")
-		f.BoolVar(&r.dry, "dry-run", false, "print what would be sent, and do not send or commit it")
+		f.Choice(&r.outOfRange, "on-out-of-range", "fail", []string{"fail", "earliest", "latest"}, "what to do when the next offset does not exist any more")
+		f.BoolVar(&r.dry, "dry-run", false, "check everything and print what would be done, without changing anything")
 	})
 }
 
@@ -110,7 +110,7 @@ func (r *letterReplay) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, err := kafkaio.OpenGroup(r.cfg, r.group, r.maxDown)
+	group, err := kafkaio.OpenGroup(r.cfg, r.group, patience)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (r *letterReplay) run(ctx context.Context) error {
 	defer src.Close()
 	batch := r.findLimits(ctx)
 	if !r.dry {
-		p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: r.cfg, Partition: samePartition(), BatchBytes: batch, MaxDown: r.maxDown})
+		p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: r.cfg, Partition: samePartition(), BatchBytes: batch, MaxDown: patience})
 		if err != nil {
 			return r.ended(ctx, err)
 		}
@@ -153,7 +153,7 @@ func samePartition() kafkaio.Partitioner {
 // the group gets those that --from says, before anything is sent: the letters
 // that come in the meantime belong to the next replay.
 func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkaio.Source, error) {
-	parts, err := kafkaio.Partitions(ctx, r.cfg, r.letters, 0, r.maxDown)
+	parts, err := kafkaio.Partitions(ctx, r.cfg, r.letters, 0, patience)
 	if err != nil {
 		return nil, r.noTopic(err)
 	}

@@ -75,7 +75,7 @@ func TestDLQReplayKilledBeforeCommit(t *testing.T) {
 		}
 		defer g.Close()
 		r := &letterReplay{
-			letterFlags: &letterFlags{cfg: cfg, exit: func(err error) error { return err }, letters: []string{dead}, suffix: ".dlq", maxDown: time.Minute, c: &cli.Call{Log: cfg.Log}},
+			letterFlags: &letterFlags{cfg: cfg, exit: func(err error) error { return err }, letters: []string{dead}, suffix: ".dlq", c: &cli.Call{Log: cfg.Log}},
 			from:        "earliest", outOfRange: "fail", batch: batch, positions: g,
 		}
 		src, err := r.begin(t.Context(), g)

@@ -72,7 +72,7 @@ func (p *Plan) GrantsToTrain() []Grant {
 	return out
 }
 
-// GrantsToPredict returns what predict and subscribe need. The topics may be "".
+// GrantsToPredict returns what predict and model follow need. The topics may be "".
 func (p *Plan) GrantsToPredict(predictions, errors string) []Grant {
 	out := append(onTopics(toRead, p.Topics...), onTopics(toRead, p.ModelTopic)...)
 	out = append(append(out, onTopics("Write Create", predictions)...), onTopics("Write Create DescribeConfigs", errors)...)

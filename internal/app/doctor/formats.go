@@ -116,7 +116,7 @@ func (d *checks) remedy(f format) string {
 	case formatGzip, formatZstd:
 		return "send plain values and let the producer compress its batches, which consumers undo by themselves: compression.type=zstd"
 	case formatParquet, formatAvroFile:
-		return "send each row of the file as a record of its own: write the rows as JSON lines or CSV, then use streamsvm produce"
+		return "send each row of the file as a record of its own: write the rows as JSON lines or CSV, then use streamsvm copy"
 	case formatDeadLetter:
 		return "read the topic that they come from; to list and repair them: streamsvm dlq list --topics " + cli.Quote(strings.TrimSuffix(d.Topics[0], ".dlq"))
 	case formatModel:

@@ -73,7 +73,7 @@ func (d *checks) fits(snap *checkpoint.Snapshot, err error) *checkpoint.Snapshot
 		return snap // the reason is among the findings about the settings
 	}
 	if err := d.Learner.Fits(snap); err != nil {
-		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm inspect "+d.Checkpoint+"), or another "+d.place())
+		d.fail(cli.Config, subject, err.Error(), "use the settings that it was written with (streamsvm model inspect "+d.Checkpoint+"), or another "+d.place())
 		return snap
 	}
 	d.ok(subject, "goes on after %d examples, written %s", snap.Header.Examples, snap.Header.Created.UTC().Format(time.RFC3339))

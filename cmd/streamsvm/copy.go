@@ -6,31 +6,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // topicFlags say where records are produced to.
 type topicFlags struct {
-	kafkaFlags
+	*kafkaFlags
 	topic      string
-	partitions int
+	partitions int // with which the topic is created; 0 does not create it
 	rate       float64
-	maxDown    time.Duration
 }
 
 func (o *topicFlags) define(f *cli.Flags) {
 	f.Group("Output", func() {
 		f.StringVar(&o.topic, "topic", "", "`TOPIC` to write to")
-		f.IntVar(&o.partitions, "partitions", 0, "create the topic with this many partitions if it does not exist; 0 does not")
 		f.Float64Var(&o.rate, "rate", 0, "records per second; 0 is as fast as possible")
-		f.DurationVar(&o.maxDown, "max-down", 30*time.Second, "give up when no broker answers for so long; 0 never does")
 	})
-	o.kafkaFlags.define(f)
 }
 
 // check finds what is wrong with single values.
@@ -41,7 +41,7 @@ func (o *topicFlags) check(c *cli.Call) error {
 	case o.partitions < 0:
 		return c.Bad("partitions", fmt.Errorf("%d is negative", o.partitions))
 	}
-	return badMaxDown(c, o.maxDown)
+	return nil
 }
 
 // open creates the topic, if asked to, and returns a producer.
@@ -59,30 +59,28 @@ func (o *topicFlags) open(ctx context.Context, c *cli.Call, by kafkaio.Partition
 	// The topic comes first: a producer that is older than its topic waits until
 	// the metadata that it has cached expires.
 	if o.partitions > 0 {
-		if _, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: o.topic, Partitions: o.partitions, MaxDown: o.maxDown}); err != nil {
+		if _, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: o.topic, Partitions: o.partitions, MaxDown: patience}); err != nil {
 			return nil, kafkaError(err)
 		}
 	}
-	p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: cfg, Partition: by, MaxDown: o.maxDown})
+	p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: cfg, Partition: by, MaxDown: patience})
 	if err != nil {
 		return nil, kafkaError(err)
 	}
 	return p, nil
 }
 
-// pace makes records due at a rate, or at the distances that they had.
+// pace makes records due at a rate.
 type pace struct {
-	rate     float64
-	original bool
-	start    time.Time
-	n        int
-	first    time.Time // of the first record that has a time
+	rate  float64
+	start time.Time
+	n     int
 }
 
 // wait returns how many of the records, at least one, may go now, after
 // waiting until the first of them is due.
 func (p *pace) wait(ctx context.Context, recs []stream.Record) (int, error) {
-	if p.rate <= 0 && !p.original {
+	if p.rate <= 0 {
 		return len(recs), ctx.Err()
 	}
 	now := time.Now()
@@ -90,16 +88,7 @@ func (p *pace) wait(ctx context.Context, recs []stream.Record) (int, error) {
 		p.start = now
 	}
 	due := func(i int) time.Time {
-		if !p.original {
-			return p.start.Add(time.Duration(float64(p.n+i) / p.rate * float64(time.Second)))
-		}
-		if recs[i].Time.IsZero() {
-			return now
-		}
-		if p.first.IsZero() {
-			p.first = recs[i].Time
-		}
-		return p.start.Add(recs[i].Time.Sub(p.first))
+		return p.start.Add(time.Duration(float64(p.n+i) / p.rate * float64(time.Second)))
 	}
 	if d := due(0).Sub(now); d > 0 {
 		t := time.NewTimer(d)
@@ -118,57 +107,118 @@ func (p *pace) wait(ctx context.Context, recs []stream.Record) (int, error) {
 	return n, nil
 }
 
-func produceCommand() *cli.Command {
+func copyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "produce", Args: "FILE...", Summary: "write data files or recordings to a topic",
+		Name: "copy", Args: "FILE...", Summary: "write files to a topic, or save the records of topics to a recording",
 		Text: `
-Sends each line of a data file, or each record of a recording with its key,
-headers and timestamp, as one record. Values are not converted: consumers read
-them with the codec of the file.`,
-		Example: "streamsvm produce ijcnn1.train.libsvm.gz --topic examples --partitions 4 --rate 5000",
-		Common:  []string{"brokers", "topic", "partitions", "rate", "original-timing", "partition-by", "codec", "csv-header", "limit", "config"},
+With --topic, sends each line of a data file, or each record of a recording with
+its key, headers and timestamp, to the topic. Values are not converted: consumers
+read them with the codec of the file.
+
+With --topics, saves topic, partition, offset, timestamp, key, headers and value of
+every record to one new FILE` + fileio.RecordingExt + `, in the order of consumption, compressed and with
+checksums. replay learns from the recording exactly what train would have learned.
+Stops at --until-end, --limit, SIGINT or SIGTERM.`,
+		Example: "streamsvm copy ijcnn1.train.libsvm.gz --topic examples --partitions 4 --rate 5000\n" +
+			"streamsvm copy clicks.ssr --topics clicks --until-end",
+		Common:  []string{"brokers", "topic", "topics", "partitions", "rate", "partition-by", "codec", "csv-header", "start", "until-end", "limit", "config"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var o topicFlags
-			var fo fileio.Options
-			var by string
-			var original bool
+			o := &copying{topicFlags: topicFlags{kafkaFlags: &kafkaFlags{}}}
+			before := f.FlagSet
+			o.sourceFlags.define(f)
+			before.VisitAll(func(fl *pflag.Flag) { o.reading = append(o.reading, fl.Name) })
+			o.reading = slices.DeleteFunc(o.reading, func(name string) bool { return name == "partitions" })
 			f.Group("Input", func() {
-				f.StringVar(&fo.Codec, "codec", "", "`FORMAT` of the files, by default what their names say: libsvm, json, msgpack, csv")
-				f.BoolVar(&fo.Header, "csv-header", false, "csv: the first line names the columns, and is not sent")
-				f.Uint64Var(&fo.Limit, "limit", 0, "send only the first `N` records; 0 sends all")
-				f.IntVar(&fo.Passes, "passes", 1, "how often to go through the files")
+				f.Uint64Var(&o.files.Limit, "limit", 0, limitUsage)
+				f.IntVar(&o.files.Passes, "passes", 1, "how often to go through the files")
 			})
-			o.define(f)
+			f.Group("Format", func() {
+				f.Choice(&o.files.Codec, "codec", "", codec.AllNames(), codecUsage)
+				f.BoolVar(&o.files.Header, "csv-header", false, headerUsage)
+			})
+			o.topicFlags.define(f)
 			f.Group("Output", func() {
-				f.Choice(&by, "partition-by", "key", []string{"key", "rr", "recorded"}, "partition of a record: by its key or if it has none in turn, always in turn, as in the recording")
-				f.BoolVar(&original, "original-timing", false, "keep the time between records as it was")
+				f.Choice(&o.by, "partition-by", "key", []string{"key", "rr", "recorded"}, "partition of a record: by key, or in turn without one; always in turn; as recorded")
 			})
+			o.kafkaFlags.define(f)
 			return func(ctx context.Context, c *cli.Call) error {
-				switch {
-				case fo.Passes < 1:
-					return c.Bad("passes", fmt.Errorf("%d passes, want at least 1", fo.Passes))
-				case original && o.rate != 0:
-					return c.Bad("original-timing", errors.New("it cannot be combined with --rate"))
+				other, direction := o.reading, "reads from --topics"
+				if o.topic == "" {
+					other, direction = []string{"rate", "partition-by", "codec", "csv-header", "passes"}, "writes to --topic"
 				}
-				src, err := fileio.Open(c.Args, fo)
-				if err != nil {
-					return cli.Fail(cli.Usage, err)
+				for _, name := range other {
+					if c.Origin(name).Source == cli.FromFlag {
+						return c.Bad(name, fmt.Errorf("it is for a copy that %s", direction))
+					}
 				}
-				defer src.Close()
-				p, err := o.open(ctx, c, partitioner(by))
-				if err != nil {
-					return err
+				if o.topic == "" {
+					return o.record(ctx, c)
 				}
-				defer p.Close()
-				cfg, err := o.config(c)
-				if err != nil {
-					return err
-				}
-				return pump(ctx, c, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, &pace{rate: o.rate, original: original})
+				return o.produce(ctx, c)
 			}
 		},
 	}
+}
+
+// copying holds the settings of one call of the command copy.
+type copying struct {
+	sourceFlags
+	topicFlags
+	files   fileio.Options
+	by      string
+	reading []string // names of flags about what is read
+}
+
+// produce writes the files to the topic.
+func (o *copying) produce(ctx context.Context, c *cli.Call) error {
+	if n := o.sourceFlags.partitions; len(n) > 1 {
+		return c.Bad("partitions", errors.New("a copy to a topic takes one number, with how many to create it"))
+	} else if len(n) == 1 {
+		o.topicFlags.partitions = int(n[0])
+	}
+	if o.files.Passes < 1 {
+		return c.Bad("passes", fmt.Errorf("%d passes, want at least 1", o.files.Passes))
+	}
+	src, err := fileio.Open(c.Args, o.files)
+	if err != nil {
+		return cli.Fail(cli.Usage, err)
+	}
+	defer src.Close()
+	p, err := o.open(ctx, c, partitioner(o.by))
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	cfg, err := o.config(c)
+	if err != nil {
+		return err
+	}
+	return pump(ctx, c, watchAge(ctx, src, cfg, o.topic, c.Log), p, o.topic, &pace{rate: o.topicFlags.rate})
+}
+
+// record saves the topics to a recording.
+func (o *copying) record(ctx context.Context, c *cli.Call) error {
+	if len(o.topics) == 0 {
+		return c.Bad("topic", errors.New("no topic is given: --topic is where to write the files, --topics what to save to a recording"))
+	}
+	if len(c.Args) > 1 {
+		return cli.Failf(cli.Usage, "copy from --topics takes one FILE%s, got %d", fileio.RecordingExt, len(c.Args))
+	}
+	cfg, err := o.config(c)
+	if err != nil {
+		return err
+	}
+	opts, err := o.sourceFlags.options(c, cfg, nil)
+	if err != nil {
+		return err
+	}
+	src, err := kafkaio.NewSource(ctx, opts)
+	if err != nil {
+		return kafkaError(err)
+	}
+	defer src.Close()
+	return record(ctx, c, src, c.Args[0], o.files.Limit)
 }
 
 func partitioner(by string) kafkaio.Partitioner {
@@ -259,43 +309,6 @@ func flush(p *kafkaio.Producer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return kafkaError(p.Flush(ctx))
-}
-
-func recordCommand() *cli.Command {
-	return &cli.Command{
-		Name: "record", Args: "FILE" + fileio.RecordingExt, Summary: "save the records of topics to a recording, in the order of consumption",
-		Text: `
-Saves topic, partition, offset, timestamp, key, headers and value of every
-record, compressed and with checksums. replay learns from the recording exactly
-what train would have learned. Stops at --until-end, --limit, SIGINT or SIGTERM.`,
-		Example: "streamsvm record clicks.ssr --topics clicks --until-end",
-		Common:  []string{"brokers", "topics", "partitions", "start", "until-end", "limit", "config"},
-		MinArgs: 1, MaxArgs: 1,
-		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
-			var so sourceFlags
-			var kf kafkaFlags
-			var limit uint64
-			so.define(f)
-			f.Group("Input", func() { f.Uint64Var(&limit, "limit", 0, "stop after `N` records; 0 does not") })
-			kf.define(f)
-			return func(ctx context.Context, c *cli.Call) error {
-				cfg, err := kf.config(c)
-				if err != nil {
-					return err
-				}
-				opts, err := so.options(c, cfg, nil)
-				if err != nil {
-					return err
-				}
-				src, err := kafkaio.NewSource(ctx, opts)
-				if err != nil {
-					return kafkaError(err)
-				}
-				defer src.Close()
-				return record(ctx, c, src, c.Args[0], limit)
-			}
-		},
-	}
 }
 
 // record writes src to a new recording until it ends, ctx ends, or there are

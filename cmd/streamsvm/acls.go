@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/dlq"
+	"github.com/streamsvm/streamsvm/internal/app/doctor"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// aclCommands are the commands for which config acls knows the permissions.
+var aclCommands = []string{"train", "predict", "model", "dlq", "sift"}
+
+// printACLs prints the commands of kafka-acls.sh that let the principal run the command
+// with these flags. principal may be empty if the settings name a SASL user.
+func printACLs(c *cli.Call, command string, args []string, principal string) error {
+	if !slices.Contains(aclCommands, command) {
+		return cli.Failf(cli.Usage, "config acls knows the permissions of %s, not of %q", strings.Join(aclCommands, ", "), command)
+	}
+	values, err := program().Resolve(command, args, c.Stdio)
+	if err != nil {
+		return err
+	}
+	of := map[string]string{}
+	for _, v := range values {
+		of[v.Name] = v.Value
+	}
+	list := func(name string) []string {
+		return strings.FieldsFunc(of[name], func(r rune) bool { return r == ',' })
+	}
+	p := &doctor.Plan{
+		Kafka: kafkaio.Config{Brokers: list("brokers")}, User: of["sasl-username"], Secure: of["tls"] == "true" || of["sasl-mechanism"] != "none",
+		Topics: list("topics"), Group: of["group"], ModelTopic: of["model-topic"], Model: cmp.Or(of["model-name"], "model"),
+		DeadLetters: of["dlq"], Checkpoint: of["checkpoint"],
+	}
+	if of["join"] == "key" || command == "dlq" {
+		p.Labels = of["labels-topic"]
+	}
+	switch {
+	case principal == "" && p.User == "":
+		return c.Bad("principal", errors.New("it is missing: give the user, such as User:trainer, or for client certificates User:CN=trainer"))
+	case principal == "":
+		principal = "User:" + p.User
+	case !strings.Contains(principal, ":"):
+		principal = "User:" + principal
+	}
+	missing := func(names ...string) error {
+		for _, name := range names {
+			if of[name] == "" {
+				return cli.Failf(cli.Usage, "%s needs --%s: give it after --", command, name)
+			}
+		}
+		return nil
+	}
+	var grants []doctor.Grant
+	switch command {
+	case "train":
+		grants = p.GrantsToTrain()
+	case "predict":
+		grants = p.GrantsToPredict(of["predictions-topic"], of["errors-topic"])
+	case "sift":
+		err = missing("group", "distilled-topic")
+		grants = p.GrantsToPredict(of["distilled-topic"], "")
+	case "model":
+		grants = p.GrantsToPromote()
+	case "dlq":
+		p.Group = cmp.Or(p.Group, dlq.Group)
+		grants = p.GrantsToReplay()
+	}
+	if err == nil && len(grants) == 0 {
+		err = cli.Failf(cli.Usage, "these settings of %s use no topic: there is nothing to grant", command)
+	}
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		fmt.Fprintln(c.Out, p.Command(principal, g))
+	}
+	return nil
+}

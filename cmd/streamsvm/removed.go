@@ -1,0 +1,44 @@
+package main
+
+// removed says what replaces the commands and settings that earlier versions had; see
+// cli.Program. learners' options are in their own tables.
+var removed = map[string]string{
+	"acls":      "streamsvm config acls [COMMAND] [-- FLAGS] prints the permissions of a command",
+	"compare":   "streamsvm model compare A B FILE... compares two models on records, streamsvm replay FILE --compare A,B,... learners",
+	"health":    "streamsvm doctor URL asks whether a service is healthy",
+	"inspect":   "streamsvm model inspect describes files and model topics",
+	"subscribe": "streamsvm model follow prints and saves the updates of a model topic",
+	"produce":   "streamsvm copy FILE... --topic TOPIC writes files to a topic",
+	"record":    "streamsvm copy FILE.ssr --topics TOPICS saves topics to a recording",
+
+	"--sums-topic":          "sum reads files and recordings and writes files, which solve reads",
+	"--allow-admin":         "the admin token allows promotions by the status page",
+	"--fetch-max-wait":      "it is 500ms now",
+	"--full-every":          "it is 16 now",
+	"--max-down":            "services wait for brokers forever now, other commands for 30 s",
+	"--max-rows":            "it is 100000 now",
+	"--max-in-flight-bytes": "it is 64 MiB now, or four times --max-body-bytes if that is more",
+	"--once":                "--until 1 stops after the first update",
+	"--original-timing":     "--rate sets the records per second",
+	"--queue":               "it is 65536 now",
+	"--session-timeout":     "it is 10s now",
+	"--set-only":            "config show prints the source of each value: those that are set have another one than default",
+	"--sift-target-lag":     "it is 30s now",
+	"--stall-timeout":       "it is 45s now",
+	"--timeout":             "it is 4s now",
+	"--role":                "name the command: streamsvm config acls COMMAND",
+	"--transaction-timeout": "it is 20s now",
+	"--weights":             "it is 10 now",
+
+	"sum --topics":             "sum reads files and recordings; streamsvm copy makes a recording of a topic",
+	"sum --model-topic":        "sum --model FILE names the model that it adds sums for",
+	"solve --topics":           "solve reads the files that sum writes",
+	"solve --model-topic":      "solve --out FILE writes the model; streamsvm model promote publishes one",
+	"sift --predictions-topic": "streamsvm predict makes predictions",
+	"sift --without-model":     "sift waits 3 s for a first model now",
+	"sift --band":              "there is no replacement",
+	"config --for":             "name the commands after the FILE",
+	"config --origin":          "config show always prints the source of each value",
+	"learners --all":           "all options are shown now",
+	"learners --markdown":      "docs/learners.md has this, and --json prints it for programs",
+}
