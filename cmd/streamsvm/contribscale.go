@@ -30,7 +30,7 @@ func init() {
 // defineFiles defines the flags of a command that decodes files for a model.
 func defineFiles(f *cli.Flags) func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error) {
 	o := &codecFlags{}
-	o.define(f, "format of the records (default: by file name, else that of the data the model was made for)")
+	o.define(f, codecUsage)
 	return func(c *cli.Call, v *predictor.Version, files []string) (stream.Source, contrib.Decode, error) {
 		if err := o.connect(c, nil, nil); err != nil {
 			return nil, nil, err
@@ -68,11 +68,11 @@ func defineGroup(f *cli.Flags) func(*cli.Call) (*contrib.Group, error) {
 	o.modelFlags.define(f)
 	f.Group("Input", func() {
 		f.StringSliceVar(&o.topics, "topics", nil, "`TOPICS` to read")
-		f.StringVar(&o.start, "start", "earliest", "`WHERE` a group without positions begins: earliest, latest, a time (RFC 3339), or milliseconds since 1970")
-		f.StringVar(&o.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions")
-		f.StringVar(&listen, "listen", "", "`HOST:PORT` for /metrics, /healthz, /readyz and /version")
+		f.StringVar(&o.start, "start", "earliest", startUsage)
+		f.StringVar(&o.group, "group", "", groupUsage)
+		f.StringVar(&listen, "listen", "", listenUsage)
 	})
-	o.codecFlags.define(f, "format of the records (default: that of the data the model was made for)")
+	o.codecFlags.define(f, codecUsage)
 	o.sessionFlags.define(f)
 	o.kafkaFlags.define(f)
 	return func(c *cli.Call) (*contrib.Group, error) {

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/streamsvm/streamsvm/internal/app/contrib"
+
 // A setting has one meaning, whichever command has it: these are the texts that several
 // commands share. What comes after "; " is left out of the short help.
 const (
@@ -17,18 +19,17 @@ const (
 	toleranceUsage   = "records that cannot be used: stop at the first one, go on, or go on even if it cannot be dead-lettered"
 	predictionsUsage = "`TOPIC` for predictions"
 	errorsUsage      = "`TOPIC` for records that cannot be used, as dead letters, instead of errors among the predictions"
-	sumsUsage        = "compacted `TOPIC` of sums"
 	modelTopicUsage  = "compacted `TOPIC` of models"
 	modelNameUsage   = "`NAME` of the model in the topic; by default model if it is published, else the first or only one"
 	modelFileUsage   = "`FILE` with a model, instead of --model-topic"
-	replaceUsage     = "replace a model in the topic that does not come from these checkpoints or sums"
+	replaceUsage     = "replace a model in the topic that does not come from these checkpoints"
 	aliasUsage       = "use the version that the alias `NAME` points to, instead of the newest; promote and rollback move it, by default champion"
 	checkpointUsage  = "`DIR` of checkpoints; training continues from the newest; train also takes kafka://TOPIC, a compacted topic"
 	everyUsage       = "records between checkpoints; 0 sets none"
 	jsonUsage        = "print JSON"
-	outUsage         = "write to `FILE` instead of standard output; generate compresses .gz and .zst, and mlflow makes a directory"
+	outUsage         = contrib.OutUsage
 	dryRunUsage      = "check everything and print what would be done, without changing anything"
-	learnerUsage     = "`NAME` of the learner; see streamsvm learners; replay compares a list such as scs,online,dsg"
+	learnerUsage     = "`NAME` of the learner; see streamsvm learners"
 	setUsage         = "set an option of the learner, or of a synthetic stream; repeatable"
 	taskUsage        = "what to predict; by default classes, or what the learner does first"
 	tuneUsage        = "choose tunable options that are not set on the first examples; auto does so with every preset but paper"

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 )
 
@@ -27,7 +28,7 @@ streamsvm model promote --model model.ssm --version 1 \
 		Common: []string{"out"}, MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var out string
-			f.Group("Files", func() { f.StringVar(&out, "out", "", "`FILE` for the model") })
+			f.Group("Files", func() { f.StringVar(&out, "out", "", contrib.OutUsage) })
 			return func(_ context.Context, c *cli.Call) error {
 				if out == "" {
 					return c.Bad("out", errors.New("no FILE is given"))

@@ -37,7 +37,7 @@ streamsvm solve monday.sums tuesday.sums --out model.ssm`,
 			var model, out string
 			f.Group("Files", func() {
 				f.StringVar(&model, "model", "", "`FILE` with a model of lssvm")
-				f.StringVar(&out, "out", "", "`FILE` for the sums")
+				f.StringVar(&out, "out", "", contrib.OutUsage)
 			})
 			open := w.Files(f)
 			return func(ctx context.Context, c *cli.Call) error {

@@ -45,3 +45,6 @@ type Group struct {
 	// Scorer returns a Scorer for the versions that current returns.
 	Scorer func(current func() *predictor.Version) (*predictor.Scorer, error)
 }
+
+// OutUsage describes the flag --out of every command.
+const OutUsage = "write to `FILE`; without it to standard output, except for sum and solve; generate compresses .gz and .zst"
