@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -76,7 +77,11 @@ func newRecords(p *Predictor, o *ScorerOptions, last *records) (*records, error)
 	}
 	r.features = sync.OnceValues(func() ([]string, error) {
 		if r.sig.Schema != "" {
-			return codec.SchemaFeatures(r.sig.Schema)
+			s, err := events.Parse(r.sig.Schema)
+			if err != nil {
+				return nil, err
+			}
+			return s.Features(), nil
 		}
 		return features, nil
 	})

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
@@ -136,18 +137,18 @@ func (s *schema) infer(ctx context.Context) error {
 		fmt.Fprintf(s.c.Out, "# The records are vectors. Labels: %s.\nevents: vectors\n", o.Labels)
 		return nil
 	}
-	text, err := codec.DescribeSchema(o.Schema)
+	schema, err := events.Parse(o.Schema)
 	if err != nil {
 		return err
 	}
-	features, err := codec.SchemaFeatures(o.Schema)
+	text, err := schema.Spec()
 	if err != nil {
 		return err
 	}
 	if o.Labels != "" {
 		fmt.Fprintf(s.c.Out, "# labels: %s\n", o.Labels)
 	}
-	fmt.Fprintf(s.c.Out, "# %d features\n%s", len(features), text)
+	fmt.Fprintf(s.c.Out, "# %d features\n%s", schema.Dim(), text)
 	return nil
 }
 
@@ -238,14 +239,15 @@ func (s *schema) show(ctx context.Context) error {
 		fmt.Fprintf(s.c.Out, "the model takes vectors of %d features\n", sig.Length())
 		return nil
 	}
-	text, err := codec.DescribeSchema(sig.Schema)
+	schema, err := events.Parse(sig.Schema)
 	if err != nil {
 		return err
 	}
-	names, err := codec.SchemaFeatures(sig.Schema)
+	text, err := schema.Spec()
 	if err != nil {
 		return err
 	}
+	names := schema.Features()
 	fmt.Fprintf(s.c.Out, "# labels: %s\n%s# %d features: %s\n", sig.Labels, text, len(names), strings.Join(names[:min(len(names), 200)], ", "))
 	return nil
 }

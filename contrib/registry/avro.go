@@ -47,14 +47,18 @@ func newAvroPlan(s *wire.Schema, _ []int, top wire.Level) (wire.Plan, error) {
 		return nil, errors.New("its values are not records")
 	}
 	p := &avroPlan{schema: schema}
-	p.fields, err = planRecords([]*avro.SchemaNode{root}, top)
+	p.fields, err = avroNames{}.records([]*avro.SchemaNode{root}, top)
 	return p, err
 }
 
 func isRecord(n *avro.SchemaNode) bool { return n.Type == "record" || n.Type == "error" }
 
-// planRecords plans the fields of records, of which a value is one.
-func planRecords(records []*avro.SchemaNode, l wire.Level) ([]avroField, error) {
+// avroNames has the types that references stand for, by the namespace and the name of the
+// reference. Resolving one parses its schema, and a type may be used many times.
+type avroNames map[[2]string]*avro.SchemaNode
+
+// records plans the fields of records, of which a value is one.
+func (ns avroNames) records(records []*avro.SchemaNode, l wire.Level) ([]avroField, error) {
 	var list []avroField
 	planned := map[string]bool{}
 	for _, r := range records {
@@ -64,7 +68,7 @@ func planRecords(records []*avro.SchemaNode, l wire.Level) ([]avroField, error) 
 				continue // two records of a union have a field of this name
 			}
 			planned[f.Name] = true
-			field, err := planField(f, l)
+			field, err := ns.field(f, r.Namespace, l)
 			if err != nil {
 				return nil, err
 			}
@@ -74,9 +78,9 @@ func planRecords(records []*avro.SchemaNode, l wire.Level) ([]avroField, error) 
 	return list, nil
 }
 
-func planField(n *avro.SchemaField, l wire.Level) (avroField, error) {
+func (ns avroNames) field(n *avro.SchemaField, space string, l wire.Level) (avroField, error) {
 	f := avroField{name: n.Name, path: l.Path(n.Name), cell: wire.Passed}
-	branches, err := branchesOf(nil, &n.Type)
+	branches, err := ns.branches(nil, &n.Type, space)
 	if err != nil {
 		return f, err
 	}
@@ -97,31 +101,35 @@ func planField(n *avro.SchemaField, l wire.Level) (avroField, error) {
 		f.cell = wire.Unlisted
 	}
 	if inner != nil && len(records) > 0 {
-		f.fields, err = planRecords(records, inner)
+		f.fields, err = ns.records(records, inner)
 	}
 	return f, err
 }
 
-// branchesOf appends the types that a value may have, except null: those of a union,
-// or the type itself. A reference to a named type is resolved.
-func branchesOf(list []*avro.SchemaNode, n *avro.SchemaNode) ([]*avro.SchemaNode, error) {
+// branches appends the types that a value may have, except null: those of a union, or the
+// type itself. References are resolved within the namespace space.
+func (ns avroNames) branches(list []*avro.SchemaNode, n *avro.SchemaNode, space string) ([]*avro.SchemaNode, error) {
 	var err error
 	switch n.Type {
 	case "null":
 	case "union":
 		for i := range n.Branches {
-			if list, err = branchesOf(list, &n.Branches[i]); err != nil {
+			if list, err = ns.branches(list, &n.Branches[i], space); err != nil {
 				break
 			}
 		}
 	case "boolean", "int", "long", "float", "double", "string", "bytes", "array", "map", "fixed", "enum", "record", "error":
 		list = append(list, n)
 	default:
-		s, err := n.Schema()
-		if err != nil {
-			return list, err
+		key := [2]string{space, n.Type}
+		if ns[key] == nil {
+			s, err := n.Schema()
+			if err != nil {
+				return list, err
+			}
+			ns[key] = s.Root()
 		}
-		return append(list, s.Root()), nil
+		return append(list, ns[key]), nil
 	}
 	return list, err
 }

@@ -99,7 +99,7 @@ type demo struct {
 	mu          sync.Mutex
 	changed     *sync.Cond
 	consumed    int64
-	told        bool   // which settings were chosen
+	tuned       bool   // the chosen settings have been printed
 	last        uint64 // version; 0 until it is published
 	saved       checkpoint.Header
 	bytes       int64 // of the newest checkpoint
@@ -265,8 +265,8 @@ func (d *demo) Consumed(e *engine.Engine, _ int64) {
 	d.engine, d.consumed = e, int64(e.Counts().Consumed)
 	d.changed.Broadcast()
 	for _, r := range e.Tuned() {
-		if r.Chosen && !d.told {
-			d.told = true
+		if r.Chosen && !d.tuned {
+			d.tuned = true
 			d.say("The trainer has tried %d settings on the first examples and chosen %s.", len(e.Tuned()), r.Options)
 		}
 	}
