@@ -64,7 +64,7 @@ install anything, and it leaves nothing behind but a page with plots.`,
 			f.Group("Demo", func() {
 				f.Uint64Var(&d.count, "count", 60000, "number of examples; of generate, 0 never ends")
 				f.Uint64Var(&d.seed, "seed", 1, "seed of all randomness")
-				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner; see streamsvm learners; replay compares a list such as scs,online,dsg")
+				f.StringVar(&d.learner, "learner", "adaptive", "`NAME` of the learner; see streamsvm learners")
 				f.Suggest("learner", registry.Names())
 				f.Var(d.set, "set", "set an option of the learner, or of a synthetic stream; repeatable")
 				f.StringVar(&d.report, "report", "", "write a page with plots to `DIR`; demo makes a temporary one by default")
