@@ -18,19 +18,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// classes is the learner for more than two classes: a head for each, against the
-// rest. The heads have the sample in common, its packed points, and the kernel
-// values that are needed over the whole of it; each has its own coefficients,
-// duality gap and model in use. Whether the sample grows is decided by the class
-// predicted; it waits for the last of the heads.
+// classes is the learner for more than two classes: one one-vs-rest classifier per class. They
+// share the sample, its packed points, and the kernel values computed over the whole sample;
+// each has its own coefficients, duality gap and served model. The growth controller looks at
+// the errors of the predicted class, and the sample waits until every classifier is within its
+// gap.
 type classes struct {
 	*samplers.Growing
-	opt   options
-	env   algos.Env
-	heads []*Learner
-	basis *kernel.Basis // nil before S_0 is there
-	rows  *rows.Cache   // over basis
-	pace  pace
+	opt    options
+	env    algos.Env
+	ovr    []*Learner
+	basis  *kernel.Basis // nil before S_0 has arrived
+	rows   *rows.Cache   // over basis
+	growth growthController
 }
 
 var _ algos.ClassAdder = (*classes)(nil)
@@ -38,10 +38,10 @@ var _ algos.ClassAdder = (*classes)(nil)
 func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	k := env.Classes
 	env.Classes = 0
-	if !o.guarded() { // nothing is in common where each head decides on its sample
+	if !o.guarded() { // nothing can be shared when each classifier chooses its own sample
 		return rest.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
 	}
-	l := &classes{opt: o, env: env, pace: newPace()}
+	l := &classes{opt: o, env: env, growth: newGrowthController()}
 	for range k {
 		l.append()
 	}
@@ -50,44 +50,46 @@ func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// append makes a head.
+// append adds the classifier of one more class. Its log is discarded, since K classifiers would
+// report the same sample K times.
 func (l *classes) append() {
 	env := l.env
 	env.Log = slog.New(slog.DiscardHandler)
 	o := l.opt
-	o.CacheMB = max(1, o.CacheMB/(len(l.heads)+1))
-	l.heads = append(l.heads, headOf(env, o))
+	o.CacheMB = max(1, o.CacheMB/(len(l.ovr)+1))
+	l.ovr = append(l.ovr, newClassifier(env, o))
 }
 
-// lead returns the head that stands for all where the sample is concerned.
+// lead returns the first classifier, lent the shared buffer and the log, for the methods of the
+// growth controller: they need a Learner, and sample sizes are the same for all classifiers.
 func (l *classes) lead() *Learner {
-	h := l.heads[0]
+	h := l.ovr[0]
 	h.Growing, h.log = l.Growing, l.env.Log
 	return h
 }
 
-// AddClass implements algos.ClassAdder. All examples of the sample are negative
-// ones to the new head.
+// AddClass implements algos.ClassAdder. Every example already in the sample is a negative one
+// for the new class.
 func (l *classes) AddClass(context.Context) error {
 	l.append()
 	if l.basis != nil {
-		l.heads[len(l.heads)-1].p = l.heads[0].p.Another()
+		l.ovr[len(l.ovr)-1].p = l.ovr[0].p.Another()
 	}
 	return nil
 }
 
-// Add takes an example in.
+// Add implements algos.Learner.
 func (l *classes) Add(x *stream.Example) (algos.Fate, error) {
-	if x.Labelled && int(x.Y) >= len(l.heads) {
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.heads)-1)}
+	if x.Labelled && int(x.Y) >= len(l.ovr) {
+		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.ovr)-1)}
 	}
 	return l.Growing.Add(x)
 }
 
-// problems lists those of the heads.
+// problems returns the optimisation problem of each classifier.
 func (l *classes) problems() []*hinge.Problem {
-	ps := make([]*hinge.Problem, len(l.heads))
-	for k, h := range l.heads {
+	ps := make([]*hinge.Problem, len(l.ovr))
+	for k, h := range l.ovr {
 		ps[k] = h.p
 	}
 	return ps
@@ -98,18 +100,18 @@ func (l *classes) len() int {
 	if l.basis == nil {
 		return 0
 	}
-	return l.heads[0].p.Len()
+	return l.ovr[0].p.Len()
 }
 
-// each calls f for the heads, some at a time.
+// each calls f for every classifier, several at a time.
 func (l *classes) each(f func(k int, h *Learner)) {
-	_ = rest.Each(len(l.heads), func(k int) error {
-		f(k, l.heads[k])
+	_ = rest.Each(len(l.ovr), func(k int) error {
+		f(k, l.ovr[k])
 		return nil
 	})
 }
 
-// Step is that of Learner, with all heads.
+// Step does the same as Learner.Step, for all classifiers.
 func (l *classes) Step(context.Context) (algos.Report, error) {
 	l.retain()
 	d := l.Take()
@@ -122,7 +124,7 @@ func (l *classes) Step(context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Finish is that of Learner, with all heads.
+// Finish does the same as Learner.Finish, for all classifiers.
 func (l *classes) Finish(context.Context) (algos.Report, error) {
 	if l.opt.Final == 0 {
 		return l.Report(), nil
@@ -147,15 +149,15 @@ func (l *classes) Finish(context.Context) (algos.Report, error) {
 
 func (l *classes) retain() { l.each(func(_ int, h *Learner) { h.retain() }) }
 
-func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.heads[0].p.Lambda)) }
+func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.ovr[0].p.Lambda)) }
 
 func (l *classes) mark() {
-	for _, h := range l.heads {
+	for _, h := range l.ovr {
 		h.p.Mark()
 	}
 }
 
-// grow puts new points into the sample.
+// grow adds new points to the sample.
 func (l *classes) grow(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -167,18 +169,18 @@ func (l *classes) grow(draws []*stream.Example) {
 	l.scale()
 }
 
-// share gives the heads a point set.
+// share gives all classifiers the point set b.
 func (l *classes) share(b *kernel.Basis) {
 	l.basis = b
 	l.rows = rows.New(b, 0)
-	for _, h := range l.heads {
+	for _, h := range l.ovr {
 		h.p = hinge.New(b, 0)
 	}
 }
 
-// extend packs draws behind the sample.
+// extend appends draws to the packed points.
 func (l *classes) extend(draws []*stream.Example) {
-	w := make([][]float64, len(l.heads))
+	w := make([][]float64, len(l.ovr))
 	for _, x := range draws {
 		l.basis.Append(x.X)
 	}
@@ -188,7 +190,7 @@ func (l *classes) extend(draws []*stream.Example) {
 	hinge.ExtendAll(l.problems(), w, weight.Of(draws), l.rows)
 }
 
-// signs returns the labels as head k sees them.
+// signs returns the labels of draws for classifier k: +1 for its class, −1 for the rest.
 func signs(draws []*stream.Example, k int) []float64 {
 	w := make([]float64, len(draws))
 	for i, x := range draws {
@@ -199,24 +201,25 @@ func signs(draws []*stream.Example, k int) []float64 {
 	return w
 }
 
-// scale makes lambda that of the present sample.
+// scale sets lambda to its value for the present sample size.
 func (l *classes) scale() {
-	for _, h := range l.heads {
+	for _, h := range l.ovr {
 		h.p.Lambda = h.lambda()
 	}
 }
 
-// test packs T_k behind the sample and asks whether growth pays.
+// test appends T_k to the sample and lets the growth controller decide whether growth pays.
+// Errors are those of the predicted class, since that is what users see.
 func (l *classes) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
 	m := l.len()
 	l.extend(draws)
-	var n, wrong, mended, broken, varied float64
-	before, after := make([]float64, len(l.heads)), make([]float64, len(l.heads))
+	var n, wrong, fixed, broken, sumSq float64
+	before, after := make([]float64, len(l.ovr)), make([]float64, len(l.ovr))
 	for i, x := range draws {
-		for k, h := range l.heads {
+		for k, h := range l.ovr {
 			before[k], after[k] = h.p.S0[m+i], h.p.S[m+i]
 		}
 		was, is := algos.Largest(before) == int(x.Y), algos.Largest(after) == int(x.Y)
@@ -227,19 +230,19 @@ func (l *classes) test(draws []*stream.Example) {
 		}
 		switch {
 		case is && !was:
-			mended += v
-			varied += float64(v * v)
+			fixed += v
+			sumSq += float64(v * v)
 		case was && !is:
 			broken += v
-			varied += float64(v * v)
+			sumSq += float64(v * v)
 		}
 	}
-	if l.pace.weigh(l.lead(), m, n, wrong, mended, broken, varied) {
+	if l.growth.updateWith(l.lead(), m, n, wrong, fixed, broken, sumSq) {
 		l.mark()
 	}
 }
 
-// admit lets those of the draws just tested on stay that join the sample.
+// admit keeps those of the tested draws that join the sample.
 func (l *classes) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -250,20 +253,20 @@ func (l *classes) admit(draws []*stream.Example) {
 	hinge.TruncateAll(l.problems(), m+n, l.rows)
 	if len(gone) > 0 {
 		l.evict(m, gone)
-		for _, h := range l.heads {
+		for _, h := range l.ovr {
 			h.came = n
 		}
 	}
 	l.scale()
 }
 
-// evict is that of Learner: a point matters if it does to one of the heads.
+// evict does the same as Learner.evict. A point matters if it matters to any classifier.
 func (l *classes) evict(m int, out []int) {
 	wrong, support := 0, 0
 	matters := make([]bool, m)
 	for i := range matters {
 		bad, sv := false, false
-		for _, h := range l.heads {
+		for _, h := range l.ovr {
 			if h.p.Alpha[i] != 0 {
 				sv = true
 				bad = bad || h.p.W[i]*h.p.S[i] <= 0
@@ -282,7 +285,7 @@ func (l *classes) evict(m int, out []int) {
 		n := len(out)
 		out = out[:0]
 		for _, pass := range [2]bool{false, true} {
-			for i := range m { // points are in order of age
+			for i := range m { // points are ordered by age
 				if len(out) < n && matters[i] == pass {
 					out = append(out, i)
 				}
@@ -290,14 +293,14 @@ func (l *classes) evict(m int, out []int) {
 		}
 		slices.Sort(out)
 	}
-	for _, h := range l.heads {
+	for _, h := range l.ovr {
 		clear(h.p.D)
-		h.pass(m, out)
+		h.transfer(m, out)
 	}
 	l.remove(out)
 }
 
-// remove takes the points listed, in ascending order, out of the sample.
+// remove drops the points in out, which are in ascending order, from the sample.
 func (l *classes) remove(out []int) {
 	l.each(func(_ int, h *Learner) {
 		h.forget(out)
@@ -313,13 +316,13 @@ func (l *classes) remove(out []int) {
 		keep = append(keep, i)
 	}
 	hinge.KeepAll(l.problems(), keep, l.rows)
-	l.basis = l.heads[0].p.Basis
+	l.basis = l.ovr[0].p.Basis
 }
 
-// shrink is that of Learner, where one of the heads is over the budget.
+// shrink does the same as Learner.shrink, when any classifier is over the budget.
 func (l *classes) shrink() bool {
 	support, m := 0, l.len()
-	for _, h := range l.heads {
+	for _, h := range l.ovr {
 		support = max(support, h.support())
 	}
 	if l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
@@ -330,16 +333,16 @@ func (l *classes) shrink() bool {
 	for i := range out {
 		out[i] = i
 	}
-	for _, h := range l.heads {
+	for _, h := range l.ovr {
 		clear(h.p.D)
 	}
 	l.remove(out)
 	l.scale()
-	l.pace.hold(l.lead(), l.len(), "budget")
+	l.growth.hold(l.lead(), l.len(), "budget")
 	return true
 }
 
-// optimise works on the sample as it is.
+// optimise improves all classifiers on the present sample.
 func (l *classes) optimise(final bool) {
 	n := l.opt.Iterations
 	if final {
@@ -354,11 +357,12 @@ func (l *classes) optimise(final bool) {
 	}
 }
 
-// ascend is that of Learner: each head by itself on the points near its margin,
-// then together over the others.
+// ascend does the same as Learner.ascend. Each classifier works on the points near its own
+// margin; then the scores of the other points are updated for all classifiers in one pass, so
+// that each kernel value is computed once.
 func (l *classes) ascend(n int, final bool) {
-	at := make([]*ascent, len(l.heads))
-	l.each(func(k int, h *Learner) { at[k] = h.begins(n, final) })
+	at := make([]*ascent, len(l.ovr))
+	l.each(func(k int, h *Learner) { at[k] = h.newAscent(n, final) })
 	for {
 		l.each(func(k int, h *Learner) {
 			if at[k] != nil {
@@ -367,7 +371,7 @@ func (l *classes) ascend(n int, final bool) {
 		})
 		var ps []*hinge.Problem
 		var rests [][]int32
-		for k, h := range l.heads {
+		for k, h := range l.ovr {
 			if at[k] != nil {
 				ps, rests = append(ps, h.p), append(rests, h.rest)
 			}
@@ -384,10 +388,10 @@ func (l *classes) ascend(n int, final bool) {
 	}
 }
 
-// serve puts the models of heads into use, as Learner does each. The sample waits
-// for the heads whose gap is too large.
+// serve puts the models of the classifiers into use, each under the rules of Learner.serve. The
+// sample waits while any gap is too large.
 func (l *classes) serve(test []*stream.Example) {
-	waits := make([]bool, len(l.heads))
+	waits := make([]bool, len(l.ovr))
 	l.each(func(k int, h *Learner) {
 		own, w := make([]*stream.Example, len(test)), signs(test, k)
 		for i, x := range test {
@@ -400,17 +404,17 @@ func (l *classes) serve(test []*stream.Example) {
 	l.Wait(slices.Contains(waits, true))
 }
 
-// Model returns the expansions in use.
+// Model returns the models in use.
 func (l *classes) Model() algos.Model {
-	parts, blank := make([]algos.Model, len(l.heads)), make([]bool, len(l.heads))
-	for k, h := range l.heads {
-		parts[k], blank[k] = h.Model(), !h.proof.given
+	parts, blank := make([]algos.Model, len(l.ovr)), make([]bool, len(l.ovr))
+	for k, h := range l.ovr {
+		parts[k], blank[k] = h.Model(), !h.cert.given
 	}
 	return rest.NewModel(parts, blank)
 }
 
-// Report describes the present state: objective and gap are sums over the heads,
-// gauges that are no totals means.
+// Report describes the present state. Objective and gap are sums over the classifiers, gauges
+// that are not totals are means.
 func (l *classes) Report() algos.Report {
 	r := algos.NewReport()
 	r.KernelEvals = 0
@@ -418,16 +422,16 @@ func (l *classes) Report() algos.Report {
 		return r
 	}
 	r.Objective, r.Certificate, r.GradNorm, r.StepSize = 0, 0, math.NaN(), math.NaN()
-	for k, h := range l.heads {
+	for k, h := range l.ovr {
 		r.Step += h.k
 		r.Objective += h.p.Objective()
-		if h.proof.given {
-			r.Certificate += h.proof.gap
+		if h.cert.given {
+			r.Certificate += h.cert.gap
 		} else {
 			r.Certificate = math.NaN()
 		}
 		r.KernelEvals += h.p.Rows.Evals + h.evals
-		own := append(h.ownGauges(), h.proof.gauges()...)
+		own := append(h.ownGauges(), h.cert.gauges()...)
 		if k == 0 {
 			r.Gauges = own
 			continue
@@ -436,10 +440,10 @@ func (l *classes) Report() algos.Report {
 			r.Gauges[i].Value += g.Value
 		}
 	}
-	r.Gauges = rest.Mean(r.Gauges, len(l.heads))
+	r.Gauges = rest.Mean(r.Gauges, len(l.ovr))
 	lead := l.lead()
-	lead.pace = l.pace
-	r.Gauges = append(r.Gauges, lead.paceGauges()...)
+	lead.growth = l.growth
+	r.Gauges = append(r.Gauges, lead.growthGauges()...)
 	r.Sample, r.KernelEvals = l.len(), r.KernelEvals+l.rows.Evals
 	return r
 }
@@ -447,27 +451,28 @@ func (l *classes) Report() algos.Report {
 // AppendBinary appends the complete state.
 func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, whatever the number of classes.
+// UnmarshalBinary restores the output of AppendBinary, whatever the number of classes.
 func (l *classes) UnmarshalBinary(data []byte) error {
-	l.basis, l.heads = nil, nil
+	l.basis, l.ovr = nil, nil
 	return state.Decode(data, l.fields)
 }
 
-// maxHeads bounds the heads of a state that is read.
-const maxHeads = 1 << 12
+// maxClasses bounds the number of classes in a state, so that a corrupt one cannot exhaust
+// memory.
+const maxClasses = 1 << 12
 
 func (l *classes) fields(f *state.Fields) {
 	f.Group("buffer", l.Growing.Fields)
-	f.Group("pace", l.pace.fields)
-	n := len(l.heads)
+	f.Group("pace", l.growth.fields)
+	n := len(l.ovr)
 	f.Int("classes", &n)
-	if f.Err() == nil && (n < 3 || n > maxHeads) {
+	if f.Err() == nil && (n < 3 || n > maxClasses) {
 		f.Fail("classes", fmt.Errorf("%d", n))
 	}
 	if f.Err() != nil {
 		return
 	}
-	for len(l.heads) < n {
+	for len(l.ovr) < n {
 		l.append()
 	}
 	begun := l.basis != nil
@@ -486,7 +491,7 @@ func (l *classes) fields(f *state.Fields) {
 	}
 	f.List("heads", n, 10, func(int) {}, func(f *state.Fields, k int) {
 		if k < n {
-			l.heads[k].headFields(f, begun)
+			l.ovr[k].classFields(f, begun)
 		}
 	})
 	if begun && f.Decoding() && f.Err() == nil && l.Len() != l.len() {
@@ -494,8 +499,8 @@ func (l *classes) fields(f *state.Fields) {
 	}
 }
 
-// headFields describes a head but for what it has in common with others.
-func (l *Learner) headFields(f *state.Fields, begun bool) {
+// classFields describes a classifier without what it shares with the others.
+func (l *Learner) classFields(f *state.Fields, begun bool) {
 	f.Uint64("k", &l.k)
 	f.Bool("fresh", &l.fresh)
 	f.Float64("norm", &l.norm)
@@ -503,7 +508,7 @@ func (l *Learner) headFields(f *state.Fields, begun bool) {
 	f.Bool("moved", &l.moved)
 	f.Int("came", &l.came)
 	f.Group("counters", l.counts.fields)
-	f.Group("proof", l.proof.fields)
+	f.Group("proof", l.cert.fields)
 	if !begun || f.Err() != nil {
 		return
 	}

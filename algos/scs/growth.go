@@ -4,8 +4,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// test packs T_k behind the sample, so that its scores come from the same pass
-// that would extend it, and tests on it: the candidate, or with the guard whether
+// test appends T_k to the sample, so that its scores come from the same pass that would extend
+// the sample anyway, and tests on it: without the guard the candidate, with the guard whether
 // growth pays.
 func (l *Learner) test(draws []*stream.Example) {
 	if len(draws) == 0 {
@@ -15,14 +15,14 @@ func (l *Learner) test(draws []*stream.Example) {
 	l.extend(draws)
 	l.p.Lambda = lambda
 	if l.guarded() {
-		l.pace.judge(l, m)
+		l.growth.update(l, m)
 	} else {
 		l.decide(m)
 	}
 }
 
-// admit lets those of the draws just tested on stay that join the sample, in the
-// place of others where it is full, and drops the others.
+// admit keeps those of the tested draws that join the sample, evicts others if it is full, and
+// drops the rest of the draws.
 func (l *Learner) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -39,7 +39,8 @@ func (l *Learner) admit(draws []*stream.Example) {
 	l.refresh()
 }
 
-// decide tests the candidate on the points from m on.
+// decide accepts or rejects the candidate by its decrease on S and on the points from m on,
+// T_k.
 func (l *Learner) decide(m int) {
 	p := l.p
 	l.fresh = l.fresh || l.opt.Restart == "stage"
@@ -82,13 +83,13 @@ func (l *Learner) decide(m int) {
 	l.outdate()
 }
 
-// counters are what a run did, for the gauges.
+// counters count events for the gauges.
 type counters struct {
 	accepted, rejected, null, capped, waited uint64
 	dS, dT, fT, forgotten                    float64
 }
 
-// ownGauges are those of any preset.
+// ownGauges returns the gauges that all presets have.
 func (l *Learner) ownGauges() []stream.Measure {
 	p := l.p
 	active := 0
@@ -108,7 +109,7 @@ func (l *Learner) ownGauges() []stream.Measure {
 func (l *Learner) gauges() []stream.Measure {
 	common := l.ownGauges()
 	if l.guarded() {
-		return append(common, append(l.proof.gauges(), append(l.paceGauges(),
+		return append(common, append(l.cert.gauges(), append(l.growthGauges(),
 			stream.Measure{Name: "waited_total", Value: float64(l.counts.waited)})...)...)
 	}
 	return append(common,
