@@ -35,7 +35,8 @@ func (e *Engine) decode(own, learner []byte) error {
 	if err != nil {
 		return err
 	}
-	// The bytes are as they were written: a checkpoint has a checksum.
+	// The checksum of the checkpoint has been verified, so the bytes are what some version
+	// wrote: an error means that this version cannot read them.
 	if err := l.UnmarshalBinary(learner); err != nil {
 		return fmt.Errorf("%w (learner %s: %w)", ErrOldState, e.cfg.Spec.Name, err)
 	}
@@ -70,7 +71,7 @@ func (e *Engine) fields(f *state.Fields) {
 	columns.Examples(f, "warm", &e.warm)
 	columns.Examples(f, "block", &e.block) // empty in every snapshot
 	if f.Decoding() {
-		e.told = slices.Repeat([]told{untold}, len(e.block))
+		e.preds = slices.Repeat([]prediction{noPrediction}, len(e.block))
 	}
 	f.List("tuned", len(e.tuned), 4, func(n int) { e.tuned = make([]tune.Row, n) }, func(f *state.Fields, i int) {
 		e.tuned[i].Fields(f)
@@ -86,24 +87,23 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Group("curve", e.curve.Fields)
 	e.calibrationFields(f)
 	e.moreFields(f)
-	e.sightFields(f)
+	e.monitorFields(f)
 	e.weights.fields(f, e.numClasses())
 	e.siftFields(f)
-	// Part of a state only where something was clipped.
+	// In a state only if something has been clipped.
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)
 	}
 	e.promoterFields(f)
 	if f.Decoding() && f.Err() == nil {
-		e.clipTold = len(e.transform.Clipped().Features)
+		e.clipsLogged = len(e.transform.Clipped().Features)
 	}
 }
 
-// fields describes the configuration. When reading, each value must be the one
-// that the engine was made with: a state continues only under the
-// configuration that it began with.
+// fields describes the configuration. When reading, each value must equal the one that the
+// engine was made with: a state continues only under its own configuration.
 func (c *Config) fields(f *state.Fields) {
-	var warmup error // it may differ as a consequence of a setting that follows
+	var warmup error // it may differ as a consequence of a later setting, which then explains it better
 	same := func(name, want string) {
 		got := want
 		f.String(name, &got)
