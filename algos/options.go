@@ -12,37 +12,36 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Option documents one option of a learner. It is read from the tags of a field
-// of the learner's options struct:
+// Option documents one option of a learner. It is read from the tags of a field of the
+// learner's options struct:
 //
 //	Lambda float64 `opt:"lambda" default:"1" range:"(0,inf)" tune:"log 1e-6 1" paper:"eq 1" doc:"ridge weight"`
 //
-// A field is a float64, int, uint64, bool or string. Fields of an embedded
-// struct count as its own. A blank field is a heading: those that follow it in
-// the struct belong to its group.
+// A field is a float64, int, uint64, bool or string. Fields of an embedded struct count as the
+// struct's own. A blank field is a heading: the fields after it belong to its group.
 //
 //	_ struct{} `group:"expert"`
 type Option struct {
-	// Name is what the user types, Alias another name for the same, if any.
+	// Name is what the user types, Alias a second name, if any.
 	Name  string `json:"name"`
 	Alias string `json:"alias,omitempty"`
 	Group Group  `json:"group,omitempty"`
-	// Type is the kind of the field, such as float64, or enum.
+	// Type is the type of the field, such as float64, or enum.
 	Type string `json:"type"`
-	// Default is the value of an option that is not given, as text.
+	// Default is the default value, as text.
 	Default string `json:"default"`
-	// Range is the interval of the values of a number: ( and ) for open ends,
-	// [ and ] for closed ones. Empty is no bound.
+	// Range is the interval of a number: ( and ) for open ends, [ and ] for closed ones. Empty
+	// sets no bound.
 	Range string `json:"range,omitempty"`
-	// Enum lists the values of a string, separated by commas. Empty is any.
+	// Enum lists the allowed values of a string, separated by commas. Empty allows any.
 	Enum string `json:"enum,omitempty"`
-	// Auto says what the value "auto" means, which is stored as NaN (float64) or
-	// 0 (int); empty where there is none.
+	// Auto explains the value "auto", which is stored as NaN (float64) or 0 (int); empty if it
+	// has none.
 	Auto string `json:"auto,omitempty"`
-	// Tune gives the candidates of the tuner: "log LO HI" or "list A B C"; empty
-	// if the option is not tuned.
+	// Tune lists the tuner's candidates: "log LO HI" or "list A B C"; empty if the option is
+	// not tuned.
 	Tune string `json:"tune,omitempty"`
-	// Paper is the symbol, equation or value of the paper, if there is one.
+	// Paper is the symbol, equation or value in the paper, if there is one.
 	Paper string `json:"paper,omitempty"`
 	// Doc says what the option does, and its unit.
 	Doc string `json:"doc"`
@@ -50,21 +49,21 @@ type Option struct {
 	field []int
 }
 
-// Group says for whom an option is.
+// Group says who an option is for.
 type Group string
 
 // The groups, in the order in which options are shown.
 const (
-	Main      Group = ""       // options that a user of a new stream would set
-	Expert    Group = "expert" // options with a default that suits nearly always
+	Main      Group = ""       // options that a user would set for a new stream
+	Expert    Group = "expert" // options whose default nearly always suits
 	FromPaper Group = "paper"  // variants and constants of the paper
 )
 
 // Groups lists the groups in the order in which options are shown.
 var Groups = []Group{Main, Expert, FromPaper}
 
-// Candidates returns the tuner's candidates for the option, n of them where it
-// is tuned over a range, or nil if it is not tuned.
+// Candidates returns the tuner's candidates for the option, n of them for a range, or nil if it
+// is not tuned.
 func (o Option) Candidates(n int) []string {
 	words := strings.Fields(o.Tune)
 	switch {
@@ -118,8 +117,7 @@ func describe(t reflect.Type, group Group, index ...int) []Option {
 	return out
 }
 
-// rename returns given with the names of docs in place of their aliases; a
-// hyphen in a name means an underscore.
+// rename replaces aliases in given by names; hyphens count as underscores.
 func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -137,8 +135,8 @@ func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// setOptions sets the struct that o points to, whose options are docs, from
-// their defaults and from given. The error names option, value and bound.
+// setOptions sets the struct that o points to, whose options are docs, to their defaults
+// overridden by given. The error names option, value and bound.
 func setOptions(o any, docs []Option, given map[string]string) error {
 	v := reflect.ValueOf(o).Elem()
 	var names []string
