@@ -13,28 +13,27 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// modelCache is the number of bytes that a decoded model may spend on keeping
-// frequencies.
+// modelCache bounds the bytes in which a decoded model caches frequencies.
 const modelCache = 256 << 20
 
-// featureModel is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
-// are in slots of one block of features each; slot s holds block s, or, of a
-// window of W fresh blocks, that one of the newest whose index is s modulo W.
-// So a step that adds a block and shrinks the others changes one slot and the
-// scale, in place: the encoding has them at fixed offsets, the coefficients
-// last.
+// featureModel is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset.
+// Coefficients are in slots of one block of features each. Slot s has block s or,
+// with a window of W fresh blocks, the newest block whose index is s modulo W. So a
+// step that adds a block and shrinks the others changes one slot and the scale, in
+// place: the encoding has them at fixed offsets, the coefficients last, which makes
+// small deltas.
 type featureModel struct {
 	feats   *rff.Features // nil: f = 0
 	dim     int
 	fresh   bool
-	next    uint64 // fresh: the index of the block that will come next
+	next    uint64 // fresh: the index of the next block
 	coef    []float64
 	scale   float64
 	offset  float64
-	rho     float64 // of the arm served
+	rho     float64 // of the served arm
 	cluster float64 // weight of the cluster kernel that w was learned with
 	choice  choice
-	scored  *scored // where a learner looks for features; nil of others' models
+	scored  *scored // cache of features that a learner's models use; nil for others
 	pool    sync.Pool
 }
 
@@ -44,7 +43,7 @@ type choice uint64
 const (
 	only       choice = iota // there is no other
 	supervised               // the supervised twin is served
-	semi                     // one that uses unlabelled examples is served
+	semi                     // an arm that uses unlabelled examples is served
 )
 
 var _ algos.Model = (*featureModel)(nil)
@@ -71,8 +70,8 @@ func (m *featureModel) Decision(x stream.Vec) float64 {
 	return f[0]
 }
 
-// scoreRows is the number of points scored at a time: their features of a
-// block stay in the second-level cache.
+// scoreRows is the number of points scored at a time: their features of a block
+// stay in the second-level cache.
 const scoreRows = 256
 
 type scoring struct {
@@ -108,8 +107,8 @@ func (m *featureModel) Decisions(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z
-// is where the features of a block go.
+// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z is
+// scratch for the features of a block.
 func (m *featureModel) sums(dst []float64, z []float32, p *rff.Points) {
 	clear(dst)
 	b := m.feats.Block()
@@ -121,8 +120,8 @@ func (m *featureModel) sums(dst []float64, z []float32, p *rff.Points) {
 	}
 }
 
-// sumsOf sets dst[i*K+k] to the decision of part k of K for point i. The parts have
-// the features of m, which are drawn once. It is what each part says, bit for bit.
+// sumsOf sets dst[i*K+k] to the decision of part k of K for point i, with the bits
+// of each part alone. The parts have the features of m, which are computed once.
 func (m *featureModel) sumsOf(parts []*featureModel, dst []float64, z []float32, p *rff.Points) {
 	clear(dst)
 	b, n := m.feats.Block(), len(parts)

@@ -10,10 +10,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// scored keeps the features of the points that a learner's model has scored
-// last: a label is predicted before it is learned, and both need them, which
-// is most of the work. Points are compared by value, so that it does not matter
-// whose memory they are in. No value depends on what is kept.
+// scored caches the features of the points scored last by a learner's model. A
+// label is predicted before it is learned, and both need the features, which are
+// most of the work. Points are compared by value, so it does not matter whose
+// memory they are in. No value depends on what is cached.
 type scored struct {
 	mu    sync.Mutex
 	feats *rff.Features
@@ -23,7 +23,7 @@ type scored struct {
 	arena stream.Arena // of xs
 }
 
-// keep notes the points that z has the features of.
+// keep records that z has the features of the points xs.
 func (s *scored) keep(feats *rff.Features, size int, xs []stream.Vec) {
 	s.feats, s.size, s.xs = feats, size, s.xs[:0]
 	s.arena.Reset()
@@ -36,8 +36,8 @@ func (s *scored) keep(feats *rff.Features, size int, xs []stream.Vec) {
 	}
 }
 
-// find returns the features of the points, row by row, if they are next to
-// each other among those kept, else nil.
+// find returns the features of the points, row by row, if they are consecutive in
+// the cache, otherwise nil.
 func (s *scored) find(feats *rff.Features, size int, xs []stream.Vec) []float32 {
 	if s.feats != feats || s.size != size || len(xs) == 0 {
 		return nil
@@ -54,8 +54,8 @@ func equal(x, z stream.Vec) bool {
 	return x.Sparse() == z.Sparse() && slices.Equal(x.Val, z.Val) && slices.Equal(x.Idx, z.Idx)
 }
 
-// sumsKept is sums that keeps the features, or false if they are not to be
-// kept, or somebody else uses those that are.
+// sumsKept is sums, but fills the cache. It returns false if caching is off or the
+// cache is in use elsewhere.
 func (m *featureModel) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) bool {
 	if m.scored == nil || m.fresh || !m.scored.mu.TryLock() {
 		return false
@@ -65,7 +65,7 @@ func (m *featureModel) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) b
 	if len(s.z) < len(xs)*size {
 		s.z = make([]float32, len(xs)*size)
 	}
-	s.feats = nil // while z is being written
+	s.feats = nil // invalid while z is being written
 	b := m.feats.Block()
 	mapAll(m.feats, s.z, size, p)
 	par.Split(len(xs), 1, float64(len(xs)*size)/4, func(from, to int) {
