@@ -1,10 +1,10 @@
-// Package algos defines the interface between a training loop and an online learner: Learner,
-// Model, Report, options, and how a learner is registered. Each learner has a folder below this
-// one; package registry lists them; package algostest is the conformance suite that each of
-// them must pass.
+// Package algos defines the interface between a training loop and an online
+// learner: Learner, Model, Report, options, and how a learner is registered. Each
+// learner has a folder below this one; package registry lists them; package
+// algostest is the conformance suite that each of them must pass.
 //
-// docs/architecture.md shows how five rather different families of algorithms fit this
-// interface.
+// docs/architecture.md shows how five rather different families of algorithms fit
+// this interface.
 //
 // The API is stable.
 package algos
@@ -42,13 +42,13 @@ type Report struct {
 	// GradNorm is the norm of the (sub)gradient or direction, StepSize the
 	// length of the last step.
 	GradNorm, StepSize float64
-	// Certificate is an upper bound on Objective minus its minimum: a duality gap or its
-	// equivalent.
+	// Certificate is an upper bound on Objective minus its minimum: a duality gap
+	// or its equivalent.
 	Certificate float64
 	// Sample is the number of examples held.
 	Sample int
-	// KernelEvals is the number of kernel values computed since the start, −1 for learners
-	// without a kernel.
+	// KernelEvals is the number of kernel values computed since the start, −1 for
+	// learners without a kernel.
 	KernelEvals int64
 	// Gauges are further figures, in a fixed order, named in snake case.
 	Gauges []stream.Measure
@@ -60,18 +60,20 @@ func NewReport() Report {
 	return Report{Objective: nan, GradNorm: nan, StepSize: nan, Certificate: nan, KernelEvals: -1}
 }
 
-// A Learner learns from a stream by reverse communication: it says how many examples it needs,
-// and the loop adds them and calls Step. So one loop does ingest, evaluation, publishing and
-// checkpoints for all learners. A learner that embeds a buffer of package samplers, which
-// decides what to keep, gets Add and Need from it.
+// A Learner learns from a stream by reverse communication: it says how many
+// examples it needs, and the loop adds them and calls Step. So one loop does
+// ingest, evaluation, publishing and checkpoints for all learners. A learner that
+// embeds a buffer of package samplers, which decides what to keep, gets Add and
+// Need from it.
 //
-// A Learner's state is a function of its options, its seed and the sequence of Add, Step and
-// Finish calls. It does not depend on time, on GOMAXPROCS, or on how often it was stored and
-// restored. It is used by one goroutine at a time.
+// A Learner's state is a function of its options, its seed and the sequence of Add,
+// Step and Finish calls. It does not depend on time, on GOMAXPROCS, or on how often
+// it was stored and restored. It is used by one goroutine at a time.
 type Learner interface {
-	// Add hands over one example. The learner owns its memory from then on, and does not modify
-	// it. Add never changes the model. An error refuses the example and leaves the state
-	// unchanged. Examples within the limits of Limited are never refused.
+	// Add hands over one example. The learner owns its memory from then on, and
+	// does not modify it. Add never changes the model. An error refuses the example
+	// and leaves the state unchanged. Examples within the limits of Limited are
+	// never refused.
 	Add(x *stream.Example) (Fate, error)
 	// Need says when the next Step is due.
 	Need() Need
@@ -79,9 +81,9 @@ type Learner interface {
 	// After ctx ends, Step either completes or returns ctx.Err() with the
 	// state as it was before. Any other error is final.
 	Step(ctx context.Context) (Report, error)
-	// Finish completes the work at the end of a bounded stream: it learns from pending examples
-	// and finishes the optimisation. Learning may continue afterwards. A learner without
-	// pending work does nothing.
+	// Finish completes the work at the end of a bounded stream: it learns from
+	// pending examples and finishes the optimisation. Learning may continue
+	// afterwards. A learner without pending work does nothing.
 	Finish(ctx context.Context) (Report, error)
 	// Report describes the present state. It changes nothing.
 	Report() Report
@@ -95,19 +97,19 @@ type Learner interface {
 	encoding.BinaryUnmarshaler
 }
 
-// A Sequential learner changes with every example. It accepts many at a time, and returns for
-// each what it predicted just before learning from it.
+// A Sequential learner changes with every example. It accepts many at a time, and
+// returns for each what it predicted just before learning from it.
 type Sequential interface {
 	Learner
-	// Follow does for each of xs in turn what Model().Decision (for a labelled example, the
-	// result goes to dst), Add and the Steps then due would do. It returns the number of
-	// examples learned from and the number of steps. With K > 2 classes dst has K numbers per
-	// example, as from Scorer.Scores.
+	// Follow does for each of xs in turn what Model().Decision (for a labelled
+	// example, the result goes to dst), Add and the Steps then due would do. It
+	// returns the number of examples learned from and the number of steps. With K >
+	// 2 classes dst has K numbers per example, as from Scorer.Scores.
 	Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error)
 }
 
-// A Passing learner is a Sequential one that does not keep the examples passed to Follow, so
-// that their memory can be reused.
+// A Passing learner is a Sequential one that does not keep the examples passed to
+// Follow, so that their memory can be reused.
 type Passing interface {
 	Sequential
 	// Passes does nothing; it marks the type.
@@ -117,27 +119,28 @@ type Passing interface {
 // A ScoreForeteller is a Foreteller for more than two classes.
 type ScoreForeteller interface {
 	Learner
-	// ForetellScores sets dst to the scores of the classes; Foretell returns the decision
-	// instead.
+	// ForetellScores sets dst to the scores of the classes; Foretell returns the
+	// decision instead.
 	ForetellScores(dst []float64, x *stream.Example)
 }
 
-// A ClassAdder is a learner of more than two classes to which classes can be added. All
-// multi-class learners are, for streams whose classes are discovered.
+// A ClassAdder is a learner of more than two classes to which classes can be added.
+// All multi-class learners are, for streams whose classes are discovered.
 type ClassAdder interface {
 	Learner
-	// AddClass adds a class, with the next number. It changes the model: the score of the new
-	// class is about -1 until there are examples of it. An error is final.
+	// AddClass adds a class, with the next number. It changes the model: the score
+	// of the new class is about -1 until there are examples of it. An error is
+	// final.
 	AddClass(ctx context.Context) error
 }
 
-// A CrossValidator is a two-class learner that can cross-validate several weights of the losses
-// more cheaply than by training anew for each fold and weight.
+// A CrossValidator is a two-class learner that can cross-validate several weights
+// of the losses more cheaply than by training anew for each fold and weight.
 type CrossValidator interface {
-	// HeldOut cross-validates: for each value of the option c in cs, ascending, it returns the
-	// decisions at xs, all labelled, of models trained on the other folds. Entry k·len(xs)+i is
-	// the decision at xs[i] with cs[k]. fold has the fold of each example, from 0. The learner
-	// itself does not change.
+	// HeldOut cross-validates: for each value of the option c in cs, ascending, it
+	// returns the decisions at xs, all labelled, of models trained on the other
+	// folds. Entry k·len(xs)+i is the decision at xs[i] with cs[k]. fold has the
+	// fold of each example, from 0. The learner itself does not change.
 	HeldOut(xs []*stream.Example, fold []int, cs []float64) []float64
 }
 
@@ -145,11 +148,12 @@ type CrossValidator interface {
 // predictions that it made when the examples arrived, and so has to remember them.
 type Foreteller interface {
 	Learner
-	// Foretell returns the present model's decision for an example that will be handed over
-	// later with the same Seq, with its label if that has come by then. The learner keeps the
-	// prediction until then, but not x, since the features may be scaled differently later on.
-	// Foretell is called in the order in which the examples will be handed over, possibly not
-	// for all of them. The model does not change.
+	// Foretell returns the present model's decision for an example that will be
+	// handed over later with the same Seq, with its label if that has come by then.
+	// The learner keeps the prediction until then, but not x, since the features
+	// may be scaled differently later on. Foretell is called in the order in which
+	// the examples will be handed over, possibly not for all of them. The model
+	// does not change.
 	Foretell(x *stream.Example) float64
 }
 
@@ -182,8 +186,9 @@ type Info struct {
 	Text string
 }
 
-// A Model is a decision function f. The predicted class is +1 if f(x) ≥ 0, otherwise −1; the
-// predicted value of a regression is f(x). Models are immutable and safe for concurrent use.
+// A Model is a decision function f. The predicted class is +1 if f(x) ≥ 0,
+// otherwise −1; the predicted value of a regression is f(x). Models are immutable
+// and safe for concurrent use.
 type Model interface {
 	// Decision returns f(x).
 	Decision(x stream.Vec) float64
@@ -194,8 +199,8 @@ type Model interface {
 	encoding.BinaryAppender
 }
 
-// A Scorer is a Model of more than two classes. The predicted class is the one with the largest
-// score, the first of several. Decision returns its number.
+// A Scorer is a Model of more than two classes. The predicted class is the one with
+// the largest score, the first of several. Decision returns its number.
 type Scorer interface {
 	Model
 	// Classes returns the number K of classes.
@@ -204,8 +209,8 @@ type Scorer interface {
 	Scores(dst []float64, xs []stream.Vec)
 }
 
-// Decide sets dst[i] to the number of the class that m predicts for xs[i]. It implements
-// Decisions for a Scorer.
+// Decide sets dst[i] to the number of the class that m predicts for xs[i]. It
+// implements Decisions for a Scorer.
 func Decide(m Scorer, dst []float64, xs []stream.Vec) {
 	n := m.Classes()
 	scores := make([]float64, n*len(xs))
@@ -215,8 +220,8 @@ func Decide(m Scorer, dst []float64, xs []stream.Vec) {
 	}
 }
 
-// Largest returns the index of the largest score, the first of several; 0 if there are no
-// scores.
+// Largest returns the index of the largest score, the first of several; 0 if there
+// are no scores.
 func Largest(scores []float64) int {
 	best := 0
 	for k, s := range scores {
@@ -240,11 +245,11 @@ type Env struct {
 	// Seed determines all of the learner's randomness.
 	Seed uint64
 	Task Task
-	// Classes is the number of classes of a classifier, 2 or more; 0 stands for 2. Labels are
-	// +1 and −1 for two classes, 0, 1, … Classes−1 for more.
+	// Classes is the number of classes of a classifier, 2 or more; 0 stands for 2.
+	// Labels are +1 and −1 for two classes, 0, 1, … Classes−1 for more.
 	Classes int
-	// Scaled says by feature index whether the scale of a feature is meaningful, so that a
-	// learner with its own scaling leaves it alone.
+	// Scaled says by feature index whether the scale of a feature is meaningful, so
+	// that a learner with its own scaling leaves it alone.
 	Scaled []bool
 	Log    *slog.Logger // never nil
 }

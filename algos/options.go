@@ -12,13 +12,14 @@ import (
 	"github.com/streamsvm/streamsvm/internal/spell"
 )
 
-// Option documents one option of a learner. It is read from the tags of a field of the
-// learner's options struct:
+// Option documents one option of a learner. It is read from the tags of a field of
+// the learner's options struct:
 //
 //	Lambda float64 `opt:"lambda" default:"1" range:"(0,inf)" tune:"log 1e-6 1" paper:"eq 1" doc:"ridge weight"`
 //
-// A field is a float64, int, uint64, bool or string. Fields of an embedded struct count as the
-// struct's own. A blank field is a heading: the fields after it belong to its group.
+// A field is a float64, int, uint64, bool or string. Fields of an embedded struct
+// count as the struct's own. A blank field is a heading: the fields after it belong
+// to its group.
 //
 //	_ struct{} `group:"expert"`
 type Option struct {
@@ -30,16 +31,17 @@ type Option struct {
 	Type string `json:"type"`
 	// Default is the default value, as text.
 	Default string `json:"default"`
-	// Range is the interval of a number: ( and ) for open ends, [ and ] for closed ones. Empty
-	// sets no bound.
+	// Range is the interval of a number: ( and ) for open ends, [ and ] for closed
+	// ones. Empty sets no bound.
 	Range string `json:"range,omitempty"`
-	// Enum lists the allowed values of a string, separated by commas. Empty allows any.
+	// Enum lists the allowed values of a string, separated by commas. Empty allows
+	// any.
 	Enum string `json:"enum,omitempty"`
-	// Auto explains the value "auto", which is stored as NaN (float64) or 0 (int); empty if it
-	// has none.
+	// Auto explains the value "auto", which is stored as NaN (float64) or 0 (int);
+	// empty if it has none.
 	Auto string `json:"auto,omitempty"`
-	// Tune lists the tuner's candidates: "log LO HI" or "list A B C"; empty if the option is
-	// not tuned.
+	// Tune lists the tuner's candidates: "log LO HI" or "list A B C"; empty if the
+	// option is not tuned.
 	Tune string `json:"tune,omitempty"`
 	// Paper is the symbol, equation or value in the paper, if there is one.
 	Paper string `json:"paper,omitempty"`
@@ -62,8 +64,8 @@ const (
 // Groups lists the groups in the order in which options are shown.
 var Groups = []Group{Main, Expert, FromPaper}
 
-// Candidates returns the tuner's candidates for the option, n of them for a range, or nil if it
-// is not tuned.
+// Candidates returns the tuner's candidates for the option, n of them for a range,
+// or nil if it is not tuned.
 func (o Option) Candidates(n int) []string {
 	words := strings.Fields(o.Tune)
 	switch {
@@ -135,8 +137,8 @@ func rename(docs []Option, given map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// setOptions sets the struct that o points to, whose options are docs, to their defaults
-// overridden by given. The error names option, value and bound.
+// setOptions sets the struct that o points to, whose options are docs, to their
+// defaults overridden by given. The error names option, value and bound.
 func setOptions(o any, docs []Option, given map[string]string) error {
 	v := reflect.ValueOf(o).Elem()
 	var names []string

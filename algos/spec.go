@@ -15,11 +15,11 @@ type Spec struct {
 	SpecInfo
 	// Options documents every option, in the order of the options struct.
 	Options []Option
-	// New makes a learner. options maps names of options to values as text; the others have
-	// their defaults.
+	// New makes a learner. options maps names of options to values as text; the
+	// others have their defaults.
 	New func(env Env, options map[string]string) (Learner, error)
-	// DecodeModel decodes what AppendBinary of this learner's models wrote. It returns an error
-	// for any other input, and never panics.
+	// DecodeModel decodes what AppendBinary of this learner's models wrote. It
+	// returns an error for any other input, and never panics.
 	DecodeModel func(data []byte) (Model, error)
 	// Check returns the error that New would return for the options.
 	Check func(options map[string]string) error
@@ -35,20 +35,22 @@ type SpecInfo struct {
 	Kind  Kind
 	// OwnScale says that the learner scales its inputs itself and wants them raw.
 	OwnScale bool
-	// Classes says that the learner supports more than two classes itself. For others,
-	// one-vs-rest is used.
+	// Classes says that the learner supports more than two classes itself. For
+	// others, one-vs-rest is used.
 	Classes bool
-	// Tasks are the supported tasks; the first is the default. Empty stands for Classify.
+	// Tasks are the supported tasks; the first is the default. Empty stands for
+	// Classify.
 	Tasks []Task
 	// Presets maps a preset's name to the options it sets. "default" and
 	// "paper" always exist in a Spec.
 	Presets map[string]map[string]string
-	// Gone maps options of earlier versions to what replaces them, or why nothing does.
+	// Gone maps options of earlier versions to what replaces them, or why nothing
+	// does.
 	Gone map[string]string
 }
 
-// Define makes the Spec of a learner whose options are a struct O with the tags of Option.
-// validate may be nil; it checks what ranges cannot express.
+// Define makes the Spec of a learner whose options are a struct O with the tags of
+// Option. validate may be nil; it checks what ranges cannot express.
 func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Learner, error), decode func([]byte) (Model, error)) Spec {
 	docs := describe(reflect.TypeFor[O](), Main)
 	if info.Presets == nil {
@@ -104,8 +106,8 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 	}
 }
 
-// WithPreset returns the options of the named preset overridden by given, aliases replaced by
-// names.
+// WithPreset returns the options of the named preset overridden by given, aliases
+// replaced by names.
 func (s Spec) WithPreset(preset string, given map[string]string) (map[string]string, error) {
 	if preset == "" {
 		preset = "default"

@@ -1,11 +1,12 @@
-// Package checkpoint stores snapshots of a training run in a directory, one file each, written
-// atomically, checksummed and versioned, so that a restart continues exactly where a snapshot
-// was taken.
+// Package checkpoint stores snapshots of a training run in a directory, one file
+// each, written atomically, checksummed and versioned, so that a restart continues
+// exactly where a snapshot was taken.
 //
-// A [Store] is a directory. [Store.Claim] makes the caller its only writer and fences off
-// earlier ones; [Store.Load] returns the newest valid snapshot; [Store.Save] adds one. After a
-// crash at any instant the directory holds either the snapshots from before the interrupted
-// Save, or those and the new one. docs/formats/checkpoint.md describes the file byte by byte.
+// A [Store] is a directory. [Store.Claim] makes the caller its only writer and
+// fences off earlier ones; [Store.Load] returns the newest valid snapshot;
+// [Store.Save] adds one. After a crash at any instant the directory holds either
+// the snapshots from before the interrupted Save, or those and the new one.
+// docs/formats/checkpoint.md describes the file byte by byte.
 //
 // The API is stable.
 package checkpoint
@@ -18,16 +19,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Format is the newest version of the file format that this package reads. It writes the same
-// one.
+// Format is the newest version of the file format that this package reads. It
+// writes the same one.
 const Format = 1
 
 // Header describes a snapshot. It can be read without the sections.
 type Header struct {
 	// Format is the file's format version. Save and Load set it.
 	Format uint32
-	// Epoch is the fencing epoch under which the snapshot was written. Seq is its number in the
-	// directory, counted over all epochs. Save sets both.
+	// Epoch is the fencing epoch under which the snapshot was written. Seq is its
+	// number in the directory, counted over all epochs. Save sets both.
 	Epoch, Seq uint64
 	// Created has millisecond precision, in UTC. Save sets it if it is zero.
 	Created time.Time
@@ -39,8 +40,8 @@ type Header struct {
 	Examples uint64
 	// Offsets are the positions at which the stream continues.
 	Offsets stream.Offsets
-	// StateHash is the xxh64 of the complete encoded state: of the concatenated data of the
-	// sections.
+	// StateHash is the xxh64 of the complete encoded state: of the concatenated
+	// data of the sections.
 	StateHash uint64
 	// ModelVersion is the version of the newest published model.
 	ModelVersion uint64

@@ -14,10 +14,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// epoch is the content of the file EPOCH: the claim of the only writer. The token distinguishes
-// claims with the same number, which can exist if EPOCH was damaged or restored from a backup.
-// The id is the directory's, the same in all claims. Both are random, but not state: nothing
-// that is learned depends on them.
+// epoch is the content of the file EPOCH: the claim of the only writer. The token
+// distinguishes claims with the same number, which can exist if EPOCH was damaged
+// or restored from a backup. The id is the directory's, the same in all claims.
+// Both are random, but not state: nothing that is learned depends on them.
 type epoch struct {
 	number uint64
 	token  string
@@ -26,9 +26,9 @@ type epoch struct {
 
 const epochFile = "EPOCH"
 
-// EpochError says that the file that names the writer of a directory, or the directory itself,
-// is missing or damaged, although the directory is in use. It is also an ErrFenced: a Store
-// that has claimed the directory stores nothing more.
+// EpochError says that the file that names the writer of a directory, or the
+// directory itself, is missing or damaged, although the directory is in use. It is
+// also an ErrFenced: a Store that has claimed the directory stores nothing more.
 type EpochError struct {
 	Path    string
 	Damaged bool // the file exists
@@ -55,8 +55,8 @@ func parseEpoch(text string) (e epoch, ok bool) {
 	return e, err == nil && e.String() == text
 }
 
-// readEpoch returns the current claim. ok is false if none can be read; damaged says that there
-// is a file nevertheless.
+// readEpoch returns the current claim. ok is false if none can be read; damaged
+// says that there is a file nevertheless.
 func (s *Store) readEpoch() (e epoch, ok, damaged bool, err error) {
 	f, size, err := s.fs.Open(s.path(epochFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,10 +76,11 @@ func (s *Store) readEpoch() (e epoch, ok, damaged bool, err error) {
 	return e, true, false, nil
 }
 
-// Claim makes this Store the only one that can save to the directory and returns the new epoch,
-// 1 more than the last. It creates the directory if necessary. From then on Save fails in every
-// Store, in any process, that claimed the directory before. Claim first, then Load: in the
-// other order, a writer that is about to be fenced could still add a snapshot after the Load.
+// Claim makes this Store the only one that can save to the directory and returns
+// the new epoch, 1 more than the last. It creates the directory if necessary. From
+// then on Save fails in every Store, in any process, that claimed the directory
+// before. Claim first, then Load: in the other order, a writer that is about to be
+// fenced could still add a snapshot after the Load.
 func (s *Store) Claim(ctx context.Context) (uint64, error) { return s.ClaimAbove(ctx, 0) }
 
 // ClaimAbove is Claim with an epoch larger than above.
@@ -140,7 +141,8 @@ func (s *Store) Epoch() uint64 {
 	return 0
 }
 
-// ID returns the directory's identity, "" before Claim. Copies of the directory have the same.
+// ID returns the directory's identity, "" before Claim. Copies of the directory
+// have the same.
 func (s *Store) ID() string {
 	if c := s.current.Load(); c != nil {
 		return c.id
@@ -148,9 +150,9 @@ func (s *Store) ID() string {
 	return ""
 }
 
-// Last returns the directory's identity and the latest epoch claimed by any process: "" and 0
-// if nobody has claimed it. If there are snapshots or an EPOCH file but the claim is unknown,
-// it also returns an *EpochError.
+// Last returns the directory's identity and the latest epoch claimed by any
+// process: "" and 0 if nobody has claimed it. If there are snapshots or an EPOCH
+// file but the claim is unknown, it also returns an *EpochError.
 func (s *Store) Last() (id string, epoch uint64, err error) {
 	e, ok, damaged, err := s.readEpoch()
 	if ok || err != nil {

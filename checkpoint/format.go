@@ -101,8 +101,8 @@ func encodeHead(s *Snapshot) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(head, xxhash.Sum64(head[prefixLen:])), nil
 }
 
-// write writes s to w and returns the number of bytes written. It checks ctx from time to time,
-// since a snapshot can have gigabytes.
+// write writes s to w and returns the number of bytes written. It checks ctx from
+// time to time, since a snapshot can have gigabytes.
 func write(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
 	head, err := encodeHead(s)
 	if err != nil {
@@ -139,8 +139,8 @@ func write(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
 	return total, put(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
 }
 
-// AppendBinary appends the bytes of a file with s. The header is stored as it is, except for
-// Format.
+// AppendBinary appends the bytes of a file with s. The header is stored as it is,
+// except for Format.
 func (s *Snapshot) AppendBinary(dst []byte) ([]byte, error) {
 	n := 1 << 10
 	for i := range s.Sections {
@@ -151,7 +151,8 @@ func (s *Snapshot) AppendBinary(dst []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Decode decodes what AppendBinary wrote. Its errors are [*Error] with path as their Path.
+// Decode decodes what AppendBinary wrote. Its errors are [*Error] with path as
+// their Path.
 func Decode(path string, data []byte) (*Snapshot, error) {
 	return read(path, bytes.NewReader(data), int64(len(data)))
 }
@@ -195,15 +196,16 @@ func (r *reader) fill(part string, b []byte) error {
 
 func (r *reader) left() int64 { return r.size - r.pos }
 
-// head reads and verifies everything before the data of the first section. If only the length
-// of the file is wrong, it returns header and table as well as the error.
+// head reads and verifies everything before the data of the first section. If only
+// the length of the file is wrong, it returns header and table as well as the
+// error.
 func (r *reader) head() (h Header, table []entry, err error) {
 	prefix := make([]byte, min(prefixLen, r.left()))
 	if err = r.fill("prefix", prefix); err != nil {
 		return h, nil, err
 	}
-	// Magic and version come first in every version of the format, so that a newer file is not
-	// mistaken for a damaged one.
+	// Magic and version come first in every version of the format, so that a newer
+	// file is not mistaken for a damaged one.
 	if n := min(len(magic), len(prefix)); string(prefix[:n]) != magic[:n] {
 		return h, nil, r.fail("prefix", ErrMagic, "")
 	}
@@ -303,7 +305,8 @@ func (r *reader) trailer() error {
 	return nil
 }
 
-// read reads a complete snapshot from src, which has size bytes. Its errors are *Error.
+// read reads a complete snapshot from src, which has size bytes. Its errors are
+// *Error.
 func read(path string, src io.Reader, size int64) (*Snapshot, error) {
 	r := &reader{path: path, r: src, size: size, sum: xxhash.New()}
 	h, table, err := r.head()

@@ -13,8 +13,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// FS is the part of a file system that a Store needs. A simulation substitutes one that loses
-// whatever was not synced.
+// FS is the part of a file system that a Store needs. A simulation substitutes one
+// that loses whatever was not synced.
 type FS interface {
 	Mkdir(dir string) error
 	// List returns the names of the files in dir, in no particular order.
@@ -27,8 +27,8 @@ type FS interface {
 	Remove(name string) error
 	// SyncDir makes file creations, renames and removals in dir durable.
 	SyncDir(dir string) error
-	// TryLock acquires the exclusive advisory lock of the file called name, which it creates if
-	// necessary. ok is false if somebody else holds it.
+	// TryLock acquires the exclusive advisory lock of the file called name, which
+	// it creates if necessary. ok is false if somebody else holds it.
 	TryLock(name string) (unlock func() error, ok bool, err error)
 }
 
@@ -40,16 +40,17 @@ type File = interface {
 
 type osFS struct{}
 
-// mkdirAll creates dir and its missing parents, and makes that durable. It also syncs the
-// parents of a directory that exists: the run that created it may have failed or been killed
-// before it synced them.
+// mkdirAll creates dir and its missing parents, and makes that durable. It also
+// syncs the parents of a directory that exists: the run that created it may have
+// failed or been killed before it synced them.
 func mkdirAll(f FS, dir string) error {
 	if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return err
 		}
 		err := f.SyncDir(filepath.Dir(dir))
-		// Whoever created it where this run must not or cannot sync is responsible for it.
+		// Whoever created it where this run must not or cannot sync is responsible
+		// for it.
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
 			return nil
 		}

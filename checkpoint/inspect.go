@@ -21,8 +21,9 @@ type SectionInfo struct {
 	OK   bool   // the data is there and has that hash
 }
 
-// Inspect reads the file at path and verifies every checksum. It changes nothing. For a damaged
-// file it returns an [*Error] and, if the header could be read, the Info as well.
+// Inspect reads the file at path and verifies every checksum. It changes nothing.
+// For a damaged file it returns an [*Error] and, if the header could be read, the
+// Info as well.
 func Inspect(path string) (*Info, error) { return inspect(osFS{}, path) }
 
 func inspect(fs FS, path string) (*Info, error) {

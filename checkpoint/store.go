@@ -22,18 +22,20 @@ import (
 type Options struct {
 	// Retain is the number of snapshots to keep; 0 means 3.
 	Retain int
-	// StartFresh makes Load return nil instead of ErrNoValid if there are snapshots but none of
-	// them is valid.
+	// StartFresh makes Load return nil instead of ErrNoValid if there are snapshots
+	// but none of them is valid.
 	StartFresh bool
-	// LockTimeout bounds the wait for the directory's lock, which is held only briefly; 0 means
-	// 30 s.
+	// LockTimeout bounds the wait for the directory's lock, which is held only
+	// briefly; 0 means 30 s.
 	LockTimeout time.Duration
-	// Log reports what was skipped, repaired or could not be removed; nil means slog.Default().
+	// Log reports what was skipped, repaired or could not be removed; nil means
+	// slog.Default().
 	Log *slog.Logger
 	// Now is the clock for Header.Created; nil means time.Now.
 	Now func() time.Time
 
-	// FS is the file system that contains the directory; nil is the operating system's.
+	// FS is the file system that contains the directory; nil is the operating
+	// system's.
 	FS FS
 }
 
@@ -51,7 +53,8 @@ type Store struct {
 	skipped []*Error
 }
 
-// Open returns the Store in dir, which need not exist yet. It creates and changes nothing.
+// Open returns the Store in dir, which need not exist yet. It creates and changes
+// nothing.
 func Open(dir string, opts Options) (*Store, error) {
 	opts.Retain = cmp.Or(opts.Retain, 3)
 	if opts.Retain < 1 {
@@ -118,11 +121,12 @@ func (s *Store) Files() ([]string, error) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Load returns the newest valid snapshot. Files that are damaged or in a newer format are
-// logged, listed by Skipped, and skipped. It returns nil if the directory has no snapshot, and
-// an error wrapping ErrNoValid if it has some but none is valid, unless Options.StartFresh is
-// set. It also logs older snapshots that are damaged, so that this is known before they are
-// needed. It changes nothing on disk.
+// Load returns the newest valid snapshot. Files that are damaged or in a newer
+// format are logged, listed by Skipped, and skipped. It returns nil if the
+// directory has no snapshot, and an error wrapping ErrNoValid if it has some but
+// none is valid, unless Options.StartFresh is set. It also logs older snapshots
+// that are damaged, so that this is known before they are needed. It changes
+// nothing on disk.
 func (s *Store) Load() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +216,8 @@ func (s *Store) read(path string) (*Snapshot, error) {
 	return read(path, f, size)
 }
 
-// ReadFile reads the snapshot at path. The error is an [*Error] if the file is not a valid
-// snapshot.
+// ReadFile reads the snapshot at path. The error is an [*Error] if the file is not
+// a valid snapshot.
 func ReadFile(path string) (*Snapshot, error) {
 	s := Store{fs: osFS{}}
 	return s.read(path)
@@ -226,14 +230,14 @@ func (s *Store) Skipped() []*Error {
 	return slices.Clone(s.skipped)
 }
 
-// Save adds a snapshot and returns its path once it is durable. It sets Epoch, Seq, Format and,
-// if zero, Created in snap.Header, and snap.Bytes. Then it removes snapshots beyond
-// Options.Retain.
+// Save adds a snapshot and returns its path once it is durable. It sets Epoch, Seq,
+// Format and, if zero, Created in snap.Header, and snap.Bytes. Then it removes
+// snapshots beyond Options.Retain.
 //
-// It returns an error wrapping ErrFenced, and leaves the directory unchanged, if another
-// process has claimed the directory in the meantime. After any other error the older snapshots
-// are intact and Save may be retried. If ctx ends before the snapshot is complete, Save returns
-// ctx.Err().
+// It returns an error wrapping ErrFenced, and leaves the directory unchanged, if
+// another process has claimed the directory in the meantime. After any other error
+// the older snapshots are intact and Save may be retried. If ctx ends before the
+// snapshot is complete, Save returns ctx.Err().
 func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,9 +306,9 @@ func (s *Store) writeTemp(ctx context.Context, path string, snap *Snapshot) (int
 	return size, nil
 }
 
-// reap removes the snapshots older than the Retain newest ones. Files known to be invalid do
-// not count, and go together with the valid ones around them. The caller holds the lock and has
-// just written saved.
+// reap removes the snapshots older than the Retain newest ones. Files known to be
+// invalid do not count, and go together with the valid ones around them. The caller
+// holds the lock and has just written saved.
 func (s *Store) reap(saved name) {
 	names, err := s.names()
 	if err != nil {
@@ -329,8 +333,8 @@ func (s *Store) remove(name string) {
 	}
 }
 
-// removeTemps removes what interrupted writers have left. The caller holds the lock and a new
-// epoch, so nobody can complete these files any more.
+// removeTemps removes what interrupted writers have left. The caller holds the lock
+// and a new epoch, so nobody can complete these files any more.
 func (s *Store) removeTemps() {
 	files, err := s.fs.List(s.dir)
 	if err != nil {

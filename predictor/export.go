@@ -26,10 +26,12 @@ const MaxNumbers = 20_000_000
 
 // ExportOptions are the options of Export.
 type ExportOptions struct {
-	// Update, if not nil, is the update that the predictor comes from. Its payload is ignored.
+	// Update, if not nil, is the update that the predictor comes from. Its payload
+	// is ignored.
 	Update *stream.Update
-	// MaxNumbers bounds the number of support vectors' features, weights or frequencies, which
-	// take about 12 bytes each in the file and up to 50 in memory; 0 is MaxNumbers.
+	// MaxNumbers bounds the number of support vectors' features, weights or
+	// frequencies, which take about 12 bytes each in the file and up to 50 in
+	// memory; 0 is MaxNumbers.
 	MaxNumbers int
 }
 
@@ -71,9 +73,10 @@ func newOrigin(u *stream.Update) *origin {
 	return o
 }
 
-// Export writes the predictor in the plain form of docs/formats/plain.md: JSON, with all
-// numbers written out and each top-level field on its own line. If the model has more numbers
-// than MaxNumbers, or numbers that are not finite, it returns an error and writes nothing.
+// Export writes the predictor in the plain form of docs/formats/plain.md: JSON,
+// with all numbers written out and each top-level field on its own line. If the
+// model has more numbers than MaxNumbers, or numbers that are not finite, it
+// returns an error and writes nothing.
 func (p *Predictor) Export(w io.Writer, o ExportOptions) error {
 	if o.MaxNumbers == 0 {
 		o.MaxNumbers = MaxNumbers
@@ -191,14 +194,15 @@ func (p *Predictor) exportModel(m algos.Model, o plain.Options) (any, error) {
 	return x, nil
 }
 
-// classesForm is the plain form of a model of more than two classes, one part for each.
+// classesForm is the plain form of a model of more than two classes, one part for
+// each.
 type classesForm struct {
 	Kind  string `json:"kind"`
 	Parts []any  `json:"parts"`
 }
 
-// classLabels returns the labels of the classes by number; for two classes the label of −1
-// comes first. It is nil for regression.
+// classLabels returns the labels of the classes by number; for two classes the
+// label of −1 comes first. It is nil for regression.
 func (p *Predictor) classLabels() []any {
 	if p.Classes() == 2 {
 		return []any{p.pipe.Signature.Label(-1), p.pipe.Signature.Label(1)}

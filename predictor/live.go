@@ -17,8 +17,8 @@ type Version struct {
 	Update stream.Update
 }
 
-// Live follows a model topic. Any number of readers may call Current; a new version replaces
-// the old one atomically.
+// Live follows a model topic. Any number of readers may call Current; a new version
+// replaces the old one atomically.
 type Live struct {
 	cur   atomic.Pointer[Version]
 	first chan struct{}
@@ -34,8 +34,8 @@ type FollowOptions struct {
 	Log *slog.Logger
 }
 
-// Follow follows sub until ctx ends or sub fails. An update that does not decode is logged and
-// skipped: the version before it stays in use.
+// Follow follows sub until ctx ends or sub fails. An update that does not decode is
+// logged and skipped: the version before it stays in use.
 func Follow(ctx context.Context, sub stream.Subscriber, o FollowOptions) *Live {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -81,8 +81,8 @@ func (l *Live) follow(ctx context.Context, sub stream.Subscriber, o FollowOption
 // Current returns the newest version, or nil before the first has arrived.
 func (l *Live) Current() *Version { return l.cur.Load() }
 
-// Wait returns the newest version, waiting for the first one if necessary. It fails if ctx
-// ends, or following stops, before a version has arrived.
+// Wait returns the newest version, waiting for the first one if necessary. It fails
+// if ctx ends, or following stops, before a version has arrived.
 func (l *Live) Wait(ctx context.Context) (*Version, error) {
 	select {
 	case <-l.first:

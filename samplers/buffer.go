@@ -9,15 +9,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Fate says what became of an example that was handed to a learner. Every example has exactly
-// one.
+// Fate says what became of an example that was handed to a learner. Every example
+// has exactly one.
 type Fate uint8
 
 const (
 	// Learned: the learner took the example into its sample, or updated on it.
 	Learned Fate = iota
-	// SampledOut: the sampling policy skipped the example, for example because the sample is
-	// full, or because it has no label and the learner is supervised.
+	// SampledOut: the sampling policy skipped the example, for example because the
+	// sample is full, or because it has no label and the learner is supervised.
 	SampledOut
 )
 
@@ -28,13 +28,14 @@ type Need struct {
 	// steps the model does not change, so a caller may score up to Fresh
 	// examples in one go before it adds them.
 	Fresh int
-	// Steps is the number of steps due once Fresh is 0, at least 1. Learners schedule their
-	// work by counts of examples, never by the clock, so that a replay takes the same steps.
+	// Steps is the number of steps due once Fresh is 0, at least 1. Learners
+	// schedule their work by counts of examples, never by the clock, so that a
+	// replay takes the same steps.
 	Steps int
 }
 
-// TooLarge bounds the absolute values of features, after preprocessing, and of labels: squares
-// of smaller ones do not overflow a float32.
+// TooLarge bounds the absolute values of features, after preprocessing, and of
+// labels: squares of smaller ones do not overflow a float32.
 const TooLarge = 1e18
 
 // Policy says which examples are in a sample.
@@ -50,11 +51,11 @@ const (
 
 // Options say what a Buffer accepts, what it keeps and when a step is due.
 type Options struct {
-	// Regress allows any number as a label. Otherwise labels are +1 and −1 or, with Classes,
-	// class numbers from 0.
+	// Regress allows any number as a label. Otherwise labels are +1 and −1 or, with
+	// Classes, class numbers from 0.
 	Regress, Classes bool
-	// Features is the largest number of features of an example, counted up to its last nonzero
-	// one; 0 sets no limit.
+	// Features is the largest number of features of an example, counted up to its
+	// last nonzero one; 0 sets no limit.
 	Features int
 
 	Policy Policy
@@ -62,18 +63,19 @@ type Options struct {
 	Hold   bool   // keep the examples in the sample, not only their sequence numbers
 	Seed   uint64 // for Uniform and Balanced
 
-	// Warmup is the number of examples before the first step, if more than Every. Learners
-	// choose their kernel from them.
+	// Warmup is the number of examples before the first step, if more than Every.
+	// Learners choose their kernel from them.
 	Warmup int
 	// Every is the number of examples between steps, ≥ 1.
 	Every int
-	// Batches hands out Every examples at a time, and one step is due per batch. Otherwise a
-	// step takes all pending examples.
+	// Batches hands out Every examples at a time, and one step is due per batch.
+	// Otherwise a step takes all pending examples.
 	Batches bool
 }
 
-// Buffer collects the examples that arrive between steps, decides which stay in the sample,
-// says when the next step is due, and hands out what it works on. Learners embed it.
+// Buffer collects the examples that arrive between steps, decides which stay in the
+// sample, says when the next step is due, and hands out what it works on. Learners
+// embed it.
 type Buffer struct {
 	o       Options
 	ready   bool              // the warm-up is over
@@ -100,23 +102,25 @@ func New(o Options) (*Buffer, error) {
 
 // Draw is what a step works on. It is valid until the next Add or Take.
 //
-// A policy that shrinks a sample, because the stream has changed, returns more slots in Gone
-// than Join refills.
+// A policy that shrinks a sample, because the stream has changed, returns more
+// slots in Gone than Join refills.
 type Draw struct {
 	// Join are the new labelled examples, in order of arrival.
 	Join []*stream.Example
-	// Slots has the slot in the sample of each example of Join: one that is reused, or the next
-	// one after the last. It is −1 for an example that is not kept, and nil if there is no
-	// sample. A slot may be taken twice; the last example that takes it is the one that stays.
+	// Slots has the slot in the sample of each example of Join: one that is reused,
+	// or the next one after the last. It is −1 for an example that is not kept, and
+	// nil if there is no sample. A slot may be taken twice; the last example that
+	// takes it is the one that stays.
 	Slots []int
-	// Old has, with Options.Hold, the previous example in the slot of each example of Join, or
-	// nil.
+	// Old has, with Options.Hold, the previous example in the slot of each example
+	// of Join, or nil.
 	Old []*stream.Example
-	// Gone are the slots of members that leave before Join arrives, each once. First come the
-	// slots that Join refills, in that order. The rest are removed: later slots move up.
+	// Gone are the slots of members that leave before Join arrives, each once.
+	// First come the slots that Join refills, in that order. The rest are removed:
+	// later slots move up.
 	Gone []int
-	// Test are fresh draws T_k to test the model on. Growing.Admit says how many of them, the
-	// first ones, join S afterwards.
+	// Test are fresh draws T_k to test the model on. Growing.Admit says how many of
+	// them, the first ones, join S afterwards.
 	Test []*stream.Example
 	// Unlabelled is a minibatch of unlabelled examples.
 	Unlabelled []*stream.Example
@@ -140,8 +144,8 @@ func (d *Draw) Last() (slots []int, xs []*stream.Example) {
 	return slots, xs
 }
 
-// Add adds x and takes ownership of it. The error, a *stream.FieldError, says what is wrong
-// with the label or the features; the state is then unchanged.
+// Add adds x and takes ownership of it. The error, a *stream.FieldError, says what
+// is wrong with the label or the features; the state is then unchanged.
 func (b *Buffer) Add(x *stream.Example) (Fate, error) {
 	if !x.Labelled && (b.pools == nil || b.pools.o.Batch == 0) {
 		return SampledOut, nil
@@ -207,8 +211,8 @@ func (b *Buffer) Need() Need {
 	return Need{Steps: len(b.pending) / b.o.Every}
 }
 
-// NeedOf is Need for learners whose number of examples between steps varies: every is the
-// present one.
+// NeedOf is Need for learners whose number of examples between steps varies: every
+// is the present one.
 func (b *Buffer) NeedOf(every int) Need {
 	if !b.ready {
 		every = max(every, b.o.Warmup)
@@ -222,7 +226,8 @@ func (b *Buffer) NeedOf(every int) Need {
 // Ready reports whether the warm-up is over. The first Take ends it.
 func (b *Buffer) Ready() bool { return b.ready }
 
-// Pending returns the examples added but not handed out yet. They must not be changed.
+// Pending returns the examples added but not handed out yet. They must not be
+// changed.
 func (b *Buffer) Pending() []*stream.Example { return b.pending }
 
 // Vecs returns the features of the pending examples.
@@ -256,7 +261,8 @@ func (b *Buffer) Seq(slot int) uint64 {
 	return b.sample.seq[slot]
 }
 
-// Sample returns the members by slot; it requires Options.Hold. The list must not be changed.
+// Sample returns the members by slot; it requires Options.Hold. The list must not
+// be changed.
 func (b *Buffer) Sample() []*stream.Example {
 	if b.sample == nil {
 		return nil
@@ -264,8 +270,8 @@ func (b *Buffer) Sample() []*stream.Example {
 	return b.sample.list
 }
 
-// Take hands out what the next step works on, and makes it part of the sample. It does so
-// whether or not a step is due.
+// Take hands out what the next step works on, and makes it part of the sample. It
+// does so whether or not a step is due.
 func (b *Buffer) Take() *Draw {
 	d := &b.draw
 	if len(b.pending) > few || b.growing != nil {
@@ -284,8 +290,8 @@ func (b *Buffer) Take() *Draw {
 	return d
 }
 
-// few is the number of examples up to which the lists of a Draw are reused. What they point to
-// stays alive until then.
+// few is the number of examples up to which the lists of a Draw are reused. What
+// they point to stays alive until then.
 const few = 16
 
 // take hands out the n oldest pending examples.
@@ -331,7 +337,8 @@ func (b *Buffer) Fields(f *state.Fields) {
 	}
 }
 
-// examples describes a list of examples. It refuses any that Add would not have accepted.
+// examples describes a list of examples. It refuses any that Add would not have
+// accepted.
 func (b *Buffer) examples(f *state.Fields, name string, list *[]*stream.Example) {
 	if f.Decoding() {
 		*list = nil // a Draw may still be in use

@@ -26,21 +26,23 @@ type Growth struct {
 	// Recycle adds T_k to S after the test. T_{k+1} is fresh again, so the test stays
 	// independent of the sample.
 	Recycle bool
-	// Full says what happens once |S_k| = Max. With "stop" the sample stays as it is. Otherwise
-	// recycled draws replace the oldest members, or others that the learner chooses: at most a
-	// quarter of the sample at a time with "replace", all of it with "window". The members of a
-	// window together represent Max records of the stream.
+	// Full says what happens once |S_k| = Max. With "stop" the sample stays as it
+	// is. Otherwise recycled draws replace the oldest members, or others that the
+	// learner chooses: at most a quarter of the sample at a time with "replace",
+	// all of it with "window". The members of a window together represent Max
+	// records of the stream.
 	Full string
-	// Stride, ≥ 1, thins out arrivals once the sample has stopped growing: every Stride-th
-	// becomes a draw, so that the sample spans the last Stride·|S| arrivals. With Full "window"
-	// every arrival is a draw.
+	// Stride, ≥ 1, thins out arrivals once the sample has stopped growing: every
+	// Stride-th becomes a draw, so that the sample spans the last Stride·|S|
+	// arrivals. With Full "window" every arrival is a draw.
 	Stride int
-	// Reserve > 0 reserves one draw in so many, provided these are at least ReserveLeast.
-	// Reserved draws stay pending, so that the model learned from the others can be tested on
-	// them, and come first among the next draws. A window reserves none.
+	// Reserve > 0 reserves one draw in so many, provided these are at least
+	// ReserveLeast. Reserved draws stay pending, so that the model learned from the
+	// others can be tested on them, and come first among the next draws. A window
+	// reserves none.
 	Reserve, ReserveLeast int
-	// Shuffle > 0 is the size of a buffer that breaks up the order of the stream before draws
-	// are taken; theory assumes independent draws.
+	// Shuffle > 0 is the size of a buffer that breaks up the order of the stream
+	// before draws are taken; theory assumes independent draws.
 	Shuffle int
 }
 
@@ -71,9 +73,9 @@ func (g Growth) validate() error {
 	return nil
 }
 
-// TheoremSize returns the sample size of Zhang and Sen, Theorem 3.3, ⌈8 ln(2/p) (M+1)²/(κ²
-// δ⁴)⌉. With it |f_S − f| ≤ κδ²/2 at a fixed point with probability at least 1−p, if 0 ≤ hinge
-// ≤ M+1. It is at most 2³¹−1.
+// TheoremSize returns the sample size of Zhang and Sen, Theorem 3.3, ⌈8 ln(2/p)
+// (M+1)²/(κ² δ⁴)⌉. With it |f_S − f| ≤ κδ²/2 at a fixed point with probability at
+// least 1−p, if 0 ≤ hinge ≤ M+1. It is at most 2³¹−1.
 func TheoremSize(delta, kappa, p, bound float64) int {
 	n := math.Ceil(8 * math.Log(2/p) * (bound + 1) * (bound + 1) / (kappa * kappa * math.Pow(delta, 4)))
 	if !(n < math.MaxInt32) {
@@ -82,9 +84,9 @@ func TheoremSize(delta, kappa, p, bound float64) int {
 	return int(n)
 }
 
-// Growing is a Buffer with the growing sample S_k and the fresh draws T_k of a stochastic
-// method (Zhang and Sen, "A Stochastic Conjugate Subgradient Algorithm for Kernelized Support
-// Vector Machines", Algorithm 1, lines 9, 10 and 12). A step
+// Growing is a Buffer with the growing sample S_k and the fresh draws T_k of a
+// stochastic method (Zhang and Sen, "A Stochastic Conjugate Subgradient Algorithm
+// for Kernelized Support Vector Machines", Algorithm 1, lines 9, 10 and 12). A step
 //
 //  1. takes a Draw: s_k in Join and T_k in Test (the first one is S_0),
 //  2. appends both to its points and tests on T_k,
@@ -92,13 +94,14 @@ func TheoremSize(delta, kappa, p, bound float64) int {
 //     Leave which have left,
 //  4. calls Plan with the radius δ_k, from which the next sizes follow.
 //
-// Members are in slots ordered by age; the slots after one that leaves move up. A learner that
-// finds that growth does not pay calls Hold to keep the sample at its size, and later Resume.
-// One that has not finished optimising on the present sample calls Wait.
+// Members are in slots ordered by age; the slots after one that leaves move up. A
+// learner that finds that growth does not pay calls Hold to keep the sample at its
+// size, and later Resume. One that has not finished optimising on the present
+// sample calls Wait.
 type Growing struct{ Buffer }
 
-// NewGrowing returns an empty sample. Of o only Regress, Features and Seed matter. The error
-// names what is out of range.
+// NewGrowing returns an empty sample. Of o only Regress, Features and Seed matter.
+// The error names what is out of range.
 func NewGrowing(o Options, g Growth) (*Growing, error) {
 	if err := g.validate(); err != nil {
 		return nil, err
@@ -106,13 +109,13 @@ func NewGrowing(o Options, g Growth) (*Growing, error) {
 	return &Growing{Buffer{o: o, ready: true, growing: &growing{Growth: g, shuffle: newShuffle(g.Shuffle, o.Seed)}}}, nil
 }
 
-// Plan sets the radius δ_k and the bound M on |f|, from which Theorem 3.3 computes the size of
-// the next sample.
+// Plan sets the radius δ_k and the bound M on |f|, from which Theorem 3.3 computes
+// the size of the next sample.
 func (b *Growing) Plan(delta, bound float64) { b.growing.delta, b.growing.bound = delta, bound }
 
-// Admit returns how many of the tested draws of the last Take join the sample, the first ones,
-// and which members leave for them: the oldest. The learner may choose as many others. From
-// then on the draws are the newest members.
+// Admit returns how many of the tested draws of the last Take join the sample, the
+// first ones, and which members leave for them: the oldest. The learner may choose
+// as many others. From then on the draws are the newest members.
 func (b *Growing) Admit() (join int, gone []int) {
 	g := b.growing
 	m, n := len(g.seq), len(g.tested)
@@ -171,16 +174,16 @@ func (b *Growing) Holds() bool { return b.growing.holds }
 // Resume lets the sample grow again.
 func (b *Growing) Resume() { b.growing.holds, b.growing.size = false, 0 }
 
-// Wait says whether the next step is to continue on the sample as it is. Until then, arrivals
-// that do not fit among the pending draws are sampled out.
+// Wait says whether the next step is to continue on the sample as it is. Until
+// then, arrivals that do not fit among the pending draws are sampled out.
 func (b *Growing) Wait(on bool) { b.growing.waits = on }
 
 // Waits reports whether the next step continues on the sample as it is.
 func (b *Growing) Waits() bool { return b.growing.waits }
 
-// Drain hands out what is pending at the end of a bounded stream: S_0 if there is no sample
-// yet, or draws that need no test and that Admit lets join. It is called until the Draw is
-// empty.
+// Drain hands out what is pending at the end of a bounded stream: S_0 if there is
+// no sample yet, or draws that need no test and that Admit lets join. It is called
+// until the Draw is empty.
 func (b *Growing) Drain() *Draw {
 	g, d := b.growing, new(Draw)
 	b.pending = append(b.pending, g.shuffle.drain()...)
@@ -229,15 +232,15 @@ func (g *growing) sizes() (join, test int) {
 		test = min(test, join)
 	}
 	if g.Full == "replace" && m >= g.Max {
-		// What the sample has learned must outlive the new draws: as many draws as members
-		// would evict all support vectors at once.
+		// What the sample has learned must outlive the new draws: as many draws as
+		// members would evict all support vectors at once.
 		test = min(test, max(1, m/4))
 	}
 	return 0, test
 }
 
-// ahead returns how many draws to wait for beyond those of the next Take: without recycling,
-// the s of the Take after.
+// ahead returns how many draws to wait for beyond those of the next Take: without
+// recycling, the s of the Take after.
 func (g *growing) ahead(join int) int {
 	if g.Recycle || len(g.seq) == 0 {
 		return 0
@@ -259,8 +262,8 @@ func (g *growing) grow(m int) int {
 	return max(0, min(n, g.limit()-m))
 }
 
-// wanted returns how many recycled draws should join a sample of m. It may exceed the room that
-// is left.
+// wanted returns how many recycled draws should join a sample of m. It may exceed
+// the room that is left.
 func (g *growing) wanted(m int) int {
 	if m >= g.limit() {
 		return m
@@ -309,8 +312,9 @@ func (g *growing) add(b *Buffer, x *stream.Example) Fate {
 	return Learned
 }
 
-// need returns how many arrivals are missing. A step that continues an interrupted one is due
-// after as many arrivals as if the draws were used, so that it does not run at every arrival.
+// need returns how many arrivals are missing. A step that continues an interrupted
+// one is due after as many arrivals as if the draws were used, so that it does not
+// run at every arrival.
 func (g *growing) need(b *Buffer) Need {
 	join, test := g.sizes()
 	n := g.stride()

@@ -9,24 +9,27 @@ import (
 
 // PoolOptions say how unlabelled examples are used.
 type PoolOptions struct {
-	// Batch is the number of unlabelled examples in a minibatch. With 0 they are sampled out.
+	// Batch is the number of unlabelled examples in a minibatch. With 0 they are
+	// sampled out.
 	Batch int
-	// Recent is the size, ≥ 1, of a sample of unlabelled examples, with their features: the
-	// newest ones if Options.Policy is Recent, otherwise a uniform sample.
+	// Recent is the size, ≥ 1, of a sample of unlabelled examples, with their
+	// features: the newest ones if Options.Policy is Recent, otherwise a uniform
+	// sample.
 	Recent int
 }
 
-// Pools is a Buffer for semi-supervised learners, which keeps labelled and unlabelled examples
-// apart. The labelled ones are few and used repeatedly: they are in the sample. The unlabelled
-// ones are many and used once: they are in a queue of minibatches, and some also in a sample of
-// recent ones.
+// Pools is a Buffer for semi-supervised learners, which keeps labelled and
+// unlabelled examples apart. The labelled ones are few and used repeatedly: they
+// are in the sample. The unlabelled ones are many and used once: they are in a
+// queue of minibatches, and some also in a sample of recent ones.
 //
-// A step is due as soon as a minibatch is complete, or new labelled examples are an eighth of
-// those before, at most Every. So either kind may be absent for any length of time. Before the
-// first label, an unlabelled example can only enter the sample of recent ones.
+// A step is due as soon as a minibatch is complete, or new labelled examples are an
+// eighth of those before, at most Every. So either kind may be absent for any
+// length of time. Before the first label, an unlabelled example can only enter the
+// sample of recent ones.
 //
-// The warm-up, of examples of either kind, ends with Begin. Until then all are pending and no
-// step is due.
+// The warm-up, of examples of either kind, ends with Begin. Until then all are
+// pending and no step is due.
 type Pools struct{ Buffer }
 
 // NewPools returns empty pools. The error names the option that is out of
@@ -67,15 +70,15 @@ func (p *Pools) Begin() {
 // be changed.
 func (p *Pools) Recent() []*stream.Example { return p.pools.recent.list }
 
-// Skipped returns the number of unlabelled examples that arrived before the first label; no
-// minibatch contains them.
+// Skipped returns the number of unlabelled examples that arrived before the first
+// label; no minibatch contains them.
 func (p *Pools) Skipped() uint64 { return p.pools.skipped }
 
 // More reports whether examples have been added but not handed out yet.
 func (p *Pools) More() bool { return len(p.pending) > 0 || p.pools.queue.len() > 0 }
 
-// Drain is Take at the end of a bounded stream, where minibatches may be incomplete. It is
-// called while More is true.
+// Drain is Take at the end of a bounded stream, where minibatches may be
+// incomplete. It is called while More is true.
 func (p *Pools) Drain() *Draw {
 	d := p.Take()
 	if len(d.Unlabelled) > 0 {
@@ -117,7 +120,8 @@ func (p *pools) need(b *Buffer) Need {
 		return Need{Fresh: max(0, b.o.Warmup-len(b.pending)), Steps: 1}
 	}
 	fresh := min(max(int(min(p.labels, 1<<20))/8, 1), b.o.Every) - len(b.pending)
-	// Without minibatches labels may be handed out in larger groups, which are scored together.
+	// Without minibatches labels may be handed out in larger groups, which are
+	// scored together.
 	if p.labels > 0 && p.o.Batch > 0 {
 		fresh = min(fresh, p.o.Batch-p.queue.len())
 	}
@@ -171,7 +175,8 @@ type queue struct {
 
 func (q *queue) len() int { return len(q.list) }
 
-// push appends x. In a queue of size size, if > 0, the oldest example is dropped to make room.
+// push appends x. In a queue of size size, if > 0, the oldest example is dropped to
+// make room.
 func (q *queue) push(x *stream.Example, size int) {
 	if len(q.list) >= size {
 		q.shift(1)
@@ -187,8 +192,8 @@ func (q *queue) take(n int) []*stream.Example {
 	return q.out
 }
 
-// shift drops the first n examples. The others stay where they are: append moves them when the
-// array is full, so each example is moved O(1) times.
+// shift drops the first n examples. The others stay where they are: append moves
+// them when the array is full, so each example is moved O(1) times.
 func (q *queue) shift(n int) {
 	clear(q.list[:n]) // or the array would keep them alive
 	q.list = q.list[n:]

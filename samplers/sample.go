@@ -14,15 +14,16 @@ var (
 	errLength  = errors.New("lengths do not agree")
 )
 
-// sample is a list of slots with a policy that chooses their members. A member keeps its slot
-// until it leaves, and replacing one changes no other slot.
+// sample is a list of slots with a policy that chooses their members. A member
+// keeps its slot until it leaves, and replacing one changes no other slot.
 //
-// Recent takes the slots in turn. Uniform is Algorithm R of Vitter, "Random Sampling with a
-// Reservoir", ACM TOMS 11(1), 1985: after n examples each is a member with probability size/n.
-// Balanced is Algorithm 1 of Chrysakis and Moens, "Online Continual Learning from Imbalanced
-// Data", ICML 2020: an example of a class that has never been the largest replaces a random
-// example of the largest class; the others follow Algorithm R within their class. Its classes
-// are: labels above 0, other labels, and no label.
+// Recent takes the slots in turn. Uniform is Algorithm R of Vitter, "Random
+// Sampling with a Reservoir", ACM TOMS 11(1), 1985: after n examples each is a
+// member with probability size/n. Balanced is Algorithm 1 of Chrysakis and Moens,
+// "Online Continual Learning from Imbalanced Data", ICML 2020: an example of a
+// class that has never been the largest replaces a random example of the largest
+// class; the others follow Algorithm R within their class. Its classes are: labels
+// above 0, other labels, and no label.
 type sample struct {
 	policy Policy
 	size   int
@@ -166,8 +167,8 @@ func (s *sample) balanced(k byte) int {
 	panic("samplers: a sample has lost count of its classes")
 }
 
-// put makes x the member in a slot. It returns the example now held, which may be a copy of x,
-// and the one held there before.
+// put makes x the member in a slot. It returns the example now held, which may be a
+// copy of x, and the one held there before.
 func (s *sample) put(slot int, x *stream.Example) (held, old *stream.Example) {
 	if slot < 0 {
 		return x, nil
@@ -202,9 +203,9 @@ func (s *sample) put(slot int, x *stream.Example) (held, old *stream.Example) {
 	return x, old
 }
 
-// alone returns a copy of x that keeps no other example's memory alive. Consecutive examples
-// share blocks of memory (stream.Arena), and in a reservoir ever fewer of a member's neighbours
-// are members too.
+// alone returns a copy of x that keeps no other example's memory alive. Consecutive
+// examples share blocks of memory (stream.Arena), and in a reservoir ever fewer of
+// a member's neighbours are members too.
 func alone(x *stream.Example) *stream.Example {
 	c := *x
 	c.X = x.X.Clone()

@@ -8,9 +8,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// shuffle is a buffer that breaks up the order of a stream. Once it is full, each arrival
-// replaces a random example, which leaves. An example stays for a geometrically distributed
-// number of arrivals, size on average. With size 0 examples pass straight through.
+// shuffle is a buffer that breaks up the order of a stream. Once it is full, each
+// arrival replaces a random example, which leaves. An example stays for a
+// geometrically distributed number of arrivals, size on average. With size 0
+// examples pass straight through.
 type shuffle struct {
 	size int
 	list []*stream.Example
@@ -21,7 +22,8 @@ func newShuffle(size int, seed uint64) *shuffle {
 	return &shuffle{size: size, rng: rng.New(seed, "samplers.shuffle")}
 }
 
-// add adds x and returns the example that leaves for it, or nil while the buffer fills.
+// add adds x and returns the example that leaves for it, or nil while the buffer
+// fills.
 func (s *shuffle) add(x *stream.Example) *stream.Example {
 	switch {
 	case s.size == 0:

@@ -1,32 +1,35 @@
 package stream
 
-// ArenaDecoder is implemented by decoders that can put features into memory from an Arena.
+// ArenaDecoder is implemented by decoders that can put features into memory from an
+// Arena.
 type ArenaDecoder interface {
 	Decoder
-	// DecodeIn is Decode with the features of the example in memory of a; with a nil a it is
-	// Decode.
+	// DecodeIn is Decode with the features of the example in memory of a; with a
+	// nil a it is Decode.
 	DecodeIn(a *Arena, value []byte, ex *Example) error
 }
 
 // arenaBlock is the number of elements in a block.
 const arenaBlock = 512
 
-// Arena hands out memory for features from blocks, so that a decoder allocates once for many
-// examples. The zero value is ready to use.
+// Arena hands out memory for features from blocks, so that a decoder allocates once
+// for many examples. The zero value is ready to use.
 //
-// Memory is not handed out twice without a Reset in between. A block lives as long as any
-// vector in it: a vector that is kept without its neighbours keeps at most 4 KiB besides its
-// own size alive. Vectors of more than a quarter of a block get memory of their own.
+// Memory is not handed out twice without a Reset in between. A block lives as long
+// as any vector in it: a vector that is kept without its neighbours keeps at most 4
+// KiB besides its own size alive. Vectors of more than a quarter of a block get
+// memory of their own.
 //
-// Callers that keep no vector beyond a batch call Reset after each batch; then nothing is
-// allocated in the long run.
+// Callers that keep no vector beyond a batch call Reset after each batch; then
+// nothing is allocated in the long run.
 type Arena struct {
 	idx block[int32]
 	val block[float32]
 }
 
-// Idx returns an empty slice with capacity for n indices. It is the next free memory of the
-// arena: unless Take follows, the next call returns the same. A nil Arena allocates.
+// Idx returns an empty slice with capacity for n indices. It is the next free
+// memory of the arena: unless Take follows, the next call returns the same. A nil
+// Arena allocates.
 func (a *Arena) Idx(n int) []int32 {
 	if a == nil {
 		return make([]int32, 0, n)
@@ -42,8 +45,8 @@ func (a *Arena) Val(n int) []float32 {
 	return a.val.next(n)
 }
 
-// Take keeps x, whose elements are in the memory that the last calls of Idx and Val returned.
-// The result has no spare capacity.
+// Take keeps x, whose elements are in the memory that the last calls of Idx and Val
+// returned. The result has no spare capacity.
 func (a *Arena) Take(x Vec) Vec {
 	if a == nil {
 		return x

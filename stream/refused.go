@@ -2,11 +2,12 @@ package stream
 
 import "fmt"
 
-// DeadError says that a stream cannot be what it is configured to be: too many of its records
-// cannot be used.
+// DeadError says that a stream cannot be what it is configured to be: too many of
+// its records cannot be used.
 type DeadError struct {
-	// Dead of the latest Records could not be used, Alike of them for the same reason as
-	// Example. That is the most frequent reason; Example is nil if none is known.
+	// Dead of the latest Records could not be used, Alike of them for the same
+	// reason as Example. That is the most frequent reason; Example is nil if none
+	// is known.
 	Dead, Records int
 	Alike         int
 	Example       *RecordError
@@ -31,8 +32,8 @@ func (e *DeadError) Error() string {
 
 // OneLabelError says why there is nothing to learn: all labels are equal.
 type OneLabelError struct {
-	// Examples is the number of examples, Labelled the number with a label, which was always
-	// Label.
+	// Examples is the number of examples, Labelled the number with a label, which
+	// was always Label.
 	Examples, Labelled uint64
 	Label              float64
 	// Regress: labels are numbers to predict, not one of −1 and +1.

@@ -67,34 +67,35 @@ func (o Offsets) Partitions() []Partition {
 
 // A Source delivers the records of a stream in consumption order.
 //
-// The start position is given to the source's constructor, as the Offsets of a checkpoint. A
-// source is used by one goroutine at a time.
+// The start position is given to the source's constructor, as the Offsets of a
+// checkpoint. A source is used by one goroutine at a time.
 type Source interface {
-	// Fetch appends at least one record to dst and returns the extended slice, blocking until
-	// there is one. The bytes of the records belong to the caller: no later call changes them.
+	// Fetch appends at least one record to dst and returns the extended slice,
+	// blocking until there is one. The bytes of the records belong to the caller:
+	// no later call changes them.
 	//
-	// It returns io.EOF and dst unchanged after the last record of a bounded stream, ctx.Err()
-	// when ctx ends, and any other error if the source cannot continue. Errors name topic,
-	// partition and offset if known.
+	// It returns io.EOF and dst unchanged after the last record of a bounded
+	// stream, ctx.Err() when ctx ends, and any other error if the source cannot
+	// continue. Errors name topic, partition and offset if known.
 	Fetch(ctx context.Context, dst []Record) ([]Record, error)
 	// Close releases the source's resources.
 	Close() error
 }
 
-// Lagger is implemented by sources that know how many records they are behind the end of each
-// partition. Lag may be called from any goroutine.
+// Lagger is implemented by sources that know how many records they are behind the
+// end of each partition. Lag may be called from any goroutine.
 type Lagger interface {
 	Lag() map[Partition]int64
 }
 
-// Committer is implemented by sources that can publish the consumer's position for lag
-// displays. Restarts ignore it; they use the positions in the checkpoint.
+// Committer is implemented by sources that can publish the consumer's position for
+// lag displays. Restarts ignore it; they use the positions in the checkpoint.
 type Committer interface {
 	Commit(ctx context.Context, o Offsets) error
 }
 
-// Skipper is implemented by sources that count records that were read but not delivered,
-// because they lie before the start position.
+// Skipper is implemented by sources that count records that were read but not
+// delivered, because they lie before the start position.
 type Skipper interface {
 	Skipped() uint64
 }
@@ -111,8 +112,8 @@ const (
 	StageLearn   Stage = "learn"   // the learner refused the example
 )
 
-// Reason categorises what is wrong with a record, for counting. The errors have texts for
-// people.
+// Reason categorises what is wrong with a record, for counting. The errors have
+// texts for people.
 type Reason string
 
 // The reasons, a closed set.
@@ -168,8 +169,8 @@ func (e *RecordError) Error() string {
 
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// FieldError is the error of a decoder: stage, field and reason. The caller, who knows the
-// record, turns it into a RecordError.
+// FieldError is the error of a decoder: stage, field and reason. The caller, who
+// knows the record, turns it into a RecordError.
 type FieldError struct {
 	Stage  Stage
 	Reason Reason
@@ -195,25 +196,26 @@ func At(rec *Record, err error) *RecordError {
 	return re
 }
 
-// A Decoder turns a record's value into an example. It sets X, Y, Labelled and ID; their memory
-// is new (or the value's own), and the decoder never reuses it. Its errors are *FieldError. It
-// never panics, whatever the value, and allocates at most a small multiple of the value's
-// length.
+// A Decoder turns a record's value into an example. It sets X, Y, Labelled and ID;
+// their memory is new (or the value's own), and the decoder never reuses it. Its
+// errors are *FieldError. It never panics, whatever the value, and allocates at
+// most a small multiple of the value's length.
 type Decoder interface {
 	Decode(value []byte, ex *Example) error
 }
 
-// RecordDecoder is implemented by decoders that use record headers, or that may have to wait
-// for something that a record refers to, such as a schema.
+// RecordDecoder is implemented by decoders that use record headers, or that may
+// have to wait for something that a record refers to, such as a schema.
 type RecordDecoder interface {
 	Decoder
-	// DecodeRecord is DecodeIn for a record; see ArenaDecoder. It may block until ctx ends. An
-	// error other than a *FieldError is not the record's fault: the record may be good.
+	// DecodeRecord is DecodeIn for a record; see ArenaDecoder. It may block until
+	// ctx ends. An error other than a *FieldError is not the record's fault: the
+	// record may be good.
 	DecodeRecord(ctx context.Context, a *Arena, r *Record, ex *Example) error
 }
 
-// DecodeRecord decodes a record with what d supports: headers, memory from a (which may be
-// nil), or just the value.
+// DecodeRecord decodes a record with what d supports: headers, memory from a (which
+// may be nil), or just the value.
 func DecodeRecord(ctx context.Context, d Decoder, a *Arena, r *Record, ex *Example) error {
 	switch d := d.(type) {
 	case RecordDecoder:

@@ -22,12 +22,13 @@ type Update struct {
 	Model string
 	// Learner is the registered name of the algorithm.
 	Learner string
-	// Version increases by at least 1 with every update of a model, across restarts too.
+	// Version increases by at least 1 with every update of a model, across restarts
+	// too.
 	Version uint64
 	// Base is the version that a Delta applies to, 0 for a Full.
 	Base uint64
-	// Epoch is the trainer's fencing epoch. An update with a smaller epoch than one seen before
-	// comes from a trainer that has been replaced.
+	// Epoch is the trainer's fencing epoch. An update with a smaller epoch than one
+	// seen before comes from a trainer that has been replaced.
 	Epoch uint64
 	// Step is the learner's iteration count, Examples the number of examples it
 	// has learned from.
@@ -35,8 +36,8 @@ type Update struct {
 	// Offsets are the positions up to which the model has learned.
 	Offsets Offsets
 	Created time.Time
-	// Evaluation has measures taken at publication, in a fixed order, e.g. prequential
-	// accuracy, objective, duality gap.
+	// Evaluation has measures taken at publication, in a fixed order, e.g.
+	// prequential accuracy, objective, duality gap.
 	Evaluation []Measure
 	// Hash is the xxh64 of Payload.
 	Hash    uint64
@@ -49,8 +50,8 @@ type Measure struct {
 	Value float64
 }
 
-// Publisher sends updates. Publish returns when the update is durable. Sending the same update
-// again is harmless.
+// Publisher sends updates. Publish returns when the update is durable. Sending the
+// same update again is harmless.
 type Publisher interface {
 	Publish(ctx context.Context, u *Update) error
 	Close() error
@@ -58,19 +59,19 @@ type Publisher interface {
 
 // Subscriber receives updates.
 type Subscriber interface {
-	// Next blocks until there is a newer update that is complete and verified, and returns it.
-	// It may skip to the newest full update. Deltas are already applied: the kind of the result
-	// is always Full.
+	// Next blocks until there is a newer update that is complete and verified, and
+	// returns it. It may skip to the newest full update. Deltas are already
+	// applied: the kind of the result is always Full.
 	Next(ctx context.Context) (*Update, error)
 	Close() error
 }
 
-// Promoter gives aliases to versions of a model, such as "champion", that subscribers can
-// follow instead of the newest version.
+// Promoter gives aliases to versions of a model, such as "champion", that
+// subscribers can follow instead of the newest version.
 type Promoter interface {
-	// Promote points alias to u, a Full of the bare model, and keeps the version before for a
-	// rollback. It returns when that is durable. Promoting the version that the alias already
-	// points to changes nothing.
+	// Promote points alias to u, a Full of the bare model, and keeps the version
+	// before for a rollback. It returns when that is durable. Promoting the version
+	// that the alias already points to changes nothing.
 	Promote(ctx context.Context, alias string, u *Update, why Promotion) error
 }
 

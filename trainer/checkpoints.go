@@ -15,20 +15,21 @@ import (
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
-// Checkpoints say where and how often the state is stored. Each checkpoint is followed by a
-// publication.
+// Checkpoints say where and how often the state is stored. Each checkpoint is
+// followed by a publication.
 type Checkpoints struct {
-	// Dir is the checkpoint directory, which belongs to one job at a time; empty stores no
-	// checkpoints. kafka://TOPIC stores them in a compacted topic instead, under the key
-	// Models.Name. The topic is created if it does not exist, and keeps two checkpoints.
+	// Dir is the checkpoint directory, which belongs to one job at a time; empty
+	// stores no checkpoints. kafka://TOPIC stores them in a compacted topic
+	// instead, under the key Models.Name. The topic is created if it does not
+	// exist, and keeps two checkpoints.
 	Dir string
 	// FS is the file system of Dir; nil is the operating system's.
 	FS checkpoint.FS
 	// Retain is the number of checkpoints to keep in a directory; 0 is 3.
 	Retain int
-	// Interval is the time, and Every the number of records, between checkpoints. Interval 0 is
-	// 10 s, negative sets no limit; Every 0 sets no limit. A last checkpoint is always written
-	// at the end.
+	// Interval is the time, and Every the number of records, between checkpoints.
+	// Interval 0 is 10 s, negative sets no limit; Every 0 sets no limit. A last
+	// checkpoint is always written at the end.
 	Interval time.Duration
 	Every    uint64
 }
@@ -59,8 +60,9 @@ func (r *run) openStore(ctx context.Context) error {
 	return nil
 }
 
-// openStateTopic opens the checkpoint topic. With a model topic, checkpoints are written under
-// the model's transactional id, so that whoever takes over one takes over both.
+// openStateTopic opens the checkpoint topic. With a model topic, checkpoints are
+// written under the model's transactional id, so that whoever takes over one takes
+// over both.
 func (r *run) openStateTopic(ctx context.Context, topic string) error {
 	if err := r.waitInput(ctx); err != nil {
 		return err
@@ -94,9 +96,9 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	h := r.snap.Header
 	if h.Examples == 0 {
-		// Nothing has been learned under the settings of that run. It may have failed on its
-		// first record and been corrected since, so of its checkpoint only the start positions
-		// of the topics count.
+		// Nothing has been learned under the settings of that run. It may have
+		// failed on its first record and been corrected since, so of its checkpoint
+		// only the start positions of the topics count.
 		if r.Open == nil {
 			maps.DeleteFunc(h.Offsets, func(p stream.Partition, _ int64) bool { return !slices.Contains(r.topics(), p.Topic) })
 		}

@@ -11,21 +11,23 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// DiscoveryError says that the first records of a stream do not tell enough about its format.
+// DiscoveryError says that the first records of a stream do not tell enough about
+// its format.
 type DiscoveryError struct{ Err error }
 
 func (e *DiscoveryError) Error() string { return e.Err.Error() }
 
 func (e *DiscoveryError) Unwrap() error { return e.Err }
 
-// Discover reads records from src until d has seen enough or src ends. It returns them with the
-// codec options that d has decided on. Records of the topic labels, if any, are labels.
+// Discover reads records from src until d has seen enough or src ends. It returns
+// them with the codec options that d has decided on. Records of the topic labels,
+// if any, are labels.
 func Discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string) ([]stream.Record, codec.Options, error) {
 	return discover(ctx, src, d, labels, nil)
 }
 
-// mostBytes bounds the values of the records read by Discover. They stay in memory until they
-// are learned from.
+// mostBytes bounds the values of the records read by Discover. They stay in memory
+// until they are learned from.
 const mostBytes = 256 << 20
 
 func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels string, told func(n int)) (recs []stream.Record, o codec.Options, err error) {
@@ -64,8 +66,8 @@ func discover(ctx context.Context, src stream.Source, d *codec.Discovery, labels
 // metaGiven is the name in a checkpoint's header for the options given for events.
 const metaGiven = "events"
 
-// discover finds out the format of the records if it is not known yet. The records it reads are
-// learned from afterwards.
+// discover finds out the format of the records if it is not known yet. The records
+// it reads are learned from afterwards.
 func (r *run) discover(ctx context.Context) error {
 	if r.Discovery == nil || r.Decoder != nil {
 		return nil

@@ -25,56 +25,60 @@ import (
 type Job struct {
 	Options
 
-	// Kafka says which topics are read, and how. Its Config is also used for the model topic
-	// and the dead letters. Run adds the offsets and the topic of labels.
+	// Kafka says which topics are read, and how. Its Config is also used for the
+	// model topic and the dead letters. Run adds the offsets and the topic of
+	// labels.
 	Kafka kafkaio.SourceOptions
-	// Open, if not nil, opens another stream instead, at the given offsets; nil offsets mean
-	// its beginning.
+	// Open, if not nil, opens another stream instead, at the given offsets; nil
+	// offsets mean its beginning.
 	Open func(ctx context.Context, from stream.Offsets) (stream.Source, error)
 	// Decoder decodes the records; nil is JSON.
 	Decoder stream.Decoder
-	// Discovery, if not nil, finds out from the first records what the decoders of records and
-	// labels have to know. Both decoders are made from what it finds or, after a restart, from
-	// what the checkpoint says was found.
+	// Discovery, if not nil, finds out from the first records what the decoders of
+	// records and labels have to know. Both decoders are made from what it finds
+	// or, after a restart, from what the checkpoint says was found.
 	Discovery *codec.Discovery
-	// Schemas, if not nil, has the schemas that records refer to; the options of Discovery must
-	// name the same one. Known schemas are kept in checkpoints and, if there is a recording, in
-	// a file beside it.
+	// Schemas, if not nil, has the schemas that records refer to; the options of
+	// Discovery must name the same one. Known schemas are kept in checkpoints and,
+	// if there is a recording, in a file beside it.
 	Schemas SchemaKeeper
 	// LabelDecoder decodes the records of Join.Topic; nil is codec.NewLabels.
 	LabelDecoder stream.Decoder
 
 	// Tolerance says which failures of records the run survives.
 	Tolerance Tolerance
-	// MaxDead ends a tolerant run when more than this share of the latest 1,000 records cannot
-	// be used, in (0,1]. With fewer records so far it is the share of all of them, but of at
-	// least 100. Unless it is 1, a stream that ends without a usable example is an error too.
-	// The run ends before the record that would be one too many, with a *stream.DeadError, and
-	// the next run begins with that record. 0 is 0.5, 1 sets no limit.
+	// MaxDead ends a tolerant run when more than this share of the latest 1,000
+	// records cannot be used, in (0,1]. With fewer records so far it is the share
+	// of all of them, but of at least 100. Unless it is 1, a stream that ends
+	// without a usable example is an error too. The run ends before the record that
+	// would be one too many, with a *stream.DeadError, and the next run begins with
+	// that record. 0 is 0.5, 1 sets no limit.
 	MaxDead float64
 	// Tombstones says what to do with records without a value.
 	Tombstones Tombstones
-	// DeadLetters, if not empty, keeps the records that are tolerated: each is sent exactly
-	// once to the topic whose name is the record's topic followed by this suffix.
+	// DeadLetters, if not empty, keeps the records that are tolerated: each is sent
+	// exactly once to the topic whose name is the record's topic followed by this
+	// suffix.
 	DeadLetters string
 
 	Checkpoints Checkpoints
 	Models      Models
-	// Recording, if not empty, is a file that keeps the records consumed. A restart truncates
-	// it to its length at the checkpoint.
+	// Recording, if not empty, is a file that keeps the records consumed. A restart
+	// truncates it to its length at the checkpoint.
 	Recording string
 
-	// Queue is the number of records by which reading may run ahead of learning, within 64 MiB
-	// of values; 0 is 65,536.
+	// Queue is the number of records by which reading may run ahead of learning,
+	// within 64 MiB of values; 0 is 65,536.
 	Queue int
 	// ShutdownTimeout bounds the work after the context has ended; 0 is 25 s.
 	ShutdownTimeout time.Duration
-	// SiftTargetLag matters if the stream has been sifted, see docs/measured/sift.md: while the
-	// records being learned are older than this and more are waiting, the plan published with
-	// each version asks for less of the stream. 0 is 30 s.
+	// SiftTargetLag matters if the stream has been sifted, see
+	// docs/measured/sift.md: while the records being learned are older than this
+	// and more are waiting, the plan published with each version asks for less of
+	// the stream. 0 is 30 s.
 	SiftTargetLag time.Duration
-	// Unfinished says that the stream is only part of one: when it ends, the learner does not
-	// complete its optimisation, and the next run continues.
+	// Unfinished says that the stream is only part of one: when it ends, the
+	// learner does not complete its optimisation, and the next run continues.
 	Unfinished bool
 
 	// Hooks are notified of events.
@@ -86,14 +90,16 @@ type Job struct {
 // A SchemaKeeper has schemas and lets them be stored; see package contrib/registry.
 type SchemaKeeper interface {
 	codec.Schemas
-	// Known returns the schemas requested so far, encoded. Restore makes them known again.
+	// Known returns the schemas requested so far, encoded. Restore makes them known
+	// again.
 	Known() string
 	Restore(text string) error
 	// KeepIn also stores them in a file.
 	KeepIn(path string) error
 }
 
-// SchemasExt is appended to the name of a recording to name the file of its records' schemas.
+// SchemasExt is appended to the name of a recording to name the file of its
+// records' schemas.
 const SchemasExt = ".schemas"
 
 // Tolerance says what to do with records that cannot be used.
@@ -106,8 +112,8 @@ const (
 	TolerateAll  Tolerance = "all"  // skip it even then
 )
 
-// Tombstones says what to do with records without a value, which Kafka uses to delete keys from
-// compacted topics.
+// Tombstones says what to do with records without a value, which Kafka uses to
+// delete keys from compacted topics.
 type Tombstones string
 
 // What to do with tombstones.
@@ -125,9 +131,9 @@ type Result struct {
 	Version uint64
 }
 
-// Run does the job until the stream ends, ctx ends, or something fails. When ctx ends it writes
-// a last checkpoint, publishes, and returns a Result without an error. It starts in an order in
-// which a restart is safe at any moment:
+// Run does the job until the stream ends, ctx ends, or something fails. When ctx
+// ends it writes a last checkpoint, publishes, and returns a Result without an
+// error. It starts in an order in which a restart is safe at any moment:
 //
 //  1. Look at the model topic. If the model there comes from other checkpoints, end before
 //     anybody has been disturbed.
@@ -144,15 +150,16 @@ type Result struct {
 //     without a version gives up its claim on the model; one that was killed is taken over
 //     from, since the checkpoints are the same.
 //
-// The errors are *OptionError, *StateError, *ForeignModelError, *TopicReplacedError,
-// *checkpoint.EpochError; *modeltopic.FencedError or one wrapping checkpoint.ErrFenced if
-// another run has taken over; a *stream.RecordError if a record is not tolerated; a
-// *stream.DeadError if too many records cannot be used; a *stream.OneLabelError if a stream has
-// ended whose labels are all equal; and those of the packages that read, store and publish.
+// The errors are *OptionError, *StateError, *ForeignModelError,
+// *TopicReplacedError, *checkpoint.EpochError; *modeltopic.FencedError or one
+// wrapping checkpoint.ErrFenced if another run has taken over; a
+// *stream.RecordError if a record is not tolerated; a *stream.DeadError if too many
+// records cannot be used; a *stream.OneLabelError if a stream has ended whose
+// labels are all equal; and those of the packages that read, store and publish.
 // Nothing is published while all labels are equal.
 //
-// Run does not recover from panics, for example of a learner or a hook. Nothing is stored or
-// published after one, so that the next Run continues as after a crash.
+// Run does not recover from panics, for example of a learner or a hook. Nothing is
+// stored or published after one, so that the next Run continues as after a crash.
 func Run(ctx context.Context, job Job) (res Result, err error) {
 	r := &run{Job: job}
 	defer func() {
@@ -268,8 +275,8 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// makeEngine creates the engine for the records that the Decoder reads. o are the options for
-// the decoder of labels.
+// makeEngine creates the engine for the records that the Decoder reads. o are the
+// options for the decoder of labels.
 func (r *run) makeEngine(o codec.Options) (err error) {
 	cfg := r.engineConfig
 	cfg.Log = r.Log
@@ -288,8 +295,8 @@ func (r *run) makeEngine(o codec.Options) (err error) {
 	return nil
 }
 
-// waitInput waits for the input topics, so that nothing is created for a run that has nothing
-// to read.
+// waitInput waits for the input topics, so that nothing is created for a run that
+// has nothing to read.
 func (r *run) waitInput(ctx context.Context) error {
 	if r.Open != nil {
 		return nil
@@ -298,7 +305,8 @@ func (r *run) waitInput(ctx context.Context) error {
 	return err
 }
 
-// openRecording starts a recording, or continues it at the length given in the checkpoint.
+// openRecording starts a recording, or continues it at the length given in the
+// checkpoint.
 func (r *run) openRecording(context.Context) error {
 	if r.Recording == "" {
 		return nil

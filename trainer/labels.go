@@ -13,9 +13,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// KeepLabels returns a function for Labels that keeps n of the labels in a stream, chosen by
-// the seed, and hides the others, for experiments in semi-supervised learning. src is one pass
-// of the stream. The function is nil if the stream has exactly n labels.
+// KeepLabels returns a function for Labels that keeps n of the labels in a stream,
+// chosen by the seed, and hides the others, for experiments in semi-supervised
+// learning. src is one pass of the stream. The function is nil if the stream has
+// exactly n labels.
 func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.Decoder, n int) (func(i uint64) bool, error) {
 	e, err := o.engine(dec)
 	if err != nil {
@@ -33,9 +34,9 @@ func (o Options) KeepLabels(ctx context.Context, src stream.Source, dec stream.D
 
 // keepLabels is KeepLabels; admit says which records are examples.
 func keepLabels(ctx context.Context, src stream.Source, keep int, seed uint64, admit func(*stream.Record) (labelled, ok bool)) (func(i uint64) bool, error) {
-	// The engine numbers the examples that it admits. A bit says whether one is labelled, and
-	// in the end whether it stays so. One byte per eight examples is all that grows with the
-	// stream.
+	// The engine numbers the examples that it admits. A bit says whether one is
+	// labelled, and in the end whether it stays so. One byte per eight examples is
+	// all that grows with the stream.
 	var bits []uint64
 	var n uint64
 	labels := 0

@@ -15,18 +15,18 @@ import (
 
 // Models says where the model is published.
 type Models struct {
-	// Topic is the model topic, which is created, compacted, if it does not exist. Empty
-	// publishes nothing.
+	// Topic is the model topic, which is created, compacted, if it does not exist.
+	// Empty publishes nothing.
 	Topic string
 	// Name is the name of the model in the topic; empty is "model".
 	Name string
-	// FullEvery publishes a full model at least once in so many updates. The others are deltas
-	// if those are less than half as large; 0 is 16.
+	// FullEvery publishes a full model at least once in so many updates. The others
+	// are deltas if those are less than half as large; 0 is 16.
 	FullEvery int
 	// MaxRecordBytes bounds a record; larger models are split. 0 is 900 KiB.
 	MaxRecordBytes int
-	// Alias is the alias of the champion that Options.Gate chooses; none is published if it is
-	// empty or there is no gate.
+	// Alias is the alias of the champion that Options.Gate chooses; none is
+	// published if it is empty or there is no gate.
 	Alias string
 	// Replace allows replacing a model in the topic that does not come from the job's
 	// checkpoints.
@@ -35,8 +35,8 @@ type Models struct {
 	SigningKey ed25519.PrivateKey
 }
 
-// ForeignModelError says that the model topic holds a model that does not come from the job's
-// checkpoints. Subscribers would not accept the job's models as newer.
+// ForeignModelError says that the model topic holds a model that does not come from
+// the job's checkpoints. Subscribers would not accept the job's models as newer.
 type ForeignModelError struct {
 	Topic, Model string
 	Version      uint64           // of the model there; 0 if none has been published
@@ -70,8 +70,8 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		return err
 	}
 	r.closers = append(r.closers, r.models.Close)
-	// A run claims the directory before the model. So, when the topic has been read first, the
-	// directory knows of every claim of another run on it.
+	// A run claims the directory before the model. So, when the topic has been read
+	// first, the directory knows of every claim of another run on it.
 	id, epoch, err := r.store.Last()
 	var lost *checkpoint.EpochError
 	if err != nil && !errors.As(err, &lost) {
@@ -86,8 +86,8 @@ func (r *run) openModels(ctx context.Context) (err error) {
 	return nil
 }
 
-// foreign returns the error about a model in the topic that does not come from the checkpoints,
-// unless it may be replaced.
+// foreign returns the error about a model in the topic that does not come from the
+// checkpoints, unless it may be replaced.
 func (r *run) foreign() error {
 	if r.Models.Replace {
 		return nil
@@ -96,8 +96,8 @@ func (r *run) foreign() error {
 	return &ForeignModelError{Topic: r.Models.Topic, Model: r.Models.Name, Version: version, Claim: c}
 }
 
-// claimModels makes this run the model's only publisher, and publishes the checkpoint's model
-// again.
+// claimModels makes this run the model's only publisher, and publishes the
+// checkpoint's model again.
 func (r *run) claimModels(ctx context.Context) error {
 	if r.models == nil {
 		return nil
@@ -150,8 +150,8 @@ func (r *run) release(ctx context.Context) error {
 // releaseFor bounds how long the end of a run waits to give up its claim.
 const releaseFor = 5 * time.Second
 
-// champions says where champions are published. It also aborts a half-finished publication of a
-// run that died: a claim on the model would wait for it.
+// champions says where champions are published. It also aborts a half-finished
+// publication of a run that died: a claim on the model would wait for it.
 func (r *run) champions(ctx context.Context) error {
 	if r.Gate == "" || r.Models.Alias == "" {
 		return nil

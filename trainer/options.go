@@ -19,15 +19,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Options say what is learned and how: everything besides the stream that the state depends on.
-// A state continues only under the options it began with.
+// Options say what is learned and how: everything besides the stream that the state
+// depends on. A state continues only under the options it began with.
 type Options struct {
-	// Learner is the registered name of the learner; empty is adaptive. [registry.Register]
-	// adds your own.
+	// Learner is the registered name of the learner; empty is adaptive.
+	// [registry.Register] adds your own.
 	Learner string
 	// Preset is a preset of the learner; empty is "default".
 	Preset string
-	// Set overrides options of the preset, by name. streamsvm learners NAME lists them.
+	// Set overrides options of the preset, by name. streamsvm learners NAME lists
+	// them.
 	Set map[string]string
 	// Task is what to predict; empty is the learner's default.
 	Task algos.Task
@@ -37,27 +38,28 @@ type Options struct {
 	Tune Tune
 	// Scale is the scaling of features.
 	Scale Scale
-	// Span is the approximate number of examples that the means of ScaleRunning go back; 0 is
-	// 1000.
+	// Span is the approximate number of examples that the means of ScaleRunning go
+	// back; 0 is 1000.
 	Span int
-	// ClassWeight is the weight of each class, a factor on the weights of its examples: "auto"
-	// (also the zero value) weighs rare classes more, "none" does not, and a list such as
-	// "fraud=10,ok=1" gives weights by label, 1 to labels not listed. It does not affect
-	// measures.
+	// ClassWeight is the weight of each class, a factor on the weights of its
+	// examples: "auto" (also the zero value) weighs rare classes more, "none" does
+	// not, and a list such as "fraud=10,ok=1" gives weights by label, 1 to labels
+	// not listed. It does not affect measures.
 	ClassWeight string
 	// HashDim, if positive, hashes all features into so many.
 	HashDim int
-	// Warmup is the number of first examples used for scaling and tuning before learning
-	// begins; 0 is 4000 with tuning, else 1000 with scaling. They are learned from like all
-	// others, but not scored. If the stream is shorter, its first two thirds are the warm-up.
+	// Warmup is the number of first examples used for scaling and tuning before
+	// learning begins; 0 is 4000 with tuning, else 1000 with scaling. They are
+	// learned from like all others, but not scored. If the stream is shorter, its
+	// first two thirds are the warm-up.
 	Warmup int
 	// Window is the number of examples in windowed measures; 0 is 1000.
 	Window int
-	// MaxClasses bounds the number of classes of a stream whose decoder lists more than two
-	// labels; at least 3, 0 is DefaultMaxClasses.
+	// MaxClasses bounds the number of classes of a stream whose decoder lists more
+	// than two labels; at least 3, 0 is DefaultMaxClasses.
 	MaxClasses int
-	// Gate, if not empty, chooses a champion among snapshots of the model: "auto", or clauses
-	// such as
+	// Gate, if not empty, chooses a champion among snapshots of the model: "auto",
+	// or clauses such as
 	//
 	//	brier <= champion + 0.002; ece <= 0.05; examples >= 5000
 	//
@@ -65,13 +67,15 @@ type Options struct {
 	Gate string
 	// Join says where labels come from if they do not come with the examples.
 	Join Join
-	// Delay makes the label of each example arrive only after so many more examples, up to
-	// MaxJoinWindow, to measure what late labels cost. It cannot be combined with Join.
+	// Delay makes the label of each example arrive only after so many more
+	// examples, up to MaxJoinWindow, to measure what late labels cost. It cannot be
+	// combined with Join.
 	Delay int
-	// Labels, if not nil, hides the label of every example for which it returns false; i counts
-	// examples from 0. See [Options.KeepLabels].
+	// Labels, if not nil, hides the label of every example for which it returns
+	// false; i counts examples from 0. See [Options.KeepLabels].
 	Labels func(i uint64) bool
-	// LabelsName identifies Labels in checkpoints: a state continues only under the same name.
+	// LabelsName identifies Labels in checkpoints: a state continues only under the
+	// same name.
 	LabelsName string
 }
 
@@ -102,16 +106,16 @@ const (
 	ScaleRunning  Scale = "running"  // each feature minus its mean over the last Span examples, clipped at ±6
 )
 
-// Join says that labels come on a topic of their own and are joined with the examples by record
-// keys, or by ids if records have no key. The zero value means that labels come with the
-// examples.
+// Join says that labels come on a topic of their own and are joined with the
+// examples by record keys, or by ids if records have no key. The zero value means
+// that labels come with the examples.
 //
-// An example without a label waits, and later examples wait behind it, until its label has
-// arrived or Window more examples have. A label that arrives first waits for its example until
-// Window more labels have arrived. So what is learned does not depend on how the two topics
-// interleave. The exception are learners that adapt to their own prediction errors
-// ([algos.Foreteller]): like the measures, they use the prediction made when the example
-// arrived, which does depend on it.
+// An example without a label waits, and later examples wait behind it, until its
+// label has arrived or Window more examples have. A label that arrives first waits
+// for its example until Window more labels have arrived. So what is learned does
+// not depend on how the two topics interleave. The exception are learners that
+// adapt to their own prediction errors ([algos.Foreteller]): like the measures,
+// they use the prediction made when the example arrived, which does depend on it.
 type Join struct {
 	// Topic holds the labels.
 	Topic string
@@ -213,8 +217,8 @@ func (o Options) config() (cfg engine.Config, err error) {
 	}, err
 }
 
-// noDrift says what to use instead of the preset drift, which spec does not have, for a stream
-// that changes.
+// noDrift says what to use instead of the preset drift, which spec does not have,
+// for a stream that changes.
 func noDrift(spec algos.Spec) string {
 	for _, o := range spec.Options {
 		if o.Name == "full" && slices.Contains(strings.Split(o.Enum, ","), "window") {
@@ -230,7 +234,8 @@ func noDrift(spec algos.Spec) string {
 	return ": for a stream that changes, use learner adaptive, which needs no preset, or one that has it: " + strings.Join(have, ", ")
 }
 
-// engine returns an engine before the first record. dec decodes its examples, and may be nil.
+// engine returns an engine before the first record. dec decodes its examples, and
+// may be nil.
 func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	cfg, err := o.config()
 	if err != nil {
@@ -244,9 +249,9 @@ func (o Options) engine(dec stream.Decoder) (*engine.Engine, error) {
 	return e, nil
 }
 
-// Fits returns an error if a job with these options cannot continue from the checkpoint: a
-// *StateError if it was made with other options or by another version of this package. A
-// checkpoint of no records fits all options.
+// Fits returns an error if a job with these options cannot continue from the
+// checkpoint: a *StateError if it was made with other options or by another version
+// of this package. A checkpoint of no records fits all options.
 func (o Options) Fits(snap *checkpoint.Snapshot) error {
 	e, err := o.engine(nil)
 	if err != nil || snap.Header.Examples == 0 {

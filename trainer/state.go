@@ -10,12 +10,12 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// State is a view of what has been learned so far. A hook may use it during its call, others
-// after Run or Fit has returned. The zero State is empty.
+// State is a view of what has been learned so far. A hook may use it during its
+// call, others after Run or Fit has returned. The zero State is empty.
 type State struct{ e *engine.Engine }
 
-// Counts says what became of the consumed records. Consumed is the sum of Learned, SampledOut,
-// Dead, Tombstones, Joined, Late and Pending.
+// Counts says what became of the consumed records. Consumed is the sum of Learned,
+// SampledOut, Dead, Tombstones, Joined, Late and Pending.
 type Counts struct {
 	Consumed             uint64
 	Labelled, Unlabelled uint64 // examples, after a join
@@ -51,8 +51,8 @@ func (s State) Options() map[string]string {
 }
 
 // Measures returns the prequential measures, over all examples and over the last
-// Options.Window, and figures from the learner, in a fixed order. Prequential means that each
-// example was predicted before it was learned from.
+// Options.Window, and figures from the learner, in a fixed order. Prequential means
+// that each example was predicted before it was learned from.
 func (s State) Measures() []stream.Measure {
 	if s.e == nil {
 		return nil
@@ -68,8 +68,8 @@ func (s State) Hash() (uint64, error) {
 	return s.e.Hash()
 }
 
-// OneLabel returns why there is no model although there are examples: all their labels are
-// equal. Otherwise it returns nil.
+// OneLabel returns why there is no model although there are examples: all their
+// labels are equal. Otherwise it returns nil.
 func (s State) OneLabel() *stream.OneLabelError {
 	if s.e == nil {
 		return nil
@@ -77,8 +77,9 @@ func (s State) OneLabel() *stream.OneLabelError {
 	return s.e.OneLabel()
 }
 
-// Predictor returns a copy of the present model with its preprocessing; nil before the warm-up
-// ends, and while all labels are equal, since such a model would only repeat the label.
+// Predictor returns a copy of the present model with its preprocessing; nil before
+// the warm-up ends, and while all labels are equal, since such a model would only
+// repeat the label.
 func (s State) Predictor() (*predictor.Predictor, error) {
 	if s.e == nil || s.e.Predictor() == nil {
 		return nil, nil
@@ -90,12 +91,13 @@ func (s State) Predictor() (*predictor.Predictor, error) {
 	return predictor.Decode(data)
 }
 
-// A Hook is notified of events in a run. It is any value that implements one or more of the
-// interfaces below. Their methods must not block.
+// A Hook is notified of events in a run. It is any value that implements one or
+// more of the interfaces below. Their methods must not block.
 type Hook any
 
-// HookProgress is called with the state before the first record and after each batch of
-// records, on the learning goroutine; queued is the number of records waiting.
+// HookProgress is called with the state before the first record and after each
+// batch of records, on the learning goroutine; queued is the number of records
+// waiting.
 type HookProgress interface {
 	Progress(s State, queued int64)
 }
@@ -110,19 +112,20 @@ type HookCheckpointed interface {
 	Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
 }
 
-// HookFailed is called with the reason why a run cannot continue, before its last checkpoint,
-// on the learning goroutine.
+// HookFailed is called with the reason why a run cannot continue, before its last
+// checkpoint, on the learning goroutine.
 type HookFailed interface {
 	Failed(err error)
 }
 
-// HookPublished is called when an update is durable, on its own goroutine, with the update as
-// published, full or delta.
+// HookPublished is called when an update is durable, on its own goroutine, with the
+// update as published, full or delta.
 type HookPublished interface {
 	Published(u *stream.Update, took time.Duration)
 }
 
-// HookPromoted is called when an alias points to a version of the model, on its own goroutine.
+// HookPromoted is called when an alias points to a version of the model, on its own
+// goroutine.
 type HookPromoted interface {
 	Promoted(alias string, u *stream.Update, why stream.Promotion)
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// metaTopic, followed by a topic's name, is the name in a checkpoint's header of the topic's
-// id.
+// metaTopic, followed by a topic's name, is the name in a checkpoint's header of
+// the topic's id.
 const metaTopic = "topic_id:"
 
-// TopicReplacedError says that topics have been deleted and re-created since the checkpoint,
-// whose offsets mean other records now. A run that finds this at its start can continue at
-// Kafka.OutOfRange.
+// TopicReplacedError says that topics have been deleted and re-created since the
+// checkpoint, whose offsets mean other records now. A run that finds this at its
+// start can continue at Kafka.OutOfRange.
 type TopicReplacedError struct {
 	Topics []string
-	// Running: it has happened during the run. What has been read since the last checkpoint is
-	// dropped.
+	// Running: it has happened during the run. What has been read since the last
+	// checkpoint is dropped.
 	Running bool
 }
 
@@ -37,8 +37,9 @@ func (e *TopicReplacedError) Error() string {
 	return fmt.Sprintf("topic %s has been deleted and created again %s", strings.Join(e.Topics, ", "), since)
 }
 
-// ReplacedTopics returns the topics that have been deleted and re-created since a checkpoint
-// with this header. It waits for an answer for at most maxDown; 0 sets no limit.
+// ReplacedTopics returns the topics that have been deleted and re-created since a
+// checkpoint with this header. It waits for an answer for at most maxDown; 0 sets
+// no limit.
 func ReplacedTopics(ctx context.Context, cfg kafkaio.Config, h checkpoint.Header, maxDown time.Duration) ([]string, error) {
 	then := topicIDs(h)
 	now, err := kafkaio.TopicIDs(ctx, cfg, slices.Sorted(maps.Keys(then)), maxDown)
@@ -76,9 +77,9 @@ func (r *run) topics() []string {
 	return topics
 }
 
-// openTopics opens the topics at the positions of the checkpoint. In a re-created topic these
-// are other records, if they exist at all: that is an error, unless OutOfRange says where to
-// continue.
+// openTopics opens the topics at the positions of the checkpoint. In a re-created
+// topic these are other records, if they exist at all: that is an error, unless
+// OutOfRange says where to continue.
 func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Source, error) {
 	o := r.Kafka
 	o.Topics, o.Offsets = r.topics(), from
@@ -128,9 +129,10 @@ func (r *run) openTopics(ctx context.Context, from stream.Offsets) (stream.Sourc
 // confirmFor bounds how long a checkpoint waits for the ids of the topics.
 const confirmFor = time.Second
 
-// confirmTopics returns a check that the topics still have the given ids. A topic that is
-// re-created quickly during a run continues to deliver records to a reader that knows only its
-// name. If the cluster does not answer, the checkpoint is not held up.
+// confirmTopics returns a check that the topics still have the given ids. A topic
+// that is re-created quickly during a run continues to deliver records to a reader
+// that knows only its name. If the cluster does not answer, the checkpoint is not
+// held up.
 func (r *run) confirmTopics(topics []string, then map[string]string) func(context.Context) error {
 	cfg := r.Kafka.Config
 	cfg.Log = slog.New(slog.DiscardHandler)

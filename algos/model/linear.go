@@ -24,8 +24,8 @@ type Linear struct {
 
 var _ algos.Model = (*Linear)(nil)
 
-// NewLinear returns the model with one weight per feature. It shares memory with w, and so
-// follows changes of the weights.
+// NewLinear returns the model with one weight per feature. It shares memory with w,
+// and so follows changes of the weights.
 func NewLinear(w []float64, bias float64) *Linear { return &Linear{w, bias} }
 
 // Weights returns the weights; they must not be changed.
@@ -59,7 +59,8 @@ type Weight struct {
 	Value float64
 }
 
-// Largest returns the n nonzero weights of largest magnitude, largest first, ties by index.
+// Largest returns the n nonzero weights of largest magnitude, largest first, ties
+// by index.
 func (m *Linear) Largest(n int) []Weight {
 	var all []Weight
 	for j, v := range m.w {
@@ -82,15 +83,15 @@ func (m *Linear) Largest(n int) []Weight {
 //	24            sparse: a bit for each weight, lowest first, in ⌈n/64⌉ words,
 //	              then the weights whose bit is set
 //
-// in little-endian order. In the dense form each weight has a fixed place, so an update that
-// changes few weights changes few bytes, and its delta is small.
+// in little-endian order. In the dense form each weight has a fixed place, so an
+// update that changes few weights changes few bytes, and its delta is small.
 const (
 	linearMagic  = "lin1"
 	linearHeader = 24
 	formDense    = 0
 	formSparse   = 1
-	// Models with fewer weights, or with more than one in sparseShare nonzero, are stored
-	// dense: for them fixed places are worth more than the bytes saved.
+	// Models with fewer weights, or with more than one in sparseShare nonzero, are
+	// stored dense: for them fixed places are worth more than the bytes saved.
 	sparseDim   = 4096
 	sparseShare = 16
 )
@@ -143,9 +144,9 @@ var errWeights = errors.New("length does not match the number of weights")
 // IsLinear reports whether data starts like an encoded Linear.
 func IsLinear(data []byte) bool { return bytes.HasPrefix(data, []byte(linearMagic)) }
 
-// DecodeLinear decodes what Linear.AppendBinary wrote; it is a decoder for an algos.Spec. It
-// returns an error for any other input and for weights that are not finite. It allocates at
-// most 64 times the length of data.
+// DecodeLinear decodes what Linear.AppendBinary wrote; it is a decoder for an
+// algos.Spec. It returns an error for any other input and for weights that are not
+// finite. It allocates at most 64 times the length of data.
 func DecodeLinear(data []byte) (algos.Model, error) {
 	m, err := decodeLinear(data)
 	if err != nil {

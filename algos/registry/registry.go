@@ -1,5 +1,5 @@
-// Package registry maps names to learners: the built-in ones, those that a program registers,
-// and the baselines of contrib/baselines if it imports them.
+// Package registry maps names to learners: the built-in ones, those that a program
+// registers, and the baselines of contrib/baselines if it imports them.
 //
 // The API is stable.
 package registry
@@ -39,12 +39,13 @@ var All = []algos.Spec{
 // baselines are the names of the learners registered by contrib/baselines.
 var baselines = []string{"wolfe", "perceptron", "sdca", "smo", "pegasos", "frs3vm", "svrg", "prox-svrg", "saga", "katyusha"}
 
-// IsBaseline reports whether name is a learner of contrib/baselines, which are there to compare
-// others with, not for use. It need not be registered.
+// IsBaseline reports whether name is a learner of contrib/baselines, which are
+// there to compare others with, not for use. It need not be registered.
 func IsBaseline(name string) bool { return slices.Contains(baselines, name) }
 
-// Register adds a learner of your own to All, so that trainers find it by name and predictors
-// can decode its models. Call it before using either, for example first thing in main.
+// Register adds a learner of your own to All, so that trainers find it by name and
+// predictors can decode its models. Call it before using either, for example first
+// thing in main.
 func Register(s algos.Spec) error {
 	if s.Name == "" || s.New == nil || s.DecodeModel == nil || s.Check == nil || len(s.Tasks) == 0 {
 		return fmt.Errorf("learner %q lacks a part: make it with algos.Define", s.Name)

@@ -9,15 +9,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// evict makes room for the points from m on, which have just joined. It removes the points in
-// out, the oldest ones, or as many others among the first m. A sample that can still grow
-// always drops the oldest. A full one with full = replace keeps support vectors beyond their
-// age and drops points without a coefficient first, which makes it a summary of a longer
-// stretch of the stream.
+// evict makes room for the points from m on, which have just joined. It removes the
+// points in out, the oldest ones, or as many others among the first m. A sample
+// that can still grow always drops the oldest. A full one with full = replace keeps
+// support vectors beyond their age and drops points without a coefficient first,
+// which makes it a summary of a longer stretch of the stream.
 //
-// It falls back to the oldest when more than a fifth of the support vectors are misclassified.
-// Those are noise: kept without the neighbours that outvote them, they would bend the boundary
-// further with every step.
+// It falls back to the oldest when more than a fifth of the support vectors are
+// misclassified. Those are noise: kept without the neighbours that outvote them,
+// they would bend the boundary further with every step.
 func (l *Learner) evict(m int, out []int) {
 	p := l.p
 	wrong := 0
@@ -44,10 +44,11 @@ func (l *Learner) evict(m int, out []int) {
 	l.remove(out)
 }
 
-// transfer gives the coefficients of the points in out, which are leaving, to the points from m
-// on, which have just joined: each to the most similar point of the same class that has a loss
-// itself. Coefficients of opposite sign balance over the whole sample, so dropping some without
-// a replacement would make every other coefficient move.
+// transfer gives the coefficients of the points in out, which are leaving, to the
+// points from m on, which have just joined: each to the most similar point of the
+// same class that has a loss itself. Coefficients of opposite sign balance over the
+// whole sample, so dropping some without a replacement would make every other
+// coefficient move.
 func (l *Learner) transfer(m int, out []int) {
 	p := l.p
 	for _, sign := range [2]float64{1, -1} {
@@ -96,9 +97,9 @@ func (l *Learner) remove(out []int) {
 	p.Keep(keep)
 }
 
-// shrink drops the oldest points when the model has more support vectors than the budget, about
-// as many points as it takes to get below it, and reports whether it did. From then on the
-// sample keeps its size.
+// shrink drops the oldest points when the model has more support vectors than the
+// budget, about as many points as it takes to get below it, and reports whether it
+// did. From then on the sample keeps its size.
 func (l *Learner) shrink() bool {
 	support, m := l.support(), l.p.Len()
 	if !l.guarded() || l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
@@ -119,8 +120,8 @@ func (l *Learner) shrink() bool {
 // support returns the number of support vectors.
 func (l *Learner) support() int { return expansion.Nonzero(l.p.Alpha) }
 
-// trim enforces the budget in presets without the guard, by dropping the coefficients that
-// contribute least.
+// trim enforces the budget in presets without the guard, by dropping the
+// coefficients that contribute least.
 func (l *Learner) trim() {
 	support := l.support()
 	if l.opt.Budget == 0 || support <= l.opt.Budget {
@@ -132,8 +133,8 @@ func (l *Learner) trim() {
 	l.refresh()
 }
 
-// least returns the n points with the smallest |α_j|·√K_jj among those with a coefficient,
-// smallest first, ties by age.
+// least returns the n points with the smallest |α_j|·√K_jj among those with a
+// coefficient, smallest first, ties by age.
 func (l *Learner) least(n int) []int {
 	var all []rank.Entry
 	for i, a := range l.p.Alpha {
@@ -149,9 +150,10 @@ func (l *Learner) least(n int) []int {
 	return out
 }
 
-// forget sets the coefficients of the points in out to 0 and updates the scores for that and
-// for the other changes recorded in D. The decision at z changes by at most √K(z,z) · Σ
-// |α_j|·√K_jj; that sum is accumulated for the gauge forgotten_norm.
+// forget sets the coefficients of the points in out to 0 and updates the scores for
+// that and for the other changes recorded in D. The decision at z changes by at
+// most √K(z,z) · Σ |α_j|·√K_jj; that sum is accumulated for the gauge
+// forgotten_norm.
 func (l *Learner) forget(out []int) {
 	p := l.p
 	clear(p.P)

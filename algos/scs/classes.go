@@ -18,11 +18,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// classes is the learner for more than two classes: one one-vs-rest classifier per class. They
-// share the sample, its packed points, and the kernel values computed over the whole sample;
-// each has its own coefficients, duality gap and served model. The growth controller looks at
-// the errors of the predicted class, and the sample waits until every classifier is within its
-// gap.
+// classes is the learner for more than two classes: one one-vs-rest classifier per
+// class. They share the sample, its packed points, and the kernel values computed
+// over the whole sample; each has its own coefficients, duality gap and served
+// model. The growth controller looks at the errors of the predicted class, and the
+// sample waits until every classifier is within its gap.
 type classes struct {
 	*samplers.Growing
 	opt    options
@@ -50,8 +50,8 @@ func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// append adds the classifier of one more class. Its log is discarded, since K classifiers would
-// report the same sample K times.
+// append adds the classifier of one more class. Its log is discarded, since K
+// classifiers would report the same sample K times.
 func (l *classes) append() {
 	env := l.env
 	env.Log = slog.New(slog.DiscardHandler)
@@ -60,16 +60,17 @@ func (l *classes) append() {
 	l.ovr = append(l.ovr, newClassifier(env, o))
 }
 
-// lead returns the first classifier, lent the shared buffer and the log, for the methods of the
-// growth controller: they need a Learner, and sample sizes are the same for all classifiers.
+// lead returns the first classifier, lent the shared buffer and the log, for the
+// methods of the growth controller: they need a Learner, and sample sizes are the
+// same for all classifiers.
 func (l *classes) lead() *Learner {
 	h := l.ovr[0]
 	h.Growing, h.log = l.Growing, l.env.Log
 	return h
 }
 
-// AddClass implements algos.ClassAdder. Every example already in the sample is a negative one
-// for the new class.
+// AddClass implements algos.ClassAdder. Every example already in the sample is a
+// negative one for the new class.
 func (l *classes) AddClass(context.Context) error {
 	l.append()
 	if l.basis != nil {
@@ -190,7 +191,8 @@ func (l *classes) extend(draws []*stream.Example) {
 	hinge.ExtendAll(l.problems(), w, weight.Of(draws), l.rows)
 }
 
-// signs returns the labels of draws for classifier k: +1 for its class, −1 for the rest.
+// signs returns the labels of draws for classifier k: +1 for its class, −1 for the
+// rest.
 func signs(draws []*stream.Example, k int) []float64 {
 	w := make([]float64, len(draws))
 	for i, x := range draws {
@@ -208,8 +210,9 @@ func (l *classes) scale() {
 	}
 }
 
-// test appends T_k to the sample and lets the growth controller decide whether growth pays.
-// Errors are those of the predicted class, since that is what users see.
+// test appends T_k to the sample and lets the growth controller decide whether
+// growth pays. Errors are those of the predicted class, since that is what users
+// see.
 func (l *classes) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -260,7 +263,8 @@ func (l *classes) admit(draws []*stream.Example) {
 	l.scale()
 }
 
-// evict does the same as Learner.evict. A point matters if it matters to any classifier.
+// evict does the same as Learner.evict. A point matters if it matters to any
+// classifier.
 func (l *classes) evict(m int, out []int) {
 	wrong, support := 0, 0
 	matters := make([]bool, m)
@@ -357,9 +361,9 @@ func (l *classes) optimise(final bool) {
 	}
 }
 
-// ascend does the same as Learner.ascend. Each classifier works on the points near its own
-// margin; then the scores of the other points are updated for all classifiers in one pass, so
-// that each kernel value is computed once.
+// ascend does the same as Learner.ascend. Each classifier works on the points near
+// its own margin; then the scores of the other points are updated for all
+// classifiers in one pass, so that each kernel value is computed once.
 func (l *classes) ascend(n int, final bool) {
 	at := make([]*ascent, len(l.ovr))
 	l.each(func(k int, h *Learner) { at[k] = h.newAscent(n, final) })
@@ -388,8 +392,8 @@ func (l *classes) ascend(n int, final bool) {
 	}
 }
 
-// serve puts the models of the classifiers into use, each under the rules of Learner.serve. The
-// sample waits while any gap is too large.
+// serve puts the models of the classifiers into use, each under the rules of
+// Learner.serve. The sample waits while any gap is too large.
 func (l *classes) serve(test []*stream.Example) {
 	waits := make([]bool, len(l.ovr))
 	l.each(func(k int, h *Learner) {
@@ -413,8 +417,8 @@ func (l *classes) Model() algos.Model {
 	return rest.NewModel(parts, blank)
 }
 
-// Report describes the present state. Objective and gap are sums over the classifiers, gauges
-// that are not totals are means.
+// Report describes the present state. Objective and gap are sums over the
+// classifiers, gauges that are not totals are means.
 func (l *classes) Report() algos.Report {
 	r := algos.NewReport()
 	r.KernelEvals = 0
@@ -451,14 +455,15 @@ func (l *classes) Report() algos.Report {
 // AppendBinary appends the complete state.
 func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores the output of AppendBinary, whatever the number of classes.
+// UnmarshalBinary restores the output of AppendBinary, whatever the number of
+// classes.
 func (l *classes) UnmarshalBinary(data []byte) error {
 	l.basis, l.ovr = nil, nil
 	return state.Decode(data, l.fields)
 }
 
-// maxClasses bounds the number of classes in a state, so that a corrupt one cannot exhaust
-// memory.
+// maxClasses bounds the number of classes in a state, so that a corrupt one cannot
+// exhaust memory.
 const maxClasses = 1 << 12
 
 func (l *classes) fields(f *state.Fields) {

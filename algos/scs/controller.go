@@ -9,12 +9,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// growthController decides from the draws T_k whether the sample should keep growing. It is a
-// one-dimensional Kalman filter on the accuracy that a doubling of the sample gains.
-// Prediction: with excess error a·m^-½ each doubling gains 1/√2 of the one before; the
-// predicted variance is doubled, because the law is only approximate. Measurement: predictions
-// on T_k before and after the doubling, which share their draws, so that only those predictions
-// count that were fixed or broken.
+// growthController decides from the draws T_k whether the sample should keep
+// growing. It is a one-dimensional Kalman filter on the accuracy that a doubling of
+// the sample gains. Prediction: with excess error a·m^-½ each doubling gains 1/√2
+// of the one before; the predicted variance is doubled, because the law is only
+// approximate. Measurement: predictions on T_k before and after the doubling, which
+// share their draws, so that only those predictions count that were fixed or
+// broken.
 type growthController struct {
 	anchor int     // size of the sample when the last doubling began
 	gain   float64 // accuracy that the last doubling gained
@@ -37,8 +38,8 @@ const (
 	alarm      = 4.0            // standard deviations above the mean error at which growth resumes
 )
 
-// expected returns a 95 % upper bound for what the next doubling gains, 1 before the first
-// measurement.
+// expected returns a 95 % upper bound for what the next doubling gains, 1 before
+// the first measurement.
 func (g *growthController) expected() float64 {
 	if math.IsInf(g.spread, 1) {
 		return 1
@@ -46,8 +47,8 @@ func (g *growthController) expected() float64 {
 	return decay * (g.gain + z95*math.Sqrt(g.spread))
 }
 
-// update takes the draws from m on into account. S has their scores under the present sample,
-// S0 those from before the last doubling.
+// update takes the draws from m on into account. S has their scores under the
+// present sample, S0 those from before the last doubling.
 func (g *growthController) update(l *Learner, m int) {
 	p := l.p
 	var wrong, fixed, broken, sumSq float64
@@ -71,11 +72,11 @@ func (g *growthController) update(l *Learner, m int) {
 	}
 }
 
-// updateWith is update, given what became of the draws: n is their total weight, wrong that of
-// the draws misclassified by the present sample; fixed and broken are the weights of the draws
-// that only the present or only the previous sample classifies correctly, and sumSq is the sum
-// of the squares of both. It reports whether the next doubling is to be compared with the
-// present sample.
+// updateWith is update, given what became of the draws: n is their total weight,
+// wrong that of the draws misclassified by the present sample; fixed and broken are
+// the weights of the draws that only the present or only the previous sample
+// classifies correctly, and sumSq is the sum of the squares of both. It reports
+// whether the next doubling is to be compared with the present sample.
 func (g *growthController) updateWith(l *Learner, m int, n, wrong, fixed, broken, sumSq float64) bool {
 	if l.Holds() {
 		return g.watch(l, m, wrong, n)
@@ -105,8 +106,8 @@ func (g *growthController) updateWith(l *Learner, m int, n, wrong, fixed, broken
 	return true
 }
 
-// holdLeast is the smallest sample that may stop growing for lack of gain. Below it a doubling
-// costs next to nothing, and too few draws measure its gain.
+// holdLeast is the smallest sample that may stop growing for lack of gain. Below it
+// a doubling costs next to nothing, and too few draws measure its gain.
 func (l *Learner) holdLeast() int {
 	if l.opt.TMax == 0 {
 		return 16384

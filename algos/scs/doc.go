@@ -1,6 +1,6 @@
-// Package scs learns a kernel SVM from a stream by stochastic conjugate subgradients on a
-// growing sample (Zhang and Sen, "A Stochastic Conjugate Subgradient Algorithm for Kernelized
-// Support Vector Machines", Algorithm 1).
+// Package scs learns a kernel SVM from a stream by stochastic conjugate
+// subgradients on a growing sample (Zhang and Sen, "A Stochastic Conjugate
+// Subgradient Algorithm for Kernelized Support Vector Machines", Algorithm 1).
 //
 // It minimises
 //
@@ -13,17 +13,19 @@
 //	d_k = −Nr{−d_{k−1}, g_k},  t_k by line search,  α += t_k d_k   (lines 5 to 8), a few times
 //	in the default preset, ascends in the dual block by block.
 //
-// In the paper's loop the line search comes before the draws and the test. Here a step begins
-// with the draws, because they are what it waits for. The sequence of operations is the same.
+// In the paper's loop the line search comes before the draws and the test. Here a
+// step begins with the draws, because they are what it waits for. The sequence of
+// operations is the same.
 //
-// Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its product with Q Active
-// and Q, δ delta, η1 eta1, η2 eta2, γ radiusRatio, m2 decrease, m1 curvature, κ kappa.
+// Paper → code: S_k hinge.Problem, α Alpha, Qα S, d D, Qd P, a∘w and its product
+// with Q Active and Q, δ delta, η1 eta1, η2 eta2, γ radiusRatio, m2 decrease, m1
+// curvature, κ kappa.
 //
 // # The model in use
 //
-// A consumer never reaches the end of its stream, so the model that matters is the one in use
-// between steps. In the default preset a new model is put into use only if it passes these
-// checks:
+// A consumer never reaches the end of its stream, so the model that matters is the
+// one in use between steps. In the default preset a new model is put into use only
+// if it passes these checks:
 //
 //   - Its duality gap on the sample, which bounds its distance from the optimum there, is at most
 //     gap times the standard error of the objective (or a fiftieth of the objective). A smaller
@@ -43,40 +45,43 @@
 //
 // # Growth
 //
-// The draws T_k also measure how much accuracy the last doubling of the sample gained: they are
-// scored with the coefficients from before the doubling and with the present ones. Each
-// doubling is expected to gain 1/√2 of the gain before, as it does if the excess error is
-// proportional to 1/√|S|. A Kalman filter combines that prediction with the measurement. Once
-// the upper end of a 95 % confidence interval for the next gain is below the option gain,
-// growth stops and the gauge holds is 1: from then on every sixteenth labelled arrival replaces
-// the oldest point. Growth resumes when the error on recent draws exceeds the average error
+// The draws T_k also measure how much accuracy the last doubling of the sample
+// gained: they are scored with the coefficients from before the doubling and with
+// the present ones. Each doubling is expected to gain 1/√2 of the gain before, as
+// it does if the excess error is proportional to 1/√|S|. A Kalman filter combines
+// that prediction with the measurement. Once the upper end of a 95 % confidence
+// interval for the next gain is below the option gain, growth stops and the gauge
+// holds is 1: from then on every sixteenth labelled arrival replaces the oldest
+// point. Growth resumes when the error on recent draws exceeds the average error
 // since growth stopped by four standard deviations.
 //
-// A point that joins a full sample inherits the coefficient of a point that leaves, the most
-// similar one of its class. These few points are optimised among themselves before the ascent
-// selects the worst violations.
+// A point that joins a full sample inherits the coefficient of a point that leaves,
+// the most similar one of its class. These few points are optimised among
+// themselves before the ascent selects the worst violations.
 //
 // # Several classes
 //
-// With more than two classes there is one one-vs-rest classifier per class. The classifiers
-// share the sample, its packed points and the kernel values over the whole sample; each has its
-// own coefficients, duality gap and model in use, bit for bit those of a two-class learner on
-// the same sample. Report.Certificate is the sum of the gaps. The sample waits for the slowest
-// classifier, and grows while that improves the predicted class. A class that is added later
-// has the whole sample as negative examples. Presets without the guard use independent learners
+// With more than two classes there is one one-vs-rest classifier per class. The
+// classifiers share the sample, its packed points and the kernel values over the
+// whole sample; each has its own coefficients, duality gap and model in use, bit
+// for bit those of a two-class learner on the same sample. Report.Certificate is
+// the sum of the gaps. The sample waits for the slowest classifier, and grows while
+// that improves the predicted class. A class that is added later has the whole
+// sample as negative examples. Presets without the guard use independent learners
 // instead, one per class.
 //
 // # Presets
 //
-// "paper" follows the printed algorithm: λ = 1, no bias, Euclidean geometry, Wolfe search,
-// acceptance as printed, no restart, no recycling. What cannot work as printed is repaired: the
-// sign of d_0, the roles of the two constants of the search and its one-sided slope condition,
-// the kernel between T and S in the validation function, the clamping of the radius. For each
-// of these, and for the acceptance test, there is a test in which the printed form fails.
+// "paper" follows the printed algorithm: λ = 1, no bias, Euclidean geometry, Wolfe
+// search, acceptance as printed, no restart, no recycling. What cannot work as
+// printed is repaired: the sign of d_0, the roles of the two constants of the
+// search and its one-sided slope condition, the kernel between T and S in the
+// validation function, the clamping of the radius. For each of these, and for the
+// acceptance test, there is a test in which the printed form fails.
 //
-// "default" is meant for use: λ = 1/(C|S|) as in LIBSVM, the geometry of the function space,
-// exact line search, a sample that doubles, by at most t_max at a time, a few iterations while
-// it is small, then block dual ascent.
+// "default" is meant for use: λ = 1/(C|S|) as in LIBSVM, the geometry of the
+// function space, exact line search, a sample that doubles, by at most t_max at a
+// time, a few iterations while it is small, then block dual ascent.
 //
 // # Departures from the paper in the default preset, and why
 //
@@ -97,14 +102,15 @@
 //
 // # Cost
 //
-// Memory: the points and about 80 bytes for each, the pending draws, a second copy of the
-// points near the margin, and the row cache; no |S|×|S| matrix. A step takes about (support +
-// near points that move)·|S| kernel evaluations. Sample and model are bounded, so the cost per
-// example does not depend on how many examples there have been.
+// Memory: the points and about 80 bytes for each, the pending draws, a second copy
+// of the points near the margin, and the row cache; no |S|×|S| matrix. A step takes
+// about (support + near points that move)·|S| kernel evaluations. Sample and model
+// are bounded, so the cost per example does not depend on how many examples there
+// have been.
 //
-// The state is a function of options, seed and the sequence of calls. The cache of kernel rows
-// changes no bit of it and is not stored. A Learner is not safe for concurrent use; a Model is
-// immutable and may be used from any goroutine.
+// The state is a function of options, seed and the sequence of calls. The cache of
+// kernel rows changes no bit of it and is not stored. A Learner is not safe for
+// concurrent use; a Model is immutable and may be used from any goroutine.
 //
 // Options are stable; the package has no other API.
 package scs

@@ -4,9 +4,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// test appends T_k to the sample, so that its scores come from the same pass that would extend
-// the sample anyway, and tests on it: without the guard the candidate, with the guard whether
-// growth pays.
+// test appends T_k to the sample, so that its scores come from the same pass that
+// would extend the sample anyway, and tests on it: without the guard the candidate,
+// with the guard whether growth pays.
 func (l *Learner) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -21,8 +21,8 @@ func (l *Learner) test(draws []*stream.Example) {
 	}
 }
 
-// admit keeps those of the tested draws that join the sample, evicts others if it is full, and
-// drops the rest of the draws.
+// admit keeps those of the tested draws that join the sample, evicts others if it
+// is full, and drops the rest of the draws.
 func (l *Learner) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -39,8 +39,8 @@ func (l *Learner) admit(draws []*stream.Example) {
 	l.refresh()
 }
 
-// decide accepts or rejects the candidate by its decrease on S and on the points from m on,
-// T_k.
+// decide accepts or rejects the candidate by its decrease on S and on the points
+// from m on, T_k.
 func (l *Learner) decide(m int) {
 	p := l.p
 	l.fresh = l.fresh || l.opt.Restart == "stage"

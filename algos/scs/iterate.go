@@ -17,8 +17,8 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 			l.counts.null++
 			l.step = 0
 			if l.fresh || l.opt.Restart == "never" {
-				// The subgradient itself is no descent direction, or nothing can change until
-				// the sample does.
+				// The subgradient itself is no descent direction, or nothing can
+				// change until the sample does.
 				break
 			}
 			l.fresh = true
@@ -32,8 +32,8 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 	}
 }
 
-// direction sets d to −Nr{−d, g}: the shortest vector on the segment between the previous
-// direction and the negative subgradient, in the metric in use.
+// direction sets d to −Nr{−d, g}: the shortest vector on the segment between the
+// previous direction and the negative subgradient, in the metric in use.
 func (l *Learner) direction(p *hinge.Problem) {
 	if l.opt.Geometry == "alpha" {
 		l.norm = p.TurnAlpha(l.fresh)

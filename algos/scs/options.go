@@ -40,8 +40,8 @@ type options struct {
 	Delta0   float64  `opt:"delta_0" default:"auto" range:"(0,inf)" auto:"1 in rkhs, 0.1 in alpha" paper:"delta_0" doc:"first radius of the Wolfe search, from 1e-4 to 50 in rkhs and 1 in alpha"`
 }
 
-// Constants of Algorithm 1 and its line search. The paper gives no values; these are the usual
-// ones.
+// Constants of Algorithm 1 and its line search. The paper gives no values; these
+// are the usual ones.
 const (
 	fixedGrowth = 16   // #s_k under fixed growth; so that samples grow slowly, as in its experiments
 	doubling    = 2    // ratio of successive sizes under geometric growth: a sum of sizes below twice the last
@@ -55,8 +55,8 @@ const (
 	shortest    = 4    // n: the shortest step is the radius over this
 )
 
-// largeRadius is delta_max: 50 times the default first radius in rkhs, 10 times in alpha, where
-// a long step changes every coefficient.
+// largeRadius is delta_max: 50 times the default first radius in rkhs, 10 times in
+// alpha, where a long step changes every coefficient.
 func (o *options) largeRadius() float64 {
 	if o.Geometry == "alpha" {
 		return 1
@@ -64,10 +64,10 @@ func (o *options) largeRadius() float64 {
 	return 50
 }
 
-// asPaper reports whether candidates take the paper's acceptance test. With the test goes the
-// rest of the printed algorithm: T stays out of the sample, the model between steps is the
-// incumbent, and the line search is Algorithm 2, whose radius the test adapts. Otherwise the
-// line search is exact.
+// asPaper reports whether candidates take the paper's acceptance test. With the
+// test goes the rest of the printed algorithm: T stays out of the sample, the model
+// between steps is the incumbent, and the line search is Algorithm 2, whose radius
+// the test adapts. Otherwise the line search is exact.
 func (o *options) asPaper() bool { return o.Accept == "ratio" || o.Accept == "printed" }
 
 // check validates what ranges cannot express and resolves "auto".
@@ -93,9 +93,9 @@ func check(o *options) error {
 	return nil
 }
 
-// presets: "paper" is Algorithm 1 to the letter wherever the letter can work. The sign of d_0,
-// the roles of the line search's constants and the kernel between T and S follow the errata
-// E-3, E-4 and E-5.
+// presets: "paper" is Algorithm 1 to the letter wherever the letter can work. The
+// sign of d_0, the roles of the line search's constants and the kernel between T
+// and S follow the errata E-3, E-4 and E-5.
 var presets = map[string]map[string]string{
 	"paper": {
 		"lambda": "1", "bias": "0", "geometry": "alpha", "accept": "printed", "restart": "never",

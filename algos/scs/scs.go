@@ -60,8 +60,8 @@ type Learner struct {
 
 var _ algos.Learner = (*Learner)(nil)
 
-// stride thins out arrivals once the sample has stopped growing: one in stride joins, so the
-// sample spans the last stride·|S| arrivals.
+// stride thins out arrivals once the sample has stopped growing: one in stride
+// joins, so the sample spans the last stride·|S| arrivals.
 const stride = 16
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) {
@@ -95,10 +95,11 @@ func (o *options) growing() samplers.Growth {
 	return g
 }
 
-// Step is one iteration of the loop of Algorithm 1, starting at the draws. It optimises on the
-// sample that they leave behind, which is where the next iteration begins. With the guard, the
-// model in use changes only if the duality gap of the new one is small enough and the reserved
-// draws do not show it to be worse; otherwise the sample waits.
+// Step is one iteration of the loop of Algorithm 1, starting at the draws. It
+// optimises on the sample that they leave behind, which is where the next iteration
+// begins. With the guard, the model in use changes only if the duality gap of the
+// new one is small enough and the reserved draws do not show it to be worse;
+// otherwise the sample waits.
 func (l *Learner) Step(context.Context) (algos.Report, error) {
 	l.retain()
 	d := l.Take()                // lines 9 and 12: s_k, T_k
@@ -137,10 +138,9 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// plan gives the sampler the radius and the bound M from which the next sample size follows. M
-// bounds
-// f(z)|: for K(z,z) ≤ 1 the norm of an iterate that is at least as good as 0 is at most √(2/λ), near
-// the optimum at most 1/√λ.
+// plan gives the sampler the radius and the bound M from which the next sample size
+// follows. M bounds f(z)|: for K(z,z) ≤ 1 the norm of an iterate that is at least
+// as good as 0 is at most √(2/λ), near the optimum at most 1/√λ.
 func (l *Learner) plan() { l.Plan(l.delta, 1/math.Sqrt(l.p.Lambda)) }
 
 // grow adds new points to the sample.
@@ -169,8 +169,8 @@ func (o *options) basis(xs []stream.Vec) *kernel.Basis {
 	return kernel.New(f)
 }
 
-// refresh recomputes the active set of the whole sample. Only iterations on the whole sample
-// use it.
+// refresh recomputes the active set of the whole sample. Only iterations on the
+// whole sample use it.
 func (l *Learner) refresh() {
 	if l.opt.Margin == 0 {
 		l.p.Refresh()

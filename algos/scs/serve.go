@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// guarded reports whether a model must have a small duality gap and pass a test before it is
-// put into use.
+// guarded reports whether a model must have a small duality gap and pass a test
+// before it is put into use.
 func (l *Learner) guarded() bool { return l.opt.guarded() }
 
 func (o *options) guarded() bool { return o.Accept == "guard" }
@@ -25,7 +25,8 @@ type certificate struct {
 	skip, idle int     // the next skip models are not reduced; idle is how many were skipped last
 }
 
-// retain builds the model in use while the coefficients that it consists of are still there.
+// retain builds the model in use while the coefficients that it consists of are
+// still there.
 func (l *Learner) retain() {
 	if l.guarded() {
 		l.Model()
@@ -36,9 +37,10 @@ func (l *Learner) retain() {
 // testLeast is the smallest number of draws on which two models are compared.
 const testLeast = 30
 
-// serve puts the present coefficients into use if their duality gap is within its bound, and
-// the test draws, which neither that model nor the one in use has seen, do not show it to be
-// worse. It reports whether the sample has to wait because the gap is too large.
+// serve puts the present coefficients into use if their duality gap is within its
+// bound, and the test draws, which neither that model nor the one in use has seen,
+// do not show it to be worse. It reports whether the sample has to wait because the
+// gap is too large.
 func (l *Learner) serve(test []*stream.Example) (waits bool) {
 	if !l.guarded() {
 		return false
@@ -68,17 +70,17 @@ const (
 	reduceMost  = 512 // points of a reduced set; the cost grows with their square
 )
 
-// outdate is called when the coefficients no longer match the model. With the guard the model
-// stays in use all the same.
+// outdate is called when the coefficients no longer match the model. With the guard
+// the model stays in use all the same.
 func (l *Learner) outdate() {
 	if !l.guarded() {
 		l.model = nil
 	}
 }
 
-// reduce returns the model with the present coefficients: a small reduced set of its support
-// vectors if there is one, otherwise all of them. The search is expensive, so after each
-// failure twice as many models are skipped, up to 16.
+// reduce returns the model with the present coefficients: a small reduced set of
+// its support vectors if there is one, otherwise all of them. The search is
+// expensive, so after each failure twice as many models are skipped, up to 16.
 func (l *Learner) reduce() *expansion.Expansion {
 	all := expansion.New(l.p.Basis, l.p.Alpha, 0)
 	n := len(all.Coef())
@@ -107,8 +109,8 @@ func (l *Learner) reduce() *expansion.Expansion {
 	return set
 }
 
-// worse reports whether next is significantly worse than old on the test draws: more errors,
-// and a mean hinge loss higher by more than three standard errors.
+// worse reports whether next is significantly worse than old on the test draws:
+// more errors, and a mean hinge loss higher by more than three standard errors.
 func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	n := len(test)
 	if n < testLeast {

@@ -7,8 +7,8 @@ import (
 	"github.com/streamsvm/streamsvm/internal/weight"
 )
 
-// optimise improves the model on the present sample: conjugate subgradient iterations, then,
-// with a margin, dual ascent until the gap is small enough.
+// optimise improves the model on the present sample: conjugate subgradient
+// iterations, then, with a margin, dual ascent until the gap is small enough.
 func (l *Learner) optimise(final bool) {
 	n := l.opt.Iterations
 	if final {
@@ -28,15 +28,16 @@ func (l *Learner) optimise(final bool) {
 	}
 }
 
-// warm is the largest sample on which iterations precede the ascent. On larger ones, which
-// start from the optimum of half the sample, the ascent alone is cheaper.
+// warm is the largest sample on which iterations precede the ascent. On larger
+// ones, which start from the optimum of half the sample, the ascent alone is
+// cheaper.
 const warm = 2048
 
-// ascend optimises until the duality gap on the sample is within its bound, or the blocks of a
-// step are used up. It works on the near points, those whose hinge is active or may soon be:
-// w_i s_i < 1 + margin, or a nonzero coefficient. The others are assumed to have no loss while
-// the coefficients change; then their scores are updated, and those that turn out to have a
-// loss join.
+// ascend optimises until the duality gap on the sample is within its bound, or the
+// blocks of a step are used up. It works on the near points, those whose hinge is
+// active or may soon be: w_i s_i < 1 + margin, or a nonzero coefficient. The others
+// are assumed to have no loss while the coefficients change; then their scores are
+// updated, and those that turn out to have a loss join.
 func (l *Learner) ascend(n int, final bool) {
 	for a := l.newAscent(n, final); ; {
 		a.round(l)
@@ -81,8 +82,8 @@ func (l *Learner) newAscent(n int, final bool) *ascent {
 	return a
 }
 
-// round solves the problem on the near points. The caller then updates the scores of the other
-// points with Advance.
+// round solves the problem on the near points. The caller then updates the scores
+// of the other points with Advance.
 func (a *ascent) round(l *Learner) {
 	a.target = l.gapBound(a.final) / 2
 	l.dual.Gap, l.dual.Rounds = a.target, a.left
@@ -92,9 +93,9 @@ func (a *ascent) round(l *Learner) {
 	l.adopt(a.sub)
 }
 
-// done reports whether the ascent is complete: the gap is within its bound, the blocks are used
-// up, or another round could change nothing (no point joins, no block is left to improve, and
-// the target is as low as the bound now asks for).
+// done reports whether the ascent is complete: the gap is within its bound, the
+// blocks are used up, or another round could change nothing (no point joins, no
+// block is left to improve, and the target is as low as the bound now asks for).
 func (a *ascent) done(l *Learner) bool {
 	gap, ok := l.p.Gap()
 	bound := l.gapBound(a.final)
@@ -107,10 +108,10 @@ func (a *ascent) done(l *Learner) bool {
 	return true
 }
 
-// settle optimises the points that have just replaced others, together with those whose
-// coefficients are free to move. Until the newcomers have taken up what the departed points
-// did, nearly all points violate the optimality conditions, and picking the worst violators
-// would be meaningless.
+// settle optimises the points that have just replaced others, together with those
+// whose coefficients are free to move. Until the newcomers have taken up what the
+// departed points did, nearly all points violate the optimality conditions, and
+// picking the worst violators would be meaningless.
 func (l *Learner) settle() {
 	p, n := l.p, l.came
 	l.came = 0
@@ -134,15 +135,17 @@ func (l *Learner) settle() {
 	l.evals += sub.Rows.Evals
 }
 
-// pairs bounds the pair steps on a block, per point of the block; far fewer are usual. tol is
-// the violation of an optimality condition, in units of the margin, that counts as none.
+// pairs bounds the pair steps on a block, per point of the block; far fewer are
+// usual. tol is the violation of an optimality condition, in units of the margin,
+// that counts as none.
 const (
 	pairs = 20
 	tol   = 1e-9
 )
 
-// gapBound returns the largest gap allowed at the present scores: Gap standard errors of the
-// objective, or a fiftieth of it. A gap much below the sampling error buys no accuracy.
+// gapBound returns the largest gap allowed at the present scores: Gap standard
+// errors of the objective, or a fiftieth of it. A gap much below the sampling error
+// buys no accuracy.
 func (l *Learner) gapBound(final bool) float64 {
 	p := l.p
 	var sum, square float64
@@ -177,8 +180,8 @@ func (l *Learner) restrict() *hinge.Problem {
 	return sub
 }
 
-// adopt copies the coefficients from sub, the problem on the near points, and lists in rest the
-// other points, whose scores Advance still has to update.
+// adopt copies the coefficients from sub, the problem on the near points, and lists
+// in rest the other points, whose scores Advance still has to update.
 func (l *Learner) adopt(sub *hinge.Problem) {
 	p := l.p
 	for r, i := range l.near {
@@ -197,8 +200,8 @@ func (l *Learner) adopt(sub *hinge.Problem) {
 	}
 }
 
-// join adds the points that were left out but have a loss to near and to sub, and returns their
-// number.
+// join adds the points that were left out but have a loss to near and to sub, and
+// returns their number.
 func (l *Learner) join(sub *hinge.Problem) int {
 	p := l.p
 	var w []float64

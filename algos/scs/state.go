@@ -9,13 +9,13 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// AppendBinary appends the complete state. The products Qα, Qd and Q(a∘w) are stored, because
-// recomputing them in another order of summation would round differently. Kernel rows are not
-// stored: they can be recomputed bit for bit.
+// AppendBinary appends the complete state. The products Qα, Qd and Q(a∘w) are
+// stored, because recomputing them in another order of summation would round
+// differently. Kernel rows are not stored: they can be recomputed bit for bit.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores the output of AppendBinary, in a learner that was made with the same
-// options.
+// UnmarshalBinary restores the output of AppendBinary, in a learner that was made
+// with the same options.
 func (l *Learner) UnmarshalBinary(data []byte) error {
 	l.p, l.model = nil, nil
 	return state.Decode(data, l.fields)

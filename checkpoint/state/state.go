@@ -1,5 +1,5 @@
-// Package state serialises the state of learners: a type describes its fields once, in one
-// method, and encoding, decoding and listing follow from that description.
+// Package state serialises the state of learners: a type describes its fields once,
+// in one method, and encoding, decoding and listing follow from that description.
 //
 //	func (l *Learner) fields(f *state.Fields) {
 //		f.Uint64("k", &l.k)
@@ -7,10 +7,11 @@
 //		f.Group("kernel", l.kernel.fields)
 //	}
 //
-// state.Append(dst, l.fields) and state.Decode(data, l.fields) do the rest. The wire form is a
-// msgpack sequence of (name, value) pairs, so that it can be read without the program that
-// wrote it. Arrays of numbers are msgpack bin with little-endian elements, which preserves
-// every bit. There are no maps, so equal states have equal bytes.
+// state.Append(dst, l.fields) and state.Decode(data, l.fields) do the rest. The
+// wire form is a msgpack sequence of (name, value) pairs, so that it can be read
+// without the program that wrote it. Arrays of numbers are msgpack bin with
+// little-endian elements, which preserves every bit. There are no maps, so equal
+// states have equal bytes.
 //
 // The API is stable.
 package state
@@ -28,8 +29,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Fields is the visitor that a type's description is applied to, to write the values or to read
-// them.
+// Fields is the visitor that a type's description is applied to, to write the
+// values or to read them.
 type Fields struct {
 	buf *bytes.Buffer // encoding
 	enc *msgpack.Encoder
@@ -49,9 +50,9 @@ func Append(dst []byte, fields func(*Fields)) ([]byte, error) {
 	return buf.Bytes(), f.err
 }
 
-// Decode sets the state that fields describes from data, which must contain nothing else. After
-// an error the state is undefined; the error names the field. Whatever lengths data claims,
-// Decode allocates at most a small multiple of len(data).
+// Decode sets the state that fields describes from data, which must contain nothing
+// else. After an error the state is undefined; the error names the field. Whatever
+// lengths data claims, Decode allocates at most a small multiple of len(data).
 func Decode(data []byte, fields func(*Fields)) error {
 	r := bytes.NewReader(data)
 	f := &Fields{r: r, dec: msgpack.NewDecoder(r)}
@@ -65,12 +66,12 @@ func Decode(data []byte, fields func(*Fields)) error {
 // Decoding reports whether values are being read, not written.
 func (f *Fields) Decoding() bool { return f.r != nil }
 
-// More reports whether there is anything left to read, for trailing fields that older encodings
-// lack. It is false when encoding.
+// More reports whether there is anything left to read, for trailing fields that
+// older encodings lack. It is false when encoding.
 func (f *Fields) More() bool { return f.err == nil && f.Decoding() && f.r.Len() > 0 }
 
-// Next reports whether the next field to read is called name, for fields that are not always
-// written. It is false when encoding.
+// Next reports whether the next field to read is called name, for fields that are
+// not always written. It is false when encoding.
 func (f *Fields) Next(name string) bool {
 	if !f.More() {
 		return false
@@ -86,14 +87,16 @@ func (f *Fields) Next(name string) bool {
 // Err returns the first error.
 func (f *Fields) Err() error { return f.err }
 
-// Fail records err as an error of the field name, unless there has been an error before.
+// Fail records err as an error of the field name, unless there has been an error
+// before.
 func (f *Fields) Fail(name string, err error) {
 	if f.err == nil && err != nil {
 		f.err = fmt.Errorf("state: field %s%s: %w", f.path, name, err)
 	}
 }
 
-// head writes the field's name, or reads and checks it. The caller stops if it returns false.
+// head writes the field's name, or reads and checks it. The caller stops if it
+// returns false.
 func (f *Fields) head(name string) bool {
 	if f.err != nil {
 		return false
@@ -311,10 +314,10 @@ func (f *Fields) Binary(name string, v binaryState) {
 	}
 }
 
-// List describes a slice of n elements: it writes or reads the length, calls resize when
-// reading, and visits the elements in order. least is the smallest number of bytes that an
-// element takes on the wire, at least 1. A length that does not fit into the data is refused
-// before resize is called.
+// List describes a slice of n elements: it writes or reads the length, calls resize
+// when reading, and visits the elements in order. least is the smallest number of
+// bytes that an element takes on the wire, at least 1. A length that does not fit
+// into the data is refused before resize is called.
 func (f *Fields) List(name string, n int, least int, resize func(n int), elem func(f *Fields, i int)) {
 	if !f.head(name) {
 		return

@@ -12,19 +12,21 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// admission is the state on which it depends whether a record is accepted: the records accepted
-// before it, and the limits of the learner. The preprocessing does not matter, since records
-// must be accepted or refused before the warm-up has fitted it.
+// admission is the state on which it depends whether a record is accepted: the
+// records accepted before it, and the limits of the learner. The preprocessing does
+// not matter, since records must be accepted or refused before the warm-up has
+// fitted it.
 type admission struct {
 	limits algos.Limits
 	dim    int // number of features of dense examples; 0 before the first
 	index  int // largest feature index so far, from 1
-	// seen holds the features from dim on that were nonzero in some example; nil unless
-	// limits.Distinct is set.
+	// seen holds the features from dim on that were nonzero in some example; nil
+	// unless limits.Distinct is set.
 	seen map[int32]struct{}
 }
 
-// limits returns the learner's limits, given that all features are hashed if so configured.
+// limits returns the learner's limits, given that all features are hashed if so
+// configured.
 func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits, error) {
 	l, err := cfg.Spec.New(env, options)
 	if err != nil {
@@ -46,14 +48,15 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 	return lim, nil
 }
 
-// Admit sets it.Err if the example is well formed but does not fit the stream, the task or the
-// learner: dense examples must agree on their dimension, numbers must be finite and below
-// algos.TooLarge, labels must fit the task, and features must be within the learner's limits.
-// Records must be admitted in order; Consume admits the ones it is given. A new class gets its
-// number here.
+// Admit sets it.Err if the example is well formed but does not fit the stream, the
+// task or the learner: dense examples must agree on their dimension, numbers must
+// be finite and below algos.TooLarge, labels must fit the task, and features must
+// be within the learner's limits. Records must be admitted in order; Consume admits
+// the ones it is given. A new class gets its number here.
 //
-// This is the only place where an example can be refused. Its record can still become a dead
-// letter here, and has not yet left a trace in preprocessing, measures or learner.
+// This is the only place where an example can be refused. Its record can still
+// become a dead letter here, and has not yet left a trace in preprocessing,
+// measures or learner.
 func (e *Engine) Admit(it *Item) {
 	if it.Err == nil {
 		it.Err = e.check(it)
@@ -115,8 +118,8 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 	return nil
 }
 
-// Bounds on the weights that learners accept. With a wider range, sums would lose the small
-// weights to rounding.
+// Bounds on the weights that learners accept. With a wider range, sums would lose
+// the small weights to rounding.
 const (
 	leastWeight = 1e-6
 	mostWeight  = 1e6
@@ -124,9 +127,9 @@ const (
 
 var errNotFinite = errors.New("not a finite number")
 
-// tooLarge returns the position of the first value that is not finite or too large for
-// learners, and an error that says which. With hashing, all values may add up in one bucket, so
-// their sum is limited too.
+// tooLarge returns the position of the first value that is not finite or too large
+// for learners, and an error that says which. With hashing, all values may add up
+// in one bucket, so their sum is limited too.
 func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 	if e.cfg.HashDim == 0 && below(x.Val, algos.TooLarge) {
 		return 0, nil
@@ -144,9 +147,9 @@ func (e *Engine) tooLarge(x stream.Vec) (int, error) {
 	return 0, nil
 }
 
-// below reports whether |v| < limit for all values, which is false for NaN and infinity. The
-// limit is a float32, as in learners: algos.TooLarge rounded to float32 is slightly smaller
-// than the constant.
+// below reports whether |v| < limit for all values, which is false for NaN and
+// infinity. The limit is a float32, as in learners: algos.TooLarge rounded to
+// float32 is slightly smaller than the constant.
 func below(val []float32, limit float32) bool {
 	for _, v := range val {
 		if !(v < limit && v > -limit) {
@@ -156,8 +159,8 @@ func below(val []float32, limit float32) bool {
 	return true
 }
 
-// accept records an example within the learner's limits, or returns why the learner does not
-// take it.
+// accept records an example within the learner's limits, or returns why the learner
+// does not take it.
 func (g *admission) accept(x stream.Vec) error {
 	if most := g.limits.Features; most > 0 && x.Dim() > most {
 		return fmt.Errorf("feature %d is beyond the limit of %d (option %s)", x.Dim(), most, g.limits.Option)
@@ -175,8 +178,8 @@ func (g *admission) accept(x stream.Vec) error {
 	return nil
 }
 
-// distinct returns how many distinct features there are once x is counted. All features of a
-// dense example count, 0 or not.
+// distinct returns how many distinct features there are once x is counted. All
+// features of a dense example count, 0 or not.
 func (g *admission) distinct(x stream.Vec) int {
 	if !x.Sparse() {
 		n := len(x.Val)
@@ -216,8 +219,8 @@ func (g *admission) record(x stream.Vec) {
 	}
 }
 
-// fields describes seen. It is in a state only when it is not empty, so that older states still
-// load.
+// fields describes seen. It is in a state only when it is not empty, so that older
+// states still load.
 func (g *admission) fields(f *state.Fields) {
 	if g.limits.Distinct == 0 || !f.Decoding() && len(g.seen) == 0 || f.Decoding() && !f.Next("features_seen") {
 		return

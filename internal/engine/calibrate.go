@@ -6,10 +6,11 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 )
 
-// measureBinary scores a decision that was made before its example was learned from, against
-// the label. The probability map is updated in the order of learning. With late labels the
-// decision is from the time when the example arrived, the map from the time when its label did:
-// a decision can be scored only as it was made, but the map to use is the best one known.
+// measureBinary scores a decision that was made before its example was learned
+// from, against the label. The probability map is updated in the order of learning.
+// With late labels the decision is from the time when the example arrived, the map
+// from the time when its label did: a decision can be scored only as it was made,
+// but the map to use is the best one known.
 func (e *Engine) measureBinary(decision, label, weight float64) {
 	e.preq.AddWeighted(decision, label, weight)
 	p := math.NaN()
@@ -28,8 +29,8 @@ func (e *Engine) measureBinary(decision, label, weight float64) {
 	}
 }
 
-// calibrationFields describes the calibration. It is in a state only once something has been
-// scored; states written before calibration existed start with a new map.
+// calibrationFields describes the calibration. It is in a state only once something
+// has been scored; states written before calibration existed start with a new map.
 func (e *Engine) calibrationFields(f *state.Fields) {
 	if e.calib != nil && (f.Next("calibration") || !f.Decoding() && e.preq.Examples() > 0) {
 		f.Group("calibration", e.calib.Fields)

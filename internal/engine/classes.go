@@ -18,9 +18,9 @@ import (
 // DefaultMaxClasses is the default of Config.MaxClasses.
 const DefaultMaxClasses = 64
 
-// classes are the classes of a stream with more than two: first those listed in the signature's
-// labels, then the ones discovered, numbered in the order of their first record and never
-// renumbered. It is nil for two classes.
+// classes are the classes of a stream with more than two: first those listed in the
+// signature's labels, then the ones discovered, numbered in the order of their
+// first record and never renumbered. It is nil for two classes.
 type classes struct {
 	list   []string // stream.Example.Class, by number
 	number map[string]int
@@ -58,8 +58,8 @@ func (c *classes) add(name string) int {
 	return k
 }
 
-// check returns an error if x, which is labelled, has a label that is impossible in this
-// stream.
+// check returns an error if x, which is labelled, has a label that is impossible in
+// this stream.
 func (c *classes) check(x *stream.Example, most int) error {
 	if x.Class != "" {
 		if _, known := c.number[x.Class]; !known && len(c.list) >= most {
@@ -73,7 +73,8 @@ func (c *classes) check(x *stream.Example, most int) error {
 	return nil
 }
 
-// resolve replaces the class name of x, which has passed check, by the number of its class.
+// resolve replaces the class name of x, which has passed check, by the number of
+// its class.
 func (c *classes) resolve(x *stream.Example) {
 	if c == nil || x.Class == "" {
 		return
@@ -90,8 +91,8 @@ func (c *classes) fresh(x *stream.Example) bool {
 	return c != nil && x.Labelled && int(x.Y) >= c.known
 }
 
-// run returns the length of the longest prefix of xs that can be handed over together: up to
-// the first example of a class that the learner does not know.
+// run returns the length of the longest prefix of xs that can be handed over
+// together: up to the first example of a class that the learner does not know.
 func (c *classes) run(xs []*stream.Example) int {
 	if c == nil {
 		return len(xs)
@@ -126,11 +127,13 @@ func (c *classes) fields(f *state.Fields) {
 	}
 }
 
-// classFields describes the classes; they are in a state only if there are more than two.
+// classFields describes the classes; they are in a state only if there are more
+// than two.
 func (e *Engine) classFields(f *state.Fields) {
 	if f.Next("classes") || !f.Decoding() && e.classes != nil {
 		if e.classes == nil {
-			// A state is being read without the configuration of its stream, as inspect does.
+			// A state is being read without the configuration of its stream, as
+			// inspect does.
 			e.classes, e.preq = new(classes), eval.NewClasses(e.cfg.Window)
 			e.calib, e.soft = nil, calibrate.NewOnlineSoftmax()
 		}
@@ -138,8 +141,8 @@ func (e *Engine) classFields(f *state.Fields) {
 	}
 }
 
-// per returns how many numbers a model returns per example: its decision, or one score per
-// class if there are more than two.
+// per returns how many numbers a model returns per example: its decision, or one
+// score per class if there are more than two.
 func (e *Engine) per() int {
 	if e.classes == nil {
 		return 1
@@ -168,8 +171,8 @@ func (e *Engine) setPrediction(p *prediction, i int) {
 	p.f = float64(algos.Largest(p.scores))
 }
 
-// addClasses adds classes to the learner up to that of x. This changes the model, so pending
-// predictions are made first.
+// addClasses adds classes to the learner up to that of x. This changes the model,
+// so pending predictions are made first.
 func (e *Engine) addClasses(ctx context.Context, x *stream.Example) error {
 	e.resolvePredictions()
 	l, ok := e.learner.(algos.ClassAdder)
@@ -185,7 +188,8 @@ func (e *Engine) addClasses(ctx context.Context, x *stream.Example) error {
 	return nil
 }
 
-// Classes returns the names of the classes, by number; nil for two classes and for regression.
+// Classes returns the names of the classes, by number; nil for two classes and for
+// regression.
 func (e *Engine) Classes() []string {
 	if e.classes == nil {
 		return nil

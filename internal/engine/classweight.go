@@ -14,8 +14,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// ParseClassWeights parses Config.ClassWeight: "auto" (or empty), "none", or weights by label,
-// such as "fraud=10,ok=1". Labels not listed have weight 1. given is non-nil only for a list.
+// ParseClassWeights parses Config.ClassWeight: "auto" (or empty), "none", or
+// weights by label, such as "fraud=10,ok=1". Labels not listed have weight 1. given
+// is non-nil only for a list.
 func ParseClassWeights(s string) (auto bool, given map[string]float64, err error) {
 	switch s {
 	case "", "auto":
@@ -49,19 +50,21 @@ type classWeights struct {
 	w     []float64 // by class; nil if all are 1
 }
 
-// A class is rare if the others have more than unbalanced times its examples. Its weight is at
-// most most.
+// A class is rare if the others have more than unbalanced times its examples. Its
+// weight is at most most.
 const (
 	unbalanced = 12
 	most       = 10
 	// updateEvery is the number of labels between updates of the weights.
 	updateEvery = 64
-	// recentLabels is the number of newest labels whose class frequencies are compared with
-	// those of all labels, unless the window of the measures is smaller.
+	// recentLabels is the number of newest labels whose class frequencies are
+	// compared with those of all labels, unless the window of the measures is
+	// smaller.
 	recentLabels = 1000
 )
 
-// steps are the possible weights. A coarse grid keeps weights from changing with every update.
+// steps are the possible weights. A coarse grid keeps weights from changing with
+// every update.
 var steps = [...]float64{1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10}
 
 // classOf returns the class number of label y, for two classes (0 and 1) or more.
@@ -94,8 +97,8 @@ func (e *Engine) classLabel(class int) string {
 	return fmt.Sprint(e.cfg.Signature.Label(2*float64(class) - 1))
 }
 
-// Labels returns the labels of the two classes as they appear in the data, the negative one
-// first.
+// Labels returns the labels of the two classes as they appear in the data, the
+// negative one first.
 func (e *Engine) Labels() [2]string { return [2]string{e.classLabel(0), e.classLabel(1)} }
 
 // checkClassWeights validates and sets the configured weights.
@@ -150,7 +153,8 @@ func (c *classWeights) apply(x *stream.Example) {
 	}
 }
 
-// of returns the weight of a class, 1 for a class found after the weights were computed.
+// of returns the weight of a class, 1 for a class found after the weights were
+// computed.
 func (c *classWeights) of(class int) float64 {
 	if class >= len(c.w) {
 		return 1
@@ -158,7 +162,8 @@ func (c *classWeights) of(class int) float64 {
 	return c.w[class]
 }
 
-// weighWarm weighs the examples of the warm-up by the class counts of the warm-up itself.
+// weighWarm weighs the examples of the warm-up by the class counts of the warm-up
+// itself.
 func (e *Engine) weighWarm(xs []*stream.Example) {
 	c := &e.weights
 	if c.auto {
@@ -175,9 +180,9 @@ func (e *Engine) weighWarm(xs []*stream.Example) {
 	}
 }
 
-// weigh weighs an example that joins the block. Weights are a function of the labels before it:
-// those scored, and those in the block. Both are counted anyway, so that the state needs
-// nothing more while classes are balanced.
+// weigh weighs an example that joins the block. Weights are a function of the
+// labels before it: those scored, and those in the block. Both are counted anyway,
+// so that the state needs nothing more while classes are balanced.
 func (e *Engine) weigh(x *stream.Example) {
 	c := &e.weights
 	if !x.Labelled {
@@ -190,8 +195,8 @@ func (e *Engine) weigh(x *stream.Example) {
 	c.apply(x)
 }
 
-// classCounts returns the number of examples per class since the start or, if the class
-// frequencies have changed significantly, among the newest labels.
+// classCounts returns the number of examples per class since the start or, if the
+// class frequencies have changed significantly, among the newest labels.
 func (e *Engine) classCounts(n int) []float64 {
 	classes := e.numClasses()
 	for _, x := range e.block { // the learner may not know their classes yet
@@ -199,8 +204,9 @@ func (e *Engine) classCounts(n int) []float64 {
 			classes = max(classes, int(x.Y)+1)
 		}
 	}
-	// The measures remember only the newest labels of their window. At most that many of the
-	// block may count, or the weights would depend on how much of it has been scored already.
+	// The measures remember only the newest labels of their window. At most that
+	// many of the block may count, or the weights would depend on how much of it
+	// has been scored already.
 	back := min(recentLabels, e.cfg.Window)
 	all, newest := make([]float64, classes), make([]float64, classes)
 	k := 0
@@ -227,8 +233,9 @@ func (e *Engine) classCounts(n int) []float64 {
 	return all
 }
 
-// update sets the weights from the class counts: with two classes √(n₋/n₊) for the rarer one,
-// with more √(n̄/n_k), n̄ being their mean; 1 unless a class is rare beyond statistical doubt.
+// update sets the weights from the class counts: with two classes √(n₋/n₊) for the
+// rarer one, with more √(n̄/n_k), n̄ being their mean; 1 unless a class is rare
+// beyond statistical doubt.
 func (c *classWeights) update(counts []float64) {
 	var total float64
 	for _, n := range counts {
@@ -268,8 +275,9 @@ func nearest(w float64) float64 {
 	return best
 }
 
-// fields describes the weights. They are in a state only if they were chosen automatically and
-// one is not 1. With more than two classes a state may hold the weights of the first ones only.
+// fields describes the weights. They are in a state only if they were chosen
+// automatically and one is not 1. With more than two classes a state may hold the
+// weights of the first ones only.
 func (c *classWeights) fields(f *state.Fields, classes int) {
 	if !c.auto {
 		return

@@ -1,9 +1,11 @@
-// Package engine runs a learner over a stream: warm-up, preprocessing, tuning, late labels,
-// test-then-train evaluation, snapshots and publication. Package trainer is its public face.
+// Package engine runs a learner over a stream: warm-up, preprocessing, tuning, late
+// labels, test-then-train evaluation, snapshots and publication. Package trainer is
+// its public face.
 //
-// Engine decides what is learned. It is a state machine without goroutines, clocks or I/O, so
-// that equal streams give equal bits. Run feeds an Engine from a source through a bounded
-// queue, and takes its snapshots to the checkpoint store and the model topic.
+// Engine decides what is learned. It is a state machine without goroutines, clocks
+// or I/O, so that equal streams give equal bits. Run feeds an Engine from a source
+// through a bounded queue, and takes its snapshots to the checkpoint store and the
+// model topic.
 package engine
 
 import (
@@ -24,7 +26,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// Config is everything besides the stream that the state depends on; see trainer.Options.
+// Config is everything besides the stream that the state depends on; see
+// trainer.Options.
 type Config struct {
 	Spec algos.Spec
 	// Preset names the learner's preset; Options overrides its values, as text.
@@ -32,30 +35,31 @@ type Config struct {
 	Options map[string]string
 	Task    algos.Task
 	Seed    uint64
-	// Scale is one of prep.Scales. Span is the averaging length of scale running, in examples;
-	// 0 is prep.DefaultSpan.
+	// Scale is one of prep.Scales. Span is the averaging length of scale running,
+	// in examples; 0 is prep.DefaultSpan.
 	Scale   string
 	Span    int
 	HashDim int
 	// ClassWeight is parsed by ParseClassWeights.
 	ClassWeight string
-	// Warmup is the number of examples before learning begins; 0 chooses it by what has to be
-	// fitted (see tuneWarmup).
+	// Warmup is the number of examples before learning begins; 0 chooses it by what
+	// has to be fitted (see tuneWarmup).
 	Warmup int
 	Tune   bool
 	Window int
-	// Labels(i) false hides the label of the i-th example. Kept is its description; it is part
-	// of the state, which refuses to continue under another one. It is empty if Labels is nil.
+	// Labels(i) false hides the label of the i-th example. Kept is its description;
+	// it is part of the state, which refuses to continue under another one. It is
+	// empty if Labels is nil.
 	Labels func(i uint64) bool
 	Kept   string
 	Join   Join
-	// Delay is the number of examples between each example and its label, if there is no Join;
-	// see trainer.Options.
+	// Delay is the number of examples between each example and its label, if there
+	// is no Join; see trainer.Options.
 	Delay int
-	// Signature goes into published models, with the dimension of the stream added. Only its
-	// schema is part of the state, because the same examples may come in another codec. Its
-	// labels determine whether there are two classes or more. MaxClasses bounds the number; 0
-	// is DefaultMaxClasses.
+	// Signature goes into published models, with the dimension of the stream added.
+	// Only its schema is part of the state, because the same examples may come in
+	// another codec. Its labels determine whether there are two classes or more.
+	// MaxClasses bounds the number; 0 is DefaultMaxClasses.
 	Signature  codec.Signature
 	MaxClasses int
 	// Gate is the text of a gate.Rule that chooses the champion; empty for no gate.
@@ -80,8 +84,8 @@ type Counts struct {
 	Pending              uint64
 }
 
-// Item is one record on its way into an Engine: an example, or the error that its decoding
-// gave.
+// Item is one record on its way into an Engine: an example, or the error that its
+// decoding gave.
 type Item struct {
 	Partition stream.Partition
 	Offset    int64
@@ -90,8 +94,8 @@ type Item struct {
 	// Key joins examples and labels; empty if the record has none.
 	Key string
 	Err *stream.RecordError
-	// Sifted and Source come from the headers of a forwarded record. Sifted.P is 0, and Source
-	// has no topic, for records that were not forwarded.
+	// Sifted and Source come from the headers of a forwarded record. Sifted.P is 0,
+	// and Source has no topic, for records that were not forwarded.
 	Sifted sift.Header
 	Source sift.Source
 	// Tombstone: the record has no value and is skipped.
@@ -104,10 +108,12 @@ type Engine struct {
 	scaled []bool // see algos.Env; from the schema
 	// decoder is the decoder of Run, kept for views; not part of the state.
 	decoder stream.Decoder
-	// refused, if not nil, is called for each record that cannot be used, with its index in the
-	// call of Consume, before the record is counted. An error ends that call.
+	// refused, if not nil, is called for each record that cannot be used, with its
+	// index in the call of Consume, before the record is counted. An error ends
+	// that call.
 	refused func(i int, why *stream.RecordError) error
-	// lent: the caller reuses the memory of items after Consume and flush; see borrow.
+	// lent: the caller reuses the memory of items after Consume and flush; see
+	// borrow.
 	lent bool
 	// current is the record being consumed; nil outside of Consume.
 	current *Item
@@ -223,7 +229,8 @@ func NewEngine(cfg Config) (*Engine, error) {
 	case cfg.Delay > 0 || cfg.Join.Topic != "":
 		e.join = newJoiner(cfg.Join.Window, cfg.Delay)
 	}
-	// A signature that fixes the dimension refuses other records from the first one on.
+	// A signature that fixes the dimension refuses other records from the first one
+	// on.
 	e.admission.dim = cfg.Signature.Dim
 	if e.admission.limits, err = limits(e.cfg, e.env(), opts); err != nil {
 		return nil, err
@@ -242,8 +249,8 @@ func NewEngine(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// tunable reports whether tuning has anything to choose: an option that is tunable and not
-// given.
+// tunable reports whether tuning has anything to choose: an option that is tunable
+// and not given.
 func tunable(spec algos.Spec, given map[string]string) bool {
 	for _, o := range spec.Options {
 		if _, ok := given[o.Name]; o.Tune != "" && !ok {
@@ -253,11 +260,12 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 	return false
 }
 
-// Consume consumes records in order and learns from them on the learner's schedule. How the
-// stream is split into calls does not affect the state. The engine keeps the examples'
-// features; the items stay the caller's. It returns the number of items consumed. An error is
-// final, except ctx.Err(): then Consume may be called again with the remaining items. The same
-// goes for a short count without an error, which means that the gate has taken a candidate.
+// Consume consumes records in order and learns from them on the learner's schedule.
+// How the stream is split into calls does not affect the state. The engine keeps
+// the examples' features; the items stay the caller's. It returns the number of
+// items consumed. An error is final, except ctx.Err(): then Consume may be called
+// again with the remaining items. The same goes for a short count without an error,
+// which means that the gate has taken a candidate.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	n, err := e.consumeAll(ctx, items)
 	e.current = nil
@@ -278,7 +286,8 @@ func (e *Engine) consumeAll(ctx context.Context, items []Item) (int, error) {
 	return len(items), nil
 }
 
-// currentRecord returns the position of the record being consumed, or of the last one consumed.
+// currentRecord returns the position of the record being consumed, or of the last
+// one consumed.
 func (e *Engine) currentRecord() (p stream.Partition, offset int64, ok bool) {
 	if it := e.current; it != nil {
 		return it.Partition, it.Offset, true
@@ -286,7 +295,8 @@ func (e *Engine) currentRecord() (p stream.Partition, offset int64, ok bool) {
 	return e.at, e.next - 1, e.at.Topic != ""
 }
 
-// errCandidate says that the gate has taken a candidate and that the item was not consumed.
+// errCandidate says that the gate has taken a candidate and that the item was not
+// consumed.
 var errCandidate = errors.New("a candidate has been taken")
 
 func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
@@ -297,8 +307,8 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 		return nil
 	}
 	e.Admit(it)
-	// Nothing that can fail because of ctx may come after the counters have changed, or a retry
-	// would count twice. So pending work is done first.
+	// Nothing that can fail because of ctx may come after the counters have
+	// changed, or a retry would count twice. So pending work is done first.
 	if e.join != nil {
 		if err := e.release(ctx); err != nil {
 			return err
@@ -326,8 +336,8 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	e.counts.Consumed++
 	e.advance(it)
 	e.countSifted(it)
-	// Examples are numbered, not records: the learner sees the same sequence that it would see
-	// if refused records and separate labels were not in the stream.
+	// Examples are numbered, not records: the learner sees the same sequence that
+	// it would see if refused records and separate labels were not in the stream.
 	seq := e.counts.Labelled + e.counts.Unlabelled + 1
 	if e.join != nil && it.Err == nil && !e.isLabel(it) {
 		e.join.seq++
@@ -373,8 +383,8 @@ func (e *Engine) release(ctx context.Context) error {
 	return nil
 }
 
-// start ends the warm-up: it fits the preprocessing, tunes, creates the learner and feeds it
-// the examples of the warm-up.
+// start ends the warm-up: it fits the preprocessing, tunes, creates the learner and
+// feeds it the examples of the warm-up.
 func (e *Engine) start(ctx context.Context) error {
 	tr, err := prep.Fit(e.warm, prep.Options{Scale: e.cfg.Scale, Span: e.cfg.Span, HashDim: e.cfg.HashDim, Scaled: e.scaled})
 	if err != nil {
@@ -416,8 +426,8 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
 	e.logClipped()
-	// From here on it cannot be interrupted: half a warm-up could be neither continued nor
-	// repeated.
+	// From here on it cannot be interrupted: half a warm-up could be neither
+	// continued nor repeated.
 	ctx = context.WithoutCancel(ctx)
 	for _, x := range scaled {
 		if err := e.runSteps(ctx); err != nil {
@@ -432,8 +442,9 @@ func (e *Engine) start(ctx context.Context) error {
 	return nil
 }
 
-// Settle does all work that is due, so that a snapshot contains no unscored examples. Run calls
-// it when the stream pauses and before a snapshot. It does not change any later state.
+// Settle does all work that is due, so that a snapshot contains no unscored
+// examples. Run calls it when the stream pauses and before a snapshot. It does not
+// change any later state.
 func (e *Engine) Settle(ctx context.Context) error {
 	if err := e.release(ctx); err != nil {
 		return err
@@ -451,9 +462,9 @@ func (e *Engine) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Finish ends a bounded stream: it learns from what is pending, since no more labels will come,
-// and lets the learner complete its optimisation. If all labels are equal, it returns OneLabel
-// and leaves warm-up and learner unchanged.
+// Finish ends a bounded stream: it learns from what is pending, since no more
+// labels will come, and lets the learner complete its optimisation. If all labels
+// are equal, it returns OneLabel and leaves warm-up and learner unchanged.
 func (e *Engine) Finish(ctx context.Context) error {
 	if e.join != nil {
 		for e.join.examples.len() > 0 {
@@ -468,8 +479,8 @@ func (e *Engine) Finish(ctx context.Context) error {
 		return one
 	}
 	if !e.started {
-		// A stream shorter than its warm-up would otherwise have no scores at all: learn from
-		// two thirds of it, and score the result on the rest.
+		// A stream shorter than its warm-up would otherwise have no scores at all:
+		// learn from two thirds of it, and score the result on the rest.
 		n := (2*len(e.warm) + 2) / 3
 		rest := e.warm[n:]
 		e.warm = e.warm[:n]
@@ -505,8 +516,8 @@ func (e *Engine) env() algos.Env {
 	return env
 }
 
-// advance records that it has been consumed. Records arrive in runs from the same partition, so
-// the map is rarely written.
+// advance records that it has been consumed. Records arrive in runs from the same
+// partition, so the map is rarely written.
 func (e *Engine) advance(it *Item) {
 	if e.at != it.Partition {
 		e.positions()

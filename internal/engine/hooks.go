@@ -7,46 +7,50 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// A hook is notified of events in a run. It is any value that has one or more of these
-// interfaces' methods. They are called on the learning goroutine unless stated otherwise, and
-// must not block.
+// A hook is notified of events in a run. It is any value that has one or more of
+// these interfaces' methods. They are called on the learning goroutine unless
+// stated otherwise, and must not block.
 type (
 	// StartedHook is called once, before the first record.
 	StartedHook interface {
 		Started(e *Engine, src stream.Source)
 	}
-	// ConsumedHook is called after each batch; queued is the number of records waiting.
+	// ConsumedHook is called after each batch; queued is the number of records
+	// waiting.
 	ConsumedHook interface{ Consumed(e *Engine, queued int64) }
-	// ScoredHook is called for each labelled example before it is learned from, with the
-	// decision, the probability that the label is positive (NaN while unknown), and the label.
+	// ScoredHook is called for each labelled example before it is learned from,
+	// with the decision, the probability that the label is positive (NaN while
+	// unknown), and the label.
 	ScoredHook interface {
 		Scored(decision, probability, label float64)
 	}
 	// DeadHook is called for each record that cannot be used.
 	DeadHook interface{ Dead(why *stream.RecordError) }
-	// CheckpointedHook is called on the persisting goroutine when a checkpoint is durable.
+	// CheckpointedHook is called on the persisting goroutine when a checkpoint is
+	// durable.
 	CheckpointedHook interface {
 		Checkpointed(path string, h checkpoint.Header, bytes int64, took time.Duration)
 	}
-	// PublishedHook is called on the persisting goroutine when an update is durable, with the
-	// update as published, full or delta.
+	// PublishedHook is called on the persisting goroutine when an update is
+	// durable, with the update as published, full or delta.
 	PublishedHook interface {
 		Published(u *stream.Update, took time.Duration)
 	}
-	// ServedHook is called if there is a gate, for each labelled example, with the champion's
-	// decision or the number of its class; NaN while there is no champion. Calls come in the
-	// order of ScoredHook, each before that of ScoredHook for the same example.
+	// ServedHook is called if there is a gate, for each labelled example, with the
+	// champion's decision or the number of its class; NaN while there is no
+	// champion. Calls come in the order of ScoredHook, each before that of
+	// ScoredHook for the same example.
 	ServedHook interface{ Served(decision float64) }
 	// DecidedHook is called with each decision of a gate.
 	DecidedHook interface{ Decided(d GateDecision) }
-	// PromotedHook is called on the persisting goroutine when the champion's alias points to a
-	// version.
+	// PromotedHook is called on the persisting goroutine when the champion's alias
+	// points to a version.
 	PromotedHook interface {
 		Promoted(alias string, u *stream.Update, why stream.Promotion)
 	}
-	// FailedHook is called with the reason why a run cannot continue, on any goroutine and
-	// possibly more than once. It is called before the run cleans up, since a step of the
-	// learner may take long.
+	// FailedHook is called with the reason why a run cannot continue, on any
+	// goroutine and possibly more than once. It is called before the run cleans up,
+	// since a step of the learner may take long.
 	FailedHook interface{ Failed(err error) }
 )
 

@@ -15,23 +15,24 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// batch is a run of consecutive records, decoded. records is empty unless the raw bytes are
-// needed for the recording or for dead letters.
+// batch is a run of consecutive records, decoded. records is empty unless the raw
+// bytes are needed for the recording or for dead letters.
 type batch struct {
 	items   []Item
 	records []stream.Record
 	bytes   int64     // capacity taken by the values of its records
 	last    time.Time // time of its last record; zero if unknown
 
-	// The features of the examples share blocks of memory. The blocks are reused if the
-	// examples are only lent to the engine. Otherwise learners may keep examples for as long as
-	// they like, and the garbage collector frees a block with the last of its examples.
+	// The features of the examples share blocks of memory. The blocks are reused if
+	// the examples are only lent to the engine. Otherwise learners may keep
+	// examples for as long as they like, and the garbage collector frees a block
+	// with the last of its examples.
 	arena stream.Arena
 	lent  bool
 }
 
-// ingest fetches and decodes ahead of learning. One goroutine decodes, in order: it keeps up
-// with any learner, and the source fetches ahead on goroutines of its own.
+// ingest fetches and decodes ahead of learning. One goroutine decodes, in order: it
+// keeps up with any learner, and the source fetches ahead on goroutines of its own.
 type ingest struct {
 	src      stream.Source
 	first    []stream.Record // first records of src, fetched already
@@ -55,7 +56,8 @@ type ingest struct {
 const (
 	batchSize  = 512
 	batchBytes = 1 << 20
-	// keepBytes is the largest batch, in bytes of values, whose memory for features is reused.
+	// keepBytes is the largest batch, in bytes of values, whose memory for features
+	// is reused.
 	keepBytes = 256 << 10
 )
 
@@ -67,15 +69,17 @@ func newIngest(src stream.Source, dec stream.Decoder, queueRecords int, queueByt
 	return in
 }
 
-// run fetches until ctx ends, the stream ends or the source fails, then closes the queue. After
-// a panic the queue stays open: closed, it would look like the end of the stream.
+// run fetches until ctx ends, the stream ends or the source fails, then closes the
+// queue. After a panic the queue stays open: closed, it would look like the end of
+// the stream.
 func (in *ingest) run(ctx context.Context) {
 	defer crash.Recover(in.doing)
 	in.read(ctx)
 	close(in.queue)
 }
 
-// doing describes what ingest is doing, for a crash report; it runs on the goroutine of ingest.
+// doing describes what ingest is doing, for a crash report; it runs on the
+// goroutine of ingest.
 func (in *ingest) doing() string {
 	if r := in.at; r != nil {
 		return fmt.Sprintf("decoding %v offset %d", stream.Partition{Topic: r.Topic, ID: r.Partition}, r.Offset)
@@ -112,7 +116,8 @@ func (in *ingest) read(ctx context.Context) {
 	}
 }
 
-// upTo returns how many records to take until their values reach limit bytes, at least one.
+// upTo returns how many records to take until their values reach limit bytes, at
+// least one.
 func upTo(recs []stream.Record, limit int64) int {
 	for i := range recs {
 		if limit -= int64(len(recs[i].Value)); limit <= 0 {
@@ -175,8 +180,9 @@ func (in *ingest) decode(ctx context.Context, b *batch, r *stream.Record, x *str
 	return stream.DecodeRecord(ctx, in.dec, &b.arena, r, x)
 }
 
-// empty returns an empty batch, a spare one or a new one with capacity for n items. A source
-// may always return fewer records at a time than a batch can hold, so n is not batchSize.
+// empty returns an empty batch, a spare one or a new one with capacity for n items.
+// A source may always return fewer records at a time than a batch can hold, so n is
+// not batchSize.
 func (in *ingest) empty(n int) *batch {
 	select {
 	case b := <-in.spare:

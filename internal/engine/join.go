@@ -9,17 +9,17 @@ import (
 
 // Join says that labels come on a topic of their own; see trainer.Join.
 //
-// The result equals that of joining the two topics before training, however they interleave, as
-// long as no label comes more than Window examples after its own example, and no example more
-// than Window labels after its own label.
+// The result equals that of joining the two topics before training, however they
+// interleave, as long as no label comes more than Window examples after its own
+// example, and no example more than Window labels after its own label.
 //
-// A key names one example. Of several labels with the same key the first counts. Examples that
-// share a key share its label, as when a producer has sent a record twice. A label that came
-// with the example is never replaced.
+// A key names one example. Of several labels with the same key the first counts.
+// Examples that share a key share its label, as when a producer has sent a record
+// twice. A label that came with the example is never replaced.
 type Join struct {
 	Topic string
-	// Window is from 1 to MaxJoinWindow. It bounds memory: at most 2+Window examples, as many
-	// labels, and three times as many keys are kept.
+	// Window is from 1 to MaxJoinWindow. It bounds memory: at most 2+Window
+	// examples, as many labels, and three times as many keys are kept.
 	Window int
 }
 
@@ -47,9 +47,9 @@ func (j Join) String() string {
 	return fmt.Sprintf("labels joined from topic %s within %d", j.Topic, j.Window)
 }
 
-// DelayBounds are the inclusive upper bounds of the histogram of label delays; a last bucket
-// holds what is above. A delay is the number of examples that arrived between an example and
-// its label.
+// DelayBounds are the inclusive upper bounds of the histogram of label delays; a
+// last bucket holds what is above. A delay is the number of examples that arrived
+// between an example and its label.
 var DelayBounds = [...]uint64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000}
 
 // Delays is a histogram of label delays, see DelayBounds.
@@ -71,13 +71,14 @@ func (d *Delays) Sum() (n uint64) {
 	return n
 }
 
-// JoinStats counts what became of the labels, and of the examples that waited for them.
+// JoinStats counts what became of the labels, and of the examples that waited for
+// them.
 type JoinStats struct {
 	// Early labels arrived before their example, Joined ones after it and in time.
 	Early  uint64
 	Joined Delays
-	// Late labels arrived after their example had been learned from without a label. It is
-	// remembered for the next Window such examples.
+	// Late labels arrived after their example had been learned from without a
+	// label. It is remembered for the next Window such examples.
 	Late Delays
 	// Orphans are labels for a key that no example had, or whose example is no longer
 	// remembered; Duplicates are labels for a key that already had one.
@@ -92,12 +93,13 @@ type JoinStats struct {
 func (s *JoinStats) joined() uint64 { return s.Early + s.Joined.Sum() }
 func (s *JoinStats) late() uint64   { return s.Late.Sum() + s.Orphans + s.Duplicates }
 
-// joiner is the state of a join. Examples and labels are numbered 1, 2, 3… in order of arrival.
+// joiner is the state of a join. Examples and labels are numbered 1, 2, 3… in order
+// of arrival.
 //
-// Examples leave in the order in which they came: the oldest one as soon as it has its label,
-// or when more than window younger ones wait behind it. An example whose label is there still
-// waits for the older ones before it. So what is learned, and in which order, does not depend
-// on how the topics interleave.
+// Examples leave in the order in which they came: the oldest one as soon as it has
+// its label, or when more than window younger ones wait behind it. An example whose
+// label is there still waits for the older ones before it. So what is learned, and
+// in which order, does not depend on how the topics interleave.
 type joiner struct {
 	window uint64
 	delay  uint64 // without a topic of labels: each example waits for so many more to arrive
@@ -118,8 +120,8 @@ type waiting struct {
 	x    *stream.Example
 	key  string // "" if it needs no label
 	same uint64 // the next older waiting example with this key, or 0
-	// pred is what the model predicted when the example arrived; noPrediction if learning had
-	// not begun or the example did not have to wait.
+	// pred is what the model predicted when the example arrived; noPrediction if
+	// learning had not begun or the example did not have to wait.
 	pred prediction
 }
 
@@ -162,8 +164,9 @@ func (j *joiner) example(x *stream.Example, key string) {
 	j.examples.push(w)
 }
 
-// waits reports whether an example that arrives now will have a label, or has one already, but
-// cannot be learned from at once. Such an example needs a prediction now.
+// waits reports whether an example that arrives now will have a label, or has one
+// already, but cannot be learned from at once. Such an example needs a prediction
+// now.
 func (j *joiner) waits(x *stream.Example, key string) bool {
 	switch {
 	case x.Labelled:
@@ -252,8 +255,8 @@ func (j *joiner) next() waiting {
 	return w
 }
 
-// end drops the remaining labels when a bounded stream has ended and all examples have been
-// taken out.
+// end drops the remaining labels when a bounded stream has ended and all examples
+// have been taken out.
 func (j *joiner) end() {
 	for j.labels.len() > 0 {
 		j.forget()
@@ -272,8 +275,8 @@ func (q *queue[T]) len() int { return len(q.items) - q.head }
 // last returns the number of the newest element.
 func (q *queue[T]) last() uint64 { return q.popped + uint64(q.len()) }
 
-// at returns element n, which must be in the queue. The pointer is valid until the next push or
-// pop.
+// at returns element n, which must be in the queue. The pointer is valid until the
+// next push or pop.
 func (q *queue[T]) at(n uint64) *T { return &q.items[q.head+int(n-q.popped-1)] }
 
 func (q *queue[T]) push(v T) { q.items = append(q.items, v) }

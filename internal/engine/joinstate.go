@@ -9,8 +9,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// moreFields describes features that are in a state only if they are configured, so that states
-// without them keep the bytes that they had before the features existed.
+// moreFields describes features that are in a state only if they are configured, so
+// that states without them keep the bytes that they had before the features
+// existed.
 func (e *Engine) moreFields(f *state.Fields) {
 	var kept string
 	var j Join
@@ -88,8 +89,8 @@ func (j *joiner) fields(f *state.Fields) {
 	f.Fail("examples", j.restore(xs, waits, labels, missed))
 }
 
-// predictionFields describes the predictions of waiting examples; they are in a state only if
-// there are any.
+// predictionFields describes the predictions of waiting examples; they are in a
+// state only if there are any.
 func (j *joiner) predictionFields(f *state.Fields, waits []waiting) {
 	decisions, some := make([]float64, len(waits)), false
 	var scores []float64
@@ -105,8 +106,8 @@ func (j *joiner) predictionFields(f *state.Fields, waits []waiting) {
 		return
 	}
 	f.Float64s("told", &decisions)
-	// The number of scores is stored for each example: it is the number of classes when it
-	// arrived.
+	// The number of scores is stored for each example: it is the number of classes
+	// when it arrived.
 	counts := make([]int32, len(waits))
 	for i := range waits {
 		counts[i] = int32(len(waits[i].pred.scores))

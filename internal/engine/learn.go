@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// accept receives an example that no longer waits for a label, with the prediction made when it
-// arrived: into the warm-up, or into the block.
+// accept receives an example that no longer waits for a label, with the prediction
+// made when it arrived: into the warm-up, or into the block.
 func (e *Engine) accept(x *stream.Example, pred prediction) {
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
@@ -39,17 +39,17 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 	e.block, e.preds = append(e.block, x), append(e.preds, pred)
 }
 
-// borrow reports whether the engine will not keep the items of the calls of Consume that
-// follow, once flush has been called after them. If so, it uses them in place. Copying is a
-// good part of the cost of an example for a cheap linear learner.
+// borrow reports whether the engine will not keep the items of the calls of Consume
+// that follow, once flush has been called after them. If so, it uses them in place.
+// Copying is a good part of the cost of an example for a cheap linear learner.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
 	e.lent = passing && e.started && e.join == nil && e.promoter == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
-// own returns a copy of x for the learner to keep, or x itself if it is lent. Copies are
-// allocated in small groups: a kept copy keeps its whole group alive.
+// own returns a copy of x for the learner to keep, or x itself if it is lent.
+// Copies are allocated in small groups: a kept copy keeps its whole group alive.
 func (e *Engine) own(x *stream.Example) *stream.Example {
 	if e.lent {
 		return x
@@ -80,8 +80,8 @@ func (e *Engine) work(ctx context.Context) error {
 	if _, ok := e.learner.(algos.Sequential); !ok {
 		least = min(e.learner.Need().Fresh, blockSize)
 	}
-	// An example of a new class changes the model. It is learned at once, so that predictions
-	// made from now on do not depend on when the block is flushed.
+	// An example of a new class changes the model. It is learned at once, so that
+	// predictions made from now on do not depend on when the block is flushed.
 	if (len(e.block) >= least || e.newClass) && len(e.block) > 0 {
 		return e.flush(ctx)
 	}
@@ -96,8 +96,8 @@ func (e *Engine) runSteps(ctx context.Context) error {
 	return algos.StepDue(ctx, e.learner, func() { e.steps++ })
 }
 
-// flush scores the examples in the block and hands them to the learner, as many at a time as
-// fit before the next step; then it does the steps that are due.
+// flush scores the examples in the block and hands them to the learner, as many at
+// a time as fit before the next step; then it does the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
 	e.promoter.score()
 	if l, ok := e.learner.(algos.Sequential); ok {
@@ -129,8 +129,8 @@ func (e *Engine) flush(ctx context.Context) error {
 	return e.runSteps(ctx)
 }
 
-// follow lets a sequential learner, which changes with every example, both score the block and
-// learn from it.
+// follow lets a sequential learner, which changes with every example, both score
+// the block and learn from it.
 func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 	if len(e.block) == 0 {
 		return nil
@@ -196,8 +196,8 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 	}
 }
 
-// score updates the prequential measures from the labelled examples of xs. Examples that did
-// not wait are predicted by the present model, in one call.
+// score updates the prequential measures from the labelled examples of xs. Examples
+// that did not wait are predicted by the present model, in one call.
 func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	e.vecs = e.vecs[:0]
 	for i := range xs {
@@ -223,8 +223,8 @@ func (e *Engine) score(xs []*stream.Example, preds []prediction) {
 	}
 }
 
-// logClipped logs the features that have been clipped for the first time, as far as they are
-// remembered.
+// logClipped logs the features that have been clipped for the first time, as far as
+// they are remembered.
 func (e *Engine) logClipped() {
 	features := e.transform.Clipped().Features
 	low, high := e.transform.Bounds()
@@ -233,8 +233,8 @@ func (e *Engine) logClipped() {
 	}
 }
 
-// add hands an example to the learner. Whatever a learner may refuse has been refused by Admit;
-// an error here is a defect of the program.
+// add hands an example to the learner. Whatever a learner may refuse has been
+// refused by Admit; an error here is a defect of the program.
 func (e *Engine) add(x *stream.Example) error {
 	fate, err := e.learner.Add(x)
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// monitor watches whether the stream can be what it is configured to be: whether labels differ,
-// and how many of the latest records could not be used.
+// monitor watches whether the stream can be what it is configured to be: whether
+// labels differ, and how many of the latest records could not be used.
 type monitor struct {
 	first  float64 // the first label
 	differ bool    // a different one has come
@@ -15,10 +15,10 @@ type monitor struct {
 	refused []uint64 // numbers of the refused ones among the last deadWindow records; see prune
 }
 
-// The share of refused records is taken over the last deadWindow records: enough to know it
-// within 3 percentage points, and few enough to notice wrong data within seconds. At the
-// beginning of a stream it is taken over deadLeast, so that a few bad first records do not end
-// a run that would be fine later on.
+// The share of refused records is taken over the last deadWindow records: enough to
+// know it within 3 percentage points, and few enough to notice wrong data within
+// seconds. At the beginning of a stream it is taken over deadLeast, so that a few
+// bad first records do not end a run that would be fine later on.
 const (
 	deadWindow = 1000
 	deadLeast  = 100
@@ -47,12 +47,12 @@ func (s *monitor) prune(n uint64) {
 	s.refused = s.refused[i:]
 }
 
-// judged returns the number of records without tombstones, which tell nothing about whether the
-// stream is what it should be.
+// judged returns the number of records without tombstones, which tell nothing about
+// whether the stream is what it should be.
 func (e *Engine) judged() uint64 { return e.counts.Consumed - e.counts.Tombstones }
 
-// overDead reports whether the share of refused records would exceed most if the next record
-// were refused too, and how many of how many that would be.
+// overDead reports whether the share of refused records would exceed most if the
+// next record were refused too, and how many of how many that would be.
 func (e *Engine) overDead(most float64) (dead, of int, over bool) {
 	n := e.judged() + 1
 	e.monitor.prune(n)
@@ -65,8 +65,8 @@ func (e *Engine) noExample() bool {
 	return e.counts.Labelled+e.counts.Unlabelled == 0 && (e.join == nil || e.join.examples.len() == 0)
 }
 
-// OneLabel returns why there is no model although there are examples, or nil. All labels so far
-// are equal, and a model of them would only repeat that label.
+// OneLabel returns why there is no model although there are examples, or nil. All
+// labels so far are equal, and a model of them would only repeat that label.
 func (e *Engine) OneLabel() *stream.OneLabelError {
 	n := e.counts.Labelled + e.counts.Unlabelled
 	if e.monitor.differ || n == 0 {
@@ -79,8 +79,8 @@ func (e *Engine) OneLabel() *stream.OneLabelError {
 	return one
 }
 
-// monitorFields describes what is in a state only if there is something to store, so that other
-// states keep the bytes that they had before this existed.
+// monitorFields describes what is in a state only if there is something to store,
+// so that other states keep the bytes that they had before this existed.
 func (e *Engine) monitorFields(f *state.Fields) {
 	s, c := &e.monitor, &e.counts
 	s.prune(e.judged())

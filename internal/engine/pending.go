@@ -10,13 +10,14 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// With late labels, the prequential measures must score the prediction made when the example
-// arrived. By the time its label is there, the model has learned from later examples; its
-// present prediction is one that nobody could have had in time. So a prediction is kept with
-// each waiting example.
+// With late labels, the prequential measures must score the prediction made when
+// the example arrived. By the time its label is there, the model has learned from
+// later examples; its present prediction is one that nobody could have had in time.
+// So a prediction is kept with each waiting example.
 
-// prediction is what the model predicted for an example: the decision or, with more than two
-// classes, the number of the predicted class and the scores of all classes known then.
+// prediction is what the model predicted for an example: the decision or, with more
+// than two classes, the number of the predicted class and the scores of all classes
+// known then.
 type prediction struct {
 	f      float64 // NaN: no prediction yet
 	scores []float64
@@ -29,15 +30,16 @@ var noPrediction = prediction{f: math.NaN()}
 
 func (p *prediction) known() bool { return p.f == p.f }
 
-// request is a waiting example whose prediction by the present model is still to be computed.
+// request is a waiting example whose prediction by the present model is still to be
+// computed.
 type request struct {
 	n uint64 // number in joiner.examples
 	x stream.Vec
 }
 
-// catchUp does all work that is due if it is an example that will have to wait. Its prediction
-// will be made by the present model, which must therefore be a function of the records before
-// it, not of how they were batched.
+// catchUp does all work that is due if it is an example that will have to wait. Its
+// prediction will be made by the present model, which must therefore be a function
+// of the records before it, not of how they were batched.
 func (e *Engine) catchUp(ctx context.Context, it *Item) error {
 	if it.Err != nil || e.isLabel(it) || !e.join.waits(&it.Example, it.Key) {
 		return nil
@@ -51,10 +53,10 @@ func (e *Engine) catchUp(ctx context.Context, it *Item) error {
 	return nil
 }
 
-// requestPrediction asks for the prediction for x, which has just begun to wait. Predictions
-// are computed in batches: when a block of requests is full, and in any case before the model
-// changes or the example is learned from. A learner that judges itself by its predictions makes
-// its own at once.
+// requestPrediction asks for the prediction for x, which has just begun to wait.
+// Predictions are computed in batches: when a block of requests is full, and in any
+// case before the model changes or the example is learned from. A learner that
+// judges itself by its predictions makes its own at once.
 func (e *Engine) requestPrediction(x *stream.Example) {
 	n, c := e.join.examples.last(), *x
 	c.X = e.transform.Apply(x.X)

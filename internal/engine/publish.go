@@ -34,9 +34,9 @@ func (cfg *RunConfig) update(e *Engine, version uint64, created time.Time) (*str
 	return u, nil
 }
 
-// Republish publishes the model of a restored engine again, under the version that its
-// checkpoint names: the last run may have ended between storing and publishing it. Publishing
-// twice is harmless.
+// Republish publishes the model of a restored engine again, under the version that
+// its checkpoint names: the last run may have ended between storing and publishing
+// it. Publishing twice is harmless.
 func Republish(ctx context.Context, e *Engine, cfg RunConfig, h checkpoint.Header) error {
 	if cfg.Publisher == nil || h.ModelVersion == 0 {
 		return nil
@@ -57,16 +57,16 @@ func (cfg *RunConfig) publish(ctx context.Context, u *stream.Update) error {
 	return nil
 }
 
-// deltas replaces full updates by deltas where those are much smaller. It keeps the payload
-// published last.
+// deltas replaces full updates by deltas where those are much smaller. It keeps the
+// payload published last.
 type deltas struct {
 	every int            // longest sequence of updates without a full one, plus 1
 	base  *stream.Update // the update published last, as a full one
 	since int            // number of deltas since the last full update
 }
 
-// next returns the update to publish for the full update u: u itself, or a delta on the
-// previous update.
+// next returns the update to publish for the full update u: u itself, or a delta on
+// the previous update.
 func (d *deltas) next(u *stream.Update) *stream.Update {
 	if d.base == nil || d.since+1 >= d.every || d.base.Epoch != u.Epoch || d.base.Version >= u.Version {
 		return u

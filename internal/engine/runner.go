@@ -49,28 +49,28 @@ type Store interface {
 	Epoch() uint64
 }
 
-// Marker is implemented by DeadLetters that can tell after a restart which letters they have
-// sent already. Mark returns the watermark to keep in a checkpoint. It is called for each
-// snapshot, at a moment when the letters of all records before the snapshot have been sent, and
-// of none after it. The Flush that follows, before the checkpoint is stored, may prepare the
-// next watermark.
+// Marker is implemented by DeadLetters that can tell after a restart which letters
+// they have sent already. Mark returns the watermark to keep in a checkpoint. It is
+// called for each snapshot, at a moment when the letters of all records before the
+// snapshot have been sent, and of none after it. The Flush that follows, before the
+// checkpoint is stored, may prepare the next watermark.
 type Marker interface {
 	Mark() string
 }
 
-// RunConfig says where the records of a run come from and where its results go. Nothing in it
-// affects the state.
+// RunConfig says where the records of a run come from and where its results go.
+// Nothing in it affects the state.
 type RunConfig struct {
 	Source  stream.Source
 	First   []stream.Record // first records of Source, fetched already
 	Decoder stream.Decoder
-	// Labels decodes the records of the label topic into Y, Labelled and ID. It is required if
-	// the engine joins. Labels and examples are joined by record keys, or by ID if records have
-	// no key.
+	// Labels decodes the records of the label topic into Y, Labelled and ID. It is
+	// required if the engine joins. Labels and examples are joined by record keys,
+	// or by ID if records have no key.
 	Labels stream.Decoder
-	// Start has the first positions of partitions from which nothing has been consumed yet.
-	// Checkpoints keep them besides the consumed positions, so that a restart begins there too,
-	// whatever has been appended meanwhile.
+	// Start has the first positions of partitions from which nothing has been
+	// consumed yet. Checkpoints keep them besides the consumed positions, so that a
+	// restart begins there too, whatever has been appended meanwhile.
 	Start stream.Offsets
 	// Meta is added to the headers of checkpoints.
 	Meta [][2]string
@@ -82,47 +82,49 @@ type RunConfig struct {
 	Publisher   stream.Publisher
 	Recorder    Recorder
 	DeadLetters DeadLetters
-	// SaveAndPublish, if not nil, stores a snapshot and publishes its update atomically.
+	// SaveAndPublish, if not nil, stores a snapshot and publishes its update
+	// atomically.
 	SaveAndPublish func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (place string, err error)
 	// Model is the name under which updates are published, Version the version
 	// of the last one published.
 	Model   string
 	Version uint64
-	// FullEvery > 1 publishes deltas if they are at most half as large as a full update, with a
-	// full update at least every FullEvery updates. The first update of a run is full. The last
-	// payload is kept in memory for it.
+	// FullEvery > 1 publishes deltas if they are at most half as large as a full
+	// update, with a full update at least every FullEvery updates. The first update
+	// of a run is full. The last payload is kept in memory for it.
 	FullEvery int
-	// Confirm, if not nil, is called before each checkpoint is stored to check that what has
-	// been read since the last one belongs to the stream. An error ends the run and leaves the
-	// checkpoints as they were.
+	// Confirm, if not nil, is called before each checkpoint is stored to check that
+	// what has been read since the last one belongs to the stream. An error ends
+	// the run and leaves the checkpoints as they were.
 	Confirm func(ctx context.Context) error
-	// Check, if not nil, is called every few seconds to find out whether another run has taken
-	// over; its error ends this one.
+	// Check, if not nil, is called every few seconds to find out whether another
+	// run has taken over; its error ends this one.
 	Check func(ctx context.Context) error
 	// Tolerance defaults to TolerateNone.
 	Tolerance Tolerance
-	// MaxDead ends a tolerant run when more than this share of the latest records cannot be
-	// used, see trainer.Job; 0 is DefaultMaxDead.
+	// MaxDead ends a tolerant run when more than this share of the latest records
+	// cannot be used, see trainer.Job; 0 is DefaultMaxDead.
 	MaxDead float64
 	// Champions says where the champions of a gate are published.
 	Champions Champions
 	// SkipTombstones skips records without a value.
 	SkipTombstones bool
-	// CheckpointInterval and CheckpointEvery are the longest time and the largest number of
-	// records between checkpoints; 0 means no limit.
+	// CheckpointInterval and CheckpointEvery are the longest time and the largest
+	// number of records between checkpoints; 0 means no limit.
 	CheckpointInterval time.Duration
 	CheckpointEvery    uint64
-	// QueueRecords and QueueBytes bound how far ingest runs ahead: in records, default 65,536,
-	// and in bytes of their values, default 64 MiB. A larger record is queued alone.
+	// QueueRecords and QueueBytes bound how far ingest runs ahead: in records,
+	// default 65,536, and in bytes of their values, default 64 MiB. A larger record
+	// is queued alone.
 	QueueRecords int
 	QueueBytes   int64
-	// ShutdownTimeout bounds the time that a run may take after its context has ended, default
-	// 25 s.
+	// ShutdownTimeout bounds the time that a run may take after its context has
+	// ended, default 25 s.
 	ShutdownTimeout time.Duration
 	// Stop says not to finish the learner when a bounded stream ends.
 	Stop bool
-	// SiftTargetLag is the age of consumed records above which less of a sifted stream is
-	// requested; 0 is DefaultSiftTargetLag.
+	// SiftTargetLag is the age of consumed records above which less of a sifted
+	// stream is requested; 0 is DefaultSiftTargetLag.
 	SiftTargetLag time.Duration
 	// Hooks are notified of events, see StartedHook and the other hook types.
 	Hooks []any
@@ -134,16 +136,16 @@ type RunConfig struct {
 
 // Result says how a run ended.
 type Result struct {
-	// Ended: the stream ended and the learner was finished. Otherwise the run was stopped and
-	// can be resumed.
+	// Ended: the stream ended and the learner was finished. Otherwise the run was
+	// stopped and can be resumed.
 	Ended bool
 	// Version is the version of the last update published.
 	Version uint64
 }
 
-// Run feeds e from cfg.Source until the stream ends, ctx ends, or something fails. When ctx
-// ends, it consumes the rest of the decoded batch, writes a last checkpoint, publishes, and
-// returns a Result without an error.
+// Run feeds e from cfg.Source until the stream ends, ctx ends, or something fails.
+// When ctx ends, it consumes the rest of the decoded batch, writes a last
+// checkpoint, publishes, and returns a Result without an error.
 func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 	if cfg.QueueRecords <= 0 {
 		cfg.QueueRecords = 65536
@@ -171,8 +173,8 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 		return Result{}, errors.New("no decoder is given for labels on a topic of their own")
 	}
 
-	// Work that goes on after ctx has ended, up to the shutdown timeout, uses after; work that
-	// would be pointless then uses ctx.
+	// Work that goes on after ctx has ended, up to the shutdown timeout, uses
+	// after; work that would be pointless then uses ctx.
 	after, cancelAfter := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelAfter()
 	stopTimer := context.AfterFunc(ctx, crash.Func(func() {
@@ -284,8 +286,9 @@ type run struct {
 	dead []*stream.RecordError // the latest refused records, as far as this run has seen them
 }
 
-// learning describes for a crash report what the learning goroutine is doing and how far it has
-// come. The record named is the last one consumed: examples are learned in blocks.
+// learning describes for a crash report what the learning goroutine is doing and
+// how far it has come. The record named is the last one consumed: examples are
+// learned in blocks.
 func (r *run) learning() string {
 	if p, offset, ok := r.e.currentRecord(); ok {
 		return fmt.Sprintf("%s, the last record being %v offset %d", r.doing, p, offset)
@@ -293,7 +296,8 @@ func (r *run) learning() string {
 	return r.doing
 }
 
-// errStop is an error of the stream. The state up to that point is sound, and is stored.
+// errStop is an error of the stream. The state up to that point is sound, and is
+// stored.
 type errStop struct{ error }
 
 func (r *run) loop(ctx context.Context) error {
@@ -322,8 +326,8 @@ func (r *run) loop(ctx context.Context) error {
 				return err
 			}
 		case <-tick.C:
-			// The stream is idle: finish pending work, so that what is published and displayed
-			// is current.
+			// The stream is idle: finish pending work, so that what is published
+			// and displayed is current.
 			r.doing = "learning"
 			if err := r.e.Settle(r.after); err != nil {
 				return err
@@ -403,8 +407,8 @@ func (r *run) refuse(b *batch, i int, why *stream.RecordError) error {
 	return nil
 }
 
-// deadError says how many of the latest records cannot be used and gives the most frequent
-// reason, as far as this run has seen them.
+// deadError says how many of the latest records cannot be used and gives the most
+// frequent reason, as far as this run has seen them.
 func (r *run) deadError(dead, of int) *stream.DeadError {
 	err := &stream.DeadError{Dead: dead, Records: of}
 	type kind struct {
@@ -429,8 +433,9 @@ func (r *run) end(ctx context.Context) error {
 	case ended && r.e.noExample() && n.Dead > 0 && r.MaxDead < 1:
 		return r.fail(errStop{r.deadError(int(n.Dead), int(r.e.judged()))})
 	case ended && (n.Consumed == r.began && r.e.Finished() || n.Consumed == n.Tombstones && r.Store != nil):
-		// There is nothing new since the learner was finished, or there are no examples at all:
-		// a warm-up without examples would fix scale and options for all later ones.
+		// There is nothing new since the learner was finished, or there are no
+		// examples at all: a warm-up without examples would fix scale and options
+		// for all later ones.
 		r.ended = true
 		if n.Consumed == r.began {
 			return nil

@@ -10,16 +10,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// In a sifted stream, workers forward only some records, and each carries the probability with
-// which it was forwarded. Its example counts with the inverse of that, which keeps sums over
-// the stream unbiased. The trainer computes the plan for the next records from these, and
-// publishes it with each version.
+// In a sifted stream, workers forward only some records, and each carries the
+// probability with which it was forwarded. Its example counts with the inverse of
+// that, which keeps sums over the stream unbiased. The trainer computes the plan
+// for the next records from these, and publishes it with each version.
 
 // DefaultSiftTargetLag is the default of RunConfig.SiftTargetLag.
 const DefaultSiftTargetLag = 30 * time.Second
 
-// Weigh reads the headers of a forwarded record and weighs its example by the inverse of the
-// probability with which it was forwarded.
+// Weigh reads the headers of a forwarded record and weighs its example by the
+// inverse of the probability with which it was forwarded.
 func (it *Item) Weigh(r *stream.Record) error {
 	if len(r.Headers) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func (e *Engine) countSifted(it *Item) {
 	}
 }
 
-// noteSifted updates the sifting plan with the prediction for an example of label y and weight
-// w, made before the example is learned from.
+// noteSifted updates the sifting plan with the prediction for an example of label y
+// and weight w, made before the example is learned from.
 func (e *Engine) noteSifted(pred *prediction, y, w float64) {
 	if !pred.plan || e.cfg.Task != algos.Classify {
 		return
@@ -76,8 +76,9 @@ func (e *Engine) noteSifted(pred *prediction, y, w float64) {
 	e.sifted.Add(now, seen, w)
 }
 
-// Plan returns the plan for sifting that forwards at most the share budget of the stream, as
-// measures; none if the stream is not sifted. A budget of 0 or 1 sets no bound.
+// Plan returns the plan for sifting that forwards at most the share budget of the
+// stream, as measures; none if the stream is not sifted. A budget of 0 or 1 sets no
+// bound.
 func (e *Engine) Plan(budget float64) []stream.Measure {
 	if e.sifted == nil {
 		return nil
@@ -89,8 +90,8 @@ func (e *Engine) Plan(budget float64) []stream.Measure {
 	return p.Measures()
 }
 
-// reached returns the positions that a model has learned up to, including those of the sifted
-// topic.
+// reached returns the positions that a model has learned up to, including those of
+// the sifted topic.
 func (e *Engine) reached() stream.Offsets {
 	o := e.Offsets()
 	if e.sifted != nil {
@@ -116,9 +117,9 @@ func (e *Engine) siftFields(f *state.Fields) {
 	f.Group("sifted", e.sifted.Fields)
 }
 
-// keepUp sets the budget for the next version: less of the stream while the consumed records
-// are too old, and gradually more afterwards. It depends on the clock, so it is not part of the
-// state.
+// keepUp sets the budget for the next version: less of the stream while the
+// consumed records are too old, and gradually more afterwards. It depends on the
+// clock, so it is not part of the state.
 func (r *run) keepUp() {
 	e := r.e.sifted
 	if e == nil {
@@ -150,12 +151,13 @@ const (
 	leastChange            = 0.1 // per version
 )
 
-// nextBudget returns the share of the stream to request, 0 for no bound. budget is the present
-// one, forwarded the share that arrives now, free the share that would be forwarded without a
-// bound, and excess the age of the consumed records as a multiple of the target: above 1 the
-// trainer is behind. The further behind it is, the less it requests, so that a few versions
-// suffice even if they are rare. While it catches up the budget stays; the number of waiting
-// records shows that long before their age does.
+// nextBudget returns the share of the stream to request, 0 for no bound. budget is
+// the present one, forwarded the share that arrives now, free the share that would
+// be forwarded without a bound, and excess the age of the consumed records as a
+// multiple of the target: above 1 the trainer is behind. The further behind it is,
+// the less it requests, so that a few versions suffice even if they are rare. While
+// it catches up the budget stays; the number of waiting records shows that long
+// before their age does.
 func nextBudget(budget, forwarded, free, excess float64, catchesUp bool) float64 {
 	switch {
 	case excess > 1 && budget > 0 && catchesUp:

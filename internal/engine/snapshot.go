@@ -25,14 +25,14 @@ const (
 	sectionBefore  = "engine"
 )
 
-// ErrOldState is returned for a checkpoint in a format that is no longer read, the engine's or
-// the learner's.
+// ErrOldState is returned for a checkpoint in a format that is no longer read, the
+// engine's or the learner's.
 var ErrOldState = errors.New("written by an older version of streamsvm, whose states this one does not read: train again from the topic with another checkpoint directory, or go on with the version that wrote it")
 
 // MismatchError says that a checkpoint was made with another value of a setting.
 type MismatchError struct {
-	// Setting is the name of a field of Config, in lower case with underscores, or one of
-	// dataMeta.
+	// Setting is the name of a field of Config, in lower case with underscores, or
+	// one of dataMeta.
 	Setting, Was, Now string
 }
 
@@ -44,8 +44,8 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the checkpoint was made with %s %q, the configuration says %q", e.Setting, e.Was, e.Now)
 }
 
-// Snapshot settles the engine and copies its state, so that it can be stored while the engine
-// goes on.
+// Snapshot settles the engine and copies its state, so that it can be stored while
+// the engine goes on.
 func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if err := e.Settle(ctx); err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	}, nil
 }
 
-// meta returns the counts for the header of a snapshot, where they can be read without decoding
-// the state.
+// meta returns the counts for the header of a snapshot, where they can be read
+// without decoding the state.
 func (e *Engine) meta() [][2]string {
 	c := e.Counts()
 	list := [][2]string{
@@ -80,8 +80,9 @@ func (e *Engine) meta() [][2]string {
 	return append(list, e.dataMeta()...)
 }
 
-// dataMeta returns the properties of the data that must not change between runs. They are in
-// the header, not in the state, because the same examples may come in another codec.
+// dataMeta returns the properties of the data that must not change between runs.
+// They are in the header, not in the state, because the same examples may come in
+// another codec.
 func (e *Engine) dataMeta() (list [][2]string) {
 	if s := &e.cfg.Signature; s.Labels != "" {
 		list = append(list, [2]string{MetaLabels, s.Labels})

@@ -35,8 +35,8 @@ func (e *Engine) decode(own, learner []byte) error {
 	if err != nil {
 		return err
 	}
-	// The checksum of the checkpoint has been verified, so the bytes are what some version
-	// wrote: an error means that this version cannot read them.
+	// The checksum of the checkpoint has been verified, so the bytes are what some
+	// version wrote: an error means that this version cannot read them.
 	if err := l.UnmarshalBinary(learner); err != nil {
 		return fmt.Errorf("%w (learner %s: %w)", ErrOldState, e.cfg.Spec.Name, err)
 	}
@@ -100,8 +100,9 @@ func (e *Engine) fields(f *state.Fields) {
 	}
 }
 
-// fields describes the configuration. When reading, each value must equal the one that the
-// engine was made with: a state continues only under its own configuration.
+// fields describes the configuration. When reading, each value must equal the one
+// that the engine was made with: a state continues only under its own
+// configuration.
 func (c *Config) fields(f *state.Fields) {
 	var warmup error // it may differ as a consequence of a later setting, which then explains it better
 	same := func(name, want string) {

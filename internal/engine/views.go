@@ -23,7 +23,8 @@ func (e *Engine) Counts() Counts {
 	return c
 }
 
-// Join returns what became of the labels on a topic of their own; nil if there is none.
+// Join returns what became of the labels on a topic of their own; nil if there is
+// none.
 func (e *Engine) Join() *JoinStats {
 	if e.cfg.Join.Topic == "" {
 		return nil
@@ -70,8 +71,8 @@ func (e *Engine) Report() algos.Report {
 	return e.learner.Report()
 }
 
-// Cuts returns how often the learner has cut its sample, and the latest cuts; 0 if it never
-// does.
+// Cuts returns how often the learner has cut its sample, and the latest cuts; 0 if
+// it never does.
 func (e *Engine) Cuts() (total uint64, latest []samplers.Cut) {
 	if c, ok := e.learner.(algos.Cutter); ok {
 		return c.Cuts()
@@ -79,9 +80,9 @@ func (e *Engine) Cuts() (total uint64, latest []samplers.Cut) {
 	return 0, nil
 }
 
-// Predictor returns the present model with its preprocessing, or nil before the warm-up ends
-// and while all labels are equal (see OneLabel). It shares memory with the engine: encode it
-// before the engine goes on.
+// Predictor returns the present model with its preprocessing, or nil before the
+// warm-up ends and while all labels are equal (see OneLabel). It shares memory with
+// the engine: encode it before the engine goes on.
 func (e *Engine) Predictor() *pipeline.Pipeline {
 	if e.learner == nil || !e.monitor.differ {
 		return nil
@@ -111,8 +112,8 @@ func (e *Engine) Predictor() *pipeline.Pipeline {
 // Signature describes the data that the engine is for; see [codec.Signature].
 func (e *Engine) Signature() codec.Signature { return e.cfg.Signature }
 
-// Fields returns what has been noticed in the fields of events since the start of Run; see
-// [codec.FieldCounts].
+// Fields returns what has been noticed in the fields of events since the start of
+// Run; see [codec.FieldCounts].
 func (e *Engine) Fields() (fields []codec.FieldCount, events, unlisted uint64) {
 	return codec.FieldCounts(e.decoder)
 }

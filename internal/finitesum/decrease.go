@@ -7,18 +7,19 @@ import (
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
-// Rule is how to find θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, without a Gram matrix, which
-// gives it exactly in O(d²).
+// Rule is how to find θ, the minimum of F(θx) + ζ (1−θ)² ‖p‖²/2, without a Gram
+// matrix, which gives it exactly in O(d²).
 type Rule uint8
 
 const (
-	// AtStart: exactly, but only in the first inner step of an epoch, where the margins are
-	// known from the full gradient. (Convex and ConvexB starts take a pass to compute them.)
+	// AtStart: exactly, but only in the first inner step of an epoch, where the
+	// margins are known from the full gradient. (Convex and ConvexB starts take a
+	// pass to compute them.)
 	AtStart Rule = iota
 	// ByPass: exactly, with a pass over all rows each time.
 	ByPass
-	// ByRows: approximately, on up to 1,024 rows spread over the problem. Property 1 holds for
-	// their mean loss, not for F.
+	// ByRows: approximately, on up to 1,024 rows spread over the problem. Property
+	// 1 holds for their mean loss, not for F.
 	ByRows
 )
 
@@ -34,8 +35,8 @@ type ray struct {
 	zeta, pp float64             // ζ, ‖p‖²
 }
 
-// at returns F(θx) + ζ (1−θ)² ‖p‖²/2 and, as slope and curve, the derivatives of its smooth
-// part.
+// at returns F(θx) + ζ (1−θ)² ‖p‖²/2 and, as slope and curve, the derivatives of
+// its smooth part.
 func (r *ray) at(theta float64) (value, slope, curve float64) {
 	for i, z := range r.z {
 		s := float64(theta * z)
@@ -55,8 +56,8 @@ func (r *ray) at(theta float64) (value, slope, curve float64) {
 	return value, slope, curve
 }
 
-// search returns a θ with a smaller value than at 1, found by Newton steps with Armijo
-// backtracking from 1, or 1 if it finds none.
+// search returns a θ with a smaller value than at 1, found by Newton steps with
+// Armijo backtracking from 1, or 1 if it finds none.
 func (r *ray) search() float64 {
 	const (
 		newton, halvings = 5, 20
@@ -97,8 +98,8 @@ func (r *ray) search() float64 {
 	return theta
 }
 
-// quadratic returns the minimum for the squared loss, given q = ‖Ax‖²/n and h = bᵀAx/n:
-// equations (10) and (11) and their common generalisation.
+// quadratic returns the minimum for the squared loss, given q = ‖Ax‖²/n and h =
+// bᵀAx/n: equations (10) and (11) and their common generalisation.
 func (r *ray) quadratic(q, h float64) float64 {
 	pen := float64(r.zeta * r.pp)
 	den := q + pen + float64(r.p.Ridge*r.two)

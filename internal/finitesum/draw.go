@@ -10,10 +10,10 @@ import (
 //
 //	p_i = ½ (1/n + ‖a_i‖²/Σ‖a_k‖²)
 //
-// and its gradient divided by n p_i, which keeps the estimate unbiased. The largest curvature
-// of a summand weighted like this is less than twice the mean one, so that single long rows do
-// not dictate the step (after Xiao and Zhang 2014, section 3; the uniform half keeps SAGA's
-// table fresh).
+// and its gradient divided by n p_i, which keeps the estimate unbiased. The largest
+// curvature of a summand weighted like this is less than twice the mean one, so
+// that single long rows do not dictate the step (after Xiao and Zhang 2014, section
+// 3; the uniform half keeps SAGA's table fresh).
 type sampling struct {
 	n      int
 	weight []float64 // 1/(n p_i); empty: uniform
@@ -39,7 +39,8 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 	s.keep = slices.Grow(s.keep[:0], n)[:n]
 	s.alias = slices.Grow(s.alias[:0], n)[:n]
 	s.most = 0
-	// Vose's construction; low entries from the front of work, high ones from its back.
+	// Vose's construction; low entries from the front of work, high ones from its
+	// back.
 	s.work = slices.Grow(s.work[:0], n)[:n]
 	low, high := 0, n
 	for i := range p.norm2 {
@@ -60,8 +61,8 @@ func (s *sampling) prepare(p *Problem, weighted bool) {
 		s.alias[i] = k
 		s.keep[k] -= 1 - s.keep[i]
 		if s.keep[k] < 1 {
-			// k has become low; high ones start after it. low ≤ high holds, since each of the n
-			// rows is on one side.
+			// k has become low; high ones start after it. low ≤ high holds, since
+			// each of the n rows is on one side.
 			high++
 			s.work[low] = k
 			low++

@@ -14,9 +14,9 @@ import (
 // MaxGram is the largest number of coordinates for which a Gram matrix is kept.
 const MaxGram = 1000
 
-// Gram maintains Σ w_i a_i a_iᵀ and Σ w_i b_i a_i over a changing set of rows. They give the
-// quadratic terms of the squared loss and the minimum of a ridge problem. Memory: d²/2 numbers;
-// adding or removing a row costs nnz²/2.
+// Gram maintains Σ w_i a_i a_iᵀ and Σ w_i b_i a_i over a changing set of rows. They
+// give the quadratic terms of the squared loss and the minimum of a ridge problem.
+// Memory: d²/2 numbers; adding or removing a row costs nnz²/2.
 type Gram struct {
 	low  linear.Lower
 	h    []float64
@@ -41,7 +41,8 @@ func (g *Gram) widen(dim int) {
 // Add adds row i of p.
 func (g *Gram) Add(p *Problem, i int) { g.update(p, i, 1) }
 
-// Remove removes row i of p. Rounding errors of removed rows accumulate; Rebuild drops them.
+// Remove removes row i of p. Rounding errors of removed rows accumulate; Rebuild
+// drops them.
 func (g *Gram) Remove(p *Problem, i int) { g.update(p, i, -1) }
 
 // Rebuild computes the sums anew from all rows of p.
@@ -115,9 +116,9 @@ func (g *Gram) forms(x []float64) (q, h float64) {
 
 var errSingular = errors.New("the ridge problem has no finite solution")
 
-// Ridge returns the minimum of 1/(2n) Σ (a_iᵀx − b_i)² + λ1/2 ‖x‖², by Cholesky factorisation:
-// O(d³/6). Coordinates that the others explain up to rounding, which can happen only if λ1 is 0
-// or tiny, are set to 0.
+// Ridge returns the minimum of 1/(2n) Σ (a_iᵀx − b_i)² + λ1/2 ‖x‖², by Cholesky
+// factorisation: O(d³/6). Coordinates that the others explain up to rounding, which
+// can happen only if λ1 is 0 or tiny, are set to 0.
 func (g *Gram) Ridge(lambda1 float64) ([]float64, error) {
 	const tiny = 1e-13
 	d, n := len(g.h), g.mass()

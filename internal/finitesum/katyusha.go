@@ -13,9 +13,9 @@ import (
 // λ1 > 0 and Algorithm 2 otherwise, with option II for y.
 var Katyusha = &Method{name: "katyusha", rate: 1, inner: 2, y: true, z: true, epoch: (*Solver).katyusha}
 
-// katyusha is epoch s. The ridge part belongs to the prox here, so L is that of the losses
-// alone. τ2 = 1/2, α = 1/(3 τ1 L), and τ1 = min(√(m λ1/(3L)), 1/2), or 2/(s+4) if λ1 = 0. With
-// a new i in each step,
+// katyusha is epoch s. The ridge part belongs to the prox here, so L is that of the
+// losses alone. τ2 = 1/2, α = 1/(3 τ1 L), and τ1 = min(√(m λ1/(3L)), 1/2), or
+// 2/(s+4) if λ1 = 0. With a new i in each step,
 //
 //	x  = τ1 z + τ2 x~ + (1−τ1−τ2) y
 //	z' = soft(z − α v, α λ2)/(1 + α λ1),  v = ∇f(x~) + (loss'(a_iᵀx) − loss'(a_iᵀx~)) a_i
@@ -78,8 +78,9 @@ type accelerated struct {
 // coupling has the constants of an epoch; omega is 1 + α λ1.
 type coupling struct{ t1, t2, t3, al, ridge, omega float64 }
 
-// katLeap is the effect of k steps on a coordinate that no row has: z becomes a z + c g, y
-// becomes d y + e z + f g + h x~, and the sum becomes w·sum + p y + q z + r g + s x~.
+// katLeap is the effect of k steps on a coordinate that no row has: z becomes a z +
+// c g, y becomes d y + e z + f g + h x~, and the sum becomes w·sum + p y + q z + r
+// g + s x~.
 type katLeap struct{ a, c, d, e, f, h, w, p, q, r, s float64 }
 
 // stay does one step of a coordinate from y and z, with v = g + c a.

@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// lazy lets sparse rows skip the coordinates that they do not have. Such a coordinate follows
+// lazy lets sparse rows skip the coordinates that they do not have. Such a
+// coordinate follows
 //
 //	x' = soft(x − η (g + λ1 x), η λ2) + (1−σ)(x − x^),  x^' = x
 //
-// with constant g. That is linear if λ2 is 0, and otherwise as long as the argument of soft
-// stays on one side. k steps are then a linear map of (x, x^, g), which is tabulated for k up
-// to the length of the table. A coordinate at 0 with |g| ≤ λ2 stays there. One on its way
-// there, which soft sends to 0 while its momentum dies away, also follows a linear map.
+// with constant g. That is linear if λ2 is 0, and otherwise as long as the argument
+// of soft stays on one side. k steps are then a linear map of (x, x^, g), which is
+// tabulated for k up to the length of the table. A coordinate at 0 with |g| ≤ λ2
+// stays there. One on its way there, which soft sends to 0 while its momentum dies
+// away, also follows a linear map.
 type lazy struct {
 	done  []int32 // number of steps that a coordinate has taken
 	jump  []leap  // by number of steps
@@ -21,8 +23,8 @@ type lazy struct {
 	touch []int32 // coordinates of the batch
 }
 
-// leap is the effect of k steps on a coordinate: x becomes a x + b x^ + c g, and the average
-// gains p x + q x^ + r g.
+// leap is the effect of k steps on a coordinate: x becomes a x + b x^ + c g, and
+// the average gains p x + q x^ + r g.
 type leap struct{ a, b, c, p, q, r float64 }
 
 // recipe is everything that a leap depends on.
@@ -32,8 +34,8 @@ type recipe struct {
 	n               int
 }
 
-// vanished is the magnitude below which a coordinate is set to 0 if only momentum keeps it from
-// 0. It would take a thousand more steps to get there.
+// vanished is the magnitude below which a coordinate is set to 0 if only momentum
+// keeps it from 0. It would take a thousand more steps to get there.
 const vanished = 1e-40
 
 // maxLeap is the longest tabulated leap; longer gaps take several.

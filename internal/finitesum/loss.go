@@ -15,12 +15,13 @@ const (
 	Logistic             // log(1 + exp(−bz)), b = ±1
 )
 
-// Loss is a convex function of z = aᵀx and the target b with a bounded second derivative.
+// Loss is a convex function of z = aᵀx and the target b with a bounded second
+// derivative.
 type Loss struct {
 	Kind Kind
-	// Width > 0 is the width of the parabola that smooths the hinge: the loss of a margin m is
-	// 0 for m ≥ 1, (1−m)²/(2 Width) for m above 1−Width, and the line 1 − m − Width/2 below
-	// that.
+	// Width > 0 is the width of the parabola that smooths the hinge: the loss of a
+	// margin m is 0 for m ≥ 1, (1−m)²/(2 Width) for m above 1−Width, and the line 1
+	// − m − Width/2 below that.
 	Width float64
 }
 
@@ -86,7 +87,8 @@ func (l Loss) second(z, b float64) float64 {
 	return 1
 }
 
-// log1p returns log(1+u) for u in [0,1] within 2 ulp, with the same bits on every machine.
+// log1p returns log(1+u) for u in [0,1] within 2 ulp, with the same bits on every
+// machine.
 func log1p(u float64) float64 {
 	base := 0.0
 	if u > .4375 {

@@ -10,13 +10,13 @@ import (
 type Method struct {
 	name        string
 	rate, inner float64 // default settings
-	// What it keeps between epochs besides x~: the vectors y and z, the sum of the snapshots,
-	// and SAGA's table of derivatives with its mean.
+	// What it keeps between epochs besides x~: the vectors y and z, the sum of the
+	// snapshots, and SAGA's table of derivatives with its mean.
 	y, z, sum, table bool
 	sd               bool // momentum and sufficient decrease
 	result           result
-	// epoch runs m inner steps. If it fails, everything in Solver.Fields is unchanged except
-	// the number of passes.
+	// epoch runs m inner steps. If it fails, everything in Solver.Fields is
+	// unchanged except the number of passes.
 	epoch func(s *Solver, ctx context.Context, m int) error
 }
 
@@ -64,7 +64,8 @@ const (
 	ConvexB                 // variant B: at σ y~ + (1−σ) x~ with momentum from x~, as Theorem 1 needs it
 )
 
-// descend is an epoch of all methods except Katyusha. With a new i for each k and μ~ = ∇F(x~),
+// descend is an epoch of all methods except Katyusha. With a new i for each k and
+// μ~ = ∇F(x~),
 //
 //	x_0   = x^_0 = x~ (but see Variant)
 //	p~    = ∇f_i(x_{k−1}) − ∇f_i(x~)
@@ -73,8 +74,8 @@ const (
 //	x_k   = y_k + (1−σ) (x^_k − x^_{k−1}),  k = 1 … m                      (7)
 //	y~'   = (x_m − (1−σ) x^_m)/σ
 //
-// with σ = 1 and θ = 1 for methods without momentum and sufficient decrease. For SAGA, e_i is
-// the derivative in the table for row i, g the mean of e_i a_i, and
+// with σ = 1 and θ = 1 for methods without momentum and sufficient decrease. For
+// SAGA, e_i is the derivative in the table for row i, g the mean of e_i a_i, and
 //
 //	d     = loss'(a_iᵀx_{k−1})
 //	p~    = (d − e_i) a_i,  μ~ = g + λ1 x_{k−1}

@@ -1,19 +1,20 @@
-// Package finitesum minimises regularised finite sums over linear models with variance-reduced
-// stochastic gradients:
+// Package finitesum minimises regularised finite sums over linear models with
+// variance-reduced stochastic gradients:
 //
 //	F(x) = 1/n Σ w_i loss(a_iᵀx, b_i) + λ1/2 ‖x‖² + λ2 ‖x‖₁
 //
-// with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the logistic loss. The
-// weights w_i are usually 1; otherwise n is their sum. The methods are those of Shang, Liu,
-// Zhou, Cheng, Ng, Yoshida, "Guaranteed Sufficient Decrease for Stochastic Variance Reduced
-// Gradient Optimization" (AISTATS 2018, arXiv 1802.09933), and those that the paper compares
-// with: SVRGSD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha. All except Katyusha share an epoch
-// (methods.go) and its step (walk.go, and lazy.go for sparse rows). decrease.go has the
-// sufficient decrease of the SD methods, solver.go what happens between epochs. Gram solves
+// with the squared loss (ridge, Lasso, elastic net), a smoothed hinge or the
+// logistic loss. The weights w_i are usually 1; otherwise n is their sum. The
+// methods are those of Shang, Liu, Zhou, Cheng, Ng, Yoshida, "Guaranteed Sufficient
+// Decrease for Stochastic Variance Reduced Gradient Optimization" (AISTATS 2018,
+// arXiv 1802.09933), and those that the paper compares with: SVRGSD, SAGASD, SVRG,
+// ProxSVRG, SAGA, Katyusha. All except Katyusha share an epoch (methods.go) and its
+// step (walk.go, and lazy.go for sparse rows). decrease.go has the sufficient
+// decrease of the SD methods, solver.go what happens between epochs. Gram solves
 // ridge problems directly.
 //
-// Everything is deterministic: an epoch is a function of the solver's state, the rows and the
-// seed. The package knows nothing of streams.
+// Everything is deterministic: an epoch is a function of the solver's state, the
+// rows and the seed. The package knows nothing of streams.
 package finitesum
 
 import (
@@ -29,8 +30,9 @@ type Problem struct {
 	Loss  Loss
 	Ridge float64 // λ1 ≥ 0, part of every summand
 	Lasso float64 // λ2 ≥ 0
-	// Bias is the value of a constant feature, which is coordinate 0 and exempt from λ2;
-	// feature j is then coordinate j+1. With 0 there is none, and feature j is coordinate j.
+	// Bias is the value of a constant feature, which is coordinate 0 and exempt
+	// from λ2; feature j is then coordinate j+1. With 0 there is none, and feature
+	// j is coordinate j.
 	Bias float64
 
 	weights weight.List
@@ -46,8 +48,8 @@ type Problem struct {
 // Len returns the number of rows n.
 func (p *Problem) Len() int { return len(p.rows) }
 
-// Dim returns the number of coordinates d: the features seen so far, and the bias. It never
-// decreases.
+// Dim returns the number of coordinates d: the features seen so far, and the bias.
+// It never decreases.
 func (p *Problem) Dim() int { return max(p.dim, p.first()) }
 
 // first returns the coordinate of feature 0.
@@ -68,8 +70,8 @@ func (p *Problem) Append(a stream.Vec, b float64) {
 	p.Set(len(p.rows)-1, a, b)
 }
 
-// Weigh sets the weight of row i. It takes effect after Solver.Changed, once the rows are
-// complete.
+// Weigh sets the weight of row i. It takes effect after Solver.Changed, once the
+// rows are complete.
 func (p *Problem) Weigh(i int, w float64) { p.weights.Set(i, p.Len(), w) }
 
 // Mass returns the sum of the weights.
@@ -166,8 +168,8 @@ func (p *Problem) axpy(c float64, i int, y []float64) {
 	}
 }
 
-// smoothness bounds the curvature of the smooth part of F: the largest eigenvalue of AᵀA/n is
-// at most its trace.
+// smoothness bounds the curvature of the smooth part of F: the largest eigenvalue
+// of AᵀA/n is at most its trace.
 func (p *Problem) smoothness() float64 {
 	return float64(p.Loss.Curvature()*p.trace())/float64(max(p.Len(), 1)) + p.Ridge
 }
@@ -231,8 +233,8 @@ func (p *Problem) Objective(x []float64) float64 {
 // AtZero returns F(0).
 func (p *Problem) AtZero() float64 { return p.meanLoss(make([]float64, p.Len())) }
 
-// gradient sets g to 1/n Σ d_i a_i: the gradient of the mean loss, given the derivatives d of
-// the losses.
+// gradient sets g to 1/n Σ d_i a_i: the gradient of the mean loss, given the
+// derivatives d of the losses.
 func (p *Problem) gradient(g, d []float64) {
 	clear(g)
 	for i, v := range d {
@@ -245,8 +247,9 @@ func (p *Problem) gradient(g, d []float64) {
 	}
 }
 
-// subgradient returns the norm of the smallest subgradient of F at x, which is 0 at a minimum,
-// given the gradient of the mean loss there. For λ1 > 0, F(x) − F* ≤ norm²/(2 λ1).
+// subgradient returns the norm of the smallest subgradient of F at x, which is 0 at
+// a minimum, given the gradient of the mean loss there. For λ1 > 0, F(x) − F* ≤
+// norm²/(2 λ1).
 func (p *Problem) subgradient(x, grad []float64) float64 {
 	s := 0.0
 	for j, v := range x {

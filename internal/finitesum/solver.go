@@ -15,23 +15,23 @@ import (
 type Params struct {
 	Method *Method
 	Seed   uint64
-	// Rate is the step size times L, the largest curvature of a summand (see Weighted). 0 is
-	// the method's default: 1 for SVRG-SD and Katyusha (whose steps it multiplies), 1/3 for
-	// SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for Prox-SVRG.
+	// Rate is the step size times L, the largest curvature of a summand (see
+	// Weighted). 0 is the method's default: 1 for SVRG-SD and Katyusha (whose steps
+	// it multiplies), 1/3 for SAGA and SAGA-SD, 0.4 for SVRG, 0.25 for Prox-SVRG.
 	Rate float64
-	// Inner is the number of gradients of summands in an epoch, as a multiple of n. 0 is the
-	// method's default: 2, or 1 for SAGA and SAGA-SD.
+	// Inner is the number of gradients of summands in an epoch, as a multiple of n.
+	// 0 is the method's default: 2, or 1 for SAGA and SAGA-SD.
 	Inner float64
-	// Weighted draws long rows more often, so that L is at most twice the mean curvature of a
-	// summand instead of the largest.
+	// Weighted draws long rows more often, so that L is at most twice the mean
+	// curvature of a summand instead of the largest.
 	Weighted bool
 	// Batch is the number of summands per step; 0 is 1.
 	Batch int
 
 	// Sigma in (0,1] is 1 minus the momentum.
 	Sigma float64
-	// Decrease in [0,1] is the share of inner steps that are sufficient-decrease steps, at
-	// least one per epoch unless it is 0, which leaves momentum alone.
+	// Decrease in [0,1] is the share of inner steps that are sufficient-decrease
+	// steps, at least one per epoch unless it is 0, which leaves momentum alone.
 	Decrease float64
 	// Delta ≥ 0 sets the penalty ζ (1−θ)² ‖p‖²/2 of a sufficient-decrease step:
 	// ζ = δ η / max(1 − L η, 0.1).
@@ -40,8 +40,8 @@ type Params struct {
 	Variant Variant // for SVRGSD
 }
 
-// Solver runs one method on one problem. The rows may change between epochs; call Changed after
-// that. It is not safe for concurrent use.
+// Solver runs one method on one problem. The rows may change between epochs; call
+// Changed after that. It is not safe for concurrent use.
 type Solver struct {
 	prob *Problem
 	par  Params
@@ -84,8 +84,8 @@ const (
 	theGradient
 )
 
-// NewSolver returns a solver that starts at x = 0. The parameters must be in range, and with
-// SVRG there must be no Lasso term.
+// NewSolver returns a solver that starts at x = 0. The parameters must be in range,
+// and with SVRG there must be no Lasso term.
 func NewSolver(prob *Problem, par Params) *Solver {
 	if par.Rate == 0 {
 		par.Rate = par.Method.rate
@@ -127,8 +127,8 @@ func (s *Solver) vectors() []vector {
 	return []vector{{"snapshot", &s.snap, d}, {"y", &s.y, wide(m.y)}, {"z", &s.z, wide(m.z)}, {"sum", &s.sum, wide(m.sum)}, {"mean", &s.mean, wide(m.table)}}
 }
 
-// Changed says that rows or weights of the problem have changed. SAGA's table entries for the
-// given rows, and for new rows, are computed at the present point.
+// Changed says that rows or weights of the problem have changed. SAGA's table
+// entries for the given rows, and for new rows, are computed at the present point.
 func (s *Solver) Changed(slots ...int) {
 	for _, c := range s.vectors() {
 		*c.v = linear.Grow(*c.v, c.want)
@@ -165,16 +165,16 @@ func (s *Solver) Restart() {
 	copy(s.z, s.snap)
 }
 
-// UseGram gives the solver the Gram matrix of a problem with the squared loss, to find θ with.
-// The caller keeps it in step with the rows. nil removes it.
+// UseGram gives the solver the Gram matrix of a problem with the squared loss, to
+// find θ with. The caller keeps it in step with the rows. nil removes it.
 func (s *Solver) UseGram(g *Gram) { s.gram = g }
 
 // X returns x~. It belongs to the solver and changes with the next epoch.
 func (s *Solver) X() []float64 { return s.snap }
 
-// Passes returns the work so far in passes over the rows: gradients of summands, and margins
-// for θ, count 1/n each. The derivatives at the snapshot come from the full gradient and are
-// not counted again.
+// Passes returns the work so far in passes over the rows: gradients of summands,
+// and margins for θ, count 1/n each. The derivatives at the snapshot come from the
+// full gradient and are not counted again.
 func (s *Solver) Passes() float64 { return s.passes }
 
 // Halvings returns how often Guard halved the step.
@@ -210,8 +210,8 @@ func (s *Solver) Value() float64 {
 	return s.value
 }
 
-// Gap returns the norm of the smallest subgradient at x~ and an upper bound on F(x~) − min F:
-// from strong convexity, or F(x~), since no loss is negative.
+// Gap returns the norm of the smallest subgradient at x~ and an upper bound on
+// F(x~) − min F: from strong convexity, or F(x~), since no loss is negative.
 func (s *Solver) Gap() (norm, bound float64) {
 	s.evaluate(true)
 	norm = s.prob.subgradient(s.snap, s.grad)
@@ -221,8 +221,8 @@ func (s *Solver) Gap() (norm, bound float64) {
 	return norm, min(float64(norm*norm)/(2*s.prob.Ridge), s.value)
 }
 
-// Epoch runs one epoch over the rows. If ctx ends first, it returns the error of ctx and leaves
-// the solver unchanged.
+// Epoch runs one epoch over the rows. If ctx ends first, it returns the error of
+// ctx and leaves the solver unchanged.
 func (s *Solver) Epoch(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -258,9 +258,9 @@ func (s *Solver) setStep(ridge float64) (l float64) {
 	return l
 }
 
-// Guard halves the step and returns to the point before the last epoch if F is not finite or
-// exceeds both F(0) and its value before by a factor of 10. It reports whether it did. before
-// is x~ before the epoch and value is F there.
+// Guard halves the step and returns to the point before the last epoch if F is not
+// finite or exceeds both F(0) and its value before by a factor of 10. It reports
+// whether it did. before is x~ before the epoch and value is F there.
 func (s *Solver) Guard(before []float64, value float64) bool {
 	s.evaluate(false)
 	if s.value <= 10*max(s.zero, value) {
@@ -274,12 +274,13 @@ func (s *Solver) Guard(before []float64, value float64) bool {
 	return true
 }
 
-// Output returns the point to use, which the caller must not change: x~ or, for a merely convex
-// problem, the mean of the snapshots since the rows last changed, if F is smaller there
-// (Algorithm 2, last line).
+// Output returns the point to use, which the caller must not change: x~ or, for a
+// merely convex problem, the mean of the snapshots since the rows last changed, if
+// F is smaller there (Algorithm 2, last line).
 //
-// With a Lasso term that point takes one prox step along the full gradient, short enough not to
-// raise F. It sets to 0 the coordinates that a mean of iterates leaves near 0.
+// With a Lasso term that point takes one prox step along the full gradient, short
+// enough not to raise F. It sets to 0 the coordinates that a mean of iterates
+// leaves near 0.
 func (s *Solver) Output() []float64 {
 	x := s.snap
 	if s.par.Variant != Strongly && s.summed > 1 {
@@ -307,8 +308,9 @@ func (s *Solver) Output() []float64 {
 	return out
 }
 
-// draws returns the random generator of an epoch, a function of seed and epoch. The positions
-// of decrease steps have their own generator, so that they do not shift the rows drawn.
+// draws returns the random generator of an epoch, a function of seed and epoch. The
+// positions of decrease steps have their own generator, so that they do not shift
+// the rows drawn.
 func (s *Solver) draws(name string) *rng.Source {
 	// splitmix64 of the pair separates neighbouring epochs.
 	z := s.par.Seed + (s.epoch+1)*0x9e3779b97f4a7c15
@@ -317,8 +319,8 @@ func (s *Solver) draws(name string) *rng.Source {
 	return rng.New(z^z>>31, name)
 }
 
-// Fields describes the state between epochs. After decoding, Restored must be called once the
-// problem has the same rows as before and is as wide as X is long.
+// Fields describes the state between epochs. After decoding, Restored must be
+// called once the problem has the same rows as before and is as wide as X is long.
 func (s *Solver) Fields(f *state.Fields) {
 	f.Float64s("snapshot", &s.snap)
 	f.Float64s("y", &s.y)

@@ -8,15 +8,16 @@ import (
 // checkEvery is the number of inner steps between checks of the context.
 const checkEvery = 512
 
-// A walk is the iterate of all methods except Katyusha during an epoch. Its step is (8), (5)
-// and (7) of Shang et al.; without momentum and with θ = 1 it is a proximal gradient step:
+// A walk is the iterate of all methods except Katyusha during an epoch. Its step is
+// (8), (5) and (7) of Shang et al.; without momentum and with θ = 1 it is a
+// proximal gradient step:
 //
 //	y_k  = soft(x_{k−1} − η (u + grad + λ1 x_{k−1}), η λ2),  u = mean of c a_i over the batch
 //	x^_k = θ x_{k−1}
 //	x_k  = y_k + mom (x^_k − x^_{k−1})
 //
-// With sparse rows, coordinates that the batch does not have are updated only when they are
-// needed (see lazy).
+// With sparse rows, coordinates that the batch does not have are updated only when
+// they are needed (see lazy).
 type walk struct {
 	p      *Problem
 	sample *sampling
@@ -36,8 +37,8 @@ type walk struct {
 	lazy
 }
 
-// drawn is a row of a batch, its derivative d at x, and the weighted difference c between d and
-// the known derivative.
+// drawn is a row of a batch, its derivative d at x, and the weighted difference c
+// between d and the known derivative.
 type drawn struct {
 	i    int
 	c, d float64
@@ -114,8 +115,8 @@ func (w *walk) scaledStep(theta float64) {
 	w.store()
 }
 
-// store enters the derivatives of the batch into the table and its mean. A row that the batch
-// has twice counts once.
+// store enters the derivatives of the batch into the table and its mean. A row that
+// the batch has twice counts once.
 func (w *walk) store() {
 	if !w.table {
 		return
@@ -172,8 +173,8 @@ func (w *walk) sweep(r drawn) {
 	}
 }
 
-// step updates one coordinate: (8), then (5) and (7). g is the gradient estimate without its
-// ridge part; lasso is η λ2.
+// step updates one coordinate: (8), then (5) and (7). g is the gradient estimate
+// without its ridge part; lasso is η λ2.
 func step(x, xh, g, eta, ridge, lasso, mom, theta float64) (next, hat float64) {
 	y := soft(x-float64(eta*(g+float64(ridge*x))), lasso)
 	hat = float64(theta * x)

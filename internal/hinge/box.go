@@ -6,8 +6,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box, for so few points that all of K
-// is stored. Row i of K is Gram[i·Stride : i·Stride+n], n being the number of points.
+// Box is the problem: maximise Σ w_i a_i − ½ a'Ka over a box, for so few points
+// that all of K is stored. Row i of K is Gram[i·Stride : i·Stride+n], n being the
+// number of points.
 type Box struct {
 	Stride int
 	Gram   []float32
@@ -27,13 +28,13 @@ func (b *Box) Resize(n int) {
 	}
 }
 
-// Ascend maximises over pairs of coefficients: those with the steepest gradients that the
-// bounds let them follow. It stops when no such gradient exceeds tol or after limit pairs, and
-// returns the number of pairs.
+// Ascend maximises over pairs of coefficients: those with the steepest gradients
+// that the bounds let them follow. It stops when no such gradient exceeds tol or
+// after limit pairs, and returns the number of pairs.
 func (b *Box) Ascend(limit int, tol float64) (pairs int) {
 	for ; pairs < limit; pairs++ {
-		// The coefficient with the largest gradient that can rise, and the one with the
-		// smallest that can fall.
+		// The coefficient with the largest gradient that can rise, and the one with
+		// the smallest that can fall.
 		i, j := vec.Extremes(b.G, b.A, b.Lo, b.Hi)
 		gi, gj := 0.0, 0.0
 		if i >= 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Problems over the same Basis with different labels share kernel values: each value is
-// computed once for all of them. The results have the same bits as when each problem is solved
-// alone.
+// Problems over the same Basis with different labels share kernel values: each
+// value is computed once for all of them. The results have the same bits as when
+// each problem is solved alone.
 
 // ExtendAll is Extend for all of ps; w has the labels by problem, v the weights.
 func ExtendAll(ps []*Problem, w [][]float64, v weight.List, cache *rows.Cache) {
@@ -116,8 +116,8 @@ func KeepAll(ps []*Problem, idx []int32, cache *rows.Cache) {
 	cache.Restart(basis)
 }
 
-// Another returns a problem over the points of p, with their weights, all labels −1 and all
-// coefficients 0.
+// Another returns a problem over the points of p, with their weights, all labels −1
+// and all coefficients 0.
 func (p *Problem) Another() *Problem {
 	q := New(p.Basis, 0)
 	q.Lambda, q.V, q.mass = p.Lambda, slices.Clone(p.V), p.mass

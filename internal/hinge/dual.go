@@ -7,12 +7,13 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ v_i/(λm), by decomposition. It maximises the
-// dual objective Σ w_i α_i − ½ α'Qα exactly over a block of the points that violate the
-// optimality conditions most, by pairs of coordinates on the block's own small kernel matrix.
-// Then it updates s = Qα with the kernel rows of the coefficients that changed. The rows are
-// computed in blocks, at the speed of the vector units, and none has to be stored: that is why
-// large blocks beat SMO's single pairs.
+// Dual improves a dual feasible α, 0 ≤ w_i α_i ≤ v_i/(λm), by decomposition. It
+// maximises the dual objective Σ w_i α_i − ½ α'Qα exactly over a block of the
+// points that violate the optimality conditions most, by pairs of coordinates on
+// the block's own small kernel matrix. Then it updates s = Qα with the kernel rows
+// of the coefficients that changed. The rows are computed in blocks, at the speed
+// of the vector units, and none has to be stored: that is why large blocks beat
+// SMO's single pairs.
 type Dual struct {
 	Block  int     // points in a block, at least 4
 	Tol    float64 // stop when |w_i − s_i| is at most this for every coefficient free to follow
@@ -53,8 +54,9 @@ func (s *Dual) addTo(p *Problem) func(r, at int, k []float32) {
 	}
 }
 
-// Solve runs until the gap is at most Gap, the conditions hold to Tol, or Rounds blocks are
-// solved. It returns the number of blocks. p.Alpha must be dual feasible and p.S must equal Qα.
+// Solve runs until the gap is at most Gap, the conditions hold to Tol, or Rounds
+// blocks are solved. It returns the number of blocks. p.Alpha must be dual feasible
+// and p.S must equal Qα.
 func (s *Dual) Solve(p *Problem) (blocks int) {
 	s.begin(p)
 	add := s.addTo(p)
@@ -98,9 +100,9 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 		}
 	}
 	s.up, s.down = first(s.up, s.Block), first(s.down, s.Block)
-	// Half of the block is carried over from the previous one, free coefficients first. Without
-	// them, those coefficients would give way to every move of the others, and the ascent would
-	// zigzag.
+	// Half of the block is carried over from the previous one, free coefficients
+	// first. Without them, those coefficients would give way to every move of the
+	// others, and the ascent would zigzag.
 	s.old = append(s.old[:0], s.set...)
 	s.set = s.set[:0]
 	for k := 0; k < len(s.up) || k < len(s.down); k++ {
@@ -173,8 +175,8 @@ func seq(n int) []int32 {
 // box returns 1/(λm), the bound on a dual feasible coefficient of weight 1.
 func (p *Problem) box() float64 { return 1 / (p.Lambda * p.Count()) }
 
-// Clip moves α to the nearest dual feasible point, 0 ≤ w_i α_i ≤ v_i/(λm), clears d, and
-// returns the number of coefficients that changed.
+// Clip moves α to the nearest dual feasible point, 0 ≤ w_i α_i ≤ v_i/(λm), clears
+// d, and returns the number of coefficients that changed.
 func (p *Problem) Clip() int {
 	c := p.box()
 	p.idx = p.idx[:0]
@@ -193,8 +195,8 @@ func (p *Problem) Clip() int {
 	return len(p.idx)
 }
 
-// Gap returns f(α) minus the dual objective at α, which bounds f(α) minus its minimum, and
-// whether α is dual feasible; otherwise there is no such bound.
+// Gap returns f(α) minus the dual objective at α, which bounds f(α) minus its
+// minimum, and whether α is dual feasible; otherwise there is no such bound.
 func (p *Problem) Gap() (float64, bool) {
 	c := p.box() * (1 + 1e-12)
 	var v float64

@@ -50,10 +50,11 @@ func (l *Line) Slope(t float64) float64 {
 	return float64(l.Lambda*(l.B+float64(t*l.D))) - g/l.Count
 }
 
-// Exact minimises φ over t ≥ 0, exactly up to rounding. φ is piecewise quadratic: the slope
-// starts negative and rises linearly, with a jump of v_i |p_i|/m at each breakpoint t_i =
-// (1−w_i s_i)/(w_i p_i) > 0. So the minimum is found by selection among the breakpoints, in
-// expected time O(m) and without tuning constants. scratch is reused and returned.
+// Exact minimises φ over t ≥ 0, exactly up to rounding. φ is piecewise quadratic:
+// the slope starts negative and rises linearly, with a jump of v_i |p_i|/m at each
+// breakpoint t_i = (1−w_i s_i)/(w_i p_i) > 0. So the minimum is found by selection
+// among the breakpoints, in expected time O(m) and without tuning constants.
+// scratch is reused and returned.
 func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	m := l.Count
 	slope := float64(l.Lambda * l.B)
@@ -70,7 +71,8 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 	if !(slope < 0) || !(curve > 0) {
 		return 0, scratch
 	}
-	// Without jumps the slope would vanish at far; jumps can only bring the minimum closer.
+	// Without jumps the slope would vanish at far; jumps can only bring the minimum
+	// closer.
 	far := -slope / curve
 	bs := scratch[:0]
 	for i, s := range l.S {
@@ -83,8 +85,8 @@ func (l *Line) Exact(scratch []Break) (float64, []Break) {
 		}
 	}
 	scratch = bs
-	// slope is the slope at t=0 plus the jumps of the breakpoints dropped on the left. The
-	// minimum is at most at hi.
+	// slope is the slope at t=0 plus the jumps of the breakpoints dropped on the
+	// left. The minimum is at most at hi.
 	hi := far
 	for len(bs) > 0 {
 		pivot := median(bs[0].T, bs[len(bs)/2].T, bs[len(bs)-1].T)
@@ -117,8 +119,8 @@ func median(a, b, c float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// partition partitions bs into breakpoints below, at and above pivot, and returns the two
-// boundaries.
+// partition partitions bs into breakpoints below, at and above pivot, and returns
+// the two boundaries.
 func partition(bs []Break, pivot float64) (below, equal int) {
 	i, j, k := 0, 0, len(bs)
 	for j < k {

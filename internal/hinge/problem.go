@@ -1,11 +1,13 @@
-// Package hinge solves the regularised hinge loss problem of a kernel SVM on a sample,
+// Package hinge solves the regularised hinge loss problem of a kernel SVM on a
+// sample,
 //
 //	f(α) = λ/2 α'Qα + 1/m Σ_i v_i max(0, 1 − w_i (Qα)_i),   Q_ij = K(z_i, z_j),
 //
-// w_i being the label of point i, v_i its weight, and m = Σ_i v_i, for the conjugate
-// subgradient learners: with line searches, minimum-norm directions and block dual ascent. It
-// keeps the products Qα, Qd and Q(a∘w), which make an iteration cost O(m) plus the kernel rows
-// of the points whose hinge turned on or off. No m × m matrix is stored.
+// w_i being the label of point i, v_i its weight, and m = Σ_i v_i, for the
+// conjugate subgradient learners: with line searches, minimum-norm directions and
+// block dual ascent. It keeps the products Qα, Qd and Q(a∘w), which make an
+// iteration cost O(m) plus the kernel rows of the points whose hinge turned on or
+// off. No m × m matrix is stored.
 package hinge
 
 import (
@@ -20,24 +22,25 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Problem is f on a sample together with a point α and a direction d. All vectors have one
-// element per point of the sample.
+// Problem is f on a sample together with a point α and a direction d. All vectors
+// have one element per point of the sample.
 type Problem struct {
 	Basis  *kernel.Basis
 	W      []float64   // labels, ±1
 	V      weight.List // weights
 	Lambda float64
-	// Total is the weight m that the mean is over; 0 stands for that of all points. It is
-	// larger if further points exist that are known to have no loss.
+	// Total is the weight m that the mean is over; 0 stands for that of all points.
+	// It is larger if further points exist that are known to have no loss.
 	Total float64
 
 	Alpha, S []float64 // α and s = Qα
 	D, P     []float64 // d and p = Qd
-	// Active[i] is w_i s_i < 1. Q is the sum over those i of v_i w_i times row i of the kernel
-	// matrix, unnormalised. (1/m)·Active∘V∘W is u of the paper.
+	// Active[i] is w_i s_i < 1. Q is the sum over those i of v_i w_i times row i of
+	// the kernel matrix, unnormalised. (1/m)·Active∘V∘W is u of the paper.
 	Active []bool
 	Q      []float64
-	// Alpha0 and S0 are the incumbent α₀ and Qα₀, kept while a candidate is tested; see Mark.
+	// Alpha0 and S0 are the incumbent α₀ and Qα₀, kept while a candidate is tested;
+	// see Mark.
 	Alpha0, S0 []float64
 
 	Rows *rows.Cache
@@ -81,10 +84,10 @@ func (p *Problem) Weight(lo, hi int) (sum float64) {
 	return sum
 }
 
-// Extend adds to the sample the points that were appended to Basis since the last call: w are
-// their labels, v their weights. Their coefficients are 0, so no decision of the expansion
-// changes. The next Refresh determines whether their hinges are active; until then Truncate can
-// remove them again.
+// Extend adds to the sample the points that were appended to Basis since the last
+// call: w are their labels, v their weights. Their coefficients are 0, so no
+// decision of the expansion changes. The next Refresh determines whether their
+// hinges are active; until then Truncate can remove them again.
 func (p *Problem) Extend(w []float64, v weight.List) {
 	old := p.Len()
 	p.W = append(p.W, w...)
@@ -97,8 +100,8 @@ func (p *Problem) Extend(w []float64, v weight.List) {
 	for len(p.Active) < m {
 		p.Active = append(p.Active, false)
 	}
-	// One pass over the kernel values between the points with a coefficient and the new ones
-	// extends all products.
+	// One pass over the kernel values between the points with a coefficient and the
+	// new ones extends all products.
 	p.idx = p.idx[:0]
 	for i := range old {
 		if p.Alpha[i] != 0 || p.Alpha0[i] != 0 || p.D[i] != 0 || p.Active[i] {
@@ -131,8 +134,8 @@ func (p *Problem) pushSegment(r, at int, k []float32) {
 	}
 }
 
-// Truncate removes the points from m on, which must be inactive with coefficient 0, from the
-// sample and the Basis.
+// Truncate removes the points from m on, which must be inactive with coefficient 0,
+// from the sample and the Basis.
 func (p *Problem) Truncate(m int) {
 	for _, v := range p.vectors() {
 		*v = (*v)[:m]
@@ -144,8 +147,8 @@ func (p *Problem) Truncate(m int) {
 	p.Basis.Truncate(m)
 }
 
-// Keep reduces the sample to the points idx, in ascending order. The others must be inactive
-// with coefficient 0.
+// Keep reduces the sample to the points idx, in ascending order. The others must be
+// inactive with coefficient 0.
 func (p *Problem) Keep(idx []int32) {
 	p.keep(idx)
 	p.Basis = p.Basis.Subset(idx)
@@ -179,8 +182,8 @@ func (p *Problem) Revert() {
 	copy(p.S, p.S0)
 }
 
-// Refresh recomputes Active and Q from S. It returns the number of points whose hinge turned on
-// or off.
+// Refresh recomputes Active and Q from S. It returns the number of points whose
+// hinge turned on or off.
 func (p *Problem) Refresh() int {
 	p.flip = p.flip[:0]
 	for i, s := range p.S {
@@ -204,8 +207,8 @@ func (p *Problem) addFlipped(r, at int, k []float32) {
 	vec.AxpyMixed(w, k, p.Q[at:at+len(k)])
 }
 
-// Move sets α to α + t·d and updates everything. It returns the number of hinges that turned on
-// or off.
+// Move sets α to α + t·d and updates everything. It returns the number of hinges
+// that turned on or off.
 func (p *Problem) Move(t float64) int {
 	for i, d := range p.D {
 		p.Alpha[i] += float64(t * d)
@@ -214,8 +217,8 @@ func (p *Problem) Move(t float64) int {
 	return p.Refresh()
 }
 
-// Advance adds Q·d to s at the points rest, in ascending order, d being changes already made to
-// α, and clears d. It does not update Active and Q.
+// Advance adds Q·d to s at the points rest, in ascending order, d being changes
+// already made to α, and clears d. It does not update Active and Q.
 func (p *Problem) Advance(rest []int32) {
 	p.idx = p.idx[:0]
 	for i, d := range p.D {
@@ -256,9 +259,10 @@ type advance struct{ block, x []float32 }
 
 var advancing = sync.Pool{New: func() any { return &advance{block: make([]float32, rowsAtOnce*colsAtOnce)} }}
 
-// eachBlock calls visit with the kernel values k of each of at most rowsAtOnce vectors, by
-// number, with the points lo ≤ j < hi of b, in pieces that cover all points. For any one point
-// the calls come in order of r; calls for different points may be concurrent.
+// eachBlock calls visit with the kernel values k of each of at most rowsAtOnce
+// vectors, by number, with the points lo ≤ j < hi of b, in pieces that cover all
+// points. For any one point the calls come in order of r; calls for different
+// points may be concurrent.
 func eachBlock(b *kernel.Basis, xs []stream.Vec, visit func(r, lo, hi int, k []float32)) {
 	par.Split(b.Len(), vec.Width, b.Work(len(xs)*b.Len()), func(from, to int) {
 		s := advancing.Get().(*advance)
@@ -296,8 +300,8 @@ func (p *Problem) Loss(s []float64, lo, hi int) float64 {
 	return h
 }
 
-// CoefGrad returns the coefficient c_i = λα_i − u_i of the functional subgradient, and (Qc)_i =
-// λs_i − q_i/m, the subgradient with respect to α.
+// CoefGrad returns the coefficient c_i = λα_i − u_i of the functional subgradient,
+// and (Qc)_i = λs_i − q_i/m, the subgradient with respect to α.
 func (p *Problem) CoefGrad(i int) (c, qc float64) {
 	m := p.Count()
 	c = float64(p.Lambda * p.Alpha[i])
@@ -307,8 +311,8 @@ func (p *Problem) CoefGrad(i int) (c, qc float64) {
 	return c, float64(p.Lambda*p.S[i]) - p.Q[i]/m
 }
 
-// Certificate returns ‖c‖²_H/(2λ), an upper bound on f(α) minus its minimum: f is λ-strongly
-// convex in H.
+// Certificate returns ‖c‖²_H/(2λ), an upper bound on f(α) minus its minimum: f is
+// λ-strongly convex in H.
 func (p *Problem) Certificate() float64 {
 	var n float64
 	for i := range p.W {

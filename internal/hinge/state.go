@@ -11,7 +11,8 @@ var (
 	errLabels = errors.New("a label is neither +1 nor -1")
 )
 
-// Fields describes the problem: points, coefficients and the products, without the row cache.
+// Fields describes the problem: points, coefficients and the products, without the
+// row cache.
 func (p *Problem) Fields(f *state.Fields) {
 	f.Group("points", p.Basis.Fields)
 	p.VectorFields(f)

@@ -20,17 +20,18 @@ const (
 	Capped                // bisection reached its cap; the step decreases f enough
 )
 
-// maxBisect bounds the bisection: after 60 halvings the interval is below the resolution of
-// float64.
+// maxBisect bounds the bisection: after 60 halvings the interval is below the
+// resolution of float64.
 const maxBisect = 60
 
-// Search returns a step t along l with norm·t in [radius/N, radius], or 0 for a null step. norm
-// is ‖d‖ in the metric in use, and
+// Search returns a step t along l with norm·t in [radius/N, radius], or 0 for a
+// null step. norm is ‖d‖ in the metric in use, and
 //
 //	L = {t > 0: φ(t) − φ(0) ≤ −C1 norm² t},  R = {t > 0: φ'(t) ≥ −C2 norm²}.
 //
-// A nonzero step is in L; it is in R as well unless the outcome is Radius or Capped. As φ is
-// convex, L is an interval (0, t_L] and R a half line [t_R, ∞) with t_R < t_L.
+// A nonzero step is in L; it is in R as well unless the outcome is Radius or
+// Capped. As φ is convex, L is an interval (0, t_L] and R a half line [t_R, ∞) with
+// t_R < t_L.
 func (w Wolfe) Search(l *Line, norm, radius float64) (float64, Outcome) {
 	if !(norm > 0) {
 		return 0, Null
@@ -74,8 +75,8 @@ func (w Wolfe) Search(l *Line, norm, radius float64) (float64, Outcome) {
 	return lo, Capped
 }
 
-// MinNorm2 returns the weight θ in [0,1] that minimises the norm of θ·x + (1−θ)·y, given ⟨x,x⟩,
-// ⟨x,y⟩ and ⟨y,y⟩; 0 if all weights give the same norm.
+// MinNorm2 returns the weight θ in [0,1] that minimises the norm of θ·x + (1−θ)·y,
+// given ⟨x,x⟩, ⟨x,y⟩ and ⟨y,y⟩; 0 if all weights give the same norm.
 func MinNorm2(xx, xy, yy float64) float64 {
 	den := xx + yy - 2*xy
 	if !(den > 0) {
@@ -88,9 +89,9 @@ func MinNorm2(xx, xy, yy float64) float64 {
 	return min(max(t, 0), 1)
 }
 
-// Bracket returns a step in L and R, found by doubling and bisection from t0, without a radius;
-// norm is ‖d‖. If no step of a significant length is in L, it returns 0 and the shortest step
-// tried, which is in R.
+// Bracket returns a step in L and R, found by doubling and bisection from t0,
+// without a radius; norm is ‖d‖. If no step of a significant length is in L, it
+// returns 0 and the shortest step tried, which is in R.
 func (l *Line) Bracket(c1, c2, norm, t0 float64) (t, trial float64) {
 	n2 := norm * norm
 	phi0 := l.Value(0)

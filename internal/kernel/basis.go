@@ -1,5 +1,6 @@
-// Package kernel evaluates kernel functions fast: it keeps sets of points in packed or sparse
-// layouts and computes kernel values, decisions of kernel expansions, and reduced sets of them.
+// Package kernel evaluates kernel functions fast: it keeps sets of points in packed
+// or sparse layouts and computes kernel values, decisions of kernel expansions, and
+// reduced sets of them.
 package kernel
 
 import (
@@ -13,15 +14,15 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// denseLimit is the number of features up to which points are kept in packed dense panels. Up
-// to a few thousand features, streaming zeros through the vector units is faster than gathering
-// the few nonzeros.
+// denseLimit is the number of features up to which points are kept in packed dense
+// panels. Up to a few thousand features, streaming zeros through the vector units
+// is faster than gathering the few nonzeros.
 const denseLimit = 1024
 
-// Basis is a growing list of points, with kernel values between any vectors and a range of
-// points. Points are kept in dense panels as long as no index reaches denseLimit, then in
-// compressed sparse rows. A value depends on the two points and the layout, never on how the
-// work is split into calls.
+// Basis is a growing list of points, with kernel values between any vectors and a
+// range of points. Points are kept in dense panels as long as no index reaches
+// denseLimit, then in compressed sparse rows. A value depends on the two points and
+// the layout, never on how the work is split into calls.
 type Basis struct {
 	Func   Func
 	panels *vec.Panels // dense layout
@@ -51,8 +52,8 @@ func (b *Basis) Dim() int {
 	return b.panels.Dim()
 }
 
-// Sparse reports whether the points are in compressed sparse rows. The last bits of a kernel
-// value depend on the layout.
+// Sparse reports whether the points are in compressed sparse rows. The last bits of
+// a kernel value depend on the layout.
 func (b *Basis) Sparse() bool { return b.rows != nil }
 
 // Append adds a copy of x and returns its index.
@@ -126,7 +127,8 @@ func (b *Basis) Truncate(n int) {
 	b.panels.Truncate(n)
 }
 
-// Subset returns a new Basis with the points idx, in that order and in the same layout.
+// Subset returns a new Basis with the points idx, in that order and in the same
+// layout.
 func (b *Basis) Subset(idx []int32) *Basis {
 	s := New(b.Func)
 	s.Select(b, idx)
@@ -151,8 +153,8 @@ func (b *Basis) Select(from *Basis, idx []int32) {
 	b.panels.AppendFrom(from.panels, idx)
 }
 
-// Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and from ≤ j < to. ld ≥
-// to-from. It is not safe for concurrent use.
+// Block sets dst[r*ld+(j-from)] = K(xs[r], point j) + Bias for all r and from ≤ j <
+// to. ld ≥ to-from. It is not safe for concurrent use.
 func (b *Basis) Block(dst []float32, ld int, xs []stream.Vec, from, to int) {
 	b.x = b.Values(b.x, dst, ld, xs, from, to)
 }
@@ -162,8 +164,8 @@ func (b *Basis) Between(dst []float32, ld int, idx []int32, from, to int) {
 	b.x = b.Among(b.x, dst, ld, idx, from, to)
 }
 
-// Among is Between with scratch memory of the caller, which makes it safe for concurrent use.
-// It returns the scratch, grown.
+// Among is Between with scratch memory of the caller, which makes it safe for
+// concurrent use. It returns the scratch, grown.
 func (b *Basis) Among(scratch, dst []float32, ld int, idx []int32, from, to int) []float32 {
 	if b.rows != nil {
 		b.sparse(dst, ld, len(idx), func(r int) stream.Vec { return b.rows.row(int(idx[r])) }, from, to)
@@ -213,8 +215,8 @@ func (b *Basis) Work(n int) float64 {
 	return float64(n) * (0.5 + float64(b.panels.Dim())/25)
 }
 
-// Values is Block with scratch memory of the caller, which makes it safe for concurrent use. It
-// returns the scratch, grown.
+// Values is Block with scratch memory of the caller, which makes it safe for
+// concurrent use. It returns the scratch, grown.
 func (b *Basis) Values(scratch, dst []float32, ld int, xs []stream.Vec, from, to int) []float32 {
 	if b.rows != nil {
 		b.sparse(dst, ld, len(xs), func(r int) stream.Vec { return xs[r] }, from, to)
@@ -248,9 +250,9 @@ func inside(x stream.Vec, d int) stream.Vec {
 	return stream.Vec{Idx: x.Idx[:n], Val: x.Val[:n]}
 }
 
-// outside adds the features of x that no point has to a row of kernel values computed without
-// them. They add equally to the distance from every point, so the row is multiplied by one
-// factor; inner products do not depend on them.
+// outside adds the features of x that no point has to a row of kernel values
+// computed without them. They add equally to the distance from every point, so the
+// row is multiplied by one factor; inner products do not depend on them.
 func (b *Basis) outside(row []float32, x stream.Vec) {
 	out := x.Val[len(inside(x, b.panels.Dim()).Val):]
 	var s float64
@@ -297,8 +299,8 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// Numbers returns how many numbers describe the points: their features or, for sparse rows,
-// indices and values.
+// Numbers returns how many numbers describe the points: their features or, for
+// sparse rows, indices and values.
 func (b *Basis) Numbers() int {
 	if b.rows != nil {
 		return 2 * b.rows.nonzeros()
@@ -306,8 +308,8 @@ func (b *Basis) Numbers() int {
 	return b.Len() * b.Dim()
 }
 
-// Fields describes the points, for checkpoints and models. Rows are stored sparse if that is
-// shorter.
+// Fields describes the points, for checkpoints and models. Rows are stored sparse
+// if that is shorter.
 func (b *Basis) Fields(f *state.Fields) {
 	f.Group("kernel", b.Func.fields)
 	dim, n, sparse := b.Dim(), b.Len(), b.rows != nil
@@ -358,9 +360,9 @@ func (b *Basis) Fields(f *state.Fields) {
 		}
 		return
 	}
-	// Panels take n*dim floats, which is not bounded by the nonzeros on the wire: a hostile
-	// message could claim a row of 1024 features with none. A point costs at least four bytes
-	// on the wire, so the amplification is bounded.
+	// Panels take n*dim floats, which is not bounded by the nonzeros on the wire: a
+	// hostile message could claim a row of 1024 features with none. A point costs
+	// at least four bytes on the wire, so the amplification is bounded.
 	b.rows, b.panels = nil, vec.NewPanels(dim)
 	b.panels.Reserve(n)
 	row := make([]float32, dim)
@@ -382,8 +384,8 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
-	// The product of two claimed numbers may overflow, so divide. Points without features are
-	// never written in full.
+	// The product of two claimed numbers may overflow, so divide. Points without
+	// features are never written in full.
 	if n < 0 || dim < 1 || dim > denseLimit || len(val)%dim != 0 || len(val)/dim != n {
 		f.Fail("val", fmt.Errorf("%d numbers do not make %d points of %d features", len(val), n, dim))
 		return
@@ -395,8 +397,8 @@ func (b *Basis) fullFields(f *state.Fields, dim, n int) {
 	}
 }
 
-// Finite reports whether every value of x is finite and small enough for squared distances in
-// float32.
+// Finite reports whether every value of x is finite and small enough for squared
+// distances in float32.
 func Finite(x stream.Vec) bool {
 	for _, v := range x.Val {
 		if a := math.Abs(float64(v)); !(a < 1e18) {

@@ -15,8 +15,9 @@ func (w *bitWriter) put(v uint32, width uint) {
 	}
 }
 
-// gap writes v in Rice coding: v>>low ones, a zero, and the low bits of v. Gaps between
-// nonzeros are roughly geometrically distributed, for which Rice codes are close to optimal.
+// gap writes v in Rice coding: v>>low ones, a zero, and the low bits of v. Gaps
+// between nonzeros are roughly geometrically distributed, for which Rice codes are
+// close to optimal.
 func (w *bitWriter) gap(v uint32, low uint) {
 	for range v >> low {
 		w.put(1, 1)

@@ -13,8 +13,9 @@ const (
 	packValues = 16 << 20 // 64 MiB
 )
 
-// Compiled is f(x) = Σ_j coef[j]·(K(point j, x) + Bias) + offset with an RBF kernel, evaluated
-// by a vec.Score for the vectors that it accepts. It is immutable.
+// Compiled is f(x) = Σ_j coef[j]·(K(point j, x) + Bias) + offset with an RBF
+// kernel, evaluated by a vec.Score for the vectors that it accepts. It is
+// immutable.
 type Compiled struct {
 	basis    *Basis
 	coef     []float64
@@ -34,9 +35,10 @@ type scoreBatch struct {
 	othersAt []int
 }
 
-// Compile returns the function in a form that decides several times faster than Decide, or nil
-// if there is none. The points must not change while it is in use. Its decisions differ by
-// about 1e-7 of the sum of the coefficients' absolute values.
+// Compile returns the function in a form that decides several times faster than
+// Decide, or nil if there is none. The points must not change while it is in use.
+// Its decisions differ by about 1e-7 of the sum of the coefficients' absolute
+// values.
 func Compile(b *Basis, coef []float64, offset float64) *Compiled {
 	n, dim := b.Len(), b.Dim()
 	if b.Func.Kind != vec.RBF || n == 0 {
@@ -61,8 +63,8 @@ func Compile(b *Basis, coef []float64, offset float64) *Compiled {
 	return &Compiled{basis: b, coef: coef, offset: offset, score: s, constant: offset + b.Constant(coef)}
 }
 
-// Decide sets dst[i] = f(xs[i]). The bits of dst[i] do not depend on the other vectors. It is
-// safe for concurrent use.
+// Decide sets dst[i] = f(xs[i]). The bits of dst[i] do not depend on the other
+// vectors. It is safe for concurrent use.
 func (s *Compiled) Decide(dst []float64, xs []stream.Vec) {
 	b, _ := s.batches.Get().(*scoreBatch)
 	if b == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// csr is a list of sparse rows. Kernel values in this layout are computed from inner products
-// and norms with float64 sums, whose cancellation hides no difference that float32 features can
-// express.
+// csr is a list of sparse rows. Kernel values in this layout are computed from
+// inner products and norms with float64 sums, whose cancellation hides no
+// difference that float32 features can express.
 type csr struct {
 	dim  int
 	rows []extent // position of each row in idx and val, in any order and with gaps
@@ -26,7 +26,8 @@ type csr struct {
 // extent is a half-open interval.
 type extent struct{ from, to int32 }
 
-// gapShare bounds the gaps left by replaced rows: at most one element per gapShare used ones.
+// gapShare bounds the gaps left by replaced rows: at most one element per gapShare
+// used ones.
 const gapShare = 4
 
 func newCSR(dim int) *csr { return &csr{dim: dim, post: postings{}} }
@@ -129,8 +130,8 @@ func (o *ordered) append(x stream.Vec) {
 	o.end = append(o.end, int32(len(o.idx)))
 }
 
-// nonzeros appends the features of x, for a dense x only the nonzero ones. Negative zero counts
-// as nonzero, since its bits differ from those of 0.
+// nonzeros appends the features of x, for a dense x only the nonzero ones. Negative
+// zero counts as nonzero, since its bits differ from those of 0.
 func nonzeros(idx []int32, val []float32, x stream.Vec) ([]int32, []float32) {
 	if x.Idx != nil {
 		return append(idx, x.Idx...), append(val, x.Val...)

@@ -9,8 +9,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Func is a kernel function plus a constant: K(x,z) + Bias. A positive Bias gives the expansion
-// a regularised bias term.
+// Func is a kernel function plus a constant: K(x,z) + Bias. A positive Bias gives
+// the expansion a regularised bias term.
 type Func struct {
 	vec.Kernel
 	Bias float32
@@ -58,8 +58,8 @@ func (f Func) String() string {
 	return name
 }
 
-// Options are the learner options that choose a kernel function. Learners embed them in their
-// options.
+// Options are the learner options that choose a kernel function. Learners embed
+// them in their options.
 type Options struct {
 	Kernel string  `opt:"kernel" default:"rbf" enum:"rbf,linear,poly,laplacian" doc:"kernel function"`
 	Gamma  float64 `opt:"gamma" default:"auto" range:"(0,inf)" auto:"1/median squared distance of the first examples" tune:"log 0.01 30" doc:"kernel width: exp(-gamma |x-z|^2), (gamma <x,z> + coef0)^degree"`
@@ -88,8 +88,8 @@ func (o Options) Warmup() int {
 	return Warmup
 }
 
-// Func returns the kernel function with bias added. If gamma is auto, AutoGamma chooses it from
-// xs.
+// Func returns the kernel function with bias added. If gamma is auto, AutoGamma
+// chooses it from xs.
 func (o Options) Func(bias float64, xs []stream.Vec) Func {
 	k := vec.Kernel{Coef0: float32(o.Coef0), Degree: o.Degree}
 	switch o.Kernel {

@@ -12,12 +12,13 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Coded points take as few bits as the values of their features need, without loss. Each
-// feature is a column: if it has few different values, they are in a list and a point stores an
-// index; if all values are multiples of a power of two, it stores the multiple; otherwise it
-// stores the float32. If most features are 0, a point lists its nonzero ones. This suits the
-// data that kernel models are made of: counts, one-hot codes, pixels and rounded measurements
-// need far fewer than 32 bits.
+// Coded points take as few bits as the values of their features need, without loss.
+// Each feature is a column: if it has few different values, they are in a list and
+// a point stores an index; if all values are multiples of a power of two, it stores
+// the multiple; otherwise it stores the float32. If most features are 0, a point
+// lists its nonzero ones. This suits the data that kernel models are made of:
+// counts, one-hot codes, pixels and rounded measurements need far fewer than 32
+// bits.
 
 const (
 	packFeatures = 1 << 16 // a column's description takes 7 bytes, so there is a limit
@@ -26,7 +27,8 @@ const (
 	gapsSparse   = 3 // smallest parameter for points in sparse rows, where a feature then takes at least 4 bits
 )
 
-// Values of column.exp besides the exponents of a grid, which are from −126−23 to 127.
+// Values of column.exp besides the exponents of a grid, which are from −126−23 to
+// 127.
 const (
 	asList  = int16(0x7fff)
 	asFloat = int16(0x7ffe)
@@ -35,8 +37,8 @@ const (
 // A column says how the values of a feature are coded.
 type column struct {
 	width uint8 // bits of a code
-	// Code c stands for (base+c)·2^exp, for entry base+c of the list of values, or for the
-	// float32 with bits c.
+	// Code c stands for (base+c)·2^exp, for entry base+c of the list of values, or
+	// for the float32 with bits c.
 	exp  int16
 	base int32
 	size int32 // size of the list; used only for writing
@@ -91,8 +93,8 @@ func (c *columnStats) add(v float32) {
 	}
 }
 
-// grid returns the column coded as multiples of a power of two, if possible in fewer than 32
-// bits.
+// grid returns the column coded as multiples of a power of two, if possible in
+// fewer than 32 bits.
 func (c *columnStats) grid() (column, bool) {
 	if c.minus {
 		return column{}, false
@@ -107,12 +109,12 @@ func (c *columnStats) grid() (column, bool) {
 	return column{width: uint8(bits.Len64(uint64(hi - lo))), exp: int16(c.low), base: int32(lo)}, true
 }
 
-// Packable reports whether PackedFields can write the points: there are some, with not too many
-// features.
+// Packable reports whether PackedFields can write the points: there are some, with
+// not too many features.
 func (b *Basis) Packable() bool { return b.Len() > 0 && b.Dim() > 0 && b.Dim() <= packFeatures }
 
-// pack codes the points in the fewest bytes: with lists of nonzeros, or with all features if
-// that is shorter.
+// pack codes the points in the fewest bytes: with lists of nonzeros, or with all
+// features if that is shorter.
 func (b *Basis) pack() *coded {
 	dim, n := b.Dim(), b.Len()
 	var all ordered
@@ -154,8 +156,8 @@ func (b *Basis) pack() *coded {
 		for _, c := range full.columns {
 			width += int(c.width)
 		}
-		// The reader allocates all features, so a coded byte must not stand for arbitrarily
-		// many.
+		// The reader allocates all features, so a coded byte must not stand for
+		// arbitrarily many.
 		if s := n*((width+7)/8) + 4*len(full.values); s <= size && width > 0 {
 			best = full
 		}
@@ -164,8 +166,8 @@ func (b *Basis) pack() *coded {
 	return best
 }
 
-// choose decides how to code each column: with a list of its own or with one that all columns
-// share, whichever is shorter in total.
+// choose decides how to code each column: with a list of its own or with one that
+// all columns share, whichever is shorter in total.
 func choose(by []*columnStats) *coded {
 	union := map[uint32]struct{}{}
 	for _, c := range by {
@@ -226,8 +228,8 @@ func listed(set map[uint32]struct{}) []float32 {
 
 func byBits(a, b float32) int { return cmp.Compare(math.Float32bits(a), math.Float32bits(b)) }
 
-// plan chooses how gaps and numbers of features are coded, and returns the approximate size in
-// bytes.
+// plan chooses how gaps and numbers of features are coded, and returns the
+// approximate size in bytes.
 func (p *coded) plan(all *ordered, dim int) int {
 	n, most, total := len(all.end), 0, 4*len(p.values)
 	var low [gapsMost + 1]int
@@ -302,8 +304,8 @@ func (p *coded) put(w *bitWriter, c column, v float32) {
 
 var errPacked = errors.New("the points cannot be read")
 
-// PackedFields is Fields in fewer bytes, for Packable points. It loses no bit. n is the number
-// of points.
+// PackedFields is Fields in fewer bytes, for Packable points. It loses no bit. n is
+// the number of points.
 func (b *Basis) PackedFields(f *state.Fields, n int) {
 	p, dim, sparse := &coded{}, b.Dim(), b.rows != nil
 	if !f.Decoding() {

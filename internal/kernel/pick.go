@@ -6,16 +6,18 @@ type Part struct {
 	Idx   []int32 // ascending
 }
 
-// part is a subset of the rows of a csr: from ≤ i < to are their numbers in the whole.
+// part is a subset of the rows of a csr: from ≤ i < to are their numbers in the
+// whole.
 type part struct {
 	of       *csr
 	pick     []int32
 	from, to int
 }
 
-// Pick sets b to the points of the parts, one part after the other, in the layout of the first
-// part, reusing b's memory. It is valid until one of the parts changes: sparse rows are not
-// copied, because building inverted lists of them takes longer than a pass over them.
+// Pick sets b to the points of the parts, one part after the other, in the layout
+// of the first part, reusing b's memory. It is valid until one of the parts
+// changes: sparse rows are not copied, because building inverted lists of them
+// takes longer than a pass over them.
 func (b *Basis) Pick(parts ...Part) {
 	sparse, dim := true, 0
 	for _, p := range parts {

@@ -14,21 +14,21 @@ type posting struct {
 	val float32
 }
 
-// postings is an inverted index: for each feature, the rows that have it, in ascending order.
-// Inner products with all rows then take as many operations as there are shared features, a
-// small part of what sparse rows contain. It is a map because an open feature space may have
-// any index.
+// postings is an inverted index: for each feature, the rows that have it, in
+// ascending order. Inner products with all rows then take as many operations as
+// there are shared features, a small part of what sparse rows contain. It is a map
+// because an open feature space may have any index.
 type postings map[int32]*rowList
 
-// rowList is the list of a feature. at[k] is the position of the first row from k·stride on, as
-// far as there are any.
+// rowList is the list of a feature. at[k] is the position of the first row from
+// k·stride on, as far as there are any.
 type rowList struct {
 	all []posting
 	at  []int32
 }
 
-// stride is the number of rows between entries of at: 4 bytes per stride rows save most of the
-// search in the list.
+// stride is the number of rows between entries of at: 4 bytes per stride rows save
+// most of the search in the list.
 const stride = 1024
 
 func (p postings) add(row int32, x stream.Vec) {
@@ -102,8 +102,9 @@ func (l *rowList) place(row int) int {
 	return lo + n
 }
 
-// dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in ascending
-// order. That is the order in which the row itself would be summed, so both have the same bits.
+// dots adds Σ_g x_g z_g to dst[j] for each row z = from+j, feature by feature in
+// ascending order. That is the order in which the row itself would be summed, so
+// both have the same bits.
 func (p postings) dots(dst []float64, x stream.Vec, from int) {
 	end := from + len(dst)
 	for k, v := range x.Val {
@@ -128,8 +129,8 @@ func (p postings) dots(dst []float64, x stream.Vec, from int) {
 // overlapFactor is how many dense features cost as much as one shared feature.
 const overlapFactor = 20
 
-// SparsePays reports whether the sparse layout is faster for kernel values between vectors like
-// xs: whether two of them share few of many features.
+// SparsePays reports whether the sparse layout is faster for kernel values between
+// vectors like xs: whether two of them share few of many features.
 func SparsePays(f Func, xs []stream.Vec) bool {
 	if f.Kind == vec.Laplacian || len(xs) == 0 {
 		return false
@@ -179,11 +180,12 @@ func (c *csr) kernelRow(dst []float32, f Func, x stream.Vec, from int) {
 	}
 }
 
-// section is the number of rows whose inner products are computed together: 32 KiB of sums.
+// section is the number of rows whose inner products are computed together: 32 KiB
+// of sums.
 const section = 4 * stride
 
-// sums sets dst[j] to the inner product of x and row from+j or, if pick is not nil, row pick[j]
-// (ascending); or to their squared distance.
+// sums sets dst[j] to the inner product of x and row from+j or, if pick is not nil,
+// row pick[j] (ascending); or to their squared distance.
 func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []int32) {
 	sq := squaredNorm(x)
 	var dots [section]float64
@@ -222,8 +224,8 @@ func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []
 	}
 }
 
-// squaredDistance returns the squared distance of two points from their squared norms and inner
-// product.
+// squaredDistance returns the squared distance of two points from their squared
+// norms and inner product.
 func squaredDistance(x, z, dot float64) float64 {
 	// An if instead of max, which would also test for NaN.
 	d := x + z - 2*dot

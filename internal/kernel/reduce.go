@@ -8,16 +8,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// A reduced set replaces the expansion f = Σ_i α_i K(z_i,·) by f' = Σ_m β_m K(p_m,·) with far
-// fewer points (Schölkopf et al., "Input space versus feature space in kernel-based methods",
-// IEEE Trans. Neural Networks 10, 1999). The points p_m are chosen among the z_i one after the
-// other, each such that ‖f−f'‖ in the kernel's Hilbert space H decreases most, f' being the
-// orthogonal projection of f on their span: orthogonal least squares, for kernels also called
-// f/P-greedy interpolation. The columns of a Cholesky factor of the kernel matrix with these
-// pivots (Fine and Scheinberg, "Efficient SVM training using low-rank kernel representations",
-// JMLR 2, 2001) are an orthonormal basis of the span at the points (Müller and Schaback, "A
-// Newton basis for kernel spaces", J. Approximation Theory 161, 2009), and give everything that
-// the choice needs:
+// A reduced set replaces the expansion f = Σ_i α_i K(z_i,·) by f' = Σ_m β_m
+// K(p_m,·) with far fewer points (Schölkopf et al., "Input space versus feature
+// space in kernel-based methods", IEEE Trans. Neural Networks 10, 1999). The points
+// p_m are chosen among the z_i one after the other, each such that ‖f−f'‖ in the
+// kernel's Hilbert space H decreases most, f' being the orthogonal projection of f
+// on their span: orthogonal least squares, for kernels also called f/P-greedy
+// interpolation. The columns of a Cholesky factor of the kernel matrix with these
+// pivots (Fine and Scheinberg, "Efficient SVM training using low-rank kernel
+// representations", JMLR 2, 2001) are an orthonormal basis of the span at the
+// points (Müller and Schaback, "A Newton basis for kernel spaces", J. Approximation
+// Theory 161, 2009), and give everything that the choice needs:
 //
 //	r_j = (f−f')(z_j)
 //	d_j = K(z_j,z_j) − Σ_m L_jm²  the squared distance of K(z_j,·) from the span
@@ -30,15 +31,16 @@ import (
 //
 //	|f(z_j) − f'(z_j)| ≤ tol  at every point z_j
 //
-// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, whose values at the points are scores. near
-// is the largest such difference. An expansion's points are where its decisions are close to 0;
-// at other points from the same source the largest difference is of the same size, at most
-// twice as large on public data. ok is false if no such set of at most most points is found;
-// Reduce tries to notice early that there is none. The new Basis has no Bias.
+// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, whose values at the points are
+// scores. near is the largest such difference. An expansion's points are where its
+// decisions are close to 0; at other points from the same source the largest
+// difference is of the same size, at most twice as large on public data. ok is
+// false if no such set of at most most points is found; Reduce tries to notice
+// early that there is none. The new Basis has no Bias.
 //
-// The cost is that of the kernel values between all points and the chosen ones, in float64,
-// plus about Len·most²/2 operations. Giving up after a probe of some of the points is cheaper.
-// Reduce is a function of its arguments alone.
+// The cost is that of the kernel values between all points and the chosen ones, in
+// float64, plus about Len·most²/2 operations. Giving up after a probe of some of
+// the points is cheaper. Reduce is a function of its arguments alone.
 func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	most = min(most, b.Len())
 	b.own()
@@ -51,7 +53,8 @@ func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Ba
 		return nil, nil, 0, false // the kernel has no Hilbert space
 	}
 	if n := min(probePoints, b.Len()/3); n >= 4*probeSteps && most > probeSteps && most < b.Len() {
-		// If f' is not close to f at a subset of the points, it is not close at all of them.
+		// If f' is not close to f at a subset of the points, it is not close at all
+		// of them.
 		g := newProbe(b, coef, n)
 		if g.run(tol, probeSteps, most, probeSlack); g.hopeless {
 			return nil, nil, 0, false
@@ -71,7 +74,8 @@ func Reduce(b *Basis, coef, scores []float64, tol float64, most int) (points *Ba
 		if near <= tol {
 			return points, reduced, near, true
 		}
-		// Rounding got in the way that only shows in the final coefficients: aim lower.
+		// Rounding got in the way that only shows in the final coefficients: aim
+		// lower.
 		aim *= 0.9
 	}
 	return nil, nil, 0, false
@@ -89,8 +93,8 @@ const (
 	independent = 0x1p-34 // smallest d_j/K(z_j,z_j) of a pivot
 )
 
-// doubt excludes points with a d_j so small that r_j²/d_j is mostly the rounding of scores
-// computed in float32. Such pivots make f' worse.
+// doubt excludes points with a d_j so small that r_j²/d_j is mostly the rounding of
+// scores computed in float32. Such pivots make f' worse.
 const doubt = 0x1p-10
 
 // greedy selects points from a Basis.
@@ -113,7 +117,8 @@ type greedy struct {
 	x    []float32
 }
 
-// newProbe starts with a subset of the points, evenly spaced, to see how fast f−f' falls.
+// newProbe starts with a subset of the points, evenly spaced, to see how fast f−f'
+// falls.
 func newProbe(b *Basis, coef []float64, points int) *greedy {
 	idx, xs := make([]int32, points), make([]stream.Vec, points)
 	for k := range idx {
@@ -154,9 +159,10 @@ func (g *greedy) start() {
 	g.d, g.r = slices.Clone(g.diag), slices.Clone(g.f)
 }
 
-// run adds points until the tolerance is met, and reports whether it is. It gives up after
-// steps of them. It also gives up, and sets hopeless, if the decay seen so far, with its rate
-// multiplied by slack, would not meet the tolerance within most points.
+// run adds points until the tolerance is met, and reports whether it is. It gives
+// up after steps of them. It also gives up, and sets hopeless, if the decay seen so
+// far, with its rate multiplied by slack, would not meet the tolerance within most
+// points.
 func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 	value := g.measure()
 	first := min(steps, 2*probeSteps) // when to look at the decay
@@ -175,9 +181,9 @@ func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 			if m < first || m%32 != 0 || most >= len(g.f) && g.all {
 				continue // with all points there is nothing left
 			}
-			// For smooth kernels f−f' falls roughly like exp(−a·m^(1/k)) in k dimensions, and
-			// like a power of m in many dimensions. The square root is a compromise, and the
-			// slack covers its error.
+			// For smooth kernels f−f' falls roughly like exp(−a·m^(1/k)) in k
+			// dimensions, and like a power of m in many dimensions. The square root
+			// is a compromise, and the slack covers its error.
 			root := math.Sqrt(float64(m))
 			times := int(slack * (math.Sqrt(float64(most)) - root) / (root - math.Sqrt(float64(m/2))))
 			ahead, ratio := value, g.history[m]/g.history[m/2]
@@ -196,8 +202,8 @@ func (g *greedy) run(tol float64, steps, most int, slack float64) bool {
 	return value <= tol
 }
 
-// measure returns the largest |f−f'| at the points, and records the mean square, which falls
-// more steadily.
+// measure returns the largest |f−f'| at the points, and records the mean square,
+// which falls more steadily.
 func (g *greedy) measure() float64 {
 	near := 0.0
 	for _, v := range g.r {
@@ -207,10 +213,10 @@ func (g *greedy) measure() float64 {
 	return near
 }
 
-// batch chooses up to n pivots and returns them with their kernel columns, minus the part in
-// the span of earlier pivots and unscaled. It chooses among the best points of as many parts of
-// the sample, exactly as if there were no others, so that one pass over the factor serves n
-// columns.
+// batch chooses up to n pivots and returns them with their kernel columns, minus
+// the part in the span of earlier pivots and unscaled. It chooses among the best
+// points of as many parts of the sample, exactly as if there were no others, so
+// that one pass over the factor serves n columns.
 func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	total, old := len(g.d), len(g.factor)
 	var list []int32
@@ -281,8 +287,8 @@ func (g *greedy) batch(n int) (chosen []int32, columns [][]float64) {
 	return chosen, columns
 }
 
-// gain returns by how much point j lowers ‖f−f'‖², 0 if it is in the span as far as rounding
-// lets one tell.
+// gain returns by how much point j lowers ‖f−f'‖², 0 if it is in the span as far as
+// rounding lets one tell.
 func (g *greedy) gain(r, d float64, j int) float64 {
 	if d > float64(independent*g.diag[j]) {
 		return float64(r*r) / (d + float64(doubt*g.diag[j]))
@@ -290,8 +296,8 @@ func (g *greedy) gain(r, d float64, j int) float64 {
 	return 0
 }
 
-// add makes p a pivot. Its column still contains the part in the span of the pivots from number
-// before on, which are of the same batch.
+// add makes p a pivot. Its column still contains the part in the span of the pivots
+// from number before on, which are of the same batch.
 func (g *greedy) add(p int32, column []float64, before int) {
 	l := slices.Clone(column)
 	for _, q := range g.factor[before:] {
@@ -311,8 +317,8 @@ func (g *greedy) add(p int32, column []float64, before int) {
 	}
 }
 
-// finish returns f' over the pivots and the largest |f−f'| at the points, recomputed with the
-// final coefficients.
+// finish returns f' over the pivots and the largest |f−f'| at the points,
+// recomputed with the final coefficients.
 func (g *greedy) finish() (points *Basis, coef []float64, near float64) {
 	m, n := len(g.pivots), len(g.f)
 	beta := slices.Clone(g.c)
@@ -348,8 +354,8 @@ func (g *greedy) finish() (points *Basis, coef []float64, near float64) {
 	return points, coef, near
 }
 
-// weights is Reduce for the linear kernel, where one point is enough: the weight vector Σ_i α_i
-// z_i, up to its rounding to float32.
+// weights is Reduce for the linear kernel, where one point is enough: the weight
+// vector Σ_i α_i z_i, up to its rounding to float32.
 func weights(b *Basis, coef []float64, tol float64, most int) (points *Basis, reduced []float64, near float64, ok bool) {
 	const u = 0x1p-53
 	w := map[int32]float64{}

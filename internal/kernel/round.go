@@ -6,16 +6,17 @@ import (
 	"github.com/streamsvm/streamsvm/internal/vec"
 )
 
-// Points on a grid take only a few bits per feature (PackedFields). Rounding them to a grid
-// changes f = Σ_i α_i K(z_i,·) a great deal if coefficients are large. But with new
-// coefficients, f' = Σ_i β_i K(r_i,·), the orthogonal projection of f on the span of the
-// rounded points r_i in the kernel's Hilbert space H, is many times closer. For every x
+// Points on a grid take only a few bits per feature (PackedFields). Rounding them
+// to a grid changes f = Σ_i α_i K(z_i,·) a great deal if coefficients are large.
+// But with new coefficients, f' = Σ_i β_i K(r_i,·), the orthogonal projection of f
+// on the span of the rounded points r_i in the kernel's Hilbert space H, is many
+// times closer. For every x
 //
 //	|f(x) − f'(x)| = |⟨f−f', K(x,·)⟩| ≤ ‖f−f'‖ √K(x,x) = ‖f−f'‖
 //
-// with the kernel exp(−γ‖x−z‖²), for which K(x,x) = 1, and that norm is a double sum over both
-// sets of points. Without more knowledge of x the bound is the best possible: some function of
-// that norm attains it.
+// with the kernel exp(−γ‖x−z‖²), for which K(x,x) = 1, and that norm is a double
+// sum over both sets of points. Without more knowledge of x the bound is the best
+// possible: some function of that norm attains it.
 
 const (
 	roundMost = 6144 // most points: the factor takes n²/2 numbers and n³/3 operations
@@ -27,12 +28,12 @@ const (
 //
 //	|f(x) − f'(x)| ≤ bound ≤ most  for all x
 //
-// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, in exact arithmetic. The rounding of
-// decisions in float32 comes on top, for f' as for f. Coefficients are float32. The grid is the
-// coarsest one found that satisfies this. ok is false for other kernels (for that of ‖x−z‖₁,
-// which has a kink, the norm falls only with the root of the distance that points move), for
-// sparse points, for too many points, or if no feature has many values. The new Basis has no
-// Bias.
+// for f(x) = Σ_i coef[i]·K(z_i,x), K without Bias, in exact arithmetic. The
+// rounding of decisions in float32 comes on top, for f' as for f. Coefficients are
+// float32. The grid is the coarsest one found that satisfies this. ok is false for
+// other kernels (for that of ‖x−z‖₁, which has a kink, the norm falls only with the
+// root of the distance that points move), for sparse points, for too many points,
+// or if no feature has many values. The new Basis has no Bias.
 //
 // The cost is about n³ operations. Round is a function of its arguments alone.
 func Round(b *Basis, coef []float64, most float64) (points *Basis, rounded []float64, bound float64, ok bool) {
@@ -101,9 +102,9 @@ func newRounding(b *Basis, coef []float64) *rounding {
 	return r
 }
 
-// try rounds to the grid in which the largest value takes bits bits, including the sign. It
-// returns the points, the coefficients and the bound, which is infinite if no projection is
-// found.
+// try rounds to the grid in which the largest value takes bits bits, including the
+// sign. It returns the points, the coefficients and the bound, which is infinite if
+// no projection is found.
 func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) {
 	n, dim := r.basis.Len(), r.basis.Dim()
 	_, e := math.Frexp(r.largest)
@@ -136,8 +137,8 @@ func (r *rounding) try(bits int) (points *Basis, coef []float64, bound float64) 
 	return points, coef, r.norm(both, coef)
 }
 
-// project returns the coefficients of the projection on the rounded points, those of both from
-// n on, as float32; nil if it is not found.
+// project returns the coefficients of the projection on the rounded points, those
+// of both from n on, as float32; nil if it is not found.
 func (r *rounding) project(both *Basis) []float64 {
 	n := r.basis.Len()
 	from := n / vec.Width * vec.Width
@@ -145,8 +146,8 @@ func (r *rounding) project(both *Basis) []float64 {
 		r.scratch = both.wide(r.scratch, r.row, i, from)
 		return r.row[n-from:][:n]
 	}
-	// The residual of f when the rounded points have the old coefficients, and the matrix of
-	// the rounded points below its diagonal.
+	// The residual of f when the rounded points have the old coefficients, and the
+	// matrix of the rounded points below its diagonal.
 	left := make([]float64, n)
 	for i, a := range r.coef {
 		vec.Axpy64(a, values(i), left)
@@ -180,11 +181,12 @@ func (r *rounding) project(both *Basis) []float64 {
 	return left
 }
 
-// ridge keeps coinciding points from making the matrix singular. It has no visible effect on
-// the bound.
+// ridge keeps coinciding points from making the matrix singular. It has no visible
+// effect on the bound.
 const ridge = 0x1p-33
 
-// together is the number of rows of the factor that an earlier row is applied to at a time.
+// together is the number of rows of the factor that an earlier row is applied to at
+// a time.
 const together = 32
 
 // cholesky replaces the lower part of a matrix by its Cholesky factor.
@@ -248,10 +250,10 @@ func (r *rounding) norm(both *Basis, coef []float64) float64 {
 			steps++
 		}
 	}
-	// Errors from: the products and sums within a piece, which vec.Dot64 adds up in 32 lanes;
-	// the additions to lost; and the kernel values, that is, a sum of dim squared differences
-	// times gamma, which changes a value by at most 1/e of its relative error, and an
-	// exponential.
+	// Errors from: the products and sums within a piece, which vec.Dot64 adds up in
+	// 32 lanes; the additions to lost; and the kernel values, that is, a sum of dim
+	// squared differences times gamma, which changes a value by at most 1/e of its
+	// relative error, and an exponential.
 	errors := float64(mass*u) * (pieces/32 + 12)
 	errors += float64(mass*u) * float64(4*steps*u)
 	errors += float64(float64(size*size)*u) * (0.37*float64(both.Dim()+6) + 8)

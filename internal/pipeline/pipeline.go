@@ -1,5 +1,5 @@
-// Package pipeline combines a model with its preprocessing, probability calibration and data
-// signature into the unit that a trainer publishes, and encodes it.
+// Package pipeline combines a model with its preprocessing, probability calibration
+// and data signature into the unit that a trainer publishes, and encodes it.
 package pipeline
 
 import (
@@ -30,11 +30,11 @@ type Pipeline struct {
 	Signature codec.Signature
 	Transform *prep.Transform
 	Model     algos.Model // expects the output of Transform
-	// Probability maps a decision to the probability that the label is positive; nil if
-	// unknown.
+	// Probability maps a decision to the probability that the label is positive;
+	// nil if unknown.
 	Probability *calibrate.Map
-	// Softmax maps the scores of more than two classes to their probabilities; nil for two
-	// classes, for regression, and if unknown.
+	// Softmax maps the scores of more than two classes to their probabilities; nil
+	// for two classes, for regression, and if unknown.
 	Softmax *calibrate.Softmax
 }
 
@@ -50,8 +50,8 @@ func (p *Pipeline) Preprocessing() string {
 	return s
 }
 
-// Pack returns the pipeline in the form for publishing: with fewer bytes, if its model has such
-// an encoding.
+// Pack returns the pipeline in the form for publishing: with fewer bytes, if its
+// model has such an encoding.
 func (p *Pipeline) Pack() *Pipeline {
 	m, ok := p.Model.(interface{ Pack() algos.Model })
 	if !ok {
@@ -77,8 +77,8 @@ func (p *Pipeline) Classes() int {
 // Decisions sets dst[i] to the decision for xs[i].
 func (p *Pipeline) Decisions(dst []float64, xs []stream.Vec) { p.Model.Decisions(dst, p.apply(xs)) }
 
-// Scores sets dst[i*K+k] to the score of class k of K for xs[i]. For two classes the scores are
-// −decision and decision.
+// Scores sets dst[i*K+k] to the score of class k of K for xs[i]. For two classes
+// the scores are −decision and decision.
 func (p *Pipeline) Scores(dst []float64, xs []stream.Vec) {
 	if m, ok := p.Model.(algos.Scorer); ok {
 		m.Scores(dst, p.apply(xs))
@@ -112,8 +112,8 @@ const (
 // ErrFormat is returned for bytes that no known version of this package wrote.
 var ErrFormat = errors.New("not an encoded predictor of a known version")
 
-// ErrOldModel is returned for a model whose checksum is right but whose form its learner no
-// longer reads.
+// ErrOldModel is returned for a model whose checksum is right but whose form its
+// learner no longer reads.
 var ErrOldModel = errors.New("written by another version of streamsvm, whose models this one does not read: publish or save it again with this version, or read it with the version that wrote it")
 
 // AppendBinary appends the encoded pipeline: the magic line, the fields, and
@@ -237,7 +237,8 @@ func list(f *state.Fields, name string, names *[]string) {
 	})
 }
 
-// Decode decodes a pipeline. It returns an error for any other input, and never panics.
+// Decode decodes a pipeline. It returns an error for any other input, and never
+// panics.
 func Decode(data []byte) (*Pipeline, error) {
 	version := 0
 	if len(data) >= len(magic)+8 {

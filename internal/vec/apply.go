@@ -2,8 +2,9 @@ package vec
 
 import "fmt"
 
-// Apply turns sums over features into kernel values, in place: squared distances for RBF, l1
-// distances for Laplacian, inner products for the others. It is for layouts other than Panels.
+// Apply turns sums over features into kernel values, in place: squared distances
+// for RBF, l1 distances for Laplacian, inner products for the others. It is for
+// layouts other than Panels.
 func (k Kernel) Apply(s []float32) { k.applyOn(active, s) }
 
 func (k Kernel) applyOn(c code, s []float32) {

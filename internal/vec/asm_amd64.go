@@ -17,8 +17,8 @@ func best() code {
 // group is the smallest number of columns that the assembly computes.
 const group = 16
 
-// blockAsm splits the columns into whole panels, whole groups, and smaller pieces, which go
-// through a buffer.
+// blockAsm splits the columns into whole panels, whole groups, and smaller pieces,
+// which go through a buffer.
 func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *Panels, phase []float32, from, to int) {
 	b := block{k: k, c: c, exp: newExpScale(k.Gamma), x: x, d: p.dim}
 	var pad [Width]float32
@@ -37,8 +37,8 @@ func (k Kernel) blockAsm(c code, dst []float32, ld int, x []float32, n int, p *P
 			b.panels(out, ld, n, panel, m)
 			w *= m
 		case n == 1 && w > group:
-			// A single row is faster with a whole panel, which hides the latency of the
-			// additions.
+			// A single row is faster with a whole panel, which hides the latency of
+			// the additions.
 			var buf [Width]float32
 			b.phase = shift(b.phase, &pad, at, w)
 			b.row(buf[:], 0, panel, 1)
@@ -91,8 +91,8 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 		n--
 		b.row(out[n*ld:], n, z, m)
 	}
-	// The panels of a run stay in the second-level cache while all rows pass by, a few at a
-	// time, so that their sums stay in cache until they are finished.
+	// The panels of a run stay in the second-level cache while all rows pass by, a
+	// few at a time, so that their sums stay in cache until they are finished.
 	run, rows := max(1, (256<<10)/(4*Width*b.d)), 48
 	if b.d < 16 {
 		rows = 12
@@ -106,8 +106,8 @@ func (b *block) panels(out []float32, ld, n int, z []float32, m int) {
 	}
 }
 
-// columns computes rows r to r+n of w columns, a group or a panel, whose phases start at index
-// at.
+// columns computes rows r to r+n of w columns, a group or a panel, whose phases
+// start at index at.
 func (b *block) columns(out []float32, ld, r, n, w int, z []float32, at int) {
 	_, _ = out[(n-1)*ld+w-1], z[Width*(b.d-1)+w-1]
 	x := &b.x[r*b.d]
@@ -184,8 +184,8 @@ func (b *block) row(out []float32, r int, z []float32, m int) {
 	}
 }
 
-// finish turns the sums of n rows of w columns, a multiple of 16, into kernel values; at is the
-// index of their phases.
+// finish turns the sums of n rows of w columns, a multiple of 16, into kernel
+// values; at is the index of their phases.
 func (b *block) finish(out []float32, n, w, ld, at int) {
 	p, e, k := &out[0], b.exp, b.k
 	if b.c == avx512 {
@@ -240,7 +240,8 @@ func (l *lanes) add64Asm(c code, a, b []float64) {
 	}
 }
 
-// axpyMixedAsm processes a multiple of 16 elements, none in Go code, and returns their number.
+// axpyMixedAsm processes a multiple of 16 elements, none in Go code, and returns
+// their number.
 func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	n := len(k) / 16 * 16
 	switch {
@@ -254,7 +255,8 @@ func axpyMixedAsm(on code, c float64, k []float32, y []float64) int {
 	return n
 }
 
-// axpy64Asm processes a multiple of 16 elements, none in Go code, and returns their number.
+// axpy64Asm processes a multiple of 16 elements, none in Go code, and returns their
+// number.
 func axpy64Asm(on code, c float64, x, y []float64) int {
 	n := len(x) / 16 * 16
 	switch {
@@ -268,7 +270,8 @@ func axpy64Asm(on code, c float64, x, y []float64) int {
 	return n
 }
 
-// applyAsm processes a multiple of 16 sums, none in Go code, and returns their number.
+// applyAsm processes a multiple of 16 sums, none in Go code, and returns their
+// number.
 func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	n := len(s) / group * group
 	if n == 0 || c == generic {
@@ -279,7 +282,8 @@ func (k Kernel) applyAsm(c code, s []float32, e expScale) int {
 	return n
 }
 
-// shiftAsm processes a multiple of 16 elements, none in Go code, and returns their number.
+// shiftAsm processes a multiple of 16 elements, none in Go code, and returns their
+// number.
 func shiftAsm(on code, s []float32, c float32) int {
 	n := len(s) / group * group
 	switch {
@@ -362,7 +366,8 @@ func (k Kernel) wideAsm(c code, out []float64, x, z []float32) {
 	}
 }
 
-// wideExpAsm processes a multiple of 8 elements, none in Go code, and returns their number.
+// wideExpAsm processes a multiple of 8 elements, none in Go code, and returns their
+// number.
 func wideExpAsm(c code, s []float64, scale float64) int {
 	n := len(s) / 8 * 8
 	switch {

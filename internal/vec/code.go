@@ -20,7 +20,8 @@ var active = choose(os.Getenv("STREAMSVM_VEC"), best())
 // Code names the implementation in use: avx512, avx2 or generic.
 func Code() string { return active.String() }
 
-// choose returns the wanted code if the CPU can run it, otherwise the best one that it can.
+// choose returns the wanted code if the CPU can run it, otherwise the best one that
+// it can.
 func choose(want string, best code) code {
 	for c := generic; c <= best; c++ {
 		if c.String() == want {

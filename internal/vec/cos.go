@@ -6,10 +6,10 @@ import "math"
 const fourier KernelKind = 255
 
 // Cos computes random Fourier features: dst[r*ld+(j-from)] = cos(2π(⟨x_r, w_j⟩ +
-// phase[j-from])) for the n consecutive rows of Dim features in x and for from ≤ j < to.
-// Frequencies and phases are in turns, that is, divided by 2π beforehand. The inner product has
-// the bits of Linear. The cosine of the float32 sum is accurate to 3e-7, and may exceed ±1 by
-// as much.
+// phase[j-from])) for the n consecutive rows of Dim features in x and for from ≤ j
+// < to. Frequencies and phases are in turns, that is, divided by 2π beforehand. The
+// inner product has the bits of Linear. The cosine of the float32 sum is accurate
+// to 3e-7, and may exceed ±1 by as much.
 func Cos(dst []float32, ld int, x []float32, n int, w *Panels, phase []float32, from, to int) {
 	cosOn(active, dst, ld, x, n, w, phase, from, to)
 }

@@ -19,9 +19,9 @@ type decideScratch struct {
 
 var decidePool = sync.Pool{New: func() any { return new(decideScratch) }}
 
-// Decide sets dst[r] = Σ_j coef[j]·(K(x_r, p_j)+offset) for the n consecutive rows of Dim
-// features in x; j runs over the first len(coef) rows of p. Kernel values are rounded to
-// float32, sums are float64. The bits of dst[r] do not depend on n.
+// Decide sets dst[r] = Σ_j coef[j]·(K(x_r, p_j)+offset) for the n consecutive rows
+// of Dim features in x; j runs over the first len(coef) rows of p. Kernel values
+// are rounded to float32, sums are float64. The bits of dst[r] do not depend on n.
 func (k Kernel) Decide(dst []float64, x []float32, n int, p *Panels, coef []float64, offset float64) {
 	k.decideOn(active, dst, x, n, p, coef, offset)
 }

@@ -2,10 +2,11 @@ package vec
 
 import "math"
 
-// Counter-based random numbers: element i of the stream named by a seed can be computed without
-// the elements before it, so that frequencies of random features can be redrawn instead of
-// stored. A block of 32 elements comes from 16 outputs of splitmix64 (Steele, Lea and Flood,
-// "Fast splittable pseudorandom number generators", OOPSLA 2014), whose state is a counter.
+// Counter-based random numbers: element i of the stream named by a seed can be
+// computed without the elements before it, so that frequencies of random features
+// can be redrawn instead of stored. A block of 32 elements comes from 16 outputs of
+// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+// generators", OOPSLA 2014), whose state is a counter.
 const (
 	drawBlock = 32
 	weyl      = 0x9e3779b97f4a7c15
@@ -23,8 +24,8 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Normals sets dst[i] to element from+i of the standard normal stream named by seed (Box and
-// Muller). Magnitudes are at most 6.7.
+// Normals sets dst[i] to element from+i of the standard normal stream named by seed
+// (Box and Muller). Magnitudes are at most 6.7.
 func Normals(dst []float32, seed, from uint64) { normalsOn(active, dst, seed, from) }
 
 func normalsOn(c code, dst []float32, seed, from uint64) {
@@ -73,8 +74,8 @@ func fill(c code, d distribution, dst []float32, state uint64) {
 	}
 }
 
-// normalsGeneric is the assembly's normals in Go: words 0 to 7 of a block give 16 radii, words
-// 8 to 15 as many angles.
+// normalsGeneric is the assembly's normals in Go: words 0 to 7 of a block give 16
+// radii, words 8 to 15 as many angles.
 func normalsGeneric(dst []float32, state uint64) {
 	for ; len(dst) > 0; dst = dst[drawBlock:] {
 		for i := range 16 {

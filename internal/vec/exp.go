@@ -2,8 +2,8 @@ package vec
 
 import "math"
 
-// Coefficients of 2^r on [−½, ½], with the smallest relative error for their degree. The first
-// is rounded to 1, so that K(x, x) = 1.
+// Coefficients of 2^r on [−½, ½], with the smallest relative error for their
+// degree. The first is rounded to 1, so that K(x, x) = 1.
 const (
 	exp2c0 = 1
 	exp2c1 = float32(0.69314720671061968993)
@@ -17,9 +17,9 @@ const (
 // expScale turns a sum s into 2^((hi+lo)·s), or 0 if s > limit.
 type expScale struct{ hi, lo, limit float32 }
 
-// newExpScale splits −γ·log₂e into two float32, so that the argument of 2^x has no significant
-// rounding error. Results below 2^-125.99 are 0: subnormals are a hundred times slower on some
-// CPUs.
+// newExpScale splits −γ·log₂e into two float32, so that the argument of 2^x has no
+// significant rounding error. Results below 2^-125.99 are 0: subnormals are a
+// hundred times slower on some CPUs.
 func newExpScale(gamma float32) expScale {
 	if !(gamma >= 0) {
 		return expScale{nan32, nan32, nan32}
@@ -30,9 +30,10 @@ func newExpScale(gamma float32) expScale {
 	return expScale{-hi, -lo, float32(min(125.99/c, math.MaxFloat32))}
 }
 
-// of returns 2^((hi+lo)·s). It does the operations of the assembly, each emulated in the
-// cheapest way that gives the same bits. A sum whose binade is known is rounded by adding 2^29
-// times the lower end of the binade, since float64 then has exactly the bits of a float32 left.
+// of returns 2^((hi+lo)·s). It does the operations of the assembly, each emulated
+// in the cheapest way that gives the same bits. A sum whose binade is known is
+// rounded by adding 2^29 times the lower end of the binade, since float64 then has
+// exactly the bits of a float32 left.
 func (e expScale) of(s float32) float32 {
 	hi := float64(e.hi)
 	a := float64(s) * hi

@@ -2,11 +2,11 @@ package vec
 
 import "math"
 
-// The language allows a compiler to fuse x*y + z. Go's does for arm64, for GOAMD64=v3 and some
-// others, which makes the three functions below equal to the emulation and several times
-// faster. Nothing guarantees that, so they are compared with the emulation at program start:
-// the comparison executes every one of their multiplications, and without fusing the sums would
-// differ.
+// The language allows a compiler to fuse x*y + z. Go's does for arm64, for
+// GOAMD64=v3 and some others, which makes the three functions below equal to the
+// emulation and several times faster. Nothing guarantees that, so they are compared
+// with the emulation at program start: the comparison executes every one of their
+// multiplications, and without fusing the sums would differ.
 var fused = fusesAsExpected()
 
 //go:noinline

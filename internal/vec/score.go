@@ -2,14 +2,15 @@ package vec
 
 import "math"
 
-// A feature is one feature of a sparse row: its byte offset in a panel, and its value.
+// A feature is one feature of a sparse row: its byte offset in a panel, and its
+// value.
 type feature struct {
 	at  int32
 	val float32
 }
 
-// Rows has sparse rows in the form that a Score needs. The zero value is empty and ready to
-// use; Reset keeps the memory.
+// Rows has sparse rows in the form that a Score needs. The zero value is empty and
+// ready to use; Reset keeps the memory.
 type Rows struct {
 	features []feature
 	count    []int32   // number of features, by row
@@ -28,11 +29,12 @@ func (r *Rows) Features() int { return len(r.features) }
 
 // Score is f(x) = Σ_j coef_j·exp(−γ‖x−p_j‖²) over fixed points, for sparse x.
 //
-// It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and skips the features
-// that x does not have. If those are many, it is several times faster than Decide. It is
-// somewhat less accurate: a kernel value can lose the bits of γ‖x‖², so vectors beyond
-// scoreRange are refused. Up to there the relative error of a kernel value is at most about
-// 1e-5, and about 1e-6 if γ‖x‖² is near 1. Coefficients are rounded to float32.
+// It computes exp(−γ‖x‖²)·Σ_j coef_j·2^(2γ⟨x,p_j⟩·log₂e − γ‖p_j‖²·log₂e) and skips
+// the features that x does not have. If those are many, it is several times faster
+// than Decide. It is somewhat less accurate: a kernel value can lose the bits of
+// γ‖x‖², so vectors beyond scoreRange are refused. Up to there the relative error
+// of a kernel value is at most about 1e-5, and about 1e-6 if γ‖x‖² is near 1.
+// Coefficients are rounded to float32.
 type Score struct {
 	panels *Panels
 	bias   []float32 // −γ‖p_j‖²·log₂e, in whole panels
@@ -50,9 +52,9 @@ const (
 	scoreRows  = 256
 )
 
-// NewScore returns the Score for the RBF kernel with parameter gamma over the points of p,
-// which must not change while it is in use, with one coefficient each. It returns nil if
-// γ‖p_j‖² is too large for some j, or a number is not finite.
+// NewScore returns the Score for the RBF kernel with parameter gamma over the
+// points of p, which must not change while it is in use, with one coefficient each.
+// It returns nil if γ‖p_j‖² is too large for some j, or a number is not finite.
 func NewScore(gamma float32, p *Panels, coef []float64) *Score {
 	coef = coef[:p.n]
 	if !(gamma >= 0) || gamma > math.MaxFloat32/4 || p.dim > scoreDim {
@@ -91,11 +93,11 @@ func (s *Score) exponent(norm float64) (float64, bool) {
 	return e, e <= scoreRange && norm <= scoreNorm
 }
 
-// Append adds a vector to rows if the Score accepts it, and reports whether it did; if not,
-// rows is unchanged. The features are val[k] at idx[k], or at k if idx is nil. Features beyond
-// the points' dimension add equally to the distance from all of them. It accepts vectors whose
-// norm is in range and for which it is faster than Decide: with many features, most of them
-// must be 0.
+// Append adds a vector to rows if the Score accepts it, and reports whether it did;
+// if not, rows is unchanged. The features are val[k] at idx[k], or at k if idx is
+// nil. Features beyond the points' dimension add equally to the distance from all
+// of them. It accepts vectors whose norm is in range and for which it is faster
+// than Decide: with many features, most of them must be 0.
 func (s *Score) Append(rows *Rows, idx []int32, val []float32) bool {
 	from, norm := len(rows.features), 0.0
 	dim := int32(s.panels.dim)
@@ -124,8 +126,8 @@ func (s *Score) Append(rows *Rows, idx []int32, val []float32) bool {
 // Full reports whether there are as many rows as should be decided together.
 func (r *Rows) Full() bool { return len(r.count) >= scoreRows || len(r.features) >= scoreCells }
 
-// Decide sets dst[r] = f(x_r) for all rows added by Append. The bits of dst[r] do not depend on
-// the other rows.
+// Decide sets dst[r] = f(x_r) for all rows added by Append. The bits of dst[r] do
+// not depend on the other rows.
 func (s *Score) Decide(dst []float64, rows *Rows) { s.decideOn(active, dst, rows) }
 
 func (s *Score) decideOn(c code, dst []float64, rows *Rows) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Sparse is a batch of rows given by their nonzeros, in the forms in which products with panels
-// skip the zeros. Each row has a place in the result.
+// Sparse is a batch of rows given by their nonzeros, in the forms in which products
+// with panels skip the zeros. Each row has a place in the result.
 //
-// Skipping a zero changes no bit of a sum as long as the other factor is finite: it would add
-// ±0, which can at most change the sign of a sum that is itself ±0, and that does not affect
-// the cosine.
+// Skipping a zero changes no bit of a sum as long as the other factor is finite: it
+// would add ±0, which can at most change the sign of a sum that is itself ±0, and
+// that does not affect the cosine.
 type Sparse struct {
 	dim      int     // one more than the largest index
 	place    []int32 // index in the result, by row
@@ -19,8 +19,8 @@ type Sparse struct {
 	features []feature
 
 	runs []rowRun
-	// If paired is set, the nonzeros are also stored in pairs of neighbouring features, run by
-	// run.
+	// If paired is set, the nonzeros are also stored in pairs of neighbouring
+	// features, run by run.
 	paired bool
 	heads  []pairHead
 	cells  []pairCell
@@ -30,8 +30,8 @@ type Sparse struct {
 // A rowRun is a number of rows that pass over the panels together.
 type rowRun struct{ first, rows, heads, cells int }
 
-// A pairHead is two neighbouring features of a panel, at a byte offset from its beginning, with
-// the number of rows in which at least one of them is nonzero.
+// A pairHead is two neighbouring features of a panel, at a byte offset from its
+// beginning, with the number of rows in which at least one of them is nonzero.
 type pairHead struct{ at, rows int32 }
 
 // A pairCell has a row's values of a pair; sum is the byte offset of the row's sums.
@@ -41,12 +41,13 @@ type pairCell struct {
 }
 
 const (
-	// sparseRows is the number of rows whose sums with a panel, 16 KiB, stay in the first-level
-	// cache.
+	// sparseRows is the number of rows whose sums with a panel, 16 KiB, stay in the
+	// first-level cache.
 	sparseRows = 64
-	// Processing rows one by one reads the panels repeatedly but keeps the sums in registers.
-	// Pairs are faster if panels are larger than the first-level cache, the average pair has
-	// this many rows, and most pairs have two nonzeros when they have one: 4/3 on average.
+	// Processing rows one by one reads the panels repeatedly but keeps the sums in
+	// registers. Pairs are faster if panels are larger than the first-level cache,
+	// the average pair has this many rows, and most pairs have two nonzeros when
+	// they have one: 4/3 on average.
 	pairDim  = 256
 	pairRows = 3
 )
@@ -57,8 +58,9 @@ func (s *Sparse) Reset() {
 	s.split(1)
 }
 
-// Append adds a row with the given place in the result. Its features are val[k] at idx[k],
-// strictly increasing, or at k if idx is nil. Pack must be called before the rows are used.
+// Append adds a row with the given place in the result. Its features are val[k] at
+// idx[k], strictly increasing, or at k if idx is nil. Pack must be called before
+// the rows are used.
 func (s *Sparse) Append(place int, idx []int32, val []float32) {
 	from := len(s.features)
 	for k, v := range val {
@@ -120,8 +122,8 @@ func (s *Sparse) split(limit int) {
 	}
 }
 
-// pair sorts run i into pairs; features starts with its nonzeros. It returns the remaining
-// ones.
+// pair sorts run i into pairs; features starts with its nonzeros. It returns the
+// remaining ones.
 func (s *Sparse) pair(i int, features []feature) []feature {
 	const bytes = 2 * 4 * Width
 	pairs := (s.dim + 1) / 2
@@ -173,8 +175,8 @@ func (s *Sparse) pair(i int, features []feature) []feature {
 // Len returns the number of rows.
 func (s *Sparse) Len() int { return len(s.count) }
 
-// CosSparse is Cos, bit for bit, for the rows of s at their places in dst. w has finite numbers
-// and at least as many features as the rows.
+// CosSparse is Cos, bit for bit, for the rows of s at their places in dst. w has
+// finite numbers and at least as many features as the rows.
 func CosSparse(dst []float32, ld int, s *Sparse, w *Panels, phase []float32, from, to int) {
 	cosSparseOn(active, dst, ld, s, w, phase, from, to)
 }

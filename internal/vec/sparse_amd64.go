@@ -4,8 +4,8 @@ package vec
 
 import "sync"
 
-// sparseSums has the sums of a run of rows. It is 64-byte aligned, like all Go allocations of
-// its size; sums across cache lines would take twice as long.
+// sparseSums has the sums of a run of rows. It is 64-byte aligned, like all Go
+// allocations of its size; sums across cache lines would take twice as long.
 type sparseSums [sparseRows * Width]float32
 
 var sparsePool = sync.Pool{New: func() any { return new(sparseSums) }}

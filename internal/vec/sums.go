@@ -63,8 +63,8 @@ func axpy64On(on code, c float64, x, y []float64) {
 // i mod 32, whatever the width of a vector register.
 type lanes [32]float64
 
-// add adds a[i]·(k[i]+offset) for every i, rounding after each operation. All calls for one sum
-// except the last must pass a multiple of 32 elements.
+// add adds a[i]·(k[i]+offset) for every i, rounding after each operation. All calls
+// for one sum except the last must pass a multiple of 32 elements.
 func (l *lanes) add(c code, k []float32, a []float64, offset float64) {
 	if c != generic {
 		l.addAsm(c, k, a, offset)

@@ -1,12 +1,12 @@
-// Package vec computes blocks of kernel values, and a few other vector operations that learners
-// need, with SIMD code whose results have the same bits on every CPU.
+// Package vec computes blocks of kernel values, and a few other vector operations
+// that learners need, with SIMD code whose results have the same bits on every CPU.
 //
-// Results depend neither on how the caller splits the work into calls nor on the CPU: the
-// AVX-512, AVX2 and pure Go code compute each value with the same roundings in the same order,
-// and so agree in every bit, including special values. A NaN result is always the same NaN. The
-// fastest code that the CPU can run is chosen at program start. The environment variable
-// STREAMSVM_VEC (avx512, avx2 or generic) lowers the choice; the build tag purego leaves only
-// Go.
+// Results depend neither on how the caller splits the work into calls nor on the
+// CPU: the AVX-512, AVX2 and pure Go code compute each value with the same
+// roundings in the same order, and so agree in every bit, including special values.
+// A NaN result is always the same NaN. The fastest code that the CPU can run is
+// chosen at program start. The environment variable STREAMSVM_VEC (avx512, avx2 or
+// generic) lowers the choice; the build tag purego leaves only Go.
 package vec
 
 import (
@@ -19,9 +19,10 @@ import (
 // Width is the number of rows in a panel.
 const Width = 64
 
-// Panels stores float32 rows in panels of Width rows, feature by feature, so that a kernel
-// processes Width rows per vector operation and needs no horizontal sums: feature k of row i is
-// data[(i/Width)*Width*dim + k*Width + i%Width]. Rows beyond Len in the last panel are 0.
+// Panels stores float32 rows in panels of Width rows, feature by feature, so that a
+// kernel processes Width rows per vector operation and needs no horizontal sums:
+// feature k of row i is data[(i/Width)*Width*dim + k*Width + i%Width]. Rows beyond
+// Len in the last panel are 0.
 type Panels struct {
 	dim, n int
 	data   []float32
@@ -53,9 +54,9 @@ func (p *Panels) Append(row []float32) int {
 	return i
 }
 
-// AppendFrom adds copies of the rows idx of from, in that order; from has as many features. It
-// takes a fraction of the time of adding them one by one, because the features of a row are far
-// apart in memory.
+// AppendFrom adds copies of the rows idx of from, in that order; from has as many
+// features. It takes a fraction of the time of adding them one by one, because the
+// features of a row are far apart in memory.
 func (p *Panels) AppendFrom(from *Panels, idx []int32) {
 	if p.dim != from.dim {
 		panic(fmt.Sprintf("vec: rows of %d features for %d", from.dim, p.dim))
@@ -111,8 +112,8 @@ func (p *Panels) Truncate(n int) {
 	p.data = p.data[:(n+Width-1)/Width*Width*p.dim]
 }
 
-// Widen raises the number of features to dim; the new features are 0 in every row. It changes
-// no kernel value.
+// Widen raises the number of features to dim; the new features are 0 in every row.
+// It changes no kernel value.
 func (p *Panels) Widen(dim int) {
 	if dim <= p.dim {
 		return
@@ -143,10 +144,11 @@ type Kernel struct {
 	Degree int     // Polynomial's d ≥ 0
 }
 
-// Block sets dst[r*ld+(j-from)] = K(x_r, p_j) for the n consecutive rows of Dim features in x
-// and for from ≤ j < to. ld ≥ to-from is the distance between the rows of dst. Each value
-// depends only on x_r, p_j and the kernel: features are summed in order, each with one fused
-// multiply-add (RBF: of the rounded difference with itself).
+// Block sets dst[r*ld+(j-from)] = K(x_r, p_j) for the n consecutive rows of Dim
+// features in x and for from ≤ j < to. ld ≥ to-from is the distance between the
+// rows of dst. Each value depends only on x_r, p_j and the kernel: features are
+// summed in order, each with one fused multiply-add (RBF: of the rounded difference
+// with itself).
 func (k Kernel) Block(dst []float32, ld int, x []float32, n int, p *Panels, from, to int) {
 	k.blockOn(active, dst, ld, x, n, p, from, to)
 }

@@ -6,14 +6,16 @@ import (
 	"math/rand/v2"
 )
 
-// draw is the random generator of one example. It returns the same on every machine: it uses
-// only operations that IEEE 754 defines to the bit, prevents fused multiply-adds, and avoids
-// both package math's functions and NormFloat64, whose last bits depend on the processor.
+// draw is the random generator of one example. It returns the same on every
+// machine: it uses only operations that IEEE 754 defines to the bit, prevents fused
+// multiply-adds, and avoids both package math's functions and NormFloat64, whose
+// last bits depend on the processor.
 type draw struct{ pcg rand.PCG }
 
-// seed starts the generator of example i of the stream base. The number is scrambled (finalizer
-// of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
-// 2014), because nearby states of PCG start with similar sequences.
+// seed starts the generator of example i of the stream base. The number is
+// scrambled (finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014), because nearby states of PCG start
+// with similar sequences.
 func (d *draw) seed(base, i uint64) {
 	z := i + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -31,8 +33,8 @@ func (d *draw) intn(n int) int {
 	return int(hi)
 }
 
-// normal returns a standard normal number (Box, Muller, "A note on the generation of random
-// normal deviates", 1958).
+// normal returns a standard normal number (Box, Muller, "A note on the generation
+// of random normal deviates", 1958).
 func (d *draw) normal() float64 {
 	u := 1 - d.uniform() // (0, 1]
 	_, c := sinCos(d.uniform())

@@ -6,14 +6,15 @@ import (
 	"github.com/streamsvm/streamsvm/internal/rng"
 )
 
-// moved returns how far something that moves by rate per example has moved at example i.
+// moved returns how far something that moves by rate per example has moved at
+// example i.
 func moved(rate float64, i uint64) float64 { return float64(rate * float64(i)) }
 
 // floor returns the largest integer not above v.
 func floor(v float64) int { return int(math.Floor(v)) }
 
-// bounce returns where a point that starts at v in [0,1] is after moving by way, reflected at
-// both ends.
+// bounce returns where a point that starts at v in [0,1] is after moving by way,
+// reflected at both ends.
 func bounce(v, way float64) float64 {
 	v += way
 	v -= 2 * math.Floor(v/2) // [0, 2)
@@ -23,14 +24,14 @@ func bounce(v, way float64) float64 {
 	return v
 }
 
-// rbfConcept: a centroid is drawn by weight. The example has its class and lies in a random
-// direction from its centre, at a normally distributed distance with the centroid's standard
-// deviation. Drifting centroids move at a constant speed and bounce off the sides of the unit
-// cube.
+// rbfConcept: a centroid is drawn by weight. The example has its class and lies in
+// a random direction from its centre, at a normally distributed distance with the
+// centroid's standard deviation. Drifting centroids move at a constant speed and
+// bounce off the sides of the unit cube.
 //
-// Two things differ from MOA. The classes of the centroids alternate, so that both classes
-// exist. A centroid that reaches a side is reflected, where MOA puts it onto the side; so its
-// position is a function of time.
+// Two things differ from MOA. The classes of the centroids alternate, so that both
+// classes exist. A centroid that reaches a side is reflected, where MOA puts it
+// onto the side; so its position is a function of time.
 type rbfConcept struct {
 	centroids []centroid
 	total     float64 // sum of the weights
@@ -83,8 +84,8 @@ func newRBF(s settings, r *rng.Source) *rbfConcept {
 	return c
 }
 
-// direction sets way to a random unit vector, drawn as MOA does: each component is uniform in
-// [−1, 1) before scaling.
+// direction sets way to a random unit vector, drawn as MOA does: each component is
+// uniform in [−1, 1) before scaling.
 func (d *draw) direction(way []float64) {
 	for {
 		sum := 0.0
@@ -111,8 +112,8 @@ func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 			break
 		}
 	}
-	// The direction goes through x, which is float32. Its length need not be exact, but it must
-	// be the same everywhere.
+	// The direction goes through x, which is float32. Its length need not be exact,
+	// but it must be the same everywhere.
 	sum := 0.0
 	for sum == 0 {
 		for j := range x {
@@ -131,9 +132,10 @@ func (c *rbfConcept) example(i uint64, d *draw, x []float32) float64 {
 	return m.y
 }
 
-// waveform: class k of three is a random convex combination of two of three triangular waves,
-// sampled at 21 places with standard normal noise. The label is +1 for one class and −1 for the
-// two others: the problem in the book has three classes, this one two.
+// waveform: class k of three is a random convex combination of two of three
+// triangular waves, sampled at 21 places with standard normal noise. The label is
+// +1 for one class and −1 for the two others: the problem in the book has three
+// classes, this one two.
 func waveform() kind {
 	return kind{
 		Info: Info{
@@ -177,8 +179,8 @@ func wave(k, m int) float64 {
 // wavePairs are the pairs of waves that make up the classes.
 var wavePairs = [3][2]int{{0, 1}, {0, 2}, {1, 2}}
 
-// rare: standard normal features, around 0 for one class and around a point on the diagonal for
-// the other. The best rule is linear, and its AUC is Φ(distance/√2).
+// rare: standard normal features, around 0 for one class and around a point on the
+// diagonal for the other. The best rule is linear, and its AUC is Φ(distance/√2).
 func rare() kind {
 	return kind{
 		Info: Info{

@@ -2,8 +2,9 @@ package synth
 
 import "github.com/streamsvm/streamsvm/internal/rng"
 
-// friedman: x is uniform in [0,1)^dim, and five features determine a number. After every block
-// of examples the five features are replaced by the next five, cyclically.
+// friedman: x is uniform in [0,1)^dim, and five features determine a number. After
+// every block of examples the five features are replaced by the next five,
+// cyclically.
 func friedman() kind {
 	return kind{
 		Info: Info{

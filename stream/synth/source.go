@@ -7,16 +7,16 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Source delivers the examples of a generator as records of one partition, in a wire format. It
-// implements stream.Source.
+// Source delivers the examples of a generator as records of one partition, in a
+// wire format. It implements stream.Source.
 type Source struct {
 	g   *Generator
 	enc stream.Encoder
 	end uint64
 }
 
-// NewSource returns a source of the examples of g from its position up to the one with number
-// end; 0 is no end. The source takes ownership of g.
+// NewSource returns a source of the examples of g from its position up to the one
+// with number end; 0 is no end. The source takes ownership of g.
 func NewSource(g *Generator, enc stream.Encoder, end uint64) *Source {
 	return &Source{g: g, enc: enc, end: end}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// bitFeatures is the largest number of features for which points are also kept as bits.
+// bitFeatures is the largest number of features for which points are also kept as
+// bits.
 const bitFeatures = 1024
 
 //go:generate go -C asm run . -out ../bits_amd64.s -stubs ../bits_stubs_amd64.go -pkg rows
@@ -16,17 +17,18 @@ const bitFeatures = 1024
 // group is the number of points looked up at once.
 const group = 8
 
-// bitset holds the points as bits, one per feature, as long as every feature of every point is
-// 0 or 1, as in one-hot coded nominal data. Squared distances and inner products are then small
-// integers, exact however they are computed, so that a kernel value can be looked up in a table
-// and has the bits that the layout of the points would give. A row takes one exclusive or (or
-// and) and one population count per 64 features.
+// bitset holds the points as bits, one per feature, as long as every feature of
+// every point is 0 or 1, as in one-hot coded nominal data. Squared distances and
+// inner products are then small integers, exact however they are computed, so that
+// a kernel value can be looked up in a table and has the bits that the layout of
+// the points would give. A row takes one exclusive or (or and) and one population
+// count per 64 features.
 type bitset struct {
 	kernel kernel.Func
 	dim    int // features that fit into the words
-	// words holds the points in groups of eight: for each group the first word of each point,
-	// then the second word of each, and so on, so that a vector register takes one word of
-	// every point of a group.
+	// words holds the points in groups of eight: for each group the first word of
+	// each point, then the second word of each, and so on, so that a vector
+	// register takes one word of every point of a group.
 	words []uint64
 	odd   []bool // points that are not binary
 	odds  int

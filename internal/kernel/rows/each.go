@@ -6,24 +6,25 @@ import (
 	"github.com/streamsvm/streamsvm/internal/par"
 )
 
-// pageLen is the number of columns that Each hands out at a time. The corresponding piece of a
-// vector that rows are added to (16 KiB of float64) stays in the first-level cache while the
-// pieces of many rows stream past it.
+// pageLen is the number of columns that Each hands out at a time. The corresponding
+// piece of a vector that rows are added to (16 KiB of float64) stays in the
+// first-level cache while the pieces of many rows stream past it.
 const pageLen = 2048
 
 // groupLen is the number of rows handled together.
 const groupLen = 64
 
-// member is a row of a group: its slot, or −1, and the first column that must be computed.
+// member is a row of a group: its slot, or −1, and the first column that must be
+// computed.
 type member struct {
 	slot int32
 	from int
 }
 
-// Each calls visit(r, at, k) with k[j] = K(idx[r], at+j), in pieces that cover the columns from
-// ≤ at+j < to of every row. For any one column the calls come in order of r; calls for
-// different columns may be concurrent. Cached rows that reach column from are extended. Others
-// are cached if from is 0 and keep is set.
+// Each calls visit(r, at, k) with k[j] = K(idx[r], at+j), in pieces that cover the
+// columns from ≤ at+j < to of every row. For any one column the calls come in order
+// of r; calls for different columns may be concurrent. Cached rows that reach
+// column from are extended. Others are cached if from is 0 and keep is set.
 func (c *Cache) Each(idx []int32, from, to int, keep bool, visit func(r, at int, k []float32)) {
 	c.Sync()
 	if from >= to {
@@ -78,7 +79,8 @@ type page struct {
 
 var pages = sync.Pool{New: func() any { return &page{block: make([]float32, groupLen*pageLen)} }}
 
-// admit looks up the rows of a group and makes room, up to column to, for those to be kept.
+// admit looks up the rows of a group and makes room, up to column to, for those to
+// be kept.
 func (c *Cache) admit(idx []int32, from, to int, keep bool) {
 	c.in = c.in[:0]
 	for _, i := range idx {
@@ -109,8 +111,9 @@ func (c *Cache) admit(idx []int32, from, to int, keep bool) {
 	}
 }
 
-// fill computes the columns a ≤ j < b, all in the page that starts at column lo, of every row
-// of the group that lacks them: into the cached row, or into the block if the row is not kept.
+// fill computes the columns a ≤ j < b, all in the page that starts at column lo, of
+// every row of the group that lacks them: into the cached row, or into the block if
+// the row is not kept.
 func (c *Cache) fill(p *page, idx []int32, lo, a, b int) {
 	p.miss = p.miss[:0]
 	for r, m := range c.in {
@@ -119,8 +122,8 @@ func (c *Cache) fill(p *page, idx []int32, lo, a, b int) {
 		}
 	}
 	for miss := p.miss; len(miss) > 0; {
-		// Rows that lack the same columns and are adjacent in the block are computed in one
-		// call.
+		// Rows that lack the same columns and are adjacent in the block are
+		// computed in one call.
 		r := int(miss[0])
 		from := max(a, c.in[r].from)
 		n := 1

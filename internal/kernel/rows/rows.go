@@ -1,6 +1,6 @@
-// Package rows is a cache of kernel matrix rows, computed on demand over the points of a
-// kernel.Basis and evicted least recently used first. The values that it returns do not depend
-// on what is cached.
+// Package rows is a cache of kernel matrix rows, computed on demand over the points
+// of a kernel.Basis and evicted least recently used first. The values that it
+// returns do not depend on what is cached.
 package rows
 
 import (
@@ -11,20 +11,23 @@ import (
 	"github.com/streamsvm/streamsvm/internal/kernel"
 )
 
-// Block is the number of kernel rows computed together. The points then pass through the
-// processor's caches once for all of them, which is several times as fast as row by row.
+// Block is the number of kernel rows computed together. The points then pass
+// through the processor's caches once for all of them, which is several times as
+// fast as row by row.
 const Block = 24
 
-// Cache is an LRU cache of kernel matrix rows over the points of a Basis. It is used in one of
-// two ways. Row returns whole rows over points that may be replaced; every change of a point
-// must be announced. Each visits pieces of many rows over points that are only appended and
-// truncated.
+// Cache is an LRU cache of kernel matrix rows over the points of a Basis. It is
+// used in one of two ways. Row returns whole rows over points that may be replaced;
+// every change of a point must be announced. Each visits pieces of many rows over
+// points that are only appended and truncated.
 //
-// The set of cached rows is part of the state, so that the number of kernel values computed is
-// the same after a restart. The values are not, since they can be recomputed bit for bit. A row
-// whose columns have changed since its last use is updated at its next use.
+// The set of cached rows is part of the state, so that the number of kernel values
+// computed is the same after a restart. The values are not, since they can be
+// recomputed bit for bit. A row whose columns have changed since its last use is
+// updated at its next use.
 type Cache struct {
-	// Evals counts the kernel values computed. Callers add those that they compute themselves.
+	// Evals counts the kernel values computed. Callers add those that they compute
+	// themselves.
 	Evals int64
 
 	basis  *kernel.Basis
@@ -56,8 +59,8 @@ type slot struct {
 	k          []float32 // nil: not recomputed since a restart
 }
 
-// New returns a cache for the rows over b's points that takes up to bytes of memory, or Block
-// rows if that is more.
+// New returns a cache for the rows over b's points that takes up to bytes of
+// memory, or Block rows if that is more.
 func New(b *kernel.Basis, bytes int) *Cache {
 	return &Cache{basis: b, bytes: bytes, sparse: b.Sparse(), head: -1, tail: -1}
 }
@@ -68,8 +71,8 @@ func (c *Cache) Restart(b *kernel.Basis) {
 	c.basis, c.sparse = b, b.Sparse()
 }
 
-// Tick starts a round of changes: calls of Changed, then one of Sync. Rows used in between
-// count as up to date.
+// Tick starts a round of changes: calls of Changed, then one of Sync. Rows used in
+// between count as up to date.
 func (c *Cache) Tick() { c.now++ }
 
 // Changed records that point i was appended or replaced.
@@ -88,7 +91,8 @@ func (c *Cache) Changed(i int) {
 	}
 }
 
-// Sync ends a round of changes. It drops all rows if the layout of the points has changed.
+// Sync ends a round of changes. It drops all rows if the layout of the points has
+// changed.
 func (c *Cache) Sync() {
 	if s := c.basis.Sparse(); s != c.sparse {
 		c.sparse = s
@@ -112,8 +116,8 @@ func (c *Cache) Truncate(m int) {
 	}
 }
 
-// Direct reports whether rows are as cheap one at a time as in blocks, which is the case while
-// all points are binary. It depends on the points alone.
+// Direct reports whether rows are as cheap one at a time as in blocks, which is the
+// case while all points are binary. It depends on the points alone.
 func (c *Cache) Direct() bool { return c.bits != nil && c.bits.active() }
 
 // Has reports whether the row of point i is cached.
@@ -166,8 +170,8 @@ func (c *Cache) compute(dst []float32, i, from int) {
 	}
 }
 
-// Fetch computes the rows of up to Block distinct points, none of them cached, in one pass over
-// the points.
+// Fetch computes the rows of up to Block distinct points, none of them cached, in
+// one pass over the points.
 func (c *Cache) Fetch(idx []int32) {
 	n := c.basis.Len()
 	direct := c.Direct()
@@ -196,8 +200,8 @@ func (c *Cache) scratch(n int) {
 // limit returns the largest number of rows to cache.
 func (c *Cache) limit() int { return max(Block, c.bytes/max(4*c.basis.Len(), 1)) }
 
-// add makes an entry for a point that has none, evicting the least recently used row if
-// necessary. It returns −1 if that row is pinned.
+// add makes an entry for a point that has none, evicting the least recently used
+// row if necessary. It returns −1 if that row is pinned.
 func (c *Cache) add(point int32) int32 {
 	var spare []float32
 	for limit := c.limit(); c.held >= limit; {

@@ -83,8 +83,8 @@ func liveOptions(spec algos.Spec) (int, map[string]string) {
 		"buffer": "2500", "frozen": "2500", "labels": "1000", "max_sample": "2500", "tuning": "100",
 	}
 	if spec.Kind == algos.Linear {
-		// The default bounds are close to this size: the window must be so large
-		// that its random content makes less than half a point.
+		// Linear models are close to the concept: the window must be so large that
+		// its random content makes less than half a point.
 		n, small["buffer"] = 16000, "5000"
 	}
 	options := map[string]string{}
