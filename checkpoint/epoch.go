@@ -102,6 +102,9 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 		if err != nil {
 			return err
 		}
+		// EPOCH may have been lost or restored from a backup, while snapshots of
+		// later claims exist. The new epoch must exceed those, too, or their
+		// writers would not be fenced and Load would prefer their files.
 		next := uint64(1)
 		for _, n := range names {
 			last.number = max(last.number, n.epoch)
@@ -177,6 +180,9 @@ func (s *Store) Check() error {
 
 func (s *Store) writeEpoch(e epoch) error {
 	fail := func(err error) error { return fmt.Errorf("checkpoint: cannot claim the directory: %w", err) }
+	// Like a snapshot, the claim is replaced in one step: written, synced, renamed,
+	// and the directory synced. A claim that a power cut could undo would let two
+	// writers in.
 	temp := tempPrefix + epochFile
 	s.remove(temp)
 	f, err := s.fs.Create(s.path(temp))

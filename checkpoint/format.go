@@ -91,6 +91,10 @@ func encodeHead(s *Snapshot) ([]byte, error) {
 	if len(header)+len(table) > maxHeader {
 		return nil, fmt.Errorf("header of %d bytes exceeds %d", len(header)+len(table), maxHeader)
 	}
+	// The prefix has two checksums. The first covers magic and version only, whose
+	// place never changes, so that a file in a newer format is recognised as such;
+	// the second covers the lengths, so that they can be trusted before anything is
+	// allocated.
 	head := append(make([]byte, 0, prefixLen+len(header)+len(table)+8), magic...)
 	head = binary.LittleEndian.AppendUint32(head, Format)
 	head = binary.LittleEndian.AppendUint32(head, uint32(xxhash.Sum64(head)))
@@ -133,6 +137,8 @@ func write(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
 			return total, err
 		}
 	}
+	// The mark and a checksum over the whole file come last: a file that ends early
+	// cannot have them.
 	if err := put([]byte(endMark)); err != nil {
 		return total, err
 	}

@@ -255,10 +255,16 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 	s.next++
 	n := name{h.Epoch, h.Seq}
 
+	// Write and sync the file under a temporary name, without the lock: a large
+	// snapshot takes seconds, and a process that wants to take over must not wait
+	// for it.
 	temp := s.path(n.temp())
 	if snap.Bytes, err = s.writeTemp(ctx, temp, snap); err != nil {
 		return "", err
 	}
+	// Under the lock only the claim is checked and the file renamed. Whoever claims
+	// the directory afterwards sees the snapshot; whoever did before is found by
+	// the check.
 	err = s.locked(ctx, func() error {
 		if err := s.check(*claim); err != nil {
 			return err
@@ -267,10 +273,13 @@ func (s *Store) Save(ctx context.Context, snap *Snapshot) (path string, err erro
 		if err := s.fs.Rename(temp, s.path(n.String())); err != nil {
 			return fmt.Errorf("checkpoint: cannot put the snapshot in its place: %w", err)
 		}
+		// From here on the file has its final name, and the error path must not
+		// remove it, whatever the following sync returns.
 		temp = ""
 		if err := s.fs.SyncDir(s.dir); err != nil {
 			return fmt.Errorf("checkpoint: cannot make the snapshot durable: %w", err)
 		}
+		// Older snapshots go last, when the new one can no longer be lost.
 		s.reap(n)
 		return nil
 	})

@@ -64,6 +64,8 @@ func (l *Learner) transfer(m int, out []int) {
 				leave = append(leave, i)
 			}
 		}
+		// Each leaving coefficient needs the kernel values with all candidates:
+		// compute them row by row in a basis of the candidates only.
 		like := p.Basis.Subset(heirs)
 		row := make([]float32, len(heirs))
 		for _, i := range leave[:min(len(leave), len(heirs))] {

@@ -56,6 +56,7 @@ func (l *classes) append() {
 	env := l.env
 	env.Log = slog.New(slog.DiscardHandler)
 	o := l.opt
+	// All classifiers together stay within about the bound for one.
 	o.CacheMB = max(1, o.CacheMB/(len(l.ovr)+1))
 	l.ovr = append(l.ovr, newClassifier(env, o))
 }
@@ -225,6 +226,8 @@ func (l *classes) test(draws []*stream.Example) {
 		for k, h := range l.ovr {
 			before[k], after[k] = h.p.S0[m+i], h.p.S[m+i]
 		}
+		// Growth pays if it fixes predictions of the class, whatever the
+		// classifiers' own errors do.
 		was, is := algos.Largest(before) == int(x.Y), algos.Largest(after) == int(x.Y)
 		v := x.Importance()
 		n += v
@@ -284,6 +287,8 @@ func (l *classes) evict(m int, out []int) {
 			wrong++
 		}
 	}
+	// As in Learner.evict; a point is noise if any classifier that uses it has it
+	// on the wrong side.
 	all := l.opt.Full == "window" || l.Holds() || 5*wrong > support
 	if !all {
 		n := len(out)
@@ -397,6 +402,7 @@ func (l *classes) ascend(n int, final bool) {
 func (l *classes) serve(test []*stream.Example) {
 	waits := make([]bool, len(l.ovr))
 	l.each(func(k int, h *Learner) {
+		// The test draws, with the labels of this classifier.
 		own, w := make([]*stream.Example, len(test)), signs(test, k)
 		for i, x := range test {
 			c := *x

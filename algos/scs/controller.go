@@ -85,19 +85,31 @@ func (g *growthController) updateWith(l *Learner, m int, n, wrong, fixed, broken
 		return false
 	}
 	if g.anchor > 0 && n > 0 {
+		// The two predictions on a draw are dependent. Only draws on which they
+		// differ carry information about the gain, as in McNemar's test: each
+		// contributes ±v, so the second moment is the sum of v². The +1 keeps the
+		// variance of few draws from being 0.
 		gain := (fixed - broken) / n
 		spread := ((sumSq+1)/n - float64(gain*gain)) / n
+		// The sample may have grown by more or less than a doubling since the
+		// anchor: scale the measurement to one.
 		doublings := math.Log2(float64(m) / float64(g.anchor))
 		gain, spread = gain/doublings, spread/float64(doublings*doublings)
 		if !math.IsInf(g.spread, 1) {
+			// Kalman update: the weight of the measurement is the share of the
+			// prediction's variance in the total.
 			predicted, variance0 := decay*g.gain, decay*decay*roughness*g.spread
 			weight := variance0 / (variance0 + spread)
 			gain = predicted + float64(weight*(gain-predicted))
 			spread *= weight
 		}
 		g.gain, g.spread = gain, spread
+		// A gain below Gain is not worth the cost, nor is one below a fiftieth of
+		// the error: where few examples are wrong, accuracy gains are small, and so
+		// must be what counts as one.
 		enough := min(l.opt.Gain, (wrong+1)/n/errorShare)
 		if l.opt.Full == "replace" && m >= l.holdLeast() && g.expected() < enough {
+			// The error now is the level that later errors are compared with.
 			g.level, g.levelN, g.recent, g.recentN = wrong, n, wrong, n
 			g.hold(l, m, "gain")
 		}
@@ -129,12 +141,18 @@ func (g *growthController) watch(l *Learner, m int, wrong, n float64) bool {
 	g.recent, g.recentN = float64(fading*g.recent)+wrong, float64(fading*g.recentN)+n
 	rest := g.levelN + n
 	g.level, g.levelN = g.level+wrong, rest
+	// Recent draws are part of all draws, and the comparison means nothing before
+	// there are older ones.
 	if g.recentN >= rest {
 		return false
 	}
 	mean := g.level / g.levelN
+	// Standard deviation of the difference of two proportions, with a continuity
+	// correction.
 	deviation := math.Sqrt(float64(mean*(1-mean))*(1/g.levelN+1/g.recentN)) + 1/g.recentN
 	if g.recent/g.recentN-mean > alarm*deviation {
+		// The stream has changed. What earlier doublings gained says nothing about
+		// the new concept, so the filter starts again from the present size.
 		*g = growthController{spread: math.Inf(1), anchor: m, grown: g.grown + 1, held: g.held}
 		l.Resume()
 		l.log.Info("grow", slog.String("learner", "scs"), slog.Int("sample", m))

@@ -11,6 +11,8 @@ func (l *Learner) test(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
 	}
+	// Extending changes λ = 1/(C|S|), but T is not part of the sample yet: test
+	// with the λ that the coefficients were optimised for.
 	m, lambda := l.p.Len(), l.p.Lambda
 	l.extend(draws)
 	l.p.Lambda = lambda
@@ -28,6 +30,8 @@ func (l *Learner) admit(draws []*stream.Example) {
 		return
 	}
 	m := l.p.Len() - len(draws)
+	// The number of draws to recycle depends on the radius, which the test has just
+	// changed.
 	l.plan()
 	n, gone := l.Admit()
 	l.p.Truncate(m + n)
@@ -54,6 +58,8 @@ func (l *Learner) decide(m int) {
 	}
 	n := p.Len()
 	mean := func(s []float64, lo, hi int) float64 { return p.Loss(s, lo, hi) / max(1, p.Weight(lo, hi)) }
+	// The decrease on S and on T differ only in the loss: the ridge term is the
+	// same function of the coefficients.
 	ridge := float64(p.Lambda / 2 * (dot(p.Alpha[:m], p.S[:m]) - dot(p.Alpha0[:m], p.S0[:m])))
 	onS := ridge + mean(p.S, 0, m) - mean(p.S0, 0, m)
 	onT := ridge + mean(p.S, m, n) - mean(p.S0, m, n)

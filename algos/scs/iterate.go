@@ -21,6 +21,8 @@ func (l *Learner) iterate(p *hinge.Problem, n int) {
 				// change until the sample does.
 				break
 			}
+			// A null step along the combined direction says nothing about the
+			// subgradient alone: try that once.
 			l.fresh = true
 			continue
 		}

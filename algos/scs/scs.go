@@ -118,6 +118,8 @@ func (l *Learner) Finish(context.Context) (algos.Report, error) {
 		return l.Report(), nil
 	}
 	l.retain()
+	// Nothing is tested any more: growth does not have to pay for itself when there
+	// is no later step.
 	for d := l.Drain(); len(d.Join)+len(d.Test) > 0; d = l.Drain() {
 		l.grow(d.Join)
 		if len(d.Test) > 0 {

@@ -51,6 +51,9 @@ func (l *Learner) serve(test []*stream.Example) (waits bool) {
 		l.counts.waited++
 		return true
 	}
+	// reduce writes to l.cert, which must keep describing the model in use if the
+	// new one is rejected. Only the back-off of the search, skip and idle, carries
+	// over.
 	known := l.cert
 	next := l.reduce()
 	if known.given && worse(next, l.Model().(*expansion.Expansion), test) {
@@ -93,6 +96,8 @@ func (l *Learner) reduce() *expansion.Expansion {
 		f.skip--
 		return all
 	}
+	// The scores at the support vectors are known from training; Reduce needs no
+	// kernel values for them.
 	scores := make([]float64, 0, n)
 	for i, a := range l.p.Alpha {
 		if a != 0 {
@@ -124,6 +129,8 @@ func worse(next, old *expansion.Expansion, test []*stream.Example) bool {
 	errors := 0.0
 	for i, x := range test {
 		v := x.Importance()
+		// Paired differences on the same draws: what is hard for both models
+		// cancels.
 		d := float64(v * (max(0, 1-float64(x.Y*a[i])) - max(0, 1-float64(x.Y*b[i]))))
 		sum += d
 		square += float64(d * d)

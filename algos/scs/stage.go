@@ -73,6 +73,8 @@ func (l *Learner) newAscent(n int, final bool) *ascent {
 		sub.Refresh()
 		l.iterate(sub, n)
 	}
+	// λ has changed with the sample, and with it the box of the dual: the
+	// coefficients must be inside before the ascent, or there is no duality gap.
 	sub.Clip()
 	l.dual.Block, l.dual.Pairs, l.dual.Tol = l.opt.Block, pairs, tol
 	a := &ascent{sub: sub, final: final, left: l.opt.Blocks}
@@ -85,6 +87,8 @@ func (l *Learner) newAscent(n int, final bool) *ascent {
 // round solves the problem on the near points. The caller then updates the scores
 // of the other points with Advance.
 func (a *ascent) round(l *Learner) {
+	// Aim at half the bound: the points that are left out add to the gap when their
+	// scores are updated.
 	a.target = l.gapBound(a.final) / 2
 	l.dual.Gap, l.dual.Rounds = a.target, a.left
 	a.blocks = l.dual.Solve(a.sub)

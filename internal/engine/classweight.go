@@ -225,6 +225,8 @@ func (e *Engine) classCounts(n int) []float64 {
 	}
 	k += e.preq.CountNewest(newest, back-k)
 	for i, c := range newest {
+		// Four standard deviations of a Poisson count: if any class has become more
+		// or less frequent than that, the old counts describe another stream.
 		expected := all[i] / float64(n) * float64(k)
 		if math.Abs(c-expected) > 4*math.Sqrt(expected+1) {
 			return newest
@@ -241,6 +243,10 @@ func (c *classWeights) update(counts []float64) {
 	for _, n := range counts {
 		total += n
 	}
+	// Hysteresis: a class becomes rare only when that is significant (three
+	// standard deviations of its count), and stops being rare only when it is
+	// clearly no longer so. Weights that flicker would disturb learners more than
+	// they help.
 	next, any := make([]float64, len(counts)), false
 	for k, n := range counts {
 		others := total - n

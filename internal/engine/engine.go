@@ -177,6 +177,8 @@ func NewEngine(cfg Config) (*Engine, error) {
 	if cfg.MaxClasses == 0 {
 		cfg.MaxClasses = DefaultMaxClasses
 	}
+	// For more than two classes, learners that do not support them are wrapped in
+	// one-vs-rest.
 	cfg.Spec = rest.Spec(cfg.Spec)
 	if cfg.Scale == "" {
 		cfg.Scale = "auto"
@@ -333,6 +335,8 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			return err
 		}
 	}
+	// The point of no return: from here on the record counts as consumed, and
+	// nothing may fail except the refused hook, which has run.
 	e.counts.Consumed++
 	e.advance(it)
 	e.countSifted(it)
@@ -396,9 +400,11 @@ func (e *Engine) start(ctx context.Context) error {
 		c.X = tr.Next(x.X)
 		scaled[i] = &c
 	}
+	// More classes may have been found, whose labels still wait in the join. The
+	// learner starts with those of the warm-up; work adds the others as they come.
 	if e.classes != nil {
 		for _, x := range e.warm {
-			if x.Labelled { // more classes may have been seen, in labels that are still waiting
+			if x.Labelled {
 				e.classes.known = max(e.classes.known, int(x.Y)+1)
 			}
 		}

@@ -133,6 +133,9 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 		b.bytes += int64(len(recs[i].Value))
 	}
 	b.bytes, b.last = min(b.bytes, in.bytes), recs[len(recs)-1].Time
+	// Reserve the bytes before decoding. Together with the length of the queue,
+	// this is what stops reading when learning is slower. They are released once
+	// the batch has been learned from.
 	if in.capacity.Acquire(ctx, b.bytes) != nil {
 		return false
 	}
@@ -146,6 +149,9 @@ func (in *ingest) send(ctx context.Context, recs []stream.Record) bool {
 			continue
 		}
 		if err := in.decode(ctx, b, r, &it.Example); err != nil {
+			// A decoder that waits for a schema registry may fail without the
+			// record being at fault. That ends the run: a dead letter would lose a
+			// good record.
 			if _, about := err.(*stream.FieldError); !about && in.waits {
 				in.err = err
 				return false
@@ -194,6 +200,8 @@ func (in *ingest) empty(n int) *batch {
 
 // recycle takes back a batch that is no longer in use.
 func (in *ingest) recycle(b *batch) {
+	// Items are reused with zero values: decoders set only the fields that a record
+	// has.
 	clear(b.items) // or what they point to would stay alive
 	clear(b.records)
 	in.capacity.Release(b.bytes)

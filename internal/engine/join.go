@@ -150,6 +150,8 @@ func (j *joiner) example(x *stream.Example, key string) {
 	if w.key != "" {
 		if i, ok := j.known[key]; ok {
 			l := j.labels.at(i)
+			// The label came first. It stays known until window more labels have
+			// come, for further examples with the key.
 			x.Y, x.Labelled = l.y, true
 			if !l.used {
 				l.used = true
@@ -157,6 +159,8 @@ func (j *joiner) example(x *stream.Example, key string) {
 				j.stats.Early++
 			}
 		} else {
+			// Examples with the same key form a linked list from the newest to the
+			// oldest, so that a label finds them all without a search.
 			w.same = j.open[key]
 			j.open[key] = n
 		}
@@ -185,6 +189,8 @@ func (j *joiner) label(key string, y float64) {
 		return
 	}
 	l := label{key: key, y: y}
+	// Label every waiting example with the key. The delay that is reported is that
+	// of the oldest, which has waited longest.
 	oldest := uint64(0)
 	for n := j.open[key]; n > j.examples.popped; {
 		w := j.examples.at(n)
@@ -196,6 +202,8 @@ func (j *joiner) label(key string, y float64) {
 		delete(j.open, key)
 		j.stats.Joined.add(j.examples.last() - oldest)
 	} else if n, ok := j.gone[key]; ok {
+		// Its example has been learned from without a label. Learning it again with one
+		// would count it twice, so the label is only counted as late.
 		j.stats.Late.add(j.examples.last() - j.missed.at(n).example)
 		return
 	} else {
@@ -226,6 +234,8 @@ func (j *joiner) ready() bool {
 	if j.delay > 0 {
 		return uint64(j.examples.len()) > j.delay
 	}
+	// Only the oldest example is asked. One behind it that has its label already
+	// waits, so that examples are learned in order of arrival.
 	w := j.examples.at(j.examples.popped + 1)
 	return w.x.Labelled || w.key == "" || uint64(j.examples.len()) > j.window+1
 }
@@ -244,6 +254,8 @@ func (j *joiner) next() waiting {
 	if j.open[w.key] == n {
 		delete(j.open, w.key)
 	}
+	// Remember the key for a while, to tell a late label from one without an
+	// example.
 	j.missed.push(missing{w.key, n})
 	j.gone[w.key] = j.missed.last()
 	if uint64(j.missed.len()) > j.window {

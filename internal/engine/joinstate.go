@@ -23,6 +23,8 @@ func (e *Engine) moreFields(f *state.Fields) {
 			return
 		}
 	}
+	// Next looks at the name of the next field without reading it, so a state that
+	// lacks these fields is read as one where nothing is configured.
 	if !f.Decoding() || f.Next("labels_kept") {
 		f.String("labels_kept", &kept)
 		f.String("labels_topic", &j.Topic)
@@ -59,6 +61,9 @@ func (j Join) text() string {
 func (j *joiner) fields(f *state.Fields) {
 	f.Uint64("seq", &j.seq)
 	f.Uint64("examples_gone", &j.examples.popped)
+	// The queues are stored as lists, in columns where possible. Maps and counters
+	// that follow from them are not stored: restore rebuilds them, so that they
+	// cannot contradict the queues.
 	waits := j.examples.items[j.examples.head:]
 	var xs []*stream.Example
 	for i := range waits {
@@ -123,6 +128,9 @@ func (j *joiner) predictionFields(f *state.Fields, waits []waiting) {
 		f.Fail("told", errJoin)
 		return
 	}
+	// The scores of all examples are one list; cut it into pieces by the counts.
+	// The capacity is limited, so that appending to one piece cannot overwrite the
+	// next.
 	for i := range waits {
 		n := int(counts[i])
 		if n < 0 || n > len(scores) {
@@ -157,6 +165,8 @@ func (j *joiner) restore(xs []*stream.Example, waits []waiting, labels []label, 
 		j.examples.popped > most || j.labels.popped > most || j.missed.popped > most {
 		return errJoin
 	}
+	// Oldest first, as they arrived, so that open ends up with the newest example
+	// of each key and same links the older ones.
 	for i := range waits {
 		w := &waits[i]
 		w.x = xs[i]

@@ -12,6 +12,7 @@ import (
 // accept receives an example that no longer waits for a label, with the prediction
 // made when it arrived: into the warm-up, or into the block.
 func (e *Engine) accept(x *stream.Example, pred prediction) {
+	// Hide the label before it is counted.
 	if x.Labelled && e.cfg.Labels != nil && !e.cfg.Labels(e.counts.Labelled+e.counts.Unlabelled) {
 		x.Labelled, x.Y = false, 0
 	}
@@ -31,8 +32,12 @@ func (e *Engine) accept(x *stream.Example, pred prediction) {
 
 // push preprocesses an example and appends it to the block.
 func (e *Engine) push(x *stream.Example, pred prediction) {
+	// The gate scores snapshots of the model, with the preprocessing of their time,
+	// so it needs the raw example.
 	e.promoter.note(x)
 	x.X = e.transform.Next(x.X)
+	// Measures use the example's own weight, without the class weight that weigh
+	// multiplies in.
 	pred.weight, pred.plan = x.Weight, e.sifted != nil
 	e.weigh(x)
 	e.newClass = e.newClass || e.classes.fresh(x)
@@ -107,6 +112,8 @@ func (e *Engine) flush(ctx context.Context) error {
 		if err := e.runSteps(ctx); err != nil {
 			return err
 		}
+		// Until the next step the model does not change, so these examples can be
+		// scored in one call, before any of them is added.
 		n := min(len(e.block), max(e.learner.Need().Fresh, 1), blockSize)
 		if n = e.classes.run(e.block[:n]); n == 0 {
 			if err := e.addClasses(ctx, e.block[0]); err != nil {
@@ -120,6 +127,8 @@ func (e *Engine) flush(ctx context.Context) error {
 				return err
 			}
 		}
+		// The tail moves to the front; the rest is cleared, so that examples that
+		// the learner has dropped can be collected.
 		rest := copy(e.block, e.block[n:])
 		clear(e.block[rest:])
 		e.block = e.block[:rest]
@@ -146,6 +155,8 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 			}
 			continue
 		}
+		// Follow predicts each example just before it learns from it, so scoring
+		// and learning cannot be separate passes here. dst has its predictions.
 		xs = xs[:n]
 		e.decs = slices.Grow(e.decs[:0], e.per()*n)[:e.per()*n]
 		learned, steps, err := l.Follow(ctx, e.decs, xs)
@@ -161,6 +172,8 @@ func (e *Engine) follow(ctx context.Context, l algos.Sequential) error {
 				continue
 			}
 			pred := &e.preds[done+i]
+			// An example that waited for its label was predicted when it arrived,
+			// by an older model. That prediction counts.
 			if !pred.known() {
 				e.setPrediction(pred, i)
 			}
@@ -183,6 +196,7 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 		return
 	}
 	e.preq.AddWeighted(pred.f, x.Y, w)
+	// The map to probabilities is scored before it is updated, like the model.
 	k := int(x.Y)
 	if m, known := e.soft.Map(); known && len(pred.scores) > 0 {
 		p := make([]float64, len(pred.scores))

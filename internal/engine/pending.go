@@ -47,6 +47,8 @@ func (e *Engine) catchUp(ctx context.Context, it *Item) error {
 	if err := e.work(ctx); err != nil {
 		return err
 	}
+	// A sequential learner has learned only when the block is flushed. Other
+	// learners change in steps, which work has done.
 	if _, ok := e.learner.(algos.Sequential); ok {
 		return e.flush(ctx)
 	}
@@ -58,6 +60,8 @@ func (e *Engine) catchUp(ctx context.Context, it *Item) error {
 // case before the model changes or the example is learned from. A learner that
 // judges itself by its predictions makes its own at once.
 func (e *Engine) requestPrediction(x *stream.Example) {
+	// The copy is scaled with the statistics of now. Apply does not update them:
+	// that happens once, when the example is learned from.
 	n, c := e.join.examples.last(), *x
 	c.X = e.transform.Apply(x.X)
 	if l, ok := e.learner.(algos.Foreteller); ok {
@@ -97,6 +101,8 @@ func (e *Engine) resolvePredictions() {
 
 // releaseNext takes the oldest example out of the join and learns from it.
 func (e *Engine) releaseNext() {
+	// Requests are in order of arrival, so only the first can be for the example
+	// that leaves.
 	if len(e.requests) > 0 && e.requests[0].n == e.join.examples.popped+1 {
 		e.resolvePredictions()
 	}

@@ -42,6 +42,8 @@ type job struct {
 // job is under way.
 func (r *run) snapshot() error {
 	r.doing = "taking a snapshot"
+	// The time of the snapshot, not of its completion: otherwise a slow disk would
+	// stretch the interval.
 	r.last, r.lastConsumed = time.Now(), r.e.Counts().Consumed
 	j := &job{start: r.last}
 	var err error
@@ -98,6 +100,8 @@ func (r *run) snapshot() error {
 	if j.snap == nil && j.update == nil && j.promote == nil && r.DeadLetters == nil {
 		return nil
 	}
+	// jobs has room for one and there is none under way, so this does not block
+	// learning.
 	r.busy = true
 	r.jobs <- j
 	return nil

@@ -50,6 +50,8 @@ func (e *Engine) Snapshot(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if err := e.Settle(ctx); err != nil {
 		return nil, err
 	}
+	// Encoding copies the state, so that the file can be written while learning
+	// goes on.
 	own, learner, err := e.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encoding the state: %w", err)

@@ -57,6 +57,8 @@ func (e *Engine) fields(f *state.Fields) {
 	} {
 		f.Uint64(v.name, v.n)
 	}
+	// The offsets are part of the state that is hashed: two runs are equal only if
+	// they have consumed the same records.
 	e.positions()
 	offsetFields(f, &e.offsets)
 	f.Int("dim", &e.admission.dim)
@@ -68,6 +70,8 @@ func (e *Engine) fields(f *state.Fields) {
 	f.Bool("started", &e.started)
 	f.Bool("finished", &e.finished)
 	pipeline.Options(f, &e.options)
+	// During the warm-up the examples themselves are the state; afterwards they
+	// have been learned from, and this is empty.
 	columns.Examples(f, "warm", &e.warm)
 	columns.Examples(f, "block", &e.block) // empty in every snapshot
 	if f.Decoding() {
@@ -82,6 +86,10 @@ func (e *Engine) fields(f *state.Fields) {
 	if e.started {
 		f.Group("transform", e.transform.Fields)
 	}
+	// Most of what follows exists only with some settings, or was added in later
+	// versions. Such fields are stored only when there is something to store, which
+	// keeps the bytes, and so the hashes, of all other states. The order must not
+	// change.
 	e.classFields(f)
 	f.Group("prequential", e.preq.Fields)
 	f.Group("curve", e.curve.Fields)
@@ -104,7 +112,9 @@ func (e *Engine) fields(f *state.Fields) {
 // that the engine was made with: a state continues only under its own
 // configuration.
 func (c *Config) fields(f *state.Fields) {
-	var warmup error // it may differ as a consequence of a later setting, which then explains it better
+	// The default of warmup depends on tune, which is compared later. If both
+	// differ, tune explains it better, so this error waits until the end.
+	var warmup error
 	same := func(name, want string) {
 		got := want
 		f.String(name, &got)

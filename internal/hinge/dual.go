@@ -65,6 +65,8 @@ func (s *Dual) Solve(p *Problem) (blocks int) {
 		if worst <= s.Tol || gap <= s.Gap {
 			break
 		}
+		// Solving a block far beyond the violations outside it would be wasted: the
+		// next block changes it anyway.
 		s.solve(p, max(s.Tol, worst/10))
 		p.Rows.Each(s.moved, 0, p.Len(), true, add)
 	}
@@ -85,6 +87,8 @@ func (s *Dual) pick(p *Problem) (worst, gap float64) {
 	s.up, s.down = s.up[:0], s.down[:0]
 	var slack, loss float64
 	for i, w := range p.W {
+		// The gradient of the dual. A coefficient violates its condition if it can
+		// follow it within its bounds.
 		g := w - p.S[i]
 		slack -= float64(p.Alpha[i] * g)
 		loss += float64(p.V.At(i) * max(0, float64(w*g)))
@@ -144,6 +148,8 @@ func (s *Dual) solve(p *Problem, tol float64) {
 	n := len(s.set)
 	b := &s.box
 	b.Resize(n)
+	// The block's kernel matrix is small enough to be computed at once; only rows
+	// of coefficients that change are needed over the whole sample.
 	p.Basis.Subset(s.set).Between(b.Gram, n, seq(n), 0, n)
 	p.Rows.Evals += int64(n * n)
 	c := p.box()
@@ -198,6 +204,7 @@ func (p *Problem) Clip() int {
 // Gap returns f(α) minus the dual objective at α, which bounds f(α) minus its
 // minimum, and whether α is dual feasible; otherwise there is no such bound.
 func (p *Problem) Gap() (float64, bool) {
+	// Coefficients at their bound may be beyond it by rounding.
 	c := p.box() * (1 + 1e-12)
 	var v float64
 	for i, a := range p.Alpha {

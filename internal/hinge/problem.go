@@ -226,6 +226,9 @@ func (p *Problem) Advance(rest []int32) {
 			p.idx = append(p.idx, int32(i))
 		}
 	}
+	// Only the points of rest: the scores of the near ones are known from solving
+	// their subproblem, and computing rows over the whole sample would be the
+	// largest cost of a step.
 	if len(rest) > 0 && len(p.idx) > 0 {
 		p.advance(p.Basis.Subset(rest), rest)
 	}

@@ -102,6 +102,9 @@ func (c *csr) set(i int, x stream.Vec) {
 	x = c.row(i)
 	c.sq[i] = squaredNorm(x)
 	c.post.insert(int32(i), x)
+	// A replaced row is appended, which leaves a gap. Close the gaps once they are
+	// a quarter of the elements in use: amortised, each element is moved a constant
+	// number of times.
 	if len(c.idx)-c.used > c.used/gapShare {
 		c.close()
 	}

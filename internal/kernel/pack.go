@@ -67,6 +67,7 @@ func newColumnStats() *columnStats { return &columnStats{few: map[uint32]struct{
 
 func (c *columnStats) add(v float32) {
 	b := math.Float32bits(v)
+	// A run of equal values, as zeros often are, needs no lookup.
 	if c.n++; c.n > 1 && b == c.last {
 		return
 	}
@@ -135,11 +136,14 @@ func (b *Basis) pack() *coded {
 		}
 		by[g].add(all.val[k])
 	}
+	// First with lists of nonzeros: the columns then describe only nonzero values.
 	best := choose(by)
 	if b.rows != nil {
 		best.gaps = gapsSparse
 	}
 	size := best.plan(&all, dim)
+	// Then, unless most features are 0 in any case, with all features of each
+	// point: zeros become values like others.
 	if b.rows == nil && 2*len(all.val) > dim*n/8 {
 		for g := range by {
 			if by[g] == nil {
@@ -181,6 +185,8 @@ func choose(by []*columnStats) *coded {
 			union = nil
 		}
 	}
+	// Pixels or counts share few values between all features: one common list may
+	// be shorter than a list for each.
 	own, ownBits := &coded{}, 0
 	common, commonBits := &coded{}, 32*len(union)
 	if union != nil {
@@ -246,6 +252,9 @@ func (p *coded) plan(all *ordered, dim int) int {
 		}
 		total += sum / 8
 	}
+	// The sizes for all Rice parameters have been counted; take the best. Sparse
+	// points keep the smallest one allowed, which bounds the features that a
+	// hostile byte can claim.
 	for k := p.gaps; k <= gapsMost; k++ {
 		if low[k] < low[p.gaps] {
 			p.gaps = k
@@ -331,6 +340,8 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 	if !f.Decoding() || f.Err() != nil {
 		return
 	}
+	// The bytes may come from anybody. Everything that an allocation depends on is
+	// checked before it is made.
 	if dim < 1 || dim > packFeatures || len(widths) != dim || len(exps) != 2*dim || len(bases) != dim || n < 1 ||
 		!sparse && dim > denseLimit || p.gaps < -1 || p.gaps > gapsMost || p.count < 0 || p.count > 31 || sparse && p.gaps < gapsSparse {
 		f.Fail("dim", errPacked)
@@ -346,6 +357,7 @@ func (b *Basis) PackedFields(f *state.Fields, n int) {
 		}
 		p.columns, total = append(p.columns, c), total+int(w)
 	}
+	// n is claimed by the caller's state: each point must be backed by bytes.
 	if least := (total + 7) / 8; p.gaps < 0 && (least == 0 || len(p.bytes)/least != n) || len(p.bytes) < n {
 		f.Fail("bits", errPacked)
 		return
@@ -402,6 +414,7 @@ func (b *Basis) unpack(p *coded, n, dim int, sparse bool) error {
 			b.panels.Append(row)
 		}
 	}
+	// Trailing bytes would be a second encoding of the same points.
 	if r.short || r.at != 8*len(p.bytes) {
 		return errPacked
 	}

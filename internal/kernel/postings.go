@@ -188,11 +188,14 @@ const section = 4 * stride
 // row pick[j] (ascending); or to their squared distance.
 func (c *csr) sums(dst []float32, distance bool, x stream.Vec, from int, pick []int32) {
 	sq := squaredNorm(x)
+	// Process the rows in sections whose sums stay in the first-level cache,
+	// feature by feature.
 	var dots [section]float64
 	for len(dst) > 0 {
 		n := min(section, len(dst))
 		end := from + n
 		if pick != nil {
+			// Lists can be entered only at multiples of stride.
 			from = int(pick[0]) / stride * stride
 			n, _ = slices.BinarySearch(pick[:n], int32(from+section))
 			end = int(pick[n-1]) + 1
