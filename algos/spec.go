@@ -91,7 +91,7 @@ func Define[O any](info SpecInfo, validate func(*O) error, make func(Env, O) (Le
 				return nil, err
 			}
 			if env.Classes > 2 && !info.Classes {
-				return nil, fmt.Errorf("learner %s tells two classes apart, not %d", info.Name, env.Classes)
+				return nil, fmt.Errorf("learner %s supports two classes, not %d", info.Name, env.Classes)
 			}
 			if env.Log == nil {
 				env.Log = slog.New(slog.DiscardHandler)

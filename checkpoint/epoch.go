@@ -39,7 +39,7 @@ func (e *EpochError) Error() string {
 	if e.Damaged {
 		what = "damaged"
 	}
-	return fmt.Sprintf("checkpoint: %s is %s, which says who may write to the directory, and by which its models are known to come from it", e.Path, what)
+	return fmt.Sprintf("checkpoint: %s is %s; it names the only process that may write to the directory, and identifies the directory as the source of its models", e.Path, what)
 }
 
 // Is implements the interface of errors.Is.
@@ -112,7 +112,7 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 		}
 		if damaged || last.id == "" && len(names) > 0 {
 			lost := &EpochError{s.path(epochFile), damaged}
-			s.opts.Log.Warn("going on from the names of the snapshots, as a new directory", "err", lost, "epoch", last.number)
+			s.opts.Log.Warn("continuing from the names of the snapshots, as a new directory", "err", lost, "epoch", last.number)
 		}
 		claim := epoch{max(last.number, above) + 1, identity(), cmp.Or(last.id, identity())}
 		if err := s.writeEpoch(claim); err != nil {

@@ -143,7 +143,7 @@ func (s *Store) Load() (*Snapshot, error) {
 			if try < 100 {
 				continue
 			}
-			return nil, fmt.Errorf("checkpoint: the snapshots in %s vanish while they are read", s.dir)
+			return nil, fmt.Errorf("checkpoint: the snapshots in %s keep disappearing while they are being read", s.dir)
 		}
 		if err != nil && s.opts.StartFresh {
 			s.opts.Log.Warn("no snapshot is valid, starting from nothing", "dir", s.dir, "files", len(s.skipped))

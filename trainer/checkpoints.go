@@ -121,7 +121,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.run.Version = h.ModelVersion
-	r.Log.Info("going on from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
+	r.Log.Info("continuing from a checkpoint", "examples", h.Examples, "state_hash", fmt.Sprintf("%016x", h.StateHash))
 	return nil
 }
 

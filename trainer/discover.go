@@ -75,7 +75,7 @@ func (r *run) discover(ctx context.Context) error {
 	var again remind.Reminder
 	recs, o, err := discover(ctx, r.run.Source, r.Discovery, r.Join.Topic, func(n int) {
 		if again.Due(time.Now()) {
-			r.Log.Warn("looking at the first records to find out what they hold: learning begins then", "records", n, "of", codec.SampleSize)
+			r.Log.Warn("reading the first records to find out their format; learning begins afterwards", "records", n, "of", codec.SampleSize)
 		}
 	})
 	if err != nil {

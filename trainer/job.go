@@ -223,7 +223,7 @@ func (r *run) start(ctx context.Context) (err error) {
 // prepare validates the job and creates what needs no I/O.
 func (r *run) prepare() error {
 	if r.Models.Topic != "" && r.Checkpoints.Dir == "" {
-		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: the versions of a model go on from them after a restart")}
+		return &OptionError{"Checkpoints", "", errors.New("a model topic needs them: versions of a model continue from them after a restart")}
 	}
 	if r.Open == nil && len(r.Kafka.Topics) == 0 {
 		return &OptionError{"Kafka", "", errors.New("no topic is given")}
@@ -312,7 +312,7 @@ func (r *run) openRecording(context.Context) error {
 		return nil
 	}
 	if r.run.Store == nil {
-		r.Log.Warn("without checkpoints a restart begins again, and the recording must not exist then")
+		r.Log.Warn("without checkpoints a restart begins from scratch, and the recording must not exist then")
 	}
 	var w *fileio.RecordWriter
 	var err error

@@ -66,13 +66,13 @@ func keepLabels(ctx context.Context, src stream.Source, keep int, seed uint64, a
 		}
 	}
 	if keep > labels {
-		return nil, fmt.Errorf("%d labels are to be kept, there are %d", keep, labels)
+		return nil, fmt.Errorf("cannot keep %d labels, there are only %d", keep, labels)
 	}
 	if keep == labels {
 		return nil, nil
 	}
 	if uint64(labels) > math.MaxUint32 {
-		return nil, fmt.Errorf("%d labels are more than can be chosen from, %d", labels, uint32(math.MaxUint32))
+		return nil, fmt.Errorf("cannot choose from %d labels, the limit is %d", labels, uint32(math.MaxUint32))
 	}
 	order := make([]uint32, labels)
 	for i := range order {

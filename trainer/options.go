@@ -204,7 +204,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 	if o.Delay < 0 || o.Delay > MaxJoinWindow {
 		bad("Delay", "", fmt.Errorf("%d, want 0 to %d", o.Delay, MaxJoinWindow))
 	} else if o.Delay > 0 && o.Join.Topic != "" {
-		bad("Delay", "", errors.New("labels are joined already, and come when they come"))
+		bad("Delay", "", errors.New("it cannot be combined with Join"))
 	}
 	if _, _, why := engine.ParseClassWeights(o.ClassWeight); why != nil {
 		bad("ClassWeight", "", why)

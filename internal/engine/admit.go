@@ -39,7 +39,7 @@ func limits(cfg Config, env algos.Env, options map[string]string) (algos.Limits,
 	lim := limited.Limits()
 	for _, most := range []int{lim.Features, lim.Distinct} {
 		if most > 0 && cfg.HashDim > most {
-			return lim, fmt.Errorf("learner %s takes at most %d features (option %s), they are to be hashed to %d", cfg.Spec.Name, most, lim.Option, cfg.HashDim)
+			return lim, fmt.Errorf("learner %s takes at most %d features (option %s), but hashing gives %d", cfg.Spec.Name, most, lim.Option, cfg.HashDim)
 		}
 	}
 	if cfg.HashDim > 0 {
@@ -107,7 +107,7 @@ func (e *Engine) check(it *Item) *stream.RecordError {
 		return refuse(stream.StageWeight, stream.ReasonLimit, sift.HeaderKey, fmt.Errorf("the record was sifted, and learner %s cannot weigh examples", e.cfg.Spec.Name))
 	}
 	if w := x.Importance(); !(w >= leastWeight && w <= mostWeight) {
-		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is not from %g to %g", w, leastWeight, mostWeight))
+		return refuse(stream.StageLearn, stream.ReasonLimit, "weight", fmt.Errorf("%g is outside [%g,%g]", w, leastWeight, mostWeight))
 	}
 	if !e.isLabel(it) {
 		if err := e.admission.accept(x.X); err != nil {

@@ -177,7 +177,7 @@ func (e *Engine) addClasses(ctx context.Context, x *stream.Example) error {
 	e.resolvePredictions()
 	l, ok := e.learner.(algos.ClassAdder)
 	if !ok {
-		return fmt.Errorf("learner %s takes no further classes", e.cfg.Spec.Name)
+		return fmt.Errorf("classes cannot be added to learner %s", e.cfg.Spec.Name)
 	}
 	for e.classes.fresh(x) {
 		if err := l.AddClass(ctx); err != nil {

@@ -225,7 +225,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 	}
 	switch {
 	case cfg.Delay < 0 || cfg.Delay > MaxJoinWindow:
-		return nil, fmt.Errorf("labels come %d examples later, want 0 to %d", cfg.Delay, MaxJoinWindow)
+		return nil, fmt.Errorf("a label delay of %d examples, want 0 to %d", cfg.Delay, MaxJoinWindow)
 	case cfg.Delay > 0 && cfg.Join.Topic != "":
 		return nil, errors.New("labels cannot both be joined and be delayed")
 	case cfg.Delay > 0 || cfg.Join.Topic != "":

@@ -179,7 +179,7 @@ func (r *run) doJobs() {
 			if r.Check == nil {
 				continue
 			}
-			r.persisting = "looking whether another run has taken over"
+			r.persisting = "checking whether another run has taken over"
 			if err := r.Check(r.after); err != nil {
 				r.failed(err)
 				r.saved <- err

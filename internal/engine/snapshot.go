@@ -39,7 +39,7 @@ type MismatchError struct {
 func (e *MismatchError) Error() string {
 	switch e.Setting {
 	case MetaLabels, metaColumns: // the present value may come from the data
-		return fmt.Sprintf("its %s are %s, those of the stream now %s", e.Setting, e.Was, e.Now)
+		return fmt.Sprintf("its %s are %s, but the stream now has %s", e.Setting, e.Was, e.Now)
 	}
 	return fmt.Sprintf("the checkpoint was made with %s %q, the configuration says %q", e.Setting, e.Was, e.Now)
 }
