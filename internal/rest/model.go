@@ -12,10 +12,10 @@ import (
 // magic starts an encoded model; the digit is the format's version.
 const magic = "streamsvm-rest-1\n"
 
-// model is a view of the heads' models.
+// model is a view of the classifiers' models.
 type model struct {
 	heads []algos.Model
-	blank []bool // no step has been taken
+	blank []bool // the classifier has done no step
 }
 
 var _ algos.Scorer = (*model)(nil)
@@ -29,8 +29,8 @@ func (l *learner) Model() algos.Model {
 	return NewModel(heads, blank)
 }
 
-// NewModel returns a model of several classes, of which those that are blank have
-// the score −1 whatever their part says.
+// NewModel returns a model of several classes. Blank ones have the score −1,
+// whatever their part predicts.
 func NewModel(parts []algos.Model, blank []bool) algos.Scorer { return &model{parts, blank} }
 
 // Classes implements algos.Scorer.
@@ -53,7 +53,7 @@ func (m *model) Scores(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// Decision returns the number of the class predicted.
+// Decision returns the number of the predicted class.
 func (m *model) Decision(x stream.Vec) float64 {
 	var f [1]float64
 	m.Decisions(f[:], []stream.Vec{x})
@@ -88,7 +88,7 @@ func (m *model) Compile() algos.Model {
 	})
 }
 
-// Pack returns the form that is published, in fewer bytes.
+// Pack returns the form for publishing, which takes fewer bytes.
 func (m *model) Pack() algos.Model {
 	return m.with(func(h algos.Model) algos.Model {
 		if x, ok := h.(interface{ Pack() algos.Model }); ok {
@@ -98,7 +98,7 @@ func (m *model) Pack() algos.Model {
 	})
 }
 
-// with returns m with other parts.
+// with returns m with its parts transformed by f.
 func (m *model) with(f func(algos.Model) algos.Model) algos.Model {
 	c := &model{heads: make([]algos.Model, len(m.heads)), blank: m.blank}
 	for k, h := range m.heads {
@@ -112,8 +112,8 @@ func (m *model) AppendBinary(dst []byte) ([]byte, error) {
 	return state.Append(append(dst, magic...), func(f *state.Fields) { m.fields(f, nil) })
 }
 
-// DecodeModel reads what the AppendBinary of a model of this package wrote, whose
-// parts part reads, or with part what that of such a part wrote.
+// DecodeModel decodes what AppendBinary of a model of this package wrote, its parts
+// with part. It also decodes a single part.
 func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Model, error) {
 	data, several := bytes.CutPrefix(data, []byte(magic))
 	if !several {
@@ -151,8 +151,8 @@ func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)
 	}
 }
 
-// Parts returns the models of m, if it is one of this package or has one, and which
-// of them are blank.
+// Parts returns the parts of m, if it is a model of this package or contains one,
+// and which of them are blank.
 func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 	if m, ok := m.(interface {
 		Parts() ([]algos.Model, []bool)
@@ -163,5 +163,5 @@ func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 	return nil, nil, false
 }
 
-// Parts returns the models, and which of them are blank.
+// Parts returns the parts, and which of them are blank.
 func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.heads, m.blank }

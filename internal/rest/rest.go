@@ -1,17 +1,18 @@
-// Package rest makes a learner of K classes out of one that tells two apart: one
-// head a class, each against the rest. The predicted class is that of the head
-// with the largest decision. Well-tuned heads are as accurate as anything (Rifkin
-// and Klautau, "In Defense of One-Vs-All Classification", JMLR 5, 2004), a class
-// that appears later is one more head, and every learner can have it: hence it is
-// a wrapper in a room of its own, and learners that can do better do so themselves
+// Package rest turns a learner of two classes into one of K classes, by
+// one-vs-rest: one classifier per class. The predicted class is that of the
+// classifier with the largest decision. Well-tuned one-vs-rest classifiers are as
+// accurate as anything else (Rifkin and Klautau, "In Defense of One-Vs-All
+// Classification", JMLR 5, 2004), a class that appears later is just one more
+// classifier, and it works for every learner. So it is a wrapper in a package of
+// its own, and learners that can do better do so themselves
 // (algos.SpecInfo.Classes).
 //
-// Heads know nothing of each other. So they work in parallel, on copies of the
-// examples that share the features, and the result does not depend on how many
-// do at a time.
+// Classifiers are independent of each other. So they work in parallel, on copies of
+// the examples that share the features, and the result does not depend on how many
+// run at a time.
 //
-// A head that is added learns from the last examples first, all of which are
-// negative ones to it. Until it has taken a step its score is −1.
+// A classifier that is added learns from the newest examples first, all of which
+// are negative ones to it. Until it has done a step its score is −1.
 package rest
 
 import (
@@ -30,9 +31,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Spec returns spec with a New and a DecodeModel for any number of classes. They
-// are those of spec for two classes, for a regression, and for a learner that does
-// classes itself.
+// Spec returns spec with New and DecodeModel extended to any number of classes.
+// They are unchanged for two classes, for a regression, and for a learner that
+// supports several classes itself.
 func Spec(spec algos.Spec) algos.Spec {
 	if spec.Classes || !slices.Contains(spec.Tasks, algos.Classify) {
 		return spec
@@ -53,32 +54,32 @@ func Spec(spec algos.Spec) algos.Spec {
 	return spec
 }
 
-// remembered is the number of labelled examples that are kept for heads to come:
-// enough for most learners' first steps.
+// remembered is the number of labelled examples kept for classifiers added later:
+// enough for the first steps of most learners.
 const remembered = 1024
 
-// Blank is the score of a head that has taken no step.
+// Blank is the score of a classifier that has done no step.
 const Blank = -1
 
-// learner is a head for each class.
+// learner has a classifier for each class.
 type learner struct {
-	make   func() (algos.Learner, error) // a head
+	make   func() (algos.Learner, error) // makes a classifier
 	heads  []head
-	recent []*stream.Example // the last labelled ones, with numbers of classes
+	recent []*stream.Example // the newest labelled ones, with class numbers
 }
 
-// head tells one class from the rest.
+// head is the classifier of one class.
 type head struct {
 	algos.Learner
-	begun bool // it has been asked to take a step
+	begun bool // Step has been called
 }
 
-// step takes the steps that are due.
+// step does the steps that are due.
 func (h *head) step(ctx context.Context) error {
 	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
-// New returns a learner of k classes whose heads make makes.
+// New returns a learner of k classes whose classifiers are created by make.
 func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 	l := &learner{make: make}
 	for range k {
@@ -95,7 +96,7 @@ func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 	return &sequential{l}, nil
 }
 
-// append makes a head.
+// append adds a classifier.
 func (l *learner) append() error {
 	h, err := l.make()
 	if err == nil {
@@ -114,7 +115,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 		if _, err := l.heads[k].Add(against(x, k)); err != nil {
 			return err
 		}
-		// It is not interrupted: there would be no state to go back to.
+		// It cannot be interrupted: there would be no state to return to.
 		if err := l.heads[k].step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -122,7 +123,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 	return nil
 }
 
-// against returns x as head k sees it.
+// against returns x as the classifier of class k sees it.
 func against(x *stream.Example, k int) *stream.Example {
 	c := *x
 	relabel(&c, k)
@@ -139,7 +140,7 @@ func relabel(x *stream.Example, k int) {
 	}
 }
 
-// Add hands an example to every head.
+// Add hands an example to every classifier.
 func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	if err := l.check(x); err != nil {
 		return algos.SampledOut, err
@@ -149,7 +150,8 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	for k, h := range l.heads {
 		copies[k] = *x
 		relabel(&copies[k], k)
-		// The heads have the same options: what one refuses the first one does.
+		// The classifiers have the same options: what one refuses, the first one
+		// does.
 		f, err := h.Add(&copies[k])
 		if err != nil {
 			return f, err
@@ -162,7 +164,7 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	return fate, nil
 }
 
-// check refuses a label that is no class.
+// check refuses a label that is not a class.
 func (l *learner) check(x *stream.Example) error {
 	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= len(l.heads)) {
 		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.heads)-1)}
@@ -170,8 +172,8 @@ func (l *learner) check(x *stream.Example) error {
 	return nil
 }
 
-// last returns the examples that heads to come learn from, which are those that a
-// state has: there are more in memory now and then.
+// last returns the examples for classifiers added later. A state has exactly these;
+// in memory there may be more.
 func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-remembered):] }
 
 func (l *learner) remember(x *stream.Example) {
@@ -186,7 +188,7 @@ func (l *learner) remember(x *stream.Example) {
 	l.recent = append(l.recent, x)
 }
 
-// Need is that of the head that is due first.
+// Need returns the need of the classifier that is due first.
 func (l *learner) Need() algos.Need {
 	fresh := math.MaxInt32
 	for _, h := range l.heads {
@@ -195,19 +197,20 @@ func (l *learner) Need() algos.Need {
 	return algos.Need{Fresh: fresh, Steps: 1}
 }
 
-// Step lets each head take the steps that are due for it. If ctx ends, some have,
-// and the others will when Step is called again.
+// Step does the steps that are due for each classifier. If ctx ends, some have done
+// theirs, and the others will when Step is called again.
 func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	// A head that has begun ends, so that the state is one or the other.
+	// A classifier that has started finishes its step, so that its state is before
+	// or after it.
 	ctx = context.WithoutCancel(ctx)
 	err := l.each(func(_ int, h *head) error { return h.step(ctx) })
 	return l.Report(), err
 }
 
-// Finish finishes every head.
+// Finish finishes every classifier.
 func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
 	err := l.each(func(_ int, h *head) error {
 		h.begun = true
@@ -217,8 +220,8 @@ func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), err
 }
 
-// Report sums the heads up: steps, objectives, certificates, kernel values and
-// gauges that are totals are sums, sample is that of the largest head, and other
+// Report combines the classifiers: steps, objectives, certificates, kernel values
+// and gauges that are totals are sums, the sample is that of the largest, and other
 // gauges are means.
 func (l *learner) Report() algos.Report {
 	all := l.heads[0].Report()
@@ -242,7 +245,7 @@ func (l *learner) Report() algos.Report {
 	return all
 }
 
-// Mean divides those of sums, of gauges of n heads, that are no totals by n.
+// Mean divides the gauges in sums, over n classifiers, by n, except totals.
 func Mean(sums []stream.Measure, n int) []stream.Measure {
 	for i := range sums {
 		if g := &sums[i]; !strings.HasSuffix(g.Name, "_total") {
@@ -252,8 +255,8 @@ func Mean(sums []stream.Measure, n int) []stream.Measure {
 	return sums
 }
 
-// addGauges adds the values of more to those of sum. A head without a step may
-// have none.
+// addGauges adds the values of more to those of sum. A classifier without a step
+// may have none.
 func addGauges(sum, more []stream.Measure) []stream.Measure {
 	if len(sum) == 0 {
 		return slices.Clone(more)
@@ -274,7 +277,7 @@ func (l *learner) Limits() algos.Limits {
 	return algos.Limits{}
 }
 
-// Cuts implements algos.Cutter: those of all heads, in order of time.
+// Cuts implements algos.Cutter: the cuts of all classifiers, in order of time.
 func (l *learner) Cuts() (total uint64, latest []samplers.Cut) {
 	for _, h := range l.heads {
 		if c, ok := h.Learner.(algos.Cutter); ok {
@@ -289,7 +292,7 @@ func (l *learner) Cuts() (total uint64, latest []samplers.Cut) {
 // AppendBinary appends the complete state.
 func (l *learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores what AppendBinary wrote, whatever the number of
+// UnmarshalBinary restores the output of AppendBinary, whatever the number of
 // classes.
 func (l *learner) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
 
@@ -334,12 +337,12 @@ func (l *learner) fields(f *state.Fields) {
 	}
 }
 
-// each calls f for every head.
+// each calls f for every classifier.
 func (l *learner) each(f func(k int, h *head) error) error {
 	return Each(len(l.heads), func(k int) error { return f(k, &l.heads[k]) })
 }
 
-// Each calls f for 0 to n−1, some at a time, and returns the first error in their
+// Each calls f for 0 to n−1, several at a time, and returns the first error in that
 // order.
 func Each(n int, f func(k int) error) error {
 	errs := make([]error, n)

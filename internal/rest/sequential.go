@@ -7,10 +7,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// sequential is a learner whose heads are algos.Sequential.
+// sequential is a learner whose classifiers are algos.Sequential.
 type sequential struct{ *learner }
 
-// Follow implements algos.Sequential: dst has a score of each class an example.
+// Follow implements algos.Sequential: dst has a score per class for each example.
 func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
@@ -55,7 +55,7 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 	return learned, steps, err
 }
 
-// foreteller is a sequential learner whose heads are algos.Foreteller.
+// foreteller is a sequential learner whose classifiers are algos.Foreteller.
 type foreteller struct{ sequential }
 
 // ForetellScores implements algos.ScoreForeteller.
