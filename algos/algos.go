@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"math"
 
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -157,10 +158,10 @@ type Foreteller interface {
 	Foretell(x *stream.Example) float64
 }
 
-// A Cutter is a learner that cuts its sample when the stream has changed.
-type Cutter interface {
-	// Cuts returns the number of cuts, and the latest ones, in order.
-	Cuts() (total uint64, latest []samplers.Cut)
+// A DriftReporter is a learner that detects drift and cuts its sample at change points.
+type DriftReporter interface {
+	// ChangePoints returns the number of change points, and the latest ones, in order.
+	ChangePoints() (total uint64, latest []compare.ChangePoint)
 }
 
 // Kind is the form of a model.

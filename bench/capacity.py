@@ -22,6 +22,10 @@ run = f"capacity-{os.getpid()}-"
 port = 19600 + os.getpid() % 300
 
 
+def local(*args):
+    return subprocess.Popen([binary, *args], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
 def start(*args, **kw):
     return subprocess.Popen([binary, *args, "--brokers", broker], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, **kw)
 
@@ -91,26 +95,18 @@ print(f"| `predict --group`, `online` | {1e6*costs['predict']:.1f} |")
 print(f"| `sift`, `online`, of which {100*kept/m:.1f} % are forwarded | {1e6*costs['sift']:.1f} |")
 print(f"| `train`, `online`, a record forwarded | {1e6*trainer:.1f} |")
 
-# Sums.
+# Sums, of the file.
 solving = {}
+dir = tempfile.TemporaryDirectory()
+plan, sums = dir.name + "/plan.ssm", dir.name + "/part.sums"
 for size in (256, 1024):
-    for workers in (1, 2):
-        tag = f"{run}{size}-{workers}-"
-        ws = [start("sum", "--topics", ex, "--model-topic", tag + "m", "--sums-topic", tag + "s", "--group", tag + "g", "--member", str(i)) for i in range(workers)]
-        flags = ["solve", "--topics", ex, "--codec", "libsvm", "--model-topic", tag + "m", "--sums-topic", tag + "s", "--until-end", "--interval", "1s", "--set", f"features={size}", "--tune", "off"]
-        _, said = call(*flags)
-        again, said2 = call(*flags)  # one version of sums that are there
-        for w in ws:
-            w.send_signal(signal.SIGTERM)
-        cpu = sum(end(w)[0] for w in ws)
-        if said[-20:] != said2[-20:]:
-            sys.exit(f"the models differ: {said} {said2}")
-        costs[f"sum {size}"] = cpu / n
-        solving[size] = again
-        print(f"| `sum`, {size} features, {workers} process{'es'[:2*(workers-1)]} | {1e6*cpu/n:.1f} |")
+    end(local("replay", data, "--learner", "lssvm", "--set", f"features={size}", "--tune", "off", "--model", plan))
+    costs[f"sum {size}"] = end(local("sum", data, "--model", plan, "--out", sums))[0] / n
+    solving[size] = end(local("solve", sums, "--out", dir.name + "/model.ssm"))[0]
+    print(f"| `sum`, {size} features | {1e6*costs[f'sum {size}']:.1f} |")
 print()
 for size, s in solving.items():
-    print(f"`solve` with {size} features takes {s:.2f} s for one version of the sums of 8 partitions, all in all, whatever number of records they are of.")
+    print(f"`solve` with {size} features takes {s:.2f} s for one file of sums, however many records it is of.")
 print("\nMillions of records a second, extrapolated:\n")
 counts = (1, 2, 4, 8, 16, 32, 64)
 print("| | " + " | ".join(map(str, counts)) + " |")

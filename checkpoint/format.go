@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -32,8 +31,7 @@ const (
 func (h *Header) fields(f *state.Fields) {
 	f.Uint64("epoch", &h.Epoch)
 	f.Uint64("seq", &h.Seq)
-	created := h.Created.UnixMilli()
-	f.Int64("created_ms", &created)
+	f.UnixMilli("created_ms", &h.Created)
 	f.String("streamsvm", &h.StreamSVM)
 	f.String("learner", &h.Learner)
 	f.Uint64("examples", &h.Examples)
@@ -64,9 +62,6 @@ func (h *Header) fields(f *state.Fields) {
 			f.String("key", &h.Meta[i][0])
 			f.String("value", &h.Meta[i][1])
 		})
-	if f.Decoding() {
-		h.Created = time.UnixMilli(created).UTC()
-	}
 }
 
 // encodeHead returns everything before the data of the first section.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -446,40 +445,6 @@ func TestWriterVersusReader(t *testing.T) {
 				}
 			default:
 			}
-		}
-	}
-}
-
-func BenchmarkSave(b *testing.B) {
-	for _, size := range []int{1 << 20, 64 << 20} {
-		b.Run(fmt.Sprintf("%dMiB", size>>20), func(b *testing.B) {
-			s := open(b, b.TempDir(), Options{Retain: 1})
-			claim(b, s)
-			snap := numbered(1)
-			snap.Sections[1].Data = make([]byte, size)
-			b.SetBytes(int64(size))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Save(b.Context(), snap); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkLoad(b *testing.B) {
-	s := open(b, b.TempDir(), Options{Retain: 1})
-	claim(b, s)
-	snap := numbered(1)
-	snap.Sections[1].Data = make([]byte, 64<<20)
-	if _, err := s.Save(b.Context(), snap); err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(64 << 20)
-	for b.Loop() {
-		if _, err := s.Load(); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

@@ -57,15 +57,6 @@ func (p *Prediction) AppendText(b []byte) []byte {
 	return append(b, p.of.texts[p.of.index(p.Value)]...)
 }
 
-// Text returns the label as text, which is empty for a regression, and in JSON.
-func (p *Prediction) Text() (text, inJSON string) {
-	if p.of == nil || p.of.labels == nil {
-		return "", string(jsonenc.AppendNumber(nil, p.Value))
-	}
-	k := p.of.index(p.Value)
-	return p.of.texts[k], p.of.inJSON[k]
-}
-
 // MarshalJSON returns the prediction as the command predict prints it.
 func (p Prediction) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil, nil), nil }
 

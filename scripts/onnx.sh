@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python environment in which tests run models that were exported as
-# ONNX and for MLflow, once, and prints its interpreter.
+# Makes the Python environment in which tests run exported ONNX models, once, and
+# prints its interpreter.
 #
 #   scripts/onnx.sh
 #
@@ -9,7 +9,7 @@
 # Cache: $STREAMSVM_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/streamsvm.
 set -euo pipefail
 
-PACKAGES=(numpy==2.4.6 onnx==1.23.2 onnxruntime==1.32.0 pandas==3.1.1 mlflow-skinny==3.17.2)
+PACKAGES=(numpy==2.4.6 onnx==1.23.2 onnxruntime==1.32.0)
 
 cache=${STREAMSVM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/streamsvm}
 home=$cache/onnx

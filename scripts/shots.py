@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws single charts of the docs, as PNG files, with Chromium and the charts of
-internal/app/chart. Whole pages: scripts/browser.py.
+internal/app/page. Whole pages: scripts/browser.py.
 
     scripts/shots.py chart PAGE.html OUT.png     a chart of any report: of replay or demo
     scripts/shots.py gap STEPS.csv OUT.png       duality gap and bound, of bench/live -csv
@@ -16,7 +16,7 @@ Needs chromium (or its path in CHROMIUM).
 import argparse, csv, html, json, os, re, shutil, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CHART = os.path.join(ROOT, "internal", "app", "chart")
+CHART = os.path.join(ROOT, "internal", "app", "page")
 
 
 def chromium(*args):
@@ -44,7 +44,7 @@ def read(name):
 
 def page(charts):
     """A page of charts, in the form that chart.go gives them."""
-    figures = "".join('<figure class="chart"><h2>%s</h2><div class="plot"></div><script type="application/json">%s</script></figure>'
+    figures = "".join('<figure class="chart"><h3>%s</h3><div class="plot"></div><script type="application/json">%s</script></figure>'
                       % (c["title"], json.dumps(c)) for c in charts)
     return "<!doctype html><html><head><meta charset=utf-8><style>%s%s</style></head><body>%s<script>%s%s</script></body></html>" % (
         read("uplot/uPlot.min.css"), read("style.css"), figures, read("uplot/uPlot.iife.min.js"), read("chart.js"))
@@ -53,7 +53,7 @@ def page(charts):
 def shoot(text, out, width=900):
     """Takes a picture of a page of charts."""
     text = text.replace("</head>", """<style>body { max-width: none; margin: 0; padding: 4px 14px 1px; }
-.u-legend tr:first-child { display: none; } figure { margin: 0 0 8px; } figure h2 { margin: 10px 0 4px; }
+.u-legend tr:first-child { display: none; } figure { margin: 0 0 8px; } figure h3 { margin: 10px 0 4px; }
 </style></head>""")
     text = text.replace("</body>", "<script>document.title = Math.ceil(document.body.getBoundingClientRect().height)</script></body>")
     with tempfile.TemporaryDirectory() as d:
@@ -68,7 +68,7 @@ def shoot(text, out, width=900):
 def chart(path, out, title=""):
     """Takes a picture of one chart of a report."""
     with open(path, encoding="utf-8") as f:
-        figures = re.findall(r'<figure class="chart">\s*<h2>(.*?)</h2>.*?<script type="application/json">(.*?)</script>', f.read(), re.S)
+        figures = re.findall(r'<figure class="chart">\s*<h3>(.*?)</h3>.*?<script type="application/json">(.*?)</script>', f.read(), re.S)
     for name, data in figures:
         if html.unescape(name).startswith(title):
             return shoot(page([json.loads(data)]), out)

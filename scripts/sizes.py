@@ -2,10 +2,13 @@
 """Prints how large the project is: lines of Go, commands, settings, documents, dependencies.
 
     scripts/sizes.py [--packages] [--program BINARY] [--json]
+    scripts/sizes.py --budget [--program BINARY]
 
 Run it in a checkout. It counts tracked files only, so commit or `git add` new ones first.
 Without --program it builds the command into a temporary directory. --packages adds a line
-for each package: lines, and the share of them that are comments.
+for each package: lines, and the share of them that are comments. --budget fails if a size is above
+the one in scripts/budget.json. Raise a line there only in a commit that says why, and what the change
+made needless; lower it whenever you can.
 
 shipped   Go that is neither a test, nor bench/, nor examples/, nor generated assembly
 tests     *_test.go, and the packages that only tests import (internal/testkit, algos/algostest)
@@ -138,10 +141,23 @@ def table(m, packages):
             print("| %s | %d | %.0f %% |" % (name, p["lines"], 100 * p["comment_share"]))
 
 
+def budget(m):
+    """Compares the sizes with scripts/budget.json and returns those that are too large."""
+    limits = json.loads(read("scripts/budget.json"))
+    sizes = {"%s lines" % k: n for k, n in m["lines"].items()}
+    sizes.update({"commands": m["commands"], "settings": m["settings_rows"], "flags of train": m["flags"]["train"],
+                  "learner options": m["learner_options"], "words of documents": m["words"],
+                  "words of README.md": m["documents"]["README.md"], "packages behind predictor": m["behind_predictor"]})
+    for name in limits:
+        print("    %-28s %7d of %7d" % (name, sizes[name], limits[name]))
+    return [n for n in limits if sizes[n] > limits[n]]
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--packages", action="store_true", help="a line for each package")
     ap.add_argument("--program", help="a built streamsvm; built here by default")
+    ap.add_argument("--budget", action="store_true", help="compare with scripts/budget.json")
     ap.add_argument("--json", action="store_true", help="print everything as JSON")
     args = ap.parse_args()
     with tempfile.TemporaryDirectory() as d:
@@ -150,7 +166,11 @@ def main():
             program = os.path.join(d, "streamsvm")
             run("go", "build", "-o", program, "./cmd/streamsvm")
         m = measure(program)
-    if args.json:
+    if args.budget:
+        over = budget(m)
+        if over:
+            sys.exit("sizes: above scripts/budget.json: " + ", ".join(over))
+    elif args.json:
         json.dump(m, sys.stdout, indent=2)
         print()
     else:

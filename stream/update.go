@@ -66,13 +66,13 @@ type Subscriber interface {
 	Close() error
 }
 
-// Promoter gives aliases to versions of a model, such as "champion", that
-// subscribers can follow instead of the newest version.
+// Promoter points an alias of a model, such as "champion", to versions of it.
+// Subscribers can follow an alias instead of the newest version.
 type Promoter interface {
-	// Promote points alias to u, a Full of the bare model, and keeps the version
+	// Promote points the alias to u, a Full of the bare model, and keeps the version
 	// before for a rollback. It returns when that is durable. Promoting the version
 	// that the alias already points to changes nothing.
-	Promote(ctx context.Context, alias string, u *Update, why Promotion) error
+	Promote(ctx context.Context, u *Update, why Promotion) error
 }
 
 // Promotion says why an alias points to a version.

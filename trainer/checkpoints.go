@@ -125,14 +125,15 @@ func (r *run) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// check returns an error if another run has taken over.
+// check returns an error if another run has taken over. It takes at most checkFor.
 func (r *run) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkFor)
+	defer cancel()
 	err := r.owned(ctx)
 	if err == nil && r.models != nil {
 		err = r.models.Check(ctx)
 	}
-	var fenced *modeltopic.FencedError
-	if errors.Is(err, checkpoint.ErrFenced) || errors.As(err, &fenced) {
+	if errors.Is(err, checkpoint.ErrFenced) {
 		return err
 	}
 	if err != nil { // what is wrong will be found when something is stored
@@ -140,6 +141,9 @@ func (r *run) check(ctx context.Context) error {
 	}
 	return nil
 }
+
+// checkFor bounds a check: while no broker answers, there is nothing to find out.
+const checkFor = 10 * time.Second
 
 // meta returns the value of a name in the checkpoint's header, or "".
 func (r *run) meta(name string) string {

@@ -151,12 +151,11 @@ type Result struct {
 //     from, since the checkpoints are the same.
 //
 // The errors are *OptionError, *StateError, *ForeignModelError,
-// *TopicReplacedError, *checkpoint.EpochError; *modeltopic.FencedError or one
-// wrapping checkpoint.ErrFenced if another run has taken over; a
-// *stream.RecordError if a record is not tolerated; a *stream.DeadError if too many
-// records cannot be used; a *stream.OneLabelError if a stream has ended whose
-// labels are all equal; and those of the packages that read, store and publish.
-// Nothing is published while all labels are equal.
+// *TopicReplacedError, *checkpoint.EpochError; one that is checkpoint.ErrFenced if
+// another run has taken over; a *stream.RecordError if a record is not tolerated; a
+// *stream.DeadError if too many records cannot be used; a *stream.OneLabelError if a
+// stream has ended whose labels are all equal; and those of the packages that read,
+// store and publish. Nothing is published while all labels are equal.
 //
 // Run does not recover from panics, for example of a learner or a hook. Nothing is
 // stored or published after one, so that the next Run continues as after a crash.
@@ -185,7 +184,8 @@ type run struct {
 	snap         *checkpoint.Snapshot // where the run continues from; nil at a first start
 	// store and models are nil if not configured.
 	store store
-	// owned returns an error if another run has claimed the checkpoints.
+	// owned returns an error if another run has claimed the checkpoints. It waits for
+	// brokers if they are in a topic.
 	owned  func(context.Context) error
 	models *modeltopic.Publisher
 	// closers close what start has opened, in reverse order.
@@ -367,7 +367,7 @@ func (r *run) openDeadLetters(ctx context.Context) error {
 		Mark: r.meta(engine.MetaDeadLetters),
 	}
 	if r.store != nil {
-		o.ID, o.Owned = r.store.ID(), r.owned
+		o.ID, o.Lease = r.store.ID(), r.owned
 	}
 	if r.snap != nil {
 		o.Restored, o.From = true, r.snap.Header.Offsets

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
@@ -64,7 +65,7 @@ func (r *run) openModels(ctx context.Context) (err error) {
 		DeltaRing: max(r.Models.FullEvery, modeltopic.DefaultDeltaRing), // or compaction would drop deltas that are still needed
 	}
 	if s, ok := r.store.(*statetopic.Store); ok {
-		o.Writer = s.Share()
+		o.Writer = s.Writer()
 	}
 	if r.models, err = modeltopic.NewPublisher(ctx, o); err != nil {
 		return err
@@ -124,8 +125,13 @@ func (r *run) claimModels(ctx context.Context) error {
 	}
 	r.run.Publisher = r.models
 	if s, ok := r.store.(*statetopic.Store); ok {
-		s.Join(r.models)
-		r.run.SaveAndPublish = s.SaveAndPublish
+		r.run.SaveAndPublish = func(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (string, error) {
+			e, err := r.models.Prepare(u)
+			if err != nil {
+				return "", err
+			}
+			return s.SaveWith(ctx, snap, e)
+		}
 	}
 	r.closers = append(r.closers, func() error { return r.release(ctx) })
 	if r.snap == nil {
@@ -156,16 +162,16 @@ func (r *run) champions(ctx context.Context) error {
 	if r.Gate == "" || r.Models.Alias == "" {
 		return nil
 	}
-	p, err := modeltopic.NewPromoter(ctx, modeltopic.PromoterOptions{
-		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
+	p, err := modeltopic.NewAliasWriter(ctx, modeltopic.AliasOptions{
+		Config: r.Kafka.Config, Topic: r.Models.Topic, Model: r.Models.Name, Alias: r.Models.Alias, MaxRecordBytes: r.Models.MaxRecordBytes, SigningKey: r.Models.SigningKey, MaxDown: r.Kafka.MaxDown,
 	})
 	if err != nil {
 		return err
 	}
 	r.closers = append(r.closers, p.Close)
-	if err := p.Undo(ctx, r.Models.Alias); err != nil {
+	if err := p.Undo(ctx); err != nil {
 		return err
 	}
-	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias, Meta: r.meta(engine.MetaGate)}
-	return nil
+	r.run.Champions = engine.Champions{Promoter: p, Alias: r.Models.Alias}
+	return r.e.Resume(r.meta(engine.MetaGate))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
@@ -181,7 +181,7 @@ func (o Options) config() (cfg engine.Config, err error) {
 		bad("Task", "", fmt.Errorf("learner %s does not do task %s", name, task))
 	}
 	if o.Gate != "" {
-		if _, why := gate.Parse(o.Gate, task == algos.Regress, false); why != nil {
+		if _, why := compare.ParseRule(o.Gate, task == algos.Regress, false); why != nil {
 			bad("Gate", "", why)
 		}
 	}

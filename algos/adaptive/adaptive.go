@@ -53,9 +53,9 @@ type Learner struct {
 }
 
 var (
-	_ algos.Sequential = (*Learner)(nil)
-	_ algos.Cutter     = (*Learner)(nil)
-	_ algos.Foreteller = (*Learner)(nil)
+	_ algos.Sequential    = (*Learner)(nil)
+	_ algos.DriftReporter = (*Learner)(nil)
+	_ algos.Foreteller    = (*Learner)(nil)
 )
 
 func newLearner(env algos.Env, o options) (algos.Learner, error) { return newSized(env, o, &standard) }
@@ -103,7 +103,7 @@ func (l *Learner) predict(i int, z, phi stream.Vec) (p prediction) {
 		if l.trust.given(m.rows >= l.sizes.ripe, l.weighted()) {
 			p.f = l.vote.experts[growing].odds(p.scores[growing])
 		}
-		cuts, _ := l.cutting.Cuts()
+		cuts, _ := l.cutting.ChangePoints()
 		p.machine = 1 + cuts
 	}
 	return p
@@ -126,7 +126,7 @@ func (l *Learner) one(i int, x *stream.Example) (float64, error) {
 	if p.machine > 0 {
 		l.judge(p.scores[:], x.Y, share)
 		// The errors of a machine that has been cut since say nothing of this one.
-		if cuts, _ := l.cutting.Cuts(); p.machine == 1+cuts {
+		if cuts, _ := l.cutting.ChangePoints(); p.machine == 1+cuts {
 			l.compare(p.scores[:], x.Y, share)
 		}
 	}

@@ -29,7 +29,7 @@ func accuracy(t *testing.T, xs []*stream.Example, from int) (right float64, cuts
 			right++
 		}
 	}
-	cuts, latest := l.Cuts()
+	cuts, latest := l.ChangePoints()
 	t.Logf("%.4f after the first %d, %d cuts, the latest %+v", right/float64(len(xs)-from), from, cuts, latest[max(0, len(latest)-3):])
 	return right / float64(len(xs)-from), cuts
 }
@@ -89,7 +89,7 @@ func TestHeap(t *testing.T) {
 			heap = append(heap, m.HeapAlloc)
 		}
 	}
-	cuts, latest := l.Cuts()
+	cuts, latest := l.ChangePoints()
 	t.Logf("%d cuts; heap, by 10,000 examples: %d", cuts, heap)
 	if cuts < 50 || len(latest) > 256 {
 		t.Errorf("%d cuts, %d kept", cuts, len(latest))

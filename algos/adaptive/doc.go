@@ -27,7 +27,7 @@
 //
 // # What changes when the stream does
 //
-// samplers.Cutting compares m with each challenger on every example, before they
+// compare.Detector compares m with each challenger on every example, before they
 // learn from it. When a challenger has made significantly fewer errors of late, m
 // begins again with what that challenger knows.
 //

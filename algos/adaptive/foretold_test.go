@@ -65,8 +65,8 @@ func TestCutsWithLateLabels(t *testing.T) {
 	}
 	at, _ := lately(t, xs, 0)
 	late, _ := lately(t, xs, 400)
-	n, _ := at.Cuts()
-	m, cuts := late.Cuts()
+	n, _ := at.ChangePoints()
+	m, cuts := late.ChangePoints()
 	if n == 0 || m == 0 || m > n+1 {
 		t.Errorf("%d cuts at once, %d with labels 400 examples later: %v", n, m, cuts)
 	}

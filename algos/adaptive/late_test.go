@@ -36,7 +36,7 @@ func TestDroppedChallengerCannotWin(t *testing.T) {
 			t.Fatalf("%s: after %d examples there is a longest challenger: %v", name, at, there)
 		}
 		for range 30 {
-			l.cutting.CompareBy([]float64{0, 0, 0, 1})
+			l.cutting.Compare([]float64{0, 0, 0, 1})
 		}
 		if z := l.cutting.Z(k2048 - k64); z < 4 {
 			t.Fatalf("%s: it wins by %g standard errors only", name, z)
@@ -51,7 +51,7 @@ func TestDroppedChallengerCannotWin(t *testing.T) {
 			t.Errorf("%s: the state changes as it is restored", name)
 		}
 		follow(at, len(xs))
-		if n, cuts := l.Cuts(); n > 0 || l.cutting.Z(k2048-k64) != 0 {
+		if n, cuts := l.ChangePoints(); n > 0 || l.cutting.Z(k2048-k64) != 0 {
 			t.Errorf("%s: %v, z = %g", name, cuts, l.cutting.Z(k2048-k64))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -21,7 +22,7 @@ type panel struct {
 	env  algos.Env
 	jury jury
 
-	cutting  *samplers.Cutting
+	cutting  *compare.Detector
 	sizes    *sizes
 	held     [1 + k2048]int      // most examples of each machine; 0: all
 	machines [1 + k2048]*machine // nil: none yet; a challenger is as good as the growing one until that has more examples
@@ -73,7 +74,7 @@ func makePanel(env algos.Env, o options, s *sizes, held int, j jury, newExpert f
 	if held == 0 {
 		keep = s.whole
 	}
-	cutting, err := samplers.NewCutting(keep+tick, s.windows[:]...)
+	cutting, err := compare.NewDetector(keep+tick, s.windows[:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +252,7 @@ func (l *panel) compare(by [k2048]float64) {
 			by[k] = 0
 		}
 	}
-	l.cutting.CompareBy(by[:])
+	l.cutting.Compare(by[:])
 }
 
 // take lets all experts learn from an example, of which the linear ones have
@@ -357,7 +358,7 @@ func (l *panel) turn(ctx context.Context) error {
 			*k = m.with(w, l.cutting.Newest(w))
 		}
 	}
-	cuts, _ := l.cutting.Cuts()
+	cuts, _ := l.cutting.ChangePoints()
 	for _, m := range l.machines {
 		if m == nil || !m.due(cuts > 0) {
 			continue
@@ -371,7 +372,7 @@ func (l *panel) turn(ctx context.Context) error {
 
 // cut replaces the growing machine by one that has learned from what the
 // challenger knows.
-func (l *panel) cut(c samplers.Cut, by int) {
+func (l *panel) cut(c compare.ChangePoint, by int) {
 	l.evals += l.machines[growing].evals()
 	m := l.machines[k64+by].with(l.held[growing], l.cutting.Newest(c.To))
 	m.tuned, m.since = m.rows, 0
@@ -382,8 +383,10 @@ func (l *panel) cut(c samplers.Cut, by int) {
 	}
 }
 
-// Cuts implements algos.Cutter.
-func (l *panel) Cuts() (total uint64, latest []samplers.Cut) { return l.cutting.Cuts() }
+// ChangePoints implements algos.DriftReporter.
+func (l *panel) ChangePoints() (total uint64, latest []compare.ChangePoint) {
+	return l.cutting.ChangePoints()
+}
 
 // report describes the present state. The weights are in the order of the names.
 func (l *panel) report(names []string, weights []float64) algos.Report {
@@ -400,7 +403,7 @@ func (l *panel) report(names []string, weights []float64) algos.Report {
 	for e, name := range names {
 		r.Gauges = append(r.Gauges, stream.Measure{Name: "weight_" + name, Value: weights[e]})
 	}
-	total, _ := l.cutting.Cuts()
+	total, _ := l.cutting.ChangePoints()
 	r.Gauges = append(r.Gauges, stream.Measure{Name: "cut_total", Value: float64(total)}, stream.Measure{Name: "tune_total", Value: float64(l.tuned)})
 	return r
 }

@@ -592,7 +592,7 @@ func TestLateLabelsOfDroppedChallengers(t *testing.T) {
 			e := newEngine(t, cfg)
 			consume(t, e, g.items)
 			finish(t, e)
-			n, _ := e.Cuts()
+			n, _ := e.ChangePoints()
 			cuts += n
 		}
 		if cuts == 0 {

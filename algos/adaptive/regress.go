@@ -31,8 +31,8 @@ type regressor struct {
 }
 
 var (
-	_ algos.Sequential = (*regressor)(nil)
-	_ algos.Cutter     = (*regressor)(nil)
+	_ algos.Sequential    = (*regressor)(nil)
+	_ algos.DriftReporter = (*regressor)(nil)
 )
 
 func newRegressor(env algos.Env, o options, s *sizes) (algos.Learner, error) {

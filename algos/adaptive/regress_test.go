@@ -242,7 +242,7 @@ func TestRegression(t *testing.T) {
 			t.Errorf("mean squared error %.3f, that of %s %.3f", sum/n, guesserNames[e], s/n)
 		}
 	}
-	cuts, latest := whole.Cuts()
+	cuts, latest := whole.ChangePoints()
 	if cuts == 0 || latest[0].At < change || latest[0].At > change+300 {
 		t.Errorf("%d cuts: %+v", cuts, latest)
 	}

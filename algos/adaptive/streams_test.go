@@ -192,7 +192,7 @@ func TestSameBits(t *testing.T) {
 		l := newPanel(t, nil)
 		want := followed(t, l, xs, func() int { return 256 })
 		hashes[name] = want.hash()
-		cut[name], _ = l.Cuts()
+		cut[name], _ = l.ChangePoints()
 		t.Run(name+"/restored", func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			restored(t, r, xs, want)
@@ -259,7 +259,7 @@ func restored(t *testing.T, r *rand.Rand, xs []*stream.Example, want run) {
 		n := min(1+r.IntN(40), len(xs)-at)
 		all = append(all, followed(t, l, xs[at:at+n], func() int { return n }).decisions...)
 		at += n
-		total, _ := l.Cuts()
+		total, _ := l.ChangePoints()
 		if total == cuts && r.IntN(len(xs)/200) > 0 {
 			continue
 		}
@@ -289,7 +289,7 @@ func oneByOne(t *testing.T, r *rand.Rand, xs []*stream.Example, want run) {
 	for i, x := range xs {
 		m := l.Model()
 		all[i] = m.Decision(x.X)
-		total, _ := l.Cuts()
+		total, _ := l.ChangePoints()
 		if total != cuts || r.IntN(len(xs)/40) == 0 {
 			kind := "by the panel"
 			switch {

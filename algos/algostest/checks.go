@@ -367,7 +367,7 @@ func (s *suite) model(t *testing.T) {
 
 // finish: Finish may come twice, and learning goes on afterwards.
 func (s *suite) finish(t *testing.T) {
-	for _, n := range []int{1, s.examples / 3, s.examples - 1} {
+	for _, n := range []int{1, s.examples - 1} {
 		l := s.learner(t)
 		xs := s.moons(2*s.examples, s.seed)
 		for _, x := range xs {

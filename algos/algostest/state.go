@@ -24,11 +24,8 @@ func (s *suite) deterministic(t *testing.T) {
 		}
 		return Bytes(t, l)
 	}
-	first := run(runtime.GOMAXPROCS(0))
-	for _, procs := range []int{1, 2, 5} {
-		if !bytes.Equal(first, run(procs)) {
-			t.Errorf("another state at GOMAXPROCS=%d", procs)
-		}
+	if !bytes.Equal(run(1), run(5)) {
+		t.Error("another state at GOMAXPROCS=5 than at 1")
 	}
 }
 
@@ -130,7 +127,7 @@ func (s *suite) damage(t *testing.T) {
 		}
 		// The cost of a good read, scratch and probes included, is the measure.
 		usual := allocated(func() { _ = c.read(c.good) })
-		for i := range 300 {
+		for i := range 60 {
 			bad := slices.Clone(c.good)
 			if i%2 == 0 {
 				bad = bad[:r.IntN(len(bad))]

@@ -9,7 +9,6 @@ import (
 
 func TestConformance(t *testing.T) {
 	for name, options := range map[string]map[string]string{
-		"default":   nil,
 		"l2":        {"mu": "0"},
 		"cg":        {"direct": "0"},
 		"reservoir": {"buffer": "200", "keep": "reservoir", "every": "20"},

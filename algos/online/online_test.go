@@ -13,7 +13,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	for _, o := range []map[string]string{
-		{}, {"average": "linear", "l2": "1e-4", "memory": "300"}, {"loss": "squared", "l1": "1e-5"},
+		{"average": "linear", "l2": "1e-4", "memory": "300"}, {"loss": "squared", "l1": "1e-5"},
 		{"update": "sgd", "power": "0.7", "average": "uniform"}, {"update": "pa"}, {"update": "pa", "loss": "squared", "c": "0.01", "average": "linear"},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) { algostest.Run(t, Spec, algostest.With(o)) })
@@ -402,30 +402,6 @@ func TestRefuses(t *testing.T) {
 	}
 	if _, err := learner(t, algos.Regress, nil).Add(&stream.Example{Labelled: true, Y: math.Inf(1)}); err == nil {
 		t.Error("an infinite label is taken")
-	}
-}
-
-func BenchmarkUpdate(b *testing.B) {
-	for _, o := range []map[string]string{{}, {"loss": "hinge"}, {"update": "pa"}, {"update": "sgd"}} {
-		b.Run(fmt.Sprint(o), func(b *testing.B) {
-			l, err := Spec.New(algos.Env{}, o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			xs := examples(4096, 20, algos.Classify, 1, nil, true)
-			ctx := b.Context()
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				if _, err := l.Add(xs[i%len(xs)]); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := l.Step(ctx); err != nil {
-					b.Fatal(err)
-				}
-				i++
-			}
-		})
 	}
 }
 

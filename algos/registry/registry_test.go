@@ -20,9 +20,8 @@ func TestConformance(t *testing.T) { learnertest.Conformance(t, registry.All) }
 
 // The suite with five classes.
 func TestConformanceOfClasses(t *testing.T) {
-	// The wrapper is one for all: a learner with heads of its own, the default, one
-	// that changes with each example and one that keeps a sample are enough; of
-	// the others the engine's tests have each kill and resume with five classes.
+	// All others share one wrapper: a learner with a model a class of its own, the
+	// default, one that changes with each example and one that keeps a sample are enough.
 	asked := []string{"scs", "online"}
 	if os.Getenv("STREAMSVM_LONG") != "" {
 		asked = append(asked, "adaptive", "sbp")

@@ -14,7 +14,6 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	algostest.Run(t, Spec)
 	for name, o := range map[string]map[string]string{
 		"window":    {"keep": "window", "buffer": "90"},
 		"no lambda": {"lambda": "0", "bias": "4"},

@@ -62,26 +62,3 @@ func TestScan(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkScan(b *testing.B) {
-	r := rng.New(1, "sbp.scan")
-	const n = 32768
-	u, y := make([]float64, n), make([]float64, n)
-	for i := range u {
-		u[i], y[i] = r.NormFloat64(), float64(2*r.IntN(2)-1)
-	}
-	band := make([]int32, n)
-	var depth [lanes]float64
-	b.Run("used", func(b *testing.B) {
-		for b.Loop() {
-			scan(u, y, .1, -.01, .01, &depth, band)
-		}
-		b.SetBytes(16 * n)
-	})
-	b.Run("plain", func(b *testing.B) {
-		for b.Loop() {
-			scanGo(u, y, .1, -.01, .01, &depth, 0, band)
-		}
-		b.SetBytes(16 * n)
-	})
-}

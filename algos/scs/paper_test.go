@@ -179,11 +179,7 @@ func gram(data []*stream.Example, gamma, bias float64) (q [][]float64, w []float
 // TestDualOracle: on fixed samples the default learner, with tight tolerances,
 // reaches the optimum that an independent solver finds.
 func TestDualOracle(t *testing.T) {
-	sizes := []int{100, 300}
-	if os.Getenv("STREAMSVM_LONG") == "1" { // the oracle takes its time
-		sizes = append(sizes, 600)
-	}
-	for _, n := range sizes {
+	for _, n := range []int{100, 300} {
 		data := moons(uint64(n), n)
 		for _, c := range []struct {
 			text   string

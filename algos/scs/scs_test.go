@@ -7,9 +7,9 @@ import (
 	"github.com/streamsvm/streamsvm/algos/scs"
 )
 
+// The presets are tested with the registry.
 func TestContract(t *testing.T) {
 	for name, options := range map[string]map[string]string{
-		"default":  {"initial": "64", "c": "10"},
 		"capped":   {"initial": "64", "max_sample": "150", "c": "10"},
 		"window":   {"initial": "64", "max_sample": "150", "full": "window", "t_max": "40", "c": "10"},
 		"budget":   {"initial": "64", "budget": "60", "c": "10"},
@@ -20,11 +20,4 @@ func TestContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { algostest.Run(t, scs.Spec, algostest.With(options), algostest.Examples(500)) })
 	}
-	t.Run("paper", func(t *testing.T) {
-		o, err := scs.Spec.WithPreset("paper", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		algostest.Run(t, scs.Spec, algostest.With(o), algostest.Accuracy(.8))
-	})
 }

@@ -16,15 +16,8 @@ import (
 
 var specs = []algos.Spec{SD, SAGASD, SVRG, ProxSVRG, SAGA, Katyusha}
 
-func TestConformance(t *testing.T) {
-	for _, spec := range specs {
-		t.Run(spec.Name, func(t *testing.T) {
-			algostest.Run(t, spec, algostest.With(map[string]string{"buffer": "300"}))
-		})
-	}
-}
-
-// Every combination that takes another way through the code.
+// Every combination that takes another path through the code. The defaults are tested
+// with the registry.
 func TestConformanceOfOptions(t *testing.T) {
 	for _, c := range []struct {
 		spec    algos.Spec
@@ -35,6 +28,8 @@ func TestConformanceOfOptions(t *testing.T) {
 		{SD, map[string]string{"loss": "squared", "theta": "gram", "keep": "balanced", "batch": "4"}},
 		{SD, map[string]string{"loss": "logistic", "theta": "rows", "refresh": "0.5", "bias": "4"}},
 		{SAGASD, map[string]string{"loss": "squared", "l1": "0.001", "decrease": "1"}},
+		{SVRG, map[string]string{}},
+		{ProxSVRG, map[string]string{"l1": "0.001"}},
 		{SAGA, map[string]string{"loss": "logistic", "keep": "reservoir"}},
 		{Katyusha, map[string]string{"lambda": "0", "l1": "0.001", "final": "100"}},
 	} {

@@ -2,6 +2,7 @@ package tsgs3vm
 
 import (
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -24,23 +25,6 @@ func (p *pairs) add(f, base, y float64) {
 }
 
 const pairMemory = 1000
-
-// chance returns the probability of at least this many wins among as many pairs if
-// both models were equally likely to win: the exact one-sided sign test, McNemar's.
-func (p pairs) chance() float64 {
-	n := p.won + p.lost
-	term, sum := 1.0, 0.0
-	for range n {
-		term /= 2
-	}
-	for k := uint64(0); k <= n; k++ {
-		if k >= p.won {
-			sum += term
-		}
-		term *= float64(n-k) / float64(k+1)
-	}
-	return min(sum, 1)
-}
 
 // evidence is what speaks for an arm against the supervised twin: on labels as they
 // arrived (each predicted before it was learned), or on the labels held (each
@@ -88,7 +72,7 @@ func (d *dual) choose(l *Learner, last bool) {
 		}
 		a.score.heldUsed = a.score.heldUsed && all
 		p := a.score.best()
-		if p.won > p.lost+margin && p.chance() <= level/float64(len(d.arms)-1) {
+		if p.won > p.lost+margin && compare.McNemar(p.won, p.lost) <= level/float64(len(d.arms)-1) {
 			d.serve, margin = i, p.won-p.lost
 		}
 	}

@@ -1,6 +1,7 @@
 package tsgs3vm
 
 import (
+	"github.com/streamsvm/streamsvm/compare"
 	"math"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestChance(t *testing.T) {
 		won, lost uint64
 		want      float64
 	}{{0, 0, 1}, {5, 0, 1. / 32}, {0, 5, 1}, {4, 1, 6. / 32}, {9, 1, 11. / 1024}, {60, 40, .0284440}} {
-		if got := (pairs{c.won, c.lost}).chance(); math.Abs(got-c.want) > 1e-6 {
+		if got := compare.McNemar(c.won, c.lost); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%d to %d: %g, want %g", c.won, c.lost, got, c.want)
 		}
 	}

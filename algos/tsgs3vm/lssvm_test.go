@@ -16,24 +16,25 @@ import (
 )
 
 func TestLSConformance(t *testing.T) {
-	for _, o := range []map[string]string{
-		{"features": "192"},
-		{"features": "64", "gamma": "2", "half_life": "1000", "refresh": "0.2"},
-		{"features": "128", "kernel": "laplacian", "lambda": "0.001", "bias": "0"},
-		{"kernel": "linear", "features": "100"},
+	for _, c := range []struct {
+		classes int
+		options map[string]string
+	}{
+		{4, map[string]string{"features": "64", "gamma": "2", "half_life": "1000", "refresh": "0.2"}},
+		{2, map[string]string{"features": "128", "kernel": "laplacian", "lambda": "0.001", "bias": "0"}},
+		{2, map[string]string{"kernel": "linear", "features": "100"}},
+		{4, map[string]string{"kernel": "linear", "features": "100"}},
 	} {
-		for _, k := range []int{2, 4} {
-			t.Run(fmt.Sprint(k, o), func(t *testing.T) {
-				opts := []algostest.Option{algostest.With(o), algostest.Accuracy(.9)}
-				if k > 2 {
-					opts = append(opts, algostest.Classes(k), algostest.Accuracy(.85))
-				}
-				if o["kernel"] == "linear" {
-					opts = append(opts, algostest.Kind(algos.Linear), algostest.Accuracy(.8))
-				}
-				algostest.Run(t, LSSVM, opts...)
-			})
-		}
+		t.Run(fmt.Sprint(c.classes, c.options), func(t *testing.T) {
+			opts := []algostest.Option{algostest.With(c.options), algostest.Accuracy(.9)}
+			if c.classes > 2 {
+				opts = append(opts, algostest.Classes(c.classes), algostest.Accuracy(.85))
+			}
+			if c.options["kernel"] == "linear" {
+				opts = append(opts, algostest.Kind(algos.Linear), algostest.Accuracy(.8))
+			}
+			algostest.Run(t, LSSVM, opts...)
+		})
 	}
 }
 

@@ -48,7 +48,6 @@ func requests(model string) []request {
 		{"/predict, 100 JSON lines", "/predict", "Content-Type: application/x-ndjson\r\n", rows(100, `{"x":[0.5,1.25]}`, "\n")},
 		{"/v2 infer, 1 row", infer, "", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP64","data":[0.5,1.25]}]}`},
 		{"/v2 infer, 100 rows", infer, "", `{"inputs":[{"name":"x","shape":[100,2],"datatype":"FP64","data":[` + rows(100, "0.5,1.25", ",") + `]}]}`},
-		{"/invocations, 1 row", "/invocations", "", `{"instances":[[0.5,1.25]]}`},
 	}
 }
 

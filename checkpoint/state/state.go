@@ -25,6 +25,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -165,6 +166,15 @@ func (f *Fields) Int(name string, v *int) {
 	// Encoding must not write to v, because the state may be shared.
 	if f.Decoding() {
 		*v = int(x)
+	}
+}
+
+// UnixMilli describes *v, in milliseconds since 1970; it decodes as UTC.
+func (f *Fields) UnixMilli(name string, v *time.Time) {
+	x := v.UnixMilli()
+	f.Int64(name, &x)
+	if f.Decoding() {
+		*v = time.UnixMilli(x).UTC()
 	}
 }
 

@@ -82,7 +82,7 @@ func TestExhausted(t *testing.T) {
 		return true
 	})
 	for path, want := range map[string]string{
-		"/healthz": "ok", "/readyz": "ready", "/ping": "", "/v2/health/ready": "true", "/metrics": `streamsvm_http_rejected_total{reason="bytes"} `,
+		"/healthz": "ok", "/readyz": "ready", "/v2/health/ready": "true", "/metrics": `streamsvm_http_rejected_total{reason="bytes"} `,
 	} {
 		resp, err := http.Get(srv.URL + path)
 		if err != nil {
@@ -131,8 +131,8 @@ func TestHeldBack(t *testing.T) {
 			{"/predict", "[" + strings.Repeat(`{"amount":"x"},`, 1999) + `{"amount":"x"}]`, 0, 400, "none of 2000"},
 			{"/predict", rows(1900), 1 << 20, 408, "too slowly"},
 			{"/predict", rows(1), 2 << 20, 413, "more than 1048576 bytes"},
-			{"/invocations", `{"instances":` + rows(1900) + `}`, 0, 200, `"predictions":[`},
-			{"/invocations", rows(1900), 0, 400, "cannot unmarshal"},
+			{infer, `{"inputs":[{"name":"amount","shape":[1900],"datatype":"FP64","data":[1` + strings.Repeat(",1", 1899) + `]}]}`, 0, 200, `"outputs":[`},
+			{infer, rows(1900), 0, 400, "cannot unmarshal"},
 			{infer, `{"inputs":[` + strings.Repeat("{},", 70_000) + `{}]}`, 0, 400, "more than 65536"},
 			{infer, strings.Repeat(" ", 600<<10) + "{}", 0, 413, "take more than the 1048576 bytes"}, // with its copy
 			{"/v2/models/other/infer", rows(1900), 0, 404, "no model"},
@@ -211,7 +211,7 @@ func TestBatches(t *testing.T) {
 	}
 	var alone [n]prediction
 	known := map[string]prediction{}
-	var objects, lists, amounts, countries []string
+	var objects, amounts, countries []string
 	for i := range n {
 		object := fmt.Sprintf(`{"amount":%s,"country":%q}`, value(i), country[i%3])
 		if _, ok := known[object]; !ok && !bad[i] {
@@ -224,7 +224,6 @@ func TestBatches(t *testing.T) {
 		}
 		alone[i] = known[object]
 		objects = append(objects, object)
-		lists = append(lists, fmt.Sprintf("[%q,%s]", country[i%3], value(i)))
 		amounts, countries = append(amounts, value(i)), append(countries, fmt.Sprintf("%q", country[i%3]))
 	}
 	join := func(list []string) string { return strings.Join(list, ",") }
@@ -282,28 +281,6 @@ func TestBatches(t *testing.T) {
 			d = &v
 		}
 		check("/v2", i, d, outputs["error"][i] != nil)
-	}
-
-	for form, body := range map[string]string{
-		"dataframe_split":   `{"dataframe_split":{"columns":["country","amount"],"data":[` + join(lists) + `]},"params":{"output":"decision"}}`,
-		"dataframe_records": `{"dataframe_records":[` + join(objects) + `],"params":{"output":"decision"}}`,
-		"inputs":            `{"inputs":{"amount":[` + join(amounts) + `],"country":[` + join(countries) + `]},"params":{"output":"decision"}}`,
-	} {
-		var ml struct {
-			Predictions []*float64
-			Errors      []struct{ Index int }
-		}
-		ask("/invocations", body, &ml)
-		failed := map[int]bool{}
-		for _, e := range ml.Errors {
-			failed[e.Index] = true
-		}
-		for i, d := range ml.Predictions {
-			check(form, i, d, failed[i])
-		}
-		if len(ml.Predictions) != n {
-			t.Errorf("%s: %d predictions", form, len(ml.Predictions))
-		}
 	}
 	if len(own.Predictions) != n || len(lines) != n || len(outputs["decision"]) != n {
 		t.Errorf("%d, %d and %d predictions", len(own.Predictions), len(lines), len(outputs["decision"]))

@@ -3,12 +3,32 @@
 package main
 
 import (
+	"errors"
+
 	_ "github.com/streamsvm/streamsvm/contrib/baselines" // registers its learners
+	"github.com/streamsvm/streamsvm/contrib/onnx"
 	"github.com/streamsvm/streamsvm/contrib/registry"
+	_ "github.com/streamsvm/streamsvm/contrib/scale" // adds its commands
+	"github.com/streamsvm/streamsvm/internal/app/cli"
 )
 
 // A build with -tags core leaves this file out. No other file imports contrib.
 
 func init() {
 	newRegistry = func(o registryOptions) (schemaRegistry, error) { return registry.New(registry.Options(o)) }
+	exporters["onnx"] = exporter{
+		text: `--format onnx writes an ONNX model, from the fields of an event, or a vector, to
+label and probability. docs/onnx.md says which models it supports.`,
+		convert: func(plain []byte, maxNumbers int) ([]byte, error) {
+			m, err := onnx.Convert(plain, onnx.Options{MaxNumbers: maxNumbers})
+			var refused *onnx.RefusedError
+			switch {
+			case errors.As(err, &refused):
+				return nil, cli.Fail(cli.Data, err)
+			case err != nil:
+				return nil, err
+			}
+			return m.Bytes, nil
+		},
+	}
 }

@@ -220,7 +220,7 @@ func TestDLQReplaySkips(t *testing.T) {
 	if code != 0 || !strings.HasSuffix(errText, "7 dead letters in "+dead+": 1 fed back + 2 skipped by the filter + 1 truncated + 1 too large + 2 no letters about these topics\n") {
 		t.Errorf("exit code %d, %s", code, errText)
 	}
-	for _, want := range []string{"offset=2 origin=\"" + topic + "/1 offset 2\"", "offset=3 to=" + topic + " bytes=", "offset=4 err=", "offset=5 origin=another"} {
+	for _, want := range []string{"offset=2 origin=\"" + topic + "/1 offset 2\"", "offset=3 to=" + topic + " bytes=", "offset=4 err=", "offset=5 origin=\"another/1"} {
 		if !strings.Contains(errText, want) {
 			t.Errorf("not named: %s\n%s", want, errText)
 		}

@@ -54,21 +54,19 @@ kafka-acls.sh that give its user the permissions it needs, and no others. It doe
 not run them. --role prints those of another command.
 
 --role predict also covers subscribe, and --role promote covers model promote and
-rollback. For predict, sift and sum, --group adds the permissions of the members
-of a group.`,
+rollback. With --group, --role predict adds the permissions of the members of a
+group; sift needs those of predict, with --distilled-topic as --predictions-topic.`,
 		Example: "streamsvm acls --config streamsvm.yaml --principal User:trainer",
 		Common:  []string{"principal", "role", "topics", "model-topic", "checkpoint", "group", "predictions-topic", "errors-topic", "config"},
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			t := &train{}
 			t.define(f)
-			var role, principal, predictions, errorsTopic, distilled, sums string
+			var role, principal, predictions, errorsTopic string
 			f.Group("ACLs", func() {
-				f.Choice(&role, "role", "train", []string{"train", "predict", "sift", "sum", "solve", "dlq", "promote"}, "what the user does, by the name of the command")
+				f.Choice(&role, "role", "train", []string{"train", "predict", "dlq", "promote"}, "what the user does, by the name of the command")
 				f.StringVar(&principal, "principal", "", "`USER` as the brokers see it (default User: and --sasl-username)")
-				f.StringVar(&predictions, "predictions-topic", "", "predict, sift: `TOPIC` for predictions")
-				f.StringVar(&distilled, "distilled-topic", "", "sift: `TOPIC` for what is forwarded")
-				f.StringVar(&sums, "sums-topic", "", "sum, solve: `TOPIC` of sums")
-				f.StringVar(&errorsTopic, "errors-topic", "", "predict, sum: `TOPIC` for records that cannot be used")
+				f.StringVar(&predictions, "predictions-topic", "", "predict: `TOPIC` for predictions")
+				f.StringVar(&errorsTopic, "errors-topic", "", "predict: `TOPIC` for records that cannot be used")
 			})
 			return func(_ context.Context, c *cli.Call) error {
 				switch {
@@ -83,22 +81,7 @@ of a group.`,
 				grants := p.GrantsToTrain()
 				switch role {
 				case "predict":
-					grants = p.GrantsToPredict(predictions, errorsTopic, "")
-				case "sift":
-					if distilled == "" || p.Group == "" {
-						return c.Bad("role", errors.New("to sift takes a --group and a --distilled-topic"))
-					}
-					grants = p.GrantsToPredict(predictions, "", distilled)
-				case "sum":
-					if sums == "" || p.Group == "" {
-						return c.Bad("role", errors.New("to sum takes a --group and a --sums-topic"))
-					}
-					grants = p.GrantsToSum(sums, errorsTopic)
-				case "solve":
-					if sums == "" {
-						return c.Bad("role", errors.New("to solve takes a --sums-topic"))
-					}
-					grants = p.GrantsToSolve(sums)
+					grants = p.GrantsToPredict(predictions, errorsTopic)
 				case "promote":
 					grants = p.GrantsToPromote()
 				case "dlq":

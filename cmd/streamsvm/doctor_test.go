@@ -313,10 +313,10 @@ kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:CN=x --oper
 	if n := strings.Count(out, "\n"); n != 4 || strings.Count(out, "Write") != 2 || !strings.Contains(out, "--operation DescribeConfigs --topic e\n") || !strings.Contains(out, "--command-config") {
 		t.Errorf("for predict:\n%s", out)
 	}
-	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "sift", "--distilled-topic", "d", "--group", "g", "--principal", "x")
+	out = must(t, "acls", "--topics", "a", "--model-topic", "m", "--role", "predict", "--predictions-topic", "d", "--group", "g", "--principal", "x")
 	if n := strings.Count(out, "\n"); n != 5 || !strings.Contains(out, "--operation Write --operation Create --topic d\n") || !strings.Contains(out, "--operation Read --group g\n") ||
 		!strings.Contains(out, "--operation Write --operation Describe --transactional-id g- --resource-pattern-type prefixed\n") {
-		t.Errorf("for sift:\n%s", out)
+		t.Errorf("for predict with a group:\n%s", out)
 	}
 	if code, _, errText := streamsvm(t.Context(), "acls", "--topics", "a"); code != int(cli.Usage) || !strings.Contains(errText, "--principal") {
 		t.Errorf("without a principal: exit code %d, %s", code, errText)

@@ -129,10 +129,7 @@ func TestEventTopics(t *testing.T) {
 		t.Skip("kcat, which writes the records, is not installed")
 	}
 	brokers := kafkatest.Brokers(t)
-	n := 1500
-	if os.Getenv("STREAMSVM_LONG") != "" {
-		n = 5000
-	}
+	const n = 1500
 	all := purchases(n + 200)
 	for _, et := range eventTopics() {
 		t.Run(et.what, func(t *testing.T) {

@@ -22,7 +22,6 @@ func exitCode(err error) cli.Code {
 	var one *stream.OneLabelError
 	var snapshot *checkpoint.Error
 	var epoch *checkpoint.EpochError
-	var fenced *modeltopic.FencedError
 	var promote *modeltopic.PromoteError
 	var expect *modeltopic.ExpectError
 	var session *kafkaio.SessionError
@@ -33,9 +32,9 @@ func exitCode(err error) cli.Code {
 		return own.Code
 	case errors.As(err, &record), errors.As(err, &field), errors.As(err, &dead), errors.As(err, &one), errors.As(err, &snapshot), errors.As(err, &epoch), errors.As(err, &promote), errors.Is(err, checkpoint.ErrNoValid):
 		return cli.Data
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.As(err, &expect), errors.As(err, &session):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fileio.ErrLocked), errors.Is(err, modeltopic.ErrGivenUp), errors.As(err, &expect), errors.As(err, &session):
 		return cli.Temporary
-	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced), errors.As(err, &fenced):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, kafkaio.ErrFenced):
 		return cli.Fenced
 	case errors.As(err, &state), errors.As(err, &size):
 		return cli.Config

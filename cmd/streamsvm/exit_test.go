@@ -9,7 +9,7 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 func TestExitCode(t *testing.T) {
@@ -25,7 +25,7 @@ func TestExitCode(t *testing.T) {
 		{fmt.Errorf("a: %w", checkpoint.ErrNoValid), cli.Data},
 		{fmt.Errorf("a: %w", checkpoint.ErrLocked), cli.Temporary},
 		{fmt.Errorf("a: %w", checkpoint.ErrFenced), cli.Fenced},
-		{fmt.Errorf("a: %w", &modeltopic.FencedError{}), cli.Fenced},
+		{fmt.Errorf("a: %w", &topiclog.FencedError{}), cli.Fenced},
 		{context.Canceled, cli.Temporary},
 	} {
 		if got := exitCode(c.err); got != c.want {

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
-	"github.com/streamsvm/streamsvm/internal/onnx"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -24,12 +21,12 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "model", Args: "list | promote | rollback | diff A B | export [FILE] | compact [FILE]",
+		Name: "model", Args: "list | promote | rollback | compare A B FILE... | export [FILE] | compact [FILE]",
 		Summary: "list, promote, roll back, compare, export and compact the versions of a model",
 		Text: `
 Manages the versions of a model in --model-topic, and the aliases, such as
 champion, that predict and subscribe can follow instead of the newest version.
-diff, export and compact also take model files.
+compare, export and compact also take model files.
 
 model list prints the versions that the topic still holds, and the aliases: names
 for a version.
@@ -45,16 +42,17 @@ otherwise. To pin a version, give it an alias of its own.
 model rollback points the alias to what it pointed to before. A second rollback
 undoes the first.
 
-model diff compares two models, each a version, an alias or a file: learner,
-options, measures, labels, fields. A star marks what differs.
+model compare has two models, each a version, an alias or a file, predict the
+labelled records of data files or recordings, and prints how good they are and a
+95 % interval of the difference. In a recording of the topic that they learn
+from, which streamsvm record makes, it leaves out the records that one of the
+versions has learned from.
 
 model export prints the model of a file, or the newest one of --model-topic
 with all deltas applied, with its preprocessing and all numbers.
 docs/formats/plain.md describes the format, and has a short reader in Python that
 makes the same decisions. Nothing is changed: no topic is created, no offset
-committed. --format onnx writes the same as an ONNX model, from the fields of an
-event, or a vector, to label and probability, and --format mlflow an MLflow
-directory that contains it. docs/onnx.md says which models it supports.
+committed.` + exporterText() + `
 
 model compact writes a smaller file for a model of two classes or a regression,
 from a file or --model-topic, to --out. It proves for each model that no decision
@@ -65,12 +63,11 @@ the file, promote it.`,
 		Example: "streamsvm model list --model-topic models\n" +
 			"streamsvm model promote --model-topic models --version 41 --reason 'better on fraud'\n" +
 			"streamsvm model rollback --model-topic models\n" +
-			"streamsvm model diff champion 41 --model-topic models\n" +
+			"streamsvm model compare champion 41 today.ssr --model-topic models\n" +
 			"streamsvm model export --model-topic models --model-name clicks > clicks.json\n" +
-			"streamsvm model export model.ssm --format onnx --out model.onnx\n" +
 			"streamsvm model compact model.ssm --max-change 0.5 --out small.ssm",
 		Common: []string{"brokers", "model-topic", "model-name", "alias", "version", "model", "expect", "reason", "format", "out", "max-change", "json", "config"},
-		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: 3,
+		Words:  slices.Sorted(maps.Keys(modelVerbs)), MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
 			var o modelTopicFlags
 			var numbers int
@@ -78,8 +75,8 @@ the file, promote it.`,
 			var change float64
 			f.Group("Output", func() {
 				f.Float64Var(&change, "max-change", 0, "compact: decisions may change by at most `D`")
-				f.Choice(&form, "format", formJSON, exportForms, "form of the output")
-				f.StringVar(&out, "out", "", "write to `FILE` instead of standard output; a directory for mlflow")
+				f.Choice(&form, "format", formJSON, exportForms(), "form of the output")
+				f.StringVar(&out, "out", "", "write to `FILE` instead of standard output")
 				f.IntVar(&numbers, "max-numbers", predictor.MaxNumbers, "refuse models with more than `N` numbers, of about 12 bytes each in the output")
 			})
 			o.define(f, "`NAME` of the model; may be left out if the topic holds only one")
@@ -106,9 +103,6 @@ the file, promote it.`,
 				if verb == "compact" {
 					return compact(ctx, c, &o, change, out)
 				}
-				if form == formMLflow && out == "" {
-					return c.Bad("format", errors.New("mlflow is a directory, which --out names"))
-				}
 				if numbers < 1 {
 					return c.Bad("max-numbers", fmt.Errorf("%d is not positive", numbers))
 				}
@@ -123,58 +117,53 @@ the file, promote it.`,
 	}
 }
 
-// The forms of an export.
-const (
-	formJSON   = "json"
-	formONNX   = "onnx"
-	formMLflow = "mlflow"
-)
+// formJSON is the form of an export that every build has.
+const formJSON = "json"
 
-var exportForms = []string{formJSON, formONNX, formMLflow}
+// An exporter converts the JSON form of a model into another one.
+type exporter struct {
+	text    string // for the help of the command
+	convert func(plain []byte, maxNumbers int) ([]byte, error)
+}
 
-// export writes a model to out, or to standard output where that is empty.
+// exporters are the further forms of an export, by name. Packages in contrib have
+// them.
+var exporters = map[string]exporter{}
+
+func exportForms() []string {
+	return append([]string{formJSON}, slices.Sorted(maps.Keys(exporters))...)
+}
+
+func exporterText() (text string) {
+	for _, name := range slices.Sorted(maps.Keys(exporters)) {
+		text += "\n" + exporters[name].text
+	}
+	return text
+}
+
+// export writes a model to the file out, or to standard output if out is empty.
 func export(c *cli.Call, p *predictor.Predictor, form, out string, o predictor.ExportOptions) error {
 	var doc bytes.Buffer
 	err := p.Export(&doc, o)
-	files := []onnx.File{{Data: doc.Bytes()}}
+	data := doc.Bytes()
 	if err == nil && form != formJSON {
-		var m *onnx.Model
-		if m, err = onnx.Convert(doc.Bytes(), onnx.Options{MaxNumbers: o.MaxNumbers}); err == nil {
-			files[0].Data = m.Bytes
-		}
-		if err == nil && form == formMLflow {
-			files, err = m.MLflow()
-		}
+		data, err = exporters[form].convert(data, o.MaxNumbers)
 	}
 	var limit *plain.LimitError
-	var refused *onnx.RefusedError
 	switch {
 	case errors.As(err, &limit):
 		return c.Bad("max-numbers", err)
-	case errors.As(err, &refused):
-		return cli.Fail(cli.Data, err)
 	case err != nil:
 		return err
-	}
-	if out == "" {
-		_, err := c.Out.Write(files[0].Data)
+	case out == "":
+		_, err = c.Out.Write(data)
 		return err
 	}
-	if form == formMLflow {
-		if err := os.MkdirAll(filepath.Join(out, "code"), 0o755); err != nil {
-			return err
-		}
-	}
-	for _, f := range files {
-		if err := atomicfile.Write(filepath.Join(out, filepath.FromSlash(f.Name)), f.Data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return atomicfile.Write(out, data)
 }
 
-// model returns the model of the file that c names, or that of the topic with
-// the update that it is; what wants it is for messages.
+// model returns the model of the file that c names, or that of the topic and the
+// update that holds it. what names the command in messages.
 func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (*predictor.Predictor, *stream.Update, error) {
 	fromTopic := o.wanted(c)
 	switch {
@@ -190,7 +179,7 @@ func (o *modelTopicFlags) model(ctx context.Context, c *cli.Call, what string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.name == "" { // neither aliases, unless one is asked for, nor names without a version are counted
+	if o.name == "" { // ignore other aliases and names without a version
 		t.Models = slices.DeleteFunc(t.Models, func(m modeltopic.Model) bool {
 			_, alias := modeltopic.SplitName(m.Name)
 			return alias != o.alias || len(m.Updates) == 0

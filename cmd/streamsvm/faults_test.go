@@ -157,6 +157,7 @@ func wait(t *testing.T, done <-chan struct{}, ok func() bool) {
 // what is said, how the run ends, and what became of the records. Wherever the
 // run can go on, or be started again, the state is that of an undisturbed run.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	f := &faults{t: t, brokers: kafkatest.Brokers(t), dir: t.TempDir()}
 	fmt.Fprintf(&f.table, "| | flags | the last line on stderr | exit code | consumed = learned + dead |\n| --- | --- | --- | --- | --- |\n")
 	f.topics()

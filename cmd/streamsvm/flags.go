@@ -10,9 +10,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/internal/gate"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
@@ -272,7 +272,6 @@ type learnFlags struct {
 	hashDim, span, warmup, window      int
 	maxClasses                         int
 	promote, gate                      string
-	list                               bool // learner may be a list
 	join                               joinFlags
 }
 
@@ -296,14 +295,11 @@ func (o *learnFlags) define(f *cli.Flags) {
 	})
 	f.Group("Champion", func() {
 		f.StringVar(&o.promote, "promote", "", "choose a champion by --gate, and let this `ALIAS` of the model, such as champion, stand for it")
-		f.StringVar(&o.gate, "gate", gate.Auto, "what a version must be to become the champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
+		f.StringVar(&o.gate, "gate", compare.Auto, "what a version must be to become the champion: `CLAUSES` such as 'brier <= champion + 0.002; ece <= 0.05; examples >= 5000; demote >= 0.01'; auto compares Brier scores, or mean absolute errors, on 5000 examples")
 	})
 	o.join.define(f)
 	f.Check(o.check)
 }
-
-// several reports whether the learner is a list.
-func (o *learnFlags) several() bool { return o.list && strings.Contains(o.learner, ",") }
 
 // options are those of the trainer; the error is about the first that does not
 // do.
@@ -316,12 +312,11 @@ func (o *learnFlags) options(c *cli.Call) (trainer.Options, error) {
 }
 
 func (o *learnFlags) gather(c *cli.Call) (opts trainer.Options, err error) {
-	learner := o.learner
-	if o.several() {
-		learner = "" // the names are looked at by themselves
+	if strings.Contains(o.learner, ",") {
+		return opts, c.Bad("learner", errors.New("a list of learners is given to replay --compare"))
 	}
 	opts = trainer.Options{
-		Learner: learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
+		Learner: o.learner, Preset: o.preset, Set: o.set, Task: algos.Task(o.task), Seed: o.seed, Tune: trainer.Tune(o.tune),
 		Scale: trainer.Scale(o.scale), Span: o.span, HashDim: o.hashDim, ClassWeight: o.classWeight, Warmup: o.warmup, Window: o.window, MaxClasses: o.maxClasses,
 	}
 	if spec, err := registry.Lookup(o.learner); err == nil && opts.Task == "" {

@@ -21,7 +21,8 @@ Describes files of any of these kinds, every checkpoint of a directory or of a
 state topic kafka://TOPIC, or a model topic. Nothing is changed. Exits with code
 65 if anything is damaged.
 
-The first bytes of a file say what it is. Checkpoints are listed newest first.
+The output is YAML, or JSON with --json. The first bytes of a file say what it
+is. Checkpoints are listed newest first.
 With --model-topic on the command line, or without a FILE, the model topic is
 read to its end: for every model its newest full version and the deltas on it,
 whether the hashes are right, and whether the deltas chain. No topic is created
@@ -60,19 +61,14 @@ and no offset committed.`,
 				} else if len(c.Args) == 0 {
 					return cli.Failf(cli.Usage, "inspect wants a FILE, a DIR or --model-topic")
 				}
+				print := func() error { return inspect.Print(c.Out, found) }
 				if asJSON {
 					e := json.NewEncoder(c.Out)
 					e.SetIndent("", "  ")
-					if err := e.Encode(found); err != nil {
-						return err
-					}
-					return errors.Join(errs...)
+					print = func() error { return e.Encode(found) }
 				}
-				for i, d := range found {
-					if i > 0 {
-						fmt.Fprintln(c.Out)
-					}
-					d.Print(c.Out)
+				if err := print(); err != nil {
+					return err
 				}
 				return errors.Join(errs...)
 			}

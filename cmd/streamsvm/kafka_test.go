@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +32,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
+	t.Parallel() // such a test waits for a broker rather than computes
 	return &cluster{t, kafkatest.Brokers(t)}
 }
 
@@ -208,42 +208,6 @@ func TestDeadLettersAndTolerance(t *testing.T) {
 			h[deadletter.Header+"stage"] != "decode" || !strings.Contains(h[deadletter.Header+"message"], "x[1]") {
 			t.Errorf("dead letter %d: key %s, value %s, headers %v", i, r.Key, r.Value, h)
 		}
-	}
-}
-
-// TestStopAndGoOn: a run that is stopped like by a signal ends with exit code 0
-// and a checkpoint, and the next one ends where an undisturbed run does.
-func TestStopAndGoOn(t *testing.T) {
-	c := newCluster(t)
-	topic := c.name()
-	c.run("generate", "moons", "--count", "6000", "--topic", topic, "--partitions", "1", "-q")
-	args := func(dir string) []string {
-		return append([]string{"train", "--topics", topic, "--checkpoint", filepath.Join(dir, "state"), "--record", filepath.Join(dir, "run.ssr"),
-			"--checkpoint-every", "500", "--brokers", strings.Join(c.brokers, ",")}, learn...)
-	}
-	plain, stopped := t.TempDir(), t.TempDir()
-	must(t, append(args(plain), "--until-end")...)
-
-	// The stream has no end here; it is stopped after its second checkpoint.
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	code, errText := 0, ""
-	go func() {
-		code, _, errText = streamsvm(ctx, args(stopped)...)
-		close(done)
-	}()
-	waitCheckpoints(t, filepath.Join(stopped, "state"), 2, done)
-	cancel()
-	if <-done; code != 0 {
-		t.Errorf("exit code %d after a stop: %s", code, errText)
-	}
-	must(t, append(args(stopped), "--until-end")...)
-	a, b := newest(t, filepath.Join(plain, "state")), newest(t, filepath.Join(stopped, "state"))
-	if a.StateHash != b.StateHash || b.Meta["consumed"] != "6000" {
-		t.Errorf("state %s after a stop, %s without; fates %v", b.StateHash, a.StateHash, b.Meta)
-	}
-	if x, y := recorded(t, filepath.Join(plain, "run.ssr")), recorded(t, filepath.Join(stopped, "run.ssr")); strings.Join(x, "") != strings.Join(y, "") {
-		t.Errorf("recordings of %d and %d records differ", len(x), len(y))
 	}
 }
 

@@ -28,6 +28,9 @@ func main() {
 	os.Exit(code)
 }
 
+// contribCommands returns the commands of packages in contrib.
+var contribCommands = func() []*cli.Command { return nil }
+
 // program returns all commands.
 func program() *cli.Program {
 	return &cli.Program{
@@ -45,13 +48,16 @@ STREAMSVM_MODEL_TOPIC) or in a YAML file named by --config or STREAMSVM_CONFIG:
 
 Flags override the environment, and the environment overrides the file.`,
 		Version: version.Text, CodeOf: exitCode,
+		Removed: map[string]string{
+			"compare": "model compare A B FILE... compares two models on records, replay FILE --compare A,B,... learners",
+		},
 		Commands: slices.Concat(
 			cli.Topic("The three commands you need", trainCommand(), predictCommand(), replayCommand()),
 			cli.Topic("Try it out", demo.Command(kafkaError), generateCommand(), brokerCommand()),
 			cli.Topic("Prepare and troubleshoot", doctorCommand(), configCommand(), schemaCommand(), learnersCommand(), aclsCommand(), healthCommand()),
-			cli.Topic("Manage models", modelCommand(), subscribeCommand(), inspectCommand(), compareCommand()),
+			cli.Topic("Manage models", modelCommand(), subscribeCommand(), inspectCommand()),
 			cli.Topic("Move records", produceCommand(), recordCommand(), dlq.Command(dlq.Kafka{Define: defineKafka, Exit: kafkaError})),
-			cli.Topic("Scale out", siftCommand(), sumCommand(), solveCommand()),
+			cli.Topic("Scale out", contribCommands()...),
 		),
 	}
 }

@@ -25,20 +25,23 @@ import (
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
 
-// modelVerbs are what the command model can do, each with the flags that are
-// not its own: in a configuration file they may be together.
+// modelVerbs are the verbs of the command model, each with the flags that it does not
+// take. A configuration file may hold the flags of all verbs.
 var modelVerbs = map[string][]string{
 	"compact":  {"version", "model", "expect", "reason", "signing-key-file", "json", "max-numbers", "format"},
 	"export":   {"version", "model", "expect", "reason", "signing-key-file", "json", "max-change"},
 	"list":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
 	"promote":  {"json", "max-numbers", "format", "out", "max-change"},
 	"rollback": {"version", "model", "json", "max-numbers", "format", "out", "max-change"},
-	"diff":     {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
+	"compare":  {"alias", "version", "model", "expect", "reason", "signing-key-file", "max-numbers", "format", "out", "max-change"},
 }
 
-// checkVerb refuses a verb that does not exist, and flags that it does not have.
+// checkVerb refuses unknown verbs, and flags that a verb does not take.
 func checkVerb(c *cli.Call, verb string) error {
 	foreign, ok := modelVerbs[verb]
+	if verb == "diff" {
+		return cli.Failf(cli.Usage, "model diff has been removed: streamsvm inspect and model export describe a model, and model compare A B FILE... compares the predictions of two")
+	}
 	if !ok {
 		return cli.Failf(cli.Usage, "model has no %q%s", verb, spell.DidYouMean(verb, slices.Sorted(maps.Keys(modelVerbs))))
 	}
@@ -84,11 +87,11 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	}
 	o.expects = c.Given("expect")
 	o.ofFile = c.Origin("model").Source == cli.FromFlag // a configuration file may have it for predict
-	if verb != "diff" && len(c.Args) > 0 {
+	if verb != "compare" && len(c.Args) > 0 {
 		return cli.Failf(cli.Usage, "model %s takes no arguments", verb)
 	}
-	if verb == "diff" {
-		return o.diff(ctx, c)
+	if verb == "compare" {
+		return o.compare(ctx, c)
 	}
 	if o.topic == "" {
 		return c.Bad("model-topic", errors.New("no topic is given"))
@@ -112,20 +115,20 @@ func (o *versions) run(ctx context.Context, c *cli.Call, verb string) error {
 	return err
 }
 
-// badAlias refuses an alias that nothing can have; empty is none.
+// badAlias refuses what cannot be the name of an alias; "" stands for no alias.
 func badAlias(c *cli.Call, alias string) error {
 	if alias == "" {
 		return nil
 	}
-	// What an alias stood for before can be followed too.
+	// ALIAS-1, the version before, can be followed too.
 	if err := modeltopic.CheckAlias(strings.TrimSuffix(alias, "-1")); err != nil {
 		return c.Bad("alias", err)
 	}
 	return nil
 }
 
-// contents reads the topic, with the version wanted, and finds out which model
-// is meant.
+// contents reads the topic, including the given version, and finds out which model is
+// meant.
 func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*modeltopic.Contents, error) {
 	name := o.name
 	o.name = ""
@@ -154,7 +157,7 @@ func (o *versions) contents(ctx context.Context, c *cli.Call, version uint64) (*
 	return t, nil
 }
 
-// held returns what the topic holds under a name, nil if nothing.
+// held returns what the topic holds under a name, or nil.
 func held(t *modeltopic.Contents, name string) *modeltopic.Model {
 	for i := range t.Models {
 		if t.Models[i].Name == name {
@@ -165,7 +168,7 @@ func held(t *modeltopic.Contents, name string) *modeltopic.Model {
 }
 
 // promoter opens the topic for a change of the alias.
-func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Promoter, error) {
+func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.AliasWriter, error) {
 	if err := modeltopic.CheckAlias(o.alias); err != nil {
 		return nil, c.Bad("alias", err)
 	}
@@ -181,15 +184,15 @@ func (o *versions) promoter(ctx context.Context, c *cli.Call) (*modeltopic.Promo
 	if err != nil {
 		return nil, err
 	}
-	po := modeltopic.PromoterOptions{Config: cfg, Topic: o.topic, Model: o.name, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
+	po := modeltopic.AliasOptions{Config: cfg, Topic: o.topic, Model: o.name, Alias: o.alias, MaxDown: o.down, SigningKey: key, TrustedKeys: trusted}
 	if o.expects {
 		po.Expect = &o.expect
 	}
-	p, err := modeltopic.NewPromoter(ctx, po)
+	p, err := modeltopic.NewAliasWriter(ctx, po)
 	return p, kafkaError(err)
 }
 
-// why says who promotes.
+// why returns who promotes, and the reason given.
 func (o *versions) why() stream.Promotion {
 	host, err := os.Hostname()
 	if err != nil {
@@ -202,7 +205,7 @@ func (o *versions) why() stream.Promotion {
 	return stream.Promotion{By: name + "@" + host, Reason: o.reason}
 }
 
-// stands says for what an alias stands.
+// stands describes the version that an alias stands for.
 func stands(u *stream.Update) string {
 	if u == nil {
 		return "nothing"
@@ -210,7 +213,7 @@ func stands(u *stream.Update) string {
 	return fmt.Sprintf("version %d", u.Version)
 }
 
-// promote promotes, and returns what has been done, for people.
+// promote promotes the chosen version, and returns a sentence about it.
 func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 	u, err := o.chosen(ctx, c)
 	if err != nil {
@@ -221,11 +224,11 @@ func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 		return "", err
 	}
 	defer p.Close()
-	now, _, err := p.Held(ctx, o.alias)
+	now, _, err := p.Held(ctx)
 	if err != nil {
 		return "", kafkaError(err)
 	}
-	if err := p.Promote(ctx, o.alias, u, o.why()); err != nil {
+	if err := p.Promote(ctx, u, o.why()); err != nil {
 		return "", kafkaError(err)
 	}
 	if now != nil && now.Version == u.Version && now.Hash == u.Hash {
@@ -235,7 +238,7 @@ func (o *versions) promote(ctx context.Context, c *cli.Call) (string, error) {
 		modeltopic.AliasName(o.name, o.alias), u.Version, u.Examples, recently(u.Evaluation), stands(now)), nil
 }
 
-// rollback is promote for the version before.
+// rollback promotes the version that the alias stood for before.
 func (o *versions) rollback(ctx context.Context, c *cli.Call) (string, error) {
 	if _, err := o.contents(ctx, c, 0); err != nil {
 		return "", err
@@ -245,19 +248,19 @@ func (o *versions) rollback(ctx context.Context, c *cli.Call) (string, error) {
 		return "", err
 	}
 	defer p.Close()
-	now, _, err := p.Held(ctx, o.alias)
+	now, _, err := p.Held(ctx)
 	if err != nil {
 		return "", kafkaError(err)
 	}
 	o.reason = cmp.Or(o.reason, "rollback")
-	u, err := p.Rollback(ctx, o.alias, o.why())
+	u, err := p.Rollback(ctx, o.why())
 	if err != nil {
 		return "", kafkaError(err)
 	}
 	return fmt.Sprintf("%s stands for version %d again; before for %s", modeltopic.AliasName(o.name, o.alias), u.Version, stands(now)), nil
 }
 
-// chosen returns the version that is to be promoted.
+// chosen returns the version that the flags ask for.
 func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, error) {
 	if o.ofFile {
 		return o.fromFile(c)
@@ -274,7 +277,7 @@ func (o *versions) chosen(ctx context.Context, c *cli.Call) (*stream.Update, err
 		u = m.Wanted
 	}
 	if u == nil {
-		// An alias keeps what compaction has taken from the model.
+		// An alias keeps a version that compaction has removed from the model.
 		for i := range t.Models {
 			a := &t.Models[i]
 			if model, alias := modeltopic.SplitName(a.Name); model == o.name && alias != "" && o.version > 0 && a.Newest != nil && a.Newest.Version == o.version {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
 )
@@ -38,13 +39,10 @@ type versionLine struct {
 	recent     string
 }
 
-func newVersionLine(u *modeltopic.HeldUpdate) versionLine {
+func newVersionLine(u *modeltopic.RetainedUpdate) versionLine {
 	l := versionLine{
 		Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created, SignedBy: u.SignedBy,
-		Evaluation: map[string]eval.Number{}, recent: strings.TrimPrefix(recently(u.Evaluation), ", recent "),
-	}
-	for _, e := range u.Evaluation {
-		l.Evaluation[e.Name] = eval.Number(e.Value)
+		Evaluation: inspect.Measures(u.Evaluation), recent: strings.TrimPrefix(recently(u.Evaluation), ", recent "),
 	}
 	if p := u.Promotion; p != nil {
 		l.By, l.Reason, l.Previous, l.Promoted = p.By, p.Reason, &p.Previous, &u.PromotedAt
@@ -136,17 +134,7 @@ func (l *modelList) print(out io.Writer) error {
 		if v.Previous != nil && *v.Previous > 0 {
 			previous = strconv.FormatUint(*v.Previous, 10)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Alias, v.Version, previous, v.Examples, dash(v.recent), at, dash(oneLine(v.By)), dash(v.SignedBy), dash(oneLine(v.Reason)))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Alias, v.Version, previous, v.Examples, dash(v.recent), at, dash(cli.Printable(v.By)), dash(v.SignedBy), dash(cli.Printable(v.Reason)))
 	}
 	return w.Flush()
-}
-
-// oneLine is text from outside for a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '·'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "·"))
 }

@@ -251,9 +251,9 @@ func TestPanicOfCommands(t *testing.T) {
 		{"DecodeModel 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, file}, []string{"panic in predict, taking over version ", " of model model: planted"}},
 		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
 		{"predict 0", []string{"predict", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--predictions-topic", scored, "--group", c.name(), "--member", "0"}, []string{"panic in predict, scoring " + topic + "/0 offset 0 to "}},
-		{"predict 0", []string{"sift", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--distilled-topic", c.name(), "--group", c.name(), "--member", "0", "--without-model", "wait"}, []string{"panic in sift, scoring " + topic + "/0 offset 0 to "}},
+		{"predict 0", []string{"sift", "--model-topic", models, "--model-name", "model", "--brokers", brokers, "--topics", topic, "--distilled-topic", c.name(), "--group", c.name(), "--member", "0"}, []string{"panic in sift, sifting ", " records from " + topic + "/0 offset 0"}},
 		{"DecodeModel 0", []string{"subscribe", "--model-topic", models, "--model-name", "model", "--brokers", brokers}, []string{"panic in subscribe, having received version "}},
-		{"predict 0", []string{"compare", "--brokers", brokers, "--model-topic", models, "--topics", topic, "--start", "earliest"}, []string{"panic in compare"}},
+		{"predict 0", []string{"model", "compare", saved, saved, file}, []string{"panic in model"}},
 	} {
 		code, _, errText := planted(t, p.plant, append(p.args, "-q")...)
 		if code != 70 {

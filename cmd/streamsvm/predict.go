@@ -16,10 +16,10 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/internal/app/admit"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/eval"
@@ -59,14 +59,12 @@ type predict struct {
 	cfg     kafkaio.Config
 	last    atomic.Pointer[fileScorer] // what scores, once there is a model
 	header  *csvHeader                 // of the csv file that is read; nil without
-	taken   atomic.Pointer[modelInputs]
-	current func() *predictor.Version // nil before there is a model
+	current func() *predictor.Version  // nil before there is a model
 	m       *metrics.Predictor
 	reg     prometheus.Registerer
 	page    status.Serving
 
 	isShadow      bool
-	sift          *sifter // nil unless it sifts
 	shadowMetrics *metrics.Predictor
 	started       time.Time
 	counts        struct{ predictions, refused, skipped atomic.Uint64 }
@@ -88,10 +86,9 @@ topic, over HTTP, from files or from standard input. The model knows their
 format, so the flags of train need not be repeated.
 
 The first of these that is given is the input: --topics, whose predictions go to
---predictions-topic; --listen, which serves /predict, the Open Inference
-Protocol at /v2/models/NAME/infer, and /invocations as MLflow does; the FILEs;
-standard input. Records need no labels. If they have some, the accuracy is
-printed at the end.
+--predictions-topic; --listen, which serves /predict and the Open Inference
+Protocol at /v2/models/NAME/infer; the FILEs; standard input. Records need no
+labels. If they have some, the accuracy is printed at the end.
 
 The model determines format, labels, number of features and names of columns.
 JSON is understood in any case. Answers use the labels of the training data. A
@@ -144,7 +141,7 @@ curl -d '{"x":[0.5,1.25]}' http://127.0.0.1:8080/predict`,
 				f.Float64Var(&p.rate, "rate-limit", 0, "most `RECORDS` of --topics a second to score; 0 scores what there is")
 				f.StringVar(&p.positions, "positions", "", "`FILE` that keeps the positions, so that a restart goes on where it was")
 				f.StringVar(&p.group, "group", "", "consumer `GROUP` whose processes share the partitions of --topics; it keeps the positions, and each record gets one prediction")
-				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions over HTTP and the status page; serves /predict, /v2, /invocations, /status.json, /metrics, /healthz, /readyz and /version")
+				f.StringVar(&p.listen, "listen", "", "`HOST:PORT` for predictions over HTTP and the status page; serves /predict, /v2, /status.json, /metrics, /healthz, /readyz and /version")
 				p.adminFlags.define(f)
 				p.signFlags.define(f)
 				f.Int64Var(&p.maxBody, "max-body-bytes", 16<<20, "largest request accepted")
@@ -189,11 +186,7 @@ func (p *predict) serve(ctx context.Context) error {
 	p.page.Begin(version.String, p.what(), decoder)
 	srv := newServer(reg)
 	defer srv.stop()
-	check := p.check
-	if p.sift != nil {
-		check = p.checkSift
-	}
-	err := check()
+	err := p.check()
 	if err != nil {
 		return err
 	}
@@ -210,12 +203,10 @@ func (p *predict) serve(ctx context.Context) error {
 	srv.bound(admit.Options{Bytes: p.inFlight()})
 	p.limits = srv.limits
 	for pattern, handler := range p.routes() {
-		if p.sift == nil || pattern == "GET /status.json" {
-			srv.mux.Handle(pattern, handler)
-		}
+		srv.mux.Handle(pattern, handler)
 	}
 	srv.mux.Handle("GET /{$}", srv.limits.Page(http.HandlerFunc(p.page.Page)))
-	srv.mux.HandleFunc("GET /chart.js", chart.Script)
+	srv.mux.HandleFunc("GET /chart.js", page.Script)
 	if p.listen != "" && p.modelFlags.topic != "" {
 		a, err := newAliases(ctx, p.c, p.cfg, p.kafkaFlags, p.trustFlags, p.signFlags, p.modelFlags.topic, p.followed)
 		if err != nil {
@@ -232,18 +223,14 @@ func (p *predict) serve(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if p.sift != nil && p.sift.unmodelled == "forward" {
-		p.current = p.sift.follow(ctx, cancel, p)
-	} else {
-		if p.current, err = p.follow(ctx, cancel); err == nil {
-			err = p.modelled()
+	if p.current, err = p.follow(ctx, cancel); err == nil {
+		err = p.modelled()
+	}
+	if err != nil {
+		if ctx.Err() != nil && p.ended(ctx) == nil {
+			return nil
 		}
-		if err != nil {
-			if ctx.Err() != nil && p.ended(ctx) == nil {
-				return nil
-			}
-			return err
-		}
+		return err
 	}
 	srv.ready.Store(true)
 	switch {
@@ -280,8 +267,6 @@ func (p *predict) modelled() error {
 		return p.c.Bad("threshold", errors.New("it is for two classes, the model knows more"))
 	case v.Task() == algos.Regress && p.threshold > 0:
 		return p.c.Bad("threshold", errors.New("the model predicts numbers, which have no probability"))
-	case v.Task() == algos.Regress && p.sift != nil:
-		return cli.Failf(cli.Usage, "the model predicts numbers: only records with classes can be sifted")
 	}
 	if err := p.explainable(); err != nil {
 		return err
@@ -311,11 +296,7 @@ func (p *predict) followed() string {
 // what says what is scored.
 func (p *predict) what() string {
 	if len(p.topics) > 0 {
-		to := p.predictions
-		if p.sift != nil {
-			to = p.sift.topic
-		}
-		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), to)
+		return fmt.Sprintf("from %s to %s", strings.Join(p.topics, ", "), p.predictions)
 	}
 	return "what is posted to /predict"
 }
@@ -425,7 +406,7 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 			return nil, err
 		}
 		v := &predictor.Version{Predictor: model.Compile()}
-		p.page.Updated(v, nil)
+		p.page.Updated(v, 0)
 		return func() *predictor.Version { return v }, nil
 	}
 	if p.modelFlags.topic == "" {
@@ -441,13 +422,12 @@ func (p *predict) follow(ctx context.Context, cancel context.CancelCauseFunc) (f
 		now := sub.Received()
 		r := now.Sub(before)
 		before = now
-		p.m.Received(r.Fulls, r.Deltas, r.Bytes)
 		data, err := v.AppendBinary(nil)
 		if err != nil {
 			p.c.Log.Error("model cannot be encoded", "err", err)
 		}
-		p.m.Updated(&v.Update, len(data))
-		p.page.Updated(v, data)
+		p.m.Updated(&v.Update, r.Bytes)
+		p.page.Updated(v, len(data))
 		p.c.Log.Info("model in use", "model", v.Update.Model, "version", v.Update.Version)
 	}})
 	crash.Go(func() {

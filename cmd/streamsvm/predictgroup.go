@@ -6,13 +6,11 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
 	"github.com/streamsvm/streamsvm/internal/crash"
-	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // scoreGroup is scoreTopics for one of several processes that share the
-// partitions: predictions and positions are written in one transaction. It sifts,
-// too, where that is the command.
+// partitions. Predictions and positions are written in one transaction.
 func (p *predict) scoreGroup(ctx context.Context) error {
 	opts, err := p.sessionFlags.options(p.c, p.cfg, &p.sourceFlags)
 	if err != nil {
@@ -22,13 +20,7 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.sift != nil {
-		err = p.sift.open(ctx, p, all)
-	}
-	if err == nil && p.predictions != "" {
-		err = p.openTopics(ctx, len(all))
-	}
-	if err != nil {
+	if err := p.openTopics(ctx, len(all)); err != nil {
 		return err
 	}
 	s, err := kafkaio.NewSession(ctx, opts)
@@ -48,24 +40,7 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 			}
 			return err
 		}
-		modelled := p.current() != nil
-		if modelled && p.quality == nil {
-			if err := p.modelled(); err != nil {
-				return err
-			}
-		}
-		var out []stream.Record
-		b.s = nil
-		if modelled {
-			if out, err = p.scored(ctx, b); p.predictions == "" {
-				out = nil
-			}
-		}
-		var x sifted
-		if p.sift != nil && err == nil {
-			x, err = p.sift.choose(ctx, p, b)
-			out = append(out, x.out...)
-		}
+		out, err := p.scored(ctx, b)
 		if ctx.Err() != nil {
 			return nil // the records stay the group's
 		}
@@ -83,14 +58,6 @@ func (p *predict) scoreGroup(ctx context.Context) error {
 		}
 		at := s.Positions()
 		p.at.Store(&at)
-		if modelled {
-			p.count(b.Predictions)
-		}
-		if p.sift != nil {
-			p.sift.m.Sifted(x.forwarded, x.dropped, x.unjudged, x.ps)
-			if modelled {
-				p.sift.m.Aged(age(at, b.s.Current().Update.Offsets))
-			}
-		}
+		p.count(b.Predictions)
 	}
 }

@@ -24,17 +24,11 @@ import (
 // defaultMaxRows is the default of --max-rows.
 const defaultMaxRows = 100_000
 
-// routes are what predict answers besides what every server does;
+// routes returns the routes that predict adds to those of every server.
 // internal/app/serve/openapi.json describes them.
 func (p *predict) routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"POST /predict":     p.ServeHTTP,
-		"POST /invocations": p.invocations,
-		"GET /ping": func(w http.ResponseWriter, _ *http.Request) {
-			if !p.ready.Load() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-			}
-		},
+		"POST /predict":    p.ServeHTTP,
 		"GET /status.json": p.statusJSON,
 		"GET /openapi.json": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -43,7 +37,7 @@ func (p *predict) routes() map[string]http.HandlerFunc {
 
 		// The Open Inference Protocol.
 		"GET /v2": func(w http.ResponseWriter, _ *http.Request) {
-			answerJSON(w, map[string]any{"name": "streamsvm", "version": version.String, "extensions": []string{"binary_tensor_data"}})
+			answerJSON(w, map[string]any{"name": "streamsvm", "version": version.String, "extensions": []string{}})
 		},
 		"GET /v2/health/live": func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, map[string]bool{"live": true}) },
 		"GET /v2/health/ready": func(w http.ResponseWriter, _ *http.Request) {
@@ -81,8 +75,8 @@ func refuse(w http.ResponseWriter, code int, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 }
 
-// refuseUnread is refuse for a request whose body has not been read to its end. The
-// connection is closed: what is left of the body is not waited for.
+// refuseUnread is refuse for a request whose body has not been read to the end. It
+// closes the connection instead of waiting for the rest.
 func refuseUnread(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Connection", "close")
 	refuse(w, code, err)
@@ -101,10 +95,10 @@ func unreadable(w http.ResponseWriter, err error) {
 
 func (p *predict) mostRows() int { return cmp.Or(p.maxRows, defaultMaxRows) }
 
-// ServeHTTP answers POST /predict. The body is an example in the codec of the
-// command line, or several: a JSON array of them, or lines of text. Examples
-// that cannot be scored are errors of their own, unless none can. Of JSON lines,
-// each has a line of the answer, as on standard output.
+// ServeHTTP answers POST /predict. The body is one example in the codec of the
+// command line, a JSON array of examples, or lines of text. An example that cannot
+// be scored has an error in its place, and the request fails only if none can. JSON
+// lines are answered line by line, as on standard output.
 func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := p.begin(w, r, false)
 	if q == nil {
@@ -156,7 +150,7 @@ func (p *predict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tooMany is an error for more rows than are allowed, of a body of so many bytes.
+// tooMany returns an error if a body has more rows than allowed.
 func (p *predict) tooMany(values iter.Seq[[]byte], body int) error {
 	if body/2 < p.mostRows() { // a row has two bytes, one of them between rows
 		return nil
@@ -187,7 +181,7 @@ func jsonLines(contentType string) bool {
 	return strings.HasPrefix(contentType, "application/x-ndjson") || strings.HasPrefix(contentType, "application/jsonl") || strings.HasPrefix(contentType, "application/ndjson")
 }
 
-// appendHead appends what an answer of POST /predict begins with.
+// appendHead appends the beginning of an answer to POST /predict.
 func appendHead(b []byte, v *predictor.Version) []byte {
 	b = append(b, '{')
 	if name := v.Update.Model; name != "" {
@@ -199,9 +193,9 @@ func appendHead(b []byte, v *predictor.Version) []byte {
 	return append(jsonenc.AppendKey(b, "predictions"), '[')
 }
 
-// appendRows appends a prediction for each example of a batch, in order, all of
-// one version of the model; where there is none, the number of the example, from
-// 0, and the reason. The batch begins with the example of the number first.
+// appendRows appends a prediction for each example of a batch, or the example's
+// index in the request and the reason why there is none. first is the index of the
+// first example of the batch.
 func appendRows(b []byte, rows []predictor.Prediction, first int) []byte {
 	for i := range rows {
 		if first+i > 0 {
@@ -223,8 +217,8 @@ func appendRows(b []byte, rows []predictor.Prediction, first int) []byte {
 	return b
 }
 
-// split takes a request apart into examples. The first line of csv may name the
-// columns, if those of the model have names: then it sets the form of the request.
+// split splits a request into examples. The first line of CSV may be a header, if
+// the columns of the model have names; it then applies to this request.
 func (q *request) split(body []byte) (iter.Seq[[]byte], error) {
 	one := func(yield func([]byte) bool) { yield(body) }
 	name := q.pinned.Codec().Name()
@@ -294,27 +288,8 @@ func (q *request) names(line []byte) bool {
 	})
 }
 
-// modelInputs are the inputs of a version.
-type modelInputs struct {
-	v *predictor.Version
-	*serve.Inputs
-}
-
-// inputs returns the inputs of the version to which s is pinned.
-func (p *predict) inputs(s *predictor.Scorer) (*serve.Inputs, error) {
-	v := s.Current()
-	if last := p.taken.Load(); last != nil && last.v == v {
-		return last.Inputs, nil
-	}
-	in, err := serve.NewInputs(v.Signature())
-	if err == nil {
-		p.taken.Store(&modelInputs{v, in})
-	}
-	return in, err
-}
-
-// modelName is what the model is called that is in use: in a file without a
-// name, as the file is.
+// modelName returns the name of the model in use, for a file without one that of
+// the file.
 func (p *predict) modelName(v *predictor.Version) string {
 	if v.Update.Model != "" {
 		return v.Update.Model
@@ -323,9 +298,9 @@ func (p *predict) modelName(v *predictor.Version) string {
 	return strings.TrimSuffix(name, filepath.Ext(name))
 }
 
-// describe makes m the model in use.
+// describe describes the model in use.
 func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
-	in, err := p.inputs(s)
+	in, err := s.Inputs()
 	if err != nil {
 		return err
 	}
@@ -337,9 +312,9 @@ func (p *predict) describe(m *serve.Model, s *predictor.Scorer) error {
 	return nil
 }
 
-// asked finds out whether the model, and the version, of a request is the one in
-// use, and answers if not.
-func (p *predict) asked(w http.ResponseWriter, r *http.Request, m *serve.Model) bool {
+// inUse reports whether a request is about the model and version in use. If not, it
+// has answered.
+func (p *predict) inUse(w http.ResponseWriter, r *http.Request, m *serve.Model) bool {
 	name, number := r.PathValue("model"), r.PathValue("version")
 	switch {
 	case name != m.Name:
@@ -354,7 +329,7 @@ func (p *predict) asked(w http.ResponseWriter, r *http.Request, m *serve.Model) 
 	return false
 }
 
-// describeFor describes the model in use where a request is about it. If not, it
+// describeFor describes the model in use, if the request is about it. If not, it
 // has answered.
 func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.Model) bool {
 	if !p.ready.Load() {
@@ -369,7 +344,7 @@ func (p *predict) describeFor(w http.ResponseWriter, r *http.Request, m *serve.M
 		refuse(w, http.StatusInternalServerError, err)
 		return false
 	}
-	return p.asked(w, r, m)
+	return p.inUse(w, r, m)
 }
 
 func (p *predict) modelMetadata(w http.ResponseWriter, r *http.Request) {
@@ -386,117 +361,47 @@ func (p *predict) modelReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// beginRows is begin for requests with rows in JSON, which are parsed to a copy.
-func (p *predict) beginRows(w http.ResponseWriter, r *http.Request) *request {
+// infer answers a request of the Open Inference Protocol.
+func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Inference-Header-Content-Length") != "" {
+		refuseUnread(w, http.StatusUnsupportedMediaType, errors.New("binary tensors are not supported: send values in JSON, with tritonclient by binary_data=False"))
+		return
+	}
 	q := p.begin(w, r, true)
 	if q == nil {
-		return nil
+		return
 	}
+	defer q.end(p)
 	q.inJSON = true
 	if err := p.describe(&q.model, q.pinned); err != nil {
 		refuse(w, http.StatusInternalServerError, err)
-		q.end(p)
-		return nil
-	}
-	return q
-}
-
-// predictions returns what the protocols of others need of the rows of a batch.
-func (q *request) predictions() []serve.Prediction {
-	clear(q.answer)
-	q.answer = q.answer[:0]
-	for i := range q.Predictions {
-		o := &q.Predictions[i]
-		a := serve.Prediction{Err: o.Err, Decision: o.Score, Probability: o.Probability, Scores: o.Scores, Probabilities: o.Probabilities}
-		if o.Err == nil {
-			a.Label, a.JSON = o.Text()
-		}
-		q.answer = append(q.answer, a)
-	}
-	return q.answer
-}
-
-// parsed makes ready for n rows, once the body has been parsed to a copy and is not
-// needed any more, if that is said. If it is not well, it has answered.
-func (q *request) parsed(n, outputs int, copied bool) bool {
-	if copied && cap(q.body) > admit.Free {
-		q.body = nil
-	}
-	// Outputs have some 24 bytes a row, for each class of more than two. They are
-	// kept until all are known, and then put together.
-	if err := q.reserve(2 * 24 * outputs * n * max(1, len(q.model.Labels)-1)); err != nil {
-		q.failed(err, false)
-		return false
-	}
-	return true
-}
-
-// infer answers a request of the Open Inference Protocol.
-func (p *predict) infer(w http.ResponseWriter, r *http.Request) {
-	q := p.beginRows(w, r)
-	if q == nil {
 		return
 	}
-	defer q.end(p)
-	if !p.asked(w, r, &q.model) {
+	if !p.inUse(w, r, &q.model) {
 		return
 	}
-	header := -1
-	if text := r.Header.Get(serve.BinaryHeader); text != "" {
-		var err error
-		if header, err = strconv.Atoi(text); err != nil || header < 0 {
-			unreadable(w, fmt.Errorf("the header %s is %q, want a number of bytes", serve.BinaryHeader, text))
-			return
-		}
-	}
-	if err := q.infer.Read(&q.model, q.body, header, p.mostRows()); err != nil {
+	if err := q.infer.Read(&q.model, q.body, p.mostRows()); err != nil {
 		unreadable(w, err)
 		return
 	}
-	if !q.parsed(q.infer.Len(), 3, header < 0) {
+	if cap(q.body) > admit.Free {
+		q.body = nil // Read has made a copy
+	}
+	// Each of up to three outputs takes about 24 bytes a row, for each class if there
+	// are more than two. They are kept until all are known, then copied into the
+	// response.
+	err := q.reserve(2 * 24 * 3 * q.infer.Len() * max(1, len(q.model.Labels)-1))
+	if err != nil {
+		q.failed(err, false)
 		return
 	}
-	if !q.some(p, q.infer.Batches(), func() error { q.infer.Add(&q.model, q.predictions()); return nil }) {
+	if !q.some(p, q.infer.Batches(&q.model), func() error { q.infer.Add(&q.model, q.Predictions); return nil }) {
 		return
 	}
 	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
 		q.failed(err, false)
 		return
 	}
-	q.out, header = q.infer.Append(q.out[:0], &q.model)
-	if header < 0 {
-		q.send("application/json")
-		return
-	}
-	w.Header().Set(serve.BinaryHeader, strconv.Itoa(header))
-	q.send("application/octet-stream")
-}
-
-// invocations answers a request as MLflow's servers do.
-func (p *predict) invocations(w http.ResponseWriter, r *http.Request) {
-	if t := r.Header.Get("Content-Type"); strings.HasPrefix(t, "text/csv") {
-		refuseUnread(w, http.StatusUnsupportedMediaType, errors.New("only application/json is understood here: post CSV to /predict"))
-		return
-	}
-	q := p.beginRows(w, r)
-	if q == nil {
-		return
-	}
-	defer q.end(p)
-	if err := q.call.Read(&q.model, q.body, p.mostRows()); err != nil {
-		unreadable(w, err)
-		return
-	}
-	if !q.parsed(q.call.Len(), 1, true) {
-		return
-	}
-	if !q.some(p, q.call.Batches(), func() error { q.call.Add(&q.model, q.predictions()); return nil }) {
-		return
-	}
-	if err := q.Hold(max(q.will, cap(q.body)+q.size()+q.memory())); err != nil {
-		q.failed(err, false)
-		return
-	}
-	q.out = q.call.Append(q.out[:0])
+	q.out = q.infer.Append(q.out[:0], &q.model)
 	q.send("application/json")
 }

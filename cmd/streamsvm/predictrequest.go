@@ -16,43 +16,40 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// A request is one that asks for predictions, with the memory that it holds, to be
-// used again.
+// A request asks for predictions. The memory that it holds is reused by later ones.
 type request struct {
 	admit.Request
-	*scoring // while it has one of the scorers
+	*scoring // nil while the request has none of the scorers
 	w        http.ResponseWriter
 	r        *http.Request
 	pinned   *predictor.Scorer
-	inJSON   bool // the rows are JSON, whatever the codec
+	inJSON   bool // rows are JSON, even if the codec is another
 	body     []byte
 	values   [][]byte
 	out      []byte
 	infer    serve.Infer
-	call     serve.Invocation
 	model    serve.Model
-	answer   []serve.Prediction
 
-	free    chan *scoring // where the scorer goes back to
-	will    int           // bytes that the request will hold at most, as far as is known
-	kept    int           // bytes of memory of requests before, which are not counted
-	n, good int           // rows so far, and those that could be scored
-	first   error         // what is wrong with the first row
-	sent    bool          // the answer has begun to go
+	free    chan *scoring // to which the scorer returns
+	will    int           // bytes that have been reserved for the request
+	kept    int           // bytes of memory left by earlier requests, not counted here
+	n, good int           // rows so far, and how many of them could be scored
+	first   error         // of the first row
+	sent    bool          // part of the answer has been sent
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// scorers are the memory in which requests are decoded and scored, which is many
-// times that of the rows. There are only so many of them: a request has one while
-// it works, and gives it up after each batch of rows and while it sends. Small
-// requests have scorers of their own, so that they need not wait for large ones.
+// scorers limits the memory in which requests are decoded and scored, which is many
+// times the size of the rows. A request holds a scorer while it computes, and
+// returns it after each batch of rows and while it sends. Small requests have a pool
+// of their own, so that they don't wait for large ones.
 type scorers struct {
 	once         sync.Once
 	small, large chan *scoring
 }
 
-// of returns the scorers for a body of so many bytes.
+// of returns the pool for a body of that many bytes.
 func (s *scorers) of(body int) chan *scoring {
 	s.once.Do(func() {
 		fill := func(n int) chan *scoring {
@@ -71,8 +68,8 @@ func (s *scorers) of(body int) chan *scoring {
 	return s.large
 }
 
-// kept returns b to be used again, or another one if its memory is more than most
-// requests need.
+// kept returns b for reuse, or a new one if b has grown beyond what most requests
+// need.
 func (b *scoring) kept() *scoring {
 	if b.Large() {
 		return newScoring()
@@ -82,31 +79,29 @@ func (b *scoring) kept() *scoring {
 	return b
 }
 
-// size is how many bytes of memory the request holds that count, besides the body.
+// size returns how many bytes the request holds besides its body, without those that
+// earlier requests left behind.
 func (q *request) size() int {
 	return q.memory() - q.kept
 }
 
 func (q *request) memory() int {
-	return cap(q.out) + 24*cap(q.values) + q.infer.Size() + q.call.Size()
+	return cap(q.out) + 24*cap(q.values) + q.infer.Size()
 }
 
-// end gives back all that the request holds. Its memory is used again if it is
-// little.
+// end releases everything that the request holds. A small one is kept for reuse.
 func (q *request) end(p *predict) {
 	q.rest()
 	q.End()
-	clear(q.answer)
 	clear(q.values)
 	q.infer.Clear()
-	q.call.Clear()
-	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer, call: q.call, answer: q.answer[:0]}
+	*q = request{body: q.body, values: q.values, out: q.out, infer: q.infer}
 	if q.kept = cap(q.body) + q.memory(); q.kept <= admit.Free {
 		requests.Put(q)
 	}
 }
 
-// rest gives the scorer back.
+// rest returns the scorer to its pool.
 func (q *request) rest() {
 	if q.scoring != nil {
 		q.free <- q.scoring.kept()
@@ -114,11 +109,11 @@ func (q *request) rest() {
 	}
 }
 
-// hold says what the request holds now.
+// hold updates the count of bytes that the request holds.
 func (q *request) hold() error { return q.Hold(max(q.will, cap(q.body)+q.size())) }
 
-// reserve holds so many further bytes before the work begins. A request that had
-// to wait for them later would have others wait for what it holds, and they it.
+// reserve claims bytes before the work begins. Requests that claimed more later,
+// while holding what they have, could wait for each other forever.
 func (q *request) reserve(more int) error {
 	if more += cap(q.body) + q.size(); more <= q.will {
 		return nil
@@ -130,7 +125,8 @@ func (q *request) reserve(more int) error {
 	return q.hold()
 }
 
-// work gets a scorer. The first time it does not wait long.
+// work takes a scorer from the pool. Before the first batch it waits a second at
+// most.
 func (q *request) work(p *predict) error {
 	if q.free == nil {
 		q.free = p.scorers.of(len(q.body))
@@ -156,8 +152,7 @@ func (q *request) work(p *predict) error {
 	return p.limits.Refused(http.StatusServiceUnavailable, "busy", "other requests are being scored: try again")
 }
 
-// failed answers that a request is refused because of a limit, or that its client
-// has gone.
+// failed answers a request that exceeds a limit, or whose client has gone.
 func (q *request) failed(err error, unread bool) {
 	code := http.StatusBadRequest
 	var limit *admit.Error
@@ -165,7 +160,7 @@ func (q *request) failed(err error, unread bool) {
 		code = limit.Code
 	}
 	switch {
-	case q.sent: // the connection has failed: the client does not take half an answer for a whole one
+	case q.sent: // the connection is broken, so the client sees that the answer is incomplete
 	case unread:
 		refuseUnread(q.w, code, err)
 	default:
@@ -173,8 +168,8 @@ func (q *request) failed(err error, unread bool) {
 	}
 }
 
-// begin reads a request, whose body will be copied if that is said, and has a scorer
-// for it. Without a request it has answered.
+// begin reads a request and takes a scorer for it. copied says that the body will be
+// parsed into a copy, for which it reserves memory. If it returns nil it has answered.
 func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *request {
 	if !p.ready.Load() {
 		refuseUnread(w, http.StatusServiceUnavailable, errNotReady)
@@ -200,7 +195,7 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	case copied:
 		err = q.reserve(len(q.body))
 	case len(q.body) > admit.Free:
-		err = q.reserve(2 * flushAt) // of the answer
+		err = q.reserve(2 * flushAt) // for the answer
 	}
 	if err == nil {
 		err = q.work(p)
@@ -218,12 +213,12 @@ func (p *predict) begin(w http.ResponseWriter, r *http.Request, copied bool) *re
 	return q
 }
 
-// score scores the rows of the request, and calls add after each batch. It reports
-// whether all is well; if not, it has answered.
+// score scores the rows of the request and calls add after each batch. If it returns
+// false it has answered.
 func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
 	for rows := range batches {
 		var err error
-		if len(rows) == 1 && len(rows[0]) > flushAt { // which is decoded as a whole
+		if len(rows) == 1 && len(rows[0]) > flushAt { // decoded as a whole
 			err = q.reserve(len(rows[0]))
 		}
 		if err == nil && q.scoring == nil {
@@ -247,7 +242,7 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 			}
 		}
 		n := len(b.Predictions)
-		err = add() // which may give the scorer back
+		err = add() // may return the scorer
 		q.n += n
 		q.rest()
 		if err == nil && !q.sent {
@@ -262,7 +257,7 @@ func (q *request) score(p *predict, batches iter.Seq[[][]byte], add func() error
 	return true
 }
 
-// some is score, but answers if no row can be scored.
+// some is score, but refuses a request of which no row can be scored.
 func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error) bool {
 	if !q.score(p, batches, add) {
 		return false
@@ -278,17 +273,18 @@ func (q *request) some(p *predict, batches iter.Seq[[][]byte], add func() error)
 	return false
 }
 
-// flushAt is how many bytes of an answer are sent before it is complete.
+// flushAt is the size from which a part of an answer is sent, in bytes.
 const flushAt = 64 << 10
 
-// flush sends what there is of the answer. Meanwhile others have the scorer.
+// flush sends the part of the answer that is ready. Others may use the scorer
+// meanwhile.
 func (q *request) flush(p *predict, contentType string) error {
 	q.rest()
 	if !q.sent {
 		if err := q.hold(); err != nil {
 			return err
 		}
-		q.sent = true // there will be no more than this at a time, and no way back
+		q.sent = true
 		q.w.Header().Set("Content-Type", contentType)
 	}
 	_, err := q.Write(q.out)
@@ -296,10 +292,10 @@ func (q *request) flush(p *predict, contentType string) error {
 	return err
 }
 
-// send sends what there is of the answer, and ends the request.
+// send sends the rest of the answer.
 func (q *request) send(contentType string) {
-	if !q.sent && cap(q.body)+q.memory() > admit.Free { // the request is not needed any more
-		q.body, q.infer, q.call, q.kept = nil, serve.Infer{}, serve.Invocation{}, 0
+	if !q.sent && cap(q.body)+q.memory() > admit.Free { // the request is no longer needed
+		q.body, q.infer, q.kept = nil, serve.Infer{}, 0
 		q.Shrink(q.size())
 	}
 	if !q.sent {

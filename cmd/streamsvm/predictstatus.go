@@ -12,7 +12,7 @@ import (
 
 // predictStatus is what GET /status.json answers.
 type predictStatus struct {
-	Command string    `json:"command"` // predict or sift
+	Command string    `json:"command"`
 	Program string    `json:"version"`
 	Started time.Time `json:"started"`
 	Ready   bool      `json:"ready"`
@@ -57,7 +57,7 @@ type fieldStatus struct {
 // statusJSON answers GET /status.json.
 func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 	s := predictStatus{
-		Command: p.command(), Program: version.String, Started: p.started.UTC(), Ready: p.ready.Load(),
+		Command: "predict", Program: version.String, Started: p.started.UTC(), Ready: p.ready.Load(),
 		Predictions: p.counts.predictions.Load(), Refused: p.counts.refused.Load(), Tombstones: p.counts.skipped.Load(),
 	}
 	if at := p.at.Load(); at != nil {
@@ -68,14 +68,11 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		m := &modelStatus{
 			Name: p.modelName(v), Version: v.Update.Version, Epoch: v.Update.Epoch, Step: v.Update.Step, Examples: v.Update.Examples,
 			Learner: v.Learner(), Task: string(v.Task()), Model: v.Info().Text, Labels: last.Labels(), Preprocessing: v.Preprocessing(), Options: v.Options(),
-			Evaluation: map[string]eval.Number{},
+			Evaluation: inspect.Measures(v.Update.Evaluation),
 		}
 		if t := v.Update.Created; !t.IsZero() {
 			t = t.UTC()
 			m.Created = &t
-		}
-		for _, e := range v.Update.Evaluation {
-			m.Evaluation[e.Name] = eval.Number(e.Value)
 		}
 		s.Model = m
 		var fields []codec.FieldCount
@@ -85,11 +82,4 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	answerJSON(w, s)
-}
-
-func (p *predict) command() string {
-	if p.sift != nil {
-		return "sift"
-	}
-	return "predict"
 }

@@ -313,7 +313,6 @@ func (p *predict) withValues(recs []stream.Record) []stream.Record {
 	recs = slices.DeleteFunc(recs, func(r stream.Record) bool { return r.Value == nil })
 	n -= len(recs)
 	p.skipped += n
-	p.m.Skipped(n)
 	p.counts.skipped.Add(uint64(n))
 	return recs
 }

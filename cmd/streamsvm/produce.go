@@ -56,14 +56,16 @@ func (o *topicFlags) open(ctx context.Context, c *cli.Call, by kafkaio.Partition
 	if err != nil {
 		return nil, err
 	}
+	// The topic comes first: a producer that is older than its topic waits until
+	// the metadata that it has cached expires.
+	if o.partitions > 0 {
+		if _, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: o.topic, Partitions: o.partitions, MaxDown: o.maxDown}); err != nil {
+			return nil, kafkaError(err)
+		}
+	}
 	p, err := kafkaio.NewProducer(ctx, kafkaio.ProducerOptions{Config: cfg, Partition: by, MaxDown: o.maxDown})
 	if err != nil {
 		return nil, kafkaError(err)
-	}
-	if o.partitions > 0 {
-		if _, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: o.topic, Partitions: o.partitions}); err != nil {
-			return nil, errors.Join(kafkaError(err), p.Close())
-		}
 	}
 	return p, nil
 }

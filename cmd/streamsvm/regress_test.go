@@ -151,11 +151,11 @@ func TestInspectWeights(t *testing.T) {
 	if w := got[0].Weights; w[0].Feature != 4 || math.Abs(w[0].Value-10) > 3 || math.Abs(w[2].Value) > math.Abs(w[1].Value) {
 		t.Errorf("weights %+v", w)
 	}
-	if out := must(t, "inspect", model); !strings.Contains(out, "weight of feature 4  ") || strings.Count(out, "weight of") != 10 {
+	if out := must(t, "inspect", model); !strings.Contains(out, "- {feature: 4, value: ") || strings.Count(out, "- {feature: ") != 10 {
 		t.Errorf("the text is\n%s", out)
 	}
 	must(t, append(run, "--hash-dim", "64")...)
-	if out := must(t, "inspect", model); !strings.Contains(out, "weight of slot ") {
+	if out := must(t, "inspect", model); !strings.Contains(out, "\nhashed: 64\n") {
 		t.Errorf("the text is\n%s", out)
 	}
 	if code, _, errText := streamsvm(t.Context(), "inspect", "--weights", "-1", model); code == 0 || !strings.Contains(errText, "negative") {

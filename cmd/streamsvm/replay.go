@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
-	"github.com/streamsvm/streamsvm/internal/app/course"
+	"github.com/streamsvm/streamsvm/internal/app/page"
+	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -60,7 +62,7 @@ accuracy.`,
 		Example: `
 streamsvm replay payments.csv --label is_fraud --model payments.ssm
 streamsvm replay ijcnn1.train.libsvm.gz --test ijcnn1.test.libsvm.gz --report ./report
-streamsvm replay clicks.ssr --learner adaptive,scs,online`,
+streamsvm replay clicks.ssr --compare adaptive,scs,online`,
 		Common:  []string{"codec", "label", "learner", "set", "test", "holdout", "delay", "model", "report", "json", "config"},
 		MinArgs: 1, MaxArgs: -1,
 		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
@@ -78,11 +80,9 @@ streamsvm replay clicks.ssr --learner adaptive,scs,online`,
 				f.Choice(&r.tolerance, "tolerance", "none", []string{"none", "data", "all"}, "records that cannot be used: stop at the first one, or go on")
 			})
 			r.refuseFlags.define(f)
-			r.learnFlags.list = true
 			r.learnFlags.define(f)
-			f.Lookup("learner").Usage = "`NAME` of the learner, or a list such as scs,online,dsg to compare them; streamsvm learners lists them"
 			f.Group("Output", func() {
-				f.StringSliceVar(&r.compare, "compare", nil, "the same as a list in --learner: compare several `LEARNERS` on the stream, such as scs,online,majority,no-change: the last two predict the more frequent class and the label before")
+				f.StringSliceVar(&r.compare, "compare", nil, "compare several `LEARNERS` on the same examples, such as adaptive,scs,online")
 				f.StringVar(&r.json, "json", "", "write the result as JSON to `FILE`; - prints only JSON on standard output")
 				f.StringVar(&r.report, "report", "", "write a page with plots to `DIR`")
 				f.StringVar(&r.scores, "scores", "", "write each prequential decision, with its probability and the label, and with --promote the champion's decision, to `FILE` as csv")
@@ -105,10 +105,10 @@ func (r *replay) run(ctx context.Context) error {
 	if len(r.compare) > 0 {
 		return r.runCompare(ctx)
 	}
-	p, way := newProgress(r.c), &course.Course{}
+	p, history := newProgress(r.c), &status.History{}
 	r.job.Hooks = []trainer.Hook{keepStacks{r.checkpoint}, p, &r.refuseFlags, &r.decided}
 	if r.report != "" { // what it notes takes a fifth of the time of a fast learner
-		r.job.Hooks = append(r.job.Hooks, way)
+		r.job.Hooks = append(r.job.Hooks, history)
 	}
 	var told *scores
 	if r.scores != "" {
@@ -134,15 +134,15 @@ func (r *replay) run(ctx context.Context) error {
 		return cli.Failf(cli.Temporary, "interrupted after %d records", res.Counts().Consumed)
 	}
 	p.done()
-	way.Consumed(p.e, 0)
-	return r.finish(ctx, p.e, way, res, took)
+	history.Consumed(p.e, 0)
+	return r.finish(ctx, p.e, history, res, took)
 }
 
 // prepare reads what has to be known beforehand.
 func (r *replay) prepare(ctx context.Context) error {
 	c, job := r.c, &r.job
 	var err error
-	if len(r.compare) > 0 || r.several() {
+	if len(r.compare) > 0 {
 		if err := r.checkCompare(); err != nil {
 			return err
 		}
@@ -284,7 +284,7 @@ func (r *replay) openFiles(files []string, start stream.Offsets, passes int) (st
 func (r *replay) latest(ctx context.Context, e *engine.Engine, p *predictor.Predictor) (xs []stream.Vec, labels []float64, err error) {
 	from := e.Offsets()
 	for part := range from {
-		from[part] = max(0, from[part]-course.Latest)
+		from[part] = max(0, from[part]-status.ImportanceExamples)
 	}
 	src, err := r.open(from, r.passes)
 	if err != nil {
@@ -307,14 +307,14 @@ func (r *replay) latest(ctx context.Context, e *engine.Engine, p *predictor.Pred
 				continue
 			}
 			xs, labels = append(xs, ex.X), append(labels, numbers.of(&ex))
-			n := max(0, len(xs)-course.Latest)
+			n := max(0, len(xs)-status.ImportanceExamples)
 			xs, labels = xs[n:], labels[n:]
 		}
 	}
 }
 
 // finish tests the model and writes the results.
-func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Course, end trainer.Result, took time.Duration) error {
+func (r *replay) finish(ctx context.Context, e *engine.Engine, history *status.History, end trainer.Result, took time.Duration) error {
 	p, err := end.Predictor()
 	if err != nil {
 		return err
@@ -349,26 +349,25 @@ func (r *replay) finish(ctx context.Context, e *engine.Engine, way *course.Cours
 		return err
 	}
 	if g := e.Gate(); g != nil {
-		res.Gate = &gateResult{*g, append([]engine.GateDecision{}, r.decided.list...)}
+		res.Gate = &gateResult{*g, append([]promote.Decision{}, r.decided.list...)}
 	}
 	if r.report != "" {
-		now := course.Look(e)
-		tables := now.Tables()
+		answers, sections := history.Quality(status.Take(e), "No example has been scored.")
 		if p != nil {
 			xs, labels, err := r.latest(ctx, e, p)
 			if err != nil {
 				return err
 			}
-			if t := course.Importance(p, xs, labels); t != nil {
-				tables = append(tables, *t)
+			if t := status.Importance(p, xs, labels); t != nil {
+				sections = append(sections, page.Section{ID: "importance", Title: "Model", Tables: []page.Table{*t}})
 			}
 		}
-		if err := writeReport(r.report, way.Charts(now), res, tables); err != nil {
+		if err := res.report(r.report, answers, sections); err != nil {
 			return err
 		}
 	}
 	if r.json != "" {
-		if err := res.write(r.json, r.c.Out); err != nil {
+		if err := writeJSON(r.json, r.c.Out, res); err != nil {
 			return err
 		}
 	}

@@ -273,7 +273,7 @@ func TestInspectDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errText := streamsvm(t.Context(), "inspect", state)
-	if code != 65 || !strings.Contains(out, "DAMAGED") || !strings.Contains(errText, "checksum mismatch") {
+	if code != 65 || !strings.Contains(out, "\ndamage: ") || !strings.Contains(errText, "checksum mismatch") {
 		t.Errorf("exit code %d\n%s%s", code, out, errText)
 	}
 }

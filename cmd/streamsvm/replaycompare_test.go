@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,18 +12,19 @@ import (
 	"github.com/streamsvm/streamsvm/internal/eval"
 )
 
-// TestCompare: each rival has the measures that it has by itself.
+// TestCompare: each learner has the measures that it has by itself, and the baselines are
+// those of the first.
 func TestCompare(t *testing.T) {
 	path, dir := moons(t, "train.libsvm.gz", 3000, 0), t.TempDir()
 	js := filepath.Join(dir, "r.json")
 	args := []string{"replay", path, "--tune=off", "--warmup", "500", "--window", "200", "-q", "--labelled", "2000"}
-	out := must(t, append(args, "--compare", "pegasos,online,majority,no-change", "--report", dir, "--json", js)...)
+	out := must(t, append(args, "--compare", "pegasos,online", "--report", dir, "--json", js)...)
 	data, err := os.ReadFile(js)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := decode[[]compared](t, string(data))
-	if len(list) != 4 {
+	list := decode[[]candidateResult](t, string(data))
+	if len(list) != 2 {
 		t.Fatalf("%s", data)
 	}
 	for i, name := range []string{"pegasos", "online"} {
@@ -34,24 +36,12 @@ func TestCompare(t *testing.T) {
 		if !strings.Contains(out, name) || !strings.Contains(out, eval.Percent(want.Accuracy)) {
 			t.Errorf("%s is not in\n%s", name, out)
 		}
-		// The rules are those of the baselines, over the examples after the warm-up
-		// to the nearest point of a curve.
-		for k, b := range []eval.Number{want.Baseline.Majority, want.Baseline.NoChange} {
-			if got := list[2+k].Common; math.Abs(float64(got-b)) > 0.003 {
-				t.Errorf("%s: %v, the baseline of %s is %v", list[2+k].Name, got, name, b)
-			}
-			if window := list[2+k].Prequential.Window.Accuracy; window != []eval.Number{want.Window.Baseline.Majority, want.Window.Baseline.NoChange}[k] {
-				t.Errorf("%s: %v in the window", list[2+k].Name, window)
-			}
-		}
 	}
-	for _, v := range list[2:] {
-		if v.Examples != 2000 || v.Prequential.Accuracy != map[string]eval.Number{ruleMajority: v.Prequential.Baseline.Majority, ruleNoChange: v.Prequential.Baseline.NoChange}[v.Name] {
-			t.Errorf("%+v", v)
-		}
+	if want := "baselines: " + list[0].Prequential.Baseline.String() + "\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("want %q after the table\n%s", want, out)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
-	if err != nil || !strings.Contains(string(page), `"name":"no-change"`) {
+	if err != nil || !strings.Contains(string(page), `"name":"online"`) {
 		t.Errorf("the page, %v", err)
 	}
 }
@@ -63,12 +53,12 @@ func TestCompareRegression(t *testing.T) {
 		b.WriteString("1 1:1\n3 1:3\n")
 	}
 	write(t, path, b.String())
-	out := must(t, "replay", path, "--task", "regress", "--tune=off", "--warmup", "50", "-q", "--compare", "online,no-change", "--json", "-")
-	list := decode[[]compared](t, out)
-	if len(list) != 2 || *list[1].Prequential.MAE < 1.99 || list[1].Common != 2 || list[0].Common >= 1 {
+	out := must(t, "replay", path, "--task", "regress", "--tune=off", "--warmup", "50", "-q", "--compare", "online,ridge", "--json", "-")
+	list := decode[[]candidateResult](t, out)
+	if len(list) != 2 || list[1].Common >= 1 || list[0].Common >= 1 {
 		t.Errorf("%s", out)
 	}
-	if out := must(t, "replay", path, "--task", "regress", "--tune=off", "-q", "--compare", "online,no-change"); !strings.Contains(out, "mean abs. error") {
+	if out := must(t, "replay", path, "--task", "regress", "--tune=off", "-q", "--compare", "online,ridge"); !strings.Contains(out, "mean abs. error") {
 		t.Errorf("%s", out)
 	}
 }
@@ -78,15 +68,34 @@ func TestCompareRefuses(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--compare pegasos,pegasso", `--compare: no learner "pegasso"; there are adaptive`},
 		{"--compare pegasos,online,pegasos", "pegasos is there twice"},
-		{"--compare majority,no-change", "there is no learner among them"},
+		{"--compare pegasos,no-change", "no-change has been removed from the list: both baselines are printed"},
+		{"--learner pegasos,online", "--learner: a list of learners is given to replay --compare"},
 		{"--compare pegasos --learner online", "it cannot be combined with --learner"},
 		{"--compare pegasos --model m.ssm", "it cannot be combined with --model"},
-		{"--compare online,majority --task regress", "there is no majority of numbers"},
 		{"--compare online,pegasos --task regress", "learner pegasos does not do task regress"},
 	} {
 		code, _, errText := streamsvm(t.Context(), append([]string{"replay", path, "-q"}, strings.Fields(tt.args)...)...)
 		if cli.Code(code) != cli.Usage || !strings.Contains(errText, tt.want) {
 			t.Errorf("%s: exit code %d, %q", tt.args, code, errText)
+		}
+	}
+}
+
+// With more than two classes, too, it is known how far a learner is behind.
+func TestCompareClasses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "classes.libsvm")
+	var b strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&b, "%d 1:%d 2:%d\n", i%3, (i+i/7)%3, i%2)
+	}
+	write(t, path, b.String())
+	list := decode[[]candidateResult](t, must(t, "replay", path, "--labels", "0,1,2", "--tune=off", "--warmup", "100", "-q", "--compare", "online,perceptron", "--json", "-"))
+	if len(list) != 2 || (list[0].Behind == nil) == (list[1].Behind == nil) {
+		t.Errorf("%+v", list)
+	}
+	for _, r := range list {
+		if r.Examples != 1400 || math.Abs(float64(r.Common-r.Prequential.Accuracy)) > 1e-9 {
+			t.Errorf("%+v", r)
 		}
 	}
 }

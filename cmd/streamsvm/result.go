@@ -17,16 +17,16 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
-	"github.com/streamsvm/streamsvm/internal/app/report"
+	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -66,19 +66,19 @@ type result struct {
 }
 
 // decisions is a hook that remembers those of a gate.
-type decisions struct{ list []engine.GateDecision }
+type decisions struct{ list []promote.Decision }
 
 // Decided implements engine.DecidedHook.
-func (d *decisions) Decided(one engine.GateDecision) { d.list = append(d.list, one) }
+func (d *decisions) Decided(one promote.Decision) { d.list = append(d.list, one) }
 
 // gateResult says how things stand at the gate in the end, and what has been
 // decided on the way, in order.
 type gateResult struct {
-	engine.GateReport
-	Decisions []engine.GateDecision `json:"decisions"`
+	promote.Report
+	Decisions []promote.Decision `json:"decisions"`
 }
 
-// cutResult is a samplers.Cut.
+// cutResult is a compare.ChangePoint.
 type cutResult struct {
 	At   uint64      `json:"at"`
 	From int         `json:"from"`
@@ -124,8 +124,8 @@ func newResult(e *engine.Engine, p *predictor.Predictor, o trainer.Options, took
 	if test != nil {
 		eval.Name(test.Classes, e.Classes())
 	}
-	var cuts []samplers.Cut
-	r.cuts, cuts = e.Cuts()
+	var cuts []compare.ChangePoint
+	r.cuts, cuts = e.ChangePoints()
 	for _, c := range cuts {
 		r.Cuts = append(r.Cuts, cutResult{c.At, c.From, c.To, eval.Number(c.Z)})
 	}
@@ -206,9 +206,9 @@ func options(spec algos.Spec, chosen map[string]string) map[string]any {
 	return all
 }
 
-// write writes the JSON form to the file at path, - being out.
-func (r *result) write(path string, out io.Writer) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+// writeJSON writes v as JSON to the file at path, or to out if path is -.
+func writeJSON(path string, out io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -420,29 +420,15 @@ func printTuning(w io.Writer, rows []tune.Row) {
 	fmt.Fprintln(w)
 }
 
-// writeReport writes a page about a replay.
-func writeReport(dir string, charts []chart.Chart, r *result, about []report.Table) error {
-	page := &report.Report{
-		Title:  fmt.Sprintf("%s on %d examples", r.Learner, r.Examples),
-		Lead:   "Prequential evaluation: the model predicts every example before it learns from it.",
-		Charts: charts,
-		Tables: r.tables(about),
-		Foot:   version.Text(),
-	}
-	_, err := report.Write(dir, page)
-	return err
-}
-
-// tables lists the result in words, with tables about the model after the first.
-func (r *result) tables(about []report.Table) []report.Table {
-	sum := report.Table{Title: "Result", Rows: r.rows()}
-	opts := report.Table{Title: "Options", Head: []string{"option", "value"}}
+// report writes a page about the replay.
+func (r *result) report(dir string, answers []page.Answer, sections []page.Section) error {
+	settings := page.Table{Title: "Options", Head: []string{"option", "value"}}
 	for _, k := range slices.Sorted(maps.Keys(r.Options)) {
-		opts.Rows = append(opts.Rows, []string{k, fmt.Sprint(r.Options[k])})
+		settings.Rows = append(settings.Rows, []string{k, fmt.Sprint(r.Options[k])})
 	}
-	tables := append([]report.Table{sum}, append(about, opts)...)
+	tables := []page.Table{{Title: "Result", Rows: r.rows()}, settings}
 	if len(r.tuned) > 0 {
-		t := report.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
+		t := page.Table{Title: "Tuning", Head: []string{"options", "score", "loss", "examples", ""}}
 		for _, row := range r.tuned {
 			mark := ""
 			if row.Chosen {
@@ -452,7 +438,11 @@ func (r *result) tables(about []report.Table) []report.Table {
 		}
 		tables = append(tables, t)
 	}
-	return tables
+	_, err := page.Write(dir, &page.Page{
+		Title: fmt.Sprintf("%s on %d examples", r.Learner, r.Examples), Answers: answers,
+		Sections: append(sections, page.Section{ID: "result", Title: "Result", Tables: tables}), Foot: version.Text(),
+	})
+	return err
 }
 
 // printPrequential says in short how a classifier has predicted, and what the

@@ -96,6 +96,9 @@ func writeFile(tb testing.TB, path, text string) {
 
 // eachCluster runs a test on the embedded broker and on Apache Kafka.
 func eachCluster(t *testing.T, run func(t *testing.T, s *kafkatest.Secure)) {
+	if os.Getenv("STREAMSVM_TEST_SECURE") == "" {
+		t.Parallel() // otherwise they share a cluster, and its permissions
+	}
 	t.Run("embedded", func(t *testing.T) { run(t, kafkatest.NewSecure(t, false)) })
 	t.Run("Apache Kafka", func(t *testing.T) { run(t, kafkatest.NewSecure(t, true)) })
 }
@@ -208,6 +211,7 @@ func TestSecureRefusals(t *testing.T) {
 				if c.listener == "OAUTH" && !s.Real {
 					t.Skip("the embedded broker knows no tokens")
 				}
+				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				args := append([]string{"train", "--topics", topic, "--until-end", "--log-level", "debug", "--brokers", s.Listeners[c.listener]}, c.args...)

@@ -141,7 +141,7 @@ func TestPredictInTheWordsOfTheData(t *testing.T) {
 		if code, _, errText = answers(t, "--model", model, "--labels", "vrai,faux", in); code != int(cli.Usage) || !strings.Contains(errText, "--labels") {
 			t.Errorf("%s: other labels are taken: exit code %d, %s", c.flag, code, errText)
 		}
-		if text := must(t, "inspect", model); !strings.Contains(text, fmt.Sprintf("%v, %v", c.json[0], c.json[1])) || !strings.Contains(text, "a, b, c") {
+		if text := must(t, "inspect", model); !strings.Contains(text, fmt.Sprintf("%v, %v", c.json[0], c.json[1])) || !strings.Contains(text, "features: [a, b, c]") {
 			t.Errorf("%s: inspect says\n%s", c.flag, text)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/inspect"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
 	"github.com/streamsvm/streamsvm/internal/crash"
-	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
@@ -166,8 +165,8 @@ func (s *subscribe) run(ctx context.Context) error {
 		s.received, before = now.Sub(before), now
 		s.promoted = ""
 		if why, _, ok := sub.Promotion(); ok {
-			if s.promoted = ", promoted by " + oneLine(why.By); why.Reason != "" {
-				s.promoted += ": " + oneLine(why.Reason)
+			if s.promoted = ", promoted by " + cli.Printable(why.By); why.Reason != "" {
+				s.promoted += ": " + cli.Printable(why.Reason)
 			}
 		}
 		if err := s.show(u, p); err != nil {
@@ -211,33 +210,20 @@ func (s *subscribe) form() string {
 
 // updateLine is what subscribe --json prints.
 type updateLine struct {
-	Model         string                 `json:"model"`
-	Version       uint64                 `json:"version"`
-	Epoch         uint64                 `json:"epoch"`
-	Learner       string                 `json:"learner"`
-	Step          uint64                 `json:"step"`
-	Examples      uint64                 `json:"examples"`
-	Created       time.Time              `json:"created"`
-	Bytes         int                    `json:"bytes"`
-	Hash          string                 `json:"hash"`
-	Received      modeltopic.Received    `json:"received"` // since the update before
-	Kind          string                 `json:"kind"`
-	Support       *int                   `json:"support"`
-	Preprocessing string                 `json:"preprocessing"`
-	Options       map[string]string      `json:"options"`
-	Offsets       []inspect.Partition    `json:"offsets"`
-	Evaluation    map[string]eval.Number `json:"evaluation"`
+	Model string `json:"model"`
+	inspect.Update
+	Learner       string              `json:"learner"`
+	Received      modeltopic.Received `json:"received"` // since the update before
+	Kind          string              `json:"kind"`
+	Support       *int                `json:"support"`
+	Preprocessing string              `json:"preprocessing"`
+	Options       map[string]string   `json:"options"`
 }
 
 func newUpdateLine(u *stream.Update, p *predictor.Predictor) updateLine {
 	info := p.Info()
-	l := updateLine{
-		Model: u.Model, Version: u.Version, Epoch: u.Epoch, Learner: u.Learner, Step: u.Step, Examples: u.Examples, Created: u.Created,
-		Bytes: len(u.Payload), Hash: hash(u.Hash), Kind: string(info.Kind), Support: known(info.Support), Preprocessing: p.Preprocessing(), Options: p.Options(),
-		Offsets: inspect.Positions(u.Offsets), Evaluation: map[string]eval.Number{},
+	return updateLine{
+		Model: u.Model, Update: inspect.NewUpdate(u), Learner: u.Learner,
+		Kind: string(info.Kind), Support: known(info.Support), Preprocessing: p.Preprocessing(), Options: p.Options(),
 	}
-	for _, m := range u.Evaluation {
-		l.Evaluation[m.Name] = eval.Number(m.Value)
-	}
-	return l
 }

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
-	"github.com/streamsvm/streamsvm/internal/app/chart"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/metrics"
+	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
@@ -177,15 +178,15 @@ func (t *train) serve(ctx context.Context) (err error) {
 	}
 	reg := metrics.NewRegistry(version.String)
 	p := newProgress(t.c)
-	page := status.New(status.About{
-		Version: version.String, Learner: t.learner, Preset: t.preset, Topics: t.topics,
+	run := status.New(status.About{
+		Version: version.String, Learner: t.learner, Topics: t.topics,
 		ModelTopic: t.modelTopic, Model: t.modelName,
 	})
 	srv := newServer(reg)
-	srv.healthy = func() error { return page.Healthy(t.stall) }
-	srv.waiting = page.Waiting
-	srv.mux.Handle("GET /{$}", srv.limits.Page(page.Page(t.stall)))
-	srv.mux.HandleFunc("GET /chart.js", chart.Script)
+	srv.healthy = func() error { return run.Healthy(t.stall) }
+	srv.waiting = run.Waiting
+	srv.mux.Handle("GET /{$}", srv.limits.Page(run.Page(t.stall)))
+	srv.mux.HandleFunc("GET /chart.js", page.Script)
 	if t.pprof {
 		srv.profile()
 	}
@@ -202,14 +203,14 @@ func (t *train) serve(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		page.Show(board)
+		run.Show(board)
 	}
 	defer srv.stop()
 	if err := srv.start(t.c, t.listen); err != nil {
 		return err
 	}
 	t.ready = srv.ready.Store
-	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), page, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
+	job.Hooks = []trainer.Hook{keepStacks{t.checkpoint}, p, metrics.NewTrainer(reg), run, logHook{t.c.Log}, t} // t with the methods of its refuseFlags
 	res, err := trainer.Run(ctx, job)
 	srv.ready.Store(false)
 	switch {
@@ -356,7 +357,7 @@ func (l logHook) Published(u *stream.Update, took time.Duration) {
 }
 
 // Decided implements engine.DecidedHook.
-func (l logHook) Decided(d engine.GateDecision) {
+func (l logHook) Decided(d promote.Decision) {
 	l.log.Info("gate", "verdict", d.Verdict, "model_of_examples", d.Model, "at_examples", d.At, "why", d.Why, "on_examples", d.Examples,
 		"gain", float64(d.Gain), "low", float64(d.Low), "high", float64(d.High))
 }

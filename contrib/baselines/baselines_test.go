@@ -1,25 +1,15 @@
 package baselines
 
 import (
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/contrib/baselines/smo"
 	"github.com/streamsvm/streamsvm/internal/testkit/learnertest"
 )
 
 // Every baseline passes the conformance suite, in every preset.
 func TestConformance(t *testing.T) { learnertest.Conformance(t, specs) }
-
-func TestConformanceOfClasses(t *testing.T) {
-	if os.Getenv("STREAMSVM_LONG") == "" {
-		t.Skip("the wrapper is tested in algos/registry; STREAMSVM_LONG=1 runs it on smo too")
-	}
-	learnertest.Classes(t, []algos.Spec{smo.Spec})
-}
 
 func TestOptions(t *testing.T) { learnertest.Options(t, specs) }
 

@@ -294,15 +294,3 @@ func TestState(t *testing.T) {
 		_ = state.Decode(bad, NewOnline().Fields) // does not panic
 	}
 }
-
-func BenchmarkLearn(b *testing.B) {
-	r := rng.New(1, "bench")
-	f := make([]float64, 1024)
-	for i := range f {
-		f[i] = r.NormFloat64()
-	}
-	o := NewOnline()
-	for i := 0; b.Loop(); i++ {
-		o.Learn(f[i%1024], i%3 == 0)
-	}
-}

@@ -1,4 +1,5 @@
-// Package columns encodes lists of examples column by column, as part of a state.
+// Package columns encodes lists of examples, column by column, and offsets as part of a
+// state.
 package columns
 
 import (
@@ -128,4 +129,21 @@ func (c *columns) examples(list []*stream.Example) ([]*stream.Example, error) {
 		return list, errShape
 	}
 	return list, nil
+}
+
+// Offsets describes positions of partitions.
+func Offsets(f *state.Fields, o *stream.Offsets) {
+	ps := o.Partitions()
+	read := stream.Offsets{}
+	f.List("offsets", len(ps), 3, func(n int) { ps = make([]stream.Partition, n) }, func(f *state.Fields, i int) {
+		next, id := (*o)[ps[i]], int64(ps[i].ID)
+		f.String("topic", &ps[i].Topic)
+		f.Int64("partition", &id)
+		f.Int64("next", &next)
+		ps[i].ID = int32(id)
+		read[ps[i]] = next
+	})
+	if f.Decoding() {
+		*o = read
+	}
 }

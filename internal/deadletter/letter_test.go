@@ -46,15 +46,15 @@ func TestLetterFits(t *testing.T) {
 
 func TestMarks(t *testing.T) {
 	o := stream.Offsets{{Topic: "a.dlq", ID: 0}: 3, {Topic: "a.dlq", ID: 11}: 0, {Topic: "b-c_d", ID: 2}: 1 << 40}
-	text := formatMarks(o)
-	if back, err := parseMarks(text); err != nil || formatMarks(back) != text || len(back) != 3 {
+	text := formatOffsets(o)
+	if back, err := parseOffsets(text); err != nil || formatOffsets(back) != text || len(back) != 3 {
 		t.Errorf("%q came back as %v, %v", text, back, err)
 	}
-	if o, err := parseMarks(""); err != nil || len(o) != 0 {
+	if o, err := parseOffsets(""); err != nil || len(o) != 0 {
 		t.Error(o, err)
 	}
 	for _, bad := range []string{"a", "a/1", "a/x:1", "a/-1:1", "a/1:-1", "a/1:1x", "a/99999999999:1"} {
-		if _, err := parseMarks(bad); err == nil {
+		if _, err := parseOffsets(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,54 +19,56 @@ import (
 	"github.com/streamsvm/streamsvm/internal/engine"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// Queue sends records that cannot be used to a topic whose name is that of their
-// own topic and a suffix, with key, value and headers as they are and headers
-// more that say what was wrong. Their timestamp is the time of sending, since
-// retention would soon delete what is old. It is an engine.DeadLetters and an
-// engine.Marker.
+// Queue sends records that cannot be used to topics of dead letters, named like the
+// records' own topics with a suffix. Key, value and headers stay as they are; more
+// headers say what was wrong. The timestamp is the time of sending, since retention
+// would soon delete what is old. Queue is an engine.DeadLetters and an engine.Marker.
 //
-// Each letter is there once. Letters are written in transactions under an id of
-// the job's own, so that when a run opens its Queue, nothing more of the run
-// before comes. And a checkpoint says from where on the letters lie that are
-// about records after it, so that the run finds those that are there already.
+// Each dead letter is written once. They are written in transactions under an id of the
+// job's own, so once a run has opened its Queue, nothing more comes from the run
+// before. And a checkpoint keeps low watermarks: dead letters about records after the
+// checkpoint have at least these offsets. From there the next run reads which of them
+// are there already.
 //
-// Send hands letters to a goroutine, which writes all that have come while it
+// Send hands dead letters to a goroutine, which writes all that have come while it
 // wrote the ones before.
 type Queue struct {
-	opt   Options
-	t     *kafkaio.Transactor
-	limit map[string]int       // bytes that a record may have, by topic of letters
-	batch int                  // bytes of a transaction of more than one letter
-	sent  map[Origin]int64     // by the run before, about records that come again; with their timestamps
-	parts []stream.Partition   // of the letters
-	place map[string]placement // by topic of letters
+	opt    Options
+	w      topiclog.Writer
+	topics map[string]*topic
+	names  []string // of topics
+	batch  int      // bytes of a transaction of more than one dead letter
+	// sent are the records about which the run before has sent a dead letter, and which
+	// come again, with their timestamps.
+	sent  map[Origin]int64
 	end   context.CancelFunc
 	ended chan struct{}
 
-	mu      sync.Mutex // guards what is below
-	change  *sync.Cond
-	waiting []stream.Record
-	bytes   int    // of waiting
-	sends   uint64 // letters taken over, and
-	written uint64 // how many of them are written
-	err     error
-	news    bool           // something was sent since the marks were taken
-	marks   stream.Offsets // letters about records that come are not before these
+	mu         sync.Mutex // guards what is below
+	change     *sync.Cond
+	waiting    []stream.Record
+	bytes      int    // of waiting
+	sends      uint64 // dead letters taken over
+	written    uint64 // how many of them are written
+	err        error
+	news       bool // something was sent since the watermarks were taken
+	watermarks stream.Offsets
 }
 
-// placement chooses one of n partitions for a letter.
-type placement struct {
-	choose kafkaio.Partitioner
-	n      int
+// topic takes dead letters.
+type topic struct {
+	limit      int // bytes of a record
+	partition  kafkaio.Partitioner
+	partitions int
 }
 
-// TransactionalIDs begins the ids under which the letters of a job are written
-// whose first topic of letters is topic.
+// TransactionalIDs begins the ids of all jobs whose first topic of dead letters is topic.
 func TransactionalIDs(topic string) string { return "streamsvm.letters." + topic + "." }
 
-// waitingMax bounds the letters that wait, in bytes.
+// waitingMax bounds the dead letters that wait, in bytes.
 const waitingMax = 4 << 20
 
 // Options say where dead letters go.
@@ -73,67 +76,66 @@ type Options struct {
 	Config  kafkaio.Config
 	Topics  []string // of the records
 	Suffix  string
-	MaxDown time.Duration // see kafkaio.SourceOptions; for opening
+	MaxDown time.Duration // see kafkaio.SourceOptions
 	Log     *slog.Logger
-	// ID is the job's; empty is one that nobody else has. Owned, if not nil,
-	// returns an error if another process does the job.
+	// ID is the job's; empty is one that nobody else has. Lease, if not nil, returns an
+	// error if another process does the job. It waits out outages.
 	ID    string
-	Owned func(context.Context) error
-	// Restored: there is a checkpoint, with these positions and this mark,
-	// which is empty if no letters were kept then.
+	Lease func(context.Context) error
+	// Restored: there is a checkpoint, with these positions and this Mark, which is empty
+	// if no dead letters were kept then.
 	Restored bool
 	From     stream.Offsets
 	Mark     string
 }
 
-// Open creates the topics that do not exist, and looks for letters that were
-// sent after the checkpoint.
+// Open creates the topics that do not exist, and looks for dead letters that were sent
+// after the checkpoint.
 func Open(ctx context.Context, o Options) (*Queue, error) {
-	d := &Queue{
-		opt: o, limit: map[string]int{}, batch: 512 << 10, sent: map[Origin]int64{}, place: map[string]placement{},
-		ended: make(chan struct{}),
+	if o.Lease == nil {
+		o.Lease = func(context.Context) error { return nil }
 	}
+	d := &Queue{opt: o, topics: map[string]*topic{}, batch: 512 << 10, sent: map[Origin]int64{}, ended: make(chan struct{})}
 	d.change = sync.NewCond(&d.mu)
-	marks, err := parseMarks(o.Mark)
+	watermarks, err := parseOffsets(o.Mark)
 	if err != nil {
 		return nil, &checkpoint.Error{Path: "header", Part: engine.MetaDeadLetters, Err: err}
 	}
 	largest := 0
-	var names []string
 	for _, name := range o.Topics {
 		name += o.Suffix
-		names = append(names, name)
 		if _, err := kafkaio.CreateTopic(ctx, o.Config, kafkaio.TopicSpec{Name: name}); err != nil {
 			return nil, err
 		}
 		n, err := MessageLimit(ctx, o.Config, name)
 		if err != nil {
 			n = DefaultMessageBytes
-			o.Log.Warn("the largest record that the topic of dead letters takes is not known: letters that it does not take stop the run", "topic", name, "assumed", n, "err", err)
+			o.Log.Warn("the largest record that the topic of dead letters takes is not known: dead letters that it does not take stop the run", "topic", name, "assumed", n, "err", err)
 		}
-		d.limit[name] = n
+		d.names = append(d.names, name)
+		d.topics[name] = &topic{limit: n, partition: kafkaio.ByKey()}
 		d.batch, largest = min(d.batch, n), max(largest, n)
 	}
-	d.t, err = kafkaio.NewTransactor(kafkaio.TransactorOptions{
-		Config: o.Config, ID: TransactionalIDs(names[0]) + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
+	d.w, err = topiclog.NewWriter(kafkaio.TransactorOptions{
+		Config: o.Config, ID: TransactionalIDs(d.names[0]) + cmp.Or(o.ID, rand.Text()), BatchBytes: largest, MaxDown: o.MaxDown,
 	})
 	if err != nil {
 		return nil, err
 	}
-	so := kafkaio.SourceOptions{Config: o.Config, Topics: names, Start: kafkaio.StartLatest, TopicWait: time.Minute, MaxDown: o.MaxDown}
+	so := kafkaio.SourceOptions{Config: o.Config, Topics: d.names, Start: kafkaio.StartLatest, TopicWait: time.Minute, MaxDown: o.MaxDown}
 	if o.Restored {
 		so.Start, so.Offsets = kafkaio.StartEarliest, stream.Offsets{}
-		for p, n := range marks {
-			if _, ok := d.limit[p.Topic]; ok {
+		for p, n := range watermarks {
+			if d.topics[p.Topic] != nil {
 				so.Offsets[p] = n
 			}
 		}
 	}
-	if err = d.t.Take(ctx); err == nil {
+	if err = d.w.Take(ctx); err == nil {
 		err = d.find(ctx, so)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("dead letters of the run before: %w", err), d.t.Close())
+		return nil, errors.Join(fmt.Errorf("dead letters of the run before: %w", err), d.w.Close())
 	}
 	run, end := context.WithCancel(context.Background())
 	d.end = end
@@ -153,11 +155,11 @@ func MessageLimit(ctx context.Context, cfg kafkaio.Config, topic string) (int, e
 	return 0, cmp.Or(why, errors.New("the broker does not say"))
 }
 
-// find reads letters to their present end and remembers those about records
-// that come again. Where it starts becomes the first mark.
+// find reads dead letters to their present end, and remembers those about records that
+// come again. Where it starts becomes the first watermark.
 func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) {
-	d.marks, _, err = kafkaio.ReadAll(ctx, so, func(r *stream.Record) {
-		// What is no letter, or one about a topic that is not read here, is
+	d.watermarks, _, err = kafkaio.ReadAll(ctx, so, func(r *stream.Record) {
+		// A record that is no dead letter, or one about a topic that is not read here, is
 		// somebody else's.
 		l, err := Parse(r)
 		if err == nil && l.Topic+d.opt.Suffix == r.Topic && l.Offset >= d.opt.From[l.Origin().Partition] {
@@ -167,14 +169,8 @@ func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	d.parts = d.marks.Partitions()
-	for _, p := range d.parts {
-		l, ok := d.place[p.Topic]
-		if !ok {
-			l.choose = kafkaio.ByKey()
-		}
-		l.n++
-		d.place[p.Topic] = l
+	for p := range d.watermarks {
+		d.topics[p.Topic].partitions++
 	}
 	if n := len(d.sent); n > 0 {
 		d.opt.Log.Info("dead letters sent after the checkpoint are not sent again", "letters", n)
@@ -182,8 +178,8 @@ func (d *Queue) find(ctx context.Context, so kafkaio.SourceOptions) (err error) 
 	return nil
 }
 
-// Send implements engine.DeadLetters. An error of an earlier letter is returned
-// by every later call.
+// Send implements engine.DeadLetters. If a dead letter cannot be written, every later
+// call returns the error.
 func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.RecordError) error {
 	id := Origin{stream.Partition{Topic: rec.Topic, ID: rec.Partition}, rec.Offset}
 	if at, ok := d.sent[id]; ok {
@@ -193,13 +189,13 @@ func (d *Queue) Send(ctx context.Context, rec *stream.Record, why *stream.Record
 			return nil
 		}
 	}
-	topic := rec.Topic + d.opt.Suffix
-	out := New(rec, why, d.opt.Suffix, time.Now(), d.limit[topic])
+	to := d.topics[rec.Topic+d.opt.Suffix]
+	out := New(rec, why, d.opt.Suffix, time.Now(), to.limit)
 	out.Key, out.Value = bytes.Clone(out.Key), bytes.Clone(out.Value) // the caller's
 	for i := range out.Headers {
 		out.Headers[i].Value = bytes.Clone(out.Headers[i].Value)
 	}
-	out.Partition = d.place[topic].choose(&out, d.place[topic].n)
+	out.Partition = to.partition(&out, to.partitions)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.wait(ctx, func() bool { return d.bytes < waitingMax }); err != nil {
@@ -226,7 +222,7 @@ func (d *Queue) wait(ctx context.Context, f func() bool) error {
 	return cmp.Or(d.err, ctx.Err())
 }
 
-// run writes the letters that wait, until ctx ends or something fails.
+// run writes the dead letters that wait, until ctx ends or something fails.
 func (d *Queue) run(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -241,9 +237,9 @@ func (d *Queue) run(ctx context.Context) {
 		}
 		letters := d.waiting[:n:n]
 		d.waiting, d.bytes = d.waiting[n:], d.bytes-total
-		marks := d.marks
+		from := d.watermarks
 		d.mu.Unlock()
-		err := d.write(ctx, marks, letters)
+		err := d.write(ctx, from, letters)
 		d.mu.Lock()
 		if err != nil {
 			d.err = fmt.Errorf("dead letters: %w", err)
@@ -253,72 +249,39 @@ func (d *Queue) run(ctx context.Context) {
 	}
 }
 
-// write writes the letters once. Those of a transaction whose end was interrupted are
-// looked for one by one: they become visible partition by partition, and the broker
-// that is built in, if it is killed meanwhile, may end a transaction in some only.
-func (d *Queue) write(ctx context.Context, marks stream.Offsets, letters []stream.Record) error {
-	for len(letters) > 0 {
-		var rest []stream.Record // where some are there: the others
-		err := kafkaio.Once(ctx, d.t, func(ctx context.Context) (bool, error) {
-			if !d.t.Held() { // to take the id may undo what can be seen now
-				return false, d.owned(ctx)
-			}
-			absent, err := d.look(ctx, marks, letters)
-			if rest = nil; len(absent) < len(letters) {
-				rest = absent
-			}
-			return len(absent) < len(letters), err
-		}, letters...)
-		if err != nil {
+// write writes dead letters once. They become visible partition by partition, and the
+// embedded broker, if it is killed meanwhile, may commit a transaction in some partitions
+// only. So each is looked for by itself, at or after the watermarks.
+func (d *Queue) write(ctx context.Context, watermarks stream.Offsets, letters []stream.Record) error {
+	type key struct {
+		about Origin
+		at    int64 // in ms: an earlier one about the same record does not count
+	}
+	keyOf := func(r *stream.Record) (k key) {
+		if l, err := Parse(r); err == nil {
+			k = key{l.Origin(), r.Time.UnixMilli()}
+		}
+		return k
+	}
+	for {
+		found := map[key]bool{}
+		absent := func() []stream.Record {
+			return slices.DeleteFunc(slices.Clone(letters), func(r stream.Record) bool { return found[keyOf(&r)] })
+		}
+		log := topiclog.Log{Topics: d.names, Writer: d.w, Lease: d.opt.Lease, Fold: func(r *stream.Record) bool {
+			found[keyOf(r)] = true
+			return false
+		}}
+		log.From(watermarks)
+		err := topiclog.Append(ctx, topiclog.Entry{Log: &log, Records: letters, Check: func() (bool, error) {
+			return len(absent()) < len(letters), nil
+		}})
+		rest := absent()
+		if err != nil || len(rest) == 0 || len(rest) == len(letters) { // none were there: all are written now
 			return err
 		}
 		letters = rest
 	}
-	return nil
-}
-
-// owned returns why the letters are not to be written, if they are not.
-func (d *Queue) owned(ctx context.Context) error {
-	if d.opt.Owned == nil {
-		return nil
-	}
-	return d.opt.Owned(ctx)
-}
-
-// look returns those of the letters that are not there. The id is held.
-func (d *Queue) look(ctx context.Context, marks stream.Offsets, letters []stream.Record) (absent []stream.Record, err error) {
-	if err := d.owned(ctx); err != nil {
-		return letters, err
-	}
-	type letter struct {
-		about Origin
-		at    int64
-	}
-	there := map[letter]bool{}
-	var names []string
-	for name := range d.limit {
-		names = append(names, name)
-	}
-	_, _, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
-		Config: d.opt.Config, Topics: names, Offsets: marks,
-	}, func(r *stream.Record) {
-		if l, err := Parse(r); err == nil {
-			there[letter{l.Origin(), r.Time.UnixMilli()}] = true
-		}
-	})
-	if err != nil {
-		return letters, err
-	}
-	for i := range letters {
-		l, err := Parse(&letters[i])
-		if err != nil {
-			return letters, err
-		}
-		if !there[letter{l.Origin(), letters[i].Time.UnixMilli()}] {
-			absent = append(absent, letters[i])
-		}
-	}
-	return absent, nil
 }
 
 // Flush implements engine.DeadLetters.
@@ -331,35 +294,35 @@ func (d *Queue) Flush(ctx context.Context) error {
 	}
 	d.news = false
 	d.mu.Unlock()
-	_, ends, err := kafkaio.Bounds(ctx, d.opt.Config, d.parts, time.Second)
+	_, ends, err := kafkaio.Bounds(ctx, d.opt.Config, d.watermarks.Partitions(), time.Second)
 	d.mu.Lock()
 	if err != nil {
-		// The old marks are good too, there is only more behind them to read.
+		// The old watermarks are right too; there is only more to read after them.
 		d.opt.Log.Debug("ends of the dead letters", "err", err)
 		d.news = true
 		return nil
 	}
-	d.marks = ends
+	d.watermarks = ends
 	return nil
 }
 
-// Mark implements engine.Marker. The marks were taken before this moment, and
-// letters about records behind the checkpoint are sent after it.
+// Mark implements engine.Marker. The watermarks were taken before this moment, and dead
+// letters about records after the checkpoint are sent after it.
 func (d *Queue) Mark() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return formatMarks(d.marks)
+	return formatOffsets(d.watermarks)
 }
 
 // Close gives up what is not written yet.
 func (d *Queue) Close() error {
 	d.end()
 	<-d.ended
-	return d.t.Close()
+	return d.w.Close()
 }
 
-// formatMarks writes offsets as "topic/partition:offset topic/partition:offset".
-func formatMarks(o stream.Offsets) string {
+// formatOffsets writes offsets as "topic/partition:offset topic/partition:offset".
+func formatOffsets(o stream.Offsets) string {
 	var b []byte
 	for i, p := range o.Partitions() {
 		if i > 0 {
@@ -370,7 +333,7 @@ func formatMarks(o stream.Offsets) string {
 	return string(b)
 }
 
-func parseMarks(text string) (stream.Offsets, error) {
+func parseOffsets(text string) (stream.Offsets, error) {
 	o := stream.Offsets{}
 	for _, f := range strings.Fields(text) {
 		topic, rest, ok1 := strings.Cut(f, "/")

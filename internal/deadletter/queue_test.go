@@ -39,7 +39,7 @@ func TestPartOfATransaction(t *testing.T) {
 	if err := other.Write(t.Context(), letters[1], letters[3]); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.write(t.Context(), q.marks, letters); err != nil {
+	if err := q.write(t.Context(), q.watermarks, letters); err != nil {
 		t.Fatal(err)
 	}
 	// Released by a further holder of the id, all is visible.

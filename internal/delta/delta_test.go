@@ -241,18 +241,3 @@ func FuzzPatch(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkDiff(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 6))
-	base := random(r, 16<<20)
-	sparse := slices.Clone(base)
-	copy(sparse[1<<20:], random(r, 16<<10))
-	for name, next := range map[string][]byte{"block": sparse, "shifted": slices.Concat(base[:100], []byte{1}, base[100:]), "new": random(r, 16<<20)} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(next)))
-			for b.Loop() {
-				Diff(base, next)
-			}
-		})
-	}
-}

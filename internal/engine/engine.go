@@ -19,6 +19,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/tune"
@@ -62,7 +63,8 @@ type Config struct {
 	// MaxClasses bounds the number; 0 is DefaultMaxClasses.
 	Signature  codec.Signature
 	MaxClasses int
-	// Gate is the text of a gate.Rule that chooses the champion; empty for no gate.
+	// Gate is the rule that chooses the champion, see compare.ParseRule; empty for no
+	// gate.
 	Gate string
 	Log  *slog.Logger
 }
@@ -144,7 +146,7 @@ type Engine struct {
 	calib       *calibrate.Online        // for two classes; else nil
 	soft        *calibrate.OnlineSoftmax // for more than two; else nil
 	steps       uint64
-	promoter    *promoter // nil without a gate
+	promotion   Promotion // nil without a gate
 	clipsLogged int       // the log has reported the first so many clipped features; not part of the state
 
 	block    []*stream.Example // preprocessed examples that have not been scored yet, at most blockSize
@@ -241,7 +243,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if cfg.Gate != "" {
-		if e.promoter, err = newPromoter(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
+		if e.promotion, err = promote.New(cfg.Gate, cfg.Task == algos.Regress, e.classes != nil, cfg.Signature.Schema); err != nil {
 			return nil, err
 		}
 	}
@@ -267,7 +269,7 @@ func tunable(spec algos.Spec, given map[string]string) bool {
 // the examples' features; the items stay the caller's. It returns the number of
 // items consumed. An error is final, except ctx.Err(): then Consume may be called
 // again with the remaining items. The same goes for a short count without an error,
-// which means that the gate has taken a candidate.
+// which means that the gate has taken a challenger.
 func (e *Engine) Consume(ctx context.Context, items []Item) (int, error) {
 	n, err := e.consumeAll(ctx, items)
 	e.current = nil
@@ -278,7 +280,7 @@ func (e *Engine) consumeAll(ctx context.Context, items []Item) (int, error) {
 	for i := range items {
 		e.current = &items[i]
 		err := e.consume(ctx, i, e.current)
-		if err == errCandidate {
+		if err == errChallenger {
 			return i, nil
 		}
 		if err != nil {
@@ -297,9 +299,9 @@ func (e *Engine) currentRecord() (p stream.Partition, offset int64, ok bool) {
 	return e.at, e.next - 1, e.at.Topic != ""
 }
 
-// errCandidate says that the gate has taken a candidate and that the item was not
+// errChallenger says that the gate has taken a challenger and that the item was not
 // consumed.
-var errCandidate = errors.New("a candidate has been taken")
+var errChallenger = errors.New("a challenger has been taken")
 
 func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 	if it.Tombstone {
@@ -323,12 +325,10 @@ func (e *Engine) consume(ctx context.Context, i int, it *Item) error {
 			return err
 		}
 	}
-	if e.promoter != nil {
-		if taken, err := e.challenge(ctx); err != nil {
-			return err
-		} else if taken {
-			return errCandidate
-		}
+	if taken, err := e.challenge(ctx); err != nil {
+		return err
+	} else if taken {
+		return errChallenger
 	}
 	if it.Err != nil && e.refused != nil {
 		if err := e.refused(i, it.Err); err != nil {
@@ -427,8 +427,8 @@ func (e *Engine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.promoter != nil {
-		e.promoter.begin(e.warm)
+	if e.promotion != nil {
+		e.promotion.Warm(e.warm)
 	}
 	e.transform, e.options, e.tuned, e.learner, e.started = tr, options, rows, l, true
 	e.logClipped()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -20,7 +21,8 @@ type (
 	ConsumedHook interface{ Consumed(e *Engine, queued int64) }
 	// ScoredHook is called for each labelled example before it is learned from,
 	// with the decision, the probability that the label is positive (NaN while
-	// unknown), and the label.
+	// unknown), and the label. With more than two classes decision and label are
+	// class numbers.
 	ScoredHook interface {
 		Scored(decision, probability, label float64)
 	}
@@ -42,7 +44,7 @@ type (
 	// ScoredHook for the same example.
 	ServedHook interface{ Served(decision float64) }
 	// DecidedHook is called with each decision of a gate.
-	DecidedHook interface{ Decided(d GateDecision) }
+	DecidedHook interface{ Decided(d promote.Decision) }
 	// PromotedHook is called on the persisting goroutine when the champion's alias
 	// points to a version.
 	PromotedHook interface {

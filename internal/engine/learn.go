@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
@@ -34,7 +35,9 @@ func (e *Engine) accept(x *stream.Example, pred prediction) {
 func (e *Engine) push(x *stream.Example, pred prediction) {
 	// The gate scores snapshots of the model, with the preprocessing of their time,
 	// so it needs the raw example.
-	e.promoter.note(x)
+	if e.promotion != nil {
+		e.promotion.Add(x)
+	}
 	x.X = e.transform.Next(x.X)
 	// Measures use the example's own weight, without the class weight that weigh
 	// multiplies in.
@@ -49,7 +52,7 @@ func (e *Engine) push(x *stream.Example, pred prediction) {
 // Copying is a good part of the cost of an example for a cheap linear learner.
 func (e *Engine) borrow() bool {
 	_, passing := e.learner.(algos.Passing)
-	e.lent = passing && e.started && e.join == nil && e.promoter == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
+	e.lent = passing && e.started && e.join == nil && e.promotion == nil && len(e.block) == 0 && e.learner.Need().Fresh > 0
 	return e.lent
 }
 
@@ -104,7 +107,9 @@ func (e *Engine) runSteps(ctx context.Context) error {
 // flush scores the examples in the block and hands them to the learner, as many at
 // a time as fit before the next step; then it does the steps that are due.
 func (e *Engine) flush(ctx context.Context) error {
-	e.promoter.score()
+	if e.promotion != nil {
+		e.promotion.Score()
+	}
 	if l, ok := e.learner.(algos.Sequential); ok {
 		return e.follow(ctx, l)
 	}
@@ -205,6 +210,9 @@ func (e *Engine) measure(pred *prediction, x *stream.Example) {
 		}
 	}
 	e.curve.Add(e.preq)
+	if e.scored != nil {
+		e.scored(pred.f, math.NaN(), x.Y)
+	}
 	if k < len(pred.scores) { // otherwise the class was unknown when the prediction was made
 		e.soft.Learn(pred.scores, k)
 	}

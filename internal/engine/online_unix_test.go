@@ -5,8 +5,6 @@ package engine
 import (
 	"errors"
 	"io"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -15,11 +13,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/internal/testkit/dataset"
-	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
 // rowsOf writes at least n examples of a data set, repeated as needed, to a
@@ -125,78 +121,5 @@ func BenchmarkOnline(b *testing.B) {
 				b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "examples/s")
 			})
 		}
-	}
-}
-
-// BenchmarkOnlineKafka takes records of 30 dense features from a broker, four
-// partitions, over loopback, to the update of the online learner. The broker
-// shares the processors unless STREAMSVM_TEST_BROKERS names another.
-func BenchmarkOnlineKafka(b *testing.B) {
-	const n, dim = 1_000_000, 30
-	spec, err := registry.Lookup("online")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, name := range []string{"msgpack", "json"} {
-		c, err := codec.New(name, codec.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		r := rand.New(rand.NewPCG(7, 0))
-		values := make([][]byte, 5000)
-		for i := range values {
-			x := stream.Example{Y: 1, Labelled: true}
-			for range dim {
-				// Four decimals, as sensors have them.
-				x.X.Val = append(x.X.Val, float32(math.Round(r.NormFloat64()*1e4)/1e4))
-			}
-			if x.X.Val[0]+x.X.Val[1] < float32(r.NormFloat64()) {
-				x.Y = -1
-			}
-			if values[i], err = c.Append(nil, &x); err != nil {
-				b.Fatal(err)
-			}
-		}
-		brokers := kafkatest.Brokers(b)
-		topic := kafkatest.Topic(b, brokers, 4, nil)
-		cfg := kafkaio.Config{Brokers: brokers}
-		p, err := kafkaio.NewProducer(b.Context(), kafkaio.ProducerOptions{Config: cfg, Partition: kafkaio.Explicit})
-		if err != nil {
-			b.Fatal(err)
-		}
-		recs := make([]stream.Record, len(values))
-		for i := 0; i < n; i += len(recs) {
-			for j := range recs {
-				recs[j] = stream.Record{Topic: topic, Partition: int32(j % 4), Time: time.UnixMilli(1_700_000_000_000 + int64(i+j)), Value: values[j]}
-			}
-			if err := p.Produce(b.Context(), recs...); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := errors.Join(p.Flush(b.Context()), p.Close()); err != nil {
-			b.Fatal(err)
-		}
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			began := processor(b)
-			for b.Loop() {
-				e, err := NewEngine(Config{Spec: spec, Scale: "none"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				src, err := kafkaio.NewSource(b.Context(), kafkaio.SourceOptions{Config: cfg, Topics: []string{topic}, UntilEnd: true})
-				if err != nil {
-					b.Fatal(err)
-				}
-				_, err = Run(b.Context(), e, RunConfig{Source: src, Decoder: c})
-				src.Close()
-				if err != nil || e.Counts().Learned != n {
-					b.Fatal(err, e.Counts())
-				}
-			}
-			b.ReportMetric(float64(len(values[0])), "bytes/record")
-			b.ReportMetric(float64(n)*float64(b.N)/(processor(b)-began).Seconds(), "examples/cpu-s")
-			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "examples/s")
-		})
 	}
 }

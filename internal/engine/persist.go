@@ -69,7 +69,7 @@ func (r *run) snapshot() error {
 			r.Version++
 			r.lastSteps, r.lastHash = r.e.steps, u.Hash
 			if r.taken {
-				r.versions.of[r.e.promoter.candidate.id()] = versionTime{j.update.Version, j.update.Created}
+				r.e.promotion.Published(u.Version, u.Created)
 				r.taken = false
 			}
 		}
@@ -82,20 +82,12 @@ func (r *run) snapshot() error {
 		if err := r.complete(&j.snap.Header); err != nil {
 			return err
 		}
-		if r.e.promoter != nil && r.Publisher != nil {
-			j.snap.Header.Meta = append(j.snap.Header.Meta, [2]string{MetaGate, r.versions.text(r.e.promoter)})
+		if r.e.promotion != nil && r.Publisher != nil {
+			j.snap.Header.Meta = append(j.snap.Header.Meta, [2]string{MetaGate, r.e.promotion.Meta()})
 		}
 	}
-	if p := r.e.promoter; p != nil {
-		var err error
-		if j.promote, err = r.promotion(r.e, &r.versions); err != nil {
-			return err
-		}
-		if j.promote != nil {
-			r.versions.settled(p, j.promote.update.Version)
-		} else {
-			r.versions.settled(p, r.versions.alias)
-		}
+	if j.promote, err = r.promotion(r.e); err != nil {
+		return err
 	}
 	if j.snap == nil && j.update == nil && j.promote == nil && r.DeadLetters == nil {
 		return nil
@@ -107,7 +99,7 @@ func (r *run) snapshot() error {
 	return nil
 }
 
-// complete adds to a header what the engine does not know.
+// complete adds to a header what only the run knows.
 func (cfg *RunConfig) complete(h *checkpoint.Header) error {
 	h.ModelVersion = cfg.Version
 	for p, n := range cfg.Start {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/crash"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -42,7 +43,7 @@ type DeadLetters interface {
 	Flush(ctx context.Context) error
 }
 
-// Store keeps snapshots, as a checkpoint.Store does.
+// Store keeps snapshots; see checkpoint.Store.
 type Store interface {
 	Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error)
 	// Epoch is the epoch of the claim under which snapshots are stored.
@@ -204,15 +205,13 @@ func Run(ctx context.Context, e *Engine, cfg RunConfig) (Result, error) {
 			r.lastSteps, r.lastHash = e.steps, u.Hash
 		}
 	}
-	if r.versions, err = parseVersions(cfg.Champions.Meta); err != nil {
-		return Result{}, err
-	}
 
 	e.decoder = cfg.Decoder
 	tell(cfg.Hooks, func(h ScoredHook) { e.scored = h.Scored })
-	if e.promoter != nil {
-		tell(cfg.Hooks, func(h ServedHook) { e.promoter.serve = h.Served })
-		e.promoter.decide = func(d GateDecision) { tell(cfg.Hooks, func(h DecidedHook) { h.Decided(d) }) }
+	if e.promotion != nil {
+		e.promotion.Notify(
+			func(d promote.Decision) { tell(cfg.Hooks, func(h DecidedHook) { h.Decided(d) }) },
+			func(decision float64) { tell(cfg.Hooks, func(h ServedHook) { h.Served(decision) }) })
 	}
 	tell(cfg.Hooks, func(h StartedHook) { h.Started(e, cfg.Source) })
 	inCtx, stopIngest := context.WithCancel(ctx)
@@ -277,8 +276,7 @@ type run struct {
 	ended        bool
 	warned       bool // the log says that no model is published yet
 
-	versions versions // of the models at the gate
-	taken    bool     // the gate has taken a candidate that has no version yet
+	taken bool // the gate has taken a challenger that has no version yet
 
 	newest time.Time // time of the newest record consumed
 	waited int64     // records still waiting at the last version
@@ -349,7 +347,7 @@ func (r *run) due() bool {
 	if n == 0 {
 		return false
 	}
-	return r.Publisher != nil && r.e.promoter != nil && r.e.promoter.moves() > r.versions.published ||
+	return r.changed(r.e) ||
 		r.CheckpointEvery > 0 && n >= r.CheckpointEvery ||
 		r.CheckpointInterval > 0 && time.Since(r.last) >= r.CheckpointInterval
 }
@@ -376,7 +374,7 @@ func (r *run) consume(b *batch) error {
 		if err != nil || done == len(b.items) {
 			return err
 		}
-		if err := r.candidate(); err != nil {
+		if err := r.publishChallenger(); err != nil {
 			return err
 		}
 	}

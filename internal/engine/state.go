@@ -10,7 +10,6 @@ import (
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // encode returns the engine's own state and the learner's.
@@ -60,7 +59,7 @@ func (e *Engine) fields(f *state.Fields) {
 	// The offsets are part of the state that is hashed: two runs are equal only if
 	// they have consumed the same records.
 	e.positions()
-	offsetFields(f, &e.offsets)
+	columns.Offsets(f, &e.offsets)
 	f.Int("dim", &e.admission.dim)
 	if e.version2 {
 		e.admission.index = e.admission.dim
@@ -102,7 +101,7 @@ func (e *Engine) fields(f *state.Fields) {
 	if e.started && (f.Next("clipped") || !f.Decoding() && e.transform.Clipped().Values > 0) {
 		f.Group("clipped", e.transform.ClippedFields)
 	}
-	e.promoterFields(f)
+	e.promotionFields(f)
 	if f.Decoding() && f.Err() == nil {
 		e.clipsLogged = len(e.transform.Clipped().Features)
 	}
@@ -152,20 +151,4 @@ func (c *Config) fields(f *state.Fields) {
 		same("schema", c.Signature.Schema)
 	}
 	f.Fail("warmup", warmup)
-}
-
-func offsetFields(f *state.Fields, o *stream.Offsets) {
-	ps := o.Partitions()
-	read := stream.Offsets{}
-	f.List("offsets", len(ps), 3, func(n int) { ps = make([]stream.Partition, n) }, func(f *state.Fields, i int) {
-		next, id := (*o)[ps[i]], int64(ps[i].ID)
-		f.String("topic", &ps[i].Topic)
-		f.Int64("partition", &id)
-		f.Int64("next", &next)
-		ps[i].ID = int32(id)
-		read[ps[i]] = next
-	})
-	if f.Decoding() {
-		*o = read
-	}
 }

@@ -4,11 +4,11 @@ import (
 	"maps"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/tune"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -71,11 +71,11 @@ func (e *Engine) Report() algos.Report {
 	return e.learner.Report()
 }
 
-// Cuts returns how often the learner has cut its sample, and the latest cuts; 0 if
-// it never does.
-func (e *Engine) Cuts() (total uint64, latest []samplers.Cut) {
-	if c, ok := e.learner.(algos.Cutter); ok {
-		return c.Cuts()
+// ChangePoints returns the number of change points at which the learner has cut its
+// sample, and the latest ones; 0 if it never does.
+func (e *Engine) ChangePoints() (total uint64, latest []compare.ChangePoint) {
+	if c, ok := e.learner.(algos.DriftReporter); ok {
+		return c.ChangePoints()
 	}
 	return 0, nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 // With more than two classes, labels and predictions are class numbers from 0, and
@@ -213,20 +212,6 @@ func (p *Prequential) classSummary() Summary {
 		s.Window.Confusion = append(s.Window.Confusion, c.hits[y*c.k:(y+1)*c.k:(y+1)*c.k])
 	}
 	return s
-}
-
-// classMeasures lists the applicable measures of m.
-func classMeasures(m *Measures, suffix string) (out []stream.Measure) {
-	for _, v := range []struct {
-		name  string
-		value Number
-	}{
-		{"accuracy", m.Accuracy}, {"log_loss", m.LogLoss}, {"brier", m.Brier}, {"ece", m.ECE}, {"ece_noise", m.ECENoise}, {"balanced_accuracy", m.BalancedAccuracy}, {"kappa", m.Kappa}, {"kappa_t", m.KappaT},
-		{"majority", m.Baseline.Majority}, {"no_change", m.Baseline.NoChange},
-	} {
-		out = append(out, stream.Measure{Name: "prequential_" + v.name + suffix, Value: float64(v.value)})
-	}
-	return out
 }
 
 // EvaluateClasses is Evaluate for more than two classes, given the predicted ones.

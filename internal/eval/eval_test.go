@@ -196,7 +196,7 @@ func oracle(scores, labels []float64, from int) Measures {
 	}
 }
 
-func compare(t *testing.T, where string, got, want Measures, auc float64) {
+func sameMeasures(t *testing.T, where string, got, want Measures, auc float64) {
 	t.Helper()
 	if got.Baseline != want.Baseline {
 		t.Errorf("%s: baseline %v, want %v", where, got.Baseline, want.Baseline)
@@ -231,9 +231,9 @@ func TestPrequentialClassification(t *testing.T) {
 			}
 			where := fmt.Sprintf("seed %d, %d examples", seed, n)
 			s := p.Summary()
-			compare(t, where, s.Measures, oracle(scores[:n], labels[:n], 0), 0.01)
+			sameMeasures(t, where, s.Measures, oracle(scores[:n], labels[:n], 0), 0.01)
 			from := max(0, n-size)
-			compare(t, where+", window", s.Window.Measures, oracle(scores[:n], labels[:n], from), 0)
+			sameMeasures(t, where+", window", s.Window.Measures, oracle(scores[:n], labels[:n], from), 0)
 			if s.Window.Examples != n-from || p.Examples() != uint64(n) {
 				t.Errorf("%s: %d in the window, %d in all", where, s.Window.Examples, p.Examples())
 			}
@@ -603,18 +603,6 @@ func TestCurve(t *testing.T) {
 	}
 	if got := c.Points(p)[5]; got != (Point{6, 2.5, 3.5}) {
 		t.Errorf("regression: %+v", got)
-	}
-}
-
-func BenchmarkAdd(b *testing.B) {
-	scores, labels := drawn(rng.New(1, "bench"), 1000, 0.4, 2)
-	p, c := New(false, 1000), NewCurve()
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		p.Add(scores[i%1000], labels[i%1000])
-		c.Add(p)
-		i++
 	}
 }
 

@@ -3,10 +3,9 @@ package eval
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/rng"
+	"github.com/streamsvm/streamsvm/compare"
 )
 
 // blocks counts correct predictions in blocks of equal length. When there are
@@ -24,7 +23,6 @@ const (
 	// leastBlocks is the number of blocks needed for an interval: with fewer, their
 	// spread is too uncertain.
 	leastBlocks = 20
-	resamples   = 1000
 )
 
 func (b *blocks) add(right bool) {
@@ -49,35 +47,21 @@ func (b *blocks) add(right bool) {
 	}
 }
 
-// interval returns the middle 95 % of the accuracies of bootstrap samples of as
-// many blocks, drawn with replacement (Carlstein, "The use of subseries values for
-// estimating the variance of a general statistic from a stationary sequence",
-// Annals of Statistics 14, 1986; Efron, Tibshirani, "An introduction to the
-// bootstrap", 1993, section 13.3), or nil. The generator is fixed: equal blocks
-// give equal intervals.
+// interval returns a confidence interval of the accuracy, see compare.BlockBootstrap, or
+// nil for too few blocks.
 func (b *blocks) interval() *[2]Number {
 	if len(b.right) < leastBlocks {
 		return nil
 	}
-	k := len(b.right)
+	var sums, sizes []float64
+	for _, right := range b.right {
+		sums, sizes = append(sums, float64(right)), append(sizes, float64(b.length))
+	}
 	if b.n > 0 {
-		k++
+		sums, sizes = append(sums, float64(b.open)), append(sizes, float64(b.n))
 	}
-	r, accuracy := rng.New(1, "interval"), make([]float64, resamples)
-	for i := range accuracy {
-		var n, right uint64
-		for range k {
-			if j := r.IntN(k); j < len(b.right) {
-				n, right = n+b.length, right+b.right[j]
-			} else {
-				n, right = n+b.n, right+b.open
-			}
-		}
-		accuracy[i] = float64(right) / float64(n)
-	}
-	slices.Sort(accuracy)
-	const tail = resamples / 40
-	return &[2]Number{Number(accuracy[tail-1]), Number(accuracy[resamples-tail])}
+	i := compare.BlockBootstrap("interval", sums, sizes)
+	return &[2]Number{Number(i[0]), Number(i[1])}
 }
 
 // fields describes the blocks of n examples.

@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/streamsvm/streamsvm/stream"
 )
 
 // Number is a float64 that is null in JSON if it is NaN or infinite.
@@ -68,6 +70,40 @@ type Measures struct {
 	MAE  *Number `json:"mae,omitempty"`  // mean absolute error
 	RMSE *Number `json:"rmse,omitempty"` // root of the mean squared error
 	R2   *Number `json:"r2,omitempty"`   // 1 − mean squared error / variance of the labels
+}
+
+// List returns the applicable measures, under the names that they have in published
+// models, metrics and gate rules, in a fixed order. classes says that there are more
+// than two. Without examples the values are NaN.
+func (m *Measures) List(classes bool) []stream.Measure {
+	var list []stream.Measure
+	put := func(name string, v Number) { list = append(list, stream.Measure{Name: name, Value: float64(v)}) }
+	if m.MAE != nil {
+		put("mae", *m.MAE)
+		put("rmse", *m.RMSE)
+		put("r2", *m.R2)
+		return list
+	}
+	put("accuracy", m.Accuracy)
+	if !classes {
+		put("hinge", m.Hinge)
+	}
+	put("log_loss", m.LogLoss)
+	put("brier", m.Brier)
+	if !classes {
+		put("brier_skill", m.BrierSkill)
+	}
+	put("ece", m.ECE)
+	put("ece_noise", m.ECENoise)
+	put("balanced_accuracy", m.BalancedAccuracy)
+	if !classes {
+		put("auc", m.AUC)
+	}
+	put("kappa", m.Kappa)
+	put("kappa_t", m.KappaT)
+	put("majority", m.Baseline.Majority)
+	put("no_change", m.Baseline.NoChange)
+	return list
 }
 
 // rarely is the share of a class below which accuracy says little.

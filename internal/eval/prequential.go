@@ -199,15 +199,6 @@ func (p *Prequential) Regression() bool { return p.regress }
 // Examples returns the number of examples scored.
 func (p *Prequential) Examples() uint64 { return p.n }
 
-// Majority returns the most frequent label; the positive one of two equally
-// frequent, the first of more.
-func (p *Prequential) Majority() float64 {
-	if p.classes != nil {
-		return float64(p.classes.majority())
-	}
-	return float64(2*p.total.majority() - 1)
-}
-
 // Classes returns the numbers of negative and positive examples scored.
 func (p *Prequential) Classes() (negative, positive uint64) { return p.total.classes() }
 
@@ -400,35 +391,13 @@ func (p *Prequential) Final() Summary {
 func (p *Prequential) Measures() []stream.Measure {
 	s := p.Summary()
 	out := []stream.Measure{{Name: "prequential_examples", Value: float64(p.n)}}
-	if p.classes != nil {
-		out = append(append(out, classMeasures(&s.Measures, "")...), classMeasures(&s.Window.Measures, "_window")...)
-		return append(out, p.weightedMeasures()...)
-	}
-	list := func(m *Measures, suffix string) {
-		put := func(name string, v Number) {
-			out = append(out, stream.Measure{Name: "prequential_" + name + suffix, Value: float64(v)})
+	for _, over := range []struct {
+		*Measures
+		suffix string
+	}{{&s.Measures, ""}, {&s.Window.Measures, "_window"}} {
+		for _, m := range over.List(p.classes != nil) {
+			out = append(out, stream.Measure{Name: "prequential_" + m.Name + over.suffix, Value: m.Value})
 		}
-		if p.regress {
-			put("mae", *m.MAE)
-			put("rmse", *m.RMSE)
-			put("r2", *m.R2)
-			return
-		}
-		put("accuracy", m.Accuracy)
-		put("hinge", m.Hinge)
-		put("log_loss", m.LogLoss)
-		put("brier", m.Brier)
-		put("brier_skill", m.BrierSkill)
-		put("ece", m.ECE)
-		put("ece_noise", m.ECENoise)
-		put("balanced_accuracy", m.BalancedAccuracy)
-		put("auc", m.AUC)
-		put("kappa", m.Kappa)
-		put("kappa_t", m.KappaT)
-		put("majority", m.Baseline.Majority)
-		put("no_change", m.Baseline.NoChange)
 	}
-	list(&s.Measures, "")
-	list(&s.Window.Measures, "_window")
 	return append(out, p.weightedMeasures()...)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/linear"
 )
 
@@ -97,11 +98,6 @@ func probabilityLoss(p float64, positive bool) float64 {
 	return -linear.Log(max(either(positive, p, 1-p), 0x1p-52))
 }
 
-func brier(p float64, positive bool) float64 {
-	d := either(positive, 1-p, p)
-	return float64(d * d)
-}
-
 // either returns a if yes, else b, without a branch.
 func either(yes bool, a, b float64) float64 {
 	x, y := math.Float64bits(a), math.Float64bits(b)
@@ -112,13 +108,13 @@ func either(yes bool, a, b float64) float64 {
 }
 
 func (c *calibration) add(p float64, positive bool) {
-	c.put(p, positive, probabilityLoss(p, positive), brier(p, positive))
+	c.put(p, positive, probabilityLoss(p, positive), compare.Brier(p, positive))
 }
 
 // addClass adds the probabilities of more than two classes and the class of the
 // label. A class without a probability has probability 0.
 func (c *calibration) addClass(probs []float64, class int) {
-	best, p, sum := 0, 0.0, 0.0
+	best, p := 0, 0.0
 	for k, q := range probs {
 		if q > probs[best] {
 			best = k
@@ -126,12 +122,8 @@ func (c *calibration) addClass(probs []float64, class int) {
 		if k == class {
 			p = q
 		}
-		sum += brier(q, k == class)
 	}
-	if class >= len(probs) {
-		sum++
-	}
-	c.put(probs[best], best == class, probabilityLoss(p, true), sum)
+	c.put(probs[best], best == class, probabilityLoss(p, true), compare.BrierClasses(probs, class))
 }
 
 func (c *calibration) put(p float64, positive bool, loss, brier float64) {
@@ -197,7 +189,7 @@ func measureProbabilities(probs []float64, label func(i int) bool) Probability {
 			positive++
 		}
 		loss += probabilityLoss(p, label(i))
-		sum += brier(p, label(i))
+		sum += compare.Brier(p, label(i))
 	}
 	slices.SortFunc(cells, func(a, b cell) int { return cmp.Compare(a.sum, b.sum) })
 	cells = joinEqual(cells)

@@ -2,10 +2,10 @@ package event
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -154,13 +154,7 @@ func (p *Parts) Changed(before *Parts) string {
 				return fmt.Sprintf("%.1f %% of the values of %s are %s, %.1f %% before", 100*a, f.Name, what.name, 100*b)
 			}
 		}
-		sum := 0.0
-		for k := range now {
-			// Half a vector more, or an empty part would be infinitely far.
-			a := (float64(now[k]) + 0.5) / (float64(p.n) + 0.5*float64(n))
-			b := (float64(then[k]) + 0.5) / (float64(before.n) + 0.5*float64(n))
-			sum += float64((a - b) * math.Log(a/b))
-		}
+		sum := compare.PSI(compare.Shares(now), compare.Shares(then))
 		// By chance it would be about so many parts over the number of vectors.
 		if sum > mostPSI+2*float64(n-1)*(1/float64(p.n)+1/float64(before.n)) {
 			return fmt.Sprintf("the stability index of %s is %.2f", f.Name, sum)

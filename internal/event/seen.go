@@ -3,6 +3,8 @@ package event
 import (
 	"math"
 	"sync/atomic"
+
+	"github.com/streamsvm/streamsvm/compare"
 )
 
 // Seen counts what is noticed in the fields of events. It may be used from many
@@ -59,21 +61,15 @@ func (n *Seen) Counts() []FieldCounts {
 const psiLeast = 500
 
 func (f *seenField) psi(shares []float64) float64 {
-	total := 0.0
+	now, reference, total := make([]uint64, len(f.parts)), make([]float64, len(f.parts)), uint64(0)
 	for k := range f.parts {
-		total += float64(f.parts[k].Load())
+		now[k], reference[k] = f.parts[k].Load(), max(shares[k], 1e-4) // an empty part would be infinitely far
+		total += now[k]
 	}
 	if total < psiLeast {
 		return math.NaN()
 	}
-	sum := 0.0
-	for k := range f.parts {
-		// Half an event more, or an empty part would be infinitely far.
-		p := (float64(f.parts[k].Load()) + 0.5) / (total + 0.5*float64(len(f.parts)))
-		q := max(shares[k], 1e-4)
-		sum += (p - q) * math.Log(p/q)
-	}
-	return sum
+	return compare.PSI(compare.Shares(now), reference)
 }
 
 func (n *Seen) missing(i int) {

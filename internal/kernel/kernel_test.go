@@ -121,7 +121,7 @@ func TestFieldsKeepPoints(t *testing.T) {
 	}
 }
 
-// TestDecodeHostile truncates and flips an encoded basis everywhere: errors or
+// TestDecodeHostile truncates and flips an encoded basis: errors or
 // valid results, never a panic.
 func TestDecodeHostile(t *testing.T) {
 	for _, dim := range []int{3, 1100} {
@@ -145,12 +145,16 @@ func TestDecodeHostile(t *testing.T) {
 		if err := try(data); err != nil {
 			t.Fatal(err)
 		}
-		for n := range data {
+		step := 1 + len(data)/2000
+		for n := 0; n < len(data); n += step {
 			if try(data[:n]) == nil {
 				t.Fatalf("%d of %d bytes decode", n, len(data))
 			}
 		}
 		for i := range data {
+			if i > 200 && i%step > 0 {
+				continue // features, of which one is like another
+			}
 			for bit := range 8 {
 				flipped := append([]byte(nil), data...)
 				flipped[i] ^= 1 << bit

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -273,30 +272,5 @@ func TestSparsePays(t *testing.T) {
 	}
 	if !SparsePays(f, thin) || SparsePays(f, thick) || SparsePays(f, nil) {
 		t.Error(SparsePays(f, thin), SparsePays(f, thick), SparsePays(f, nil))
-	}
-}
-
-func BenchmarkSparseRow(b *testing.B) {
-	r := rng.New(1, "bench")
-	for _, d := range []int{300, 8000} {
-		k := NewSparse(Func{Kernel: vec.Kernel{Gamma: .1}})
-		var x stream.Vec
-		for range 4096 {
-			x = stream.Vec{Idx: []int32{}}
-			for g := range int32(d) {
-				if r.IntN(d) < 12 {
-					x.Idx = append(x.Idx, g)
-					x.Val = append(x.Val, 1)
-				}
-			}
-			k.Append(x)
-		}
-		dst := make([]float32, 4096)
-		b.Run(fmt.Sprintf("d=%d", d), func(b *testing.B) {
-			for b.Loop() {
-				k.Block(dst, 4096, []stream.Vec{x}, 0, 4096)
-			}
-			b.ReportMetric(4096*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gelem/s")
-		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/rng"
@@ -360,42 +359,5 @@ func TestReduceGivesUp(t *testing.T) {
 	}
 	if _, _, ok := e.reduce(0.1, e.basis.Len()/3); ok {
 		t.Error("reduced")
-	}
-}
-
-// BenchmarkReduce reports the time of a reduction over that of scoring 8,192
-// examples with the unreduced expansion.
-func BenchmarkReduce(b *testing.B) {
-	f := Func{Kernel: vec.Kernel{Kind: vec.RBF, Gamma: 0.3}, Bias: 1}
-	for _, c := range []struct {
-		name   string
-		dim    int
-		gamma  float32
-		points int
-		most   int
-		tol    float64
-	}{{"few", 3, 0.2, 4000, 1300, 0.05}, {"many", 5, 0.8, 4000, 1300, 0.03}, {"hopeless", 40, 0.5, 4000, 1300, 0.05}} {
-		b.Run(c.name, func(b *testing.B) {
-			f.Gamma = c.gamma
-			e := smooth(f, false, c.points, c.dim, 17)
-			xs, dst := make([]stream.Vec, 8192), make([]float64, 8192)
-			for i := range xs {
-				xs[i] = e.basis.Row(i % c.points)
-			}
-			best := math.Inf(1)
-			for range 3 {
-				start := time.Now()
-				e.basis.Decide(dst, xs, e.coef, e.offset)
-				best = min(best, time.Since(start).Seconds())
-			}
-			kept := 0
-			for b.Loop() {
-				if r, _, ok := e.reduce(c.tol, c.most); ok {
-					kept = r.basis.Len()
-				}
-			}
-			b.ReportMetric(float64(kept), "points")
-			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/best, "×score8192")
-		})
 	}
 }

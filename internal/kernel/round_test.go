@@ -43,7 +43,7 @@ func value(b *Basis, coef []float64, x stream.Vec) float64 {
 // Nowhere is the change of f larger than the bound, which is the norm of the change
 // and not much more; what is rounded takes fewer bytes, and flags are as they were.
 func TestRound(t *testing.T) {
-	for seed := range uint64(18) {
+	for seed := range uint64(9) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		k := vec.Kernel{Kind: vec.RBF, Gamma: []float32{0.02, 0.3, 2}[seed%3]}
 		dim := []int{2, 5, 12}[seed/3%3]

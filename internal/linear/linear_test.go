@@ -8,7 +8,6 @@ import (
 
 	. "github.com/streamsvm/streamsvm/internal/linear"
 	"github.com/streamsvm/streamsvm/internal/testkit/pointtest"
-	"github.com/streamsvm/streamsvm/stream"
 )
 
 func TestDotAndAxpy(t *testing.T) {
@@ -128,18 +127,5 @@ func TestCholesky(t *testing.T) {
 				t.Errorf("singular %v: x[%d] = %g, want %g", singular, j, b[j], want[j])
 			}
 		}
-	}
-}
-
-func BenchmarkDot(b *testing.B) {
-	r := rand.New(rand.NewPCG(7, 8))
-	w := pointtest.Weights(r, 124, 1)
-	dense, sparse := pointtest.Both(r, 20)
-	for name, x := range map[string]stream.Vec{"dense": dense, "sparse": sparse} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				w[0] += Dot(w, x) * 1e-9
-			}
-		})
 	}
 }

@@ -209,36 +209,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkAdd(b *testing.B) {
-	for _, dim := range []int{257, 1025} {
-		b.Run(fmt.Sprint(dim), func(b *testing.B) {
-			s, _ := New(dim, 1, 0)
-			r := rand.New(rand.NewPCG(1, 1))
-			z := make([]float32, dim)
-			for j := range z {
-				z[j] = float32(r.NormFloat64())
-			}
-			for b.Loop() {
-				s.Add(z, 1, 1)
-			}
-		})
-	}
-}
-
-func BenchmarkSolve(b *testing.B) {
-	s, _ := New(1025, 1, 0)
-	r := rand.New(rand.NewPCG(1, 1))
-	z, ridge := make([]float32, 1025), make([]float64, 1025)
-	for range 3000 {
-		for j := range z {
-			z[j], ridge[j] = float32(r.NormFloat64()), .01
-		}
-		s.Add(z, 1, 1)
-	}
-	for b.Loop() {
-		if _, err := s.Solve(ridge); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -513,22 +513,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkApply(b *testing.B) {
-	for _, dim := range []int{20, 500} {
-		for _, p := range []float64{1, 0.02} {
-			xs := random(rng.New(1, "bench"), 200, dim, p, p == 1)
-			for _, scale := range []string{Unit, MinMax, Standard} {
-				tr := fit(b, scale, xs...)
-				b.Run(fmt.Sprintf("dim=%d/density=%v/%s", dim, p, scale), func(b *testing.B) {
-					b.ReportAllocs()
-					i := 0
-					for b.Loop() {
-						tr.Apply(xs[i%len(xs)])
-						i++
-					}
-				})
-			}
-		}
-	}
-}

@@ -25,9 +25,9 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
 	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/par"
-	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -277,15 +277,16 @@ func (l *learner) Limits() algos.Limits {
 	return algos.Limits{}
 }
 
-// Cuts implements algos.Cutter: the cuts of all classifiers, in order of time.
-func (l *learner) Cuts() (total uint64, latest []samplers.Cut) {
+// ChangePoints implements algos.DriftReporter: those of all classifiers, in order of
+// time.
+func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	for _, h := range l.heads {
-		if c, ok := h.Learner.(algos.Cutter); ok {
-			n, cuts := c.Cuts()
+		if c, ok := h.Learner.(algos.DriftReporter); ok {
+			n, cuts := c.ChangePoints()
 			total, latest = total+n, append(latest, cuts...)
 		}
 	}
-	slices.SortStableFunc(latest, func(a, b samplers.Cut) int { return int(a.At) - int(b.At) })
+	slices.SortStableFunc(latest, func(a, b compare.ChangePoint) int { return int(a.At) - int(b.At) })
 	return total, latest
 }
 

@@ -186,25 +186,6 @@ func TestFeaturesRefuse(t *testing.T) {
 	}
 }
 
-func BenchmarkFeatures(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 1))
-	xs := make([]stream.Vec, 256)
-	for i := range xs {
-		xs[i].Val = make([]float32, 28)
-		for j := range xs[i].Val {
-			xs[i].Val[j] = float32(r.NormFloat64())
-		}
-	}
-	f := features(b, rff.Gaussian, .1, 256, 1, 1<<30)
-	var p rff.Points
-	z := make([]float32, len(xs)*256)
-	for b.Loop() {
-		p.Pack(xs)
-		f.Map(z, 256, &p, 3)
-	}
-	b.ReportMetric(float64(b.N)*256*256/b.Elapsed().Seconds(), "features/s")
-}
-
 // Wide points are summed up in groups of 128: a point has the features of the
 // definition in any group, at any place in it, and nothing is kept but phases.
 func TestWidePoints(t *testing.T) {

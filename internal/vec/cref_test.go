@@ -295,3 +295,22 @@ func naiveFourier(dst, x, w, phase []float32) {
 		dst[j] = float32(math.Cos(float64(s + phase[j])))
 	}
 }
+
+var dims = []int{3, 18, 28, 54, 300, 784}
+
+func benchPanels(dim, rows int) *Panels {
+	return randomPanels(rand.New(rand.NewPCG(1, 0)), mix{0, float32(1 / math.Sqrt(float64(dim)))}, dim, rows)
+}
+
+// naiveRBF is what anybody would write first.
+func naiveRBF(dst, x, z []float32, gamma float64) {
+	d := len(x)
+	for j := range dst {
+		var s float32
+		for f, v := range z[j*d : (j+1)*d] {
+			t := x[f] - v
+			s += t * t
+		}
+		dst[j] = float32(math.Exp(-gamma * float64(s)))
+	}
+}

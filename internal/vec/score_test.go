@@ -2,7 +2,6 @@ package vec
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -201,48 +200,6 @@ func TestScoreGolden(t *testing.T) {
 		}
 		if got, want := h.Sum64(), uint64(0xa67a779d6d1c93d8); got != want {
 			t.Errorf("%s: hash %#x, want %#x", c, got, want)
-		}
-	}
-}
-
-// BenchmarkScore reports billions of kernel values per second, by features of
-// the points and of the rows.
-func BenchmarkScore(b *testing.B) {
-	for c := generic; c <= best(); c++ {
-		for _, d := range [][3]int{{22, 13, 2478}, {122, 14, 3701}, {300, 12, 3582}, {778, 151, 1408}, {28, 28, 2000}} {
-			b.Run(fmt.Sprintf("%s/d=%d/nonzero=%d", c, d[0], d[1]), func(b *testing.B) {
-				rng := rand.New(rand.NewPCG(1, 0))
-				p := NewPanels(d[0]) // benchPanels' are not aligned
-				for range d[2] {
-					row := make([]float32, d[0])
-					mix{0, 0.1}.fill(rng, row)
-					p.Append(row)
-				}
-				coef := make([]float64, d[2])
-				s := NewScore(0.5, p, coef)
-				var rows Rows
-				for !rows.Full() {
-					var idx []int32
-					for k := range d[0] {
-						if rng.IntN(d[0]-k) < d[1]-len(idx) {
-							idx = append(idx, int32(k))
-						}
-					}
-					s.Append(&rows, idx, make([]float32, len(idx)))
-					// Not zeros, which would be passed over.
-					for _, k := range idx {
-						rows.features = append(rows.features, feature{256 * k, 0.1})
-					}
-					rows.count[rows.Len()-1] = int32(len(idx))
-				}
-				dst := make([]float64, rows.Len())
-				for b.Loop() {
-					s.decideOn(c, dst, &rows)
-				}
-				n := float64(rows.Len()) * float64(b.N) / b.Elapsed().Seconds()
-				b.ReportMetric(n*float64(d[2])/1e9, "Gvalues/s")
-				b.ReportMetric(n, "rows/s")
-			})
 		}
 	}
 }

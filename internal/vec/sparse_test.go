@@ -1,7 +1,6 @@
 package vec
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -121,51 +120,5 @@ func TestCosSparseRefuses(t *testing.T) {
 			s.Pack()
 			CosSparse(make([]float32, 1), 1, s, w, make([]float32, 1), 0, 1)
 		}()
-	}
-}
-
-// BenchmarkCosSparse compares sparse with dense rows, by the share of nonzeros
-// and the number of rows; nonzeros stand in stretches of six on average.
-func BenchmarkCosSparse(b *testing.B) {
-	for c := generic; c <= best(); c++ {
-		for _, d := range []int{123, 784} {
-			for _, n := range []int{1, 8, 64, 256} {
-				for _, share := range []float64{0.03, 0.2, 0.4} {
-					const m = 256
-					rng := rand.New(rand.NewPCG(3, 0))
-					w, phase, dst := benchPanels(d, m), make([]float32, m), make([]float32, n*m)
-					var x []float32
-					s := &Sparse{}
-					for i := range n {
-						row, on := make([]float32, d), rng.Float64() < share
-						for j := range row {
-							if on {
-								row[j] = rng.Float32()
-								on = rng.IntN(6) > 0
-							} else {
-								on = rng.Float64() < share/(1-share)/6
-							}
-						}
-						x = append(x, row...)
-						s.Append(i, nil, row)
-					}
-					s.Pack()
-					name := fmt.Sprintf("%s/d=%d/n=%d/share=%g", c, d, n, share)
-					var dense float64
-					b.Run(name+"/dense", func(b *testing.B) {
-						for b.Loop() {
-							cosOn(c, dst, m, x, n, w, phase, 0, m)
-						}
-						dense = b.Elapsed().Seconds() / float64(b.N)
-					})
-					b.Run(name+"/sparse", func(b *testing.B) {
-						for b.Loop() {
-							cosSparseOn(c, dst, m, s, w, phase, 0, m)
-						}
-						b.ReportMetric(dense*float64(b.N)/b.Elapsed().Seconds(), "faster")
-					})
-				}
-			}
-		}
 	}
 }

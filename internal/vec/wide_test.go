@@ -100,18 +100,3 @@ func TestWideError(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkWide(b *testing.B) {
-	for _, dim := range []int{3, 22, 100} {
-		r := rand.New(rand.NewPCG(1, 0))
-		p := widePanels(r, 4096, dim)
-		x, out := make([]float32, dim), make([]float64, 4096)
-		p.Row(x, 9)
-		b.Run(string(rune('0'+dim/10)), func(b *testing.B) {
-			for b.Loop() {
-				Kernel{Kind: RBF, Gamma: 0.1}.Wide(out, x, p, 0, 4096)
-			}
-			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/4096*1e9, "ns/value")
-		})
-	}
-}

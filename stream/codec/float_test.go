@@ -145,39 +145,3 @@ func FuzzFloat(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) { checkFloat(t, text) })
 }
-
-func BenchmarkFloat32(b *testing.B) {
-	texts := make([][]byte, 1024)
-	r := rand.New(rand.NewPCG(4, 0))
-	total := 0
-	for k := range texts {
-		texts[k] = strconv.AppendFloat(nil, r.NormFloat64(), 'f', 6, 64)
-		total += len(texts[k])
-	}
-	var sum float32
-	b.Run("ours", func(b *testing.B) {
-		b.SetBytes(int64(total))
-		for b.Loop() {
-			for _, t := range texts {
-				v, n := short32(t)
-				if n == 0 {
-					d, _ := scan(t)
-					v = d.float32(t)
-				}
-				sum += v
-			}
-		}
-	})
-	b.Run("strconv", func(b *testing.B) {
-		b.SetBytes(int64(total))
-		for b.Loop() {
-			for _, t := range texts {
-				f, _ := strconv.ParseFloat(string(t), 32)
-				sum += float32(f)
-			}
-		}
-	})
-	if sum != sum {
-		b.Fatal("the sum is NaN")
-	}
-}

@@ -353,24 +353,3 @@ func TestHeaderOfFile(t *testing.T) {
 		t.Error("standard input has a header")
 	}
 }
-
-func BenchmarkReadLines(b *testing.B) {
-	line := "+1 1:0.123456 4:0.5 9:-1.25 17:3\n"
-	path := filepath.Join(b.TempDir(), "x.libsvm")
-	if err := os.WriteFile(path, []byte(strings.Repeat(line, 50000)), 0o666); err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(50000 * len(line)))
-	b.ReportAllocs()
-	var recs []stream.Record
-	for b.Loop() {
-		src, err := Open([]string{path}, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for err == nil {
-			recs, err = src.Fetch(b.Context(), recs[:0])
-		}
-		src.Close()
-	}
-}

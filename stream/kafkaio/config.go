@@ -238,9 +238,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fatal reports whether err will not go away by trying again: the broker
+// Permanent reports whether err will not go away by trying again: the broker
 // answered, and the answer is a refusal.
-func fatal(err error) bool {
+func Permanent(err error) bool {
 	var ke kafka.Error
 	if !errors.As(err, &ke) {
 		return false // the network, or a broker that is starting or stopping

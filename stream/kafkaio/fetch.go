@@ -153,7 +153,7 @@ func (s *Source) fetchLoop(p *part) {
 				}
 				continue
 			}
-			if fatal(err) || s.isDown(p, err) {
+			if Permanent(err) || s.isDown(p, err) {
 				s.fail(fmt.Errorf("kafka: topic %s partition %d offset %d: %w", p.id.Topic, p.id.ID, from, err))
 				return
 			}

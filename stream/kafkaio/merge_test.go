@@ -3,7 +3,6 @@ package kafkaio
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -287,40 +286,5 @@ func TestOrderedMarks(t *testing.T) {
 	answered(q, 7, mark{110, at(12)}, at(13))
 	if n := taken(); n != 2 {
 		t.Fatalf("%d records passed 10 ms after they were seen, want 2", n)
-	}
-}
-
-func BenchmarkMerge(b *testing.B) {
-	for _, k := range []int{1, 4, 32} {
-		b.Run(fmt.Sprint("partitions=", k), func(b *testing.B) {
-			const n = 4096
-			rng := rand.New(rand.NewPCG(1, 1))
-			s := &Source{bounded: true}
-			s.opt.Merge = MergeOrdered
-			var parts []*part
-			var recs [][]stream.Record
-			for p := range k {
-				var rs []stream.Record
-				for i := range n / k {
-					rs = append(rs, rec("t", int32(p), int64(i*10+rng.IntN(10)), ""))
-				}
-				parts, recs = append(parts, newPart(position{id: stream.Partition{Topic: "t", ID: int32(p)}}, time.Time{})), append(recs, rs)
-			}
-			dst := make([]stream.Record, 0, n)
-			for b.Loop() {
-				s.merge = newMerger(time.Second)
-				s.merge.parts = parts
-				for i, p := range parts {
-					p.stop, p.next, p.spare = 0, 0, make([][]stream.Record, queueMax)
-					p.queue = append(p.queue[:0], answer{recs: slices.Clone(recs[i])})
-					s.merge.fetched(p, recs[i], mark{}, time.Time{})
-				}
-				dst = s.takeOrdered(dst[:0])
-			}
-			if len(dst) != n/k*k {
-				b.Fatalf("merged %d of %d", len(dst), n)
-			}
-			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
-		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 // A broker that goes away and comes back loses and repeats nothing, in either
 // merge mode.
 func TestSourceSurvivesBroker(t *testing.T) {
+	t.Parallel() // it waits
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	topic := kafkatest.Topic(t, brokers, 2, nil)
@@ -72,6 +73,7 @@ func TestSourceSurvivesBroker(t *testing.T) {
 }
 
 func TestSourceMaxDown(t *testing.T) {
+	t.Parallel() // it waits
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	topic := kafkatest.Topic(t, brokers, 1, nil)

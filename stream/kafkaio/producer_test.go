@@ -134,6 +134,7 @@ func TestProducerErrors(t *testing.T) {
 // timestamps are new, or Apache Kafka would forget the producer when it
 // restarts.
 func TestProducerSurvivesBroker(t *testing.T) {
+	t.Parallel() // it waits
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	topic := kafkatest.Topic(t, brokers, 2, nil)
@@ -211,6 +212,7 @@ func TestCreateTopic(t *testing.T) {
 // With the broker gone for longer than MaxDown, producing ends with an error
 // that says where.
 func TestProducerMaxDown(t *testing.T) {
+	t.Parallel() // it waits
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	topic := kafkatest.Topic(t, brokers, 1, nil)

@@ -97,6 +97,7 @@ func TestReachError(t *testing.T) {
 		{"unknown user", Config{Brokers: []string{saslAddr}, SASL: login("PLAIN", "you", password)}, reach.SASL, "refuses user name or password", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // a refusal takes a second
 			c.cfg.RequestTimeout = 20 * time.Second
 			if c.name == "tls to a plain port" { // the embedded broker waits for the rest of what it takes for a request
 				c.cfg.RequestTimeout = time.Second

@@ -38,7 +38,7 @@ func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if (fatal(err) && !errors.Is(err, kafka.SASLAuthenticationFailed)) || errors.As(err, &unknown) {
+		if (Permanent(err) && !errors.Is(err, kafka.SASLAuthenticationFailed)) || errors.As(err, &unknown) {
 			return err
 		}
 		// What keeps us from the cluster may be a disagreement, which kafka-go
@@ -49,7 +49,7 @@ func retry(ctx context.Context, c *client, what string, maxDown time.Duration, f
 			}
 			looked = time.Now()
 		}
-		if fatal(err) {
+		if Permanent(err) {
 			return err
 		}
 		if since.IsZero() {

@@ -346,7 +346,7 @@ func (s *Session) judge(e kgo.FetchError) error {
 		s.c.log.Error("kafka: offset out of range, records are lost or repeated", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
 		return nil
 	case errors.As(e.Err, &ke):
-		if err := fmt.Errorf("kafka: group %s: %w", s.opt.Group, kafka.Error(ke.Code)); fatal(err) || unfit(ke) {
+		if err := fmt.Errorf("kafka: group %s: %w", s.opt.Group, kafka.Error(ke.Code)); Permanent(err) || unfit(ke) {
 			return err
 		}
 	}
@@ -412,7 +412,7 @@ func (s *Session) Commit(ctx context.Context, recs ...stream.Record) (committed 
 	}
 	var ke *kerr.Error
 	if errors.As(err, &ke) && ke != kerr.FencedInstanceID {
-		if refused := fmt.Errorf("kafka: transaction of %s: %w", s.id, kafka.Error(ke.Code)); fatal(refused) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if refused := fmt.Errorf("kafka: transaction of %s: %w", s.id, kafka.Error(ke.Code)); Permanent(refused) || errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return false, refused
 		}
 	}
@@ -456,6 +456,7 @@ func (s *Session) commit(ctx context.Context, recs []stream.Record) (bool, error
 		_, err := s.kgo.End(ctx, kgo.TryAbort)
 		return false, cmp.Or(failed, err)
 	}
+	crash.Hold()
 	return s.kgo.End(ctx, kgo.TryCommit)
 }
 

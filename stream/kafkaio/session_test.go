@@ -15,6 +15,7 @@ import (
 
 // A session says where it runs whenever it fetches.
 func TestSessionRack(t *testing.T) {
+	t.Parallel() // it waits
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in"))
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,7 @@ func TestSessionRack(t *testing.T) {
 // A group that begins at the end, and whose first transaction is undone, reads
 // again from where it began.
 func TestSessionLatest(t *testing.T) {
+	t.Parallel() // it waits
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +119,7 @@ func refusePositions(c *kfake.Cluster, err *kerr.Error) {
 // another process were this member. It is not: the session goes on, and its
 // records come again.
 func TestSessionFencedByItself(t *testing.T) {
+	t.Parallel() // it waits
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +145,7 @@ func TestSessionFencedByItself(t *testing.T) {
 // Another process with the same number takes the place of this one, which ends
 // and does not take it back, whatever it was doing.
 func TestSessionTakenOver(t *testing.T) {
+	t.Parallel() // it waits
 	for _, doing := range []string{"commit", "fetch"} {
 		t.Run(doing, func(t *testing.T) {
 			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))

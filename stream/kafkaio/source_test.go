@@ -314,6 +314,7 @@ func TestSourceTopicMadeAnew(t *testing.T) {
 }
 
 func TestSourceUnknownTopic(t *testing.T) {
+	t.Parallel() // it waits
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Name(t, brokers)
 	_, err := NewSource(t.Context(), SourceOptions{Config: config(brokers), Topics: []string{topic}})
@@ -360,6 +361,7 @@ func TestSourceCancel(t *testing.T) {
 }
 
 func TestSourceAddedPartition(t *testing.T) {
+	t.Parallel() // it waits
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 1, nil)
 	old := fill(t, brokers, topic, 1, 5)
@@ -374,6 +376,7 @@ func TestSourceAddedPartition(t *testing.T) {
 // A limited source delivers the same, not faster, and does not lose what was
 // paid for to a reader that looks again and again.
 func TestSourceRate(t *testing.T) {
+	t.Parallel() // it waits
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 2, nil)
 	fill(t, brokers, topic, 2, 20)

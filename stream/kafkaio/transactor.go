@@ -211,44 +211,5 @@ func (t *Transactor) Close() error {
 	return nil
 }
 
-// TakeWriter is a Transactor, or stands for one in a test.
-type TakeWriter interface {
-	Take(context.Context) error
-	Write(context.Context, ...stream.Record) error
-	// Held reports whether nothing has failed since the last Take.
-	Held() bool
-	Lost(context.Context) (bool, error)
-}
-
-// Held implements TakeWriter.
+// Held reports whether nothing has failed since the last Take.
 func (t *Transactor) Held() bool { return t.kgo != nil }
-
-// Once writes the records exactly once, whatever happens on the way, if they
-// may be written. While the id is not held, at first and after every failure, it
-// asks look, which reads the topics up to their ends: whether the records are
-// there already, or why, as an error, they must not be written. It asks before it takes the id, so that
-// nobody is fenced in vain, and again afterwards, when the answer stays true: what can be seen of an
-// unfinished transaction of the broker that is built in, taking the id may undo.
-func Once(ctx context.Context, t TakeWriter, look func(context.Context) (written bool, err error), recs ...stream.Record) error {
-	var wait backoff
-	for {
-		if !t.Held() {
-			if _, err := look(ctx); err != nil {
-				return err
-			}
-			if err := t.Take(ctx); err != nil {
-				return err
-			}
-			if written, err := look(ctx); written || err != nil {
-				return err
-			}
-		}
-		err := t.Write(ctx, recs...)
-		if err == nil || fatal(err) || ctx.Err() != nil {
-			return err
-		}
-		if err := wait.sleep(ctx); err != nil {
-			return err
-		}
-	}
-}

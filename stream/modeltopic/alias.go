@@ -31,13 +31,10 @@ func SplitName(name string) (model, alias string) {
 	return model, alias
 }
 
-// BeforeName returns the name of what an alias stood for before.
-func BeforeName(model, alias string) string { return AliasName(model, alias) + before }
-
 // CheckModel returns why no trainer can publish a model of the name, nil if one
 // can: names with @ are those of aliases.
 func CheckModel(model string) error {
-	if err := checkName(model); err != nil {
+	if err := CheckName(model); err != nil {
 		return err
 	}
 	if strings.Contains(model, "@") {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
@@ -29,8 +28,6 @@ type ReadOptions struct {
 	// TrustedKeys, if there are any, are those of which an update must have the
 	// signature of one to be of use.
 	TrustedKeys []ed25519.PublicKey
-	// MaxModelBytes bounds a payload; 0 is 1 GiB.
-	MaxModelBytes int64
 	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
 	TopicWait, MaxDown time.Duration
 }
@@ -75,7 +72,7 @@ type Model struct {
 	// and kind. Offsets are those of updates that are not StateSuperseded only, and
 	// so is Evaluation unless they have been Verified. There is none of a model that a trainer has announced
 	// and not published yet.
-	Updates []HeldUpdate
+	Updates []RetainedUpdate
 }
 
 // State says what an update in a model topic is good for.
@@ -99,8 +96,8 @@ const (
 	StateDamaged State = "damaged"
 )
 
-// HeldUpdate is an update as a model topic holds it.
-type HeldUpdate struct {
+// RetainedUpdate is an update of which a model topic retains records.
+type RetainedUpdate struct {
 	stream.Update // without the payload; Hash is that of the payload
 	// Size is the length of the payload.
 	Size uint64
@@ -131,21 +128,18 @@ type HeldUpdate struct {
 // kafkaio.NewSource and of reading; what is wrong with records is part of the result.
 func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	if o.Model != "" {
-		if err := checkName(o.Model); err != nil {
+		if err := CheckName(o.Model); err != nil {
 			return nil, err
 		}
 	}
-	if o.Topic == "" || o.MaxModelBytes < 0 {
-		return nil, errors.New("kafka: no topic given, or a negative limit")
+	if o.Topic == "" {
+		return nil, errors.New("kafka: no topic given")
 	}
-	if o.MaxModelBytes == 0 {
-		o.MaxModelBytes = 1 << 30
-	}
-	s := &surveyor{opt: o, topic: &Contents{Topic: o.Topic}, models: map[string]*survey{}}
-	err := checkKeys(nil, o.TrustedKeys)
-	if err != nil {
+	if err := checkKeys(nil, o.TrustedKeys); err != nil {
 		return nil, err
 	}
+	s := newScan(o)
+	var err error
 	s.topic.First, s.topic.End, err = kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
 		Config: o.Config, Topics: []string{o.Topic}, UntilEnd: true, TopicWait: o.TopicWait, MaxDown: o.MaxDown,
 	}, s.take)
@@ -155,20 +149,24 @@ func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	return s.result(), nil
 }
 
-// surveyor makes Contents of records.
-type surveyor struct {
+// scan makes Contents of records.
+type scan struct {
 	opt    ReadOptions
 	topic  *Contents
-	models map[string]*survey
+	models map[string]*scanned
 }
 
-// survey is what is known of one model.
-type survey struct {
-	a     *assembler
-	held  map[updateKey]*held
-	chain []*held // that the newest update is made of, the full first
-	claim Claim
-	want  *stream.Update
+func newScan(o ReadOptions) *scan {
+	return &scan{opt: o, topic: &Contents{Topic: o.Topic}, models: map[string]*scanned{}}
+}
+
+// scanned is what is known of one model.
+type scanned struct {
+	assembler
+	updates map[updateKey]*retained
+	chain   []*retained // that the newest update is made of, the full first
+	claim   Claim
+	wanted  *stream.Update
 }
 
 // updateKey is what chunks of one update have in common.
@@ -177,23 +175,20 @@ type updateKey struct {
 	kind                               stream.UpdateKind
 }
 
-type held struct {
-	HeldUpdate
+// retained is an update and which chunks of it there are.
+type retained struct {
+	RetainedUpdate
 	chunks map[uint64]struct{}
 }
 
-func (s *surveyor) take(r *stream.Record) {
+func (s *scan) take(r *stream.Record) {
 	s.topic.Records++
 	if r.Value == nil {
 		s.topic.Tombstones++
 		return
 	}
-	// What the record says of itself, be it right or not.
-	e := new(envelope)
-	if err := state.Decode(r.Value, e.fields); err != nil || e.Model == "" || len(e.Model) > maxName {
-		if err == nil {
-			err = errors.New("model: the name is missing or too long")
-		}
+	e, err := peek(r.Value)
+	if err != nil {
 		// The key tells whether it is another model's.
 		if name, _, ok := strings.Cut(string(r.Key), "/"); s.opt.Model == "" || !ok || name == s.opt.Model {
 			s.reject(r, err)
@@ -205,64 +200,61 @@ func (s *surveyor) take(r *stream.Record) {
 	}
 	m := s.models[e.Model]
 	if m == nil {
-		m = &survey{a: &assembler{model: e.Model, limit: uint64(s.opt.MaxModelBytes), deltas: true, keys: s.opt.TrustedKeys}, held: map[updateKey]*held{}}
+		m = &scanned{updates: map[updateKey]*retained{}, assembler: assembler{model: e.Model, limit: maxPayload, deltas: true, keys: s.opt.TrustedKeys}}
 		s.models[e.Model] = m
 	}
+	done, err := m.add(r)
+	if err != nil {
+		s.reject(r, err)
+	}
 	if e.Kind == claim {
-		if _, err := m.a.add(r); err != nil {
-			s.reject(r, err)
-		} else if e.Epoch >= m.claim.Epoch {
-			m.claim = Claim{e.Epoch, e.owner, e.by, e.Created}
+		if err == nil && e.Epoch >= m.claim.Epoch {
+			m.claim = e.claim()
 		}
 		return
 	}
-	h := m.record(r, e)
-	done, err := m.a.add(r)
-	if err != nil {
-		h.Err = cmp.Or(h.Err, err)
-		s.reject(r, err)
-	}
-	if !done {
+	u := m.update(r, e)
+	if u.Err = cmp.Or(u.Err, err); !done {
 		return
 	}
-	h.Verified = true
-	if h.Kind == stream.Full {
+	u.Verified = true
+	if u.Kind == stream.Full {
 		for _, old := range m.chain {
 			old.Offsets = nil
 		}
 		m.chain = m.chain[:0]
 	}
-	if m.a.cur.Version == s.opt.Version {
-		m.want = m.a.cur
+	if m.cur.Version == s.opt.Version {
+		m.wanted = m.cur
 	}
-	m.chain = append(m.chain, h)
+	m.chain = append(m.chain, u)
 }
 
-// record notes that there is a chunk of e's update.
-func (m *survey) record(r *stream.Record, e *envelope) *held {
+// update returns the update of which r is a chunk, having counted it.
+func (m *scanned) update(r *stream.Record, e *envelope) *retained {
 	k := updateKey{e.Epoch, e.Version, e.Hash, e.size, e.chunks, e.Kind}
-	h := m.held[k]
-	if h == nil {
-		h = &held{chunks: map[uint64]struct{}{}, HeldUpdate: HeldUpdate{
+	u := m.updates[k]
+	if u == nil {
+		u = &retained{chunks: map[uint64]struct{}{}, RetainedUpdate: RetainedUpdate{
 			Update: e.Update, Size: e.size, Chunks: e.chunks, First: r.Offset, Partition: stream.Partition{Topic: r.Topic, ID: r.Partition},
 		}}
-		m.held[k] = h
+		m.updates[k] = u
 	}
-	h.First, h.Last = min(h.First, r.Offset), max(h.Last, r.Offset)
-	h.chunks[e.chunk] = struct{}{}
+	u.First, u.Last = min(u.First, r.Offset), max(u.Last, r.Offset)
+	u.chunks[e.chunk] = struct{}{}
 	if e.chunk == 0 {
 		about := aboutOf(r)
-		if h.SignedBy = ""; about.signature != "" {
-			h.SignedBy = signedBy(about.signature)
+		if u.SignedBy = ""; about.signature != "" {
+			u.SignedBy = signedBy(about.signature)
 		}
 		if about.promoted {
-			h.Promotion, h.PromotedAt = &about.promotion, about.at
+			u.Promotion, u.PromotedAt = &about.promotion, about.at
 		}
 	}
-	return h
+	return u
 }
 
-func (s *surveyor) reject(r *stream.Record, err error) {
+func (s *scan) reject(r *stream.Record, err error) {
 	s.topic.Rejected++
 	if len(s.topic.Rejections) < rejectionMax {
 		s.topic.Rejections = append(s.topic.Rejections, Rejection{
@@ -271,30 +263,22 @@ func (s *surveyor) reject(r *stream.Record, err error) {
 	}
 }
 
-func (s *surveyor) result() *Contents {
+func (s *scan) result() *Contents {
 	for _, name := range slices.Sorted(maps.Keys(s.models)) {
 		m := s.models[name]
-		c := Model{Name: name, Claim: m.claim}
-		if m.a.cur != nil {
-			u := *m.a.cur
-			c.Newest = &u
-		}
-		if m.want != nil {
-			u := *m.want
-			c.Wanted = &u
-		}
-		for _, h := range m.held {
-			h.Held = uint64(len(h.chunks))
-			h.State = m.state(h)
-			if h.State == StateSuperseded {
-				h.Offsets = nil
-				if !h.Verified {
-					h.Evaluation = nil
+		c := Model{Name: name, Claim: m.claim, Newest: m.cur, Wanted: m.wanted}
+		for _, u := range m.updates {
+			u.Held = uint64(len(u.chunks))
+			u.State = m.state(u)
+			if u.State == StateSuperseded {
+				u.Offsets = nil
+				if !u.Verified {
+					u.Evaluation = nil
 				}
 			}
-			c.Updates = append(c.Updates, h.HeldUpdate)
+			c.Updates = append(c.Updates, u.RetainedUpdate)
 		}
-		slices.SortFunc(c.Updates, func(a, b HeldUpdate) int {
+		slices.SortFunc(c.Updates, func(a, b RetainedUpdate) int {
 			return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.First, b.First))
 		})
 		s.topic.Models = append(s.topic.Models, c)
@@ -302,19 +286,17 @@ func (s *surveyor) result() *Contents {
 	return s.topic
 }
 
-func (m *survey) state(h *held) State {
-	switch i := slices.Index(m.chain, h); {
+func (m *scanned) state(u *retained) State {
+	switch i := slices.Index(m.chain, u); {
 	case i == 0:
 		return StateCurrent
 	case i > 0:
 		return StateApplied
-	case h.Err != nil:
+	case u.Err != nil:
 		return StateDamaged
-	case h.Epoch < m.a.epoch:
+	case u.Epoch < m.epoch || m.cur != nil && cmp.Or(cmp.Compare(u.Epoch, m.cur.Epoch), cmp.Compare(u.Version, m.cur.Version)) <= 0:
 		return StateSuperseded
-	case m.a.cur != nil && cmp.Or(cmp.Compare(h.Epoch, m.a.cur.Epoch), cmp.Compare(h.Version, m.a.cur.Version)) <= 0:
-		return StateSuperseded
-	case h.Held < h.Chunks:
+	case u.Held < u.Chunks:
 		return StateIncomplete
 	default:
 		return StateUnchained

@@ -147,14 +147,14 @@ func TestContentsMakesNoTopic(t *testing.T) {
 }
 
 // Records that are changed anywhere are survived, and never make another model.
-func TestSurveyHostile(t *testing.T) {
+func TestScanHostile(t *testing.T) {
 	const seed = 5
 	rng := rand.New(rand.NewPCG(seed, 1))
 	u := update("m", 1, 1, 300)
 	recs := chunks(t, PublisherOptions{MaxRecordBytes: 1000}, u)
 	whole := 0
 	for range 3000 {
-		s := &surveyor{opt: ReadOptions{MaxModelBytes: 1 << 20}, topic: &Contents{}, models: map[string]*survey{}}
+		s := newScan(ReadOptions{})
 		for _, r := range recs {
 			r.Value = bytes.Clone(r.Value)
 			for range rng.IntN(3) {
@@ -179,8 +179,8 @@ func TestSurveyHostile(t *testing.T) {
 
 // What a fenced writer adds late is superseded from the start, and described as
 // such.
-func TestSurveyLate(t *testing.T) {
-	s := &surveyor{opt: ReadOptions{MaxModelBytes: 1 << 20}, topic: &Contents{}, models: map[string]*survey{}}
+func TestScanLate(t *testing.T) {
+	s := newScan(ReadOptions{})
 	for _, u := range []*stream.Update{update("m", 2, 4, 300), update("m", 1, 10, 300)} {
 		for _, r := range chunks(t, PublisherOptions{MaxRecordBytes: 1000}, u) {
 			s.take(&r)

@@ -15,6 +15,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/delta"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // history makes the versions of a model of a thousand blocks: each changes one
@@ -192,7 +193,7 @@ func TestDeltaAfterTakeover(t *testing.T) {
 	publish(t, heir, early) // never made by a trainer
 	v2.Version, v2.Epoch = 3, 2
 	publish(t, heir, v2) // published again
-	var fe *FencedError
+	var fe *topiclog.FencedError
 	if err := old.Publish(t.Context(), deltaOf(v1, v3)); !errors.As(err, &fe) { // it does not know yet that it is fenced
 		t.Error(err)
 	}
@@ -212,7 +213,8 @@ func TestDeltaTooLarge(t *testing.T) {
 	var log bytes.Buffer
 	c := config(brokers)
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
-	s := subscriber(t, SubscriberOptions{Config: c, Topic: topic, MaxModelBytes: 500_000})
+	s := subscriber(t, SubscriberOptions{Config: c, Topic: topic})
+	s.a.limit = 500_000
 	u := func(version uint64, n int) *stream.Update {
 		u := update("m", 1, version, 0)
 		u.Payload = make([]byte, n)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
@@ -18,6 +17,10 @@ const (
 	headerType    = "content-type"
 	contentType   = "application/vnd.streamsvm.update+msgpack"
 	headerVersion = "format-version"
+
+	// maxPayload bounds the payload of an update, and what a delta makes of it, in
+	// bytes. A reader may need up to five times as much while it puts updates together.
+	maxPayload = 1 << 30
 
 	// claim is the kind of a record that is no update: it says who writes the
 	// model from then on.
@@ -61,13 +64,11 @@ func (e *envelope) about(f *state.Fields) {
 	f.String("kind", &kind)
 	e.Kind = stream.UpdateKind(kind)
 	f.String("model", &e.Model)
-	created := e.Created.UnixMilli()
 	if e.Kind == claim {
 		f.Uint64("epoch", &e.Epoch)
 		f.String("owner", &e.owner)
 		f.String("by", &e.by)
-		f.Int64("created_ms", &created)
-		e.Created = time.UnixMilli(created).UTC()
+		f.UnixMilli("created_ms", &e.Created)
 		return
 	}
 	f.String("learner", &e.Learner)
@@ -88,8 +89,7 @@ func (e *envelope) about(f *state.Fields) {
 		ps[i].ID = int32(id)
 		e.Offsets[ps[i]] = next
 	})
-	f.Int64("created_ms", &created)
-	e.Created = time.UnixMilli(created).UTC()
+	f.UnixMilli("created_ms", &e.Created)
 	f.List("evaluation", len(e.Evaluation), 10, func(n int) { e.Evaluation = make([]stream.Measure, n) }, func(f *state.Fields, i int) {
 		f.String("name", &e.Evaluation[i].Name)
 		f.Float64("value", &e.Evaluation[i].Value)
@@ -98,18 +98,32 @@ func (e *envelope) about(f *state.Fields) {
 	f.Uint64("payload_size", &e.size)
 }
 
+// claim returns what a claim says.
+func (e *envelope) claim() Claim {
+	return Claim{Epoch: e.Epoch, Owner: e.owner, By: e.by, At: e.Created}
+}
+
 func (e *envelope) encode() ([]byte, error) { return state.Append(nil, e.fields) }
 
-// decodeEnvelope reads and checks one record's value. Memory is bounded by a
-// small multiple of the value's length, whatever it claims.
-func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
+// peek reads a record's value and checks nothing but that it names a model.
+func peek(value []byte) (*envelope, error) {
 	e := new(envelope)
 	if err := state.Decode(value, e.fields); err != nil {
 		return nil, err
 	}
-	switch {
-	case e.Model == "" || len(e.Model) > maxName:
+	if e.Model == "" || len(e.Model) > maxName {
 		return nil, errors.New("model: the name is missing or too long")
+	}
+	return e, nil
+}
+
+// decodeEnvelope reads and checks one record's value. Memory is bounded by a
+// small multiple of the value's length, whatever it claims.
+func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
+	e, err := peek(value)
+	switch {
+	case err != nil:
+		return nil, err
 	case e.Kind == claim && e.Epoch == 0:
 		return nil, errors.New("epoch: missing in a claim")
 	case e.Kind == claim:
@@ -136,8 +150,9 @@ func decodeEnvelope(value []byte, maxModel uint64) (*envelope, error) {
 
 const maxName = 200
 
-// checkName refuses names that would be ambiguous in a record's key.
-func checkName(model string) error {
+// CheckName returns why no model or alias can have the name, nil if one can: some would
+// be ambiguous in a record's key.
+func CheckName(model string) error {
 	if model == "" || len(model) > maxName || strings.ContainsAny(model, "/\x00\n") {
 		return fmt.Errorf("kafka: model name %q is empty, longer than %d bytes, or has a slash or control character", model, maxName)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/topiclog"
 	"go.uber.org/goleak"
 )
 
@@ -90,7 +91,7 @@ func update(model string, epoch, version uint64, n int) *stream.Update {
 func publish(t testing.TB, p *Publisher, us ...*stream.Update) {
 	t.Helper()
 	for _, u := range us {
-		if p.own.Epoch != u.Epoch {
+		if p.log.Own().Epoch != u.Epoch {
 			if err := p.Claim(t.Context(), "test", u.Epoch); err != nil {
 				t.Fatal(err)
 			}
@@ -104,11 +105,9 @@ func publish(t testing.TB, p *Publisher, us ...*stream.Update) {
 // chunks returns the records of an update as if its epoch had been claimed.
 func chunks(t testing.TB, o PublisherOptions, u *stream.Update) []stream.Record {
 	t.Helper()
-	if o.MaxModelBytes == 0 {
-		o.MaxModelBytes = 1 << 20
-	}
-	o.Topic, o.Model, o.DeltaRing = cmp.Or(o.Topic, "t"), u.Model, cmp.Or(o.DeltaRing, 4)
-	recs, err := (&Publisher{opt: o, own: Claim{Epoch: u.Epoch}}).records(u)
+	enc := newEncoder(cmp.Or(o.Topic, "t"), u.Model, 1, o.MaxRecordBytes)
+	enc.deltaRing, enc.key = cmp.Or(o.DeltaRing, 4), o.SigningKey
+	recs, err := enc.update(u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +358,7 @@ func TestPublisherFenced(t *testing.T) {
 	}
 	publish(t, first, update("m", 5, 1, 10))
 	// Both have looked before either has claimed.
-	var fe *FencedError
+	var fe *topiclog.FencedError
 	if err := rival.Claim(t.Context(), "other", 6); !errors.As(err, &fe) || fe.Claim.Epoch != 5 || fe.Claim.Owner != "test" || fe.Own != 0 {
 		t.Fatalf("%v", err)
 	}
@@ -435,6 +434,7 @@ func TestPublisherWarnsOfTopic(t *testing.T) {
 }
 
 func TestSubscriberSurvivesBroker(t *testing.T) {
+	t.Parallel() // it waits
 	b := kafkatest.Start(t)
 	brokers := []string{b.Addr}
 	const topic = "models"

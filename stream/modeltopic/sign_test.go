@@ -135,22 +135,17 @@ func TestUntrusted(t *testing.T) {
 		t.Errorf("without trusted keys: %v", err)
 	}
 	// A claim of a huge epoch, which nobody signs, cannot shut out what comes.
-	claim := (&Publisher{opt: PublisherOptions{Model: "m"}}).mustClaim(t, Claim{Epoch: 1 << 60, Owner: "x", At: time.Now()})
+	enc := newEncoder("t", "m", 1, 0)
+	claim, err := enc.claim(Claim{Epoch: 1 << 60, Owner: "x", At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if done, err := feed(trusting("m", pub), append([]stream.Record{claim}, first...)...); !done || err != nil {
 		t.Errorf("after a foreign claim: %v", err)
 	}
 }
 
 func keyTo(seed byte) ed25519.PublicKey { _, pub := keyOf(seed); return pub }
-
-func (p *Publisher) mustClaim(t *testing.T, c Claim) stream.Record {
-	t.Helper()
-	r, err := p.claimRecord(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // A subscriber that trusts keys stays on what it has, counts and says what it
 // refuses, and tells those that wait for a first model.
@@ -162,9 +157,9 @@ func TestTrustedKeys(t *testing.T) {
 	pub := publisher(t, PublisherOptions{Config: config(brokers), Topic: topic, Model: "m", SigningKey: trainers})
 	us := []*stream.Update{update("m", 1, 1, 500), update("m", 1, 2, 500), update("m", 1, 3, 500)}
 	publish(t, pub, us[0])
-	o := PromoterOptions{Config: config(brokers), Topic: topic, Model: "m", SigningKey: operators}
+	o := AliasOptions{Config: config(brokers), Topic: topic, Model: "m", SigningKey: operators}
 	ops := promoter(t, o)
-	promote(t, ops, "champion", us[0], stream.Promotion{})
+	promote(t, ops, us[0], stream.Promotion{})
 	byTrainer := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, TrustedKeys: []ed25519.PublicKey{trainer}})
 	champion := subscriber(t, SubscriberOptions{Config: config(brokers), Topic: topic, Model: "m@champion", TrustedKeys: []ed25519.PublicKey{operator}})
 	sameUpdate(t, next(t, byTrainer), us[0])
@@ -172,23 +167,23 @@ func TestTrustedKeys(t *testing.T) {
 
 	// The trainer's key cannot promote, and without a key nobody tries in vain.
 	o.SigningKey = nil
-	if err := promoter(t, o).Promote(t.Context(), "champion", us[1], stream.Promotion{}); err == nil || !strings.Contains(err.Error(), KeyID(operator)) {
+	if err := promoter(t, o).Promote(t.Context(), us[1], stream.Promotion{}); err == nil || !strings.Contains(err.Error(), KeyID(operator)) {
 		t.Errorf("promoted without a key: %v", err)
 	}
 	o.SigningKey = trainers
 	byWrong := promoter(t, o)
-	promote(t, byWrong, "champion", us[1], stream.Promotion{})
+	promote(t, byWrong, us[1], stream.Promotion{})
 	// What the operators did not sign they do not sign by going back to it.
-	promote(t, ops, "champion", us[2], stream.Promotion{})
+	promote(t, ops, us[2], stream.Promotion{})
 	sameUpdate(t, next(t, champion), renamed(us[2], "m@champion", 3))
 	if champion.Untrusted() != 1 || champion.Rejected() != 1 {
 		t.Errorf("%d untrusted, %d rejected", champion.Untrusted(), champion.Rejected())
 	}
-	if _, err := ops.Rollback(t.Context(), "champion", stream.Promotion{}); err == nil || !strings.Contains(err.Error(), "without a trusted signature") {
+	if _, err := ops.Rollback(t.Context(), stream.Promotion{}); err == nil || !strings.Contains(err.Error(), "without a trusted signature") {
 		t.Errorf("rolled back to what is not signed: %v", err)
 	}
-	promote(t, ops, "champion", us[0], stream.Promotion{})
-	if u, err := ops.Rollback(t.Context(), "champion", stream.Promotion{}); err != nil || u.Version != 3 {
+	promote(t, ops, us[0], stream.Promotion{})
+	if u, err := ops.Rollback(t.Context(), stream.Promotion{}); err != nil || u.Version != 3 {
 		t.Errorf("rolled back: %v", err)
 	}
 	reach(t, champion, renamed(us[2], "m@champion", 5))

@@ -28,9 +28,6 @@ type SubscriberOptions struct {
 	// TrustedKeys, if there are any, are those of which an update must have the
 	// signature of one. Others are dropped.
 	TrustedKeys []ed25519.PublicKey
-	// MaxModelBytes bounds a payload; 0 is 1 GiB. Up to five times as much may
-	// be held while updates are put together.
-	MaxModelBytes int64
 	// TopicWait is how long a topic that does not exist is waited for before
 	// that is an error, and then how long a model is in a topic that holds no
 	// complete one; 0 not at all, negative forever. While it waits it logs what
@@ -39,9 +36,6 @@ type SubscriberOptions struct {
 	// MaxDown is as in kafkaio.SourceOptions.
 	MaxDown time.Duration
 }
-
-// CheckName returns why no model or alias can have the name, nil if one can.
-func CheckName(model string) error { return checkName(model) }
 
 // Subscriber follows a model on its topic. It implements stream.Subscriber and
 // is used by one goroutine at a time.
@@ -70,18 +64,15 @@ var _ stream.Subscriber = (*Subscriber)(nil)
 // kafkaio.NewSource.
 func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error) {
 	if o.Model != "" {
-		if err := checkName(o.Model); err != nil {
+		if err := CheckName(o.Model); err != nil {
 			return nil, err
 		}
 	}
-	if o.Topic == "" || o.MaxModelBytes < 0 {
-		return nil, errors.New("kafka subscriber: no topic given, or a negative limit")
+	if o.Topic == "" {
+		return nil, errors.New("kafka subscriber: no topic given")
 	}
 	if err := checkKeys(nil, o.TrustedKeys); err != nil {
 		return nil, err
-	}
-	if o.MaxModelBytes == 0 {
-		o.MaxModelBytes = 1 << 30
 	}
 	so := kafkaio.SourceOptions{Config: o.Config, Topics: []string{o.Topic}, OutOfRange: kafkaio.OutOfRangeEarliest, TopicWait: o.TopicWait, MaxDown: o.MaxDown}
 	src, err := kafkaio.NewSource(ctx, so)
@@ -89,7 +80,7 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 		return nil, err
 	}
 	return &Subscriber{
-		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: uint64(o.MaxModelBytes), deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
+		src: src, a: &assembler{model: o.Model, alias: o.Alias, limit: maxPayload, deltas: true, keys: o.TrustedKeys}, log: logOf(o.Config),
 		none: &waiting{topic: o.Topic, model: o.Model, alias: o.Alias, wait: o.TopicWait, log: logOf(o.Config)},
 	}, nil
 }
@@ -103,14 +94,14 @@ const settle = time.Second
 // no update at all within TopicWait it fails with a *NoModelError.
 func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	for {
-		if s.fresh && s.Behind() == 0 {
+		if s.fresh && s.behind() == 0 {
 			return s.deliver(), nil
 		}
 		fctx, cancel := ctx, context.CancelFunc(func() {})
 		if s.fresh {
 			fctx, cancel = context.WithTimeout(ctx, settle)
 		} else if s.none != nil {
-			look, err := s.none.look(time.Now(), s.Behind() == 0)
+			look, err := s.none.look(time.Now(), s.behind() == 0)
 			if err != nil {
 				return nil, err
 			}
@@ -133,10 +124,10 @@ func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	}
 }
 
-// Behind returns how many records there are between what has been read and the
+// behind returns how many records there are between what has been read and the
 // end of the topic, as last reported by a broker: 0 is all of it. It may be
 // called from any goroutine.
-func (s *Subscriber) Behind() (n int64) {
+func (s *Subscriber) behind() (n int64) {
 	for _, lag := range s.src.Lag() {
 		n += lag
 	}
@@ -146,7 +137,7 @@ func (s *Subscriber) Behind() (n int64) {
 func (s *Subscriber) take(r *stream.Record) {
 	done, err := s.a.add(r)
 	if err != nil || s.none != nil {
-		e := peek(r.Value)
+		e, _ := peek(r.Value)
 		if s.none != nil {
 			s.none.saw(r, e)
 		}

@@ -1,20 +1,16 @@
 package modeltopic
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/remind"
 	"github.com/streamsvm/streamsvm/internal/spell"
 	"github.com/streamsvm/streamsvm/stream"
-	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 // NoModelError says that a topic holds no complete model of the name that is
@@ -33,16 +29,6 @@ type NoModelError struct {
 
 func (e *NoModelError) Error() string {
 	return fmt.Sprintf("kafka: %s, and no complete model has come in %v", e.Holds, e.Waited)
-}
-
-// peek returns what a record says of itself, be it right or not; nil if it is
-// not of a model.
-func peek(value []byte) *envelope {
-	e := new(envelope)
-	if value == nil || state.Decode(value, e.fields) != nil || e.Model == "" || len(e.Model) > maxName {
-		return nil
-	}
-	return e
 }
 
 // waiting is what a topic has shown as long as there is no model.
@@ -189,23 +175,8 @@ func looks(r *stream.Record) string {
 			return "says that it is, but is of another format version or damaged"
 		}
 	}
-	if len(r.Value) == 0 {
-		return "has no value"
+	if len(r.Value) > 40 {
+		return fmt.Sprintf("has %d bytes and begins with %q", len(r.Value), r.Value[:40])
 	}
-	for _, name := range []string{"json", "libsvm", "csv", "msgpack"} {
-		// In a regression every label goes.
-		c, err := codec.New(name, codec.Options{Task: "regress"})
-		if err == nil && c.Decode(r.Value, new(stream.Example)) == nil {
-			return "looks like an example in " + name
-		}
-	}
-	switch {
-	case json.Valid(r.Value):
-		return "looks like JSON"
-	case len(r.Value) > 5 && r.Value[0] == 0:
-		return fmt.Sprintf("looks like Avro or the like with a schema registry's prefix, %d bytes", len(r.Value))
-	case utf8.Valid(r.Value):
-		return fmt.Sprintf("is text: %.40q", r.Value)
-	}
-	return fmt.Sprintf("has %d bytes: %.20x", len(r.Value), r.Value)
+	return fmt.Sprintf("is %q", r.Value)
 }

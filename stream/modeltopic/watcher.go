@@ -29,9 +29,6 @@ type Watcher struct {
 
 // NewWatcher reads nothing yet. Model must be set; Version does not count.
 func NewWatcher(o ReadOptions) *Watcher {
-	if o.MaxModelBytes == 0 {
-		o.MaxModelBytes = 1 << 30
-	}
 	return &Watcher{opt: o, aliases: map[string]*assembler{}}
 }
 
@@ -52,7 +49,7 @@ func (w *Watcher) Look(ctx context.Context) (moves []Move, err error) {
 		}
 		a := w.aliases[alias]
 		if a == nil {
-			a = &assembler{model: name, limit: uint64(w.opt.MaxModelBytes), keys: w.opt.TrustedKeys}
+			a = &assembler{model: name, limit: maxPayload, keys: w.opt.TrustedKeys}
 			w.aliases[alias] = a
 		}
 		if done, err := a.add(r); err == nil && done {

@@ -12,7 +12,7 @@ import (
 func TestWatcher(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	topic := kafkatest.Topic(t, brokers, 2, nil) // all records stay
-	o := PromoterOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000}
+	o := AliasOptions{Config: config(brokers), Topic: topic, Model: "m", MaxRecordBytes: 2000}
 	p := promoter(t, o)
 	o.Model = "mm"
 	foreign := promoter(t, o)
@@ -40,12 +40,12 @@ func TestWatcher(t *testing.T) {
 		}
 	}
 	one, two := update("m", 1, 1, 3000), update("m", 1, 2, 5000)
-	promote(t, foreign, "champion", update("mm", 1, 9, 100), stream.Promotion{})
-	promote(t, p, "champion", one, stream.Promotion{By: "me"})
-	promote(t, p, "champion", two, stream.Promotion{By: "you", Reason: "better"})
+	promote(t, foreign, update("mm", 1, 9, 100), stream.Promotion{})
+	promote(t, p, one, stream.Promotion{By: "me"})
+	promote(t, p, two, stream.Promotion{By: "you", Reason: "better"})
 	look(Move{Alias: "champion", Version: 1, Promotion: stream.Promotion{By: "me"}},
 		Move{Alias: "champion", Version: 2, Promotion: stream.Promotion{By: "you", Reason: "better", Previous: 1}})
-	if _, err := p.Rollback(t.Context(), "champion", stream.Promotion{By: "me"}); err != nil {
+	if _, err := p.Rollback(t.Context(), stream.Promotion{By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	look(Move{Alias: "champion", Version: 1, Promotion: stream.Promotion{By: "me", Previous: 2}})

@@ -12,78 +12,67 @@ import (
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // contents is what a topic holds of one state, as far as it has been read.
 type contents struct {
 	topic, name string
-	// keep says that the chunks are wanted, and not only how many there are.
+	// keep says that the chunks are wanted.
 	keep  bool
-	claim claim
-	slot  [slots]held
-	bad   error // a claim that cannot be read
+	claim topiclog.Claim
+	slot  [slots]slot
+	bad   error // why the newest claim cannot be read
 }
 
-// held is what a slot holds.
-type held struct {
-	head  *head
-	bad   error          // the newest head cannot be read
-	at    int64          // offset of the newest head
-	parts map[int][]byte // chunks; empty ones if they are not kept
+// slot is one of the places that snapshots take in turn.
+type slot struct {
+	head   *head
+	bad    error          // why the newest head cannot be read
+	at     int64          // offset of the newest head
+	chunks map[int][]byte // none if they are not kept
 }
 
-// note takes note of a record.
-func (c *contents) note(r *stream.Record) {
+// fold takes a record into account and says what it is.
+func (c *contents) fold(r *stream.Record) kind {
 	k, slot, i := parseKey(r.Key, c.name)
-	h := &c.slot[slot]
+	s := &c.slot[slot]
 	switch k {
 	case isClaim:
-		var n claim
-		if r.Value == nil { // somebody has removed it
-			c.claim, c.bad = n, nil
-			return
-		}
-		if err := state.Decode(r.Value, n.fields); err != nil {
-			c.bad = c.fail(fmt.Sprintf("claim at offset %d", r.Offset), err)
-			return
+		var n topiclog.Claim // none where somebody has removed it
+		if r.Value != nil {
+			if err := state.Decode(r.Value, claimFields(&n)); err != nil {
+				c.bad = c.fail(fmt.Sprintf("claim at offset %d", r.Offset), err)
+				return k
+			}
 		}
 		c.claim, c.bad = n, nil
 	case isHead:
 		n := new(head)
-		h.at, h.head, h.bad = r.Offset, nil, nil
+		s.at, s.head, s.bad = r.Offset, nil, nil
 		if r.Value == nil {
-			return
+			return k
 		}
 		err := state.Decode(r.Value, n.fields)
 		if err == nil {
 			err = n.check()
 		}
 		if err != nil {
-			h.bad = c.fail(fmt.Sprintf("head at offset %d", r.Offset), err)
-			return
+			s.bad = c.fail(fmt.Sprintf("head at offset %d", r.Offset), err)
+			return k
 		}
-		h.head = n
+		s.head = n
 	case isChunk:
-		if h.parts == nil {
-			h.parts = map[int][]byte{}
+		if s.chunks == nil {
+			s.chunks = map[int][]byte{}
 		}
-		switch {
-		case r.Value == nil:
-			delete(h.parts, i)
-		case c.keep:
-			h.parts[i] = r.Value
-		default:
-			h.parts[i] = nil
+		if r.Value == nil {
+			delete(s.chunks, i)
+		} else if c.keep {
+			s.chunks[i] = r.Value
 		}
 	}
-}
-
-// chunks is 1 more than the largest number of a chunk that is there.
-func (h *held) chunks() (n int) {
-	for i := range h.parts {
-		n = max(n, i+1)
-	}
-	return n
+	return k
 }
 
 // place is kafka://TOPIC/NAME/SLOT.
@@ -113,7 +102,7 @@ var unpack = func() *zstd.Decoder {
 func (c *contents) order() []int {
 	var out []int
 	for i := range c.slot {
-		if h := &c.slot[i]; h.head != nil || h.bad != nil {
+		if s := &c.slot[i]; s.head != nil || s.bad != nil {
 			out = append(out, i)
 		}
 	}
@@ -121,27 +110,27 @@ func (c *contents) order() []int {
 	return out
 }
 
-func (h *held) rank() uint64 {
-	if h.head == nil {
+func (s *slot) rank() uint64 {
+	if s.head == nil {
 		return ^uint64(0)
 	}
-	return h.head.seq
+	return s.head.seq
 }
 
 // read puts the snapshot of a slot together.
 func (c *contents) read(slot int) (*checkpoint.Snapshot, error) {
-	h := &c.slot[slot]
-	if h.bad != nil {
-		return nil, h.bad
+	s := &c.slot[slot]
+	if s.bad != nil {
+		return nil, s.bad
 	}
-	n := h.head
-	part := fmt.Sprintf("snapshot %d in slot %d, its head at offset %d", n.seq, slot, h.at)
+	n := s.head
+	part := fmt.Sprintf("snapshot %d in slot %d, its head at offset %d", n.seq, slot, s.at)
 	fail := func(reason error, format string, args ...any) error {
 		return &checkpoint.Error{Path: c.path(), Part: part, Err: fmt.Errorf("%w: %s", reason, fmt.Sprintf(format, args...))}
 	}
 	var packed []byte
 	for i := range int(n.chunks) {
-		chunk, ok := h.parts[i]
+		chunk, ok := s.chunks[i]
 		if !ok {
 			return nil, fail(checkpoint.ErrTruncated, "chunk %d of %d is missing", i, n.chunks)
 		}

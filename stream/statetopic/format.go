@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // Records, keys and their order are described in docs/formats/state-topic.md.
@@ -21,26 +22,18 @@ const (
 	maxRaw    = 2 << 30
 )
 
-// claim says who writes the snapshots of a name from then on.
-type claim struct {
-	epoch uint64
-	// token tells two claims apart, id is that of the state, the same in all its
-	// claims. writer is the transactional id under which is written.
-	token, id, writer string
-	by                string
-	at                time.Time
-}
-
-func (c *claim) fields(f *state.Fields) {
-	format(f)
-	f.Uint64("epoch", &c.epoch)
-	f.String("token", &c.token)
-	f.String("id", &c.id)
-	f.String("writer", &c.writer)
-	f.String("by", &c.by)
-	at := c.at.UnixMilli()
-	f.Int64("created_ms", &at)
-	c.at = time.UnixMilli(at).UTC()
+// claimFields describes a claim, whose Owner is the identity of the state: the same in
+// all its claims.
+func claimFields(c *topiclog.Claim) func(*state.Fields) {
+	return func(f *state.Fields) {
+		format(f)
+		f.Uint64("epoch", &c.Epoch)
+		f.String("token", &c.Token)
+		f.String("id", &c.Owner)
+		f.String("writer", &c.Writer)
+		f.String("by", &c.By)
+		f.UnixMilli("created_ms", &c.At)
+	}
 }
 
 // head describes the snapshot in a slot.
@@ -58,9 +51,7 @@ func (h *head) fields(f *state.Fields) {
 	f.Uint64("epoch", &h.epoch)
 	f.Uint64("seq", &h.seq)
 	f.Uint64("examples", &h.examples)
-	at := h.at.UnixMilli()
-	f.Int64("created_ms", &at)
-	h.at = time.UnixMilli(at).UTC()
+	f.UnixMilli("created_ms", &h.at)
 	f.Uint64("size", &h.size)
 	f.Uint64("hash", &h.hash)
 	f.Uint64("packed", &h.packed)
@@ -93,7 +84,9 @@ func format(f *state.Fields) {
 
 func claimKey(name string) string              { return name + "/claim" }
 func headKey(name string, slot int) string     { return fmt.Sprintf("%s/head/%d", name, slot) }
-func chunkKey(name string, slot, i int) string { return fmt.Sprintf("%s/c/%d/%d", name, slot, i) }
+func chunkKey(name string, slot, i int) string { return chunkPrefix(name, slot) + strconv.Itoa(i) }
+
+func chunkPrefix(name string, slot int) string { return fmt.Sprintf("%s/c/%d/", name, slot) }
 
 // kind of a record, by its key.
 type kind int

@@ -80,7 +80,7 @@ func Read(ctx context.Context, o ReadOptions) ([]State, error) {
 			c = &contents{topic: o.Topic, name: name, keep: true}
 			found[name] = c
 		}
-		c.note(r)
+		c.fold(r)
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func Read(ctx context.Context, o ReadOptions) ([]State, error) {
 	var out []State
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		c := found[name]
-		s := State{Name: name, ID: c.claim.id, Epoch: c.claim.epoch, By: c.claim.by, At: c.claim.at, Writer: c.claim.writer, Err: c.bad}
+		s := State{Name: name, ID: c.claim.Owner, Epoch: c.claim.Epoch, By: c.claim.By, At: c.claim.At, Writer: c.claim.Writer, Err: c.bad}
 		for _, slot := range c.order() {
 			snap := Snapshot{Slot: slot, Offset: c.slot[slot].at, Path: c.place(slot)}
 			snap.Snapshot, snap.Err = c.read(slot)

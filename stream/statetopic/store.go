@@ -5,7 +5,7 @@
 // A [Store] does what a checkpoint.Store does on a directory: [Store.Claim] makes
 // the caller the only writer and fences off any earlier one, wherever it runs;
 // [Store.Load] returns the newest snapshot that is whole; [Store.Save] adds one,
-// and [Store.SaveAndPublish] one with the model made of it, all or nothing.
+// and [Store.SaveWith] one with the model made of it, all or nothing.
 //
 // The API may change.
 package statetopic
@@ -18,7 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,13 +26,13 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/segmentio/kafka-go"
 
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 // scheme is what the name of a topic has before it where a directory could stand.
@@ -85,51 +85,39 @@ func (e *SizeError) Error() string {
 		e.Topic, e.Bytes, e.Packed, maxPacked)
 }
 
-// FencedError says that somebody else writes the state. It is
-// checkpoint.ErrFenced.
-type FencedError struct {
-	Topic, Name string
-	Epoch, Own  uint64
-	By          string
-	At          time.Time
-}
-
-func (e *FencedError) Error() string {
-	return fmt.Sprintf("another trainer has taken over the state %s on topic %s: %s, epoch %d, since %s, this is epoch %d", e.Name, e.Topic, e.By, e.Epoch,
-		e.At.Format(time.RFC3339), e.Own)
-}
-
-// Is implements the interface of errors.Is.
-func (e *FencedError) Is(target error) bool { return target == checkpoint.ErrFenced }
-
-// Store is a state in a topic. Its methods are safe for concurrent use.
+// Store is a state in a topic. Its methods are safe for concurrent use. Package topiclog
+// says how it has one writer.
 type Store struct {
-	opt    Options
-	log    *slog.Logger
-	t      kafkaio.TakeWriter
-	close  func() error
-	read   func(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error)
-	pack   *zstd.Encoder
-	limit  int // bytes of a compressed snapshot
-	models *modeltopic.Publisher
-	epoch  atomic.Uint64
+	opt   Options
+	log   *slog.Logger
+	pack  *zstd.Encoder
+	limit int // bytes of a compressed snapshot
+	epoch atomic.Uint64
 
-	mu   lock // guards what is below, and t
-	next stream.Offsets
-	held contents
-	own  claim
-	seq  uint64 // of the snapshot written last
-	slot int    // for the next one
-	// warned: that it grows too large.
-	warned bool
+	mu       lock // guards what is below
+	topic    topiclog.Log
+	contents contents
+	seq      uint64 // of the snapshot written last
+	slot     int    // for the next one
+	warned   bool   // that it grows too large
 }
 
-// lock is a mutex for which one can wait within a context: a Save holds it for as long
-// as brokers do not answer.
+// lock is a mutex for which one can wait within a context: it is held for as long as
+// brokers do not answer.
 type lock chan struct{}
 
 func (l lock) Lock()   { l <- struct{}{} }
 func (l lock) Unlock() { <-l }
+
+// within returns the error of ctx if that ends first.
+func (l lock) within(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Open opens the topic, creating it if need be, and reads what it holds of the
 // state.
@@ -149,48 +137,37 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o, log: cmp.Or(o.Log, slog.Default()), pack: pack, limit: maxPacked, next: stream.Offsets{}, mu: make(lock, 1), held: contents{topic: o.Topic, name: o.Name, keep: true}}
-	s.read = s.readTopic
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
-	t, err := s.transactor(o.ID)
+	partitions, config, err := topiclog.Create(ctx, o.Config, o.Topic, o.MaxDown)
 	if err != nil {
 		return nil, err
 	}
-	s.t, s.close = t, t.Close
-	return s, s.survey(ctx)
+	if why, _ := Unfit(partitions, config, o.MaxRecordBytes); why != "" {
+		return nil, &TopicError{o.Topic, why}
+	}
+	s := &Store{opt: o, log: cmp.Or(o.Log, slog.Default()), pack: pack, limit: maxPacked, mu: make(lock, 1), contents: contents{topic: o.Topic, name: o.Name, keep: true}}
+	s.topic = topiclog.Log{Topics: []string{o.Topic}, Name: "the state " + o.Name, Fold: s.fold}
+	if s.topic.Writer, err = s.writer(o.ID); err != nil {
+		return nil, err
+	}
+	if err := s.topic.Scan(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
-func (s *Store) transactor(id string) (*kafkaio.Transactor, error) {
-	return kafkaio.NewTransactor(kafkaio.TransactorOptions{Config: s.opt.Config, ID: id, MaxDown: s.opt.MaxDown, BatchBytes: s.opt.MaxRecordBytes})
+func (s *Store) writer(id string) (topiclog.Writer, error) {
+	return topiclog.NewWriter(kafkaio.TransactorOptions{Config: s.opt.Config, ID: id, MaxDown: s.opt.MaxDown, BatchBytes: s.opt.MaxRecordBytes})
 }
 
-// open creates or checks the topic.
-func (s *Store) open(ctx context.Context) error {
-	o := &s.opt
-	created, err := kafkaio.CreateTopic(ctx, o.Config, modeltopic.Compacted(o.Topic, o.MaxDown))
-	// Who may not create topics may still write to one.
-	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		return err
+// fold takes a record of the topic into account. Only chunks may be left over from a
+// larger snapshot.
+func (s *Store) fold(r *stream.Record) bool {
+	k := s.contents.fold(r)
+	if k == isClaim {
+		s.topic.Saw(s.contents.claim, s.contents.bad)
 	}
-	found, err := kafkaio.Partitions(ctx, o.Config, []string{o.Topic}, appear, o.MaxDown)
-	if err != nil || created {
-		return err
-	}
-	config, err := kafkaio.TopicConfig(ctx, o.Config, o.Topic)
-	if err != nil {
-		s.log.Warn("kafka: cannot check the settings of the state topic", "topic", o.Topic, "error", err)
-	}
-	if why, _ := Unfit(len(found), config, o.MaxRecordBytes); why != "" {
-		return &TopicError{o.Topic, why}
-	}
-	return nil
+	return k == isChunk
 }
-
-// appear is how long a topic that has just been created may be missing in what
-// brokers tell.
-const appear = 4 * time.Second
 
 // batchOverhead is more than key, headers and framing add to a record.
 const batchOverhead = 4 << 10
@@ -212,56 +189,27 @@ func Unfit(partitions int, config map[string]string, maxRecordBytes int) (why, s
 	return "", ""
 }
 
-// readTopic gives take the records from the offsets given, or the first, up to
-// the present end. While the id is held it waits until all transactions are over
-// that are open there now. Before, one of them may be that of a writer that died,
-// which taking the id undoes.
-func (s *Store) readTopic(ctx context.Context, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
-	o := &s.opt
-	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
-		Config: o.Config, Topics: []string{o.Topic}, Offsets: from, TopicWait: appear, MaxDown: o.MaxDown,
-		UntilEnd: s.t == nil || !s.t.Held(),
-	}, take)
-	return ends, err
-}
+// Writer returns what the Store writes by, so that a Publisher can write by it too.
+func (s *Store) Writer() topiclog.Writer { return shared{s.topic.Writer, s} }
 
-// survey looks at what has been added to the topic since it was looked at last. It
-// fails where the newest claim cannot be read.
-func (s *Store) survey(ctx context.Context) error {
-	next, err := s.read(ctx, s.next, s.held.note)
-	if err != nil {
-		return err
-	}
-	s.next = next
-	return s.held.bad
-}
-
-// Share returns what the Store writes with, so that a Publisher can write with it
-// too.
-func (s *Store) Share() kafkaio.TakeWriter { return shared{s.t, s} }
-
-// shared is the writer of a Store, in the hands of a Publisher.
+// shared is the writer of a Store in the hands of a Publisher.
 type shared struct {
-	kafkaio.TakeWriter
+	topiclog.Writer
 	s *Store
 }
 
-// Take takes the id again, after a failure, and fails if somebody else has claimed the
-// state in the meantime. The Publisher reads the claims on its model only, and whoever
-// has claimed the state may not have come to claim that yet. The Store would go on
-// saving: it reads the claims only where it takes the id itself.
+// Take takes the id again after a failure. It fails if somebody else has claimed the
+// state in the meantime: the Publisher scans the claims on its model only, and whoever
+// has claimed the state may not have claimed the model yet. The Store scans the claims
+// only when it takes the id itself, and would go on saving.
 func (w shared) Take(ctx context.Context) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if err := w.TakeWriter.Take(ctx); err != nil || w.s.own.epoch == 0 {
+	if err := w.Writer.Take(ctx); err != nil || w.s.topic.Own().Epoch == 0 {
 		return err
 	}
-	return w.s.look(ctx)
+	return cmp.Or(w.s.topic.Scan(ctx), w.s.topic.Fenced())
 }
-
-// Join makes SaveAndPublish possible with a Publisher that writes with what Share
-// has returned.
-func (s *Store) Join(p *modeltopic.Publisher) { s.models = p }
 
 // Last returns the identity of the state and the epoch claimed last, by whatever
 // process, as far as the topic has been read. They are "" and 0 where nobody has
@@ -269,7 +217,8 @@ func (s *Store) Join(p *modeltopic.Publisher) { s.models = p }
 func (s *Store) Last() (id string, epoch uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held.claim.id, s.held.claim.epoch, nil
+	c := s.topic.Newest()
+	return c.Owner, c.Epoch, nil
 }
 
 // Epoch returns the epoch claimed, or 0. It never waits for a Save.
@@ -279,7 +228,7 @@ func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 func (s *Store) ID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.own.id
+	return s.topic.Own().Owner
 }
 
 // Claim makes this Store the only one that can save the state, and returns the
@@ -294,64 +243,53 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.survey(ctx); err != nil {
+	if err := s.topic.Scan(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.takeFormer(ctx, s.held.claim.writer); err != nil {
+	if err := s.takeFormer(ctx, s.topic.Newest().Writer); err != nil {
 		return 0, err
 	}
-	if err := s.t.Take(ctx); err != nil {
+	if err := s.topic.Writer.Take(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.survey(ctx); err != nil { // now nothing more comes from those before
+	if err := s.topic.Scan(ctx); err != nil { // now nothing more comes from those before
 		return 0, err
 	}
-	before := s.held.claim
-	c := claim{
-		epoch: max(before.epoch, above), token: rand.Text(), id: cmp.Or(before.id, rand.Text()), writer: s.opt.ID, by: process(), at: s.now(),
+	before := s.topic.Newest()
+	c := topiclog.Claim{
+		Epoch: max(before.Epoch, above), Owner: cmp.Or(before.Owner, rand.Text()), By: topiclog.Process(), At: s.now(),
+		Token: rand.Text(), Writer: s.opt.ID,
 	}
-	for i := range s.held.slot {
-		if h := s.held.slot[i].head; h != nil {
-			c.epoch = max(c.epoch, h.epoch)
+	for i := range s.contents.slot {
+		if h := s.contents.slot[i].head; h != nil {
+			c.Epoch = max(c.Epoch, h.epoch)
 		}
 	}
-	c.epoch++
-	rec, err := s.record(claimKey(s.opt.Name), c.fields, c.at)
+	c.Epoch++
+	rec, err := s.record(claimKey(s.opt.Name), claimFields(&c), c.At)
 	if err != nil {
 		return 0, err
 	}
-	err = kafkaio.Once(ctx, s.t, func(ctx context.Context) (bool, error) {
-		if err := s.survey(ctx); err != nil {
-			return false, err
-		}
-		switch s.held.claim {
-		case c:
-			return true, nil
-		case before:
-			return false, nil
-		}
-		return false, s.fenced(c.epoch)
-	}, rec)
-	if err != nil {
+	if err := s.topic.Claim(ctx, c, rec, nil); err != nil {
 		return 0, err
 	}
-	s.held.claim, s.own = c, c
-	// It may have taken its id again before it could see the claim.
-	if before.writer != s.opt.ID {
-		if err := s.takeFormer(ctx, before.writer); err != nil {
+	// The writer before may have taken its own id again before it could see the claim,
+	// and saved once more.
+	if before.Writer != s.opt.ID {
+		if err := s.takeFormer(ctx, before.Writer); err != nil {
 			return 0, err
 		}
-		if err := s.look(ctx); err != nil {
+		if err := cmp.Or(s.topic.Scan(ctx), s.topic.Fenced()); err != nil {
 			return 0, err
 		}
 	}
-	for i := range s.held.slot {
-		if h := s.held.slot[i].head; h != nil {
+	for i := range s.contents.slot {
+		if h := s.contents.slot[i].head; h != nil {
 			s.seq = max(s.seq, h.seq)
 		}
 	}
-	s.epoch.Store(c.epoch)
-	return c.epoch, nil
+	s.epoch.Store(c.Epoch)
+	return c.Epoch, nil
 }
 
 // takeFormer takes the transactional id of the writer before, if that is another
@@ -361,7 +299,7 @@ func (s *Store) takeFormer(ctx context.Context, id string) error {
 	if id == "" || id == s.opt.ID {
 		return nil
 	}
-	t, err := s.transactor(id)
+	t, err := s.writer(id)
 	if err != nil {
 		return err
 	}
@@ -370,54 +308,18 @@ func (s *Store) takeFormer(ctx context.Context, id string) error {
 
 func (s *Store) now() time.Time { return s.opt.Now().Truncate(time.Millisecond).UTC() }
 
-// process names this process to people.
-func process() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown host"
-	}
-	return fmt.Sprintf("%s process %d", host, os.Getpid())
-}
-
-func (s *Store) fenced(own uint64) error {
-	c := &s.held.claim
-	return &FencedError{Topic: s.opt.Topic, Name: s.opt.Name, Epoch: c.epoch, Own: own, By: c.by, At: c.at}
-}
-
-// look fails if somebody else has claimed the state.
-func (s *Store) look(ctx context.Context) error {
-	if err := s.survey(ctx); err != nil {
+// Check returns an error that is checkpoint.ErrFenced if somebody else has
+// claimed the state since Claim, see topiclog.Log.Check. It waits for a Save under way.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.mu.within(ctx); err != nil {
 		return err
 	}
-	if s.held.claim != s.own {
-		return s.fenced(s.own.epoch)
-	}
-	return nil
-}
-
-// Check returns an error that is checkpoint.ErrFenced if somebody else has
-// claimed the state since Claim. It waits for a Save under way, and then takes 10 s at
-// most.
-func (s *Store) Check(ctx context.Context) error {
-	select {
-	case s.mu <- struct{}{}:
-		defer s.mu.Unlock()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkFor)
-	defer cancel()
-	if s.own.epoch == 0 {
+	defer s.mu.Unlock()
+	if s.topic.Own().Epoch == 0 {
 		return checkpoint.ErrNotClaimed
 	}
-	if lost, err := s.t.Lost(ctx); err == nil && !lost {
-		return nil
-	}
-	return s.look(ctx)
+	return s.topic.Check(ctx)
 }
-
-// checkFor bounds a Check.
-const checkFor = 10 * time.Second
 
 // Load returns the newest snapshot that is whole, nil where there is none, and an
 // error wrapping checkpoint.ErrNoValid where there is some but none is valid. It
@@ -426,16 +328,14 @@ func (s *Store) Load() (*checkpoint.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() { // they are not needed again
-		s.held.keep = false
-		for i := range s.held.slot {
-			for k := range s.held.slot[i].parts {
-				s.held.slot[i].parts[k] = nil
-			}
+		s.contents.keep = false
+		for i := range s.contents.slot {
+			s.contents.slot[i].chunks = nil
 		}
 	}()
 	var first error
-	for _, slot := range s.held.order() {
-		snap, err := s.held.read(slot)
+	for _, slot := range s.contents.order() {
+		snap, err := s.contents.read(slot)
 		if err == nil {
 			s.slot = (slot + 1) % slots
 			return snap, nil
@@ -457,32 +357,22 @@ func (s *Store) Load() (*checkpoint.Snapshot, error) {
 // the state since, and a *SizeError if it is too large. Else it waits until the
 // brokers have taken it, or ctx ends.
 func (s *Store) Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error) {
-	return s.save(ctx, snap, nil, nil)
+	return s.SaveWith(ctx, snap)
 }
 
-// SaveAndPublish is a Save that publishes an update of the model with the
-// snapshot, in one transaction. It fails as Save and Publish do.
-func (s *Store) SaveAndPublish(ctx context.Context, snap *checkpoint.Snapshot, u *stream.Update) (place string, err error) {
-	recs, look, err := s.models.Prepare(u)
-	if err != nil {
+// SaveWith is a Save that appends other entries in the same transaction, whose logs
+// must be written by Writer: the version of the model that is made of the snapshot.
+func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, others ...topiclog.Entry) (place string, err error) {
+	if err := s.mu.within(ctx); err != nil {
 		return "", err
 	}
-	if place, err = s.save(ctx, snap, recs, look); err == nil {
-		s.models.Published(u, recs)
-	}
-	return place, err
-}
-
-// save saves a snapshot with other records, about which look tells whether they
-// are there.
-func (s *Store) save(ctx context.Context, snap *checkpoint.Snapshot, others []stream.Record, look func(context.Context) (bool, error)) (string, error) {
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.own.epoch == 0 {
+	own := s.topic.Own().Epoch
+	if own == 0 {
 		return "", checkpoint.ErrNotClaimed
 	}
-	if s.held.claim != s.own { // seen when a Publisher took the id
-		return "", s.fenced(s.own.epoch)
+	if err := s.topic.Fenced(); err != nil { // seen when a Publisher took the id
+		return "", err
 	}
 	s.seq++ // a number is used once, even if it is not known whether it is there
 	h := &snap.Header
@@ -490,33 +380,24 @@ func (s *Store) save(ctx context.Context, snap *checkpoint.Snapshot, others []st
 		h.Created = s.now()
 	}
 	h.Created = h.Created.Truncate(time.Millisecond).UTC()
-	h.Format, h.Epoch, h.Seq = checkpoint.Format, s.own.epoch, s.seq
+	h.Format, h.Epoch, h.Seq = checkpoint.Format, own, s.seq
 	slot := s.slot
 	recs, err := s.records(slot, snap)
 	if err != nil {
 		return "", err
 	}
-	err = kafkaio.Once(ctx, s.t, func(ctx context.Context) (bool, error) {
-		if err := s.look(ctx); err != nil {
+	e := topiclog.Entry{Log: &s.topic, Records: recs, Check: func() (bool, error) {
+		if err := s.topic.Fenced(); err != nil {
 			return false, err
 		}
-		there := s.held.slot[slot].head != nil && s.held.slot[slot].head.seq == h.Seq
-		if look == nil {
-			return there, nil
-		}
-		// Both are there or none, but a broker that does not keep that promise
-		// costs no more than writing them again.
-		also, err := look(ctx)
-		return there && also, err
-	}, append(recs, others...)...)
-	if err != nil {
+		there := s.contents.slot[slot].head
+		return there != nil && there.seq == h.Seq, nil
+	}}
+	if err := topiclog.Append(ctx, append([]topiclog.Entry{e}, others...)...); err != nil {
 		return "", err
 	}
-	for i := range recs[:len(recs)-1] { // what has been written, without reading it
-		s.held.note(&recs[i])
-	}
 	s.slot = (slot + 1) % slots
-	return s.held.place(slot), nil
+	return s.contents.place(slot), nil
 }
 
 // records returns the chunks of a snapshot, tombstones for what is left of the
@@ -544,15 +425,10 @@ func (s *Store) records(slot int, snap *checkpoint.Snapshot) ([]stream.Record, e
 		size: uint64(len(raw)), hash: xxhash.Sum64(raw), packed: uint64(len(packed)), chunks: uint64((len(packed) + room - 1) / room),
 	}
 	var recs []stream.Record
-	chunk := func(i int, value []byte) {
-		recs = append(recs, stream.Record{Topic: s.opt.Topic, Time: at, Key: []byte(chunkKey(s.opt.Name, slot, i)), Value: value})
+	for chunk := range slices.Chunk(packed, room) {
+		recs = append(recs, stream.Record{Topic: s.opt.Topic, Time: at, Key: []byte(chunkKey(s.opt.Name, slot, len(recs))), Value: chunk})
 	}
-	for i := range int(h.chunks) {
-		chunk(i, packed[i*room:min((i+1)*room, len(packed))])
-	}
-	for i := int(h.chunks); i < s.held.slot[slot].chunks(); i++ {
-		chunk(i, nil)
-	}
+	recs = s.topic.Replace(recs, chunkPrefix(s.opt.Name, slot))
 	last, err := s.record(headKey(s.opt.Name, slot), h.fields, at)
 	snap.Bytes = int64(len(packed))
 	return append(recs, last), err
@@ -564,4 +440,4 @@ func (s *Store) record(key string, fields func(*state.Fields), at time.Time) (st
 }
 
 // Close gives up what the Store holds. The claim stays.
-func (s *Store) Close() error { return s.close() }
+func (s *Store) Close() error { return s.topic.Writer.Close() }

@@ -24,6 +24,7 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/kafkaio"
 	"github.com/streamsvm/streamsvm/stream/modeltopic"
+	"github.com/streamsvm/streamsvm/topiclog"
 )
 
 var compacted = map[string]string{"cleanup.policy": "compact"}
@@ -157,7 +158,7 @@ func TestFenced(t *testing.T) {
 			}
 		}
 		_, err := a.Save(t.Context(), snapshot(2, 5000))
-		if want := (*FencedError)(nil); !errors.Is(err, checkpoint.ErrFenced) || !errors.As(err, &want) || want.Epoch != 2 || want.Own != 1 {
+		if want := (*topiclog.FencedError)(nil); !errors.Is(err, checkpoint.ErrFenced) || !errors.As(err, &want) || want.Claim.Epoch != 2 || want.Own != 1 {
 			t.Errorf("Save says %v", err)
 		}
 		if err := a.Check(t.Context()); !errors.Is(err, checkpoint.ErrFenced) {
@@ -214,7 +215,7 @@ func TestFormerWrites(t *testing.T) {
 	save(t, a, snapshot(1, 9000))
 	o.ID = "another"
 	b := open(t, o)
-	b.t = meanwhile{b.t, func() { save(t, a, snapshot(2, 9000)) }}
+	b.topic.Writer = meanwhile{b.topic.Writer, func() { save(t, a, snapshot(2, 9000)) }}
 	if _, err := b.Claim(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -227,15 +228,15 @@ func TestFormerWrites(t *testing.T) {
 	}
 }
 
-// meanwhile is a TakeWriter that does something before each Write.
+// meanwhile is a Writer that does something before each Write.
 type meanwhile struct {
-	kafkaio.TakeWriter
+	topiclog.Writer
 	do func()
 }
 
 func (m meanwhile) Write(ctx context.Context, recs ...stream.Record) error {
 	m.do()
-	return m.TakeWriter.Write(ctx, recs...)
+	return m.Writer.Write(ctx, recs...)
 }
 
 // Epochs grow beyond what a model topic has seen.
@@ -433,9 +434,9 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// doubtful is a TakeWriter whose answers get lost.
+// doubtful is a Writer whose answers get lost.
 type doubtful struct {
-	kafkaio.TakeWriter
+	topiclog.Writer
 	written bool // before the answer was lost
 	lost    bool // the next one is
 	held    bool
@@ -443,18 +444,18 @@ type doubtful struct {
 }
 
 func (d *doubtful) Take(ctx context.Context) error {
-	err := d.TakeWriter.Take(ctx)
+	err := d.Writer.Take(ctx)
 	d.held = err == nil
 	return err
 }
 
-func (d *doubtful) Held() bool { return d.held && d.TakeWriter.Held() }
+func (d *doubtful) Held() bool { return d.held && d.Writer.Held() }
 
 func (d *doubtful) Write(ctx context.Context, recs ...stream.Record) error {
 	lost := d.lost
 	if d.lost = false; !lost || d.written {
 		d.writes++
-		if err := d.TakeWriter.Write(ctx, recs...); err != nil {
+		if err := d.Writer.Write(ctx, recs...); err != nil {
 			return err
 		}
 	}
@@ -470,9 +471,9 @@ func joined(t *testing.T, o Options, models string) (*Store, *modeltopic.Publish
 	t.Helper()
 	o.ID = modeltopic.TransactionalID(models, o.Name)
 	s := open(t, o)
-	d := &doubtful{TakeWriter: s.t, held: true}
-	s.t = d
-	p, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: o.Name, MaxRecordBytes: o.MaxRecordBytes, Writer: s.Share()})
+	d := &doubtful{Writer: s.topic.Writer, held: true}
+	s.topic.Writer = d
+	p, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: o.Name, MaxRecordBytes: o.MaxRecordBytes, Writer: s.Writer()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,7 +483,6 @@ func joined(t *testing.T, o Options, models string) (*Store, *modeltopic.Publish
 	if err := p.Claim(t.Context(), s.ID(), s.Epoch()); err != nil {
 		t.Fatal(err)
 	}
-	s.Join(p)
 	return s, p, d
 }
 
@@ -494,7 +494,7 @@ func TestFencedBeforeTheModel(t *testing.T) {
 	models := kafkatest.Name(t, brokers)
 	o.ID = modeltopic.TransactionalID(models, o.Name)
 	a := claimed(t, o)
-	p, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: o.Name, MaxRecordBytes: o.MaxRecordBytes, Writer: a.Share()})
+	p, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: o.Name, MaxRecordBytes: o.MaxRecordBytes, Writer: a.Writer()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -512,22 +512,32 @@ func version(s *Store, n uint64) *stream.Update {
 	return &stream.Update{Kind: stream.Full, Model: "m", Learner: "l", Version: n, Epoch: s.Epoch(), Created: time.UnixMilli(int64(n)), Hash: xxhash.Sum64(payload), Payload: payload}
 }
 
+// both saves a snapshot and publishes an update.
+func both(t *testing.T, s *Store, p *modeltopic.Publisher, snap *checkpoint.Snapshot, u *stream.Update) (string, error) {
+	t.Helper()
+	e, err := p.Prepare(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.SaveWith(t.Context(), snap, e)
+}
+
 // A snapshot and the version made with it are written once, together, also where
 // the answer to the commit gets lost; and a trainer that only has the model taken
 // from it stores nothing more either.
-func TestSaveAndPublish(t *testing.T) {
+func TestSaveWithUpdate(t *testing.T) {
 	brokers := kafkatest.Brokers(t)
 	o := options(brokers, kafkatest.Name(t, brokers))
 	models := kafkatest.Name(t, brokers)
-	s, _, d := joined(t, o, models)
+	s, p, d := joined(t, o, models)
 	for i, written := range []bool{true, false} {
 		n := uint64(2*i + 1)
-		if _, err := s.SaveAndPublish(t.Context(), snapshot(n, 9000), version(s, n)); err != nil {
+		if _, err := both(t, s, p, snapshot(n, 9000), version(s, n)); err != nil {
 			t.Fatal(err)
 		}
 		before := d.writes
 		d.lost, d.written = true, written
-		if _, err := s.SaveAndPublish(t.Context(), snapshot(n+1, 9000), version(s, n+1)); err != nil {
+		if _, err := both(t, s, p, snapshot(n+1, 9000), version(s, n+1)); err != nil {
 			t.Fatal(err)
 		}
 		if d.writes != before+1 {
@@ -545,16 +555,16 @@ func TestSaveAndPublish(t *testing.T) {
 		}
 	}
 	// Another trainer, with checkpoints of its own, takes the model.
-	p, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: "m"})
+	other, err := modeltopic.NewPublisher(t.Context(), modeltopic.PublisherOptions{Config: o.Config, Topic: models, Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	if err := p.Claim(t.Context(), "somebody", 9); err != nil {
+	defer other.Close()
+	if err := other.Claim(t.Context(), "somebody", 9); err != nil {
 		t.Fatal(err)
 	}
-	fenced := (*modeltopic.FencedError)(nil)
-	if _, err := s.SaveAndPublish(t.Context(), snapshot(5, 9000), version(s, 5)); !errors.As(err, &fenced) {
+	fenced := (*topiclog.FencedError)(nil)
+	if _, err := both(t, s, p, snapshot(5, 9000), version(s, 5)); !errors.As(err, &fenced) {
 		t.Errorf("error %v", err)
 	}
 	if snap := load(t, o); snap.Header.Examples != 4 {
@@ -574,8 +584,8 @@ func FuzzContents(f *testing.F) {
 	f.Add("m/claim", []byte("x"), "m/c/1/999999", []byte{})
 	f.Fuzz(func(t *testing.T, key1 string, value1 []byte, key2 string, value2 []byte) {
 		c := contents{topic: "t", name: "m", keep: true}
-		c.note(&stream.Record{Key: []byte(key1), Value: value1})
-		c.note(&stream.Record{Key: []byte(key2), Value: value2})
+		c.fold(&stream.Record{Key: []byte(key1), Value: value1})
+		c.fold(&stream.Record{Key: []byte(key2), Value: value2})
 		for _, slot := range c.order() {
 			if _, err := c.read(slot); err == nil {
 				t.Error("two records of noise are a snapshot")

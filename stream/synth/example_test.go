@@ -2,7 +2,6 @@ package synth_test
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/synth"
@@ -23,20 +22,4 @@ func ExampleNew() {
 	// 1 [3.5721724 6.9657264 4.6115956] -1
 	// 2 [3.2566195 3.3552067 1.2251905] 1
 	// 3 [8.250746 4.3558273 8.3413] -1
-}
-
-func BenchmarkNext(b *testing.B) {
-	for _, info := range synth.List() {
-		b.Run(info.Name, func(b *testing.B) {
-			g, err := synth.New(info.Name, 1, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			var ex stream.Example
-			for b.Loop() {
-				g.Next(&ex)
-			}
-		})
-	}
 }

@@ -464,7 +464,7 @@ func TestAddRefuses(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	for _, options := range []map[string]string{
-		{},
+		{"radius": "20", "gamma": "2", "batch": "3"},
 		{"batch": "7", "passes": "3", "buffer": "50", "project": "true", "average": "uniform", "c": "10"},
 		{"gamma": "1", "budget": "60", "average": "none", "kernel": "laplacian", "lambda": "0.003"},
 		{"kernel": "poly", "gamma": "1", "project": "true", "budget": "80", "removal": "oldest", "average": "linear"},

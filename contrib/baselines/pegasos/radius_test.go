@@ -104,7 +104,3 @@ func TestRadius(t *testing.T) {
 		}
 	}
 }
-
-func TestRadiusConformance(t *testing.T) {
-	algostest.Run(t, Spec, algostest.With(map[string]string{"radius": "20", "gamma": "2", "batch": "3"}), algostest.Accuracy(.9))
-}

@@ -5,14 +5,11 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/contrib/baselines/wolfe"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
-
-func TestContract(t *testing.T) { algostest.Run(t, wolfe.Spec) }
 
 // blobs returns n points of two overlapping classes.
 func blobs(seed uint64, n int) []*stream.Example {

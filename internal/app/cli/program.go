@@ -139,6 +139,17 @@ func Quote(s string) string {
 	return s
 }
 
+// Printable makes text from outside safe for a terminal: one line, without control
+// characters.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "·"))
+}
+
 // Bad returns the error for an invalid value of the flag called name: a usage error
 // if it is on the command line, a configuration error if it comes from elsewhere.
 func (c *Call) Bad(name string, err error) error {
@@ -173,7 +184,9 @@ type Program struct {
 	Name, Summary, Text string
 	Version             func() string
 	// CodeOf returns the exit code for an error; nil means the function CodeOf.
-	CodeOf   func(error) Code
+	CodeOf func(error) Code
+	// Removed maps commands that no longer exist to what replaces them.
+	Removed  map[string]string
 	Commands []*Command
 }
 
@@ -237,6 +250,9 @@ func (p *Program) command(name string) (*Command, error) {
 		if c.Name == name {
 			return c, nil
 		}
+	}
+	if instead, ok := p.Removed[name]; ok {
+		return nil, Failf(Usage, "the command %s has been removed: %s", name, instead)
 	}
 	return nil, Failf(Usage, "no command %q%s", name, spell.DidYouMean(name, p.names()))
 }

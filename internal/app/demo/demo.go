@@ -6,19 +6,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/app/broker"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/page"
+	"github.com/streamsvm/streamsvm/internal/app/status"
 	"github.com/streamsvm/streamsvm/internal/crash"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/version"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -43,10 +50,6 @@ const (
 
 // streamSet makes the board turn slowly.
 var streamSet = map[string]string{"squares": "4", "rotation": "0.0000005"}
-
-// scsOptions let scs follow the turning board: it learns from the latest
-// examples, in small steps.
-var scsOptions = map[string]string{"max_sample": "4096", "full": "window", "t_max": "256"}
 
 // Command returns the command. exit gives errors of kafkaio their exit codes.
 func Command(exit func(error) error) *cli.Command {
@@ -74,8 +77,8 @@ install anything, and it leaves nothing behind but a page with plots.`,
 	}
 }
 
-// demo is one run of the demo. The producer, the trainers and the subscriber
-// share nothing but the broker and what is printed.
+// demo is one run of the demo, and a hook of its trainers. Producer, trainers and
+// subscriber share nothing but the broker and what is printed.
 type demo struct {
 	count, seed     uint64
 	learner, report string
@@ -83,16 +86,28 @@ type demo struct {
 	c               *cli.Call
 	exit            func(error) error
 
-	start  time.Time
-	dir    string
-	kafka  kafkaio.Config
-	learn  trainer.Options
-	enc    codec.Codec
-	watch  *watch
-	engine *engine.Engine
-	rate   float64 // examples learned a second
-	hash   uint64
-	tested float64 // accuracy of the last model on examples after the stream
+	start   time.Time
+	dir     string
+	kafka   kafkaio.Config
+	learn   trainer.Options
+	enc     codec.Codec
+	history status.History
+	engine  *engine.Engine
+	took    time.Duration // of training
+	tested  float64       // accuracy of the last model on examples after the stream
+
+	mu          sync.Mutex
+	changed     *sync.Cond
+	consumed    int64
+	told        bool   // which settings were chosen
+	last        uint64 // version; 0 until it is published
+	saved       checkpoint.Header
+	bytes       int64 // of the newest checkpoint
+	checkpoints int
+	versions    int
+	marks       page.Marks // where versions were taken into use
+	held        *eval.Prequential
+	line        page.Series // accuracy of the subscriber
 }
 
 func (d *demo) say(format string, args ...any) {
@@ -103,18 +118,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.count < 10000 {
 		return d.c.Bad("count", fmt.Errorf("%d is less than 10000", d.count))
 	}
-	if d.learner == "scs" {
-		for k, v := range scsOptions {
-			if _, ok := d.set[k]; !ok {
-				d.set[k] = v
-			}
-		}
-	}
 	d.learn = trainer.Options{Learner: d.learner, Set: d.set, Seed: d.seed, Task: algos.Classify, Window: window}
 	if err := d.learn.Validate(); err != nil {
 		return d.c.Bad("learner", err)
 	}
-	d.start = time.Now()
+	d.start, d.changed, d.held = time.Now(), sync.NewCond(&d.mu), eval.New(false, window)
+	d.line.Name, d.marks = fmt.Sprintf("last %d held out", window), page.Marks{Name: "new model", Tick: true}
 	if d.dir, err = os.MkdirTemp("", "streamsvm-demo-"); err != nil {
 		return err
 	}
@@ -125,8 +134,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer b.Close()
 	d.say("An embedded broker listens on %s.", b.Addr())
-	// The library waits for topics and brokers by itself and says so; in here
-	// that is of no interest.
+	// The library logs that it waits for topics, which does not matter here.
 	d.kafka = kafkaio.Config{Brokers: []string{b.Addr()}, Log: slog.New(slog.DiscardHandler)}
 	if d.enc, err = codec.New("json", codec.Options{}); err != nil {
 		return err
@@ -136,11 +144,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 			return d.exit(err)
 		}
 	}
-	d.watch = newWatch(d)
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(crash.Task(func() error { return d.produce(gctx) }))
-	g.Go(crash.Task(func() error { return d.train(gctx) }))
-	g.Go(crash.Task(func() error { return d.subscribe(gctx) }))
+	for _, part := range []func(context.Context) error{d.produce, d.train, d.subscribe} {
+		g.Go(crash.Task(func() error { return part(gctx) }))
+	}
 	if err := g.Wait(); err != nil {
 		if ctx.Err() != nil {
 			return cli.Failf(cli.Temporary, "interrupted")
@@ -150,9 +157,25 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.finish()
 }
 
+// wait waits until done, which is called under the lock, returns true.
+func (d *demo) wait(ctx context.Context, done func() bool) error {
+	stop := context.AfterFunc(ctx, crash.Func(func() {
+		d.mu.Lock() // or the signal could come between the check below and Wait
+		d.changed.Broadcast()
+		d.mu.Unlock()
+	}))
+	defer stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for !done() && ctx.Err() == nil {
+		d.changed.Wait()
+	}
+	return ctx.Err()
+}
+
 // produce writes the stream to the topics of examples to learn and of examples
-// held out. It stays only a little ahead of the trainer, so that whoever
-// predicts meets the board as it is when the model is made.
+// held out. It stays only a little ahead of the trainer, so that the subscriber
+// predicts examples of about the time at which its model was made.
 func (d *demo) produce(ctx context.Context) error {
 	gen, err := synth.New(streamName, d.seed, streamSet)
 	if err != nil {
@@ -165,7 +188,7 @@ func (d *demo) produce(ctx context.Context) error {
 	defer p.Close()
 	d.say("A producer writes %d examples of a drifting stream to the topic %q: a checkerboard that turns slowly.", d.count, examplesTopic)
 	var batch []stream.Record
-	// Record times are the example's number in milliseconds: all runs are alike.
+	// Record times are the example's number in milliseconds, so that all runs are alike.
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for learned, i := uint64(0), uint64(0); learned < d.count; i++ {
 		topic := examplesTopic
@@ -188,64 +211,80 @@ func (d *demo) produce(ctx context.Context) error {
 			return err
 		}
 		batch = batch[:0]
-		if err := d.watch.waitConsumed(ctx, int64(learned)-ahead); err != nil {
+		if err := d.wait(ctx, func() bool { return d.consumed >= int64(learned)-ahead }); err != nil {
 			return err
 		}
 	}
 	return p.Flush(ctx)
 }
 
-// held is the number of examples held out.
-func (d *demo) held() int64 { return int64((d.count - 1) / (holdEvery - 1)) }
+// heldOut is the number of examples held out.
+func (d *demo) heldOut() int64 { return int64((d.count - 1) / (holdEvery - 1)) }
 
-// train learns from the topic; half-way it stops, and a second trainer goes on
-// from the first one's checkpoint.
+// train learns from the topic. Half-way it stops, and a second trainer continues
+// from the checkpoint of the first.
 func (d *demo) train(ctx context.Context) error {
-	learning := time.Now()
-	var last uint64
-	for _, stop := range []uint64{d.count / 2, d.count} {
-		res, err := d.trainUntil(ctx, stop)
+	begin := time.Now()
+	for _, end := range []uint64{d.count / 2, d.count} {
+		res, err := trainer.Run(ctx, trainer.Job{
+			Options: d.learn,
+			Kafka: kafkaio.SourceOptions{
+				Config: d.kafka, Topics: []string{examplesTopic}, MaxWait: 20 * time.Millisecond,
+				StopAt: stream.Offsets{{Topic: examplesTopic}: int64(end)},
+			},
+			Decoder:     d.enc,
+			Checkpoints: trainer.Checkpoints{Dir: filepath.Join(d.dir, "checkpoints"), Every: 2500, Interval: -1},
+			Models:      trainer.Models{Topic: modelTopic, Name: modelName, FullEvery: 1},
+			Unfinished:  end < d.count,
+			Hooks:       []trainer.Hook{d, &d.history},
+			Log:         d.c.Log,
+		})
 		if err != nil {
 			return fmt.Errorf("trainer: %w", err)
 		}
-		last = res.Version
-		if stop < d.count {
-			d.say("The trainer has been stopped. Another one goes on from its checkpoint, %s.", d.watch.checkpoint())
+		if end < d.count {
+			d.say("The trainer has been stopped. Another one continues from its checkpoint, %d bytes after %d examples.", d.bytes, d.saved.Examples)
+			continue
 		}
+		d.mu.Lock()
+		d.took, d.last = time.Since(begin), res.Version
+		d.changed.Broadcast()
+		d.mu.Unlock()
 	}
-	d.rate = float64(d.count) / time.Since(learning).Seconds()
-	d.watch.end(last)
-	var err error
-	d.hash, err = d.engine.Hash()
-	return err
+	return nil
 }
 
-// trainUntil is what the command train does, up to the given offset.
-func (d *demo) trainUntil(ctx context.Context, end uint64) (trainer.Result, error) {
-	return trainer.Run(ctx, trainer.Job{
-		Options: d.learn,
-		Kafka: kafkaio.SourceOptions{
-			Config: d.kafka, Topics: []string{examplesTopic}, MaxWait: 20 * time.Millisecond,
-			StopAt: stream.Offsets{{Topic: examplesTopic}: int64(end)},
-		},
-		Decoder:     d.enc,
-		Checkpoints: trainer.Checkpoints{Dir: filepath.Join(d.dir, "checkpoints"), Every: 2500, Interval: -1},
-		Models:      trainer.Models{Topic: modelTopic, Name: modelName, FullEvery: 1},
-		Unfinished:  end < d.count,
-		Hooks:       []trainer.Hook{d.watch},
-		Log:         d.c.Log,
-	})
+// Consumed implements trainer.HookConsumed.
+func (d *demo) Consumed(e *engine.Engine, _ int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.engine, d.consumed = e, int64(e.Counts().Consumed)
+	d.changed.Broadcast()
+	for _, r := range e.Tuned() {
+		if r.Chosen && !d.told {
+			d.told = true
+			d.say("The trainer has tried %d settings on the first examples and chosen %s.", len(e.Tuned()), r.Options)
+		}
+	}
+}
+
+// Checkpointed implements trainer.HookCheckpointed.
+func (d *demo) Checkpointed(_ string, h checkpoint.Header, bytes int64, _ time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.saved, d.bytes = h, bytes
+	d.checkpoints++
 }
 
 // subscribe follows the model topic and predicts the examples held out, as a
-// service elsewhere would; then it tests the last model on what comes next.
+// service elsewhere would. Then it tests the last model on the examples after them.
 func (d *demo) subscribe(ctx context.Context) error {
 	sub, err := modeltopic.NewSubscriber(ctx, modeltopic.SubscriberOptions{Config: d.kafka, Topic: modelTopic, Model: modelName, TopicWait: -1})
 	if err != nil {
 		return fmt.Errorf("subscriber: %w", err)
 	}
 	fctx, stop := context.WithCancel(ctx)
-	live := predictor.Follow(fctx, sub, predictor.FollowOptions{OnUpdate: d.watch.updated, Log: d.c.Log})
+	live := predictor.Follow(fctx, sub, predictor.FollowOptions{OnUpdate: d.updated, Log: d.c.Log})
 	defer func() {
 		stop()
 		<-live.Done()
@@ -256,37 +295,132 @@ func (d *demo) subscribe(ctx context.Context) error {
 	}
 	src, err := kafkaio.NewSource(ctx, kafkaio.SourceOptions{
 		Config: d.kafka, Topics: []string{heldOutTopic}, MaxWait: 20 * time.Millisecond,
-		StopAt: stream.Offsets{{Topic: heldOutTopic}: d.held()},
+		StopAt: stream.Offsets{{Topic: heldOutTopic}: d.heldOut()},
 	})
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if err := d.watch.score(ctx, src, d.enc, live); err != nil {
+	var recs []stream.Record
+	for err == nil {
+		if recs, err = src.Fetch(ctx, recs[:0]); err == nil {
+			err = d.score(recs, live.Current())
+		}
+	}
+	if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("subscriber: %w", err)
 	}
-	v, err := d.watch.waitLast(ctx, live)
-	if err != nil {
+	if err := d.wait(ctx, func() bool { return d.last > 0 && live.Current().Update.Version >= d.last }); err != nil {
 		return err
 	}
-	return d.test(v)
-}
-
-// test asks the last model about examples that follow those of the topics.
-func (d *demo) test(v *predictor.Version) error {
 	gen, err := synth.New(streamName, d.seed, streamSet)
 	if err != nil {
 		return err
 	}
-	gen.Skip(d.count + uint64(d.held()))
-	right := 0
+	gen.Skip(d.count + uint64(d.heldOut()))
 	for range lastTest {
 		var ex stream.Example
-		gen.Next(&ex)
-		if v.Predict(ex.X) == ex.Y {
-			right++
+		if gen.Next(&ex); live.Current().Predict(ex.X) == ex.Y {
+			d.tested += 1. / lastTest
 		}
 	}
-	d.tested = float64(right) / lastTest
 	return nil
 }
+
+// updated is called when the subscriber has a new model.
+func (d *demo) updated(v *predictor.Version) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.versions++; d.versions == 1 {
+		d.say("A subscriber has its first model and predicts examples that are held out from training.")
+		d.say("%8s %18s %26s %30s", "version", "examples learned", "accuracy, last 1000 before", "subscriber's accuracy, last")
+		d.say("%8s %18s %26s %30s", "", "", "learning from them", "1000 held out")
+	}
+	d.marks.At = append(d.marks.At, float64(v.Update.Examples))
+	_, held := d.held.Accuracy()
+	for _, m := range v.Update.Evaluation {
+		if m.Name == "prequential_accuracy_window" {
+			d.say("%8d %18d %26s %30s", v.Update.Version, v.Update.Examples, eval.Percent(m.Value), eval.Percent(held))
+		}
+	}
+	d.changed.Broadcast()
+}
+
+// score predicts held-out examples.
+func (d *demo) score(recs []stream.Record, v *predictor.Version) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range recs {
+		var ex stream.Example
+		if err := d.enc.Decode(recs[i].Value, &ex); err != nil {
+			return stream.At(&recs[i], err)
+		}
+		d.held.Add(v.Decision(ex.X), ex.Y)
+		if n := d.held.Examples(); n%50 == 0 {
+			_, recent := d.held.Accuracy()
+			d.line.Add(float64(n*(holdEvery-1)), recent)
+		}
+	}
+	return nil
+}
+
+// finish prints the summary and writes the report.
+func (d *demo) finish() error {
+	e := d.engine
+	hash, err := e.Hash()
+	if err != nil {
+		return err
+	}
+	n, info := e.Counts(), e.Predictor().Info()
+	all, recent := e.Prequential().Accuracy()
+	heldAll, heldRecent := d.held.Accuracy()
+	neg, pos := e.Prequential().Classes()
+	rows := [][]string{
+		{"examples", fmt.Sprintf("%d read from the topic = %d learned + %d sampled out + %d refused", n.Consumed, n.Learned, n.SampledOut, n.Dead)},
+		{"accuracy while learning", fmt.Sprintf("%s over all, %s over the last %d, each predicted before it was learned", eval.Percent(all), eval.Percent(recent), window)},
+		{"accuracy of the subscriber", fmt.Sprintf("%s over all %d held out, %s over the last %d, with the model of the moment", eval.Percent(heldAll), d.held.Examples(), eval.Percent(heldRecent), window)},
+		{"accuracy of the last model", fmt.Sprintf("%s on the next %d examples (always the more frequent class: %s)", eval.Percent(d.tested), lastTest, eval.Percent(float64(max(neg, pos))/float64(neg+pos)))},
+		{"model", fmt.Sprintf("%s, %d support vectors, learned by %s", info.Text, info.Support, d.learner)},
+		{"model versions", fmt.Sprintf("%d published, %d taken into use by the subscriber without a pause", d.last, d.versions)},
+		{"checkpoints", fmt.Sprintf("%d written, the last one %d bytes; training was stopped and resumed once", d.checkpoints, d.bytes)},
+		{"speed", fmt.Sprintf("%.0f examples/s from the topic to the model, everything else in the same process", float64(d.count)/d.took.Seconds())},
+		{"state hash", fmt.Sprintf("%016x: run the demo again, it will be the same", hash)},
+	}
+	dir := d.report
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "streamsvm-report-"); err != nil {
+			return err
+		}
+	}
+	held := page.Prequential(false, " of the subscriber")
+	held.Caption = "The subscriber predicts examples held out from training with the model it has at that moment."
+	held.Series, held.Marks = []page.Series{d.line}, []page.Marks{d.marks}
+	answers, sections := d.history.Quality(status.Take(e), "")
+	path, err := page.Write(dir, &page.Page{
+		Title:   "streamsvm demo",
+		Lead:    "A producer wrote a drifting stream to a Kafka topic. A trainer learned from it and published models to another topic. A subscriber took each one into use and predicted examples held out from training.",
+		Answers: answers,
+		Sections: append(sections, page.Section{ID: "demo", Title: "Subscriber", Charts: []page.Chart{held},
+			Tables: []page.Table{{Title: "Summary", Rows: rows}}}),
+		Foot: version.Text(),
+	})
+	if err != nil {
+		return err
+	}
+	d.say("Done.\n")
+	for _, r := range rows {
+		fmt.Fprintf(d.c.Out, "  %-27s %s\n", r[0], r[1])
+	}
+	fmt.Fprintf(d.c.Out, "\nPlots: %s\n%s", path, next)
+	return nil
+}
+
+const next = `
+The same with commands of your own, in several terminals:
+  streamsvm broker --data-dir ./broker-data
+  streamsvm generate checkerboard --count 100000 --topic examples --partitions 4 --rate 5000
+  streamsvm train --topics examples --model-topic models --checkpoint ./state
+  streamsvm subscribe --model-topic models
+  streamsvm generate checkerboard --count 5 --skip 200000 --codec json | streamsvm predict --model-topic models
+Or on a file: streamsvm replay FILE.libsvm.gz
+`

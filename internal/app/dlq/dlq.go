@@ -1,5 +1,5 @@
-// Package dlq is the command dlq: it lists the records that could not be used,
-// and feeds them back, repaired.
+// Package dlq is the command dlq: it lists the records that could not be used, and
+// sends them back, repaired.
 package dlq
 
 import (
@@ -20,10 +20,10 @@ import (
 // verbs are what the command dlq can do.
 var verbs = []string{"list", "replay"}
 
-// Group is where dlq replay keeps its position unless it is told otherwise.
+// Group is the default consumer group of dlq replay, which keeps its position.
 const Group = "streamsvm-dlq"
 
-// Kafka is what the command needs to know of the program's way to a cluster.
+// Kafka connects the command to the program's flags and exit codes.
 type Kafka struct {
 	// Define defines the flags and returns what makes the configuration of them.
 	Define func(f *cli.Flags) func(c *cli.Call) (kafkaio.Config, error)
@@ -38,38 +38,30 @@ func Command(k Kafka) *cli.Command {
 		Summary: "list the records that could not be used, or repair them and send them back",
 		Text: `
 Works on dead letters: the records that train --tolerance data --dlq could not
-use. dlq list prints where each lies and why. dlq replay sends the records back
-to the topic that they came from, if you like through a --repair command.
-
-The topics to read are the arguments, or those of --topics (and --labels-topic)
-with the suffix --dlq, so the configuration file of train will do.
+use. Both verbs stop where the topics ended when they started. The topics are the
+arguments, or those of --topics (and --labels-topic) with the suffix --dlq, so the
+configuration file of train will do.
 
 dlq list prints for each letter its place, the record that it is about, and the
-reason, in the order of sending. It stops where the topic ended when it started,
-and changes nothing.
+reason. It changes nothing.
 
-dlq replay sends the records back to their topic and partition, or to --to. Key,
-value and headers stay as they were; the time is the present, and there are two
-more headers: __streamsvm.replayed.from, the letter's topic/partition:offset, and
+dlq replay sends the records back to their topic and partition, or to --to, with
+key, value and headers as they were, the present time, and two more headers:
+__streamsvm.replayed.from, the letter's topic/partition:offset, and
 __streamsvm.replayed.timestamp, the record's own in ms since 1970. Truncated
-letters do not contain the whole record: they are skipped and counted. The
-letters stay where they are. It stops where the topic ended when it started:
-records that still cannot be used become new letters after that.
+letters are skipped and counted. The letters stay where they are.
 
-With --repair, each value goes through a shell command: the letter's value is its
-standard input, and what it prints is sent, without the newline at the end if it
-is text. DLQ_TOPIC, DLQ_PARTITION, DLQ_OFFSET, DLQ_STAGE, DLQ_REASON and
-DLQ_MESSAGE hold what the letter says. Exit code 0 sends the record, 65 skips the
-letter, any other ends the replay before it. Without --repair records go back as
-they were: right if the settings of train were wrong.
+With --repair, each value goes through a shell command: its standard input is the
+value, and what it prints is sent, without the newline at the end if it is text.
+DLQ_TOPIC, DLQ_PARTITION, DLQ_OFFSET, DLQ_STAGE, DLQ_REASON and DLQ_MESSAGE hold
+what the letter says. Exit code 0 sends the record, 65 skips the letter, any other
+ends the replay before it.
 
-The position is kept in the consumer group --group. It is committed when the
-brokers have acknowledged what was sent, after at most 1000 letters. A replay
-that is killed and started again loses nothing; what was sent since the last
-commit, at most 1000 records, is then there twice. Only one replay at a time may
-use a group. If the group has no position, --from must say where to begin;
-brokers forget positions that have not moved for offsets.retention.minutes (7
-days). Letters that --reason or --origin skip are skipped for good, so a filter
+The position is kept in the consumer group --group, and committed after the brokers
+have acknowledged what was sent, at most 1000 letters later. A replay that is
+killed and started again loses nothing; up to 1000 records are then there twice.
+Only one replay at a time may use a group. Without a position, --from must say where
+to begin. Letters that --reason or --origin skip are skipped for good, so a filter
 needs a --group of its own.`,
 		Example: "streamsvm dlq list --config streamsvm.yaml --reason label,syntax --values\n" +
 			"streamsvm dlq replay clicks.dlq --from earliest --dry-run --repair \"sed 's/NaN/0/g'\"",
@@ -104,14 +96,13 @@ needs a --group of its own.`,
 	}
 }
 
-// foreignFlags are those of the other verb: in a configuration file they may
-// be together.
+// foreignFlags belong to the other verb. A configuration file may have both.
 var foreignFlags = map[string][]string{
 	"list":   {"group", "from", "to", "repair", "on-out-of-range", "dry-run"},
 	"replay": {"json", "values"},
 }
 
-// letterFlags say which dead letters are meant.
+// letterFlags choose the dead letters.
 type letterFlags struct {
 	topics           []string
 	labels, suffix   string
@@ -146,7 +137,7 @@ func reasonNames() string {
 	return strings.Join(names, ", ")
 }
 
-// check finds what single values cannot show.
+// check checks the flags that the flag package cannot.
 func (o *letterFlags) check(c *cli.Call) (errs []error) {
 	for _, r := range o.reasons {
 		if r == "" || stream.Reason(r).Known() != stream.Reason(r) {
@@ -180,8 +171,8 @@ func (o *letterFlags) resolve(args []string) (err error) {
 	return err
 }
 
-// filtered reports whether some letters are skipped.
-func (o *letterFlags) filtered() bool { return len(o.reasons)+len(o.origins) > 0 }
+// filters reports whether some letters are skipped.
+func (o *letterFlags) filters() bool { return len(o.reasons)+len(o.origins) > 0 }
 
 // wants reports whether the letter is one of those asked for.
 func (o *letterFlags) wants(l *deadletter.Letter) bool {
@@ -217,15 +208,4 @@ func (o *letterFlags) ended(ctx context.Context, err error) error {
 		return cli.Failf(cli.Temporary, "interrupted")
 	}
 	return o.exit(err)
-}
-
-// printable is text from outside for a terminal: on one line, and without
-// control characters.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '·'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "·"))
 }

@@ -25,9 +25,8 @@ type letterList struct {
 	*letterFlags
 	json, values bool
 
-	reasons           map[string]int // letters listed, by reason
-	truncated         int
-	filteredOut, none int // letters skipped, records that are no letters
+	reasons                    map[string]int // letters listed, by reason
+	truncated, filtered, other int            // letters truncated, letters skipped, records that are no letters
 }
 
 func (l *letterList) define(f *cli.Flags) {
@@ -37,28 +36,29 @@ func (l *letterList) define(f *cli.Flags) {
 	})
 }
 
+// place is where a letter lies, and when it was sent.
+type place struct {
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Offset    int64      `json:"offset"`
+	Time      *time.Time `json:"time"`
+}
+
+// letter is what the headers of a letter say.
+type letter = deadletter.Letter
+
 // letterLine is what dlq list --json prints.
 type letterLine struct {
-	// Letter is where it lies, and when it was sent.
-	Letter struct {
-		Topic     string     `json:"topic"`
-		Partition int32      `json:"partition"`
-		Offset    int64      `json:"offset"`
-		Time      *time.Time `json:"time"`
-	} `json:"letter"`
-	*about
-	// Error says why the record is no letter.
-	Error string `json:"error,omitempty"`
-	// Bytes is the length of the value that the letter holds, Whole that of the
-	// record, if it was truncated.
+	Letter  place  `json:"letter"`
+	*letter        // nil if the record is no letter; Error then says why
+	Error   string `json:"error,omitempty"`
+	// Bytes is the length of the value in the letter, Whole that of the record's if
+	// it was truncated.
 	Bytes int          `json:"bytes"`
 	Whole int64        `json:"whole_bytes,omitempty"`
 	Key   *textOrBytes `json:"key,omitempty"`
 	Value *textOrBytes `json:"value,omitempty"`
 }
-
-// about is what the headers of a letter say.
-type about = deadletter.Letter
 
 // textOrBytes is text in JSON if it is UTF-8, else an object with its base64.
 type textOrBytes []byte
@@ -80,131 +80,113 @@ func (l *letterList) run(ctx context.Context) error {
 	defer src.Close()
 	out := bufio.NewWriter(l.c.Out)
 	var recs []stream.Record
-	for {
-		if recs, err = src.Fetch(ctx, recs[:0]); err != nil {
-			break
-		}
-		for i := range recs {
+	for err == nil {
+		recs, err = src.Fetch(ctx, recs[:0])
+		for i := 0; err == nil && i < len(recs); i++ {
 			if err := l.show(out, &recs[i]); err != nil {
 				return err
 			}
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
 	if !errors.Is(err, io.EOF) {
-		return l.ended(ctx, err)
+		return errors.Join(out.Flush(), l.ended(ctx, err))
 	}
-	if l.json {
-		if !l.c.Quiet {
-			fmt.Fprintln(l.c.Err, l.summary())
-		}
-		return nil
+	if !l.json {
+		fmt.Fprintln(out, l.summary())
+	} else if !l.c.Quiet {
+		fmt.Fprintln(l.c.Err, l.summary())
 	}
-	_, err = fmt.Fprintln(l.c.Out, l.summary())
-	return err
+	return out.Flush()
 }
 
-// show prints a letter unless it is skipped.
+// show prints a record unless it is skipped.
 func (l *letterList) show(w io.Writer, r *stream.Record) error {
-	var line letterLine
+	line := letterLine{Letter: place{r.Topic, r.Partition, r.Offset, nil}, Bytes: len(r.Value)}
 	p, err := deadletter.Parse(r)
 	switch {
 	case err != nil:
-		if l.none++; l.filtered() {
+		if l.other++; l.filters() {
 			return nil
 		}
 		line.Error = err.Error()
 	case !l.wants(p):
-		l.filteredOut++
+		l.filtered++
 		return nil
 	default:
-		line.about = p
+		line.letter, line.Whole = p, p.Whole
 		l.reasons[p.Reason]++
 		if p.Truncated {
 			l.truncated++
 		}
 	}
-	if !l.json {
-		return l.print(w, r, p)
-	}
-	line.Letter.Topic, line.Letter.Partition, line.Letter.Offset, line.Bytes = r.Topic, r.Partition, r.Offset, len(r.Value)
-	if p != nil {
-		line.Whole = p.Whole
-	}
 	if !r.Time.IsZero() {
 		line.Letter.Time = &r.Time
 	}
 	if l.values {
+		line.Value = (*textOrBytes)(&r.Value)
 		if r.Key != nil {
 			line.Key = (*textOrBytes)(&r.Key)
 		}
-		line.Value = (*textOrBytes)(&r.Value)
 	}
-	return json.NewEncoder(w).Encode(&line)
+	if l.json {
+		return json.NewEncoder(w).Encode(&line)
+	}
+	_, err = io.WriteString(w, line.text())
+	return err
 }
 
-// print prints a record in a line; p is nil if it is no letter.
-func (l *letterList) print(w io.Writer, r *stream.Record, p *deadletter.Letter) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%d offset %d: ", r.Topic, r.Partition, r.Offset)
-	if p == nil {
-		fmt.Fprintf(&b, "no dead letter (%d bytes)\n", len(r.Value))
+// text is the line for people.
+func (l *letterLine) text() string {
+	s := fmt.Sprintf("%s/%d offset %d: ", l.Letter.Topic, l.Letter.Partition, l.Letter.Offset)
+	if p := l.letter; p == nil {
+		s += fmt.Sprintf("no dead letter (%d bytes)\n", l.Bytes)
 	} else {
-		fmt.Fprintf(&b, "%s/%d offset %d: %s (%s): %s [", printable(p.Topic), p.Partition, p.Offset, printable(p.Reason), printable(p.Stage), printable(p.Message))
+		s += fmt.Sprintf("%s/%d offset %d: %s (%s): %s [", cli.Printable(p.Topic), p.Partition, p.Offset, cli.Printable(p.Reason), cli.Printable(p.Stage), cli.Printable(p.Message))
 		if p.Truncated {
-			fmt.Fprintf(&b, "TRUNCATED: %d of ", len(r.Value))
+			s += fmt.Sprintf("TRUNCATED: %d of ", l.Bytes)
 		}
-		fmt.Fprintf(&b, "%d bytes", cmp.Or(p.Whole, int64(len(r.Value))))
+		s += fmt.Sprintf("%d bytes", cmp.Or(p.Whole, int64(l.Bytes)))
 		if p.Timestamp > 0 {
-			fmt.Fprintf(&b, " of %s", time.UnixMilli(p.Timestamp).UTC().Format(time.RFC3339))
+			s += " of " + time.UnixMilli(p.Timestamp).UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, ", sent %s]\n", r.Time.UTC().Format(time.RFC3339))
-	}
-	if l.values {
-		if r.Key != nil {
-			fmt.Fprintf(&b, "    key   %q\n", r.Key)
+		if l.Letter.Time != nil {
+			s += ", sent " + l.Letter.Time.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, "    value %q\n", r.Value)
+		s += "]\n"
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if l.Key != nil {
+		s += fmt.Sprintf("    key   %q\n", []byte(*l.Key))
+	}
+	if l.Value != nil {
+		s += fmt.Sprintf("    value %q\n", []byte(*l.Value))
+	}
+	return s
 }
 
 // summary counts the letters by reason, the most frequent first.
 func (l *letterList) summary() string {
-	names := slices.SortedFunc(maps.Keys(l.reasons), func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.reasons[b], l.reasons[a]), cmp.Compare(a, b))
-	})
 	total := 0
-	var parts []string
-	for _, n := range names {
-		total += l.reasons[n]
-		parts = append(parts, fmt.Sprintf("%s %d", printable(n), l.reasons[n]))
+	var reasons []string
+	for _, name := range slices.SortedFunc(maps.Keys(l.reasons), func(a, b string) int { return cmp.Or(l.reasons[b]-l.reasons[a], cmp.Compare(a, b)) }) {
+		total += l.reasons[name]
+		reasons = append(reasons, fmt.Sprintf("%s %d", cli.Printable(name), l.reasons[name]))
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s in %s", plural(total, "dead letter"), strings.Join(l.letters, ", "))
+	s := l.total(total)
 	if total > 0 {
-		fmt.Fprintf(&b, ": %s", strings.Join(parts, ", "))
+		s += ": " + strings.Join(reasons, ", ")
 	}
-	some(&b, l.truncated, "; truncated %d")
-	some(&b, l.filteredOut, "; skipped by the filter %d")
-	some(&b, l.none, "; records that are no dead letters %d")
-	return b.String()
+	return s + some(l.truncated, "; truncated %d") + some(l.filtered, "; skipped by the filter %d") + some(l.other, "; records that are no dead letters %d")
 }
 
-// some adds a count to a summary if it is not 0.
-func some(b *strings.Builder, n int, format string) {
-	if n > 0 {
-		fmt.Fprintf(b, format, n)
-	}
+// total says how many letters there are.
+func (o *letterFlags) total(n int) string {
+	return fmt.Sprintf("%d dead letter%s in %s", n, map[bool]string{false: "s"}[n == 1], strings.Join(o.letters, ", "))
 }
 
-// plural is "1 letter" or "2 letters".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// some writes a count unless it is 0.
+func some(n int, format string) string {
+	if n == 0 {
+		return ""
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf(format, n)
 }

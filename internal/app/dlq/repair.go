@@ -20,9 +20,9 @@ import (
 // maxRepaired bounds what a repair command may print.
 const maxRepaired = 64 << 20
 
-// repaired sends a letter's value through a command of the shell. The code is
-// 0, or cli.Data if the command refuses the letter; any other is an error.
-func repaired(ctx context.Context, command string, rec *stream.Record, l *deadletter.Letter) (value []byte, code int, err error) {
+// repaired sends a letter's value through a shell command. It returns false if the
+// command refuses the letter.
+func repaired(ctx context.Context, command string, rec *stream.Record, l *deadletter.Letter) (value []byte, ok bool, err error) {
 	var out, said limited
 	out.most, said.most = maxRepaired, 4096
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
@@ -30,11 +30,11 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *deadle
 	cmd.WaitDelay = time.Second // for what the shell has started
 	cmd.Env = repairEnv(l)
 	if err = cmd.Run(); ctx.Err() != nil {
-		return nil, 0, ctx.Err()
+		return nil, false, ctx.Err()
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == int(cli.Data) {
-		return nil, int(cli.Data), nil
+		return nil, false, nil
 	}
 	if err == nil && out.over {
 		err = fmt.Errorf("it prints more than %d bytes", maxRepaired)
@@ -42,9 +42,9 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *deadle
 	if err != nil {
 		text := strings.TrimSpace(said.b.String())
 		if text != "" {
-			text = ": " + printable(text)
+			text = ": " + cli.Printable(text)
 		}
-		return nil, 0, cli.Failf(cli.Data, "%s/%d offset %d: the repair command: %w%s", rec.Topic, rec.Partition, rec.Offset, err, text)
+		return nil, false, cli.Failf(cli.Data, "%s/%d offset %d: the repair command: %w%s", rec.Topic, rec.Partition, rec.Offset, err, text)
 	}
 	value = out.b.Bytes()
 	// The newline at the end of text is the tool's. In a binary value it may be
@@ -52,7 +52,7 @@ func repaired(ctx context.Context, command string, rec *stream.Record, l *deadle
 	if utf8.Valid(value) {
 		value = bytes.TrimSuffix(value, []byte("\n"))
 	}
-	return bytes.Clone(value), 0, nil
+	return value, true, nil
 }
 
 // repairEnv is the environment of a repair command: ours without our settings,
@@ -68,7 +68,7 @@ func repairEnv(l *deadletter.Letter) []string {
 		{"TOPIC", l.Topic}, {"PARTITION", strconv.Itoa(int(l.Partition))}, {"OFFSET", strconv.FormatInt(l.Offset, 10)},
 		{"STAGE", l.Stage}, {"REASON", l.Reason}, {"MESSAGE", l.Message},
 	} {
-		env = append(env, "DLQ_"+kv[0]+"="+printable(kv[1]))
+		env = append(env, "DLQ_"+kv[0]+"="+cli.Printable(kv[1]))
 	}
 	return env
 }

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ type letterReplay struct {
 
 // replayCounts says what became of the letters.
 type replayCounts struct {
-	read, sent                                        int
-	filtered, truncated, tooLarge, unrepaired, others int
-	tombstones                                        int
+	read, sent, filtered, truncated, tooLarge, unrepaired, others, tombstones int
 }
 
 func (r *letterReplay) define(f *cli.Flags) {
@@ -78,7 +77,7 @@ func (r *letterReplay) validate() error {
 		return c.Bad("group", errors.New("it is empty"))
 	}
 	// A group of the configuration file is that of replays without a filter.
-	if r.filtered() && c.Origin("group").Source != cli.FromFlag {
+	if r.filters() && c.Origin("group").Source != cli.FromFlag {
 		return c.Bad("group", errors.New("a replay with --reason or --origin needs one of its own, on the command line: what it skips is skipped for good"))
 	}
 	if len(r.note()) > 4000 {
@@ -97,17 +96,13 @@ func (r *letterReplay) validate() error {
 
 // note is what the group keeps besides its positions: which letters it is for.
 func (r *letterReplay) note() string {
-	if !r.filtered() {
+	if !r.filters() {
 		return "all letters"
 	}
-	return fmt.Sprintf("reason %s, origin %s", sortedList(r.reasons), sortedList(r.origins))
-}
-
-func sortedList(names []string) string {
-	if len(names) == 0 {
-		return "any"
+	list := func(names []string) string {
+		return cmp.Or(strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ","), "any")
 	}
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
+	return fmt.Sprintf("reason %s, origin %s", list(r.reasons), list(r.origins))
 }
 
 func (r *letterReplay) run(ctx context.Context) error {
@@ -173,7 +168,7 @@ func (r *letterReplay) begin(ctx context.Context, group *kafkaio.Group) (*kafkai
 			continue
 		}
 		if at.Note != r.note() {
-			return nil, r.c.Bad("group", fmt.Errorf("the position of group %s in %v is one of another replay (%s; this one is for %s): use another group", r.group, p, printable(at.Note), r.note()))
+			return nil, r.c.Bad("group", fmt.Errorf("the position of group %s in %v is one of another replay (%s; this one is for %s): use another group", r.group, p, cli.Printable(at.Note), r.note()))
 		}
 		from[p], known[p.Topic] = at.Next, true
 	}
@@ -246,7 +241,11 @@ func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
 		if r.dry {
 			fmt.Fprintf(r.c.Out, "%s/%d offset %d -> %s: %q\n", rec.Topic, rec.Partition, rec.Offset, out.Topic, out.Value)
 		} else if err := r.p.Produce(ctx, *out); err != nil {
-			return r.notThere(err)
+			var unknown *kafkaio.UnknownTopicError
+			if errors.As(err, &unknown) && unknown.Partition < 0 {
+				return cli.Failf(cli.Unavailable, "%w, or the user may not write to it: --to names another one", err)
+			}
+			return r.exit(err)
 		}
 		r.n.sent++
 	}
@@ -260,40 +259,36 @@ func (r *letterReplay) handle(ctx context.Context, rec *stream.Record) error {
 func (r *letterReplay) record(ctx context.Context, rec *stream.Record) (*stream.Record, error) {
 	skip := func(n *int, why string, args ...any) (*stream.Record, error) {
 		*n++
-		if why != "" {
-			args = append([]any{"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset}, args...)
-			r.c.Log.Warn("dead letter skipped: "+why, args...)
-		}
+		r.c.Log.Warn("dead letter skipped: "+why, append([]any{"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset}, args...)...)
 		return nil, nil
 	}
 	l, err := deadletter.Parse(rec)
 	if err != nil {
 		return skip(&r.n.others, "it is none", "err", err)
 	}
-	if r.to == "" && l.Topic+r.suffix != rec.Topic {
-		return skip(&r.n.others, "it is about a record of another topic", "origin", printable(l.Topic))
-	}
-	if !r.wants(l) {
-		return skip(&r.n.filtered, "")
-	}
-	if l.Truncated {
-		return skip(&r.n.truncated, "it is not all of its record", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
-	}
-	if rec.Value == nil && r.repair == "" {
-		// Sent again, it would delete what the key has got since.
-		return skip(&r.n.tombstones, "its record is a tombstone", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
+	origin := fmt.Sprintf("%s/%d offset %d", cli.Printable(l.Topic), l.Partition, l.Offset)
+	switch {
+	case r.to == "" && l.Topic+r.suffix != rec.Topic:
+		return skip(&r.n.others, "it is about a record of another topic", "origin", origin)
+	case !r.wants(l):
+		r.n.filtered++
+		return nil, nil
+	case l.Truncated:
+		return skip(&r.n.truncated, "it is not all of its record", "origin", origin)
+	case rec.Value == nil && r.repair == "": // sent again, it would delete what the key has got since
+		return skip(&r.n.tombstones, "its record is a tombstone", "origin", origin)
 	}
 	out := fedBack(rec, l)
 	if r.to != "" {
 		out.Topic, out.Partition = r.to, -1
 	}
 	if r.repair != "" {
-		value, code, err := repaired(ctx, r.repair, rec, l)
+		value, ok, err := repaired(ctx, r.repair, rec, l)
 		if err != nil {
 			return nil, err
 		}
-		if code == int(cli.Data) {
-			return skip(&r.n.unrepaired, "the repair command has refused it", "origin", fmt.Sprintf("%s/%d offset %d", l.Topic, l.Partition, l.Offset))
+		if !ok {
+			return skip(&r.n.unrepaired, "the repair command has refused it", "origin", origin)
 		}
 		out.Value = value
 	}
@@ -318,28 +313,15 @@ func fedBack(rec *stream.Record, l *deadletter.Letter) *stream.Record {
 	return out
 }
 
-// notThere says what to do about a topic to write to that does not exist, as
-// far as the user may know.
-func (r *letterReplay) notThere(err error) error {
-	var unknown *kafkaio.UnknownTopicError
-	if errors.As(err, &unknown) && unknown.Partition < 0 {
-		return cli.Failf(cli.Unavailable, "%w, or the user may not write to it: --to names another one", err)
-	}
-	return r.exit(err)
-}
-
 // findLimits asks for the max.message.bytes of the topics that records go to,
 // and returns how large a batch may be. Where it cannot be found out, a record
 // that is too large ends the replay before its letter.
 func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
 	batch = 256 << 10
 	r.limits = map[string]int{}
-	targets := []string{r.to}
-	if r.to == "" {
-		targets = targets[:0]
-		for _, name := range r.letters {
-			targets = append(targets, strings.TrimSuffix(name, r.suffix))
-		}
+	var targets []string
+	for _, name := range r.letters {
+		targets = append(targets, cmp.Or(r.to, strings.TrimSuffix(name, r.suffix)))
 	}
 	for _, name := range targets {
 		if n, err := deadletter.MessageLimit(ctx, r.cfg, name); err == nil {
@@ -351,17 +333,11 @@ func (r *letterReplay) findLimits(ctx context.Context) (batch int) {
 
 // summary says what became of the letters.
 func (r *letterReplay) summary() string {
-	var b strings.Builder
 	sent := "fed back"
 	if r.dry {
 		sent = "to be fed back"
 	}
-	fmt.Fprintf(&b, "%s in %s: %d %s", plural(r.n.read, "dead letter"), strings.Join(r.letters, ", "), r.n.sent, sent)
-	some(&b, r.n.filtered, " + %d skipped by the filter")
-	some(&b, r.n.truncated, " + %d truncated")
-	some(&b, r.n.tombstones, " + %d tombstones")
-	some(&b, r.n.unrepaired, " + %d refused by the repair command")
-	some(&b, r.n.tooLarge, " + %d too large")
-	some(&b, r.n.others, " + %d no letters about these topics")
-	return b.String()
+	return fmt.Sprintf("%s: %d %s", r.total(r.n.read), r.n.sent, sent) + some(r.n.filtered, " + %d skipped by the filter") + some(r.n.truncated, " + %d truncated") +
+		some(r.n.tombstones, " + %d tombstones") + some(r.n.unrepaired, " + %d refused by the repair command") + some(r.n.tooLarge, " + %d too large") +
+		some(r.n.others, " + %d no letters about these topics")
 }

@@ -12,31 +12,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// may reports whether op, as kafka-acls.sh calls it, is among the operations
-// that a broker says are allowed. A broker that does not say allows all.
+// may reports whether op, as kafka-acls.sh calls it, is among the operations that a
+// broker says are allowed. A broker that does not say allows all.
 func may(allowed int32, op string) bool {
 	o, err := kmsg.ParseACLOperation(op)
 	return allowed < 0 || err == nil && allowed&(1<<o) != 0
 }
 
-// cluster is what a broker tells of its cluster.
+// cluster is what a broker says about its cluster.
 type cluster struct {
 	id      string
 	brokers map[int32]string // addresses at which clients are told to find them
 	topics  []string         // that the user may see
-	// transactions says that there is the topic in which brokers note them, and
-	// leaderless which partitions of it cannot be used now.
+	// transactions says that the log of transactions exists, leaderless which of its
+	// partitions cannot be used now.
 	transactions bool
 	leaderless   []int32
 }
 
-// transactionLog is the topic in which brokers note transactions. It is made
-// for the first one.
+// transactionLog is the topic in which brokers note transactions. The first
+// transaction creates it.
 const transactionLog = "__transaction_state"
 
 func (d *checks) cluster(ctx context.Context) (*cluster, error) {
-	// The broker of the connection is asked, whatever it tells of others: they
-	// may be out of reach.
+	// This asks the connected broker, not one that it names: those may be out of reach.
 	m, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, d.conn.Seed) // all topics
 	if err != nil {
 		return nil, err
@@ -49,34 +48,39 @@ func (d *checks) cluster(ctx context.Context) (*cluster, error) {
 		c.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 	}
 	for _, t := range m.Topics {
-		if t.Topic != nil && t.ErrorCode == 0 && !t.IsInternal {
-			c.topics = append(c.topics, *t.Topic)
-		}
-		if t.Topic != nil && t.ErrorCode == 0 && *t.Topic == transactionLog {
+		switch {
+		case t.Topic == nil || t.ErrorCode != 0:
+		case *t.Topic == transactionLog:
 			c.transactions = true
-			for _, p := range t.Partitions {
-				if p.Leader < 0 {
-					c.leaderless = append(c.leaderless, p.Partition)
-				}
-			}
+			_, c.leaderless = partitions(&t)
+		case !t.IsInternal:
+			c.topics = append(c.topics, *t.Topic)
 		}
 	}
 	return c, nil
 }
 
-// topicInfo is what a broker tells of a topic.
+// partitions returns the numbers of all partitions, and of those without a leader.
+func partitions(t *kmsg.MetadataResponseTopic) (all, leaderless []int32) {
+	for _, p := range t.Partitions {
+		all = append(all, p.Partition)
+		if p.Leader < 0 {
+			leaderless = append(leaderless, p.Partition)
+		}
+	}
+	return all, leaderless
+}
+
+// topicInfo is what a broker says about a topic.
 type topicInfo struct {
 	name string
-	// err is kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed or
-	// another refusal; the fields below are empty then.
-	err error
-	// partitions and leaderless are the numbers of all partitions, and of those
-	// that cannot be used now.
+	// err is kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed or another
+	// refusal; the fields below are then empty.
+	err                    error
 	partitions, leaderless []int32
 	allowed                int32
-	// config holds the topic's settings; configErr says why there are none.
-	config    map[string]string
-	configErr error
+	config                 map[string]string
+	configErr              error // why there is no config
 }
 
 // describe never creates the topic.
@@ -84,8 +88,7 @@ func (d *checks) describe(ctx context.Context, name string) (*topicInfo, error) 
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &name
-	req.Topics = append(req.Topics, t)
-	req.IncludeTopicAuthorizedOperations = true
+	req.Topics, req.IncludeTopicAuthorizedOperations = append(req.Topics, t), true
 	m, err := req.RequestWith(ctx, d.conn.Seed)
 	if err != nil {
 		return nil, err
@@ -93,12 +96,7 @@ func (d *checks) describe(ctx context.Context, name string) (*topicInfo, error) 
 	info := &topicInfo{name: name}
 	for _, t := range m.Topics {
 		info.err, info.allowed = kerr.ErrorForCode(t.ErrorCode), t.AuthorizedOperations
-		for _, p := range t.Partitions {
-			info.partitions = append(info.partitions, p.Partition)
-			if p.Leader < 0 {
-				info.leaderless = append(info.leaderless, p.Partition)
-			}
-		}
+		info.partitions, info.leaderless = partitions(&t)
 	}
 	if info.err == nil {
 		info.config, info.configErr = d.config(ctx, kmsg.ConfigResourceTypeTopic, name)
@@ -113,7 +111,7 @@ func (d *checks) config(ctx context.Context, of kmsg.ConfigResourceType, name st
 	req.Resources = append(req.Resources, r)
 	var to kmsg.Requestor = d.conn.Seed
 	if of == kmsg.ConfigResourceTypeBroker {
-		to = d.conn.Client // a broker knows its own only
+		to = d.conn.Client // a broker knows only its own
 	}
 	resp, err := req.RequestWith(ctx, to)
 	if err != nil {
@@ -121,21 +119,22 @@ func (d *checks) config(ctx context.Context, of kmsg.ConfigResourceType, name st
 	}
 	out := map[string]string{}
 	for _, r := range resp.Resources {
-		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			return nil, err
-		}
+		err = kerr.ErrorForCode(r.ErrorCode)
 		for _, e := range r.Configs {
 			if e.Value != nil {
 				out[e.Name] = *e.Value
 			}
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
-// mayCreate asks the broker whether the user may create the topic, without
-// creating it. The error is the broker's refusal: permissions, or a name or
-// policy that rules the topic out. A topic that exists may be created.
+// mayCreate asks the broker whether the user may create the topic, without creating
+// it. The error is the refusal: of permissions, or of the name by a policy. It is
+// nil for a topic that exists.
 func (d *checks) mayCreate(ctx context.Context, name string) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.ValidateOnly = true
@@ -143,39 +142,35 @@ func (d *checks) mayCreate(ctx context.Context, name string) error {
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, 1, 1
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, d.conn.Seed)
-	if err != nil {
-		return err
+	if err == nil && len(resp.Topics) == 1 {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
 	}
-	for _, t := range resp.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); !errors.Is(err, kerr.TopicAlreadyExists) {
-			return err
-		}
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
 	}
-	return nil
+	return err
 }
 
-// groupFor bounds how long the coordinator of a group is waited for.
-const groupFor = 20 * time.Second
+// coordinatorFor bounds the wait for a coordinator: the first one of a cluster takes
+// seconds to come.
+const coordinatorFor = 20 * time.Second
 
-// groupAllows returns what the user may do to the consumer group, which need
-// not exist. It waits a little for the group's coordinator: the first one of a
-// cluster takes seconds to come.
+// groupAllows returns the operations that the user may perform on the consumer
+// group, which need not exist.
 func (d *checks) groupAllows(ctx context.Context, group string) (int32, error) {
-	ctx, cancel := context.WithTimeout(ctx, groupFor)
+	ctx, cancel := context.WithTimeout(ctx, coordinatorFor)
 	defer cancel()
 	for {
 		req := kmsg.NewPtrDescribeGroupsRequest()
-		req.Groups = []string{group}
-		req.IncludeAuthorizedOperations = true
+		req.Groups, req.IncludeAuthorizedOperations = []string{group}, true
 		resp, err := req.RequestWith(ctx, d.conn.Client)
 		if err == nil && len(resp.Groups) != 1 {
 			return 0, fmt.Errorf("%d answers about group %s", len(resp.Groups), group)
 		}
 		if err == nil {
-			err = kerr.ErrorForCode(resp.Groups[0].ErrorCode)
-		}
-		if err == nil {
-			return resp.Groups[0].AuthorizedOperations, nil
+			if err = kerr.ErrorForCode(resp.Groups[0].ErrorCode); err == nil {
+				return resp.Groups[0].AuthorizedOperations, nil
+			}
 		}
 		if !kerr.IsRetriable(err) {
 			return 0, err
@@ -188,11 +183,10 @@ func (d *checks) groupAllows(ctx context.Context, group string) (int32, error) {
 	}
 }
 
-// mayTransact asks whether the user may use a transactional id, which need not
-// have been used. kerr.TransactionalIDAuthorizationFailed says no; nil also says
-// that the broker does not tell.
-func (d *checks) mayTransact(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, groupFor)
+// mayTransact reports whether the user may use a transactional id, which need not
+// exist. It returns true if the broker does not say.
+func (d *checks) mayTransact(ctx context.Context, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, coordinatorFor)
 	defer cancel()
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{id}
@@ -200,8 +194,5 @@ func (d *checks) mayTransact(ctx context.Context, id string) error {
 	if err == nil && len(resp.TransactionStates) == 1 {
 		err = kerr.ErrorForCode(resp.TransactionStates[0].ErrorCode)
 	}
-	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
-		return err
-	}
-	return nil
+	return !errors.Is(err, kerr.TransactionalIDAuthorizationFailed)
 }

@@ -20,47 +20,37 @@ import (
 	"github.com/streamsvm/streamsvm/trainer"
 )
 
-// Plan is what is going to be done with a cluster. Empty fields are not used.
+// Plan is what train would do with a cluster. Empty fields are not used.
 type Plan struct {
-	// Code returns the exit code of train for an error.
-	Code  func(error) cli.Code
-	Kafka kafkaio.Config
-	// User is the one of Kafka.SASL; Secure says that Apache Kafka's own tools
-	// need a file of settings to connect.
-	User   string
-	Secure bool
+	Code   func(error) cli.Code // the exit code of train for an error
+	Kafka  kafkaio.Config
+	User   string // of Kafka.SASL
+	Secure bool   // Apache Kafka's own tools need a file of settings to connect
 
-	Topics []string // of examples
-	Labels string   // topic of labels that come on their own
-	// Partitions restricts Topics, and Start says where a first start begins.
-	Partitions     []int32
-	Start          string
+	Topics         []string // of examples
+	Labels         string   // topic of labels that come on their own
+	Partitions     []int32  // of Topics; none is all
+	Start          string   // where a first start begins
 	ModelTopic     string
 	Model          string // its name there
 	MaxRecordBytes int    // of a record in ModelTopic
 	DeadLetters    string // suffix of topics
-	Group          string // is told about progress
+	Group          string // in which progress is committed
+	Checkpoint     string // directory, or kafka://TOPIC
+	Retain         int    // checkpoints to keep
 
-	Checkpoint string // directory, or kafka://TOPIC
-	Retain     int    // checkpoints to keep
-
-	// Settings is what is wrong with the settings, Summary what they are if
-	// there is nothing.
-	Settings []error
-	Summary  string
-	// Learner and Source are nil where the settings are wrong.
-	Learner *trainer.Options
-	Source  *kafkaio.SourceOptions
-	// Codec is the name of the one that reads the records, Format its options.
-	Codec  string
-	Format codec.Options
-	// Registry, if not nil, asks the schema registry whether it answers.
-	Registry func(context.Context) error
-	// Tolerant says that records which cannot be read do not end the run,
-	// SkipTombstones that those without a value are skipped.
-	Tolerant, SkipTombstones bool
-	// Train returns the command line of train with other settings; one that is
-	// empty is left out.
+	Settings []error                // what is wrong with the settings
+	Summary  string                 // what the settings are if nothing is wrong
+	Learner  *trainer.Options       // nil if the settings are wrong
+	Source   *kafkaio.SourceOptions // likewise
+	Codec    string                 // name of the codec of the records
+	Format   codec.Options
+	Registry func(context.Context) error // asks the schema registry whether it answers; may be nil
+	Tolerant bool                        // records that cannot be read do not end the run
+	// SkipTombstones says that records without a value are skipped.
+	SkipTombstones bool
+	// Train returns the command line of train with other settings; an empty one is
+	// left out.
 	Train func(change map[string]string) string
 }
 
@@ -123,6 +113,10 @@ func (d *checks) fail(code cli.Code, subject, text, remedy string) {
 	d.report(f)
 }
 
+func (d *checks) unavailable(subject, text, remedy string) {
+	d.fail(cli.Unavailable, subject, text, remedy)
+}
+
 // Examine runs all checks, as far as one makes sense after another. Every
 // finding is reported at once; those that are failures are returned. The error
 // is that of ctx.
@@ -142,7 +136,7 @@ func Examine(ctx context.Context, p *Plan, report func(Finding)) ([]Finding, err
 	defer d.conn.Close()
 	cluster, err := d.cluster(ctx)
 	if err != nil {
-		d.fail(cli.Unavailable, "cluster", err.Error(), "")
+		d.unavailable("cluster", err.Error(), "")
 		return d.failed, ctx.Err()
 	}
 	reachable := d.advertised(ctx, cluster)
@@ -190,10 +184,10 @@ func (d *checks) network(ctx context.Context) {
 func (d *checks) unreachable(subject string, err error, context, also string) {
 	var e *reach.Error
 	if !errors.As(err, &e) {
-		d.fail(cli.Unavailable, subject, context+err.Error(), "")
+		d.unavailable(subject, context+err.Error(), "")
 		return
 	}
-	d.fail(cli.Unavailable, subject, fmt.Sprintf("%s%s: %s", context, e.Step, e.Text()), e.Remedy+also)
+	d.unavailable(subject, fmt.Sprintf("%s%s: %s", context, e.Step, e.Text()), e.Remedy+also)
 }
 
 // advertised tries the addresses that the cluster tells clients to use.

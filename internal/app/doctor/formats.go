@@ -17,8 +17,8 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// format is what a record looks like: the name of the codec that may be able to
-// read it, or a description of something that no codec reads.
+// format is what a record looks like: the name of the codec that may read it, or a
+// description of something that no codec reads.
 type format string
 
 const (
@@ -125,12 +125,12 @@ func (d *checks) remedy(f format) string {
 	return "have the producer write one of these: " + plain
 }
 
-// separators are those that are tried for csv, the most usual first.
+// separators are tried for CSV, the most usual first.
 const separators = ",;\t|"
 
-// guessCSV finds out the separator and, unless the settings name it or labels
-// come from elsewhere, the column of the label: the only one with two values, or
-// of two such columns the last or the first. The error asks for it.
+// guessCSV finds the separator and, unless the settings name it or labels come from
+// elsewhere, the column of the label: the only one with two values, or of several
+// the last or the first. The error asks for it.
 func guessCSV(values []string, o *codec.CSVOptions, needLabel, regress bool) (change map[string]string, err error) {
 	change = map[string]string{}
 	set, columns, best := o.Comma, 0, 0
@@ -152,40 +152,47 @@ func guessCSV(values []string, o *codec.CSVOptions, needLabel, regress bool) (ch
 	if o.LabelColumn != "" || !needLabel || columns == 0 {
 		return change, nil
 	}
-	var two []int // columns with two values, from 0 on
-	for k := range columns {
-		seen := map[string]int{}
-		for _, v := range values {
-			if row := split(v, o.Comma); len(row) == columns {
-				seen[row[k]]++
+	seen := make([]map[string]int, columns)
+	for _, v := range values {
+		if row := split(v, o.Comma); len(row) == columns {
+			for k, text := range row {
+				if seen[k] == nil {
+					seen[k] = map[string]int{}
+				}
+				seen[k][text]++
 			}
 		}
-		header := false // a word that comes once
-		for text, n := range seen {
-			header = header || n == 1 && strings.ContainsFunc(text, unicode.IsLetter)
+	}
+	var two []int // columns with two values, from 1 on
+	for k, texts := range seen {
+		header := 0 // a word that comes once
+		for text, n := range texts {
+			if n == 1 && strings.ContainsFunc(text, unicode.IsLetter) {
+				header = 1
+			}
 		}
-		if len(seen) == 2 && !header || len(seen) == 3 && header {
-			two = append(two, k)
+		if len(texts) == 2+header {
+			two = append(two, k+1)
 		}
 	}
-	first, last := slices.Contains(two, 0), slices.Contains(two, columns-1)
+	first, last := slices.Contains(two, 1), slices.Contains(two, columns)
 	switch {
 	case regress || last && !first:
 		o.LabelColumn = "last"
 	case first && !last:
 		o.LabelColumn = "first"
 	case len(two) == 1:
-		o.LabelColumn = fmt.Sprint(two[0] + 1)
+		o.LabelColumn = fmt.Sprint(two[0])
 	case len(two) == 0:
 		return change, fmt.Errorf("none of the %d columns has two values, so none looks like the label", columns)
 	default:
-		return change, fmt.Errorf("the columns %d and %d have two values each: either could be the label", two[0]+1, two[len(two)-1]+1)
+		return change, fmt.Errorf("the columns %d and %d have two values each: either could be the label", two[0], two[len(two)-1])
 	}
 	change["label-column"] = o.LabelColumn
 	return change, nil
 }
 
-// split returns the fields of a row of csv, nil if it is none.
+// split returns the fields of a row of CSV, nil if it is none.
 func split(row string, sep byte) []string {
 	r := csv.NewReader(strings.NewReader(strings.TrimSpace(row)))
 	r.Comma, r.LazyQuotes = rune(sep), true

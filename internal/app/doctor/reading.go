@@ -17,23 +17,22 @@ import (
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// settings are those of train that say how records are read.
+// settings are the settings of train for reading records.
 type settings struct {
 	codec   string
 	options codec.Options // for a codec.Discovery
 	task    algos.Task
 	change  map[string]string // flags that differ from the user's
 	notes   []string          // assumptions, for the user to check
-	err     error             // why they could not be worked out
+	err     error             // why there are no such settings
 }
 
-// reading is what comes of reading the sampled records with some settings, as
-// train would.
+// reading is the result of reading the sampled records with some settings, as train
+// would.
 type reading struct {
 	settings
-	found    codec.Options  // with labels and schema
-	label    *regexp.Regexp // of JSON: finds the label
-	features int            // the most that a record has
+	found    codec.Options // with labels and schema
+	features int           // the most that a record has
 	labelled int
 	labels   map[string]int // how often each label was read
 	bad      int            // records that cannot be used
@@ -42,7 +41,8 @@ type reading struct {
 	lost     string         // a class of which too many records cannot be used
 }
 
-// read reads the records. An error is in the reading.
+// read reads the records with the settings. It reads all of them before it judges
+// any: which dimension is the right one shows only then.
 func (r *recordReport) read(ctx context.Context, s settings) *reading {
 	out := &reading{settings: s, labels: map[string]int{}}
 	if s.err != nil {
@@ -54,19 +54,17 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 		out.err = err
 		return out
 	}
-	out.label = labelField(out.options.Label)
-	xs, errs := make([]stream.Vec, len(r.recs)), make([]error, len(r.recs))
-	dims := map[int]int{}
+	dims := make([]int, len(r.recs)) // of dense vectors, else -1
+	errs := make([]error, len(r.recs))
+	byDim := map[int]int{}
 	for i := range r.recs {
-		rec := &r.recs[i]
-		if rec.Value == nil {
-			continue
-		}
 		var ex stream.Example
-		if errs[i] = stream.DecodeRecord(ctx, dec, nil, rec, &ex); errs[i] != nil {
+		if dims[i] = -1; r.recs[i].Value == nil {
 			continue
 		}
-		xs[i] = ex.X
+		if errs[i] = stream.DecodeRecord(ctx, dec, nil, &r.recs[i], &ex); errs[i] != nil {
+			continue
+		}
 		if slices.ContainsFunc(ex.X.Val, func(v float32) bool { return v >= algos.TooLarge || v <= -algos.TooLarge }) {
 			errs[i] = fmt.Errorf("a feature is not below %g", algos.TooLarge)
 			continue
@@ -76,35 +74,34 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 			out.labels[cmp.Or(ex.Class, strconv.FormatFloat(ex.Y, 'g', -1, 64))]++
 		}
 		if !ex.X.Sparse() {
-			dims[len(ex.X.Val)]++
+			dims[i] = len(ex.X.Val)
+			byDim[dims[i]]++
 		}
 		out.features = max(out.features, ex.X.Dim())
 	}
-	// Dense vectors must all have as many features as the first one.
-	common := 0
-	for n, k := range dims {
-		if k > dims[common] || k == dims[common] && n < common {
+	common := -1 // dense vectors must have as many features as the first one has
+	for _, n := range slices.Sorted(maps.Keys(byDim)) {
+		if byDim[n] > byDim[common] {
 			common = n
 		}
 	}
-	begun := map[stream.Partition]bool{}
+	label, begun := labelField(out.options.Label), map[stream.Partition]bool{}
 	classes := map[string][2]int{} // records that cannot be used, and all
 	for i := range r.recs {
 		rec := &r.recs[i]
+		p := stream.Partition{Topic: rec.Topic, ID: rec.Partition}
 		if rec.Value == nil {
 			continue
 		}
-		if p := (stream.Partition{Topic: rec.Topic, ID: rec.Partition}); errs[i] == nil && !xs[i].Sparse() {
-			if n := len(xs[i].Val); n != common {
-				errs[i] = fmt.Errorf("%d features, where most records have %d", n, common)
-				if r.fresh && !begun[p] && out.odd == "" {
-					out.odd = stream.At(rec, errs[i]).Error() + "; a stream has as many as its first record"
-				}
+		if dims[i] >= 0 && dims[i] != common {
+			errs[i] = fmt.Errorf("%d features, where most records have %d", dims[i], common)
+			if r.fresh && !begun[p] && out.odd == "" {
+				out.odd = stream.At(rec, errs[i]).Error() + "; a stream has as many as its first record"
 			}
-			begun[p] = true
 		}
-		label := out.labelText(rec.Value)
-		n := classes[label]
+		begun[p] = begun[p] || dims[i] >= 0
+		class := out.labelText(label, rec.Value)
+		n := classes[class]
 		n[1]++
 		if errs[i] != nil {
 			n[0]++
@@ -112,7 +109,7 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 				out.first = stream.At(rec, errs[i]).Error()
 			}
 		}
-		classes[label] = n
+		classes[class] = n
 	}
 	if names, err := codec.ParseClasses(out.found.Labels); err == nil && s.task != algos.Regress {
 		for _, name := range names {
@@ -124,8 +121,7 @@ func (r *recordReport) read(ctx context.Context, s settings) *reading {
 	return out
 }
 
-// discover lets a codec.Discovery find out labels and fields, and returns the
-// codec for them.
+// discover finds labels and fields, and returns the codec for them.
 func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec, error) {
 	s := &out.settings
 	s.options.Task, s.options.Unlabelled = string(s.task), r.Labels != ""
@@ -156,6 +152,9 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 			d, err = look()
 		}
 	}
+	if err == nil && len(r.labels) > 0 && s.task != algos.Regress {
+		err = r.checkLabels(cmp.Or(out.found.Labels, "pm1"))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,16 +162,11 @@ func (r *recordReport) discover(ctx context.Context, out *reading) (codec.Codec,
 		s.change["labels"] = out.found.Labels
 		s.notes = append(s.notes, "the labels are "+out.found.Labels)
 	}
-	if len(r.labels) > 0 && s.task != algos.Regress {
-		if err := r.checkLabels(out.found.Labels); err != nil {
-			return nil, err
-		}
-	}
 	return d.Codec(out.found)
 }
 
-// checkLabels checks that the topic of labels holds labels, and those that the
-// setting names.
+// checkLabels checks that the topic of labels holds those that the setting names. A
+// few strange ones do not matter.
 func (r *recordReport) checkLabels(setting string) error {
 	d, err := codec.NewDiscovery("json", codec.Options{Labels: codec.Auto})
 	if err != nil {
@@ -188,18 +182,15 @@ func (r *recordReport) checkLabels(setting string) error {
 	if found.Labels == "" {
 		return fmt.Errorf("no record of topic %s holds a label: write them as {\"y\":1}, with \"id\" where the record has no key, or alone", r.Labels)
 	}
-	want, err1 := codec.ParseClasses(cmp.Or(setting, "pm1"))
+	want, err1 := codec.ParseClasses(setting)
 	have, err2 := codec.ParseClasses(found.Labels)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	without := func(all, some []any) bool {
+	lacks := func(all, some []any) bool {
 		return slices.ContainsFunc(some, func(label any) bool { return !slices.Contains(all, label) })
 	}
-	if len(want) == 2 && without(want, have) && without(have, want) { // a few strange labels are no reason
-		return fmt.Errorf("the labels of topic %s are %s, not those of --labels %s", r.Labels, found.Labels, cmp.Or(setting, "pm1"))
+	if err1 == nil && err2 == nil && len(want) == 2 && lacks(want, have) && lacks(have, want) {
+		return fmt.Errorf("the labels of topic %s are %s, not those of --labels %s", r.Labels, found.Labels, setting)
 	}
-	return nil
+	return errors.Join(err1, err2)
 }
 
 // labelField finds the field of the label in JSON that may be malformed. The
@@ -214,26 +205,22 @@ func labelField(path string) *regexp.Regexp {
 
 // labelText returns the label of a record as far as it can be found without the
 // codec, which may refuse the record; "" if it cannot be found.
-func (out *reading) labelText(value []byte) (text string) {
+func (out *reading) labelText(field *regexp.Regexp, value []byte) (text string) {
 	switch out.codec {
 	case "json":
-		if m := out.label.FindSubmatch(value); m != nil {
+		if m := field.FindSubmatch(value); m != nil {
 			text = strings.Trim(string(m[1]), `"`)
 		}
 	case "libsvm":
 		text, _, _ = strings.Cut(strings.TrimSpace(string(value)), " ")
 	case "csv":
 		row := split(string(value), out.options.CSV.Comma)
-		switch column := out.options.CSV.LabelColumn; {
-		case len(row) == 0:
-		case column == "first":
-			text = row[0]
-		case column == "last":
-			text = row[len(row)-1]
-		default:
-			if k, err := strconv.Atoi(column); err == nil && k >= 1 && k <= len(row) {
-				text = row[k-1]
-			}
+		column := map[string]int{"first": 1, "last": len(row)}[out.options.CSV.LabelColumn]
+		if k, err := strconv.Atoi(out.options.CSV.LabelColumn); err == nil {
+			column = k
+		}
+		if column >= 1 && column <= len(row) {
+			text = row[column-1]
 		}
 	}
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
@@ -255,40 +242,34 @@ func (out *reading) oneClass(r *recordReport) bool {
 	return out.task != algos.Regress && r.Labels == "" && len(out.labels) == 1 && r.whole && out.labelled >= 50
 }
 
-// problem says why the reading is not usable.
-func (out *reading) problem(r *recordReport) string {
-	switch {
-	case out.err != nil:
-		return out.err.Error()
-	case out.bad == r.live:
-		return fmt.Sprintf("none of the first %d can be read as %s: %s", out.bad, out.codec, out.first)
-	case out.odd != "":
-		return "the numbers of features differ: " + out.odd
-	case out.lost != "" && few(out.bad, r.live):
-		return fmt.Sprintf("%d of the first %d cannot be read as %s, and they are too many of the class %s to be left out: %s", out.bad, len(r.recs), out.codec, out.lost, out.first)
-	case out.bad > 0:
-		return fmt.Sprintf("%d of the first %d cannot be read as %s: %s", out.bad, len(r.recs), out.codec, out.first)
-	case out.labelled == 0:
-		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs))
+// problem says why the reading is not usable, and what to do about it.
+func (out *reading) problem(r *recordReport) (text, remedy string) {
+	const others = "have the producer write these records as the others, with a number in place of a feature that is missing, such as 0 or the mean"
+	bad := fmt.Sprintf("%d of the first %d cannot be read as %s", out.bad, len(r.recs), out.codec)
+	remedy = "records that can be learned from look like " + plain
+	if 2*out.bad < r.live {
+		remedy = others
 	}
-	return "all labels are the same, so there is nothing to tell apart"
-}
-
-// advice says what to do about it.
-func (out *reading) advice(r *recordReport) string {
 	switch {
 	case out.err != nil && out.codec == "csv":
-		return "run doctor again with --label-column and the one that it is; a quantity needs --task regress too"
-	case out.err != nil && strings.Contains(out.err.Error(), " --"):
-		return "" // the error names the flag
-	case out.err == nil && out.bad == 0 && out.labelled == 0:
-		return "put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
-	case out.err == nil && out.bad == 0:
-		return "send records of both classes, in no particular order; if those of the other class have no label, give them one"
-	case out.err == nil && 2*out.bad < r.live:
-		return "have the producer write these records as the others, with a number in place of a feature that is missing, such as 0 or the mean"
+		return out.err.Error(), "run doctor again with --label-column and the one that it is; a quantity needs --task regress too"
+	case out.err != nil && strings.Contains(out.err.Error(), " --"): // it names the flag
+		return out.err.Error(), ""
+	case out.err != nil:
+		return out.err.Error(), "records that can be learned from look like " + plain
+	case out.bad == r.live:
+		return fmt.Sprintf("none of the first %d can be read as %s: %s", out.bad, out.codec, out.first), remedy
+	case out.odd != "":
+		return "the numbers of features differ: " + out.odd, remedy
+	case out.lost != "" && few(out.bad, r.live):
+		return fmt.Sprintf("%s, and they are too many of the class %s to be left out: %s", bad, out.lost, out.first), remedy
+	case out.bad > 0:
+		return bad + ": " + out.first, remedy
+	case out.labelled == 0:
+		return fmt.Sprintf("none of the %d records has a label, so nothing can be learned from them", len(r.recs)),
+			"put it into the value (as \"y\", or name its field with --label); if labels come later, with the same keys, to a topic of their own, add --join key --labels-topic and its name"
 	}
-	return "records that can be learned from look like " + plain
+	return "all labels are the same, so there is nothing to tell apart", "send records of both classes, in no particular order; if those of the other class have no label, give them one"
 }
 
 // report reports settings that work, and how the user's do.
@@ -303,13 +284,14 @@ func (r *recordReport) report(out, asSet *reading) {
 	}
 	switch {
 	case len(out.change) > 0:
-		text := asSet.problem(r)
+		text, _ := asSet.problem(r)
 		if asSet.usable(r) && asSet.bad == 0 {
 			text = strings.Join(out.notes, "; ")
 		}
 		r.fail(cli.Data, subject, text, strings.Join(append([]string{r.Train(out.change)}, out.notes...), "\n"))
 	case out.bad > 0: // tolerated
-		r.warn(subject, out.problem(r), "")
+		text, _ := out.problem(r)
+		r.warn(subject, text, "")
 	default:
 		text := fmt.Sprintf("the first %d can be read as %s", len(r.recs), out.codec)
 		if out.found.Schema != "" {

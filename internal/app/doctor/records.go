@@ -17,10 +17,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
-	"github.com/streamsvm/streamsvm/stream/kafkaio"
 )
 
-// Bounds of the sample. Its first half is what train would read first.
+// Bounds of the sample.
 const (
 	triedRecords = 2000
 	triedBytes   = 64 << 20
@@ -30,17 +29,18 @@ const (
 // few reports whether n of all records are so few that a run may lose them.
 func few(n, all int) bool { return n*20 <= all }
 
-// registry asks the schema registry whether it answers.
+// registry checks that the schema registry answers.
 func (d *checks) registry(ctx context.Context) bool {
 	if d.Registry == nil {
 		return true
 	}
-	if err := d.Registry(ctx); err != nil {
-		d.fail(cli.Unavailable, "schema registry", err.Error(), "check --schema-registry, user and password: train waits until it answers")
-		return false
+	err := d.Registry(ctx)
+	if err != nil {
+		d.unavailable("schema registry", err.Error(), "check --schema-registry, user and password: train waits until it answers")
+	} else {
+		d.ok("schema registry", "it answers")
 	}
-	d.ok("schema registry", "it answers")
-	return true
+	return err == nil
 }
 
 // records checks whether train can learn from the records of the topics.
@@ -56,7 +56,7 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 	}
 	recs, whole, err := d.sample(ctx, d.Topics, from)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		d.fail(cli.Unavailable, "records", err.Error(), "")
+		d.unavailable("records", err.Error(), "")
 		return
 	}
 	if len(recs) == 0 {
@@ -69,11 +69,11 @@ func (d *checks) records(ctx context.Context, snap *checkpoint.Snapshot) {
 		r.labels, _, _ = d.sample(ctx, []string{d.Labels}, from)
 	}
 	r.run(ctx)
-	r.order()
+	r.duplicates()
 }
 
-// recordReport finds out what the sampled records are, and which settings of
-// train read them.
+// recordReport finds out what the sampled records are, and with which settings
+// train could learn from them.
 type recordReport struct {
 	*checks
 	recs   []stream.Record
@@ -81,8 +81,8 @@ type recordReport struct {
 	fresh  bool            // train would begin with recs[0]
 	labels []stream.Record // of the topic of labels
 
-	values []string // those of the most frequent format
-	live   int      // records that are no tombstones
+	values []string // of the records in the most frequent format
+	live   int      // records with a value
 }
 
 // unsupported reports records that no settings read.
@@ -92,17 +92,16 @@ func (r *recordReport) unsupported(text, remedy string) {
 
 // share says how many of the sampled records n are.
 func (r *recordReport) share(n int) string {
-	switch {
-	case r.whole && n == len(r.recs):
+	if !r.whole {
+		return fmt.Sprintf("%d of %d sampled records", n, len(r.recs))
+	} else if n == len(r.recs) {
 		return fmt.Sprintf("all %d records", n)
-	case r.whole:
-		return fmt.Sprintf("%d of the %d records", n, len(r.recs))
 	}
-	return fmt.Sprintf("%d of %d sampled records", n, len(r.recs))
+	return fmt.Sprintf("%d of the %d records", n, len(r.recs))
 }
 
-// run reads the records with the settings as they are, then with others, and
-// reports the first settings that work.
+// run reads the records with the user's settings, then with others, and reports the
+// first settings that work.
 func (r *recordReport) run(ctx context.Context) {
 	byFormat := map[format]int{}
 	formats := make([]format, len(r.recs))
@@ -133,16 +132,21 @@ func (r *recordReport) run(ctx context.Context) {
 	matches := string(main) == r.Codec || codec.Schematic(r.Codec) && !ours || main == formatUnknown
 	switch {
 	case errors.Is(asSet.err, context.DeadlineExceeded):
-		r.fail(cli.Unavailable, "records", "the schema registry did not answer in time", "")
+		r.unavailable("records", "the schema registry did not answer in time", "")
 		return
 	case matches && asSet.usable(r):
 		r.report(asSet, asSet)
 		return
 	case codec.Schematic(r.Codec) && !ours:
-		r.unsupported(asSet.problem(r), "check --schema-registry and --label")
+		text, _ := asSet.problem(r)
+		r.unsupported(text, "check --schema-registry and --label")
 		return
 	case !few(r.live-byFormat[main], r.live):
-		r.unsupported("the formats are mixed: "+counts(byFormat), "write the records of each format to a topic of its own; or if the format has changed, begin after that with --start TIME")
+		var list []string
+		for _, f := range slices.Sorted(maps.Keys(byFormat)) {
+			list = append(list, fmt.Sprintf("%d %s", byFormat[f], f))
+		}
+		r.unsupported("the formats are mixed: "+strings.Join(list, ", "), "write the records of each format to a topic of its own; or if the format has changed, begin after that with --start TIME")
 		return
 	case main == formatUnknown:
 		r.unsupported(fmt.Sprintf("%s are in no format that a codec reads, such as %s", r.share(byFormat[main]), shown(r.values[0])), r.remedy(main))
@@ -162,29 +166,18 @@ func (r *recordReport) run(ctx context.Context) {
 			failed = found
 		}
 	}
-	r.unsupported(failed.problem(r), failed.advice(r))
+	r.unsupported(failed.problem(r))
 }
 
-// counts lists formats, the most frequent first.
-func counts(n map[format]int) string {
-	var list []string
-	for _, f := range slices.SortedFunc(maps.Keys(n), func(a, b format) int { return cmp.Or(n[b]-n[a], cmp.Compare(a, b)) }) {
-		list = append(list, fmt.Sprintf("%d %s", n[f], f))
-	}
-	return strings.Join(list, ", ")
-}
-
-// alternatives lists settings to try when those of the user do not read records
-// of the format: its codec, labels as they are found, and a regression.
+// alternatives lists settings to try when those of the user do not read records of
+// the format: its codec, labels as they are found, and a regression.
 func (r *recordReport) alternatives(main format, change map[string]string, notes []string) (list []settings) {
-	base := settings{codec: string(main), options: r.Format, task: r.Learner.Task, change: maps.Clone(change), notes: notes}
-	if base.codec != r.Codec {
-		base.change["codec"] = base.codec
+	if string(main) != r.Codec {
+		change["codec"] = string(main)
 	}
 	with := func(labels string, task algos.Task) {
-		s := base
-		s.change, s.notes = maps.Clone(base.change), slices.Clone(base.notes)
-		s.options.Labels, s.task = labels, task
+		s := settings{codec: string(main), options: r.Format, task: task, change: maps.Clone(change), notes: slices.Clone(notes)}
+		s.options.Labels = labels
 		if main == formatCSV {
 			var csv map[string]string
 			csv, s.err = guessCSV(r.values, &s.options.CSV, r.Labels == "", task == algos.Regress)
@@ -212,32 +205,17 @@ func (r *recordReport) alternatives(main format, change map[string]string, notes
 	return list
 }
 
-// order warns of duplicates, and with --merge ordered of timestamps that go back.
-func (r *recordReport) order() {
-	seen := map[string]bool{}
-	twice, back := 0, 0
-	last := map[stream.Partition]time.Time{}
-	var by time.Duration
+// duplicates warns of records that come more than once.
+func (r *recordReport) duplicates() {
+	seen, twice := map[string]bool{}, 0
 	for i := range r.recs {
-		rec := &r.recs[i]
-		id := string(rec.Key) + "\x00" + string(rec.Value)
-		if seen[id] && len(bytes.TrimSpace(rec.Value)) > 0 {
+		id := string(r.recs[i].Key) + "\x00" + string(r.recs[i].Value)
+		if seen[id] && len(bytes.TrimSpace(r.recs[i].Value)) > 0 {
 			twice++
 		}
 		seen[id] = true
-		p := stream.Partition{Topic: rec.Topic, ID: rec.Partition}
-		if rec.Time.Before(last[p]) {
-			back++
-			by = max(by, last[p].Sub(rec.Time))
-		} else {
-			last[p] = rec.Time
-		}
 	}
 	if !few(twice, len(r.recs)) && len(r.recs) >= 100 {
 		r.warn("records", r.share(twice)+" are duplicates: each copy is learned from", "if a producer sends again after an error, set its enable.idempotence=true")
-	}
-	if r.Source.Merge == kafkaio.MergeOrdered && back > 0 {
-		r.warn("records", fmt.Sprintf("%s are older than the record before them, by up to %v: --merge ordered keeps the order of each partition, so a late record delays the next ones of its partition", r.share(back), by),
-			"the order is the same in every run, so nothing has to be done; to read records as they arrive, set --merge arrival")
 	}
 }

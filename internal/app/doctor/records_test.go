@@ -31,7 +31,7 @@ func reportedWith(change func(*recordReport), values ...string) (list []Finding)
 		change(r)
 	}
 	r.run(context.Background())
-	r.order()
+	r.duplicates()
 	return list
 }
 

@@ -4,17 +4,19 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/streamsvm/streamsvm/algos/model"
 	"github.com/streamsvm/streamsvm/checkpoint"
@@ -23,10 +25,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 	"github.com/streamsvm/streamsvm/stream/fileio"
+	"github.com/streamsvm/streamsvm/stream/modeltopic"
 	"github.com/streamsvm/streamsvm/stream/statetopic"
 )
 
-// Description says what a file or topic is, and what it holds.
+// Description describes a file or a topic.
 type Description struct {
 	Path  string `json:"path"`
 	Kind  string `json:"kind"` // checkpoint, model, recording or model topic
@@ -47,20 +50,15 @@ type Description struct {
 	Sections     []section         `json:"sections,omitempty"`
 	Partitions   []Partition       `json:"partitions,omitempty"` // also of a recording
 
-	// Of a model; Learner also of a checkpoint.
-	Learner       string            `json:"learner,omitempty"`
-	Task          string            `json:"task,omitempty"`
-	Preprocessing string            `json:"preprocessing,omitempty"`
-	Model         string            `json:"model,omitempty"`
-	ModelKind     string            `json:"model_kind,omitempty"`
-	Features      int               `json:"features,omitempty"`
-	Support       *int              `json:"support,omitempty"`
-	Nonzero       *int              `json:"nonzero,omitempty"`
-	Options       map[string]string `json:"options,omitempty"`
-	Signature     *signature        `json:"signature,omitempty"`
+	modelInfo // Learner also of a checkpoint
+
+	// Of a model in a file.
+	Features int  `json:"features,omitempty"`
+	Support  *int `json:"support,omitempty"`
+	Nonzero  *int `json:"nonzero,omitempty"`
 	// Of a linear model: its constant term, and the weights of largest magnitude.
-	// They apply to features after preprocessing; Hashed says that these are
-	// numbers of slots.
+	// They apply to features after preprocessing. Hashed is the number of slots, if
+	// the features are slots.
 	Bias    *float64 `json:"bias,omitempty"`
 	Weights []weight `json:"weights,omitempty"`
 	Hashed  int      `json:"hashed,omitempty"`
@@ -74,7 +72,23 @@ type Description struct {
 	Torn     *bool  `json:"torn,omitempty"`     // the writer was interrupted
 }
 
-// signature says what data a model was made for, as far as it is known.
+// modelInfo is what a model says about itself.
+type modelInfo struct {
+	Learner       string            `json:"learner,omitempty"`
+	Task          string            `json:"task,omitempty"`
+	Model         string            `json:"model,omitempty"`
+	ModelKind     string            `json:"model_kind,omitempty"`
+	Preprocessing string            `json:"preprocessing,omitempty"`
+	Signature     *signature        `json:"signature,omitempty"`
+	Options       map[string]string `json:"options,omitempty"`
+}
+
+func newModelInfo(p *predictor.Predictor) modelInfo {
+	info := p.Info()
+	return modelInfo{p.Learner(), string(p.Task()), info.Text, string(info.Kind), p.Preprocessing(), newSignature(p.Signature()), p.Options()}
+}
+
+// signature describes the data that a model was trained on, as far as it is known.
 type signature struct {
 	Codec    string   `json:"codec,omitempty"`
 	Labels   []any    `json:"labels,omitempty"` // the negative one first
@@ -92,27 +106,6 @@ func newSignature(s codec.Signature) *signature {
 		return nil
 	}
 	return out
-}
-
-func (s *signature) print(row func(name, format string, args ...any)) {
-	if s.Codec != "" {
-		row("made for", "%s", s.Codec)
-	}
-	if s.Labels != nil {
-		var names []string
-		for _, label := range s.Labels {
-			names = append(names, fmt.Sprint(label))
-		}
-		row("labels", "%s", strings.Join(names, ", "))
-	}
-	if s.Dim > 0 {
-		row("dimension", "%d", s.Dim)
-	} else if s.Index > 0 {
-		row("largest index", "%d", s.Index)
-	}
-	if s.Features != nil {
-		row("columns", "%s", strings.Join(s.Features, ", "))
-	}
 }
 
 // weight is the weight of a feature, which is counted from 1 as in libsvm files.
@@ -146,9 +139,9 @@ const (
 	predictorMagic  = "streamsvm-predictor-"
 )
 
-// File describes the file, or of a directory every checkpoint, the newest first.
-// Of a linear model it lists so many weights of largest magnitude. With an error
-// that is about the content of a file, its description is there all the same.
+// File describes a file, or every checkpoint of a directory, newest first. It lists
+// up to weights weights of a linear model, largest magnitude first. An error about the
+// content of a file comes with its description.
 func File(ctx context.Context, path string, weights int) ([]Description, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -227,9 +220,8 @@ func (d *Description) header(h *checkpoint.Header) {
 	d.Partitions = Positions(h.Offsets)
 }
 
-// States describes the checkpoints that a state topic holds, the newest of each
-// state first. The error is about the content of one; its description is there all
-// the same.
+// States describes the checkpoints in a state topic, the newest of each state first.
+// An error about the content of one comes with its description.
 func States(topic string, states []statetopic.State) (out []Description, err error) {
 	for i := range states {
 		err = errors.Join(err, states[i].Err)
@@ -276,9 +268,7 @@ func (d *Description) model(weights int) error {
 		return err
 	}
 	info := p.Info()
-	d.Learner, d.Task, d.Preprocessing, d.Options = p.Learner(), string(p.Task()), p.Preprocessing(), p.Options()
-	d.Signature = newSignature(p.Signature())
-	d.Model, d.ModelKind, d.Features, d.Nonzero = info.Text, string(info.Kind), info.Dim, &info.Nonzero
+	d.modelInfo, d.Features, d.Nonzero = newModelInfo(p), info.Dim, &info.Nonzero
 	if info.Support >= 0 {
 		d.Support = &info.Support
 	}
@@ -292,17 +282,14 @@ func (d *Description) model(weights int) error {
 	return nil
 }
 
-// ReadModel reads a model from a file.
+// ReadModel reads a model from a file. Its exit code says whether the file or its
+// content is at fault.
 func ReadModel(path string) (*predictor.Predictor, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	p, err := predictor.Load(path)
+	if file := (*fs.PathError)(nil); err != nil && !errors.As(err, &file) {
+		err = cli.Fail(cli.Data, err)
 	}
-	p, err := predictor.Decode(data)
-	if err != nil {
-		return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
-	}
-	return p, nil
+	return p, err
 }
 
 func (d *Description) recording(ctx context.Context) error {
@@ -343,83 +330,48 @@ func (d *Description) recording(ctx context.Context) error {
 	return nil
 }
 
-// Print writes the description as text.
-func (d *Description) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s, %d bytes\n", d.Path, d.Kind, d.Bytes)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(tw, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+// Print writes descriptions as YAML, in which lists are shorter than in JSON: a line
+// for an entry, and only those of a model topic that still matter to a subscriber.
+func Print(w io.Writer, ds []Description) error {
+	if len(ds) == 0 {
+		return nil // an Encoder wants a document
 	}
-	switch d.Kind {
-	case "checkpoint":
-		row("learner", "%s", d.Learner)
-		row("examples", "%d", d.Examples)
-		row("model version", "%d", d.ModelVersion)
-		row("state hash", "%s", d.StateHash)
-		if d.Created != nil {
-			row("created", "%s by streamsvm %s", d.Created.Format(time.RFC3339Nano), d.StreamSVM)
-		}
-		row("epoch, number", "%d, %d (format %d)", d.Epoch, d.Seq, d.Format)
-		for _, k := range slices.Sorted(maps.Keys(d.Meta)) {
-			row(k, "%s", d.Meta[k])
-		}
-		for _, p := range d.Partitions {
-			row(fmt.Sprintf("%s/%d", p.Topic, p.Partition), "next offset %d", p.Next)
-		}
-		for _, s := range d.Sections {
-			state := "ok"
-			if !s.OK {
-				state = "DAMAGED"
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	for _, d := range ds {
+		if d.Topic != nil {
+			topic := *d.Topic
+			topic.Models = slices.Clone(topic.Models)
+			for i := range topic.Models {
+				topic.Models[i].Updates = slices.DeleteFunc(slices.Clone(topic.Models[i].Updates), func(u heldUpdate) bool { return u.State == string(modeltopic.StateSuperseded) })
 			}
-			row("section "+s.Name, "%d bytes, %s", s.Bytes, state)
+			d.Topic = &topic
 		}
-	case "model":
-		row("learner", "%s (%s)", d.Learner, d.Task)
-		if d.Signature != nil {
-			d.Signature.print(row)
+		data, err := json.Marshal(d)
+		if err != nil {
+			return err
 		}
-		row("model", "%s", d.Model)
-		row("features", "%d", d.Features)
-		if d.Support != nil {
-			row("support vectors", "%d", *d.Support)
+		var n yaml.Node
+		if err := yaml.Unmarshal(data, &n); err != nil { // JSON is YAML, and a Node keeps the order
+			return err
 		}
-		if d.Nonzero != nil {
-			row("nonzero", "%d", *d.Nonzero)
-		}
-		row("preprocessing", "%s", d.Preprocessing)
-		if d.Bias != nil {
-			row("bias", "%.6g", *d.Bias)
-		}
-		name := "weight of feature %d"
-		if d.Hashed > 0 {
-			name = "weight of slot %d"
-		}
-		for _, w := range d.Weights {
-			row(fmt.Sprintf(name, w.Feature), "%+.6g", w.Value)
-		}
-		for _, k := range slices.Sorted(maps.Keys(d.Options)) {
-			row("option "+k, "%s", d.Options[k])
-		}
-	case "model topic":
-		d.Topic.print(row)
-	case "recording":
-		row("records", "%d", d.Records)
-		for _, p := range d.Partitions {
-			row(fmt.Sprintf("%s/%d", p.Topic, p.Partition), "%d records, offsets %d to %d", p.Records, *p.First, p.Next-1)
-		}
-		if d.Finished != nil {
-			end := "the stream was stopped"
-			switch {
-			case *d.Torn:
-				end = "torn: its writer was interrupted, or is still at work"
-			case *d.Finished:
-				end = "the stream came to its end"
-			}
-			row("end", "%s", end)
+		restyle(&n, false)
+		if err := e.Encode(&n); err != nil {
+			return err
 		}
 	}
-	if d.Damage != "" {
-		row("DAMAGED", "%s", d.Damage)
+	return e.Close()
+}
+
+// restyle makes the style of JSON that of YAML: lists of scalars, and entries of
+// lists, take one line. It reports whether the node could be on one line.
+func restyle(n *yaml.Node, inList bool) bool {
+	list, flat := n.Kind == yaml.SequenceNode, true
+	for _, c := range n.Content {
+		flat = restyle(c, list) && flat && (!list || c.Kind == yaml.ScalarNode)
 	}
-	tw.Flush()
+	if n.Style = 0; flat && (inList || list) {
+		n.Style = yaml.FlowStyle
+	}
+	return flat
 }

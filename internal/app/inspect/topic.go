@@ -45,7 +45,7 @@ type topicModel struct {
 	Claim *claim `json:"claim"`
 	// Newest is what a subscriber gets, with all deltas applied.
 	Newest *newestModel `json:"newest"`
-	// Updates are all of which there is a record, oldest first.
+	// Updates are all that have a record in the topic, oldest first.
 	Updates []heldUpdate `json:"updates"`
 }
 
@@ -57,24 +57,36 @@ type claim struct {
 }
 
 type newestModel struct {
-	Version       uint64                 `json:"version"`
-	Epoch         uint64                 `json:"epoch"`
-	Step          uint64                 `json:"step"`
-	Examples      uint64                 `json:"examples"`
-	Created       time.Time              `json:"created"`
-	Bytes         int                    `json:"bytes"`
-	Hash          string                 `json:"hash"`
-	Learner       string                 `json:"learner"`
-	Task          string                 `json:"task,omitempty"`
-	Model         string                 `json:"model,omitempty"`
-	ModelKind     string                 `json:"model_kind,omitempty"`
-	Preprocessing string                 `json:"preprocessing,omitempty"`
-	Signature     *signature             `json:"signature,omitempty"`
-	Options       map[string]string      `json:"options,omitempty"`
-	Offsets       []Partition            `json:"offsets"`
-	Evaluation    map[string]eval.Number `json:"evaluation"`
-	measures      []stream.Measure       // Evaluation in order
-	Damage        string                 `json:"damage,omitempty"` // why it cannot be decoded
+	Update
+	modelInfo
+	Damage string `json:"damage,omitempty"` // why it cannot be decoded
+}
+
+// Update is what a complete update of a model says about itself.
+type Update struct {
+	Version    uint64                 `json:"version"`
+	Epoch      uint64                 `json:"epoch"`
+	Step       uint64                 `json:"step"`
+	Examples   uint64                 `json:"examples"`
+	Created    time.Time              `json:"created"`
+	Bytes      int                    `json:"bytes"`
+	Hash       string                 `json:"hash"`
+	Offsets    []Partition            `json:"offsets"`
+	Evaluation map[string]eval.Number `json:"evaluation"`
+}
+
+// NewUpdate describes u.
+func NewUpdate(u *stream.Update) Update {
+	return Update{u.Version, u.Epoch, u.Step, u.Examples, u.Created, len(u.Payload), hash(u.Hash), Positions(u.Offsets), Measures(u.Evaluation)}
+}
+
+// Measures returns measures by name.
+func Measures(list []stream.Measure) map[string]eval.Number {
+	byName := map[string]eval.Number{}
+	for _, m := range list {
+		byName[m.Name] = eval.Number(m.Value)
+	}
+	return byName
 }
 
 type heldUpdate struct {
@@ -107,8 +119,7 @@ type promotion struct {
 	Previous uint64    `json:"previous"` // version; 0 is none
 }
 
-// Topic describes a model topic. The error says what is damaged; the description
-// is there all the same.
+// Topic describes a model topic. An error about damage comes with the description.
 func Topic(t *modeltopic.Contents) (*Description, error) {
 	d := &Description{Path: t.Topic, Kind: "model topic", Topic: &topicDescription{
 		Records: t.Records, Tombstones: t.Tombstones, Rejected: t.Rejected,
@@ -164,26 +175,18 @@ func newTopicModel(c *modeltopic.Model) topicModel {
 	if u == nil {
 		return m
 	}
-	m.Newest = &newestModel{
-		Version: u.Version, Epoch: u.Epoch, Step: u.Step, Examples: u.Examples, Created: u.Created, Bytes: len(u.Payload), Hash: hash(u.Hash),
-		Learner: u.Learner, Offsets: Positions(u.Offsets), Evaluation: map[string]eval.Number{}, measures: u.Evaluation,
-	}
-	for _, e := range u.Evaluation {
-		m.Newest.Evaluation[e.Name] = eval.Number(e.Value)
-	}
+	m.Newest = &newestModel{Update: NewUpdate(u), modelInfo: modelInfo{Learner: u.Learner}}
 	p, err := predictor.Decode(u.Payload)
 	if err != nil {
 		m.Newest.Damage = err.Error()
 		return m
 	}
-	info := p.Info()
-	m.Newest.Task, m.Newest.Model, m.Newest.ModelKind = string(p.Task()), info.Text, string(info.Kind)
-	m.Newest.Preprocessing, m.Newest.Options, m.Newest.Signature = p.Preprocessing(), p.Options(), newSignature(p.Signature())
+	m.Newest.modelInfo = newModelInfo(p)
 	return m
 }
 
-// damage says in a few words what is wrong with the model; empty is nothing. A
-// full that is not complete may be on its way.
+// damage says in a few words what is wrong with the model; "" is nothing. An
+// incomplete full is no damage: it may still be arriving.
 func (m *topicModel) damage() string {
 	var found []string
 	if m.Newest == nil && len(m.Updates) > 0 {
@@ -192,110 +195,15 @@ func (m *topicModel) damage() string {
 		found = append(found, fmt.Sprintf("version %d cannot be decoded: %s", m.Newest.Version, m.Newest.Damage))
 	}
 	for _, s := range []modeltopic.State{modeltopic.StateDamaged, modeltopic.StateUnchained} {
-		if us := m.in(s, ""); len(us) > 0 {
-			found = append(found, fmt.Sprintf("updates that are %s: %d", s, len(us)))
+		n := 0
+		for _, u := range m.Updates {
+			if u.State == string(s) {
+				n++
+			}
+		}
+		if n > 0 {
+			found = append(found, fmt.Sprintf("updates that are %s: %d", s, n))
 		}
 	}
 	return strings.Join(found, ", ")
-}
-
-// in returns the updates in a state, of a kind unless that is empty.
-func (m *topicModel) in(s modeltopic.State, kind stream.UpdateKind) []heldUpdate {
-	var out []heldUpdate
-	for _, u := range m.Updates {
-		if u.State == string(s) && (kind == "" || u.Kind == string(kind)) {
-			out = append(out, u)
-		}
-	}
-	return out
-}
-
-func (t *topicDescription) print(row func(name, format string, args ...any)) {
-	row("records", "%d, %d of them tombstones", t.Records, t.Tombstones)
-	for _, p := range t.Partitions {
-		row(fmt.Sprintf("partition %d", p.Partition), "offsets %d to %d", p.First, p.End-1)
-	}
-	for i := range t.Models {
-		t.Models[i].print(row)
-	}
-	for _, r := range t.Rejections {
-		row("record of no use", "partition %d, offset %d, key %s: %s", r.Partition, r.Offset, r.Key, r.Error)
-	}
-	if n := t.Rejected - uint64(len(t.Rejections)); n > 0 {
-		row("", "and %d more", n)
-	}
-}
-
-func (m *topicModel) print(row func(name, format string, args ...any)) {
-	row("model "+m.Name, "")
-	if c := m.Claim; c != nil {
-		row("  written by", "%s, epoch %d, since %s", c.By, c.Epoch, c.At.Format(time.RFC3339))
-	}
-	if len(m.Updates) == 0 {
-		row("  versions", "none yet")
-	}
-	if n := m.Newest; n != nil {
-		row("  newest", "version %d, epoch %d, step %d, %d examples, %d bytes, hash %s, verified", n.Version, n.Epoch, n.Step, n.Examples, n.Bytes, n.Hash)
-		row("  created", "%s", n.Created.Format(time.RFC3339Nano))
-		if n.Damage == "" {
-			row("  learner", "%s (%s)", n.Learner, n.Task)
-			row("  model", "%s", n.Model)
-			row("  preprocessing", "%s", n.Preprocessing)
-			if n.Signature != nil {
-				n.Signature.print(func(name, format string, args ...any) { row("  "+name, format, args...) })
-			}
-		} else {
-			row("  learner", "%s", n.Learner)
-		}
-		for _, p := range n.Offsets {
-			row(fmt.Sprintf("  %s/%d", p.Topic, p.Partition), "next offset %d", p.Next)
-		}
-		for _, e := range n.measures {
-			row("  "+e.Name, "%.6g", e.Value)
-		}
-	}
-	for _, u := range m.in(modeltopic.StateCurrent, "") {
-		if p := u.Promotion; p != nil {
-			row("  promoted", "by %q at %s, reason %q, in place of version %d", p.By, p.At.Format(time.RFC3339), p.Reason, p.Previous)
-		}
-		row("  full", "version %d, %s", u.Version, u.text())
-	}
-	if ds := m.in(modeltopic.StateApplied, ""); len(ds) > 0 {
-		var bytes uint64
-		for _, u := range ds {
-			bytes += u.Bytes
-		}
-		row("  deltas", "%d on it, versions %d to %d, %d bytes, verified", len(ds), ds[0].Version, ds[len(ds)-1].Version, bytes)
-	}
-	for _, s := range []modeltopic.State{modeltopic.StateIncomplete, modeltopic.StateUnchained, modeltopic.StateDamaged} {
-		for _, u := range m.in(s, "") {
-			what := string(s)
-			if s == modeltopic.StateDamaged {
-				what = "DAMAGED"
-			}
-			text := u.text()
-			if u.Base > 0 {
-				text = fmt.Sprintf("on version %d, %s", u.Base, text)
-			}
-			if u.Error != "" {
-				text += ": " + u.Error
-			}
-			row("  "+what, "%s version %d, %s", u.Kind, u.Version, text)
-		}
-	}
-	if fulls, deltas := m.in(modeltopic.StateSuperseded, stream.Full), m.in(modeltopic.StateSuperseded, stream.Delta); len(fulls)+len(deltas) > 0 {
-		row("  superseded", "%d fulls, %d deltas, which compaction removes in time", len(fulls), len(deltas))
-	}
-}
-
-func (u *heldUpdate) text() string {
-	s := fmt.Sprintf("%d bytes, %d of %d chunks", u.Bytes, u.Held, u.Chunks)
-	s += fmt.Sprintf(" at offsets %d to %d of partition %d", u.First, u.Last, u.Partition)
-	if u.Verified {
-		s += ", hash " + u.Hash + ", verified"
-	}
-	if u.SignedBy != "" {
-		s += ", signed by " + u.SignedBy
-	}
-	return s
 }

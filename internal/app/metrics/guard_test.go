@@ -8,10 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/crash"
 )
 
-type broken struct{ prometheus.Collector }
-
-func (broken) Describe(chan<- *prometheus.Desc) {}
-func (broken) Collect(chan<- prometheus.Metric) { panic("planted") }
+func broken(send) { panic("planted") }
 
 // A collector that panics, on a goroutine of the registry, panics where the metrics
 // are asked for, be it one of several that fail.
@@ -19,7 +16,7 @@ func TestGathererPassesPanicsOn(t *testing.T) {
 	for n := range 3 {
 		reg := prometheus.NewRegistry()
 		for range n {
-			reg.MustRegister(guarded{broken{}})
+			reg.MustRegister(collector(broken))
 		}
 		func() {
 			defer func() {

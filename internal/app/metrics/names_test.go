@@ -16,7 +16,10 @@ import (
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint"
 	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/promote"
 	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
 var update = flag.Bool("update", false, "rewrite names.golden")
@@ -51,8 +54,16 @@ func everything(t *testing.T) []*prometheus.Registry {
 		}
 		reg := prometheus.NewRegistry()
 		m := NewTrainer(reg)
-		m.src = lagging{}
+		src := stream.Source(lagging{})
+		m.src.Store(&src)
 		m.Consumed(e, 0)
+		v := *m.view.Load()
+		v.classes = []eval.Class{{Label: "a"}}
+		v.fields = []codec.FieldCount{{Name: "f"}}
+		v.gate = &promote.Report{Waits: "samples"}
+		m.view.Store(&v)
+		m.Decided(promote.Decision{Verdict: "promoted"})
+		m.Promoted("champion", &stream.Update{Version: 1}, stream.Promotion{})
 		m.Checkpointed("p", checkpoint.Header{Created: time.Unix(1, 0)}, 1, time.Second)
 		m.Published(&stream.Update{Kind: stream.Full, Created: time.Unix(1, 0)}, time.Second)
 		for _, p := range []*Predictor{NewPredictor(reg), NewShadow(reg)} {
@@ -64,9 +75,6 @@ func everything(t *testing.T) []*prometheus.Registry {
 			NewSession(member, lagging{}, shadow).Ended(true, time.Second)
 		}
 		NewHTTP(member, []string{"bytes"}, func() int64 { return 1 }).Rejected("bytes")
-		f := NewSift(member)
-		f.Sifted(1, 1, 1, []float64{1})
-		f.Aged(1)
 		all = append(all, member)
 		all = append(all, reg)
 	}
@@ -77,7 +85,7 @@ func everything(t *testing.T) []*prometheus.Registry {
 // names.golden: dashboards and alerts of users depend on them. A change there
 // is a change of the interface. Rewrite it with
 //
-//	go test ./internal/metrics -run TestNames -update
+//	go test ./internal/app/metrics -run TestNames -update
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, reg := range everything(t) {

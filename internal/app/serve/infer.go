@@ -1,64 +1,83 @@
+// Package serve reads requests of the Open Inference Protocol, version 2, with
+// tensors in JSON, and writes the responses. Each row of a request becomes an
+// example in JSON and is scored as if it had been posted alone, so everything that
+// the documents say about JSON records holds for tensors too.
 package serve
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream/codec"
 )
 
-// BinaryHeader is the header of requests and answers with binary tensors: how
-// many bytes of JSON come before them.
-const BinaryHeader = "Inference-Header-Content-Length"
+// A Model is the model that a request is about.
+type Model struct {
+	Name    string
+	Version string // empty if the model comes from a file
+	Learner string
+	// Labels are the classes in the order of their numbers, of two classes the
+	// positive one second. It is nil for a regression.
+	Labels []string
+	Inputs codec.Inputs
+}
 
-// tensor is one that a request brings, asks for, or that a model has.
+// ErrTooMany is wrapped by the errors about requests with too many rows.
+var ErrTooMany = errors.New("too many rows")
+
+// A tensor of a request, or of the metadata of a model.
 type tensor struct {
-	Name       string           `json:"name"`
-	Shape      []int64          `json:"shape,omitempty"`
-	Datatype   string           `json:"datatype,omitempty"`
-	Parameters tensorParameters `json:"parameters,omitzero"`
-	Data       json.RawMessage  `json:"data,omitempty"`
+	Name       string  `json:"name"`
+	Shape      []int64 `json:"shape,omitempty"`
+	Datatype   string  `json:"datatype,omitempty"`
+	Parameters struct {
+		BinarySize     *int64 `json:"binary_data_size,omitempty"`
+		Classification int    `json:"classification,omitempty"`
+	} `json:"parameters,omitzero"`
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
-type tensorParameters struct {
-	BinarySize     *int64 `json:"binary_data_size,omitempty"`
-	Binary         *bool  `json:"binary_data,omitempty"`
-	Classification int    `json:"classification,omitempty"`
-}
-
-// An Infer is a request of the Open Inference Protocol.
+// An Infer is an inference request and its response. The zero value is ready for
+// use. Its memory is reused by the next request.
 type Infer struct {
-	Rows
-
-	req  inferRequest
-	want []wanted
-	// What has been answered so far.
-	rows   int
-	failed bool
-	errs   wanted
-}
-
-// Clear forgets the request.
-func (q *Infer) Clear() {
-	q.Rows.Clear()
-	q.req, q.rows, q.failed = inferRequest{}, 0, false
-	for i := range q.want {
-		q.want[i].name = ""
+	req struct {
+		ID      string   `json:"id"`
+		Inputs  []tensor `json:"inputs"`
+		Outputs []tensor `json:"outputs"`
 	}
-	q.want, q.errs.data = q.want[:0], q.errs.data[:0]
+	n       int // rows
+	columns []column
+	batch   []byte   // the rows of a batch
+	rows    [][]byte // each of them, in batch
+
+	done    int // rows that have been answered
+	outputs []output
+	errors  output // sent only if a row failed
 }
 
-// Size is how many bytes of memory the request takes, besides its body.
+// Clear forgets the request but keeps memory.
+func (q *Infer) Clear() {
+	clear(q.columns)
+	clear(q.rows)
+	for i := range q.outputs {
+		q.outputs[i].data = q.outputs[i].data[:0]
+	}
+	*q = Infer{columns: q.columns[:0], batch: q.batch[:0], rows: q.rows[:0], outputs: q.outputs[:0], errors: output{data: q.errors.data[:0]}}
+}
+
+// Size returns how many bytes of memory the request takes, besides its body.
 func (q *Infer) Size() int {
-	n := q.Rows.Size() + cap(q.errs.data)
-	for _, w := range q.want[:cap(q.want)] {
-		n += cap(w.data)
+	n := cap(q.batch) + 24*cap(q.rows) + cap(q.errors.data)
+	for _, o := range q.outputs[:cap(q.outputs)] {
+		n += cap(o.data)
 	}
 	for i := range q.req.Inputs {
 		n += len(q.req.Inputs[i].Data)
@@ -66,20 +85,14 @@ func (q *Infer) Size() int {
 	return n
 }
 
-type inferRequest struct {
-	ID         string `json:"id"`
-	Parameters struct {
-		Binary bool `json:"binary_data_output"`
-	} `json:"parameters"`
-	Inputs  []tensor `json:"inputs"`
-	Outputs []tensor `json:"outputs"`
-}
+// Len returns the number of rows.
+func (q *Infer) Len() int { return q.n }
 
-// maxNames is how many tensors or columns a request may name. An empty one takes
-// 3 bytes in a request and 40 times that in memory.
-const maxNames = 1 << 16
+// maxTensors limits the tensors of a request. An empty one takes 3 bytes in a
+// request and 40 times as many in memory.
+const maxTensors = 1 << 16
 
-// counted is a list whose elements are only counted.
+// counted is a list whose elements are counted, but not kept.
 type counted struct{}
 
 func (*counted) UnmarshalJSON(data []byte) error {
@@ -88,190 +101,333 @@ func (*counted) UnmarshalJSON(data []byte) error {
 	}
 	n := 0
 	return Items(data, func([]byte) error {
-		if n++; n > maxNames {
-			return fmt.Errorf("a list has more than %d tensors or columns", maxNames)
+		if n++; n > maxTensors {
+			return fmt.Errorf("a list has more than %d tensors", maxTensors)
 		}
 		return nil
 	})
 }
 
-// unmarshal is json.Unmarshal, once the lists in lists are known not to be too
-// long.
-func unmarshal(text []byte, lists, to any) error {
-	if len(text) > 3*maxNames {
-		if err := json.Unmarshal(text, lists); err != nil {
+// Read reads a request of at most maxRows rows for the model m.
+func (q *Infer) Read(m *Model, body []byte, maxRows int) error {
+	q.Clear()
+	if len(body) > 3*maxTensors {
+		var lists struct {
+			Inputs  counted `json:"inputs"`
+			Outputs counted `json:"outputs"`
+		}
+		if err := json.Unmarshal(body, &lists); err != nil {
 			return err
 		}
 	}
-	return json.Unmarshal(text, to)
-}
-
-// wanted is an output that is asked for.
-type wanted struct {
-	name   string
-	binary bool
-	data   []byte // its values so far, in JSON with commas between them, or binary
-}
-
-// Read reads a request, of which the first header bytes are JSON; a negative
-// header is that of requests without binary tensors. No more than most rows are
-// allowed.
-func (q *Infer) Read(m *Model, body []byte, header, most int) error {
-	q.Clear()
-	text, rest := body, []byte(nil)
-	if header >= 0 {
-		if header > len(body) {
-			return fmt.Errorf("the header %s is %d, the body has %d bytes", BinaryHeader, header, len(body))
-		}
-		text, rest = body[:header], body[header:]
-	}
-	var lists struct {
-		Inputs  counted `json:"inputs"`
-		Outputs counted `json:"outputs"`
-	}
-	if err := unmarshal(text, &lists, &q.req); err != nil {
+	if err := json.Unmarshal(body, &q.req); err != nil {
 		return err
 	}
-	if err := q.outputs(m); err != nil {
+	if err := q.readOutputs(m); err != nil {
 		return err
 	}
 	if len(q.req.Inputs) == 0 {
 		return errors.New("the request has no inputs")
 	}
-	n := int64(-1)
-	var cols []given
+	q.n = -1
 	for i := range q.req.Inputs {
 		t := &q.req.Inputs[i]
-		at, k, err := m.Inputs.place(t)
+		c, err := m.column(t)
 		switch {
 		case err != nil:
-			return fmt.Errorf("input %q: %w", t.Name, err)
-		case n >= 0 && n != t.Shape[0]:
-			return fmt.Errorf("input %q has %d rows, the one before %d", t.Name, t.Shape[0], n)
-		case t.Shape[0] > int64(most):
-			return fmt.Errorf("%w: %d, the limit is %d", ErrTooMany, t.Shape[0], most)
-		case slices.ContainsFunc(cols, func(c given) bool { return c.at == at }):
-			return fmt.Errorf("input %q comes twice", t.Name)
-		}
-		n = t.Shape[0]
-		c := given{at: at, list: at >= 0 && m.Inputs.columns[at].lists()}
-		switch size := t.Parameters.BinarySize; {
-		case size == nil && t.Data == nil:
-			err = errors.New("it has no data")
-		case size == nil:
-			c.cells, err = list(t.Data, int(n), int(k))
-		case header < 0:
-			err = fmt.Errorf("it is binary, and the request has no header %s", BinaryHeader)
-		case *size < 0 || *size > int64(len(rest)):
-			err = fmt.Errorf("binary_data_size is %d, and %d bytes are left", *size, len(rest))
+		case q.n >= 0 && t.Shape[0] != int64(q.n):
+			err = fmt.Errorf("it has %d rows, the one before %d", t.Shape[0], q.n)
+		case t.Shape[0] > int64(maxRows):
+			return fmt.Errorf("%w: %d, the limit is %d", ErrTooMany, t.Shape[0], maxRows)
+		case slices.ContainsFunc(q.columns, func(o column) bool { return o.field == c.field }):
+			err = errors.New("it comes twice")
+		case t.Parameters.BinarySize != nil:
+			err = errors.New("binary tensors are not supported, send its values in JSON")
 		default:
-			c.cells, err = unpack(t.Datatype, rest[:*size], int(n), int(k), m.Inputs.events)
-			rest = rest[*size:]
+			q.n = int(t.Shape[0])
+			err = c.check(q.n)
 		}
 		if err != nil {
 			return fmt.Errorf("input %q: %w", t.Name, err)
 		}
-		cols = append(cols, c)
+		q.columns = append(q.columns, c)
 	}
-	if len(rest) > 0 {
-		return fmt.Errorf("%d bytes come behind the last binary input", len(rest))
-	}
-	return q.check(func() error { return m.Inputs.table(&q.Rows, cols, int(n)) })
+	return q.order(m)
 }
 
-// lists reports whether a row has a list of values for the column.
-func (c *column) lists() bool { return c.kind == event.Array || c.kind == event.Tags }
-
-var datatypes = map[string]int{
-	"BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "INT32": 4, "UINT32": 4, "INT64": 8, "UINT64": 8, "FP32": 4, "FP64": 8, "BYTES": 0,
-}
-
-// place returns the column that an input is for, or -1 if that is the vector x,
-// and how many values a row has.
-func (in *Inputs) place(t *tensor) (at int, k int64, err error) {
-	if _, ok := datatypes[t.Datatype]; !ok {
-		return 0, 0, fmt.Errorf("the datatype is %q, want BOOL, BYTES, FP64, FP32, or one of INT and UINT", t.Datatype)
+// order sorts the columns of vectors by feature, and checks that all are there.
+func (q *Infer) order(m *Model) error {
+	fields := m.Inputs.Fields
+	if m.Inputs.Events || len(q.columns) == 1 && q.columns[0].field < 0 {
+		return nil
 	}
-	k = 1
-	switch {
-	case len(t.Shape) == 0 || len(t.Shape) > 2:
-		return 0, 0, fmt.Errorf("the shape is %v, want [rows] or [rows, values]", t.Shape)
-	case len(t.Shape) == 2:
-		k = t.Shape[1]
+	slices.SortFunc(q.columns, func(a, b column) int { return a.field - b.field })
+	if q.columns[0].field < 0 {
+		return errors.New("x comes with other inputs")
 	}
-	if t.Shape[0] < 0 || k < 1 || k > math.MaxInt32 {
-		return 0, 0, fmt.Errorf("the shape is %v", t.Shape)
-	}
-	at, ok := in.index[t.Name]
-	switch {
-	case ok && !in.columns[at].lists() && k != 1:
-		return 0, 0, fmt.Errorf("the shape is %v, want one value in a row", t.Shape)
-	case ok:
-		return at, k, nil
-	case t.Name == "x" && !in.events:
-		return -1, k, nil
-	}
-	return 0, 0, fmt.Errorf("the model does not have it: it has %s", in.names())
-}
-
-// outputs finds out what is asked for: all, where nothing is named.
-func (q *Infer) outputs(m *Model) error {
-	binary := func(p *tensorParameters) bool {
-		if p.Binary != nil {
-			return *p.Binary
-		}
-		return q.req.Parameters.Binary
-	}
-	for i := range q.req.Outputs {
-		o := &q.req.Outputs[i]
-		switch {
-		case o.Parameters.Classification != 0:
-			return fmt.Errorf("output %q: classification is not supported: the class is in label", o.Name)
-		case o.Name != "error" && !slices.Contains(m.outputs(), o.Name):
-			return fmt.Errorf("the model has no output %q: it has %s", o.Name, strings.Join(m.outputs(), ", "))
-		}
-		q.wants(o.Name, binary(&o.Parameters))
-	}
-	if len(q.want) == 0 {
-		for _, name := range m.outputs() {
-			q.wants(name, q.req.Parameters.Binary)
+	for i := range fields {
+		if i == len(q.columns) || q.columns[i].field != i {
+			return fmt.Errorf("there is no %q, which the model needs", fields[i].Name)
 		}
 	}
 	return nil
 }
 
-// wants adds an output, in memory of one before.
-func (q *Infer) wants(name string, binary bool) {
-	if len(q.want) < cap(q.want) {
-		q.want = q.want[:len(q.want)+1]
-	} else {
-		q.want = append(q.want, wanted{})
+// column returns the column of an input. Its values are not checked yet.
+func (m *Model) column(t *tensor) (c column, err error) {
+	switch t.Datatype {
+	case "BOOL", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64", "FP32", "FP64", "BYTES":
+	default:
+		return c, fmt.Errorf("the datatype is %q, want BOOL, BYTES, FP64, FP32, or one of INT and UINT", t.Datatype)
 	}
-	w := &q.want[len(q.want)-1]
-	w.name, w.binary, w.data = name, binary, w.data[:0]
+	width := int64(1)
+	switch {
+	case len(t.Shape) == 0 || len(t.Shape) > 2:
+		return c, fmt.Errorf("the shape is %v, want [rows] or [rows, values]", t.Shape)
+	case len(t.Shape) == 2:
+		width = t.Shape[1]
+	}
+	if t.Shape[0] < 0 || width < 1 || width > math.MaxInt32 {
+		return c, fmt.Errorf("the shape is %v", t.Shape)
+	}
+	c = column{width: int(width), data: t.Data}
+	c.field = slices.IndexFunc(m.Inputs.Fields, func(f codec.Input) bool { return f.Name == t.Name })
+	if c.field < 0 {
+		if t.Name == "x" && !m.Inputs.Events {
+			return c, nil
+		}
+		return c, fmt.Errorf("the model does not have it: it has %s", m.inputNames())
+	}
+	f := &m.Inputs.Fields[c.field]
+	c.list, c.tags = isList(f), f.Type == string(event.Tags)
+	if c.width != 1 && !c.list {
+		return c, fmt.Errorf("the shape is %v, want one value in a row", t.Shape)
+	}
+	if m.Inputs.Events {
+		c.key = append(AppendString(nil, f.Name), ':')
+	}
+	return c, nil
 }
 
-// outputs lists what the model answers.
-func (m *Model) outputs() []string {
+// isList reports whether a record has a list of values for f.
+func isList(f *codec.Input) bool {
+	return f.Type == string(event.Array) || f.Type == string(event.Tags)
+}
+
+// inputNames lists the fields that the model uses, 20 at most.
+func (m *Model) inputNames() string {
+	var names []string
+	for i := range m.Inputs.Fields {
+		if m.Inputs.Fields[i].Type != string(event.Ignore) {
+			names = append(names, m.Inputs.Fields[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return "x"
+	}
+	if len(names) > 20 {
+		names = append(names[:20], "...")
+	}
+	return strings.Join(names, ", ")
+}
+
+// A batch of rows is full with so many rows, or so many bytes.
+const (
+	batchRows  = 512
+	batchBytes = 512 << 10
+)
+
+// Batches cuts rows into batches, so that a large request is never decoded as a
+// whole. A batch is valid until the next one.
+func Batches(rows iter.Seq[[]byte], memory *[][]byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		batch, size := (*memory)[:0], 0
+		defer func() { *memory = batch }()
+		for row := range rows {
+			batch, size = append(batch, row), size+len(row)
+			if len(batch) == batchRows || size >= batchBytes {
+				if !yield(batch) {
+					return
+				}
+				batch, size = batch[:0], 0
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}
+
+// Batches returns the rows as examples in JSON. They are written a batch at a time,
+// since each row repeats the names of its fields, which can take many times the
+// bytes of the request. A batch is valid until the next one.
+func (q *Infer) Batches(m *Model) iter.Seq[[][]byte] {
+	open, shut := `{"x":[`, "]}"
+	if m.Inputs.Events {
+		open, shut = "{", "}"
+	}
+	return func(yield func([][]byte) bool) {
+		for i := range q.columns {
+			q.columns[i].next = 0
+		}
+		q.batch = q.batch[:0]
+		rows := func(yield func([]byte) bool) {
+			for range q.n {
+				// When batch is moved to larger memory, earlier rows keep the old one.
+				from := len(q.batch)
+				q.batch = append(q.batch, open...)
+				for k := range q.columns {
+					if k > 0 {
+						q.batch = append(q.batch, ',')
+					}
+					q.batch = q.columns[k].append(q.batch)
+				}
+				q.batch = append(q.batch, shut...)
+				if !yield(q.batch[from:len(q.batch):len(q.batch)]) {
+					return
+				}
+			}
+		}
+		Batches(rows, &q.rows)(func(batch [][]byte) bool {
+			more := yield(batch)
+			q.batch = q.batch[:0]
+			return more
+		})
+	}
+}
+
+// A column holds the values of an input: rows of width values each.
+type column struct {
+	field int    // in the inputs of the model; -1: the vector x
+	key   []byte // `"name":` of a field of events
+	width int
+	list  bool   // a row is a list of values
+	tags  bool   // in which nulls only fill up a row of the tensor
+	data  []byte // a list of values, or of rows that are lists of values
+	next  int    // where in data the next row begins; 0: at the first
+}
+
+// check reports whether the data are n rows.
+func (c *column) check(n int) error {
+	switch {
+	case c.data == nil:
+		return errors.New("it has no data")
+	case c.data[0] != '[':
+		return errors.New("its data is no list")
+	}
+	nested, count := false, 0
+	err := Items(c.data, func(item []byte) error {
+		if count == 0 {
+			nested = item[0] == '['
+		}
+		if nested != (item[0] == '[') {
+			return errors.New("some of its values are in lists of their own")
+		}
+		if !nested {
+			count++
+		} else {
+			values := 0
+			_ = Items(item, func([]byte) error { values++; return nil })
+			if values != c.width {
+				return fmt.Errorf("row %d has %d values, want %d", count/c.width, values, c.width)
+			}
+			count += values
+		}
+		if count > n*c.width {
+			return errors.New("it has more values than its shape says")
+		}
+		return nil
+	})
+	if err == nil && (count/c.width < n || count%c.width != 0) {
+		err = errors.New("it has fewer values than its shape says")
+	}
+	return err
+}
+
+// append appends the next row to an object or a list.
+func (c *column) append(b []byte) []byte {
+	if c.next == 0 {
+		c.next = skipSpace(c.data, skipSpace(c.data, 0)+1)
+	}
+	first, end := c.next, endOf(c.data, c.next)
+	for left := c.width - 1; ; left-- {
+		if c.next = skipSpace(c.data, end); c.next < len(c.data) && c.data[c.next] == ',' {
+			c.next = skipSpace(c.data, c.next+1)
+		}
+		if left == 0 || c.data[first] == '[' {
+			break
+		}
+		end = endOf(c.data, c.next)
+	}
+	row := c.data[first:end]
+	if row[0] == '[' {
+		row = row[1 : len(row)-1]
+	}
+	b = append(b, c.key...)
+	if !c.list {
+		return append(b, row...)
+	}
+	b = append(b, '[')
+	if !c.tags {
+		return append(append(b, row...), ']')
+	}
+	from := len(b)
+	for i := skipSpace(row, 0); i < len(row); {
+		end := endOf(row, i)
+		if tag := row[i:end]; string(tag) != "null" {
+			if len(b) > from {
+				b = append(b, ',')
+			}
+			b = append(b, tag...)
+		}
+		i = skipSpace(row, skipSpace(row, end)+1) // behind the comma
+	}
+	return append(b, ']')
+}
+
+// An output is a tensor of the response.
+type output struct {
+	name string
+	data []byte // values in JSON, with commas between them
+}
+
+// outputNames lists the outputs of the model.
+func (m *Model) outputNames() []string {
 	if m.Labels == nil {
 		return []string{"decision"}
 	}
 	return []string{"label", "decision", "probability"}
 }
 
-// appendHead appends what an answer begins with.
-func (m *Model) appendHead(b []byte, id string) []byte {
-	b = AppendString(append(b, `{"model_name":`...), m.Name)
-	if m.Version != "" {
-		b = AppendString(append(b, `,"model_version":`...), m.Version)
+// readOutputs reads which outputs are requested: all if none is named.
+func (q *Infer) readOutputs(m *Model) error {
+	names := m.outputNames()
+	if len(q.req.Outputs) > 0 {
+		names = nil
 	}
-	if id != "" {
-		b = AppendString(append(b, `,"id":`...), id)
+	for i := range q.req.Outputs {
+		o := &q.req.Outputs[i]
+		switch {
+		case o.Parameters.Classification != 0:
+			return fmt.Errorf("output %q: classification is not supported: the class is in label", o.Name)
+		case o.Name != "error" && !slices.Contains(m.outputNames(), o.Name):
+			return fmt.Errorf("the model has no output %q: it has %s", o.Name, strings.Join(m.outputNames(), ", "))
+		}
+		names = append(names, o.Name)
 	}
-	return b
+	for _, name := range names {
+		if len(q.outputs) == cap(q.outputs) {
+			q.outputs = append(q.outputs, output{})
+		} else {
+			q.outputs = q.outputs[:len(q.outputs)+1]
+		}
+		o := &q.outputs[len(q.outputs)-1]
+		o.name, o.data = name, o.data[:0]
+	}
+	return nil
 }
 
-// width is how many values a row has of an output.
+// width returns how many values an output has for each row.
 func (m *Model) width(name string) int {
 	if name != "label" && name != "error" && len(m.Labels) > 2 {
 		return len(m.Labels)
@@ -279,159 +435,121 @@ func (m *Model) width(name string) int {
 	return 1
 }
 
-// Add adds what became of the next rows to the answer. What there is no
-// prediction for is null in all outputs, NaN or empty in binary ones, and an
-// output "error" says why.
-func (q *Infer) Add(m *Model, rows []Prediction) {
-	for i := range q.want {
-		w := &q.want[i]
-		w.add(q.rows, m.width(w.name), rows)
+// Add adds the predictions for the next rows to the response. A row without a
+// prediction is null in all outputs; the output "error" then has the reason.
+func (q *Infer) Add(m *Model, rows []predictor.Prediction) {
+	for i := range q.outputs {
+		o := &q.outputs[i]
+		width := m.width(o.name)
+		for k := range rows {
+			if q.done+k > 0 {
+				o.data = append(o.data, ',')
+			}
+			o.data = appendOutput(o.data, &rows[k], o.name, width)
+		}
 	}
-	if !slices.ContainsFunc(q.want, func(w wanted) bool { return w.name == "error" }) {
-		q.addErrors(rows)
-	}
-	q.rows += len(rows)
+	q.addErrors(rows)
+	q.done += len(rows)
 }
 
-// addErrors adds to the output "error", which is there only if a row failed.
-func (q *Infer) addErrors(rows []Prediction) {
-	if !slices.ContainsFunc(rows, func(p Prediction) bool { return p.Err != nil }) && !q.failed {
+// addErrors adds to the output "error", unless it is among those requested. It
+// begins with the first row that failed.
+func (q *Infer) addErrors(rows []predictor.Prediction) {
+	if slices.ContainsFunc(q.outputs, func(o output) bool { return o.name == "error" }) {
 		return
 	}
-	if !q.failed {
-		q.errs = wanted{"error", q.req.Parameters.Binary, q.errs.data[:0]}
-		var none [64]Prediction // those before, which have not failed
-		for n := 0; n < q.rows; n += len(none) {
-			q.errs.add(n, 1, none[:min(len(none), q.rows-n)])
-		}
-	}
-	q.failed = true
-	q.errs.add(q.rows, 1, rows)
-}
-
-// add adds the values of rows, before which there are n others.
-func (w *wanted) add(n, width int, rows []Prediction) {
 	for k := range rows {
-		if w.binary {
-			w.data = rows[k].appendBinary(w.data, w.name, width)
-			continue
+		if q.errors.name == "" && rows[k].Err != nil {
+			q.errors.name = "error"
+			for range q.done + k {
+				q.errors.data = append(q.errors.data, "null,"...)
+			}
+		} else if q.errors.name != "" {
+			q.errors.data = append(q.errors.data, ',')
 		}
-		if n+k > 0 {
-			w.data = append(w.data, ',')
+		if q.errors.name != "" {
+			q.errors.data = appendOutput(q.errors.data, &rows[k], "error", 1)
 		}
-		w.data = rows[k].appendJSON(w.data, w.name, width)
 	}
 }
 
-// Append appends the answer to a request: header bytes of JSON, and behind them
-// binary tensors; header is negative where there are none.
-func (q *Infer) Append(b []byte, m *Model) (out []byte, header int) {
-	want := q.want
-	if q.failed {
-		want = append(slices.Clip(want), q.errs)
-	}
-	from := len(b)
-	b = append(m.appendHead(b, q.req.ID), `,"outputs":[`...)
-	header = -1
-	for i := range want {
-		w := &want[i]
-		if i > 0 {
-			b = append(b, ',')
+// appendOutput appends the values of an output for one row.
+func appendOutput(b []byte, p *predictor.Prediction, name string, width int) []byte {
+	list, one := p.Scores, p.Score
+	switch name {
+	case "error":
+		if p.Err == nil {
+			return append(b, "null"...)
 		}
-		datatype := "FP64"
-		if w.name == "label" || w.name == "error" {
-			datatype = "BYTES"
+		return AppendString(b, p.Err.Error())
+	case "label":
+		if p.Err != nil {
+			return append(b, "null"...)
 		}
-		b = AppendString(append(b, `{"name":`...), w.name)
-		b = strconv.AppendInt(append(b, `,"shape":[`...), int64(q.rows), 10)
-		if width := m.width(w.name); width > 1 {
-			b = strconv.AppendInt(append(b, ','), int64(width), 10)
-		}
-		b = append(append(append(b, `],"datatype":"`...), datatype...), '"')
-		if w.binary {
-			b = strconv.AppendInt(append(b, `,"parameters":{"binary_data_size":`...), int64(len(w.data)), 10)
-			b = append(b, "}}"...)
-			header = 0
-			continue
-		}
-		b = append(append(b, `,"data":[`...), w.data...)
-		b = append(b, "]}"...)
-	}
-	b = append(b, "]}"...)
-	if header == 0 {
-		header = len(b) - from
-	}
-	for i := range want {
-		if want[i].binary {
-			b = append(b, want[i].data...)
-		}
-	}
-	return b, header
-}
-
-// text returns the value of an output of texts.
-func (p *Prediction) text(name string) (s string, ok bool) {
-	switch {
-	case name == "label":
-		return p.Label, p.Err == nil
-	case p.Err != nil:
-		return p.Err.Error(), true
-	}
-	return "", false
-}
-
-// numbers calls f with the values of an output of numbers, NaN where there are
-// none.
-func (p *Prediction) numbers(name string, width int, f func(float64)) {
-	list := p.Scores
-	one := p.Decision
-	if name == "probability" {
+		return AppendString(b, string(p.AppendText(nil)))
+	case "probability":
 		list, one = p.Probabilities, p.Probability
 	}
 	if p.Err != nil {
 		list, one = nil, math.NaN()
 	}
 	if width == 1 {
-		f(one)
-		return
+		return AppendNumber(b, one)
 	}
 	for k := range width {
-		if k < len(list) {
-			f(list[k])
-		} else {
-			f(math.NaN())
-		}
-	}
-}
-
-func (p *Prediction) appendJSON(b []byte, name string, width int) []byte {
-	if name == "label" || name == "error" {
-		if s, ok := p.text(name); ok {
-			return AppendString(b, s)
-		}
-		return append(b, "null"...)
-	}
-	first := true
-	p.numbers(name, width, func(v float64) {
-		if !first {
+		if k > 0 {
 			b = append(b, ',')
 		}
-		first = false
-		b = AppendNumber(b, v)
-	})
-	return b
-}
-
-func (p *Prediction) appendBinary(b []byte, name string, width int) []byte {
-	if name == "label" || name == "error" {
-		s, _ := p.text(name)
-		return append(binary.LittleEndian.AppendUint32(b, uint32(len(s))), s...)
+		if k < len(list) {
+			b = AppendNumber(b, list[k])
+		} else {
+			b = append(b, "null"...)
+		}
 	}
-	p.numbers(name, width, func(v float64) { b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v)) })
 	return b
 }
 
-// Metadata describes the model in the words of the protocol.
+// Append appends the response.
+func (q *Infer) Append(b []byte, m *Model) []byte {
+	b = AppendString(append(b, `{"model_name":`...), m.Name)
+	if m.Version != "" {
+		b = AppendString(append(b, `,"model_version":`...), m.Version)
+	}
+	if q.req.ID != "" {
+		b = AppendString(append(b, `,"id":`...), q.req.ID)
+	}
+	b = append(b, `,"outputs":[`...)
+	for i := range q.outputs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = q.appendTensor(b, m, &q.outputs[i])
+	}
+	if q.errors.name != "" {
+		b = q.appendTensor(append(b, ','), m, &q.errors)
+	}
+	return append(b, "]}"...)
+}
+
+func (q *Infer) appendTensor(b []byte, m *Model, o *output) []byte {
+	b = AppendString(append(b, `{"name":`...), o.name)
+	b = strconv.AppendInt(append(b, `,"shape":[`...), int64(q.done), 10)
+	if width := m.width(o.name); width > 1 {
+		b = strconv.AppendInt(append(b, ','), int64(width), 10)
+	}
+	b = append(append(append(b, `],"datatype":"`...), datatype(o.name)...), `","data":[`...)
+	return append(append(b, o.data...), "]}"...)
+}
+
+// datatype returns the datatype of an output.
+func datatype(name string) string {
+	if name == "label" || name == "error" {
+		return "BYTES"
+	}
+	return "FP64"
+}
+
+// Metadata describes the model as the protocol prescribes.
 func (m *Model) Metadata() any {
 	type meta struct {
 		Name     string   `json:"name"`
@@ -445,10 +563,10 @@ func (m *Model) Metadata() any {
 	if m.Version != "" {
 		out.Versions = []string{m.Version}
 	}
-	for i := range m.Inputs.columns {
-		c := &m.Inputs.columns[i]
-		t := tensor{Name: c.name, Shape: []int64{-1}, Datatype: "BYTES"}
-		switch c.kind {
+	for i := range m.Inputs.Fields {
+		f := &m.Inputs.Fields[i]
+		t := tensor{Name: f.Name, Shape: []int64{-1}, Datatype: "BYTES"}
+		switch event.Type(f.Type) {
 		case event.Ignore:
 			continue
 		case event.Numeric, event.Array:
@@ -456,24 +574,22 @@ func (m *Model) Metadata() any {
 		case event.Boolean:
 			t.Datatype = "BOOL"
 		}
-		if c.lists() {
-			t.Shape = append(t.Shape, int64(c.width))
+		if isList(f) {
+			t.Shape = append(t.Shape, int64(f.Width))
 		}
 		out.Inputs = append(out.Inputs, t)
 	}
-	if len(m.Inputs.columns) == 0 {
-		d := int64(m.Inputs.length)
+	if len(m.Inputs.Fields) == 0 {
+		d := int64(m.Inputs.Length)
 		if d == 0 {
 			d = -1
 		}
 		out.Inputs = append(out.Inputs, tensor{Name: "x", Shape: []int64{-1, d}, Datatype: "FP64"})
 	}
-	for _, name := range m.outputs() {
-		t := tensor{Name: name, Shape: []int64{-1}, Datatype: "FP64"}
-		if name == "label" {
-			t.Datatype = "BYTES"
-		} else if len(m.Labels) > 2 {
-			t.Shape = append(t.Shape, int64(len(m.Labels)))
+	for _, name := range m.outputNames() {
+		t := tensor{Name: name, Shape: []int64{-1}, Datatype: datatype(name)}
+		if width := m.width(name); width > 1 {
+			t.Shape = append(t.Shape, int64(width))
 		}
 		out.Outputs = append(out.Outputs, t)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/streamsvm/streamsvm/internal/jsonenc"
 )
 
-// What is below reads JSON that is known to be valid, without copying it.
+// These functions read JSON that is known to be valid, without copying it.
 
-// skipSpace returns the index of the first byte of b, from i on, that is no white
+// skipSpace returns the index of the first byte of b, from i on, that is not white
 // space.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
@@ -36,8 +36,8 @@ func endOf(b []byte, i int) int {
 		case '}', ']':
 			depth--
 		default:
-			// Of a number or a word, and of what is between the brackets, nothing
-			// needs a look but the end.
+			// Only the end of a number or word matters, and within brackets not even
+			// that.
 			if depth > 0 {
 				continue
 			}
@@ -52,7 +52,7 @@ func endOf(b []byte, i int) int {
 	return len(b)
 }
 
-// ends reports whether c comes behind a number or a word.
+// ends reports whether c ends a number or a word.
 func ends(c byte) bool {
 	switch c {
 	case ',', ']', '}', ' ', '\t', '\r', '\n':
@@ -98,8 +98,8 @@ func Fields(object []byte, f func(key, value []byte) error) error {
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// Find returns the value of a field of an object, or nil. The name has a dot for
-// each object within, unless a key has it.
+// Find returns the value of a field of an object, or nil. A dot in the name leads
+// into a nested object, unless a key contains it.
 func Find(object []byte, name string) (value []byte) {
 	_ = Fields(object, func(key, v []byte) error {
 		if string(key) == name {

@@ -281,39 +281,3 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRow(b *testing.B) {
-	for _, direct := range []bool{false, true} {
-		name := "panels"
-		if direct {
-			name = "bits"
-		}
-		b.Run(name, func(b *testing.B) {
-			r := rng.New(1, "rows.bench")
-			basis := kernel.New(kernels[0])
-			c := New(basis, 0)
-			c.Tick()
-			for i := range 32768 {
-				x := stream.Vec{Val: make([]float32, 123)}
-				for range 14 {
-					x.Val[r.IntN(123)] = 1
-				}
-				if i == 0 && !direct {
-					x.Val[0] = .5
-				}
-				basis.Append(x)
-				c.Changed(i)
-			}
-			c.Sync()
-			idx := make([]int32, Block)
-			for b.Loop() {
-				for q := range idx {
-					idx[q] = int32(r.IntN(32768/Block)*Block + q)
-				}
-				c.Fetch(idx)
-				c.clear()
-			}
-			b.ReportMetric(float64(Block*32768)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gvalues/s")
-		})
-	}
-}

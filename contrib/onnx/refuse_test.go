@@ -1,0 +1,113 @@
+package onnx_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/streamsvm/streamsvm/contrib/onnx"
+	"github.com/streamsvm/streamsvm/internal/plain"
+)
+
+// document returns the plain form of a model of so many features, or of events.
+func document(features int, schema, preprocessing, model string) []byte {
+	if schema == "" {
+		schema = "null"
+	}
+	if preprocessing == "" {
+		preprocessing = `{"hash":0,"scale":"none","common":0,"fill":false,"index":[],"shift":[],"factor":[],"clip":[-1e15,1e15]}`
+	}
+	return fmt.Appendf(nil, `{"format":"streamsvm-model","version":2,"learner":"online","task":"classify","origin":null,
+		"signature":{"codec":"json","features":%d,"names":null,"schema":%s},
+		"preprocessing":%s,"labels":[-1,1],"model":%s,"probability":null}`, features, schema, preprocessing, model)
+}
+
+const (
+	linearModel    = `{"kind":"linear","bias":1,"features":2,"weights":[1,2]}`
+	laplacianModel = `{"kind":"kernel","kernel":{"name":"laplacian","gamma":1,"coef0":0,"degree":0},"bias":0,"offset":0,"features":60000,"coef":[%s1],"points":[%s[1]]}`
+	wavesModel     = `{"kind":"features","kernel":"rbf","gamma":1,"scale":1,"offset":0,"features":3,"coef":[1],"phases":[0],"frequencies":[[1,2,3]]}`
+)
+
+// TestRefused: what has no form in ONNX says why, and names the field.
+func TestRefused(t *testing.T) {
+	field := func(f string) string { return `{"label":"y","fields":[` + f + `]}` }
+	laplacian := fmt.Sprintf(laplacianModel, strings.Repeat("1,", 19), strings.Repeat("[1],", 19))
+	for _, c := range []struct {
+		doc  []byte
+		text string
+	}{
+		{document(9, field(`{"name":"message","type":"text","hash":9}`), "", linearModel), "field message is text"},
+		{document(2, field(`{"name":"tags","type":"tags","categories":["a"],"gaps":[false]}`), "", linearModel), "field tags is a list of categories"},
+		{document(0, field(`{"name":"id","type":"ignore"}`), "", linearModel), "no field that is a feature"},
+		{document(60000, "", "", laplacian), "20 support vectors and 60000 features would take 1200000 numbers for each row, the limit is 1048576"},
+		{document(70000, "", "", strings.Replace(laplacian, "laplacian", "rbf", 1)), "vectors have 70000 features, and only a linear model"},
+		{document(70000, "", `{"hash":8,"scale":"none","clip":[-1e15,1e15]}`, linearModel), "vectors have 70000 features"},
+		{document(5, "", "", wavesModel), "random features of 3 features, and vectors have 5"},
+		{document(0, "", `{"hash":8,"scale":"none","clip":[-1e15,1e15]}`, linearModel), "not known how many features"},
+	} {
+		_, err := onnx.Convert(c.doc, onnx.Options{})
+		var refused *onnx.RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("refused with %v, want %q", err, c.text)
+		}
+	}
+	var limit *plain.LimitError
+	if _, err := onnx.Convert(document(2, "", "", linearModel), onnx.Options{MaxNumbers: 3}); !errors.As(err, &limit) {
+		t.Errorf("numbers beyond the limit: %v", err)
+	}
+	for _, doc := range []string{"", "{}", `{"format":"streamsvm-model","version":3}`, string(document(2, "", "", `{"kind":"tree"}`)), string(document(2, "", `{"scale":"minmax","index":[7],"shift":[],"factor":[]}`, linearModel))} {
+		if _, err := onnx.Convert([]byte(doc), onnx.Options{}); err == nil {
+			t.Errorf("%s is converted", doc)
+		}
+	}
+}
+
+// TestListed: rows of very many features list those that they have, and padding
+// counts nothing.
+func TestListed(t *testing.T) {
+	python, dir := onnxPython(t), t.TempDir()
+	const n = 70000
+	scaled := fmt.Sprintf(`{"hash":0,"scale":"minmax","fill":false,"index":[0,%d],"shift":[0,0],"factor":[0.5,0],"clip":[-2,2]}`, n-1)
+	weights := fmt.Sprintf(`{"index":[0,3,%d],"value":[3,5,7]}`, n-1)
+	classes := fmt.Sprintf(`{"kind":"classes","parts":[{"kind":"linear","bias":1,"weights":%s},{"kind":"linear","bias":-1,"weights":[]},{"kind":"linear","bias":2,"weights":{"index":[3],"value":[-1]}}]}`, weights)
+	three := strings.Replace(string(document(n, "", scaled, classes)), `"labels":[-1,1]`, `"labels":["a","b","c"]`, 1)
+	for i, doc := range []string{string(document(n, "", scaled, fmt.Sprintf(`{"kind":"linear","bias":1,"weights":%s}`, weights))), three} {
+		m, err := onnx.Convert([]byte(doc), onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// {0: 1, 3: 0.25, n−1: 9} and, with padding, {3: −1}.
+		inputs := []given{{"index", "int64", []int{2, 3}, []any{0, 3, n - 1, 3, n, n}}, {"value", "double", []int{2, 3}, []any{1, .25, 9, -1, 0, 0}}}
+		data, err := json.Marshal(inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range map[string][]byte{"onnx": m.Bytes, "json": data} {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", i, name)), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	script, err := filepath.Abs("testdata/run.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, script, "2")
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// f = 1 + 3·½·1 + 5·¼ + 7·1, feature 3 having no scale, and 1 − 5.
+	want := `{"label": [1.0, -1.0], "decision": [10.75, -4.0]}
+{"label": ["a", "c"], "decision": [10.75, -1.0, 1.75, -4.0, -1.0, 3.0]}
+`
+	if string(out) != want {
+		t.Errorf("%s, want %s", out, want)
+	}
+}

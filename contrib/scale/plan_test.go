@@ -1,0 +1,155 @@
+package scale
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/normal"
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/trainer"
+)
+
+// version returns a model of lssvm and the examples that it has learned.
+func version(t *testing.T, o trainer.Options, n int) ([]byte, []stream.Example) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	xs := make([]stream.Example, n)
+	for i := range xs {
+		v := []float32{float32(r.NormFloat64()), float32(3 * r.NormFloat64())}
+		xs[i] = stream.Example{Labelled: true, Y: 1, X: stream.Vec{Val: v}}
+		if v[0]*v[1] < 0 {
+			xs[i].Y = -1
+		}
+	}
+	o.Learner, o.Tune, o.Warmup = "lssvm", trainer.TuneOff, 200
+	s, err := trainer.Fit(t.Context(), xs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Predictor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := p.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, xs
+}
+
+// Every version of a model has the same plan; other features, scaling or options are
+// another plan.
+func TestPlan(t *testing.T) {
+	few := map[string]string{"features": "64"}
+	data, xs := version(t, trainer.Options{Set: few, Seed: 1}, 400)
+	p, err := newPlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sketch{plan: p.blank, summed: 300}
+	l, err := p.learner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range xs[:300] {
+		x := xs[i]
+		x.X = p.pipe.Transform.Apply(x.X)
+		l.Sum([]*stream.Example{&x})
+	}
+	s.sums, s.dim = l.Sums(), l.Dim()
+	next, err := p.solve([]*sketch{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := newPlan(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(again.blank, p.blank) || bytes.Equal(next, p.blank) {
+		t.Error("the plan of the next version is another one")
+	}
+	for name, o := range map[string]trainer.Options{
+		"seed":    {Set: few, Seed: 2},
+		"scale":   {Set: few, Seed: 1, Scale: trainer.ScaleMinMax},
+		"gamma":   {Set: map[string]string{"features": "64", "gamma": "3"}, Seed: 1},
+		"c":       {Set: map[string]string{"features": "64", "c": "3"}, Seed: 1},
+		"running": {Set: few, Seed: 1, Scale: trainer.ScaleRunning},
+	} {
+		data, _ := version(t, o, 400)
+		other, err := newPlan(data)
+		if name == "running" {
+			if err == nil {
+				t.Error("a scale that depends on earlier examples is accepted")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(other.blank, p.blank) {
+			t.Errorf("another %s is the same plan", name)
+		}
+		if _, err := other.solve([]*sketch{s}); !errors.Is(err, errOtherPlan) {
+			t.Errorf("sums of another %s are solved: %v", name, err)
+		}
+	}
+
+	// A sketch is the same when it comes from a file, and damage is noticed.
+	path := filepath.Join(t.TempDir(), "a.sums")
+	if err := s.write(path); err != nil {
+		t.Fatal(err)
+	}
+	read, err := readSketch(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.solve([]*sketch{read}); err != nil || !bytes.Equal(got, next) || read.summed != 300 {
+		t.Errorf("a sketch read from a file is another one: %v", err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range file {
+		if i > 40 && i < len(file)-40 && i%97 != 0 {
+			continue
+		}
+		file[i] ^= 1
+		if new(sketch).decode(file) == nil || new(sketch).decode(file[:i]) == nil {
+			t.Fatalf("damage at byte %d is not noticed", i)
+		}
+		file[i] ^= 1
+	}
+}
+
+// FuzzSketch: no file makes decoding or solving panic.
+func FuzzSketch(f *testing.F) {
+	s := &sketch{plan: []byte("x"), summed: 1, dim: 1}
+	var err error
+	if s.sums, err = normal.New(2, 1, 0); err != nil {
+		f.Fatal(err)
+	}
+	data, err := state.Append(nil, s.fields)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		data = append([]byte(magic), data...)
+		s := new(sketch)
+		if s.decode(binary.LittleEndian.AppendUint64(data, xxhash.Sum64(data))) != nil {
+			return
+		}
+		if p, err := newPlan(s.plan); err == nil {
+			_, _ = p.solve([]*sketch{s})
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package scale
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/atomicfile"
+	"github.com/streamsvm/streamsvm/internal/normal"
+)
+
+// A sketch holds the sums over some examples.
+type sketch struct {
+	plan                                 []byte // the model of no examples, encoded
+	summed, unlabelled, dead, tombstones uint64 // records
+	dim                                  int    // of the examples
+	sums                                 *normal.Sums
+}
+
+func (s *sketch) fields(f *state.Fields) {
+	if f.Decoding() {
+		s.sums = new(normal.Sums)
+	}
+	f.Bytes("plan", &s.plan)
+	f.Uint64("summed", &s.summed)
+	f.Uint64("unlabelled", &s.unlabelled)
+	f.Uint64("dead", &s.dead)
+	f.Uint64("tombstones", &s.tombstones)
+	f.Int("dim", &s.dim)
+	f.Group("sums", s.sums.Fields)
+}
+
+// A file is the magic line, the fields, and the xxh64 of both, little-endian.
+const magic = "streamsvm-sums-1\n"
+
+func (s *sketch) write(path string) error {
+	data, err := state.Append([]byte(magic), s.fields)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, binary.LittleEndian.AppendUint64(data, xxhash.Sum64(data)))
+}
+
+func readSketch(path string) (*sketch, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := new(sketch)
+	if err := s.decode(data); err != nil {
+		return nil, cli.Fail(cli.Data, fmt.Errorf("%s: %w", path, err))
+	}
+	return s, nil
+}
+
+func (s *sketch) decode(data []byte) error {
+	if !bytes.HasPrefix(data, []byte(magic)) || len(data) < len(magic)+8 {
+		return errors.New("this is not a file of streamsvm sum")
+	}
+	end := len(data) - 8
+	if binary.LittleEndian.Uint64(data[end:]) != xxhash.Sum64(data[:end]) {
+		return errors.New("the file is damaged: its checksum is wrong")
+	}
+	return state.Decode(data[len(magic):end], s.fields)
+}

@@ -1,0 +1,176 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/streamsvm/streamsvm/internal/app/cli"
+	"github.com/streamsvm/streamsvm/internal/app/contrib"
+	"github.com/streamsvm/streamsvm/internal/app/inspect"
+	"github.com/streamsvm/streamsvm/internal/engine"
+	"github.com/streamsvm/streamsvm/internal/normal"
+	"github.com/streamsvm/streamsvm/predictor"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+func sumCommand(w contrib.Wiring) *cli.Command {
+	return &cli.Command{
+		Name: "sum", Args: "[FILE...]", Summary: "add up what a least-squares model needs to know of some records",
+		Text: `
+Reads files, recordings or standard input, and writes a small file of sums.
+streamsvm solve makes a model from the sums of all records, so any number of
+processes or machines can each sum a part of them.
+
+--model is a model of the learner lssvm, trained on some of the records. Its
+preprocessing, options, labels and random features are used; its coefficients are
+not. Records that cannot be used are counted. To sum a range of a topic, save it
+with streamsvm record first.`,
+		Example: `
+streamsvm replay first.jsonl --learner lssvm --model plan.ssm
+streamsvm sum monday.jsonl --model plan.ssm --out monday.sums
+streamsvm sum tuesday.jsonl --model plan.ssm --out tuesday.sums
+streamsvm solve monday.sums tuesday.sums --out model.ssm`,
+		Common: []string{"model", "out", "codec"}, MaxArgs: -1,
+		Setup: func(f *cli.Flags) func(context.Context, *cli.Call) error {
+			var model, out string
+			f.Group("Files", func() {
+				f.StringVar(&model, "model", "", "`FILE` with a model of lssvm")
+				f.StringVar(&out, "out", "", "`FILE` for the sums")
+			})
+			open := w.Files(f)
+			return func(ctx context.Context, c *cli.Call) error {
+				for name, value := range map[string]string{"model": model, "out": out} {
+					if value == "" {
+						return c.Bad(name, errors.New("no FILE is given"))
+					}
+				}
+				s, err := sumFiles(ctx, c, open, model)
+				if err != nil {
+					return err
+				}
+				if !c.Quiet {
+					fmt.Fprintf(c.Err, "%s: %s\n", out, s)
+				}
+				return s.write(out)
+			}
+		},
+	}
+}
+
+// String lists what became of the records.
+func (s *sketch) String() string {
+	return fmt.Sprintf("%d examples summed; %d records unlabelled, %d unusable, %d tombstones", s.summed, s.unlabelled, s.dead, s.tombstones)
+}
+
+func sumFiles(ctx context.Context, c *cli.Call, open func(*cli.Call, *predictor.Version, []string) (stream.Source, contrib.Decode, error), model string) (*sketch, error) {
+	p, err := inspect.ReadModel(model)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := p.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := newPlan(payload)
+	if err != nil {
+		return nil, c.Bad("model", err)
+	}
+	files := c.Args
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	src, decode, err := open(c, &predictor.Version{Predictor: p}, files)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	s, err := newSummer(plan)
+	if err != nil {
+		return nil, err
+	}
+	var recs []stream.Record
+	for {
+		recs, err = src.Fetch(ctx, recs[:0])
+		for i := range recs {
+			bad := s.add(ctx, decode, &recs[i])
+			if bad != nil && s.of.dead == 1 {
+				c.Log.Warn("records cannot be learned from", "first", bad)
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return s.sketch(), nil
+		case ctx.Err() != nil:
+			return nil, cli.Failf(cli.Temporary, "interrupted")
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// A summer adds up examples.
+type summer struct {
+	of        sketch // without its sums
+	plan      *plan
+	learner   learner
+	admission *engine.Engine
+	arena     stream.Arena
+	block     []*stream.Example
+}
+
+func newSummer(p *plan) (*summer, error) {
+	s := &summer{of: sketch{plan: p.blank}, plan: p}
+	var err error
+	if s.admission, err = p.admission(); err == nil {
+		s.learner, err = p.learner()
+	}
+	return s, err
+}
+
+// add adds a record. The error says why it cannot be learned from.
+func (s *summer) add(ctx context.Context, decode contrib.Decode, r *stream.Record) error {
+	if r.Value == nil {
+		s.of.tombstones++
+		return nil
+	}
+	it := engine.Item{Partition: stream.Partition{Topic: r.Topic, ID: r.Partition}, Offset: r.Offset}
+	err := decode(ctx, &s.arena, r, &it.Example)
+	if err == nil {
+		err = it.Weigh(r)
+	}
+	if err != nil {
+		it.Err = stream.At(r, err)
+	}
+	s.admission.Admit(&it)
+	switch {
+	case it.Err != nil:
+		s.of.dead++
+		return it.Err
+	case !it.Example.Labelled:
+		s.of.unlabelled++
+		return nil
+	}
+	s.of.summed++
+	x := it.Example
+	x.X = s.plan.pipe.Transform.Apply(x.X)
+	if s.block = append(s.block, &x); len(s.block) == normal.Block {
+		s.flush()
+	}
+	return nil
+}
+
+func (s *summer) flush() {
+	s.learner.Sum(s.block)
+	clear(s.block)
+	s.block = s.block[:0]
+	s.arena.Reset()
+}
+
+// sketch returns the sums.
+func (s *summer) sketch() *sketch {
+	s.flush()
+	s.of.sums, s.of.dim = s.learner.Sums(), s.learner.Dim()
+	return &s.of
+}

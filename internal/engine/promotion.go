@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/internal/promote"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Promotion chooses a champion among snapshots of the model. It is a function of the
+// stream and part of the state, and has no influence on what is learned. The engine
+// calls Warm, Add, Score, Due, Take and Fields; Run and Repromote call the others, in
+// order to let an alias stand for the champion. *promote.Gate implements it.
+type Promotion interface {
+	// Warm takes the examples of the warm-up.
+	Warm(warm []*stream.Example)
+	// Add takes an example as it came, before preprocessing, and keeps its vector until
+	// Score. Score is called before the learner learns from the examples added.
+	Add(x *stream.Example)
+	Score()
+	// Due reports whether Take is to be called after so many labelled examples, with all
+	// work done that is due by then.
+	Due(labelled uint64) bool
+	// Take may make a snapshot of p the challenger, and reports whether it has. p is nil
+	// if there is no model yet. about returns its Examples, Step, Offsets and Evaluation.
+	Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error)
+	// Fields describes the state. classes says that there are more than two classes.
+	Fields(f *state.Fields, classes bool)
+	// Report describes the present state to people.
+	Report() *promote.Report
+	// Notify sets what is called with each decision, and with the champion's decision on
+	// each labelled example.
+	Notify(decided func(promote.Decision), answered func(decision float64))
+
+	// Published says which version the challenger has been published as.
+	Published(version uint64, created time.Time)
+	// Changed reports whether there is a champion that Champion has not returned yet.
+	Changed() bool
+	// Champion returns the champion as an update without model name and epoch, nil if its
+	// version is not known, and why it is the champion.
+	Champion() (*stream.Update, stream.Promotion, error)
+	// Meta returns what a checkpoint keeps besides the state, Resume takes it back.
+	Meta() string
+	Resume(meta string) error
+}
+
+// MetaGate is the name under which a snapshot keeps Promotion.Meta.
+const MetaGate = "gate"
+
+// Champions says where champions are published. A nil Promoter publishes none.
+type Champions struct {
+	Promoter stream.Promoter
+	Alias    string
+}
+
+// Gate describes the gate; nil if there is none.
+func (e *Engine) Gate() *promote.Report {
+	if e.promotion == nil {
+		return nil
+	}
+	return e.promotion.Report()
+}
+
+// Resume takes back what a checkpoint keeps under MetaGate. It is called after Restore.
+func (e *Engine) Resume(meta string) error {
+	if e.promotion == nil {
+		return nil
+	}
+	return e.promotion.Resume(meta)
+}
+
+// challenge takes a challenger if one is due, and reports whether it has.
+func (e *Engine) challenge(ctx context.Context) (bool, error) {
+	if e.promotion == nil || !e.started || !e.promotion.Due(e.counts.Labelled) {
+		return false, nil
+	}
+	if err := e.Settle(ctx); err != nil {
+		return false, err
+	}
+	return e.promotion.Take(e.counts.Labelled, e.Predictor(), func() stream.Update {
+		return stream.Update{Examples: e.counts.Learned, Step: e.Report().Step, Offsets: e.Offsets(), Evaluation: e.Evaluation()}
+	})
+}
+
+// promotionFields describes what is part of a state only if there is a gate. An engine
+// with a gate can continue a state without one, and the other way round.
+func (e *Engine) promotionFields(f *state.Fields) {
+	p := e.promotion
+	if !f.Next("gate") && (f.Decoding() || p == nil) {
+		return
+	}
+	if p == nil { // read the state, and drop it
+		p, _ = promote.New(compare.Auto, e.cfg.Task == algos.Regress, e.classes != nil, "")
+	}
+	f.Group("gate", func(f *state.Fields) { p.Fields(f, e.classes != nil) })
+}
+
+// promotion is a change of the champion on its way to the alias.
+type promotion struct {
+	update *stream.Update
+	why    stream.Promotion
+}
+
+// changed reports whether the alias is to stand for another champion.
+func (cfg *RunConfig) changed(e *Engine) bool {
+	return e.promotion != nil && cfg.Champions.Promoter != nil && e.promotion.Changed()
+}
+
+// promotion returns the change of the champion that is to be published, or nil.
+func (cfg *RunConfig) promotion(e *Engine) (*promotion, error) {
+	if !cfg.changed(e) {
+		return nil, nil
+	}
+	u, why, err := e.promotion.Champion()
+	if err != nil {
+		return nil, err
+	}
+	if u == nil {
+		cfg.Log.Warn("the champion cannot be promoted: its version is not known, since it comes from a run that did not publish", "examples", e.Gate().Champion)
+		return nil, nil
+	}
+	u.Model = cfg.Model
+	if cfg.Store != nil {
+		u.Epoch = cfg.Store.Epoch()
+	}
+	return &promotion{u, why}, nil
+}
+
+func (cfg *RunConfig) promote(ctx context.Context, p *promotion) error {
+	if err := cfg.Champions.Promoter.Promote(ctx, p.update, p.why); err != nil {
+		return fmt.Errorf("promoting version %d to %s: %w", p.update.Version, cfg.Champions.Alias, err)
+	}
+	tell(cfg.Hooks, func(h PromotedHook) { h.Promoted(cfg.Champions.Alias, p.update, p.why) })
+	return nil
+}
+
+// Repromote publishes a change of the champion again that the run before may have ended
+// without publishing. It is called after Republish.
+func Repromote(ctx context.Context, e *Engine, cfg *RunConfig) error {
+	p, err := cfg.promotion(e)
+	if p == nil || err != nil {
+		return err
+	}
+	return cfg.promote(ctx, p)
+}
+
+// publishChallenger publishes the challenger that has just been taken as a version of
+// its own. It waits for the job under way.
+func (r *run) publishChallenger() error {
+	if r.Publisher == nil {
+		return nil
+	}
+	if r.busy {
+		r.busy = false
+		if err := <-r.saved; err != nil {
+			return err
+		}
+	}
+	r.taken = true
+	return r.snapshot()
+}

@@ -1,0 +1,492 @@
+// Package promote is the champion/challenger gate of a trainer. It takes snapshots of
+// the model, tests them on later examples with package compare, and says which one the
+// alias of the champion should stand for.
+package promote
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/internal/eval"
+	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/internal/pipeline"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Gate holds a champion and a challenger, both snapshots of the model, and has them
+// predict every labelled example that comes after they were taken. The learner itself is
+// not compared: what it predicted earlier is no evidence about the model that it has
+// become since, which may have learned from wrong labels.
+//
+// All decisions are functions of the stream, as learning is, and have no influence on
+// it. A challenger is taken only when the number of labelled examples passes a multiple
+// of grid and all work that is due by then has been done. So it does not depend on
+// timing or on how the stream is cut into batches.
+type Gate struct {
+	rule    compare.Rule
+	grid    uint64
+	at      uint64 // labelled examples/grid when a challenger was last due
+	regress bool
+	classes bool // more than two
+
+	champion, challenger, before *snapshot // nil if there is none
+	trial                        compare.ChampionTest
+	measures                     *eval.Prequential // of the challenger, over its trial
+	rollback                     compare.RollbackTest
+	served                       *eval.Prequential // of the champions, each while it was one
+	constant                     constant
+	scale                        float64      // what a loss of 1 stands for in a regression; 0 until a challenger is taken
+	inputs, inputsBefore         *event.Parts // during the trial, and before it; nil without a schema
+	promotions, rejections       uint64
+	demotions                    uint64
+	labels                       uint64 // labelled examples scored
+	last                         string // why the champion is the champion
+
+	// The rest is not part of the state.
+	pending  []stream.Example // labelled, and not scored yet; empty whenever the state is encoded
+	why      string           // the challenger is not promoted yet
+	settled  uint64           // changes of the champion that have been published
+	previous uint64           // the version that the alias stood for then
+	decided  func(Decision)
+	answered func(decision float64)
+}
+
+// snapshot is a copy of the model, taken after so many labelled examples.
+type snapshot struct {
+	examples uint64
+	pipe     *pipeline.Pipeline
+	payload  []byte        // of pipe
+	update   stream.Update // Examples, Step, Offsets and Evaluation at that time
+	// Under which it was published; 0 if it was not, or if that is not known. Not part
+	// of the state.
+	version uint64
+	created time.Time
+}
+
+func (s *snapshot) id() uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.examples
+}
+
+// Decision is what the gate has decided about a challenger or the champion.
+type Decision struct {
+	// At is the number of labelled examples so far. Model is that at which the model
+	// in question was taken: the one promoted or rejected, or the one that comes back.
+	At    uint64 `json:"at"`
+	Model uint64 `json:"model"`
+	// Verdict is promoted, rejected or demoted.
+	Verdict string `json:"verdict"`
+	Why     string `json:"why"`
+	// Examples is the number of examples of the comparison. Gain is by how much the
+	// champion's mean loss was higher, with bounds Low and High.
+	Examples uint64      `json:"examples"`
+	Gain     eval.Number `json:"gain"`
+	Low      eval.Number `json:"low"`
+	High     eval.Number `json:"high"`
+	// Loss is the mean loss of the model, Baseline that of the constant prediction.
+	Loss     eval.Number `json:"loss"`
+	Baseline eval.Number `json:"baseline"`
+}
+
+// String describes the decision in a sentence. Checkpoints hold it.
+func (d Decision) String() string {
+	s := fmt.Sprintf("at %d: the model of %d examples is %s: %s", d.At, d.Model, d.Verdict, d.Why)
+	if d.Gain == d.Gain {
+		s += fmt.Sprintf("; gain %.4f, %.4f to %.4f, on %d examples", d.Gain, d.Low, d.High, d.Examples)
+	}
+	return s
+}
+
+// Report describes the present state of the gate.
+type Report struct {
+	Rule string `json:"rule"`
+	// Champion and Challenger are the numbers of labelled examples after which they
+	// were taken, 0 if there is none.
+	Champion   uint64 `json:"champion"`
+	Challenger uint64 `json:"challenger"`
+	// These describe the trial, as in Decision; NaN without a challenger.
+	Examples uint64      `json:"examples"`
+	Gain     eval.Number `json:"gain"`
+	Low      eval.Number `json:"low"`
+	High     eval.Number `json:"high"`
+	Waits    string      `json:"waits"` // why the challenger is not promoted yet
+	// Decisions so far.
+	Promotions uint64 `json:"promotions"`
+	Rejections uint64 `json:"rejections"`
+	Demotions  uint64 `json:"demotions"`
+	// Served measures the predictions of the champions, each while it was one, on the
+	// labelled examples since the first promotion. ServedExamples is their number.
+	Served         eval.Measures `json:"served"`
+	ServedExamples uint64        `json:"served_examples"`
+}
+
+// New returns a gate with the rule that compare.ParseRule reads from text. classes says
+// that there are more than two classes. schema is that of events, "" for vectors.
+func New(text string, regress, classes bool, schema string) (*Gate, error) {
+	rule, err := compare.ParseRule(text, regress, classes)
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w", err)
+	}
+	g := &Gate{rule: rule, grid: max(100, uint64(rule.Examples)/5), regress: regress, classes: classes}
+	g.constant = constant{regress: regress, classes: classes, error: rule.Measure == compare.Error}
+	g.served, g.measures = g.noMeasures(), g.noMeasures()
+	if schema != "" {
+		s, err := event.Parse(schema)
+		if err != nil {
+			return nil, err
+		}
+		g.inputs, g.inputsBefore = event.NewParts(s), event.NewParts(s)
+	}
+	return g, nil
+}
+
+// noMeasures returns measures without a window.
+func (g *Gate) noMeasures() *eval.Prequential {
+	if g.classes {
+		return eval.NewClasses(1)
+	}
+	return eval.New(g.regress, 1)
+}
+
+// Notify sets what is called with each decision, and with the champion's decision on each
+// labelled example, NaN while there is no champion. Either may be nil.
+func (g *Gate) Notify(decided func(Decision), answered func(decision float64)) {
+	g.decided, g.answered = decided, answered
+}
+
+// Report implements engine.Promotion.
+func (g *Gate) Report() *Report {
+	nan := eval.Number(math.NaN())
+	r := &Report{
+		Rule: g.rule.String(), Champion: g.champion.id(), Challenger: g.challenger.id(), Gain: nan, Low: nan, High: nan,
+		Promotions: g.promotions, Rejections: g.rejections, Demotions: g.demotions,
+		Served: g.served.Summary().Measures, ServedExamples: g.served.Examples(),
+	}
+	if g.challenger == nil {
+		r.Waits = "there is no challenger"
+		return r
+	}
+	r.Waits, r.Examples = g.why, g.trial.N()
+	if g.champion != nil {
+		r.Gain, r.Low, r.High = g.numbers(g.trial.Gain())
+	}
+	return r
+}
+
+// unit is what a loss of 1 stands for in the unit of the rule.
+func (g *Gate) unit() float64 {
+	if g.regress && g.scale > 0 {
+		return g.scale
+	}
+	return 1
+}
+
+// numbers converts losses to the unit of the rule.
+func (g *Gate) numbers(a, b, c float64) (x, y, z eval.Number) {
+	u := g.unit()
+	return eval.Number(a * u), eval.Number(b * u), eval.Number(c * u)
+}
+
+// Due implements engine.Promotion.
+func (g *Gate) Due(labelled uint64) bool { return labelled/g.grid != g.at }
+
+// Take implements engine.Promotion.
+func (g *Gate) Take(labelled uint64, p *pipeline.Pipeline, about func() stream.Update) (bool, error) {
+	g.at = labelled / g.grid
+	if g.challenger != nil || p == nil || g.regress && g.constant.n < 2 ||
+		g.rule.Measure == compare.BrierScore && p.Probability == nil && p.Softmax == nil {
+		return false, nil
+	}
+	payload, err := p.AppendBinary(nil)
+	if err != nil {
+		return false, fmt.Errorf("encoding the challenger: %w", err)
+	}
+	s := &snapshot{examples: labelled, payload: payload, update: about()}
+	if s.pipe, err = pipeline.Decode(payload); err != nil {
+		return false, fmt.Errorf("the challenger: %w", err)
+	}
+	if g.regress && g.scale == 0 {
+		if g.scale = 4 * math.Sqrt(g.constant.dev/g.constant.n); !(g.scale > 0) {
+			g.scale = 1
+		}
+	}
+	g.challenger, g.trial, g.measures, g.why = s, compare.ChampionTest{}, g.noMeasures(), compare.TooFew
+	if g.inputs != nil {
+		if g.inputs.N() >= leastInputs {
+			g.inputsBefore.Clear()
+		}
+		g.inputsBefore.Join(g.inputs)
+		g.inputs.Clear()
+	}
+	return true, nil
+}
+
+// leastInputs is the least number of vectors that make a reference histogram.
+const leastInputs = 500
+
+// Warm implements engine.Promotion.
+func (g *Gate) Warm(warm []*stream.Example) {
+	for _, x := range warm {
+		if x.Labelled {
+			g.labels++
+			g.constant.add(x.Y, g.scale)
+		}
+	}
+}
+
+// Add implements engine.Promotion.
+func (g *Gate) Add(x *stream.Example) {
+	if x.Labelled {
+		g.pending = append(g.pending, stream.Example{X: x.X, Y: x.Y})
+	}
+}
+
+// Score implements engine.Promotion. It decides after each example. A decision changes
+// the models, and the examples behind it are then scored by the new ones.
+func (g *Gate) Score() {
+	for len(g.pending) > 0 {
+		xs := make([]stream.Vec, len(g.pending))
+		for i := range xs {
+			xs[i] = g.pending[i].X
+		}
+		champion, challenger := predict(g.champion, xs), predict(g.challenger, xs)
+		var before *predictions
+		if g.rule.Demote > 0 {
+			before = predict(g.before, xs)
+		}
+		done := 0
+		for changed := false; done < len(xs) && !changed; done++ {
+			changed = g.score(&g.pending[done], done, champion, challenger, before)
+		}
+		g.pending = slices.Delete(g.pending, 0, done)
+	}
+}
+
+// score scores example i, and reports whether one of the models has changed.
+func (g *Gate) score(x *stream.Example, i int, champion, challenger, before *predictions) bool {
+	g.labels++
+	l := compare.Losses{
+		Baseline: g.constant.add(x.Y, g.scale), Challenger: g.loss(challenger, i, x.Y), Champion: g.loss(champion, i, x.Y),
+	}
+	if g.inputs != nil {
+		g.inputs.Add(x.X)
+	}
+	answer := math.NaN()
+	if champion != nil {
+		answer = champion.measure(g.served, i, x.Y)
+	}
+	if g.answered != nil {
+		g.answered(answer)
+	}
+	if champion != nil && before != nil {
+		g.rollback.Add(l.Champion, g.loss(before, i, x.Y))
+		if g.rollback.Demote(&g.rule, g.unit()) {
+			g.demote()
+			return true
+		}
+	}
+	if challenger == nil {
+		return false
+	}
+	challenger.measure(g.measures, i, x.Y)
+	g.trial.Add(&g.rule, l, g.unit())
+	verdict, why := g.trial.Verdict(&g.rule, champion != nil, g.unit(), g.named, g.drift)
+	if g.why = why; verdict == compare.Wait {
+		return false
+	}
+	d := Decision{At: g.labels, Model: g.challenger.examples, Verdict: string(verdict), Why: why, Examples: g.trial.N()}
+	d.Gain, d.Low, d.High = g.numbers(g.trial.Gain())
+	if champion == nil {
+		nan := eval.Number(math.NaN())
+		d.Gain, d.Low, d.High = nan, nan, nan
+	}
+	loss, baseline := g.trial.Loss()
+	d.Loss, d.Baseline, _ = g.numbers(loss, baseline, 0)
+	if verdict == compare.Promote {
+		g.promotions++
+		g.last = d.String()
+		g.before, g.champion, g.rollback = g.champion, g.challenger, compare.RollbackTest{}
+	} else {
+		g.rejections++
+	}
+	g.challenger = nil
+	g.tell(d)
+	return true
+}
+
+// named returns the challenger's measures by name.
+func (g *Gate) named() map[string]float64 {
+	m := g.measures.Summary().Measures
+	all := map[string]float64{compare.Error: float64(m.Error)}
+	for _, v := range m.List(g.classes) {
+		all[v.Name] = v.Value
+	}
+	return all
+}
+
+// drift says how the inputs have changed since the challenger was taken.
+func (g *Gate) drift() string {
+	if g.inputs == nil {
+		return ""
+	}
+	return g.inputs.Changed(g.inputsBefore)
+}
+
+// demote brings the champion before back. It drops the challenger, which was compared
+// with the champion that goes.
+func (g *Gate) demote() {
+	nan := eval.Number(math.NaN())
+	d := Decision{
+		At: g.labels, Model: g.before.examples, Verdict: "demoted", Examples: g.rollback.N(),
+		Why:  fmt.Sprintf("the model of %d examples, promoted after it, is worse", g.champion.examples),
+		Loss: nan, Baseline: nan,
+	}
+	d.Gain, d.Low, d.High = g.numbers(g.rollback.Gain())
+	g.demotions++
+	g.champion, g.before, g.challenger, g.rollback = g.before, nil, nil, compare.RollbackTest{}
+	g.last = d.String()
+	g.tell(d)
+}
+
+func (g *Gate) tell(d Decision) {
+	if g.decided != nil {
+		g.decided(d)
+	}
+}
+
+// predictions are a model's decisions on several examples, or their scores of k classes.
+type predictions struct {
+	pipe *pipeline.Pipeline
+	k    int // 1 for decisions
+	v    []float64
+}
+
+func predict(s *snapshot, xs []stream.Vec) *predictions {
+	if s == nil {
+		return nil
+	}
+	a := &predictions{pipe: s.pipe, k: 1}
+	if m, ok := s.pipe.Model.(algos.Scorer); ok && m.Classes() > 2 {
+		a.k = m.Classes()
+	}
+	a.v = make([]float64, a.k*len(xs))
+	if a.k > 1 {
+		s.pipe.Scores(a.v, xs)
+	} else {
+		s.pipe.Decisions(a.v, xs)
+	}
+	return a
+}
+
+// of returns the decision on example i, or the number of its class, and the probability
+// of a positive label, NaN if it is not known.
+func (a *predictions) of(i int) (decision, probability float64) {
+	if a.k > 1 {
+		return float64(algos.Largest(a.v[i*a.k : (i+1)*a.k])), math.NaN()
+	}
+	if a.pipe.Probability == nil {
+		return a.v[i], math.NaN()
+	}
+	return a.v[i], a.pipe.Probability.Probability(a.v[i])
+}
+
+// measure adds the prediction of example i to m, and returns the decision.
+func (a *predictions) measure(m *eval.Prequential, i int, y float64) float64 {
+	f, p := a.of(i)
+	m.Add(f, y)
+	if p == p {
+		m.AddProbability(p, y > 0)
+	}
+	return f
+}
+
+// loss returns the loss on example i, in [0,1]; 0 without a model, and 1 where it is not
+// known.
+func (g *Gate) loss(a *predictions, i int, y float64) float64 {
+	if a == nil {
+		return 0
+	}
+	f, p := a.of(i)
+	v := 1.0
+	switch {
+	case g.regress:
+		v = min(math.Abs(f-y)/g.scale, 1)
+	case g.rule.Measure == compare.Error && a.k > 1:
+		v = oneIf(f != y)
+	case g.rule.Measure == compare.Error:
+		v = oneIf((f >= 0) != (y > 0))
+	case a.k > 1 && a.pipe.Softmax != nil:
+		q := slices.Clone(a.v[i*a.k : (i+1)*a.k])
+		a.pipe.Softmax.Probabilities(q, q)
+		v = compare.BrierClasses(q, int(y)) / 2
+	case a.k == 1:
+		v = compare.Brier(p, y > 0)
+	}
+	if v != v {
+		return 1
+	}
+	return v
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// constant predicts from the labels before: their mean, their larger class, or the
+// shares of the classes. A model that is worse is not worth promoting.
+type constant struct {
+	regress, classes, error bool
+	seen                    []float64 // labels of each class
+	n, mean, dev            float64   // of a regression, by Welford's method
+}
+
+// add returns the loss on the next label, and takes the label in.
+func (c *constant) add(y, scale float64) (loss float64) {
+	if c.regress {
+		if scale > 0 {
+			loss = min(math.Abs(c.mean-y)/scale, 1)
+		}
+		c.n++
+		d := y - c.mean
+		c.mean += d / c.n
+		c.dev += float64(d * (y - c.mean))
+		return loss
+	}
+	k := int(y)
+	if !c.classes {
+		k = int(oneIf(y > 0))
+	}
+	for len(c.seen) <= k {
+		c.seen = append(c.seen, 0)
+	}
+	total, top := 0.0, 0
+	for i, n := range c.seen {
+		total += n
+		if n > c.seen[top] {
+			top = i
+		}
+	}
+	switch {
+	case total == 0:
+		loss = 1
+	case c.error:
+		loss = oneIf(top != k)
+	default:
+		q := make([]float64, len(c.seen))
+		for i, n := range c.seen {
+			q[i] = n / total
+		}
+		loss = compare.BrierClasses(q, k) / 2
+	}
+	c.seen[k]++
+	return loss
+}

@@ -1,0 +1,264 @@
+package modeltopic
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+	"github.com/streamsvm/streamsvm/topiclog"
+)
+
+// AliasOptions of NewAliasWriter.
+type AliasOptions struct {
+	kafkaio.Config
+	// Topic is the model topic, which must exist.
+	Topic string
+	// Model and Alias are the names of the model and of the alias.
+	Model, Alias string
+	// MaxRecordBytes and MaxDown are as in PublisherOptions.
+	MaxRecordBytes int
+	MaxDown        time.Duration
+	// SigningKey, if not nil, signs what is promoted. TrustedKeys are those of
+	// which an update must have a signature, or one of SigningKey's, to be signed
+	// again under another name.
+	SigningKey  ed25519.PrivateKey
+	TrustedKeys []ed25519.PublicKey
+	// Expect, if not nil, is the version for which the alias must stand if
+	// something else is to be promoted; 0 is none.
+	Expect *uint64
+}
+
+// ExpectError says that an alias stands for another version than was expected.
+// Nothing has been written.
+type ExpectError struct {
+	Name      string // of the alias in the topic
+	Has, Want uint64 // versions; 0 is none
+}
+
+func (e *ExpectError) Error() string {
+	has := fmt.Sprintf("stands for version %d", e.Has)
+	if e.Has == 0 {
+		has = "does not stand for any version yet"
+	}
+	return fmt.Sprintf("kafka: %s %s, not for the expected %d: somebody else has promoted; nothing is changed", e.Name, has, e.Want)
+}
+
+// PromoteError says why nothing can be promoted to an alias. Nothing has been
+// written.
+type PromoteError struct {
+	Name string // of the alias in the topic
+	Why  string
+}
+
+func (e *PromoteError) Error() string { return "kafka: " + e.Name + " " + e.Why }
+
+// AliasWriter makes one alias of a model stand for versions of it. It implements
+// stream.Promoter and is used by one goroutine at a time.
+//
+// What the alias stands for and what it stood for before are written in one
+// transaction. There is no claim: whoever promotes takes the transactional id, and goes
+// on from the epochs in the topic. Of two that promote at once the later wins, and keeps
+// the other's version as the one before.
+type AliasWriter struct {
+	opt         AliasOptions
+	log         topiclog.Log
+	now, before slot
+}
+
+var _ stream.Promoter = (*AliasWriter)(nil)
+
+// NewAliasWriter looks for the topic, and writes nothing.
+func NewAliasWriter(ctx context.Context, o AliasOptions) (*AliasWriter, error) {
+	name := AliasName(o.Model, o.Alias)
+	if err := errors.Join(CheckModel(o.Model), CheckAlias(o.Alias), CheckName(name+before), checkKeys(o.SigningKey, o.TrustedKeys)); err != nil {
+		return nil, err
+	}
+	if o.Topic == "" || o.MaxRecordBytes < 0 {
+		return nil, errors.New("kafka alias: no topic given, or a negative limit")
+	}
+	o.MaxRecordBytes = cmp.Or(o.MaxRecordBytes, 900<<10)
+	partitions, err := topiclog.Partitions(ctx, o.Config, o.Topic, o.MaxDown)
+	if err != nil {
+		return nil, err
+	}
+	t, err := topiclog.NewWriter(kafkaio.TransactorOptions{
+		Config: o.Config, ID: TransactionalID(o.Topic, name), MaxDown: o.MaxDown, BatchBytes: o.MaxRecordBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	slotOf := func(name string) slot {
+		return slot{assembler{model: name, limit: maxPayload}, newEncoder(o.Topic, name, partitions, o.MaxRecordBytes)}
+	}
+	w := &AliasWriter{opt: o, now: slotOf(name), before: slotOf(name + before)}
+	w.log = topiclog.Log{Topics: []string{o.Topic}, Name: "alias " + name, Writer: t, Fold: func(r *stream.Record) bool {
+		return w.now.fold(r) || w.before.fold(r)
+	}}
+	return w, nil
+}
+
+// Promote implements stream.Promoter. What the alias stood for before is found
+// in the topic: why.Previous does not count. It fails with an *ExpectError if
+// the alias does not stand for what AliasOptions say.
+func (w *AliasWriter) Promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
+	switch {
+	case u.Model != w.opt.Model || u.Kind != stream.Full:
+		return fmt.Errorf("kafka: a %s of model %q given to the promoter of %q, which takes fulls", u.Kind, u.Model, w.opt.Model)
+	case len(why.By) > maxReason || len(why.Reason) > maxReason:
+		return fmt.Errorf("kafka: a reason, or a name of who promotes, of more than %d bytes", maxReason)
+	}
+	if err := w.log.Scan(ctx); err != nil {
+		return err
+	}
+	return w.promote(ctx, u, why)
+}
+
+// Rollback makes the alias stand for what it stood for before, which it returns, and
+// keeps what it stands for now as the version before: rolling back twice undoes
+// the first.
+func (w *AliasWriter) Rollback(ctx context.Context, why stream.Promotion) (*stream.Update, error) {
+	if err := w.log.Scan(ctx); err != nil {
+		return nil, err
+	}
+	old := &w.before
+	if old.cur == nil {
+		return nil, &PromoteError{old.model, "is not in the topic: there is nothing to go back to"}
+	}
+	if w.opt.SigningKey != nil && !w.trusts(old) {
+		return nil, &PromoteError{old.model, fmt.Sprintf("is version %d without a trusted signature, so it is not signed again; promote a version by its number", old.cur.Version)}
+	}
+	u := *old.cur
+	u.Model = w.opt.Model
+	return &u, w.promote(ctx, &u, why)
+}
+
+// Held returns what the alias stands for and what it stood for before, under the
+// names that they have in the topic; nil is nothing.
+func (w *AliasWriter) Held(ctx context.Context) (now, before *stream.Update, err error) {
+	err = w.log.Scan(ctx)
+	return w.now.cur, w.before.cur, err
+}
+
+// Undo aborts a promotion that another writer of the alias has begun and not
+// committed. If that one has died, readers of the topic no longer wait for it; if it
+// lives, it promotes again.
+func (w *AliasWriter) Undo(ctx context.Context) error { return w.log.Writer.Take(ctx) }
+
+// Close gives up what the AliasWriter holds.
+func (w *AliasWriter) Close() error { return w.log.Writer.Close() }
+
+// slot is one of the two names that an alias has in the topic.
+type slot struct {
+	assembler
+	enc encoder
+}
+
+// fold takes a record of the topic into account. Subscribers drop what is of no use, and
+// so does this.
+func (s *slot) fold(r *stream.Record) bool {
+	if !bytes.HasPrefix(r.Key, []byte(s.model+"/")) {
+		return false
+	}
+	_, _ = s.add(r)
+	return true
+}
+
+// put returns the records that put u into a slot.
+func (w *AliasWriter) put(s *slot, u *stream.Update, epoch uint64, about about, key ed25519.PrivateKey) ([]stream.Record, error) {
+	renamed := *u
+	renamed.Model, renamed.Epoch = s.model, epoch
+	s.enc.key = key
+	recs, err := s.enc.update(&renamed, about.headers()...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range recs {
+		recs[i].Time = about.at
+	}
+	return w.log.Replace(recs, s.enc.replaced()...), nil
+}
+
+// epoch counts the promotions so far.
+func (w *AliasWriter) epoch() uint64 { return max(w.now.epoch, w.before.epoch) }
+
+// holds reports whether the alias stands for u.
+func (w *AliasWriter) holds(u *stream.Update) bool {
+	cur := w.now.cur
+	return cur != nil && cur.Version == u.Version && cur.Hash == u.Hash && bytes.Equal(cur.Payload, u.Payload)
+}
+
+// trusts reports whether what a slot holds is signed by a trusted key or the own
+// one.
+func (w *AliasWriter) trusts(s *slot) bool {
+	keys := slices.Clone(w.opt.TrustedKeys)
+	if w.opt.SigningKey != nil {
+		keys = append(keys, w.opt.SigningKey.Public().(ed25519.PublicKey))
+	}
+	e := envelope{Update: *s.cur, size: uint64(len(s.cur.Payload))}
+	return e.verify(s.cur.Payload, s.about.signature, keys) == nil
+}
+
+// errMoved says that somebody else has promoted meanwhile.
+var errMoved = errors.New("the alias has been moved")
+
+// promote makes the alias stand for u. The topic has just been scanned.
+func (w *AliasWriter) promote(ctx context.Context, u *stream.Update, why stream.Promotion) error {
+	for {
+		cur, had := w.now.cur, uint64(0)
+		if cur != nil {
+			had = cur.Version
+		}
+		again := w.holds(u) // it is only to be signed
+		if again && (w.opt.SigningKey == nil || w.trusts(&w.now)) {
+			return nil
+		}
+		if want := w.opt.Expect; want != nil && *want != had {
+			return &ExpectError{Name: w.now.model, Has: had, Want: *want}
+		}
+		if cur != nil && w.now.about.signature != "" && w.opt.SigningKey == nil {
+			return &PromoteError{w.now.model, fmt.Sprintf("is signed, with key %s: subscribers that trust keys would refuse what is promoted without a signing key", signedBy(w.now.about.signature))}
+		}
+		epoch := w.epoch()
+		if epoch+1 == 0 {
+			return &PromoteError{w.now.model, "has an epoch that cannot grow any more"}
+		}
+		if why.Previous = had; again {
+			why.Previous = w.now.about.promotion.Previous
+		}
+		recs, err := w.put(&w.now, u, epoch+1, about{promotion: why, at: time.Now().Truncate(time.Millisecond)}, w.opt.SigningKey)
+		if err == nil && cur != nil && !again {
+			key := w.opt.SigningKey
+			if key != nil && !w.trusts(&w.now) {
+				key = nil // whoever has written it
+			}
+			var old []stream.Record
+			old, err = w.put(&w.before, cur, epoch+1, w.now.about, key)
+			recs = append(recs, old...)
+		}
+		if err != nil {
+			return err
+		}
+		err = topiclog.Append(ctx, topiclog.Entry{Log: &w.log, Records: recs, Check: func() (bool, error) {
+			switch {
+			case w.epoch() == epoch:
+				return false, nil
+			case w.holds(u):
+				return true, nil
+			}
+			return false, errMoved
+		}})
+		if !errors.Is(err, errMoved) {
+			if err == nil && w.log.Writer.Held() {
+				_ = w.log.Scan(ctx) // it is there, whatever the error: now it can be read
+			}
+			return err
+		}
+	}
+}

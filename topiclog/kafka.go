@@ -1,0 +1,89 @@
+package topiclog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/streamsvm/streamsvm/stream"
+	"github.com/streamsvm/streamsvm/stream/kafkaio"
+)
+
+// Writer is what logs are read and written by: a kafkaio.Transactor with a Scan.
+type Writer interface {
+	// Take, Write and Lost are those of kafkaio.Transactor, Held reports whether the
+	// transactional id has been taken and nothing has failed since.
+	Take(context.Context) error
+	Write(context.Context, ...stream.Record) error
+	Held() bool
+	Lost(context.Context) (bool, error)
+	// Scan gives take the committed records of the topics, from the offsets given or
+	// the beginning to the present ends, and returns these ends.
+	Scan(ctx context.Context, topics []string, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error)
+	Close() error
+}
+
+// NewWriter returns a Writer on Kafka. It asks nothing of the cluster yet.
+func NewWriter(o kafkaio.TransactorOptions) (Writer, error) {
+	t, err := kafkaio.NewTransactor(o)
+	if err != nil {
+		return nil, err
+	}
+	return writer{t, o}, nil
+}
+
+type writer struct {
+	*kafkaio.Transactor
+	opt kafkaio.TransactorOptions
+}
+
+// Scan implements Writer. While the id is not held it does not wait for open
+// transactions: one may be a dead writer's, which Take aborts.
+func (w writer) Scan(ctx context.Context, topics []string, from stream.Offsets, take func(*stream.Record)) (stream.Offsets, error) {
+	_, ends, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
+		Config: w.opt.Config, Topics: topics, Offsets: from, TopicWait: appear, MaxDown: w.opt.MaxDown, UntilEnd: !w.Held(),
+	}, take)
+	return ends, err
+}
+
+// appear is how long brokers may not know a topic that has just been created.
+const appear = 4 * time.Second
+
+// Create creates a compacted topic of one partition unless it exists. It returns how
+// many partitions there are and, if it existed, its settings as far as they are known.
+func Create(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.Duration) (partitions int, config map[string]string, err error) {
+	created, err := kafkaio.CreateTopic(ctx, cfg, kafkaio.TopicSpec{Name: topic, Partitions: 1, Config: compacted, MaxDown: maxDown})
+	// Who may not create topics may still write to one.
+	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.ClusterAuthorizationFailed) {
+		return 0, nil, err
+	}
+	if partitions, err = Partitions(ctx, cfg, topic, maxDown); err != nil || created {
+		return partitions, nil, err
+	}
+	config, err = kafkaio.TopicConfig(ctx, cfg, topic)
+	if err != nil {
+		cmp.Or(cfg.Log, slog.Default()).Warn("kafka: cannot check the settings of the topic", "topic", topic, "error", err)
+	}
+	return partitions, config, nil
+}
+
+// Partitions returns how many partitions an existing topic has.
+func Partitions(ctx context.Context, cfg kafkaio.Config, topic string, maxDown time.Duration) (int, error) {
+	found, err := kafkaio.Partitions(ctx, cfg, []string{topic}, appear, maxDown)
+	return len(found), err
+}
+
+// compacted makes segments short: compaction does not touch the newest one. Tombstones
+// stay for as long as a subscriber may take that is reading just now.
+var compacted = map[string]string{
+	"cleanup.policy":            "compact",
+	"segment.bytes":             strconv.Itoa(64 << 20),
+	"segment.ms":                strconv.Itoa(10 * 60 * 1000),
+	"min.cleanable.dirty.ratio": "0.1",
+	"delete.retention.ms":       strconv.Itoa(60 * 60 * 1000),
+}
