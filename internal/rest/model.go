@@ -14,19 +14,19 @@ const magic = "streamsvm-rest-1\n"
 
 // model is a view of the classifiers' models.
 type model struct {
-	heads []algos.Model
-	blank []bool // the classifier has done no step
+	classifiers []algos.Model
+	blank       []bool // the classifier has done no step
 }
 
 var _ algos.Scorer = (*model)(nil)
 
 // Model returns a view of the present model.
 func (l *learner) Model() algos.Model {
-	heads, blank := make([]algos.Model, len(l.heads)), make([]bool, len(l.heads))
-	for k, h := range l.heads {
-		heads[k], blank[k] = h.Model(), !h.begun
+	classifiers, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
+	for k, h := range l.classifiers {
+		classifiers[k], blank[k] = h.Model(), !h.begun
 	}
-	return NewModel(heads, blank)
+	return NewModel(classifiers, blank)
 }
 
 // NewModel returns a model of several classes. Blank ones have the score −1,
@@ -34,13 +34,13 @@ func (l *learner) Model() algos.Model {
 func NewModel(parts []algos.Model, blank []bool) algos.Scorer { return &model{parts, blank} }
 
 // Classes implements algos.Scorer.
-func (m *model) Classes() int { return len(m.heads) }
+func (m *model) Classes() int { return len(m.classifiers) }
 
 // Scores implements algos.Scorer.
 func (m *model) Scores(dst []float64, xs []stream.Vec) {
-	n := len(m.heads)
+	n := len(m.classifiers)
 	f := make([]float64, len(xs))
-	for k, h := range m.heads {
+	for k, h := range m.classifiers {
 		if !m.blank[k] {
 			h.Decisions(f, xs)
 		}
@@ -65,8 +65,8 @@ func (m *model) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst,
 
 // Info describes the model.
 func (m *model) Info() algos.Info {
-	all := m.heads[0].Info()
-	for _, h := range m.heads[1:] {
+	all := m.classifiers[0].Info()
+	for _, h := range m.classifiers[1:] {
 		i := h.Info()
 		all.Dim = max(all.Dim, i.Dim)
 		if all.Support >= 0 {
@@ -74,7 +74,7 @@ func (m *model) Info() algos.Info {
 		}
 		all.Nonzero += i.Nonzero
 	}
-	all.Text = fmt.Sprintf("%d classes, each against the rest: %s", len(m.heads), all.Text)
+	all.Text = fmt.Sprintf("%d classes, each against the rest: %s", len(m.classifiers), all.Text)
 	return all
 }
 
@@ -100,9 +100,9 @@ func (m *model) Pack() algos.Model {
 
 // with returns m with its parts transformed by f.
 func (m *model) with(f func(algos.Model) algos.Model) algos.Model {
-	c := &model{heads: make([]algos.Model, len(m.heads)), blank: m.blank}
-	for k, h := range m.heads {
-		c.heads[k] = f(h)
+	c := &model{classifiers: make([]algos.Model, len(m.classifiers)), blank: m.blank}
+	for k, h := range m.classifiers {
+		c.classifiers[k] = f(h)
 	}
 	return c
 }
@@ -127,22 +127,22 @@ func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Mod
 }
 
 func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
-	n := len(m.heads)
+	n := len(m.classifiers)
 	f.List("heads", n, 4, func(k int) {
 		n = k
-		m.heads, m.blank = make([]algos.Model, k), make([]bool, k)
+		m.classifiers, m.blank = make([]algos.Model, k), make([]bool, k)
 	}, func(f *state.Fields, k int) {
 		var data []byte
 		if !f.Decoding() {
 			var err error
-			data, err = m.heads[k].AppendBinary(nil)
+			data, err = m.classifiers[k].AppendBinary(nil)
 			f.Fail("model", err)
 		}
 		f.Bool("blank", &m.blank[k])
 		f.Bytes("model", &data)
 		if f.Decoding() && f.Err() == nil {
 			var err error
-			m.heads[k], err = decode(data)
+			m.classifiers[k], err = decode(data)
 			f.Fail("model", err)
 		}
 	})
@@ -164,4 +164,4 @@ func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 }
 
 // Parts returns the parts, and which of them are blank.
-func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.heads, m.blank }
+func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.classifiers, m.blank }

@@ -63,19 +63,19 @@ const Blank = -1
 
 // learner has a classifier for each class.
 type learner struct {
-	make   func() (algos.Learner, error) // makes a classifier
-	heads  []head
-	recent []*stream.Example // the newest labelled ones, with class numbers
+	make        func() (algos.Learner, error) // makes a classifier
+	classifiers []classifier
+	recent      []*stream.Example // the newest labelled ones, with class numbers
 }
 
 // head is the classifier of one class.
-type head struct {
+type classifier struct {
 	algos.Learner
 	begun bool // Step has been called
 }
 
 // step does the steps that are due.
-func (h *head) step(ctx context.Context) error {
+func (h *classifier) step(ctx context.Context) error {
 	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
@@ -87,10 +87,10 @@ func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 			return nil, err
 		}
 	}
-	if _, ok := l.heads[0].Learner.(algos.Sequential); !ok {
+	if _, ok := l.classifiers[0].Learner.(algos.Sequential); !ok {
 		return l, nil
 	}
-	if _, ok := l.heads[0].Learner.(algos.Foreteller); ok {
+	if _, ok := l.classifiers[0].Learner.(algos.Foreteller); ok {
 		return &foreteller{sequential{l}}, nil
 	}
 	return &sequential{l}, nil
@@ -100,7 +100,7 @@ func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 func (l *learner) append() error {
 	h, err := l.make()
 	if err == nil {
-		l.heads = append(l.heads, head{Learner: h})
+		l.classifiers = append(l.classifiers, classifier{Learner: h})
 	}
 	return err
 }
@@ -110,13 +110,13 @@ func (l *learner) AddClass(ctx context.Context) error {
 	if err := l.append(); err != nil {
 		return err
 	}
-	k := len(l.heads) - 1
+	k := len(l.classifiers) - 1
 	for _, x := range l.last() {
-		if _, err := l.heads[k].Add(against(x, k)); err != nil {
+		if _, err := l.classifiers[k].Add(against(x, k)); err != nil {
 			return err
 		}
 		// It cannot be interrupted: there would be no state to return to.
-		if err := l.heads[k].step(context.WithoutCancel(ctx)); err != nil {
+		if err := l.classifiers[k].step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
@@ -145,9 +145,9 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	if err := l.check(x); err != nil {
 		return algos.SampledOut, err
 	}
-	copies := make([]stream.Example, len(l.heads))
+	copies := make([]stream.Example, len(l.classifiers))
 	fate := algos.SampledOut
-	for k, h := range l.heads {
+	for k, h := range l.classifiers {
 		copies[k] = *x
 		relabel(&copies[k], k)
 		// The classifiers have the same options: what one refuses, the first one
@@ -166,8 +166,8 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 
 // check refuses a label that is not a class.
 func (l *learner) check(x *stream.Example) error {
-	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= len(l.heads)) {
-		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.heads)-1)}
+	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= len(l.classifiers)) {
+		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.classifiers)-1)}
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (l *learner) remember(x *stream.Example) {
 // Need returns the need of the classifier that is due first.
 func (l *learner) Need() algos.Need {
 	fresh := math.MaxInt32
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		fresh = min(fresh, h.Need().Fresh)
 	}
 	return algos.Need{Fresh: fresh, Steps: 1}
@@ -206,13 +206,13 @@ func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	// A classifier that has started finishes its step, so that its state is before
 	// or after it.
 	ctx = context.WithoutCancel(ctx)
-	err := l.each(func(_ int, h *head) error { return h.step(ctx) })
+	err := l.each(func(_ int, h *classifier) error { return h.step(ctx) })
 	return l.Report(), err
 }
 
 // Finish finishes every classifier.
 func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
-	err := l.each(func(_ int, h *head) error {
+	err := l.each(func(_ int, h *classifier) error {
 		h.begun = true
 		_, err := h.Finish(ctx)
 		return err
@@ -224,10 +224,10 @@ func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
 // and gauges that are totals are sums, the sample is that of the largest, and other
 // gauges are means.
 func (l *learner) Report() algos.Report {
-	all := l.heads[0].Report()
+	all := l.classifiers[0].Report()
 	square := float64(all.GradNorm * all.GradNorm)
 	all.Gauges = slices.Clone(all.Gauges)
-	for _, h := range l.heads[1:] {
+	for _, h := range l.classifiers[1:] {
 		r := h.Report()
 		all.Step += r.Step
 		all.Objective += r.Objective
@@ -241,7 +241,7 @@ func (l *learner) Report() algos.Report {
 	}
 	all.GradNorm = math.Sqrt(square)
 	all.StepSize = math.NaN()
-	all.Gauges = Mean(all.Gauges, len(l.heads))
+	all.Gauges = Mean(all.Gauges, len(l.classifiers))
 	return all
 }
 
@@ -271,7 +271,7 @@ func addGauges(sum, more []stream.Measure) []stream.Measure {
 
 // Limits implements algos.Limited.
 func (l *learner) Limits() algos.Limits {
-	if limited, ok := l.heads[0].Learner.(algos.Limited); ok {
+	if limited, ok := l.classifiers[0].Learner.(algos.Limited); ok {
 		return limited.Limits()
 	}
 	return algos.Limits{}
@@ -280,7 +280,7 @@ func (l *learner) Limits() algos.Limits {
 // ChangePoints implements algos.DriftReporter: those of all classifiers, in order of
 // time.
 func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
-	for _, h := range l.heads {
+	for _, h := range l.classifiers {
 		if c, ok := h.Learner.(algos.DriftReporter); ok {
 			n, cuts := c.ChangePoints()
 			total, latest = total+n, append(latest, cuts...)
@@ -300,28 +300,28 @@ func (l *learner) UnmarshalBinary(data []byte) error { return state.Decode(data,
 var errFew = errors.New("fewer than three")
 
 func (l *learner) fields(f *state.Fields) {
-	n := len(l.heads)
+	n := len(l.classifiers)
 	f.List("heads", n, 2, func(k int) { n = k }, func(f *state.Fields, k int) {
 		var data []byte
 		if !f.Decoding() {
 			var err error
-			data, err = l.heads[k].AppendBinary(nil)
+			data, err = l.classifiers[k].AppendBinary(nil)
 			f.Fail("head", err)
 		}
-		begun := f.Decoding() || l.heads[k].begun
+		begun := f.Decoding() || l.classifiers[k].begun
 		f.Bool("begun", &begun)
 		f.Bytes("head", &data)
 		if !f.Decoding() || f.Err() != nil {
 			return
 		}
-		if k == len(l.heads) {
+		if k == len(l.classifiers) {
 			if err := l.append(); err != nil {
 				f.Fail("head", err)
 				return
 			}
 		}
-		l.heads[k].begun = begun
-		f.Fail("head", l.heads[k].UnmarshalBinary(data))
+		l.classifiers[k].begun = begun
+		f.Fail("head", l.classifiers[k].UnmarshalBinary(data))
 	})
 	recent := l.last()
 	columns.Examples(f, "recent", &recent)
@@ -332,15 +332,15 @@ func (l *learner) fields(f *state.Fields) {
 		f.Fail("heads", errFew)
 		return
 	}
-	l.heads, l.recent = l.heads[:n], recent
+	l.classifiers, l.recent = l.classifiers[:n], recent
 	for _, x := range recent {
 		f.Fail("recent", l.check(x))
 	}
 }
 
 // each calls f for every classifier.
-func (l *learner) each(f func(k int, h *head) error) error {
-	return Each(len(l.heads), func(k int) error { return f(k, &l.heads[k]) })
+func (l *learner) each(f func(k int, h *classifier) error) error {
+	return Each(len(l.classifiers), func(k int) error { return f(k, &l.classifiers[k]) })
 }
 
 // Each calls f for 0 to n−1, several at a time, and returns the first error in that

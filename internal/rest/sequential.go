@@ -21,9 +21,9 @@ func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Exa
 			return 0, 0, err
 		}
 	}
-	n := len(l.heads)
+	n := len(l.classifiers)
 	did := make([][2]int, n)
-	err = l.each(func(k int, h *head) error {
+	err = l.each(func(k int, h *classifier) error {
 		copies, list := make([]stream.Example, len(xs)), make([]*stream.Example, len(xs))
 		for i, x := range xs {
 			copies[i] = *x
@@ -60,7 +60,7 @@ type foreteller struct{ sequential }
 
 // ForetellScores implements algos.ScoreForeteller.
 func (l *foreteller) ForetellScores(dst []float64, x *stream.Example) {
-	for k, h := range l.heads {
+	for k, h := range l.classifiers {
 		if dst[k] = h.Learner.(algos.Foreteller).Foretell(x); !h.begun {
 			dst[k] = Blank
 		}
