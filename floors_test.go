@@ -25,12 +25,12 @@ var floors = []struct {
 	rooms []string
 }{
 	{"leaves: numbers, bytes and the types of a stream", []string{
-		"stream", "checkpoint/state", "compare",
-		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/crash", "internal/delta", "internal/event", "internal/finitesum", "internal/jsonenc", "internal/kernel/...", "internal/linear", "internal/normal", "internal/par", "internal/plain",
+		"stream", "checkpoint/state", "compare", "events",
+		"internal/atomicfile", "internal/calibrate", "internal/columns", "internal/crash", "internal/delta", "internal/finitesum", "internal/jsonenc", "internal/kernel/...", "internal/linear", "internal/par", "internal/plain",
 		"internal/rff", "internal/reach", "internal/remind", "internal/rng", "internal/sift", "internal/spell", "internal/vec", "internal/version", "internal/weight", "internal/wire",
 	}},
 	{"sampling, the contract of learners, what measures them and chooses their options", []string{
-		"samplers", "algos", "algos/model", "internal/eval", "internal/expansion", "internal/hinge", "internal/prep", "internal/rank", "internal/rest", "internal/tune",
+		"samplers", "algos", "algos/model", "algos/ovr", "internal/eval", "internal/expansion", "internal/hinge", "internal/prep", "internal/rank", "internal/rffmodel", "internal/tune",
 	}},
 	{"learners", []string{"algos/..."}},
 	{"what is read and written", []string{

@@ -10,8 +10,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/plain"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -176,13 +176,13 @@ func (p *Predictor) exportModel(m algos.Model, o plain.Options) (any, error) {
 	case plain.Exporter:
 		return m.Export(o)
 	}
-	parts, blank, ok := rest.Parts(m)
+	parts, blank, ok := ovr.Parts(m)
 	if !ok {
 		return nil, fmt.Errorf("models of %s have no plain form", p.pipe.Learner)
 	}
 	x := classesForm{Kind: "classes"}
 	for k, part := range parts {
-		var form any = linearForm{"linear", rest.Blank, 0, []float64{}}
+		var form any = linearForm{"linear", ovr.Blank, 0, []float64{}}
 		if !blank[k] {
 			var err error
 			if form, err = p.exportModel(part, o); err != nil {

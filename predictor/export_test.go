@@ -17,11 +17,12 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	_ "github.com/streamsvm/streamsvm/contrib/baselines"
+	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -193,7 +194,7 @@ func TestReaderOfTheDocs(t *testing.T) {
 		}
 		if slices.Contains(spec.Tasks, algos.Classify) {
 			options := small(spec, map[string]string{})
-			p, rows := trainedOn(t, rest.Spec(spec), algos.Env{Seed: 1, Task: algos.Classify, Classes: 4}, options, denseShape, prep.Options{Scale: prep.Standard}, r)
+			p, rows := trainedOn(t, ovr.Spec(spec), algos.Env{Seed: 1, Task: algos.Classify, Classes: 4}, options, denseShape, prep.Options{Scale: prep.Standard}, r)
 			cases = append(cases, exportCase{spec.Name + " of classes", p, rows})
 		}
 		for _, o := range spec.Options {

@@ -17,13 +17,14 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	_ "github.com/streamsvm/streamsvm/contrib/baselines"
+	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/plain"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -136,7 +137,7 @@ func writeModels(t *testing.T, dir string) {
 		name := fmt.Sprintf("%s %s of %d classes %v, %s, %+v", spec.Name, task, classes, set, s.name, o)
 		env := algos.Env{Seed: seed, Task: task}
 		if classes > 2 {
-			spec, env.Classes = rest.Spec(spec), classes
+			spec, env.Classes = ovr.Spec(spec), classes
 		}
 		xs := s.draw(r, 460)
 		tr, err := prep.Fit(xs[:60], o)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	_ "github.com/streamsvm/streamsvm/contrib/baselines"
+	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/stream"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
-	"github.com/streamsvm/streamsvm/internal/rest"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -87,7 +87,7 @@ func Run(t *testing.T, spec algos.Spec, opts ...Option) {
 			if task != algos.Classify {
 				continue
 			}
-			s.spec = rest.Spec(spec)
+			s.spec = ovr.Spec(spec)
 		}
 		t.Run(string(task), s.run)
 	}

@@ -28,7 +28,6 @@ var All = []algos.Spec{
 	sbp.Spec,
 	tsgs3vm.Spec,
 	tsgs3vm.DSG,
-	tsgs3vm.LSSVM,
 	online.Spec,
 	l1smooth.Spec,
 	svrg.SD,
@@ -63,6 +62,9 @@ func Lookup(name string) (algos.Spec, error) {
 		if s.Name == name {
 			return s, nil
 		}
+	}
+	if name == "lssvm" {
+		return algos.Spec{}, fmt.Errorf("this program does not have the learner %q: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/scale/lssvm", name)
 	}
 	if IsBaseline(name) {
 		return algos.Spec{}, fmt.Errorf("learner %q is a baseline, and this program has no baselines: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/baselines", name)

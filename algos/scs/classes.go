@@ -8,29 +8,34 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/kernel/rows"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
 // classes is the learner for more than two classes: one one-vs-rest classifier per
-// class. They share the sample, its packed points, and the kernel values computed
-// over the whole sample; each has its own coefficients, duality gap and served
-// model. The growth controller looks at the errors of the predicted class, and the
-// sample waits until every classifier is within its gap.
+// class. They share the sample, its packed points, and the kernel values over the whole
+// sample; each has its own coefficients, duality gap and model in use. The growth
+// controller looks at the errors of the predicted class, and the sample waits for the
+// slowest classifier.
+//
+// Package ovr could do the same with independent classifiers, and does so for presets
+// without the guard. But then each has a sample of its own and computes every kernel row
+// again: K times the work and memory for K classes. That is why the steps below, which
+// act on one sample for all classifiers, repeat those of Learner.
 type classes struct {
 	*samplers.Growing
-	opt    options
-	env    algos.Env
-	ovr    []*Learner
-	basis  *kernel.Basis // nil before S_0 has arrived
-	rows   *rows.Cache   // over basis
-	growth growthController
+	opt         options
+	env         algos.Env
+	classifiers []*Learner
+	basis       *kernel.Basis // nil before S_0 is there
+	rows        *rows.Cache   // over basis
+	growth      growthController
 }
 
 var _ algos.ClassAdder = (*classes)(nil)
@@ -38,8 +43,8 @@ var _ algos.ClassAdder = (*classes)(nil)
 func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	k := env.Classes
 	env.Classes = 0
-	if !o.guarded() { // nothing can be shared when each classifier chooses its own sample
-		return rest.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
+	if !o.guarded() { // each classifier decides about its own sample
+		return ovr.New(k, func() (algos.Learner, error) { return newBinary(env, o) })
 	}
 	l := &classes{opt: o, env: env, growth: newGrowthController()}
 	for range k {
@@ -50,48 +55,48 @@ func newClasses(env algos.Env, o options) (algos.Learner, error) {
 	return l, err
 }
 
-// append adds the classifier of one more class. Its log is discarded, since K
-// classifiers would report the same sample K times.
+// append adds a classifier.
 func (l *classes) append() {
 	env := l.env
 	env.Log = slog.New(slog.DiscardHandler)
 	o := l.opt
-	// All classifiers together stay within about the bound for one.
-	o.CacheMB = max(1, o.CacheMB/(len(l.ovr)+1))
-	l.ovr = append(l.ovr, newClassifier(env, o))
+	// All classifiers together stay within about the bound for one. Their logs are
+	// discarded: K classifiers would report the same sample K times.
+	o.CacheMB = max(1, o.CacheMB/(len(l.classifiers)+1))
+	l.classifiers = append(l.classifiers, newClassifier(env, o))
 }
 
 // lead returns the first classifier, lent the shared buffer and the log, for the
 // methods of the growth controller: they need a Learner, and sample sizes are the
 // same for all classifiers.
 func (l *classes) lead() *Learner {
-	h := l.ovr[0]
+	h := l.classifiers[0]
 	h.Growing, h.log = l.Growing, l.env.Log
 	return h
 }
 
-// AddClass implements algos.ClassAdder. Every example already in the sample is a
-// negative one for the new class.
+// AddClass implements algos.ClassAdder. To the new classifier all examples of the sample
+// are negative.
 func (l *classes) AddClass(context.Context) error {
 	l.append()
 	if l.basis != nil {
-		l.ovr[len(l.ovr)-1].p = l.ovr[0].p.Another()
+		l.classifiers[len(l.classifiers)-1].p = l.classifiers[0].p.Another()
 	}
 	return nil
 }
 
 // Add implements algos.Learner.
 func (l *classes) Add(x *stream.Example) (algos.Fate, error) {
-	if x.Labelled && int(x.Y) >= len(l.ovr) {
-		return algos.SampledOut, &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.ovr)-1)}
+	if err := ovr.Check(x, len(l.classifiers)); err != nil {
+		return algos.SampledOut, err
 	}
 	return l.Growing.Add(x)
 }
 
-// problems returns the optimisation problem of each classifier.
+// problems returns the optimisation problems of the classifiers.
 func (l *classes) problems() []*hinge.Problem {
-	ps := make([]*hinge.Problem, len(l.ovr))
-	for k, h := range l.ovr {
+	ps := make([]*hinge.Problem, len(l.classifiers))
+	for k, h := range l.classifiers {
 		ps[k] = h.p
 	}
 	return ps
@@ -102,18 +107,18 @@ func (l *classes) len() int {
 	if l.basis == nil {
 		return 0
 	}
-	return l.ovr[0].p.Len()
+	return l.classifiers[0].p.Len()
 }
 
-// each calls f for every classifier, several at a time.
+// each calls f for the classifiers, in parallel.
 func (l *classes) each(f func(k int, h *Learner)) {
-	_ = rest.Each(len(l.ovr), func(k int) error {
-		f(k, l.ovr[k])
+	_ = ovr.Each(len(l.classifiers), func(k int) error {
+		f(k, l.classifiers[k])
 		return nil
 	})
 }
 
-// Step does the same as Learner.Step, for all classifiers.
+// Step is Step of Learner for all classifiers.
 func (l *classes) Step(context.Context) (algos.Report, error) {
 	l.retain()
 	d := l.Take()
@@ -126,7 +131,7 @@ func (l *classes) Step(context.Context) (algos.Report, error) {
 	return l.Report(), nil
 }
 
-// Finish does the same as Learner.Finish, for all classifiers.
+// Finish is Finish of Learner for all classifiers.
 func (l *classes) Finish(context.Context) (algos.Report, error) {
 	if l.opt.Final == 0 {
 		return l.Report(), nil
@@ -151,10 +156,10 @@ func (l *classes) Finish(context.Context) (algos.Report, error) {
 
 func (l *classes) retain() { l.each(func(_ int, h *Learner) { h.retain() }) }
 
-func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.ovr[0].p.Lambda)) }
+func (l *classes) plan() { l.Plan(l.opt.Delta0, 1/math.Sqrt(l.classifiers[0].p.Lambda)) }
 
 func (l *classes) mark() {
-	for _, h := range l.ovr {
+	for _, h := range l.classifiers {
 		h.p.Mark()
 	}
 }
@@ -171,18 +176,18 @@ func (l *classes) grow(draws []*stream.Example) {
 	l.scale()
 }
 
-// share gives all classifiers the point set b.
+// share gives the classifiers one point set.
 func (l *classes) share(b *kernel.Basis) {
 	l.basis = b
 	l.rows = rows.New(b, 0)
-	for _, h := range l.ovr {
+	for _, h := range l.classifiers {
 		h.p = hinge.New(b, 0)
 	}
 }
 
 // extend appends draws to the packed points.
 func (l *classes) extend(draws []*stream.Example) {
-	w := make([][]float64, len(l.ovr))
+	w := make([][]float64, len(l.classifiers))
 	for _, x := range draws {
 		l.basis.Append(x.X)
 	}
@@ -192,8 +197,7 @@ func (l *classes) extend(draws []*stream.Example) {
 	hinge.ExtendAll(l.problems(), w, weight.Of(draws), l.rows)
 }
 
-// signs returns the labels of draws for classifier k: +1 for its class, −1 for the
-// rest.
+// signs returns the labels for classifier k.
 func signs(draws []*stream.Example, k int) []float64 {
 	w := make([]float64, len(draws))
 	for i, x := range draws {
@@ -204,9 +208,9 @@ func signs(draws []*stream.Example, k int) []float64 {
 	return w
 }
 
-// scale sets lambda to its value for the present sample size.
+// scale sets lambda by the size of the sample.
 func (l *classes) scale() {
-	for _, h := range l.ovr {
+	for _, h := range l.classifiers {
 		h.p.Lambda = h.lambda()
 	}
 }
@@ -221,9 +225,9 @@ func (l *classes) test(draws []*stream.Example) {
 	m := l.len()
 	l.extend(draws)
 	var n, wrong, fixed, broken, sumSq float64
-	before, after := make([]float64, len(l.ovr)), make([]float64, len(l.ovr))
+	before, after := make([]float64, len(l.classifiers)), make([]float64, len(l.classifiers))
 	for i, x := range draws {
-		for k, h := range l.ovr {
+		for k, h := range l.classifiers {
 			before[k], after[k] = h.p.S0[m+i], h.p.S[m+i]
 		}
 		// Growth pays if it fixes predictions of the class, whatever the
@@ -248,7 +252,7 @@ func (l *classes) test(draws []*stream.Example) {
 	}
 }
 
-// admit keeps those of the tested draws that join the sample.
+// admit keeps those of the test examples that join the sample.
 func (l *classes) admit(draws []*stream.Example) {
 	if len(draws) == 0 {
 		return
@@ -259,21 +263,20 @@ func (l *classes) admit(draws []*stream.Example) {
 	hinge.TruncateAll(l.problems(), m+n, l.rows)
 	if len(gone) > 0 {
 		l.evict(m, gone)
-		for _, h := range l.ovr {
+		for _, h := range l.classifiers {
 			h.came = n
 		}
 	}
 	l.scale()
 }
 
-// evict does the same as Learner.evict. A point matters if it matters to any
-// classifier.
+// evict is evict of Learner: a point matters if it does to one of the classifiers.
 func (l *classes) evict(m int, out []int) {
 	wrong, support := 0, 0
 	matters := make([]bool, m)
 	for i := range matters {
 		bad, sv := false, false
-		for _, h := range l.ovr {
+		for _, h := range l.classifiers {
 			if h.p.Alpha[i] != 0 {
 				sv = true
 				bad = bad || h.p.W[i]*h.p.S[i] <= 0
@@ -294,7 +297,7 @@ func (l *classes) evict(m int, out []int) {
 		n := len(out)
 		out = out[:0]
 		for _, pass := range [2]bool{false, true} {
-			for i := range m { // points are ordered by age
+			for i := range m { // points are in order of age
 				if len(out) < n && matters[i] == pass {
 					out = append(out, i)
 				}
@@ -302,7 +305,7 @@ func (l *classes) evict(m int, out []int) {
 		}
 		slices.Sort(out)
 	}
-	for _, h := range l.ovr {
+	for _, h := range l.classifiers {
 		clear(h.p.D)
 		h.transfer(m, out)
 	}
@@ -325,13 +328,13 @@ func (l *classes) remove(out []int) {
 		keep = append(keep, i)
 	}
 	hinge.KeepAll(l.problems(), keep, l.rows)
-	l.basis = l.ovr[0].p.Basis
+	l.basis = l.classifiers[0].p.Basis
 }
 
-// shrink does the same as Learner.shrink, when any classifier is over the budget.
+// shrink is shrink of Learner, if one of the classifiers is over the budget.
 func (l *classes) shrink() bool {
 	support, m := 0, l.len()
-	for _, h := range l.ovr {
+	for _, h := range l.classifiers {
 		support = max(support, h.support())
 	}
 	if l.opt.Budget == 0 || support <= l.opt.Budget || m < 2 {
@@ -342,7 +345,7 @@ func (l *classes) shrink() bool {
 	for i := range out {
 		out[i] = i
 	}
-	for _, h := range l.ovr {
+	for _, h := range l.classifiers {
 		clear(h.p.D)
 	}
 	l.remove(out)
@@ -366,11 +369,10 @@ func (l *classes) optimise(final bool) {
 	}
 }
 
-// ascend does the same as Learner.ascend. Each classifier works on the points near
-// its own margin; then the scores of the other points are updated for all
-// classifiers in one pass, so that each kernel value is computed once.
+// ascend is ascend of Learner: each classifier by itself on the points near its margin,
+// then all together on the other points, so that a kernel row is computed once for all.
 func (l *classes) ascend(n int, final bool) {
-	at := make([]*ascent, len(l.ovr))
+	at := make([]*ascent, len(l.classifiers))
 	l.each(func(k int, h *Learner) { at[k] = h.newAscent(n, final) })
 	for {
 		l.each(func(k int, h *Learner) {
@@ -380,7 +382,7 @@ func (l *classes) ascend(n int, final bool) {
 		})
 		var ps []*hinge.Problem
 		var rests [][]int32
-		for k, h := range l.ovr {
+		for k, h := range l.classifiers {
 			if at[k] != nil {
 				ps, rests = append(ps, h.p), append(rests, h.rest)
 			}
@@ -397,12 +399,11 @@ func (l *classes) ascend(n int, final bool) {
 	}
 }
 
-// serve puts the models of the classifiers into use, each under the rules of
-// Learner.serve. The sample waits while any gap is too large.
+// serve publishes the models of the classifiers, as Learner does. The sample waits for
+// those whose gap is too large.
 func (l *classes) serve(test []*stream.Example) {
-	waits := make([]bool, len(l.ovr))
+	waits := make([]bool, len(l.classifiers))
 	l.each(func(k int, h *Learner) {
-		// The test draws, with the labels of this classifier.
 		own, w := make([]*stream.Example, len(test)), signs(test, k)
 		for i, x := range test {
 			c := *x
@@ -414,17 +415,17 @@ func (l *classes) serve(test []*stream.Example) {
 	l.Wait(slices.Contains(waits, true))
 }
 
-// Model returns the models in use.
+// Model returns the published expansions.
 func (l *classes) Model() algos.Model {
-	parts, blank := make([]algos.Model, len(l.ovr)), make([]bool, len(l.ovr))
-	for k, h := range l.ovr {
+	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
+	for k, h := range l.classifiers {
 		parts[k], blank[k] = h.Model(), !h.cert.given
 	}
-	return rest.NewModel(parts, blank)
+	return ovr.NewModel(parts, blank)
 }
 
-// Report describes the present state. Objective and gap are sums over the
-// classifiers, gauges that are not totals are means.
+// Report describes the present state: objective and gap are sums over the classifiers,
+// gauges are means, except totals.
 func (l *classes) Report() algos.Report {
 	r := algos.NewReport()
 	r.KernelEvals = 0
@@ -432,7 +433,7 @@ func (l *classes) Report() algos.Report {
 		return r
 	}
 	r.Objective, r.Certificate, r.GradNorm, r.StepSize = 0, 0, math.NaN(), math.NaN()
-	for k, h := range l.ovr {
+	for k, h := range l.classifiers {
 		r.Step += h.k
 		r.Objective += h.p.Objective()
 		if h.cert.given {
@@ -450,7 +451,7 @@ func (l *classes) Report() algos.Report {
 			r.Gauges[i].Value += g.Value
 		}
 	}
-	r.Gauges = rest.Mean(r.Gauges, len(l.ovr))
+	r.Gauges = ovr.Mean(r.Gauges, len(l.classifiers))
 	lead := l.lead()
 	lead.growth = l.growth
 	r.Gauges = append(r.Gauges, lead.growthGauges()...)
@@ -464,7 +465,7 @@ func (l *classes) AppendBinary(dst []byte) ([]byte, error) { return state.Append
 // UnmarshalBinary restores the output of AppendBinary, whatever the number of
 // classes.
 func (l *classes) UnmarshalBinary(data []byte) error {
-	l.basis, l.ovr = nil, nil
+	l.basis, l.classifiers = nil, nil
 	return state.Decode(data, l.fields)
 }
 
@@ -475,7 +476,7 @@ const maxClasses = 1 << 12
 func (l *classes) fields(f *state.Fields) {
 	f.Group("buffer", l.Growing.Fields)
 	f.Group("pace", l.growth.fields)
-	n := len(l.ovr)
+	n := len(l.classifiers)
 	f.Int("classes", &n)
 	if f.Err() == nil && (n < 3 || n > maxClasses) {
 		f.Fail("classes", fmt.Errorf("%d", n))
@@ -483,7 +484,7 @@ func (l *classes) fields(f *state.Fields) {
 	if f.Err() != nil {
 		return
 	}
-	for len(l.ovr) < n {
+	for len(l.classifiers) < n {
 		l.append()
 	}
 	begun := l.basis != nil
@@ -502,7 +503,7 @@ func (l *classes) fields(f *state.Fields) {
 	}
 	f.List("heads", n, 10, func(int) {}, func(f *state.Fields, k int) {
 		if k < n {
-			l.ovr[k].classFields(f, begun)
+			l.classifiers[k].ownFields(f, begun)
 		}
 	})
 	if begun && f.Decoding() && f.Err() == nil && l.Len() != l.len() {
@@ -510,8 +511,8 @@ func (l *classes) fields(f *state.Fields) {
 	}
 }
 
-// classFields describes a classifier without what it shares with the others.
-func (l *Learner) classFields(f *state.Fields, begun bool) {
+// ownFields describes what a classifier does not share with the others.
+func (l *Learner) ownFields(f *state.Fields, begun bool) {
 	f.Uint64("k", &l.k)
 	f.Bool("fresh", &l.fresh)
 	f.Float64("norm", &l.norm)

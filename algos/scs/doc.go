@@ -68,7 +68,7 @@
 // the sum of the gaps. The sample waits for the slowest classifier, and grows while
 // that improves the predicted class. A class that is added later has the whole
 // sample as negative examples. Presets without the guard use independent learners
-// instead, one per class.
+// instead, one per class (package ovr).
 //
 // # Presets
 //

@@ -6,10 +6,10 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/hinge"
 	"github.com/streamsvm/streamsvm/internal/kernel"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/weight"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -25,7 +25,7 @@ var Spec = algos.Define(algos.SpecInfo{
 	Classes: true,
 	Presets: presets,
 	Gone:    gone,
-}, check, newLearner, func(data []byte) (algos.Model, error) { return rest.DecodeModel(data, expansion.Decode) })
+}, check, newLearner, func(data []byte) (algos.Model, error) { return ovr.DecodeModel(data, expansion.Decode) })
 
 // Learner runs SCS; see the package documentation. It is not safe for concurrent use.
 type Learner struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
 	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	ref "github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -153,8 +154,8 @@ func TestAverageServed(t *testing.T) {
 		t.Fatal("nothing is averaged")
 	}
 	x := stream.Vec{Val: []float32{0.3, 0.2}}
-	alone := (&featureModel{feats: l.feats, coef: d.arms[0].w, scale: d.norm(), offset: d.arms[0].b}).Decision(x)
-	adds := (&featureModel{feats: l.feats, coef: l.average.w, scale: d.norm(), offset: l.average.b}).Decision(x)
+	alone := (&rffmodel.Model{Feats: l.feats, Coef: d.arms[0].w, Scale: d.norm(), Offset: d.arms[0].b}).Decision(x)
+	adds := (&rffmodel.Model{Feats: l.feats, Coef: l.average.w, Scale: d.norm(), Offset: l.average.b}).Decision(x)
 	for _, c := range []struct{ more, share float64 }{{1, 1}, {1.5, 0.5}, {2, 0}, {5, 0}} {
 		l.labelled = uint64(c.more * float64(l.tuned))
 		share := 2 - float64(l.labelled)/float64(l.tuned) // an odd number does not halve

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/par"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -527,18 +528,18 @@ func (d *dual) restart(l *Learner, last bool) {
 	}
 }
 
-func (d *dual) view(l *Learner) *featureModel {
+func (d *dual) view(l *Learner) *rffmodel.Model {
 	a := d.arms[d.serve]
 	w, b := a.model()
 	k := l.cluster.weight
 	if d.serve == 0 {
 		w, b, k = l.averaged(w, b)
 	}
-	m := &featureModel{feats: l.feats, dim: l.dim, coef: w, scale: d.norm(), offset: float64(d.opt.Bias * b), rho: a.rho, cluster: k, scored: &d.scored}
+	m := &rffmodel.Model{Feats: l.feats, Dim: l.dim, Coef: w, Scale: d.norm(), Offset: float64(d.opt.Bias * b), Rho: a.rho, Cluster: k, Sums: d.scored.sums}
 	if len(d.arms) > 1 {
-		m.choice = supervised
+		m.Choice = rffmodel.Supervised
 		if d.serve > 0 {
-			m.choice = semi
+			m.Choice = rffmodel.Semi
 		}
 	}
 	return m

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	ref "github.com/streamsvm/streamsvm/internal/testkit/oracle"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -99,7 +100,7 @@ func TestServes(t *testing.T) {
 		}
 		d.choose(g, false)
 		m := d.view(g)
-		if d.serve != c.want || (m.choice == semi) != (c.want > 0) || m.rho != d.arms[c.want].rho {
+		if d.serve != c.want || (m.Choice == rffmodel.Semi) != (c.want > 0) || m.Rho != d.arms[c.want].rho {
 			t.Errorf("%v: arm %d is served, want %d", c.scores, d.serve, c.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/algostest"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -25,7 +26,7 @@ func TestMeanOfIterates(t *testing.T) {
 			d := l.solver.(*dual)
 			probe := stream.Vec{Val: []float32{.5, .2}}
 			last := func() float64 {
-				m := &featureModel{feats: l.feats, dim: l.dim, coef: d.arms[0].w, scale: d.norm(), offset: d.opt.Bias * d.arms[0].b}
+				m := &rffmodel.Model{Feats: l.feats, Dim: l.dim, Coef: d.arms[0].w, Scale: d.norm(), Offset: d.opt.Bias * d.arms[0].b}
 				return m.Decision(probe)
 			}
 			mean, k, apart, steps := 0.0, 0.0, 0.0, l.step

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 )
 
 // shared are the options of all learners of the family.
@@ -93,7 +94,7 @@ var Spec = algos.Define(algos.SpecInfo{
 			"serve": "semi", "batch_labelled": "256", "labels": "1000",
 		},
 	},
-}, check, newLearner, decodeModel)
+}, check, newLearner, rffmodel.Decode)
 
 // DSG registers dsg.
 var DSG = algos.Define(algos.SpecInfo{
@@ -108,7 +109,7 @@ var DSG = algos.Define(algos.SpecInfo{
 	},
 }, func(d *dsgOptions) error { return check(d.options()) }, func(e algos.Env, d dsgOptions) (algos.Learner, error) {
 	return newLearner(e, *d.options())
-}, decodeModel)
+}, rffmodel.Decode)
 
 // FRS3VM registers frs3vm.
 var FRS3VM = algos.Define(algos.SpecInfo{
@@ -125,7 +126,7 @@ var FRS3VM = algos.Define(algos.SpecInfo{
 			"serve": "semi", "features": "256", "batch_labelled": "256", "labels": "1000",
 		},
 	},
-}, check, newLearner, decodeModel)
+}, check, newLearner, rffmodel.Decode)
 
 // check refuses what the ranges cannot.
 func check(o *options) error {

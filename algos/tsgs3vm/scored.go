@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamsvm/streamsvm/internal/par"
 	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -54,28 +55,28 @@ func equal(x, z stream.Vec) bool {
 	return x.Sparse() == z.Sparse() && slices.Equal(x.Val, z.Val) && slices.Equal(x.Idx, z.Idx)
 }
 
-// sumsKept is sums, but fills the cache. It returns false if caching is off or the
-// cache is in use elsewhere.
-func (m *featureModel) sumsKept(dst []float64, xs []stream.Vec, p *rff.Points) bool {
-	if m.scored == nil || m.fresh || !m.scored.mu.TryLock() {
+// sums is Sums of a model, but fills the cache. It returns false if the cache is in use
+// elsewhere.
+func (s *scored) sums(m *rffmodel.Model, dst []float64, xs []stream.Vec, p *rff.Points) bool {
+	if m.Fresh || !s.mu.TryLock() {
 		return false
 	}
-	defer m.scored.mu.Unlock()
-	size, s := len(m.coef), m.scored
+	defer s.mu.Unlock()
+	size := len(m.Coef)
 	if len(s.z) < len(xs)*size {
 		s.z = make([]float32, len(xs)*size)
 	}
 	s.feats = nil // invalid while z is being written
-	b := m.feats.Block()
-	mapAll(m.feats, s.z, size, p)
+	b := m.Feats.Block()
+	mapAll(m.Feats, s.z, size, p)
 	par.Split(len(xs), 1, float64(len(xs)*size)/4, func(from, to int) {
 		for i := from; i < to; i++ {
 			dst[i] = 0
 			for at := 0; at < size; at += b {
-				dst[i] += vec.DotMixed(s.z[i*size+at:][:b], m.coef[at:at+b])
+				dst[i] += vec.DotMixed(s.z[i*size+at:][:b], m.Coef[at:at+b])
 			}
 		}
 	})
-	s.keep(m.feats, size, xs)
+	s.keep(m.Feats, size, xs)
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/internal/vec"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -278,11 +279,11 @@ func (s *sgd) each(l *Learner, block uint64, xs []stream.Vec, known []float32, v
 		}
 		return
 	}
-	if len(s.buf) < scoreRows*m {
-		s.buf = make([]float32, scoreRows*m)
+	if len(s.buf) < rffmodel.Rows*m {
+		s.buf = make([]float32, rffmodel.Rows*m)
 	}
-	for from := 0; from < len(xs); from += scoreRows {
-		part := xs[from:min(len(xs), from+scoreRows)]
+	for from := 0; from < len(xs); from += rffmodel.Rows {
+		part := xs[from:min(len(xs), from+rffmodel.Rows)]
 		l.points.Pack(part)
 		l.feats.Map(s.buf, m, &l.points, block)
 		for r := range part {
@@ -412,22 +413,22 @@ func (s *sgd) decide(dst []float64, z []float32) {
 	}
 }
 
-func (s *sgd) view(l *Learner) *featureModel {
+func (s *sgd) view(l *Learner) *rffmodel.Model {
 	m := s.iterateView(l)
 	if s.mean.n > 0 {
-		m.coef, m.scale, m.offset = s.mean.w, 1, float64(s.opt.Bias*s.mean.b)
+		m.Coef, m.Scale, m.Offset = s.mean.w, 1, float64(s.opt.Bias*s.mean.b)
 	}
 	return m
 }
 
 // iterateView returns the last iterate.
-func (s *sgd) iterateView(l *Learner) *featureModel {
+func (s *sgd) iterateView(l *Learner) *rffmodel.Model {
 	if len(s.coef) == 0 {
-		return &featureModel{}
+		return &rffmodel.Model{}
 	}
-	return &featureModel{
-		feats: l.feats, dim: l.dim, fresh: s.opt.Draw == "fresh", next: s.next,
-		coef: s.coef, scale: s.scale, offset: float64(s.opt.Bias * s.b), rho: s.opt.Rho,
+	return &rffmodel.Model{
+		Feats: l.feats, Dim: l.dim, Fresh: s.opt.Draw == "fresh", Next: s.next,
+		Coef: s.coef, Scale: s.scale, Offset: float64(s.opt.Bias * s.b), Rho: s.opt.Rho,
 	}
 }
 

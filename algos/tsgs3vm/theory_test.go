@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -340,7 +341,7 @@ func TestNegation(t *testing.T) {
 		if _, err := g.Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return g.Model().(*featureModel).coef, g
+		return g.Model().(*rffmodel.Model).Coef, g
 	}
 	for _, solver := range []string{"sgd", "dual"} {
 		for _, loss := range []string{"shg", "sshg", "ramp", "da"} {

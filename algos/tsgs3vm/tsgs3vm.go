@@ -16,6 +16,7 @@ import (
 	"github.com/streamsvm/streamsvm/internal/columns"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
@@ -51,7 +52,7 @@ type Learner struct {
 	labelled, unlab uint64 // numbers of examples in steps
 	positive        uint64 // positive ones among labelled
 	solver          solver
-	model           *featureModel
+	model           *rffmodel.Model
 	points          rff.Points // scratch memory
 	vecs            []stream.Vec
 	hinge, uLoss    float64 // means over the last batches
@@ -74,7 +75,7 @@ type solver interface {
 	// is set at the end of a bounded stream.
 	restart(l *Learner, last bool)
 	// view returns the present model.
-	view(l *Learner) *featureModel
+	view(l *Learner) *rffmodel.Model
 	fields(l *Learner, f *state.Fields)
 	gauges(l *Learner) []stream.Measure
 }
@@ -273,7 +274,7 @@ func (l *Learner) Report() algos.Report {
 func (l *Learner) Model() algos.Model {
 	if l.model == nil {
 		if l.step == 0 {
-			l.model = &featureModel{}
+			l.model = &rffmodel.Model{}
 		} else {
 			l.model = l.solver.view(l)
 		}

@@ -29,7 +29,7 @@ func TestWithoutModel(t *testing.T) {
 		want  string
 	}{
 		{empty, nil, "topic " + empty + " is empty"},
-		{topic, nil, "topic " + topic + " holds 500 records, none of them of a model: the first one (partition 0, offset 0) has "},
+		{topic, nil, "topic " + topic + " holds 500 records, none of them of a model: the first one (partition 0, offset 0) is \"{"},
 		{models, []string{"--model-name", "modle"}, "topic " + models + ` holds no model modle, but model; did you mean "model"?`},
 		{missing, nil, "topic " + missing + " does not exist, and has not come in"},
 	} {

@@ -78,7 +78,7 @@ func (p *predict) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		var fields []codec.FieldCount
 		fields, s.Events, _ = codec.FieldCounts(last.Codec())
 		for _, f := range fields {
-			s.Fields = append(s.Fields, fieldStatus{f.Name, f.Type, f.Missing, f.Unknown, f.Invalid, f.Outside, eval.Number(f.PSI)})
+			s.Fields = append(s.Fields, fieldStatus{f.Name, string(f.Type), f.Missing, f.Unknown, f.Invalid, f.Outside, eval.Number(f.PSI)})
 		}
 	}
 	answerJSON(w, s)

@@ -8,9 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/testkit/kafkatest"
@@ -63,6 +67,33 @@ func TestPace(t *testing.T) {
 		if _, err := p.wait(ctx, recs); err == nil {
 			t.Error("no error after the context has ended")
 		}
+	}
+}
+
+// TestTopicBeforeProducer: the topic is created before the producer asks for anything,
+// since a producer waits seconds for a topic that its cached metadata does not have.
+func TestTopicBeforeProducer(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var mu sync.Mutex
+	var order []kmsg.Key
+	c.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		if k := kmsg.Key(r.Key()); k == kmsg.CreateTopics || k == kmsg.InitProducerID {
+			order = append(order, k)
+		}
+		return nil, nil, false
+	})
+	must(t, "generate", "moons", "--count", "3", "--topic", "t", "--partitions", "1", "--brokers", strings.Join(c.ListenAddrs(), ","), "-q")
+	mu.Lock()
+	defer mu.Unlock()
+	if len(order) < 2 || order[0] != kmsg.CreateTopics {
+		t.Errorf("requests %v, want the topic first", order)
 	}
 }
 

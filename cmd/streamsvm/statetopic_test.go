@@ -169,6 +169,7 @@ func TestStateTopicKills(t *testing.T) {
 	if os.Getenv("STREAMSVM_TEST_KAFKA") == "" {
 		t.Skip("needs Apache Kafka: set STREAMSVM_TEST_KAFKA")
 	}
+	t.Parallel()
 	kills := 5
 	if n, err := strconv.Atoi(os.Getenv("STREAMSVM_TEST_STATE_KILLS")); err == nil {
 		kills = n
@@ -319,7 +320,7 @@ func TestStateTopicFenced(t *testing.T) {
 					order = append(order, "claim")
 				}
 			}
-			if len(order) != 2 {
+			if len(order) < 1 || len(order) > 2 { // compaction may have removed the first one
 				t.Errorf("%d claims", len(order))
 			}
 		})

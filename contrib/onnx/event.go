@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
 // half is what a category puts into its feature.
@@ -19,7 +19,7 @@ const (
 
 // events returns the vectors, [N,n], of events: an input for each field.
 func (c *converter) events(text []byte) (x ref, n int, err error) {
-	s, err := event.Parse(string(text))
+	s, err := events.Parse(string(text))
 	if err != nil {
 		return "", 0, err
 	}
@@ -27,7 +27,7 @@ func (c *converter) events(text []byte) (x ref, n int, err error) {
 	var blocks []ref
 	for i := range s.Fields {
 		f := &s.Fields[i]
-		if f.Type == event.Ignore {
+		if f.Type == events.Ignore {
 			continue
 		}
 		columns, err := e.field(f)
@@ -45,12 +45,12 @@ func (c *converter) events(text []byte) (x ref, n int, err error) {
 // encoder makes what package event does with a row.
 type encoder struct {
 	*converter
-	schema *event.Schema
+	schema *events.Schema
 }
 
 // take adds an input of k columns of the field. Its name has _ in front of it
 // where it would be one of the graph's.
-func (e *encoder) take(f *event.Field, typ string, k int) ref {
+func (e *encoder) take(f *events.Field, typ string, k int) ref {
 	name := f.Name
 	for slices.Contains(taken, name) || strings.HasPrefix(name, "/") || slices.ContainsFunc(e.inputs, func(v Value) bool { return v.Name == name }) {
 		name = "_" + name
@@ -71,18 +71,18 @@ func policy(of ...string) string {
 	return ""
 }
 
-func (e *encoder) missing(f *event.Field) string {
-	return policy(f.Missing, e.schema.Missing, event.Indicator)
+func (e *encoder) missing(f *events.Field) string {
+	return policy(f.Missing, e.schema.Missing, events.Indicator)
 }
 
 // invalid says whether a value that is of no use is taken as missing.
-func (e *encoder) invalid(f *event.Field) bool {
-	return policy(f.Invalid, e.schema.Invalid, event.Refuse) == event.TakeMissing
+func (e *encoder) invalid(f *events.Field) bool {
+	return policy(f.Invalid, e.schema.Invalid, events.Refuse) == events.AsMissing
 }
 
 // check turns invalid numbers of x into NaN, missing, or what then is refused:
 // into infinity.
-func (e *encoder) check(f *event.Field, x, invalid ref) ref {
+func (e *encoder) check(f *events.Field, x, invalid ref) ref {
 	v := math.Inf(1)
 	if e.invalid(f) {
 		v = math.NaN()
@@ -92,22 +92,22 @@ func (e *encoder) check(f *event.Field, x, invalid ref) ref {
 
 // fill puts means where x is missing, and returns the columns of the field: x
 // and those that say that it was.
-func (e *encoder) fill(f *event.Field, x ref) []ref {
+func (e *encoder) fill(f *events.Field, x ref) []ref {
 	missing := e.op("IsNaN", x) // [N,k]
 	means := slices.Clone(f.Means)
 	k := len(means)
-	if e.missing(f) == event.Refuse && f.Type != event.Array {
+	if e.missing(f) == events.Refuse && f.Type != events.Array {
 		means[0] = math.Inf(1)
 	}
 	x = e.op("Where", missing, e.tensor(means, k), x)
-	if e.missing(f) == event.Refuse && f.Type == event.Array {
+	if e.missing(f) == events.Refuse && f.Type == events.Array {
 		// Of an array, all of it.
 		none := e.op("Equal", e.count(missing), e.scalar(float64(k)))
 		x = e.op("Where", none, e.scalar(math.Inf(1)), x)
 	}
 	columns := []ref{e.round(x)}
 	var gaps []int64
-	for k, g := range f.Gaps {
+	for k, g := range f.MissingIndicator {
 		if g {
 			gaps = append(gaps, int64(k))
 		}
@@ -125,15 +125,15 @@ func (e *encoder) fill(f *event.Field, x ref) []ref {
 // count returns how many of each row of x are true.
 func (e *encoder) count(x ref) ref { return e.sum(e.cast(x, typeDouble)) }
 
-func (e *encoder) field(f *event.Field) ([]ref, error) {
+func (e *encoder) field(f *events.Field) ([]ref, error) {
 	switch f.Type {
-	case event.Numeric:
+	case events.Numeric:
 		return e.fill(f, e.number(f, e.take(f, "double", 1))), nil
-	case event.Boolean:
+	case events.Boolean:
 		x := e.take(f, "double", 1)
 		fits := e.op("Or", e.op("Or", e.op("Equal", x, e.scalar(0)), e.op("Equal", x, e.scalar(1))), e.op("IsNaN", x))
 		return e.fill(f, e.check(f, x, e.op("Not", fits))), nil
-	case event.Array:
+	case events.Array:
 		x := e.take(f, "double", len(f.Means))
 		given := x
 		x = e.number(f, x)
@@ -142,24 +142,24 @@ func (e *encoder) field(f *event.Field) ([]ref, error) {
 			x = e.op("Where", e.op("Greater", e.count(wrong), e.scalar(0)), e.scalar(math.NaN()), x)
 		}
 		return e.fill(f, x), nil
-	case event.Categorical:
+	case events.Categorical:
 		x := e.take(f, "string", 1)
 		if f.Hash > 0 {
 			return e.hashed(f, x), nil
 		}
 		return e.category(f, x), nil
-	case event.Timestamp:
+	case events.Timestamp:
 		return e.time(f, e.take(f, "double", 1)), nil
-	case event.Words:
+	case events.HashedText:
 		return nil, refuse("field %s is text, whose words no portable operator finds", f.Name)
-	case event.Tags:
+	case events.Tags:
 		return nil, refuse("field %s is a list of categories, of any length", f.Name)
 	}
 	return nil, refuse("field %s is of type %s", f.Name, f.Type)
 }
 
 // number returns the transformed numbers of x, as 32 bits hold them.
-func (e *encoder) number(f *event.Field, x ref) ref {
+func (e *encoder) number(f *events.Field, x ref) ref {
 	given := x
 	if f.Clip != nil {
 		x = e.clip(x, f.Clip[0], f.Clip[1])
@@ -175,17 +175,17 @@ func (e *encoder) number(f *event.Field, x ref) ref {
 }
 
 // category returns a column for each category, others and what is missing.
-func (e *encoder) category(f *event.Field, x ref) []ref {
+func (e *encoder) category(f *events.Field, x ref) []ref {
 	n := len(f.Categories)
 	width, missing, others := n+1, n, n
-	if f.Gaps[0] {
+	if f.MissingIndicator[0] {
 		width, missing = n+2, n+1
 	}
-	unknown := policy(f.Unknown, e.schema.Unknown, event.OtherSlot)
-	if unknown != event.OtherSlot {
+	unknown := policy(f.Unknown, e.schema.Unknown, events.OtherCategory)
+	if unknown != events.OtherCategory {
 		others = codeNone
 	}
-	refuseMissing := e.missing(f) == event.Refuse
+	refuseMissing := e.missing(f) == events.Refuse
 	if refuseMissing {
 		missing = codeMissing
 	}
@@ -201,7 +201,7 @@ func (e *encoder) category(f *event.Field, x ref) []ref {
 	if refuseMissing {
 		hot = e.refuse(hot, e.op("Equal", code, e.ints(codeMissing)))
 	}
-	if unknown == event.Refuse {
+	if unknown == events.Refuse {
 		hot = e.refuse(hot, e.op("Equal", code, e.ints(codeNone)))
 	}
 	return []ref{hot}
@@ -211,7 +211,7 @@ func (e *encoder) category(f *event.Field, x ref) []ref {
 func (e *encoder) refuse(x, rows ref) ref { return e.op("Where", rows, e.scalar(math.NaN()), x) }
 
 // hashed returns a column for each slot and for what is missing.
-func (e *encoder) hashed(f *event.Field, x ref) []ref {
+func (e *encoder) hashed(f *events.Field, x ref) []ref {
 	e.texts = true
 	name := e.op("StringConcat", e.tensor([]string{f.Name + "="}, 1), x)
 	h := e.cast(e.node(domainMicrosoft, "MurmurHash3", []attr{{"positive", 0}, {"seed", 0}}, name), typeInt64)
@@ -219,19 +219,19 @@ func (e *encoder) hashed(f *event.Field, x ref) []ref {
 	sign := e.op("Where", e.op("Less", h, e.ints(0)), e.scalar(-half), e.scalar(half))
 	hot := e.op("Mul", e.oneHot(slot, f.Hash), sign)
 	missing := e.cast(e.encode(x, []string{""}, []int64{1}, 0), typeBool) // [N,1]
-	if e.missing(f) == event.Refuse {
+	if e.missing(f) == events.Refuse {
 		hot = e.refuse(hot, missing)
 	} else {
 		hot = e.op("Where", missing, e.scalar(0), hot)
 	}
-	if !f.Gaps[0] {
+	if !f.MissingIndicator[0] {
 		return []ref{hot}
 	}
 	return []ref{hot, e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))}
 }
 
 // time returns sine and cosine of each part of a time.
-func (e *encoder) time(f *event.Field, x ref) []ref {
+func (e *encoder) time(f *events.Field, x ref) []ref {
 	unit := 1.0
 	if f.Unit == "s" {
 		unit = 1000
@@ -260,11 +260,11 @@ func (e *encoder) time(f *event.Field, x ref) []ref {
 		}
 	}
 	parts := e.op("Where", missing, e.scalar(0), e.concat(1, columns...))
-	if e.missing(f) == event.Refuse {
+	if e.missing(f) == events.Refuse {
 		wrong = e.op("Or", wrong, missing)
 	}
 	parts = e.refuse(parts, wrong)
-	if !f.Gaps[0] {
+	if !f.MissingIndicator[0] {
 		return []ref{parts}
 	}
 	return []ref{parts, e.op("Mul", e.cast(missing, typeDouble), e.scalar(half))}

@@ -16,14 +16,14 @@ import (
 	"testing"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
-	"github.com/streamsvm/streamsvm/algos/tsgs3vm"
 	_ "github.com/streamsvm/streamsvm/contrib/baselines"
 	"github.com/streamsvm/streamsvm/contrib/onnx"
+	"github.com/streamsvm/streamsvm/contrib/scale/lssvm"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
@@ -272,7 +272,7 @@ func learned(t *testing.T, spec algos.Spec, env algos.Env, options map[string]st
 	}
 	name := spec.Name
 	if env.Classes > 2 {
-		spec = rest.Spec(spec)
+		spec = ovr.Spec(spec)
 	}
 	l, err := spec.New(env, options)
 	if err != nil {
@@ -511,7 +511,7 @@ func TestVectors(t *testing.T) {
 		if classes == 0 {
 			task = algos.Regress
 		}
-		add(tsgs3vm.LSSVM, task, classes, map[string]string{}, 7, 7, prep.Options{Scale: prep.Standard})
+		add(lssvm.Spec, task, classes, map[string]string{}, 7, 7, prep.Options{Scale: prep.Standard})
 	}
 	report(t, cases)
 }

@@ -1,496 +1,259 @@
 package registry
 
 import (
-	"encoding/binary"
-	"math"
+	"errors"
+	"fmt"
 	"math/big"
 	"strconv"
+	"time"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/twmb/avro"
+
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// An avroPlan says what becomes of a value of a type.
+// An avroPlan reads records of one schema. The library decodes a record into a map;
+// the plan says which cell each field goes into.
 type avroPlan struct {
-	typ *avroType
-	// cell is the cell it goes into, wire.Passed or wire.Unlisted.
-	cell  int
-	quick avroQuick
-	sub   []avroPlan // of the fields of a record, the branches of a union; may be nil
-	path  string     // for errors
+	schema *avro.Schema
+	fields []avroField
 }
 
-// avroQuick says of a value how record reads it at once, if it can.
-type avroQuick uint8
-
-const (
-	avroSlow avroQuick = iota
-	quickNull
-	quickBool
-	quickLong
-	quickFloat
-	quickDouble
-	quickEnum
-	quickText
-	quickPassed // a text that goes into no cell
-	quickUnion
-)
-
-// quicks are those of values that go into a cell.
-var quicks = [avroRecord + 1]avroQuick{
-	avroNull: quickNull, avroBool: quickBool, avroLong: quickLong, avroFloat: quickFloat, avroDouble: quickDouble, avroString: quickText, avroEnum: quickEnum,
+// An avroField is a field of a record.
+type avroField struct {
+	name   string
+	path   string // for errors
+	cell   int    // or wire.Passed, wire.Unlisted
+	millis float64
+	fields []avroField // of the records in it, if any of them is wanted
 }
 
 // newAvroPlan returns the plan for records of a schema.
 func newAvroPlan(s *wire.Schema, _ []int, top wire.Level) (wire.Plan, error) {
-	t, err := newAvroType(s)
+	var cache avro.SchemaCache
+	for _, ref := range s.References {
+		if _, err := cache.Parse(ref); err != nil {
+			return nil, fmt.Errorf("a schema that it refers to: %w", err)
+		}
+	}
+	schema, err := cache.Parse(s.Text)
 	if err != nil {
 		return nil, err
 	}
-	p := &avroPlan{typ: t, cell: wire.Passed}
-	p.fields(top)
-	return p, nil
-}
-
-// fields plans the fields of a record.
-func (p *avroPlan) fields(l wire.Level) {
-	p.sub = make([]avroPlan, len(p.typ.fields))
-	for i, f := range p.typ.fields {
-		q := &p.sub[i]
-		q.path = l.Path(f.name)
-		cell := wire.Passed
-		if f.typ.leaf(l.In(f.name) != nil) {
-			cell = l.Cell(f.name)
-		} else if !l.Known(f.name) {
-			cell = wire.Unlisted
-		}
-		q.value(f.typ, cell, l.In(f.name))
+	root := schema.Root()
+	if !isRecord(root) {
+		return nil, errors.New("its values are not records")
 	}
+	p := &avroPlan{schema: schema}
+	p.fields, err = planRecords([]*avro.SchemaNode{root}, top)
+	return p, err
 }
 
-// leaf reports whether values of a type, or some of them, go into a cell; inside
-// says that something in objects is wanted.
-func (t *avroType) leaf(inside bool) bool {
-	switch t.kind {
-	case avroRecord:
-		return !inside
-	case avroUnion:
-		for _, b := range t.branches {
-			if b.kind != avroNull && b.leaf(inside) {
-				return true
+func isRecord(n *avro.SchemaNode) bool { return n.Type == "record" || n.Type == "error" }
+
+// planRecords plans the fields of records, of which a value is one.
+func planRecords(records []*avro.SchemaNode, l wire.Level) ([]avroField, error) {
+	var list []avroField
+	planned := map[string]bool{}
+	for _, r := range records {
+		for i := range r.Fields {
+			f := &r.Fields[i]
+			if planned[f.Name] {
+				continue // two records of a union have a field of this name
+			}
+			planned[f.Name] = true
+			field, err := planField(f, l)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, field)
+		}
+	}
+	return list, nil
+}
+
+func planField(n *avro.SchemaField, l wire.Level) (avroField, error) {
+	f := avroField{name: n.Name, path: l.Path(n.Name), cell: wire.Passed}
+	branches, err := branchesOf(nil, &n.Type)
+	if err != nil {
+		return f, err
+	}
+	var records []*avro.SchemaNode
+	for _, b := range branches {
+		if isRecord(b) {
+			records = append(records, b)
+		}
+		if f.millis == 0 && b.LogicalType == "" {
+			f.millis = connectMillis[connectName(n, b)]
+		}
+	}
+	inner := l.In(n.Name)
+	switch {
+	case inner == nil || len(records) < len(branches) || len(branches) == 0:
+		f.cell = l.Cell(n.Name)
+	case !l.Known(n.Name):
+		f.cell = wire.Unlisted
+	}
+	if inner != nil && len(records) > 0 {
+		f.fields, err = planRecords(records, inner)
+	}
+	return f, err
+}
+
+// branchesOf appends the types that a value may have, except null: those of a union,
+// or the type itself. A reference to a named type is resolved.
+func branchesOf(list []*avro.SchemaNode, n *avro.SchemaNode) ([]*avro.SchemaNode, error) {
+	var err error
+	switch n.Type {
+	case "null":
+	case "union":
+		for i := range n.Branches {
+			if list, err = branchesOf(list, &n.Branches[i]); err != nil {
+				break
 			}
 		}
-		return false
+	case "boolean", "int", "long", "float", "double", "string", "bytes", "array", "map", "fixed", "enum", "record", "error":
+		list = append(list, n)
+	default:
+		s, err := n.Schema()
+		if err != nil {
+			return list, err
+		}
+		return append(list, s.Root()), nil
 	}
-	return true
+	return list, err
 }
 
-// value plans a value that goes into a cell, or whose fields are those of in.
-func (p *avroPlan) value(t *avroType, cell int, in wire.Level) {
-	p.typ, p.cell = t, cell
-	switch {
-	case t.kind == avroRecord && in != nil:
-		p.fields(in)
-	case t.kind == avroUnion && (cell >= 0 || in != nil):
-		p.sub = make([]avroPlan, len(t.branches))
-		for i, b := range t.branches {
-			p.sub[i].path = p.path
-			p.sub[i].value(b, cell, in)
+// connectMillis has the names by which Debezium marks numbers that are times, and the
+// length of their unit in milliseconds.
+var connectMillis = map[string]float64{
+	"io.debezium.time.Timestamp": 1, "io.debezium.time.MicroTimestamp": 1e-3,
+	"io.debezium.time.NanoTimestamp": 1e-6, "io.debezium.time.Date": 86400e3,
+}
+
+// connectName returns the logical name that Kafka Connect gave to a type or its field.
+func connectName(f *avro.SchemaField, n *avro.SchemaNode) string {
+	for _, props := range []map[string]any{n.Props, f.Type.Props, f.Props} {
+		if name, ok := props["connect.name"].(string); ok {
+			return name
 		}
 	}
-	switch {
-	case p.sub != nil && t.kind == avroUnion:
-		p.quick = quickUnion
-	case p.sub == nil && cell >= 0:
-		p.quick = quicks[t.kind]
-	case p.sub == nil && cell == wire.Passed && t.kind == avroString:
-		p.quick = quickPassed
-	}
+	return ""
 }
 
 // Read implements wire.Plan.
-func (p *avroPlan) Read(row *wire.Reader, data []byte) error {
-	r := reader{Reader: row, b: data}
-	err := r.record(p)
-	if err == nil && r.at != len(data) {
-		err = wire.Fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(data)-r.at)
+func (p *avroPlan) Read(r *wire.Reader, data []byte) error {
+	var v any
+	rest, err := p.schema.Decode(data, &v)
+	if err != nil {
+		field := ""
+		if at := (*avro.SemanticError)(nil); errors.As(err, &at) {
+			field = at.Field
+		}
+		return wire.Fail(stream.ReasonSyntax, field, "the record is cut off, or has another schema: %v", err)
 	}
-	return err
+	if len(rest) > 0 {
+		return wire.Fail(stream.ReasonSyntax, "", "%d bytes follow the record", len(rest))
+	}
+	record, _ := v.(map[string]any) // the schema is one of records
+	return readRecord(r, p.fields, record)
 }
 
-func (r *reader) short(field string) error {
-	return wire.Fail(stream.ReasonSyntax, field, "the record is cut off, or has another schema")
-}
-
-// record reads the fields of a record. What most values are is read here, without
-// calls; value reads what else they are, and says what is wrong.
-func (r *reader) record(p *avroPlan) error {
-	if r.depth++; r.depth > wire.MaxDepth {
-		return wire.Fail(stream.ReasonLimit, p.path, "the nesting is too deep")
-	}
-	b, at, cells, id := r.b, r.at, r.Row.Cells, r.IDCell
-	for i := range p.sub {
-		q := &p.sub[i]
-		if q.quick == quickUnion && at < len(b) && b[at]&0x81 == 0 && int(b[at]>>1) < len(q.sub) {
-			q = &q.sub[b[at]>>1]
-			at++
-		}
-		switch q.quick {
-		case quickNull:
-			cells[q.cell].Kind = event.Null
-			continue
-		case quickBool:
-			if at < len(b) && b[at] <= 1 {
-				c := &cells[q.cell]
-				c.Kind, c.Num = event.Bool, float64(b[at])
-				at++
-				continue
-			}
-		case quickLong:
-			if u, n := shortVarint(b[at:]); n > 0 && q.cell != id {
-				c := &cells[q.cell]
-				c.Kind, c.Num = event.Number, float64(int64(u>>1)^-int64(u&1))
-				at += n
-				continue
-			}
-		case quickEnum:
-			if at < len(b) && b[at]&0x81 == 0 && int(b[at]>>1) < len(q.typ.symbols) {
-				c := &cells[q.cell]
-				c.Kind, c.Text = event.Text, q.typ.symbols[b[at]>>1]
-				at++
-				continue
-			}
-		case quickFloat:
-			if len(b)-at >= 4 {
-				c := &cells[q.cell]
-				c.Kind, c.Num = event.Number, float64(math.Float32frombits(binary.LittleEndian.Uint32(b[at:])))
-				at += 4
-				continue
-			}
-		case quickDouble:
-			if len(b)-at >= 8 {
-				c := &cells[q.cell]
-				c.Kind, c.Num = event.Number, math.Float64frombits(binary.LittleEndian.Uint64(b[at:]))
-				at += 8
-				continue
-			}
-		case quickText, quickPassed:
-			if at == len(b) || b[at]&0x81 != 0 || len(b)-at <= int(b[at]>>1) {
-				break
-			}
-			text := b[at+1 : at+1+int(b[at]>>1)]
-			if q.quick == quickPassed {
-				at += 1 + len(text)
-				continue
-			}
-			if wire.ASCII(text) {
-				c := &cells[q.cell]
-				c.Kind, c.Text = event.Text, text
-				at += 1 + len(text)
-				continue
-			}
-		}
-		r.at = at
-		if err := r.value(q); err != nil {
-			return err
-		}
-		at = r.at
-	}
-	r.at = at
-	r.depth--
-	return nil
-}
-
-// value reads a value as planned.
-func (r *reader) value(p *avroPlan) error {
-	if p.sub != nil {
-		if p.typ.kind == avroRecord {
-			return r.record(p)
-		}
-		i, ok := r.long()
-		if !ok || i < 0 || i >= int64(len(p.sub)) {
-			return r.short(p.path)
-		}
-		return r.value(&p.sub[i])
-	}
-	if p.cell < 0 {
-		if p.cell == wire.Unlisted {
-			r.Row.Unknown++
-		}
-		if !r.skip(p.typ) {
-			return r.short(p.path)
-		}
-		return nil
-	}
-	return r.scalar(p.typ, &r.Row.Cells[p.cell], p)
-}
-
-// scalar reads a value into a cell: that of p, or an item of a list.
-func (r *reader) scalar(t *avroType, c *event.Cell, p *avroPlan) error {
-	switch t.kind {
-	case avroNull:
-		c.Kind = event.Null
-		return nil
-	case avroBool:
-		if r.at >= len(r.b) || r.b[r.at] > 1 {
-			return r.short(p.path)
-		}
-		c.Kind, c.Num = event.Bool, float64(r.b[r.at])
-		r.at++
-		return nil
-	case avroLong, avroTime:
-		v, ok := r.long()
+func readRecord(r *wire.Reader, fields []avroField, record map[string]any) error {
+	for i := range fields {
+		f := &fields[i]
+		v, ok := record[f.name]
 		if !ok {
-			return r.short(p.path)
+			continue // another record of a union has it
 		}
-		c.Kind, c.Num = event.Number, float64(v)
-		if t.kind == avroTime {
-			c.Kind, c.Num = event.Time, float64(v)*t.times/t.through
+		if f.cell == wire.Unlisted {
+			r.Row.Unlisted++
 		}
-		if p.cell == r.IDCell {
-			r.IDText = strconv.AppendInt(r.IDText[:0], v, 10)
-		}
-		return nil
-	case avroFloat:
-		if len(r.b)-r.at < 4 {
-			return r.short(p.path)
-		}
-		c.Kind, c.Num = event.Number, float64(math.Float32frombits(binary.LittleEndian.Uint32(r.b[r.at:])))
-		r.at += 4
-		return nil
-	case avroDouble:
-		if len(r.b)-r.at < 8 {
-			return r.short(p.path)
-		}
-		c.Kind, c.Num = event.Number, math.Float64frombits(binary.LittleEndian.Uint64(r.b[r.at:]))
-		r.at += 8
-		return nil
-	case avroString:
-		b, ok := r.bytes()
-		if !ok {
-			return r.short(p.path)
-		}
-		return wire.SetText(c, b, p.path)
-	case avroEnum:
-		i, ok := r.long()
-		if !ok || i < 0 || i >= int64(len(t.symbols)) {
-			return r.short(p.path)
-		}
-		c.Kind, c.Text = event.Text, t.symbols[i]
-		return nil
-	case avroDecimal, avroFixedDecimal:
-		b, ok := r.take(t.size, t.kind == avroDecimal)
-		if !ok {
-			return r.short(p.path)
-		}
-		decimalCell(c, b, t.scale)
-		return nil
-	case avroUnion: // in a list
-		i, ok := r.long()
-		if !ok || i < 0 || i >= int64(len(t.branches)) {
-			return r.short(p.path)
-		}
-		return r.scalar(t.branches[i], c, p)
-	case avroArray:
-		if c == &r.Row.Cells[p.cell] {
-			return r.list(t, c, p)
-		}
-	}
-	c.Kind = event.Other
-	if !r.skip(t) {
-		return r.short(p.path)
-	}
-	return nil
-}
-
-// list reads an array.
-func (r *reader) list(t *avroType, c *event.Cell, p *avroPlan) error {
-	from := len(r.Row.Items)
-	c.Kind = event.List
-	for {
-		n, _, ok := r.block(t.items.least)
-		if !ok {
-			return r.short(p.path)
-		}
-		if n == 0 {
-			break
-		}
-		for ; n > 0; n-- {
-			if len(r.Row.Items)-from > event.MaxArray {
-				c.Kind = event.Other
-				if t.items.least == 0 {
-					break
-				}
-				if !r.skip(t.items) {
-					return r.short(p.path)
-				}
-				continue
+		if inner, ok := v.(map[string]any); ok && f.fields != nil {
+			if err := readRecord(r, f.fields, inner); err != nil {
+				return err
 			}
-			r.Row.Items = append(r.Row.Items, event.Cell{})
-			if err := r.scalar(t.items, &r.Row.Items[len(r.Row.Items)-1], p); err != nil {
+		} else if f.cell >= 0 {
+			if err := f.read(r, v); err != nil {
 				return err
 			}
 		}
 	}
-	if len(r.Row.Items)-from > event.MaxArray {
-		c.Kind = event.Other
+	return nil
+}
+
+// read puts a value into the cell of the field.
+func (f *avroField) read(r *wire.Reader, v any) error {
+	c := &r.Row.Cells[f.cell]
+	list, ok := v.([]any)
+	if !ok {
+		if f.cell == r.IDCell {
+			r.IDText = wholeText(r.IDText[:0], v)
+		}
+		return f.scalar(c, v)
 	}
-	if c.Kind == event.List {
-		c.From, c.To = int32(from), int32(len(r.Row.Items))
-	} else {
-		r.Row.Items = r.Row.Items[:from]
+	if len(list) > events.MaxArray {
+		c.Kind = events.Other
+		return nil
+	}
+	from := len(r.Row.Items)
+	for _, v := range list {
+		var item events.Cell
+		if err := f.scalar(&item, v); err != nil {
+			return err
+		}
+		r.Row.Items = append(r.Row.Items, item)
+	}
+	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.Row.Items))
+	return nil
+}
+
+// wholeText appends the digits of v if it is an integer.
+func wholeText(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case int32:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	}
+	return dst
+}
+
+// scalar sets c to any value except a list.
+func (f *avroField) scalar(c *events.Cell, v any) error {
+	c.Kind = events.Number
+	switch v := v.(type) {
+	case nil:
+		c.Kind = events.Null
+	case bool:
+		if c.Kind = events.Bool; v {
+			c.Num = 1
+		}
+	case int32:
+		f.whole(c, float64(v))
+	case int64:
+		f.whole(c, float64(v))
+	case float32:
+		c.Num = float64(v)
+	case float64:
+		c.Num = v
+	case string:
+		return wire.SetText(c, []byte(v), f.path)
+	case time.Time:
+		c.Kind, c.Num = events.Time, float64(v.Unix())*1e3+float64(v.Nanosecond())/1e6
+	case *big.Rat:
+		c.Num, _ = v.Float64()
+	default: // bytes, a map, a record that is not wanted, a time of day
+		c.Kind = events.Other
 	}
 	return nil
 }
 
-// decimalCell sets c to a decimal: a whole number in two's complement,
-// big-endian, over a power of ten.
-func decimalCell(c *event.Cell, b []byte, scale int) {
-	c.Kind = event.Number
-	switch {
-	case len(b) > 64 || scale > 300:
-		c.Kind = event.Other
-	case len(b) <= 8 && scale <= 22:
-		v := int64(0)
-		for i, d := range b {
-			if i == 0 && d >= 0x80 {
-				v = -1
-			}
-			v = v<<8 | int64(d)
-		}
-		c.Num = float64(v) / math.Pow10(scale)
-	default:
-		v := new(big.Int).SetBytes(b)
-		if b[0] >= 0x80 {
-			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-		}
-		c.Num, _ = new(big.Rat).SetFrac(v, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)).Float64()
-	}
-}
-
-// long reads a zigzag varint.
-func (r *reader) long() (int64, bool) {
-	if r.at < len(r.b) && r.b[r.at] < 0x80 {
-		u := uint64(r.b[r.at])
-		r.at++
-		return int64(u>>1) ^ -int64(u&1), true
-	}
-	u, n := binary.Uvarint(r.b[r.at:])
-	if n <= 0 {
-		return 0, false
-	}
-	r.at += n
-	return int64(u>>1) ^ -int64(u&1), true
-}
-
-func (r *reader) bytes() ([]byte, bool) {
-	n, ok := r.long()
-	if !ok || n < 0 || n > int64(len(r.b)-r.at) {
-		return nil, false
-	}
-	b := r.b[r.at : r.at+int(n)]
-	r.at += int(n)
-	return b, true
-}
-
-// take returns n bytes, or as many as a length before them says.
-func (r *reader) take(n int, counted bool) ([]byte, bool) {
-	if counted {
-		return r.bytes()
-	}
-	if n > len(r.b)-r.at {
-		return nil, false
-	}
-	b := r.b[r.at : r.at+n]
-	r.at += n
-	return b, true
-}
-
-// block reads the head of a block of items, of at least so many bytes each: how many there are, which is bounded
-// by what follows unless items may have no bytes, and how long they are, -1 if that
-// is not said.
-func (r *reader) block(least int) (n int64, size int, ok bool) {
-	n, ok = r.long()
-	if !ok {
-		return 0, 0, false
-	}
-	size = -1
-	if n < 0 {
-		s, ok := r.long()
-		if n = -n; !ok || n < 0 || s < 0 || s > int64(len(r.b)-r.at) {
-			return 0, 0, false
-		}
-		size = int(s)
-	}
-	if least > 0 && n > int64((len(r.b)-r.at)/least) {
-		return 0, 0, false
-	}
-	return n, size, true
-}
-
-// skip passes over a value.
-func (r *reader) skip(t *avroType) bool {
-	switch t.kind {
-	case avroNull:
-		return true
-	case avroLong, avroTime, avroEnum:
-		_, ok := r.long()
-		return ok
-	case avroString, avroBytes, avroDecimal:
-		_, ok := r.bytes()
-		return ok
-	case avroBool, avroFloat, avroDouble, avroFixed, avroFixedDecimal:
-		_, ok := r.take(t.least, false)
-		return ok
-	}
-	if r.depth++; r.depth > wire.MaxDepth {
-		return false
-	}
-	ok := r.skipParts(t)
-	r.depth--
-	return ok
-}
-
-func (r *reader) skipParts(t *avroType) bool {
-	switch t.kind {
-	case avroUnion:
-		i, ok := r.long()
-		return ok && i >= 0 && i < int64(len(t.branches)) && r.skip(t.branches[i])
-	case avroRecord:
-		for i := range t.fields {
-			if !r.skip(t.fields[i].typ) {
-				return false
-			}
-		}
-		return true
-	}
-	least := t.items.least
-	if t.kind == avroMap {
-		least++ // the key
-	}
-	for {
-		n, size, ok := r.block(least)
-		switch {
-		case !ok:
-			return false
-		case n == 0:
-			return true
-		case size >= 0:
-			r.at += size
-			continue
-		case least == 0:
-			continue
-		}
-		for ; n > 0; n-- {
-			if t.kind == avroMap {
-				if _, ok := r.bytes(); !ok {
-					return false
-				}
-			}
-			if !r.skip(t.items) {
-				return false
-			}
-		}
+// whole sets c to an integer, which may be a time.
+func (f *avroField) whole(c *events.Cell, v float64) {
+	if c.Num = v; f.millis != 0 {
+		c.Kind, c.Num = events.Time, v*f.millis
 	}
 }

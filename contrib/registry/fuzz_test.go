@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/streamsvm/streamsvm/internal/testkit/alloctest"
-	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -29,43 +28,6 @@ const wireSchema = `{"label":"label","id":"id","fields":[
  {"name":"customer.vip","type":"boolean","means":[0],"gaps":[true]},
  {"name":"raw","type":"ignore"},
  {"name":"tags","type":"tags","hash":64,"gaps":[true]}]}`
-
-// The formats avro-slow and protobuf-slow read no value at once.
-func init() {
-	slowly := func(f wire.Format) {
-		quick := f.Plan
-		f.Name += "-slow"
-		f.Plan = func(s *wire.Schema, path []int, top wire.Level) (wire.Plan, error) {
-			p, err := quick(s, path, top)
-			switch p := p.(type) {
-			case *avroPlan:
-				p.slow()
-			case *protoPlan:
-				p.slow()
-			}
-			return p, err
-		}
-		wire.Register(f)
-	}
-	slowly(avroFormat)
-	slowly(protobufFormat)
-}
-
-func (p *avroPlan) slow() {
-	p.quick = avroSlow
-	for i := range p.sub {
-		p.sub[i].slow()
-	}
-}
-
-func (p *protoPlan) slow() {
-	clear(p.tags[:])
-	for i := range p.fields {
-		if p.fields[i].sub != nil {
-			p.fields[i].sub.slow()
-		}
-	}
-}
 
 // decodeChecked decodes a value within the bound on memory, and with an arena to
 // the same; errors must be those of decoders.
@@ -97,16 +59,6 @@ func discovery(tb testing.TB, s *codec.WrittenSchema) *codec.Discovery {
 	return d
 }
 
-// sameSlowly decodes data with both codecs.
-func sameSlowly(t *testing.T, quick, slow codec.Codec, data []byte) {
-	t.Helper()
-	var a, b stream.Example
-	errA, errB := quick.Decode(data, &a), slow.Decode(data, &b)
-	if (errA == nil) != (errB == nil) || errA != nil && errA.Error() != errB.Error() || errA == nil && !sameBits(&a, &b) {
-		t.Fatalf("%+v, %v, and slowly %+v, %v", a, errA, b, errB)
-	}
-}
-
 // FuzzAvro reads any bytes as a record: no panic, bounded memory, and what
 // twmb/avro does not read is refused too.
 func FuzzAvro(f *testing.F) {
@@ -118,10 +70,8 @@ func FuzzAvro(f *testing.F) {
 	f.Add(avroValue(f, eventAvro, `{"id":-7,"amount":null,"country":"IT","customer":{"vip":false,"age":{"int":3}},"tags":[],"at":0,"raw":"","props":{},"label":"ham"}`))
 	f.Add([]byte{14, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	c := must(f, "avro", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
-	slow := must(f, "avro-slow", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: avroSchema(eventAvro)})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ex, ok := decodeChecked(t, c, data)
-		sameSlowly(t, c, slow, data)
 		var theirs any
 		rest, err := s.Decode(data, &theirs)
 		if ok && (err != nil || len(rest) > 0) {
@@ -139,13 +89,11 @@ func FuzzProtobuf(f *testing.F) {
 	s, file := protoFile(f, eventProto)
 	m := file.Messages().ByName("Event")
 	c := must(f, "protobuf", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
-	slow := must(f, "protobuf-slow", codec.Options{Schema: wireSchema, Labels: "ham,spam", Written: s2message(s, "shop.Event")})
 	f.Add(protoValue(f, m, `{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","raw":"eA==","props":{"a":"b"},"label":"spam"}`))
 	f.Add([]byte{0x2a, 1, 'a', 0x4a, 1, 'b', 0x2a, 1, 'c'})
 	f.Add([]byte{0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, ok := decodeChecked(t, c, data)
-		sameSlowly(t, c, slow, data)
 		if err := proto.Unmarshal(data, dynamicpb.NewMessage(m)); ok && err != nil && !strings.Contains(err.Error(), "depth") {
 			// What is not wanted is passed over, and may hold anything.
 			if proto.Unmarshal(wanted(data), dynamicpb.NewMessage(m)) != nil {
@@ -217,33 +165,4 @@ func FuzzAvroSchemas(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestWireAllocations: no allocation per event.
-func TestWireAllocations(t *testing.T) {
-	if !alloctest.Exact {
-		t.Skip("the race detector allocates")
-	}
-	schema, file := protoFile(t, eventProto)
-	sources := memorySchemas{7: avroSchema(eventAvro), 8: schema}
-	noID := strings.Replace(wireSchema, `"id":"id",`, "", 1)
-	values := map[string][]byte{
-		"avro": framed(7, avroValue(t, eventAvro, `{"id":7,"amount":{"double":1.5},"country":"DE","customer":{"vip":true,"age":null},"tags":["a","b"],"at":1700000000000,"raw":"x","props":{"a":"b"},"label":"spam"}`)),
-		"protobuf": framed(8, append([]byte{2, 2}, protoValue(t, file.Messages().ByName("Event"),
-			`{"id":"7","amount":1.5,"country":"FR","customer":{"vip":true,"age":3},"tags":["a","b"],"at":"2026-01-01T00:00:00Z","raw":"eA==","props":{"a":"b"},"label":"spam"}`)...)),
-	}
-	for name, value := range values {
-		c := must(t, name, codec.Options{Schema: noID, Labels: "ham,spam", Schemas: sources})
-		var a stream.Arena
-		rec := stream.Record{Value: value}
-		var ex stream.Example
-		if n := testing.AllocsPerRun(1000, func() {
-			a.Reset()
-			if err := stream.DecodeRecord(context.Background(), c, &a, &rec, &ex); err != nil {
-				t.Fatal(err)
-			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
 }

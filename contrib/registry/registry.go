@@ -6,6 +6,11 @@
 // API of Confluent's, which Apicurio, Karapace and Redpanda have too, or from where
 // they have been kept.
 //
+// github.com/twmb/avro and google.golang.org/protobuf decode the records. That takes 2
+// to 4 µs for an event of twelve fields (BenchmarkDecode), little beside learning from
+// it (BenchmarkTraining). Memory for a record is in proportion to its length, but
+// not within the 4 times that package codec promises for the other forms.
+//
 // The API is stable.
 package registry
 

@@ -7,12 +7,12 @@ import (
 	"fmt"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
+	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/engine"
-	"github.com/streamsvm/streamsvm/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -61,7 +61,7 @@ func newPlan(model []byte) (*plan, error) {
 
 // learner returns a learner without examples.
 func (p *plan) learner() (learner, error) {
-	l, err := rest.Spec(p.spec).New(p.env, p.pipe.Options)
+	l, err := ovr.Spec(p.spec).New(p.env, p.pipe.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -12,7 +13,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
-	"github.com/streamsvm/streamsvm/internal/normal"
+	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
+	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/trainer"
 )
@@ -127,6 +129,59 @@ func TestPlan(t *testing.T) {
 			t.Fatalf("damage at byte %d is not noticed", i)
 		}
 		file[i] ^= 1
+	}
+}
+
+// TestSummer: sums of records are those of their examples, to the bit, with the weights
+// in their headers, and records that are not examples are counted.
+func TestSummer(t *testing.T) {
+	data, xs := version(t, trainer.Options{Set: map[string]string{"features": "64"}, Seed: 1}, 400)
+	p, err := newPlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSummer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := p.learner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(_ context.Context, _ *stream.Arena, r *stream.Record, ex *stream.Example) error {
+		if r.Offset%7 == 3 {
+			return errors.New("broken")
+		}
+		*ex = xs[r.Offset]
+		ex.Labelled = r.Offset%7 != 4
+		return nil
+	}
+	for i := range xs {
+		r := stream.Record{Offset: int64(i), Value: []byte("x")}
+		x := xs[i]
+		if i%2 == 0 {
+			r.Headers = []stream.Header{{Key: sift.HeaderKey, Value: []byte("1 p=0.25 f=0.5 v=1 e=1")}}
+			x.Weight, x.Represents = 4, 4
+		}
+		if bad := s.add(t.Context(), decode, &r); (bad != nil) != (i%7 == 3) {
+			t.Errorf("record %d: %v", i, bad)
+		}
+		if i%7 != 3 && i%7 != 4 {
+			x.X = p.pipe.Transform.Apply(x.X)
+			l.Sum([]*stream.Example{&x})
+		}
+	}
+	_ = s.add(t.Context(), decode, &stream.Record{})
+	got := s.sketch()
+	if got.summed != 286 || got.unlabelled != 57 || got.dead != 57 || got.tombstones != 1 {
+		t.Errorf("%v", got)
+	}
+	a, err := got.sums.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := l.Sums().AppendBinary(nil); err != nil || !bytes.Equal(a, b) || got.dim != 2 {
+		t.Errorf("the sums are others: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@
 package scale
 
 import (
+	_ "github.com/streamsvm/streamsvm/contrib/scale/lssvm" // registers the learner of sum
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/app/contrib"
 )

@@ -10,9 +10,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/app/cli"
 	"github.com/streamsvm/streamsvm/internal/atomicfile"
-	"github.com/streamsvm/streamsvm/internal/normal"
 )
 
 // A sketch holds the sums over some examples.

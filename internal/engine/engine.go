@@ -16,11 +16,11 @@ import (
 	"slices"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/eval"
 	"github.com/streamsvm/streamsvm/internal/prep"
 	"github.com/streamsvm/streamsvm/internal/promote"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/sift"
 	"github.com/streamsvm/streamsvm/internal/tune"
 	"github.com/streamsvm/streamsvm/stream"
@@ -181,7 +181,7 @@ func NewEngine(cfg Config) (*Engine, error) {
 	}
 	// For more than two classes, learners that do not support them are wrapped in
 	// one-vs-rest.
-	cfg.Spec = rest.Spec(cfg.Spec)
+	cfg.Spec = ovr.Spec(cfg.Spec)
 	if cfg.Scale == "" {
 		cfg.Scale = "auto"
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/algos/ovr"
 	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/internal/calibrate"
 	"github.com/streamsvm/streamsvm/internal/prep"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/stream"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -260,7 +260,7 @@ func Decode(data []byte) (*Pipeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w", err)
 	}
-	if p.Model, err = rest.Spec(spec).DecodeModel(model); err != nil {
+	if p.Model, err = ovr.Spec(spec).DecodeModel(model); err != nil {
 		return nil, fmt.Errorf("encoded predictor: %w (model of %s: %w)", ErrOldModel, p.Learner, err)
 	}
 	if n := p.Signature.Classes(); n > 0 && p.Task == algos.Classify && n != p.Classes() {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -39,8 +39,8 @@ type Gate struct {
 	rollback                     compare.RollbackTest
 	served                       *eval.Prequential // of the champions, each while it was one
 	constant                     constant
-	scale                        float64      // what a loss of 1 stands for in a regression; 0 until a challenger is taken
-	inputs, inputsBefore         *event.Parts // during the trial, and before it; nil without a schema
+	scale                        float64       // what a loss of 1 stands for in a regression; 0 until a challenger is taken
+	inputs, inputsBefore         *events.Histogram // during the trial, and before it; nil without a schema
 	promotions, rejections       uint64
 	demotions                    uint64
 	labels                       uint64 // labelled examples scored
@@ -137,11 +137,11 @@ func New(text string, regress, classes bool, schema string) (*Gate, error) {
 	g.constant = constant{regress: regress, classes: classes, error: rule.Measure == compare.Error}
 	g.served, g.measures = g.noMeasures(), g.noMeasures()
 	if schema != "" {
-		s, err := event.Parse(schema)
+		s, err := events.Parse(schema)
 		if err != nil {
 			return nil, err
 		}
-		g.inputs, g.inputsBefore = event.NewParts(s), event.NewParts(s)
+		g.inputs, g.inputsBefore = events.NewHistogram(s), events.NewHistogram(s)
 	}
 	return g, nil
 }
@@ -335,7 +335,7 @@ func (g *Gate) drift() string {
 	if g.inputs == nil {
 		return ""
 	}
-	return g.inputs.Changed(g.inputsBefore)
+	return g.inputs.Drift(g.inputsBefore)
 }
 
 // demote brings the champion before back. It drops the challenger, which was compared

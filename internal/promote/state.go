@@ -5,8 +5,8 @@ import (
 
 	"github.com/streamsvm/streamsvm/checkpoint/state"
 	"github.com/streamsvm/streamsvm/compare"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/columns"
-	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/internal/pipeline"
 	"github.com/streamsvm/streamsvm/stream"
 )
@@ -41,7 +41,7 @@ func (g *Gate) Fields(f *state.Fields, classes bool) {
 	if f.Next("inputs") || !f.Decoding() && g.inputs != nil {
 		a, b := g.inputs, g.inputsBefore
 		if a == nil {
-			a, b = event.AnyParts(), event.AnyParts()
+			a, b = events.NewHistogram(nil), events.NewHistogram(nil)
 		}
 		f.Group("inputs", a.State)
 		f.Group("inputs_before", b.State)

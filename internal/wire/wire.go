@@ -5,12 +5,11 @@
 package wire
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
@@ -47,7 +46,7 @@ type Plan interface {
 // The results of Level.Cell for fields without a cell.
 const (
 	Passed   = -1 // known but not used
-	Unlisted = -2 // unknown: to be counted in Row.Unknown
+	Unlisted = -2 // unknown: to be counted in Row.Unlisted
 )
 
 // Level says which fields of one object are wanted.
@@ -67,7 +66,7 @@ type Level interface {
 
 // Reader receives the cells of one record.
 type Reader struct {
-	Row event.Row
+	Row events.Row
 	// IDCell is the index of the cell with the identifier. A plan sets IDText to its
 	// digits if it is an integer, because a float64 does not hold all of them.
 	IDCell int
@@ -108,26 +107,10 @@ func Quoted(b []byte) string {
 }
 
 // SetText sets a cell to a text, which must be UTF-8.
-func SetText(c *event.Cell, b []byte, field string) error {
-	if !ASCII(b) && !utf8.Valid(b) {
+func SetText(c *events.Cell, b []byte, field string) error {
+	if !utf8.Valid(b) {
 		return Fail(stream.ReasonSyntax, field, "%s is not UTF-8", Quoted(b))
 	}
-	c.Kind, c.Text = event.Text, b
+	c.Kind, c.Text = events.Text, b
 	return nil
-}
-
-// ASCII reports whether b is ASCII and has at most 64 bytes.
-func ASCII(b []byte) bool {
-	n := len(b)
-	if n > 64 {
-		return false
-	}
-	if n < 8 {
-		return event.Short(b)&0x8080808080808080 == 0
-	}
-	all := binary.LittleEndian.Uint64(b[n-8:])
-	for i := 8; i < n; i += 8 {
-		all |= binary.LittleEndian.Uint64(b[i-8:])
-	}
-	return all&0x8080808080808080 == 0
 }

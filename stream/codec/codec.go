@@ -28,7 +28,8 @@
 //     nearest float32, as strconv.ParseFloat(s, 32) rounds it.
 //   - The example shares no memory with the value.
 //   - No value makes a decoder panic, recurse without bound or allocate more
-//     than 4 times the value's length plus 64 KiB.
+//     than 4 times the value's length plus 64 KiB (Avro and Protobuf: more, but in
+//     proportion to it).
 //   - A decoder holds no state: one decoder serves any number of goroutines.
 //   - DecodeIn allocates nothing that the arena has room for, but for an ID.
 //
@@ -58,19 +59,17 @@ type Codec interface {
 	Header() []byte
 }
 
-// Options say how values are to be understood. The zero value of each field
-// selects its default.
+// Options say how to decode values. The zero value of each field selects its default.
 type Options struct {
 	// Labels says which labels a classification stream uses: "pm1" (−1 and +1,
-	// the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any two
-	// with a comma between them, the one that means −1 first: two numbers,
-	// "false,true", or two texts such as "no,yes". What is in double quotes is a
-	// text, whatever it looks like. The mapping is never guessed from the data. It
-	// does not apply to regression.
+	// the default), "01" (0 means −1), "12" (1 means −1, 2 means +1), or any two,
+	// separated by a comma, the one that means −1 first: two numbers, "false,true",
+	// or two texts such as "no,yes". A label in double quotes is always a text. The
+	// mapping is never guessed from the data. It does not apply to regression.
 	//
-	// More than two, all numbers or all texts, are numbered from 0 on in the order
-	// given: "setosa,versicolor,virginica". Others of their kind may then come:
-	// they are in Class of their examples.
+	// Three or more, all numbers or all texts, are numbered from 0 on in the order
+	// given: "setosa,versicolor,virginica". Other labels of that kind are accepted, and
+	// put into Class of their examples.
 	Labels string
 	// Task is "classify" (the default) or "regress": there every finite label
 	// is accepted as it is.
@@ -81,21 +80,20 @@ type Options struct {
 	// MaxValueBytes is the length of the longest value that is accepted,
 	// default 64 MiB.
 	MaxValueBytes int
-	// CSV holds what only csv needs.
+	// CSV has the options of csv only.
 	CSV CSVOptions
-	// Schema, if not empty, says that records of json or csv are events: objects
-	// or rows of named fields, and what becomes of each. A Discovery finds it out;
-	// it is a text in JSON.
+	// Schema, if not empty, says that records of json or csv are events, objects or rows
+	// of named fields, and how each field is encoded. It is JSON; a Discovery infers it.
 	Schema string
-	// Schemas has the schemas that records of avro and protobuf refer to. Written,
-	// if not nil, is the schema of all records instead, which then refer to none.
+	// Schemas resolves the schemas that records of avro and protobuf refer to. Written, if
+	// not nil, is the schema of all records, which then do not refer to any.
 	Schemas Schemas
 	Written *WrittenSchema
 
-	// What comes next is for a Discovery, and so is Auto for Labels.
+	// The following are for a Discovery only, and so is Auto for Labels.
 
-	// Events is empty where records are vectors, Auto where that is to be found
-	// out, or says in YAML what is known about the fields; docs/events.md has it.
+	// Events is empty if records are vectors, Auto to find out whether they are, or a
+	// specification of the fields in YAML; see docs/events.md.
 	Events string
 	// Label is the field of the label; the default is the first of y, label,
 	// target, class and outcome that the events have.
@@ -110,14 +108,14 @@ const (
 	DefaultMaxValueBytes = 64 << 20
 )
 
-// Names lists the codecs that can write what they read, and have a form in files.
+// Names lists the codecs that also write, and that data files may have.
 func Names() []string { return []string{"libsvm", "json", "msgpack", "csv"} }
 
-// AllNames lists the codecs, those included whose records can only be read.
+// AllNames lists all codecs, including those that only read.
 func AllNames() []string { return append(Names(), "avro", "protobuf") }
 
-// Schematic reports whether the records of the codec called name are events of
-// schemas that they do not hold: those of avro and protobuf.
+// Schematic reports whether records of the codec called name need a schema to be read, as
+// those of avro and protobuf do.
 func Schematic(name string) bool {
 	_, ok := wire.Lookup(name)
 	return ok || name == "avro" || name == "protobuf"
@@ -168,8 +166,8 @@ func New(name string, o Options) (Codec, error) {
 // import package contrib/registry.
 var ErrNotRegistered = errors.New("this program has no Avro and no Protobuf: it was built with -tags core, or, if it is one of your own, does not import github.com/streamsvm/streamsvm/contrib/registry")
 
-// ByFileName returns the name of the codec that the name of a file suggests,
-// looking through a final .gz or .zst; ok is false where it suggests none.
+// ByFileName returns the codec that the extension of a file suggests, ignoring a final
+// .gz or .zst. ok is false if it suggests none.
 func ByFileName(name string) (codec string, ok bool) {
 	ext := strings.ToLower(path.Ext(name))
 	if ext == ".gz" || ext == ".zst" {
@@ -188,7 +186,7 @@ func ByFileName(name string) (codec string, ok bool) {
 	return "", false
 }
 
-// common is what all codecs share.
+// common has the options that all codecs share.
 type common struct {
 	labels   labels
 	maxDim   int
@@ -223,7 +221,7 @@ func (o Options) common() (common, error) {
 	return c, nil
 }
 
-// Header is that of the forms that have none.
+// Header implements Codec for the forms without a header.
 func (c *common) Header() []byte { return nil }
 
 var errEmpty = errors.New("the value is empty")
@@ -239,7 +237,7 @@ func (c *common) checkSize(value []byte) error {
 	return nil
 }
 
-// checkDim refuses a dense vector of n features where that is too many.
+// checkDim refuses a dense vector with too many features.
 func (c *common) checkDim(n int) error {
 	if n > c.maxDim {
 		return failf(stream.StageFeature, stream.ReasonLimit, "x", "%d features, the limit is %d", n, c.maxDim)
@@ -247,13 +245,13 @@ func (c *common) checkDim(n int) error {
 	return nil
 }
 
-// indexTooLarge says that a feature's 1-based index is out of range.
+// indexTooLarge is the error for a 1-based index that is out of range.
 func (c *common) indexTooLarge(field string) error {
 	return failf(stream.StageFeature, stream.ReasonLimit, field, "the index is above the limit of %d", c.maxDim)
 }
 
-// checkVec refuses what no codec may write: features that are not finite and
-// indices that are not strictly increasing from 0.
+// checkVec refuses features that no codec may write: values that are not finite, and
+// indices that do not strictly increase from 0.
 func (c *common) checkVec(x stream.Vec) error {
 	if x.Idx != nil {
 		if len(x.Idx) != len(x.Val) {

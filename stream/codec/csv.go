@@ -10,33 +10,30 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// CSVOptions say what the columns of csv are. A column is given by its name,
-// if Columns holds it, or by its number from 1 on, or as "first" or "last".
+// CSVOptions describe the columns of csv. A column is given by its name, if Columns has
+// it, by its number from 1 on, or as "first" or "last".
 type CSVOptions struct {
-	// Header says that a file's first record holds the names of the columns.
-	// Decoders never see it: whoever opens the file takes it off and may make
-	// Columns of it with ParseHeader; whoever writes a file writes
-	// Codec.Header first.
+	// Header says that the first record of a file has the names of the columns. It must
+	// not be given to a decoder: whoever opens the file removes it, and may set Columns by
+	// ParseHeader. Whoever writes a file writes Codec.Header first.
 	Header bool
-	// Columns names the columns. Where it is set every record must have as many
-	// fields as there are names.
+	// Columns names the columns. If it is set, every record must have as many fields.
 	Columns []string
 	// LabelColumn is the column of the label; the default, empty, is none.
 	LabelColumn string
 	// DropColumns are columns to ignore.
 	DropColumns []string
-	// EmptyAsZero makes an empty field the feature 0; by default it is an
-	// error. An empty label is no label either way.
+	// EmptyAsZero decodes an empty field as 0; by default it is an error. An empty label
+	// always means that there is none.
 	EmptyAsZero bool
 	// Comma separates fields, default ','.
 	Comma byte
-	// Features names the columns that are features, in the order in which they
-	// are in the vector; it needs Columns. Other columns, but for that of the
-	// label, are ignored. The default is the order of the columns. It is for
-	// decoders only.
+	// Features names the columns that are features, in the order of the vector. It needs
+	// Columns. All other columns except the label are ignored. By default the order is that
+	// of the columns. It is for decoding only.
 	Features []string
-	// Dim, if positive, is the number of features of every record. A record of
-	// just so many fields then has no label, and no columns to drop.
+	// Dim, if positive, is the number of features of every record. A record with exactly
+	// as many fields then has neither a label nor columns to drop.
 	Dim int
 }
 
@@ -105,7 +102,7 @@ func newCSV(c common, o CSVOptions) (*csvCodec, error) {
 	return d, d.order()
 }
 
-// order finds the columns of the features that have names.
+// order looks up the columns of Features.
 func (c *csvCodec) order() error {
 	if c.o.Features == nil {
 		return nil
@@ -207,40 +204,74 @@ func (c *csvCodec) Header() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// field returns the field that starts at b[i], without quotes and the blanks
-// around it, and where the next one starts, len(b)+1 if it was the last.
-//
-// lines says that b holds line ends, which only a field in quotes may have.
-func (c *csvCodec) field(b []byte, i int, lines bool) (f []byte, next int, ok bool) {
-	i = c.skip(b, i)
-	if i < len(b) && b[i] == '"' {
-		start := i + 1
-		for i = start; i < len(b); i++ {
-			if b[i] != '"' {
-				continue
-			}
-			if i+1 < len(b) && b[i+1] == '"' {
-				i++
-				continue
-			}
-			f = b[start:i]
-			i = c.skip(b, i+1)
-			if i == len(b) || b[i] == c.o.Comma {
-				return c.trim(f), i + 1, true
-			}
-			return b[start-1:], i, false
-		}
-		return b[start-1:], i, false
-	}
-	end := len(b)
-	if k := bytes.IndexByte(b[i:], c.o.Comma); k >= 0 {
-		end = i + k
-	}
-	f = b[i:end]
-	return c.trim(f), end + 1, !lines || bytes.IndexByte(f, '\n') < 0
+// csvFields are the fields of a record.
+type csvFields struct {
+	c     *csvCodec
+	b     []byte
+	i     int  // where the next field starts; len(b)+1 behind the last one
+	k     int  // how many have been read
+	lines bool // b holds line ends, which only a field in quotes may have
 }
 
-// skip is skipBlank where a blank may be what separates fields.
+// fields returns the fields of a record, before the first one.
+func (c *csvCodec) fields(value []byte) (csvFields, error) {
+	r := csvFields{c: c, b: trimLine(value)}
+	if err := c.checkSize(value); err != nil {
+		return r, err
+	}
+	if c.skip(r.b, 0) == len(r.b) {
+		return r, fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	}
+	r.lines = bytes.IndexByte(r.b, '\n') >= 0
+	return r, nil
+}
+
+// last reports whether there are no more fields.
+func (r *csvFields) last() bool { return r.i > len(r.b) }
+
+// next returns the next field, without quotes and the blanks around it.
+func (r *csvFields) next() (f []byte, more bool, err error) {
+	if r.last() {
+		return nil, false, nil
+	}
+	c, b := r.c, r.b
+	i := c.skip(b, r.i)
+	r.k++
+	if i == len(b) || b[i] != '"' {
+		end := len(b)
+		if k := bytes.IndexByte(b[i:], c.o.Comma); k >= 0 {
+			end = i + k
+		}
+		f, r.i = b[i:end], end+1
+		if r.lines && bytes.IndexByte(f, '\n') >= 0 {
+			return nil, false, r.improper(c.trim(f))
+		}
+		return c.trim(f), true, nil
+	}
+	start := i + 1
+	for i = start; i < len(b); i++ {
+		if b[i] != '"' {
+			continue
+		}
+		if i+1 < len(b) && b[i+1] == '"' {
+			i++
+			continue
+		}
+		f = b[start:i]
+		if i = c.skip(b, i+1); i < len(b) && b[i] != c.o.Comma {
+			break
+		}
+		r.i = i + 1
+		return c.trim(f), true, nil
+	}
+	return nil, false, r.improper(b[start-1:])
+}
+
+func (r *csvFields) improper(f []byte) error {
+	return failf(stream.StageDecode, stream.ReasonSyntax, r.c.name(r.k-1), "%s has no proper end", quoted(f))
+}
+
+// skip is skipBlank, except that a blank may be the separator.
 func (c *csvCodec) skip(b []byte, i int) int {
 	for i < len(b) && blank(b[i]) && b[i] != c.o.Comma {
 		i++
@@ -270,19 +301,17 @@ func (c *csvCodec) Decode(value []byte, ex *stream.Example) error { return c.Dec
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	if err := c.checkSize(value); err != nil {
+	r, err := c.fields(value)
+	if err != nil {
 		return err
 	}
-	b := trimLine(value)
-	if c.skip(b, 0) == len(b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
-	}
-	n := bytes.Count(b, []byte{c.o.Comma}) + 1
+	n := bytes.Count(r.b, []byte{c.o.Comma}) + 1
 	column, drop := c.label, c.drop
 	alone := n == c.o.Dim && c.to == nil && (column != noColumn || drop != nil)
 	if alone {
 		column, drop = noColumn, nil
 	}
+	var d draft
 	val := a.Val(min(n, c.maxDim))
 	if c.to != nil {
 		if n < len(c.to) { // or a short record could take much memory
@@ -290,75 +319,59 @@ func (c *csvCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) e
 		}
 		val = val[:len(c.o.Features)]
 	}
-	labelled, found := false, column == noColumn
-	var y label
-	lines := bytes.IndexByte(b, '\n') >= 0
-	k := 0
-	for i := 0; i <= len(b); k++ {
-		f, next, ok := c.field(b, i, lines)
-		if !ok {
-			return failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s has no proper end", quoted(f))
+	found := column == noColumn
+	for {
+		f, more, err := r.next()
+		if err != nil {
+			return err
 		}
-		i = next
-		if k < len(drop) && drop[k] {
-			continue
+		if !more {
+			break
 		}
-		if k == column || column == lastColumn && i > len(b) {
+		k := r.k - 1
+		switch {
+		case k < len(drop) && drop[k]:
+		case k == column || column == lastColumn && r.last():
 			found = true
-			if len(f) == 0 || len(f) == 1 && f[0] == '?' {
-				continue
+			if len(f) > 0 && !(len(f) == 1 && f[0] == '?') {
+				if d.y, err = c.labelOf(f, k); err != nil {
+					return err
+				}
+				d.labelled = true
 			}
-			var err error
-			if d, n := scan(f); !c.labels.numeric() {
-				y, err = c.labels.word(f)
-			} else if n == 0 || n != len(f) {
-				err = failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
-			} else {
-				y, err = c.labels.decode(d.float64(f))
-			}
-			if err != nil {
-				return err
-			}
-			labelled = true
-			continue
-		}
-		if c.to != nil {
-			if k >= len(c.to) || c.to[k] < 0 {
-				continue // too many fields are found below
-			}
+		case c.to == nil && len(val) == c.maxDim:
+			return failf(stream.StageFeature, stream.ReasonLimit, c.name(k), "more than %d features", c.maxDim)
+		case c.to != nil && (k >= len(c.to) || c.to[k] < 0): // too many fields are found below
+		default:
 			v, err := c.value(f, k)
 			if err != nil {
 				return err
 			}
-			val[c.to[k]] = v
-			continue
+			if c.to == nil {
+				val = append(val, v)
+			} else {
+				val[c.to[k]] = v
+			}
 		}
-		if len(val) == c.maxDim {
-			return failf(stream.StageFeature, stream.ReasonLimit, c.name(k), "more than %d features", c.maxDim)
-		}
-		v, err := c.value(f, k)
-		if err != nil {
-			return err
-		}
-		val = append(val, v)
 	}
-	if want := len(c.o.Columns); want > 0 && k != want && !alone {
-		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d%s", k, want, c.orAlone())
+	if want := len(c.o.Columns); want > 0 && r.k != want && !alone {
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d%s", r.k, want, c.orAlone())
 	}
 	if !found && column == lastColumn {
-		return failf(stream.StageLabel, stream.ReasonDimension, c.name(k-1), "the last column is one of those to drop")
+		return failf(stream.StageLabel, stream.ReasonDimension, c.name(r.k-1), "the last column is one of those to drop")
 	}
 	if !found {
-		return failf(stream.StageLabel, stream.ReasonMissing, c.name(column), "missing, there are %d fields", k)
+		return failf(stream.StageLabel, stream.ReasonMissing, c.name(column), "missing, there are %d fields", r.k)
 	}
 	if want := c.o.Dim; want > 0 && c.to == nil && len(val) != want {
-		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", k, k-len(val)+want, c.orAlone())
+		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d fields, want %d%s", r.k, r.k-len(val)+want, c.orAlone())
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(stream.Vec{Val: val}), y.y, labelled, y.class, 0
+	d.x.Val = val
+	d.finish(a, ex)
 	return nil
 }
 
-// orAlone says how many fields a record of features alone has.
+// orAlone describes a record of features alone, for errors.
 func (c *csvCodec) orAlone() string {
 	if c.o.Dim == 0 || c.to != nil || c.label == noColumn && c.drop == nil {
 		return ""

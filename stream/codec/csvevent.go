@@ -5,31 +5,31 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// csvEvents reads events whose fields are columns: by their names, or by their
-// numbers from 1 on where they have none.
+// csvEvents reads events whose fields are columns. A field has the name of its column, or
+// its number from 1 on if columns have no names.
 type csvEvents struct {
 	csvCodec
-	events
+	encoder
 	at   []int     // of each column, as in names; shorter where columns have no names
-	rows sync.Pool // of *event.Row
+	rows sync.Pool // of *events.Row
 }
 
 func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
-	e, err := newEvents(schema)
+	e, err := newEncoder(schema)
 	if err != nil {
 		return nil, err
 	}
-	d := &csvEvents{csvCodec: *c, events: e}
-	d.rows.New = func() any { return new(event.Row) }
+	d := &csvEvents{csvCodec: *c, encoder: e}
+	d.rows.New = func() any { return new(events.Row) }
 	n := len(c.o.Columns)
 	if n == 0 {
 		for i := range e.schema.Fields {
 			k, err := strconv.Atoi(e.schema.Fields[i].Name)
-			if err == nil && k > 0 && k <= event.MaxFields {
+			if err == nil && k > 0 && k <= events.MaxFields {
 				n = max(n, k)
 			}
 		}
@@ -39,7 +39,7 @@ func newCSVEvents(c *csvCodec, schema string) (*csvEvents, error) {
 	for k := range d.at {
 		d.at[k] = ignored
 		name := d.column(k)
-		if found := e.names.find([]byte(name)); found != nil {
+		if found := e.names.byKey[name]; found != nil {
 			d.at[k] = found.at
 		}
 		if k == c.label {
@@ -65,10 +65,10 @@ func (c *csvEvents) Decode(value []byte, ex *stream.Example) error { return c.De
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	row := c.rows.Get().(*event.Row)
+	row := c.rows.Get().(*events.Row)
 	defer c.rows.Put(row)
 	row.Reset(len(c.schema.Fields))
-	var out stream.Example
+	var d draft
 	err := c.split(value, func(k, of int, f []byte) error {
 		at := ignored
 		switch {
@@ -77,7 +77,7 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 		case c.label == lastColumn && k == of-1:
 			at = labelAt
 		default:
-			row.Unknown++
+			row.Unlisted++
 		}
 		switch {
 		case at >= 0:
@@ -86,85 +86,83 @@ func (c *csvEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) 
 			if none(f) {
 				return nil
 			}
-			y, err := c.labelOf(f, c.name(k))
-			out.Y, out.Class, out.Labelled = y.y, y.class, err == nil
+			y, err := c.labelOf(f, k)
+			d.y, d.labelled = y, err == nil
 			return err
 		case at == idAt:
-			out.ID = string(f)
+			d.id = string(f)
 		case at == weightAt && len(f) > 0:
-			d, n := scan(f)
-			w := d.float32(f)
-			if n == 0 || n != len(f) || !(w > 0) || w-w != 0 {
-				return failf(stream.StageFeature, stream.ReasonNotFinite, c.name(k), "the weight is %s, want a finite number above 0", quoted(f))
+			number, n := scan(f)
+			if n == 0 || n != len(f) {
+				return failf(stream.StageFeature, stream.ReasonSyntax, c.name(k), "the weight is %s, want a finite number above 0", quoted(f))
 			}
-			out.Weight = w
+			var err error
+			d.weight, err = weightOf(number.float64(f), c.name(k))
+			return err
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if out.X, err = c.encode(row, a); err != nil {
+	if d.x, err = c.encode(row, a); err != nil {
 		return err
 	}
-	*ex = out
+	d.finish(nil, ex)
 	return nil
 }
 
-// Append implements stream.Encoder: what an event was cannot be told from its
-// features.
+// Append implements stream.Encoder. An event cannot be restored from its features.
 func (c *csvEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
 }
 
-// split calls f with each field of a record, its number from 0 on, and how many
-// there are as far as commas tell.
+// split calls f with each field of a record, its number k from 0 on, and the number of
+// fields, which is a guess by the commas if columns have no names.
 func (c *csvCodec) split(value []byte, f func(k, of int, field []byte) error) error {
-	if err := c.checkSize(value); err != nil {
+	r, err := c.fields(value)
+	if err != nil {
 		return err
 	}
-	b := trimLine(value)
-	if c.skip(b, 0) == len(b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	of := len(c.o.Columns)
+	if of == 0 {
+		of = bytes.Count(r.b, []byte{c.o.Comma}) + 1
 	}
-	lines := bytes.IndexByte(b, '\n') >= 0
-	of := bytes.Count(b, []byte{c.o.Comma}) + 1
-	if n := len(c.o.Columns); n > 0 {
-		of = n
-	}
-	k := 0
-	for i := 0; i <= len(b); k++ {
-		field, next, ok := c.field(b, i, lines)
-		if !ok {
-			return failf(stream.StageDecode, stream.ReasonSyntax, c.name(k), "%s has no proper end", quoted(field))
+	for {
+		field, more, err := r.next()
+		if err != nil {
+			return err
 		}
-		if i = next; bytes.IndexByte(field, '"') >= 0 {
+		if !more {
+			break
+		}
+		if bytes.IndexByte(field, '"') >= 0 {
 			field = bytes.ReplaceAll(field, []byte(`""`), []byte(`"`))
 		}
-		if err := f(k, of, field); err != nil {
+		if err := f(r.k-1, of, field); err != nil {
 			return err
 		}
 	}
-	if want := len(c.o.Columns); want > 0 && k != want {
-		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", k, want)
+	if want := len(c.o.Columns); want > 0 && r.k != want {
+		return failf(stream.StageDecode, stream.ReasonDimension, "", "%d fields, want %d", r.k, want)
 	}
 	return nil
 }
 
-// labelOf reads a label.
-func (c *csvCodec) labelOf(f []byte, field string) (label, error) {
+// labelOf reads the label in column k.
+func (c *csvCodec) labelOf(f []byte, k int) (label, error) {
 	if !c.labels.numeric() {
 		return c.labels.word(f)
 	}
 	d, n := scan(f)
 	if n == 0 || n != len(f) {
-		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, field, "the label is %s, want a number", quoted(f))
+		return label{}, failf(stream.StageLabel, stream.ReasonSyntax, c.name(k), "the label is %s, want a number", quoted(f))
 	}
 	return c.labels.decode(d.float64(f))
 }
 
-// none reports whether a field stands for a value that is not there, in the
-// words of spreadsheets, R and pandas.
+// none reports whether a field means that there is no value, as spreadsheets, R and
+// pandas write it.
 func none(f []byte) bool {
 	switch string(f) {
 	case "", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None":
@@ -173,30 +171,30 @@ func none(f []byte) bool {
 	return false
 }
 
-// textCell makes a cell of a text: a number where a field of that type wants one.
-func textCell(c *event.Cell, f []byte, want event.Type) {
+// textCell sets a cell to a text, or to a number if a field of that type wants one.
+func textCell(c *events.Cell, f []byte, want events.Type) {
 	if none(f) {
-		c.Kind = event.Null
+		c.Kind = events.Null
 		return
 	}
-	if want == event.Numeric || want == event.Timestamp {
+	if want == events.Numeric || want == events.Timestamp {
 		if d, n := scan(f); n > 0 && n == len(f) {
 			if v := d.float64(f); v-v == 0 {
-				c.Kind, c.Num = event.Number, v
+				c.Kind, c.Num = events.Number, v
 				return
 			}
 		}
 	}
-	c.Kind, c.Text = event.Text, f
+	c.Kind, c.Text = events.Text, f
 }
 
 // csvFields returns all fields of a record.
-func (c *csvCodec) csvFields(value []byte) (list []event.Named, err error) {
+func (c *csvCodec) csvFields(value []byte) (list []events.NamedCell, err error) {
 	err = c.split(value, func(k, of int, f []byte) error {
 		if k < len(c.drop) && c.drop[k] {
 			return nil
 		}
-		n := event.Named{Name: c.column(k)}
+		n := events.NamedCell{Name: c.column(k)}
 		textCell(&n.Cell, f, "")
 		n.Cell.Text = bytes.Clone(n.Cell.Text)
 		if k == c.label || c.label == lastColumn && k == of-1 {
@@ -208,7 +206,7 @@ func (c *csvCodec) csvFields(value []byte) (list []event.Named, err error) {
 	return list, err
 }
 
-// csvLabel is what a discovery calls the column of the label.
+// csvLabel is the name that a discovery gives to the column of the label.
 const csvLabel = "\x00label"
 
 // LooksLikeHeader reports whether the first of the lines of a csv file names its

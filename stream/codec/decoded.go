@@ -2,9 +2,9 @@ package codec
 
 import "github.com/streamsvm/streamsvm/stream"
 
-// Decoded returns a decoder that stands for d, which must be one of New's, where
-// records have been decoded before: next gives what became of them, in their
-// order. Several learners can so go through one stream that is decoded once.
+// Decoded returns a decoder with the signature of d, which must come from New, for records
+// that were decoded before: next returns the examples in their order. Several learners
+// can then read a stream that is decoded only once.
 func Decoded(d stream.Decoder, next func(ex *stream.Example) error) stream.Decoder {
 	c, ok := d.(Codec)
 	if !ok {

@@ -11,44 +11,43 @@ import (
 
 	mp "github.com/vmihailenco/msgpack/v5"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Auto is the value of Options.Labels that has the labels found out, and of
-// Options.Events that has it found out whether records are events.
+// Auto is the value of Options.Labels to find out the labels, and of Options.Events to
+// find out whether records are events.
 const Auto = "auto"
 
-// SampleSize is how many records a Discovery looks at, of a longer stream.
+// SampleSize is the number of records that a Discovery looks at if the stream is longer.
 const SampleSize = 1000
 
-// vectorSample is the same where the records are vectors and their labels a pair
-// that is usual: of those there is less to be found out.
+// vectorSample is the same for vectors with a usual pair of labels, about which there is
+// less to find out.
 const vectorSample = 200
 
-// sampleMost bounds the records that are looked at until two labels differ.
+// sampleMost bounds the search for a second label.
 const sampleMost = 100 * SampleSize
 
-// A Discovery finds out from the first records of a stream what a codec has to
-// know: whether they are vectors or events, what the fields of events are, and
-// which labels there are. What it finds is a function of the set of these
-// records. It is used by one goroutine.
+// A Discovery infers from the first records of a stream the options of its codec: whether
+// records are vectors or events, the schema of events, and the labels. The result depends
+// on the set of these records only. It is for one goroutine.
 type Discovery struct {
 	name string
 	o    Options
-	spec event.Spec
+	spec events.Spec
 	csv  *csvCodec
 	wire *wireEvents // which reads all fields
 
 	records     int
-	plain       int // vectors, as far as the codec json can tell
+	plain       int // records that may be vectors
 	minus, plus bool
-	events      [][]event.Named
+	events      [][]events.NamedCell
 	values      [][]byte // of events
 	labels      labelSet
-	counted     bool   // labels has those of events
-	label       string // the field of it in records behind the sample
-	bad         error  // of the first record that is not what the codec reads
+	counted     bool   // labels includes those of events
+	label       string // the field with it, in records after the sample
+	bad         error  // the error of the first record that cannot be read
 	refused     int
 }
 
@@ -78,7 +77,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 		return nil, err
 	}
 	if o.Events != "" && o.Events != Auto {
-		if d.spec, err = event.ParseSpec(o.Events); err != nil {
+		if d.spec, err = events.ParseSpec(o.Events); err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
 	}
@@ -109,8 +108,7 @@ func NewDiscovery(name string, o Options) (*Discovery, error) {
 	return d, nil
 }
 
-// Given describes what has been said about the records, on which what is found
-// out depends; empty if nothing has.
+// Given describes the options that the result depends on; empty if none is given.
 func (d *Discovery) Given() string {
 	said := ""
 	for _, kv := range [][2]string{{"label", d.o.Label}, {"events", d.o.Events}} {
@@ -121,10 +119,10 @@ func (d *Discovery) Given() string {
 	return strings.TrimSpace(said)
 }
 
-// Needed reports whether there is anything to be found out.
+// Needed reports whether there is anything to find out.
 func (d *Discovery) Needed() bool { return d.o.Labels == Auto || d.o.Events != "" }
 
-// given reports whether it is said that records are events.
+// given reports whether the options say that records are events.
 func (d *Discovery) given() bool {
 	return d.wire != nil || d.o.Label != "" || d.o.Events != "" && d.o.Events != Auto
 }
@@ -135,8 +133,8 @@ func (d *Discovery) Look(value []byte) bool {
 	return enough
 }
 
-// LookRecord is Look for a record with its headers. It may have to wait for what
-// the record refers to. An error is not about the record.
+// LookRecord is Look for a record with its headers. It may wait for a schema. An error is
+// not about the record.
 func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough bool, err error) {
 	value := rec.Value
 	if d.wire != nil {
@@ -164,7 +162,7 @@ func (d *Discovery) LookRecord(ctx context.Context, rec *stream.Record) (enough 
 // enough reports whether enough is known.
 func (d *Discovery) enough() bool {
 	if d.minus && d.plus && d.plain == d.records && !d.given() {
-		return true // what the labels are by default, and nothing else so far
+		return true // the default labels, and nothing but vectors
 	}
 	if d.records >= vectorSample && d.plain == d.records && !d.given() && d.labels.usual() {
 		return true
@@ -178,8 +176,8 @@ func (d *Discovery) enough() bool {
 	return d.records >= SampleSize && (d.o.Labels != Auto || d.o.Task == "regress" || d.label == "" || d.labels.differ()) || d.records >= sampleMost
 }
 
-// count adds the labels of the events in the sample to those that have been
-// seen. Of records behind it only the label is looked at.
+// count adds the labels of the events in the sample. Of later records only the label is
+// read.
 func (d *Discovery) count() {
 	if d.counted {
 		return
@@ -211,19 +209,19 @@ func (d *Discovery) LookLabel(value []byte) bool {
 	if i == len(b) {
 		return false
 	}
-	c := event.Cell{}
+	c := events.Cell{}
 	if b[i] == '{' {
 		c, _ = jsonField(value, "y") // without one there is nothing to be noted
 	} else if p := (jsonText{b: b, i: i}); readCell(&p, &c, "y", 1) != nil || p.i != len(b) {
-		c = event.Cell{Kind: event.Text, Text: b[i:]}
+		c = events.Cell{Kind: events.Text, Text: b[i:]}
 	}
 	d.labels.add(&c)
 	return d.records >= SampleSize && d.labels.differ()
 }
 
-// see notes a label.
-func (d *Discovery) see(c *event.Cell) {
-	if c.Kind == event.Number {
+// see adds a label.
+func (d *Discovery) see(c *events.Cell) {
+	if c.Kind == events.Number {
 		d.minus, d.plus = d.minus || c.Num == -1, d.plus || c.Num == 1
 	}
 	d.labels.add(c)
@@ -247,8 +245,8 @@ func (d *Discovery) lookJSON(value []byte) {
 	d.keep(fields, value, err, plain)
 }
 
-// keep keeps the fields of a record, or why they cannot be read.
-func (d *Discovery) keep(fields []event.Named, value []byte, err error, plain bool) {
+// keep adds the fields of a record, or counts it as refused.
+func (d *Discovery) keep(fields []events.NamedCell, value []byte, err error, plain bool) {
 	switch {
 	case err == nil:
 		d.events, d.values = append(d.events, fields), append(d.values, value)
@@ -259,7 +257,7 @@ func (d *Discovery) keep(fields []event.Named, value []byte, err error, plain bo
 	}
 }
 
-// vector reports whether a JSON value is {"x":…}, whatever its label, and
+// vector reports whether a JSON value has the form {"x":…}, whatever its label, and
 // whether it is sparse.
 func (d *Discovery) vector(value []byte) (plain, sparse bool) {
 	o := d.o
@@ -283,16 +281,16 @@ func (d *Discovery) lookCSV(value []byte) {
 		f := &fields[i]
 		if f.Name == csvLabel {
 			c := f.Cell
-			if c.Kind == event.Text {
+			if c.Kind == events.Text {
 				textLabel(&c)
 			}
 			d.see(&c)
 			continue
 		}
-		if f.Cell.Kind == event.Text {
-			b := event.Cell{}
-			textCell(&b, f.Cell.Text, event.Numeric)
-			plain = plain && b.Kind == event.Number
+		if f.Cell.Kind == events.Text {
+			b := events.Cell{}
+			textCell(&b, f.Cell.Text, events.Numeric)
+			plain = plain && b.Kind == events.Number
 		} else if !d.o.CSV.EmptyAsZero {
 			plain = false
 		}
@@ -326,16 +324,16 @@ func (d *Discovery) lookWire(ctx context.Context, rec *stream.Record) error {
 	return nil
 }
 
-// textLabel makes the number or boolean of a text that is one.
-func textLabel(c *event.Cell) {
+// textLabel turns a text into the number or boolean that it stands for, if any.
+func textLabel(c *events.Cell) {
 	switch text := string(c.Text); text {
 	case "true":
-		c.Kind, c.Num = event.Bool, 1
+		c.Kind, c.Num = events.Bool, 1
 	case "false":
-		c.Kind, c.Num = event.Bool, 0
+		c.Kind, c.Num = events.Bool, 0
 	default:
 		if v, err := strconv.ParseFloat(text, 64); err == nil && v-v == 0 {
-			c.Kind, c.Num = event.Number, v
+			c.Kind, c.Num = events.Number, v
 		}
 	}
 }
@@ -343,14 +341,14 @@ func textLabel(c *event.Cell) {
 // lookVector looks at the label of a record of the codecs libsvm and msgpack.
 func (d *Discovery) lookVector(value []byte) {
 	d.plain++
-	c := event.Cell{}
+	c := events.Cell{}
 	switch d.name {
 	case "libsvm":
 		text, _, _ := strings.Cut(strings.TrimLeft(string(trimLine(value)), " \t"), " ")
 		if text == "" || strings.Contains(text, ":") {
 			return
 		}
-		c = event.Cell{Kind: event.Text, Text: []byte(text)}
+		c = events.Cell{Kind: events.Text, Text: []byte(text)}
 		textLabel(&c)
 	case "msgpack":
 		var m map[string]any
@@ -361,9 +359,9 @@ func (d *Discovery) lookVector(value []byte) {
 		case nil:
 			return
 		case string:
-			c = event.Cell{Kind: event.Text, Text: []byte(y)}
+			c = events.Cell{Kind: events.Text, Text: []byte(y)}
 		case bool:
-			c.Kind = event.Bool
+			c.Kind = events.Bool
 			if y {
 				c.Num = 1
 			}
@@ -372,15 +370,14 @@ func (d *Discovery) lookVector(value []byte) {
 			if err != nil {
 				return
 			}
-			c = event.Cell{Kind: event.Number, Num: v}
+			c = events.Cell{Kind: events.Number, Num: v}
 		}
 	}
 	d.see(&c)
 }
 
-// Decide returns the options of the codec: those of the Discovery with Labels
-// and Schema as found out. The error says what cannot be found out, and what to
-// do about it.
+// Decide returns the options of the codec: those of the Discovery, with Labels and Schema
+// set. The error says what cannot be inferred, and what to do about it.
 func (d *Discovery) Decide() (Options, error) {
 	o := d.o
 	o.Events, o.Label = "", ""
@@ -412,8 +409,8 @@ func (d *Discovery) Decide() (Options, error) {
 	return o, nil
 }
 
-// better reports whether clearly more records can be read as events of the
-// schema than as vectors, so that it is not a few bad ones.
+// better reports whether clearly more records can be read as events of the schema than as
+// vectors: more than a few bad ones.
 func (d *Discovery) better(schema string) bool {
 	o := d.o
 	o.Schema, o.Events = schema, ""
@@ -437,8 +434,8 @@ func (d *Discovery) better(schema string) bool {
 	return 20*n > 21*d.plain
 }
 
-// labelElsewhere reports whether records that look like vectors have no label
-// where vectors have it, but have one under another usual name.
+// labelElsewhere reports whether records that look like vectors have no y, but a label
+// under another usual name.
 func (d *Discovery) labelElsewhere() bool {
 	if d.name != "json" || d.plain == 0 || d.labels.any() || len(d.events) == 0 {
 		return false
@@ -447,11 +444,11 @@ func (d *Discovery) labelElsewhere() bool {
 	return spec.Label != "" && spec.Label != usual[0]
 }
 
-// Events reports whether the records are events, as far as has been seen.
+// Events reports whether the records seen so far are events.
 func (d *Discovery) Events() bool { return d.given() || len(d.events) > 0 && d.plain == 0 }
 
-// Known returns the options with what another Discovery of the same stream has
-// found out, as a Signature has it.
+// Known returns the options with the labels and the schema that another Discovery of the
+// same stream has found, in the form of a Signature.
 func (d *Discovery) Known(labels, schema string) Options {
 	o := d.o
 	o.Events, o.Label, o.Schema = "", "", schema

@@ -37,18 +37,7 @@ func scan(b []byte) (d decimal, n int) {
 		}
 	}
 	start := i
-	mant := uint64(0)
-	for ; i < len(b); i++ {
-		c := b[i] - '0'
-		if c > 9 {
-			break
-		}
-		if mant >= 1e18 {
-			d.slow = true
-			continue
-		}
-		mant = mant*10 + uint64(c)
-	}
+	i = d.digits(b, i)
 	digits := i - start
 	if digits == 0 || digits > 1 && b[start] == '0' {
 		d.plain = false
@@ -56,17 +45,7 @@ func scan(b []byte) (d decimal, n int) {
 	if i < len(b) && b[i] == '.' {
 		i++
 		point := i
-		for ; i < len(b); i++ {
-			c := b[i] - '0'
-			if c > 9 {
-				break
-			}
-			if mant >= 1e18 {
-				d.slow = true
-				continue
-			}
-			mant = mant*10 + uint64(c)
-		}
+		i = d.digits(b, i)
 		d.exp = point - i
 		digits += i - point
 		if i == point {
@@ -76,7 +55,6 @@ func scan(b []byte) (d decimal, n int) {
 	if digits == 0 {
 		return decimal{}, 0
 	}
-	d.mant = mant
 	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
 		j := i + 1
 		neg := false
@@ -104,6 +82,18 @@ func scan(b []byte) (d decimal, n int) {
 		i = j
 	}
 	return d, i
+}
+
+// digits appends the digits of b from i on to the mantissa, and returns where they end.
+func (d *decimal) digits(b []byte, i int) int {
+	for ; i < len(b) && b[i]-'0' <= 9; i++ {
+		if d.mant >= 1e18 {
+			d.slow = true
+			continue
+		}
+		d.mant = d.mant*10 + uint64(b[i]-'0')
+	}
+	return i
 }
 
 // pow10 holds the powers of ten that a float64 represents exactly.

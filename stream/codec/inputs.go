@@ -1,6 +1,6 @@
 package codec
 
-import "github.com/streamsvm/streamsvm/internal/event"
+import "github.com/streamsvm/streamsvm/events"
 
 // Inputs describes the records of a Signature: events, vectors whose features have
 // names, or plain vectors.
@@ -29,41 +29,41 @@ type Input struct {
 	Width int
 }
 
-// Inputs describes the records. The fields of events include label, id and weight,
-// with the type ignore.
+// Inputs describes the records. Fields of events include label, id and weight, with type
+// ignore.
 func (s *Signature) Inputs() (Inputs, error) {
 	in := Inputs{Length: s.Length()}
 	known := map[string]bool{"": true}
-	add := func(name string, kind event.Type, width int) {
+	add := func(name string, kind events.Type, width int) {
 		if !known[name] {
 			known[name] = true
 			in.Fields = append(in.Fields, Input{name, string(kind), width})
 		}
 	}
 	for _, name := range s.Features() {
-		add(name, event.Numeric, 1)
+		add(name, events.Numeric, 1)
 	}
 	if s.Schema == "" {
 		return in, nil
 	}
-	schema, err := event.Parse(s.Schema)
+	schema, err := events.Parse(s.Schema)
 	if err != nil {
 		return in, err
 	}
-	in.Events, in.Strict, in.Root = true, schema.Others == event.Refuse, schema.Root
+	in.Events, in.Strict, in.Root = true, schema.Unlisted == events.Refuse, schema.Root
 	for i := range schema.Fields {
 		f := &schema.Fields[i]
 		width := 1
 		switch f.Type {
-		case event.Array:
+		case events.Array:
 			width = len(f.Means)
-		case event.Tags:
+		case events.Tags:
 			width = -1
 		}
 		add(f.Name, f.Type, width)
 	}
 	for _, name := range []string{schema.ID, schema.Label, schema.Weight} {
-		add(name, event.Ignore, 1)
+		add(name, events.Ignore, 1)
 	}
 	return in, nil
 }

@@ -37,31 +37,26 @@ func (c *jsonCodec) Decode(value []byte, ex *stream.Example) error {
 
 // DecodeIn implements stream.ArenaDecoder.
 func (c *jsonCodec) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) error {
-	return c.object(a, unframed(value), ex, true)
+	var d draft
+	if err := c.object(a, unframed(value), &d); err != nil {
+		return err
+	}
+	if d.seen&fieldX == 0 {
+		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
+	}
+	d.finish(a, ex)
+	return nil
 }
 
-// object decodes the one object in value; needX says whether it must have x.
-func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, needX bool) error {
+// object decodes the one object in value, whatever fields it has.
+func (c *jsonCodec) object(a *stream.Arena, value []byte, d *draft) error {
 	if err := c.checkSize(value); err != nil {
 		return err
 	}
 	p := jsonText{b: value}
-	p.space()
-	if p.i == len(p.b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	if err := p.open(); err != nil {
+		return err
 	}
-	if !p.eat('{') {
-		return p.fail("", "want an object")
-	}
-	var (
-		x                   stream.Vec
-		y                   label
-		id                  string
-		labelled            bool
-		weight              float32
-		seenX, seenY, seenI bool
-		seenW               bool
-	)
 	for first := true; ; first = false {
 		if more, err := p.more(first, '}'); err != nil {
 			return err
@@ -72,27 +67,19 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 		if err != nil {
 			return err
 		}
-		switch name := string(key); name {
-		case "x":
-			err = once(&seenX, name)
-			if err == nil {
-				x, err = c.vector(a, &p)
-			}
-		case "y":
-			err = once(&seenY, name)
-			if err == nil {
-				y, labelled, err = c.label(&p)
-			}
-		case "id":
-			err = once(&seenI, name)
-			if err == nil {
-				id, err = p.id()
-			}
-		case "weight":
-			err = once(&seenW, name)
-			if err == nil {
-				weight, err = p.weight()
-			}
+		f, err := d.field(string(key))
+		if err != nil {
+			return err
+		}
+		switch f {
+		case fieldX:
+			d.x, err = c.vector(a, &p)
+		case fieldY:
+			d.y, d.labelled, err = c.label(&p)
+		case fieldID:
+			d.id, err = p.id()
+		case fieldWeight:
+			d.weight, err = p.weight("weight")
 		default:
 			err = p.skip(1)
 		}
@@ -100,50 +87,19 @@ func (c *jsonCodec) object(a *stream.Arena, value []byte, ex *stream.Example, ne
 			return err
 		}
 	}
-	p.space()
-	if p.i != len(p.b) {
-		return p.fail("", "want nothing after the object")
-	}
-	if !seenX && needX {
-		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
-	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = id, a.Take(x), y.y, labelled, y.class, weight
-	return nil
+	return p.close()
 }
 
-// weight reads the weight of an example.
-func (p *jsonText) weight() (float32, error) {
+// weight reads the importance weight of an example.
+func (p *jsonText) weight(field string) (float32, error) {
 	if p.word("null") {
 		return 0, nil
 	}
-	d, text, err := p.number("weight", stream.StageDecode)
+	d, text, err := p.number(field, stream.StageFeature)
 	if err != nil {
 		return 0, err
 	}
-	return weightOf(d.float64(text))
-}
-
-// weightOf returns a weight as examples have it: 0 for 1.
-func weightOf(v float64) (float32, error) {
-	w := float32(v)
-	switch {
-	case w-w != 0:
-		return 0, failf(stream.StageDecode, stream.ReasonNotFinite, "weight", "the weight is %g", v)
-	case !(w > 0):
-		return 0, failf(stream.StageDecode, stream.ReasonLimit, "weight", "the weight is %g, want a number above 0", v)
-	case w == 1:
-		return 0, nil
-	}
-	return w, nil
-}
-
-// once refuses a key that has been seen.
-func once(seen *bool, name string) error {
-	if *seen {
-		return failf(stream.StageDecode, stream.ReasonDuplicate, name, "the key comes twice")
-	}
-	*seen = true
-	return nil
+	return weightOf(d.float64(text), field)
 }
 
 func (c *jsonCodec) label(p *jsonText) (y label, labelled bool, err error) {
@@ -350,10 +306,11 @@ func (c *jsonCodec) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 		out = append(out, `,"id":`...)
 		out = append(out, id...)
 	}
-	if ex.Weight != 0 && ex.Weight != 1 {
-		if _, err := weightOf(float64(ex.Weight)); err != nil {
-			return dst, err
-		}
+	weight, err := hasWeight(ex)
+	if err != nil {
+		return dst, err
+	}
+	if weight {
 		out = appendFloat32(append(out, `,"weight":`...), ex.Weight)
 	}
 	return append(out, '}'), nil

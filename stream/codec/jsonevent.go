@@ -4,59 +4,58 @@ import (
 	"bytes"
 	"sync"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// events is what the codecs of events share: the schema, and how its fields are
-// found.
-type events struct {
-	schema *event.Schema
+// encoder is what the codecs of events share: the schema, the names of its fields, and
+// their statistics.
+type encoder struct {
+	schema *events.Schema
 	names  *names
-	seen   *event.Seen
+	stats  *events.Statistics
 }
 
-func newEvents(text string) (events, error) {
-	s, err := event.Parse(text)
+func newEncoder(text string) (encoder, error) {
+	s, err := events.Parse(text)
 	if err != nil {
-		return events{}, err
+		return encoder{}, err
 	}
-	return events{schema: s, names: newNames(s), seen: event.NewSeen(s)}, nil
+	return encoder{schema: s, names: newNames(s), stats: events.NewStatistics(s)}, nil
 }
+
+func (e *encoder) statistics() *events.Statistics { return e.stats }
 
 // encode makes the vector of a row.
-func (e *events) encode(row *event.Row, a *stream.Arena) (stream.Vec, error) {
-	x, err := e.schema.Encode(row, a, e.seen)
+func (e *encoder) encode(row *events.Row, a *stream.Arena) (stream.Vec, error) {
+	x, err := e.schema.Encode(row, a)
 	if err != nil {
-		if wrong, ok := err.(*event.Wrong); ok {
+		e.stats.AddRefused(row)
+		if wrong, ok := err.(*events.FieldError); ok {
 			err = fail(stream.StageFeature, wrong.Reason, wrong.Field, wrong.Err)
 		}
 		return x, err
 	}
-	e.seen.Events.Add(1)
-	if row.Unknown > 0 {
-		e.seen.Fields.Add(uint64(row.Unknown))
-		if e.schema.Others == event.Refuse {
-			return x, failf(stream.StageFeature, stream.ReasonOther, "", "the event has %d fields that the schema does not list", row.Unknown)
-		}
+	e.stats.Add(row, x)
+	if row.Unlisted > 0 && e.schema.Unlisted == events.Refuse {
+		return x, failf(stream.StageFeature, stream.ReasonOther, "", "the event has %d fields that the schema does not list", row.Unlisted)
 	}
 	return x, err
 }
 
-// jsonEvents reads events: JSON objects with named fields, of which a schema
-// says what they are. Objects in them are looked into, by names with dots.
+// jsonEvents reads events: JSON objects whose fields a schema lists. Fields of nested
+// objects have names with dots.
 //
-// A field may come once. Fields that the schema does not list are skipped and
-// counted.
+// A field may come once. Fields that the schema does not list are skipped and counted.
 type jsonEvents struct {
 	jsonCodec
-	events
+	encoder
 	readers sync.Pool // of *eventReader
 }
 
 func newJSONEvents(c common, schema string) (*jsonEvents, error) {
-	e, err := newEvents(schema)
-	j := &jsonEvents{jsonCodec: jsonCodec{c}, events: e}
+	e, err := newEncoder(schema)
+	j := &jsonEvents{jsonCodec: jsonCodec{c}, encoder: e}
 	j.readers.New = func() any { return new(eventReader) }
 	return j, err
 }
@@ -74,40 +73,32 @@ func (c *jsonEvents) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example)
 	}
 	r := c.readers.Get().(*eventReader)
 	defer r.put()
-	r.c, r.p, r.ex, r.k = c, jsonText{b: value}, stream.Example{}, 0
-	r.seenY, r.seenI, r.seeW = false, false, false
+	r.c, r.p, r.draft, r.k = c, jsonText{b: value}, draft{}, 0
 	r.row.Reset(len(c.schema.Fields))
-	r.p.space()
-	if r.p.i == len(r.p.b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	err := r.p.open()
+	if err == nil {
+		err = r.object(c.names, 1)
 	}
-	if !r.p.eat('{') {
-		return r.p.fail("", "want an object")
+	if err == nil {
+		err = r.p.close()
 	}
-	if err := r.object(c.names, 1); err != nil {
-		return err
+	if err == nil {
+		r.x, err = c.encode(&r.row, a)
 	}
-	r.p.space()
-	if r.p.i != len(r.p.b) {
-		return r.p.fail("", "want nothing after the object")
-	}
-	x, err := c.encode(&r.row, a)
 	if err != nil {
 		return err
 	}
-	*ex = r.ex
-	ex.X = x
+	r.finish(nil, ex)
 	return nil
 }
 
-// Append implements stream.Encoder: what an event was cannot be told from its
-// features.
+// Append implements stream.Encoder. An event cannot be restored from its features.
 func (c *jsonEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
 }
 
-// unframed returns the JSON behind the five bytes that producers with a schema
-// registry put before it.
+// unframed returns the JSON after the five bytes that producers with a schema registry
+// write before it.
 func unframed(value []byte) []byte {
 	if len(value) > 5 && value[0] == 0 && value[5] == '{' {
 		return value[5:]
@@ -117,18 +108,18 @@ func unframed(value []byte) []byte {
 
 // eventReader reads one event after another.
 type eventReader struct {
-	p                  jsonText
-	c                  *jsonEvents
-	row                event.Row
-	ex                 stream.Example // but for X
-	seenY, seenI, seeW bool
+	draft
+	p   jsonText
+	c   *jsonEvents
+	row events.Row
 
 	keys []lastKey // of the event before
 	k    int       // how many there have been in this one
 }
 
-// A lastKey is one that the event before had, and so is likely to come again: a
-// producer writes the fields of all events in one order.
+// A lastKey is a key of the previous event. It is likely to come again in the same place,
+// because a producer writes the fields of all events in one order; then comparing a prefix
+// is all it takes to read it.
 type lastKey struct {
 	in    *names
 	first bool   // in its object
@@ -136,21 +127,21 @@ type lastKey struct {
 	name  *name  // or nil
 }
 
-// Bounds of what is kept of keys.
+// Bounds on the keys that are kept.
 const (
 	mostKeys    = 256
 	longestKeys = 64
 )
 
-// put gives the reader back.
+// put returns the reader to the pool.
 func (r *eventReader) put() {
 	c := r.c
-	r.p, r.c, r.ex = jsonText{}, nil, stream.Example{}
+	r.p, r.c, r.draft = jsonText{}, nil, draft{}
 	c.readers.Put(r)
 }
 
-// next reads the next key of an object and what is around it, and returns what
-// it stands for, nil if for nothing; more is false at the end of the object.
+// next reads the next key of an object, with the punctuation around it, and returns what
+// it stands for, or nil. more is false at the end of the object.
 func (r *eventReader) next(n *names, first bool) (e *name, more bool, err error) {
 	p := &r.p
 	if r.k < len(r.keys) {
@@ -169,7 +160,7 @@ func (r *eventReader) next(n *names, first bool) (e *name, more bool, err error)
 	if err != nil {
 		return nil, false, err
 	}
-	e = n.find(key)
+	e = n.byKey[string(key)]
 	if r.k == len(r.keys) && r.k < mostKeys {
 		r.keys = append(r.keys, lastKey{})
 	}
@@ -193,7 +184,7 @@ func (r *eventReader) object(n *names, depth int) error {
 		}
 		switch {
 		case e == nil:
-			r.row.Unknown++
+			r.row.Unlisted++
 			err = p.skip(depth)
 		case e.sub != nil && p.eat('{'):
 			if depth > maxDepth {
@@ -203,16 +194,17 @@ func (r *eventReader) object(n *names, depth int) error {
 		case e.at >= 0:
 			err = r.cell(e, depth)
 		case e.at == labelAt:
-			if err = once(&r.seenY, e.text); err == nil {
-				err = r.label(e.text)
+			if err = r.once(fieldY, e.text); err == nil {
+				r.y, r.labelled, err = r.c.label(p)
+				err = renamed(err, e.text)
 			}
 		case e.at == idAt:
-			if err = once(&r.seenI, e.text); err == nil {
-				r.ex.ID, err = p.id()
+			if err = r.once(fieldID, e.text); err == nil {
+				r.id, err = p.id()
 			}
 		case e.at == weightAt:
-			if err = once(&r.seeW, e.text); err == nil {
-				err = r.weight(e.text)
+			if err = r.once(fieldWeight, e.text); err == nil {
+				r.draft.weight, err = p.weight(e.text)
 			}
 		default:
 			err = p.skip(depth)
@@ -223,13 +215,7 @@ func (r *eventReader) object(n *names, depth int) error {
 	}
 }
 
-func (r *eventReader) label(name string) error {
-	y, labelled, err := r.c.label(&r.p)
-	r.ex.Y, r.ex.Class, r.ex.Labelled = y.y, y.class, labelled
-	return renamed(err, name)
-}
-
-// renamed says name where an error of a label says y.
+// renamed sets the field of an error about a label to the name of the label.
 func renamed(err error, name string) error {
 	if fe, ok := err.(*stream.FieldError); ok && fe.Field == "y" {
 		fe.Field = name
@@ -237,33 +223,17 @@ func renamed(err error, name string) error {
 	return err
 }
 
-func (r *eventReader) weight(name string) error {
-	if r.p.word("null") {
-		return nil
-	}
-	d, text, err := r.p.number(name, stream.StageFeature)
-	if err != nil {
-		return err
-	}
-	w := d.float32(text)
-	if !(w > 0) || w-w != 0 {
-		return failf(stream.StageFeature, stream.ReasonNotFinite, name, "the weight is %s, want a finite number above 0", quoted(text))
-	}
-	r.ex.Weight = w
-	return nil
-}
-
 // cell reads the value of a field.
 func (r *eventReader) cell(e *name, depth int) error {
 	c := &r.row.Cells[e.at]
-	if c.Kind != event.Absent {
+	if c.Kind != events.Absent {
 		return failf(stream.StageDecode, stream.ReasonDuplicate, r.c.schema.Fields[e.at].Name, "the key comes twice")
 	}
 	if e.plain {
-		// What number keeps of it, in a third of the time.
+		// A float32 is all that a feature keeps, and short32 takes a third of the time.
 		if v, n := short32(r.p.b[r.p.i:]); n > 0 {
 			r.p.i += n
-			c.Kind, c.Num = event.Number, float64(v)
+			c.Kind, c.Num = events.Number, float64(v)
 			return nil
 		}
 	}
@@ -274,28 +244,28 @@ func (r *eventReader) cell(e *name, depth int) error {
 	from := len(r.row.Items)
 	var err error
 	r.row.Items, err = readItems(&r.p, r.row.Items, f.Name, depth)
-	c.Kind, c.From, c.To = event.List, int32(from), int32(len(r.row.Items))
-	if len(r.row.Items)-from > event.MaxArray {
-		c.Kind = event.Other
+	c.Kind, c.From, c.To = events.List, int32(from), int32(len(r.row.Items))
+	if len(r.row.Items)-from > events.MaxArray {
+		c.Kind = events.Other
 	}
 	return err
 }
 
-// readItems reads a list behind its opening bracket, as far as it is of use.
-func readItems(p *jsonText, items []event.Cell, field string, depth int) ([]event.Cell, error) {
+// readItems reads a list behind its opening bracket, up to MaxArray+1 items.
+func readItems(p *jsonText, items []events.Cell, field string, depth int) ([]events.Cell, error) {
 	from := len(items)
 	for first := true; ; first = false {
 		more, err := p.more(first, ']')
 		if err != nil || !more {
 			return items, err
 		}
-		if len(items)-from > event.MaxArray {
+		if len(items)-from > events.MaxArray {
 			if err := p.skip(depth + 1); err != nil {
 				return items, err
 			}
 			continue
 		}
-		var c event.Cell
+		var c events.Cell
 		if err := readCell(p, &c, field, depth+1); err != nil {
 			return items, err
 		}
@@ -303,30 +273,29 @@ func readItems(p *jsonText, items []event.Cell, field string, depth int) ([]even
 	}
 }
 
-// readCell reads any value but a list, of which only that it is something else
-// is told.
-func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
+// readCell reads a value. For a list or an object it only notes that it is one.
+func readCell(p *jsonText, c *events.Cell, field string, depth int) (err error) {
 	if p.i == len(p.b) {
 		return p.fail(field, "want a value")
 	}
 	switch p.b[p.i] {
 	case '"':
-		c.Kind = event.Text
+		c.Kind = events.Text
 		c.Text, err = p.str(field)
 		return err
 	case '{', '[':
-		c.Kind = event.Other
+		c.Kind = events.Other
 		return p.skip(depth)
 	case 't', 'f', 'n':
 		switch {
 		case p.word("true"):
-			c.Kind, c.Num = event.Bool, 1
+			c.Kind, c.Num = events.Bool, 1
 			return nil
 		case p.word("false"):
-			c.Kind = event.Bool
+			c.Kind = events.Bool
 			return nil
 		case p.word("null"):
-			c.Kind = event.Null
+			c.Kind = events.Null
 			return nil
 		}
 	}
@@ -334,7 +303,7 @@ func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
 	if err != nil {
 		return err
 	}
-	c.Kind = event.Number
+	c.Kind = events.Number
 	if v, ok := d.quick(); ok {
 		c.Num = v
 	} else if c.Num = d.float64(text); c.Num-c.Num != 0 {
@@ -343,20 +312,19 @@ func readCell(p *jsonText, c *event.Cell, field string, depth int) (err error) {
 	return nil
 }
 
-// jsonAt returns the JSON text in value, which is all read, where the value of a
-// field begins.
+// jsonAt checks the object in value, and returns the text from the value of a field on.
 func jsonAt(value []byte, path string) (jsonText, error) {
 	p := jsonText{b: unframed(value)}
-	p.space()
-	if !p.eat('{') {
-		return p, p.fail("", "want an object")
+	at := -1
+	err := p.open()
+	if err == nil {
+		at, err = p.find(path, 1)
 	}
-	at, err := p.find(path, 1)
+	if err == nil {
+		err = p.close()
+	}
 	if err != nil {
 		return p, err
-	}
-	if p.space(); p.i != len(p.b) {
-		return p, p.fail("", "want nothing after the object")
 	}
 	if at < 0 {
 		return p, failf(stream.StageDecode, stream.ReasonMissing, path, "missing")
@@ -364,9 +332,8 @@ func jsonAt(value []byte, path string) (jsonText, error) {
 	return jsonText{b: p.b, i: at}, nil
 }
 
-// jsonField returns the value of a field of the object in value; lists are of no
-// use.
-func jsonField(value []byte, path string) (c event.Cell, err error) {
+// jsonField returns the value of a field of the object in value, which may not be a list.
+func jsonField(value []byte, path string) (c events.Cell, err error) {
 	p, err := jsonAt(value, path)
 	if err == nil {
 		err = readCell(&p, &c, path, 1)
@@ -374,27 +341,21 @@ func jsonField(value []byte, path string) (c event.Cell, err error) {
 	return c, err
 }
 
-// jsonFields returns all fields of the event in value, whatever they are called.
-// Their memory is their own.
-func jsonFields(value []byte) ([]event.Named, error) {
+// jsonFields returns all fields of the event in value. They share no memory with it.
+func jsonFields(value []byte) ([]events.NamedCell, error) {
 	p := jsonText{b: unframed(value)}
-	p.space()
-	if !p.eat('{') {
-		return nil, p.fail("", "want an object")
-	}
-	list, err := p.fields(nil, "", 1)
-	if err != nil {
+	if err := p.open(); err != nil {
 		return nil, err
 	}
-	p.space()
-	if p.i != len(p.b) {
-		return nil, p.fail("", "want nothing after the object")
+	list, err := p.fields(nil, "", 1)
+	if err == nil {
+		err = p.close()
 	}
-	return list, nil
+	return list, err
 }
 
 // fields reads an object behind its opening bracket, and those in it.
-func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event.Named, error) {
+func (p *jsonText) fields(list []events.NamedCell, prefix string, depth int) ([]events.NamedCell, error) {
 	keys := map[string]bool{}
 	for first := true; ; first = false {
 		more, err := p.more(first, '}')
@@ -409,17 +370,17 @@ func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event
 			return list, failf(stream.StageDecode, stream.ReasonDuplicate, pathOf(prefix, string(key)), "the key comes twice")
 		}
 		keys[string(key)] = true
-		n := event.Named{Name: pathOf(prefix, string(key))}
+		n := events.NamedCell{Name: pathOf(prefix, string(key))}
 		switch {
-		case depth < event.MaxDepth+2 && p.eat('{'):
+		case depth < events.MaxDepth+2 && p.eat('{'):
 			if list, err = p.fields(list, n.Name, depth+1); err != nil {
 				return list, err
 			}
 			continue
 		case p.eat('['):
-			n.Cell.Kind = event.List
-			if n.Items, err = readItems(p, nil, n.Name, depth); len(n.Items) > event.MaxArray {
-				n.Cell.Kind, n.Items = event.Other, nil
+			n.Cell.Kind = events.List
+			if n.Items, err = readItems(p, nil, n.Name, depth); len(n.Items) > events.MaxArray {
+				n.Cell.Kind, n.Items = events.Other, nil
 			}
 			for i := range n.Items {
 				n.Items[i].Text = bytes.Clone(n.Items[i].Text)
@@ -431,8 +392,8 @@ func (p *jsonText) fields(list []event.Named, prefix string, depth int) ([]event
 		if err != nil {
 			return list, err
 		}
-		if list = append(list, n); len(list) > 2*event.MaxFields {
-			return list, failf(stream.StageFeature, stream.ReasonLimit, "", "more than %d fields", 2*event.MaxFields)
+		if list = append(list, n); len(list) > 2*events.MaxFields {
+			return list, failf(stream.StageFeature, stream.ReasonLimit, "", "more than %d fields", 2*events.MaxFields)
 		}
 	}
 }

@@ -43,6 +43,25 @@ func (p *jsonText) eat(c byte) bool {
 	return false
 }
 
+// open reads the opening bracket of the object that the value must be.
+func (p *jsonText) open() error {
+	if p.space(); p.i == len(p.b) {
+		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+	}
+	if !p.eat('{') {
+		return p.fail("", "want an object")
+	}
+	return nil
+}
+
+// close makes sure that nothing follows the object.
+func (p *jsonText) close() error {
+	if p.space(); p.i != len(p.b) {
+		return p.fail("", "want nothing after the object")
+	}
+	return nil
+}
+
 // more skips to the next element of a list and reports whether there is one; end
 // closes the list.
 func (p *jsonText) more(first bool, end byte) (bool, error) {
@@ -59,7 +78,7 @@ func (p *jsonText) more(first bool, end byte) (bool, error) {
 	return true, nil
 }
 
-// key reads a key of an object and what is between it and its value.
+// key reads a key of an object and the colon after it.
 func (p *jsonText) key() ([]byte, error) {
 	key, err := p.str("")
 	if err != nil {
@@ -73,8 +92,8 @@ func (p *jsonText) key() ([]byte, error) {
 	return key, nil
 }
 
-// find reads an object behind its opening bracket, and returns where the value
-// of a field of it begins, or -1. The path has a dot for each object within.
+// find reads an object behind its opening bracket, and returns where the value of a field
+// begins, or -1. The path has a dot for each nested object.
 func (p *jsonText) find(path string, depth int) (at int, err error) {
 	at = -1
 	if depth > maxDepth {
@@ -117,8 +136,8 @@ func (p *jsonText) word(w string) bool {
 	return false
 }
 
-// number reads a number. The stage is that of the error for NaN and
-// infinities, which JSON does not know but some programs write.
+// number reads a number. NaN and infinities, which are not JSON but which some programs
+// write, are an error at the given stage.
 func (p *jsonText) number(field string, stage stream.Stage) (decimal, []byte, error) {
 	d, n := scan(p.b[p.i:])
 	if n == 0 || !d.plain {

@@ -7,19 +7,19 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// labelDecoder decodes what NewLabels describes.
+// labelDecoder decodes the values of a topic of labels.
 type labelDecoder struct{ json jsonCodec }
 
 // NewLabels returns a decoder for the values of a topic that holds labels whose
 // examples are elsewhere. A value is
 //
-//	{"y":1,"id":"a7"}   an object as of codec json, of which only y, which must
-//	                    be there, and id are used
+//	{"y":1,"id":"a7"}   an object of codec json; only y, which is required, and id
+//	                    are used
 //	+1                  or a label alone, a text with or without double quotes;
 //	                    blanks around it and the end of a line are ignored
 //
-// It sets Y, Labelled and ID, and leaves X empty. Its errors are those of the
-// codecs, and it keeps to what they keep to.
+// It sets Y, Labelled and ID, and leaves X empty. Its errors and guarantees are those of
+// the codecs.
 func NewLabels(o Options) (stream.Decoder, error) {
 	c, err := o.common()
 	if err != nil {
@@ -30,44 +30,42 @@ func NewLabels(o Options) (stream.Decoder, error) {
 
 // Decode implements stream.Decoder.
 func (l *labelDecoder) Decode(value []byte, ex *stream.Example) error {
+	d, err := l.decode(value)
+	if err == nil {
+		d.finish(nil, ex)
+	}
+	return err
+}
+
+func (l *labelDecoder) decode(value []byte) (d draft, err error) {
 	c := &l.json
 	if err := c.checkSize(value); err != nil {
-		return err
+		return d, err
 	}
 	b := trimLine(value)
 	i := skipBlank(b, 0)
 	if i == len(b) {
-		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
+		return d, fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
 	if b[i] == '{' {
-		var all stream.Example
-		if err := c.object(nil, value, &all, false); err != nil {
-			return err
+		err = c.object(nil, value, &d)
+		if err == nil && !d.labelled {
+			err = failf(stream.StageLabel, stream.ReasonMissing, "y", "missing")
 		}
-		if !all.Labelled {
-			return failf(stream.StageLabel, stream.ReasonMissing, "y", "missing")
-		}
-		ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = all.ID, stream.Vec{}, all.Y, true, all.Class, 0
-		return nil
+		d.x, d.weight = stream.Vec{}, 0
+		return d, err
 	}
+	d.labelled = true
 	if !c.labels.numeric() {
-		y, err := l.word(bytes.TrimRight(b[i:], " \t"))
-		if err != nil {
-			return err
-		}
-		ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", stream.Vec{}, y.y, true, y.class, 0
-		return nil
+		d.y, err = l.word(bytes.TrimRight(b[i:], " \t"))
+		return d, err
 	}
-	d, n := scan(b[i:])
+	number, n := scan(b[i:])
 	if n == 0 || skipBlank(b, i+n) != len(b) {
-		return failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or an object", quoted(b[i:]))
+		return d, failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or an object", quoted(b[i:]))
 	}
-	y, err := c.labels.decode(d.float64(b[i : i+n]))
-	if err != nil {
-		return err
-	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", stream.Vec{}, y.y, true, y.class, 0
-	return nil
+	d.y, err = c.labels.decode(number.float64(b[i : i+n]))
+	return d, err
 }
 
 // word returns the label that is alone in b and is no number.

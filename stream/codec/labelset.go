@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
 // labelSet holds the labels that have been seen.
@@ -24,19 +24,19 @@ type labelSet struct {
 // mostLabels bounds what is kept.
 const mostLabels = 1000
 
-func (l *labelSet) add(c *event.Cell) {
+func (l *labelSet) add(c *events.Cell) {
 	switch c.Kind {
-	case event.Absent, event.Null:
-	case event.Number:
+	case events.Absent, events.Null:
+	case events.Number:
 		if l.numbers == nil {
 			l.numbers = map[float64]int{}
 		}
 		if len(l.numbers) <= mostLabels {
 			l.numbers[c.Num+0]++
 		}
-	case event.Bool:
+	case events.Bool:
 		l.truths[int(c.Num)]++
-	case event.Text:
+	case events.Text:
 		if l.texts == nil {
 			l.texts = map[string]int{}
 		}

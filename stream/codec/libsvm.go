@@ -70,50 +70,66 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 	if i == len(b) {
 		return fail(stream.StageDecode, stream.ReasonEmpty, "", errEmpty)
 	}
-	y, labelled := label{}, false
-	if b[i] == '?' && (i+1 == len(b) || blank(b[i+1])) {
-		i++
-	} else if !c.labels.numeric() {
-		if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
-			var err error
-			if y, err = c.labels.word(t); err != nil {
-				return err
-			}
-			labelled = true
-			i += len(t)
-		}
-	} else if v, n := digit(b[i:]); n > 0 {
-		var err error
-		if y, err = c.labels.decode(v); err != nil {
-			return err
-		}
-		labelled = true
-		i += n
-	} else if d, n := scan(b[i:]); n > 0 && (i+n == len(b) || blank(b[i+n])) {
-		var err error
-		if y, err = c.labels.decode(d.float64(b[i : i+n])); err != nil {
-			return err
-		}
-		labelled = true
-		i += n
-	} else if t := token(b, i); bytes.IndexByte(t, ':') < 0 {
-		return failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or ?", quoted(t))
+	y, labelled, n, err := c.label(b[i:])
+	if err != nil {
+		return err
 	}
+	x, err := c.features(a, b, i+n)
+	if err != nil {
+		return err
+	}
+	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(x), y.y, labelled, y.class, 0
+	return nil
+}
 
-	// A feature takes four bytes at least, "1:1" and a blank, so that what is
-	// allocated is bounded by what is there whatever the colons claim.
+// label reads the label that b begins with, if there is one, and returns its length.
+func (c *libsvm) label(b []byte) (y label, labelled bool, n int, err error) {
+	if b[0] == '?' && (len(b) == 1 || blank(b[1])) {
+		return y, false, 1, nil
+	}
+	if !c.labels.numeric() {
+		t := token(b, 0)
+		if bytes.IndexByte(t, ':') >= 0 {
+			return y, false, 0, nil
+		}
+		y, err = c.labels.word(t)
+		return y, true, len(t), err
+	}
+	v, n := digit(b)
+	if n == 0 {
+		var number decimal
+		if number, n = scan(b); n == 0 || n < len(b) && !blank(b[n]) {
+			if t := token(b, 0); bytes.IndexByte(t, ':') < 0 {
+				err = failf(stream.StageLabel, stream.ReasonSyntax, "y", "the label is %s, want a number or ?", quoted(t))
+			}
+			return y, false, 0, err
+		}
+		v = number.float64(b[:n])
+	}
+	y, err = c.labels.decode(v)
+	return y, true, n, err
+}
+
+// features reads the features in b from i on.
+func (c *libsvm) features(a *stream.Arena, b []byte, i int) (stream.Vec, error) {
+	i = skipBlank(b, i)
+	if bytes.HasPrefix(b[i:], []byte("qid:")) {
+		i += len(token(b, i))
+	}
+	// A feature takes four bytes at least, "1:1" and a blank, so the memory is bounded by
+	// the length of the value, whatever the number of colons.
 	size := (len(b) - i + 1) / 4
 	if a == nil || size > few {
 		size = min(size, bytes.Count(b[i:], colon))
 	}
 	idx, val := a.Idx(size), a.Val(size)
 	last := int64(0)
-	for first := true; ; first = false {
+	for {
 		i = skipBlank(b, i)
 		if i == len(b) {
-			break
+			return stream.Vec{Idx: idx, Val: val}, nil
 		}
-		if len(b) >= 8 {
+		if len(b) >= 8 { // what nearly all features are is read at once
 			at := min(i, len(b)-8)
 			w := binary.LittleEndian.Uint64(b[at:]) >> (8 * uint(i-at))
 			if j, n := index8(w); n > 0 && j > last && j <= int64(c.maxDim) {
@@ -126,64 +142,52 @@ func (c *libsvm) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) err
 				}
 				if end := k + m; m > 0 && (end == len(b) || blank(b[end])) {
 					idx, val = append(idx, int32(j-1)), append(val, v)
-					last, first, i = j, false, end
+					last, i = j, end
 					continue
 				}
 			}
 		}
-		start := i
-		j := int64(0) // ten times the largest index does not fit into 32 bits
-		for i < len(b) {
-			d := b[i] - '0'
-			if d > 9 {
-				break
-			}
-			if j = j*10 + int64(d); j > int64(c.maxDim) {
-				return c.indexTooLarge(quoted(token(b, start)))
-			}
-			i++
+		j, v, n, err := c.feature(b[i:], last)
+		if err != nil {
+			return stream.Vec{}, err
 		}
-		if i == start || i == len(b) || b[i] != ':' {
-			t := token(b, start)
-			if first && bytes.HasPrefix(t, []byte("qid:")) {
-				i = start + len(t)
-				continue
-			}
-			return failf(stream.StageDecode, stream.ReasonSyntax, "", "%s is not index:value", quoted(t))
-		}
-		if j <= last {
-			if j == 0 {
-				return failf(stream.StageDecode, stream.ReasonIndex, feature(int(j)), "indices start at 1")
-			}
-			return failf(stream.StageDecode, stream.ReasonOrder, feature(int(j)), "the index follows %d, indices must increase", last)
-		}
-		last = j
-		i++
-		if v, n := short32(b[i:]); n > 0 && (i+n == len(b) || blank(b[i+n])) {
-			idx = append(idx, int32(j-1))
-			val = append(val, v)
-			i += n
-			continue
-		}
-		d, n := scan(b[i:])
-		end := i + n
-		if n == 0 || end < len(b) && !blank(b[end]) {
-			t := token(b, i)
-			if nonFinite(t) {
-				return failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(j)), "the value is %s", quoted(t))
-			}
-			return failf(stream.StageDecode, stream.ReasonSyntax, feature(int(j)), "%s is not a number", quoted(t))
-		}
-		v := d.float32(b[i:end])
-		if v-v != 0 {
-			return failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(j)), "%s overflows a float32", quoted(b[i:end]))
-		}
-		idx = append(idx, int32(j-1))
-		val = append(val, v)
-		i = end
+		idx, val = append(idx, int32(j-1)), append(val, v)
+		last, i = j, i+n
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = "", a.Take(stream.Vec{Idx: idx, Val: val}), y.y, labelled, y.class, 0
-	return nil
+}
+
+// feature reads the feature that b begins with, index:value, and returns its length.
+// The index must be larger than last.
+func (c *libsvm) feature(b []byte, last int64) (j int64, v float32, n int, err error) {
+	for n < len(b) && b[n]-'0' <= 9 {
+		if j = j*10 + int64(b[n]-'0'); j > int64(c.maxDim) {
+			return 0, 0, 0, c.indexTooLarge(quoted(token(b, 0)))
+		}
+		n++
+	}
+	switch {
+	case n == 0 || n == len(b) || b[n] != ':':
+		err = failf(stream.StageDecode, stream.ReasonSyntax, "", "%s is not index:value", quoted(token(b, 0)))
+	case j == 0:
+		err = failf(stream.StageDecode, stream.ReasonIndex, feature(int(j)), "indices start at 1")
+	case j <= last:
+		err = failf(stream.StageDecode, stream.ReasonOrder, feature(int(j)), "the index follows %d, indices must increase", last)
+	}
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	t := token(b, n+1)
+	number, size := scan(t)
+	if size == 0 || size < len(t) {
+		if nonFinite(t) {
+			return 0, 0, 0, failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(j)), "the value is %s", quoted(t))
+		}
+		return 0, 0, 0, failf(stream.StageDecode, stream.ReasonSyntax, feature(int(j)), "%s is not a number", quoted(t))
+	}
+	if v = number.float32(t); v-v != 0 {
+		err = failf(stream.StageFeature, stream.ReasonNotFinite, feature(int(j)), "%s overflows a float32", quoted(t))
+	}
+	return j, v, n + 1 + size, err
 }
 
 var colon = []byte{':'}

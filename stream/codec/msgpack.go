@@ -43,41 +43,25 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 	if h.kind != kindMap {
 		return failf(stream.StageDecode, stream.ReasonType, "", "the value is of type %s, want a map", h.kind)
 	}
-	var (
-		x                   stream.Vec
-		y                   label
-		id                  string
-		labelled            bool
-		weight              float32
-		seenX, seenY, seenI bool
-		seenW               bool
-	)
+	var d draft
 	for range h.size {
 		name, err := p.key(1)
 		if err != nil {
 			return err
 		}
-		switch name {
-		case "x":
-			err = once(&seenX, name)
-			if err == nil {
-				x, err = c.vector(a, &p)
-			}
-		case "y":
-			err = once(&seenY, name)
-			if err == nil {
-				y, labelled, err = c.label(&p)
-			}
-		case "id":
-			err = once(&seenI, name)
-			if err == nil {
-				id, err = p.id()
-			}
-		case "weight":
-			err = once(&seenW, name)
-			if err == nil {
-				weight, err = p.weight()
-			}
+		f, err := d.field(name)
+		if err != nil {
+			return err
+		}
+		switch f {
+		case fieldX:
+			d.x, err = c.vector(a, &p)
+		case fieldY:
+			d.y, d.labelled, err = c.label(&p)
+		case fieldID:
+			d.id, err = p.id()
+		case fieldWeight:
+			d.weight, err = p.weight()
 		default:
 			if err = p.skip(1); err != nil {
 				err = fail(stream.StageDecode, stream.ReasonSyntax, "", err)
@@ -90,10 +74,10 @@ func (c *msgpack) DecodeIn(a *stream.Arena, value []byte, ex *stream.Example) er
 	if p.i != len(p.b) {
 		return failf(stream.StageDecode, stream.ReasonSyntax, "", "%d bytes follow the map", len(p.b)-p.i)
 	}
-	if !seenX {
+	if d.seen&fieldX == 0 {
 		return failf(stream.StageDecode, stream.ReasonMissing, "x", "missing")
 	}
-	ex.ID, ex.X, ex.Y, ex.Labelled, ex.Class, ex.Weight = id, a.Take(x), y.y, labelled, y.class, weight
+	d.finish(a, ex)
 	return nil
 }
 
@@ -147,7 +131,7 @@ func (p *packed) weight() (float32, error) {
 	if !ok {
 		return 0, failf(stream.StageDecode, stream.ReasonType, "weight", "the weight is of type %s, want a number", h.kind)
 	}
-	return weightOf(v)
+	return weightOf(v, "weight")
 }
 
 func (p *packed) id() (string, error) {
@@ -197,15 +181,17 @@ func (c *msgpack) vector(a *stream.Arena, p *packed) (x stream.Vec, err error) {
 		}
 		switch name {
 		case "i":
-			err = once(&seenI, "x.i")
-			if err == nil {
-				x.Idx, err = c.indices(a, p)
+			if seenI {
+				return x, twice("x.i")
 			}
+			seenI = true
+			x.Idx, err = c.indices(a, p)
 		case "v":
-			err = once(&seenV, "x.v")
-			if err == nil {
-				x.Val, err = c.floats(a, p, "x.v")
+			if seenV {
+				return x, twice("x.v")
 			}
+			seenV = true
+			x.Val, err = c.floats(a, p, "x.v")
 		default:
 			if err = p.skip(2); err != nil {
 				err = fail(stream.StageDecode, stream.ReasonSyntax, "x", err)
@@ -336,11 +322,11 @@ func (c *msgpack) Append(dst []byte, ex *stream.Example) ([]byte, error) {
 	if ex.ID != "" {
 		size++
 	}
-	weighs := ex.Weight != 0 && ex.Weight != 1
+	weighs, err := hasWeight(ex)
+	if err != nil {
+		return dst, err
+	}
 	if weighs {
-		if _, err := weightOf(float64(ex.Weight)); err != nil {
-			return dst, err
-		}
 		size++
 	}
 	out := append(dst, 0x80|size, 0xa1, 'x')

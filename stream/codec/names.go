@@ -3,36 +3,35 @@ package codec
 import (
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
 // names finds the fields of an object by their keys.
-type names struct {
-	table event.Table
-	list  []*name // as the table has them
-}
+type names struct{ byKey map[string]*name }
 
-// A name stands for a field, or for an object with fields of its own.
+// A name is a field, or an object with fields, or both.
 type name struct {
 	text string
 	at   int    // the field; see below
 	sub  *names // the fields of the object, or nil
-	// plain says that of a number float32 is all that is kept.
+	// plain says that the feature is the number itself, as a float32.
 	plain bool
 }
 
-// What a name stands for that is no feature's field.
+// Values of name.at that are not indices of fields.
 const (
-	inside  = -1 - iota // only an object with fields
-	ignored             // a field that is known, and not used
+	inside  = -1 - iota // an object with fields only
+	ignored             // listed, but not used
 	labelAt
 	idAt
 	weightAt
 )
 
+func newKeys() *names { return &names{map[string]*name{}} }
+
 // newNames returns the names of a schema's fields.
-func newNames(s *event.Schema) *names {
-	root := new(names)
+func newNames(s *events.Schema) *names {
+	root := newKeys()
 	add := func(path string, at int, plain bool) {
 		if path == "" {
 			return
@@ -48,20 +47,19 @@ func newNames(s *event.Schema) *names {
 	for i := range s.Fields {
 		at := i
 		f := &s.Fields[i]
-		if f.Type == event.Ignore {
+		if f.Type == events.Ignore {
 			at = ignored
 		}
-		add(f.Name, at, f.Type == event.Numeric && f.Transform == "" && f.Clip == nil)
+		add(f.Name, at, f.Type == events.Numeric && f.Transform == "" && f.Clip == nil)
 	}
 	return root
 }
 
-// mostDots is how many dots of a path may each be part of a key or not: the ways
-// to read it double with each. With more of them the first one is none.
+// mostDots bounds the dots of a path that may be part of a key or separate two keys: each
+// doubles the ways to read it. With more dots all but the first separate none.
 const mostDots = 6
 
-// put adds a path: as one key, and as a key of each object that its dots may
-// stand for.
+// put adds a path: as one key, and as a key of each object that its dots may separate.
 func (n *names) put(path string, at int, plain bool) {
 	if e := n.get(path); e.at == inside {
 		e.at, e.plain = at, plain
@@ -74,28 +72,19 @@ func (n *names) put(path string, at int, plain bool) {
 		if path[i] == '.' && i > 0 && i+1 < len(path) {
 			e := n.get(path[:i])
 			if e.sub == nil {
-				e.sub = new(names)
+				e.sub = newKeys()
 			}
 			e.sub.put(path[i+1:], at, plain)
 		}
 	}
 }
 
-// get returns the entry of a key, which is made if there is none.
+// get returns the entry of a key, and makes one if there is none.
 func (n *names) get(text string) *name {
-	at := n.table.Put(text)
-	if at == len(n.list) {
-		n.list = append(n.list, &name{text: text, at: inside})
+	if n.byKey[text] == nil {
+		n.byKey[text] = &name{text: text, at: inside}
 	}
-	return n.list[at]
-}
-
-// find returns the entry of a key, or nil.
-func (n *names) find(key []byte) *name {
-	if at := n.table.Find(key); at >= 0 {
-		return n.list[at]
-	}
-	return nil
+	return n.byKey[text]
 }
 
 // pathOf returns the path of key in an object, as messages and schemas have it.

@@ -9,18 +9,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 )
 
-// usual are the names of labels that are taken for such without being told.
+// usual are the names of fields that are taken for the label by default.
 var usual = []string{"y", "label", "target", "class", "outcome"}
 
-// shape returns the events without their envelope, if any, and where their label
-// is.
-func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
-	spec, events := d.spec, d.events
+// shape returns the sample of events without their envelope, if any, the specification
+// with root, label and id set, and how often each field came.
+func (d *Discovery) shape() ([][]events.NamedCell, events.Spec, map[string]int) {
+	spec, sample := d.spec, d.events
 	found := map[string]int{}
-	for _, e := range events {
+	for _, e := range sample {
 		for i := range e {
 			found[e[i].Name]++
 		}
@@ -29,14 +29,14 @@ func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
 		spec.Root = root(found)
 	}
 	if spec.Root != "" {
-		events = make([][]event.Named, len(d.events))
+		sample = make([][]events.NamedCell, len(d.events))
 		clear(found)
 		for k, e := range d.events {
 			for i := range e {
 				if name, ok := strings.CutPrefix(e[i].Name, spec.Root+"."); ok {
 					n := e[i]
 					n.Name = name
-					events[k] = append(events[k], n)
+					sample[k] = append(sample[k], n)
 					found[name]++
 				}
 			}
@@ -53,25 +53,25 @@ func (d *Discovery) shape() ([][]event.Named, event.Spec, map[string]int) {
 	if spec.ID == "" && found["id"] > 0 && spec.Features["id"].Type == "" {
 		spec.ID = "id"
 	}
-	return events, spec, found
+	return sample, spec, found
 }
 
-// infer finds out what the fields of the events are.
-func (d *Discovery) infer() (*event.Schema, error) {
-	events, spec, found := d.shape()
+// infer returns the schema of the events.
+func (d *Discovery) infer() (*events.Schema, error) {
+	sample, spec, found := d.shape()
 	if (spec.Label == "" || found[spec.Label] == 0) && !d.o.Unlabelled {
-		return nil, d.noLabel(spec.Label, events)
+		return nil, d.noLabel(spec.Label, sample)
 	}
 	d.count()
-	s, err := event.Infer(events, spec)
+	s, err := events.Infer(sample, spec)
 	if err == nil && s.Label == csvLabel {
 		s.Label = ""
 	}
 	return s, err
 }
 
-// root returns where the fields of events are that come in an envelope known by
-// its fields: of Debezium, of Kafka Connect with schemas, of CloudEvents.
+// root returns the path of the event in an envelope of Debezium, Kafka Connect with schemas
+// or CloudEvents, which it knows by their fields; empty if there is none.
 func root(found map[string]int) string {
 	has := func(prefix string) bool {
 		for name := range found {
@@ -95,14 +95,14 @@ func root(found map[string]int) string {
 	return ""
 }
 
-// candidates returns the fields that might hold the label, those with fewest
-// values first, and their values.
-func candidates(events [][]event.Named) (fields []string, values map[string]map[string]int) {
+// candidates returns the fields that might be the label, those with fewest values first,
+// and how often each value came.
+func candidates(sample [][]events.NamedCell) (fields []string, values map[string]map[string]int) {
 	values = map[string]map[string]int{}
-	for _, e := range events {
+	for _, e := range sample {
 		for i := range e {
 			c := &e[i].Cell
-			if c.Kind != event.Text && c.Kind != event.Bool && c.Kind != event.Number || e[i].Name == csvLabel {
+			if c.Kind != events.Text && c.Kind != events.Bool && c.Kind != events.Number || e[i].Name == csvLabel {
 				continue
 			}
 			m := values[e[i].Name]
@@ -126,20 +126,20 @@ func candidates(events [][]event.Named) (fields []string, values map[string]map[
 	return fields, values
 }
 
-// LabelField returns the only field of the events that has two values, and so may
-// well hold the label; "" if there is none, or several.
+// LabelField returns the field with exactly two values if there is only one such field,
+// which is then likely to be the label; else "".
 func (d *Discovery) LabelField() string {
-	events, _, _ := d.shape()
-	fields, values := candidates(events)
+	sample, _, _ := d.shape()
+	fields, values := candidates(sample)
 	if len(fields) == 0 || len(values[fields[0]]) != 2 || len(fields) > 1 && len(values[fields[1]]) == 2 {
 		return ""
 	}
 	return fields[0]
 }
 
-// noLabel says which fields might hold the label.
-func (d *Discovery) noLabel(name string, events [][]event.Named) error {
-	fields, values := candidates(events)
+// noLabel is the error if there is no label. It suggests fields.
+func (d *Discovery) noLabel(name string, sample [][]events.NamedCell) error {
+	fields, values := candidates(sample)
 	var list []string
 	for _, field := range fields[:min(len(fields), 6)] {
 		words := slices.Sorted(maps.Keys(values[field]))
@@ -161,11 +161,11 @@ func (d *Discovery) noLabel(name string, events [][]event.Named) error {
 	return fmt.Errorf("%s: name it with --label; fields with few values are %s", what, strings.Join(list, ", "))
 }
 
-func cellText(c *event.Cell) string {
+func cellText(c *events.Cell) string {
 	switch c.Kind {
-	case event.Text:
+	case events.Text:
 		return string(c.Text)
-	case event.Bool:
+	case events.Bool:
 		return strconv.FormatBool(c.Num != 0)
 	}
 	return strconv.FormatFloat(c.Num, 'g', -1, 64)

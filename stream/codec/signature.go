@@ -3,27 +3,27 @@ package codec
 import (
 	"slices"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Signature says what data a model was made for: how its records were written,
-// and how long its vectors are. A model carries it, so that those who predict
-// need not be told, and cannot be told otherwise.
+// Signature describes the data that a model was trained on: how records are written, and
+// the length of vectors. It is part of a model, so that predictors need no settings for
+// it, and cannot contradict it.
 type Signature struct {
-	// Codec is the name of the codec that the examples came in; empty where they
-	// came in none, and what follows, but for Dim and Index, is not known.
+	// Codec is the name of the codec; empty if examples did not come through one. Then of
+	// the following only Dim and Index are known.
 	Codec string
-	// Labels is Options.Labels in full, such as "0,1" or "\"no\",\"yes\""; empty
-	// for a regression. Of more than two it has all that were known when the model
-	// was made, in the order of their numbers.
+	// Labels is Options.Labels in full, such as "0,1" or "\"no\",\"yes\""; empty for a
+	// regression. Three or more are all that were known when the model was made, in the
+	// order of their numbers.
 	Labels string
-	// MaxFeatures is that of Options.
+	// MaxFeatures is Options.MaxFeatures.
 	MaxFeatures int
-	// CSV is that of Options, for the codec csv. Where Columns has names, the
-	// others are given by name. Features and Dim are not set.
+	// CSV is Options.CSV, for the codec csv, with columns given by name if Columns is set.
+	// Features and Dim are not set.
 	CSV CSVOptions
-	// Schema is that of Options.
+	// Schema is Options.Schema.
 	Schema string
 	// Dim is the number of features of every dense example, 0 if there was none.
 	Dim int
@@ -32,8 +32,8 @@ type Signature struct {
 	Index int
 }
 
-// SignatureOf returns the signature of examples that come through d: that of a
-// Codec of this package but for Dim and Index, of others an empty one.
+// SignatureOf returns the signature of examples that come through d, without Dim and Index.
+// It is empty if d is not a Codec of this package.
 func SignatureOf(d stream.Decoder) Signature {
 	c, ok := d.(interface{ signature(*Signature) })
 	if !ok {
@@ -94,21 +94,21 @@ func (s *Signature) Features() []string {
 	return names
 }
 
-// Scaled reports of each feature of events whether its scale means something, as
-// that of a category's does; nil where records are vectors.
+// Scaled reports for each feature of events whether its scale has a meaning and must be
+// kept, as for categories; nil if records are vectors.
 func (s *Signature) Scaled() ([]bool, error) {
 	if s.Schema == "" {
 		return nil, nil
 	}
-	schema, err := event.Parse(s.Schema)
+	schema, err := events.Parse(s.Schema)
 	if err != nil {
 		return nil, err
 	}
 	return schema.Scaled(), nil
 }
 
-// Label returns what the data calls the label y, +1 or −1 or the number of a
-// class: a float64, a bool or a string. Of a regression it is y.
+// Label returns the label of the data for y, which is +1 or −1 or the number of a class:
+// a float64, a bool or a string. For a regression it is y.
 func (s *Signature) Label(y float64) any {
 	if s.Labels == "" {
 		return y
@@ -126,8 +126,8 @@ func (s *Signature) Label(y float64) any {
 	return all[0]
 }
 
-// Classes returns how many labels there are, 2 or more; 0 where they are not
-// known, and of a regression.
+// Classes returns the number of labels, 2 or more; 0 if they are not known, and for a
+// regression.
 func (s *Signature) Classes() int {
 	l, err := parseLabels(s.Labels)
 	if s.Labels == "" || err != nil {
@@ -136,7 +136,7 @@ func (s *Signature) Classes() int {
 	return len(l.text)
 }
 
-// AddClass appends a class, of more than two, to Labels: its text is that of
+// AddClass appends a class to three or more Labels. Its text is that of
 // stream.Example.Class.
 func (s *Signature) AddClass(class string) error {
 	l, err := parseLabels(s.Labels)
@@ -155,8 +155,8 @@ func (s *Signature) AddClass(class string) error {
 	return err
 }
 
-// Length is that of dense vectors: Dim, or where all examples were sparse Index,
-// or 0 if it is not known.
+// Length is the length of dense vectors: Dim, or Index if all examples were sparse, or 0
+// if it is not known.
 func (s *Signature) Length() int {
 	if s.Dim > 0 {
 		return s.Dim
@@ -164,9 +164,9 @@ func (s *Signature) Length() int {
 	return s.Index
 }
 
-// Check returns a *stream.FieldError for a dense vector that is not as long as
-// those that the model was made for. A sparse one may list features that the
-// model has not seen, as in LIBSVM.
+// Check returns a *stream.FieldError for a dense vector with another length than those of
+// the training data. A sparse one may have features that the model has not seen, as in
+// LIBSVM.
 func (s *Signature) Check(x stream.Vec) error {
 	if want := s.Length(); x.Idx == nil && want > 0 && len(x.Val) != want {
 		return failf(stream.StageFeature, stream.ReasonDimension, "x", "%d features where the model has %d", len(x.Val), want)

@@ -9,20 +9,20 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/wire"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// wireEvents reads events whose records say with which schema they have been
-// written: the codecs of package wire, such as avro and protobuf. For each schema there is a plan, made
-// once, of where the fields go; none depends on the order of fields in it, so
-// that records of several schemas give the same features.
+// wireEvents reads events whose records refer to the schema that they were written with: the
+// codecs of package wire, such as avro and protobuf. For each schema it makes a plan of
+// which field goes into which cell. Fields are matched by name, so that records of several
+// schemas give the same features.
 type wireEvents struct {
 	common
-	events  // without a schema where all fields are wanted, or none is known yet
+	encoder // without a schema if all fields are wanted, or none is known yet
 	format  wire.Format
-	all     bool           // fields are wanted, whatever they are called
+	all     bool           // all fields are wanted
 	schemas Schemas        // may be nil
 	bare    *WrittenSchema // of all records, or nil
 	readers sync.Pool
@@ -37,11 +37,11 @@ type planKey struct {
 	path string
 }
 
-// A knownPlan is one that has been made, or why it cannot be.
+// A knownPlan is a plan, or the error for a schema that has none.
 type knownPlan struct {
 	key    planKey
 	plan   wire.Plan
-	leaves []string // where all fields are wanted: their names
+	leaves []string // the names of all fields, if all are wanted
 	err    error
 }
 
@@ -51,7 +51,7 @@ func newWireEvents(format wire.Format, c common, o Options) (*wireEvents, error)
 	w.readers.New = func() any { return new(wire.Reader) }
 	if o.Schema != "" {
 		var err error
-		if w.events, err = newEvents(o.Schema); err != nil {
+		if w.encoder, err = newEncoder(o.Schema); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +63,7 @@ func newWireEvents(format wire.Format, c common, o Options) (*wireEvents, error)
 	return w, nil
 }
 
-// wantAll makes the codec one that reads all fields, by fields.
+// wantAll makes fields return all fields.
 func (c *wireEvents) wantAll() {
 	c.all = true
 	clear(c.plans)
@@ -75,8 +75,7 @@ func (c *wireEvents) wantAll() {
 // Name implements Codec.
 func (c *wireEvents) Name() string { return c.format.Name }
 
-// Append implements stream.Encoder: what an event was cannot be told from its
-// features.
+// Append implements stream.Encoder. An event cannot be restored from its features.
 func (c *wireEvents) Append(dst []byte, _ *stream.Example) ([]byte, error) {
 	return dst, failf(stream.StageDecode, stream.ReasonOther, "", "events can only be read")
 }
@@ -120,23 +119,22 @@ func (c *wireEvents) decode(ctx context.Context, a *stream.Arena, head, value []
 	if _, err := c.read(ctx, r, head, value); err != nil {
 		return err
 	}
+	var d draft
+	var err error
 	n := len(c.schema.Fields)
-	out := stream.Example{}
-	y, labelled, err := c.labels.cell(&r.Row.Cells[n], c.schema.Label)
-	if err != nil {
+	if d.y, d.labelled, err = c.labels.cell(&r.Row.Cells[n], c.schema.Label); err != nil {
 		return err
 	}
-	out.Y, out.Class, out.Labelled = y.y, y.class, labelled
-	if out.ID, err = identity(r, &r.Row.Cells[n+1], c.schema.ID); err != nil {
+	if d.id, err = identity(r, &r.Row.Cells[n+1], c.schema.ID); err != nil {
 		return err
 	}
-	if out.Weight, err = cellWeight(&r.Row.Cells[n+2], c.schema.Weight); err != nil {
+	if d.weight, err = cellWeight(&r.Row.Cells[n+2], c.schema.Weight); err != nil {
 		return err
 	}
-	if out.X, err = c.encode(&r.Row, a); err != nil {
+	if d.x, err = c.encode(&r.Row, a); err != nil {
 		return err
 	}
-	*ex = out
+	d.finish(nil, ex)
 	return nil
 }
 
@@ -204,7 +202,7 @@ func (c *wireEvents) find(ctx context.Context, f *frame) (*knownPlan, error) {
 	return c.make(key, s), nil
 }
 
-// mostPlans bounds what records can have made by paths that they make up.
+// mostPlans bounds the memory for plans, because records can make up any path.
 const mostPlans = 10_000
 
 // make makes the plan for a schema.
@@ -224,8 +222,8 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 		f := frame{key.id, []byte(key.path)}
 		p.plan, err = c.format.Plan((*wire.Schema)(s), f.numbers(), top)
 	}
-	if err == nil && len(p.leaves) > 2*event.MaxFields {
-		err = fmt.Errorf("more than %d fields", 2*event.MaxFields)
+	if err == nil && len(p.leaves) > 2*events.MaxFields {
+		err = fmt.Errorf("more than %d fields", 2*events.MaxFields)
 	}
 	if err != nil {
 		p.err = fail(stream.StageDecode, stream.ReasonSchema, "", &SchemaError{key.id, err})
@@ -236,23 +234,23 @@ func (c *wireEvents) make(key planKey, s *WrittenSchema) *knownPlan {
 	return p
 }
 
-// fields returns all fields of a record. Their memory is their own.
-func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]event.Named, error) {
+// fields returns all fields of a record. They share no memory with it.
+func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]events.NamedCell, error) {
 	r := c.readers.Get().(*wire.Reader)
 	defer c.readers.Put(r)
 	p, err := c.read(ctx, r, headOf(rec), rec.Value)
 	if err != nil {
 		return nil, err
 	}
-	var list []event.Named
+	var list []events.NamedCell
 	for i, name := range p.leaves {
 		cell := r.Row.Cells[i]
-		if cell.Kind == event.Absent || cell.Num-cell.Num != 0 {
-			continue // what is not finite says nothing about the field
+		if cell.Kind == events.Absent || cell.Num-cell.Num != 0 {
+			continue // a value that is not finite says nothing about the field
 		}
-		n := event.Named{Name: name, Cell: cell}
+		n := events.NamedCell{Name: name, Cell: cell}
 		n.Cell.Text = bytes.Clone(cell.Text)
-		if cell.Kind == event.List {
+		if cell.Kind == events.List {
 			n.Items = append(n.Items, r.Row.Items[cell.From:cell.To]...)
 			for k := range n.Items {
 				n.Items[k].Text = bytes.Clone(n.Items[k].Text)
@@ -264,11 +262,10 @@ func (c *wireEvents) fields(ctx context.Context, rec *stream.Record) ([]event.Na
 	return list, nil
 }
 
-// A level is what is wanted of one object: the fields of a schema by their
-// names, or all.
+// A level says which fields of one object are wanted: those of a schema, by name, or all.
 type level struct {
-	names   *names // nil where all fields are wanted
-	special int    // the cell of the label, before those of the id and the weight
+	names   *names // nil if all fields are wanted
+	special int    // the cell of the label; the id and the weight have the next ones
 	prefix  string
 	depth   int
 	leaves  *[]string // the names of all fields, in the order of their cells
@@ -300,7 +297,7 @@ func (l *level) find(key string) *name {
 	if l.names == nil {
 		return nil
 	}
-	return l.names.find([]byte(key))
+	return l.names.byKey[key]
 }
 
 // Known implements wire.Level.
@@ -313,7 +310,7 @@ func (l *level) Path(key string) string { return pathOf(l.prefix, key) }
 func (l *level) In(key string) wire.Level {
 	sub := &level{special: l.special, depth: l.depth + 1, leaves: l.leaves}
 	if l.leaves != nil {
-		if l.depth+1 >= event.MaxDepth+2 || len(*l.leaves) > 2*event.MaxFields {
+		if l.depth+1 >= events.MaxDepth+2 || len(*l.leaves) > 2*events.MaxFields {
 			return nil
 		}
 		sub.prefix = pathOf(l.prefix, key)
@@ -328,46 +325,43 @@ func (l *level) In(key string) wire.Level {
 }
 
 // identity returns the id of the event.
-func identity(r *wire.Reader, c *event.Cell, field string) (string, error) {
+func identity(r *wire.Reader, c *events.Cell, field string) (string, error) {
 	switch {
-	case c.Kind <= event.Null:
+	case c.Kind <= events.Null:
 		return "", nil
-	case c.Kind == event.Text:
+	case c.Kind == events.Text:
 		return string(c.Text), nil
 	case len(r.IDText) > 0:
 		return string(r.IDText), nil
-	case c.Kind == event.Number || c.Kind == event.Time:
+	case c.Kind == events.Number || c.Kind == events.Time:
 		return strconv.FormatFloat(c.Num, 'g', -1, 64), nil
 	}
 	return "", failf(stream.StageDecode, stream.ReasonType, field, "the id is %s, want a text or a number", c.Kind)
 }
 
 // cellWeight returns the weight of an event, 0 if it has none.
-func cellWeight(c *event.Cell, field string) (float32, error) {
-	w := float32(c.Num)
+func cellWeight(c *events.Cell, field string) (float32, error) {
 	switch {
-	case c.Kind <= event.Null:
+	case c.Kind <= events.Null:
 		return 0, nil
-	case c.Kind != event.Number:
+	case c.Kind != events.Number:
 		return 0, failf(stream.StageFeature, stream.ReasonType, field, "the weight is %s, want a number", c.Kind)
-	case !(w > 0) || w-w != 0:
-		return 0, failf(stream.StageFeature, stream.ReasonNotFinite, field, "the weight is %v, want a finite number above 0", c.Num)
 	}
-	return w, nil
+	return weightOf(c.Num, field)
 }
 
 var truths = [2][]byte{[]byte("false"), []byte("true")}
 
 // cell returns the label that the cell of field holds.
-func (l *labels) cell(c *event.Cell, field string) (y label, labelled bool, err error) {
+func (l *labels) cell(c *events.Cell, field string) (y label, labelled bool, err error) {
 	switch {
-	case c.Kind <= event.Null:
+	case c.Kind <= events.Null:
 		return label{}, false, nil
-	case c.Kind == event.Number && l.numeric():
+	case c.Kind == events.Number && l.numeric():
 		y, err = l.decode(c.Num)
-	case c.Kind == event.Text && l.kind == texts && !l.regress:
+	case c.Kind == events.Text && l.kind == texts && !l.regress:
 		y, err = l.word(c.Text)
-	case c.Kind == event.Bool && l.kind == bools && !l.regress:
+	case c.Kind == events.Bool && l.kind == bools && !l.regress:
 		y, err = l.word(truths[int(c.Num)])
 	default:
 		return label{}, false, failf(stream.StageLabel, stream.ReasonType, field, "the label is %s, want %s", c.Kind, l.want())
@@ -375,7 +369,7 @@ func (l *labels) cell(c *event.Cell, field string) (y label, labelled bool, err 
 	return y, err == nil, renamed(err, field)
 }
 
-// want says what a label has to be.
+// want describes valid labels.
 func (l *labels) want() string {
 	if l.regress {
 		return "a number"

@@ -12,11 +12,11 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// SchemaID names a schema of a registry. It is comparable.
+// SchemaID identifies a schema of a registry. It is comparable.
 type SchemaID struct {
 	// Number is the id of the schema, unless it has a GUID.
 	Number uint32
-	// GUID, if it is not all 0, is that of the schema.
+	// GUID of the schema, unless it is all 0.
 	GUID [16]byte
 }
 
@@ -29,7 +29,7 @@ func (id SchemaID) String() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// ParseSchemaID reads what String has written.
+// ParseSchemaID parses the result of String.
 func ParseSchemaID(s string) (id SchemaID, err error) {
 	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
 		return SchemaID{Number: uint32(n)}, nil
@@ -48,28 +48,26 @@ const (
 	ProtobufSchema = "PROTOBUF"
 )
 
-// WrittenSchema is what records have been written with.
+// WrittenSchema is the schema that records were written with.
 type WrittenSchema struct {
 	// Type is AvroSchema, ProtobufSchema or another that no codec reads.
 	Type string
-	// Text of an Avro schema, and of those that it refers to, each after those
-	// that it refers to itself.
+	// Text of an Avro schema, and the texts of those that it refers to, in an order in
+	// which none refers to a later one.
 	Text       string
 	References []string
 	// Descriptors of a Protobuf schema: a FileDescriptorSet, in which the file of
 	// the schema is the last one.
 	Descriptors []byte
-	// Message is the full name of the message that all records are, where they do
-	// not say which.
+	// Message is the full name of the message type, if records do not say which it is.
 	Message string
 }
 
-// Schemas has the schemas that records refer to.
+// Schemas resolves the schemas that records refer to.
 type Schemas interface {
-	// Schema returns the schema called id, which never changes. It waits for as
-	// long as that cannot be found out, until ctx ends. A *SchemaError says that
-	// there is none, or what is wrong with it, and has records refused; any other
-	// error ends the stream.
+	// Schema returns the schema with an id, which never changes. It waits while that
+	// cannot be found out, until ctx ends. A *SchemaError says that there is none, or that
+	// it is invalid, and records are refused; any other error ends the stream.
 	Schema(ctx context.Context, id SchemaID) (*WrittenSchema, error)
 }
 
@@ -83,11 +81,11 @@ func (e *SchemaError) Error() string { return fmt.Sprintf("schema %s: %v", e.ID,
 
 func (e *SchemaError) Unwrap() error { return e.Err }
 
-// ErrNoSchemas says that records refer to schemas, and nobody has them.
+// ErrNoSchemas: records refer to schemas, but there is no Schemas.
 var ErrNoSchemas = errors.New("no schema registry is given")
 
-// A frame is what comes before the data of a record: which schema it has, and
-// of a Protobuf file which message.
+// A frame comes before the data of a record. It has the id of the schema, and for Protobuf
+// the message type within its file.
 //
 //	0, id in 4 bytes, big-endian                     in the value, before the data
 //	1, GUID in 16 bytes                              in the header __value_schema_id

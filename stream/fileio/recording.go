@@ -192,21 +192,15 @@ type fields struct {
 	bad bool
 }
 
-func (f *fields) uvarint() uint64 {
-	v, n := binary.Uvarint(f.b)
-	if n <= 0 {
-		f.bad = true
-		return 0
-	}
-	f.b = f.b[n:]
-	return v
-}
+func (f *fields) uvarint() uint64 { return varint(f, binary.Uvarint) }
 
-func (f *fields) varint() int64 {
-	v, n := binary.Varint(f.b)
+func (f *fields) varint() int64 { return varint(f, binary.Varint) }
+
+func varint[T any](f *fields, read func([]byte) (T, int)) (v T) {
+	v, n := read(f.b)
 	if n <= 0 {
 		f.bad = true
-		return 0
+		return *new(T)
 	}
 	f.b = f.b[n:]
 	return v

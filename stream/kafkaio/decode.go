@@ -47,14 +47,14 @@ func (a *arena) copy(b protocol.Bytes) ([]byte, error) {
 	return buf, err
 }
 
-// decoder turns the answers for one partition into records.
+// decoder decodes the fetch responses of one partition.
 type decoder struct {
 	id        stream.Partition
 	committed bool // drop records of aborted transactions
 	arena     arena
 }
 
-// decoded is what one answer holds.
+// decoded is the content of one response.
 type decoded struct {
 	recs []stream.Record
 	// next is the offset after the last record seen, delivered or not, but at
@@ -62,13 +62,13 @@ type decoded struct {
 	next int64
 	// before counts the records below the offset asked for.
 	before int
-	// batches is the number of batches in the answer, base the first one's base
+	// batches is the number of batches in the response, base the first one's base
 	// offset.
 	batches int
 	base    int64
 }
 
-// decode appends the records of the answer with offsets from ≤ offset < stop
+// decode appends the records of the response with offsets from ≤ offset < stop
 // to recs[:0].
 func (d *decoder) decode(p *fetch.ResponsePartition, from, stop int64, recs []stream.Record) (decoded, error) {
 	out := decoded{recs: recs[:0], next: from}
@@ -81,7 +81,7 @@ func (d *decoder) decode(p *fetch.ResponsePartition, from, stop int64, recs []st
 	}
 	out.batches = len(set.Records)
 	// aborted maps a producer to the first offsets of its aborted transactions
-	// in this answer, open to the ones whose records are being dropped.
+	// in this response, open to the ones whose records are being dropped.
 	aborted := map[int64][]int64{}
 	if d.committed {
 		for _, t := range p.AbortedTransactions {

@@ -13,61 +13,59 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// errThrottled is an answer without content: the consumer exceeds its quota, and
-// is to wait for so long. The broker does not read from the connection meanwhile.
+// errThrottled is a response without content: the consumer exceeds its quota and has to
+// wait this long. Until then the broker does not read from the connection.
 type errThrottled time.Duration
 
 func (e errThrottled) Error() string { return "kafka: throttled for " + time.Duration(e).String() }
 
-// queueMax is how many answers of one partition may wait for delivery, the one
-// being delivered included, before the next is asked for.
+// queueMax is the number of responses of one partition that may wait for delivery,
+// including the one being delivered, before the next one is requested.
 const queueMax = 2
 
-// part is one partition that is being read. The fields above mu's line belong
-// to its fetcher, those below to the source's mutex.
-type part struct {
+// partitionFetcher reads one partition. Its goroutine owns the fields of the first group.
+type partitionFetcher struct {
 	id  stream.Partition
 	dec decoder
-	// first is the position of the start: records below it are counted as
-	// skipped.
+	// first is the start position. Records below it count as skipped.
 	first int64
-	room  chan struct{} // the queue has become shorter
+	freed chan struct{} // there is room in queue
 
 	// Guarded by Source.mu.
 	next  int64 // the offset to fetch next
 	stop  int64 // read only offsets below
 	end   int64 // as last reported
-	queue []answer
-	spare [][]stream.Record // delivered answers, to be filled again
+	queue []fetchResponse
+	spare [][]stream.Record // of delivered responses, to be reused
 	since time.Time         // down since; zero: up
-	// hollow counts consecutive answers without a batch before the end.
-	hollow int
-	order  orderState
+	// emptyResponses counts consecutive responses without a batch before the end.
+	emptyResponses int
+	order          orderState
 }
 
-const hollowMax = 3
+const emptyMax = 3
 
-// answer is a decoded fetch response, recs[:pos] of which are delivered. It is
-// never empty in a queue, except while it is taken.
-type answer struct {
+// fetchResponse is a decoded fetch response. recs[:pos] are delivered. In a queue it has
+// records left, except while it is being taken.
+type fetchResponse struct {
 	recs []stream.Record
 	pos  int
 }
 
-func newPart(pos position, now time.Time) *part {
-	return &part{
-		id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, room: make(chan struct{}, 1),
+func newFetcher(pos position, now time.Time) *partitionFetcher {
+	return &partitionFetcher{
+		id: pos.id, first: pos.next, next: pos.next, end: pos.bounds.end, stop: math.MaxInt64, freed: make(chan struct{}, 1),
 		order: orderState{clear: mark{newest: math.MinInt64}, seen: []seen{{pos.bounds.end, now}}},
 	}
 }
 
-func (p *part) empty() bool { return len(p.queue) == 0 }
+func (p *partitionFetcher) empty() bool { return len(p.queue) == 0 }
 
 // done reports whether everything below stop has been fetched.
-func (p *part) done() bool { return p.next >= p.stop }
+func (p *partitionFetcher) done() bool { return p.next >= p.stop }
 
 // position is the offset of the next record to deliver.
-func (p *part) position() int64 {
+func (p *partitionFetcher) position() int64 {
 	if p.empty() {
 		return p.next
 	}
@@ -75,25 +73,24 @@ func (p *part) position() int64 {
 	return a.recs[a.pos].Offset
 }
 
-// pop drops the first answer, which has been delivered, and lets the fetcher
-// go on.
-func (p *part) pop() {
+// pop drops the first response, which is delivered, and lets the fetcher continue.
+func (p *partitionFetcher) pop() {
 	recs := p.queue[0].recs
 	copy(p.queue, p.queue[1:])
-	p.queue[len(p.queue)-1] = answer{}
+	p.queue[len(p.queue)-1] = fetchResponse{}
 	p.queue = p.queue[:len(p.queue)-1]
 	if len(p.spare) < queueMax {
 		clear(recs) // or the arena's blocks would live on
 		p.spare = append(p.spare, recs[:0])
 	}
 	select {
-	case p.room <- struct{}{}:
+	case p.freed <- struct{}{}:
 	default:
 	}
 }
 
 // fetchLoop reads p until its stop, a fatal error, or Close.
-func (s *Source) fetchLoop(p *part) {
+func (s *Source) fetchLoop(p *partitionFetcher) {
 	p.dec = decoder{id: p.id, committed: !s.opt.ReadUncommitted}
 	wait := s.opt.MaxWait
 	if s.opt.Merge == MergeOrdered && !s.bounded {
@@ -115,7 +112,7 @@ func (s *Source) fetchLoop(p *part) {
 		}
 		if full {
 			select {
-			case <-p.room:
+			case <-p.freed:
 			case <-s.ctx.Done():
 			}
 			continue
@@ -167,10 +164,10 @@ func (s *Source) fetchLoop(p *part) {
 	}
 }
 
-// accept takes over an answer.
-func (s *Source) accept(p *part, out decoded, end int64, sent mark) {
+// accept queues a response.
+func (s *Source) accept(p *partitionFetcher, out decoded, end int64, sent mark) {
 	if p.first >= 0 {
-		s.skipped.Add(uint64(out.before)) // only the first answer can start before
+		s.skipped.Add(uint64(out.before)) // only the first response can start before
 		p.first = -1
 	}
 	s.mu.Lock()
@@ -178,17 +175,17 @@ func (s *Source) accept(p *part, out decoded, end int64, sent mark) {
 	if s.bounded && out.batches == 0 && out.next < end {
 		// There should be something. If there never is, the last records of the
 		// log have been compacted away, and the stream ends here.
-		if p.hollow++; p.hollow == hollowMax {
+		if p.emptyResponses++; p.emptyResponses == emptyMax {
 			s.c.log.Warn("kafka: nothing is left up to the end of the partition", "topic", p.id.Topic, "partition", p.id.ID,
 				"offset", out.next, "end", end)
 			p.stop = out.next
 		}
 	} else {
-		p.hollow = 0
+		p.emptyResponses = 0
 	}
 	p.next, p.end = out.next, max(end, out.next)
 	if len(out.recs) > 0 {
-		p.queue = append(p.queue, answer{recs: out.recs})
+		p.queue = append(p.queue, fetchResponse{recs: out.recs})
 		if s.opt.Merge == MergeArrival {
 			s.ready = append(s.ready, p)
 		}
@@ -212,7 +209,7 @@ func (s *Source) endOf(resp *fetch.ResponsePartition) int64 {
 
 // fetch sends one request for one partition. It is what kafka.Client.Fetch
 // does, but keeps the list of aborted transactions.
-func (s *Source) fetch(p *part, from int64, wait time.Duration) (*fetch.ResponsePartition, error) {
+func (s *Source) fetch(p *partitionFetcher, from int64, wait time.Duration) (*fetch.ResponsePartition, error) {
 	ctx, cancel := s.c.request(s.ctx, wait)
 	defer cancel()
 	req := &fetch.Request{
@@ -248,7 +245,7 @@ func (s *Source) fetch(p *part, from int64, wait time.Duration) (*fetch.Response
 		return nil, errThrottled(max(time.Duration(resp.ThrottleTimeMs)*time.Millisecond, backoffMin))
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].Partition != p.id.ID {
-		return nil, errors.New("the answer is not about this partition")
+		return nil, errors.New("the response is for another partition")
 	}
 	rp := &resp.Topics[0].Partitions[0]
 	if rp.ErrorCode != 0 {
@@ -261,7 +258,7 @@ func (s *Source) fetch(p *part, from int64, wait time.Duration) (*fetch.Response
 // offset was the answer at from but holds no record from there on: compaction
 // removed the last records of a batch. The answer does not say where the batch
 // ends, so that is searched for, first by doubling steps, then by bisection.
-func (s *Source) skipGap(p *part, from, end, base int64) (int64, error) {
+func (s *Source) skipGap(p *partitionFetcher, from, end, base int64) (int64, error) {
 	same := func(at int64) (bool, error) {
 		resp, err := s.fetch(p, at, 0)
 		if err != nil {
@@ -297,7 +294,7 @@ func (s *Source) skipGap(p *part, from, end, base int64) (int64, error) {
 
 // checkRange asks the leader whether from really is out of range, and applies
 // the policy if so.
-func (s *Source) checkRange(p *part, from int64) (int64, error) {
+func (s *Source) checkRange(p *partitionFetcher, from int64) (int64, error) {
 	ctx, cancel := s.c.request(s.ctx, 0)
 	defer cancel()
 	bs, err := s.c.bounds(ctx, []stream.Partition{p.id}, false)
@@ -311,9 +308,9 @@ func (s *Source) checkRange(p *part, from int64) (int64, error) {
 	return s.outOfRange(p.id, from, b)
 }
 
-// isDown notes that p got no usable answer and reports whether that has been so
+// isDown notes that p got no usable response and reports whether that has been so
 // for too long.
-func (s *Source) isDown(p *part, err error) bool {
+func (s *Source) isDown(p *partitionFetcher, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.since.IsZero() {
@@ -325,8 +322,8 @@ func (s *Source) isDown(p *part, err error) bool {
 	return s.opt.MaxDown > 0 && time.Since(p.since) > s.opt.MaxDown
 }
 
-// isUp notes that p got an answer. s.mu is held.
-func (s *Source) isUp(p *part) {
+// isUp notes that p got a response. s.mu is held.
+func (s *Source) isUp(p *partitionFetcher) {
 	if p.since.IsZero() {
 		return
 	}

@@ -13,10 +13,10 @@ import (
 // source's mutex guards it.
 type merger struct {
 	lateness time.Duration
-	parts    []*part
-	heads    []*part // partitions with records, smallest next record first
-	newest   int64   // largest timestamp fetched, ms
-	last     int64   // largest timestamp delivered, ms
+	fetchers []*partitionFetcher
+	heads    []*partitionFetcher // partitions with records, smallest next record first
+	newest   int64               // largest timestamp fetched, ms
+	last     int64               // largest timestamp delivered, ms
 }
 
 // mark says how much was known when a fetch was sent: the largest timestamp
@@ -55,8 +55,8 @@ func millis(r *stream.Record) int64 {
 	return r.Time.UnixMilli()
 }
 
-// fetched takes note of an answer, whose records are in p's queue already.
-func (m *merger) fetched(p *part, recs []stream.Record, sent mark, now time.Time) {
+// fetched notes a response, whose records are in the queue of p already.
+func (m *merger) fetched(p *partitionFetcher, recs []stream.Record, sent mark, now time.Time) {
 	for i := range recs {
 		m.newest = max(m.newest, millis(&recs[i]))
 	}
@@ -74,7 +74,7 @@ func (m *merger) fetched(p *part, recs []stream.Record, sent mark, now time.Time
 
 // passes reports whether the candidate, p's next record, may go although q has
 // nothing to deliver.
-func (m *merger) passes(p, q *part, bounded bool) bool {
+func (m *merger) passes(p, q *partitionFetcher, bounded bool) bool {
 	if bounded {
 		return q.done()
 	}
@@ -102,8 +102,8 @@ func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
 	m := &s.merge
 	for n := 0; n < s.most && len(m.heads) > 0; n++ {
 		p := m.heads[0]
-		if len(m.heads) < len(m.parts) {
-			for _, q := range m.parts {
+		if len(m.heads) < len(m.fetchers) {
+			for _, q := range m.fetchers {
 				if q.empty() && !m.passes(p, q, s.bounded) {
 					return dst
 				}
@@ -124,25 +124,25 @@ func (s *Source) takeOrdered(dst []stream.Record) []stream.Record {
 }
 
 // compareHeads orders partitions by their next records.
-func compareHeads(p, q *part) int {
+func compareHeads(p, q *partitionFetcher) int {
 	if c := cmp.Compare(p.order.ts, q.order.ts); c != 0 {
 		return c
 	}
 	return p.id.Compare(q.id)
 }
 
-func (p *part) setHead() {
+func (p *partitionFetcher) setHead() {
 	a := &p.queue[0]
 	p.order.ts = millis(&a.recs[a.pos])
 }
 
 // push enters p, which has got its first record.
-func (m *merger) push(p *part) {
+func (m *merger) push(p *partitionFetcher) {
 	p.setHead()
 	m.enter(p)
 }
 
-func (m *merger) enter(p *part) {
+func (m *merger) enter(p *partitionFetcher) {
 	i, _ := slices.BinarySearchFunc(m.heads, p, compareHeads)
 	m.heads = slices.Insert(m.heads, i, p)
 }

@@ -251,13 +251,13 @@ func TestOrderedMarks(t *testing.T) {
 	s.merge = newMerger(10 * time.Millisecond)
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	p := newPart(position{id: stream.Partition{Topic: "t", ID: 0}}, start)
-	q := newPart(position{id: stream.Partition{Topic: "t", ID: 1}}, start)
-	s.merge.parts = []*part{p, q}
-	answered := func(p *part, end int64, sent mark, now time.Time, recs ...stream.Record) {
+	p := newFetcher(position{id: stream.Partition{Topic: "t", ID: 0}}, start)
+	q := newFetcher(position{id: stream.Partition{Topic: "t", ID: 1}}, start)
+	s.merge.fetchers = []*partitionFetcher{p, q}
+	answered := func(p *partitionFetcher, end int64, sent mark, now time.Time, recs ...stream.Record) {
 		if len(recs) > 0 {
 			p.next = recs[len(recs)-1].Offset + 1
-			p.queue = append(p.queue, answer{recs: recs})
+			p.queue = append(p.queue, fetchResponse{recs: recs})
 		}
 		p.end = end
 		s.merge.fetched(p, recs, sent, now)

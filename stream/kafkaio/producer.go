@@ -83,13 +83,13 @@ type Producer struct {
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
-	topics map[string][]*lane // by partition
+	topics map[string][]*partitionQueue // by partition
 }
 
-// lane is the way to one partition.
-type lane struct {
-	id   stream.Partition
-	room *semaphore.Weighted // bytes that may be on their way
+// partitionQueue bounds what is on its way to one partition.
+type partitionQueue struct {
+	id       stream.Partition
+	capacity *semaphore.Weighted // in bytes
 	// Records on their way, and the time, in ns, since when none of them has been
 	// answered.
 	pending, since atomic.Int64
@@ -112,7 +112,7 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{opt: o, c: c, topics: map[string][]*lane{}}
+	p := &Producer{opt: o, c: c, topics: map[string][]*partitionQueue{}}
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		// Memory and batches are bounded by Produce, so that a record larger than
@@ -155,13 +155,13 @@ func NewProducer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	return p, nil
 }
 
-// lanes returns the ways to the partitions of a topic.
-func (p *Producer) lanes(ctx context.Context, topic string) ([]*lane, error) {
+// queues returns the queues of the partitions of a topic.
+func (p *Producer) queues(ctx context.Context, topic string) ([]*partitionQueue, error) {
 	p.mu.Lock()
-	lanes := p.topics[topic]
+	queues := p.topics[topic]
 	p.mu.Unlock()
-	if lanes != nil {
-		return lanes, nil
+	if queues != nil {
+		return queues, nil
 	}
 	// A topic that has just been created may be missing in the cached metadata.
 	found, err := p.c.waitTopics(ctx, []string{topic}, 2*metadataTTL, p.opt.MaxDown)
@@ -173,7 +173,7 @@ func (p *Producer) lanes(ctx context.Context, topic string) ([]*lane, error) {
 	if p.topics[topic] == nil {
 		for i := range found[topic] {
 			id := stream.Partition{Topic: topic, ID: int32(i)}
-			p.topics[topic] = append(p.topics[topic], &lane{id: id, room: semaphore.NewWeighted(p.capacity())})
+			p.topics[topic] = append(p.topics[topic], &partitionQueue{id: id, capacity: semaphore.NewWeighted(p.capacity())})
 		}
 	}
 	return p.topics[topic], nil
@@ -187,24 +187,24 @@ func (p *Producer) capacity() int64 { return max(1, int64(p.opt.BatchBytes)-batc
 // one. An error of an earlier record is returned by every later call.
 func (p *Producer) Produce(ctx context.Context, recs ...stream.Record) error {
 	out := copies(recs)
-	var lanes []*lane
+	var queues []*partitionQueue
 	for i := range out {
 		k := &out[i]
 		if i == 0 || k.Topic != out[i-1].Topic {
 			var err error
-			if lanes, err = p.lanes(ctx, k.Topic); err != nil {
+			if queues, err = p.queues(ctx, k.Topic); err != nil {
 				return err
 			}
 		}
 		p.mu.Lock()
-		k.Partition = p.opt.Partition(&recs[i], len(lanes))
+		k.Partition = p.opt.Partition(&recs[i], len(queues))
 		p.mu.Unlock()
-		if k.Partition < 0 || int(k.Partition) >= len(lanes) {
+		if k.Partition < 0 || int(k.Partition) >= len(queues) {
 			return &UnknownTopicError{Topic: k.Topic, Partition: k.Partition}
 		}
-		l, size := lanes[k.Partition], p.size(k)
-		if !l.room.TryAcquire(size) {
-			if err := p.wait(ctx, func(ctx context.Context) error { return l.room.Acquire(ctx, size) }); err != nil {
+		l, size := queues[k.Partition], p.size(k)
+		if !l.capacity.TryAcquire(size) {
+			if err := p.wait(ctx, func(ctx context.Context) error { return l.capacity.Acquire(ctx, size) }); err != nil {
 				return err
 			}
 		}
@@ -228,7 +228,7 @@ func (p *Producer) answered(k *kgo.Record, err error) {
 	}
 	l.since.Store(time.Now().UnixNano())
 	l.pending.Add(-1)
-	l.room.Release(p.size(k))
+	l.capacity.Release(p.size(k))
 }
 
 // copies returns the records, still without partitions, in memory of their own.
@@ -257,8 +257,8 @@ func copies(recs []stream.Record) []kgo.Record {
 	return out
 }
 
-// size is an upper bound of what a record adds to a batch, but at most all the
-// room that there is.
+// size is an upper bound of what a record adds to a batch, but not more than the
+// capacity.
 func (p *Producer) size(k *kgo.Record) int64 {
 	n := 32 + len(k.Key) + len(k.Value)
 	for _, h := range k.Headers {
@@ -269,7 +269,7 @@ func (p *Producer) size(k *kgo.Record) int64 {
 
 // fail ends producing with the first error. What is buffered is given up, so
 // that no record is written after one that is missing.
-func (p *Producer) fail(l *lane, err error) {
+func (p *Producer) fail(l *partitionQueue, err error) {
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
 		err = kafka.Error(ke.Code)
@@ -314,11 +314,11 @@ func (p *Producer) watch() {
 
 // slowest returns the partition that has taken nothing for the longest time
 // although it should, and for how long.
-func (p *Producer) slowest() (slow *lane, down time.Duration) {
+func (p *Producer) slowest() (slow *partitionQueue, down time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, lanes := range p.topics {
-		for _, l := range lanes {
+	for _, queues := range p.topics {
+		for _, l := range queues {
 			if d := time.Since(time.Unix(0, l.since.Load())); l.pending.Load() > 0 && d > down {
 				slow, down = l, d
 			}

@@ -50,7 +50,7 @@ type Source struct {
 	c         *client
 	ctx       context.Context // of the fetchers
 	cancel    context.CancelFunc
-	fetchers  sync.WaitGroup
+	running   sync.WaitGroup
 	start     stream.Offsets
 	maxBytes  int
 	bounded   bool
@@ -62,12 +62,12 @@ type Source struct {
 	most      int           // records that a Fetch delivers
 	closeOnce sync.Once
 
-	mu    sync.Mutex
-	parts []*part // in order of Compare
-	err   error   // the first fatal one
-	down  int     // partitions without a usable answer
-	ready []*part // Arrival: partitions with records, first come first served
-	merge merger  // Ordered
+	mu       sync.Mutex
+	fetchers []*partitionFetcher // in order of Compare
+	err      error               // the first fatal one
+	down     int                 // partitions without a usable answer
+	ready    []*partitionFetcher // Arrival: partitions with records, first come first served
+	merge    merger              // Ordered
 }
 
 var (
@@ -116,27 +116,27 @@ func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
 		s.add(p, now)
 	}
 	if !s.bounded && len(o.Partitions) < len(o.Topics) {
-		s.fetchers.Go(crash.Func(s.discover))
+		s.running.Go(crash.Func(s.discover))
 	}
 	return s, nil
 }
 
 // add starts a partition. s.mu is held.
 func (s *Source) add(pos position, now time.Time) {
-	p := newPart(pos, now)
+	p := newFetcher(pos, now)
 	if s.bounded {
 		p.stop = pos.bounds.end
 		if s.opt.StopAt != nil {
 			p.stop = s.opt.StopAt[pos.id] // 0 where absent: nothing to read
 		}
 	}
-	i, _ := slices.BinarySearchFunc(s.parts, p, func(a, b *part) int { return a.id.Compare(b.id) })
-	s.parts = slices.Insert(s.parts, i, p)
+	i, _ := slices.BinarySearchFunc(s.fetchers, p, func(a, b *partitionFetcher) int { return a.id.Compare(b.id) })
+	s.fetchers = slices.Insert(s.fetchers, i, p)
 	if s.opt.Merge == MergeOrdered {
-		s.merge.parts = s.parts
+		s.merge.fetchers = s.fetchers
 	}
 	if !p.done() {
-		s.fetchers.Go(crash.Func(func() { s.fetchLoop(p) }))
+		s.running.Go(crash.Func(func() { s.fetchLoop(p) }))
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *Source) ended() bool {
 	if !s.bounded {
 		return false
 	}
-	for _, p := range s.parts {
+	for _, p := range s.fetchers {
 		if !p.empty() || !p.done() {
 			return false
 		}
@@ -232,7 +232,7 @@ func (s *Source) notify() {
 func (s *Source) Close() error {
 	s.closeOnce.Do(func() {
 		s.cancel()
-		s.fetchers.Wait()
+		s.running.Wait()
 		s.mu.Lock()
 		if s.err == nil {
 			s.err = errors.New("kafka source: closed")
@@ -249,8 +249,8 @@ func (s *Source) Close() error {
 func (s *Source) Lag() map[stream.Partition]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lag := make(map[stream.Partition]int64, len(s.parts))
-	for _, p := range s.parts {
+	lag := make(map[stream.Partition]int64, len(s.fetchers))
+	for _, p := range s.fetchers {
 		lag[p.id] = max(0, min(p.end, p.stop)-p.position())
 	}
 	return lag
@@ -268,7 +268,7 @@ func (s *Source) End() stream.Offsets {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := stream.Offsets{}
-	for _, p := range s.parts {
+	for _, p := range s.fetchers {
 		o[p.id] = p.stop
 	}
 	return o
@@ -329,7 +329,7 @@ func (s *Source) discoverOnce() error {
 		}
 		for _, id := range found[t] {
 			p := stream.Partition{Topic: t, ID: id}
-			if !slices.ContainsFunc(s.parts, func(q *part) bool { return q.id == p }) {
+			if !slices.ContainsFunc(s.fetchers, func(q *partitionFetcher) bool { return q.id == p }) {
 				added = append(added, p)
 			}
 		}

@@ -1,6 +1,7 @@
 package kafkaio
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -17,8 +18,8 @@ import (
 // TopicSpec describes a topic to create.
 type TopicSpec struct {
 	Name string
-	// Partitions and Replication, 0: the broker's defaults.
-	Partitions, Replication int
+	// Partitions, 0: the broker's default.
+	Partitions int
 	// Config are topic settings, e.g. cleanup.policy.
 	Config map[string]string
 	// MaxDown is as in SourceOptions.
@@ -33,13 +34,7 @@ func CreateTopic(ctx context.Context, cfg Config, t TopicSpec) (created bool, er
 		return false, err
 	}
 	defer c.close()
-	orDefault := func(n int) int {
-		if n <= 0 {
-			return -1
-		}
-		return n
-	}
-	spec := kafka.TopicConfig{Topic: t.Name, NumPartitions: orDefault(t.Partitions), ReplicationFactor: orDefault(t.Replication)}
+	spec := kafka.TopicConfig{Topic: t.Name, NumPartitions: cmp.Or(t.Partitions, -1), ReplicationFactor: -1}
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
 		spec.ConfigEntries = append(spec.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: t.Config[k]})
 	}

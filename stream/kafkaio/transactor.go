@@ -35,27 +35,26 @@ type TransactorOptions struct {
 	more []kgo.Opt // of a test
 }
 
-// Transactor writes records in transactions under an id that only one program
-// holds at a time: the last one that has taken it. It is used by one goroutine
-// at a time.
+// Transactor writes records in transactions under an id that one program holds at a
+// time: the last one that has taken it. It is used by one goroutine at a time.
 type Transactor struct {
 	opt TransactorOptions
 	c   *client
 	kgo *kgo.Client // nil: the id is not held
 }
 
-// ErrFenced says that the id of a Transactor has been taken by another one, or
-// that the brokers have given up a transaction, which took too long. They do
-// not always tell the one from the other. Nothing has been written.
+// ErrFenced says that another Transactor has taken the id, or that the brokers have
+// aborted a transaction that took too long; their answers do not always distinguish the
+// two. Nothing has been written.
 var ErrFenced = errors.New("kafka: another program has taken over the transactional id")
 
-// transactionTimeout is how long brokers keep a transaction open whose program
-// does not answer any more. It bounds how long a trainer that dies while it
-// writes, and does not come back, holds up those that read the same partition.
+// transactionTimeout is how long brokers keep a transaction open for a program that has
+// stopped. If a trainer dies in a transaction and does not come back, readers of the same
+// partition wait for so long.
 const transactionTimeout = time.Minute
 
-// NewTransactor returns a Transactor that does not hold its id yet. Nothing is
-// asked of the cluster.
+// NewTransactor returns a Transactor that does not hold its id yet. It does not use the
+// network.
 func NewTransactor(o TransactorOptions) (*Transactor, error) {
 	if o.ID == "" || o.BatchBytes < 0 {
 		return nil, fmt.Errorf("kafka: no transactional id is given, or batches of %d bytes", o.BatchBytes)
@@ -68,11 +67,10 @@ func NewTransactor(o TransactorOptions) (*Transactor, error) {
 	return &Transactor{opt: o, c: c}, nil
 }
 
-// Take makes this Transactor the only one that holds the id. The transaction
-// that the one before had open is undone, and nothing more of that one is
-// written, not even what is on its way to the brokers. So what a reader of
-// committed records finds up to the topics' present ends is all there is, until
-// the next Write or the next Take.
+// Take makes this Transactor the holder of the id. It aborts the open transaction of the
+// holder before, and the brokers refuse everything else from that one, even requests
+// that are under way. So a reader of committed records that now reads to the ends of the
+// topics has read everything until the next Write or Take.
 func (t *Transactor) Take(ctx context.Context) error {
 	t.drop()
 	codec := kgo.NoCompression()
@@ -98,19 +96,18 @@ func (t *Transactor) Take(ctx context.Context) error {
 	})
 }
 
-// Write writes the records, all or none, each to the partition that it names,
-// and returns when all in-sync replicas have them. It waits out short troubles.
-// After an error the id is not held any more, and unless that is ErrFenced it is
-// not known whether the records have been written. A zero Time becomes the
-// current one.
+// Write writes the records, all or none, each to the partition that it names, and
+// returns when all in-sync replicas have them. It waits out short outages. After an error
+// the id is no longer held, and unless the error is ErrFenced it is not known whether the
+// records have been written. A zero Time becomes the current one.
 func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err error) {
 	if t.kgo == nil {
 		return ErrFenced
 	}
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
-	// The client goes on waiting for an answer to what it has sent, whatever becomes of
-	// ctx. Nobody else uses it, and it is dropped after an error.
+	// The client waits for answers to requests that it has sent even after ctx has ended.
+	// Nobody else uses it, so it can be closed; it is dropped after an error.
 	defer context.AfterFunc(ctx, crash.Func(t.kgo.Close))()
 	defer time.AfterFunc(stuckAfter, crash.Func(func() {
 		t.c.log.Warn("kafka: writing takes long", "transactional_id", t.opt.ID, "records", len(recs))
@@ -142,9 +139,8 @@ func (t *Transactor) Write(ctx context.Context, recs ...stream.Record) (err erro
 	return t.kgo.EndTransaction(ctx, kgo.TryCommit)
 }
 
-// failed explains an error of a write. Once its context has ended, the client has been
-// closed, and fails with whatever was under way, which says nothing. An answer of the
-// brokers does.
+// failed explains an error of a write. Once ctx has ended the client is closed, and
+// its errors only say what that has interrupted, unless they are answers of a broker.
 func (t *Transactor) failed(ctx context.Context, err error) error {
 	if ke := (*kerr.Error)(nil); ctx.Err() != nil && !errors.As(err, &ke) {
 		err = ctx.Err()
@@ -152,8 +148,8 @@ func (t *Transactor) failed(ctx context.Context, err error) error {
 	return t.explain(err)
 }
 
-// Lost reports whether somebody else has taken the id, as far as brokers say,
-// which Apache Kafka does from version 3.0 on.
+// Lost asks the brokers whether somebody else has taken the id. Before version 3.0
+// Apache Kafka does not say.
 func (t *Transactor) Lost(ctx context.Context) (bool, error) {
 	if t.kgo == nil {
 		return true, nil
@@ -181,7 +177,7 @@ func (t *Transactor) Lost(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// explain puts an error of franz-go's client in terms of this package.
+// explain turns an error of franz-go's client into one of this package.
 func (t *Transactor) explain(err error) error {
 	var ke *kerr.Error
 	switch {
@@ -196,7 +192,7 @@ func (t *Transactor) explain(err error) error {
 	return fmt.Errorf("kafka: transaction of %s: %w", t.opt.ID, err)
 }
 
-// drop gives up the id, without telling anybody.
+// drop stops holding the id. The brokers are not told.
 func (t *Transactor) drop() {
 	if t.kgo != nil {
 		t.kgo.Close()

@@ -11,28 +11,27 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// An alias is a model of its own name, MODEL@ALIAS, on the topic of the model:
-// a full that carries the payload of the version that it stands for, so that it
-// survives the compaction of that version. Its epoch counts promotions.
-// MODEL@ALIAS-1 is the same for the version before.
+// An alias is published like a model, under the name MODEL@ALIAS on the model's topic.
+// It is a full with the payload of the version that the alias stands for, so it survives
+// the compaction of that version. Its epoch counts promotions. MODEL@ALIAS-1 is the
+// version that the alias stood for before.
 
-// before is the end of the name of what an alias stood for before.
+// before ends the name of the version that an alias stood for before.
 const before = "-1"
 
 var aliasForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// AliasName returns the name under which an alias of a model is in the topic.
+// AliasName returns the name under which an alias is published.
 func AliasName(model, alias string) string { return model + "@" + alias }
 
-// SplitName returns the model and the alias that a name in a model topic is
-// made of; the alias is empty for a model's own name.
+// SplitName splits a name in a model topic; the alias is empty for a model's own name.
 func SplitName(name string) (model, alias string) {
 	model, alias, _ = strings.Cut(name, "@")
 	return model, alias
 }
 
-// CheckModel returns why no trainer can publish a model of the name, nil if one
-// can: names with @ are those of aliases.
+// CheckModel returns why no trainer can publish a model of this name, or nil. Names
+// with @ are for aliases.
 func CheckModel(model string) error {
 	if err := CheckName(model); err != nil {
 		return err
@@ -43,7 +42,7 @@ func CheckModel(model string) error {
 	return nil
 }
 
-// CheckAlias returns why nothing can be promoted to alias, nil if it can.
+// CheckAlias returns why no alias can have this name, or nil.
 func CheckAlias(alias string) error {
 	switch {
 	case !aliasForm.MatchString(alias):
@@ -56,8 +55,8 @@ func CheckAlias(alias string) error {
 	return nil
 }
 
-// follows reports whether a name is the one sought, or, if that is empty, has
-// the alias sought.
+// follows reports whether name is the one sought or, if that is empty, one with the
+// alias sought.
 func follows(sought, alias, name string) bool {
 	if sought != "" {
 		return name == sought
@@ -76,7 +75,7 @@ const (
 // maxReason bounds Promotion.By and Reason, in bytes.
 const maxReason = 1000
 
-// about is what the headers of an update's first chunk say.
+// about is what an update's first chunk says in its headers.
 type about struct {
 	promotion stream.Promotion
 	promoted  bool
@@ -101,7 +100,7 @@ func aboutOf(r *stream.Record) (a about) {
 	return a
 }
 
-// headers are what aboutOf reads.
+// headers returns the headers of an alias, which aboutOf reads.
 func (a *about) headers() []stream.Header {
 	return []stream.Header{
 		{Key: headerBy, Value: []byte(a.promotion.By)},

@@ -11,24 +11,24 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// assembler makes updates of one model out of the records of its topic.
+// assembler puts updates of one model together from the records of its topic.
 type assembler struct {
-	model  string // "": the first that comes with the
-	alias  string // which is "" for models that are no alias
+	model  string // "": the first one with the alias
+	alias  string // "": none
 	limit  uint64 // bytes of a payload
 	deltas bool   // whether deltas are applied
-	// keys, if there are any, are those whose signature an update must have.
+	// keys, if there are any, are trusted: an update must be signed with one of them.
 	keys []ed25519.PublicKey
 
-	epoch uint64 // the largest seen: smaller ones are a replaced trainer's
-	cur   *stream.Update
-	about about             // what its record says of cur,
-	kind  stream.UpdateKind // in which cur has come, and
-	size  uint64            // with how large a payload
-	open  []*partial        // oldest first
+	epoch uint64            // the largest seen; smaller ones are from a replaced trainer
+	cur   *stream.Update    // the newest update that is complete
+	about about             // headers of cur
+	kind  stream.UpdateKind // cur as it was sent: full or delta,
+	size  uint64            // and the bytes of that payload
+	open  []*partial        // incomplete updates, oldest first
 }
 
-// partial is an update some of whose chunks have come.
+// partial is an update of which some chunks have been read.
 type partial struct {
 	head   envelope // without data
 	about  about    // of the first chunk
@@ -36,14 +36,14 @@ type partial struct {
 	size   uint64
 }
 
-// openMax bounds the updates that are being put together at a time, and with
-// it the memory. A reader of committed records finds the chunks of an update
-// side by side, or, while the topic is being compacted, some of them only.
+// openMax bounds how many updates are put together at a time, and so the memory. A
+// reader of committed records finds the chunks of an update side by side. While the
+// topic is compacted, some may be missing.
 const openMax = 3
 
-// add takes a record and reports whether it has completed an update that is
-// newer than cur, which is then the new cur. An error says why the record (or
-// the update that it completes) is of no use.
+// add takes a record, and reports whether it completes an update that is newer than
+// cur; that becomes cur. An error says why the record, or the update that it
+// completes, cannot be used.
 func (a *assembler) add(r *stream.Record) (bool, error) {
 	if r.Value == nil {
 		return false, nil
@@ -58,7 +58,7 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	if e.Model != a.model || e.Epoch < a.epoch {
 		return false, nil
 	}
-	if len(a.keys) == 0 { // or anybody could have those refused that are signed
+	if len(a.keys) == 0 { // otherwise an unsigned record could shut out signed ones
 		a.raise(e.Epoch)
 	}
 	if e.Kind == claim || !a.wanted(e) {
@@ -87,15 +87,15 @@ func (a *assembler) add(r *stream.Record) (bool, error) {
 	return true, nil
 }
 
-// raise forgets what is of a smaller epoch.
+// raise drops incomplete updates of smaller epochs.
 func (a *assembler) raise(epoch uint64) {
 	a.epoch = epoch
 	a.open = slices.DeleteFunc(a.open, func(p *partial) bool { return p.head.Epoch < epoch })
 }
 
-// wanted reports whether an update is newer than the current one and can be
-// used. A later epoch counts more than the version: its trainer started from
-// its own checkpoint, which may be older than what the replaced one published.
+// wanted reports whether an update is newer than cur and can be applied. The epoch
+// counts before the version: a trainer that takes over goes on from its own checkpoint,
+// which may be older than the last version of the trainer that it replaces.
 func (a *assembler) wanted(e *envelope) bool {
 	if a.cur == nil {
 		return e.Kind == stream.Full
@@ -106,7 +106,7 @@ func (a *assembler) wanted(e *envelope) bool {
 	return e.Kind == stream.Full || a.deltas && e.Epoch == a.cur.Epoch && e.Base == a.cur.Version
 }
 
-// partial returns what there is of e's update.
+// partial returns the incomplete update that e is a chunk of.
 func (a *assembler) partial(e *envelope) *partial {
 	for _, p := range a.open {
 		h := &p.head
@@ -123,7 +123,7 @@ func (a *assembler) partial(e *envelope) *partial {
 	return p
 }
 
-// complete puts the chunks together, verifies them and applies a delta.
+// complete joins the chunks, verifies the payload and applies a delta.
 func (a *assembler) complete(p *partial) (*stream.Update, error) {
 	if p.size != p.head.size {
 		return nil, fmt.Errorf("the chunks have %d bytes, the payload %d", p.size, p.head.size)

@@ -22,25 +22,24 @@ type ReadOptions struct {
 	Topic string
 	// Model restricts the contents to the model of that name; empty is all.
 	Model string
-	// Version, if not 0, is a version of which the topic may still hold all that
-	// it is made of, though there are newer ones: see Model.Wanted.
+	// Version, if not 0, is an older version that is wanted too: see Model.Wanted.
 	Version uint64
-	// TrustedKeys, if there are any, are those of which an update must have the
-	// signature of one to be of use.
+	// TrustedKeys, if there are any: only updates that are signed with one of them are
+	// used.
 	TrustedKeys []ed25519.PublicKey
 	// TopicWait and MaxDown are as in kafkaio.SourceOptions.
 	TopicWait, MaxDown time.Duration
 }
 
-// Contents is what a model topic held at one time.
+// Contents describes what a model topic held at one time.
 type Contents struct {
 	Topic string
 	// First and End bound the offsets of every partition: First ≤ o < End.
 	First, End stream.Offsets
 	// Records counts all, Tombstones those without a value.
 	Records, Tombstones uint64
-	// Rejected counts the records that are of no use to any subscriber, or have
-	// completed an update that is not; Rejections has the first of them.
+	// Rejected counts records that no subscriber can use, or that complete an update
+	// that none can use; Rejections has the first of them.
 	Rejected   uint64
 	Rejections []Rejection
 	Models     []Model // in order of their names
@@ -57,25 +56,24 @@ type Rejection struct {
 // rejectionMax bounds Contents.Rejections.
 const rejectionMax = 20
 
-// Model is what a model topic holds of one model.
+// Model describes what a model topic holds of one model.
 type Model struct {
 	Name string
 	// Claim is the newest, zero if there is none.
 	Claim Claim
-	// Newest is what a subscriber gets that joins now, with all deltas applied
+	// Newest is what a subscriber that joins now gets, with all deltas applied
 	// and the payload's hash verified; nil if there is no full that can be used.
 	Newest *stream.Update
-	// Wanted is what a subscriber got when ReadOptions.Version was the newest, nil
-	// if that can no longer be told.
+	// Wanted is what a subscriber got while ReadOptions.Version was the newest; nil if
+	// the topic no longer holds all of it.
 	Wanted *stream.Update
-	// Updates are those of which there is a record, in order of epoch, version
-	// and kind. Offsets are those of updates that are not StateSuperseded only, and
-	// so is Evaluation unless they have been Verified. There is none of a model that a trainer has announced
-	// and not published yet.
+	// Updates are those with at least one record, in order of epoch, version and kind.
+	// Superseded ones have no Offsets and, unless Verified, no Evaluation. A model that
+	// a trainer has claimed and not published yet has none.
 	Updates []RetainedUpdate
 }
 
-// State says what an update in a model topic is good for.
+// State says whether an update in a model topic is in use.
 type State string
 
 // The states of updates.
@@ -101,8 +99,8 @@ type RetainedUpdate struct {
 	stream.Update // without the payload; Hash is that of the payload
 	// Size is the length of the payload.
 	Size uint64
-	// Chunks is the number of records that the update has, Held of how many of
-	// them there is one.
+	// Chunks is the number of chunks that the update has, Held how many of them are
+	// retained.
 	Chunks, Held uint64
 	Partition    stream.Partition
 	// First and Last are the smallest and largest offset of its records.
@@ -111,21 +109,20 @@ type RetainedUpdate struct {
 	// Promotion and PromotedAt are those of an alias, nil of another model.
 	Promotion  *stream.Promotion
 	PromotedAt time.Time
-	// SignedBy is the KeyID of the signature, empty if there is none. It has been
-	// checked where Verified is true and there are TrustedKeys.
+	// SignedBy is the KeyID of the signature, empty if there is none. The signature has
+	// been checked if Verified is true and there are TrustedKeys.
 	SignedBy string
-	// Verified says that the payload has been put together and has its hash.
-	// Those that were superseded when they were read have not been.
+	// Verified says that the payload is complete and has the right hash. Updates that
+	// were superseded already when they were read are not verified.
 	Verified bool
 	// Err says what is damaged.
 	Err error
 }
 
-// Read reads a model topic from its beginning to the end that it has now,
-// and describes what it holds. It changes nothing: no topic is created, no group
-// told of it. It holds the newest payload of every model, and while it reads up
-// to five times as much as the largest. Its errors are those of
-// kafkaio.NewSource and of reading; what is wrong with records is part of the result.
+// Read reads a model topic from its beginning to its present end, and describes what
+// it holds. It changes nothing on the cluster. It keeps the newest payload of every
+// model in memory, and while it reads up to five times the largest one. Its errors are
+// those of kafkaio.NewSource and of reading; errors in records are part of the result.
 func Read(ctx context.Context, o ReadOptions) (*Contents, error) {
 	if o.Model != "" {
 		if err := CheckName(o.Model); err != nil {

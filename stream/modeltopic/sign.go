@@ -19,16 +19,16 @@ import (
 // signature: "ed25519 KEY SIGNATURE", the KeyID and 64 bytes in base64.
 const headerSignature = "signature"
 
-// signedPrefix begins what is signed, so that a signature is good for nothing
+// signedPrefix begins the signed bytes, so that a signature cannot be used for anything
 // else.
 const signedPrefix = "streamsvm update 1\n"
 
-// UntrustedError says that an update is not signed as it should be.
+// UntrustedError says that an update has no valid signature by a trusted key.
 type UntrustedError struct {
 	// Key is the KeyID that the update names, empty if it is not signed.
 	Key string
-	// Known reports whether that is a trusted one: then the update is not what
-	// has been signed.
+	// Known reports whether that key is trusted: then the update has been changed after
+	// it was signed.
 	Known bool
 }
 
@@ -42,8 +42,8 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("it is not what was signed with key %s: something in it has been changed, or it has been written again under another name, version or epoch", e.Key)
 }
 
-// signed returns what is signed: everything about the update, and the SHA-256
-// of its payload.
+// signed returns the bytes that are signed: everything about the update, and the
+// SHA-256 of its payload.
 func (e *envelope) signed(payload []byte) ([]byte, error) {
 	h := *e
 	b, err := state.Append([]byte(signedPrefix), h.about)
@@ -163,7 +163,7 @@ func because(err error) string {
 	return " (" + err.Error() + ")"
 }
 
-// checkKeys refuses keys that are none.
+// checkKeys refuses keys of a wrong size.
 func checkKeys(own ed25519.PrivateKey, trusted []ed25519.PublicKey) error {
 	if own != nil && len(own) != ed25519.PrivateKeySize {
 		return errors.New("kafka: the signing key is not one of ed25519")

@@ -19,19 +19,15 @@ type SubscriberOptions struct {
 	kafkaio.Config
 	// Topic is the model topic.
 	Topic string
-	// Model is the name of the model to follow, MODEL@ALIAS where an alias is
-	// followed; empty is the first that the topic holds and that is no alias.
-	Model string
-	// Alias, if Model is empty, is what the first model that is followed must be:
-	// an alias of this name.
-	Alias string
-	// TrustedKeys, if there are any, are those of which an update must have the
-	// signature of one. Others are dropped.
+	// Model is the name of the model to follow, or MODEL@ALIAS. Empty follows the first
+	// model in the topic that has Alias, or is no alias if that is empty.
+	Model, Alias string
+	// TrustedKeys, if there are any: updates that are not signed with one of them are
+	// dropped.
 	TrustedKeys []ed25519.PublicKey
-	// TopicWait is how long a topic that does not exist is waited for before
-	// that is an error, and then how long a model is in a topic that holds no
-	// complete one; 0 not at all, negative forever. While it waits it logs what
-	// it sees, at growing intervals.
+	// TopicWait is how long to wait for a topic that does not exist, and then for a
+	// model in a topic without a complete one; 0 not at all, negative forever. While
+	// it waits, the Subscriber logs what the topic holds, at growing intervals.
 	TopicWait time.Duration
 	// MaxDown is as in kafkaio.SourceOptions.
 	MaxDown time.Duration
@@ -40,10 +36,10 @@ type SubscriberOptions struct {
 // Subscriber follows a model on its topic. It implements stream.Subscriber and
 // is used by one goroutine at a time.
 //
-// It reads the topic from its beginning, so it can start at any time. It
-// delivers an update when all its chunks have come and have the hashes they
-// should have, and never one that is older than the one before: by epoch, then
-// by version. What cannot be used is dropped: it waits for the next full.
+// It reads the topic from its beginning, so it can start at any time. It delivers an
+// update once all chunks are there and have the right hashes, and never one that is
+// older than the last, by epoch and then by version. Updates that cannot be used are
+// dropped, and it waits for the next full.
 type Subscriber struct {
 	src      *kafkaio.Source
 	a        *assembler
@@ -53,7 +49,7 @@ type Subscriber struct {
 	foreign  uint64   // records of no model
 	damaged  uint64   // records of no use that are a model's
 	rejected atomic.Uint64
-	refused  atomic.Uint64 // of them, updates without a signature that counts
+	refused  atomic.Uint64 // of them, updates without a trusted signature
 	received Received
 	log      *slog.Logger
 }
@@ -85,8 +81,8 @@ func NewSubscriber(ctx context.Context, o SubscriberOptions) (*Subscriber, error
 	}, nil
 }
 
-// settle is how long Next, once it has an update, waits for records that the
-// broker is known to hold and that may make a newer one.
+// settle is how long Next, once it has an update, waits for records that the broker
+// already holds and that may make a newer one.
 const settle = time.Second
 
 // Next implements stream.Subscriber. It reads to the end of the topic before
@@ -124,9 +120,8 @@ func (s *Subscriber) Next(ctx context.Context) (*stream.Update, error) {
 	}
 }
 
-// behind returns how many records there are between what has been read and the
-// end of the topic, as last reported by a broker: 0 is all of it. It may be
-// called from any goroutine.
+// behind returns how many records of the topic have not been read, as far as brokers
+// have reported its end.
 func (s *Subscriber) behind() (n int64) {
 	for _, lag := range s.src.Lag() {
 		n += lag
@@ -157,9 +152,9 @@ func (s *Subscriber) take(r *stream.Record) {
 	}
 }
 
-// reject counts a record that is dropped, and logs the 1st, 2nd, 4th, 8th and
-// so on of its kind. While there is no model, the message that says so has
-// those that are of none.
+// reject counts a dropped record, and logs the 1st, 2nd, 4th, 8th and so on of its
+// kind. While there is no model, records of no model are part of the message that
+// says so.
 func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	s.rejected.Add(1)
 	var untrusted *UntrustedError
@@ -179,7 +174,7 @@ func (s *Subscriber) reject(r *stream.Record, e *envelope, err error) {
 	}
 }
 
-// Received says in what form the updates have come that made a newer model.
+// Received counts the updates that made a newer model, by the form in which they came.
 type Received struct {
 	Fulls  uint64 `json:"fulls"`
 	Deltas uint64 `json:"deltas"`
@@ -192,11 +187,11 @@ func (r Received) Sub(before Received) Received {
 	return Received{r.Fulls - before.Fulls, r.Deltas - before.Deltas, r.Bytes - before.Bytes}
 }
 
-// Received returns what has come up to the last call of Next.
+// Received returns the counts up to the last call of Next.
 func (s *Subscriber) Received() Received { return s.received }
 
-// deliver returns the current update. The assembler keeps the payload, as the
-// base of deltas, so the caller gets an Update of its own around it.
+// deliver returns a copy of the current update. They share the payload, which the
+// assembler needs as the base of deltas.
 func (s *Subscriber) deliver() *stream.Update {
 	s.fresh = false
 	u := *s.a.cur
@@ -208,11 +203,11 @@ func (s *Subscriber) deliver() *stream.Update {
 // any goroutine.
 func (s *Subscriber) Rejected() uint64 { return s.rejected.Load() }
 
-// Untrusted returns how many updates were dropped for want of a signature by one
-// of the trusted keys. It may be called from any goroutine.
+// Untrusted returns how many updates were dropped because no trusted key has signed
+// them. It may be called from any goroutine.
 func (s *Subscriber) Untrusted() uint64 { return s.refused.Load() }
 
-// Promotion returns who has promoted, and when, what Next has returned last; ok
+// Promotion returns who promoted the update that Next has returned last, and when; ok
 // is false if that is no alias.
 func (s *Subscriber) Promotion() (p stream.Promotion, at time.Time, ok bool) {
 	return s.a.about.promotion, s.a.about.at, s.a.about.promoted

@@ -13,17 +13,17 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// NoModelError says that a topic holds no complete model of the name that is
-// asked for, and that none has come in the time for which one is waited for.
+// NoModelError says that a topic holds no complete model of the wanted name, and that
+// none has come within the time to wait.
 type NoModelError struct {
 	Topic string
 	Model string // empty is any
-	// Waited is for how long, since all of the topic has been read or the last
-	// piece of the model has come.
+	// Waited is the time since the end of the topic was reached, or since the last
+	// chunk of the model came.
 	Waited time.Duration
 	// Holds says what the topic holds instead.
 	Holds string
-	// Models are the names of models in it, in order.
+	// Models are the names of the models in it, sorted.
 	Models []string
 }
 
@@ -31,27 +31,27 @@ func (e *NoModelError) Error() string {
 	return fmt.Sprintf("kafka: %s, and no complete model has come in %v", e.Holds, e.Waited)
 }
 
-// waiting is what a topic has shown as long as there is no model.
+// waiting collects what a topic holds while no model has been found.
 type waiting struct {
 	topic, model, alias string
 	wait                time.Duration
 	log                 *slog.Logger
 
-	since    time.Time // all has been read, or the last piece of the model has come
+	since    time.Time // when the end was reached, or the last chunk of the model came
 	reminder remind.Reminder
 	records  uint64
 	none     uint64              // records of no model
-	first    string              // the first of them
+	first    string              // describes the first of them
 	pieces   uint64              // records of the model
-	claimed  *envelope           // the newest claim of it
-	refused  error               // why an update of it has no signature that counts
-	names    map[string]struct{} // models
+	claimed  *envelope           // the newest claim on it
+	refused  error               // why the signature of an update of it was refused
+	names    map[string]struct{} // of models
 }
 
-// namesMax bounds the names that are kept, namesShown those that are told.
+// namesMax bounds the names that are kept, namesShown those in a message.
 const namesMax, namesShown = 10_000, 10
 
-// saw takes note of a record; e is nil if it is not of a model.
+// saw counts a record; e is nil if it is not of a model.
 func (w *waiting) saw(r *stream.Record, e *envelope) {
 	w.records++
 	switch {
@@ -82,12 +82,12 @@ func (w *waiting) saw(r *stream.Record, e *envelope) {
 	}
 }
 
-// look returns after what time to look again, having said what is waited for if
-// that is due. It fails once the time is over.
+// look returns how long to wait until it is called again, and logs a reminder if one is
+// due. It fails once the time to wait is over.
 func (w *waiting) look(now time.Time, atEnd bool) (time.Duration, error) {
 	if w.since.IsZero() {
 		if !atEnd {
-			return 100 * time.Millisecond, nil // the end may come without a record
+			return 100 * time.Millisecond, nil // the end may be reached without a record
 		}
 		w.since = now
 	}
@@ -135,7 +135,7 @@ func (w *waiting) holds() string {
 	return s
 }
 
-// what names what is waited for.
+// what names the wanted model.
 func (w *waiting) what() string {
 	if w.model == "" && w.alias != "" {
 		return "model with the alias " + w.alias
@@ -146,7 +146,7 @@ func (w *waiting) what() string {
 	return "model " + w.model
 }
 
-// known lists the models that there are, the one that is probably meant first.
+// known lists the models in the topic, the one that is probably meant first.
 func (w *waiting) known() string {
 	names := slices.Sorted(maps.Keys(w.names))
 	meant := spell.DidYouMean(w.model, names)
@@ -168,7 +168,7 @@ func count(n uint64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// looks says what a record of no model may be.
+// looks describes a record of no model.
 func looks(r *stream.Record) string {
 	for _, h := range r.Headers {
 		if h.Key == headerType && string(h.Value) == contentType {

@@ -19,8 +19,7 @@ type Move struct {
 	At time.Time
 }
 
-// Watcher finds out what the aliases of one model stand for. It is used by one
-// goroutine at a time.
+// Watcher follows the promotions of one model. It is used by one goroutine at a time.
 type Watcher struct {
 	opt     ReadOptions
 	next    stream.Offsets // up to which the topic has been read
@@ -32,11 +31,11 @@ func NewWatcher(o ReadOptions) *Watcher {
 	return &Watcher{opt: o, aliases: map[string]*assembler{}}
 }
 
-// Look reads what has come to the topic since the last call, and returns the
-// promotions in it, in the order of each alias; of old ones compaction leaves
-// the last. Those that subscribers with the TrustedKeys would not take are left
-// out. Its errors are those of kafkaio.NewSource and of reading; what has been read
-// before one is returned with it, and not again.
+// Look reads what has been added to the topic since the last call and returns the
+// promotions in it, in order for each alias; compaction keeps the last one only. Those
+// without a signature by one of the TrustedKeys are left out. Its errors are those of
+// kafkaio.NewSource and of reading. Promotions that were read before an error are
+// returned with it, and not again.
 func (w *Watcher) Look(ctx context.Context) (moves []Move, err error) {
 	_, next, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{
 		Config: w.opt.Config, Topics: []string{w.opt.Topic}, Offsets: w.next, UntilEnd: true,

@@ -18,7 +18,7 @@ import (
 // contents is what a topic holds of one state, as far as it has been read.
 type contents struct {
 	topic, name string
-	// keep says that the chunks are wanted.
+	// keep says whether to keep chunks: a snapshot is read from them.
 	keep  bool
 	claim topiclog.Claim
 	slot  [slots]slot
@@ -97,8 +97,8 @@ var unpack = func() *zstd.Decoder {
 	return d
 }()
 
-// order returns the slots that hold something, the one with the newest snapshot
-// first; one whose head cannot be read counts as new.
+// order returns the slots in use, the one with the newest snapshot first; a slot whose
+// head cannot be read counts as newest.
 func (c *contents) order() []int {
 	var out []int
 	for i := range c.slot {

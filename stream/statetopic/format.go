@@ -16,8 +16,8 @@ const (
 
 	slots = 2
 
-	// maxPacked bounds a compressed snapshot, maxRaw one that is not: what is
-	// larger takes longer than a transaction may.
+	// maxPacked bounds a compressed snapshot, maxRaw an uncompressed one: a larger one
+	// takes longer to write than a transaction may.
 	maxPacked = 256 << 20
 	maxRaw    = 2 << 30
 )
@@ -58,7 +58,7 @@ func (h *head) fields(f *state.Fields) {
 	f.Uint64("chunks", &h.chunks)
 }
 
-// check returns what cannot be in a head, whatever the chunks are.
+// check returns an error if no chunks could match the head.
 func (h *head) check() error {
 	switch {
 	case h.seq == 0 || h.epoch == 0:
@@ -98,7 +98,7 @@ const (
 	isChunk
 )
 
-// parseKey says what the record of a key is of the state called name.
+// parseKey says what a key stands for in the state called name.
 func parseKey(key []byte, name string) (k kind, slot, i int) {
 	rest, ok := strings.CutPrefix(string(key), name+"/")
 	if !ok {

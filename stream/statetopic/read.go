@@ -22,7 +22,7 @@ type ReadOptions struct {
 	MaxDown, TopicWait time.Duration
 }
 
-// State is what a topic held of one state at one time.
+// State describes what a topic held of one state at one time.
 type State struct {
 	Name string
 	// ID is the identity of the state, Epoch that of the newest claim, By its
@@ -34,7 +34,7 @@ type State struct {
 	Writer string
 	// Err says what is wrong with the newest claim.
 	Err error
-	// Snapshots are those of which there is a head, the newest first.
+	// Snapshots are those with a head, the newest first.
 	Snapshots []Snapshot
 }
 
@@ -49,8 +49,8 @@ type Snapshot struct {
 	Err error
 }
 
-// Newest returns the newest snapshot that is whole, nil where there is none, and
-// what is wrong with the newest if none is whole.
+// Newest returns the newest valid snapshot, nil if there is none at all, and what is
+// wrong with the newest one if none is valid.
 func (s *State) Newest() (*checkpoint.Snapshot, error) {
 	for i := range s.Snapshots {
 		if s.Snapshots[i].Err == nil {
@@ -63,9 +63,8 @@ func (s *State) Newest() (*checkpoint.Snapshot, error) {
 	return nil, s.Err
 }
 
-// Read reads a state topic from its beginning to the end that it has now, and
-// returns the states in order of their names. It changes nothing: no topic is
-// created and nobody is fenced.
+// Read reads a state topic from its beginning to its present end, and returns the states
+// in order of their names. It changes nothing: it creates no topic and fences nobody.
 func Read(ctx context.Context, o ReadOptions) ([]State, error) {
 	found := map[string]*contents{}
 	_, _, err := kafkaio.ReadAll(ctx, kafkaio.SourceOptions{

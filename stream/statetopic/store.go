@@ -35,14 +35,14 @@ import (
 	"github.com/streamsvm/streamsvm/topiclog"
 )
 
-// scheme is what the name of a topic has before it where a directory could stand.
+// scheme precedes the name of a topic where a directory could stand.
 const scheme = "kafka://"
 
 // URL returns kafka://TOPIC.
 func URL(topic string) string { return scheme + topic }
 
-// Topic returns the topic of kafka://TOPIC; ok is false where place is something
-// else, such as a directory.
+// Topic returns the topic of kafka://TOPIC; ok is false if place is something else,
+// such as a directory.
 func Topic(place string) (topic string, ok bool) { return strings.CutPrefix(place, scheme) }
 
 // Options of Open.
@@ -51,11 +51,11 @@ type Options struct {
 	// Topic is the state topic. It is created, compacted and with one partition, if
 	// it does not exist.
 	Topic string
-	// Name of the state: several can share a topic. It is that of a model.
+	// Name of the state, which is the name of its model. States can share a topic.
 	Name string
-	// ID is the transactional id; empty is one of topic and name. All who may write
-	// the state at the same time share it. With a model topic it is that of the
-	// model, see modeltopic.TransactionalID.
+	// ID is the transactional id, which all writers of the state share. With a model
+	// topic it is modeltopic.TransactionalID, so that both are written in one
+	// transaction; empty is TransactionalID.
 	ID string
 	// MaxRecordBytes bounds a record; 0 is 900 KiB.
 	MaxRecordBytes int
@@ -65,8 +65,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// TransactionalID is the id under which the snapshots of a state are written that
-// has no model topic.
+// TransactionalID is the id under which the snapshots of a state without a model topic
+// are written.
 func TransactionalID(topic, name string) string { return "streamsvm.state." + topic + "." + name }
 
 // TopicError says why a topic cannot keep state.
@@ -172,9 +172,9 @@ func (s *Store) fold(r *stream.Record) bool {
 // batchOverhead is more than key, headers and framing add to a record.
 const batchOverhead = 4 << 10
 
-// Unfit says why a topic with so many partitions and these settings cannot keep
-// state in records of up to maxRecordBytes, and which setting would change that, if
-// one would; "": it can. Settings that are not known are taken to be right.
+// Unfit says why a topic with so many partitions and these settings cannot keep state
+// in records of up to maxRecordBytes, and which setting would mend that, if there is
+// one. It returns "" if the topic can. Unknown settings are assumed to be right.
 func Unfit(partitions int, config map[string]string, maxRecordBytes int) (why, setting string) {
 	if partitions != 1 {
 		return fmt.Sprintf("it has %d partitions, and must have 1", partitions), ""
@@ -211,9 +211,8 @@ func (w shared) Take(ctx context.Context) error {
 	return cmp.Or(w.s.topic.Scan(ctx), w.s.topic.Fenced())
 }
 
-// Last returns the identity of the state and the epoch claimed last, by whatever
-// process, as far as the topic has been read. They are "" and 0 where nobody has
-// claimed it.
+// Last returns the identity of the state and the epoch of the newest claim by any
+// process, as far as the topic has been read. They are "" and 0 if there is none.
 func (s *Store) Last() (id string, epoch uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +251,7 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	if err := s.topic.Writer.Take(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.topic.Scan(ctx); err != nil { // now nothing more comes from those before
+	if err := s.topic.Scan(ctx); err != nil { // nothing more can come from earlier writers
 		return 0, err
 	}
 	before := s.topic.Newest()
@@ -292,9 +291,9 @@ func (s *Store) ClaimAbove(ctx context.Context, above uint64) (uint64, error) {
 	return c.Epoch, nil
 }
 
-// takeFormer takes the transactional id of the writer before, if that is another
-// one: of a trainer with another model topic. It ends the transaction of that
-// writer, which has to look at the claims before it can write again.
+// takeFormer takes the transactional id of the writer before, if it differs: a trainer
+// with another model topic has another one. That aborts the writer's transaction, and
+// the writer has to read the claims before it can write again.
 func (s *Store) takeFormer(ctx context.Context, id string) error {
 	if id == "" || id == s.opt.ID {
 		return nil
@@ -321,13 +320,13 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.topic.Check(ctx)
 }
 
-// Load returns the newest snapshot that is whole, nil where there is none, and an
-// error wrapping checkpoint.ErrNoValid where there is some but none is valid. It
-// is called once, after Claim.
+// Load returns the newest valid snapshot, nil if there is none at all, and an error that
+// wraps checkpoint.ErrNoValid if there are some but none is valid. It is called once,
+// after Claim.
 func (s *Store) Load() (*checkpoint.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer func() { // they are not needed again
+	defer func() { // chunks are not needed again
 		s.contents.keep = false
 		for i := range s.contents.slot {
 			s.contents.slot[i].chunks = nil
@@ -349,13 +348,13 @@ func (s *Store) Load() (*checkpoint.Snapshot, error) {
 	return nil, nil
 }
 
-// Save adds a snapshot, in place of the one before the newest, and returns where
-// it is, once it is durable. It sets Format, Epoch, Seq and, if zero, Created in
-// snap.Header, and snap.Bytes, to what is written.
+// Save writes a snapshot in place of the one before the newest and, once it is durable,
+// returns where it is. It sets Format, Epoch, Seq and, if zero, Created in snap.Header,
+// and snap.Bytes, as they are written.
 //
-// It returns an error that is checkpoint.ErrFenced if somebody else has claimed
-// the state since, and a *SizeError if it is too large. Else it waits until the
-// brokers have taken it, or ctx ends.
+// It returns an error that is checkpoint.ErrFenced if somebody else has claimed the
+// state since, and a *SizeError if the snapshot is too large. Otherwise it waits until
+// the brokers have stored it or ctx ends.
 func (s *Store) Save(ctx context.Context, snap *checkpoint.Snapshot) (place string, err error) {
 	return s.SaveWith(ctx, snap)
 }
@@ -374,7 +373,7 @@ func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, others 
 	if err := s.topic.Fenced(); err != nil { // seen when a Publisher took the id
 		return "", err
 	}
-	s.seq++ // a number is used once, even if it is not known whether it is there
+	s.seq++ // a number is used once, also if it is not known whether it was written
 	h := &snap.Header
 	if h.Created.IsZero() {
 		h.Created = s.now()
@@ -400,8 +399,8 @@ func (s *Store) SaveWith(ctx context.Context, snap *checkpoint.Snapshot, others 
 	return s.contents.place(slot), nil
 }
 
-// records returns the chunks of a snapshot, tombstones for what is left of the
-// one that it replaces, and its head.
+// records returns the chunks of a snapshot, tombstones for surplus chunks of the
+// snapshot that it replaces, and its head.
 func (s *Store) records(slot int, snap *checkpoint.Snapshot) ([]stream.Record, error) {
 	raw, err := snap.AppendBinary(nil)
 	if err != nil {
@@ -439,5 +438,5 @@ func (s *Store) record(key string, fields func(*state.Fields), at time.Time) (st
 	return stream.Record{Topic: s.opt.Topic, Time: at, Key: []byte(key), Value: value}, err
 }
 
-// Close gives up what the Store holds. The claim stays.
+// Close closes connections. The claim stays.
 func (s *Store) Close() error { return s.topic.Writer.Close() }

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/streamsvm/streamsvm/internal/event"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream/codec"
 )
@@ -199,7 +199,7 @@ func (m *Model) column(t *tensor) (c column, err error) {
 		return c, fmt.Errorf("the model does not have it: it has %s", m.inputNames())
 	}
 	f := &m.Inputs.Fields[c.field]
-	c.list, c.tags = isList(f), f.Type == string(event.Tags)
+	c.list, c.tags = isList(f), f.Type == string(events.Tags)
 	if c.width != 1 && !c.list {
 		return c, fmt.Errorf("the shape is %v, want one value in a row", t.Shape)
 	}
@@ -211,14 +211,14 @@ func (m *Model) column(t *tensor) (c column, err error) {
 
 // isList reports whether a record has a list of values for f.
 func isList(f *codec.Input) bool {
-	return f.Type == string(event.Array) || f.Type == string(event.Tags)
+	return f.Type == string(events.Array) || f.Type == string(events.Tags)
 }
 
 // inputNames lists the fields that the model uses, 20 at most.
 func (m *Model) inputNames() string {
 	var names []string
 	for i := range m.Inputs.Fields {
-		if m.Inputs.Fields[i].Type != string(event.Ignore) {
+		if m.Inputs.Fields[i].Type != string(events.Ignore) {
 			names = append(names, m.Inputs.Fields[i].Name)
 		}
 	}
@@ -566,12 +566,12 @@ func (m *Model) Metadata() any {
 	for i := range m.Inputs.Fields {
 		f := &m.Inputs.Fields[i]
 		t := tensor{Name: f.Name, Shape: []int64{-1}, Datatype: "BYTES"}
-		switch event.Type(f.Type) {
-		case event.Ignore:
+		switch events.Type(f.Type) {
+		case events.Ignore:
 			continue
-		case event.Numeric, event.Array:
+		case events.Numeric, events.Array:
 			t.Datatype = "FP64"
-		case event.Boolean:
+		case events.Boolean:
 			t.Datatype = "BOOL"
 		}
 		if isList(f) {

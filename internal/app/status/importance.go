@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/events"
 	"github.com/streamsvm/streamsvm/internal/app/page"
 	"github.com/streamsvm/streamsvm/internal/eval"
-	"github.com/streamsvm/streamsvm/internal/event"
 	"github.com/streamsvm/streamsvm/internal/rng"
 	"github.com/streamsvm/streamsvm/predictor"
 	"github.com/streamsvm/streamsvm/stream"
@@ -101,7 +101,7 @@ func loss(p *predictor.Predictor, xs []stream.Vec, labels []float64) float64 {
 
 // featureFields returns the field of each feature; a feature of vectors is a field.
 func featureFields(p *predictor.Predictor, xs []stream.Vec) (names []string) {
-	if s, err := event.Parse(p.Signature().Schema); p.Signature().Schema != "" && err == nil {
+	if s, err := events.Parse(p.Signature().Schema); p.Signature().Schema != "" && err == nil {
 		names = s.Owners()
 	}
 	dim := 0

@@ -177,7 +177,7 @@ func (s *Snapshot) fields(order []int) page.Table {
 		if !math.IsNaN(f.PSI) {
 			psi = fmt.Sprintf("%.3f", f.PSI)
 		}
-		row := []string{page.Clip(f.Name, maxName), psi, f.Type}
+		row := []string{page.Clip(f.Name, maxName), psi, string(f.Type)}
 		for _, n := range []uint64{f.Missing, f.Unknown, f.Invalid, f.Outside} {
 			row = append(row, eval.Percent(float64(n)/float64(max(s.Events, 1))))
 		}

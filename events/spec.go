@@ -1,4 +1,4 @@
-package event
+package events
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,8 +30,7 @@ func (f *Field) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	type plain Field
-	// What a node of its own decodes is not held to known fields by the decoder
-	// above it.
+	// Node.Decode would accept unknown fields.
 	b, err := yaml.Marshal(n)
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func (f *Field) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Spec returns the specification that the schema is one of, as YAML to be
-// edited: what is learned from the events is left out, or said in comments.
+// Spec returns a specification that the schema conforms to, as YAML for people to edit.
+// What was inferred from the events is left out, or in comments.
 func (s *Schema) Spec() ([]byte, error) {
 	var doc yaml.Node
 	if err := doc.Encode(s); err != nil {
@@ -57,7 +57,7 @@ func (s *Schema) Spec() ([]byte, error) {
 		if note == "" {
 			note = f.Summary()
 		}
-		f.Categories, f.Means, f.Gaps, f.Range, f.Quantiles, f.Shares = nil, nil, nil, nil, nil, nil
+		f.Categories, f.Means, f.MissingIndicator, f.Range, f.Quantiles, f.Reference = nil, nil, nil, nil, nil, nil
 		key, value := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &yaml.Node{}
 		if err := value.Encode(f); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (s *Schema) Spec() ([]byte, error) {
 	return yaml.Marshal(&doc)
 }
 
-// Summary says in a few words what has been learned about the field.
+// Summary says in a few words what was inferred about the field.
 func (f *Field) Summary() string {
 	switch f.Type {
 	case Numeric:
@@ -89,22 +89,11 @@ func (f *Field) Summary() string {
 		if len(f.Categories) > 4 {
 			show = append(show, "...")
 		}
-		return fmt.Sprintf("%d: %s", len(f.Categories), join(show))
+		return fmt.Sprintf("%d: %s", len(f.Categories), strings.Join(show, ", "))
 	case Array:
 		return fmt.Sprintf("%d numbers", len(f.Means))
 	}
 	return ""
-}
-
-func join(list []string) string {
-	var b bytes.Buffer
-	for i, s := range list {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(s)
-	}
-	return b.String()
 }
 
 // Names lists the fields of the specification.

@@ -1,7 +1,6 @@
-package event
+package events
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -13,10 +12,10 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-func text(s string) Cell   { return Cell{Kind: Text, Text: []byte(s)} }
-func num(v float64) Cell   { return Cell{Kind: Number, Num: v} }
-func flag(v float64) Cell  { return Cell{Kind: Bool, Num: v} }
-func list(c ...Cell) Named { return Named{Cell: Cell{Kind: List}, Items: c} }
+func text(s string) Cell       { return Cell{Kind: Text, Text: []byte(s)} }
+func num(v float64) Cell       { return Cell{Kind: Number, Num: v} }
+func flag(v float64) Cell      { return Cell{Kind: Bool, Num: v} }
+func list(c ...Cell) NamedCell { return NamedCell{Cell: Cell{Kind: List}, Items: c} }
 
 // TestMurmur3 compares with sklearn.utils.murmurhash3_32, and slots with
 // sklearn.feature_extraction.FeatureHasher(16, input_type="string").
@@ -28,7 +27,7 @@ func TestMurmur3(t *testing.T) {
 		{"a", "b", 3016165030}, {"country", "DE", 2312529861}, {"merchant", "m17", 1128676159},
 		{"x", "", 998814254}, {"näme", "ü", 1400456955}, {"abcdefgh", "12345", 2446974955},
 	} {
-		if got := newMurmur(c.name + "=").sum([]byte(c.text)); got != c.want {
+		if got := murmur3([]byte(c.name + "=" + c.text)); got != c.want {
 			t.Errorf("%s=%s: %d, want %d", c.name, c.text, got, c.want)
 		}
 	}
@@ -37,7 +36,6 @@ func TestMurmur3(t *testing.T) {
 		at, sign   int
 	}{{"country", "DE", 11, -1}, {"merchant", "m17", 15, 1}, {"a", "b", 10, -1}} {
 		f := Field{Name: c.name, Hash: 16}
-		f.prepare()
 		if at, sign := f.slot([]byte(c.text)); at != c.at || sign != c.sign {
 			t.Errorf("%s=%s: slot %d, %d, want %d, %d", c.name, c.text, at, sign, c.at, c.sign)
 		}
@@ -45,7 +43,7 @@ func TestMurmur3(t *testing.T) {
 }
 
 // row puts the fields of an event where the schema has them.
-func row(s *Schema, e []Named) *Row {
+func row(s *Schema, e []NamedCell) *Row {
 	r := new(Row)
 	r.Reset(len(s.Fields))
 	for _, n := range e {
@@ -65,7 +63,7 @@ func row(s *Schema, e []Named) *Row {
 }
 
 // sample returns events with fields of all types.
-func sample(n int) (events [][]Named) {
+func sample(n int) (events [][]NamedCell) {
 	rng := rand.New(rand.NewSource(3))
 	for i := range n {
 		tags := list(text([]string{"a", "b", "c"}[rng.Intn(3)]), text("d"))
@@ -75,7 +73,7 @@ func sample(n int) (events [][]Named) {
 		if i%10 == 0 {
 			pair.Items[0] = Cell{Kind: Null}
 		}
-		e := []Named{
+		e := []NamedCell{
 			{Name: "amount", Cell: num(rng.ExpFloat64() * 100)}, {Name: "country", Cell: text([]string{"DE", "FR", "US"}[rng.Intn(3)])},
 			{Name: "id", Cell: num(float64(1000 + i))}, {Name: "key", Cell: text(fmt.Sprintf("k-%d", i))}, {Name: "vip", Cell: flag(float64(rng.Intn(2)))},
 			{Name: "made_at", Cell: num(float64(1_700_000_000 + i*977))}, {Name: "when", Cell: text(fmt.Sprintf("2026-03-%02dT%02d:30:00Z", 1+i%28, i%24))},
@@ -98,7 +96,7 @@ func TestInfer(t *testing.T) {
 	}
 	want := map[string]Type{
 		"amount": Numeric, "country": Categorical, "id": Ignore, "key": Ignore, "vip": Boolean, "made_at": Timestamp, "when": Timestamp,
-		"words": Words, "shop": Categorical, "price": Numeric, "none": Ignore, "tags": Tags, "pair": Array,
+		"words": HashedText, "shop": Categorical, "price": Numeric, "none": Ignore, "tags": Tags, "pair": Array,
 	}
 	got := map[string]Type{}
 	for i := range s.Fields {
@@ -151,13 +149,15 @@ func TestEncode(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := s.Features()
-	seen := NewSeen(s)
-	vector := func(e ...Named) map[string]float64 {
+	seen := NewStatistics(s)
+	vector := func(e ...NamedCell) map[string]float64 {
 		t.Helper()
-		x, err := s.Encode(row(s, e), nil, seen)
+		r := row(s, e)
+		x, err := s.Encode(r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		seen.Add(r, x)
 		m := map[string]float64{}
 		for j, v := range x.Val {
 			if v != 0 {
@@ -170,8 +170,8 @@ func TestEncode(t *testing.T) {
 	tags.Name = "tags"
 	pair := list(Cell{Kind: Null}, num(2))
 	pair.Name = "pair"
-	got := vector(Named{Name: "amount", Cell: num(1e9)}, Named{Name: "country", Cell: text("FR")}, Named{Name: "vip", Cell: flag(1)},
-		Named{Name: "when", Cell: text("2026-03-01T06:00:00Z")}, tags, pair) // a Sunday
+	got := vector(NamedCell{Name: "amount", Cell: num(1e9)}, NamedCell{Name: "country", Cell: text("FR")}, NamedCell{Name: "vip", Cell: flag(1)},
+		NamedCell{Name: "when", Cell: text("2026-03-01T06:00:00Z")}, tags, pair) // a Sunday
 	mean := math.Round(float64(float32(s.Fields[slices.IndexFunc(s.Fields, func(f Field) bool { return f.Name == "pair" })].Means[0]))*1e4) / 1e4
 	want := map[string]float64{
 		"amount": 6.9088, "country=FR": .7071, "vip": 1, "when hour sin": .5, "when hour cos": 0, "when weekday cos": .5,
@@ -182,13 +182,13 @@ func TestEncode(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	got = vector(Named{Name: "country", Cell: text("XX")})
+	got = vector(NamedCell{Name: "country", Cell: text("XX")})
 	if got["country other"] != .7071 || got["amount missing"] != .7071 || got["vip"] == 0 {
 		t.Errorf("without values: %v", got)
 	}
-	counts := map[string]FieldCounts{}
-	for _, c := range seen.Counts() {
-		counts[c.Field] = c
+	counts := map[string]FieldStatistics{}
+	for _, c := range seen.Fields() {
+		counts[c.Name] = c
 	}
 	if counts["country"].Unknown != 1 || counts["amount"].Missing != 1 || counts["amount"].Outside != 1 || counts["tags"].Unknown != 1 {
 		t.Errorf("counts %+v", counts)
@@ -200,27 +200,27 @@ func TestEncode(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		spec   Spec
-		cell   Named
+		cell   NamedCell
 		reason stream.Reason // empty: encoded
 	}{
-		{Spec{}, Named{Name: "amount", Cell: text("a")}, stream.ReasonType},
-		{Spec{Invalid: TakeMissing}, Named{Name: "amount", Cell: text("a")}, ""},
-		{Spec{}, Named{Name: "amount", Cell: num(1e300)}, stream.ReasonNotFinite},
-		{Spec{Missing: Refuse}, Named{Name: "country", Cell: text("DE")}, stream.ReasonMissing},
-		{Spec{Unknown: Refuse}, Named{Name: "country", Cell: text("XX")}, stream.ReasonLabel},
-		{Spec{Unknown: Zero}, Named{Name: "country", Cell: text("XX")}, ""},
-		{Spec{}, Named{Name: "pair", Cell: Cell{Kind: List}, Items: []Cell{num(1)}}, stream.ReasonDimension},
-		{Spec{}, Named{Name: "vip", Cell: text("maybe")}, stream.ReasonType},
-		{Spec{}, Named{Name: "when", Cell: text("yesterday")}, stream.ReasonType},
-		{Spec{}, Named{Name: "tags", Cell: num(1)}, stream.ReasonType},
-		{Spec{}, Named{Name: "made_at", Cell: num(1e300)}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "amount", Cell: text("a")}, stream.ReasonType},
+		{Spec{Invalid: AsMissing}, NamedCell{Name: "amount", Cell: text("a")}, ""},
+		{Spec{}, NamedCell{Name: "amount", Cell: num(1e300)}, stream.ReasonNotFinite},
+		{Spec{Missing: Refuse}, NamedCell{Name: "country", Cell: text("DE")}, stream.ReasonMissing},
+		{Spec{Unknown: Refuse}, NamedCell{Name: "country", Cell: text("XX")}, stream.ReasonLabel},
+		{Spec{Unknown: Zero}, NamedCell{Name: "country", Cell: text("XX")}, ""},
+		{Spec{}, NamedCell{Name: "pair", Cell: Cell{Kind: List}, Items: []Cell{num(1)}}, stream.ReasonDimension},
+		{Spec{}, NamedCell{Name: "vip", Cell: text("maybe")}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "when", Cell: text("yesterday")}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "tags", Cell: num(1)}, stream.ReasonType},
+		{Spec{}, NamedCell{Name: "made_at", Cell: num(1e300)}, stream.ReasonType},
 	} {
 		s, err := Infer(sample(1000), c.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Encode(row(s, []Named{c.cell}), nil, nil)
-		var wrong *Wrong
+		_, err = s.Encode(row(s, []NamedCell{c.cell}), nil)
+		var wrong *FieldError
 		if (err != nil) != (c.reason != "") || err != nil && (!errors.As(err, &wrong) || wrong.Reason != c.reason || wrong.Field == "") {
 			t.Errorf("%s %v under %+v: %v, want %q", c.cell.Name, c.cell.Cell, c.spec, err, c.reason)
 		}
@@ -229,7 +229,7 @@ func TestRefused(t *testing.T) {
 
 // TestSparse: a schema of many features gives the same vector in another form.
 func TestSparse(t *testing.T) {
-	s, err := Infer(sample(1000), Spec{Features: map[string]Field{"words": {Type: Words}, "amount": {}, "tags": {Type: Tags, Hash: 64}}})
+	s, err := Infer(sample(1000), Spec{Features: map[string]Field{"words": {Type: HashedText}, "amount": {}, "tags": {Type: Tags, Hash: 64}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestSparse(t *testing.T) {
 	}
 	for _, e := range sample(50) {
 		var a stream.Arena
-		x, err := s.Encode(row(s, e), &a, nil)
+		x, err := s.Encode(row(s, e), &a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,9 +278,9 @@ func FuzzParse(f *testing.F) {
 	// minutes whether less of it does as well.
 	events := sample(20)
 	for _, n := range events[1] {
-		var column [][]Named
+		var column [][]NamedCell
 		for _, e := range events {
-			i := slices.IndexFunc(e, func(m Named) bool { return m.Name == n.Name })
+			i := slices.IndexFunc(e, func(m NamedCell) bool { return m.Name == n.Name })
 			if i < 0 {
 				column = append(column, nil)
 				continue
@@ -305,7 +305,7 @@ func FuzzParse(f *testing.F) {
 			for i := range r.Cells {
 				r.Cells[i] = v
 			}
-			x, err := s.Encode(r, nil, NewSeen(s))
+			x, err := s.Encode(r, nil)
 			if err == nil && (x.Dim() > s.Dim() || x.CheckFinite() >= 0) {
 				t.Fatalf("%v by %s", x, text)
 			}
@@ -316,43 +316,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestTable compares with a map, on texts of all lengths that differ in one byte.
-func TestTable(t *testing.T) {
-	rng := rand.New(rand.NewSource(7))
-	var table Table
-	want := map[string]int{}
-	var texts [][]byte
-	for n := range 40 {
-		for range 50 {
-			b := bytes.Repeat([]byte{'a'}, n)
-			if n > 0 {
-				b[rng.Intn(n)] = byte(rng.Intn(4))
-			}
-			texts = append(texts, b)
-		}
-	}
-	for i, b := range texts {
-		if i%2 > 0 {
-			continue
-		}
-		if _, ok := want[string(b)]; !ok {
-			want[string(b)] = len(want)
-		}
-		if at := table.Put(string(b)); at != want[string(b)] {
-			t.Fatalf("%q is put at %d, want %d", b, at, want[string(b)])
-		}
-	}
-	for _, b := range texts {
-		at, ok := want[string(b)]
-		if !ok {
-			at = -1
-		}
-		if got := table.Find(b); got != at {
-			t.Fatalf("%q is found at %d, want %d", b, got, at)
-		}
-	}
-}
-
 // TestSteps: what most values are is encoded as the values that are looked at
 // more closely are.
 func TestSteps(t *testing.T) {
@@ -361,23 +324,82 @@ func TestSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events = append(events, []Named{{Name: "amount", Cell: num(1e300)}}, []Named{{Name: "amount", Cell: num(-1e9)}, {Name: "shop", Cell: text("no shop")}, {Name: "country", Cell: text("")}})
+	events = append(events, []NamedCell{{Name: "amount", Cell: num(1e300)}}, []NamedCell{{Name: "amount", Cell: num(-1e9)}, {Name: "shop", Cell: text("no shop")}, {Name: "country", Cell: text("")}})
 	slow := *s
 	slow.steps = slices.Clone(s.steps)
 	for i := range slow.steps {
 		slow.steps[i].kind = Other
 	}
-	seen, seenSlowly := NewSeen(s), NewSeen(s)
 	for _, e := range events {
-		x, err := s.Encode(row(s, e), nil, seen)
-		y, errSlow := slow.Encode(row(s, e), nil, seenSlowly)
-		if !reflect.DeepEqual(x, y) || fmt.Sprint(err) != fmt.Sprint(errSlow) {
+		r, slowly := row(s, e), row(s, e)
+		x, err := s.Encode(r, nil)
+		y, errSlow := slow.Encode(slowly, nil)
+		if !reflect.DeepEqual(x, y) || !slices.Equal(r.Issues, slowly.Issues) || fmt.Sprint(err) != fmt.Sprint(errSlow) {
 			t.Fatalf("%v, %v, and slowly %v, %v", x, err, y, errSlow)
 		}
-		seen.Events.Add(1)
-		seenSlowly.Events.Add(1)
 	}
-	if a, b := fmt.Sprint(seen.Counts()), fmt.Sprint(seenSlowly.Counts()); a != b {
-		t.Errorf("counted %s, and slowly %s", a, b)
+}
+
+// TestStatistics: the index is small for events like those of the schema, and large for
+// others; issues are counted, of refused events too.
+func TestStatistics(t *testing.T) {
+	events := sample(1000)
+	s, err := Infer(events, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	psi := func(change func(e []NamedCell)) (amount, country float64) {
+		stats := NewStatistics(s)
+		for range 5 { // one event in eight is counted
+			for _, e := range sample(1000) {
+				change(e)
+				r := row(s, e)
+				x, err := s.Encode(r, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stats.Add(r, x)
+			}
+		}
+		if n, _ := stats.Events(); n != 5000 {
+			t.Errorf("%d events", n)
+		}
+		for _, f := range stats.Fields() {
+			switch f.Name {
+			case "amount":
+				amount = f.PSI
+			case "country":
+				country = f.PSI
+			case "vip", "when":
+				if !math.IsNaN(f.PSI) {
+					t.Errorf("%s has an index of %v", f.Name, f.PSI)
+				}
+			}
+		}
+		return amount, country
+	}
+	if amount, country := psi(func([]NamedCell) {}); !(amount < .05) || !(country < .05) {
+		t.Errorf("the same values have the indices %v, %v", amount, country)
+	}
+	if amount, country := psi(func(e []NamedCell) {
+		for i := range e {
+			switch e[i].Name {
+			case "amount":
+				e[i].Cell.Num *= 5
+			case "country":
+				e[i].Cell.Text = []byte("DE")
+			}
+		}
+	}); !(amount > .25) || !(country > .25) {
+		t.Errorf("other values have the indices %v, %v", amount, country)
+	}
+	stats := NewStatistics(s)
+	r := row(s, []NamedCell{{Name: "amount", Cell: text("much")}})
+	if _, err := s.Encode(r, nil); err == nil {
+		t.Fatal("a text is taken for a number")
+	}
+	stats.AddRefused(r)
+	if n, _ := stats.Events(); n != 0 || stats.Fields()[0].Invalid != 1 {
+		t.Errorf("%d events, %+v", n, stats.Fields()[0])
 	}
 }

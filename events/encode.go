@@ -1,6 +1,7 @@
-package event
+package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -11,46 +12,40 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Wrong says which field of an event cannot be used, and why.
-type Wrong struct {
+// FieldError says which field of an event cannot be encoded, and why.
+type FieldError struct {
 	Field  string
 	Reason stream.Reason
 	Err    error
 }
 
-func (w *Wrong) Error() string { return fmt.Sprintf("%s: %v", w.Field, w.Err) }
+func (e *FieldError) Error() string { return fmt.Sprintf("%s: %v", e.Field, e.Err) }
 
-func (w *Wrong) Unwrap() error { return w.Err }
+func (e *FieldError) Unwrap() error { return e.Err }
 
-// half is what a category of its own puts into its feature: two categories are
-// then 1 apart.
+// half is the value of a category's feature: two categories are then 1 apart.
 var half = float32(math.Sqrt(0.5))
 
-// An encoder makes vectors by a schema; it is for one goroutine.
+// An encoder makes the vector of one event.
 type encoder struct {
-	s     *Schema
-	seen  *Seen // may be nil
-	share *Seen // counts parts; nil in most events
-	val   []float32
-	idx   []int32 // nil where val is dense
-	// sums of hashed features of one field
-	sums []hashed
+	s   *Schema
+	row *Row
+	val []float32
+	idx []int32 // nil if val is dense
 }
 
-type hashed struct {
+// A term is a value to be added to a feature of a field, counted from its first one.
+type term struct {
 	at int32
 	v  float32
 }
 
-// Encode returns the vector of an event, in memory of a, which may be nil: a
-// dense one up to DenseLimit features. Row has a cell for each field of the
-// schema. What it notices is counted in seen, which may be nil. The error is a
-// *Wrong.
-func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, error) {
-	e := encoder{s: s, seen: seen, sums: row.sums}
-	if seen != nil && seen.Events.Load()%partsEach == 0 {
-		e.share = seen
-	}
+// Encode returns the vector of an event, with [Schema.Dim] features, in memory of a,
+// which may be nil. It is dense up to DenseLimit features. Row has a cell for each field
+// of the schema; Encode sets its Issues. The error is a *FieldError.
+func (s *Schema) Encode(row *Row, a *stream.Arena) (stream.Vec, error) {
+	e := encoder{s: s, row: row}
+	row.Issues = row.Issues[:0]
 	if s.dim <= DenseLimit {
 		e.val = a.Val(s.dim)[:s.dim]
 		clear(e.val)
@@ -61,14 +56,11 @@ func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, erro
 		st := &s.steps[k]
 		c := &row.Cells[st.i]
 		if c.Kind == st.kind {
-			// What most values are is encoded here, in a fraction of the time that
-			// field takes.
+			// The usual values are encoded here, without the calls of field, which
+			// take most of the time.
 			switch st.way {
 			case asNumber:
 				if v := float32(c.Num); float64(v) >= st.low && float64(v) <= st.high && v-v == 0 {
-					if e.share != nil {
-						e.share.number(st.i, st.field, float64(v))
-					}
 					e.set(st.at, v)
 					continue
 				}
@@ -76,8 +68,7 @@ func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, erro
 				e.set(st.at, float32(c.Num))
 				continue
 			case asCategory:
-				if k := st.field.table.Find(c.Text); k >= 0 {
-					e.share.part(st.i, k)
+				if k := st.field.find(c.Text); k >= 0 {
 					e.set(st.at+k, half)
 					continue
 				}
@@ -87,12 +78,15 @@ func (s *Schema) Encode(row *Row, a *stream.Arena, seen *Seen) (stream.Vec, erro
 				continue
 			}
 		}
-		if err := e.field(st.i, st.field, row, c); err != nil {
+		if err := e.field(st.i, st.field, c); err != nil {
 			return stream.Vec{}, err
 		}
 	}
-	row.sums = e.sums
 	return a.Take(stream.Vec{Idx: e.idx, Val: e.val}), nil
+}
+
+func (e *encoder) note(field int, k IssueKind) {
+	e.row.Issues = append(e.row.Issues, Issue{field, k})
 }
 
 // set gives feature j, which is larger than those before, a value.
@@ -105,17 +99,17 @@ func (e *encoder) set(j int, v float32) {
 	}
 }
 
-// A step is what becomes of a field, and which values of it are quick to encode.
+// A step says how to encode a field, and which of its values are usual.
 type step struct {
 	i, at int // the field and its first feature
 	field *Field
-	kind  Kind // of those values; none is Other
+	kind  Kind // of usual values; Other if there are none
 	way   way
-	// low and high bound a number.
+	// low and high are the range of usual numbers.
 	low, high float64
 }
 
-// A way is how a cell gets into the vector.
+// A way is how to encode a usual value.
 type way uint8
 
 const (
@@ -146,44 +140,33 @@ func (f *Field) step(i int) step {
 
 var errMissing = errors.New("missing")
 
-func (e *encoder) field(i int, f *Field, row *Row, c *Cell) error {
+func (e *encoder) field(i int, f *Field, c *Cell) error {
 	if c.Kind > Null {
-		err := e.value(i, f, row, c)
+		err := e.value(i, f, c)
 		if err == nil {
 			return nil
 		}
-		if or(f.Invalid, e.s.Invalid, Refuse) == Refuse || err.Reason == stream.ReasonLabel {
-			e.seen.invalid(i)
+		if cmp.Or(f.Invalid, e.s.Invalid, Refuse) == Refuse || err.Reason == stream.ReasonLabel {
+			e.note(i, Invalid)
 			return err
 		}
-		e.seen.invalid(i)
+		e.note(i, Invalid)
 	}
-	if or(f.Missing, e.s.Missing, Indicator) == Refuse {
-		return &Wrong{f.Name, stream.ReasonMissing, errMissing}
+	if cmp.Or(f.Missing, e.s.Missing, Indicator) == Refuse {
+		return &FieldError{f.Name, stream.ReasonMissing, errMissing}
 	}
-	e.seen.missing(i)
+	e.note(i, Missing)
 	e.missing(f)
 	return nil
 }
 
-// or returns the first that is not empty.
-func or(a, b, c string) string {
-	switch {
-	case a != "":
-		return a
-	case b != "":
-		return b
-	}
-	return c
-}
-
-// missing encodes that there is no value.
+// missing encodes a missing value: as the mean, and with its indicator if it has one.
 func (e *encoder) missing(f *Field) {
-	gap := len(f.Gaps) > 0 && f.Gaps[0]
+	indicator := len(f.MissingIndicator) > 0 && f.MissingIndicator[0]
 	switch f.Type {
 	case Numeric, Boolean:
 		e.set(f.at, float32(f.Means[0]))
-		if gap {
+		if indicator {
 			e.set(f.at+1, half)
 		}
 	case Array:
@@ -191,7 +174,7 @@ func (e *encoder) missing(f *Field) {
 			e.set(f.at+k, float32(m))
 		}
 		j := f.at + len(f.Means)
-		for _, g := range f.Gaps {
+		for _, g := range f.MissingIndicator {
 			if g {
 				e.set(j, half)
 				j++
@@ -199,24 +182,25 @@ func (e *encoder) missing(f *Field) {
 		}
 	case Categorical, Tags, Timestamp:
 		switch {
-		case gap:
+		case indicator:
 			e.set(f.at+f.width()-1, half)
-		case f.Type == Categorical && f.Hash == 0: // none was missing before
+		case f.Type == Categorical && f.Hash == 0: // none was missing in the first events
 			e.set(f.at+len(f.Categories), half)
 		}
 	}
 }
 
-// value encodes a value that is there. On an error nothing has been set.
-func (e *encoder) value(i int, f *Field, row *Row, c *Cell) *Wrong {
+// value encodes a value. On an error no feature was set.
+func (e *encoder) value(i int, f *Field, c *Cell) *FieldError {
 	switch f.Type {
 	case Numeric:
 		v, err := number(f, c)
 		if err != nil {
 			return err
 		}
-		e.seen.outside(i, f, v)
-		e.share.number(i, f, v)
+		if len(f.Range) == 2 && (v < f.Range[0] || v > f.Range[1]) {
+			e.note(i, Outside)
+		}
 		e.set(f.at, float32(v))
 	case Boolean:
 		v, ok := truth(c)
@@ -227,26 +211,26 @@ func (e *encoder) value(i int, f *Field, row *Row, c *Cell) *Wrong {
 	case Categorical:
 		return e.category(i, f, c)
 	case Tags:
-		return e.tags(i, f, row, c)
+		return e.tags(i, f, c)
 	case Timestamp:
 		t, ok := f.time(c)
 		if !ok {
 			return invalid(f, c)
 		}
 		e.parts(f, t)
-	case Words:
+	case HashedText:
 		if c.Kind != Text {
 			return invalid(f, c)
 		}
 		e.words(f, c.Text)
 	case Array:
-		return e.array(i, f, row, c)
+		return e.array(i, f, c)
 	}
 	return nil
 }
 
-func invalid(f *Field, c *Cell) *Wrong {
-	return &Wrong{f.Name, stream.ReasonType, fmt.Errorf("%s, where the schema has %s", c.what(), f.Type)}
+func invalid(f *Field, c *Cell) *FieldError {
+	return &FieldError{f.Name, stream.ReasonType, fmt.Errorf("%s, where the schema has %s", c.what(), f.Type)}
 }
 
 // what describes a cell in an error.
@@ -261,7 +245,7 @@ func (c *Cell) what() string {
 }
 
 // number returns the transformed number of c.
-func number(f *Field, c *Cell) (float64, *Wrong) {
+func number(f *Field, c *Cell) (float64, *FieldError) {
 	v := c.Num
 	switch c.Kind {
 	case Number, Bool, Time:
@@ -281,7 +265,7 @@ func number(f *Field, c *Cell) (float64, *Wrong) {
 	}
 	w := float32(v)
 	if w-w != 0 {
-		return 0, &Wrong{f.Name, stream.ReasonNotFinite, fmt.Errorf("%g is not finite as a float32", v)}
+		return 0, &FieldError{f.Name, stream.ReasonNotFinite, fmt.Errorf("%g is not finite as a float32", v)}
 	}
 	return float64(w), nil
 }
@@ -321,7 +305,7 @@ func truth(c *Cell) (float32, bool) {
 	return 0, false
 }
 
-// category returns the text of a cell that names one.
+// category returns the category that a cell names.
 func (c *Cell) category(buf []byte) ([]byte, bool) {
 	switch c.Kind {
 	case Text:
@@ -337,7 +321,7 @@ func (c *Cell) category(buf []byte) ([]byte, bool) {
 	return nil, false
 }
 
-func (e *encoder) category(i int, f *Field, c *Cell) *Wrong {
+func (e *encoder) category(i int, f *Field, c *Cell) *FieldError {
 	var room [32]byte
 	text, ok := c.category(room[:0])
 	if !ok {
@@ -348,65 +332,81 @@ func (e *encoder) category(i int, f *Field, c *Cell) *Wrong {
 		e.set(f.at+j, float32(sign)*half)
 		return nil
 	}
-	k := f.table.Find(text)
+	k := f.find(text)
 	if k < 0 {
-		switch or(f.Unknown, e.s.Unknown, OtherSlot) {
+		switch cmp.Or(f.Unknown, e.s.Unknown, OtherCategory) {
 		case Refuse:
-			return &Wrong{f.Name, stream.ReasonLabel, fmt.Errorf("%s is not one of its %d categories", c.what(), len(f.Categories))}
+			return &FieldError{f.Name, stream.ReasonLabel, fmt.Errorf("%s is not one of its %d categories", c.what(), len(f.Categories))}
 		case Zero:
-			e.seen.unknown(i)
+			e.note(i, Unknown)
 			return nil
 		}
-		e.seen.unknown(i)
+		e.note(i, Unknown)
 		k = len(f.Categories)
 	}
-	e.share.part(i, k)
 	e.set(f.at+k, half)
 	return nil
 }
 
+// find returns the index of a category, or -1.
+func (f *Field) find(text []byte) int {
+	if f.categories == nil {
+		for k, c := range f.Categories {
+			if c == string(text) {
+				return k
+			}
+		}
+		return -1
+	}
+	if k, ok := f.categories[string(text)]; ok {
+		return k
+	}
+	return -1
+}
+
 // tags encodes a list of categories, each once.
-func (e *encoder) tags(i int, f *Field, row *Row, c *Cell) *Wrong {
+func (e *encoder) tags(i int, f *Field, c *Cell) *FieldError {
 	if c.Kind != List {
 		return invalid(f, c)
 	}
-	items := row.Items[c.From:c.To]
+	items := e.row.Items[c.From:c.To]
 	for k := range items {
 		if items[k].Kind != Text && items[k].Kind != Number && items[k].Kind != Bool {
 			return invalid(f, c)
 		}
 	}
-	e.sums = e.sums[:0]
+	e.row.sums = e.row.sums[:0]
 	for k := range items {
 		var room [32]byte
 		text, _ := items[k].category(room[:0])
 		if f.Hash > 0 {
 			j, sign := f.slot(text)
-			e.sums = append(e.sums, hashed{int32(j), float32(sign) * half})
+			e.row.sums = append(e.row.sums, term{int32(j), float32(sign) * half})
 			continue
 		}
-		j := f.table.Find(text)
+		j := f.find(text)
 		if j < 0 {
-			e.seen.unknown(i)
-			if or(f.Unknown, e.s.Unknown, OtherSlot) == Zero {
+			e.note(i, Unknown)
+			if cmp.Or(f.Unknown, e.s.Unknown, OtherCategory) == Zero {
 				continue
 			}
 			j = len(f.Categories)
 		}
-		e.sums = append(e.sums, hashed{int32(j), half})
+		e.row.sums = append(e.row.sums, term{int32(j), half})
 	}
 	e.add(f, f.Hash > 0, 1)
 	return nil
 }
 
-// add sets what e.sums holds: sums of what comes several times, or each once.
+// add sets the features of e.row.sums, times scale. Terms of the same feature are summed,
+// or if sum is false only the first counts.
 func (e *encoder) add(f *Field, sum bool, scale float32) {
-	slices.SortFunc(e.sums, func(a, b hashed) int { return int(a.at) - int(b.at) })
-	for k := 0; k < len(e.sums); {
-		at, v := e.sums[k].at, e.sums[k].v
-		for k++; k < len(e.sums) && e.sums[k].at == at; k++ {
+	slices.SortFunc(e.row.sums, func(a, b term) int { return int(a.at) - int(b.at) })
+	for k := 0; k < len(e.row.sums); {
+		at, v := e.row.sums[k].at, e.row.sums[k].v
+		for k++; k < len(e.row.sums) && e.row.sums[k].at == at; k++ {
 			if sum {
-				v += e.sums[k].v
+				v += e.row.sums[k].v
 			}
 		}
 		e.set(f.at+int(at), v*scale)
@@ -433,8 +433,8 @@ func (f *Field) time(c *Cell) (time.Time, bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
-// layouts are those of RFC 3339, and with a blank or without a zone, which then
-// is UTC.
+// layouts are RFC 3339 and variants of it: with a blank, without a zone (then it is UTC),
+// without a time.
 var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02"}
 
 func parseTime(text []byte) (time.Time, bool) {
@@ -449,7 +449,7 @@ func parseTime(text []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parts sets the place on a circle of each part, at most 1 apart.
+// parts encodes each part of a time as a point on a circle with a diameter of 1.
 func (e *encoder) parts(f *Field, t time.Time) {
 	for k, p := range f.Parts {
 		turn := float64(t.Hour())/24 + float64(t.Minute())/1440
@@ -462,15 +462,15 @@ func (e *encoder) parts(f *Field, t time.Time) {
 	}
 }
 
-// words sets the counts of the words, hashed with signs, with norm 1.
+// words sets the counts of the words, term with signs, with norm 1.
 func (e *encoder) words(f *Field, text []byte) {
-	e.sums = e.sums[:0]
+	e.row.sums = e.row.sums[:0]
 	var word [64]byte
 	w := word[:0]
 	flush := func() {
 		if len(w) > 0 {
 			j, sign := f.slot(w)
-			e.sums = append(e.sums, hashed{int32(j), float32(sign)})
+			e.row.sums = append(e.row.sums, term{int32(j), float32(sign)})
 			w = word[:0]
 		}
 	}
@@ -488,33 +488,33 @@ func (e *encoder) words(f *Field, text []byte) {
 		}
 	}
 	flush()
-	if len(e.sums) == 0 {
+	if len(e.row.sums) == 0 {
 		return
 	}
-	slices.SortFunc(e.sums, func(a, b hashed) int { return int(a.at) - int(b.at) })
+	slices.SortFunc(e.row.sums, func(a, b term) int { return int(a.at) - int(b.at) })
 	square, n := 0.0, 0
-	for k := 0; k < len(e.sums); n++ {
-		s := e.sums[k]
-		for k++; k < len(e.sums) && e.sums[k].at == s.at; k++ {
-			s.v += e.sums[k].v
+	for k := 0; k < len(e.row.sums); n++ {
+		s := e.row.sums[k]
+		for k++; k < len(e.row.sums) && e.row.sums[k].at == s.at; k++ {
+			s.v += e.row.sums[k].v
 		}
-		e.sums[n] = s
+		e.row.sums[n] = s
 		square += float64(float64(s.v) * float64(s.v))
 	}
-	e.sums = e.sums[:n]
+	e.row.sums = e.row.sums[:n]
 	if square > 0 {
 		e.add(f, true, float32(1/math.Sqrt(square)))
 	}
 }
 
-// array encodes a list of numbers, each of which may be missing.
-func (e *encoder) array(i int, f *Field, row *Row, c *Cell) *Wrong {
+// array encodes a list of numbers. Each of them may be missing.
+func (e *encoder) array(i int, f *Field, c *Cell) *FieldError {
 	if c.Kind != List {
 		return invalid(f, c)
 	}
-	items := row.Items[c.From:c.To]
+	items := e.row.Items[c.From:c.To]
 	if len(items) != len(f.Means) {
-		return &Wrong{f.Name, stream.ReasonDimension, fmt.Errorf("a list of %d, where the schema has %d", len(items), len(f.Means))}
+		return &FieldError{f.Name, stream.ReasonDimension, fmt.Errorf("a list of %d, where the schema has %d", len(items), len(f.Means))}
 	}
 	for k := range items {
 		if items[k].Kind <= Null {
@@ -530,12 +530,12 @@ func (e *encoder) array(i int, f *Field, row *Row, c *Cell) *Wrong {
 		if items[k].Kind > Null {
 			v, _ = number(f, &items[k])
 		} else {
-			e.seen.missing(i)
+			e.note(i, Missing)
 		}
 		e.set(f.at+k, float32(v))
 	}
 	j := f.at + len(f.Means)
-	for k, g := range f.Gaps {
+	for k, g := range f.MissingIndicator {
 		if !g {
 			continue
 		}
@@ -547,11 +547,12 @@ func (e *encoder) array(i int, f *Field, row *Row, c *Cell) *Wrong {
 	return nil
 }
 
-// slot returns the feature and the sign that a text is hashed to: murmur3 of 32
-// bits, seed 0, of name=text; |h| modulo the number of features, and the sign of
-// h, as the hashing of scikit-learn has it.
+// slot returns the feature and the sign that a text is hashed to, as scikit-learn's
+// FeatureHasher has it: with h = murmur3(name=text), |h| modulo the number of features,
+// and the sign of h.
 func (f *Field) slot(text []byte) (j, sign int) {
-	h := int32(f.hash.sum(text))
+	var room [128]byte
+	h := int32(murmur3(append(append(append(room[:0], f.Name...), '='), text...)))
 	minus := h >> 31                    // 0, or −1 where h is negative
 	size := uint32((h ^ minus) - minus) // |−2³¹| is 2³¹
 	return int(size % uint32(f.Hash)), int(minus | 1)

@@ -1,4 +1,4 @@
-package event
+package events
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Type is what a field is taken for.
+// Type says how a field is encoded.
 type Type string
 
 // The types of fields.
@@ -21,32 +21,32 @@ const (
 	Categorical Type = "categorical" // a feature for each category, or hashed
 	Tags        Type = "tags"        // a list of categories
 	Timestamp   Type = "time"        // sine and cosine of parts of it
-	Words       Type = "text"        // its words, hashed
+	HashedText  Type = "text"        // its words, hashed
 	Array       Type = "array"       // as many numeric features as there are items
 )
 
 // Types lists the types.
 func Types() []Type {
-	return []Type{Ignore, Numeric, Boolean, Categorical, Tags, Timestamp, Words, Array}
+	return []Type{Ignore, Numeric, Boolean, Categorical, Tags, Timestamp, HashedText, Array}
 }
 
-// What to do about a field that is missing, a category that is unknown, and a
-// value of another type.
+// What to do about a missing value, an unknown category, and an invalid value: one of
+// another type, or not finite.
 const (
-	Indicator   = "indicator" // missing: the mean, and a feature that says so
-	Mean        = "mean"      // missing: the mean alone
-	Refuse      = "refuse"    // the event is refused
-	OtherSlot   = "other"     // unknown: the feature of rare and unknown categories
-	Zero        = "zero"      // unknown: nothing
-	TakeMissing = "missing"   // invalid: as if it were missing
+	Indicator     = "indicator" // missing: the mean, and a feature that says so
+	Mean          = "mean"      // missing: the mean alone
+	Refuse        = "refuse"    // the event is refused
+	OtherCategory = "other"     // unknown: the feature of rare and unknown categories
+	Zero          = "zero"      // unknown: nothing
+	AsMissing     = "missing"   // invalid: as if it were missing
 )
 
-// A Field says what becomes of a field of an event. What comes after Parts is
-// learned from the first events.
+// A Field says how a field of an event is encoded. Categories and what follows is
+// inferred from the first events.
 type Field struct {
 	Name string `json:"name" yaml:"-"`
 	Type Type   `json:"type" yaml:"type"`
-	// Transform of a number: "" or "log1p", which is that of |v| with the sign of v.
+	// Transform of a number v: "", or "log1p", which is ln(1+|v|) with the sign of v.
 	Transform string `json:"transform,omitempty" yaml:"transform,omitempty"`
 	// Clip, if not empty, holds the bounds of a number, before Transform.
 	Clip []float64 `json:"clip,omitempty" yaml:"clip,omitempty,flow"`
@@ -57,47 +57,51 @@ type Field struct {
 	// Hash, if positive, is the number of features that categories or words are
 	// hashed into.
 	Hash int `json:"hash,omitempty" yaml:"hash,omitempty"`
-	// Unit of a time that is a number: "s" or "ms". Parts are "hour", "weekday".
+	// Unit of a time that is a number: "s", or "ms", also the default. Parts of a time that
+	// become features: "hour", "weekday".
 	Unit  string   `json:"unit,omitempty" yaml:"unit,omitempty"`
 	Parts []string `json:"parts,omitempty" yaml:"parts,omitempty,flow"`
-	// Missing, Unknown, Invalid, where not empty, are those of the field.
+	// Missing, Unknown and Invalid, if not empty, override those of the schema.
 	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
 	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
 	Invalid string `json:"invalid,omitempty" yaml:"invalid,omitempty"`
 
 	// Categories have features of their own, in order.
 	Categories []string `json:"categories,omitempty" yaml:"categories,omitempty,flow"`
-	// Means of a number, or of the items of an array, stand for missing ones.
+	// Means of a number, or of each item of an array, replace missing values.
 	Means []float64 `json:"means,omitempty" yaml:"means,omitempty,flow"`
-	// Gaps says of each of Means whether missing ones have a feature that says so;
-	// of a category or a time whether there is one.
-	Gaps []bool `json:"gaps,omitempty" yaml:"gaps,omitempty,flow"`
-	// Range is the least and largest number.
+	// MissingIndicator says for each of Means whether there is a feature that is set if
+	// the value is missing; of a category or a time it has one element.
+	MissingIndicator []bool `json:"gaps,omitempty" yaml:"gaps,omitempty,flow"`
+	// Range is the smallest and the largest number.
 	Range []float64 `json:"range,omitempty" yaml:"range,omitempty,flow"`
-	// Quantiles cut the numbers into ten parts, as far as they can be told apart.
+	// Quantiles divide the numbers into up to ten bins of about the same size.
 	Quantiles []float64 `json:"quantiles,omitempty" yaml:"quantiles,omitempty,flow"`
-	// Shares are those of the parts, or of the categories, other ones, and missing.
-	Shares []float64 `json:"shares,omitempty" yaml:"shares,omitempty,flow"`
+	// Reference is the histogram that later values are compared with: the share of the
+	// first events in each bin, or in each category and in all other ones.
+	Reference []float64 `json:"shares,omitempty" yaml:"shares,omitempty,flow"`
 	// Note says why the type was chosen, where that is not obvious.
 	Note string `json:"-" yaml:"-"`
 
-	at    int    // first feature
-	table Table  // of Categories
-	hash  murmur // of the name and =
+	at         int            // first feature
+	categories map[string]int // index into Categories; nil if they are few
 }
 
-// Schema says what becomes of the fields of events.
+// Schema says how the fields of events are encoded.
 type Schema struct {
-	// Root, if not empty, is the field whose fields the events have, such as the
-	// payload.after of Debezium. Events without it have them themselves.
+	// Root, if not empty, is the path of the object with the fields, such as
+	// payload.after for Debezium. Events without that object have the fields themselves.
 	Root string `json:"root,omitempty" yaml:"root,omitempty"`
-	// Label, ID and Weight are fields that are no features; empty is none.
+	// Label, ID and Weight are the fields with the label, the id and the importance
+	// weight of the example; empty is none.
 	Label  string `json:"label" yaml:"label,omitempty"`
 	ID     string `json:"id,omitempty" yaml:"id,omitempty"`
 	Weight string `json:"weight,omitempty" yaml:"weight,omitempty"`
-	// Others says what becomes of fields that are not listed: Ignore or Refuse.
-	Others string `json:"others,omitempty" yaml:"others,omitempty"`
-	// Missing, Unknown and Invalid are those of fields that say nothing else.
+	// Unlisted says what to do with fields that are not listed: Ignore, also the
+	// default, or Refuse.
+	Unlisted string `json:"others,omitempty" yaml:"others,omitempty"`
+	// Missing (default Indicator), Unknown (OtherCategory) and Invalid (Refuse) say what
+	// to do about such values.
 	Missing string `json:"missing,omitempty" yaml:"missing,omitempty"`
 	Unknown string `json:"unknown,omitempty" yaml:"unknown,omitempty"`
 	Invalid string `json:"invalid,omitempty" yaml:"invalid,omitempty"`
@@ -111,16 +115,16 @@ type Schema struct {
 // Limits of schemas.
 const (
 	MaxFields = 4096
-	// MaxDepth is how deep objects are looked into.
+	// MaxDepth is how many levels of nested objects are read.
 	MaxDepth = 4
-	// MaxArray is the longest list of numbers of which each has a feature.
+	// MaxArray is the length of the longest list.
 	MaxArray = 1024
-	// DenseLimit is the number of features up to which vectors are dense.
+	// DenseLimit is the largest number of features of a dense vector.
 	DenseLimit = 512
 	maxHash    = 1 << 20
 )
 
-// Parse reads what String has written.
+// Parse reads what String wrote. It refuses any other text, and limits that are exceeded.
 func Parse(text string) (*Schema, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -161,7 +165,7 @@ func (s *Schema) Features() []string {
 	return names
 }
 
-// Owners returns the name of the field that each feature is made of.
+// Owners returns for each feature the name of its field.
 func (s *Schema) Owners() []string {
 	names := make([]string, 0, s.dim)
 	for i := range s.Fields {
@@ -172,8 +176,8 @@ func (s *Schema) Owners() []string {
 	return names
 }
 
-// Scaled reports of each feature whether its scale means something, so that no
-// scaling may change it: all are but for numbers.
+// Scaled reports for each feature whether its scale has a meaning, so that it must not be
+// scaled. Only numbers have none.
 func (s *Schema) Scaled() []bool {
 	scaled := make([]bool, s.dim)
 	for i := range s.Fields {
@@ -191,21 +195,21 @@ func (s *Schema) Scaled() []bool {
 }
 
 func (f *Field) features(names []string) []string {
-	gap := func(name string, k int) {
-		if k < len(f.Gaps) && f.Gaps[k] {
+	missing := func(name string, k int) {
+		if k < len(f.MissingIndicator) && f.MissingIndicator[k] {
 			names = append(names, name+" missing")
 		}
 	}
 	switch f.Type {
 	case Numeric, Boolean:
 		names = append(names, f.Name)
-		gap(f.Name, 0)
+		missing(f.Name, 0)
 	case Array:
 		for k := range f.Means {
 			names = append(names, fmt.Sprintf("%s[%d]", f.Name, k))
 		}
 		for k := range f.Means {
-			gap(fmt.Sprintf("%s[%d]", f.Name, k), k)
+			missing(fmt.Sprintf("%s[%d]", f.Name, k), k)
 		}
 	case Categorical, Tags:
 		if f.Hash > 0 {
@@ -218,13 +222,13 @@ func (f *Field) features(names []string) []string {
 			}
 			names = append(names, f.Name+" other")
 		}
-		gap(f.Name, 0)
+		missing(f.Name, 0)
 	case Timestamp:
 		for _, p := range f.Parts {
 			names = append(names, f.Name+" "+p+" sin", f.Name+" "+p+" cos")
 		}
-		gap(f.Name, 0)
-	case Words:
+		missing(f.Name, 0)
+	case HashedText:
 		for k := range f.Hash {
 			names = append(names, fmt.Sprintf("%s#%d", f.Name, k))
 		}
@@ -234,32 +238,32 @@ func (f *Field) features(names []string) []string {
 
 // width returns the number of features.
 func (f *Field) width() int {
-	gaps := 0
-	for _, g := range f.Gaps {
+	indicators := 0
+	for _, g := range f.MissingIndicator {
 		if g {
-			gaps++
+			indicators++
 		}
 	}
 	switch f.Type {
 	case Numeric, Boolean:
-		return 1 + gaps
+		return 1 + indicators
 	case Array:
-		return len(f.Means) + gaps
+		return len(f.Means) + indicators
 	case Categorical, Tags:
 		if f.Hash > 0 {
-			return f.Hash + gaps
+			return f.Hash + indicators
 		}
-		return len(f.Categories) + 1 + gaps
+		return len(f.Categories) + 1 + indicators
 	case Timestamp:
-		return 2*len(f.Parts) + gaps
-	case Words:
+		return 2*len(f.Parts) + indicators
+	case HashedText:
 		return f.Hash
 	}
 	return 0
 }
 
-// place checks the schema, which may come from anywhere, and gives each field its
-// features.
+// place checks the schema, which may come from an untrusted source, and assigns features
+// to the fields.
 func (s *Schema) place() error {
 	if len(s.Fields) > MaxFields {
 		return fmt.Errorf("%d fields, the limit is %d", len(s.Fields), MaxFields)
@@ -267,8 +271,8 @@ func (s *Schema) place() error {
 	if err := policies(s.Missing, s.Unknown, s.Invalid); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"", string(Ignore), Refuse}, s.Others) {
-		return fmt.Errorf("others: %q is not one of ignore, refuse", s.Others)
+	if !slices.Contains([]string{"", string(Ignore), Refuse}, s.Unlisted) {
+		return fmt.Errorf("others: %q is not one of ignore, refuse", s.Unlisted)
 	}
 	s.dim, s.steps = 0, nil
 	for i := range s.Fields {
@@ -289,20 +293,17 @@ func (s *Schema) place() error {
 		if s.dim += f.width(); s.dim > math.MaxInt32 {
 			return errors.New("too many features")
 		}
-		f.prepare()
+		if len(f.Categories) > 8 { // below that comparing is faster
+			f.categories = make(map[string]int, len(f.Categories))
+			for k, c := range f.Categories {
+				f.categories[c] = k
+			}
+		}
 		if f.Type != Ignore {
 			s.steps = append(s.steps, f.step(i))
 		}
 	}
 	return nil
-}
-
-// prepare makes categories be found.
-func (f *Field) prepare() {
-	f.table, f.hash = Table{}, newMurmur(f.Name+"=")
-	for _, c := range f.Categories {
-		f.table.Put(c)
-	}
 }
 
 func policies(missing, unknown, invalid string) error {
@@ -311,8 +312,8 @@ func policies(missing, unknown, invalid string) error {
 		of          []string
 	}{
 		{"missing", missing, []string{Indicator, Mean, Refuse}},
-		{"unknown", unknown, []string{OtherSlot, Zero, Refuse}},
-		{"invalid", invalid, []string{Refuse, TakeMissing}},
+		{"unknown", unknown, []string{OtherCategory, Zero, Refuse}},
+		{"invalid", invalid, []string{Refuse, AsMissing}},
 	} {
 		if p.value != "" && !slices.Contains(p.of, p.value) {
 			return fmt.Errorf("%s: %q is not one of %s", p.name, p.value, strings.Join(p.of, ", "))
@@ -321,7 +322,7 @@ func policies(missing, unknown, invalid string) error {
 	return nil
 }
 
-// check checks what people give.
+// check checks what users can set.
 func (f *Field) check() error {
 	if f.Name == "" {
 		return errors.New("it has no name")
@@ -339,7 +340,7 @@ func (f *Field) check() error {
 		of(f.Transform != "", "transform", Numeric, Array),
 		of(f.Clip != nil, "clip", Numeric, Array),
 		of(f.Max != 0, "max", Categorical, Tags), of(f.MinCount != 0, "min-count", Categorical, Tags),
-		of(f.Hash != 0, "hash", Categorical, Tags, Words),
+		of(f.Hash != 0, "hash", Categorical, Tags, HashedText),
 		of(f.Unit != "", "unit", Timestamp), of(f.Parts != nil, "parts", Timestamp),
 		of(f.Unknown != "", "unknown", Categorical, Tags),
 		policies(f.Missing, f.Unknown, f.Invalid),
@@ -366,7 +367,7 @@ func (f *Field) check() error {
 	return nil
 }
 
-// learned checks what is learned.
+// learned checks what is inferred.
 func (f *Field) learned() error {
 	means := 0
 	switch f.Type {
@@ -375,21 +376,21 @@ func (f *Field) learned() error {
 	case Array:
 		means = len(f.Means)
 	}
-	gaps := max(means, 1)
+	indicators := max(means, 1)
 	switch {
-	case f.Type == Ignore || f.Type == Words:
-		gaps = 0
+	case f.Type == Ignore || f.Type == HashedText:
+		indicators = 0
 	case f.Type == Timestamp && len(f.Parts) == 0:
 		return errors.New("it has no parts")
 	}
 	switch {
 	case len(f.Means) != means || means > MaxArray:
 		return fmt.Errorf("%d means", len(f.Means))
-	case len(f.Gaps) != gaps:
-		return fmt.Errorf("%d gaps, want %d", len(f.Gaps), gaps)
-	case f.Type == Words && f.Hash == 0:
+	case len(f.MissingIndicator) != indicators:
+		return fmt.Errorf("%d missing indicators, want %d", len(f.MissingIndicator), indicators)
+	case f.Type == HashedText && f.Hash == 0:
 		return errors.New("it has no hash")
-	case !finite(f.Means...) || !finite(f.Range...) || !finite(f.Quantiles...) || !finite(f.Shares...):
+	case !finite(f.Means...) || !finite(f.Range...) || !finite(f.Quantiles...) || !finite(f.Reference...):
 		return errors.New("a number is not finite")
 	case len(f.Range) != 0 && len(f.Range) != 2:
 		return fmt.Errorf("a range of %d numbers", len(f.Range))

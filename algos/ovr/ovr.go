@@ -1,19 +1,16 @@
-// Package rest turns a learner of two classes into one of K classes, by
-// one-vs-rest: one classifier per class. The predicted class is that of the
-// classifier with the largest decision. Well-tuned one-vs-rest classifiers are as
-// accurate as anything else (Rifkin and Klautau, "In Defense of One-Vs-All
-// Classification", JMLR 5, 2004), a class that appears later is just one more
-// classifier, and it works for every learner. So it is a wrapper in a package of
-// its own, and learners that can do better do so themselves
-// (algos.SpecInfo.Classes).
+// Package ovr makes a learner of K classes out of one for two: a binary classifier for
+// each class, one against the rest. The prediction is the class whose classifier has the
+// largest decision. With well-tuned classifiers this is as accurate as any other method
+// (Rifkin and Klautau, "In Defense of One-Vs-All Classification", JMLR 5, 2004), works for
+// every learner, and a class that appears later is one classifier more. Learners that can
+// do better bring classes of their own (algos.SpecInfo.Classes).
 //
-// Classifiers are independent of each other. So they work in parallel, on copies of
-// the examples that share the features, and the result does not depend on how many
-// run at a time.
+// The classifiers are independent. They learn in parallel, from copies of the examples
+// that share the features, and the result does not depend on how many do so at a time.
 //
-// A classifier that is added learns from the newest examples first, all of which
-// are negative ones to it. Until it has done a step its score is −1.
-package rest
+// A classifier that is added later first learns from the latest examples, all of them
+// negative ones. Its score is Blank until its first step.
+package ovr
 
 import (
 	"context"
@@ -31,9 +28,9 @@ import (
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// Spec returns spec with New and DecodeModel extended to any number of classes.
-// They are unchanged for two classes, for a regression, and for a learner that
-// supports several classes itself.
+// Spec returns spec with a New and a DecodeModel for any number of classes. For two
+// classes, for a regression, and for a learner with classes of its own they behave as
+// those of spec.
 func Spec(spec algos.Spec) algos.Spec {
 	if spec.Classes || !slices.Contains(spec.Tasks, algos.Classify) {
 		return spec
@@ -54,32 +51,32 @@ func Spec(spec algos.Spec) algos.Spec {
 	return spec
 }
 
-// remembered is the number of labelled examples kept for classifiers added later:
+// remembered is the number of labelled examples that are kept for classes to come:
 // enough for the first steps of most learners.
 const remembered = 1024
 
-// Blank is the score of a classifier that has done no step.
+// Blank is the score of a classifier that has not taken a step.
 const Blank = -1
 
 // learner has a classifier for each class.
 type learner struct {
-	make        func() (algos.Learner, error) // makes a classifier
+	make        func() (algos.Learner, error) // of a classifier
 	classifiers []classifier
-	recent      []*stream.Example // the newest labelled ones, with class numbers
+	recent      []*stream.Example // the latest labelled examples, with the number of their class
 }
 
-// head is the classifier of one class.
+// classifier tells one class from the rest.
 type classifier struct {
 	algos.Learner
-	begun bool // Step has been called
+	begun bool // it was asked to take a step
 }
 
-// step does the steps that are due.
+// step takes the steps that are due.
 func (h *classifier) step(ctx context.Context) error {
 	return algos.StepDue(ctx, h.Learner, func() { h.begun = true })
 }
 
-// New returns a learner of k classes whose classifiers are created by make.
+// New returns a learner of k classes, three or more, with classifiers that make returns.
 func New(k int, make func() (algos.Learner, error)) (algos.Learner, error) {
 	l := &learner{make: make}
 	for range k {
@@ -115,7 +112,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 		if _, err := l.classifiers[k].Add(against(x, k)); err != nil {
 			return err
 		}
-		// It cannot be interrupted: there would be no state to return to.
+		// Not interrupted: there would be no state to go back to.
 		if err := l.classifiers[k].step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -123,7 +120,7 @@ func (l *learner) AddClass(ctx context.Context) error {
 	return nil
 }
 
-// against returns x as the classifier of class k sees it.
+// against returns x with the label that it has for classifier k.
 func against(x *stream.Example, k int) *stream.Example {
 	c := *x
 	relabel(&c, k)
@@ -140,7 +137,7 @@ func relabel(x *stream.Example, k int) {
 	}
 }
 
-// Add hands an example to every classifier.
+// Add adds an example to every classifier.
 func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	if err := l.check(x); err != nil {
 		return algos.SampledOut, err
@@ -150,8 +147,7 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	for k, h := range l.classifiers {
 		copies[k] = *x
 		relabel(&copies[k], k)
-		// The classifiers have the same options: what one refuses, the first one
-		// does.
+		// They have the same options: if one refuses x then the first one does.
 		f, err := h.Add(&copies[k])
 		if err != nil {
 			return f, err
@@ -164,16 +160,19 @@ func (l *learner) Add(x *stream.Example) (algos.Fate, error) {
 	return fate, nil
 }
 
-// check refuses a label that is not a class.
-func (l *learner) check(x *stream.Example) error {
-	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= len(l.classifiers)) {
-		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, len(l.classifiers)-1)}
+func (l *learner) check(x *stream.Example) error { return Check(x, len(l.classifiers)) }
+
+// Check returns a *stream.FieldError if x has a label that is not the number of one of n
+// classes.
+func Check(x *stream.Example, n int) error {
+	if k := int(x.Y); x.Labelled && (float64(k) != x.Y || k < 0 || k >= n) {
+		return &stream.FieldError{Stage: stream.StageLabel, Reason: stream.ReasonLabel, Field: "y", Err: fmt.Errorf("label %g is not the number of a class, 0 to %d", x.Y, n-1)}
 	}
 	return nil
 }
 
-// last returns the examples for classifiers added later. A state has exactly these;
-// in memory there may be more.
+// last returns the examples that a new classifier learns from, and that a state holds.
+// There may be more in memory.
 func (l *learner) last() []*stream.Example { return l.recent[max(0, len(l.recent)-remembered):] }
 
 func (l *learner) remember(x *stream.Example) {
@@ -188,7 +187,7 @@ func (l *learner) remember(x *stream.Example) {
 	l.recent = append(l.recent, x)
 }
 
-// Need returns the need of the classifier that is due first.
+// Need is that of the classifier that is due first.
 func (l *learner) Need() algos.Need {
 	fresh := math.MaxInt32
 	for _, h := range l.classifiers {
@@ -197,14 +196,12 @@ func (l *learner) Need() algos.Need {
 	return algos.Need{Fresh: fresh, Steps: 1}
 }
 
-// Step does the steps that are due for each classifier. If ctx ends, some have done
-// theirs, and the others will when Step is called again.
+// Step lets each classifier take the steps that are due for it.
 func (l *learner) Step(ctx context.Context) (algos.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return algos.Report{}, err
 	}
-	// A classifier that has started finishes its step, so that its state is before
-	// or after it.
+	// A step that has begun ends, so that no state is between two steps.
 	ctx = context.WithoutCancel(ctx)
 	err := l.each(func(_ int, h *classifier) error { return h.step(ctx) })
 	return l.Report(), err
@@ -220,9 +217,9 @@ func (l *learner) Finish(ctx context.Context) (algos.Report, error) {
 	return l.Report(), err
 }
 
-// Report combines the classifiers: steps, objectives, certificates, kernel values
-// and gauges that are totals are sums, the sample is that of the largest, and other
-// gauges are means.
+// Report combines the reports of the classifiers: steps, objectives, certificates, kernel
+// values and gauges whose name ends in _total are sums, other gauges are means, and
+// Sample is the largest one.
 func (l *learner) Report() algos.Report {
 	all := l.classifiers[0].Report()
 	square := float64(all.GradNorm * all.GradNorm)
@@ -245,7 +242,7 @@ func (l *learner) Report() algos.Report {
 	return all
 }
 
-// Mean divides the gauges in sums, over n classifiers, by n, except totals.
+// Mean divides sums of gauges by n, except totals.
 func Mean(sums []stream.Measure, n int) []stream.Measure {
 	for i := range sums {
 		if g := &sums[i]; !strings.HasSuffix(g.Name, "_total") {
@@ -255,8 +252,8 @@ func Mean(sums []stream.Measure, n int) []stream.Measure {
 	return sums
 }
 
-// addGauges adds the values of more to those of sum. A classifier without a step
-// may have none.
+// addGauges adds the values of more to those of sum. A classifier without a step may have
+// none.
 func addGauges(sum, more []stream.Measure) []stream.Measure {
 	if len(sum) == 0 {
 		return slices.Clone(more)
@@ -277,8 +274,7 @@ func (l *learner) Limits() algos.Limits {
 	return algos.Limits{}
 }
 
-// ChangePoints implements algos.DriftReporter: those of all classifiers, in order of
-// time.
+// ChangePoints implements algos.DriftReporter: those of all classifiers, in order of time.
 func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 	for _, h := range l.classifiers {
 		if c, ok := h.Learner.(algos.DriftReporter); ok {
@@ -293,8 +289,7 @@ func (l *learner) ChangePoints() (total uint64, latest []compare.ChangePoint) {
 // AppendBinary appends the complete state.
 func (l *learner) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, l.fields) }
 
-// UnmarshalBinary restores the output of AppendBinary, whatever the number of
-// classes.
+// UnmarshalBinary restores what AppendBinary wrote, with any number of classes.
 func (l *learner) UnmarshalBinary(data []byte) error { return state.Decode(data, l.fields) }
 
 var errFew = errors.New("fewer than three")
@@ -343,8 +338,7 @@ func (l *learner) each(f func(k int, h *classifier) error) error {
 	return Each(len(l.classifiers), func(k int) error { return f(k, &l.classifiers[k]) })
 }
 
-// Each calls f for 0 to n−1, several at a time, and returns the first error in that
-// order.
+// Each calls f for 0 to n−1, in parallel, and returns the error of the smallest number.
 func Each(n int, f func(k int) error) error {
 	errs := make([]error, n)
 	par.Each(n, func(k int) { errs[k] = f(k) })

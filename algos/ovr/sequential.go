@@ -1,4 +1,4 @@
-package rest
+package ovr
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // sequential is a learner whose classifiers are algos.Sequential.
 type sequential struct{ *learner }
 
-// Follow implements algos.Sequential: dst has a score per class for each example.
+// Follow implements algos.Sequential: dst has a score for each class of each example.
 func (l *sequential) Follow(ctx context.Context, dst []float64, xs []*stream.Example) (learned, steps int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err

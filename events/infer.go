@@ -1,4 +1,4 @@
-package event
+package events
 
 import (
 	"cmp"
@@ -12,53 +12,55 @@ import (
 	"unicode/utf8"
 )
 
-// Spec says what is known about events before any has been seen. The zero value
-// leaves everything to be found out.
+// Spec says what is known about events before the first one is seen. With the zero value
+// everything is inferred.
 type Spec struct {
+	// Root, Label, ID and Weight are those of Schema.
 	Root   string `yaml:"root"`
 	Label  string `yaml:"label"`
 	ID     string `yaml:"id"`
 	Weight string `yaml:"weight"`
-	// Features are the fields that are known; of those without a type it is found
-	// out.
+	// Features are the fields to be used. The type of a field is inferred if it is
+	// empty.
 	Features map[string]Field `yaml:"features"`
-	// Others says what becomes of all other fields: "auto", the default where
-	// there are no Features, Ignore, the default elsewhere, or Refuse.
-	Others  string `yaml:"others"`
+	// Unlisted says what to do with all other fields: Auto (infer them), Ignore or
+	// Refuse. The default is Auto without Features, and Ignore with them.
+	Unlisted string `yaml:"others"`
+	// Missing, Unknown and Invalid are those of Schema.
 	Missing string `yaml:"missing"`
 	Unknown string `yaml:"unknown"`
 	Invalid string `yaml:"invalid"`
 }
 
-// Auto is a value of Spec.Others.
+// Auto is a value of Spec.Unlisted.
 const Auto = "auto"
 
-// A Named is a field of an event that has been read without a schema. Its memory
-// is its own.
-type Named struct {
+// A NamedCell is a field of an event that was read without a schema. It shares no memory
+// with the record.
+type NamedCell struct {
 	Name  string
 	Cell  Cell
-	Items []Cell // of a list, From and To being of no use
+	Items []Cell // of a list; From and To are not used
 }
 
 // Constants of the inference.
 const (
-	most        = 0.99 // share of values that have the type of a field
-	distinctIDs = 0.95 // share of distinct texts from which on they are ids
-	leastIDs    = 1000 // integers, all distinct, from which on they are ids
-	leastRun    = 100  // and if they are one after the other
-	wordsEach   = 4    // words of a text, on average
-	defaultMax  = 64   // categories with features of their own
-	defaultMin  = 5    // how often they come at least
+	most        = 0.99 // a field has a type if at least this share of its values has it
+	distinctIDs = 0.95 // texts are ids if more than this share of them is distinct
+	leastIDs    = 1000 // as many integers, all distinct, are ids
+	leastRun    = 100  // or as many consecutive ones
+	wordsEach   = 4    // a text has as many words on average, or else it is a category
+	defaultMax  = 64   // as many categories get features of their own
+	defaultMin  = 5    // if they occur as often
 	leastHash   = 1 << 6
-	mostHash    = 1 << 8 // each costs a kernel a dimension
+	mostHash    = 1 << 8 // each feature costs a kernel a dimension
 	textHash    = 1 << 10
 )
 
-// Check returns what is wrong with a specification.
+// Check returns an error that says what is wrong with a specification, or nil.
 func (s *Spec) Check() error {
-	if !slices.Contains([]string{"", Auto, string(Ignore), Refuse}, s.Others) {
-		return fmt.Errorf("others: %q is not one of auto, ignore, refuse", s.Others)
+	if !slices.Contains([]string{"", Auto, string(Ignore), Refuse}, s.Unlisted) {
+		return fmt.Errorf("others: %q is not one of auto, ignore, refuse", s.Unlisted)
 	}
 	if err := policies(s.Missing, s.Unknown, s.Invalid); err != nil {
 		return err
@@ -76,13 +78,14 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// Infer returns the schema of events: a function of the set of them and of the
-// specification, whatever their order and that of their fields.
-func Infer(events [][]Named, spec Spec) (*Schema, error) {
+// Infer returns the schema of events. It depends on the set of events and on the
+// specification, not on the order of the events or of their fields. It is an error if
+// there are more than MaxFields fields, or if no feature can be made of them.
+func Infer(events [][]NamedCell, spec Spec) (*Schema, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	others := spec.Others
+	others := spec.Unlisted
 	if others == "" {
 		others = Auto
 		if len(spec.Features) > 0 {
@@ -91,7 +94,7 @@ func Infer(events [][]Named, spec Spec) (*Schema, error) {
 	}
 	s := &Schema{Root: spec.Root, Label: spec.Label, ID: spec.ID, Weight: spec.Weight, Missing: spec.Missing, Unknown: spec.Unknown, Invalid: spec.Invalid}
 	if others == Refuse {
-		s.Others = Refuse
+		s.Unlisted = Refuse
 	}
 	columns := map[string]*column{}
 	for _, e := range events {
@@ -126,8 +129,8 @@ func Infer(events [][]Named, spec Spec) (*Schema, error) {
 			c.choose(&f)
 		}
 		c.complete(&f, len(events))
-		if or(f.Missing, spec.Missing, Indicator) != Indicator {
-			clear(f.Gaps)
+		if cmp.Or(f.Missing, spec.Missing, Indicator) != Indicator {
+			clear(f.MissingIndicator)
 		}
 		s.Fields = append(s.Fields, f)
 	}
@@ -154,7 +157,7 @@ func (s *Schema) why() string {
 	return " (" + strings.Join(list, "; ") + ")"
 }
 
-// column is what the events have in one field.
+// column holds the values of one field.
 type column struct {
 	kinds   [Other + 1]int // how often
 	n       int            // not null
@@ -168,7 +171,7 @@ type column struct {
 	all     []Cell
 }
 
-func (c *column) add(n *Named) {
+func (c *column) add(n *NamedCell) {
 	c.kinds[n.Cell.Kind]++
 	if n.Cell.Kind <= Null {
 		return
@@ -199,10 +202,10 @@ func (c *column) add(n *Named) {
 	c.all = append(c.all, n.Cell)
 }
 
-// mostly reports whether n is nearly all of the values that are there.
+// mostly reports whether n is nearly all of the values that are not null.
 func (c *column) mostly(n int) bool { return float64(n) >= most*float64(c.n) }
 
-// choose finds out the type.
+// choose infers the type.
 func (c *column) choose(f *Field) {
 	f.Type = Ignore
 	texts := c.kinds[Text]
@@ -276,7 +279,7 @@ func (c *column) text(f *Field) {
 	n, distinct := c.kinds[Text], len(c.texts)
 	switch {
 	case c.words >= wordsEach*n && 2*distinct > n:
-		f.Type = Words
+		f.Type = HashedText
 	case float64(distinct) > distinctIDs*float64(n) && n >= 20:
 		f.Note = fmt.Sprintf("it looks like an id: %d different texts in %d", distinct, n)
 	default:
@@ -347,7 +350,7 @@ func (c *column) length() (n int, ok bool) {
 	return n, c.mostly(best)
 }
 
-// frequent returns the texts that come at least so often, sorted.
+// frequent returns the texts that occur at least so often, sorted.
 func (c *column) frequent(least int) []string {
 	var list []string
 	for text, n := range c.texts {
@@ -359,9 +362,9 @@ func (c *column) frequent(least int) []string {
 	return list
 }
 
-// complete learns what f leaves open, from events of the given number.
+// complete infers what f leaves open, from the given number of events.
 func (c *column) complete(f *Field, events int) {
-	gone := events - c.n
+	missing := events - c.n
 	switch f.Type {
 	case Ignore:
 		return
@@ -377,25 +380,25 @@ func (c *column) complete(f *Field, events int) {
 			}
 		}
 		f.Means = []float64{mean(vs)}
-		f.Gaps = []bool{len(vs) < events}
+		f.MissingIndicator = []bool{len(vs) < events}
 		if f.Type == Numeric {
 			f.quantiles(vs)
 		}
 	case Array:
 		c.array(f, events)
 	case Categorical, Tags:
-		c.categories(f, gone)
+		c.categories(f, missing)
 	case Timestamp:
 		if f.Parts == nil {
 			f.Parts = []string{"hour", "weekday"}
 		}
-		f.Gaps = []bool{gone > 0}
-	case Words:
+		f.MissingIndicator = []bool{missing > 0}
+	case HashedText:
 		f.Hash = cmp.Or(f.Hash, textHash)
 	}
 }
 
-// mean is that of the set: the order of vs does not matter.
+// mean sorts vs before it sums, so that their order does not matter.
 func mean(vs []float64) float64 {
 	if len(vs) == 0 {
 		return 0
@@ -408,7 +411,7 @@ func mean(vs []float64) float64 {
 	return float64(float32(sum / float64(len(vs))))
 }
 
-// quantiles sets Range, Quantiles and Shares by sorted numbers.
+// quantiles sets Range, Quantiles and Reference from sorted numbers.
 func (f *Field) quantiles(vs []float64) {
 	if len(vs) == 0 {
 		return
@@ -422,10 +425,10 @@ func (f *Field) quantiles(vs []float64) {
 	below := 0
 	for _, q := range f.Quantiles {
 		n, _ := slices.BinarySearch(vs, math.Nextafter(q, math.Inf(1)))
-		f.Shares = append(f.Shares, share(n-below, len(vs)))
+		f.Reference = append(f.Reference, share(n-below, len(vs)))
 		below = n
 	}
-	f.Shares = append(f.Shares, share(len(vs)-below, len(vs)))
+	f.Reference = append(f.Reference, share(len(vs)-below, len(vs)))
 }
 
 func share(n, of int) float64 { return math.Round(1e4*float64(n)/float64(of)) / 1e4 }
@@ -433,7 +436,7 @@ func share(n, of int) float64 { return math.Round(1e4*float64(n)/float64(of)) / 
 func (c *column) array(f *Field, events int) {
 	length, _ := c.length()
 	length = min(length, MaxArray)
-	f.Means, f.Gaps = make([]float64, length), make([]bool, length)
+	f.Means, f.MissingIndicator = make([]float64, length), make([]bool, length)
 	for k := range length {
 		var vs []float64
 		for _, l := range c.lists {
@@ -445,12 +448,12 @@ func (c *column) array(f *Field, events int) {
 			}
 		}
 		f.Means[k] = mean(vs)
-		f.Gaps[k] = len(vs) < events
+		f.MissingIndicator[k] = len(vs) < events
 	}
 }
 
-func (c *column) categories(f *Field, gone int) {
-	f.Gaps = []bool{gone > 0 && f.Type == Categorical}
+func (c *column) categories(f *Field, missing int) {
+	f.MissingIndicator = []bool{missing > 0 && f.Type == Categorical}
 	if f.Hash > 0 {
 		return
 	}
@@ -487,12 +490,12 @@ func (c *column) categories(f *Field, gone int) {
 	rest := c.n
 	for _, k := range list {
 		f.Categories = append(f.Categories, k.text)
-		f.Shares = append(f.Shares, share(k.n, c.n))
+		f.Reference = append(f.Reference, share(k.n, c.n))
 		rest -= k.n
 	}
 	if f.Type == Tags {
-		f.Shares = nil
+		f.Reference = nil
 		return
 	}
-	f.Shares = append(f.Shares, share(max(rest, 0), max(c.n, 1)))
+	f.Reference = append(f.Reference, share(max(rest, 0), max(c.n, 1)))
 }

@@ -1,4 +1,4 @@
-package tsgs3vm
+package lssvm
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestLSConformance(t *testing.T) {
 			if c.options["kernel"] == "linear" {
 				opts = append(opts, algostest.Kind(algos.Linear), algostest.Accuracy(.8))
 			}
-			algostest.Run(t, LSSVM, opts...)
+			algostest.Run(t, Spec, opts...)
 		})
 	}
 }
@@ -48,7 +48,7 @@ func TestLSSolution(t *testing.T) {
 			if classes == 0 {
 				env.Task = algos.Regress
 			}
-			l, err := LSSVM.New(env, map[string]string{
+			l, err := Spec.New(env, map[string]string{
 				"features": "64", "gamma": "0.7", "lambda": "0.003", "bias": "2.25", "half_life": fmt.Sprint(half),
 			})
 			if err != nil {
@@ -171,7 +171,7 @@ func TestLSParts(t *testing.T) {
 			xs = append(xs, x)
 		}
 		learner := func() *leastSquares {
-			l, err := LSSVM.New(algos.Env{Seed: 1, Classes: classes}, map[string]string{"features": "64", "gamma": "1"})
+			l, err := Spec.New(algos.Env{Seed: 1, Classes: classes}, map[string]string{"features": "64", "gamma": "1"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,13 +249,13 @@ func TestLSLinear(t *testing.T) {
 		}
 		algostest.Feed(t, want, xs...)
 		set["kernel"] = "linear"
-		total, err := LSSVM.New(env, set)
+		total, err := Spec.New(env, set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := total.(*leastSquares)
 		for k := range 3 {
-			part, err := LSSVM.New(env, set)
+			part, err := Spec.New(env, set)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,11 @@
-package tsgs3vm
+package rffmodel
 
 import (
 	"github.com/streamsvm/streamsvm/internal/expansion"
 	"github.com/streamsvm/streamsvm/internal/plain"
 )
 
-var _ plain.Exporter = (*featureModel)(nil)
+var _ plain.Exporter = (*Model)(nil)
 
 // exported is the plain form of a Model, without features whose coefficient is 0:
 //
@@ -26,21 +26,21 @@ type exported struct {
 // features. Random features have a frequency for every feature of x, seen or not;
 // the export has those of the features that the model has seen, and at least
 // o.Features.
-func (m *featureModel) Export(o plain.Options) (any, error) {
-	x := exported{Kind: "features", Features: max(m.dim, o.Features), Coef: []float64{}, Phases: []float32{}, Frequencies: []any{}}
-	if m.feats == nil {
+func (m *Model) Export(o plain.Options) (any, error) {
+	x := exported{Kind: "features", Features: max(m.Dim, o.Features), Coef: []float64{}, Phases: []float32{}, Frequencies: []any{}}
+	if m.Feats == nil {
 		return x, nil
 	}
-	if err := o.Check("the frequencies of random features", expansion.Nonzero(m.coef), x.Features); err != nil {
+	if err := o.Check("the frequencies of random features", expansion.Nonzero(m.Coef), x.Features); err != nil {
 		return nil, err
 	}
-	x.Kernel, x.Gamma, x.Scale, x.Offset = string(m.feats.Kind()), m.feats.Gamma(), m.scale, m.offset
-	b := m.feats.Block()
+	x.Kernel, x.Gamma, x.Scale, x.Offset = string(m.Feats.Kind()), m.Feats.Gamma(), m.Scale, m.Offset
+	b := m.Feats.Block()
 	column := make([]float32, b)
-	for s := 0; s*b < len(m.coef); s++ {
+	for s := 0; s*b < len(m.Coef); s++ {
 		block := m.block(s)
 		var at []int // the features of the block that are exported
-		for i, c := range m.coef[s*b : (s+1)*b] {
+		for i, c := range m.Coef[s*b : (s+1)*b] {
 			if c != 0 {
 				at = append(at, i)
 			}
@@ -50,14 +50,14 @@ func (m *featureModel) Export(o plain.Options) (any, error) {
 		}
 		rows := make([]float32, len(at)*x.Features)
 		for j := range x.Features {
-			m.feats.Frequencies(column, block, j)
+			m.Feats.Frequencies(column, block, j)
 			for k, i := range at {
 				rows[k*x.Features+j] = column[i]
 			}
 		}
-		phases := m.feats.Phases(block)
+		phases := m.Feats.Phases(block)
 		for k, i := range at {
-			x.Coef = append(x.Coef, m.coef[s*b+i])
+			x.Coef = append(x.Coef, m.Coef[s*b+i])
 			x.Phases = append(x.Phases, phases[i])
 			x.Frequencies = append(x.Frequencies, plain.Vector(rows[k*x.Features:(k+1)*x.Features]))
 		}

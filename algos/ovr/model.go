@@ -1,4 +1,4 @@
-package rest
+package ovr
 
 import (
 	"bytes"
@@ -12,35 +12,35 @@ import (
 // magic starts an encoded model; the digit is the format's version.
 const magic = "streamsvm-rest-1\n"
 
-// model is a view of the classifiers' models.
+// model is a view of the models of the classifiers.
 type model struct {
-	classifiers []algos.Model
-	blank       []bool // the classifier has done no step
+	parts []algos.Model
+	blank []bool // no step has been taken
 }
 
 var _ algos.Scorer = (*model)(nil)
 
 // Model returns a view of the present model.
 func (l *learner) Model() algos.Model {
-	classifiers, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
+	parts, blank := make([]algos.Model, len(l.classifiers)), make([]bool, len(l.classifiers))
 	for k, h := range l.classifiers {
-		classifiers[k], blank[k] = h.Model(), !h.begun
+		parts[k], blank[k] = h.Model(), !h.begun
 	}
-	return NewModel(classifiers, blank)
+	return NewModel(parts, blank)
 }
 
-// NewModel returns a model of several classes. Blank ones have the score −1,
-// whatever their part predicts.
+// NewModel returns a model of several classes from a model for each. The score of a class
+// that is blank is Blank.
 func NewModel(parts []algos.Model, blank []bool) algos.Scorer { return &model{parts, blank} }
 
 // Classes implements algos.Scorer.
-func (m *model) Classes() int { return len(m.classifiers) }
+func (m *model) Classes() int { return len(m.parts) }
 
 // Scores implements algos.Scorer.
 func (m *model) Scores(dst []float64, xs []stream.Vec) {
-	n := len(m.classifiers)
+	n := len(m.parts)
 	f := make([]float64, len(xs))
-	for k, h := range m.classifiers {
+	for k, h := range m.parts {
 		if !m.blank[k] {
 			h.Decisions(f, xs)
 		}
@@ -53,7 +53,7 @@ func (m *model) Scores(dst []float64, xs []stream.Vec) {
 	}
 }
 
-// Decision returns the number of the predicted class.
+// Decision returns the number of the class predicted.
 func (m *model) Decision(x stream.Vec) float64 {
 	var f [1]float64
 	m.Decisions(f[:], []stream.Vec{x})
@@ -65,8 +65,8 @@ func (m *model) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst,
 
 // Info describes the model.
 func (m *model) Info() algos.Info {
-	all := m.classifiers[0].Info()
-	for _, h := range m.classifiers[1:] {
+	all := m.parts[0].Info()
+	for _, h := range m.parts[1:] {
 		i := h.Info()
 		all.Dim = max(all.Dim, i.Dim)
 		if all.Support >= 0 {
@@ -74,11 +74,11 @@ func (m *model) Info() algos.Info {
 		}
 		all.Nonzero += i.Nonzero
 	}
-	all.Text = fmt.Sprintf("%d classes, each against the rest: %s", len(m.classifiers), all.Text)
+	all.Text = fmt.Sprintf("%d classes, each against the rest: %s", len(m.parts), all.Text)
 	return all
 }
 
-// Compile returns the same function in a form that decides faster.
+// Compile returns the same function in a form that predicts faster.
 func (m *model) Compile() algos.Model {
 	return m.with(func(h algos.Model) algos.Model {
 		if x, ok := h.(interface{ Compile() algos.Model }); ok {
@@ -88,7 +88,7 @@ func (m *model) Compile() algos.Model {
 	})
 }
 
-// Pack returns the form for publishing, which takes fewer bytes.
+// Pack returns the form that is published, which takes fewer bytes.
 func (m *model) Pack() algos.Model {
 	return m.with(func(h algos.Model) algos.Model {
 		if x, ok := h.(interface{ Pack() algos.Model }); ok {
@@ -98,11 +98,11 @@ func (m *model) Pack() algos.Model {
 	})
 }
 
-// with returns m with its parts transformed by f.
+// with returns m with each part replaced by f of it.
 func (m *model) with(f func(algos.Model) algos.Model) algos.Model {
-	c := &model{classifiers: make([]algos.Model, len(m.classifiers)), blank: m.blank}
-	for k, h := range m.classifiers {
-		c.classifiers[k] = f(h)
+	c := &model{parts: make([]algos.Model, len(m.parts)), blank: m.blank}
+	for k, h := range m.parts {
+		c.parts[k] = f(h)
 	}
 	return c
 }
@@ -112,8 +112,8 @@ func (m *model) AppendBinary(dst []byte) ([]byte, error) {
 	return state.Append(append(dst, magic...), func(f *state.Fields) { m.fields(f, nil) })
 }
 
-// DecodeModel decodes what AppendBinary of a model of this package wrote, its parts
-// with part. It also decodes a single part.
+// DecodeModel decodes a model of this package, whose parts it decodes with part, or a
+// single such part.
 func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Model, error) {
 	data, several := bytes.CutPrefix(data, []byte(magic))
 	if !several {
@@ -127,22 +127,22 @@ func DecodeModel(data []byte, part func([]byte) (algos.Model, error)) (algos.Mod
 }
 
 func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)) {
-	n := len(m.classifiers)
+	n := len(m.parts)
 	f.List("heads", n, 4, func(k int) {
 		n = k
-		m.classifiers, m.blank = make([]algos.Model, k), make([]bool, k)
+		m.parts, m.blank = make([]algos.Model, k), make([]bool, k)
 	}, func(f *state.Fields, k int) {
 		var data []byte
 		if !f.Decoding() {
 			var err error
-			data, err = m.classifiers[k].AppendBinary(nil)
+			data, err = m.parts[k].AppendBinary(nil)
 			f.Fail("model", err)
 		}
 		f.Bool("blank", &m.blank[k])
 		f.Bytes("model", &data)
 		if f.Decoding() && f.Err() == nil {
 			var err error
-			m.classifiers[k], err = decode(data)
+			m.parts[k], err = decode(data)
 			f.Fail("model", err)
 		}
 	})
@@ -151,8 +151,8 @@ func (m *model) fields(f *state.Fields, decode func([]byte) (algos.Model, error)
 	}
 }
 
-// Parts returns the parts of m, if it is a model of this package or contains one,
-// and which of them are blank.
+// Parts returns the model of each class and which of them are blank, if m is a model of
+// several classes.
 func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 	if m, ok := m.(interface {
 		Parts() ([]algos.Model, []bool)
@@ -163,5 +163,5 @@ func Parts(m algos.Model) (parts []algos.Model, blank []bool, ok bool) {
 	return nil, nil, false
 }
 
-// Parts returns the parts, and which of them are blank.
-func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.classifiers, m.blank }
+// Parts returns the models, and which of them are blank.
+func (m *model) Parts() (parts []algos.Model, blank []bool) { return m.parts, m.blank }

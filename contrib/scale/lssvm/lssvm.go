@@ -1,4 +1,8 @@
-package tsgs3vm
+// Package lssvm is the learner lssvm, a least-squares SVM on random features. Import it
+// for its side effect, to train it or to read its models.
+//
+// The API is stable.
+package lssvm
 
 import (
 	"context"
@@ -7,18 +11,20 @@ import (
 
 	"github.com/streamsvm/streamsvm/algos"
 	"github.com/streamsvm/streamsvm/algos/model"
+	"github.com/streamsvm/streamsvm/algos/ovr"
+	"github.com/streamsvm/streamsvm/algos/registry"
 	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/contrib/scale/internal/normal"
 	"github.com/streamsvm/streamsvm/internal/kernel"
 	"github.com/streamsvm/streamsvm/internal/linear"
-	"github.com/streamsvm/streamsvm/internal/normal"
-	"github.com/streamsvm/streamsvm/internal/rest"
 	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/rffmodel"
 	"github.com/streamsvm/streamsvm/samplers"
 	"github.com/streamsvm/streamsvm/stream"
 )
 
-// lsOptions are those of lssvm.
-type lsOptions struct {
+// options are those of lssvm.
+type options struct {
 	C        float64 `opt:"c" default:"100" range:"(0,inf)" tune:"log 1 10000" doc:"weight of the losses: lambda = 1/(C n) for n examples; used while lambda is auto"`
 	Lambda   float64 `opt:"lambda" default:"auto" range:"(0,inf)" auto:"1/(C n)" doc:"ridge weight"`
 	Kernel   string  `opt:"kernel" default:"rbf" enum:"rbf,laplacian,linear" doc:"exp(-gamma |x-z|^2), exp(-gamma |x-z|) with the l1 norm, by random features; or linear, features as they are"`
@@ -31,8 +37,8 @@ type lsOptions struct {
 	Refresh float64  `opt:"refresh" default:"0.05" range:"(0,100]" doc:"arrivals between solutions, as a multiple of the examples at the last one; never fewer than half the features"`
 }
 
-// LSSVM registers lssvm.
-var LSSVM = algos.Define(algos.SpecInfo{
+// Spec registers lssvm.
+var Spec = algos.Define(algos.SpecInfo{
 	Name:    "lssvm",
 	Summary: "least-squares kernel SVM on random features, exact at each refresh: learns by sums that machines can share",
 	When:    "streams that one machine cannot learn from: sums of parts of a stream, added, are those of all of it (streamsvm sum); noise; any number of classes for the price of one",
@@ -40,9 +46,15 @@ var LSSVM = algos.Define(algos.SpecInfo{
 	Kind:    algos.Features,
 	Classes: true,
 	Tasks:   []algos.Task{algos.Classify, algos.Regress},
-}, (*lsOptions).check, newLS, decodeLS)
+}, (*options).check, newLearner, rffmodel.DecodeHeads)
 
-func (o *lsOptions) check() error {
+func init() {
+	if err := registry.Register(Spec); err != nil {
+		panic(err) // another package has registered a learner of this name
+	}
+}
+
+func (o *options) check() error {
 	if !o.linear() && o.Features%o.block() != 0 {
 		return fmt.Errorf("option features = %d is no multiple of %d", o.Features, o.block())
 	}
@@ -50,10 +62,10 @@ func (o *lsOptions) check() error {
 }
 
 // linear reports whether features are taken as they are.
-func (o *lsOptions) linear() bool { return o.Kernel == "linear" }
+func (o *options) linear() bool { return o.Kernel == "linear" }
 
 // block is the number of features that are drawn together.
-func (o *lsOptions) block() int { return min(o.Features, 64) }
+func (o *options) block() int { return min(o.Features, 64) }
 
 // leastSquares is the learner lssvm: ridge regression of the labels, ±1, on random features
 // and a constant. Everything it knows of the examples is in its Sums, and its
@@ -70,7 +82,7 @@ func (o *lsOptions) block() int { return min(o.Features, 64) }
 // Not safe for concurrent use.
 type leastSquares struct {
 	*samplers.Buffer
-	opt   lsOptions
+	opt   options
 	env   algos.Env
 	feats *rff.Features // nil until gamma is known, and with the linear kernel
 	dim   int           // of the examples
@@ -84,7 +96,7 @@ type leastSquares struct {
 	z      []float32
 }
 
-func newLS(env algos.Env, o lsOptions) (algos.Learner, error) {
+func newLearner(env algos.Env, o options) (algos.Learner, error) {
 	opts := samplers.Options{Regress: env.Task == algos.Regress, Classes: env.Classes > 2 && env.Task != algos.Regress, Every: 1}
 	b, err := samplers.New(opts)
 	if err != nil {
@@ -122,14 +134,14 @@ func (l *leastSquares) ready() bool { return l.feats != nil || l.opt.linear() }
 
 // draw sets the features for a kernel width.
 func (l *leastSquares) draw(gamma float64) (err error) {
-	l.feats, err = rff.New(rff.Spectrum(l.opt.Kernel), gamma, l.opt.block(), l.env.Seed, modelCache)
+	l.feats, err = rff.New(rff.Spectrum(l.opt.Kernel), gamma, l.opt.block(), l.env.Seed, rffmodel.Cache)
 	return err
 }
 
 // Fix has the learner, which has no examples yet, use the features of a model that
 // one with the same options has made.
 func (l *leastSquares) Fix(m algos.Model) error {
-	if parts, _, several := rest.Parts(m); several {
+	if parts, _, several := ovr.Parts(m); several {
 		m = parts[0]
 	}
 	if l.opt.linear() {
@@ -138,11 +150,11 @@ func (l *leastSquares) Fix(m algos.Model) error {
 		}
 		return nil
 	}
-	f, ok := m.(*featureModel)
-	if !ok || f.feats == nil || len(f.coef) != l.opt.Features || f.feats.Block() != l.opt.block() || f.fresh {
+	f, ok := m.(*rffmodel.Model)
+	if !ok || f.Feats == nil || len(f.Coef) != l.opt.Features || f.Feats.Block() != l.opt.block() || f.Fresh {
 		return fmt.Errorf("the model (%s) has no features of lssvm", m.Info().Text)
 	}
-	l.feats = f.feats
+	l.feats = f.Feats
 	l.model = l.modelOf(make([]float64, l.sums.Heads()*l.sums.Dim()))
 	return nil
 }
@@ -339,7 +351,7 @@ func (l *leastSquares) ridge() []float64 {
 // come since the solution have a constant score, and before the first one all 0.
 func (l *leastSquares) modelOf(x []float64) algos.Model {
 	size, beta := l.sums.Dim(), float64(float32(math.Sqrt(l.opt.Bias)))
-	parts, flat := make([]*featureModel, l.sums.Heads()), make([]algos.Model, l.sums.Heads())
+	parts, flat := make([]*rffmodel.Model, l.sums.Heads()), make([]algos.Model, l.sums.Heads())
 	for k := range parts {
 		c, offset := make([]float64, size), 0.0
 		switch {
@@ -347,7 +359,7 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 			c = x[k*size : (k+1)*size]
 			offset = float64(beta * c[0])
 		case len(x) > 0:
-			offset = rest.Blank
+			offset = ovr.Blank
 		}
 		if l.opt.linear() {
 			w := c[1:]
@@ -357,20 +369,20 @@ func (l *leastSquares) modelOf(x []float64) algos.Model {
 			flat[k] = model.NewLinear(w, offset)
 			continue
 		}
-		parts[k] = &featureModel{feats: l.feats, dim: l.dim, coef: c[1:], scale: 1, offset: offset}
+		parts[k] = &rffmodel.Model{Feats: l.feats, Dim: l.dim, Coef: c[1:], Scale: 1, Offset: offset}
 		if l.feats == nil {
-			parts[k].coef = nil
+			parts[k].Coef = nil
 		}
 	}
 	switch {
 	case l.opt.linear() && len(flat) == 1:
 		return flat[0]
 	case l.opt.linear():
-		return rest.NewModel(flat, make([]bool, len(flat)))
+		return ovr.NewModel(flat, make([]bool, len(flat)))
 	case len(parts) == 1:
 		return parts[0]
 	}
-	return newHeads(parts)
+	return rffmodel.NewHeads(parts)
 }
 
 // Report describes the last solution. The certificate is norm²/(2λ'), where λ' is
@@ -439,96 +451,4 @@ func (l *leastSquares) fields(f *state.Fields) {
 		}
 	}
 	l.model = l.modelOf(l.sol.X)
-}
-
-// heads is a model of several classes whose parts have the same features, which
-// are computed once.
-type heads struct {
-	algos.Scorer
-	parts []*featureModel
-}
-
-func newHeads(parts []*featureModel) *heads {
-	list := make([]algos.Model, len(parts))
-	for k, p := range parts {
-		list[k] = p
-	}
-	return &heads{rest.NewModel(list, make([]bool, len(parts))), parts}
-}
-
-// Parts is for rest.Parts.
-func (m *heads) Parts() (parts []algos.Model, blank []bool) {
-	parts, blank, _ = rest.Parts(m.Scorer)
-	return parts, blank
-}
-
-// Scores implements algos.Scorer.
-func (m *heads) Scores(dst []float64, xs []stream.Vec) {
-	first, k := m.parts[0], len(m.parts)
-	if first.feats == nil {
-		m.Scorer.Scores(dst, xs)
-		return
-	}
-	w, _ := first.pool.Get().(*scoring)
-	if w == nil {
-		w = new(scoring)
-	}
-	defer first.pool.Put(w)
-	b := first.feats.Block()
-	for len(xs) > 0 {
-		n := min(len(xs), scoreRows)
-		w.points.Pack(xs[:n])
-		if len(w.z) < n*b {
-			w.z = make([]float32, n*b)
-		}
-		first.sumsOf(m.parts, dst[:n*k], w.z, &w.points)
-		dst, xs = dst[n*k:], xs[n:]
-	}
-}
-
-// Decision returns the number of the class predicted.
-func (m *heads) Decision(x stream.Vec) float64 {
-	var f [1]float64
-	algos.Decide(m, f[:], []stream.Vec{x})
-	return f[0]
-}
-
-// Decisions sets dst[i] to the number of the class predicted for xs[i].
-func (m *heads) Decisions(dst []float64, xs []stream.Vec) { algos.Decide(m, dst, xs) }
-
-func decodeLS(data []byte) (algos.Model, error) {
-	m, err := rest.DecodeModel(data, func(data []byte) (algos.Model, error) {
-		if model.IsLinear(data) {
-			return model.DecodeLinear(data)
-		}
-		return decodeModel(data)
-	})
-	if err != nil {
-		return nil, err
-	}
-	list, blank, several := rest.Parts(m)
-	if !several {
-		return m, nil
-	}
-	parts := make([]*featureModel, len(list))
-	for k, p := range list {
-		part, ok := p.(*featureModel)
-		if !ok {
-			return m, nil
-		}
-		parts[k] = part
-		if first := parts[0]; blank[k] || parts[k].fresh || !alike(first, parts[k]) {
-			return m, nil
-		}
-		parts[k].feats = parts[0].feats
-	}
-	return newHeads(parts), nil
-}
-
-// alike reports whether two models have the same features.
-func alike(a, b *featureModel) bool {
-	if a.feats == nil || b.feats == nil || len(a.coef) != len(b.coef) {
-		return a.feats == b.feats
-	}
-	return a.feats.Seed() == b.feats.Seed() && a.feats.Gamma() == b.feats.Gamma() && a.feats.Kind() == b.feats.Kind() && a.feats.Block() == b.feats.Block()
 }

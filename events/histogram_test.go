@@ -1,4 +1,4 @@
-package event
+package events
 
 import (
 	"strings"
@@ -13,16 +13,16 @@ import (
 // the name of its field; what stays as it was is no change.
 func TestPartsChanged(t *testing.T) {
 	s := &Schema{Label: "y", Fields: []Field{
-		{Name: "amount", Type: Numeric, Means: []float64{0}, Gaps: []bool{true}, Quantiles: []float64{-1, 0, 1}},
-		{Name: "country", Type: Categorical, Categories: []string{"de", "fr"}, Gaps: []bool{true}},
-		{Name: "vip", Type: Boolean, Means: []float64{0}, Gaps: []bool{false}},
+		{Name: "amount", Type: Numeric, Means: []float64{0}, MissingIndicator: []bool{true}, Quantiles: []float64{-1, 0, 1}},
+		{Name: "country", Type: Categorical, Categories: []string{"de", "fr"}, MissingIndicator: []bool{true}},
+		{Name: "vip", Type: Boolean, Means: []float64{0}, MissingIndicator: []bool{false}},
 	}}
 	if err := s.place(); err != nil {
 		t.Fatal(err)
 	}
 	// amount, amount missing, de, fr, other, country missing, vip
-	fill := func(seed uint64, shift float32, missing, other float64) *Parts {
-		p, r := NewParts(s), rng.New(seed, "parts")
+	fill := func(seed uint64, shift float32, missing, other float64) *Histogram {
+		p, r := NewHistogram(s), rng.New(seed, "parts")
 		for i := range 2000 {
 			v := make([]float32, 7)
 			if v[0] = float32(r.NormFloat64()) + shift; r.Float64() < missing {
@@ -52,16 +52,16 @@ func TestPartsChanged(t *testing.T) {
 	}
 	before := fill(1, 0, 0.01, 0.01)
 	for _, tt := range []struct {
-		now  *Parts
+		now  *Histogram
 		want string
 	}{
 		{fill(2, 0, 0.01, 0.01), ""},
 		{fill(3, 1.5, 0.01, 0.01), "stability index of amount"},
 		{fill(4, 0, 0.1, 0.01), "of the values of amount are missing"},
 		{fill(5, 0, 0.01, 0.1), "of the values of country are unknown"},
-		{NewParts(s), ""},
+		{NewHistogram(s), ""},
 	} {
-		if got := tt.now.Changed(before); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+		if got := tt.now.Drift(before); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
@@ -69,8 +69,8 @@ func TestPartsChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := NewParts(s)
-	if err := state.Decode(data, again.State); err != nil || again.N() != before.N() || fill(3, 1.5, 0.01, 0.01).Changed(again) == "" {
+	again := NewHistogram(s)
+	if err := state.Decode(data, again.State); err != nil || again.N() != before.N() || fill(3, 1.5, 0.01, 0.01).Drift(again) == "" {
 		t.Errorf("read again: %v", err)
 	}
 }

@@ -1,0 +1,83 @@
+// Package events turns events, which are records of named fields, into vectors.
+//
+// A [Schema] lists the fields and says how each is encoded. [Infer] finds it out from
+// the first events of a stream. It depends on the set of these events only, not on
+// their order, and does not change afterwards: a feature means the same for as long as
+// a model lives.
+//
+// A reader of some wire format puts the fields of a record into a [Row], one [Cell] for
+// each field of the schema. [Schema.Encode] makes the vector, and notes in the row which
+// values were missing, invalid or new. [Statistics] counts these, and compares the
+// values with those that the schema was inferred from.
+//
+// Everything but Statistics is a pure function of its arguments.
+package events
+
+// Kind is the type of the value in a cell.
+type Kind uint8
+
+// The kinds of cells.
+const (
+	Absent Kind = iota // the event does not have the field
+	Null
+	Bool   // Num is 0 or 1
+	Number // Num
+	Text   // Text, in UTF-8
+	Time   // Num, in milliseconds since 1970; only formats with a type for times have it
+	List   // Items[From:To] of the row
+	Other  // a value that no feature is made of: an object, or a list of more than MaxArray
+)
+
+var kindNames = [...]string{"absent", "null", "a boolean", "a number", "a text", "a time", "a list", "an object"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// A Cell is the value of one field of one event.
+type Cell struct {
+	Kind     Kind
+	From, To int32
+	Num      float64
+	// Text may share memory with the record.
+	Text []byte
+}
+
+// A Row is an event with a cell for each field of a schema, in their order. It is
+// meant to be reused, by one goroutine at a time.
+type Row struct {
+	Cells []Cell
+	Items []Cell // of all lists
+	// Unlisted is the number of fields of the event that the schema does not list.
+	Unlisted int
+	// Issues are what Encode noticed.
+	Issues []Issue
+
+	sums []term
+}
+
+// Reset makes it a row of n absent cells.
+func (r *Row) Reset(n int) {
+	if cap(r.Cells) < n {
+		r.Cells = make([]Cell, n)
+	}
+	r.Cells = r.Cells[:n]
+	clear(r.Cells)
+	r.Items, r.Issues, r.Unlisted = r.Items[:0], r.Issues[:0], 0
+}
+
+// An Issue says that a value was not as the schema expects.
+type Issue struct {
+	Field int // index into Schema.Fields
+	Kind  IssueKind
+}
+
+// IssueKind is what was noticed.
+type IssueKind uint8
+
+// The kinds of issues.
+const (
+	Missing IssueKind = iota // there is no value
+	Unknown                  // the category is not listed
+	Invalid                  // the value is of another type, or not finite
+	Outside                  // the number is outside Field.Range
+	issueKinds
+)

@@ -1,0 +1,231 @@
+// Package rffmodel holds the models of learners on random Fourier features.
+package rffmodel
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/streamsvm/streamsvm/algos"
+	"github.com/streamsvm/streamsvm/checkpoint/state"
+	"github.com/streamsvm/streamsvm/internal/expansion"
+	"github.com/streamsvm/streamsvm/internal/rff"
+	"github.com/streamsvm/streamsvm/internal/vec"
+	"github.com/streamsvm/streamsvm/stream"
+)
+
+// Cache is the number of bytes of frequencies that a decoded model may keep.
+const Cache = 256 << 20
+
+// Model is f(x) = scale·Σ_j coef_j·cos(2π(⟨ω_j,x⟩ + b_j)) + offset. Coefficients
+// are in slots of one block of features each. Slot s holds block s, or, in a window
+// of W fresh blocks, the newest block whose index is s modulo W. So a step that adds
+// a block and shrinks the others changes one slot and the scale in place, which keeps
+// deltas between versions small.
+type Model struct {
+	Feats   *rff.Features // nil: f = 0
+	Dim     int
+	Fresh   bool
+	Next    uint64 // fresh: the index of the next block
+	Coef    []float64
+	Scale   float64
+	Offset  float64
+	Rho     float64 // weight of unlabelled examples
+	Cluster float64 // weight of the cluster kernel
+	Choice  Choice
+	// Sums, if not nil, sets dst[i] = Σ_j coef_j·feature_j for the points, and keeps
+	// their features for the learner. It returns false if it cannot.
+	Sums func(m *Model, dst []float64, xs []stream.Vec, p *rff.Points) bool
+	pool sync.Pool
+}
+
+// Choice says which of a learner's models a model is.
+type Choice uint64
+
+const (
+	Only       Choice = iota // there is no other
+	Supervised               // the one without unlabelled examples
+	Semi                     // one that uses unlabelled examples
+)
+
+var _ algos.Model = (*Model)(nil)
+
+// block returns the index of the block in slot s.
+func (m *Model) block(s int) uint64 {
+	if !m.Fresh {
+		return uint64(s)
+	}
+	w := uint64(len(m.Coef) / m.Feats.Block())
+	return blockIn(uint64(s), m.Next, w)
+}
+
+// blockIn returns the largest index below next that is s modulo w.
+func blockIn(s, next, w uint64) uint64 {
+	last := next - 1
+	return last - (last%w+w-s)%w
+}
+
+// Decision returns f(x).
+func (m *Model) Decision(x stream.Vec) float64 {
+	var f [1]float64
+	m.Decisions(f[:], []stream.Vec{x})
+	return f[0]
+}
+
+// Rows is the number of points scored at a time. Their features of one block fit
+// into the second-level cache.
+const Rows = 256
+
+type scoring struct {
+	points rff.Points
+	z      []float32
+}
+
+// Decisions sets dst[i] = f(xs[i]).
+func (m *Model) Decisions(dst []float64, xs []stream.Vec) {
+	if m.Feats == nil {
+		clear(dst[:len(xs)])
+		return
+	}
+	w, _ := m.pool.Get().(*scoring)
+	if w == nil {
+		w = new(scoring)
+	}
+	defer m.pool.Put(w)
+	for len(xs) > 0 {
+		n := min(len(xs), Rows)
+		w.points.Pack(xs[:n])
+		b := m.Feats.Block()
+		if m.Sums == nil || !m.Sums(m, dst[:n], xs[:n], &w.points) {
+			if len(w.z) < n*b {
+				w.z = make([]float32, n*b)
+			}
+			m.sums(dst[:n], w.z, &w.points)
+		}
+		for i := range dst[:n] {
+			dst[i] = float64(m.Scale*dst[i]) + m.Offset
+		}
+		dst, xs = dst[n:], xs[n:]
+	}
+}
+
+// sums sets dst[i] = Σ_j coef_j·feature_j, block by block in order of slots. z
+// is where the features of a block go.
+func (m *Model) sums(dst []float64, z []float32, p *rff.Points) {
+	clear(dst)
+	b := m.Feats.Block()
+	for s := 0; s*b < len(m.Coef); s++ {
+		m.Feats.Map(z, b, p, m.block(s))
+		for i := range dst {
+			dst[i] += vec.DotMixed(z[i*b:][:b], m.Coef[s*b:(s+1)*b])
+		}
+	}
+}
+
+// sumsOf sets dst[i*K+k] to the decision of part k of K for point i. The parts have
+// the features of m, which are drawn once. It is what each part says, bit for bit.
+func (m *Model) sumsOf(parts []*Model, dst []float64, z []float32, p *rff.Points) {
+	clear(dst)
+	b, n := m.Feats.Block(), len(parts)
+	for s := 0; s*b < len(m.Coef); s++ {
+		m.Feats.Map(z, b, p, m.block(s))
+		for i := range len(dst) / n {
+			for k, part := range parts {
+				dst[i*n+k] += vec.DotMixed(z[i*b:][:b], part.Coef[s*b:(s+1)*b])
+			}
+		}
+	}
+	for i := range dst {
+		part := parts[i%n]
+		dst[i] = float64(part.Scale*dst[i]) + part.Offset
+	}
+}
+
+// Info describes the model.
+func (m *Model) Info() algos.Info {
+	i := algos.Info{Kind: algos.Features, Dim: m.Dim, Support: -1}
+	if m.Feats == nil {
+		i.Text = "no step yet"
+		return i
+	}
+	i.Nonzero = expansion.Nonzero(m.Coef)
+	i.Text = fmt.Sprintf("%s gamma=%.4g, %d random features", m.Feats.Kind(), m.Feats.Gamma(), len(m.Coef))
+	switch {
+	case m.Choice == Supervised && m.Cluster > 0:
+		i.Text += fmt.Sprintf(", learned with the cluster kernel of unlabelled examples, weight %.4g", m.Cluster)
+	case m.Choice == Supervised:
+		i.Text += ", the supervised twin: unlabelled examples have not proved to help"
+	case m.Choice == Semi:
+		i.Text += fmt.Sprintf(", semi-supervised with rho=%.4g", m.Rho)
+	}
+	return i
+}
+
+func (m *Model) fields(f *state.Fields) {
+	version := uint64(rff.Version)
+	empty := m.Feats == nil
+	f.Uint64("generator", &version)
+	f.Bool("empty", &empty)
+	if f.Decoding() && version != rff.Version {
+		f.Fail("generator", fmt.Errorf("version %d, want %d", version, rff.Version))
+	}
+	if empty {
+		return
+	}
+	var seed uint64
+	var gamma float64
+	var block int
+	kind := string(rff.Gaussian)
+	laplace := false
+	if !f.Decoding() {
+		seed, gamma, block = m.Feats.Seed(), m.Feats.Gamma(), m.Feats.Block()
+		laplace = m.Feats.Kind() == rff.Laplacian
+	}
+	f.Uint64("seed", &seed)
+	f.Bool("laplacian", &laplace)
+	f.Float64("gamma", &gamma)
+	f.Int("block", &block)
+	f.Int("dim", &m.Dim)
+	f.Bool("fresh", &m.Fresh)
+	f.Uint64("next", &m.Next)
+	f.Float64("scale", &m.Scale)
+	f.Float64("offset", &m.Offset)
+	f.Float64("rho", &m.Rho)
+	f.Float64("cluster", &m.Cluster)
+	c := uint64(m.Choice)
+	f.Uint64("choice", &c)
+	f.Float64s("coef", &m.Coef)
+	if !f.Decoding() || f.Err() != nil {
+		return
+	}
+	m.Choice = Choice(c)
+	if laplace {
+		kind = string(rff.Laplacian)
+	}
+	feats, err := rff.New(rff.Spectrum(kind), gamma, block, seed, Cache)
+	if err != nil {
+		f.Fail("gamma", err)
+		return
+	}
+	m.Feats = feats
+	switch {
+	case len(m.Coef) == 0 || len(m.Coef)%block != 0:
+		f.Fail("coef", fmt.Errorf("%d coefficients in blocks of %d", len(m.Coef), block))
+	case m.Fresh && m.Next < uint64(len(m.Coef)/block):
+		f.Fail("next", fmt.Errorf("%d coefficients of %d blocks", len(m.Coef), m.Next))
+	case m.Choice > Semi || m.Dim < 0:
+		f.Fail("choice", errors.New("out of range"))
+	}
+}
+
+// AppendBinary appends the encoded model.
+func (m *Model) AppendBinary(dst []byte) ([]byte, error) { return state.Append(dst, m.fields) }
+
+// Decode decodes a model that AppendBinary has encoded.
+func Decode(data []byte) (algos.Model, error) {
+	m := &Model{}
+	if err := state.Decode(data, m.fields); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
